@@ -1,0 +1,32 @@
+"""Kernels written once as plain Python functions, run on multicore SIMD CPUs and on CUDA.
+
+    import portable as pk
+
+    @pk.kernel
+    def axpy(i, a, x, y):
+        y[i] += a * x[i]
+
+    pk.parallel_for(len(x), axpy, 2.0, x, y)
+
+Importing needs no GPU, driver or toolkit; `python -m portable` says what this machine offers.
+"""
+
+from . import errors
+from .copy import create_mirror, deep_copy
+from .dispatch import fence, parallel_for, parallel_reduce
+from .errors import (DeviceError, DTypeError, FiniteError, InputError, KernelError, LanguageError, LaunchError, LoweringError,
+                     NestedLaunchError, OrderError, OutOfMemoryError, PortableError, ShapeError, SourceError, SpaceError,
+                     SpaceUnavailableError, UnknownSpaceError, WrongSpaceError)
+from .kernel import function, kernel
+from .math import (cos, erf, erfc, exp, exp2, expm1, lgamma, log, log1p, log2, log10, ndtr, pow, rsqrt, sin, sqrt, tanh)  # noqa: A004
+from .policy import AUTO, RangePolicy, TeamPolicy
+from .reducer import Max, MaxLoc, Min, MinLoc, Prod, Reducer, Sum
+from .space import Cuda, Space, Threads, default_space, unavailable_because, use
+from .view import View, asview, empty, zeros
+from .words import (all, any, atomic_add, atomic_and, atomic_cas, atomic_exchange, atomic_max, atomic_min, atomic_or,  # noqa: A004
+                    atomic_sub, atomic_xor, bits, ceil, clip, copysign, float32, float64, floor, fma, from_bits32, from_bits64,
+                    int32, int64, isfinite, isnan, local, maximum, minimum, rint, static, trunc, uint32, uint64, where)
+
+__version__ = "0.1.0"
+__all__ = [name for name in globals() if not name.startswith("_") and name not in
+           ("backends", "cache", "copy", "dispatch", "events", "frontend", "math", "policy", "reducer", "space", "view", "words")]

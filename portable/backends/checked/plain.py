@@ -1,0 +1,119 @@
+"""The user's function as plain Python, with the layer's weak types and NumPy's error model.
+
+NumPy's scalars already have the types that kernels have: a float32 stays one beside a Python number. Two things are
+missing from plain Python. `math.exp` turns a float32 into a Python float, and it raises where a kernel returns an
+infinity or NaN. So the functions below replace Python's wherever the kernel refers to them.
+"""
+import functools
+import math
+import types
+
+import numpy as np
+
+from ... import math as real
+from ... import words
+
+
+def keep_type(compute):
+    """`compute` with a result as strong as its arguments: NumPy's scalars stay, Python's numbers give Python's."""
+    @functools.wraps(compute)
+    def word(*args):
+        strong = [arg.dtype for arg in args if isinstance(arg, (np.generic, np.ndarray))]
+        if not strong:
+            result = compute(*(float(arg) for arg in args))
+            return result.item() if isinstance(result, np.generic) else result
+        result = compute(*args)
+        return result if isinstance(result, np.generic) else _float_type(strong).type(result)
+    return word
+
+
+def _float_type(dtypes):
+    """The dtype of a real function's result; whole numbers give float64, as NumPy has it."""
+    dtype = np.result_type(*dtypes)
+    return dtype if dtype.kind == "f" else np.dtype(np.float64)
+
+
+def unmark(value):
+    """The number inside a pk.static, also inside tuples; anything else as it is."""
+    if isinstance(value, tuple):
+        return tuple(unmark(item) for item in value)
+    return value.value if isinstance(value, words.static) else value
+
+
+def _meanings():
+    table = {words.static: unmark, math.fabs: abs, np.abs: abs, np.fabs: abs}
+    for name in real.NAMES:
+        word = keep_type(getattr(np, name, None) or getattr(real, name))
+        for module, spelling in ((real, name), (math, name), (np, {"pow": "power"}.get(name, name))):
+            if hasattr(module, spelling):
+                table[getattr(module, spelling)] = word
+    for name in ("rint", "floor", "ceil", "trunc", "copysign"):      # math.floor gives a whole number: left alone
+        table[getattr(words, name)] = table[getattr(np, name)] = keep_type(getattr(np, name))
+    table[words.fma] = keep_type(words.fma)
+    table[words.sqrt] = table[real.sqrt]
+    return table
+
+
+MEANING = _meanings()
+
+
+class _Module:
+    """A module as a kernel sees it: its attributes, through `MEANING`."""
+
+    def __init__(self, module, seen):
+        self._module, self._seen = module, seen
+
+    def __getattr__(self, name):
+        value = _meaning(getattr(self._module, name), self._seen)
+        setattr(self, name, value)                            # the next look-up is a plain one
+        return value
+
+
+def plain(function):
+    """The same code, looking its names up through `MEANING`.
+
+    Parameters
+    ----------
+    function : function
+        The user's original function.
+
+    Returns
+    -------
+    function
+        A copy bound to the globals and closure cells of this moment, as a compiled kernel is.
+    """
+    return _rebind(function, {})
+
+
+def _meaning(value, seen):
+    if isinstance(value, types.ModuleType):
+        return _Module(value, seen)
+    inner = getattr(value, "fn", None)                        # a @pk.function or @pk.kernel called by the kernel
+    if isinstance(inner, types.FunctionType):
+        return _rebind(inner, seen)
+    try:
+        return MEANING.get(value, value)
+    except TypeError:                                         # not hashable: a list or an array, never a word
+        return value
+
+
+def _rebind(function, seen):
+    if function in seen:
+        return seen[function]
+    code, scope = function.__code__, {"__builtins__": __builtins__}
+    cells = tuple(types.CellType() for _ in code.co_freevars)
+    copy = seen[function] = types.FunctionType(code, scope, function.__name__, None, cells or None)
+    for name in _names(code):
+        if name in function.__globals__:
+            scope[name] = _meaning(function.__globals__[name], seen)
+    for cell, original in zip(cells, function.__closure__ or ()):
+        cell.cell_contents = _meaning(original.cell_contents, seen)
+    return copy
+
+
+def _names(code):
+    """The global names of a code object and of what is nested in it."""
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _names(constant)

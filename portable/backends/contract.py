@@ -1,0 +1,18 @@
+"""What a backend is: the functions that dispatch.py calls, and what must hold after each.
+
+A backend is a module-like object registered under a space's name (registry.py). The conformance suite (tests/conformance)
+is a function of the space: a new backend is done when it passes.
+
+    prepare(space, kernel, policy_kind, specs, reducers) -> compiled
+        Compiles, or takes from memory or disk. Raises LanguageError or LoweringError with the kernel's file and line,
+        never the compiler's own error.
+    run_for(space, compiled, policy, words)
+        Every index of the policy has run, or is queued on the space's stream, when this returns.
+    run_reduce(space, compiled, policy, words) -> tuple of Python numbers
+        The combined states of all reducers, flattened (a reducer with an index gives two).
+    fence(space)
+        Everything queued before has finished.
+    explain(space, kernel, policy_kind, specs, reducers) -> dict of facts about the compiled code
+
+`words` is the argument block of compiler/signature.py as bytes. The checked space takes the arguments themselves instead.
+"""

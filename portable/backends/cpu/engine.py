@@ -1,0 +1,67 @@
+"""LLVM for this machine's CPU: optimise a module, keep its object code, load it."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+
+import llvmlite.binding as llvm
+
+from ... import cache
+from ...errors import LoweringError
+
+_loaded = []  # engines and modules live as long as the process: compiled kernels may be called at any time
+
+
+@functools.cache
+def machine():
+    """The target machine of this CPU, with every vector unit it has."""
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    features = llvm.get_host_cpu_features().flatten()
+    target = llvm.Target.from_triple(llvm.get_process_triple())
+    return target.create_target_machine(cpu=llvm.get_host_cpu_name(), features=features, opt=3, reloc="pic", codemodel="default")
+
+
+def optimise(text, tm, kernel_name):
+    """Parsed, verified and optimised LLVM module of an IR text. Lanes are vectors by type: no loop vectoriser runs."""
+    try:
+        module = llvm.parse_assembly(text)
+        module.verify()
+    except RuntimeError as error:
+        raise LoweringError(f"kernel '{kernel_name}' was lowered to code that LLVM refuses; this is a defect of portable, "
+                            f"please report it: {str(error).splitlines()[0]}") from error
+    options = llvm.create_pipeline_tuning_options(speed_level=3)
+    options.slp_vectorization = options.loop_vectorization = options.loop_interleaving = False
+    llvm.create_pass_builder(tm, options).getModulePassManager().run(module, llvm.create_pass_builder(tm, options))
+    return module
+
+
+def load(text, kernel_name):
+    """Addresses of the functions of an IR text, compiled or taken from the cache.
+
+    Returns
+    -------
+    function : name -> address
+    """
+    tm = machine()
+    key = cache.key("cpu", tm.triple, llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten(), llvm.llvm_version_info, text)
+    code = cache.get(key)
+    if code is None:
+        code = tm.emit_object(optimise(text, tm, kernel_name))
+        cache.put(key, code)
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(f'target triple = "{tm.triple}"'), tm)
+    engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+    engine.finalize_object()
+    _loaded.append(engine)
+    return engine.get_function_address
+
+
+def assembly(text, kernel_name):
+    """The machine code of an IR text, readable."""
+    tm = machine()
+    return tm.emit_assembly(optimise(text, tm, kernel_name))
+
+
+ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
+FINISH = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)

@@ -1,0 +1,142 @@
+"""What a lane and a team are on the CPU: the lanes of one thread's pack are the members of its team."""
+
+from __future__ import annotations
+
+from llvmlite import ir
+
+from ...compiler import types as t
+from ...compiler.memory import itemsize
+from ...compiler.team import Team
+from ...compiler.types import LINEAR, UNIFORM, VARYING
+from ...compiler.values import I1, I64, Value, ViewValue
+
+
+class CpuTarget:
+    """The CPU's part of lowering."""
+
+    @staticmethod
+    def private_array(lower, shape, dtype, label):
+        """An array private to each lane: the lane is the last, contiguous index."""
+        size = 1
+        for extent in shape:
+            size *= extent
+        element = lower.memory_type(dtype)
+        with lower.b.goto_entry_block():
+            place = lower.b.alloca(ir.ArrayType(element, size * lower.W))
+            place.align = 64
+        strides, step = [], itemsize(dtype)
+        for extent in reversed(shape):
+            strides.insert(0, step)
+            step *= extent
+        return ViewValue(label, dtype, place, list(shape), strides, lanes_last=True)
+
+    @staticmethod
+    def fast_math(lower, name, values):
+        return None
+
+
+class CpuTeam(Team):
+    """A team of W members that move together; barriers cost nothing."""
+
+    def __init__(self, league_rank, league_size, scratch):
+        super().__init__(league_rank, league_size)
+        self.scratch = scratch
+
+    def rank(self, lower):
+        return lower.lanes(ir.Constant(I64, 0)) if lower.W > 1 else Value("int", VARYING, ir.Constant(I64, 0))
+
+    def size(self, lower):
+        return lower.const(lower.W)
+
+    def barrier(self, lower):
+        pass
+
+    def scratch_base(self, lower):
+        return self.scratch
+
+    def call_single(self, lower, node):
+        first = [1] + [0] * (lower.W - 1)
+        one = ir.Constant(I1, 1) if lower.W == 1 else ir.Constant(ir.VectorType(I1, lower.W), first)
+        return Value("bool", VARYING, one)
+
+    def combine(self, lower, state, reducer):
+        """Every member's state combined by a fixed tree over the lanes."""
+        if lower.W == 1:
+            return tuple(Value(v.dtype, UNIFORM, lower.get(v)) for v in state)
+        packs = tuple(Value(v.dtype, VARYING, lower.get(v, None, VARYING)) for v in state)
+        return combine_lanes(lower, packs, reducer, self.combine_states)
+
+    def pick(self, lower, value, rank):
+        if lower.W == 1 or value.kind == UNIFORM:
+            return Value(value.dtype, UNIFORM, lower.get(value))
+        return Value(value.dtype, UNIFORM, lower.b.extract_element(lower.get(value, None, VARYING), lower.get(rank, "int")))
+
+    def call_scan(self, lower, node):
+        """Exclusive prefix sums in rank order."""
+        self.together(lower, node)
+        v, = lower.arguments(node, 1)
+        dtype = "int64" if v.dtype == "bool" else v.dtype
+        v = Value(dtype, VARYING, lower.get(v, dtype, VARYING))
+        zero = lower.cast(lower.const(0), dtype)
+        rank = self.rank(lower)
+        result, by = self._shifted(lower, v, 1, rank, zero), 1
+        while by < lower.W:
+            result = lower.binary("+", result, self._shifted(lower, result, by, rank, zero))
+            by *= 2
+        return Value(dtype, VARYING, lower.get(result, dtype, VARYING))
+
+    @staticmethod
+    def _shifted(lower, v, by, rank, zero):
+        if lower.W == 1:
+            return zero
+        moved = lower.rotated(v, lower.W - by)
+        return lower.select(lower.compare(">=", rank, lower.const(by)), moved, zero)
+
+    def thread_range(self, lower, s, lo, hi):
+        """Whole packs of the range first, then the rest under a mask; member r takes lo + r, lo + r + W, ..."""
+        W, b = lower.W, lower.b
+        if lo.kind != UNIFORM or hi.kind != UNIFORM:
+            lower.fail(s, "the bounds of team.thread_range must be the same for all members")
+        lo, hi = lower.get(lo, "int"), lower.get(hi, "int")
+        if W == 1:
+            self._loop(lower, s, Value("int", UNIFORM, lo), Value("int", UNIFORM, hi), 1)
+            return
+        trips = b.sub(hi, lo, flags=("nsw",))
+        whole = b.add(lo, b.and_(trips, ir.Constant(I64, -W)), flags=("nsw",))
+        full_end = b.select(b.icmp_signed(">", trips, ir.Constant(I64, 0)), whole, lo)
+        self._loop(lower, s, Value("int", UNIFORM, lo), Value("int", UNIFORM, full_end), W)
+        rest, after = b.append_basic_block("rest"), b.append_basic_block("after")
+        b.cbranch(b.icmp_signed("<", full_end, hi), rest, after)
+        b.position_at_end(rest)
+        member = Value("int", LINEAR, full_end, step=1)
+        mask = lower.mask_and(lower.mask, lower.compare("<", member, Value("int", UNIFORM, hi)))
+        with lower.inner_region(mask, alive=lower.mask is None):
+            lower.run_once(s, member, "rest")
+        b.branch(after)
+        b.position_at_end(after)
+
+    def _loop(self, lower, s, lo, hi, step):
+        counter = lower.slot(I64)
+        lower.b.store(lo.ir, counter)
+
+        def here():
+            return lower.b.load(counter, typ=I64)
+
+        def member():
+            return Value("int", LINEAR, here(), step=1) if lower.W > 1 else Value("int", VARYING, here())
+
+        outer, lower.divergent = lower.divergent, True
+        lower.run_loop(s, lambda: lower.compare("<", Value("int", UNIFORM, here()), hi),
+                       lambda: lower.assign_to(s.target, member()),
+                       lambda: lower.b.store(lower.b.add(here(), ir.Constant(I64, step), flags=("nsw",)), counter))
+        lower.divergent = outer
+
+
+def combine_lanes(lower, packs, reducer, combine):
+    """States of all lanes combined by a fixed tree; uniform Values."""
+    by = lower.W // 2
+    while by:
+        packs = combine(lower, reducer, packs, tuple(lower.rotated(v, by) for v in packs))
+        packs = tuple(Value(v.dtype, VARYING, lower.get(v, None, VARYING)) for v in packs)
+        by //= 2
+    return tuple(Value(v.dtype, UNIFORM, lower.lane(v.ir, 0)) for v in packs)

@@ -1,0 +1,327 @@
+"""The thread pool's text: LLVM IR over POSIX threads, and the layout of its state. `pool.py` says how it works."""
+
+import ctypes
+import functools
+import platform
+import time
+
+import llvmlite.binding as llvm
+
+SPIN_MICROSECONDS = 30
+
+# Offsets in the pool's state. What different threads write lies 128 bytes apart: prefetchers fetch lines in pairs.
+AT = {
+    "GATE": 0,
+    "NEXT": 128,        # the next chunk to be taken
+    "JOB": 256,         # fn, block, begin, end, chunk, number of the last chunk
+    "SLEEPERS": 384,    # workers that sleep, or are about to
+    "WAITING": 392,     # 1: the launching thread sleeps, or is about to
+    "STOP": 400,
+    "SPINS": 408,       # pauses before sleep
+    "WORKERS": 416,     # threads besides the caller
+    "BORN": 424,        # gives each thread its number
+    "CORES": 432,
+    "MUTEX": 512,       # this and the conditions: the largest known have 64 bytes
+    "WORK": 640,        # what sleeping workers wait for
+    "DONE": 768,        # what a sleeping launch waits for
+}
+STATE_BYTES = 896
+
+_PTHREADS = ("pthread_mutex_lock", "pthread_mutex_unlock", "pthread_cond_wait", "pthread_cond_signal",
+             "pthread_cond_broadcast")
+
+# gate = (epoch << 16) | number of workers inside; an odd epoch is an open launch. 48 bits of epochs outlast a process.
+_IR = """
+declare i32 @pthread_mutex_lock(ptr)
+declare i32 @pthread_mutex_unlock(ptr)
+declare i32 @pthread_cond_wait(ptr, ptr)
+declare i32 @pthread_cond_signal(ptr)
+declare i32 @pthread_cond_broadcast(ptr)
+
+define void @pool_pause(i64 %spins) {{
+entry:
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %entry ], [ %after, %loop ]
+  call void asm sideeffect "{pause}", "~{{memory}}"()
+  %after = add i64 %i, 1
+  %more = icmp ult i64 %after, %spins
+  br i1 %more, label %loop, label %out
+out:
+  ret void
+}}
+
+; May a worker that has seen epoch %seen enter? Only an open launch, and each launch once.
+define internal i1 @may_enter(i64 %gate, i64 %seen) alwaysinline {{
+  %epoch = lshr i64 %gate, 16
+  %open = trunc i64 %epoch to i1
+  %new = icmp ne i64 %epoch, %seen
+  %both = and i1 %open, %new
+  ret i1 %both
+}}
+
+; Take chunks until none is left. Chunk k is [begin + k * chunk, ...), whoever takes it.
+define internal void @work(ptr %pool, i64 %worker) {{
+  %next = getelementptr i8, ptr %pool, i64 {NEXT}
+  %job = getelementptr i8, ptr %pool, i64 {JOB}
+  %fn = load ptr, ptr %job
+  %block.p = getelementptr i64, ptr %job, i64 1
+  %block = load ptr, ptr %block.p
+  %begin.p = getelementptr i64, ptr %job, i64 2
+  %begin = load i64, ptr %begin.p
+  %end.p = getelementptr i64, ptr %job, i64 3
+  %end = load i64, ptr %end.p
+  %chunk.p = getelementptr i64, ptr %job, i64 4
+  %chunk = load i64, ptr %chunk.p
+  %last.p = getelementptr i64, ptr %job, i64 5
+  %last = load i64, ptr %last.p
+  br label %take
+take:
+  %k = atomicrmw add ptr %next, i64 1 monotonic
+  %some = icmp ule i64 %k, %last
+  br i1 %some, label %run, label %out
+run:
+  %skip = mul i64 %k, %chunk
+  %from = add i64 %begin, %skip
+  %full = add i64 %from, %chunk
+  %is.last = icmp eq i64 %k, %last
+  %to = select i1 %is.last, i64 %end, i64 %full
+  call void %fn(ptr %block, i64 %from, i64 %to, i64 %worker)
+  br label %take
+out:
+  ret void
+}}
+
+; Wake two sleepers, if there are any.
+define internal void @wake(ptr %pool) {{
+  %sleepers.p = getelementptr i8, ptr %pool, i64 {SLEEPERS}
+  %sleepers = load atomic i64, ptr %sleepers.p seq_cst, align 8
+  %any = icmp sgt i64 %sleepers, 0
+  br i1 %any, label %signal, label %out
+signal:
+  %mutex = getelementptr i8, ptr %pool, i64 {MUTEX}
+  %cond = getelementptr i8, ptr %pool, i64 {WORK}
+  call i32 @pthread_mutex_lock(ptr %mutex)
+  call i32 @pthread_cond_signal(ptr %cond)
+  call i32 @pthread_cond_signal(ptr %cond)
+  call i32 @pthread_mutex_unlock(ptr %mutex)
+  br label %out
+out:
+  ret void
+}}
+
+define void @pool_run(ptr %pool, ptr %fn, ptr %block, i64 %begin, i64 %end, i64 %chunk) {{
+  %some = icmp slt i64 %begin, %end
+  br i1 %some, label %post, label %out
+post:
+  %next = getelementptr i8, ptr %pool, i64 {NEXT}
+  %job = getelementptr i8, ptr %pool, i64 {JOB}
+  %total = sub i64 %end, %begin
+  %less = sub i64 %total, 1
+  %last = udiv i64 %less, %chunk
+  %block.p = getelementptr i64, ptr %job, i64 1
+  %begin.p = getelementptr i64, ptr %job, i64 2
+  %end.p = getelementptr i64, ptr %job, i64 3
+  %chunk.p = getelementptr i64, ptr %job, i64 4
+  %last.p = getelementptr i64, ptr %job, i64 5
+  store ptr %fn, ptr %job
+  store ptr %block, ptr %block.p
+  store i64 %begin, ptr %begin.p
+  store i64 %end, ptr %end.p
+  store i64 %chunk, ptr %chunk.p
+  store i64 %last, ptr %last.p
+  store atomic i64 0, ptr %next monotonic, align 8
+  %workers.p = getelementptr i8, ptr %pool, i64 {WORKERS}
+  %workers = load i64, ptr %workers.p
+  %have.help = icmp sgt i64 %workers, 0
+  %need.help = icmp ugt i64 %last, 0
+  %help = and i1 %have.help, %need.help
+  br i1 %help, label %open, label %alone
+alone:
+  call void @work(ptr %pool, i64 0)
+  br label %out
+open:
+  atomicrmw add ptr %pool, i64 65536 seq_cst
+  call void @wake(ptr %pool)
+  call void @work(ptr %pool, i64 0)
+  %closing = atomicrmw add ptr %pool, i64 65536 seq_cst
+  %inside.then = and i64 %closing, 65535
+  %empty.then = icmp eq i64 %inside.then, 0
+  br i1 %empty.then, label %out, label %begin.wait
+begin.wait:
+  %spins.p = getelementptr i8, ptr %pool, i64 {SPINS}
+  %spins = load i64, ptr %spins.p
+  br label %spin
+spin:
+  %i = phi i64 [ %spins, %begin.wait ], [ %i.less, %pause ]
+  %gate = load atomic i64, ptr %pool acquire, align 8
+  %inside = and i64 %gate, 65535
+  %empty = icmp eq i64 %inside, 0
+  br i1 %empty, label %out, label %spin.more
+spin.more:
+  %tired = icmp eq i64 %i, 0
+  br i1 %tired, label %announce, label %pause
+pause:
+  call void asm sideeffect "{pause}", "~{{memory}}"()
+  %i.less = sub i64 %i, 1
+  br label %spin
+announce:
+  %waiting = getelementptr i8, ptr %pool, i64 {WAITING}
+  %mutex = getelementptr i8, ptr %pool, i64 {MUTEX}
+  %cond = getelementptr i8, ptr %pool, i64 {DONE}
+  call i32 @pthread_mutex_lock(ptr %mutex)
+  store atomic i64 1, ptr %waiting seq_cst, align 8
+  br label %look
+look:
+  %gate.now = load atomic i64, ptr %pool seq_cst, align 8
+  %inside.now = and i64 %gate.now, 65535
+  %empty.now = icmp eq i64 %inside.now, 0
+  br i1 %empty.now, label %rise, label %sleep
+sleep:
+  call i32 @pthread_cond_wait(ptr %cond, ptr %mutex)
+  br label %look
+rise:
+  store atomic i64 0, ptr %waiting seq_cst, align 8
+  call i32 @pthread_mutex_unlock(ptr %mutex)
+  br label %out
+out:
+  ret void
+}}
+
+define ptr @pool_worker(ptr %pool) {{
+entry:
+  %sleepers = getelementptr i8, ptr %pool, i64 {SLEEPERS}
+  %waiting.p = getelementptr i8, ptr %pool, i64 {WAITING}
+  %stop.p = getelementptr i8, ptr %pool, i64 {STOP}
+  %spins.p = getelementptr i8, ptr %pool, i64 {SPINS}
+  %born.p = getelementptr i8, ptr %pool, i64 {BORN}
+  %mutex = getelementptr i8, ptr %pool, i64 {MUTEX}
+  %work = getelementptr i8, ptr %pool, i64 {WORK}
+  %done = getelementptr i8, ptr %pool, i64 {DONE}
+  %cores.p = getelementptr i8, ptr %pool, i64 {CORES}
+  %cores = load i64, ptr %cores.p
+  %worker = atomicrmw add ptr %born.p, i64 1 monotonic
+  %has.core = icmp slt i64 %worker, %cores
+  %all.spins = load i64, ptr %spins.p
+  %spins = select i1 %has.core, i64 %all.spins, i64 0
+  br label %idle
+idle:
+  %seen = phi i64 [ 0, %entry ], [ %seen, %retry ], [ %epoch, %leave ], [ %epoch, %tell ]
+  br label %spin
+spin:
+  %i = phi i64 [ %spins, %idle ], [ %i.less, %pause ]
+  %gate = load atomic i64, ptr %pool acquire, align 8
+  %may = call i1 @may_enter(i64 %gate, i64 %seen)
+  br i1 %may, label %enter, label %spin.more
+spin.more:
+  %tired = icmp eq i64 %i, 0
+  br i1 %tired, label %announce, label %pause
+pause:
+  call void asm sideeffect "{pause}", "~{{memory}}"()
+  %i.less = sub i64 %i, 1
+  br label %spin
+announce:
+  call i32 @pthread_mutex_lock(ptr %mutex)
+  atomicrmw add ptr %sleepers, i64 1 seq_cst
+  br label %look
+look:
+  %stop = load atomic i64, ptr %stop.p seq_cst, align 8
+  %gate.now = load atomic i64, ptr %pool seq_cst, align 8
+  %may.now = call i1 @may_enter(i64 %gate.now, i64 %seen)
+  %stopping = icmp ne i64 %stop, 0
+  %up = or i1 %may.now, %stopping
+  br i1 %up, label %rise, label %sleep
+sleep:
+  call i32 @pthread_cond_wait(ptr %work, ptr %mutex)
+  br label %look
+rise:
+  atomicrmw sub ptr %sleepers, i64 1 seq_cst
+  call i32 @pthread_mutex_unlock(ptr %mutex)
+  br i1 %stopping, label %end, label %chain
+chain:
+  call void @wake(ptr %pool)
+  br label %enter
+enter:
+  %gate.seen = phi i64 [ %gate, %spin ], [ %gate.now, %chain ]
+  %gate.with.me = add i64 %gate.seen, 1
+  %swap = cmpxchg ptr %pool, i64 %gate.seen, i64 %gate.with.me seq_cst monotonic
+  %entered = extractvalue {{ i64, i1 }} %swap, 1
+  br i1 %entered, label %inside, label %retry
+retry:
+  br label %idle
+inside:
+  %epoch = lshr i64 %gate.seen, 16
+  call void @work(ptr %pool, i64 %worker)
+  %leaving = atomicrmw sub ptr %pool, i64 1 seq_cst
+  %inside.then = and i64 %leaving, 65535
+  %was.last = icmp eq i64 %inside.then, 1
+  br i1 %was.last, label %leave.last, label %leave
+leave.last:
+  %waiting = load atomic i64, ptr %waiting.p seq_cst, align 8
+  %asleep = icmp ne i64 %waiting, 0
+  br i1 %asleep, label %tell, label %leave
+leave:
+  br label %idle
+tell:
+  call i32 @pthread_mutex_lock(ptr %mutex)
+  call i32 @pthread_cond_signal(ptr %done)
+  call i32 @pthread_mutex_unlock(ptr %mutex)
+  br label %idle
+end:
+  ret ptr null
+}}
+
+define void @pool_stop(ptr %pool) {{
+  %stop = getelementptr i8, ptr %pool, i64 {STOP}
+  %mutex = getelementptr i8, ptr %pool, i64 {MUTEX}
+  %work = getelementptr i8, ptr %pool, i64 {WORK}
+  call i32 @pthread_mutex_lock(ptr %mutex)
+  store atomic i64 1, ptr %stop seq_cst, align 8
+  call i32 @pthread_cond_broadcast(ptr %work)
+  call i32 @pthread_mutex_unlock(ptr %mutex)
+  ret void
+}}
+"""
+
+
+@functools.cache
+def compiled():
+    """The pool's code (`run`, `worker`, `stop`: addresses; `spins`: pauses before sleep); None without POSIX threads."""
+    try:
+        for name in _PTHREADS:
+            llvm.add_symbol(name, ctypes.cast(posix(name), ctypes.c_void_p).value)
+    except (AttributeError, OSError, TypeError):  # TypeError: Windows has no CDLL(None)
+        return None
+    return _Code()
+
+
+class _Code:
+    """Addresses of the compiled functions, and the engine that keeps them in memory."""
+
+    def __init__(self):
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+        llvm.initialize_native_asmparser()  # for the pause instruction
+        pause = {"x86_64": "pause", "AMD64": "pause", "aarch64": "isb", "arm64": "isb"}.get(platform.machine(), "")
+        module = llvm.parse_assembly(_IR.format(pause=pause, **AT))
+        machine = llvm.Target.from_default_triple().create_target_machine(opt=2, jit=True)
+        self.engine = llvm.create_mcjit_compiler(module, machine)
+        self.engine.finalize_object()
+        self.run, self.worker, self.stop, pause_many = (
+            self.engine.get_function_address(name) for name in ("pool_run", "pool_worker", "pool_stop", "pool_pause"))
+        self.spins = _spins(ctypes.CFUNCTYPE(None, ctypes.c_int64)(pause_many))
+
+
+def posix(name):
+    """The C library's function `name`; AttributeError or OSError where there is none."""
+    return getattr(ctypes.CDLL(None), name)
+
+
+def _spins(pause_many):
+    """How many pauses last SPIN_MICROSECONDS: one takes 10 to 140 cycles, depending on the processor."""
+    n, shortest = 1000, 1.0
+    for _ in range(3):
+        begin = time.perf_counter()
+        pause_many(n)
+        shortest = min(shortest, time.perf_counter() - begin)
+    return max(1, int(n * SPIN_MICROSECONDS * 1e-6 / shortest))

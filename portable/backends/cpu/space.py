@@ -1,0 +1,104 @@
+"""The spaces "serial" and "threads": launches on this machine's cores. `serial` is `threads` with one thread."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import struct
+
+from ...compiler.signature import Signature
+from ...errors import NestedLaunchError
+from ...policy import AUTO
+from . import engine
+from .lower import Entry
+from .pool import Pool
+
+_REDUCE_BLOCKS, _REDUCE_LEAST = 256, 4096  # a reduction's blocks: at most, and indices in one at least
+_CHUNKS_A_THREAD = 8
+_SMALL = 4096  # indices of a loop-free kernel that are not worth waking a thread for
+_FORMATS = {"bool": "?7x", "int32": "i4x", "uint32": "I4x", "float32": "f4x", "int64": "q", "uint64": "Q", "float64": "d"}
+
+
+class Compiled:
+    """Native code of one kernel for one policy kind and signature."""
+
+    __slots__ = ("address", "call", "finish", "dtypes", "scratch_static", "width", "simple", "kernel")
+
+    def __init__(self, kernel, policy_kind, specs, reducers):
+        entry = Entry(kernel, policy_kind, Signature(specs), reducers)
+        function = engine.load(entry.text, kernel.name)
+        self.address = function("entry")
+        self.call = engine.ENTRY(self.address)
+        self.finish = engine.FINISH(function("finish")) if reducers else None
+        self.dtypes, self.scratch_static, self.width = entry.dtypes, entry.scratch_static, entry.width
+        self.simple, self.kernel = not kernel.portable_text.has_loops, kernel
+
+
+def prepare(space, kernel, policy_kind, specs, reducers=()):
+    key = ("cpu", policy_kind, specs, reducers)
+    compiled = kernel.compiled.get(key)
+    if compiled is None:
+        compiled = kernel.compiled[key] = Compiled(kernel, policy_kind, specs, reducers)
+    return compiled
+
+
+@functools.cache
+def _pool(n_threads):
+    return Pool(n_threads)
+
+
+def _run(space, address, call, block, begin, end, chunk):
+    """[begin, end) on the calling thread if one chunk holds it, else on the pool."""
+    if end - begin <= chunk or space.n_threads == 1:
+        call(block, begin, end, 0)
+        return
+    _pool(space.n_threads).run(address, block, begin, end, chunk)
+
+
+def _extra(compiled, policy, begin=0, end=0, block_size=0, partials=0):
+    league = getattr(policy, "league_size", 0)
+    return struct.pack("=6q", begin, end, block_size, partials, league, compiled.scratch_static + getattr(policy, "scratch_bytes", 0))
+
+
+def _stretch(policy, compiled, n_threads):
+    """begin, end and the indices a thread takes at a time."""
+    if hasattr(policy, "league_size"):
+        return 0, policy.league_size, max(1, policy.league_size // (n_threads * _CHUNKS_A_THREAD))
+    n, width = policy.end - policy.begin, compiled.width
+    chunk = policy.chunk
+    if chunk is None:
+        least = _SMALL if compiled.simple else width
+        chunk = max(least, n // (n_threads * _CHUNKS_A_THREAD))
+    return policy.begin, policy.end, -(-chunk // width) * width
+
+
+def run_for(space, compiled, policy, words):
+    begin, end, chunk = _stretch(policy, compiled, space.n_threads)
+    if hasattr(policy, "league_size"):
+        words += _extra(compiled, policy)
+    _run(space, compiled.address, compiled.call, words, begin, end, chunk)
+
+
+def run_reduce(space, compiled, policy, words):
+    begin, end, _ = _stretch(policy, compiled, 1)
+    least = _REDUCE_LEAST if compiled.simple else 64
+    size = max(1 if hasattr(policy, "league_size") else least, -(-(end - begin) // _REDUCE_BLOCKS))
+    n_blocks = -(-(end - begin) // size)
+    n_words = len(compiled.dtypes)
+    results = (ctypes.c_int64 * ((n_blocks + 1) * n_words))()
+    place = ctypes.addressof(results)
+    words += _extra(compiled, policy, begin, end, size, place + 8 * n_words)
+    if n_blocks:
+        _run(space, compiled.address, compiled.call, words, 0, n_blocks, 1)
+    compiled.finish(words, n_blocks, place)
+    return struct.unpack_from("=" + "".join(_FORMATS[d] for d in compiled.dtypes), results)
+
+
+def fence(space):
+    """CPU launches have finished when they return."""
+
+
+def explain(space, kernel, policy_kind, specs, reducers=()):
+    entry = Entry(kernel, policy_kind, Signature(specs), reducers)
+    return {"lanes": entry.width, "packed": entry.width > 1, "scratch_bytes": entry.scratch_static,
+            "ir": entry.text, "assembly": engine.assembly(entry.text, kernel.name)}

@@ -1,0 +1,362 @@
+"""The CUDA driver through ctypes: memory, programs, launches, streams, events and graphs. No toolkit is needed.
+
+Handles are ctypes objects (c_void_p), addresses of memory are Python ints. Each device has one Context, over the device's
+primary context, which other CUDA libraries in the process share: their memory and streams may be used here, ours there.
+"""
+
+import contextlib
+import ctypes
+import functools
+import gc
+import weakref
+from ctypes import byref
+
+from ...errors import DeviceError, NestedLaunchError, OutOfMemoryError, SpaceUnavailableError
+from .library import attribute, available, cu, device_of, devices, error, version
+
+__all__ = ["Context", "attribute", "available", "context", "device_of", "devices", "version"]
+
+_INVALID_CONTEXT, _INVALID_HANDLE = 201, 400  # the driver's codes
+
+
+@functools.cache
+def context(ordinal=0):
+    """The Context of device `ordinal`; SpaceUnavailableError where there is none."""
+    usable, reason = available()
+    if usable and not 0 <= ordinal < len(devices()):
+        usable, reason = False, f"the devices are numbered 0 to {len(devices()) - 1}"
+    if not usable:
+        raise SpaceUnavailableError(f"space 'cuda:{ordinal}': {reason}")
+    return Context(ordinal)
+
+
+class Context:
+    """One device: memory, copies, programs and launches. Get it from `context(ordinal)`.
+
+    Every method makes the device current in the calling thread. Streams are Stream.handle, or None for the default
+    stream (which cannot be captured). Copies and fills are queued on their stream; `wait=True` waits for it.
+    """
+
+    def __init__(self, ordinal):
+        device, self.handle = ctypes.c_int(), ctypes.c_void_p()
+        self.ordinal, self.device = ordinal, devices()[ordinal]
+        self._alone = len(devices()) == 1
+        cu.cuDeviceGet(byref(device), ordinal)
+        cu.cuDevicePrimaryCtxRetain(byref(self.handle), device)
+
+    def activate(self):
+        """Make the device current in this thread."""
+        cu.cuCtxSetCurrent(self.handle)
+
+    def launch(self, function, grid, block, shared_bytes, stream, parameters):
+        """Launch `grid` blocks of `block` threads.
+
+        Parameters
+        ----------
+        function, stream : ctypes.c_void_p; stream may be None
+        grid, block, shared_bytes : int
+        parameters : ctypes.c_void_p or ctypes array
+            The address of an array with the address of each of the kernel's parameters; copied before this returns.
+        """
+        if not self._alone:
+            cu.cuCtxSetCurrent(self.handle)
+        code = cu.launch(function, grid, 1, 1, block, 1, 1, shared_bytes, stream, parameters, None)
+        if code in (_INVALID_CONTEXT, _INVALID_HANDLE):  # a thread's first launch, or a foreign context
+            self.activate()
+            code = cu.launch(function, grid, 1, 1, block, 1, 1, shared_bytes, stream, parameters, None)
+        if code:
+            request = f"{grid} blocks of {block} threads with {shared_bytes} bytes of shared memory"
+            raise error("cuLaunchKernel", code, request)
+
+    def synchronize(self):
+        """Wait for everything queued on the device."""
+        self.activate()
+        cu.cuCtxSynchronize()
+
+    # Memory
+
+    def allocate(self, nbytes):
+        """Device memory, uninitialised, as a Memory; OutOfMemoryError if there is no room."""
+        self.activate()
+        pointer = ctypes.c_uint64()
+        try:
+            cu.cuMemAlloc(byref(pointer), max(nbytes, 1))
+        except OutOfMemoryError:
+            gc.collect()  # views in reference cycles hold their memory until collected
+            try:
+                cu.cuMemAlloc(byref(pointer), max(nbytes, 1))
+            except OutOfMemoryError as full:
+                free, total = self.memory_info()
+                raise OutOfMemoryError(f"space 'cuda:{self.ordinal}' has no room for {nbytes:,} bytes: {free:,} of "
+                                       f"{total:,} are free ({full})") from full
+        return Memory(self, pointer.value, nbytes, cu.cuMemFree)
+
+    def allocate_pinned(self, nbytes):
+        """Page-locked host memory, as a Memory; the device reaches it at the same address."""
+        self.activate()
+        pointer = ctypes.c_void_p()
+        cu.cuMemHostAlloc(byref(pointer), max(nbytes, 1), 3)  # for every context, and mapped
+        return Memory(self, pointer.value, nbytes, cu.cuMemFreeHost)
+
+    def memory_info(self):
+        """(free, total) bytes of the device."""
+        self.activate()
+        free, total = ctypes.c_size_t(), ctypes.c_size_t()
+        cu.cuMemGetInfo(byref(free), byref(total))
+        return free.value, total.value
+
+    def copy_to_device(self, target, source, nbytes, stream=None, wait=True):
+        """Copy from host address `source` to device address `target`."""
+        self._queue(cu.cuMemcpyHtoDAsync, target, source, nbytes, stream, wait)
+
+    def copy_to_host(self, target, source, nbytes, stream=None, wait=True):
+        """Copy from device address `source` to host address `target`."""
+        self._queue(cu.cuMemcpyDtoHAsync, target, source, nbytes, stream, wait)
+
+    def copy(self, target, source, nbytes, stream=None, wait=False):
+        """Copy within the device."""
+        self._queue(cu.cuMemcpyDtoDAsync, target, source, nbytes, stream, wait)
+
+    def copy_from(self, other, target, source, nbytes, stream=None, wait=True):
+        """Copy from address `source` of another Context to `target` of this one; `stream` is this one's."""
+        self.activate()
+        cu.cuMemcpyPeerAsync(target, self.handle, source, other.handle, nbytes, stream)
+        if wait:
+            cu.cuStreamSynchronize(stream)
+
+    def fill(self, target, byte, nbytes, stream=None, wait=False):
+        """Set every byte to `byte`."""
+        self._queue(cu.cuMemsetD8Async, target, byte, nbytes, stream, wait)
+
+    def _queue(self, call, target, source, nbytes, stream, wait):
+        self.activate()
+        if nbytes:
+            call(target, source, nbytes, stream)
+        if wait:
+            cu.cuStreamSynchronize(stream)
+
+    # Programs
+
+    def load(self, image):
+        """A Module from PTX text (str or bytes) or machine code (bytes); DeviceError carries the compiler's log."""
+        self.activate()
+        module, log = ctypes.c_void_p(), _Log()
+        with log.attached():
+            cu.cuModuleLoadDataEx(byref(module), _image(image), *log.options)
+        return Module(self, module)
+
+    def link(self, ptx):
+        """Compile PTX to this device's machine code.
+
+        Returns
+        -------
+        (bytes, str) : what `load` takes, to be kept on disk, and the compiler's remarks
+        """
+        self.activate()
+        image, log = _image(ptx), _Log()
+        state, cubin, size = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_size_t()
+        with log.attached():
+            cu.cuLinkCreate(*log.options, byref(state))
+            try:
+                cu.cuLinkAddData(state, 1, image, len(image), b"kernel", 0, None, None)  # 1: PTX
+                cu.cuLinkComplete(state, byref(cubin), byref(size))
+                code = ctypes.string_at(cubin, size.value)
+            finally:
+                cu.cuLinkDestroy(state)
+        return code, log.remarks
+
+    # Streams, events, graphs
+
+    def stream(self, *, blocking=False):
+        """A new Stream; `blocking` ones and the default stream wait for each other, and cannot both be in a capture."""
+        self.activate()
+        return Stream(self, blocking)
+
+    def event(self, *, timing=True):
+        """A new Event."""
+        self.activate()
+        return Event(self, timing)
+
+    def capture(self, stream):
+        """Context manager: what is queued on `stream` inside is recorded, not run. Yields the Graph, ready at the end."""
+        return _capture(self, stream)
+
+
+class _Owner:
+    """A driver's handle, released with its last reference or by `close`; at exit the driver releases all by itself."""
+
+    def __init__(self, context, handle, release):
+        self.context, self.handle = context, handle
+        self._finalizer = weakref.finalize(self, _release, context, handle, release)
+        self._finalizer.atexit = False
+
+    def close(self):
+        """Release now; later calls do nothing."""
+        self._finalizer()
+
+
+def _release(context, handle, release):
+    with contextlib.suppress(DeviceError, NestedLaunchError):  # a lost context has lost its handles
+        context.activate()
+        release(handle)
+
+
+class Memory(_Owner):
+    """Allocated bytes, freed with the last reference. Attributes: pointer (int), nbytes, context."""
+
+    def __init__(self, context, pointer, nbytes, release):
+        super().__init__(context, pointer, release)
+        self.pointer, self.nbytes = pointer, nbytes
+
+
+class Module(_Owner):
+    """A loaded program."""
+
+    def __init__(self, context, handle):
+        super().__init__(context, handle, cu.cuModuleUnload)
+
+    def function(self, name):
+        """The Function of that name."""
+        self.context.activate()
+        handle = ctypes.c_void_p()
+        cu.cuModuleGetFunction(byref(handle), self.handle, name.encode())
+        return Function(self, handle)
+
+
+class Function:
+    """A kernel on the device; keeps its module loaded.
+
+    Attributes
+    ----------
+    handle : ctypes.c_void_p
+    registers : int, a thread's
+    local_bytes : int, a thread's spills and local arrays
+    shared_bytes : int, a block's static shared memory
+    max_threads : int, the largest block
+    """
+
+    def __init__(self, module, handle):
+        self.module, self.handle = module, handle
+        self.max_threads, self.shared_bytes, self.local_bytes, self.registers = map(self._attribute, (0, 1, 3, 4))
+
+    def _attribute(self, number):
+        value = ctypes.c_int()
+        cu.cuFuncGetAttribute(byref(value), number, self.handle)
+        return value.value
+
+    def allow_shared(self, nbytes):
+        """Permit launches with up to `nbytes` of dynamic shared memory (needed beyond 48 KiB)."""
+        self.module.context.activate()
+        cu.cuFuncSetAttribute(self.handle, 8, nbytes)
+
+    def blocks_per_sm(self, block, shared_bytes=0):
+        """How many blocks of `block` threads with that much dynamic shared memory a multiprocessor holds at once."""
+        self.module.context.activate()
+        value = ctypes.c_int()
+        cu.cuOccupancyMaxActiveBlocksPerMultiprocessor(byref(value), self.handle, block, shared_bytes)
+        return value.value
+
+
+class Stream(_Owner):
+    """A queue of work. Attribute: handle."""
+
+    def __init__(self, context, blocking=False):
+        handle = ctypes.c_void_p()
+        cu.cuStreamCreate(byref(handle), 0 if blocking else 1)
+        super().__init__(context, handle, cu.cuStreamDestroy)
+
+    def synchronize(self):
+        """Wait for what is queued."""
+        self.context.activate()
+        cu.cuStreamSynchronize(self.handle)
+
+    def wait(self, event):
+        """Later work on this stream starts after `event`."""
+        self.context.activate()
+        cu.cuStreamWaitEvent(self.handle, event.handle, 0)
+
+
+class Event(_Owner):
+    """A mark in a stream."""
+
+    def __init__(self, context, timing=True):
+        handle = ctypes.c_void_p()
+        cu.cuEventCreate(byref(handle), 0 if timing else 2)
+        super().__init__(context, handle, cu.cuEventDestroy)
+
+    def record(self, stream=None):
+        """Put the mark behind what is queued on `stream`."""
+        self.context.activate()
+        cu.cuEventRecord(self.handle, stream)
+
+    def synchronize(self):
+        """Wait until the device has reached the mark."""
+        self.context.activate()
+        cu.cuEventSynchronize(self.handle)
+
+    def seconds_since(self, earlier):
+        """Time between two recorded events that the device has reached."""
+        self.context.activate()
+        milliseconds = ctypes.c_float()
+        cu.cuEventElapsedTime(byref(milliseconds), earlier.handle, self.handle)
+        return milliseconds.value * 1e-3
+
+
+class Graph:
+    """Recorded work, ready to be launched again and again."""
+
+    def __init__(self, context):
+        self.context, self._executable = context, None
+
+    def launch(self, stream=None):
+        """Queue the whole graph on `stream`."""
+        self.context.activate()
+        cu.cuGraphLaunch(self._executable.handle, stream)
+
+
+@contextlib.contextmanager
+def _capture(context, stream):
+    context.activate()
+    graph, recorded, executable = Graph(context), ctypes.c_void_p(), ctypes.c_void_p()
+    cu.cuStreamBeginCapture(stream, 2)  # 2: relaxed; a collected view may free its memory meanwhile
+    try:
+        yield graph
+    except BaseException:
+        with contextlib.suppress(DeviceError):  # ends the capture; what was raised inside matters more
+            cu.cuStreamEndCapture(stream, byref(recorded))
+            cu.cuGraphDestroy(recorded)
+        raise
+    context.activate()
+    cu.cuStreamEndCapture(stream, byref(recorded))
+    try:
+        cu.cuGraphInstantiateWithFlags(byref(executable), recorded, 0)
+    finally:
+        cu.cuGraphDestroy(recorded)
+    graph._executable = _Owner(context, executable, cu.cuGraphExecDestroy)
+
+
+class _Log:
+    """The options with which the driver's compiler writes its remarks and errors into our buffers."""
+
+    def __init__(self, nbytes=16384):
+        self._remarks, self._errors = ctypes.create_string_buffer(nbytes), ctypes.create_string_buffer(nbytes)
+        remarks, errors = ctypes.addressof(self._remarks), ctypes.addressof(self._errors)
+        words = (ctypes.c_int * 5)(3, 4, 5, 6, 12)  # remarks, their size, errors, their size, verbose
+        self.options = 5, words, (ctypes.c_void_p * 5)(remarks, nbytes, errors, nbytes, 1)
+
+    @property
+    def remarks(self):
+        return self._remarks.value.decode(errors="replace").strip()
+
+    @contextlib.contextmanager
+    def attached(self):
+        """Put the compiler's errors into the message of what is raised inside."""
+        try:
+            yield
+        except DeviceError as failure:
+            raise DeviceError(f"{failure}\n{self._errors.value.decode(errors='replace').strip()}".rstrip()) from None
+
+
+def _image(image):
+    """What the driver loads: PTX must end with a zero byte, machine code may."""
+    return (image.encode() if isinstance(image, str) else bytes(image)) + b"\0"

@@ -1,0 +1,213 @@
+"""Loads, stores and atomics. Under a mask a dead lane touches no memory, also where all lanes are dead."""
+
+from __future__ import annotations
+
+from llvmlite import ir
+
+from . import types as t
+from .types import LINEAR, UNIFORM, VARYING
+from .values import I1, I8, I32, I64, PTR, SCALAR, Ops, Value, ViewValue
+
+_SIZE = {"bool": 1, "int32": 4, "uint32": 4, "float32": 4, "int64": 8, "uint64": 8, "float64": 8}
+_VOID = ir.VoidType()
+
+
+def itemsize(dtype):
+    """Bytes of one element in memory."""
+    return _SIZE[dtype]
+
+
+class Memory(Ops):
+    """Needs from the class on top: `mask` (None or a vector of bools), `alive` (some lane is known to be live)."""
+
+    # ---- addresses
+    def bytes_times(self, index, stride):
+        """index * stride as an i64 (or a vector of them); both LLVM or Python integers."""
+        if isinstance(index, int) and isinstance(stride, int):
+            return index * stride
+        if isinstance(index, int):
+            index, stride = stride, index
+        if isinstance(stride, int):
+            if stride == 1:
+                return index
+            stride = ir.Constant(index.type, [stride] * self.W if isinstance(index.type, ir.VectorType) else stride)
+        elif isinstance(index.type, ir.VectorType) and not isinstance(stride.type, ir.VectorType):
+            stride = self.splat(stride)
+        return self.b.mul(index, stride, flags=("nsw",))
+
+    def plus(self, a, b):
+        if isinstance(a, int) and isinstance(b, int):
+            return a + b
+        if isinstance(a, int):
+            a, b = b, a
+        if isinstance(b, int):
+            if b == 0:
+                return a
+            b = ir.Constant(a.type, [b] * self.W if isinstance(a.type, ir.VectorType) else b)
+        return self.b.add(a, b, flags=("nsw",))
+
+    def index_number(self, v):
+        """A uniform index as a Python int or an i64."""
+        return int(v.const) if v.const is not None else self.get(v, "int", UNIFORM)
+
+    def advance(self, pointer, offset):
+        if isinstance(offset, int):
+            if offset == 0:
+                return pointer
+            offset = ir.Constant(I64, offset)
+        return self.b.gep(pointer, [offset], inbounds=True, source_etype=I8)
+
+    def locate(self, view, indices):
+        """('uniform', pointer), ('contiguous', pointer of lane 0) or ('scattered', vector of pointers) of an element."""
+        strides = view.strides
+        base, lane_bytes, offsets = 0, 0, None
+        for v, stride in zip(indices, strides):
+            if v.kind == UNIFORM:
+                base = self.plus(base, self.bytes_times(self.index_number(v), stride))
+            elif v.kind == LINEAR and isinstance(stride, int):
+                base = self.plus(base, self.bytes_times(v.ir, stride))
+                lane_bytes += v.step * stride
+            elif self.W == 1:
+                base = self.plus(base, self.bytes_times(self.get(v, "int"), stride))
+            else:
+                more = self.bytes_times(self.get(v, "int", VARYING), stride)
+                offsets = more if offsets is None else self.plus(offsets, more)
+        varying = any(v.kind != UNIFORM for v in indices)
+        if view.lanes_last and self.W > 1:
+            base, lane_bytes = self.bytes_times(base, self.W), lane_bytes * self.W + itemsize(view.dtype)
+            offsets = None if offsets is None else self.bytes_times(offsets, self.W)
+        elif not varying or self.W == 1:
+            return "uniform", self.advance(view.pointer, base)
+        pointer = self.advance(view.pointer, base)
+        if offsets is None and lane_bytes == itemsize(view.dtype):
+            return "contiguous", pointer
+        steps = ir.Constant(ir.VectorType(I64, self.W), [lane_bytes * k for k in range(self.W)])
+        offsets = steps if offsets is None else self.plus(offsets, steps) if lane_bytes else offsets
+        return "scattered", self._pointers(pointer, offsets)
+
+    def _pointers(self, pointer, offsets):
+        vector = ir.VectorType(I64, self.W)
+        start = self.splat(self.b.ptrtoint(pointer, I64))
+        return self.b.inttoptr(self.b.add(start, offsets), ir.VectorType(PTR, self.W)) if offsets.type == vector else start
+
+    def guarded(self, pointer):
+        """The pointer, or that of a dummy where no lane is live."""
+        if self.mask is None or self.alive:
+            return pointer
+        return self.b.select(self.any_lane(self.mask), pointer, self.dummy())
+
+    # ---- loads
+    def memory_type(self, dtype):
+        return I8 if dtype == "bool" else SCALAR[dtype]
+
+    def load(self, view, indices, varying_data=False):
+        how, pointer = self.locate(view, indices)
+        dtype, element = view.dtype, self.memory_type(view.dtype)
+        kind = VARYING if any(v.kind != UNIFORM for v in indices) or view.lanes_last else UNIFORM
+        align = itemsize(dtype)
+        if how == "uniform":
+            pointer = pointer if self.W == 1 else self.guarded(pointer)
+            x = self.b.load(pointer, align=align, typ=element)
+        else:
+            vector = ir.VectorType(element, self.W)
+            if how == "contiguous" and self.mask is None:
+                x = self.b.load(pointer, align=align, typ=vector)
+            else:
+                mask, zero = self.mask_value(self.mask), ir.Constant(vector, [0] * self.W)
+                name = self._masked_name("load" if how == "contiguous" else "gather", vector)
+                x = self.call(name, [pointer, ir.Constant(I32, align), mask, zero], vector)
+        if dtype == "bool":
+            x = self.b.icmp_unsigned("!=", x, ir.Constant(x.type, [0] * self.W if isinstance(x.type, ir.VectorType) else 0))
+        return Value(dtype, kind, x)
+
+    def _masked_name(self, what, vector):
+        element = vector.element
+        suffix = f"v{self.W}" + {"float": "f32", "double": "f64"}.get(str(element), str(element))
+        return f"llvm.masked.{what}.{suffix}." + ("p0" if what in ("load", "store") else f"v{self.W}p0")
+
+    # ---- stores
+    def store(self, view, indices, value):
+        how, pointer = self.locate(view, indices)
+        dtype, align = view.dtype, itemsize(view.dtype)
+        if how == "uniform" and (self.W == 1 or value.kind == UNIFORM):
+            x = self.get(value, dtype)
+            pointer = pointer if self.W == 1 else self.guarded(pointer)
+            self.b.store(self.b.zext(x, I8) if dtype == "bool" else x, pointer, align=align)
+            return
+        x = self.get(value, dtype, VARYING)
+        if dtype == "bool":
+            x = self.b.zext(x, ir.VectorType(I8, self.W))
+        if how == "uniform":  # several lanes, one place: the last live lane's value stays, as in a loop over the lanes
+            how, pointer = "scattered", self._pointers(pointer, ir.Constant(ir.VectorType(I64, self.W), [0] * self.W))
+        if how == "contiguous" and self.mask is None:
+            self.b.store(x, pointer, align=align)
+        else:
+            name = self._masked_name("store" if how == "contiguous" else "scatter", x.type)
+            self.call(name, [x, pointer, ir.Constant(I32, align), self.mask_value(self.mask)], _VOID)
+
+    # ---- atomics
+    def atomic(self, op, view, indices, value, expected=None, want_old=True):
+        """One atomic step a live lane, lanes in order. Returns the old values, or None if they are not wanted."""
+        how, pointer = self.locate(view, indices)
+        dtype = view.dtype
+        if self.W == 1:
+            old = self._atomic_step(op, pointer, self.get(value, dtype), expected and self.get(expected, dtype), dtype)
+            return Value(dtype, VARYING, old)
+        values = self.get(value, dtype, VARYING)
+        wanted = self.get(expected, dtype, VARYING) if expected is not None else None
+        slot = self.slot(values.type) if want_old else None
+        for k in range(self.W):
+            with self.lane_is_live(k):
+                place = self._lane_pointer(how, pointer, k, dtype)
+                old = self._atomic_step(op, place, self.lane(values, k), wanted and self.lane(wanted, k), dtype)
+                if want_old:
+                    self.b.store(self.b.insert_element(self.b.load(slot, typ=values.type), old, ir.Constant(I32, k)), slot)
+        return Value(dtype, VARYING, self.b.load(slot, typ=values.type)) if want_old else None
+
+    def lane_is_live(self, k):
+        """A block that runs if lane k is live."""
+        return self.b.if_then(ir.Constant(I1, 1) if self.mask is None else self.lane(self.mask, k))
+
+    def _lane_pointer(self, how, pointer, k, dtype):
+        if how == "uniform":
+            return pointer
+        return self.advance(pointer, k * itemsize(dtype)) if how == "contiguous" else self.lane(pointer, k)
+
+    def _atomic_step(self, op, pointer, x, expected, dtype):
+        if op == "cas":
+            return self._compare_and_swap(pointer, expected, x, dtype)
+        if op == "sub" and t.is_float(dtype):
+            op, x = "add", self.b.fneg(x)
+        name = {"exchange": "xchg"}.get(op, op)
+        if t.is_float(dtype) and name in ("add", "min", "max"):
+            name = "f" + name
+        elif dtype in t.UNSIGNED and name in ("min", "max"):
+            name = "u" + name
+        return self.b.atomic_rmw(name, pointer, x, "monotonic")
+
+    def _compare_and_swap(self, pointer, expected, x, dtype):
+        if t.is_float(dtype):  # the instruction compares bits
+            bits = I32 if dtype == "float32" else I64
+            pair = self.b.cmpxchg(pointer, self.b.bitcast(expected, bits), self.b.bitcast(x, bits), "monotonic", "monotonic")
+            return self.b.bitcast(self.b.extract_value(pair, 0), x.type)
+        return self.b.extract_value(self.b.cmpxchg(pointer, expected, x, "monotonic", "monotonic"), 0)
+
+    # ---- parts of views
+    def part(self, view, items):
+        """The view that remains after uniform indices and slices (given as (start, stop) pairs) of the leading dimensions."""
+        offset, shape, strides = 0, [], []
+        for k, item in enumerate(items):
+            stride = view.strides[k]
+            if isinstance(item, tuple):
+                start, stop = item
+                offset = self.plus(offset, self.bytes_times(start, stride))
+                shape.append(self.minus(stop, start))
+                strides.append(stride)
+            else:
+                offset = self.plus(offset, self.bytes_times(self.index_number(item), stride))
+        shape += view.shape[len(items):]
+        strides += view.strides[len(items):]
+        return ViewValue(view.label, view.dtype, self.advance(view.pointer, offset), shape, strides, view.readonly)
+
+    def minus(self, a, b):
+        return a - b if isinstance(a, int) and isinstance(b, int) else self.plus(a, self.bytes_times(b, -1))

@@ -1,0 +1,69 @@
+"""Kernel arguments: their types as hashable specs, and how they lie in the argument block.
+
+The block is an array of 8-byte words, the same on every machine: a view is its pointer, shape and strides (in bytes), a
+number one word. A kernel's own float (the dtype of weak floats that meet nothing) is float32 if its views hold float32 and
+no float64, else float64; its packs have 16 lanes if no view's element is wider than 32 bits, else 8.
+"""
+
+from __future__ import annotations
+
+from llvmlite import ir
+
+from . import types as t
+from .types import UNIFORM
+from .values import I8, I64, PTR, SCALAR, Value, ViewValue
+
+# A spec is ("view", dtype, ndim, contiguous_last, readonly), ("number", dtype), ("static", value) or ("tuple", specs).
+
+
+def flatten(specs):
+    for s in specs:
+        if s[0] == "tuple":
+            yield from flatten(s[1])
+        else:
+            yield s
+
+
+class Signature:
+    """What the compiler knows of a launch's arguments."""
+
+    def __init__(self, specs):
+        self.specs = specs
+        views = [s for s in flatten(specs) if s[0] == "view"]
+        dtypes = {s[1] for s in views}
+        self.float_dtype = "float32" if "float32" in dtypes and "float64" not in dtypes else "float64"
+        self.width = 16 if dtypes and all(t.BITS[d] <= 32 for d in dtypes) else 8
+        self.n_words = sum(self._words(s) for s in flatten(specs))
+
+    @staticmethod
+    def _words(spec):
+        return 1 + 2 * spec[2] if spec[0] == "view" else 1 if spec[0] == "number" else 0
+
+    def values(self, lower, names, block):
+        """The arguments as the compiler's values, loaded from the block at `block`."""
+        word = 0
+
+        def take(llvm_type):
+            nonlocal word
+            place = lower.b.gep(block, [ir.Constant(I64, 8 * word)], inbounds=True, source_etype=I8)
+            word += 1
+            return lower.b.load(place, align=8, typ=llvm_type)
+
+        def value(name, spec):
+            if spec[0] == "tuple":
+                return tuple(value(f"{name}[{k}]", s) for k, s in enumerate(spec[1]))
+            if spec[0] == "static":
+                return lower.const(spec[1])
+            if spec[0] == "number":
+                if spec[1] == "bool":
+                    return Value("bool", UNIFORM, lower.b.icmp_signed("!=", take(I64), ir.Constant(I64, 0)))
+                return Value(spec[1], UNIFORM, take(SCALAR[lower.strong(spec[1])]))
+            _, dtype, ndim, contiguous_last, readonly = spec
+            pointer = take(PTR)
+            shape = [take(I64) for _ in range(ndim)]
+            strides = [take(I64) for _ in range(ndim)]
+            if contiguous_last and ndim:
+                strides[-1] = t.BITS[dtype] // 8 or 1
+            return ViewValue(name, dtype, pointer, shape, strides, readonly)
+
+        return [value(n, s) for n, s in zip(names, self.specs)]

@@ -1,0 +1,144 @@
+"""The team handle as kernels see it; each machine says what its members are."""
+
+from __future__ import annotations
+
+import ast
+
+from ..errors import LanguageError
+from ..reducer import Reducer, Sum
+from . import types as t
+from .known import Known, text_of
+from .memory import itemsize
+from .types import UNIFORM
+from .values import Value, ViewValue
+
+_ALIGN = 64
+
+
+def widened(dtype):
+    """The dtype in which contributions add up: floats as they are, integers and bools in 64 bits."""
+    if t.is_float(dtype):
+        return dtype
+    return "uint64" if dtype in t.UNSIGNED else "int64"
+
+
+class Team:
+    """Words on the team. A machine's subclass gives rank, size, barrier, combine, pick, scratch_array, thread_range."""
+
+    def __init__(self, league_rank, league_size):
+        self.league_rank, self.league_size = league_rank, league_size
+
+    def attribute(self, lower, node):
+        if node.attr == "league_rank":
+            return Value("int", UNIFORM, self.league_rank)
+        if node.attr == "league_size":
+            return Value("int", UNIFORM, self.league_size)
+        if node.attr == "rank":
+            return self.rank(lower)
+        if node.attr == "size":
+            return self.size(lower)
+        lower.fail(node, f"the team has no '{node.attr}' (league_rank, league_size, rank, size, thread_range, barrier, reduce, "
+                         "scan, single, broadcast, scratch)", LanguageError)
+
+    def method(self, lower, node):
+        name = node.func.attr
+        if name not in ("barrier", "reduce", "scan", "single", "broadcast", "scratch"):
+            if name == "thread_range":
+                lower.fail(node, "team.thread_range(...) belongs in a for loop", LanguageError)
+            self.attribute(lower, node.func)
+            lower.fail(node, f"team.{name} is a number, not a function", LanguageError)
+        return getattr(self, "call_" + name)(lower, node)
+
+    @staticmethod
+    def together(lower, node):
+        """Collectives are for all members at once."""
+        if lower.divergent:
+            lower.fail(node, f"`{ast.unparse(node)}`: every member must get here, but this place is reached only by some "
+                             "(a condition, a loop or an early return that differs between members)", LanguageError)
+
+    def call_barrier(self, lower, node):
+        self.together(lower, node)
+        self.barrier(lower)
+        return Known(None)
+
+    def call_single(self, lower, node):
+        return lower.compare("==", self.rank(lower), lower.const(0))
+
+    def call_broadcast(self, lower, node):
+        self.together(lower, node)
+        values = lower.arguments(node, 1, 2)
+        if len(values) == 2 and values[1].kind != UNIFORM:
+            lower.fail(node, "broadcast: the rank must be the same for all members")
+        return self.pick(lower, values[0], values[1] if len(values) == 2 else lower.const(0))
+
+    def call_reduce(self, lower, node):
+        self.together(lower, node)
+        parts = [lower.expr(a) for a in node.args[:1]]
+        others = node.args[1:] + [k.value for k in node.keywords if k.arg == "reducer"]
+        if not parts or len(others) > 1 or any(k.arg != "reducer" for k in node.keywords):
+            lower.fail(node, "reduce takes a value and a reducer")
+        reducer = lower.expr(others[0]).value if others and isinstance(lower.expr(others[0]), Known) else Sum
+        if not isinstance(reducer, Reducer):
+            lower.fail(node, f"`{ast.unparse(others[0])}` is not a reducer (pk.Sum, pk.Min, ...)")
+        state = parts[0] if isinstance(parts[0], tuple) else (lower.number_of(parts[0], node.args[0]),)
+        if reducer.with_index and len(state) != 2:
+            lower.fail(node, f"{reducer!r} in a team wants a tuple (value, index)")
+        state = tuple(lower.cast(v, "int64" if v.dtype == "bool" else lower.strong(v.dtype) if v.const is None else v.dtype)
+                      for v in state)
+        result = self.combine(lower, state, reducer)
+        return result if isinstance(parts[0], tuple) else result[0]
+
+    def call_scratch(self, lower, node):
+        if lower.frame.caller is not None or lower.depth > 1:
+            lower.fail(node, "scratch is called at the kernel's top level, before any loop or branch", LanguageError)
+        if len(node.args) != 2 or node.keywords:
+            lower.fail(node, "scratch takes a shape and a dtype")
+        dtype = lower.dtype_of(node.args[1])
+        shape, n_bytes = self.scratch_shape(lower, node, dtype)
+        pointer = self.scratch_pointer(lower, n_bytes)
+        strides, step = [], itemsize(dtype)
+        for extent in reversed(shape):
+            strides.insert(0, step)
+            step = lower.bytes_times(step, extent)
+        return ViewValue(ast.unparse(node), dtype, pointer, shape, strides)
+
+    def scratch_shape(self, lower, node, dtype):
+        v = lower.expr(node.args[0])
+        parts = v if isinstance(v, tuple) else (v,)
+        shape = []
+        for p in parts:
+            if not isinstance(p, Value) or t.is_float(p.dtype) or p.kind != UNIFORM:
+                lower.fail(node, f"the shape of scratch must be integers that all members share, got `{ast.unparse(node.args[0])}`")
+            if p.const is not None and p.const < 1:
+                lower.fail(node, f"the shape of scratch must be positive, got {p.const}")
+            shape.append(lower.index_number(p))
+        n_bytes = itemsize(dtype)
+        for extent in shape:
+            n_bytes = lower.bytes_times(n_bytes, extent)
+        return shape, n_bytes
+
+    def scratch_pointer(self, lower, n_bytes):
+        """The next aligned place in the team's buffer. `lower.scratch_used` counts bytes known at compile time."""
+        place = lower.scratch_used
+        pointer = lower.advance(self.scratch_base(lower), place)
+        if isinstance(n_bytes, int):
+            rounded = -(-n_bytes // _ALIGN) * _ALIGN
+            lower.scratch_static += rounded
+        else:
+            more = lower.plus(n_bytes, _ALIGN - 1)
+            rounded = lower.b.and_(more, more.type(-_ALIGN))
+        lower.scratch_used = lower.plus(place, rounded)
+        return pointer
+
+    def combine_states(self, lower, reducer, a, b):
+        """combine(a, b) of the reducer, on tuples of Values."""
+        return combine_states(lower, reducer, a, b)
+
+
+def combine_states(lower, reducer, a, b):
+    """combine(a, b) of a reducer, inlined; states are tuples of Values."""
+    one = len(a) == 1
+    text = text_of(reducer.combine)
+    result = lower.inline(text, [a[0] if one else a, b[0] if one else b], f"combine {reducer.name}")
+    result = (result,) if one else result
+    return tuple(lower.cast(r, x.dtype) for r, x in zip(result, a))

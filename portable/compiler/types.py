@@ -1,0 +1,70 @@
+"""Numbers as the compiler sees them: dtypes, weak dtypes, and how much a value differs between lanes.
+
+Weak dtypes belong to literals, Python scalars, loop indices and shapes: 'int' and 'float' take the dtype of the first
+value from an array that they meet. Unmet, 'int' is stored as int64, 'float' as the kernel's own float (see Kernel arguments
+in `lowering.py`).
+"""
+
+from __future__ import annotations
+
+UNIFORM, LINEAR, VARYING = "uniform", "linear", "varying"
+FLOATS = ("float32", "float64", "float")
+SIGNED = ("int32", "int64", "int")
+UNSIGNED = ("uint32", "uint64")
+DTYPES = ("bool", "int32", "int64", "uint32", "uint64", "float32", "float64")
+BITS = {"bool": 1, "int32": 32, "uint32": 32, "float32": 32, "int64": 64, "uint64": 64, "float64": 64, "int": 64, "float": 64}
+
+
+class TypeClash(Exception):
+    """Two dtypes that have no common one; the text says which and what to write instead."""
+
+
+def is_float(dtype):
+    return dtype in FLOATS
+
+
+def is_weak(dtype):
+    return dtype in ("int", "float")
+
+
+def is_integer(dtype):
+    return dtype in SIGNED or dtype in UNSIGNED
+
+
+def promote(a, b):
+    """The dtype of a (op) b.
+
+    A float beats an integer whatever their sizes, so that float32 data stay float32; a strong dtype beats a weak one of
+    its kind; a strong integer that meets a weak float becomes a weak float. Signed and unsigned of the same rank clash.
+    """
+    if a == b:
+        return a if a != "bool" else "bool"
+    if a == "bool" or b == "bool":
+        return b if a == "bool" else a
+    if is_float(a) != is_float(b):
+        return a if is_float(a) else b
+    if is_weak(a) or is_weak(b):
+        return b if is_weak(a) else a
+    if is_float(a):
+        return "float64"
+    if (a in UNSIGNED) == (b in UNSIGNED):
+        return a if BITS[a] > BITS[b] else b
+    signed, unsigned = (a, b) if a in SIGNED else (b, a)
+    if BITS[signed] > BITS[unsigned]:
+        return signed
+    raise TypeClash(f"{signed} meets {unsigned}: cast one of them, for example pk.{unsigned}(...)")
+
+
+def arithmetic(a, b, op):
+    """The dtype in which `a op b` is computed: two bools count as integers, / always gives a float."""
+    dtype = promote(a, b)
+    if dtype == "bool" and op not in ("&", "|", "^"):
+        dtype = "int"
+    if op == "/" and not is_float(dtype):
+        dtype = "float"
+    return dtype
+
+
+def join_kind(a, b):
+    """How a variable that holds both differs between lanes."""
+    return UNIFORM if a == b == UNIFORM else VARYING

@@ -1,0 +1,314 @@
+"""Values and the instructions on them: one scalar, W consecutive integers, or a pack of W lanes.
+
+A value's `kind` says how it differs between lanes. With W > 1 a varying value is an LLVM vector; with W == 1 (CUDA, where
+the hardware's threads are the lanes, and scalar CPU code) it is a scalar that is only marked as varying.
+"""
+
+from __future__ import annotations
+
+import math
+
+from llvmlite import ir
+
+from . import types as t
+from .types import LINEAR, UNIFORM, VARYING
+
+I1, I8, I32, I64 = (ir.IntType(n) for n in (1, 8, 32, 64))
+F32, F64 = ir.FloatType(), ir.DoubleType()
+PTR = ir.PointerType()
+SCALAR = {"bool": I1, "int32": I32, "uint32": I32, "int64": I64, "uint64": I64, "int": I64, "float32": F32, "float64": F64}
+CONTRACT = ("contract",)
+FAST = ("contract", "reassoc", "nsz", "arcp", "afn")  # never nnan or ninf: kernels may test for them
+
+
+class Value:
+    """A number in a kernel: dtype, kind, the LLVM value, and the Python number where it is known."""
+
+    __slots__ = ("dtype", "kind", "ir", "const", "step")
+
+    def __init__(self, dtype, kind, ir_value, const=None, step=0):
+        self.dtype, self.kind, self.ir, self.const, self.step = dtype, kind, ir_value, const, step
+
+
+class ViewValue:
+    """A view in a kernel: where it starts, its shape and its strides in bytes, as LLVM or Python integers."""
+
+    __slots__ = ("label", "dtype", "pointer", "shape", "strides", "readonly", "lanes_last")
+
+    def __init__(self, label, dtype, pointer, shape, strides, readonly=False, lanes_last=False):
+        self.label, self.dtype, self.pointer, self.shape, self.strides = label, dtype, pointer, shape, strides
+        self.readonly, self.lanes_last = readonly, lanes_last  # lanes_last: private to each lane, the lane the last index
+
+
+class Ops:
+    """Emits instructions on values into `self.b`."""
+
+    def __init__(self, width, float_dtype, fastmath):
+        self.W, self.float_dtype, self.flags = width, float_dtype, FAST if fastmath else CONTRACT
+        self.b = None
+
+    # ---- types and constants
+    def strong(self, dtype):
+        return {"float": self.float_dtype, "int": "int64"}.get(dtype, dtype)
+
+    def scalar(self, dtype):
+        return SCALAR[self.strong(dtype)]
+
+    def type_of(self, dtype, kind):
+        scalar = self.scalar(dtype)
+        return ir.VectorType(scalar, self.W) if kind == VARYING and self.W > 1 else scalar
+
+    def const(self, number):
+        """A Python number as a weak, uniform value."""
+        dtype = "bool" if isinstance(number, bool) else "int" if isinstance(number, int) else "float"
+        return Value(dtype, UNIFORM, None, number)
+
+    def strong_const(self, number, dtype):
+        return Value(dtype, UNIFORM, None, number)
+
+    def lanes(self, base):
+        """base + 0, 1, ..., W - 1: the indices of a pack."""
+        return Value("int", LINEAR, base, step=1) if self.W > 1 else Value("int", VARYING, base)
+
+    def full(self, scalar_type, number):
+        return ir.Constant(ir.VectorType(scalar_type, self.W), [number] * self.W)
+
+    def splat(self, value):
+        vector = ir.VectorType(value.type, self.W)
+        if isinstance(value, ir.Constant):
+            return ir.Constant(vector, [value.constant] * self.W)
+        one = self.b.insert_element(ir.Constant(vector, ir.Undefined), value, ir.Constant(I32, 0))
+        return self.b.shuffle_vector(one, ir.Constant(vector, ir.Undefined), ir.Constant(ir.VectorType(I32, self.W), [0] * self.W))
+
+    def intrinsic(self, name, args, result=None):
+        """Call an overloaded LLVM intrinsic; its name is completed from the first argument's type."""
+        first = args[0].type
+        element = first.element if isinstance(first, ir.VectorType) else first
+        suffix = {F32: "f32", F64: "f64"}.get(element) or f"i{element.width}"
+        if isinstance(first, ir.VectorType):
+            suffix = f"v{first.count}{suffix}"
+        return self.call(f"llvm.{name}.{suffix}", args, result or first)
+
+    def call(self, name, args, result):
+        module = self.b.module
+        fn = module.globals.get(name)
+        if fn is None:
+            fn = ir.Function(module, ir.FunctionType(result, [a.type for a in args]), name)
+        return self.b.call(fn, args)
+
+    # ---- from Value to LLVM
+    def get(self, v, dtype=None, kind=None):
+        """The LLVM value of `v` as `dtype` (its own if None), spread over the lanes if `kind` is varying."""
+        dtype = self.strong(dtype or v.dtype)
+        vector = (kind or v.kind) == VARYING and self.W > 1
+        if v.const is not None and v.kind == UNIFORM:
+            number = self._constant(v.const, dtype)
+            return self.full(SCALAR[dtype], number) if vector else ir.Constant(SCALAR[dtype], number)
+        if v.kind == LINEAR and (vector or dtype not in ("int64",)):
+            steps = ir.Constant(ir.VectorType(I64, self.W), [v.step * k for k in range(self.W)])
+            return self._convert(self.b.add(self.splat(v.ir), steps, flags=("nsw",)), "int64", dtype)
+        x = self._convert(v.ir, self.strong(v.dtype), dtype)
+        return self.splat(x) if vector and v.kind == UNIFORM else x
+
+    @staticmethod
+    def _constant(number, dtype):
+        if dtype == "bool":
+            return int(bool(number))
+        if t.is_float(dtype):
+            return float(number)
+        bits = t.BITS[dtype]
+        number = int(number) & (2**bits - 1)
+        return number - 2**bits if number >= 2 ** (bits - 1) else number
+
+    def _convert(self, x, a, b):
+        if a == b or SCALAR[a] == SCALAR[b]:
+            return x
+        to = ir.VectorType(SCALAR[b], self.W) if isinstance(x.type, ir.VectorType) else SCALAR[b]
+        build, fa, fb = self.b, t.is_float(a), t.is_float(b)
+        if b == "bool":
+            zero = ir.Constant(x.type, [0] * self.W) if isinstance(x.type, ir.VectorType) else ir.Constant(x.type, 0)
+            return build.fcmp_unordered("!=", x, zero) if fa else build.icmp_signed("!=", x, zero)
+        if fa and fb:
+            return build.fpext(x, to) if t.BITS[b] > t.BITS[a] else build.fptrunc(x, to)
+        if fa:
+            return build.fptoui(x, to) if b in t.UNSIGNED else build.fptosi(x, to)
+        if fb:
+            return build.uitofp(x, to) if a in t.UNSIGNED or a == "bool" else build.sitofp(x, to)
+        if t.BITS[b] < t.BITS[a]:
+            return build.trunc(x, to)
+        return build.zext(x, to) if a in t.UNSIGNED or a == "bool" else build.sext(x, to)
+
+    def cast(self, v, dtype):
+        """`v` as a value of `dtype`."""
+        if v.dtype == dtype:
+            return v
+        if v.const is not None:
+            number = bool(v.const) if dtype == "bool" else float(v.const) if t.is_float(dtype) else int(v.const)
+            return Value(dtype, UNIFORM, None, number)
+        if v.kind == LINEAR and dtype in ("int", "int64"):
+            return Value(dtype, LINEAR, v.ir, step=v.step)
+        kind = VARYING if v.kind == LINEAR else v.kind
+        return Value(dtype, kind, self.get(v, dtype, kind))
+
+    @staticmethod
+    def kind_of(*values):
+        return UNIFORM if all(v.kind == UNIFORM for v in values) else VARYING
+
+    # ---- arithmetic
+    def binary(self, op, a, b):
+        if a.const is not None and b.const is not None and t.is_weak(a.dtype) and t.is_weak(b.dtype):
+            folded = _fold(op, a.const, b.const)
+            if folded is not None:
+                return self.const(folded)
+        dtype = t.arithmetic(a.dtype, b.dtype, op)
+        linear = self._linear(op, a, b, dtype)
+        if linear is not None:
+            return linear
+        kind = self.kind_of(a, b)
+        x, y = self.get(a, dtype, kind), self.get(b, dtype, kind)
+        return Value(dtype, kind, self._arithmetic(op, x, y, self.strong(dtype), b.const))
+
+    def _linear(self, op, a, b, dtype):
+        """Consecutive indices stay consecutive when a uniform integer is added."""
+        if dtype != "int" or LINEAR not in (a.kind, b.kind) or VARYING in (a.kind, b.kind):
+            return None
+        if op == "+" and a.kind != b.kind:
+            step, = (v.step for v in (a, b) if v.kind == LINEAR)
+        elif op == "-" and b.kind == UNIFORM:
+            step = a.step
+        elif op == "-" and a.kind == b.kind and a.step == b.step:
+            return Value("int", UNIFORM, self.b.sub(a.ir, b.ir, flags=("nsw",)))
+        else:
+            return None
+        x, y = (v.ir if v.kind == LINEAR else self.get(v, "int") for v in (a, b))
+        return Value("int", LINEAR, (self.b.add if op == "+" else self.b.sub)(x, y, flags=("nsw",)), step=step)
+
+    def _arithmetic(self, op, x, y, dtype, const_b):
+        b = self.b
+        if t.is_float(dtype):
+            if op == "//":
+                return self.intrinsic("floor", [b.fdiv(x, y, flags=self.flags)])
+            if op == "%":  # Python's sign: that of the divisor
+                whole = self.intrinsic("floor", [b.fdiv(x, y, flags=self.flags)])
+                return self.intrinsic("fma", [b.fneg(whole), y, x])
+            names = {"+": b.fadd, "-": b.fsub, "*": b.fmul, "/": b.fdiv}
+            if op not in names:
+                raise t.TypeClash(f"'{op}' needs integers, got {dtype}")
+            return names[op](x, y, flags=self.flags)
+        if op in ("+", "-", "*"):
+            wrap = ("nsw",) if dtype == "int64" else ()
+            return {"+": b.add, "-": b.sub, "*": b.mul}[op](x, y, flags=wrap)
+        if op in ("//", "%"):
+            return self._divide(op, x, y, dtype, const_b)
+        return {"&": b.and_, "|": b.or_, "^": b.xor, "<<": b.shl, ">>": b.lshr if dtype in t.UNSIGNED else b.ashr}[op](x, y)
+
+    def _divide(self, op, x, y, dtype, const_b):
+        """Floor division and modulo as Python defines them; a zero divisor gives 0 instead of a trap."""
+        b, zero = self.b, ir.Constant(x.type, [0] * self.W if isinstance(x.type, ir.VectorType) else 0)
+        by_zero = None
+        if const_b is None or const_b == 0:
+            by_zero = b.icmp_signed("==", y, zero)
+            one = ir.Constant(x.type, [1] * self.W if isinstance(x.type, ir.VectorType) else 1)
+            y = b.select(by_zero, one, y)
+        if dtype in t.UNSIGNED:
+            q, r = b.udiv(x, y), b.urem(x, y)
+        else:
+            q, r = b.sdiv(x, y), b.srem(x, y)
+            below = b.and_(b.icmp_signed("!=", r, zero), b.icmp_signed("<", b.xor(r, y), zero))
+            q = b.sub(q, b.zext(below, x.type))
+            r = b.add(r, b.select(below, y, zero))
+        result = q if op == "//" else r
+        return result if by_zero is None else b.select(by_zero, zero, result)
+
+    def compare(self, op, a, b):
+        if a.const is not None and b.const is not None:
+            return Value("bool", UNIFORM, None, _COMPARE[op](a.const, b.const))
+        dtype = t.promote(a.dtype, b.dtype)
+        kind = self.kind_of(a, b)
+        x, y = self.get(a, dtype, kind), self.get(b, dtype, kind)
+        if t.is_float(dtype):
+            result = self.b.fcmp_unordered(op, x, y) if op == "!=" else self.b.fcmp_ordered(op, x, y)
+        elif dtype in t.UNSIGNED or dtype == "bool":
+            result = self.b.icmp_unsigned(op, x, y)
+        else:
+            result = self.b.icmp_signed(op, x, y)
+        return Value("bool", kind, result)
+
+    def negate(self, v):
+        if v.const is not None:
+            return Value("int" if v.dtype == "bool" else v.dtype, UNIFORM, None, -v.const)
+        if t.is_float(v.dtype):
+            return Value(v.dtype, v.kind, self.b.fneg(v.ir))
+        return self.binary("-", self.const(0), v)
+
+    def invert(self, v):
+        if v.dtype == "bool":
+            return self.logical_not(v)
+        if t.is_float(v.dtype):
+            raise t.TypeClash(f"'~' needs integers, got {v.dtype}")
+        kind = VARYING if v.kind == LINEAR else v.kind
+        return Value(v.dtype, kind, self.b.not_(self.get(v, None, kind)))
+
+    def truth(self, v):
+        """`v` as a bool."""
+        return self.cast(v, "bool")
+
+    def logical_not(self, v):
+        v = self.truth(v)
+        if v.const is not None:
+            return Value("bool", UNIFORM, None, not v.const)
+        return Value("bool", v.kind, self.b.not_(v.ir))
+
+    def select(self, condition, a, b):
+        """`a` where the condition holds, else `b`, without a branch."""
+        if condition.const is not None:
+            chosen = a if condition.const else b
+            return self.cast(chosen, t.promote(a.dtype, b.dtype))
+        dtype = t.promote(a.dtype, b.dtype)
+        kind = self.kind_of(condition, a, b)
+        c = self.get(condition, "bool", kind if condition.kind != UNIFORM else UNIFORM)
+        return Value(dtype, kind, self.b.select(c, self.get(a, dtype, kind), self.get(b, dtype, kind)))
+
+    # ---- masks: an LLVM vector of bools, or None for all lanes
+    def mask_and(self, mask, condition):
+        c = self.get(condition, "bool", VARYING)
+        return c if mask is None else self.b.and_(mask, c)
+
+    def mask_without(self, mask, condition):
+        c = self.b.not_(self.get(condition, "bool", VARYING))
+        return c if mask is None else self.b.and_(mask, c)
+
+    def mask_value(self, mask):
+        return self.full(I1, 1) if mask is None else mask
+
+    def any_lane(self, mask):
+        bits = ir.IntType(self.W)
+        return self.b.icmp_unsigned("!=", self.b.bitcast(mask, bits), ir.Constant(bits, 0))
+
+    # ---- across lanes
+    def lane(self, vector, k):
+        return self.b.extract_element(vector, ir.Constant(I32, k))
+
+    def rotated(self, v, by):
+        order = ir.Constant(ir.VectorType(I32, self.W), [(k + by) % self.W for k in range(self.W)])
+        return Value(v.dtype, v.kind, self.b.shuffle_vector(v.ir, ir.Constant(v.ir.type, ir.Undefined), order))
+
+
+def _fold(op, a, b):
+    """Arithmetic on two numbers known at compile time; None where it must wait for run time."""
+    both_int = isinstance(a, int) and isinstance(b, int)
+    if op in ("/", "//", "%") and b == 0:
+        return None
+    table = {"+": lambda: a + b, "-": lambda: a - b, "*": lambda: a * b, "/": lambda: a / b, "//": lambda: a // b, "%": lambda: a % b}
+    if both_int:
+        table |= {"&": lambda: a & b, "|": lambda: a | b, "^": lambda: a ^ b}
+        if 0 <= b < 64:
+            table |= {"<<": lambda: a << b, ">>": lambda: a >> b}
+    result = table[op]() if op in table else None
+    if isinstance(result, int) and not isinstance(result, bool) and not -(2**63) <= result < 2**64:
+        return None
+    return None if isinstance(result, float) and not math.isfinite(result) else result
+
+
+_COMPARE = {"<": lambda a, b: a < b, "<=": lambda a, b: a <= b, ">": lambda a, b: a > b, ">=": lambda a, b: a >= b,
+            "==": lambda a, b: a == b, "!=": lambda a, b: a != b}

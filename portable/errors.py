@@ -1,0 +1,93 @@
+"""Every exception that portable, models and roofline raise on purpose.
+
+    PortableError
+    ├── InputError (ValueError)        an argument of a public function is wrong
+    │   ├── ShapeError                 shapes or ranks disagree
+    │   ├── DTypeError (TypeError)     a dtype or a Python type is not accepted here
+    │   ├── OrderError                 values that must ascend do not
+    │   └── FiniteError                NaN or infinity where a number is wanted
+    ├── SpaceError                     an execution or memory space
+    │   ├── UnknownSpaceError (ValueError)   no space has that name
+    │   ├── SpaceUnavailableError (RuntimeError)   the space exists but cannot run on this machine
+    │   └── WrongSpaceError (ValueError)     data lives where the launch cannot reach it
+    ├── KernelError                    the text of a kernel; the message names kernel, file and line
+    │   ├── SourceError                the text cannot be read
+    │   ├── LanguageError              a construct or a callable that kernels do not have
+    │   └── LoweringError              the text cannot be typed or compiled for these arguments
+    └── LaunchError (RuntimeError)     a launch that cannot run as asked
+        ├── NestedLaunchError          a launch inside a launch, or after a fork
+        ├── DeviceError                the driver reported a failure
+        └── OutOfMemoryError (MemoryError)   the space has no room for the request
+"""
+
+
+class PortableError(Exception):
+    """Base of every exception raised on purpose."""
+
+
+class InputError(PortableError, ValueError):
+    """An argument is wrong; the message names it, what was got and what is wanted."""
+
+
+class ShapeError(InputError):
+    """Shapes or ranks disagree."""
+
+
+class DTypeError(InputError, TypeError):
+    """A dtype or a Python type is not accepted here."""
+
+
+class OrderError(InputError):
+    """Values that must ascend do not; the message names the first offending index."""
+
+
+class FiniteError(InputError):
+    """NaN or infinity where a number is wanted; the message names the first offending index."""
+
+
+class SpaceError(PortableError):
+    """Something about an execution or memory space."""
+
+
+class UnknownSpaceError(SpaceError, ValueError):
+    """No space has that name."""
+
+
+class SpaceUnavailableError(SpaceError, RuntimeError):
+    """The space exists but cannot run on this machine; the message says why."""
+
+
+class WrongSpaceError(SpaceError, ValueError):
+    """Data lives where the launch cannot reach it; the message says how to move it."""
+
+
+class KernelError(PortableError):
+    """The text of a kernel is at fault; the message names kernel, file and line."""
+
+
+class SourceError(KernelError):
+    """The text of a kernel cannot be read."""
+
+
+class LanguageError(KernelError):
+    """A construct or a callable that kernels do not have."""
+
+
+class LoweringError(KernelError):
+    """The text cannot be typed or compiled for these arguments."""
+
+
+class LaunchError(PortableError, RuntimeError):
+    """A launch that cannot run as asked."""
+
+
+class NestedLaunchError(LaunchError):
+    """A launch inside a launch, or after a fork where the space cannot follow."""
+
+
+class DeviceError(LaunchError):
+    """The device's driver reported a failure; the message carries its code and text."""
+
+
+class OutOfMemoryError(LaunchError, MemoryError):
+    """The space has no room for the request."""

@@ -1,0 +1,320 @@
+"""The front end: a kernel's source as a syntax tree in which every name means one variable.
+
+Pure Python, no compiler inside. What it adds to Python's own parser:
+
+    webs        a name that is reused for unrelated values (`j` in two loops) becomes several variables, one for each
+                connected set of definitions and uses, so that each has one type
+    homes       for each variable the block in which its life begins: assigning there needs no blend with an older value
+    scope       what globals and closure cells held when the kernel was read
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import inspect
+import textwrap
+from dataclasses import dataclass, field
+
+from .errors import LanguageError, SourceError
+
+
+@dataclass(slots=True)
+class Web:
+    """One variable of a kernel."""
+
+    name: str
+    n_defs: int = 0
+    block: tuple = ()  # path of block numbers from the function's body to the block that holds every occurrence
+    begins_here: bool = False  # its first occurrence is an unconditional definition at the top of that block
+
+    @property
+    def direct(self):
+        """Defined once, before and around all its uses: the value itself can stand for the variable."""
+        return self.n_defs == 1 and self.begins_here
+
+
+@dataclass(slots=True)
+class Text:
+    """A kernel's source, read."""
+
+    name: str
+    file: str
+    line: int
+    tree: ast.FunctionDef
+    source: str
+    params: list
+    scope: dict
+    webs: dict = field(default_factory=dict)
+    blocks: dict = field(default_factory=dict)  # id of a statement list -> its path
+    single_return: bool = False
+    has_loops: bool = False
+
+    def where(self, node=None):
+        """'file:line' of a node, or of the kernel's def line."""
+        offset = getattr(node, "lineno", self.tree.lineno) - self.tree.lineno
+        return f"{self.file}:{self.line + offset}"
+
+
+def check_function(fn, kind):
+    """LanguageError unless `fn` is a plain function written with def; returns where it stands."""
+    if not inspect.isfunction(fn):
+        what = "a lambda" if getattr(fn, "__name__", "") == "<lambda>" else f"{fn!r} of type {type(fn).__name__}"
+        raise LanguageError(f"@{kind} wants a plain Python function written with def, got {what}")
+    place = f"{kind} '{fn.__name__}' ({fn.__code__.co_filename}:{fn.__code__.co_firstlineno})"
+    if fn.__name__ == "<lambda>":
+        raise LanguageError(f"{place}: a lambda cannot be a {kind}; write it with def")
+    if inspect.iscoroutinefunction(fn) or inspect.isgeneratorfunction(fn) or inspect.isasyncgenfunction(fn):
+        raise LanguageError(f"{place}: generators and coroutines cannot be a {kind}")
+    return place
+
+
+def read(fn, kind="kernel"):
+    """The Text of a plain Python function; SourceError or LanguageError if it has none."""
+    place = check_function(fn, kind)
+    try:
+        lines, first = inspect.getsourcelines(fn)
+    except (OSError, TypeError) as error:
+        raise SourceError(f"{place}: its source cannot be read ({error}). Kernels are compiled from their text: "
+                          "put it in a file or a notebook cell (the plain prompt keeps no source before Python 3.13)") from error
+    source = textwrap.dedent("".join(lines))
+    try:
+        tree = ast.parse(source).body[0]
+    except SyntaxError as error:
+        raise SourceError(f"{place}: its source cannot be parsed on its own ({error.msg})") from error
+    if not isinstance(tree, ast.FunctionDef):
+        raise LanguageError(f"{place}: a def is wanted")
+    first += tree.lineno - 1  # the def line, below its decorators
+    text = Text(fn.__name__, fn.__code__.co_filename, first, tree, ast.unparse(_bare(tree)), [], _scope(fn))
+    _check_signature(text, kind)
+    text.params = [a.arg for a in tree.args.args]
+    _Webs(text).run()
+    text.has_loops = any(isinstance(n, (ast.For, ast.While)) for n in ast.walk(tree))
+    returns = [n for n in ast.walk(tree) if isinstance(n, ast.Return)]
+    text.single_return = not returns or (len(returns) == 1 and tree.body[-1] is returns[0])
+    return text
+
+
+def _bare(tree):
+    """The function without decorators and docstring: what decides the compiled code."""
+    body = tree.body
+    if isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant) and isinstance(body[0].value.value, str):
+        body = body[1:] or [ast.Pass()]
+    return ast.FunctionDef(tree.name, tree.args, body, [], None, None, lineno=1, col_offset=0, type_params=[])
+
+
+def _scope(fn):
+    cells = {}
+    for name, cell in zip(fn.__code__.co_freevars, fn.__closure__ or ()):
+        try:
+            cells[name] = cell.cell_contents
+        except ValueError:  # a name that the enclosing function has not assigned yet
+            continue
+    return {**vars(builtins), **fn.__globals__, **cells}
+
+
+def _check_signature(text, kind):
+    a = text.tree.args
+    if a.vararg or a.kwarg or a.kwonlyargs or a.posonlyargs or a.defaults:
+        raise LanguageError(f"{kind} '{text.name}' ({text.where()}): plain positional parameters are wanted, "
+                            "without defaults, *args or **kwargs")
+    if kind == "kernel" and not a.args:
+        raise LanguageError(f"kernel '{text.name}' ({text.where()}): its first parameter is the index or the team, "
+                            "but it has no parameters")
+
+
+class _Webs:
+    """Reaching definitions over the structured tree; definitions that reach a common use are one variable."""
+
+    def __init__(self, text):
+        self.text, self.parent, self.sites = text, [], []  # sites: (definition number, node, is_definition, block path)
+        self.local = {a.arg for a in text.tree.args.args}
+        for node in ast.walk(text.tree):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                self.local.add(node.id)
+        self.path, self.n_blocks, self.loops = (), 0, []
+
+    def run(self):
+        self.nodes = {}  # id of a Name node -> [node, number, is_definition, path, order]
+        self.order = 0
+        state = {}
+        for arg in self.text.tree.args.args:
+            state[arg.arg] = frozenset([self.define(arg, arg.arg)])
+        self.block(self.text.tree.body, state)
+        self.finish()
+
+    # union-find over definitions
+    def new(self):
+        self.parent.append(len(self.parent))
+        return len(self.parent) - 1
+
+    def find(self, d):
+        while self.parent[d] != d:
+            d = self.parent[d]
+        return d
+
+    def define(self, node, name):
+        entry = self.nodes.get(id(node))
+        if entry is None:
+            entry = self.nodes[id(node)] = [node, self.new(), True, self.path, self.order, name]
+            self.order += 1
+        return entry[1]
+
+    def use(self, node, state):
+        reaching = state.get(node.id)
+        if not reaching:
+            if node.id in self.local:
+                raise LanguageError(f"kernel '{self.text.name}' ({self.text.where(node)}): '{node.id}' is used before it is assigned")
+            return
+        first, *rest = (self.find(d) for d in reaching)
+        for other in rest:
+            self.parent[other] = first
+        if id(node) not in self.nodes:
+            self.nodes[id(node)] = [node, first, False, self.path, self.order, node.id]
+            self.order += 1
+
+    # statements: state maps a name to the definitions that reach here; None after an exit
+    def block(self, body, state):
+        if id(body) not in self.text.blocks:
+            self.text.blocks[id(body)] = self.path
+        for s in body:
+            if state is None:
+                break
+            state = self.statement(s, state)
+        return state
+
+    def nested(self, body, state):
+        """A block of its own: a loop's body or a branch."""
+        if id(body) in self.text.blocks:
+            path = self.text.blocks[id(body)]
+        else:
+            path = self.path + (self.n_blocks,)
+            self.n_blocks += 1
+        outer, self.path = self.path, path
+        state = self.block(body, state)
+        self.path = outer
+        return state
+
+    def expression(self, node, state):
+        if node is None:
+            return
+        for child in ast.walk(node):
+            if isinstance(child, ast.Name) and isinstance(child.ctx, ast.Load):
+                self.use(child, state)
+
+    def targets(self, target, state):
+        if isinstance(target, ast.Name):
+            state[target.id] = frozenset([self.define(target, target.id)])
+        elif isinstance(target, (ast.Tuple, ast.List)):
+            for t in target.elts:
+                self.targets(t, state)
+        elif isinstance(target, ast.Subscript):
+            self.expression(target, state)
+
+    def statement(self, s, state):
+        if isinstance(s, ast.Assign):
+            self.expression(s.value, state)
+            for t in s.targets:
+                self.targets(t, state)
+        elif isinstance(s, ast.AnnAssign):
+            self.expression(s.value, state)
+            if s.value is not None:
+                self.targets(s.target, state)
+        elif isinstance(s, ast.AugAssign):
+            self.expression(s.value, state)
+            if isinstance(s.target, ast.Name):  # reads and writes the same variable
+                load = self.__dict__.setdefault("loads", {}).setdefault(id(s), ast.copy_location(ast.Name(s.target.id, ast.Load()), s))
+                self.use(load, state)
+                d = self.define(s.target, s.target.id)
+                self.parent[self.find(d)] = self.find(self.nodes[id(load)][1])
+                state[s.target.id] = frozenset([d])
+            else:
+                self.expression(s.target, state)
+        elif isinstance(s, ast.If):
+            self.expression(s.test, state)
+            return _merge(self.nested(s.body, dict(state)), self.nested(s.orelse, dict(state)))
+        elif isinstance(s, (ast.While, ast.For)):
+            return self.loop(s, state)
+        elif isinstance(s, ast.Break):
+            self.loops[-1][0].append(state)
+            return None
+        elif isinstance(s, ast.Continue):
+            self.loops[-1][1].append(state)
+            return None
+        elif isinstance(s, ast.Return):
+            self.expression(s.value, state)
+            return None
+        else:
+            for child in ast.iter_child_nodes(s):
+                if isinstance(child, ast.expr):
+                    self.expression(child, state)
+        return state
+
+    def loop(self, s, state):
+        if isinstance(s, ast.For):
+            self.expression(s.iter, state)
+        entry = dict(state)
+        for _ in range(2):  # the second trip sees what the first one's end defines
+            self.loops.append(([], []))
+            if isinstance(s, ast.While):
+                self.expression(s.test, entry)
+            inside = dict(entry)
+            if isinstance(s, ast.For):
+                self.body_target(s, inside)
+            end = self.nested(s.body, inside)
+            breaks, continues = self.loops.pop()
+            for c in continues:
+                end = _merge(end, c)
+            entry = _merge(entry, end)
+        after = dict(entry)
+        for b in breaks:
+            after = _merge(after, b)
+        return after
+
+    def body_target(self, s, state):
+        """The target of a for loop is assigned at the top of its body."""
+        path = self.text.blocks.get(id(s.body)) or self.path + (self.n_blocks,)
+        outer, self.path = self.path, path
+        self.targets(s.target, state)
+        self.path = outer
+
+    # numbers become names; homes
+    def finish(self):
+        groups = {}
+        for entry in self.nodes.values():
+            groups.setdefault(self.find(entry[1]), []).append(entry)
+        taken = set()
+        for entries in sorted(groups.values(), key=lambda g: min(e[4] for e in g)):
+            entries.sort(key=lambda e: e[4])
+            base = unique = entries[0][5]
+            count = 1
+            while unique in taken:
+                count += 1
+                unique = f"{base}@{count}"
+            taken.add(unique)
+            web = Web(unique, sum(e[2] for e in entries))
+            web.block = _common([e[3] for e in entries])
+            first = entries[0]
+            web.begins_here = first[2] and first[3] == web.block
+            if not web.begins_here:
+                web.block = ()
+            self.text.webs[unique] = web
+            for node, *_ in entries:
+                if isinstance(node, ast.Name):
+                    node.id = unique
+                else:
+                    node.arg = unique
+
+
+def _merge(a, b):
+    if a is None or b is None:
+        return b if a is None else a
+    return {name: a.get(name, frozenset()) | b.get(name, frozenset()) for name in a.keys() | b.keys()}
+
+
+def _common(paths):
+    shortest = min(paths, key=len)
+    for depth in range(len(shortest)):
+        if any(p[depth] != shortest[depth] for p in paths):
+            return shortest[:depth]
+    return shortest

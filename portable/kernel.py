@@ -1,0 +1,76 @@
+"""@kernel and @function: a user's plain Python function, its text, and the code compiled from it."""
+
+from __future__ import annotations
+
+import functools
+
+from . import frontend
+
+
+class _Written:
+    """A function written once, for every space. Called directly, it is the plain Python function."""
+
+    kind = "function"
+
+    def __init__(self, fn, fastmath=False, packed=True):
+        frontend.check_function(fn, self.kind)
+        self.fn, self.fastmath, self.packed = fn, fastmath, packed
+        self.compiled = {}  # what a backend made of it, by its own key
+        functools.update_wrapper(self, fn)
+
+    def __call__(self, *args):
+        return self.fn(*args)
+
+    def __repr__(self):
+        return f"<portable {self.kind} '{self.name}'>"
+
+    @property
+    def name(self):
+        return self.fn.__name__
+
+    @property
+    def place(self):
+        """'file:line' of the def line."""
+        return self.portable_text.where()
+
+    @functools.cached_property
+    def portable_text(self):
+        return frontend.read(self.fn, self.kind)
+
+
+class Kernel(_Written):
+    """What @kernel makes of a function; pass it to parallel_for, parallel_reduce or parallel_scan."""
+
+    kind = "kernel"
+
+
+class Function(_Written):
+    """What @function makes of a function; kernels call it, and it is compiled into them."""
+
+
+def kernel(fn=None, *, fastmath=False, packed=True):
+    """Mark a plain Python function as a kernel.
+
+    Its first parameter is the index (RangePolicy), or the team (TeamPolicy). The text is read and compiled at the first
+    launch; constants from globals and closures are taken as they are then.
+
+    Parameters
+    ----------
+    fastmath : bool
+        Allow reassociation and the device's fast float32 functions. Off by default: compensated sums must survive.
+    packed : bool
+        False compiles for the CPU one index at a time, for comparison.
+
+    Raises
+    ------
+    LanguageError
+        Not a plain function written with def.
+    """
+    if fn is None:
+        return lambda f: Kernel(f, fastmath, packed)
+    return Kernel(fn, fastmath, packed)
+
+
+def function(fn):
+    """Mark a plain Python function as callable from kernels; it is compiled into each of them."""
+    return Function(fn)

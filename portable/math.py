@@ -1,0 +1,58 @@
+"""The elementary functions by their names, as plain Python callables.
+
+Kernels may write `math.exp`, `np.exp` or `pk.exp`: compiled, all three are the layer's own (elementary.py), with the same
+bits on every machine; in plain Python each is what it always was.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+NAMES = ("exp", "expm1", "exp2", "log", "log1p", "log2", "log10", "sqrt", "rsqrt", "pow", "sin", "cos", "tanh", "erf", "erfc",
+         "ndtr", "lgamma")
+
+
+def _quiet(fn):
+    def call(*args):
+        with np.errstate(all="ignore"):
+            return fn(*args)
+
+    call.__name__, call.__doc__ = fn.__name__, f"`{fn.__name__}` of one number, of its own dtype."
+    return call
+
+
+def _keeping(dtype_fn, doc):
+    """A function of Python floats that keeps float32 as float32."""
+
+    def call(x):
+        result = dtype_fn(float(x))
+        return np.float32(result) if isinstance(x, np.float32) else np.float64(result) if isinstance(x, np.float64) else result
+
+    call.__doc__ = doc
+    return call
+
+
+exp, expm1, exp2 = _quiet(np.exp), _quiet(np.expm1), _quiet(np.exp2)
+log, log1p, log2, log10 = _quiet(np.log), _quiet(np.log1p), _quiet(np.log2), _quiet(np.log10)
+sqrt, sin, cos, tanh, pow = _quiet(np.sqrt), _quiet(np.sin), _quiet(np.cos), _quiet(np.tanh), _quiet(np.power)  # noqa: A001
+
+
+def rsqrt(x):
+    """1 / sqrt(x)."""
+    with np.errstate(all="ignore"):
+        return type(x)(1) / np.sqrt(x)
+
+
+def _lgamma(x):
+    try:
+        return math.lgamma(x)
+    except ValueError:  # a pole
+        return math.inf
+
+
+erf = _keeping(math.erf, "The error function.")
+erfc = _keeping(math.erfc, "1 - erf(x), without cancellation.")
+ndtr = _keeping(lambda x: 0.5 * math.erfc(-x * math.sqrt(0.5)), "The standard normal cumulative distribution function.")
+lgamma = _keeping(_lgamma, "The logarithm of |gamma(x)|.")

@@ -1,0 +1,102 @@
+"""Policies: how many indices a launch visits and in which shape. Frozen data; nothing here knows a backend."""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import dataclass
+
+from .errors import DTypeError, InputError
+
+_LARGEST = 2**62  # index arithmetic stays inside int64 with room for a pack beyond the end
+
+
+class _Auto:
+    """The layer chooses: a pure function of kernel, argument types and device, never of a timing."""
+
+    def __repr__(self):
+        return "AUTO"
+
+
+AUTO = _Auto()
+
+
+def check_index(value, name):
+    """`value` as a Python int; anything that is not a whole number in index range is refused by name."""
+    if type(value) is not int:
+        if isinstance(value, bool) or not hasattr(value, "__index__"):
+            raise DTypeError(f"{name} must be an integer, got {value!r} of type {type(value).__name__}")
+        value = operator.index(value)
+    if not -_LARGEST <= value <= _LARGEST:
+        raise InputError(f"{name} is {value}, beyond the range of indices (2**62)")
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class RangePolicy:
+    """Indices begin, begin + 1, ..., end - 1, in any order, each a lane.
+
+    Parameters
+    ----------
+    begin, end : int
+        begin <= end; an empty range simply does nothing.
+    space : str or Space, optional
+        Where to run; the default space if not given.
+    chunk : int, optional
+        Indices that one CPU thread takes at a time; chosen by the layer if not given.
+    """
+
+    begin: int
+    end: int
+    space: object = None
+    chunk: int | None = None
+
+    def __post_init__(self):
+        begin, end = check_index(self.begin, "RangePolicy: begin"), check_index(self.end, "RangePolicy: end")
+        if end < begin:
+            raise InputError(f"RangePolicy: begin is {begin} and end is {end}; begin <= end is wanted")
+        if self.chunk is not None and check_index(self.chunk, "RangePolicy: chunk") < 1:
+            raise InputError(f"RangePolicy: chunk is {self.chunk}; at least 1 is wanted")
+        object.__setattr__(self, "begin", begin)
+        object.__setattr__(self, "end", end)
+
+
+@dataclass(frozen=True, slots=True)
+class TeamPolicy:
+    """`league_size` teams; the members of a team share scratch, barriers and reductions.
+
+    Parameters
+    ----------
+    league_size : int
+        Number of teams.
+    team_size : int or AUTO
+        Members of a team: a request. A CPU team has as many members as its pack has lanes; a CUDA team is rounded
+        up to whole warps; the checked space takes the number as it is.
+    space : str or Space, optional
+    scratch_bytes : int
+        Room for scratch arrays whose shape is known only at run time.
+    """
+
+    league_size: int
+    team_size: object = AUTO
+    space: object = None
+    scratch_bytes: int = 0
+
+    def __post_init__(self):
+        for name, least in (("league_size", 0), ("team_size", 1), ("scratch_bytes", 0)):
+            value = getattr(self, name)
+            if value is AUTO and name == "team_size":
+                continue
+            value = check_index(value, f"TeamPolicy: {name}")
+            if value < least:
+                raise InputError(f"TeamPolicy: {name} is {value}; at least {least} is wanted")
+            object.__setattr__(self, name, value)
+
+
+def as_policy(policy):
+    """A policy as given, or RangePolicy(0, n) for an integer n."""
+    if isinstance(policy, (RangePolicy, TeamPolicy)):
+        return policy
+    n = check_index(policy, "policy")
+    if n < 0:
+        raise InputError(f"policy: an extent of {n} was given; zero or more is wanted")
+    return RangePolicy(0, n)

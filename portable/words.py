@@ -1,0 +1,213 @@
+"""What a kernel may call beyond math and NumPy's scalar functions, as plain Python callables.
+
+The checked space runs these as they stand; the compiler knows each by identity and emits code for it instead. Casts to a
+dtype are NumPy's scalar types, so that plain Python and compiled code agree about what a cast means.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from .errors import LanguageError
+
+float32, float64 = np.float32, np.float64
+int32, int64, uint32, uint64 = np.int32, np.int64, np.uint32, np.uint64
+
+
+class static:
+    """Marks a compile-time constant: `pk.static(14)` as a kernel's argument, or `range(pk.static(P))` inside.
+
+    Loops over it unroll, and each value compiles its own code.
+    """
+
+    __slots__ = ("value",)
+
+    def __new__(cls, value):
+        if isinstance(value, static):
+            return value
+        if not isinstance(value, (bool, int, float, np.bool_, np.integer, np.floating)):
+            raise LanguageError(f"static: a number is wanted, got {value!r} of type {type(value).__name__}")
+        self = super().__new__(cls)
+        self.value = value.item() if isinstance(value, np.generic) else value
+        return self
+
+    def __index__(self):
+        return self.value
+
+    def __repr__(self):
+        return f"static({self.value!r})"
+
+
+def where(condition, a, b):
+    """`a` where the condition holds, else `b`; both are evaluated."""
+    return a if condition else b
+
+
+def minimum(a, b):
+    """The smaller of two; NaN if either is."""
+    return a if (a < b or a != a) else b
+
+
+def maximum(a, b):
+    """The larger of two; NaN if either is."""
+    return a if (a > b or a != a) else b
+
+
+def clip(x, low, high):
+    """`x` held between two bounds."""
+    return minimum(maximum(x, low), high)
+
+
+def any(condition):  # noqa: A001  (the word of NumPy and of every SIMD language)
+    """True if the condition holds in any lane that moves together with this one; one index alone: itself."""
+    return bool(condition)
+
+
+def all(condition):  # noqa: A001
+    """True if the condition holds in every lane that moves together with this one; one index alone: itself."""
+    return bool(condition)
+
+
+def fma(a, b, c):
+    """a * b + c, rounded once."""
+    exact = _fraction(a) * _fraction(b) + _fraction(c) if _finite(a, b, c) else None
+    kind = np.result_type(*(v for v in (a, b, c) if isinstance(v, np.floating)), *(0.0,)).type
+    if any_float32 := _is_float32(a, b, c):
+        kind = np.float32
+    if exact is None:
+        return kind(float(a) * float(b) + float(c))
+    if exact == 0:
+        return kind(float(a) * float(b) + float(c))
+    return _round_fraction(exact, any_float32)
+
+
+def _is_float32(*values):
+    strong = [v for v in values if isinstance(v, np.floating)]
+    return bool(strong) and builtin_all(isinstance(v, np.float32) for v in strong)
+
+
+def _finite(*values):
+    return builtin_all(math.isfinite(v) for v in values)
+
+
+def _fraction(value):
+    from fractions import Fraction
+
+    return Fraction(float(value)) if isinstance(value, (float, np.floating)) else Fraction(int(value))
+
+
+def _round_fraction(exact, to_float32):
+    """A fraction rounded once: Python's int / int is correctly rounded to float64; float32 rounds the odd-rounded value."""
+    if not to_float32:
+        try:
+            return np.float64(exact.numerator / exact.denominator)
+        except OverflowError:
+            return np.float64(math.copysign(math.inf, exact))
+    try:
+        near = exact.numerator / exact.denominator
+    except OverflowError:
+        return np.float32(math.copysign(math.inf, exact))
+    # Round to odd in float64 before float32, so that the second rounding sees on which side the exact value lies.
+    from fractions import Fraction
+
+    gap = exact - Fraction(near)
+    if gap and np.float64(near).view(np.int64) & 1 == 0:
+        near = np.nextafter(near, math.inf if gap > 0 else -math.inf)
+    with np.errstate(over="ignore", under="ignore"):
+        return np.float32(near)
+
+
+import builtins as _builtins  # noqa: E402  (any and all above shadow the builtins inside this module)
+
+builtin_all = _builtins.all
+
+
+def rint(x):
+    """The nearest whole number, halves to even."""
+    return np.rint(x)
+
+
+def floor(x):
+    """The largest whole number not above x, as a float."""
+    return np.floor(x)
+
+
+def ceil(x):
+    """The smallest whole number not below x, as a float."""
+    return np.ceil(x)
+
+
+def trunc(x):
+    """x without its fraction, as a float."""
+    return np.trunc(x)
+
+
+def sqrt(x):
+    """The square root, rounded correctly; NaN below zero."""
+    with np.errstate(invalid="ignore"):
+        return np.sqrt(x)
+
+
+def copysign(a, b):
+    """The size of a with the sign of b."""
+    return np.copysign(a, b)
+
+
+def isnan(x):
+    """True for NaN."""
+    return bool(x != x)
+
+
+def isfinite(x):
+    """True unless NaN or infinite."""
+    return bool(abs(x) < math.inf)
+
+
+def bits(x):
+    """The bit pattern of a float: float64 as int64, float32 as int32."""
+    return x.view(np.int32) if isinstance(x, np.float32) else np.float64(x).view(np.int64)
+
+
+def from_bits64(n):
+    """The float64 with the bit pattern of an int64."""
+    return np.int64(n).view(np.float64)
+
+
+def from_bits32(n):
+    """The float32 with the bit pattern of an int32."""
+    return np.int32(n).view(np.float32)
+
+
+def local(shape, dtype):
+    """An array private to one index, of compile-time shape; its content starts undefined."""
+    return np.empty(shape, dtype)
+
+
+def _atomic(combine, doc):
+    def operation(view, index, value):
+        old = view[index]
+        view[index] = combine(old, view.dtype.type(value))
+        return old
+
+    operation.__doc__ = f"{doc} as one indivisible step; returns the old value. `view[index]`, index an integer or a tuple."
+    return operation
+
+
+atomic_add = _atomic(lambda old, value: old + value, "Add to an element")
+atomic_sub = _atomic(lambda old, value: old - value, "Subtract from an element")
+atomic_min = _atomic(minimum, "Lower an element to a value")
+atomic_max = _atomic(maximum, "Raise an element to a value")
+atomic_and = _atomic(lambda old, value: old & value, "Bitwise and into an element")
+atomic_or = _atomic(lambda old, value: old | value, "Bitwise or into an element")
+atomic_xor = _atomic(lambda old, value: old ^ value, "Bitwise exclusive or into an element")
+atomic_exchange = _atomic(lambda old, value: value, "Replace an element")
+
+
+def atomic_cas(view, index, expected, value):
+    """Replace an element if it equals `expected`, as one indivisible step; returns the old value."""
+    old = view[index]
+    if old == expected:
+        view[index] = value
+    return old

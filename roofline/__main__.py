@@ -1,0 +1,136 @@
+"""Command line: `python -m roofline {report, compare}`.
+
+Exit codes: 0 all was measured; 1 some method failed, a value disagreed or a file could not be written, and what was
+measured was kept; 2 the request cannot be met, nothing was run; 130 interrupted, what was measured was kept.
+"""
+import argparse
+import json
+import sys
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+import portable as pk
+from portable.errors import InputError, SpaceError
+from roofline import cases, compare, files, html, machine, report
+
+
+def main(argv=None):
+    """Run the command line; returns the exit code."""
+    options = _parser().parse_args(argv)
+    try:
+        for option in ("out", "json"):
+            if getattr(options, option, None):
+                files.check_writable(f"--{option}", getattr(options, option))
+        with pk.use(options.space or pk.default_space()) as space:
+            return options.command(options, str(space))
+    except (InputError, SpaceError) as error:
+        print(f"roofline: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+
+
+def _parser():
+    parser = argparse.ArgumentParser(prog="python -m roofline", description="How fast the methods run here, and against what.")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    made = commands.add_parser("report", help="time every method; print a table and write an offline page")
+    made.add_argument("--data", metavar="FOLDER", help="folder of real data, holding hawkes/ (default: PORTABLE_DATA, else simulated)")
+    made.add_argument("--out", metavar="FILE", default="roofline-report.html", help="the page (default: %(default)s)")
+    made.add_argument("--quick", action="store_true", help="tiny inputs: shows that everything runs, measures nothing of worth")
+    made.set_defaults(command=_report)
+    against = commands.add_parser("compare", help="time ours against hand-written peers, alternating in one run")
+    against.add_argument("case", choices=cases.COMPARED)
+    against.add_argument("--n", type=_positive, help="size (default: the case's own for the space)")
+    against.add_argument("--rounds", type=_positive, default=7, help="samples of each side (default: %(default)s)")
+    against.add_argument("--quick", action="store_true", help="tiny inputs: shows that everything runs")
+    against.set_defaults(command=_compare)
+    for command in (made, against):
+        command.add_argument("--space", metavar="NAME", help="execution space (default: the layer's own choice)")
+        command.add_argument("--json", metavar="FILE", help="also write the numbers as JSON")
+    return parser
+
+
+def _positive(text):
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{value} is not positive")
+    return value
+
+
+def _report(options, space):
+    folder = files.data_folder(options.data)
+    made = report.Report(space, machine.facts(space))
+    with _progress() as progress:
+        task = progress.add_task("preparing inputs", total=None)
+        runs = []
+        for name in cases.REPORTED:
+            runs += [(name, run) for run in cases.load(name).prepare(space, folder, options.quick)]
+        progress.update(task, total=len(runs))
+        report.collect(made, runs, on_start=lambda text, done: progress.update(task, description=text, completed=done))
+    _console().print(made.table())
+    for failure in made.failures:
+        print(f"not measured: {failure.method}: {failure.message}", file=sys.stderr)
+    kept = _keep(options.out, html.page(made))
+    kept &= _keep(options.json, _as_json(made.as_dict()))
+    return _code(made.interrupted, kept and not made.failures)
+
+
+def _compare(options, space):
+    duels = cases.load(options.case).duels(space, options.n, options.quick)
+    outcomes, interrupted = [], False
+    try:
+        with _progress() as progress:
+            task = progress.add_task("preparing", total=sum(len(duel.peers) for duel in duels))
+            for duel in duels:
+                outcomes.append(compare.Outcome(duel))
+                compare.run(duel, options.rounds, outcomes[-1], on_start=lambda label: progress.update(task, description=label, advance=1))
+    except KeyboardInterrupt:
+        interrupted = True
+    console = _console()
+    for outcome in outcomes:
+        console.print(outcome.table())
+        for peer, reason in outcome.absent:
+            print(f"not here: {peer}: {reason}")
+        for problem in outcome.problems:
+            print(f"disagrees: {problem}", file=sys.stderr)
+    document = {"schema": "roofline-compare", "schema_version": compare.SCHEMA_VERSION, "case": options.case, "space": space,
+                "machine": machine.facts(space), "duels": [outcome.as_dict() for outcome in outcomes], "interrupted": interrupted}
+    kept = _keep(options.json, _as_json(document))
+    return _code(interrupted, kept and not any(outcome.problems for outcome in outcomes))
+
+
+def _progress():
+    """A bar on the error stream, gone at the end, so that the table can be piped."""
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    return Progress(*columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty())
+
+
+def _console():
+    """Standard output; a file or a pipe gets whole lines instead of a narrow terminal's."""
+    return Console(width=None if sys.stdout.isatty() else 160)
+
+
+def _as_json(document):
+    return json.dumps(document, indent=1, allow_nan=False) + "\n"
+
+
+def _keep(path, text):
+    """Write a file if one was asked for; whether all is well."""
+    if not path:
+        return True
+    try:
+        files.write(path, text)
+    except OSError as error:
+        print(f"roofline: '{path}' could not be written: {error.strerror}", file=sys.stderr)
+        return False
+    print(f"wrote {path}")
+    return True
+
+
+def _code(interrupted, well):
+    return 130 if interrupted else 0 if well else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,26 @@
+"""What is timed. One file a method; nothing else in `roofline` knows the models.
+
+A case is a module with one or both of the functions of `Case`. A new method adds its file here and its name below.
+"""
+import importlib
+from typing import Protocol
+
+from roofline.contract import Duel, Run
+
+REPORTED = ("hawkes",)  # have `prepare`
+COMPARED = ("hawkes", "launch", "mixture")  # have `duels`
+
+
+class Case(Protocol):
+    """The functions of a case module."""
+
+    def prepare(self, space: str, data, quick: bool) -> list[Run]:
+        """The runs of the report: on the real files under `data` (a Path), or simulated where it is None."""
+
+    def duels(self, space: str, n: int | None, quick: bool) -> list[Duel]:
+        """The duels of `compare`, at size `n` or at the case's own."""
+
+
+def load(name: str) -> Case:
+    """The case module of that name, imported only now."""
+    return importlib.import_module(f"{__name__}.{name}")

@@ -1,0 +1,131 @@
+"""The Hawkes log-likelihood: all pairs in float64 and in mixed precision, and by windows in time.
+
+Rates count n x n pairs for every method, so that methods compare on one input; bytes are the events', read once.
+"""
+import functools
+import gzip
+import zlib
+
+import numpy as np
+
+import portable as pk
+from models import hawkes
+from portable.errors import InputError
+from roofline import peers
+from roofline.contract import Contender, Duel, Run, Work
+
+# Near the fit of Holbrook et al. to gunfire in Washington, D.C.: excitation of a minute and 70 m, background of 14 days and 1.6 km.
+PARAMS = hawkes.Parameters(mu0=1.0, tau_x=1.6, tau_t=336.0, theta=0.15, omega=60.0, h=0.07)
+HOURS_PER_EVENT = 2.0  # 54,582 events in 117,666 hours there
+COLUMNS = "x_km,y_km,t_hours"
+
+METHODS = {
+    "Hawkes, all pairs, float64": {"method": "all_pairs", "keep_background": False},
+    "Hawkes, all pairs, mixed": {"method": "all_pairs", "keep_background": False, "precision": "mixed"},
+    "Hawkes, windowed, background recomputed": {"method": "windowed", "keep_background": False},
+    "Hawkes, windowed, background kept": {"method": "windowed", "keep_background": True},
+}
+
+
+def prepare(space, data, quick):
+    """Each method on each input; see `roofline.cases.Case`."""
+    limit = _few(space, quick)
+    if data is None:
+        n = limit or 10_000
+        inputs = [("simulated", *simulated(n))]
+    else:
+        inputs = [(path.name, *(part[:limit] for part in read(path))) for path in real_files(data)]
+    return [Run(method, source, len(times), "events", _evaluation(locations, times, space, options),
+                Work(pairs=len(times) ** 2, bytes=locations.nbytes + times.nbytes))
+            for source, locations, times in inputs for method, options in METHODS.items()]
+
+
+def duels(space, n, quick):
+    """All pairs in both precisions; see `roofline.cases.Case`."""
+    n = n or _few(space, quick) or (75_000 if space.startswith("cuda") else 10_000)
+    locations, times = simulated(n)
+    found = []
+    for precision, tolerance in (("float64", 1e-10), ("mixed", 1e-6)):
+        rivals, absent = _rivals(space, locations, times, mixed=precision == "mixed")
+        call = _evaluation(locations, times, space, METHODS[f"Hawkes, all pairs, {precision}"])
+        ours = Contender(f"portable, {space}", call, result=call)
+        found.append(Duel(f"Hawkes log-likelihood, {n:,} events, all pairs, {precision}", ours, rivals, absent, tolerance))
+    return found
+
+
+@functools.cache
+def simulated(n_events):
+    """Events of known parameters, as dense in time as the real ones.
+
+    Parameters
+    ----------
+    n_events : int
+
+    Returns
+    -------
+    locations : ndarray, shape (n_events, 2), km
+    times : ndarray, shape (n_events,), hours, from 0
+    """
+    # A fifth more immigrants than events wanted, less the offspring: enough for any draw of the seed; the rest is cut off.
+    n_immigrants = 1.2 * (1.0 - PARAMS.theta) * n_events + 50
+    made = hawkes.simulate(PARAMS, n_immigrants=n_immigrants, horizon_h=1.2 * HOURS_PER_EVENT * n_events, seed=1)
+    return made.locations[:n_events], made.times[:n_events] - made.times[0]
+
+
+def real_files(folder):
+    """The gunfire files of a data folder, smallest first.
+
+    Raises
+    ------
+    InputError
+        There is none.
+    """
+    found = sorted((folder / "hawkes").glob("dc_gunfire_*.csv.gz"), key=lambda path: path.stat().st_size)
+    if not found:
+        raise InputError(f"data: '{folder}' has no hawkes/dc_gunfire_*.csv.gz. Name the folder that holds hawkes/.")
+    return found
+
+
+def read(path):
+    """Locations and times of a file with the columns x_km, y_km, t_hours.
+
+    Raises
+    ------
+    InputError
+        The file cannot be read, or has other columns.
+    """
+    try:
+        with gzip.open(path, "rt", encoding="utf-8") as lines:
+            header = lines.readline().strip()
+            if header != COLUMNS:
+                raise InputError(f"data: '{path}' has the columns '{header}'; '{COLUMNS}' is wanted.")
+            table = np.loadtxt(lines, delimiter=",", ndmin=2)
+    except InputError:
+        raise
+    except (OSError, EOFError, ValueError, zlib.error) as error:
+        raise InputError(f"data: '{path}' cannot be read as gzipped CSV: {error}") from error
+    if table.shape[0] == 0 or table.shape[1] != 3:
+        raise InputError(f"data: '{path}' holds a table of shape {table.shape}; events in three columns are wanted.")
+    return table[:, :2].copy(), table[:, 2] - table[0, 2]
+
+
+def _few(space, quick):
+    """How many events are enough where time does not matter, or None."""
+    return 40 if space == "checked" else 300 if quick else None
+
+
+def _evaluation(locations, times, space, options):
+    """A call that evaluates the log-likelihood; the events are checked and copied on its first use, not in its time."""
+    made = functools.cache(lambda: hawkes.Likelihood(locations, times, space=space, **options))
+    return lambda: made().log_likelihood(PARAMS)
+
+
+def _rivals(space, locations, times, mixed):
+    """The peers of a space, and those that are absent."""
+    if space.startswith("cuda"):
+        modules = {"hawkes_cupy": {}, "hawkes_numba_cuda": {}}
+    elif space == "checked":
+        return [], [("all", "nothing is compared with an interpreter")]
+    else:
+        modules = {"hawkes_numba": {"threads": pk.default_space().n_threads}}
+    return peers.gather(modules, locations, times, PARAMS, mixed=mixed)

@@ -1,0 +1,109 @@
+"""`python -m roofline compare NAME`: ours and its peers side by side, alternating, in one run."""
+from dataclasses import dataclass, field
+
+from rich.table import Table
+
+from roofline import timing
+from roofline.contract import Duel
+from roofline.timing import Samples
+from roofline.units import finite, one_line, relative_difference, scaled, spread
+
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Row:
+    """Ours against one peer: times of the same rounds, and peer time over our time round by round."""
+
+    peer: str
+    ours_seconds: Samples
+    peer_seconds: Samples
+    ratio: Samples
+    difference: float | None
+
+    def as_dict(self):
+        """The JSON object of a row."""
+        return {"peer": self.peer, "ours_seconds": self.ours_seconds.as_dict(), "peer_seconds": self.peer_seconds.as_dict(),
+                "peer_over_ours": self.ratio.as_dict(), "relative_difference": finite(self.difference)}
+
+
+@dataclass
+class Outcome:
+    """A duel's rows so far, and the peers that gave none, each with its reason."""
+
+    duel: Duel
+    rows: list[Row] = field(default_factory=list)
+    alone: Samples | None = None  # our seconds, where no peer could run
+    absent: list[tuple[str, str]] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+    def as_dict(self):
+        """The JSON object of a duel."""
+        return {"title": self.duel.title, "ours": self.duel.ours.label, "tolerance": self.duel.tolerance,
+                "alone_seconds": self.alone.as_dict() if self.alone else None, "rows": [row.as_dict() for row in self.rows],
+                "absent": [{"peer": peer, "reason": reason} for peer, reason in self.absent], "problems": self.problems}
+
+    def table(self):
+        """The terminal's table."""
+        table = Table(title=self.duel.title, title_justify="left", caption_justify="left",
+                      caption="times: median (quartiles); peer / ours: above 1, ours is faster")
+        table.add_column("peer")
+        table.add_column(f"ours: {self.duel.ours.label}", justify="right")
+        table.add_column("the peer", justify="right")
+        table.add_column("peer / ours", justify="right")
+        table.add_column("difference", justify="right")
+        for row in self.rows:
+            table.add_row(row.peer, _cell(row.ours_seconds, "s"), _cell(row.peer_seconds, "s"),
+                          f"{row.ratio.median:.3g} ({row.ratio.lower:.3g} to {row.ratio.upper:.3g})",
+                          "" if row.difference is None else f"{row.difference:.1e}")
+        if self.alone:
+            table.add_row("none here", _cell(self.alone, "s"), "", "", "")
+        return table
+
+
+def _cell(samples, unit):
+    return f"{scaled(samples.median, unit)} ({spread(samples, unit)})"
+
+
+def run(duel: Duel, rounds: int, outcome: Outcome, on_start=lambda label: None):
+    """Time ours against each peer in turn: ours, peer, ours, peer, ...
+
+    A peer that raises is listed as absent with its error; one whose result disagrees beyond the duel's tolerance is a
+    problem, because its time says nothing.
+
+    Parameters
+    ----------
+    duel : Duel
+    rounds : int
+    outcome : Outcome
+        Filled in place, so that an interruption loses nothing.
+    on_start : callable of str
+        Told each peer before it starts.
+    """
+    outcome.absent += duel.absent
+    try:
+        duel.ours.call()
+    except Exception as error:  # noqa: BLE001 - the other duels are still worth running
+        outcome.problems.append(f"ours, {duel.ours.label}: {one_line(error)}")
+        return
+    for peer in duel.peers:
+        on_start(peer.label)
+        try:
+            peer.call()
+        except Exception as error:  # noqa: BLE001 - a foreign tool may fail in any way it likes
+            outcome.absent.append((peer.label, one_line(error)))
+            continue
+        syncs = {"ours": duel.ours.sync, "peer": peer.sync}
+        times = timing.alternate({"ours": duel.ours.call, "peer": peer.call}, rounds, host_only=duel.host_only,
+                                 sync={name: sync for name, sync in syncs.items() if sync})
+        difference = None
+        if duel.ours.result and peer.result:
+            ours, theirs = duel.ours.result(), peer.result()
+            difference = relative_difference(theirs, ours)
+            if not difference <= duel.tolerance:  # also where it is NaN
+                outcome.problems.append(f"{peer.label} gave {theirs!r}, ours {ours!r}: they differ by {difference:.1e}, beyond "
+                                        f"{duel.tolerance:.0e}")
+        outcome.rows.append(Row(peer.label, times["ours"], times["peer"], timing.ratio(times["peer"], times["ours"]), difference))
+    if not outcome.rows:
+        wait = {"ours": duel.ours.sync} if duel.ours.sync else {}
+        outcome.alone = timing.alternate({"ours": duel.ours.call}, rounds, host_only=duel.host_only, sync=wait)["ours"]

@@ -1,0 +1,97 @@
+"""What a case or a peer hands over: callables with words around them. Nothing here times or draws."""
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Work:
+    """What one call amounts to, in the convention that the case states.
+
+    Parameters
+    ----------
+    pairs : float, optional
+        Pairs of the full double sum that the answer stands for, visited or not.
+    flops : float, optional
+        Floating-point operations of the text, FMA = 2.
+    bytes : float, optional
+        Bytes of every input and output touched once.
+    """
+
+    pairs: float | None = None
+    flops: float | None = None
+    bytes: float | None = None
+
+
+@dataclass(frozen=True)
+class Run:
+    """One method on one input, ready to be timed for the report.
+
+    Parameters
+    ----------
+    method : str
+    source : str
+        The input in words: a file, or how it was simulated.
+    size : int
+    unit : str
+        What `size` counts, in the plural.
+    call : callable without arguments
+        What is timed; returns the method's value, a number by which runs on one source can be compared.
+    work : Work
+    sync : callable, optional
+        Waits for the work of `call`, where it returns before that is done.
+    """
+
+    method: str
+    source: str
+    size: int
+    unit: str
+    call: Callable[[], float | None]
+    work: Work = Work()
+    sync: Callable[[], None] | None = None
+
+
+@dataclass(frozen=True)
+class Contender:
+    """One side of a duel.
+
+    Parameters
+    ----------
+    label : str
+    call : callable without arguments
+        What is timed.
+    sync : callable, optional
+        Waits for the work of `call`, where it returns before that is done.
+    result : callable, optional
+        The number on which both sides must agree, asked for after timing.
+    """
+
+    label: str
+    call: Callable[[], object]
+    sync: Callable[[], None] | None = None
+    result: Callable[[], float] | None = None
+
+
+@dataclass(frozen=True)
+class Duel:
+    """Ours against its peers, on one input.
+
+    Parameters
+    ----------
+    title : str
+        The work in words, with its size.
+    ours : Contender
+    peers : list of Contender
+    absent : list of (str, str)
+        Peers that cannot run here, each with the reason.
+    tolerance : float
+        The largest relative difference of results that counts as agreement.
+    host_only : bool
+        The caller's time is what counts, not the end of the work; calls per sample then stay below a device's queue.
+    """
+
+    title: str
+    ours: Contender
+    peers: list[Contender]
+    absent: list[tuple[str, str]] = field(default_factory=list)
+    tolerance: float = 0.0
+    host_only: bool = False

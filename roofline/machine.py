@@ -1,0 +1,65 @@
+"""Facts of the machine and its software, so that a number can be read years later."""
+import datetime
+import os
+import platform
+from importlib import metadata
+
+# Everything whose version can change a time.
+PACKAGES = ("portable", "numpy", "llvmlite", "numba", "numba-cuda", "cupy-cuda13x", "cupy-cuda12x")
+
+
+def cpu_model():
+    """The processor's name, from the kernel's table where there is one."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as table:
+            for line in table:
+                key, _, value = line.partition(":")
+                if key.strip().lower() == "model name":
+                    return value.strip()
+    except OSError:
+        pass  # not Linux
+    return platform.processor() or platform.machine()
+
+
+def usable_cores():
+    """Cores that this process may use, which a container or a batch system may hold below the machine's."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def versions():
+    """Installed versions of `PACKAGES`, absent ones left out."""
+    found = {}
+    for name in PACKAGES:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def facts(space, device=None):
+    """The machine card of a report.
+
+    Parameters
+    ----------
+    space : str
+        The execution space that was timed.
+    device : str, optional
+        The accelerator's name, where the space has one.
+
+    Returns
+    -------
+    dict, fit for JSON
+    """
+    return {
+        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "system": platform.platform(),
+        "cpu": cpu_model(),
+        "cores": usable_cores(),
+        "space": space,
+        "device": device,
+        "python": platform.python_version(),
+        "versions": versions(),
+    }

@@ -1,0 +1,149 @@
+"""Timing calls: batches long enough for the clock, medians with quartiles, and alternation for ratios.
+
+Timings of a shared machine move by a factor of two within seconds, so a ratio is only ever taken between samples of one
+round of `alternate`, where the contenders run one right after the other.
+
+Work on a device is timed with the host's clock from the first call of a batch to the end of a synchronisation: a batch
+is long, so the one synchronisation does not count, and the figure includes what a caller waits for.
+"""
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+MIN_SAMPLES = 3  # quartiles of fewer samples say nothing
+QUEUE = 500  # launches; CUDA's driver takes about 1,000 before it makes the caller wait
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Repeated measurements of one quantity.
+
+    Parameters
+    ----------
+    values : tuple of float
+        One value a repeat: seconds per call, or a ratio.
+    calls : int
+        Calls averaged within each value.
+    """
+
+    values: tuple[float, ...]
+    calls: int = 1
+
+    @property
+    def median(self):
+        return float(np.median(self.values))
+
+    @property
+    def lower(self):
+        """The first quartile."""
+        return float(np.quantile(self.values, 0.25))
+
+    @property
+    def upper(self):
+        """The third quartile."""
+        return float(np.quantile(self.values, 0.75))
+
+    def as_dict(self):
+        """Plain numbers for JSON."""
+        return {"median": self.median, "lower": self.lower, "upper": self.upper, "repeats": len(self.values),
+                "calls_per_repeat": self.calls, "values": list(self.values)}
+
+
+def _no_sync():
+    """Nothing to wait for: the call returns when its work is done."""
+
+
+def _batch_seconds(fn, sync, calls, host_only=False):
+    """Seconds per call of one batch, which begins and ends with no work in flight."""
+    start = time.perf_counter()
+    for _ in range(calls):
+        fn()
+    if not host_only:
+        sync()
+    end = time.perf_counter()
+    if host_only:
+        sync()
+    return (end - start) / calls
+
+
+def _calibrate(fn, sync, min_time):
+    """Calls that fill `min_time` seconds, and their seconds per call; a first call compiles and fills caches."""
+    fn()
+    sync()
+    calls = 1
+    while True:
+        per_call = _batch_seconds(fn, sync, calls)
+        if per_call * calls >= min_time:
+            return calls, per_call
+        # At most tenfold at a time: the first batches are slow and would overstate a call.
+        wanted = min_time / max(per_call, 1e-9)
+        calls = max(calls + 1, min(10 * calls, math.ceil(1.1 * wanted)))
+
+
+def measure(fn: Callable, sync: Callable | None = None, *, min_time=0.05, repeats=7, max_time=math.inf) -> Samples:
+    """Time a call.
+
+    Parameters
+    ----------
+    fn : callable without arguments
+    sync : callable, optional
+        Waits until the work of the calls before it is done (`portable.fence` of the space).
+    min_time : float, seconds
+        A repeat calls `fn` as often as it takes to last this long.
+    repeats : int
+    max_time : float, seconds
+        No further repeat starts after this long, once there are three.
+
+    Returns
+    -------
+    Samples
+        Seconds per call, one value a repeat.
+    """
+    sync = sync or _no_sync
+    calls, first = _calibrate(fn, sync, min_time)
+    start, values = time.perf_counter(), [first]
+    while len(values) < repeats:
+        if len(values) >= MIN_SAMPLES and time.perf_counter() - start > max_time:
+            break
+        values.append(_batch_seconds(fn, sync, calls))
+    return Samples(tuple(values), calls)
+
+
+def alternate(fns: Mapping[str, Callable], rounds: int, *, sync: Mapping[str, Callable] | None = None,
+              min_time=0.05, host_only=False) -> dict[str, Samples]:
+    """Time several calls in turn: first, second, ..., first, second, ...
+
+    Parameters
+    ----------
+    fns : mapping of name to callable without arguments
+    rounds : int
+        Every callable gives one sample a round, so equal positions in two results were measured together.
+    sync : mapping of name to callable, optional
+        As in `measure`, for each name that needs one.
+    min_time : float, seconds
+        As in `measure`.
+    host_only : bool
+        Stop the clock before the synchronisation: what a call costs its caller. Samples are then `QUEUE` calls, since a
+        device makes the caller wait once its queue is full.
+
+    Returns
+    -------
+    dict of name to Samples, seconds per call, `rounds` values each
+    """
+    waits = {name: (sync or {}).get(name, _no_sync) for name in fns}
+    batch = {name: _calibrate(fn, waits[name], min_time)[0] for name, fn in fns.items()}
+    if host_only:
+        batch = dict.fromkeys(fns, QUEUE)
+    values = {name: [] for name in fns}
+    for _ in range(rounds):
+        for name, fn in fns.items():
+            values[name].append(_batch_seconds(fn, waits[name], batch[name], host_only))
+    return {name: Samples(tuple(v), batch[name]) for name, v in values.items()}
+
+
+def ratio(numerator: Samples, denominator: Samples) -> Samples:
+    """Ratios of two results of one `alternate`, round by round, so that they carry their own spread."""
+    return Samples(tuple(a / b for a, b in zip(numerator.values, denominator.values, strict=True)))

@@ -1,0 +1,40 @@
+"""Numbers and errors as people read them."""
+import math
+
+_PREFIXES = {-9: "n", -6: "µ", -3: "m", 0: "", 3: "k", 6: "M", 9: "G", 12: "T", 15: "P"}
+
+
+def scaled(value, unit=""):
+    """`value` to three digits with an SI prefix: 0.0262, "s" gives "26.2 ms"."""
+    if not math.isfinite(value) or value == 0:
+        return f"{value:g} {unit}".rstrip()
+    exponent = int(f"{value:.2e}".partition("e")[2])  # of the rounded number: 999.9 is 1.00 k
+    power = min(max(3 * (exponent // 3), -9), 15)
+    digits = min(max(2 - (exponent - power), 0), 2)
+    return f"{value / 10.0**power:.{digits}f} {_PREFIXES[power]}{unit}".rstrip()
+
+
+def times(factor):
+    """A factor to three digits, never with an exponent: "3.21", "7,110"."""
+    return f"{float(f'{factor:.3g}'):,.0f}" if factor >= 100 else f"{factor:.3g}"
+
+
+def spread(samples, unit=""):
+    """The quartiles of a result: "25.9 ms to 26.4 ms"."""
+    return f"{scaled(samples.lower, unit)} to {scaled(samples.upper, unit)}"
+
+
+def relative_difference(value, reference):
+    """|value - reference| / |reference|, or the plain difference where the reference is 0."""
+    difference = abs(value - reference)
+    return difference / abs(reference) if reference else difference
+
+
+def finite(value):
+    """`value`, or None where it is not finite: JSON has no word for that."""
+    return value if value is not None and math.isfinite(value) else None
+
+
+def one_line(error):
+    """An exception's type and the first line of its message."""
+    return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"

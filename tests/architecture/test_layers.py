@@ -1,0 +1,99 @@
+"""The rules of the house, read from the imports: who may know whom."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import portable
+
+ROOT = Path(__file__).parents[2]
+SOURCES = sorted(p.relative_to(ROOT) for top in ("portable", "models", "roofline") for p in (ROOT / top).rglob("*.py"))
+COMPILERS = {"llvmlite"}
+PEERS = {"numba", "cupy", "warp", "jax", "torch", "cuda", "numba_cuda", "scipy", "sklearn"}
+
+
+def imports(path):
+    """Pairs of line and absolute module name, for every import anywhere in a file; `from a import b` gives a and a.b."""
+    package = list(path.parent.parts)
+    for node in ast.walk(ast.parse((ROOT / path).read_text())):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            above = package[: len(package) - node.level + 1] if node.level else []
+            base = ".".join(above + ([node.module] if node.module else []))
+            yield node.lineno, base
+            yield from ((node.lineno, f"{base}.{alias.name}") for alias in node.names)
+
+
+def within(path, *folder):
+    return path.parts[: len(folder)] == folder
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=str)
+def test_only_the_compiler_and_the_backends_know_llvm(path):
+    if within(path, "portable", "compiler") or within(path, "portable", "backends"):
+        return
+    assert [(line, name) for line, name in imports(path) if name.split(".")[0] in COMPILERS] == []
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=str)
+def test_peers_are_only_for_comparison(path):
+    if within(path, "roofline", "peers") or within(path, "roofline", "cases"):
+        return
+    assert [(line, name) for line, name in imports(path) if name.split(".")[0] in PEERS] == []
+
+
+def relatives(path, *family):
+    """The imports of a member of a family (a folder of folders) that reach one of its siblings."""
+    own = path.parts[len(family)].removesuffix(".py")
+    siblings = {p.parts[len(family)].removesuffix(".py") for p in SOURCES if within(p, *family)} - {own, "__init__"}
+    return [(line, name) for line, name in imports(path)
+            if name.split(".")[: len(family)] == list(family) and name.split(".")[len(family): len(family) + 1] and
+            name.split(".")[len(family)] in siblings]
+
+
+@pytest.mark.parametrize("path", [p for p in SOURCES if len(p.parts) > 3 and within(p, "portable", "backends")], ids=str)
+def test_backends_do_not_know_each_other(path):
+    assert relatives(path, "portable", "backends") == []
+
+
+@pytest.mark.parametrize("path", [p for p in SOURCES if len(p.parts) > 2 and within(p, "models")], ids=str)
+def test_models_do_not_know_each_other(path):
+    assert relatives(path, "models") == []
+
+
+@pytest.mark.parametrize("path", [p for p in SOURCES if within(p, "portable")], ids=str)
+def test_the_layer_knows_nothing_above_it(path):
+    assert [(line, name) for line, name in imports(path) if name.split(".")[0] in ("models", "roofline", "tests")] == []
+
+
+@pytest.mark.parametrize("path", [p for p in SOURCES if p.parts[0] != "portable"], ids=str)
+def test_models_and_roofline_use_public_names_only(path):
+    """They import portable itself, or its errors; `pk.name` is a name of portable.__all__."""
+    text = ast.parse((ROOT / path).read_text())
+    inner = [(line, name) for line, name in imports(path) if name.startswith("portable.")
+             and name.split(".")[1] not in portable.__all__]
+    aliases = {alias.asname or alias.name for node in ast.walk(text) if isinstance(node, ast.Import)
+               for alias in node.names if alias.name == "portable"}
+    private = [(node.lineno, node.attr) for node in ast.walk(text) if isinstance(node, ast.Attribute)
+               and isinstance(node.value, ast.Name) and node.value.id in aliases and node.attr not in portable.__all__]
+    assert inner == [] and private == []
+
+
+def test_every_public_name_exists():
+    assert [name for name in portable.__all__ if not hasattr(portable, name)] == []
+
+
+def test_the_layer_stays_small():
+    """About 4,000 lines, without the checked space and the tables of coefficients."""
+    counted = [p for p in SOURCES if within(p, "portable") and not within(p, "portable", "backends", "checked")
+               and not p.name.startswith("elementary")]
+    lines = {str(p): len((ROOT / p).read_text().splitlines()) for p in counted}
+    assert sum(lines.values()) < 4000, lines
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=str)
+def test_files_stay_short(path):
+    """Near 150 lines, and never so long that a file has more than one purpose."""
+    assert len((ROOT / path).read_text().splitlines()) <= 500

@@ -1,0 +1,74 @@
+"""The gate: the ten kernels of docs/examples, on every space, equal to their meaning as plain Python and to NumPy."""
+
+import ast
+import functools
+import importlib.util
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ..launching import launch_for, launch_reduce
+from ..tolerance import assert_close
+
+EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
+# name of the file: the kernel in it, and how many terms a result adds up when n is the size
+LOOPS = {"axpy": ("axpy", 1), "stencil": ("jacobi", 4), "histogram": ("histogram", 1), "spmv": ("spmv", 40),
+         "nbody": ("attract", "n"), "mandelbrot": ("mandelbrot", 1), "matmul": ("matmul", 24)}
+REDUCTIONS = {"dot": ("dot", "n"), "conditional_sum": ("root_above", "n"), "pi": ("inside", 1)}
+SIZES = [0, 1, 7, 8, 9, 15, 16, 17, 1000]          # around the packs of 8 and 16 lanes
+DTYPES = [np.float32, np.float64]
+
+
+@functools.cache
+def example(name):
+    """An example as a module."""
+    spec = importlib.util.spec_from_file_location(f"example_{name}", EXAMPLES / f"{name}.py")
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def launch(space, name, n, dtype):
+    """What the example leaves behind on a space, and what its own NumPy text wants: the last array, or the sum."""
+    kernel, _ = (LOOPS | REDUCTIONS)[name]
+    policy, args, expected = example(name).make(n, dtype, np.random.default_rng(n))
+    if name in REDUCTIONS:
+        return launch_reduce(space, policy, getattr(example(name), kernel), *args), expected
+    arrays = launch_for(space, policy, getattr(example(name), kernel), *args)
+    return (arrays[-1] if isinstance(arrays, tuple) else arrays), expected
+
+
+@functools.cache
+def meaning(name, n, dtype):
+    return launch("checked", name, n, dtype)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=["float32", "float64"])
+@pytest.mark.parametrize("n", SIZES)
+@pytest.mark.parametrize("name", LOOPS | REDUCTIONS)
+def test_the_ten_kernels(space, name, n, dtype):
+    got, expected = meaning(name, n, dtype) if space == "checked" else launch(space, name, n, dtype)
+    terms = (LOOPS | REDUCTIONS)[name][1]
+    terms = n if terms == "n" else terms
+    scale = np.abs(expected).max(initial=0.0) if name == "nbody" else 0.0      # pulls from all sides cancel
+    assert_close(got, expected, dtype, terms, scale)
+    assert_close(got, meaning(name, n, dtype)[0], dtype, terms, scale)
+
+
+def test_pi_draws_the_published_numbers():
+    """SplitMix64 with seed 0 begins with these numbers (the reference C code of Vigna, splitmix64.c)."""
+    first = [0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4, 0x06C45D188009454F]
+    drawn = [float(example("pi").uniform(k)) for k in (1, 2, 3)]
+    assert drawn == [(z >> 40) * 2.0**-24 for z in first]
+
+
+@pytest.mark.parametrize("name", LOOPS | REDUCTIONS)
+def test_an_example_is_short(name):
+    """Under 40 lines of code; blank lines and docstrings are not code."""
+    text = (EXAMPLES / f"{name}.py").read_text()
+    docs = {line for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+            for line in range(node.lineno, node.end_lineno + 1)}
+    code = [line for number, line in enumerate(text.splitlines(), 1) if line.strip() and number not in docs]
+    assert len(code) < 40

@@ -1,0 +1,92 @@
+"""Step 1, memory: views are made, filled, copied and read back, whole and in parts."""
+
+import numpy as np
+import pytest
+
+import portable as pk
+
+from ..launching import launch_for
+
+DTYPES = ["bool", "int32", "int64", "uint32", "uint64", "float32", "float64"]
+
+
+@pk.kernel
+def negate_row(i, x):
+    x[i] = -x[i]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_what_goes_in_comes_out(space, dtype):
+    host = np.arange(12).reshape(3, 4).astype(dtype)
+    view = pk.empty((3, 4), dtype, space=space)
+    pk.deep_copy(view, pk.asview(host, space="serial"))
+    assert view.shape == (3, 4) and view.dtype == np.dtype(dtype)
+    np.testing.assert_array_equal(view.to_numpy(), host)
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (5,), (2, 0), (2, 3), (2, 3, 4), (2, 1, 3, 2)])
+def test_zeros_of_every_rank(space, shape):
+    view = pk.zeros(shape, "float64", space=space)
+    assert view.shape == shape
+    np.testing.assert_array_equal(view.to_numpy(), np.zeros(shape))
+
+
+def test_an_integer_is_a_shape(space):
+    assert pk.zeros(3, "int32", space=space).shape == (3,)
+
+
+def test_a_slice_is_a_view_of_the_same_memory(space):
+    host = np.arange(24.0).reshape(4, 6)
+    view = pk.empty((4, 6), "float64", space=space)
+    pk.deep_copy(view, pk.asview(host, space="serial"))
+    pk.parallel_for(pk.RangePolicy(0, 3, space=space), negate_row, view[1, 1::2])
+    pk.fence(space)
+    host[1, 1::2] *= -1
+    np.testing.assert_array_equal(view.to_numpy(), host)
+
+
+def test_asview_of_a_numpy_array_copies_nothing():
+    host = np.zeros(4)
+    view = pk.asview(host, space="serial")
+    pk.parallel_for(pk.RangePolicy(0, 4, space="serial"), fill, 2.0, view)
+    pk.fence("serial")
+    np.testing.assert_array_equal(host, np.full(4, 2.0))
+    assert np.shares_memory(np.asarray(view), host)
+
+
+def test_a_mirror_is_host_memory_of_the_same_shape(space):
+    view = pk.zeros((2, 3), "float32", space=space)
+    mirror = pk.create_mirror(view)
+    assert mirror.shape == view.shape and mirror.dtype == view.dtype
+    np.asarray(mirror)[...] = 7
+    pk.deep_copy(view, mirror)
+    np.testing.assert_array_equal(view.to_numpy(), np.full((2, 3), 7, np.float32))
+
+
+def test_deep_copy_keeps_the_source(space):
+    source, target = pk.zeros(5, "int64", space=space), pk.empty(5, "int64", space=space)
+    pk.deep_copy(target, source)
+    pk.parallel_for(pk.RangePolicy(0, 5, space=space), fill, 3, target)
+    pk.fence(space)
+    assert source.to_numpy().sum() == 0 and target.to_numpy().sum() == 15
+
+
+def test_a_view_outlives_the_name_of_its_array(space):
+    view = pk.asview(np.full(1000, 3.0), space="serial")
+    noise = [np.zeros(1000) for _ in range(10)]
+    assert view.to_numpy().sum() == 3000 and len(noise) == 10
+
+
+@pk.kernel
+def fill(i, value, x):
+    x[i] = value
+
+
+def test_a_transposed_array_is_accepted(space):
+    host = np.arange(12.0).reshape(3, 4).T
+    np.testing.assert_array_equal(launch_for(space, 4, negate_last_column, host)[:, -1], -np.arange(12.0).reshape(3, 4)[-1])
+
+
+@pk.kernel
+def negate_last_column(i, x):
+    x[i, x.shape[1] - 1] = -x[i, x.shape[1] - 1]

@@ -1,0 +1,183 @@
+"""Step 3, parallel_reduce: sums and extremes, where they are, several at once; the same bits for any thread count."""
+
+import math
+
+import numpy as np
+import pytest
+
+import portable as pk
+
+from ..launching import launch_reduce, move
+from ..tolerance import assert_close
+
+SIZES = [0, 1, 7, 8, 9, 16, 17, 100, 1000]
+
+
+@pk.kernel
+def entry(i, x):
+    return x[i]
+
+
+@pk.kernel
+def value_and_square(i, x):
+    return x[i], x[i] * x[i]
+
+
+@pk.kernel
+def is_positive(i, x):
+    return 1 if x[i] > 0 else 0
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n", SIZES)
+def test_sum(space, n, dtype):
+    x = np.random.default_rng(n).random(n).astype(dtype)
+    total = launch_reduce(space, n, entry, x)
+    assert isinstance(total, (float, int))
+    assert_close(total, math.fsum(x), dtype, n)
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+def test_integers_add_up_in_64_bits(space, dtype):
+    total = launch_reduce(space, 100, entry, np.full(100, 2**30, dtype))
+    assert total == 100 * 2**30 and isinstance(total, int)
+
+
+def test_counting(space):
+    x = np.random.default_rng(1).normal(size=500)
+    total = launch_reduce(space, 500, is_positive, x)
+    assert total == (x > 0).sum() and isinstance(total, int)
+
+
+@pytest.mark.parametrize("begin, end", [(3, 3), (3, 4), (5, 60)])
+def test_a_range_may_begin_anywhere(space, begin, end):
+    x = np.arange(100.0)
+    assert launch_reduce(space, pk.RangePolicy(begin, end), entry, x) == x[begin:end].sum()
+
+
+def test_product(space):
+    x = np.random.default_rng(2).uniform(0.9, 1.1, 50)
+    assert_close(launch_reduce(space, 50, entry, x, reducer=pk.Prod), np.prod(x), np.float64, 50)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32, np.int64])
+@pytest.mark.parametrize("n", [1, 8, 9, 1000])
+def test_extremes(space, n, dtype):
+    x = (np.random.default_rng(n).normal(size=n) * 1000).astype(dtype)
+    assert launch_reduce(space, n, entry, x, reducer=pk.Min) == x.min()
+    assert launch_reduce(space, n, entry, x, reducer=pk.Max) == x.max()
+
+
+@pytest.mark.parametrize("where", [0, 5, 12])
+def test_nan_wins_as_in_numpy(space, where):
+    x = np.arange(13.0)
+    x[where] = np.nan
+    assert math.isnan(launch_reduce(space, 13, entry, x, reducer=pk.Min))
+    assert math.isnan(launch_reduce(space, 13, entry, x, reducer=pk.Max))
+    value, index = launch_reduce(space, 13, entry, x, reducer=pk.MinLoc)
+    assert math.isnan(value) and index == where
+
+
+@pytest.mark.parametrize("n", [1, 8, 17, 1000])
+def test_where_the_extremes_are(space, n):
+    x = np.random.default_rng(n).random(n)
+    assert launch_reduce(space, n, entry, x, reducer=pk.MinLoc) == (x.min(), x.argmin())
+    assert launch_reduce(space, n, entry, x, reducer=pk.MaxLoc) == (x.max(), x.argmax())
+
+
+def test_ties_go_to_the_lowest_index(space):
+    x = np.zeros(100)
+    x[[30, 41, 99]] = -1.0
+    x[[7, 8, 64]] = 1.0
+    assert launch_reduce(space, 100, entry, x, reducer=pk.MinLoc) == (-1.0, 30)
+    assert launch_reduce(space, 100, entry, x, reducer=pk.MaxLoc) == (1.0, 7)
+
+
+def test_the_location_is_the_index_of_the_policy(space):
+    x = np.arange(50.0)
+    assert launch_reduce(space, pk.RangePolicy(20, 40), entry, x, reducer=pk.MinLoc) == (20.0, 20)
+
+
+def test_several_reducers_at_once(space):
+    x = np.random.default_rng(3).random(77)
+    total, largest = launch_reduce(space, 77, value_and_square, x, reducer=(pk.Sum, pk.Max))
+    assert_close(total, x.sum(), np.float64, 77)
+    assert_close(largest, (x * x).max(), np.float64)
+
+
+def test_a_tuple_with_sum_only(space):
+    x = np.arange(20.0)
+    assert launch_reduce(space, 20, value_and_square, x, reducer=(pk.Sum, pk.Sum)) == (x.sum(), (x * x).sum())
+
+
+@pk.kernel
+def below(i, x, limit, log):
+    log[i] = 1.0
+    if x[i] >= limit:
+        return 0.0
+    log[i] = 2.0
+    for k in range(3):
+        if k == i:
+            return -1.0
+    return x[i]
+
+
+def test_early_returns_carry_their_value(space):
+    x = np.random.default_rng(4).random(50)
+    wanted = np.where(x >= 0.5, 0.0, np.where(np.arange(50) < 3, -1.0, x)).sum()
+    assert_close(launch_reduce(space, 50, below, x, 0.5, np.zeros(50)), wanted, np.float64, 50)
+
+
+def test_empty_ranges_give_the_identity(space):
+    x = np.zeros(0)
+    assert launch_reduce(space, 0, entry, x) == 0
+    assert launch_reduce(space, 0, entry, x, reducer=pk.Prod) == 1
+    assert launch_reduce(space, 0, entry, x, reducer=pk.Min) == math.inf
+    assert launch_reduce(space, 0, entry, x, reducer=pk.Max) == -math.inf
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_bits_do_not_depend_on_the_number_of_threads(dtype):
+    n = 100_003
+    x = np.random.default_rng(5).normal(size=n).astype(dtype)
+    sums = {pk.parallel_reduce(pk.RangePolicy(0, n, space=s), entry, x)
+            for s in ("serial", pk.Threads(1), pk.Threads(2), pk.Threads(3), pk.Threads(4))}
+    assert len(sums) == 1
+    assert_close(sums.pop(), math.fsum(x), dtype, n, scale=math.sqrt(n))
+
+
+def test_the_result_can_go_to_a_view(space):
+    x = np.arange(30.0)
+    out = pk.zeros((), "float64", space=space)
+    with pk.use(space):
+        pk.parallel_reduce(30, entry, move(x, space), out=out)
+        pk.fence()
+    assert out.to_numpy() == x.sum()
+
+
+@pk.kernel
+def row_sum(team, a):
+    total = 0.0
+    for j in team.thread_range(a.shape[1]):
+        total += a[team.league_rank, j]
+    return team.reduce(total)
+
+
+def test_a_team_contributes_once(space):
+    a = np.random.default_rng(6).random((13, 21))
+    total, (largest, where) = (launch_reduce(space, pk.TeamPolicy(13), row_sum, a, reducer=r) for r in (pk.Sum, pk.MaxLoc))
+    assert_close(total, a.sum(), np.float64, a.size)
+    assert where == a.sum(1).argmax()
+    assert_close(largest, a.sum(1).max(), np.float64, 21)
+
+
+@pk.kernel
+def store_and_return(i, x, out):
+    out[i] = 2.0 * x[i]
+    return x[i]
+
+
+def test_a_reduction_may_store_too(space):
+    x, out = np.arange(19.0), pk.zeros(19, "float64", space=space)
+    assert launch_reduce(space, 19, store_and_return, x, out) == x.sum()
+    np.testing.assert_array_equal(out.to_numpy(), 2 * x)

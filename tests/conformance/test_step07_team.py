@@ -1,0 +1,223 @@
+"""Step 7, teams: members share loops, meet at barriers, and reduce, whatever their number."""
+
+import numpy as np
+import pytest
+
+import portable as pk
+
+from ..launching import launch_for
+from ..tolerance import assert_close
+
+TEAM_SIZES = [pk.AUTO, 1, 2, 7, 32]
+sizes = pytest.mark.parametrize("size", TEAM_SIZES, ids=str)
+
+
+@pk.kernel
+def matvec(team, a, x, y):
+    i = team.league_rank
+    row = 0.0
+    for j in team.thread_range(a.shape[1]):
+        row += a[i, j] * x[j]
+    row = team.reduce(row)
+    if team.single():
+        y[i] = row
+
+
+@sizes
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0), (1, 1), (5, 7), (6, 8), (3, 33)])
+def test_matrix_times_vector(space, shape, dtype, size):
+    rng = np.random.default_rng(1)
+    a, x = rng.random(shape).astype(dtype), rng.random(shape[1]).astype(dtype)
+    y = launch_for(space, pk.TeamPolicy(shape[0], size), matvec, a, x, np.full(shape[0], -1, dtype))[2]
+    assert_close(y, a.astype(np.float64) @ x, dtype, shape[1])
+
+
+@pk.kernel
+def numbers_of_the_team(team, out):
+    own = team.rank
+    out[team.league_rank, 0] = team.league_size
+    last = team.reduce(own, pk.Max)
+    members = team.reduce(1)
+    if team.single():
+        out[team.league_rank, 1] = last + 1 - team.size
+        out[team.league_rank, 2] = members - team.size
+        out[team.league_rank, 3] = team.league_rank
+
+
+@sizes
+def test_ranks_and_sizes_fit_together(space, size):
+    out = launch_for(space, pk.TeamPolicy(5, size), numbers_of_the_team, np.full((5, 4), -1, np.int64))
+    np.testing.assert_array_equal(out, [[5, 0, 0, k] for k in range(5)])
+
+
+@pk.kernel
+def count_items(team, begin, end, visits, count):
+    n = 0
+    for j in team.thread_range(begin[team.league_rank], end[team.league_rank]):
+        n += 1
+        pk.atomic_add(visits, j, 1)
+    n = team.reduce(n)
+    if team.single():
+        count[team.league_rank] = n
+
+
+@sizes
+def test_each_item_belongs_to_one_member(space, size):
+    begin, end = np.array([0, 3, 3, 50, 9]), np.array([3, 3, 47, 51, 4])
+    _, _, visits, count = launch_for(space, pk.TeamPolicy(5, size), count_items, begin, end, np.zeros(60, np.int32), np.zeros(5, np.int64))
+    wanted = np.zeros(60)
+    for b, e in zip(begin, end):
+        wanted[b:e] += 1
+    np.testing.assert_array_equal(visits, wanted)
+    np.testing.assert_array_equal(count, np.maximum(end - begin, 0))
+
+
+@pk.kernel
+def normalise(team, x):
+    row = team.league_rank
+    largest = -1e30
+    for j in team.thread_range(x.shape[1]):
+        largest = max(largest, x[row, j])
+    largest = team.reduce(largest, pk.Max)
+    total = 0.0
+    for j in team.thread_range(x.shape[1]):
+        total += x[row, j] - largest
+    total = team.reduce(total)
+    for j in team.thread_range(x.shape[1]):
+        x[row, j] = (x[row, j] - largest) / total
+
+
+@sizes
+def test_two_reductions_in_a_row(space, size):
+    x = np.random.default_rng(2).random((6, 19))
+    below = x - x.max(1, keepdims=True)
+    got = launch_for(space, pk.TeamPolicy(6, size), normalise, x)
+    assert_close(got, below / below.sum(1, keepdims=True), np.float64, 19, scale=1.0)
+
+
+@pk.kernel
+def reduce_in_a_loop(team, a, out):
+    for r in range(a.shape[0]):
+        part = 0.0
+        for j in team.thread_range(a.shape[1]):
+            if a[r, j] > 0.5:
+                part += a[r, j]
+        part = team.reduce(part)
+        if team.single():
+            out[team.league_rank, r] = part
+
+
+@sizes
+def test_a_collective_in_a_uniform_loop(space, size):
+    a = np.random.default_rng(3).random((4, 21))
+    out = launch_for(space, pk.TeamPolicy(3, size), reduce_in_a_loop, a, np.zeros((3, 4)))[1]
+    assert_close(out, np.tile(np.where(a > 0.5, a, 0).sum(1), (3, 1)), np.float64, 21)
+
+
+@pk.kernel
+def smallest_place(team, x, out):
+    best = x[team.league_rank, 0]
+    where = 0
+    for j in team.thread_range(x.shape[1]):
+        if x[team.league_rank, j] < best:
+            best = x[team.league_rank, j]
+            where = j
+    best, where = team.reduce((best, where), pk.MinLoc)
+    if team.single():
+        out[team.league_rank] = where
+
+
+@sizes
+def test_where_the_smallest_is(space, size):
+    x = np.random.default_rng(4).random((5, 40))
+    np.testing.assert_array_equal(launch_for(space, pk.TeamPolicy(5, size), smallest_place, x, np.zeros(5, np.int64))[1], x.argmin(1))
+
+
+@pk.kernel
+def broadcast_first_and_last(team, out):
+    first = team.broadcast(team.rank + 10, 0)
+    last = team.broadcast(team.rank + 10, team.size - 1)
+    if team.rank == 0:
+        out[team.league_rank, 0] = first
+        out[team.league_rank, 1] = last - team.size
+
+
+@sizes
+def test_broadcast(space, size):
+    out = launch_for(space, pk.TeamPolicy(2, size), broadcast_first_and_last, np.zeros((2, 2)))
+    np.testing.assert_array_equal(out, [[10, 9], [10, 9]])
+
+
+@pk.kernel
+def place_by_scan(team, out):
+    before = team.scan(team.rank + 1)
+    total = team.reduce(team.rank + 1)
+    wanted = team.rank * (team.rank + 1) // 2
+    wrong = team.reduce(1 if before != wanted else 0)
+    if team.single():
+        out[team.league_rank, 0] = wrong
+        out[team.league_rank, 1] = total - team.size * (team.size + 1) // 2
+
+
+@sizes
+def test_scan_sums_the_members_before(space, size):
+    out = launch_for(space, pk.TeamPolicy(2, size), place_by_scan, np.full((2, 2), -1, np.int64))
+    np.testing.assert_array_equal(out, np.zeros((2, 2)))
+
+
+@pk.kernel
+def early_leave_in_item(team, x, out):
+    row = team.league_rank
+    found = 0
+    for j in team.thread_range(x.shape[0]):
+        k = x[j]
+        steps = 0
+        while k != 1:
+            if steps > 60:
+                break
+            k = k // 2 if k % 2 == 0 else 3 * k + 1
+            steps += 1
+        if steps > 60:
+            continue
+        found += steps
+    found = team.reduce(found)
+    if team.single():
+        out[row] = found
+
+
+def collatz_total(x):
+    total = 0
+    for k in x.tolist():
+        steps = 0
+        while k != 1 and steps <= 60:
+            k = k // 2 if k % 2 == 0 else 3 * k + 1
+            steps += 1
+        total += steps if steps <= 60 else 0
+    return total
+
+
+@sizes
+def test_data_dependent_loops_of_members(space, size):
+    x = np.arange(1, 60)
+    out = launch_for(space, pk.TeamPolicy(2, size), early_leave_in_item, x, np.zeros(2, np.int64))[1]
+    np.testing.assert_array_equal(out, collatz_total(x))
+
+
+@pk.kernel
+def leave_team(team, skip, x, out):
+    if skip[team.league_rank] != 0:
+        return
+    total = 0.0
+    for j in team.thread_range(x.shape[0]):
+        total += x[j]
+    total = team.reduce(total)
+    if team.single():
+        out[team.league_rank] = total
+
+
+@sizes
+def test_a_whole_team_may_leave_early(space, size):
+    skip, x = np.array([0, 1, 0, 0, 1]), np.arange(30.0)
+    out = launch_for(space, pk.TeamPolicy(5, size), leave_team, skip, x, np.full(5, -1.0))[2]
+    np.testing.assert_array_equal(out, np.where(skip, -1.0, x.sum()))

@@ -1,0 +1,140 @@
+"""Step 8, scratch: memory that a team shares, in any number of arrays, dtypes and shapes; and local memory of an index."""
+
+import numpy as np
+import pytest
+
+import portable as pk
+
+from ..launching import launch_for
+from ..tolerance import assert_close
+from .test_step07_team import sizes
+
+N = 20
+
+
+@pk.kernel
+def reverse_squares(team, x, y):
+    squares = team.scratch(N, x.dtype)
+    first = team.league_rank * N
+    for k in team.thread_range(N):
+        squares[k] = x[first + k] * x[first + k]
+    team.barrier()
+    for k in team.thread_range(N):
+        y[first + k] = squares[N - 1 - k]
+
+
+@sizes
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32])
+def test_members_read_what_others_wrote(space, dtype, size):
+    x = np.arange(3 * N).astype(dtype)
+    y = launch_for(space, pk.TeamPolicy(3, size), reverse_squares, x, np.zeros(3 * N, dtype))[1]
+    np.testing.assert_array_equal(y, (x * x).reshape(3, N)[:, ::-1].ravel())
+
+
+@pk.kernel
+def transpose_block(team, a, out):
+    tile = team.scratch((4, 5), a.dtype)
+    marks = team.scratch((5, 4), np.int32)
+    flags = team.scratch(3, pk.float64)
+    for e in team.thread_range(20):
+        tile[e // 5, e % 5] = a[team.league_rank, e // 5, e % 5]
+        marks[e // 4, e % 4] = e
+    for e in team.thread_range(3):
+        flags[e] = e + 0.5
+    team.barrier()
+    for e in team.thread_range(20):
+        out[team.league_rank, e // 4, e % 4] = tile[e % 4, e // 4] + marks[e // 4, e % 4] + flags[2]
+
+
+@sizes
+def test_arrays_of_different_dtype_and_shape(space, size):
+    a = np.random.default_rng(1).random((3, 4, 5))
+    out = launch_for(space, pk.TeamPolicy(3, size), transpose_block, a, np.zeros((3, 5, 4)))[1]
+    assert_close(out, a.transpose(0, 2, 1) + np.arange(20).reshape(5, 4) + 2.5, np.float64)
+
+
+@pk.kernel
+def running_sum(team, x, out):
+    row = team.scratch(x.shape[1], x.dtype)
+    other = team.scratch(x.shape[1], x.dtype)
+    for j in team.thread_range(x.shape[1]):
+        row[j] = x[team.league_rank, j]
+    team.barrier()
+    step = 1
+    while step < x.shape[1]:
+        for j in team.thread_range(x.shape[1]):
+            other[j] = row[j] + row[j - step] if j >= step else row[j]
+        team.barrier()
+        for j in team.thread_range(x.shape[1]):
+            row[j] = other[j]
+        team.barrier()
+        step *= 2
+    for j in team.thread_range(x.shape[1]):
+        out[team.league_rank, j] = row[j]
+
+
+@sizes
+@pytest.mark.parametrize("n", [1, 13, 40])
+def test_shapes_known_only_at_run_time(space, n, size):
+    x = np.random.default_rng(2).integers(0, 9, (3, n))
+    policy = pk.TeamPolicy(3, size, scratch_bytes=2 * n * 8 + 64)
+    np.testing.assert_array_equal(launch_for(space, policy, running_sum, x, np.zeros_like(x))[1], x.cumsum(1))
+
+
+@pk.kernel
+def count_in_scratch(team, x, out):
+    counts = team.scratch(8, pk.int32)
+    for b in team.thread_range(8):
+        counts[b] = 0
+    team.barrier()
+    for j in team.thread_range(x.shape[1]):
+        pk.atomic_add(counts, x[team.league_rank, j], 1)
+    team.barrier()
+    for b in team.thread_range(8):
+        out[team.league_rank, b] = counts[b]
+
+
+@sizes
+def test_atomics_in_scratch(space, size):
+    x = np.random.default_rng(3).integers(0, 8, (4, 50)).astype(np.int32)
+    out = launch_for(space, pk.TeamPolicy(4, size), count_in_scratch, x, np.zeros((4, 8), np.int32))[1]
+    np.testing.assert_array_equal(out, [np.bincount(row, minlength=8) for row in x])
+
+
+@pk.kernel
+def sort_four(i, x, out):
+    v = pk.local(4, x.dtype)
+    for k in range(4):
+        v[k] = x[i, k]
+    for a in range(3):
+        for b in range(3 - a):
+            if v[b] > v[b + 1]:
+                v[b], v[b + 1] = v[b + 1], v[b]
+    for k in range(4):
+        out[i, k] = v[k]
+
+
+def test_local_arrays_are_private(space):
+    x = np.random.default_rng(4).random((21, 4))
+    np.testing.assert_array_equal(launch_for(space, 21, sort_four, x, np.zeros_like(x))[1], np.sort(x, 1))
+
+
+@pk.kernel
+def local_by_data(i, which, out):
+    v = pk.local((2, 3), pk.int64)
+    for a in range(2):
+        for b in range(3):
+            v[a, b] = 10 * a + b
+    v[which[i] % 2, which[i] % 3] += 100
+    total = 0
+    for a in range(2):
+        for b in range(3):
+            total += v[a, b] * (a + 2 * b + 1)
+    out[i] = total
+
+
+def test_local_arrays_indexed_by_data(space):
+    which = np.arange(19) * 5 % 7
+    got = launch_for(space, 19, local_by_data, which, np.zeros(19, np.int64))[1]
+    base = sum((10 * a + b) * (a + 2 * b + 1) for a in range(2) for b in range(3))
+    np.testing.assert_array_equal(got, base + 100 * (which % 2 + 2 * (which % 3) + 1))

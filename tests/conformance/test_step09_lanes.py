@@ -1,0 +1,94 @@
+"""Step 9, lanes: whatever a kernel says, every lane does what plain Python would do for its index."""
+
+import numpy as np
+import pytest
+
+import portable as pk
+
+from ..launching import launch_for
+from ..tolerance import assert_close
+from . import lane_kernels
+from .lane_kernels import CASES, N
+
+
+def name_of(item):
+    return item[0].__name__ + "-" + np.dtype(item[2]).name
+
+
+@pytest.mark.parametrize("kernel, make, dtype, terms", CASES, ids=[name_of(item) for item in CASES])
+def test_as_plain_python(space, kernel, make, dtype, terms):
+    if space == "checked":
+        pytest.skip("the checked space is the reference here")
+    args = make(np.random.default_rng(7), dtype)
+    got, wanted = launch_for(space, N, kernel, *args), launch_for("checked", N, kernel, *args)
+    got, wanted = (value if isinstance(value, tuple) else (value,) for value in (got, wanted))
+    precision = dtype if np.dtype(dtype).kind == "f" else np.float64
+    for one, other in zip(got, wanted, strict=True):
+        assert_close(one, other, precision, terms, scale=1.0)
+
+
+def run(space, kernel, *arrays):
+    return launch_for(space, N, kernel, *arrays)[-1]
+
+
+def test_branches_against_numpy(space):
+    x = np.random.default_rng(1).random(N)
+    wanted = np.where(x > 0.75, 4, np.where(x > 0.5, 3 * x, np.where(x > 0.25, 2, np.where(x < 0.1, x + 10, x))))
+    assert_close(run(space, lane_kernels.nested_if, x, np.zeros(N)), wanted, np.float64)
+
+
+def test_masks_against_numpy(space):
+    rng = np.random.default_rng(2)
+    index, x = np.where(rng.random(N) < 0.5, rng.permutation(N), lane_kernels.NOWHERE), rng.random(N)
+    live = index < N
+    seen = np.where(live, x[np.where(live, index, 0)], 0.0)
+    out = run(space, put_where_alive, index, x, np.zeros(N))
+    assert_close(out, seen + 10.0 * (seen > 0.5), np.float64)
+
+
+@pk.kernel
+def put_where_alive(i, index, x, out):
+    out[i] = x[index[i]] if index[i] < x.shape[0] else 0.0
+    if index[i] < x.shape[0] and x[index[i]] > 0.5:
+        out[i] += 10.0
+
+
+def test_int32_wraps_as_in_numpy(space):
+    x = np.random.default_rng(3).integers(-(2**31), 2**31, N).astype(np.int32)
+    with np.errstate(over="ignore"):
+        wanted = np.stack([x * x, x + np.int32(2_000_000_000), x * np.int32(3) - np.int32(7)])
+    np.testing.assert_array_equal(run(space, lane_kernels.int32_wraps, x, np.zeros((3, N), np.int64)), wanted)
+
+
+def test_signs_of_division_as_in_python(space):
+    a, b = np.array([7, -7, 7, -7, 0, 6, -6, 1, 9]), np.array([2, 2, -2, -2, 3, 3, 3, -5, 4])
+    for dtype in (np.int64, np.int32, np.float64, np.float32):
+        out = run(space, lane_kernels.floor_division_and_modulo, a.astype(dtype), b.astype(dtype), np.zeros((4, 9), dtype))
+        np.testing.assert_array_equal(out, [a // b, a % b, a // 4, (np.arange(9) - 4) % 3])
+
+
+@pk.kernel
+def float_modulo(i, a, b, out):
+    out[0, i] = a[i] % b[i]
+    out[1, i] = a[i] // b[i]
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_the_remainder_of_floats_is_pythons(space, dtype):
+    """As Python and NumPy: the sign of the divisor, less than it in size, and exact where the quotient is not whole."""
+    a = np.array([1.0, 5.5, -5.5, 0.3, 1e6 + 0.1, -1e-3, 7.0, 4.0, -4.0]).astype(dtype)
+    b = np.array([0.1, 2.0, 2.0, 0.1, 0.7, 3.0, -2.5, 2.0, -2.0]).astype(dtype)
+    out = launch_for(space, len(a), float_modulo, a, b, np.zeros((2, len(a)), dtype))[-1]
+    np.testing.assert_array_equal(out, [a % b, a // b])
+
+
+@pk.kernel
+def int64_hash(i, x, out):
+    out[i] = (x[i] * 6364136223846793005 + 1442695040888963407) >> 33
+
+
+def test_int64_wraps_as_in_numpy(space):
+    x = np.random.default_rng(4).integers(-(2**62), 2**62, N)
+    with np.errstate(over="ignore"):
+        wanted = (x * 6364136223846793005 + 1442695040888963407) >> 33
+    np.testing.assert_array_equal(launch_for(space, N, int64_hash, x, np.zeros(N, np.int64))[1], wanted)

@@ -1,0 +1,174 @@
+"""Step 12, precision: literals, indices and Python scalars are weak; a float32 kernel computes in float32."""
+
+import math
+
+import numpy as np
+import pytest
+
+import portable as pk
+
+from ..launching import launch_for, launch_reduce
+from ..tolerance import assert_close
+
+N = 21
+
+
+@pk.kernel
+def with_literal(i, x, wide):
+    wide[i] = x[i] * 1.1
+
+
+@pk.kernel
+def with_index(i, x, wide):
+    wide[i] = x[i] + i / 3
+
+
+@pk.kernel
+def with_shape(i, x, wide):
+    wide[i] = x[i] / x.shape[0]
+
+
+@pk.kernel
+def with_math(i, x, wide):
+    wide[i] = math.sqrt(x[i]) + math.pi * math.exp(x[i])
+
+
+@pk.kernel
+def with_accumulator(i, x, wide):
+    s = 0.0
+    for k in range(5):
+        s += x[i] * 0.3
+    wide[i] = s
+
+
+@pk.kernel
+def with_condition(i, x, wide):
+    wide[i] = x[i] * (0.1 if x[i] > 0.5 else 0.7)
+
+
+@pk.function
+def third_of(x):
+    return x / 3.0
+
+
+@pk.kernel
+def with_function(i, x, wide):
+    wide[i] = third_of(x[i]) + 0.1
+
+
+KERNELS = [with_literal, with_index, with_shape, with_math, with_accumulator, with_condition, with_function]
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=lambda k: k.__name__)
+def test_float32_stays_float32(space, kernel):
+    """The result, seen through a float64 array, is a float32 number; it is not what float64 would give."""
+    x = np.random.default_rng(1).random(N).astype(np.float32)
+    out = launch_for(space, N, kernel, x, np.zeros(N))[1]
+    np.testing.assert_array_equal(out, out.astype(np.float32))
+    wide = launch_for(space, N, kernel, x.astype(np.float64), np.zeros(N))[1]
+    assert (wide != out).any()
+    assert_close(out, wide, np.float32, 5)
+
+
+@pk.kernel
+def times_scalar(i, a, x, wide):
+    wide[i] = a * x[i]
+
+
+def test_python_scalars_are_weak(space):
+    x = np.random.default_rng(2).random(N).astype(np.float32)
+    out = launch_for(space, N, times_scalar, 1.1, x, np.zeros(N))[1]
+    np.testing.assert_array_equal(out, np.float32(1.1) * x)
+
+
+@pk.kernel
+def widened(i, x, wide):
+    wide[i] = pk.float64(x[i]) * 1.1
+
+
+def test_float64_on_request(space):
+    x = np.random.default_rng(3).random(N).astype(np.float32)
+    np.testing.assert_array_equal(launch_for(space, N, widened, x, np.zeros(N))[1], x.astype(np.float64) * 1.1)
+
+
+@pk.kernel
+def mixed(i, x, y, wide):
+    wide[i] = x[i] + y[i] * 0.1
+
+
+def test_float32_meets_float64(space):
+    rng = np.random.default_rng(4)
+    x, y = rng.random(N).astype(np.float32), rng.random(N)
+    out = launch_for(space, N, mixed, x, y, np.zeros(N))[2]
+    assert_close(out, x.astype(np.float64) + y * 0.1, np.float64)
+
+
+@pk.kernel
+def int_times_float(i, k, x, wide):
+    wide[i] = k[i] * x[i]
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+def test_an_integer_beside_a_float32(space, dtype):
+    k, x = np.arange(N, dtype=dtype), np.random.default_rng(5).random(N).astype(np.float32)
+    assert_close(launch_for(space, N, int_times_float, k, x, np.zeros(N))[2], k * x.astype(np.float64), np.float32)
+
+
+@pk.kernel
+def compensated(team, x, out):
+    """Kahan's sum: reassociation would delete the correction."""
+    s, c = 0.0, 0.0
+    for k in range(x.shape[0]):
+        y = x[k] - c
+        t = s + y
+        c = (t - s) - y
+        s = t
+    out[team] = s
+
+
+def test_a_compensated_sum_survives(space):
+    x = np.random.default_rng(6).random(2000).astype(np.float32)
+    out = launch_for(space, 1, compensated, x, np.zeros(1, np.float32))[1]
+    assert abs(out[0] - math.fsum(x)) <= 2 * np.finfo(np.float32).eps * math.fsum(x)
+
+
+@pk.kernel
+def fused(i, a, b, c, out):
+    out[i] = pk.fma(a[i], b[i], c[i])
+
+
+def test_fma_rounds_once(space):
+    a = np.array([1.0 + 2.0**-30, 1.0 / 3.0, 1e200])
+    b = np.array([1.0 - 2.0**-30, 3.0, 1e200])
+    c = np.array([-1.0, -1.0, -1.0])
+    out = launch_for(space, 3, fused, a, b, c, np.zeros(3))[3]
+    np.testing.assert_array_equal(out, [-(2.0**-60), -(2.0**-54), np.inf])
+
+
+@pk.kernel
+def special(i, x, out):
+    out[0, i] = x[i] / 0.0
+    out[1, i] = math.sqrt(x[i])
+    out[2, i] = math.log(x[i])
+    out[3, i] = math.exp(x[i] * 1e6)
+    out[4, i] = x[i] * x[i] - x[i]
+
+
+def test_infinities_and_nan_as_in_numpy(space):
+    x = np.array([-1.0, 0.0, 1.0, np.inf, -np.inf, np.nan, -0.0, 2.0, 1e300])
+    out = launch_for(space, len(x), special, x, np.zeros((5, len(x))))[1]
+    with np.errstate(all="ignore"):
+        wanted = np.stack([x / 0.0, np.sqrt(x), np.log(x), np.exp(x * 1e6), x * x - x])
+    np.testing.assert_allclose(out, wanted, rtol=1e-15)
+
+
+@pk.kernel
+def entry(i, x):
+    return x[i]
+
+
+def test_a_reduction_keeps_the_returned_dtype(space):
+    """1 + 2**-30 summed in float32 is 1; the accumulator has the dtype that the kernel returns."""
+    x = np.array([1.0, 2.0**-30], np.float32)
+    assert launch_reduce(space, 2, entry, x) == 1.0
+    assert launch_reduce(space, 2, entry, x.astype(np.float64)) == 1.0 + 2.0**-30

@@ -1,0 +1,171 @@
+"""Wrong launches, policies, spaces and views: the exception's type and the words of its message."""
+
+import functools
+
+import numpy as np
+import pytest
+
+import portable as pk
+from portable.errors import (DTypeError, InputError, LanguageError, PortableError, SpaceUnavailableError, SourceError,
+                             UnknownSpaceError, WrongSpaceError)
+from portable.space import unavailable_because
+
+from ..launching import move
+from .wrong_kernels import entry, fill
+
+# what is marked as a kernel, words of the message
+NOT_FUNCTIONS = [
+    (lambda i, x: None, ["lambda", "def"]),
+    (dict, ["dict", "plain Python function"]),
+    (len, ["len", "plain Python function"]),
+    (functools.partial(print), ["partial", "plain Python function"]),
+    (3, ["3", "plain Python function"]),
+]
+
+
+@pytest.mark.parametrize("thing, words", NOT_FUNCTIONS, ids=["lambda", "class", "builtin", "partial", "number"])
+@pytest.mark.parametrize("mark", [pk.kernel, pk.function], ids=["kernel", "function"])
+def test_only_plain_functions_are_kernels(mark, thing, words):
+    with pytest.raises(LanguageError) as error:
+        mark(thing)
+    for word in words:
+        assert word in str(error.value)
+
+
+def generator(i, x):
+    yield x[i]
+
+
+def with_default(i, x=1.0):
+    pass
+
+
+def with_star(i, *x):
+    pass
+
+
+def without_parameters():
+    pass
+
+
+@pytest.mark.parametrize("function", [generator, with_default, with_star, without_parameters], ids=lambda f: f.__name__)
+def test_signatures_that_kernels_do_not_have(space, function):
+    with pytest.raises(LanguageError, match=rf"kernel '{function.__name__}' \(.*test_wrong_launches.py:\d+\)"):
+        pk.parallel_for(pk.RangePolicy(0, 3, space=space), pk.kernel(function), move(np.ones(3), space))
+
+
+def test_a_kernel_without_source_is_refused(space):
+    scope = {"pk": pk}
+    exec("@pk.kernel\ndef typed_in(i, x):\n    x[i] = 1.0\n", scope)
+    with pytest.raises(SourceError, match="kernel 'typed_in'.*source"):
+        pk.parallel_for(pk.RangePolicy(0, 3, space=space), scope["typed_in"], move(np.ones(3), space))
+
+
+@pytest.mark.parametrize("name", ["gpu", "", "Serial", "cuda:", "cuda:x", "threads:2"])
+def test_unknown_spaces(name):
+    for action in (lambda: pk.zeros(3, "float64", space=name), lambda: pk.fence(name), lambda: pk.use(name).__enter__(),
+                   lambda: pk.parallel_for(pk.RangePolicy(0, 3, space=name), fill, 1.0, np.ones(3))):
+        with pytest.raises(UnknownSpaceError, match="serial, threads, cuda, checked"):
+            action()
+
+
+def test_a_space_that_is_not_a_name():
+    with pytest.raises(UnknownSpaceError, match="3.*int"):
+        pk.parallel_for(pk.RangePolicy(0, 3, space=3), fill, 1.0, np.ones(3))
+
+
+def test_a_missing_device_says_why():
+    if unavailable_because("cuda") is None:
+        pytest.skip("a CUDA device is present")
+    with pytest.raises(SpaceUnavailableError, match="cuda"):
+        pk.parallel_for(pk.RangePolicy(0, 3, space="cuda"), fill, 1.0, np.ones(3))
+
+
+def test_numpy_arrays_are_refused_on_cuda():
+    if unavailable_because("cuda") is not None:
+        pytest.skip("no CUDA device")
+    with pytest.raises(WrongSpaceError, match=r"kernel 'fill' \(.*wrong_kernels.py:\d+\): argument 'x'.*NumPy.*deep_copy"):
+        pk.parallel_for(pk.RangePolicy(0, 3, space="cuda"), fill, 1.0, np.ones(3))
+
+
+# arguments of fill(i, value, x), exception, words
+WRONG_ARGUMENTS = [
+    ((1.0,), InputError, ["2", "1"]),
+    ((1.0, np.ones(3), 2.0), InputError, ["2", "3"]),
+    ((1.0, "text"), DTypeError, ["'x'", "str"]),
+    ((1.0, None), DTypeError, ["'x'", "NoneType"]),
+    ((1.0, [1.0, 2.0, 3.0]), DTypeError, ["'x'", "list"]),
+    ((1.0, {"a": 1}), DTypeError, ["'x'", "dict"]),
+    ((1 + 2j, np.ones(3)), DTypeError, ["'value'", "complex"]),
+    ((1.0, np.ones(3, np.float16)), DTypeError, ["'x'", "float16"]),
+    ((1.0, np.ones(3, np.int8)), DTypeError, ["'x'", "int8"]),
+    ((1.0, np.ones(3, np.complex128)), DTypeError, ["'x'", "complex128"]),
+    ((1.0, np.array(["a", "b", "c"])), DTypeError, ["'x'"]),
+    ((1.0, np.array([1, 2, 3], object)), DTypeError, ["'x'", "object"]),
+    ((1.0, np.ones(3, ">f8")), DTypeError, ["'x'"]),
+    ((2**64, np.ones(3)), InputError, ["'value'"]),
+]
+
+
+@pytest.mark.parametrize("args, exception, words", WRONG_ARGUMENTS, ids=range(len(WRONG_ARGUMENTS)))
+def test_wrong_arguments(args, exception, words):
+    for space in ("checked", "serial", "threads"):
+        with pytest.raises(exception) as error:
+            pk.parallel_for(pk.RangePolicy(0, 3, space=space), fill, *args)
+        for word in ["kernel 'fill'", "wrong_kernels.py:", *words]:
+            assert word in str(error.value)
+
+
+def test_a_plain_function_is_not_launched(space):
+    def plain(i, x):
+        x[i] = 1.0
+
+    with pytest.raises(PortableError, match="plain.*@pk.kernel"):
+        pk.parallel_for(pk.RangePolicy(0, 3, space=space), plain, move(np.ones(3), space))
+
+
+# how a policy is made, exception, words
+WRONG_POLICIES = [
+    (lambda: pk.RangePolicy(5, 3), InputError, ["5", "3"]),
+    (lambda: pk.RangePolicy(0, 2.5), DTypeError, ["end", "2.5", "float"]),
+    (lambda: pk.RangePolicy(0, True), DTypeError, ["end", "True"]),
+    (lambda: pk.RangePolicy(0, 2**70), InputError, ["end", "range"]),
+    (lambda: pk.TeamPolicy(-1), InputError, ["league_size", "-1"]),
+    (lambda: pk.TeamPolicy(2, 0), InputError, ["team_size", "0"]),
+    (lambda: pk.TeamPolicy(2, 2.0), DTypeError, ["team_size", "2.0"]),
+    (lambda: pk.TeamPolicy(2, scratch_bytes=-8), InputError, ["scratch_bytes", "-8"]),
+    (lambda: pk.Threads(0), InputError, ["0"]),
+    (lambda: pk.parallel_for(-1, fill, 1.0, np.ones(3)), InputError, ["-1"]),
+    (lambda: pk.parallel_for(2.0, fill, 1.0, np.ones(3)), DTypeError, ["2.0"]),
+    (lambda: pk.parallel_for("3", fill, 1.0, np.ones(3)), DTypeError, ["'3'"]),
+    (lambda: pk.parallel_reduce(3, entry, np.ones(3), reducer=sum), PortableError, ["reducer"]),
+    (lambda: pk.parallel_reduce(3, entry, np.ones(3), reducer=()), PortableError, ["reducer"]),
+]
+
+
+@pytest.mark.parametrize("make, exception, words", WRONG_POLICIES, ids=range(len(WRONG_POLICIES)))
+def test_wrong_policies(make, exception, words):
+    with pk.use("serial"), pytest.raises(exception) as error:
+        make()
+    for word in words:
+        assert word in str(error.value)
+
+
+# how a view is made or copied, exception, words
+WRONG_VIEWS = [
+    (lambda: pk.zeros((2, -1), "float64", space="serial"), InputError, ["-1"]),
+    (lambda: pk.zeros((2, 2.5), "float64", space="serial"), DTypeError, ["2.5"]),
+    (lambda: pk.zeros((1, 1, 1, 1, 1), "float64", space="serial"), InputError, ["4"]),
+    (lambda: pk.zeros(3, "float16", space="serial"), DTypeError, ["float16"]),
+    (lambda: pk.zeros(3, "no such", space="serial"), DTypeError, ["no such"]),
+    (lambda: pk.asview([1.0, 2.0], space="serial"), DTypeError, ["list"]),
+    (lambda: pk.deep_copy(pk.zeros(3, "float64", space="serial"), pk.zeros(4, "float64", space="serial")), InputError, ["3", "4"]),
+]
+
+
+@pytest.mark.parametrize("make, exception, words", WRONG_VIEWS, ids=range(len(WRONG_VIEWS)))
+def test_wrong_views(make, exception, words):
+    with pytest.raises(exception) as error:
+        make()
+    for word in words:
+        assert word in str(error.value)

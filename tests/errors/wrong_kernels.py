@@ -1,0 +1,250 @@
+"""Kernels that must be refused. The offending line carries the mark `# wrong`."""
+import os
+from types import SimpleNamespace
+
+import numpy as np
+
+import portable as pk
+
+settings = SimpleNamespace(values=[1, 2, 3])
+outside = np.zeros(3)
+
+
+def not_marked(x):
+    return x + 1.0
+
+
+@pk.kernel
+def stores_a_string(i, x):
+    x[i] = "zero"  # wrong
+
+
+@pk.kernel
+def makes_a_dict(i, x):
+    table = {0: 1.0}  # wrong
+    x[i] = table[0]
+
+
+@pk.kernel
+def makes_a_list(i, x):
+    values = [v for v in range(3)]  # wrong
+    x[i] = values[0]
+
+
+@pk.kernel
+def calls_the_system(i, x):
+    t = x[i]
+    x[i] = t + os.getpid()  # wrong
+
+
+@pk.kernel
+def prints(i, x):
+    print(x[i])  # wrong
+
+
+@pk.kernel
+def calls_unmarked(i, x):
+    x[i] = not_marked(x[i])  # wrong
+
+
+@pk.kernel
+def uses_an_undefined_name(i, x):
+    x[i] = x[i] * undefined_factor  # noqa: F821  # wrong
+
+
+@pk.kernel
+def uses_before_assignment(i, x):
+    x[i] = late  # noqa: F821  # wrong
+    late = 1.0  # noqa: F841
+
+
+@pk.kernel
+def uses_an_outside_array(i, x):
+    x[i] = outside[i]  # wrong
+
+
+@pk.kernel
+def adds_a_view(i, x):
+    x[i] = x + 1.0  # wrong
+
+
+@pk.kernel
+def too_many_indices(i, x):
+    x[i, i] = 1.0  # wrong
+
+
+@pk.kernel
+def indexes_by_a_float(i, x):
+    x[i * 0.5] = 1.0  # wrong
+
+
+@pk.kernel
+def asks_for_a_missing_attribute(i, x):
+    x[i] = x.mean  # wrong
+
+
+@pk.kernel
+def loops_over_a_view(i, x):
+    for v in x:  # wrong
+        x[i] = v
+
+
+@pk.kernel
+def tries(i, x):
+    try:  # wrong
+        x[i] = 1.0
+    except ValueError:
+        x[i] = 2.0
+
+
+@pk.kernel
+def opens_a_context(i, x):
+    with pk.use("serial"):  # wrong
+        x[i] = 1.0
+
+
+@pk.kernel
+def defines_a_function(i, x):
+    def inner(t):  # wrong
+        return t
+    x[i] = inner(x[i])
+
+
+@pk.kernel
+def imports(i, x):
+    import math  # wrong
+    x[i] = math.pi
+
+
+@pk.kernel
+def passes_a_keyword(i, x):
+    x[i] = pk.clip(x[i], low=0.0, high=1.0)  # wrong
+
+
+@pk.kernel
+def forgets_an_argument(i, x):
+    x[i] = pk.where(x[i] > 0.0, 1.0)  # wrong
+
+
+@pk.function
+def forever(t):
+    return forever(t)  # wrong
+
+
+@pk.kernel
+def recurses(i, x):
+    x[i] = forever(x[i])
+
+
+@pk.kernel
+def unpacks_too_much(i, x):
+    a, b, c = x[i], 1.0  # wrong
+    x[i] = a + b + c
+
+
+@pk.kernel
+def mixes_signs(i, x, k, u):
+    x[i] = k[i] + u[i]  # wrong
+
+
+@pk.kernel
+def shifts_a_float(i, x):
+    x[i] = x[i] << 2  # wrong
+
+
+@pk.kernel
+def names_a_missing_word(i, x):
+    x[i] = pk.no_such_word(x[i])  # wrong
+
+
+@pk.kernel
+def writes_to_the_first(i, x, y):
+    x[i] = y[i]  # wrong
+
+
+@pk.kernel
+def returns_nothing(i, x):
+    x[i] = 1.0
+
+
+@pk.kernel
+def returns_two(i, x):
+    return x[i], 1.0
+
+
+@pk.kernel
+def barrier_for_some(team, x):
+    for j in team.thread_range(x.shape[0]):
+        if x[j] > 0.0:
+            team.barrier()  # wrong
+
+
+@pk.kernel
+def reduce_for_some(team, x):
+    if team.rank == 0:
+        x[0] = team.reduce(1.0)  # wrong
+
+
+@pk.kernel
+def barrier_in_single(team, x):
+    if team.single():
+        team.barrier()  # wrong
+
+
+@pk.kernel
+def barrier_in_a_ragged_loop(team, x):
+    for k in range(team.rank):
+        team.barrier()  # wrong
+
+
+@pk.kernel
+def barrier_after_some_left(team, x):
+    if team.rank > 0:
+        return
+    team.barrier()  # wrong
+
+
+@pk.kernel
+def scratch_in_a_loop(team, x):
+    for k in range(3):
+        s = team.scratch(4, x.dtype)  # wrong
+        s[0] = x[k]
+
+
+@pk.kernel
+def scratch_in_a_branch(team, x):
+    if team.league_rank == 0:
+        s = team.scratch(4, x.dtype)  # wrong
+        s[0] = x[0]
+
+
+@pk.kernel
+def scratch_of_no_size(team, x):
+    s = team.scratch(0, x.dtype)  # wrong
+    x[0] = s[0]
+
+
+@pk.kernel
+def asks_the_team_for_more(team, x):
+    x[0] = team.warp_size  # wrong
+
+
+@pk.kernel
+def index_as_team(i, x):
+    x[i.league_rank] = 1.0  # wrong
+
+
+@pk.kernel
+def local_of_unknown_size(i, x):
+    v = pk.local(x.shape[0], x.dtype)  # wrong
+    x[i] = v[0]
+
+
+@pk.kernel
+def fill(i, value, x):
+    x[i] = value
+
+
+@pk.kernel
+def entry(i, x):
+    return x[i]

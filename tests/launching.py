@@ -1,0 +1,58 @@
+"""Launches on any space from NumPy arrays and back, so that a test is one function of the space."""
+
+import dataclasses
+
+import numpy as np
+
+import portable as pk
+
+
+def launch_for(space, policy, kernel, *args):
+    """Run a kernel on copies of the array arguments.
+
+    Returns
+    -------
+    ndarray or tuple of ndarray
+        The array arguments afterwards, in order (those inside tuples too); one array alone is not wrapped.
+    """
+    moved = [move(arg, space) for arg in args]
+    pk.parallel_for(_on(policy, space), kernel, *moved)
+    arrays = tuple(_arrays(moved))
+    return arrays[0] if len(arrays) == 1 else arrays
+
+
+def launch_reduce(space, policy, kernel, *args, reducer=None):
+    """Reduce over copies of the array arguments; return what parallel_reduce returns."""
+    options = {} if reducer is None else {"reducer": reducer}
+    return pk.parallel_reduce(_on(policy, space), kernel, *(move(arg, space) for arg in args), **options)
+
+
+def _on(policy, space):
+    policy = policy if dataclasses.is_dataclass(policy) else pk.RangePolicy(0, policy)
+    return dataclasses.replace(policy, space=space)
+
+
+def move(arg, space):
+    """A copy of an array where kernels of `space` can reach it; other arguments as they are."""
+    if isinstance(arg, tuple):
+        return tuple(move(item, space) for item in arg)
+    if not isinstance(arg, np.ndarray):
+        return arg
+    if str(space).partition(":")[0] != "cuda":
+        copy = np.empty_like(arg)
+        copy[...] = arg
+        copy.flags.writeable = arg.flags.writeable
+        return copy
+    view = pk.empty(arg.shape, arg.dtype, space=space)
+    pk.deep_copy(view, pk.asview(arg, space="serial"))
+    return view
+
+
+def _arrays(args):
+    for arg in args:
+        if isinstance(arg, tuple):
+            yield from _arrays(arg)
+        elif isinstance(arg, np.ndarray):
+            yield arg
+        elif isinstance(arg, pk.View):
+            yield arg.to_numpy()

@@ -1,0 +1,126 @@
+"""Wrong calls: the exception's type and the words of its message. Nothing is computed before it is raised."""
+
+import numpy as np
+import pytest
+
+import portable as pk
+from models import hawkes
+from models.hawkes import Likelihood, Parameters, simulate
+
+from .events import PARAMS
+
+GOOD = {"mu0": 1.0, "tau_x": 1.6, "tau_t": 336.0, "theta": 0.2, "omega": 60.0, "h": 0.07}
+X, T = np.arange(8.0).reshape(4, 2), np.array([0.0, 1.0, 1.0, 2.0])
+
+
+def with_entry(array, index, value):
+    changed = np.array(array, dtype=float)
+    changed[index] = value
+    return changed
+
+
+PARAMETERS = [
+    ({"mu0": 0.0}, pk.errors.InputError, "mu0 is 0.0; a positive number"),
+    ({"theta": -0.1}, pk.errors.InputError, "theta is -0.1; a positive number"),
+    ({"omega": float("nan")}, pk.errors.FiniteError, "omega is nan; a finite number"),
+    ({"h": float("inf")}, pk.errors.FiniteError, "h is inf; a finite number"),
+    ({"tau_t": "14 days"}, pk.errors.DTypeError, "tau_t must be a number, got '14 days' of type str"),
+    ({"tau_x": True}, pk.errors.DTypeError, "tau_x must be a number"),
+    ({"h": None}, pk.errors.DTypeError, "h must be a number, got None"),
+    ({"h": 1e-200}, pk.errors.InputError, "h is 1e-200; 1e-15 to 1e15, in kilometres and hours"),
+    ({"omega": 1e16}, pk.errors.InputError, "omega is 1e[+]16; 1e-15 to 1e15"),
+]
+
+EVENTS = [
+    (X, T[:3], pk.errors.ShapeError, "locations has 4 rows, times has 3 entries"),
+    (X[:, 0], T, pk.errors.ShapeError, r"locations has shape \(4,\).*reshape\(-1, 1\)"),
+    (np.zeros((4, 4)), T, pk.errors.ShapeError, "4 dimensions; 1, 2 or 3"),
+    (np.zeros((4, 0)), T, pk.errors.ShapeError, "0 dimensions; 1, 2 or 3"),
+    (np.zeros((4, 2, 1)), T, pk.errors.ShapeError, r"locations has shape \(4, 2, 1\)"),
+    (X, T[:, None], pk.errors.ShapeError, r"times has shape \(4, 1\)"),
+    (X, 3.0, pk.errors.ShapeError, r"times has shape \(\)"),
+    (np.zeros((0, 2)), [], pk.errors.ShapeError, "times is empty; at least one event"),
+    ([[0.0, 1.0], [2.0]], [0.0, 1.0], pk.errors.ShapeError, "locations is not a rectangular array"),
+    (X, [0.0, 2.0, 1.0, 0.5], pk.errors.OrderError, r"times\[2\] = 1.0 follows times\[1\] = 2.0.*Sort"),
+    (X, with_entry(T, 3, np.nan), pk.errors.FiniteError, r"times\[3\] is nan"),
+    (X, with_entry(T, 0, -np.inf), pk.errors.FiniteError, r"times\[0\] is -inf"),
+    (with_entry(X, (2, 1), np.nan), T, pk.errors.FiniteError, r"locations\[2, 1\] is nan"),
+    (X, ["a", "b", "c", "d"], pk.errors.DTypeError, "times must hold real numbers, got dtype <U1"),
+    (X.astype(complex), T, pk.errors.DTypeError, "locations must hold real numbers, got dtype complex128"),
+    (X, T > 0, pk.errors.DTypeError, "times must hold real numbers, got dtype bool"),
+    (None, T, pk.errors.DTypeError, "locations must hold real numbers"),
+]
+
+OPTIONS = [
+    ({"method": "window"}, pk.errors.InputError, "method is 'window'; wanted one of 'auto', 'all_pairs', 'windowed'"),
+    ({"method": None}, pk.errors.InputError, "method is None"),
+    ({"precision": "float32"}, pk.errors.InputError, "precision is 'float32'; wanted one of 'float64', 'mixed'"),
+    ({"tolerance": 0.0}, pk.errors.InputError, "tolerance is 0.0; a positive number"),
+    ({"tolerance": "tight"}, pk.errors.DTypeError, "tolerance must be a number"),
+    ({"background_self": 1}, pk.errors.DTypeError, "background_self must be True or False, got 1"),
+    ({"keep_background": None}, pk.errors.DTypeError, "keep_background must be True or False"),
+    ({"horizon_h": 1.5}, pk.errors.InputError, "horizon_h is 1.5, before the last event at 2.0"),
+    ({"horizon_h": np.inf}, pk.errors.FiniteError, "horizon_h is inf"),
+    ({"horizon_h": [3.0]}, pk.errors.ShapeError, r"horizon_h has shape \(1,\); one number"),
+    ({"space": "gpu"}, pk.errors.UnknownSpaceError, "space 'gpu' is unknown"),
+    ({"space": 0}, pk.errors.UnknownSpaceError, "space must be a name or a Space"),
+]
+
+SIMULATIONS = [
+    ({"n_immigrants": 0.0}, pk.errors.InputError, "n_immigrants is 0.0; a positive number"),
+    ({"n_immigrants": 2e7}, pk.errors.InputError, "n_immigrants is 20000000.0, above max_events"),
+    ({"horizon_h": -1.0}, pk.errors.InputError, "horizon_h is -1.0; a positive number"),
+    ({"box_km": (0.0, 1.0)}, pk.errors.ShapeError, r"box_km has shape \(2,\)"),
+    ({"box_km": [(0.0, 1.0)] * 4}, pk.errors.ShapeError, r"box_km has shape \(4, 2\)"),
+    ({"box_km": [(1.0, 1.0)]}, pk.errors.InputError, "finite pairs with low < high"),
+    ({"box_km": "big"}, pk.errors.DTypeError, r"box_km must hold \(low, high\) pairs"),
+    ({"seed": -1}, pk.errors.InputError, "seed is -1"),
+    ({"max_events": 1e6}, pk.errors.DTypeError, "max_events must be an integer"),
+    ({"max_events": 20}, pk.errors.InputError, "more than max_events = 20 events with theta = 0.3"),
+]
+
+
+@pytest.mark.parametrize("change, error, words", PARAMETERS)
+def test_parameters(change, error, words):
+    with pytest.raises(error, match=f"^Parameters: .*{words}"):
+        Parameters(**GOOD | change)
+
+
+@pytest.mark.parametrize("locations, times, error, words", EVENTS)
+@pytest.mark.parametrize("call", [hawkes.log_likelihood, hawkes.excitation_probabilities])
+def test_events(call, locations, times, error, words):
+    with pytest.raises(error, match=words):
+        call(locations, times, PARAMS, space="serial")
+
+
+@pytest.mark.parametrize("options, error, words", OPTIONS)
+def test_options(options, error, words):
+    with pytest.raises(error, match=words):
+        Likelihood(X, T, **{"space": "serial"} | options)
+
+
+@pytest.mark.parametrize("params", [None, (1.0, 1.6, 336.0, 0.2, 60.0, 0.07), GOOD])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda params: hawkes.log_likelihood(X, T, params),
+        lambda params: hawkes.excitation_probabilities(X, T, params),
+        lambda params: Likelihood(X, T, space="serial").log_likelihood(params),
+        lambda params: simulate(params, n_immigrants=1.0, horizon_h=1.0),
+    ],
+)
+def test_params_are_parameters(call, params):
+    with pytest.raises(pk.errors.DTypeError, match=f"params must be hawkes.Parameters, got {type(params).__name__}"):
+        call(params)
+
+
+@pytest.mark.parametrize("change, error, words", SIMULATIONS)
+def test_simulations(change, error, words):
+    call = {"n_immigrants": 20.0, "horizon_h": 100.0, "seed": 1} | change
+    with pytest.raises(error, match=words):
+        simulate(PARAMS, **call)
+
+
+def test_explosive_simulations_end():
+    with pytest.raises(pk.errors.InputError, match="with theta = 3.0; theta < 1"):
+        simulate(Parameters(**GOOD | {"theta": 3.0}), n_immigrants=10.0, horizon_h=1e6, seed=1)

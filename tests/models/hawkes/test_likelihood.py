@@ -1,0 +1,148 @@
+"""The log-likelihood and the probabilities on every space, against closed forms and the NumPy reference."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from models import hawkes
+from models.hawkes import Likelihood, reference
+
+from .closed_forms import PHI, two_events
+from .events import PARAMS, assert_agrees, random_events
+
+METHODS = ["all_pairs", "windowed"]
+N_EVENTS = 41  # neither a multiple of a pack nor of a warp, and few enough for the interpreter
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("n_dims", [1, 2, 3])
+def test_agrees_with_the_reference(space, n_dims, method):
+    locations, times = random_events(N_EVENTS, n_dims)
+    wanted = reference.log_likelihood(locations, times, PARAMS)
+    # A tolerance of 1e-15 leaves out only what rounding would lose.
+    value = hawkes.log_likelihood(locations, times, PARAMS, method=method, tolerance=1e-15, space=space)
+    assert isinstance(value, float)
+    assert_agrees(value, wanted, N_EVENTS)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("background_self", [True, False])
+def test_probabilities_agree_with_the_reference(space, background_self, method):
+    locations, times = random_events(N_EVENTS, 2)
+    options = {"background_self": background_self}
+    wanted = reference.excitation_probabilities(locations, times, PARAMS, **options)
+    got = hawkes.excitation_probabilities(
+        locations, times, PARAMS, method=method, tolerance=1e-15, space=space, **options
+    )
+    assert got.shape == (N_EVENTS,) and got[0] == 0.0 and got.min() >= 0.0 and 0.1 < got.max() <= 1.0
+    assert_agrees(got, wanted, N_EVENTS)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("n_dims", [1, 2, 3])
+def test_mixed_precision(space, n_dims, method):
+    """float32 pairs lose at most 1e-6 of the log-likelihood."""
+    locations, times = random_events(N_EVENTS, n_dims)
+    wanted = reference.log_likelihood(locations, times, PARAMS)
+    value = hawkes.log_likelihood(locations, times, PARAMS, method=method, precision="mixed", space=space)
+    assert value == pytest.approx(wanted, rel=1e-6)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_mixed_precision_keeps_minutes_after_thirteen_years(space, method):
+    """Float32 hours would be 28 s apart there; the excitation decays within a minute and the gaps are of seconds."""
+    random = np.random.default_rng(3)
+    gaps = random.exponential(0.01, N_EVENTS)
+    gaps[[10, 30]] = 58_000.0, 59_000.0
+    gaps[20:25] = 2e-5, 0.0, 3e-6, 1e-6, 1e-3
+    locations, times = random.normal(0.0, 0.1, (N_EVENTS, 2)), np.cumsum(gaps)
+    params = replace(PARAMS, omega=60.0, h=0.07, tau_t=336.0)
+    wanted = reference.log_likelihood(locations, times, params)
+    value = hawkes.log_likelihood(locations, times, params, method=method, precision="mixed", space=space)
+    assert value == pytest.approx(wanted, rel=1e-6)
+
+
+@pytest.mark.parametrize("precision", ["float64", "mixed"])
+def test_no_gap_is_too_short_to_excite(space, precision):
+    """Two events a nanosecond apart after 117,000 hours are no tie, although two float32 hold them as one."""
+    times = np.array([0.0, 117_000.0, np.nextafter(117_000.0, np.inf)])
+    got = hawkes.excitation_probabilities(np.zeros((3, 2)), times, PARAMS, precision=precision, space=space)
+    wanted = reference.excitation_probabilities(np.zeros((3, 2)), times, PARAMS)
+    assert wanted[2] > 0.5
+    assert_agrees(got, wanted, 3, np.float32)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("background_self", [True, False])
+@pytest.mark.parametrize("n_dims", [1, 2, 3])
+def test_two_events_by_hand(space, n_dims, background_self, method):
+    locations, times = np.zeros((2, n_dims)), np.array([3.0, 7.0])
+    locations[1, -1] = 0.5
+    value, probabilities = two_events(0.5, 4.0, n_dims, PARAMS, background_self=background_self)
+    options = {"method": method, "background_self": background_self, "tolerance": 1e-15}
+    likelihood = Likelihood(locations, times, space=space, **options)
+    assert_agrees(likelihood.log_likelihood(PARAMS), value, 2)
+    assert_agrees(likelihood.excitation_probabilities(PARAMS), probabilities, 2)
+
+
+@pytest.mark.parametrize("horizon_h", [None, 12.0])
+def test_one_event(space, horizon_h):
+    left = 0.0 if horizon_h is None else 10.0  # the event at 2 h is the beginning of observation
+    peak = PARAMS.mu0 / (PARAMS.tau_x**2 * PARAMS.tau_t * (2.0 * math.pi) ** 1.5)
+    expected = PARAMS.mu0 * (PHI(left / PARAMS.tau_t) - 0.5) - PARAMS.theta * math.expm1(-PARAMS.omega * left)
+    value = hawkes.log_likelihood([[4.0, 5.0]], [2.0], PARAMS, horizon_h=horizon_h, space=space)
+    assert_agrees(value, math.log(peak) - expected, 1)
+
+
+def test_one_event_without_its_own_background_is_impossible(space):
+    likelihood = Likelihood([[4.0, 5.0]], [2.0], background_self=False, space=space)
+    assert likelihood.log_likelihood(PARAMS) == -math.inf
+    assert likelihood.excitation_probabilities(PARAMS).tolist() == [0.0]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_all_events_at_one_time(space, method):
+    """Ties excite nothing, and nothing is expected before the first event or after the last."""
+    mu = 9 * PARAMS.mu0 / (PARAMS.tau_x**2 * PARAMS.tau_t * (2.0 * math.pi) ** 1.5)
+    likelihood = Likelihood(np.ones((9, 2)), np.full(9, 6.0), method=method, space=space)
+    assert_agrees(likelihood.log_likelihood(PARAMS), 9 * math.log(mu), 9)
+    assert likelihood.excitation_probabilities(PARAMS).tolist() == [0.0] * 9
+
+
+def test_the_order_of_ties_does_not_matter(space):
+    locations, times = random_events(N_EVENTS, 2)
+    first = int(np.flatnonzero(np.diff(times) == 0.0)[0])
+    swapped = locations.copy()
+    swapped[[first, first + 1]] = locations[[first + 1, first]]
+    one, two = (hawkes.log_likelihood(x, times, PARAMS, space=space) for x in (locations, swapped))
+    assert_agrees(one, two, N_EVENTS)
+
+
+def test_a_later_horizon(space):
+    locations, times = random_events(N_EVENTS, 2)
+    horizon_h = times[-1] + 7.0
+    value = hawkes.log_likelihood(locations, times, PARAMS, horizon_h=horizon_h, space=space)
+    wanted = reference.log_likelihood(locations, times, PARAMS, horizon_h=horizon_h)
+    assert_agrees(value, wanted, N_EVENTS)
+    assert abs(wanted - reference.log_likelihood(locations, times, PARAMS)) > 0.1
+
+
+@pytest.mark.parametrize("keep_background", [True, False])
+@pytest.mark.parametrize("method", METHODS)
+def test_one_likelihood_for_many_parameters(space, method, keep_background):
+    """What is kept between evaluations is never stale, whichever parameter changes, and back again."""
+    locations, times = random_events(N_EVENTS, 2)
+    options = {"method": method, "keep_background": keep_background, "tolerance": 1e-15}
+    likelihood = Likelihood(locations, times, space=space, **options)
+    changes = [{}, {"mu0": 0.1}, {"theta": 0.9}, {"omega": 3.0}, {"h": 0.1}, {"tau_x": 0.5}, {"tau_t": 200.0}, {}]
+    for change in changes:
+        params = replace(PARAMS, **change)
+        assert_agrees(likelihood.log_likelihood(params), reference.log_likelihood(locations, times, params), N_EVENTS)
+
+
+def test_integers_and_lists_are_events_too(space):
+    value = hawkes.log_likelihood([[0, 0], [1, 2], [2, 0]], [0, 3, 4], PARAMS, space=space)
+    wanted = reference.log_likelihood(np.array([[0.0, 0.0], [1.0, 2.0], [2.0, 0.0]]), np.array([0.0, 3.0, 4.0]), PARAMS)
+    assert_agrees(value, wanted, 3)

@@ -1,0 +1,99 @@
+"""The windowed method: its bound holds, it leaves something out, and it widens where the first guess was too bold."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from models.hawkes import Likelihood, Parameters, reference
+from models.hawkes.windows import choose
+
+from .events import PARAMS, random_events
+
+scales = st.floats(-1.0, 1.0).map(lambda exponent: 10.0**exponent)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    params=st.builds(Parameters, mu0=scales, tau_x=scales, tau_t=scales, theta=scales, omega=scales, h=scales),
+    background_self=st.booleans(),
+    tolerance=st.sampled_from([1e-1, 1e-3, 1e-9]),
+)
+def test_the_bound_holds(space, params, background_self, tolerance):
+    """Loose tolerances, so that what is left out shows above rounding."""
+    locations, times = random_events(13, 2)
+    options = {"background_self": background_self}
+    likelihood = Likelihood(locations, times, method="windowed", tolerance=tolerance, space=space, **options)
+    value = likelihood.log_likelihood(params)
+    assume(sum(reference.rates(locations, times, params, **options)).min() > 1e-290)  # below are too few digits
+    wanted = reference.log_likelihood(locations, times, params, **options)
+    assert likelihood.error_bound <= tolerance
+    # An exponent of -660 costs 660 roundings: 1.5e-13 of the rate.
+    rounding = 1e-12 * (len(times) + abs(wanted))
+    assert -rounding <= wanted - value <= likelihood.error_bound * abs(value) + rounding
+
+
+def test_something_is_left_out(space):
+    locations, times = random_events(41, 2)
+    likelihood = Likelihood(locations, times, method="windowed", tolerance=1e-3, space=space)
+    error = reference.log_likelihood(locations, times, PARAMS) - likelihood.log_likelihood(PARAMS)
+    assert likelihood.windows.background_h < times[-1] - times[0]
+    assert 1e-10 < error <= likelihood.error_bound * abs(likelihood.log_likelihood(PARAMS))
+
+
+def test_windows_widen_for_an_event_far_from_all_others(space):
+    """Without its own background an event 20 tau_t away lives on weights of exp(-200), which no first guess reaches."""
+    locations, times = np.zeros((3, 2)), np.array([0.0, 1.0, 401.0])
+    params = replace(PARAMS, omega=10.0)
+    likelihood = Likelihood(locations, times, method="windowed", background_self=False, space=space)
+    wanted = reference.log_likelihood(locations, times, params, background_self=False)
+    first_guess = choose(params, 2, 3, 401.0, 1e-9)
+    assert math.isfinite(wanted) and first_guess.background_h < 400.0
+    # One rounding of an exponent of 200 is 200 roundings of the rate.
+    assert likelihood.log_likelihood(params) == pytest.approx(wanted, rel=1e-13)
+
+
+def test_all_pairs_has_no_such_error(space):
+    likelihood = Likelihood(*random_events(13, 2), method="all_pairs", space=space)
+    assert likelihood.error_bound is None
+    likelihood.log_likelihood(PARAMS)
+    assert likelihood.error_bound == 0.0
+
+
+@pytest.mark.parametrize("n_events, method", [(1023, "all_pairs"), (1024, "windowed")])
+def test_auto_takes_windows_for_many_events(n_events, method):
+    likelihood = Likelihood(np.zeros((n_events, 1)), np.arange(float(n_events)), space="serial")
+    assert likelihood.method == method
+
+
+def test_mixed_windows(space):
+    locations, times = random_events(41, 2)
+    likelihood = Likelihood(locations, times, method="windowed", tolerance=1e-3, precision="mixed", space=space)
+    exact = Likelihood(locations, times, method="windowed", tolerance=1e-3, space=space)
+    assert likelihood.log_likelihood(PARAMS) == pytest.approx(exact.log_likelihood(PARAMS), rel=1e-6)
+
+
+def test_a_window_as_long_as_the_data_is_exact():
+    windows = choose(PARAMS, 2, 100, 1.0, 1e-9)
+    assert windows.background_h == windows.excitation_h == math.inf
+    assert windows.missing == 0.0 and windows.error(math.inf) == 0.0
+
+
+def test_a_smaller_tolerance_gives_wider_windows():
+    loose, tight = (choose(PARAMS, 2, 100, 1e6, tolerance) for tolerance in (1e-6, 1e-12))
+    assert loose.background_h < tight.background_h and loose.excitation_h < tight.excitation_h
+    assert loose.missing > 1e5 * tight.missing > 0.0
+
+
+def test_kept_sums_serve_narrower_windows(space):
+    """After a widened evaluation the kept background is wider than asked for, which is only more exact."""
+    locations, times = random_events(41, 2)
+    likelihood = Likelihood(locations, times, method="windowed", background_self=False, space=space)
+    for theta in (1e-6, 0.9):
+        params = replace(PARAMS, theta=theta)
+        wanted = reference.log_likelihood(locations, times, params, background_self=False)
+        value = likelihood.log_likelihood(params)
+        assert value == pytest.approx(wanted, rel=1e-9)

@@ -1,0 +1,324 @@
+"""The CPU thread pool: every chunk runs once, whatever the threads, and nothing hangs: launches in a row, sleep, a fork,
+the interpreter's exit."""
+
+import ctypes
+import os
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+
+import llvmlite.binding as llvm
+import numpy as np
+import pytest
+
+from portable.backends.cpu.pool import Pool
+from portable.errors import InputError
+
+# The block is int64: spin, step, n, count[n], who[n], low[n]. For index i the kernel turns `spin + i * step` times, adds one
+# to count[i] without an atomic, and notes who[i] = worker and low[i] = the chunk's begin.
+_KERNEL = """
+define void @mark(ptr %block, i64 %begin, i64 %end, i64 %worker) {
+entry:
+  %n.p = getelementptr i64, ptr %block, i64 2
+  %n = load i64, ptr %n.p
+  %spin = load i64, ptr %block
+  %step.p = getelementptr i64, ptr %block, i64 1
+  %step = load i64, ptr %step.p
+  %count = getelementptr i64, ptr %block, i64 3
+  %who = getelementptr i64, ptr %count, i64 %n
+  %low = getelementptr i64, ptr %who, i64 %n
+  %some = icmp slt i64 %begin, %end
+  br i1 %some, label %loop, label %out
+loop:
+  %i = phi i64 [ %begin, %entry ], [ %i.next, %store ]
+  %more.turns = mul i64 %i, %step
+  %turns = add i64 %spin, %more.turns
+  br label %turn
+turn:
+  %t = phi i64 [ %turns, %loop ], [ %t.less, %turn ]
+  call void asm sideeffect "", ""()
+  %t.less = sub i64 %t, 1
+  %on = icmp sgt i64 %t.less, 0
+  br i1 %on, label %turn, label %store
+store:
+  %count.i = getelementptr i64, ptr %count, i64 %i
+  %old = load i64, ptr %count.i
+  %new = add i64 %old, 1
+  store i64 %new, ptr %count.i
+  %who.i = getelementptr i64, ptr %who, i64 %i
+  store i64 %worker, ptr %who.i
+  %low.i = getelementptr i64, ptr %low, i64 %i
+  store i64 %begin, ptr %low.i
+  %i.next = add i64 %i, 1
+  %more = icmp slt i64 %i.next, %end
+  br i1 %more, label %loop, label %out
+out:
+  ret void
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def mark():
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    llvm.initialize_native_asmparser()
+    machine = llvm.Target.from_default_triple().create_target_machine(jit=True)
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(_KERNEL), machine)
+    engine.finalize_object()
+    yield engine.get_function_address("mark")
+    engine.close()
+
+
+class Block:
+    """The argument block of `mark` for indices 0 to n - 1."""
+
+    def __init__(self, n, spin=0, step=0):
+        self.words = np.zeros(3 + 3 * n, np.int64)
+        self.words[:3] = spin, step, n
+        self.count, self.worker, self.low = self.words[3:].reshape(3, n)
+        self.address = self.words.ctypes.data
+
+
+@pytest.fixture(params=[(1, True), (2, True), (4, True), (8, True), (1, False), (3, False)],
+                ids=lambda p: f"{p[0]}-{'native' if p[1] else 'plain'}")
+def pool(request):
+    pool = Pool(request.param[0], native=request.param[1])
+    if request.param[1] and not pool.native:
+        pytest.skip("no POSIX threads here")
+    yield pool
+    pool.close()
+
+
+@pytest.mark.parametrize("begin, end, chunk", [(0, 0, 1), (5, 5, 3), (7, 3, 1), (0, 1, 1), (0, 1, 100), (0, 1000, 1),
+                                               (3, 1000, 7), (0, 1000, 999), (0, 1000, 1000), (1, 998, 64)])
+def test_each_index_runs_once_in_its_chunk(pool, mark, begin, end, chunk):
+    block = Block(1000)
+    pool.run(mark, block.address, begin, end, chunk)
+    inside = (np.arange(1000) >= begin) & (np.arange(1000) < end)
+    np.testing.assert_array_equal(block.count, inside)
+    indices = np.arange(1000)[inside]
+    np.testing.assert_array_equal(block.low[inside], begin + (indices - begin) // chunk * chunk)
+    assert np.all((block.worker >= 0) & (block.worker < pool.n_threads))
+
+
+@pytest.mark.parametrize("begin, end", [(-10, 3), (-2**63, -2**63 + 10), (2**63 - 11, 2**63 - 1)])
+def test_chunks_at_the_ends_of_int64(pool, begin, end):
+    chunks = []
+    call = ctypes.CFUNCTYPE(None, ctypes.c_void_p, *[ctypes.c_int64] * 3)(
+        lambda block, low, high, worker: chunks.append((low, high)))
+    pool.run(ctypes.cast(call, ctypes.c_void_p).value, 0, begin, end, 4)
+    assert sorted(chunks) == [(low, min(low + 4, end)) for low in range(begin, end, 4)]
+
+
+def test_many_launches(pool, mark):
+    n_launches = 20_000 if pool.native else 300
+    block = Block(16)
+    for _ in range(n_launches):
+        pool.run(mark, block.address, 0, 16, 1)
+    np.testing.assert_array_equal(block.count, n_launches)
+
+
+def test_launches_after_the_workers_fell_asleep(pool, mark):
+    block = Block(64, spin=2000)
+    for _ in range(30):
+        pool.run(mark, block.address, 0, 64, 1)
+        time.sleep(0.002)
+    np.testing.assert_array_equal(block.count, 30)
+
+
+def test_uneven_work(pool, mark):
+    block = Block(200, step=500)
+    for _ in range(20):
+        pool.run(mark, block.address, 0, 200, 1)
+    np.testing.assert_array_equal(block.count, 20)
+
+
+def test_every_thread_helps(pool, mark):
+    if pool.n_threads > 4:
+        pytest.skip("an oversubscribed machine need not schedule everyone within a launch")
+    block = Block(400, spin=400_000)  # 0.1 to 0.4 ms each
+    pool.run(mark, block.address, 0, 400, 1)
+    assert len(set(block.worker)) == pool.n_threads
+
+
+def test_launches_from_several_python_threads(pool, mark):
+    n_launches = 500 if pool.native else 50
+    blocks = [Block(32) for _ in range(4)]
+
+    def launch(block):
+        for _ in range(n_launches):
+            pool.run(mark, block.address, 0, 32, 3)
+
+    threads = [threading.Thread(target=launch, args=(block,)) for block in blocks]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for block in blocks:
+        np.testing.assert_array_equal(block.count, n_launches)
+
+
+def test_two_pools_at_once(mark):
+    pools, blocks = [Pool(2), Pool(3)], [Block(32), Block(32)]
+    threads = [threading.Thread(target=lambda p=p, b=b: [p.run(mark, b.address, 0, 32, 1) for _ in range(500)])
+               for p, b in zip(pools, blocks)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all((block.count == 500).all() for block in blocks)
+
+
+def test_native_launchers_may_call_run_address(mark):
+    pool = Pool(2)
+    if not pool.native:
+        assert pool.handle == pool.run_address == 0
+        return
+    launch = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, *[ctypes.c_int64] * 3)(pool.run_address)
+    block = Block(100)
+    launch(pool.handle, mark, block.address, 0, 100, 3)  # before start: the caller works alone
+    assert set(block.worker) == {0}
+    pool.start()
+    with pool.lock:
+        launch(pool.handle, mark, block.address, 0, 100, 3)
+    np.testing.assert_array_equal(block.count, 2)
+
+
+def test_idle_pools_use_no_processor_time(mark):
+    pool = Pool(4)
+    block = Block(100, spin=1000)
+    pool.run(mark, block.address, 0, 100, 1)
+    time.sleep(0.01)  # far beyond SPIN_MICROSECONDS
+    before = time.process_time()
+    time.sleep(0.3)
+    assert time.process_time() - before < 0.05
+
+
+def _tasks():
+    return set(os.listdir("/proc/self/task"))
+
+
+def _gone(tasks):
+    """A joined thread leaves /proc a moment after the join."""
+    deadline = time.monotonic() + 10
+    while tasks & _tasks() and time.monotonic() < deadline:
+        time.sleep(0.001)
+    return not tasks & _tasks()
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="counts threads in /proc")
+def test_closing_ends_the_threads_and_a_launch_makes_new_ones(mark):
+    pool, block, before = Pool(3), Block(10), _tasks()
+    pool.run(mark, block.address, 0, 10, 1)
+    assert len(threads := _tasks() - before) == 2
+    pool.close()
+    assert _gone(threads)
+    pool.run(mark, block.address, 0, 10, 1)
+    np.testing.assert_array_equal(block.count, 2)
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="counts threads in /proc")
+def test_a_dropped_pool_ends_its_threads():
+    before, pool = _tasks(), Pool(3)
+    pool.start()
+    assert len(threads := _tasks() - before) == 2
+    del pool
+    assert _gone(threads)
+
+
+@pytest.mark.parametrize("n_threads", [0, -1, 1.5, True, "2"])
+def test_wrong_numbers_of_threads(n_threads):
+    with pytest.raises(InputError, match="n_threads is .*at least 1"):
+        Pool(n_threads)
+
+
+@pytest.mark.parametrize("chunk", [0, -4])
+def test_wrong_chunks(pool, mark, chunk):
+    with pytest.raises(InputError, match=f"chunk is {chunk}"):
+        pool.run(mark, Block(1).address, 0, 1, chunk)
+
+
+_PROGRAM = """
+import ctypes, os, sys, threading, time
+from portable.backends.cpu.pool import Pool
+total = []
+slow = float(os.environ.get("SLOW", 0))
+
+@ctypes.CFUNCTYPE(None, ctypes.c_void_p, *[ctypes.c_int64] * 3)
+def count(block, begin, end, worker):
+    time.sleep(slow)
+    total.append(end - begin)
+
+fn = ctypes.cast(count, ctypes.c_void_p).value
+
+def check(pool):
+    total.clear()
+    pool.run(fn, 0, 0, 100, 3)
+    assert sum(total) == 100, total
+"""
+
+
+def _python(program, **environment):
+    """What a fresh interpreter prints for `program`; it must end well, within 60 seconds."""
+    folder = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", _PROGRAM + textwrap.dedent(program)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=folder,
+                          env={**os.environ, **environment})
+    assert done.returncode == 0, (done.returncode, done.stderr)
+    return done.stdout
+
+
+@pytest.mark.parametrize("native", [True, False])
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_after_a_fork_the_child_makes_its_own_threads(native):
+    out = _python(f"""
+        pool = Pool(3, native={native})
+        check(pool)
+        for _ in range(5):
+            child = os.fork()
+            check(pool)
+            if child == 0:
+                print("child", flush=True)
+                sys.exit(0)                       # through the child's own exit handlers
+            assert os.waitpid(child, 0)[1] == 0
+        check(pool)
+        print("parent")
+    """)
+    assert out.split() == ["child"] * 5 + ["parent"]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_fork_in_the_middle_of_another_threads_launch():
+    out = _python("""
+        pool = Pool(3)
+        check(pool)
+        other = threading.Thread(target=check, args=(pool,))
+        other.start()
+        time.sleep(0.05)                          # now `other` holds the lock, with the gate open
+        child = os.fork()
+        if child == 0:
+            check(pool)
+            print("child", flush=True)
+            os._exit(0)
+        other.join()
+        assert os.waitpid(child, 0)[1] == 0
+        check(pool)
+        print("parent")
+    """, SLOW="0.01")
+    assert out.split() == ["child", "parent"]
+
+
+@pytest.mark.parametrize("ending", ["", "sys.exit(0)", "del pool", "pool.close()", "time.sleep(0.01)"])
+def test_the_interpreter_exits(ending):
+    assert _python(f"pool = Pool(4)\ncheck(pool)\nprint('end')\n{ending}") == "end\n"
+
+
+def test_the_interpreter_exits_in_the_middle_of_a_launch():
+    _python("""
+        pool = Pool(3)
+        threading.Thread(target=check, args=(pool,), daemon=True).start()
+        time.sleep(0.05)
+    """, SLOW="0.01")

@@ -1,0 +1,20 @@
+"""Results that nobody measured, for what only shows them."""
+from roofline.contract import Work
+from roofline.report import Failure, Report, Result
+from roofline.timing import Samples
+
+MARKUP = '<script>alert("x")</script> & <b>'
+
+
+def machine(**changes):
+    facts = {"date": "2026-01-01T00:00:00+00:00", "system": "Linux", "cpu": "A processor", "cores": 2, "space": "threads", "device": None,
+             "python": "3.12.0", "versions": {"numpy": "2.4.0"}}
+    return facts | changes
+
+
+def result(method="all pairs", seconds=(0.010, 0.011, 0.012), pairs=1e8, source="simulated", value=-12.5, size=10_000):
+    return Result("fake", method, source, size, "events", "threads", Samples(tuple(seconds)), Work(pairs=pairs), value)
+
+
+def report(*results, failures=(), **changes):
+    return Report("threads", machine(**changes), list(results), [Failure("fake", *failure) for failure in failures])

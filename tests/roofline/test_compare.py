@@ -1,0 +1,97 @@
+"""Duels: who runs when, who is missing, who disagrees."""
+import io
+import json
+import sys
+
+import pytest
+from rich.console import Console
+
+from roofline import compare, peers
+from roofline.compare import Outcome
+from roofline.contract import Contender, Duel
+
+
+def side(label, log=None, value=1.0, error=None):
+    def call():
+        if error:
+            raise error
+        if log is not None:
+            log.append(label)
+
+    return Contender(label, call, result=None if value is None else lambda: value)
+
+
+def fight(*rivals, ours=None, tolerance=1e-6, absent=(), rounds=3):
+    outcome = Outcome(Duel("work", ours or side("ours"), list(rivals), list(absent), tolerance))
+    compare.run(outcome.duel, rounds, outcome)
+    return outcome
+
+
+def shown(outcome):
+    text = io.StringIO()
+    Console(file=text, width=200).print(outcome.table())
+    return text.getvalue()
+
+
+def test_ours_alternates_with_each_peer_in_turn():
+    log = []
+    fight(side("a", log), side("b", log), ours=side("ours", log))
+    turns = [label for k, label in enumerate(log) if k == 0 or log[k - 1] != label]  # a sample is a batch of calls
+    first_b = turns.index("b")
+    assert "b" not in turns[:first_b] and "a" not in turns[first_b:]
+    assert turns[first_b - 6 : first_b] == ["ours", "a"] * 3
+    assert turns[-6:] == ["ours", "b"] * 3
+
+
+def test_each_row_has_both_times_and_their_ratio():
+    outcome = fight(side("a"), side("b"))
+    assert [row.peer for row in outcome.rows] == ["a", "b"]
+    for row in outcome.rows:
+        quotients = [p / o for p, o in zip(row.peer_seconds.values, row.ours_seconds.values, strict=True)]
+        assert list(row.ratio.values) == quotients and len(quotients) == 3
+        assert row.difference == 0.0
+    assert not outcome.problems
+
+
+@pytest.mark.parametrize("value", [1.1, float("nan")])
+def test_a_peer_that_disagrees_is_a_problem(value):
+    outcome = fight(side("a", value=value))
+    assert len(outcome.problems) == 1 and "a gave" in outcome.problems[0]
+
+
+def test_sides_without_results_are_not_compared():
+    outcome = fight(side("a", value=None))
+    assert outcome.rows[0].difference is None and not outcome.problems
+
+
+def test_a_peer_that_raises_is_listed_with_its_reason():
+    outcome = fight(side("bad", error=RuntimeError("no device")), side("good"))
+    assert outcome.absent == [("bad", "RuntimeError: no device")]
+    assert [row.peer for row in outcome.rows] == ["good"]
+
+
+def test_ours_is_timed_alone_where_no_peer_can_run():
+    outcome = fight(absent=[("cupy", "ModuleNotFoundError: cupy")])
+    assert outcome.alone.median > 0
+    assert "none here" in shown(outcome)
+
+
+def test_our_own_failure_is_a_problem_and_no_crash():
+    outcome = fight(side("a"), ours=side("ours", error=ValueError("broken")))
+    assert outcome.problems == ["ours, ours: ValueError: broken"] and not outcome.rows
+
+
+def test_table_and_json_tell_the_same():
+    outcome = fight(side("a"), absent=[("b", "gone")])
+    document = json.loads(json.dumps(outcome.as_dict()))
+    assert document["rows"][0]["peer"] == "a" and document["absent"] == [{"peer": "b", "reason": "gone"}]
+    assert f"{document['rows'][0]['peer_over_ours']['median']:.3g}" in shown(outcome)
+
+
+def test_a_missing_tool_is_absent_with_its_reason(monkeypatch):
+    monkeypatch.setitem(sys.modules, "numba", None)  # an import then fails as if it were not installed
+    for name in ("launch_numba", "numba_threads"):
+        monkeypatch.delitem(sys.modules, f"roofline.peers.{name}", raising=False)
+    found, absent = peers.gather({"launch_numba": {"threads": 1}}, 1, 10)
+    assert not found
+    assert absent[0][0] == "launch_numba" and "numba" in absent[0][1]

@@ -1,0 +1,72 @@
+"""Collecting results: what fails or is interrupted costs only itself."""
+import io
+import json
+
+from rich.console import Console
+
+from roofline.contract import Run, Work
+from roofline.report import SCHEMA_VERSION, collect, verdict
+from tests.roofline import fakes
+
+
+def run(method, call=lambda: 1.5):
+    return "fake", Run(method, "simulated", 100, "events", call, Work(pairs=1e4))
+
+
+def raising(error):
+    def call():
+        raise error
+
+    return call
+
+
+def test_every_run_is_timed_and_its_value_kept():
+    report, started = fakes.report(), []
+    collect(report, [run("a"), run("b", lambda: -2.0)], on_start=lambda *told: started.append(told))
+    assert [(r.method, r.value, r.size) for r in report.results] == [("a", 1.5, 100), ("b", -2.0, 100)]
+    assert all(r.seconds.median > 0 and r.pairs_per_second == 1e4 / r.seconds.median for r in report.results)
+    assert started == [("a", 0), ("b", 1)]
+
+
+def test_a_failing_run_is_listed_and_the_others_go_on():
+    report = fakes.report()
+    collect(report, [run("bad", raising(ValueError("broken\nbadly"))), run("good")])
+    assert [r.method for r in report.results] == ["good"]
+    assert [(f.method, f.message) for f in report.failures] == [("bad", "ValueError: broken")]
+
+
+def test_an_interruption_keeps_what_was_measured():
+    report = fakes.report()
+    collect(report, [run("a"), run("b", raising(KeyboardInterrupt())), run("c")])
+    assert [r.method for r in report.results] == ["a"]
+    assert report.interrupted and not report.failures
+
+
+def test_results_are_grouped_by_input():
+    groups = fakes.report(fakes.result("a"), fakes.result("b", source="file"), fakes.result("c")).groups()
+    assert {name: [r.method for r in results] for name, results in groups.items()} == {
+        "simulated, 10,000 events": ["a", "c"], "file, 10,000 events": ["b"]}
+
+
+def test_verdict_names_the_fastest_and_by_how_much():
+    slow, fast = fakes.result("slow", seconds=(0.2,) * 3), fakes.result("fast", seconds=(0.05,) * 3)
+    assert verdict([slow, fast]) == "Fastest: fast, 50.0 ms a call; 4 times as fast as slow."
+    assert verdict([slow]) == "Fastest: slow, 200 ms a call."
+
+
+def test_table_has_a_row_a_run():
+    text = io.StringIO()
+    Console(file=text, width=200).print(fakes.report(fakes.result("one"), fakes.result("two", pairs=None)).table())
+    rows = [line for line in text.getvalue().splitlines() if "simulated" in line]
+    assert len(rows) == 2
+    assert all(word in rows[0] for word in ("one", "10,000", "threads", "11.0 ms", "10.5 ms to 11.5 ms", "9.09 G"))
+
+
+def test_json_states_its_schema_and_holds_every_sample():
+    document = json.loads(json.dumps(fakes.report(fakes.result(), failures=[("bad", "why")]).as_dict()))
+    assert (document["schema"], document["schema_version"]) == ("roofline-report", SCHEMA_VERSION)
+    assert document["machine"]["cores"] == 2
+    (result,) = document["results"]
+    assert result["seconds"]["values"] == [0.010, 0.011, 0.012]
+    assert result["work"] == {"pairs": 1e8, "flops": None, "bytes": None}
+    assert document["failures"] == [{"case": "fake", "method": "bad", "message": "why"}]

@@ -1,0 +1,82 @@
+"""Batches, quartiles and alternation, on a clock that the test turns by hand."""
+import pytest
+
+from roofline import timing
+from roofline.timing import Samples
+
+
+class Clock:
+    """A clock that only calls advance."""
+
+    def __init__(self, monkeypatch):
+        self.now = 0.0
+        monkeypatch.setattr(timing.time, "perf_counter", lambda: self.now)
+
+    def taking(self, seconds, log=None, name=None):
+        def call():
+            self.now += seconds
+            if log is not None:
+                log.append(name)
+
+        return call
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    return Clock(monkeypatch)
+
+
+def test_measure_returns_seconds_per_call(clock):
+    samples = timing.measure(clock.taking(0.25), min_time=1.0, repeats=5)
+    assert samples.values == (0.25,) * 5
+    assert samples.calls >= 4, "a repeat lasts at least min_time"
+
+
+def test_measure_counts_the_wait_once_a_batch(clock):
+    samples = timing.measure(clock.taking(0.5), clock.taking(1.0), min_time=4.0, repeats=3)
+    assert samples.median == pytest.approx(0.5 + 1.0 / samples.calls)
+
+
+def test_measure_stops_at_max_time_but_not_before_three_repeats(clock):
+    assert len(timing.measure(clock.taking(10.0), repeats=50, max_time=1.0).values) == timing.MIN_SAMPLES
+    assert len(timing.measure(clock.taking(10.0), repeats=50, max_time=100.0).values) == pytest.approx(11, abs=1)
+
+
+def test_alternate_runs_the_sides_in_turn(clock):
+    log = []
+    fns = {name: clock.taking(1.0, log, name) for name in ("ours", "peer")}
+    timing.alternate(fns, 4, min_time=0.5)
+    assert log[-8:] == ["ours", "peer"] * 4
+
+
+def test_alternate_keeps_rounds_together_so_that_drift_cancels_in_ratios(clock):
+    """A machine that slows down steadily: the sides' medians move, their ratio does not."""
+    slower = {"by": 1.0}
+
+    def side(seconds):
+        def call():
+            clock.now += seconds * slower["by"]
+            slower["by"] *= 1.0001
+
+        return call
+
+    times = timing.alternate({"ours": side(1.0), "peer": side(3.0)}, 9, min_time=0.5)
+    assert times["peer"].upper > times["peer"].lower
+    assert timing.ratio(times["peer"], times["ours"]).median == pytest.approx(3.0, rel=1e-3)
+
+
+def test_host_only_stops_the_clock_before_the_wait(clock):
+    waits = {"ours": clock.taking(100.0)}
+    times = timing.alternate({"ours": clock.taking(1.0)}, 2, sync=waits, host_only=True)["ours"]
+    assert times.values == (1.0, 1.0)
+    assert times.calls == timing.QUEUE
+
+
+def test_samples_give_median_and_quartiles():
+    samples = Samples((5.0, 1.0, 2.0, 3.0, 4.0))
+    assert (samples.lower, samples.median, samples.upper) == (2.0, 3.0, 4.0)
+
+
+def test_ratio_refuses_results_of_different_lengths():
+    with pytest.raises(ValueError):
+        timing.ratio(Samples((1.0, 2.0)), Samples((1.0,)))
