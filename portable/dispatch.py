@@ -128,10 +128,20 @@ class _Launch:
         kind = "range" if policy.__class__ is RangePolicy else "team"
         if space.name == "checked":
             self.compiled = self.backend = None
+            _check_text(kernel, kind, _arguments(kernel, args, "host")[0], reducers)
             return
         self.backend = registry.backend(space.name)
         specs, self.words = _arguments(kernel, args, space.memory)
         self.compiled = self.backend.prepare(space, kernel, kind, specs, reducers)
+
+
+def _check_text(kernel, kind, specs, reducers):
+    """What other spaces refuse, plain Python refuses too: lower the text without compiling it."""
+    key = ("checked", kind, specs, reducers)
+    if key not in kernel.compiled:
+        from .backends.cpu.lower import Entry
+
+        kernel.compiled[key] = Entry(kernel, kind, specs, reducers) and True
 
 
 def _alone(launch, run):

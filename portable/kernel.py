@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 
+import numpy as np
+
 from . import frontend
 
 
@@ -19,7 +21,8 @@ class _Written:
         functools.update_wrapper(self, fn)
 
     def __call__(self, *args):
-        return self.fn(*args)
+        with np.errstate(all="ignore"):  # integers wrap and floats follow IEEE silently, as in compiled code
+            return self.fn(*args)
 
     def __repr__(self):
         return f"<portable {self.kind} '{self.name}'>"

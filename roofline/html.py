@@ -16,7 +16,7 @@ _STYLE = """
 body { margin: 0 auto; padding: 1rem; max-width: 60rem; background: var(--page); color: var(--text);
   font: 1rem/1.5 system-ui, sans-serif; overflow-wrap: anywhere; }
 h1 { font-size: 1.6rem; margin: 0.5rem 0; } h2 { font-size: 1.2rem; margin: 2rem 0 0.5rem; }
-.soft, figcaption, caption { color: var(--soft); } caption, figcaption { text-align: left; font-size: 0.9rem; }
+.soft, figcaption, caption { color: var(--soft); } caption, figcaption { text-align: left; font-size: 0.9rem; } table { margin-top: 1rem; }
 figure { margin: 0; } .failed { color: var(--warn); }
 svg { display: block; width: 100%; } svg text { fill: var(--text); font: 14px system-ui, sans-serif; }
 svg .soft { fill: var(--soft); font-size: 12px; } svg .bar { fill: var(--bar); } svg .grid { stroke: var(--line); }

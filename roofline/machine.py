@@ -3,6 +3,7 @@ import datetime
 import os
 import platform
 from importlib import metadata
+from pathlib import Path
 
 # Everything whose version can change a time.
 PACKAGES = ("portable", "numpy", "llvmlite", "numba", "numba-cuda", "cupy-cuda13x", "cupy-cuda12x")
@@ -19,6 +20,16 @@ def cpu_model():
     except OSError:
         pass  # not Linux
     return platform.processor() or platform.machine()
+
+
+def gpu_model(space, folder="/proc/driver/nvidia/gpus"):
+    """The name of the GPU of a space such as "cuda:1", from the driver's own files; None where it tells none."""
+    if not space.startswith("cuda"):
+        return None
+    number = int(space.partition(":")[2] or 0)
+    names = [line.partition(":")[2].strip() for path in sorted(Path(folder).glob("*/information"))
+             for line in path.read_text(encoding="utf-8").splitlines() if line.startswith("Model:")]
+    return names[number] if number < len(names) else None
 
 
 def usable_cores():
@@ -39,15 +50,13 @@ def versions():
     return found
 
 
-def facts(space, device=None):
+def facts(space):
     """The machine card of a report.
 
     Parameters
     ----------
     space : str
         The execution space that was timed.
-    device : str, optional
-        The accelerator's name, where the space has one.
 
     Returns
     -------
@@ -59,7 +68,7 @@ def facts(space, device=None):
         "cpu": cpu_model(),
         "cores": usable_cores(),
         "space": space,
-        "device": device,
+        "device": gpu_model(space),
         "python": platform.python_version(),
         "versions": versions(),
     }

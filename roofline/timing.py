@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+MIN_SECONDS = 0.05  # of a repeat: ten thousand times what the clock and a synchronisation cost
 MIN_SAMPLES = 3  # quartiles of fewer samples say nothing
 QUEUE = 500  # launches; CUDA's driver takes about 1,000 before it makes the caller wait
 
@@ -73,7 +74,7 @@ def _calibrate(fn, sync, min_time):
     """Calls that fill `min_time` seconds, and their seconds per call; a first call compiles and fills caches."""
     fn()
     sync()
-    calls = 1
+    calls, min_time = 1, MIN_SECONDS if min_time is None else min_time
     while True:
         per_call = _batch_seconds(fn, sync, calls)
         if per_call * calls >= min_time:
@@ -83,7 +84,7 @@ def _calibrate(fn, sync, min_time):
         calls = max(calls + 1, min(10 * calls, math.ceil(1.1 * wanted)))
 
 
-def measure(fn: Callable, sync: Callable | None = None, *, min_time=0.05, repeats=7, max_time=math.inf) -> Samples:
+def measure(fn: Callable, sync: Callable | None = None, *, min_time=None, repeats=7, max_time=math.inf) -> Samples:
     """Time a call.
 
     Parameters
@@ -91,8 +92,8 @@ def measure(fn: Callable, sync: Callable | None = None, *, min_time=0.05, repeat
     fn : callable without arguments
     sync : callable, optional
         Waits until the work of the calls before it is done (`portable.fence` of the space).
-    min_time : float, seconds
-        A repeat calls `fn` as often as it takes to last this long.
+    min_time : float, seconds, optional
+        A repeat calls `fn` as often as it takes to last this long; MIN_SECONDS by default.
     repeats : int
     max_time : float, seconds
         No further repeat starts after this long, once there are three.
@@ -113,7 +114,7 @@ def measure(fn: Callable, sync: Callable | None = None, *, min_time=0.05, repeat
 
 
 def alternate(fns: Mapping[str, Callable], rounds: int, *, sync: Mapping[str, Callable] | None = None,
-              min_time=0.05, host_only=False) -> dict[str, Samples]:
+              min_time=None, host_only=False) -> dict[str, Samples]:
     """Time several calls in turn: first, second, ..., first, second, ...
 
     Parameters
@@ -123,7 +124,7 @@ def alternate(fns: Mapping[str, Callable], rounds: int, *, sync: Mapping[str, Ca
         Every callable gives one sample a round, so equal positions in two results were measured together.
     sync : mapping of name to callable, optional
         As in `measure`, for each name that needs one.
-    min_time : float, seconds
+    min_time : float, seconds, optional
         As in `measure`.
     host_only : bool
         Stop the clock before the synchronisation: what a call costs its caller. Samples are then `QUEUE` calls, since a

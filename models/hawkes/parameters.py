@@ -50,7 +50,7 @@ class Parameters:
             value = check_positive(getattr(self, field.name), f"Parameters: {field.name}")
             # Squares, cubes and products of such values stay within float64, and the exponents' factors within float32.
             if not 1e-15 <= value <= 1e15:
-                raise InputError(f"Parameters: {field.name} is {value}; 1e-15 to 1e15, in kilometres and hours, is wanted")
+                raise InputError(f"Parameters: {field.name} is {value}; 1e-15 to 1e15, in km and hours, is wanted")
             object.__setattr__(self, field.name, value)
 
     def background_scale(self, n_dims):

@@ -267,7 +267,7 @@ class Expressions(Memory):
         items = self.items(view, node)
         if len(items) == len(view.shape) and not any(isinstance(i, tuple) for i in items):
             return self.load(view, items)
-        return self.subview(view, items, node)
+        return self.part(view, items)
 
     def tuple_item(self, base, node):
         """One item of a tuple, or a part of it; which is known at compile time."""
@@ -320,12 +320,6 @@ class Expressions(Memory):
         if v.kind != UNIFORM and self.W > 1:
             self.fail(node, f"`{ast.unparse(node)}` differs between lanes; a part of a view is the same for all of them")
         return v
-
-    def subview(self, view, items, node):
-        for i in items:
-            if isinstance(i, Value) and i.kind != UNIFORM and self.W > 1:
-                self.fail(node, f"`{ast.unparse(node)}` is a different view in each lane; index all its dimensions at once")
-        return self.part(view, items)
 
     # ---- calls
     def expr_Call(self, node):

@@ -436,8 +436,9 @@ class Lowering(Expressions):
         return trips <= _UNROLL_TRIPS and trips * self.unrolled <= _UNROLL_TOTAL
 
     def unroll(self, s, items):
-        if _own_exit(s):
-            self.fail(s, "break and continue in a loop over a tuple are not for kernels", LanguageError)
+        if _own_exit(s) or _returns(s):
+            self.unroll_with_exits(s, items)
+            return
         self.unrolled *= max(1, len(items))
         for item in items:
             path = self.frame.text.blocks.get(id(s.body))
@@ -447,6 +448,34 @@ class Lowering(Expressions):
             if self.dead:
                 break
         self.unrolled //= max(1, len(items))
+
+    def unroll_with_exits(self, s, items):
+        """A loop over a tuple whose trips lanes may leave."""
+        key = (self.frame.path, id(s))
+        masked = self.W > 1 and bool(self.facts.get((key, "varying exit")))
+        vector, live, current = ir.VectorType(I1, self.W), None, None
+        if masked:
+            live, current = self.slot(vector), self.slot(vector)
+            self.b.store(self.mask_value(self.mask), live)
+        exit_block = self.b.append_basic_block("done")
+        for item in items:
+            after_trip = self.b.append_basic_block("next")
+            if masked:
+                trip = self.b.load(live, typ=vector)
+                self.b.store(trip, current)
+                body = self.b.append_basic_block("trip")
+                self.b.cbranch(self.any_lane(trip), body, exit_block)
+                self.b.position_at_end(body)
+            if self.facts.get((key, "varying exit")):
+                with self.inner_region(trip if masked else self.mask, alive=masked or self.alive):
+                    self._trip(s, key, lambda item=item: self.assign_to(s.target, item), after_trip, exit_block, live, current)
+            else:
+                self._trip(s, key, lambda item=item: self.assign_to(s.target, item), after_trip, exit_block, live, current)
+            self.b.position_at_end(after_trip)
+        self.b.branch(exit_block)
+        self.b.position_at_end(exit_block)
+        if _returns(s):
+            self.refresh_mask()
 
     def counted_loop(self, s, start, stop, step):
         """for target in range(start, stop, step), step a Python integer."""

@@ -59,9 +59,9 @@ class Memory(Ops):
 
     def locate(self, view, indices):
         """('uniform', pointer), ('contiguous', pointer of lane 0) or ('scattered', vector of pointers) of an element."""
-        strides = view.strides
         base, lane_bytes, offsets = 0, 0, None
-        for v, stride in zip(indices, strides):
+        pairs = [*view.prefix, *zip(indices, view.strides)]
+        for v, stride in pairs:
             if v.kind == UNIFORM:
                 base = self.plus(base, self.bytes_times(self.index_number(v), stride))
             elif v.kind == LINEAR and isinstance(stride, int):
@@ -72,7 +72,7 @@ class Memory(Ops):
             else:
                 more = self.bytes_times(self.get(v, "int", VARYING), stride)
                 offsets = more if offsets is None else self.plus(offsets, more)
-        varying = any(v.kind != UNIFORM for v in indices)
+        varying = any(v.kind != UNIFORM for v, _ in pairs)
         if view.lanes_last and self.W > 1:
             base, lane_bytes = self.bytes_times(base, self.W), lane_bytes * self.W + itemsize(view.dtype)
             offsets = None if offsets is None else self.bytes_times(offsets, self.W)
@@ -100,10 +100,11 @@ class Memory(Ops):
     def memory_type(self, dtype):
         return I8 if dtype == "bool" else SCALAR[dtype]
 
-    def load(self, view, indices, varying_data=False):
+    def load(self, view, indices):
         how, pointer = self.locate(view, indices)
         dtype, element = view.dtype, self.memory_type(view.dtype)
-        kind = VARYING if any(v.kind != UNIFORM for v in indices) or view.lanes_last else UNIFORM
+        mixed = any(v.kind != UNIFORM for v in indices) or view.prefix or view.lanes_last
+        kind = VARYING if mixed else UNIFORM
         align = itemsize(dtype)
         if how == "uniform":
             pointer = pointer if self.W == 1 else self.guarded(pointer)
@@ -194,8 +195,8 @@ class Memory(Ops):
 
     # ---- parts of views
     def part(self, view, items):
-        """The view that remains after uniform indices and slices (given as (start, stop) pairs) of the leading dimensions."""
-        offset, shape, strides = 0, [], []
+        """The view that remains after indices and slices (given as (start, stop) pairs) of the leading dimensions."""
+        offset, shape, strides, prefix = 0, [], [], list(view.prefix)
         for k, item in enumerate(items):
             stride = view.strides[k]
             if isinstance(item, tuple):
@@ -203,11 +204,15 @@ class Memory(Ops):
                 offset = self.plus(offset, self.bytes_times(start, stride))
                 shape.append(self.minus(stop, start))
                 strides.append(stride)
+            elif item.kind != UNIFORM:
+                prefix.append((item, stride))
             else:
                 offset = self.plus(offset, self.bytes_times(self.index_number(item), stride))
         shape += view.shape[len(items):]
         strides += view.strides[len(items):]
-        return ViewValue(view.label, view.dtype, self.advance(view.pointer, offset), shape, strides, view.readonly)
+        scale = self.W if view.lanes_last else 1
+        pointer = self.advance(view.pointer, self.bytes_times(offset, scale))
+        return ViewValue(view.label, view.dtype, pointer, shape, strides, view.readonly, view.lanes_last, tuple(prefix))
 
     def minus(self, a, b):
         return a - b if isinstance(a, int) and isinstance(b, int) else self.plus(a, self.bytes_times(b, -1))

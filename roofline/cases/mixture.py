@@ -53,7 +53,7 @@ def duels(space, n, quick):
         views = _copy(x), _copy(rec), pk.empty((n,), np.float64)
     policy = pk.RangePolicy(0, n, space=space)
     ours = Contender(f"portable, {space}", functools.partial(pk.parallel_for, policy, packed, *views),
-                     sync=functools.partial(pk.fence, space), result=lambda: float(views[2].to_numpy().sum()))
+                     sync=functools.partial(pk.fence, space), result=lambda: float(np.log(views[2].to_numpy()).sum()))
     if space in ("serial", "threads"):
         modules = {"mixture_numba": {"threads": pk.default_space().n_threads}}
         rivals, absent = peers.gather(modules, density, x, rec)

@@ -29,7 +29,7 @@ def contenders(text, x, rec, *, threads):
         point = njit(fastmath=fastmath)(text)
         loop = _over_points(point, threads > 1, fastmath)
         found.append(Contender(f"numba{', fastmath=True' if fastmath else ''}", lambda loop=loop, out=out: loop(x, rec, out),
-                               result=lambda out=out: float(out.sum())))
+                               result=lambda out=out: float(np.log(out).sum())))
     return found
 
 

@@ -8,7 +8,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from ..launching import launch_for, launch_reduce
@@ -87,7 +87,7 @@ def statements(draw, depth, in_loop):
     if kind == "for":
         bounds = draw(st.sampled_from(["3", "k[i] % 4", "m, m + 3", "n % 3, 5", "4, 0, -1", "i % 3"]))
         return [f"for {name} in range({bounds}):", f"    b = q(b + 0.25 * {name})"] + block
-    return [f"{name} = 0", f"while {name} < 4 and {draw(conditions())}:", f"    {name} += 1"] + block
+    return [f"{name} = 0", f"while {name} < 4 and ({draw(conditions())}):", f"    {name} += 1"] + block
 
 
 @st.composite
@@ -113,7 +113,8 @@ def load(folder, lines, result):
     return module.kernel, text
 
 
-@settings(max_examples=30, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=30, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck),
+          phases=[Phase.explicit, Phase.generate])      # a failure shows its text; shrinking would compile for minutes
 @given(lines=blocks(depth=3, in_loop=False), dtype=st.sampled_from([np.float32, np.float64]), seed=st.integers(0, 2**32 - 1),
        reduces=st.booleans())
 def test_random_kernels(space, folder, lines, dtype, seed, reduces):

@@ -1,4 +1,4 @@
-"""LLVM for this machine's CPU: optimise a module, keep its object code, load it."""
+"""LLVM for this machine's CPU: object code, kept on disk and loaded."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import functools
 import llvmlite.binding as llvm
 
 from ... import cache
-from ...errors import LoweringError
+from ..optimise import optimise
 
 _loaded = []  # engines and modules live as long as the process: compiled kernels may be called at any time
 
@@ -21,20 +21,6 @@ def machine():
     features = llvm.get_host_cpu_features().flatten()
     target = llvm.Target.from_triple(llvm.get_process_triple())
     return target.create_target_machine(cpu=llvm.get_host_cpu_name(), features=features, opt=3, reloc="pic", codemodel="default")
-
-
-def optimise(text, tm, kernel_name):
-    """Parsed, verified and optimised LLVM module of an IR text. Lanes are vectors by type: no loop vectoriser runs."""
-    try:
-        module = llvm.parse_assembly(text)
-        module.verify()
-    except RuntimeError as error:
-        raise LoweringError(f"kernel '{kernel_name}' was lowered to code that LLVM refuses; this is a defect of portable, "
-                            f"please report it: {str(error).splitlines()[0]}") from error
-    options = llvm.create_pipeline_tuning_options(speed_level=3)
-    options.slp_vectorization = options.loop_vectorization = options.loop_interleaving = False
-    llvm.create_pass_builder(tm, options).getModulePassManager().run(module, llvm.create_pass_builder(tm, options))
-    return module
 
 
 def load(text, kernel_name):

@@ -8,7 +8,7 @@ from ...compiler import types as t
 from ...compiler.memory import itemsize
 from ...compiler.team import Team
 from ...compiler.types import LINEAR, UNIFORM, VARYING
-from ...compiler.values import I1, I64, Value, ViewValue
+from ...compiler.values import I1, I64, PTR, Value, ViewValue
 
 
 class CpuTarget:
@@ -24,6 +24,7 @@ class CpuTarget:
         with lower.b.goto_entry_block():
             place = lower.b.alloca(ir.ArrayType(element, size * lower.W))
             place.align = 64
+            place = lower.b.bitcast(place, PTR)
         strides, step = [], itemsize(dtype)
         for extent in reversed(shape):
             strides.insert(0, step)

@@ -286,7 +286,7 @@ define void @pool_stop(ptr %pool) {{
 
 @functools.cache
 def compiled():
-    """The pool's code (`run`, `worker`, `stop`: addresses; `spins`: pauses before sleep); None without POSIX threads."""
+    """The pool's code (`run`, `worker`, `stop`: addresses; `spins`: pauses before sleep), or None: no POSIX threads."""
     try:
         for name in _PTHREADS:
             llvm.add_symbol(name, ctypes.cast(posix(name), ctypes.c_void_p).value)

@@ -6,9 +6,6 @@ import ctypes
 import functools
 import struct
 
-from ...compiler.signature import Signature
-from ...errors import NestedLaunchError
-from ...policy import AUTO
 from . import engine
 from .lower import Entry
 from .pool import Pool
@@ -25,7 +22,7 @@ class Compiled:
     __slots__ = ("address", "call", "finish", "dtypes", "scratch_static", "width", "simple", "kernel")
 
     def __init__(self, kernel, policy_kind, specs, reducers):
-        entry = Entry(kernel, policy_kind, Signature(specs), reducers)
+        entry = Entry(kernel, policy_kind, specs, reducers)
         function = engine.load(entry.text, kernel.name)
         self.address = function("entry")
         self.call = engine.ENTRY(self.address)
@@ -57,7 +54,8 @@ def _run(space, address, call, block, begin, end, chunk):
 
 def _extra(compiled, policy, begin=0, end=0, block_size=0, partials=0):
     league = getattr(policy, "league_size", 0)
-    return struct.pack("=6q", begin, end, block_size, partials, league, compiled.scratch_static + getattr(policy, "scratch_bytes", 0))
+    scratch = compiled.scratch_static + getattr(policy, "scratch_bytes", 0)
+    return struct.pack("=6q", begin, end, block_size, partials, league, scratch)  # the first words of entry.EXTRA
 
 
 def _stretch(policy, compiled, n_threads):
@@ -99,6 +97,6 @@ def fence(space):
 
 
 def explain(space, kernel, policy_kind, specs, reducers=()):
-    entry = Entry(kernel, policy_kind, Signature(specs), reducers)
+    entry = Entry(kernel, policy_kind, specs, reducers)
     return {"lanes": entry.width, "packed": entry.width > 1, "scratch_bytes": entry.scratch_static,
             "ir": entry.text, "assembly": engine.assembly(entry.text, kernel.name)}

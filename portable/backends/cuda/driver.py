@@ -1,7 +1,8 @@
 """The CUDA driver through ctypes: memory, programs, launches, streams, events and graphs. No toolkit is needed.
 
-Handles are ctypes objects (c_void_p), addresses of memory are Python ints. Each device has one Context, over the device's
-primary context, which other CUDA libraries in the process share: their memory and streams may be used here, ours there.
+Handles are ctypes objects (c_void_p), addresses of memory are Python ints. Each device has one Context, over the
+device's primary context, which other CUDA libraries in the process share: their memory and streams may be used here,
+ours there.
 """
 
 import contextlib
@@ -53,13 +54,16 @@ class Context:
 
         Parameters
         ----------
-        function, stream : ctypes.c_void_p; stream may be None
+        function : ctypes.c_void_p, Function.handle
+        stream : int, ctypes.c_void_p or None
         grid, block, shared_bytes : int
         parameters : ctypes.c_void_p or ctypes array
             The address of an array with the address of each of the kernel's parameters; copied before this returns.
         """
         if not self._alone:
             cu.cuCtxSetCurrent(self.handle)
+        if stream.__class__ is int:  # without argtypes ctypes would cut it to 32 bits
+            stream = ctypes.c_void_p(stream)
         code = cu.launch(function, grid, 1, 1, block, 1, 1, shared_bytes, stream, parameters, None)
         if code in (_INVALID_CONTEXT, _INVALID_HANDLE):  # a thread's first launch, or a foreign context
             self.activate()
@@ -178,7 +182,7 @@ class Context:
         return Event(self, timing)
 
     def capture(self, stream):
-        """Context manager: what is queued on `stream` inside is recorded, not run. Yields the Graph, ready at the end."""
+        """Context manager: records what is queued on `stream` instead of running it, in the Graph it yields."""
         return _capture(self, stream)
 
 

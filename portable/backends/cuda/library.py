@@ -1,7 +1,7 @@
 """The CUDA driver's library, its functions with the types of their parameters, its errors, and the devices it knows.
 
-Importing this file loads nothing; the first question does. After a fork every function refuses: CUDA does not survive in
-the child.
+Importing this file loads nothing; the first question does. After a fork every function refuses: CUDA does not survive
+in the child.
 """
 
 import contextlib
@@ -56,11 +56,8 @@ def available():
 @functools.cache
 def _load():
     """Load the driver; the reason in words if that is impossible, else ""."""
-    for name in LIBRARIES:
-        with contextlib.suppress(OSError):
-            library = ctypes.CDLL(name)
-            break
-    else:
+    library = _open()
+    if library is None:
         return f"the NVIDIA driver is not installed ({' and '.join(LIBRARIES)} not found)"
     try:
         for name, letters in _SIGNATURES.items():
@@ -75,6 +72,13 @@ def _load():
         return f"the NVIDIA driver is too old ({missing}); CUDA 11.4 or newer is wanted"
     code = library.cuInit(0)
     return f"the NVIDIA driver does not start: {_words('cuInit', code)}" if code else ""
+
+
+def _open():
+    for name in LIBRARIES:
+        with contextlib.suppress(OSError):
+            return ctypes.CDLL(name)
+    return None
 
 
 def _checked(name, function):

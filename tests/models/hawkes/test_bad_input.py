@@ -27,7 +27,7 @@ PARAMETERS = [
     ({"tau_t": "14 days"}, pk.errors.DTypeError, "tau_t must be a number, got '14 days' of type str"),
     ({"tau_x": True}, pk.errors.DTypeError, "tau_x must be a number"),
     ({"h": None}, pk.errors.DTypeError, "h must be a number, got None"),
-    ({"h": 1e-200}, pk.errors.InputError, "h is 1e-200; 1e-15 to 1e15, in kilometres and hours"),
+    ({"h": 1e-200}, pk.errors.InputError, "h is 1e-200; 1e-15 to 1e15, in km and hours"),
     ({"omega": 1e16}, pk.errors.InputError, "omega is 1e[+]16; 1e-15 to 1e15"),
 ]
 

@@ -1,5 +1,6 @@
 """The log-likelihood and the probabilities on every space, against closed forms and the NumPy reference."""
 
+import functools
 import math
 from dataclasses import replace
 
@@ -25,6 +26,21 @@ def test_agrees_with_the_reference(space, n_dims, method):
     value = hawkes.log_likelihood(locations, times, PARAMS, method=method, tolerance=1e-15, space=space)
     assert isinstance(value, float)
     assert_agrees(value, wanted, N_EVENTS)
+
+
+@functools.cache
+def many_events(n_events):
+    locations, times = random_events(n_events, 2)
+    return locations, times, reference.log_likelihood(locations, times, PARAMS)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_sums_of_several_blocks(space, method):
+    """Members add up 32 terms at a time: there are more than 32 for each of the 128 members of a GPU's team."""
+    n_events = 300 if space == "checked" else 4500
+    locations, times, wanted = many_events(n_events)
+    options = {"method": method, "tolerance": 1e-15}
+    assert_agrees(hawkes.log_likelihood(locations, times, PARAMS, space=space, **options), wanted, n_events)
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -1,0 +1,205 @@
+"""What a lane and a team are on CUDA: a lane is a thread, a team is a block."""
+
+from __future__ import annotations
+
+from llvmlite import ir
+
+from ...compiler import types as t
+from ...compiler.memory import itemsize
+from ...compiler.team import Team
+from ...compiler.types import UNIFORM, VARYING
+from ...compiler.values import F32, I32, I64, PTR, Value, ViewValue
+
+WARP = 32
+_VOID = ir.VoidType()
+_ALL = ir.Constant(I32, -1)
+
+
+def thread(lower):
+    return lower.b.sext(lower.call("llvm.nvvm.read.ptx.sreg.tid.x", [], I32), I64)
+
+
+def block(lower):
+    return lower.b.sext(lower.call("llvm.nvvm.read.ptx.sreg.ctaid.x", [], I32), I64)
+
+
+def grid(lower):
+    return lower.b.sext(lower.call("llvm.nvvm.read.ptx.sreg.nctaid.x", [], I32), I64)
+
+
+def barrier(lower):
+    lower.call("llvm.nvvm.barrier.cta.sync.aligned.all", [ir.Constant(I32, 0)], _VOID)
+
+
+def shared_words(lower, n_words, name):
+    """A fresh array of 8-byte words in the block's shared memory, as a generic pointer."""
+    array = ir.GlobalVariable(lower.b.module, ir.ArrayType(I64, n_words), lower.b.module.get_unique_name(name), addrspace=3)
+    array.initializer = ir.Constant(array.value_type, ir.Undefined)
+    array.linkage, array.align = "internal", 8
+    return lower.b.addrspacecast(array, PTR)
+
+
+class CudaTarget:
+    """CUDA's part of lowering."""
+
+    @staticmethod
+    def private_array(lower, shape, dtype, label):
+        size = 1
+        for extent in shape:
+            size *= extent
+        with lower.b.goto_entry_block():
+            place = lower.b.alloca(ir.ArrayType(lower.memory_type(dtype), size))
+            place.align = 16
+            place = lower.b.bitcast(place, PTR)
+        strides, step = [], itemsize(dtype)
+        for extent in reversed(shape):
+            strides.insert(0, step)
+            step *= extent
+        return ViewValue(label, dtype, place, list(shape), strides, lanes_last=True)
+
+    @staticmethod
+    def fast_math(lower, name, values):
+        """The device's own float32 forms, two units in the last place; None where there is none."""
+        v = values[0]
+        if lower.strong(v.dtype) != "float32" or name not in ("exp", "exp2", "log", "log2"):
+            return None
+        kind = v.kind
+        x = lower.get(v, None, kind)
+        scale = ir.Constant(F32, 1.4426950408889634 if name == "exp" else 0.6931471805599453)
+        if name == "exp":
+            x = lower.b.fmul(x, scale)
+        device = "llvm.nvvm.ex2.approx.ftz.f" if name.startswith("exp") else "llvm.nvvm.lg2.approx.ftz.f"
+        x = lower.call(device, [x], F32)
+        return Value(v.dtype, kind, lower.b.fmul(x, scale) if name == "log" else x)
+
+
+class CudaTeam(Team):
+    """A block of `n` threads, n a multiple of a warp and known at compile time."""
+
+    def __init__(self, league_rank, league_size, n, scratch):
+        super().__init__(league_rank, league_size)
+        self.n, self.scratch = n, scratch
+
+    def rank(self, lower):
+        return Value("int", VARYING, thread(lower))
+
+    def size(self, lower):
+        return lower.const(self.n)
+
+    def barrier(self, lower):
+        barrier(lower)
+
+    def scratch_base(self, lower):
+        return self.scratch
+
+    def thread_range(self, lower, s, lo, hi):
+        if lo.kind != UNIFORM or hi.kind != UNIFORM:
+            lower.fail(s, "the bounds of team.thread_range must be the same for all members")
+        start = lower.binary("+", lo, self.rank(lower))
+        divergent, lower.divergent = lower.divergent, True
+        lower.counted_loop(s, Value("int", VARYING, lower.get(start, "int")), hi, self.n)
+        lower.divergent = divergent
+
+    def combine(self, lower, state, reducer):
+        state = tuple(Value(v.dtype, VARYING, lower.get(v)) for v in state)
+        # A call that runs once needs no barrier after it: its words are its own.
+        again = bool(lower.frame.loops) or lower.frame.caller is not None
+        return combine_block(lower, state, reducer, self.combine_states, self.n, again)
+
+    def pick(self, lower, value, rank):
+        if value.kind == UNIFORM:
+            return value
+        place = shared_words(lower, 1, "picked")
+        here = lower.b.icmp_signed("==", thread(lower), lower.get(rank, "int"))
+        with lower.b.if_then(here):
+            lower.b.store(lower.get(value), place)
+        barrier(lower)
+        x = lower.b.load(place, typ=lower.scalar(value.dtype))
+        barrier(lower)
+        return Value(value.dtype, UNIFORM, x)
+
+    def call_scan(self, lower, node):
+        """Exclusive prefix sums in rank order: by shuffles in each warp, then over the warps' totals."""
+        self.together(lower, node)
+        v, = lower.arguments(node, 1)
+        dtype = "int64" if v.dtype == "bool" else lower.strong(v.dtype)
+        own = Value(dtype, VARYING, lower.get(v, dtype))
+        lane = lower.binary("&", self.rank(lower), lower.const(WARP - 1))
+        total, by = own, 1
+        while by < WARP:
+            moved = _shuffled(lower, total, "up", by, 0)
+            total = lower.select(lower.compare(">=", lane, lower.const(by)), lower.binary("+", total, moved), total)
+            by *= 2
+        exclusive = _shuffled(lower, total, "up", 1, 0)
+        result = lower.select(lower.compare("==", lane, lower.const(0)), lower.cast(lower.const(0), dtype), exclusive)
+        n_warps = self.n // WARP
+        if n_warps == 1:
+            return result
+        place = shared_words(lower, n_warps, "scanned")
+        warp = lower.b.ashr(thread(lower), ir.Constant(I64, 5))
+        with lower.b.if_then(lower.get(lower.compare("==", lane, lower.const(WARP - 1)))):
+            lower.b.store(lower.get(total), lower.b.gep(place, [warp], source_etype=I64))
+        barrier(lower)
+        for k in range(n_warps - 1):
+            x = Value(dtype, UNIFORM, lower.b.load(lower.b.gep(place, [ir.Constant(I64, k)], source_etype=I64), typ=lower.scalar(dtype)))
+            before = Value("bool", VARYING, lower.b.icmp_signed(">", warp, ir.Constant(I64, k)))
+            result = lower.select(before, lower.binary("+", result, x), result)
+        barrier(lower)
+        return result
+
+
+def combine_block(lower, state, reducer, combine, n, again=True):
+    """Every thread's state combined over a block of n threads, the same bits in all of them; uniform Values.
+
+    A butterfly of shuffles in each warp, then the warps' states through shared memory, read by all in one order.
+    """
+    by = WARP // 2
+    while by:
+        other = tuple(_shuffled(lower, v, "bfly", by, WARP - 1) for v in state)
+        state = tuple(Value(v.dtype, VARYING, lower.get(r, v.dtype)) for v, r in zip(state, combine(lower, reducer, state, other)))
+        by //= 2
+    if n > WARP:
+        state = _over_warps(lower, state, reducer, combine, n // WARP, again)
+    return tuple(Value(v.dtype, UNIFORM, v.ir) for v in state)
+
+
+def _over_warps(lower, state, reducer, combine, n_warps, again):
+    place = shared_words(lower, n_warps * len(state), "combined")
+    here = thread(lower)
+    warp = lower.b.ashr(here, ir.Constant(I64, 5))
+    first = lower.b.icmp_signed("==", lower.b.and_(here, ir.Constant(I64, WARP - 1)), ir.Constant(I64, 0))
+
+    def word(index, k):
+        at = lower.b.add(lower.b.mul(index, ir.Constant(I64, len(state))), ir.Constant(I64, k))
+        return lower.b.gep(place, [at], source_etype=I64)
+
+    with lower.b.if_then(first):
+        for k, v in enumerate(state):
+            lower.b.store(v.ir, word(warp, k))
+    barrier(lower)
+    total = None
+    for w in range(n_warps):
+        part = tuple(Value(v.dtype, VARYING, lower.b.load(word(ir.Constant(I64, w), k), typ=lower.scalar(v.dtype)))
+                     for k, v in enumerate(state))
+        total = part if total is None else combine(lower, reducer, total, part)
+    if again:
+        barrier(lower)
+    return tuple(Value(v.dtype, VARYING, lower.get(r, v.dtype)) for v, r in zip(state, total))
+
+
+def _shuffled(lower, v, how, by, clamp):
+    """The value of another lane of the warp."""
+    b, x = lower.b, lower.get(v)
+    bits = t.BITS[v.dtype]
+
+    def move(word):
+        return lower.call(f"llvm.nvvm.shfl.sync.{how}.i32", [_ALL, word, ir.Constant(I32, by), ir.Constant(I32, clamp)], I32)
+
+    if bits == 1:
+        return Value(v.dtype, VARYING, b.icmp_signed("!=", move(b.zext(x, I32)), ir.Constant(I32, 0)))
+    if bits == 32:
+        return Value(v.dtype, VARYING, b.bitcast(move(b.bitcast(x, I32)), x.type))
+    pair = b.bitcast(x, ir.VectorType(I32, 2))
+    for k in range(2):
+        pair = b.insert_element(pair, move(b.extract_element(b.bitcast(x, ir.VectorType(I32, 2)), ir.Constant(I32, k))), ir.Constant(I32, k))
+    return Value(v.dtype, VARYING, b.bitcast(pair, x.type))

@@ -1,0 +1,140 @@
+"""Entry kernels on CUDA: one thread an index, one block a team; a reduction finishes in the same launch.
+
+The argument block travels by value, as the kernel's one parameter.
+"""
+
+from __future__ import annotations
+
+import re
+
+from llvmlite import ir
+
+from ...compiler import entry
+from ...compiler.team import combine_states
+from ...compiler.types import UNIFORM, VARYING
+from ...compiler.values import I1, I8, I32, I64, PTR, Value
+from .lanes import CudaTarget, CudaTeam, barrier, block, combine_block, grid, shared_words, thread
+
+RANGE_THREADS, REDUCE_THREADS = 256, 256
+_COPIES = 4  # loads in flight in a reduction
+_VOID = ir.VoidType()
+DATA_LAYOUT = "e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64"
+
+
+class Entry(entry.Entry):
+    """A kernel for one GPU architecture. `team_size` threads a team, a multiple of a warp."""
+
+    target = CudaTarget
+
+    def __init__(self, kernel, policy_kind, specs, reducers, team_size):
+        self.team_size = team_size
+        self.threads = team_size if policy_kind == "team" else REDUCE_THREADS if reducers else RANGE_THREADS
+        super().__init__(kernel, policy_kind, specs, reducers)
+        self.text = self._as_kernel(self.text)
+
+    @staticmethod
+    def lanes(signature):
+        return 1
+
+    def emit(self):
+        self.module.triple, self.module.data_layout = "nvptx64-nvidia-cuda", DATA_LAYOUT
+        function = ir.Function(self.module, ir.FunctionType(_VOID, [PTR]), "entry")
+        self.open(function)
+        if self.reducers:
+            self.open_accumulators()
+        (self._team if self.policy_kind == "team" else self._reduced_range if self.reducers else self._range)()
+        if self.reducers:
+            self._finish()
+        self.lower.b.ret_void()
+
+    def _as_kernel(self, text):
+        """The block as a parameter by value, and the launch bound, which this IR builder has no words for."""
+        n_words = self.signature.n_words + len(entry.EXTRA)
+        return re.sub(r'define void @"entry"\(ptr (%"[^"]+")\)',
+                      rf'define ptx_kernel void @"entry"(ptr byval([{n_words} x i64]) align 8 \1) "nvvm.maxntid"="{self.threads}"', text)
+
+    def _first(self, threads):
+        lower = self.lower
+        return lower.b.add(lower.b.mul(block(lower), ir.Constant(I64, threads), flags=("nsw",)), thread(lower), flags=("nsw",))
+
+    def _range(self):
+        lower, b = self.lower, self.lower.b
+        index = b.add(self.extra("begin"), self._first(self.threads), flags=("nsw",))
+        with b.if_then(b.icmp_signed("<", index, self.extra("end"))):
+            self.visit(lower.lanes(index), None, 0, "whole")
+
+    def _reduced_range(self):
+        """Every thread folds indices that lie a whole grid apart."""
+        lower, b = self.lower, self.lower.b
+        stride = b.mul(grid(lower), ir.Constant(I64, self.threads), flags=("nsw",))
+        begin, end = b.add(self.extra("begin"), self._first(self.threads), flags=("nsw",)), self.extra("end")
+
+        if not self.kernel.portable_text.has_loops:
+            far = b.mul(stride, ir.Constant(I64, _COPIES - 1), flags=("nsw",))
+
+            def several(index):
+                for k in range(_COPIES):
+                    self.visit(lower.lanes(b.add(index, b.mul(stride, ir.Constant(I64, k)), flags=("nsw",))), None, k, "whole")
+
+            # `loop` asks index + step <= bound: here the last copy's index must lie before the end.
+            step = b.mul(stride, ir.Constant(I64, _COPIES), flags=("nsw",))
+            bound = b.add(b.sub(end, ir.Constant(I64, 1)), b.sub(step, far), flags=("nsw",))
+            begin = self.loop(begin, bound, step, several)
+        one = b.add(b.sub(end, ir.Constant(I64, 1)), stride, flags=("nsw",))
+        self.loop(begin, one, stride, lambda index: self.visit(lower.lanes(index), None, 0, "whole"))
+
+    def _team(self):
+        lower = self.lower
+        lower.scratch_used = lower.scratch_static = 0
+        scratch = ir.GlobalVariable(self.module, ir.ArrayType(I8, 0), "scratch", addrspace=3)
+        scratch.linkage, scratch.align = "external", 64
+        base = lower.b.addrspacecast(scratch, PTR)
+        self.visit(CudaTeam(block(lower), self.extra("league_size"), self.team_size, base), None, 0, "team")
+        self.scratch_static = lower.scratch_static
+
+    # ---- the end of a reduction: the last block to arrive combines what all have left
+    def _finish(self):
+        lower, b = self.lower, self.lower.b
+        lower.begin_pack(None)
+        states = self.collected()
+        if self.policy_kind == "range":
+            states = self._block_states(states)
+        partials, counter, n_blocks = self.extra("partials", PTR), self.extra("counter", PTR), grid(lower)
+        last = shared_words(lower, 1, "last")
+        leader = b.icmp_signed("==", thread(lower), ir.Constant(I64, 0))
+        with b.if_then(leader):
+            self.write_words(states, self.word(partials, b.mul(block(lower), ir.Constant(I64, self.n_words()))))
+            b.fence("seq_cst")
+            arrived = b.atomic_rmw("add", counter, ir.Constant(I64, 1), "seq_cst")
+            b.store(b.zext(b.icmp_signed("==", arrived, b.sub(n_blocks, ir.Constant(I64, 1))), I64), last)
+        barrier(lower)
+        with b.if_then(b.icmp_signed("!=", b.load(last, typ=I64), ir.Constant(I64, 0))):
+            b.fence("seq_cst")
+            self._combine_partials(states, partials, n_blocks, counter, leader)
+
+    def _block_states(self, states):
+        lower, result = self.lower, []
+        for reducer, state in zip(self.reducers, states):
+            state = tuple(Value(v.dtype, VARYING, lower.get(v)) for v in state)
+            result.append(combine_block(lower, state, reducer, combine_states, self.threads))
+        return result
+
+    def _combine_partials(self, states, partials, n_blocks, counter, leader):
+        lower, b = self.lower, self.lower.b
+        self.open_accumulators()
+        rows = [self._accumulator(k, 0, r, s) for k, (r, s) in enumerate(zip(self.reducers, states))]
+
+        def fold(number):
+            lower.begin_pack(None)
+            parts = self.read_words(states, self.word(partials, b.mul(number, ir.Constant(I64, self.n_words()))))
+            for reducer, part, row in zip(self.reducers, parts, rows):
+                for v, p in zip(combine_states(lower, reducer, self._loaded(part, row), part), row):
+                    b.store(lower.get(v), p)
+
+        step = ir.Constant(I64, self.threads)
+        self.loop(thread(lower), b.add(b.sub(n_blocks, ir.Constant(I64, 1)), step), step, fold)
+        lower.begin_pack(None)
+        totals = self._block_states(self.collected())
+        with b.if_then(leader):
+            self.write_words(totals, self.extra("result", PTR))
+            b.store(ir.Constant(I64, 0), counter)

@@ -1,0 +1,165 @@
+"""The space "cuda": launches through the driver, queued on the space's stream."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import struct
+
+from ... import cache
+from ...errors import InputError
+from ...policy import AUTO
+from . import driver, engine
+from .lanes import WARP
+from .lower import REDUCE_THREADS, Entry
+
+_AUTO_TEAM = 128
+_DEFAULT_SHARED = 48 * 1024  # more dynamic shared memory must be asked for
+_MAX_GRID = 2**31 - 1
+_FORMATS = {"bool": "?7x", "int32": "i4x", "uint32": "I4x", "float32": "f4x", "int64": "q", "uint64": "Q", "float64": "d"}
+_EXTRA = struct.Struct("=8q")
+
+
+class Compiled:
+    """A loaded kernel for one device, policy kind, signature and team size, with its own argument block."""
+
+    def __init__(self, space, kernel, policy_kind, specs, reducers, team_size):
+        self.context = driver.context(space.device)
+        entry = Entry(kernel, policy_kind, specs, reducers, team_size)
+        self.function = self._load(entry, kernel.name)
+        self.kernel, self.threads, self.dtypes = kernel, entry.threads, entry.dtypes
+        self.identities = entry.identities if reducers else ()
+        self.team_size, self.scratch_static = team_size, entry.scratch_static
+        self.allowed = _DEFAULT_SHARED
+        self.block = ctypes.create_string_buffer(8 * (entry.signature.n_words + 8))
+        self.parameters = (ctypes.c_void_p * 1)(ctypes.addressof(self.block))
+        if reducers:
+            blocks = self.function.blocks_per_sm(self.threads)
+            self.max_blocks = max(1, blocks) * self.context.device.multiprocessors
+
+    def _load(self, entry, name):
+        device = self.context.device
+        ptx = engine.ptx(entry.text, device.compute_capability, name)
+        key = cache.key("cubin", device.compute_capability, driver.version(), ptx)
+        code = cache.get(key)
+        if code is None:
+            code, _ = self.context.link(ptx)
+            cache.put(key, code)
+        return self.context.load(code).function("entry")
+
+    def launch(self, n_blocks, words, shared, stream):
+        ctypes.memmove(self.block, words, len(words))
+        self.context.launch(self.function.handle, n_blocks, self.threads, shared, stream or None, self.parameters)
+
+
+def prepare(space, kernel, policy_kind, specs, reducers=()):
+    """A function of the team size for teams; the compiled kernel for ranges."""
+    if policy_kind == "range":
+        return _compiled(space, kernel, policy_kind, specs, reducers, 0)
+    return functools.partial(_compiled, space, kernel, policy_kind, specs, reducers)
+
+
+def _compiled(space, kernel, policy_kind, specs, reducers, team_size):
+    key = ("cuda", space.device, policy_kind, specs, reducers, team_size)
+    compiled = kernel.compiled.get(key)
+    if compiled is None:
+        compiled = kernel.compiled[key] = Compiled(space, kernel, policy_kind, specs, reducers, team_size)
+    return compiled
+
+
+def _configure(space, compiled, policy):
+    """(compiled kernel, number of blocks, bytes of dynamic shared memory) of a launch."""
+    if not hasattr(policy, "league_size"):
+        return compiled, -(-(policy.end - policy.begin) // compiled.threads), 0
+    asked = _AUTO_TEAM if policy.team_size is AUTO else policy.team_size
+    size = -(-asked // WARP) * WARP
+    device = driver.devices()[space.device]
+    if size > 1024:
+        raise InputError(f"TeamPolicy: team_size {asked} is beyond this device's limit of 1024")
+    compiled = compiled(size)
+    shared = compiled.scratch_static + policy.scratch_bytes
+    if shared > compiled.allowed:
+        if shared + compiled.function.shared_bytes > device.shared_bytes_per_block_optin:
+            raise InputError(f"kernel '{compiled.kernel.name}': {shared} bytes of scratch asked, but this device gives a team at "
+                             f"most {device.shared_bytes_per_block_optin - compiled.function.shared_bytes}")
+        compiled.function.allow_shared(shared)
+        compiled.allowed = shared
+    return compiled, policy.league_size, shared
+
+
+def run_for(space, compiled, policy, words):
+    compiled, n_blocks, shared = _configure(space, compiled, policy)
+    if n_blocks == 0:
+        return
+    _check_grid(n_blocks)
+    if hasattr(policy, "league_size"):
+        words += _EXTRA.pack(0, 0, 0, 0, policy.league_size, shared, 0, 0)
+    else:
+        words += _EXTRA.pack(policy.begin, policy.end, 0, 0, 0, 0, 0, 0)
+    compiled.launch(n_blocks, words, shared, space.stream)
+
+
+def _check_grid(n_blocks):
+    if n_blocks > _MAX_GRID:
+        raise InputError(f"policy: {n_blocks} blocks are wanted, CUDA launches at most {_MAX_GRID}; split the range")
+
+
+class _Workspace:
+    """What reductions on one device share: partial states, the counter of arrived blocks, results in pinned memory."""
+
+    def __init__(self, context):
+        self.context = context
+        self.results = context.allocate_pinned(512)
+        self.counter = context.allocate(8)
+        context.fill(self.counter.pointer, 0, 8, wait=True)
+        self.partials = context.allocate(1 << 20)
+
+    def room(self, n_bytes):
+        if n_bytes > self.partials.nbytes:
+            self.partials = self.context.allocate(2 * n_bytes)
+        return self.partials.pointer
+
+
+@functools.cache
+def _workspace(device):
+    return _Workspace(driver.context(device))
+
+
+def run_reduce(space, compiled, policy, words):
+    compiled, n_blocks, shared = _configure(space, compiled, policy)
+    work = _workspace(space.device)
+    begin, end = (0, 0) if hasattr(policy, "league_size") else (policy.begin, policy.end)
+    if not hasattr(policy, "league_size"):
+        n_blocks = max(1, min(-(-(end - begin) // REDUCE_THREADS), compiled.max_blocks))
+    elif n_blocks == 0:
+        return compiled.identities
+    _check_grid(n_blocks)
+    partials = work.room(8 * n_blocks * len(compiled.dtypes))
+    words += _EXTRA.pack(begin, end, 0, partials, getattr(policy, "league_size", 0), shared, work.results.pointer, work.counter.pointer)
+    compiled.launch(n_blocks, words, shared, space.stream)
+    _wait(compiled.context, space)
+    return struct.unpack("=" + "".join(_FORMATS[d] for d in compiled.dtypes),
+                         ctypes.string_at(work.results.pointer, 8 * len(compiled.dtypes)))
+
+
+def _wait(context, space):
+    context.activate()
+    driver.cu.cuStreamSynchronize(space.stream or None)
+
+
+def fence(space):
+    _wait(driver.context(space.device), space)
+
+
+def explain(space, kernel, policy_kind, specs, reducers=()):
+    compiled = prepare(space, kernel, policy_kind, specs, reducers)
+    if policy_kind == "team":
+        compiled = compiled(_AUTO_TEAM)
+    f = compiled.function
+    return {"lanes": 1, "threads": compiled.threads, "registers": f.registers, "spilled_bytes": f.local_bytes,
+            "scratch_bytes": compiled.scratch_static, "blocks_per_multiprocessor": f.blocks_per_sm(compiled.threads, compiled.scratch_static)}
+
+
+def lower_to_ptx(kernel, policy_kind, specs, reducers=(), team_size=_AUTO_TEAM, capability=(9, 0)):
+    """PTX of a kernel, with no GPU in the machine."""
+    return engine.ptx(Entry(kernel, policy_kind, specs, reducers, team_size).text, capability, kernel.name)

@@ -1,0 +1,180 @@
+"""Copies between views: mirrors, and `deep_copy` between memories, strides and, if asked, dtypes.
+
+A device copies contiguous memory. Strided views of a device go through the host: the bytes between their lowest and
+highest element are fetched, the elements changed, and the bytes sent back. Every copy that touches a device waits first
+for what is queued there, and has ended when it returns.
+"""
+
+import numpy as np
+
+from . import space as spaces
+from .errors import DTypeError, InputError, ShapeError
+from .view import View, _context, asview, empty
+
+_FILL_BYTES = 1 << 20  # the host's part of a fill; the device doubles it
+
+
+def create_mirror(view, space=None):
+    """A new View of the shape and dtype of `view`, row-major, in another memory; the elements are not copied.
+
+    Parameters
+    ----------
+    view : View
+    space : str, Space or None, default the host
+    """
+    return empty(view.shape, view.dtype, _mirror_space(space), view.label)
+
+
+def create_mirror_view(view, space=None):
+    """`view` itself if `space` (default the host) reaches it, else `create_mirror(view, space)`."""
+    space = _mirror_space(space)
+    return view if space.memory == view.memory else create_mirror(view, space)
+
+
+def _mirror_space(space):
+    if space is not None:
+        return spaces.resolve(space)
+    default = spaces.default_space()
+    return default if default.memory == "host" else spaces.resolve("threads")
+
+
+def deep_copy(target, source, *, cast=False):
+    """Copy the elements of `source` into `target`, or set all of them to one value.
+
+    Parameters
+    ----------
+    target : View or NumPy array, in any memory
+    source : View or NumPy array of the same shape, in any memory; or a bool, int or float
+    cast : bool, default False
+        Convert between dtypes as NumPy's `astype` does; without it they must be the same.
+
+    Raises
+    ------
+    ShapeError, DTypeError : shapes or dtypes differ, or the value does not fit the dtype
+    InputError : `target` is read-only
+    """
+    target = _check_view(target, "target")
+    if target.readonly:
+        raise InputError(f"deep_copy: the target {target!r} cannot be written")
+    if np.ndim(source) == 0 and not hasattr(source, "__dlpack__") or isinstance(source, np.generic):
+        return _fill(target, _check_value(source, target.dtype, cast))
+    source = _check_view(source, "source")
+    if source.shape != target.shape:
+        raise ShapeError(f"deep_copy: the target has shape {target.shape}, the source {source.shape}; wanted the same")
+    if source.dtype != target.dtype and not cast:
+        raise DTypeError(f"deep_copy: the target has dtype {target.dtype}, the source {source.dtype}; wanted the same, "
+                         "or cast=True")
+    if not target.size:
+        return None
+    if target.memory == "host":
+        np.copyto(target._array, to_host(source), casting="unsafe")
+    elif source.memory != "host" and source.dtype == target.dtype and _contiguous(source) and _contiguous(target):
+        _copy_between_devices(target, source)
+    else:
+        _to_device(target, to_host(source))
+    return None
+
+
+def to_host(view):
+    """The elements as a NumPy array: of the same memory on the host, else a new one."""
+    if view.memory == "host":
+        return view._array
+    buffer, elements = _span(view)
+    if view.size:
+        _fetch(view, buffer)
+    return elements if buffer.nbytes == view.nbytes else elements.copy()
+
+
+def _check_view(array, role):
+    if isinstance(array, View):
+        return array
+    if isinstance(array, np.ndarray) or hasattr(array, "__dlpack__") or hasattr(array, "__cuda_array_interface__"):
+        return asview(array)
+    raise InputError(f"deep_copy: the {role} is of type {type(array).__name__}; a View or a NumPy array is wanted")
+
+
+def _check_value(value, dtype, cast):
+    """The value as an array of one element; integers and bools must hold it exactly unless `cast`."""
+    if not isinstance(value, (bool, int, float, np.bool_, np.integer, np.floating)):
+        raise InputError(f"deep_copy: the source is {value!r} of type {type(value).__name__}; wanted a View, a NumPy "
+                         "array, a bool, an int or a float")
+    with np.errstate(all="ignore"):
+        try:
+            filled = np.asarray(value).astype(dtype).reshape(1)
+        except OverflowError:
+            filled = None
+    if filled is None or not cast and dtype.kind != "f" and filled[0] != value:
+        raise DTypeError(f"deep_copy: {value!r} does not fit dtype {dtype}")
+    return filled
+
+
+def _fill(target, value):
+    if target.memory == "host":
+        target._array[...] = value[0]
+    elif not target.size:
+        return
+    elif not _contiguous(target):
+        _to_device(target, np.broadcast_to(value, target.shape))
+    else:
+        context = _context(target.memory)
+        context.synchronize()
+        pattern = value.tobytes()
+        if pattern == pattern[:1] * len(pattern):
+            context.fill(target.pointer, pattern[0], target.nbytes, wait=True)
+            return
+        start = np.full(min(target.size, _FILL_BYTES // target.dtype.itemsize), value)
+        context.copy_to_device(target.pointer, start.ctypes.data, start.nbytes)
+        done = start.nbytes
+        while done < target.nbytes:
+            part = min(done, target.nbytes - done)
+            context.copy(target.pointer + done, target.pointer, part)
+            done += part
+        context.synchronize()
+
+
+def _contiguous(view):
+    return view._array.flags.c_contiguous
+
+
+def _copy_between_devices(target, source):
+    context, other = _context(target.memory), _context(source.memory)
+    other.synchronize()
+    context.synchronize()
+    if context is other:
+        if abs(target.pointer - source.pointer) < target.nbytes:  # the device's copy does not allow for overlap
+            _to_device(target, to_host(source))
+        else:
+            context.copy(target.pointer, source.pointer, target.nbytes, wait=True)
+    else:
+        context.copy_from(other, target.pointer, source.pointer, target.nbytes)
+
+
+def _to_device(target, elements):
+    """Write a NumPy array of any strides and dtype into a view on a device."""
+    buffer, staged = _span(target)
+    if buffer.nbytes != target.nbytes:
+        _fetch(target, buffer)  # what lies between the elements must come back as it was
+    np.copyto(staged, elements, casting="unsafe")
+    context = _context(target.memory)
+    context.synchronize()
+    context.copy_to_device(_lowest(target), buffer.ctypes.data, buffer.nbytes)
+
+
+def _fetch(view, buffer):
+    context = _context(view.memory)
+    context.synchronize()
+    context.copy_to_host(buffer.ctypes.data, _lowest(view), buffer.nbytes)
+
+
+def _lowest(view):
+    """The smallest address of an element: the first element's, less what negative strides reach back."""
+    return view.pointer + sum(min(step, 0) * (n - 1) for step, n in zip(view.strides, view.shape, strict=True))
+
+
+def _span(view):
+    """A host buffer for the bytes from a view's lowest to its highest element, and over it an array like the view."""
+    if not view.size:
+        return np.empty(0, np.uint8), np.empty(view.shape, view.dtype)
+    reach = sum(abs(step) * (extent - 1) for step, extent in zip(view.strides, view.shape, strict=True))
+    buffer = np.empty(reach + view.dtype.itemsize, np.uint8)
+    return buffer, np.ndarray(view.shape, view.dtype, buffer, view.pointer - _lowest(view), view.strides)

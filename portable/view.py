@@ -1,0 +1,413 @@
+"""Views: arrays of 0 to 4 dimensions in one space's memory, and their description that launches hand to kernels.
+
+A View never changes: its shape, strides and address are fixed, only its elements may be written. So what a launch
+needs is computed once, when the view is made:
+
+    view.spec   (dtype name, ndim, contiguous_last, readonly, memory): what a kernel is compiled for. Equal specs are
+                one object, so that they can be compared by identity.
+    view.words  the address, the shape and the strides in bytes, a little-endian int64 each: a kernel's argument.
+
+`describe` makes the same pair for a NumPy array. A view keeps its metadata in a NumPy array: on the host the data's
+own; for a device it lies over the device's addresses and its elements are never touched, NumPy only does the slicing.
+"""
+
+import ctypes
+import functools
+import math
+import operator
+import struct
+
+import numpy as np
+
+from . import dlpack
+from . import space as spaces
+from .errors import DTypeError, InputError, OutOfMemoryError, ShapeError, WrongSpaceError
+
+DTYPES = ("bool", "int32", "int64", "uint32", "uint64", "float32", "float64")
+MAX_NDIM = 4
+_ALIGNMENT = 64  # bytes: a cache line, and the widest vector; NumPy's own allocations start at multiples of 16
+_MAX_BYTES = 2**62  # far beyond any machine; products of sizes must not wrap on the way to an allocator
+_PACKERS = [struct.Struct(f"<{1 + 2 * ndim}q").pack for ndim in range(MAX_NDIM + 1)]
+_known = {}  # (type, dtype, NumPy's flags, ndim) -> spec if the last dimension is contiguous, spec if not, itemsize
+
+
+def _address_by_layout(array):
+    """The address of an array's data: NumPy's first field behind the object header of CPython, in all versions."""
+    return _word_at(id(array) + _HEADER_BYTES).value
+
+
+def _address_by_attribute(array):
+    return array.ctypes.data  # five times slower
+
+
+_word_at, _HEADER_BYTES, _probe = ctypes.c_int64.from_address, object.__basicsize__, np.zeros(3)
+_address = _address_by_layout if _address_by_layout(_probe) == _probe.ctypes.data else _address_by_attribute
+
+
+def describe(array):
+    """The spec and the words of a NumPy array.
+
+    Returns
+    -------
+    (tuple, bytes) : (dtype name, ndim, contiguous_last, readonly, "host"), one object for equal contents; the address,
+        the shape and the strides in bytes, int64 each. The address is good for as long as the array lives.
+    """
+    shape, strides = array.shape, array.strides
+    ndim = len(shape)
+    key = type(array), array.dtype, array.flags.num, ndim
+    known = _known.get(key)
+    if known is None:
+        known = _known[key] = _examine(array)
+    contiguous, strided, itemsize = known
+    return (contiguous if not ndim or strides[-1] == itemsize else strided,
+            _PACKERS[ndim](_address(array), *shape, *strides))
+
+
+def _examine(array):
+    """Check what arrays with these flags share; their specs with a contiguous and with a strided last dimension."""
+    if isinstance(array, np.ma.MaskedArray):
+        raise DTypeError("masked arrays are not supported: kernels would not see the mask. Pass array.filled(...).")
+    name = check_dtype(array.dtype).name
+    if array.ndim > MAX_NDIM:
+        raise ShapeError(f"an array of shape {array.shape} has {array.ndim} dimensions; kernels take up to {MAX_NDIM}")
+    if not array.flags.aligned:
+        raise InputError(f"an array of {name} starts at an address that is no multiple of {array.itemsize}; copy it")
+    contiguous, strided = (_spec(name, array.ndim, flag or array.flags.c_contiguous, not array.flags.writeable, "host")
+                           for flag in (True, False))
+    return contiguous, strided, array.itemsize
+
+
+@functools.cache
+def _spec(*words):
+    return words
+
+
+def check_dtype(dtype):
+    """The numpy.dtype meant by a name or type; DTypeError unless kernels have it."""
+    try:
+        found = np.dtype(dtype)
+    except TypeError as error:
+        raise DTypeError(f"dtype {dtype!r} is unknown; wanted one of {', '.join(DTYPES)}") from error
+    if found.name not in DTYPES or not found.isnative:
+        raise DTypeError(f"dtype '{found.name if found.isnative else found.str}' is not supported; wanted one of "
+                         f"{', '.join(DTYPES)}. Convert the array, for example with array.astype('float64').")
+    return found
+
+
+def _check_shape(shape):
+    try:
+        checked = tuple(map(operator.index, shape if isinstance(shape, (tuple, list)) else (shape,)))
+    except TypeError as error:
+        raise ShapeError(f"shape is {shape!r}; an integer or a tuple of integers is wanted") from error
+    if len(checked) > MAX_NDIM:
+        raise ShapeError(f"shape {checked} has {len(checked)} dimensions; views have up to {MAX_NDIM}")
+    if any(extent < 0 for extent in checked):
+        raise ShapeError(f"shape {checked} has a negative extent")
+    return checked
+
+
+class View:
+    """An array of 0 to 4 dimensions in the memory of one space; made by this call it is row-major and all zero.
+
+    Parameters
+    ----------
+    shape : int or tuple of int
+    dtype : str, type or numpy.dtype, default "float64"
+        bool, int32, int64, uint32, uint64, float32 or float64.
+    space : str, Space or None
+        The space whose kernels will use it; the default space if None.
+    label : str or None
+        For messages and profiles.
+
+    Attributes
+    ----------
+    shape, strides, ndim, size, nbytes, dtype, T : as in NumPy
+    memory : str
+        "host", or "cuda:0" and so on.
+    space, label : str (label may be None)
+    readonly : bool
+    pointer : int, the address of the first element
+    spec, words : tuple, bytes
+        What launches use; see the module.
+
+    Notes
+    -----
+    `v[...]` with ints, slices and Ellipsis is a View of the same memory; with an int for each dimension, the element.
+    `v[...] = x` works on host spaces. A View keeps its memory alive, a foreign library's too.
+    """
+
+    __slots__ = ("memory", "space", "label", "pointer", "spec", "words", "_array", "__weakref__")
+
+    def __new__(cls, shape, dtype="float64", space=None, label=None):
+        return _allocate(shape, dtype, space, label, zero=True)
+
+    def __setattr__(self, name, value):
+        raise AttributeError(f"a View never changes: '{name}' cannot be set")
+
+    @property
+    def shape(self):
+        """Extents of the dimensions."""
+        return self._array.shape
+
+    @property
+    def strides(self):
+        """Bytes from one element to the next in each dimension."""
+        return self._array.strides
+
+    @property
+    def dtype(self):
+        """The numpy.dtype of the elements."""
+        return self._array.dtype
+
+    @property
+    def readonly(self):
+        """Whether writing is refused."""
+        return self.spec[3]
+
+    @property
+    def ndim(self):
+        """Number of dimensions."""
+        return self._array.ndim
+
+    @property
+    def size(self):
+        """Number of elements."""
+        return self._array.size
+
+    @property
+    def nbytes(self):
+        """Bytes of the elements."""
+        return self._array.nbytes
+
+    @property
+    def T(self):  # noqa: N802  (NumPy's name)
+        """The view with its dimensions reversed."""
+        return _view(self._array.T, self.memory, self.space, self.label)
+
+    def __len__(self):
+        if not self.shape:
+            raise TypeError("a View of 0 dimensions has no len()")
+        return self.shape[0]
+
+    def __getitem__(self, index):
+        index = _check_index(index)
+        # With an Ellipsis NumPy makes an array of whatever is left and reads no element.
+        part = self._array[index if Ellipsis in index else (*index, Ellipsis)]
+        if len(index) == self.ndim and Ellipsis not in index and not part.ndim:
+            return _view(part, self.memory, self.space).to_numpy()[()]
+        return _view(part, self.memory, self.space, self.label)
+
+    def __setitem__(self, index, value):
+        if self.memory != "host":
+            raise WrongSpaceError(f"{self!r}: elements on a device cannot be assigned from the host. "
+                                  "Use portable.deep_copy(v[...], value), or a kernel.")
+        if self.readonly:
+            raise InputError(f"{self!r} cannot be written")
+        self._array[_check_index(index)] = value._array if isinstance(value, View) else value
+
+    def to_numpy(self):
+        """The elements as a NumPy array: on the host the same memory, from a device a copy."""
+        if self.memory == "host":
+            return self._array
+        from .copy import to_host
+
+        return to_host(self)
+
+    def __array__(self, dtype=None, copy=None):
+        if self.memory != "host":
+            raise WrongSpaceError(f"{self!r} is on a device; NumPy cannot reach it. Use v.to_numpy().")
+        if copy is False and dtype is not None and np.dtype(dtype) != self.dtype:
+            raise ValueError(f"{self!r} cannot become {np.dtype(dtype)} without a copy")
+        return np.array(self._array, dtype, copy=True) if copy else np.asarray(self._array, dtype)
+
+    @property
+    def __cuda_array_interface__(self):
+        if self.memory == "host":
+            raise AttributeError(f"{self!r} is not on a CUDA device")
+        return {"data": (self.pointer, self.readonly), "shape": self.shape, "strides": self.strides,
+                "typestr": self.dtype.str, "version": 3, "stream": 1}  # 1: the legacy default stream
+
+    def __dlpack_device__(self):
+        return (dlpack.CPU, 0) if self.memory == "host" else (dlpack.CUDA, _ordinal(self.memory))
+
+    def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
+        if copy or dl_device not in (None, self.__dlpack_device__()):
+            raise BufferError(f"{self!r} is exported without a copy and where it is")
+        if self.memory != "host" and stream != -1:  # -1: the consumer asks for no synchronisation
+            _context(self.memory).synchronize()
+        return dlpack.write(self, self.pointer, self.shape, self.strides, self.dtype, self.__dlpack_device__(),
+                            self.readonly, versioned=max_version is not None and max_version[0] >= 1)
+
+    def __reduce__(self):
+        raise TypeError("a View is an address in this process; send v.to_numpy()")
+
+    def __repr__(self):
+        label = f", label={self.label!r}" if self.label else ""
+        readonly = ", readonly" if self.readonly else ""
+        return f"View(shape={self.shape}, dtype={self.dtype}, space={self.space!r}{label}{readonly})"
+
+
+def zeros(shape, dtype="float64", space=None, label=None):
+    """A View with all elements zero, as `View(...)` makes it."""
+    return _allocate(shape, dtype, space, label, zero=True)
+
+
+def empty(shape, dtype="float64", space=None, label=None):
+    """A View whose elements are whatever the memory holds."""
+    return _allocate(shape, dtype, space, label, zero=False)
+
+
+def asview(array, space=None, label=None):
+    """A View of an array's own memory, without a copy.
+
+    Parameters
+    ----------
+    array : View, or anything with `__array_interface__`, `__cuda_array_interface__` or `__dlpack__`
+        NumPy, CuPy, PyTorch, JAX, numba arrays and others.
+    space : str, Space or None
+        The space whose kernels will use it; WrongSpaceError if the array is not in its memory.
+    label : str or None
+
+    Returns
+    -------
+    View : of the same memory, which it keeps alive; read-only if the array is
+
+    Raises
+    ------
+    DTypeError, ShapeError : the array has elements or dimensions that kernels do not have
+    InputError : the array exports no memory
+    """
+    if isinstance(array, View):
+        metadata, memory, label = array._array, array.memory, label or array.label
+    elif isinstance(array, np.ndarray):
+        metadata, memory = array, "host"
+    else:
+        metadata, memory = _foreign(array)
+    if space is None:
+        where = array.space if isinstance(array, View) else _space_of(memory)
+    else:
+        resolved = spaces.resolve(space)
+        where = str(resolved)
+        if resolved.memory != memory:
+            raise WrongSpaceError(f"asview: the {type(array).__name__} is in memory '{memory}', space '{where}' uses "
+                                  f"'{resolved.memory}'. To copy: v = portable.empty({metadata.shape}, "
+                                  f"'{metadata.dtype}', space='{where}'); portable.deep_copy(v, array).")
+    return _view(metadata, memory, where, label)
+
+
+def _allocate(shape, dtype, space, label, *, zero):
+    where, shape, dtype = spaces.resolve(space), _check_shape(shape), check_dtype(dtype)
+    nbytes = math.prod(shape) * dtype.itemsize
+    if nbytes > _MAX_BYTES:
+        raise _no_room(where, nbytes, shape, dtype)
+    if where.memory == "host":
+        try:
+            raw = (np.zeros if zero else np.empty)(nbytes + _ALIGNMENT, np.uint8)
+        except MemoryError as error:
+            raise _no_room(where, nbytes, shape, dtype) from error
+        metadata = np.ndarray(shape, dtype, raw, -_address(raw) % _ALIGNMENT)
+    else:
+        context = _context(where.memory)
+        memory = context.allocate(nbytes)
+        if zero:
+            context.fill(memory.pointer, 0, nbytes, wait=True)
+        interface = {"data": (memory.pointer, False), "shape": shape, "typestr": dtype.str, "version": 3}
+        metadata = _over(interface, memory)
+    return _view(metadata, where.memory, str(where), label)
+
+
+def _no_room(where, nbytes, shape, dtype):
+    return OutOfMemoryError(f"space '{where}' has no room for the {nbytes:,} bytes of shape {shape} and dtype {dtype}")
+
+
+def _view(metadata, memory, space, label=None):
+    """The View of a NumPy array, or with a device's memory of an array over its addresses."""
+    if label is not None and not isinstance(label, str):
+        raise InputError(f"label is {label!r}; a string is wanted")
+    spec, words = describe(metadata)
+    view, set_ = object.__new__(View), object.__setattr__
+    set_(view, "_array", metadata)
+    set_(view, "memory", memory)
+    set_(view, "space", space)
+    set_(view, "label", label)
+    set_(view, "pointer", _address(metadata))
+    set_(view, "spec", spec if memory == "host" else _spec(*spec[:4], memory))
+    set_(view, "words", words)
+    return view
+
+
+class _Over:
+    """Memory by its array interface, and what keeps it alive."""
+
+    def __init__(self, interface, owner):
+        self.__array_interface__, self.owner = interface, owner
+
+
+def _over(interface, owner):
+    """The NumPy array over an interface's memory; on a device only its metadata may be used."""
+    check_dtype(interface["typestr"])
+    return np.asarray(_Over(interface, owner))
+
+
+def _foreign(array):
+    """(NumPy array over the memory, "host" or "cuda:N") of another library's array."""
+    kind = type(array).__name__
+    try:
+        if hasattr(array, "__cuda_array_interface__"):
+            return _from_cuda_interface(array)
+        if hasattr(array, "__dlpack__"):
+            interface, (device, number), owner = dlpack.read(array)
+            if device in (dlpack.CPU, dlpack.CUDA_HOST):
+                return _over(interface, owner), "host"
+            if device in (dlpack.CUDA, dlpack.CUDA_MANAGED):
+                return _over(interface, owner), f"cuda:{number}"
+            raise WrongSpaceError(f"asview: the {kind} is on a DLPack device of type {device}; no space reaches it")
+        if hasattr(array, "__array_interface__"):
+            return np.asarray(array), "host"
+    except (InputError, WrongSpaceError):
+        raise
+    except Exception as error:  # what another library raises when it will not export (PyTorch with gradients, ...)
+        raise InputError(f"asview: the {kind} does not export its memory: {error}") from error
+    raise InputError(f"asview: a {kind} has no memory to share (no array interface, no __dlpack__). "
+                     "Make an array of it first, for example with numpy.asarray.")
+
+
+def _from_cuda_interface(array):
+    from .backends.cuda import driver
+
+    given = array.__cuda_array_interface__
+    if given.get("mask") is not None:
+        raise DTypeError("asview: masked arrays are not supported")
+    pointer, readonly = given["data"]
+    ordinal = driver.device_of(pointer) if pointer else 0
+    if ordinal is None:
+        raise InputError(f"asview: CUDA does not know the memory of the {type(array).__name__}")
+    stream = given.get("stream")
+    if stream not in (None, 1):  # work queued on another stream than ours must be done before we look
+        driver.context(ordinal).synchronize()
+    interface = {name: given.get(name) for name in ("shape", "typestr", "strides")}
+    return _over({"data": (pointer or 0, readonly), "version": 3, **interface}, array), f"cuda:{ordinal}"
+
+
+def _check_index(index):
+    index = index if isinstance(index, tuple) else (index,)
+    for part in index:
+        if not (part is Ellipsis or isinstance(part, (slice, int, np.integer))) or isinstance(part, bool):
+            raise InputError(f"a View is indexed by ints, slices and Ellipsis, not by {part!r}")
+    return index
+
+
+def _space_of(memory):
+    """A space's name for memory that comes without one: the default space if it reaches it."""
+    default = spaces.default_space()
+    return str(default) if default.memory == memory else "threads" if memory == "host" else memory
+
+
+def _ordinal(memory):
+    return int(memory.removeprefix("cuda:"))
+
+
+def _context(memory):
+    from .backends.cuda import driver
+
+    return driver.context(_ordinal(memory))

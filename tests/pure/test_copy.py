@@ -1,0 +1,149 @@
+"""deep_copy and mirrors between all pairs of memories, against NumPy's assignment; devices are the pretend driver's."""
+
+import itertools
+
+import numpy as np
+import pytest
+from fake_cuda import fake_cuda  # noqa: F401
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import portable as pk
+from portable.view import DTYPES
+
+SPACES = ["serial", "cuda", "cuda:1"]
+# Shapes agree: columns and evens; rows and pair; the others with themselves.
+PARTS = {"whole": np.s_[...], "rows": np.s_[1:3], "pair": np.s_[4:1:-2], "columns": np.s_[:, 1:4:2],
+         "evens": np.s_[::-1, 5:2:-2], "element": np.s_[2, 3, ...], "none": np.s_[2:2], "row": np.s_[2]}
+_GRID = np.empty((5, 6))
+
+
+def _view(array, space):
+    view = pk.zeros(array.shape, array.dtype, space=space)
+    pk.deep_copy(view, array)
+    return view
+
+
+@pytest.mark.parametrize("target_part, source_part", [
+    (t, s) for t, s in itertools.product(PARTS, PARTS) if _GRID[PARTS[t]].shape == _GRID[PARTS[s]].shape])
+@pytest.mark.parametrize("target_space, source_space", list(itertools.product(SPACES, SPACES)))
+def test_copies_between_memories_and_strides(fake_cuda, target_space, source_space, target_part, source_part):
+    source, target = np.arange(30.0).reshape(5, 6), -np.arange(30.0).reshape(5, 6)
+    source_view, target_view = _view(source, source_space), _view(target, target_space)
+    pk.deep_copy(target_view[PARTS[target_part]], source_view[PARTS[source_part]])
+    target[PARTS[target_part]] = source[PARTS[source_part]]
+    np.testing.assert_array_equal(target_view.to_numpy(), target)
+    np.testing.assert_array_equal(source_view.to_numpy(), source)
+
+
+@pytest.mark.parametrize("target, source", [((3,), (4,)), ((3,), (3, 1)), ((2, 3), (3,)), ((3,), (1,)), ((), (1,))])
+def test_shapes_must_agree(fake_cuda, target, source):
+    for target_space, source_space in itertools.product(SPACES, SPACES):
+        with pytest.raises(pk.ShapeError, match=r"the target has shape \(.*\), the source \(.*\)"):
+            pk.deep_copy(pk.zeros(target, space=target_space), pk.zeros(source, space=source_space))
+
+
+@pytest.mark.parametrize("space", SPACES)
+@pytest.mark.parametrize("target, source", [(np.s_[1:], np.s_[:-1]), (np.s_[:-1], np.s_[1:]), (np.s_[::-1], np.s_[:])])
+def test_overlapping_copies(fake_cuda, space, target, source):
+    array = np.arange(1000)
+    view = _view(array, space)
+    pk.deep_copy(view[target], view[source])
+    array[target] = array[source].copy()
+    np.testing.assert_array_equal(view.to_numpy(), array)
+
+
+@pytest.mark.parametrize("target_dtype, source_dtype", list(itertools.product(DTYPES, DTYPES)))
+@pytest.mark.parametrize("space", SPACES)
+def test_dtypes_are_converted_only_if_asked(fake_cuda, space, target_dtype, source_dtype):
+    source = np.arange(5).astype(source_dtype)
+    target = pk.zeros(5, target_dtype, space=space)
+    if target_dtype != source_dtype:
+        words = f"target has dtype {target_dtype}, the source {source_dtype}.*cast=True"
+        with pytest.raises(pk.DTypeError, match=words):
+            pk.deep_copy(target, source)
+    pk.deep_copy(target, _view(source, space), cast=True)
+    np.testing.assert_array_equal(target.to_numpy(), source.astype(target_dtype), strict=True)
+
+
+@pytest.mark.parametrize("space", SPACES)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("value", [0, 1, True, 1.0, np.float32(1), np.int64(1), np.bool_(True)])
+def test_fills(fake_cuda, space, dtype, value):
+    for part in PARTS.values():
+        expected = np.zeros((5, 6), dtype)
+        view = _view(expected, space)
+        pk.deep_copy(view[part], value)
+        expected[part] = value
+        np.testing.assert_array_equal(view.to_numpy(), expected, strict=True)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25, deadline=None)
+@given(st.floats(width=64), st.integers(1, 300_000))
+def test_large_fills_on_a_device(fake_cuda, value, n):
+    view = pk.empty(n, space="cuda")
+    pk.deep_copy(view, value)
+    np.testing.assert_array_equal(view.to_numpy(), np.full(n, value))
+
+
+@pytest.mark.parametrize("dtype, value", [
+    ("int32", 0.5), ("int32", 2**40), ("uint32", -1), ("bool", 2), ("int64", 2**70), ("uint64", -1),
+    ("int64", float("nan")), ("int32", float("inf")), ("float64", 10**400)])
+def test_values_that_do_not_fit(dtype, value):
+    with pytest.raises(pk.DTypeError, match="does not fit"):
+        pk.deep_copy(pk.zeros(3, dtype, space="serial"), value)
+
+
+def test_casting_a_value_is_numpys_conversion():
+    view = pk.zeros(3, "int32", space="serial")
+    pk.deep_copy(view, 2.7, cast=True)
+    np.testing.assert_array_equal(view, [2, 2, 2])
+
+
+@pytest.mark.parametrize("source", ["text", None, [1.0, 2.0, 3.0], 1j, {}])
+def test_sources_of_wrong_types(source):
+    with pytest.raises(pk.InputError, match="the source is .*type"):
+        pk.deep_copy(pk.zeros(3, space="serial"), source)
+
+
+def test_targets_that_cannot_be_written(fake_cuda):
+    frozen = np.zeros(3)
+    frozen.flags.writeable = False
+    for target in (frozen, pk.asview(frozen)):
+        with pytest.raises(pk.InputError, match="cannot be written"):
+            pk.deep_copy(target, 1.0)
+        with pytest.raises(pk.InputError, match="cannot be written"):
+            pk.deep_copy(target, np.ones(3))
+    with pytest.raises(pk.InputError, match="the target is of type list"):
+        pk.deep_copy([1, 2], 1.0)
+
+
+def test_numpy_arrays_may_be_targets(fake_cuda):
+    target = np.zeros(3)
+    pk.deep_copy(target, _view(np.array([1.0, 2.0, 3.0]), "cuda"))
+    np.testing.assert_array_equal(target, [1, 2, 3])
+
+
+@pytest.mark.parametrize("space", SPACES)
+def test_mirrors(fake_cuda, space):
+    view = pk.zeros((2, 3), "int32", space=space, label="x")[:, ::2]
+    mirror = pk.create_mirror(view)
+    assert (mirror.memory, mirror.shape, mirror.dtype, mirror.label) == ("host", (2, 2), np.dtype("int32"), "x")
+    assert mirror.pointer != view.pointer and mirror.strides == (8, 4)
+    device = pk.create_mirror(view, "cuda:1")
+    assert device.memory == "cuda:1" and device.pointer != view.pointer
+    from portable.copy import create_mirror_view
+
+    assert (create_mirror_view(view) is view) == (view.memory == "host")
+    assert (create_mirror_view(view, "cuda:1") is view) == (view.memory == "cuda:1")
+
+
+def test_copies_wait_for_the_device(fake_cuda):
+    """Work on streams of its own must be done before a copy, which runs on the default stream, looks."""
+    view, host = pk.zeros(3, space="cuda"), np.zeros(3)
+    for copy in (lambda: pk.deep_copy(host, view), lambda: pk.deep_copy(view, host), lambda: pk.deep_copy(view, 1.0),
+                 lambda: view.to_numpy(), lambda: pk.deep_copy(pk.zeros(3, space="cuda"), view)):
+        fake_cuda.calls.clear()
+        copy()
+        names = [n for n in fake_cuda.calls if n.startswith(("cuMemcpy", "cuCtxSync"))]
+        assert names[0] == "cuCtxSynchronize" and len(names) > 1

@@ -1,0 +1,215 @@
+"""The CUDA driver's wrapping, against a pretend driver: what is asked, what is freed, what is raised."""
+
+import ctypes
+import gc
+import os
+import threading
+
+import pytest
+from fake_cuda import BAD_PTX, BASE, GOOD_PTX, MEMORY_BYTES, FakeDriver, fake_cuda, fork, installed  # noqa: F401
+
+from portable.backends.cuda import driver, library
+from portable.errors import DeviceError, NestedLaunchError, OutOfMemoryError, SpaceUnavailableError
+
+@pytest.fixture
+def context(fake_cuda):
+    return driver.context(0)
+
+
+def test_without_a_driver_the_reason_is_said():
+    with installed(None):
+        usable, reason = driver.available()
+        assert not usable and "not installed" in reason and "libcuda" in reason
+        assert driver.devices() == ()
+        with pytest.raises(SpaceUnavailableError, match="cuda:0.*not installed"):
+            driver.context(0)
+
+
+def test_a_driver_that_does_not_start():
+    fake = FakeDriver()
+    fake.fail["cuInit"] = 100
+    with installed(fake):
+        assert driver.available() == (False, "the NVIDIA driver does not start: cuInit: CUDA_ERROR_NO_DEVICE "
+                                             "(CUDA_ERROR_NO_DEVICE, 100)")
+
+
+def test_an_old_driver():
+    fake = FakeDriver()
+    del fake._functions["cuGraphInstantiateWithFlags"]
+    with installed(fake):
+        usable, reason = driver.available()
+        assert not usable and "too old" in reason and "cuGraphInstantiateWithFlags" in reason
+
+
+def test_devices(fake_cuda):
+    assert driver.available() == (True, "")
+    assert driver.version() == (13, 0)
+    first, second = driver.devices()
+    assert (first.ordinal, second.ordinal) == (0, 1)
+    assert (first.name, first.memory_bytes, first.compute_capability) == ("Fake", MEMORY_BYTES, (9, 0))
+    assert (first.multiprocessors, first.warp_size, first.shared_bytes_per_block_optin) == (132, 32, 232448)
+    with pytest.raises(SpaceUnavailableError, match="cuda:2.*numbered 0 to 1"):
+        driver.context(2)
+
+
+def test_memory_is_freed_with_its_last_reference(context, fake_cuda):
+    memory = context.allocate(1000)
+    assert memory.nbytes == 1000 and memory.pointer in fake_cuda.live
+    del memory
+    assert not fake_cuda.live
+    assert context.memory_info() == (MEMORY_BYTES, MEMORY_BYTES)
+    assert context.allocate(0).pointer
+
+
+def test_out_of_memory_says_how_much_and_collects_garbage_first(context, fake_cuda):
+    with pytest.raises(OutOfMemoryError, match="cuda:0.*10,000,000 bytes.*4,194,304 of 4,194,304 are free"):
+        context.allocate(10_000_000)
+    assert not fake_cuda.live
+
+    class Cycle:
+        pass
+
+    gc.disable()
+    try:
+        cycle = Cycle()
+        cycle.itself, cycle.memory = cycle, context.allocate(3_000_000)
+        del cycle
+        assert context.allocate(2_000_000).nbytes == 2_000_000
+    finally:
+        gc.enable()
+
+
+def test_copies_and_fills(context, fake_cuda):
+    a, b = context.allocate(64), context.allocate(64)
+    source, target = ctypes.create_string_buffer(bytes(range(64)), 64), ctypes.create_string_buffer(64)
+    context.copy_to_device(a.pointer, ctypes.addressof(source), 64)
+    context.copy(b.pointer, a.pointer, 64)
+    context.fill(b.pointer + 60, 255, 4)
+    context.copy_to_host(ctypes.addressof(target), b.pointer, 64)
+    assert target.raw == bytes(range(60)) + b"\xff" * 4
+    other = driver.context(1)
+    c = other.allocate(64)
+    assert c.pointer >= BASE + MEMORY_BYTES and driver.device_of(c.pointer) == 1
+    assert driver.device_of(ctypes.addressof(source)) is None
+    other.copy_from(context, c.pointer, a.pointer, 64)
+    assert fake_cuda.bytes_at(c.pointer, 64) == source.raw
+    before = len(fake_cuda.calls)
+    context.copy(a.pointer, b.pointer, 0)
+    assert fake_cuda.calls[before:] == ["cuCtxSetCurrent"]
+
+
+def test_programs(context, fake_cuda):
+    code, log = context.link(GOOD_PTX.decode().rstrip("\0"))
+    assert code == b"\x7fELF\0code" and log == "ptxas info: 8 registers"
+    assert not fake_cuda.live  # the linker's state is gone
+    function = context.load(code).function("entry")
+    assert (function.max_threads, function.shared_bytes, function.local_bytes, function.registers) == (10, 11, 13, 14)
+    assert function.blocks_per_sm(256) == 8
+    function.allow_shared(100_000)
+    assert list(fake_cuda.live.values()) == ["module"]  # held by its function
+    del function
+    assert not fake_cuda.live
+
+
+@pytest.mark.parametrize("call", ["load", "link"])
+def test_the_compilers_log_is_in_the_message(context, fake_cuda, call):
+    words = r"cu(ModuleLoadDataEx|LinkAddData): .*INVALID_PTX, 218\)\nptxas error: line 1"
+    with pytest.raises(DeviceError, match=words):
+        getattr(context, call)(BAD_PTX)
+    assert not fake_cuda.live
+
+
+@pytest.mark.parametrize("stream", [None, 0x7f00_1234_5678, ctypes.c_void_p(0x7f00_1234_5678)])
+def test_launch(context, fake_cuda, stream):
+    function = context.load(GOOD_PTX).function("entry")
+    word = ctypes.c_uint64(42)
+    parameters = (ctypes.c_void_p * 1)(ctypes.addressof(word))
+    fake_cuda.current = None  # as in a thread that has not used CUDA
+    context.launch(function.handle, 1000, 256, 128, stream, parameters)
+    expected = None if stream is None else 0x7f00_1234_5678
+    assert fake_cuda.launches == [(function.handle.value, (1000, 1, 1), (256, 1, 1), 128, expected, 42, 0)]
+    driver.context(1).launch(function.handle, 1, 32, 0, None, parameters)
+    assert fake_cuda.launches[-1][-1] == 1
+
+
+def test_a_failing_launch_names_the_request(context, fake_cuda):
+    fake_cuda.fail["cuLaunchKernel"] = 700
+    word = ctypes.c_uint64(42)
+    words = r"cuLaunchKernel: .*ILLEGAL_ADDRESS, 700.*\n5 blocks of 64 threads with 3 bytes.*context is lost"
+    with pytest.raises(DeviceError, match=words):
+        context.launch(ctypes.c_void_p(1), 5, 64, 3, None, (ctypes.c_void_p * 1)(ctypes.addressof(word)))
+
+
+def test_streams_events_graphs_release_what_they_hold(context, fake_cuda):
+    stream, begin, end = context.stream(), context.event(), context.event()
+    begin.record(stream.handle)
+    with context.capture(stream.handle) as graph:
+        pass
+    graph.launch(stream.handle)
+    end.record(stream.handle)
+    stream.wait(end)
+    stream.synchronize()
+    end.synchronize()
+    assert end.seconds_since(begin) == pytest.approx(2.5e-3)
+    assert sorted(fake_cuda.live.values()) == ["event", "event", "executable", "stream"]
+    del stream, begin, end, graph
+    assert not fake_cuda.live
+
+
+def test_an_exception_in_a_capture_ends_it(context, fake_cuda):
+    stream = context.stream()
+    with pytest.raises(ZeroDivisionError), context.capture(stream.handle):
+        raise ZeroDivisionError
+    assert fake_cuda.calls[-2:] == ["cuStreamEndCapture", "cuGraphDestroy"]
+
+
+def test_a_lost_device_frees_quietly(context, fake_cuda, capsys):
+    memory = context.allocate(10)
+    fake_cuda.fail["cuMemFree_v2"] = 700
+    del memory
+    assert capsys.readouterr().err == ""
+
+
+def test_closing_twice_frees_once(context, fake_cuda):
+    memory = context.allocate(10)
+    memory.close()
+    memory.close()
+    assert fake_cuda.calls.count("cuMemFree_v2") == 1
+
+
+def test_other_threads_make_the_device_current(context, fake_cuda):
+    found = []
+    fake_cuda.current = None
+    thread = threading.Thread(target=lambda: found.append(context.allocate(10)))
+    thread.start()
+    thread.join()
+    assert found[0].nbytes == 10
+
+
+@fork
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_after_a_fork_everything_refuses(context, fake_cuda):
+    memory, other = context.allocate(10), driver.context(1)
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            for use in (lambda: context.allocate(1), lambda: context.launch(None, 1, 1, 0, None, None),
+                        other.synchronize):
+                try:
+                    use()
+                except NestedLaunchError as error:
+                    assert "forked" in str(error)
+                else:
+                    os._exit(2)
+            del memory  # not freed here: it is the parent's
+            status = 0
+        finally:
+            os._exit(status)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert memory.pointer in fake_cuda.live
+
+
+def test_every_signature_is_known_to_the_pretend_driver():
+    """So that a function added to the table gets its test."""
+    assert set(library._SIGNATURES) <= set(FakeDriver()._functions)

@@ -1,0 +1,183 @@
+"""The command line, whole: on every space present, and on everything a user may get wrong."""
+import gzip
+import json
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from roofline import __main__ as cli
+from roofline import cases, files
+from roofline.contract import Contender, Duel, Run, Work
+
+HEADER = "x_km,y_km,t_hours"
+
+
+@pytest.fixture(autouse=True)
+def simulated_events(monkeypatch):
+    """Whatever the machine's environment names."""
+    monkeypatch.delenv("PORTABLE_DATA", raising=False)
+
+
+def data_folder(tmp_path, lines=None, raw=None):
+    folder = tmp_path / "data" / "hawkes"
+    folder.mkdir(parents=True)
+    if raw is not None:
+        (folder / "dc_gunfire_small.csv.gz").write_bytes(raw)
+    elif lines is not None:
+        (folder / "dc_gunfire_small.csv.gz").write_bytes(gzip.compress("\n".join(lines).encode()))
+    return str(folder.parent)
+
+
+def events(n):
+    random = np.random.default_rng(0)
+    return [HEADER] + [f"{x:.3f},{y:.3f},{t:.3f}" for (x, y), t in zip(random.uniform(0, 9, (n, 2)), np.sort(random.uniform(5, 99, n)), strict=True)]
+
+
+def test_report_writes_table_page_and_json(space, tmp_path, capsys):
+    page, numbers = tmp_path / "report.html", tmp_path / "report.json"
+    assert cli.main(["report", "--quick", "--space", space, "--out", str(page), "--json", str(numbers)]) == 0
+    out = capsys.readouterr().out
+    methods = ["all pairs, float64", "all pairs, mixed", "windowed, background recomputed", "windowed, background kept"]
+    text, document = page.read_text(encoding="utf-8"), json.loads(numbers.read_text())
+    for method in methods:
+        assert f"Hawkes, {method}" in out and f"Hawkes, {method}" in text
+    assert [result["method"] for result in document["results"]] == [f"Hawkes, {method}" for method in methods]
+    assert document["space"] == space and document["failures"] == []
+    values = [result["value"] for result in document["results"]]
+    assert values == pytest.approx([values[0]] * 4, rel=1e-6)
+
+
+def test_report_on_real_files(tmp_path, capsys):
+    page = tmp_path / "report.html"
+    folder = data_folder(tmp_path, events(30))
+    assert cli.main(["report", "--space", "serial", "--data", folder, "--out", str(page)]) == 0
+    assert "dc_gunfire_small.csv.gz, 30 events" in page.read_text(encoding="utf-8")
+    assert "dc_gunfire_small.csv.gz" in capsys.readouterr().out
+
+
+def test_the_environment_names_the_data_too(tmp_path, monkeypatch):
+    monkeypatch.setenv("PORTABLE_DATA", data_folder(tmp_path, events(30)))
+    page = tmp_path / "report.html"
+    assert cli.main(["report", "--space", "serial", "--out", str(page)]) == 0
+    assert "dc_gunfire_small.csv.gz, 30 events" in page.read_text(encoding="utf-8")
+
+
+WRONG_DATA = [
+    ({}, "has no hawkes/dc_gunfire_"),
+    ({"lines": ["a,b,c", "1,2,3"]}, "has the columns 'a,b,c'"),
+    ({"lines": [HEADER]}, "shape"),
+    ({"lines": [HEADER, "1,2,three"]}, "cannot be read"),
+    ({"lines": [HEADER, "1,2"]}, "shape"),
+    ({"raw": b"not gzip"}, "cannot be read"),
+    ({"raw": gzip.compress(b"x_km,y_km,t_hours\n" * 99)[:-20]}, "cannot be read"),
+]
+
+
+@pytest.mark.filterwarnings("ignore:loadtxt")  # NumPy warns of an empty table; ours is the message that counts
+@pytest.mark.parametrize(("content", "words"), WRONG_DATA)
+def test_wrong_data_is_refused_before_any_run(tmp_path, capsys, content, words):
+    page = tmp_path / "report.html"
+    assert cli.main(["report", "--space", "serial", "--data", data_folder(tmp_path, **content), "--out", str(page)]) == 2
+    assert words in capsys.readouterr().err
+    assert not page.exists()
+
+
+@pytest.mark.parametrize(("arguments", "words"), [
+    (["report", "--data", "nowhere"], "--data: 'nowhere' is not a folder"),
+    (["report", "--out", "nowhere/report.html"], "--out: the folder 'nowhere' does not exist"),
+    (["report", "--json", "nowhere/report.json"], "--json: the folder 'nowhere' does not exist"),
+    (["report", "--space", "moon"], "'moon'"),
+    (["compare", "launch", "--space", "moon"], "'moon'"),
+    (["compare", "launch", "--json", "nowhere/x.json"], "--json: the folder"),
+])
+def test_a_wrong_request_is_refused(tmp_path, monkeypatch, capsys, arguments, words):
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(arguments) == 2
+    assert words in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("arguments", [[], ["compare"], ["compare", "nothing"], ["compare", "launch", "--n", "0"], ["compare", "launch", "--rounds", "x"]])
+def test_a_wrong_command_line_is_refused(arguments, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        cli.main(arguments)
+    assert stopped.value.code == 2 and "usage" in capsys.readouterr().err
+
+
+def raising(error):
+    def call():
+        raise error
+
+    return call
+
+
+def pretend(monkeypatch, calls):
+    """A report of made-up methods."""
+    runs = [Run(name, "made up", 10, "things", call, Work(pairs=100)) for name, call in calls.items()]
+    monkeypatch.setattr(cases, "load", lambda name: SimpleNamespace(prepare=lambda space, data, quick: runs))
+
+
+def test_a_failing_method_costs_only_itself(tmp_path, monkeypatch, capsys):
+    pretend(monkeypatch, {"bad": raising(ValueError("broken")), "good": lambda: 1.0})
+    page = tmp_path / "report.html"
+    assert cli.main(["report", "--space", "serial", "--out", str(page)]) == 1
+    told = capsys.readouterr()
+    assert "good" in told.out and "not measured: bad: ValueError: broken" in told.err
+    assert "good" in page.read_text() and "ValueError: broken" in page.read_text()
+
+
+def test_an_interruption_keeps_what_was_measured(tmp_path, monkeypatch):
+    pretend(monkeypatch, {"first": lambda: 1.0, "second": raising(KeyboardInterrupt()), "third": lambda: 1.0})
+    page, numbers = tmp_path / "report.html", tmp_path / "report.json"
+    assert cli.main(["report", "--space", "serial", "--out", str(page), "--json", str(numbers)]) == 130
+    document = json.loads(numbers.read_text())
+    assert [result["method"] for result in document["results"]] == ["first"] and document["interrupted"]
+    assert "interrupted" in page.read_text()
+
+
+def test_a_full_disk_leaves_the_table(tmp_path, monkeypatch, capsys):
+    pretend(monkeypatch, {"only": lambda: 1.0})
+
+    def full(path, text):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(files, "write", full)
+    assert cli.main(["report", "--space", "serial", "--out", str(tmp_path / "report.html")]) == 1
+    told = capsys.readouterr()
+    assert "only" in told.out and "No space left on device" in told.err
+
+
+def test_compare_launch_runs_without_any_peer(space, tmp_path, monkeypatch, capsys):
+    for tool in ("numba", "cupy"):
+        monkeypatch.setitem(sys.modules, tool, None)
+    for name in [name for name in sys.modules if name.startswith("roofline.peers.")]:
+        monkeypatch.delitem(sys.modules, name)
+    numbers = tmp_path / "launch.json"
+    assert cli.main(["compare", "launch", "--space", space, "--rounds", "3", "--json", str(numbers)]) == 0
+    out, document = capsys.readouterr().out, json.loads(numbers.read_text())
+    assert "none here" in out and "not here: " in out
+    assert document["case"] == "launch" and document["schema_version"] == 1
+    assert all(duel["alone_seconds"]["median"] > 0 and duel["absent"] for duel in document["duels"])
+
+
+@pytest.mark.parametrize("name", ["hawkes", "launch", "mixture"])
+def test_compare_has_a_row_a_peer(name, tmp_path, capsys):
+    pytest.importorskip("numba")
+    numbers = tmp_path / "compare.json"
+    assert cli.main(["compare", name, "--quick", "--space", "serial", "--rounds", "3", "--json", str(numbers)]) == 0
+    out, document = capsys.readouterr().out, json.loads(numbers.read_text())
+    assert document["duels"] and "numba" in out
+    for duel in document["duels"]:
+        assert duel["rows"] and not duel["absent"]
+        for row in duel["rows"]:
+            assert len(row["peer_over_ours"]["values"]) == 3 and row["peer"] in out
+
+
+def test_a_peer_that_disagrees_is_an_error(monkeypatch, capsys):
+    sides = [Contender(name, lambda: None, result=lambda value=value: value) for name, value in (("ours", 1.0), ("peer", 2.0))]
+    duel = Duel("work", sides[0], sides[1:], tolerance=1e-9)
+    monkeypatch.setattr(cases, "load", lambda name: SimpleNamespace(duels=lambda space, n, quick: [duel]))
+    assert cli.main(["compare", "hawkes", "--space", "serial", "--rounds", "3"]) == 1
+    assert "disagrees: peer gave 2.0, ours 1.0" in capsys.readouterr().err

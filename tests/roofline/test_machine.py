@@ -1,0 +1,24 @@
+"""Facts of the machine."""
+import json
+
+import pytest
+
+from roofline import machine
+
+
+def test_facts_are_fit_for_json():
+    facts = json.loads(json.dumps(machine.facts("serial")))
+    assert facts["space"] == "serial" and facts["device"] is None
+    assert facts["cores"] >= 1 and facts["cpu"] and facts["versions"]["numpy"]
+
+
+@pytest.mark.parametrize(("space", "name"), [("cuda", "NVIDIA H200"), ("cuda:1", "NVIDIA T4"), ("cuda:2", None), ("threads", None)])
+def test_gpu_model_reads_the_driver(tmp_path, space, name):
+    for bus, model in (("0000:1b", "NVIDIA H200"), ("0000:2c", "NVIDIA T4")):
+        (tmp_path / bus).mkdir()
+        (tmp_path / bus / "information").write_text(f"Model: \t\t {model}\nIRQ:   99\n")
+    assert machine.gpu_model(space, tmp_path) == name
+
+
+def test_no_driver_means_no_name(tmp_path):
+    assert machine.gpu_model("cuda", tmp_path / "nowhere") is None

@@ -1,0 +1,68 @@
+"""The rivals compute what they should, or their times would say nothing."""
+import math
+
+import numpy as np
+import pytest
+
+from models.hawkes import Parameters
+from roofline import peers
+
+PARAMS = Parameters(mu0=0.7, tau_x=1.6, tau_t=300.0, theta=0.4, omega=0.5, h=0.6)
+
+
+def events(n=60):
+    random = np.random.default_rng(3)
+    times = np.sort(np.round(random.uniform(0, 100, n), 0))  # with ties
+    return random.uniform(0, 5, (n, 2)), times - times[0]
+
+
+def log_likelihood(locations, times, p):
+    """The formula as it is written, in whole matrices."""
+    r2 = ((locations[:, None] - locations) ** 2).sum(-1)
+    dt = times[:, None] - times
+    mu = p.mu0 * (np.exp(-r2 / (2 * p.tau_x**2) - dt**2 / (2 * p.tau_t**2)) / ((2 * np.pi) ** 1.5 * p.tau_x**2 * p.tau_t)).sum(1)
+    decay = np.exp(-p.omega * np.where(dt > 0, dt, 0)) * (dt > 0)
+    xi = p.theta * (p.omega * decay * np.exp(-r2 / (2 * p.h**2)) / (2 * np.pi * p.h**2)).sum(1)
+    cdf = np.vectorize(lambda z: 0.5 * math.erfc(-z / math.sqrt(2)))
+    left = times[-1] - times
+    expected = p.mu0 * (cdf(left / p.tau_t) - cdf(-times / p.tau_t)) + p.theta * (1 - np.exp(-p.omega * left))
+    return float((np.log(mu + xi) - expected).sum())
+
+
+@pytest.mark.parametrize(("module", "tool", "options", "count"), [
+    ("hawkes_numba", "numba", {"threads": 1}, {"float64": 4, "mixed": 2}),
+    ("hawkes_numba", "numba", {"threads": 2}, {"float64": 4, "mixed": 2}),
+    ("hawkes_numba_cuda", "numba", {}, {"float64": 2, "mixed": 2}),
+    ("hawkes_cupy", "cupy", {}, {"float64": 2, "mixed": 2}),
+])
+@pytest.mark.parametrize("precision", ["float64", "mixed"])
+def test_hawkes_peers_agree_with_the_formula(module, tool, options, count, precision):
+    pytest.importorskip(tool)
+    locations, times = events()
+    found, absent = peers.gather({module: options}, locations, times, PARAMS, mixed=precision == "mixed")
+    if "no CUDA device" in "".join(reason for _, reason in absent):
+        pytest.skip(absent[0][1])
+    assert not absent and len(found) == count[precision]
+    # Float32 pairs err by some 1e-7 each; float64 sums by their order only.
+    tolerance = 1e-6 if precision == "mixed" else 1e-13
+    for peer in found:
+        assert peer.result() == pytest.approx(log_likelihood(locations, times, PARAMS), rel=tolerance), peer.label
+
+
+def test_mixture_peer_agrees_with_linear_algebra():
+    pytest.importorskip("numba")
+    from roofline.cases.mixture import K, P, density
+
+    random = np.random.default_rng(4)
+    x, rec = random.normal(size=(P, 9)), 0.2 * random.normal(size=(K, P + P * (P + 1) // 2 + 1))
+    expected = np.zeros(9)
+    for numbers in rec:
+        lower = np.zeros((P, P))
+        lower[np.tril_indices(P)] = numbers[P:-1]
+        y = lower @ (x - numbers[:P, None])
+        expected += np.exp(numbers[-1] - 0.5 * (y * y).sum(0))
+    found, absent = peers.gather({"mixture_numba": {"threads": 2}}, density, x, rec)
+    assert not absent and len(found) == 2
+    for peer in found:
+        peer.call()
+        assert peer.result() == pytest.approx(np.log(expected).sum(), rel=1e-13)
