@@ -1,7 +1,12 @@
-"""Launches: parallel_for, parallel_reduce, fence."""
+"""Launches: parallel_for, parallel_reduce, fence.
+
+A launch whose kernel, space and argument types were seen before finds its compiled code under a key of cheap objects and
+does nothing else in Python than to build the argument block; checks and compilation happen on the first one.
+"""
 
 from __future__ import annotations
 
+import functools
 import struct
 import threading
 
@@ -9,85 +14,148 @@ import numpy as np
 
 from . import events
 from .backends import registry
-from .errors import DTypeError, LanguageError, NestedLaunchError, ShapeError, WrongSpaceError
+from .errors import DTypeError, InputError, LanguageError, NestedLaunchError, ShapeError, WrongSpaceError
 from .kernel import Kernel
 from .policy import RangePolicy, TeamPolicy, as_policy
 from .reducer import Reducer, Sum
 from .space import Space, default_space, require, resolve
-from .view import View, describe
+from .view import Spec, View, describe
 from .words import static
 
-_PACK_INT, _PACK_FLOAT, _PACK_FLOAT32 = struct.Struct("=q").pack, struct.Struct("=d").pack, struct.Struct("=f4x").pack
-_PACK_NUMPY = {"int32": struct.Struct("=i4x").pack, "uint32": struct.Struct("=I4x").pack, "int64": _PACK_INT,
-               "uint64": struct.Struct("=Q").pack, "float32": _PACK_FLOAT32, "float64": _PACK_FLOAT, "bool": _PACK_INT}
-_INT, _FLOAT, _BOOL = ("number", "int"), ("number", "float"), ("number", "bool")
-_view_specs = {}  # a view's own spec -> (this module's spec, memory)
+_pack_int, _pack_float, _pack_float32 = (struct.Struct(f).pack for f in ("=q", "=d", "=f4x"))
+_PACK = {"int32": struct.Struct("=i4x").pack, "uint32": struct.Struct("=I4x").pack, "int64": _pack_int,
+         "uint64": struct.Struct("=Q").pack, "float32": _pack_float32, "float64": _pack_float, "bool": _pack_int}
+_NUMBER = {name: Spec(("number", name)) for name in ("int", "float", *_PACK)}  # weak ones first
+_INT, _FLOAT = _NUMBER["int"], _NUMBER["float"]
+_policy = functools.lru_cache(maxsize=1024)(as_policy)
 _lock = threading.RLock()
-_running = threading.local()
+_interpreting = None  # the thread that runs a kernel in plain Python, the one way to launch inside a launch
 
 
-def _describe(argument, name, memory):
-    """(spec, bytes) of one argument; bytes None for a weak float, whose size is known only with all arguments."""
-    kind = type(argument)
-    if kind is float:
-        return _FLOAT, None
-    if kind is int:
-        try:
-            return _INT, _PACK_INT(argument)
-        except struct.error:
-            raise DTypeError(f"argument '{name}' is {argument}, beyond int64; pass np.uint64(...) or a float") from None
-    if kind is View or kind is np.ndarray:
-        spec, words = (argument.spec, argument.words) if kind is View else describe(argument)
-        known = _view_specs.get(spec)
-        if known is None:
-            known = _view_specs[spec] = (("view", *spec[:4]), spec[4])
-        if known[1] != memory:
-            raise _wrong_space(argument, name, known[1], memory)
-        return known[0], words
+def _describe(args):
+    """(specs, words) of arguments; the words of a weak float are the float itself, of a tuple a list."""
+    specs, words = [], []
+    for a in args:
+        kind = a.__class__
+        if kind is View:
+            specs.append(a.spec)
+            words.append(a.words)
+        elif kind is np.ndarray:
+            spec, w = describe(a)
+            specs.append(spec)
+            words.append(w)
+        elif kind is float:
+            specs.append(_FLOAT)
+            words.append(a)
+        elif kind is int:
+            specs.append(_INT)
+            words.append(_pack_int(a))
+        else:
+            spec, w = _describe_rare(a, kind)
+            specs.append(spec)
+            words.append(w)
+    return tuple(specs), words
+
+
+def _describe_rare(a, kind):
     if kind is bool:
-        return _BOOL, _PACK_INT(argument)
+        return _NUMBER["bool"], _pack_int(a)
     if kind is static:
-        return ("static", argument.value), b""
-    if isinstance(argument, np.generic) and argument.dtype.name in _PACK_NUMPY:
-        return ("number", argument.dtype.name), _PACK_NUMPY[argument.dtype.name](argument.item())
-    if isinstance(argument, tuple):
-        parts = [_describe(a, f"{name}[{k}]", memory) for k, a in enumerate(argument)]
-        return ("tuple", tuple(s for s, _ in parts)), [w for _, w in parts]
-    if isinstance(argument, np.ndarray):
-        return _describe(argument.view(np.ndarray), name, memory)
-    raise DTypeError(f"argument '{name}' is {argument!r:.60} of type {kind.__name__}; a view, a NumPy array, a number, "
+        return ("static", a.value), b""
+    if isinstance(a, np.generic) and a.dtype.name in _PACK:
+        return _NUMBER[a.dtype.name], _PACK[a.dtype.name](a.item())
+    if isinstance(a, tuple):
+        specs, words = _describe(a)
+        return ("tuple", specs), words
+    if isinstance(a, np.ndarray):
+        return describe(a.view(np.ndarray))
+    raise DTypeError(f"{a!r:.60} of type {kind.__name__} is no argument for kernels; a view, a NumPy array, a number, "
                      "pk.static(number) or a tuple of these is wanted (pk.asview takes arrays of other libraries)")
 
 
-def _wrong_space(argument, name, have, want):
-    what = "NumPy array" if isinstance(argument, np.ndarray) else "view"
-    how = (f"Copy it once with pk.asview(...) and pk.deep_copy, or make it there: pk.create_mirror(pk.asview({name}), '{want}')"
-           if have == "host" else f"Copy it with v.to_numpy() or pk.deep_copy, or launch on '{have}'")
-    return WrongSpaceError(f"argument '{name}' is a {what} in memory '{have}', but the launch runs on '{want}'. {how}.")
+def _block(words, pack_weak):
+    """The argument block of a launch."""
+    return b"".join([w if w.__class__ is bytes else pack_weak(w) if w.__class__ is float else _block(w, pack_weak) for w in words])
 
 
-def _arguments(kernel, args, memory):
-    """(specs, argument block) of a launch."""
-    specs, words, weak = [], [], False
-    try:
-        for k, a in enumerate(args):
-            spec, w = _describe(a, k, memory)
-            specs.append(spec)
-            words.append(w)
-            weak = weak or w is None or w.__class__ is list
-    except (DTypeError, WrongSpaceError):  # say it again with the parameter's name
-        names = kernel.portable_text.params[1:]
-        for k, a in enumerate(args):
-            try:
-                _describe(a, names[k] if k < len(names) else k, memory)
-            except (DTypeError, WrongSpaceError) as error:
-                raise type(error)(f"kernel '{kernel.name}' ({kernel.place}): {error}") from None
-        raise
-    specs = tuple(specs)
-    if weak:
-        single = any(s[1] == "float32" for s in _views(specs)) and not any(s[1] == "float64" for s in _views(specs))
-        words = list(_flat(words, args, _PACK_FLOAT32 if single else _PACK_FLOAT))
-    return specs, b"".join(words)
+def _compiler_specs(specs, space, kernel, names):
+    """What the compiler is told of the arguments; WrongSpaceError for a view that the space cannot reach."""
+    result = []
+    for spec, name in zip(specs, names):
+        if spec[0] == "tuple":
+            result.append(("tuple", _compiler_specs(spec[1], space, kernel, [f"{name}[{k}]" for k in range(len(spec[1]))])))
+        elif spec[0] in ("number", "static"):
+            result.append(tuple(spec))
+        elif spec[4] != space.memory:
+            raise _wrong_space(kernel, name, spec[4], space)
+        else:
+            result.append(("view", *spec[:4]))
+    return tuple(result)
+
+
+def _wrong_space(kernel, name, memory, space):
+    how = (f"Copy it there once: device = pk.empty(x.shape, x.dtype, space='{space}'); pk.deep_copy(device, x)."
+           if memory == "host" else f"Copy it with v.to_numpy(), or launch on '{memory}'.")
+    what = "a NumPy array or host view" if memory == "host" else f"a view in memory '{memory}'"
+    return WrongSpaceError(f"kernel '{kernel.name}' ({kernel.place}): argument '{name}' is {what}, "
+                           f"but the launch runs on '{space}'. {how}")
+
+
+class Launch:
+    """A checked, compiled launch, ready to run; what listeners are told about (events.py)."""
+
+    __slots__ = ("space", "backend", "compiled", "policy", "words", "args", "kernel", "label", "reducers")
+
+    def __init__(self, policy, kernel, args, label, reducers=()):
+        if kernel.__class__ is not Kernel:
+            name = getattr(kernel, "__name__", repr(kernel))
+            raise LanguageError(f"'{name}' of type {type(kernel).__name__} cannot be launched; mark a plain function with @pk.kernel")
+        self.policy = policy = _policy(policy) if policy.__class__ is int else as_policy(policy)
+        space = policy.space
+        if space.__class__ is not Space:
+            space = default_space() if space is None else require(resolve(space))
+        self.space, self.kernel, self.args, self.label, self.reducers = space, kernel, args, label, reducers
+        try:
+            specs, words = _describe(args)
+        except (InputError, struct.error) as error:
+            raise _named(error, kernel, args) from error
+        kind = policy.__class__
+        known = kernel.compiled.get((kind, space.name, space.device, specs, reducers))
+        if known is None:
+            known = self._prepare(kind, specs)
+        self.backend, self.compiled, pack_weak = known
+        self.words = _block(words, pack_weak)
+
+    def _prepare(self, kind, specs):
+        """Check and compile for argument types not seen before."""
+        kernel, space = self.kernel, self.space
+        names = kernel.portable_text.params
+        if len(self.args) != len(names) - 1:
+            raise ShapeError(f"kernel '{kernel.name}' ({kernel.place}) takes {len(names) - 1} argument(s) after '{names[0]}' "
+                             f"({', '.join(names[1:])}), but {len(self.args)} were given")
+        wanted = _compiler_specs(specs, space, kernel, names[1:])
+        single = ({"float32", "float64"} & {s[1] for s in _views(wanted)}) == {"float32"}
+        backend = registry.backend(space.name)
+        compiled = backend.prepare(space, kernel, "team" if kind is TeamPolicy else "range", wanted, self.reducers)
+        known = backend, compiled, _pack_float32 if single else _pack_float
+        kernel.compiled[(kind, space.name, space.device, specs, self.reducers)] = known
+        return known
+
+    def run(self):
+        """Run it; a reduction's words, as Python numbers."""
+        if events.listeners:
+            with events.kernel(self):
+                return self._run()
+        return self._run()
+
+    def _run(self):
+        if _interpreting == threading.get_ident():
+            raise NestedLaunchError(f"'{self.label or self.kernel.name}' was launched inside a kernel; kernels do not launch kernels")
+        with _lock:
+            if self.space.name == "checked":
+                return _interpret(self)
+            run = self.backend.run_reduce if self.reducers else self.backend.run_for
+            return run(self.space, self.compiled, self.policy, self.words)
 
 
 def _views(specs):
@@ -98,65 +166,37 @@ def _views(specs):
             yield from _views(s[1])
 
 
-def _flat(words, args, pack):
-    for w, a in zip(words, args):
-        if w is None:
-            yield pack(a)
-        elif w.__class__ is list:
-            yield from _flat(w, a, pack)
-        else:
-            yield w
-
-
-class _Launch:
-    """A checked, compiled launch, ready to run."""
-
-    __slots__ = ("space", "backend", "compiled", "policy", "words", "args", "kernel", "label")
-
-    def __init__(self, policy, kernel, args, label, reducers=()):
-        self.policy = policy = as_policy(policy)
-        if kernel.__class__ is not Kernel:
-            raise LanguageError(f"kernel must be a function marked with @pk.kernel, got {kernel!r} of type {type(kernel).__name__}")
-        self.space = space = policy.space
-        if space.__class__ is not Space:
-            self.space = space = default_space() if space is None else require(resolve(space))
-        self.kernel, self.args, self.label = kernel, args, label or kernel.name
-        if len(args) != kernel.fn.__code__.co_argcount - 1:
-            names = kernel.portable_text.params
-            raise ShapeError(f"kernel '{kernel.name}' ({kernel.place}) takes {len(names) - 1} argument(s) after '{names[0]}' "
-                             f"({', '.join(names[1:])}), but {len(args)} were given")
-        kind = "range" if policy.__class__ is RangePolicy else "team"
-        if space.name == "checked":
-            self.compiled = self.backend = None
-            _check_text(kernel, kind, _arguments(kernel, args, "host")[0], reducers)
-            return
-        self.backend = registry.backend(space.name)
-        specs, self.words = _arguments(kernel, args, space.memory)
-        self.compiled = self.backend.prepare(space, kernel, kind, specs, reducers)
-
-
-def _check_text(kernel, kind, specs, reducers):
-    """What other spaces refuse, plain Python refuses too: lower the text without compiling it."""
-    key = ("checked", kind, specs, reducers)
-    if key not in kernel.compiled:
-        from .backends.cpu.lower import Entry
-
-        kernel.compiled[key] = Entry(kernel, kind, specs, reducers) and True
-
-
-def _alone(launch, run):
-    """Run under the lock; a launch inside a launch on the same thread is refused."""
-    if getattr(_running, "label", None):
-        raise NestedLaunchError(f"'{launch.label}' was launched while '{_running.label}' runs on this thread")
-    with _lock:
-        _running.label = launch.label
+def _named(error, kernel, args):
+    """The error of an argument, with the kernel and the parameter named."""
+    for name, a in zip(kernel.portable_text.params[1:], args):
         try:
-            if events.listeners:
-                with events.kernel(launch):
-                    return run()
-            return run()
-        finally:
-            _running.label = None
+            _describe((a,))
+        except struct.error:
+            return DTypeError(f"kernel '{kernel.name}' ({kernel.place}): argument '{name}' is {a}, beyond int64; pass a float")
+        except InputError as own:
+            return type(own)(f"kernel '{kernel.name}' ({kernel.place}): argument '{name}': {own}")
+    return error
+
+
+def _interpret(launch):
+    global _interpreting
+    from .backends.checked import interpreter
+
+    _interpreting = threading.get_ident()
+    try:
+        args = tuple(_plain(a) for a in launch.args)
+        if launch.reducers:
+            return interpreter.run_reduce(launch.policy, launch.kernel.fn, args, launch.reducers)
+        return interpreter.run_for(launch.policy, launch.kernel.fn, args)
+    finally:
+        _interpreting = None
+
+
+def _plain(a):
+    """An argument as plain Python sees it: views as NumPy arrays."""
+    if isinstance(a, tuple):
+        return tuple(_plain(x) for x in a)
+    return np.asarray(a) if isinstance(a, View) else a.value if isinstance(a, static) else a
 
 
 def parallel_for(policy, kernel, *args, label=None):
@@ -177,13 +217,7 @@ def parallel_for(policy, kernel, *args, label=None):
     InputError, SpaceError, KernelError
         Before anything ran; the message names kernel, file, line and argument.
     """
-    launch = _Launch(policy, kernel, args, label)
-    if launch.compiled is None:
-        from .backends.checked import interpreter
-
-        _alone(launch, lambda: interpreter.run_for(launch.policy, kernel.fn, _plain(args)))
-    else:
-        _alone(launch, lambda: launch.backend.run_for(launch.space, launch.compiled, launch.policy, launch.words))
+    Launch(policy, kernel, args, label).run()
 
 
 def parallel_reduce(policy, kernel, *args, reducer=Sum, out=None, label=None):
@@ -206,50 +240,34 @@ def parallel_reduce(policy, kernel, *args, reducer=Sum, out=None, label=None):
     """
     several = isinstance(reducer, tuple)
     reducers = reducer if several else (reducer,)
+    if not reducers:
+        raise InputError("reducer is an empty tuple; at least one reducer is wanted")
     for r in reducers:
         if not isinstance(r, Reducer):
             raise DTypeError(f"reducer must be pk.Sum, pk.Min, ... or a tuple of these, got {r!r}")
-    launch = _Launch(policy, kernel, args, label, reducers)
-    if launch.compiled is None:
-        from .backends.checked import interpreter
-
-        states = _alone(launch, lambda: interpreter.run_reduce(launch.policy, kernel.fn, _plain(args), reducers))
-        results = list(states)
-    else:
-        numbers = iter(_alone(launch, lambda: launch.backend.run_reduce(launch.space, launch.compiled, launch.policy, launch.words)))
-        results = [(next(numbers), next(numbers)) if r.with_index else next(numbers) for r in reducers]
+    launch = Launch(policy, kernel, args, label, reducers)
+    results = launch.run()
+    if launch.space.name != "checked":
+        numbers = iter(results)
+        results = tuple((next(numbers), next(numbers)) if r.with_index else next(numbers) for r in reducers)
     if out is not None:
-        _deliver(results, out, launch)
-        return None
-    return tuple(results) if several else results[0]
+        return _deliver(results, out)
+    return results if several else results[0]
 
 
-def _deliver(results, out, launch):
+def _deliver(results, out):
+    """Write a reduction's results into one-element views."""
+    from .copy import deep_copy
+
     outs = out if isinstance(out, tuple) else (out,)
     flat = [v for r in results for v in (r if isinstance(r, tuple) else (r,))]
     if len(outs) != len(flat):
         raise ShapeError(f"out: {len(flat)} one-element view(s) wanted, got {len(outs)}")
-    from .copy import deep_copy
-
     for view, value in zip(outs, flat):
-        deep_copy(view, value) if isinstance(view, View) else view.__setitem__(..., value)
-
-
-def _plain(args):
-    """Arguments as plain Python sees them: views as NumPy arrays."""
-    def plain(a):
-        if isinstance(a, View):
-            if a.spec[4] != "host":
-                raise _wrong_space(a, a.label or "view", a.spec[4], "host")
-            return np.asarray(a)
-        if isinstance(a, tuple):
-            return tuple(plain(x) for x in a)
-        return a.value if isinstance(a, static) else a
-    return tuple(plain(a) for a in args)
+        deep_copy(view, value, cast=True)
 
 
 def fence(space=None):
     """Wait until everything launched on a space has finished."""
     space = require(resolve(space))
-    if space.name != "checked":
-        registry.backend(space.name).fence(space)
+    registry.backend(space.name).fence(space)

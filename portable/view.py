@@ -77,9 +77,16 @@ def _examine(array):
     return contiguous, strided, array.itemsize
 
 
+class Spec(tuple):
+    """A tuple of which equal ones are one object, so that it can be hashed as fast as an object."""
+
+    __slots__ = ()
+    __hash__ = object.__hash__
+
+
 @functools.cache
 def _spec(*words):
-    return words
+    return Spec(words)
 
 
 def check_dtype(dtype):

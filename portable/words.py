@@ -6,7 +6,9 @@ dtype are NumPy's scalar types, so that plain Python and compiled code agree abo
 
 from __future__ import annotations
 
+import builtins as _builtins  # this module's any and all shadow the builtins
 import math
+from fractions import Fraction
 
 import numpy as np
 
@@ -72,56 +74,31 @@ def all(condition):  # noqa: A001
 
 def fma(a, b, c):
     """a * b + c, rounded once."""
-    exact = _fraction(a) * _fraction(b) + _fraction(c) if _finite(a, b, c) else None
-    kind = np.result_type(*(v for v in (a, b, c) if isinstance(v, np.floating)), *(0.0,)).type
-    if any_float32 := _is_float32(a, b, c):
-        kind = np.float32
-    if exact is None:
-        return kind(float(a) * float(b) + float(c))
-    if exact == 0:
-        return kind(float(a) * float(b) + float(c))
-    return _round_fraction(exact, any_float32)
-
-
-def _is_float32(*values):
-    strong = [v for v in values if isinstance(v, np.floating)]
-    return bool(strong) and builtin_all(isinstance(v, np.float32) for v in strong)
-
-
-def _finite(*values):
-    return builtin_all(math.isfinite(v) for v in values)
-
-
-def _fraction(value):
-    from fractions import Fraction
-
-    return Fraction(float(value)) if isinstance(value, (float, np.floating)) else Fraction(int(value))
-
-
-def _round_fraction(exact, to_float32):
-    """A fraction rounded once: Python's int / int is correctly rounded to float64; float32 rounds the odd-rounded value."""
-    if not to_float32:
-        try:
-            return np.float64(exact.numerator / exact.denominator)
-        except OverflowError:
-            return np.float64(math.copysign(math.inf, exact))
-    try:
-        near = exact.numerator / exact.denominator
-    except OverflowError:
-        return np.float32(math.copysign(math.inf, exact))
-    # Round to odd in float64 before float32, so that the second rounding sees on which side the exact value lies.
-    from fractions import Fraction
-
-    gap = exact - Fraction(near)
-    if gap and np.float64(near).view(np.int64) & 1 == 0:
+    strong = [v for v in (a, b, c) if isinstance(v, np.floating)]
+    single = bool(strong) and _builtins.all(isinstance(v, np.float32) for v in strong)
+    kind = np.float32 if single else np.float64
+    a, b, c = float(a), float(b), float(c)
+    plain = a * b + c
+    if not math.isfinite(a + b + c) or plain == 0:  # infinities, NaN, and the sign of zero
+        exact = Fraction(a) * Fraction(b) + Fraction(c) if math.isfinite(a + b + c) else None
+        if not exact:
+            return kind(plain)
+    else:
+        exact = Fraction(a) * Fraction(b) + Fraction(c)
+    near = _nearest(exact)
+    if single and math.isfinite(near) and (gap := exact - Fraction(near)) and np.float64(near).view(np.int64) & 1 == 0:
+        # Round to odd before float32, so that the second rounding sees on which side the exact value lies.
         near = np.nextafter(near, math.inf if gap > 0 else -math.inf)
     with np.errstate(over="ignore", under="ignore"):
-        return np.float32(near)
+        return kind(near)
 
 
-import builtins as _builtins  # noqa: E402  (any and all above shadow the builtins inside this module)
-
-builtin_all = _builtins.all
+def _nearest(fraction):
+    """The float64 nearest to a fraction; Python's division of integers rounds correctly."""
+    try:
+        return fraction.numerator / fraction.denominator
+    except OverflowError:
+        return math.inf if fraction > 0 else -math.inf
 
 
 def rint(x):

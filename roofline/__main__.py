@@ -3,6 +3,7 @@
 Exit codes: 0 all was measured; 1 some method failed, a value disagreed or a file could not be written, and what was
 measured was kept; 2 the request cannot be met, nothing was run; 130 interrupted, what was measured was kept.
 """
+
 import argparse
 import json
 import sys
@@ -32,12 +33,18 @@ def main(argv=None):
 
 
 def _parser():
-    parser = argparse.ArgumentParser(prog="python -m roofline", description="How fast the methods run here, and against what.")
+    parser = argparse.ArgumentParser(
+        prog="python -m roofline", description="How fast the methods run here, and against what."
+    )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     made = commands.add_parser("report", help="time every method; print a table and write an offline page")
-    made.add_argument("--data", metavar="FOLDER", help="folder of real data, holding hawkes/ (default: PORTABLE_DATA, else simulated)")
+    made.add_argument(
+        "--data", metavar="FOLDER", help="folder of real data, holding hawkes/ (default: PORTABLE_DATA, else simulated)"
+    )
     made.add_argument("--out", metavar="FILE", default="roofline-report.html", help="the page (default: %(default)s)")
-    made.add_argument("--quick", action="store_true", help="tiny inputs: shows that everything runs, measures nothing of worth")
+    made.add_argument(
+        "--quick", action="store_true", help="tiny inputs: shows that everything runs, measures nothing of worth"
+    )
     made.set_defaults(command=_report)
     against = commands.add_parser("compare", help="time ours against hand-written peers, alternating in one run")
     against.add_argument("case", choices=cases.COMPARED)
@@ -84,7 +91,12 @@ def _compare(options, space):
             task = progress.add_task("preparing", total=sum(len(duel.peers) for duel in duels))
             for duel in duels:
                 outcomes.append(compare.Outcome(duel))
-                compare.run(duel, options.rounds, outcomes[-1], on_start=lambda label: progress.update(task, description=label, advance=1))
+                compare.run(
+                    duel,
+                    options.rounds,
+                    outcomes[-1],
+                    on_start=lambda label: progress.update(task, description=label, advance=1),
+                )
     except KeyboardInterrupt:
         interrupted = True
     console = _console()
@@ -94,21 +106,34 @@ def _compare(options, space):
             print(f"not here: {peer}: {reason}")
         for problem in outcome.problems:
             print(f"disagrees: {problem}", file=sys.stderr)
-    document = {"schema": "roofline-compare", "schema_version": compare.SCHEMA_VERSION, "case": options.case, "space": space,
-                "machine": machine.facts(space), "duels": [outcome.as_dict() for outcome in outcomes], "interrupted": interrupted}
+    document = {
+        "schema": "roofline-compare",
+        "schema_version": compare.SCHEMA_VERSION,
+        "case": options.case,
+        "space": space,
+        "machine": machine.facts(space),
+        "duels": [outcome.as_dict() for outcome in outcomes],
+        "interrupted": interrupted,
+    }
     kept = _keep(options.json, _as_json(document))
     return _code(interrupted, kept and not any(outcome.problems for outcome in outcomes))
 
 
 def _progress():
     """A bar on the error stream, gone at the end, so that the table can be piped."""
-    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
     return Progress(*columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty())
 
 
 def _console():
-    """Standard output; a file or a pipe gets whole lines instead of a narrow terminal's."""
-    return Console(width=None if sys.stdout.isatty() else 160)
+    """Standard output; a file or a pipe gets whole lines instead of a narrow terminal's, and names are no markup."""
+    return Console(width=None if sys.stdout.isatty() else 160, markup=False, highlight=False)
 
 
 def _as_json(document):

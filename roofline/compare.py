@@ -1,4 +1,5 @@
 """`python -m roofline compare NAME`: ours and its peers side by side, alternating, in one run."""
+
 from dataclasses import dataclass, field
 
 from rich.table import Table
@@ -23,8 +24,13 @@ class Row:
 
     def as_dict(self):
         """The JSON object of a row."""
-        return {"peer": self.peer, "ours_seconds": self.ours_seconds.as_dict(), "peer_seconds": self.peer_seconds.as_dict(),
-                "peer_over_ours": self.ratio.as_dict(), "relative_difference": finite(self.difference)}
+        return {
+            "peer": self.peer,
+            "ours_seconds": self.ours_seconds.as_dict(),
+            "peer_seconds": self.peer_seconds.as_dict(),
+            "peer_over_ours": self.ratio.as_dict(),
+            "relative_difference": finite(self.difference),
+        }
 
 
 @dataclass
@@ -39,23 +45,37 @@ class Outcome:
 
     def as_dict(self):
         """The JSON object of a duel."""
-        return {"title": self.duel.title, "ours": self.duel.ours.label, "tolerance": self.duel.tolerance,
-                "alone_seconds": self.alone.as_dict() if self.alone else None, "rows": [row.as_dict() for row in self.rows],
-                "absent": [{"peer": peer, "reason": reason} for peer, reason in self.absent], "problems": self.problems}
+        return {
+            "title": self.duel.title,
+            "ours": self.duel.ours.label,
+            "tolerance": self.duel.tolerance,
+            "alone_seconds": self.alone.as_dict() if self.alone else None,
+            "rows": [row.as_dict() for row in self.rows],
+            "absent": [{"peer": peer, "reason": reason} for peer, reason in self.absent],
+            "problems": self.problems,
+        }
 
     def table(self):
         """The terminal's table."""
-        table = Table(title=self.duel.title, title_justify="left", caption_justify="left",
-                      caption="times: median (quartiles); peer / ours: above 1, ours is faster")
+        table = Table(
+            title=self.duel.title,
+            title_justify="left",
+            caption_justify="left",
+            caption="times: median (quartiles); peer / ours: above 1, ours is faster",
+        )
         table.add_column("peer")
         table.add_column(f"ours: {self.duel.ours.label}", justify="right")
         table.add_column("the peer", justify="right")
         table.add_column("peer / ours", justify="right")
         table.add_column("difference", justify="right")
         for row in self.rows:
-            table.add_row(row.peer, _cell(row.ours_seconds, "s"), _cell(row.peer_seconds, "s"),
-                          f"{row.ratio.median:.3g} ({row.ratio.lower:.3g} to {row.ratio.upper:.3g})",
-                          "" if row.difference is None else f"{row.difference:.1e}")
+            table.add_row(
+                row.peer,
+                _cell(row.ours_seconds, "s"),
+                _cell(row.peer_seconds, "s"),
+                f"{row.ratio.median:.3g} ({row.ratio.lower:.3g} to {row.ratio.upper:.3g})",
+                "" if row.difference is None else f"{row.difference:.1e}",
+            )
         if self.alone:
             table.add_row("none here", _cell(self.alone, "s"), "", "", "")
         return table
@@ -94,16 +114,24 @@ def run(duel: Duel, rounds: int, outcome: Outcome, on_start=lambda label: None):
             outcome.absent.append((peer.label, one_line(error)))
             continue
         syncs = {"ours": duel.ours.sync, "peer": peer.sync}
-        times = timing.alternate({"ours": duel.ours.call, "peer": peer.call}, rounds, host_only=duel.host_only,
-                                 sync={name: sync for name, sync in syncs.items() if sync})
+        times = timing.alternate(
+            {"ours": duel.ours.call, "peer": peer.call},
+            rounds,
+            host_only=duel.host_only,
+            sync={name: sync for name, sync in syncs.items() if sync},
+        )
         difference = None
         if duel.ours.result and peer.result:
             ours, theirs = duel.ours.result(), peer.result()
             difference = relative_difference(theirs, ours)
             if not difference <= duel.tolerance:  # also where it is NaN
-                outcome.problems.append(f"{peer.label} gave {theirs!r}, ours {ours!r}: they differ by {difference:.1e}, beyond "
-                                        f"{duel.tolerance:.0e}")
-        outcome.rows.append(Row(peer.label, times["ours"], times["peer"], timing.ratio(times["peer"], times["ours"]), difference))
+                outcome.problems.append(
+                    f"{peer.label} gave {theirs!r}, ours {ours!r}: they differ by {difference:.1e}, beyond "
+                    f"{duel.tolerance:.0e}"
+                )
+        outcome.rows.append(
+            Row(peer.label, times["ours"], times["peer"], timing.ratio(times["peer"], times["ours"]), difference)
+        )
     if not outcome.rows:
         wait = {"ours": duel.ours.sync} if duel.ours.sync else {}
         outcome.alone = timing.alternate({"ours": duel.ours.call}, rounds, host_only=duel.host_only, sync=wait)["ours"]

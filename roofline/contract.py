@@ -1,4 +1,5 @@
 """What a case or a peer hands over: callables with words around them. Nothing here times or draws."""
+
 from collections.abc import Callable
 from dataclasses import dataclass, field
 

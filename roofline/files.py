@@ -1,4 +1,5 @@
 """Folders that are read and files that are written, checked before any time is spent."""
+
 import os
 import tempfile
 from pathlib import Path
@@ -19,7 +20,9 @@ def data_folder(given):
         return None
     path = Path(folder)
     if not path.is_dir():
-        raise InputError(f"{name}: '{path}' is not a folder. Name the folder that holds hawkes/, or leave it out for simulated events.")
+        raise InputError(
+            f"{name}: '{path}' is not a folder. Name the folder that holds hawkes/, or none for simulated events."
+        )
     return path
 
 

@@ -1,4 +1,5 @@
 """Facts of the machine and its software, so that a number can be read years later."""
+
 import datetime
 import os
 import platform
@@ -6,7 +7,7 @@ from importlib import metadata
 from pathlib import Path
 
 # Everything whose version can change a time.
-PACKAGES = ("portable", "numpy", "llvmlite", "numba", "numba-cuda", "cupy-cuda13x", "cupy-cuda12x")
+PACKAGES = ("portable-kernels", "numpy", "llvmlite", "numba", "numba-cuda", "cupy-cuda13x", "cupy-cuda12x")
 
 
 def cpu_model():
@@ -27,8 +28,12 @@ def gpu_model(space, folder="/proc/driver/nvidia/gpus"):
     if not space.startswith("cuda"):
         return None
     number = int(space.partition(":")[2] or 0)
-    names = [line.partition(":")[2].strip() for path in sorted(Path(folder).glob("*/information"))
-             for line in path.read_text(encoding="utf-8").splitlines() if line.startswith("Model:")]
+    names = [
+        line.partition(":")[2].strip()
+        for path in sorted(Path(folder).glob("*/information"))
+        for line in path.read_text(encoding="utf-8").splitlines()
+        if line.startswith("Model:")
+    ]
     return names[number] if number < len(names) else None
 
 

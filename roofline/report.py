@@ -1,4 +1,5 @@
 """`python -m roofline report`: run every method, and tell how long each took."""
+
 from dataclasses import dataclass, field
 
 from rich.table import Table
@@ -38,9 +39,18 @@ class Result:
 
     def as_dict(self):
         """The JSON object of a result."""
-        return {"case": self.case, "method": self.method, "source": self.source, "size": self.size, "unit": self.unit, "space": self.space,
-                "seconds": self.seconds.as_dict(), "work": vars(self.work), "pairs_per_second": self.pairs_per_second,
-                "value": finite(self.value)}
+        return {
+            "case": self.case,
+            "method": self.method,
+            "source": self.source,
+            "size": self.size,
+            "unit": self.unit,
+            "space": self.space,
+            "seconds": self.seconds.as_dict(),
+            "work": vars(self.work),
+            "pairs_per_second": self.pairs_per_second,
+            "value": finite(self.value),
+        }
 
 
 @dataclass(frozen=True)
@@ -71,9 +81,15 @@ class Report:
 
     def as_dict(self):
         """The JSON document; `schema_version` grows when a reader would have to change."""
-        return {"schema": "roofline-report", "schema_version": SCHEMA_VERSION, "machine": self.machine, "space": self.space,
-                "results": [result.as_dict() for result in self.results],
-                "failures": [vars(failure) for failure in self.failures], "interrupted": self.interrupted}
+        return {
+            "schema": "roofline-report",
+            "schema_version": SCHEMA_VERSION,
+            "machine": self.machine,
+            "space": self.space,
+            "results": [result.as_dict() for result in self.results],
+            "failures": [vars(failure) for failure in self.failures],
+            "interrupted": self.interrupted,
+        }
 
     def table(self):
         """The terminal's table."""
@@ -87,7 +103,15 @@ class Report:
         table.add_column("pairs/s", justify="right")
         for r in self.results:
             rate = "" if r.pairs_per_second is None else scaled(r.pairs_per_second)
-            table.add_row(r.method, r.source, f"{r.size:,} {r.unit}", r.space, scaled(r.seconds.median, "s"), spread(r.seconds, "s"), rate)
+            table.add_row(
+                r.method,
+                r.source,
+                f"{r.size:,} {r.unit}",
+                r.space,
+                scaled(r.seconds.median, "s"),
+                spread(r.seconds, "s"),
+                rate,
+            )
         return table
 
 
@@ -111,15 +135,23 @@ def collect(report: Report, runs: list[tuple[str, Run]], on_start=lambda method,
     on_start : callable of (str, int)
         Told each method before it starts, and how many are done.
     """
-    for done, (case, run) in enumerate(runs):
-        on_start(run.method, done)
-        values = []
-        try:
-            seconds = timing.measure(lambda run=run, values=values: values.append(run.call()), run.sync, max_time=MAX_SECONDS)
-        except KeyboardInterrupt:
-            report.interrupted = True
-            return
-        except Exception as error:  # noqa: BLE001 - one method's failure must not cost the others
-            report.failures.append(Failure(case, run.method, one_line(error)))
-            continue
-        report.results.append(Result(case, run.method, run.source, run.size, run.unit, report.space, seconds, run.work, values[-1]))
+    try:
+        for done, (case, run) in enumerate(runs):
+            on_start(run.method, done)
+            try:
+                seconds, value = _timed(run)
+            except Exception as error:  # noqa: BLE001 - one method's failure must not cost the others
+                report.failures.append(Failure(case, run.method, one_line(error)))
+                continue
+            report.results.append(
+                Result(case, run.method, run.source, run.size, run.unit, report.space, seconds, run.work, value)
+            )
+    except KeyboardInterrupt:
+        report.interrupted = True
+
+
+def _timed(run):
+    """Seconds per call, and what the last call returned."""
+    values = []
+    seconds = timing.measure(lambda: values.append(run.call()), run.sync, max_time=MAX_SECONDS)
+    return seconds, values[-1]

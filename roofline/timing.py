@@ -6,6 +6,7 @@ round of `alternate`, where the contenders run one right after the other.
 Work on a device is timed with the host's clock from the first call of a batch to the end of a synchronisation: a batch
 is long, so the one synchronisation does not count, and the figure includes what a caller waits for.
 """
+
 import math
 import time
 from collections.abc import Callable, Mapping
@@ -49,8 +50,14 @@ class Samples:
 
     def as_dict(self):
         """Plain numbers for JSON."""
-        return {"median": self.median, "lower": self.lower, "upper": self.upper, "repeats": len(self.values),
-                "calls_per_repeat": self.calls, "values": list(self.values)}
+        return {
+            "median": self.median,
+            "lower": self.lower,
+            "upper": self.upper,
+            "repeats": len(self.values),
+            "calls_per_repeat": self.calls,
+            "values": list(self.values),
+        }
 
 
 def _no_sync():
@@ -113,8 +120,14 @@ def measure(fn: Callable, sync: Callable | None = None, *, min_time=None, repeat
     return Samples(tuple(values), calls)
 
 
-def alternate(fns: Mapping[str, Callable], rounds: int, *, sync: Mapping[str, Callable] | None = None,
-              min_time=None, host_only=False) -> dict[str, Samples]:
+def alternate(
+    fns: Mapping[str, Callable],
+    rounds: int,
+    *,
+    sync: Mapping[str, Callable] | None = None,
+    min_time=None,
+    host_only=False,
+) -> dict[str, Samples]:
     """Time several calls in turn: first, second, ..., first, second, ...
 
     Parameters

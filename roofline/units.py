@@ -1,4 +1,5 @@
 """Numbers and errors as people read them."""
+
 import math
 
 _PREFIXES = {-9: "n", -6: "µ", -3: "m", 0: "", 3: "k", 6: "M", 9: "G", 12: "T", 15: "P"}

@@ -5,6 +5,7 @@
 import sys
 
 import numpy as np
+from upload import upload
 
 import portable as pk
 

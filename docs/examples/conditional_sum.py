@@ -6,6 +6,7 @@ import math
 import sys
 
 import numpy as np
+from upload import upload
 
 import portable as pk
 

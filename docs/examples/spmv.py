@@ -7,6 +7,7 @@ Reads a value, a column and one element of x an entry.
 import sys
 
 import numpy as np
+from upload import upload
 
 import portable as pk
 

@@ -7,6 +7,7 @@ Reads and writes each cell once, neighbours come from cache. Cells of the edge k
 import sys
 
 import numpy as np
+from upload import upload
 
 import portable as pk
 

@@ -15,24 +15,25 @@ Contributions are added up in the dtype of x and t, a few dozen at a time, and t
 import portable as pk
 
 TERMS = 32  # contributions of a member between two additions to its float64 sum: at most 32 roundings in float32
+ROWS = 4  # events that a member of pair_tiles keeps in registers
 
 
 @pk.function
-def squared_distance(n_dims, x, i, j):
-    """r_ij^2."""
+def squared_distance(n_dims, x, i, y, j):
+    """r_ij^2 of location i in x and j in y."""
     r2 = 0.0
     for c in range(n_dims):
-        d = x[c, i] - x[c, j]
+        d = x[c, i] - y[c, j]
         r2 += d * d
     return r2
 
 
 @pk.function
-def elapsed(n_parts, t, i, j):
-    """t_i - t_j."""
-    dt = t[0, i] - t[0, j]
+def elapsed(n_parts, t, i, s, j):
+    """t_i - s_j."""
+    dt = t[0, i] - s[0, j]
     for p in range(1, n_parts):
-        dt += t[p, i] - t[p, j]
+        dt += t[p, i] - s[p, j]
     return dt
 
 
@@ -49,38 +50,95 @@ def excitation_term(r2, dt, a_h, omega):
 
 
 @pk.kernel
-def pair_sums(team, n_dims, n_parts, x, t, before, self_term, a_x, a_t, a_h, omega, background, excitation):
-    """Sums of (1) and (2) over all pairs; a team an event.
+def pair_tiles(team, n_dims, n_parts, x, t, before, tiles, block, a_x, a_t, a_h, omega, mu, xi):
+    """Sums of (1), the own term apart, and of (2) between two blocks of events; a team a pair of blocks.
 
-    An earlier event costs 3 D + 10 operations and two exponentials, another 3 D + 6 and one; 8 (D + 1) bytes are read
-    for each (in float64), nearly all from cache. 16 bytes an event are written.
+    The background is symmetric, so a pair is visited once: events of block tiles[0, k] against earlier ones of block
+    tiles[1, k]. Row b of `mu` and `xi`, shape (n_blocks, n_events), takes what block b adds to an event; no other team
+    writes there, so nothing is atomic and every run gives the same bits. A member keeps ROWS later events in registers
+    and walks the earlier ones. 3 D + 11 operations and two exponentials a pair; 8 (D + 2) bytes for every
+    ROWS * team.size pairs.
     """
-    i = team.league_rank
+    later = tiles[0, team.league_rank]
+    earlier = tiles[1, team.league_rank]
     n = x.shape[1]
-    step = TERMS * team.size
-    mu = pk.float64(0.0)
-    xi = pk.float64(0.0)
-    for begin in range(0, before[i], step):
-        mu_part = 0.0
-        xi_part = 0.0
-        for j in team.thread_range(begin, min(begin + step, before[i])):
-            r2 = squared_distance(n_dims, x, i, j)
-            dt = elapsed(n_parts, t, i, j)
-            mu_part += background_term(r2, dt, a_x, a_t)
-            xi_part += excitation_term(r2, dt, a_h, omega)
-        mu += pk.float64(mu_part)
-        xi += pk.float64(xi_part)
-    for begin in range(before[i], n, step):  # the event itself, ties and later events are background only
-        mu_part = 0.0
-        for j in team.thread_range(begin, min(begin + step, n)):
-            term = background_term(squared_distance(n_dims, x, i, j), elapsed(n_parts, t, i, j), a_x, a_t)
-            mu_part += pk.where(j == i, 0.0, term)
-        mu += pk.float64(mu_part)
-    mu = team.reduce(mu)
-    xi = team.reduce(xi)
-    if team.single():
-        background[i] = self_term + mu
-        excitation[i] = xi
+    width = ROWS * team.size
+    begin = earlier * block
+    end = min(begin + block, n)
+    last = min(later * block + block, n)
+    for j in team.thread_range(begin, end):
+        mu[later, j] = 0.0
+    for i in team.thread_range(later * block, last):
+        mu[earlier, i] = 0.0
+    team.barrier()
+
+    background_limit = pk.local(ROWS, pk.int64)  # a member's event r takes background from earlier events up to here,
+    excitation_limit = pk.local(ROWS, pk.int64)  # and excitation up to here
+    x_own = pk.local((n_dims, ROWS), x.dtype)
+    t_own = pk.local((n_parts, ROWS), t.dtype)
+    mu_own = pk.local(ROWS, pk.float64)
+    xi_own = pk.local(ROWS, pk.float64)
+    mu_part = pk.local(ROWS, x.dtype)
+    xi_part = pk.local(ROWS, x.dtype)
+    for first in range(later * block, last, width):
+        for r in range(pk.static(ROWS)):
+            i = first + r * team.size + team.rank
+            present = min(i, n - 1)
+            background_limit[r] = pk.where(i < last, i, 0)
+            excitation_limit[r] = pk.where(i < last, before[present], 0)
+            for c in range(n_dims):
+                x_own[c, r] = x[c, present]
+            for p in range(n_parts):
+                t_own[p, r] = t[p, present]
+            mu_own[r] = 0.0
+            xi_own[r] = 0.0
+        stop = min(end, first + width)
+        free = min(before[first], stop) if first + width <= last else begin  # before it no pair is in doubt
+        for limited in (False, True):
+            for start in range(max(free, begin) if limited else begin, stop if limited else free, TERMS):
+                for r in range(pk.static(ROWS)):
+                    mu_part[r] = 0.0
+                    xi_part[r] = 0.0
+                for j in range(start, min(start + TERMS, stop if limited else free)):
+                    sum_before = mu[later, j]
+                    column = 0.0
+                    for r in range(pk.static(ROWS)):
+                        r2 = squared_distance(n_dims, x_own, r, x, j)
+                        dt = elapsed(n_parts, t_own, r, t, j)
+                        mu_term = background_term(r2, dt, a_x, a_t)
+                        xi_term = excitation_term(r2, dt, a_h, omega)
+                        if limited:
+                            mu_term = pk.where(j < background_limit[r], mu_term, 0.0)
+                            xi_term = pk.where(j < excitation_limit[r], xi_term, 0.0)
+                        mu_part[r] += mu_term
+                        xi_part[r] += xi_term
+                        column += mu_term
+                    column = team.reduce(column)
+                    if team.single():
+                        mu[later, j] = sum_before + pk.float64(column)
+                for r in range(pk.static(ROWS)):
+                    mu_own[r] += pk.float64(mu_part[r])
+                    xi_own[r] += pk.float64(xi_part[r])
+        team.barrier()
+        for r in range(pk.static(ROWS)):
+            i = first + r * team.size + team.rank
+            if i < last:
+                mu[earlier, i] += mu_own[r]
+                xi[earlier, i] = xi_own[r]
+        team.barrier()
+
+
+@pk.kernel
+def add_tiles(i, block, self_term, mu, xi, background, excitation):
+    """Add up the rows of `pair_tiles`; xi has rows of the event's own and earlier blocks only. 12 n_blocks bytes."""
+    total = pk.float64(self_term)
+    for b in range(mu.shape[0]):
+        total += mu[b, i]
+    background[i] = total
+    total = xi[0, i]
+    for b in range(1, i // block + 1):
+        total += xi[b, i]
+    excitation[i] = total
 
 
 @pk.kernel
@@ -95,7 +153,7 @@ def background_sums(team, n_dims, n_parts, x, t, reach, self_term, a_x, a_t, bac
     low = i
     while first < low:  # first: the oldest event with t_i - t_j <= reach
         middle = (first + low) // 2
-        if elapsed(n_parts, t, i, middle) > reach:
+        if elapsed(n_parts, t, i, t, middle) > reach:
             first = middle + 1
         else:
             low = middle
@@ -103,7 +161,7 @@ def background_sums(team, n_dims, n_parts, x, t, reach, self_term, a_x, a_t, bac
     high = n
     while last < high:  # last: one past the newest event with t_j - t_i <= reach
         middle = (last + high) // 2
-        if elapsed(n_parts, t, middle, i) > reach:
+        if elapsed(n_parts, t, middle, t, i) > reach:
             high = middle
         else:
             last = middle + 1
@@ -112,7 +170,7 @@ def background_sums(team, n_dims, n_parts, x, t, reach, self_term, a_x, a_t, bac
     for begin in range(first, last, step):
         mu_part = 0.0
         for j in team.thread_range(begin, min(begin + step, last)):
-            term = background_term(squared_distance(n_dims, x, i, j), elapsed(n_parts, t, i, j), a_x, a_t)
+            term = background_term(squared_distance(n_dims, x, i, x, j), elapsed(n_parts, t, i, t, j), a_x, a_t)
             mu_part += pk.where(j == i, 0.0, term)
         mu += pk.float64(mu_part)
     mu = team.reduce(mu)
@@ -132,11 +190,11 @@ def excitation_sums(team, n_dims, n_parts, x, t, before, reach, a_h, omega, exci
     end = before[i]
     terms = 1
     xi = pk.float64(0.0)
-    while end > 0 and elapsed(n_parts, t, i, end - 1) <= reach:
+    while end > 0 and elapsed(n_parts, t, i, t, end - 1) <= reach:
         begin = max(end - terms * team.size, 0)
         xi_part = 0.0
         for j in team.thread_range(begin, end):
-            xi_part += excitation_term(squared_distance(n_dims, x, i, j), elapsed(n_parts, t, i, j), a_h, omega)
+            xi_part += excitation_term(squared_distance(n_dims, x, i, x, j), elapsed(n_parts, t, i, t, j), a_h, omega)
         xi += pk.float64(xi_part)
         end = begin
         terms = min(2 * terms, TERMS)

@@ -19,8 +19,12 @@ PRECISIONS = ("float64", "mixed")
 # Below this many events every sum is shorter than the work of starting it, so windows save nothing.
 _FEW_EVENTS = 1024
 
-# One warp: with the decay of minutes that is usual, most events have fewer than 32 predecessors that matter.
-_EXCITATION_TEAM = 32
+# One warp. Its members add up without a barrier: once for each earlier event in pair_tiles, and in excitation_sums,
+# where most events have fewer than 32 predecessors that matter if excitation decays within minutes, as is usual.
+_TEAM_SIZE = 32
+
+# Events of a block of pair_tiles: a multiple of 256, and at most 128 blocks, since each costs 16 bytes an event.
+_BLOCK, _MOST_BLOCKS = 256, 128
 
 
 class Likelihood:
@@ -102,8 +106,9 @@ class Likelihood:
             self._excitation = pk.empty((self.n_events,), np.float64)
         self._events = pk.RangePolicy(0, self.n_events, space=self._space)
         self._teams = pk.TeamPolicy(self.n_events, pk.AUTO, space=self._space)
-        self._small_teams = pk.TeamPolicy(self.n_events, _EXCITATION_TEAM, space=self._space)
+        self._small_teams = pk.TeamPolicy(self.n_events, _TEAM_SIZE, space=self._space)
         self._sizes = pk.static(self.n_dims), pk.static(self._t_parts.shape[0])
+        self._all_pairs = None  # what pair_tiles needs, made when it first does
         self._kept = None  # (tau_x, tau_t, reach) of the sums now in self._background
         self._kept_share = None  # (tau_t, total) of observed_share
 
@@ -155,19 +160,35 @@ class Likelihood:
     def _sum_pairs(self, params, windows):
         """Fill the sums of exponentials of (1) and (2), the former only where the kept ones will not do."""
         data = *self._sizes, self._x, self._t_parts
-        background = self._self_term, -0.5 / params.tau_x**2, -0.5 / params.tau_t**2
+        widths = -0.5 / params.tau_x**2, -0.5 / params.tau_t**2
         excitation = -0.5 / params.h**2, params.omega
         kept = self._keep_background and self._kept is not None and self._kept[:2] == (params.tau_x, params.tau_t)
         if not kept or self._kept[2] < windows.background_h:
             self._kept = params.tau_x, params.tau_t, windows.background_h
             if not windows.missing:
-                pk.parallel_for(self._teams, kernels.pair_sums, *data, self._before, *background, *excitation,
-                                self._background, self._excitation, label="hawkes.pair_sums")
+                self._sum_all_pairs(data, widths, excitation)
                 return
-            pk.parallel_for(self._teams, kernels.background_sums, *data, windows.background_h, *background,
+            pk.parallel_for(self._teams, kernels.background_sums, *data, windows.background_h, self._self_term, *widths,
                             self._background, label="hawkes.background_sums")
         pk.parallel_for(self._small_teams, kernels.excitation_sums, *data, self._before, windows.excitation_h,
                         *excitation, self._excitation, label="hawkes.excitation_sums")
+
+    def _sum_all_pairs(self, data, widths, excitation):
+        """Both sums of exponentials, block by block."""
+        if self._all_pairs is None:
+            block = _BLOCK * -(-self.n_events // (_BLOCK * _MOST_BLOCKS))
+            n_blocks = -(-self.n_events // block)
+            later, earlier = np.tril_indices(n_blocks)
+            order = np.argsort(later == earlier, kind="stable")  # half the work is in those: last, to end evenly
+            with pk.use(self._space):
+                tiles = _device_copy(np.stack([later[order], earlier[order]]))
+                rows = [pk.empty((n_blocks, self.n_events), np.float64) for _ in range(2)]
+            self._all_pairs = pk.TeamPolicy(len(order), _TEAM_SIZE, space=self._space), tiles, block, rows
+        policy, tiles, block, rows = self._all_pairs
+        pk.parallel_for(policy, kernels.pair_tiles, *data, self._before, tiles, block, *widths, *excitation, *rows,
+                        label="hawkes.pair_tiles")
+        pk.parallel_for(self._events, kernels.add_tiles, block, self._self_term, *rows, self._background,
+                        self._excitation, label="hawkes.add_tiles")
 
     def _sum_events(self, params):
         """The log-likelihood and the sum of 1 / rate, from the sums over pairs."""

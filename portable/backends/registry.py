@@ -5,9 +5,15 @@ from __future__ import annotations
 import functools
 import importlib
 
+_FOLDERS = {"serial": "cpu", "threads": "cpu", "cuda": "cuda", "checked": "checked"}
+
 
 @functools.cache
 def backend(name):
     """The backend that runs the space of this name."""
-    folder = {"serial": "cpu", "threads": "cpu", "cuda": "cuda"}[name]
-    return importlib.import_module(f"{__package__}.{folder}.space")
+    return importlib.import_module(f"{__package__}.{_FOLDERS[name]}.space")
+
+
+def check_text(kernel, policy_kind, specs, reducers):
+    """Lower a kernel without compiling it: whatever no space could run is refused here."""
+    importlib.import_module(f"{__package__}.cpu.lower").Entry(kernel, policy_kind, specs, reducers)

@@ -221,7 +221,7 @@ class Lowering(Expressions):
         live = self.b.load(place, typ=ir.VectorType(I1, self.W))
         self.mask = live if self.mask is None else self.b.and_(self.mask, live)
         self.alive = False
-        if loop is None:  # nothing left to do for a pack whose lanes have all returned
+        if self.region is frame.region:  # nothing left to do for a pack whose lanes have all returned
             more = self.b.append_basic_block("more")
             self.b.cbranch(self.any_lane(self.mask), more, frame.exit_block)
             self.b.position_at_end(more)

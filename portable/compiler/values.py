@@ -187,11 +187,8 @@ class Ops:
     def _arithmetic(self, op, x, y, dtype, const_b):
         b = self.b
         if t.is_float(dtype):
-            if op == "//":
-                return self.intrinsic("floor", [b.fdiv(x, y, flags=self.flags)])
-            if op == "%":  # Python's sign: that of the divisor
-                whole = self.intrinsic("floor", [b.fdiv(x, y, flags=self.flags)])
-                return self.intrinsic("fma", [b.fneg(whole), y, x])
+            if op in ("//", "%"):
+                return self._float_divide(op, x, y)
             names = {"+": b.fadd, "-": b.fsub, "*": b.fmul, "/": b.fdiv}
             if op not in names:
                 raise t.TypeClash(f"'{op}' needs integers, got {dtype}")
@@ -202,6 +199,27 @@ class Ops:
         if op in ("//", "%"):
             return self._divide(op, x, y, dtype, const_b)
         return {"&": b.and_, "|": b.or_, "^": b.xor, "<<": b.shl, ">>": b.lshr if dtype in t.UNSIGNED else b.ashr}[op](x, y)
+
+    def _float_divide(self, op, x, y):
+        """Python's // and % for floats, exact while the quotient is below 2^53 (2^24 in float32).
+
+        The rounded quotient may be one off; the remainder by fma is exact and tells.
+        """
+        b = self.b
+        zero, one = (ir.Constant(x.type, [n] * self.W if isinstance(x.type, ir.VectorType) else n) for n in (0.0, 1.0))
+
+        def remainder(q):
+            return self.intrinsic("fma", [b.fneg(q), y, x])
+
+        q = self.intrinsic("floor", [b.fdiv(x, y)])
+        r = remainder(q)
+        negative = b.fcmp_ordered("<", y, zero)
+        below = b.select(negative, b.fcmp_ordered(">", r, zero), b.fcmp_ordered("<", r, zero))
+        q = b.select(below, b.fsub(q, one), q)
+        r = remainder(q)
+        above = b.select(negative, b.fcmp_ordered("<=", r, y), b.fcmp_ordered(">=", r, y))
+        q = b.select(above, b.fadd(q, one), q)
+        return q if op == "//" else remainder(q)
 
     def _divide(self, op, x, y, dtype, const_b):
         """Floor division and modulo as Python defines them; a zero divisor gives 0 instead of a trap."""

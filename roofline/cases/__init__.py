@@ -2,6 +2,7 @@
 
 A case is a module with one or both of the functions of `Case`. A new method adds its file here and its name below.
 """
+
 import importlib
 from typing import Protocol
 

@@ -2,19 +2,20 @@
 
 Rates count n x n pairs for every method, so that methods compare on one input; bytes are the events', read once.
 """
+
 import functools
 import gzip
 import zlib
 
 import numpy as np
 
-import portable as pk
 from models import hawkes
 from portable.errors import InputError
 from roofline import peers
 from roofline.contract import Contender, Duel, Run, Work
 
-# Near the fit of Holbrook et al. to gunfire in Washington, D.C.: excitation of a minute and 70 m, background of 14 days and 1.6 km.
+# Near the fit of Holbrook et al. to gunfire in Washington, D.C.: excitation of a minute and 70 m, background of 14 days
+# and 1.6 km.
 PARAMS = hawkes.Parameters(mu0=1.0, tau_x=1.6, tau_t=336.0, theta=0.15, omega=60.0, h=0.07)
 HOURS_PER_EVENT = 2.0  # 54,582 events in 117,666 hours there
 COLUMNS = "x_km,y_km,t_hours"
@@ -35,9 +36,18 @@ def prepare(space, data, quick):
         inputs = [("simulated", *simulated(n))]
     else:
         inputs = [(path.name, *(part[:limit] for part in read(path))) for path in real_files(data)]
-    return [Run(method, source, len(times), "events", _evaluation(locations, times, space, options),
-                Work(pairs=len(times) ** 2, bytes=locations.nbytes + times.nbytes))
-            for source, locations, times in inputs for method, options in METHODS.items()]
+    return [
+        Run(
+            method,
+            source,
+            len(times),
+            "events",
+            _evaluation(locations, times, space, options),
+            Work(pairs=len(times) ** 2, bytes=locations.nbytes + times.nbytes),
+        )
+        for source, locations, times in inputs
+        for method, options in METHODS.items()
+    ]
 
 
 def duels(space, n, quick):
@@ -46,10 +56,12 @@ def duels(space, n, quick):
     locations, times = simulated(n)
     found = []
     for precision, tolerance in (("float64", 1e-10), ("mixed", 1e-6)):
-        rivals, absent = _rivals(space, locations, times, mixed=precision == "mixed")
+        rivals, absent = peers.gather("hawkes", space, locations, times, PARAMS, mixed=precision == "mixed")
         call = _evaluation(locations, times, space, METHODS[f"Hawkes, all pairs, {precision}"])
         ours = Contender(f"portable, {space}", call, result=call)
-        found.append(Duel(f"Hawkes log-likelihood, {n:,} events, all pairs, {precision}", ours, rivals, absent, tolerance))
+        found.append(
+            Duel(f"Hawkes log-likelihood, {n:,} events, all pairs, {precision}", ours, rivals, absent, tolerance)
+        )
     return found
 
 
@@ -66,7 +78,7 @@ def simulated(n_events):
     locations : ndarray, shape (n_events, 2), km
     times : ndarray, shape (n_events,), hours, from 0
     """
-    # A fifth more immigrants than events wanted, less the offspring: enough for any draw of the seed; the rest is cut off.
+    # A fifth more events than wanted, by their expected number: enough for the draw of this seed; the rest is cut off.
     n_immigrants = 1.2 * (1.0 - PARAMS.theta) * n_events + 50
     made = hawkes.simulate(PARAMS, n_immigrants=n_immigrants, horizon_h=1.2 * HOURS_PER_EVENT * n_events, seed=1)
     return made.locations[:n_events], made.times[:n_events] - made.times[0]
@@ -118,14 +130,3 @@ def _evaluation(locations, times, space, options):
     """A call that evaluates the log-likelihood; the events are checked and copied on its first use, not in its time."""
     made = functools.cache(lambda: hawkes.Likelihood(locations, times, space=space, **options))
     return lambda: made().log_likelihood(PARAMS)
-
-
-def _rivals(space, locations, times, mixed):
-    """The peers of a space, and those that are absent."""
-    if space.startswith("cuda"):
-        modules = {"hawkes_cupy": {}, "hawkes_numba_cuda": {}}
-    elif space == "checked":
-        return [], [("all", "nothing is compared with an interpreter")]
-    else:
-        modules = {"hawkes_numba": {"threads": pk.default_space().n_threads}}
-    return peers.gather(modules, locations, times, PARAMS, mixed=mixed)

@@ -1,4 +1,5 @@
 """What a launch costs its caller: a kernel of six views that has nothing to do."""
+
 import functools
 
 import numpy as np
@@ -18,7 +19,7 @@ def add_five(i, a, b, c, d, e, f):
 
 
 def duels(space, n, quick):
-    """Each way to launch, on this space and on serial; see `roofline.cases.Case`. `n` counts the kernel's indices (1)."""
+    """Each way to launch, on this space and on serial; see `roofline.cases.Case`. `n` counts the indices (1)."""
     spaces = [space] if space.startswith("cuda") or space in ("serial", "checked") else ["serial", space]
     return [duel for name in spaces for duel in _duels(name, n or 1)]
 
@@ -26,24 +27,19 @@ def duels(space, n, quick):
 def _duels(space, n):
     with pk.use(space):
         views = [pk.zeros((max(n, LENGTH),), np.float64) for _ in range(N_VIEWS)]
-        rivals, absent = _rivals(space, n)
+    rivals, absent = peers.gather("launch", space, n, max(n, LENGTH))
     policy = pk.RangePolicy(0, n, space=space)
     calls = {"parallel_for": functools.partial(pk.parallel_for, policy, add_five, *views)}
     plan = getattr(pk, "plan", None)
     if plan:
         calls["plan"] = plan(policy, add_five, *views)
-    return [Duel(f"launch of {n:,} {'index' if n == 1 else 'indices'} with {N_VIEWS} views on {space}, the caller's time",
-                 Contender(f"portable, {name}", call, sync=functools.partial(pk.fence, space)), rivals, absent,
-                 host_only=space.startswith("cuda"))
-            for name, call in calls.items()]
-
-
-def _rivals(space, n):
-    """The peers of a space, and those that are absent."""
-    if space.startswith("cuda"):
-        modules = {"launch_cupy": {}, "launch_numba_cuda": {}}
-    elif space == "checked":
-        return [], [("all", "nothing is compared with an interpreter")]
-    else:
-        modules = {"launch_numba": {"threads": pk.default_space().n_threads}}
-    return peers.gather(modules, n, max(n, LENGTH))
+    return [
+        Duel(
+            f"launch of {n:,} {'index' if n == 1 else 'indices'} with {N_VIEWS} views on {space}, the caller's time",
+            Contender(f"portable, {name}", call, sync=functools.partial(pk.fence, space)),
+            rivals,
+            absent,
+            host_only=space.startswith("cuda"),
+        )
+        for name, call in calls.items()
+    ]

@@ -2,6 +2,7 @@
 
 The text is what a newcomer writes: no vector word in it. P is a global constant, so that both compilers can unroll.
 """
+
 import functools
 import math
 
@@ -52,13 +53,13 @@ def duels(space, n, quick):
     with pk.use(space):
         views = _copy(x), _copy(rec), pk.empty((n,), np.float64)
     policy = pk.RangePolicy(0, n, space=space)
-    ours = Contender(f"portable, {space}", functools.partial(pk.parallel_for, policy, packed, *views),
-                     sync=functools.partial(pk.fence, space), result=lambda: float(np.log(views[2].to_numpy()).sum()))
-    if space in ("serial", "threads"):
-        modules = {"mixture_numba": {"threads": pk.default_space().n_threads}}
-        rivals, absent = peers.gather(modules, density, x, rec)
-    else:
-        rivals, absent = [], [("all", f"no peer is written for {space}")]
+    ours = Contender(
+        f"portable, {space}",
+        functools.partial(pk.parallel_for, policy, packed, *views),
+        sync=functools.partial(pk.fence, space),
+        result=lambda: float(np.log(views[2].to_numpy()).sum()),
+    )
+    rivals, absent = peers.gather("mixture", space, density, x, rec)
     operations = n * K * (3 * P * (P + 1) // 2 + 2 * P + 2)
     title = f"mixture density, {n:,} points, {P} dimensions, {K} components, {scaled(operations)} operations"
     return [Duel(title, ours, rivals, absent, tolerance=1e-12)]

@@ -1,33 +1,51 @@
 """Hand-written rivals: the same work in plain numba, plain numba-cuda and CUDA C++ through CuPy.
 
-Each module imports its tool at the top, has one function `contenders` and is itself imported only when a comparison wants
-it. A tool that is missing, or that cannot run on this machine, is listed with its reason; it never stops a comparison.
+A file is named after the method and the tool, imports its tool at the top, has one function `contenders`, and is itself
+imported only when a comparison wants it. A tool that is missing, or that cannot run on this machine, is listed with its
+reason; it never stops a comparison.
 """
-import importlib
 
+import importlib
+import importlib.util
+
+import portable as pk
 from roofline.contract import Contender
 from roofline.units import one_line
 
 
-def gather(modules, *args, **options) -> tuple[list[Contender], list[tuple[str, str]]]:
-    """The contenders of several modules.
+def gather(method, space, *args, **options) -> tuple[list[Contender], list[tuple[str, str]]]:
+    """Whoever can compete on a space.
 
     Parameters
     ----------
-    modules : dict of str to dict
-        Names of files in this folder, each with options of its own for `contenders`.
+    method : str
+        The first part of the files' names.
+    space : str
+        Decides the tools: numba with as many threads as ours on the CPU, CuPy and numba-cuda on a GPU.
     *args, **options
-        Given to every module's `contenders`.
+        Given to each file's `contenders`.
 
     Returns
     -------
     contenders : list of Contender
-    absent : list of (module, reason)
+    absent : list of (file, reason)
     """
+    if space == "checked":
+        return [], [("all", "nothing is compared with an interpreter")]
     found, absent = [], []
-    for name, own in modules.items():
+    for tool in ("cupy", "numba_cuda") if space.startswith("cuda") else ("numba",):
+        name = f"{method}_{tool}"
+        if importlib.util.find_spec(f"{__name__}.{name}") is None:
+            absent.append((name, "not written"))
+            continue
+        own = {"threads": _threads(space)} if tool == "numba" else {}
         try:
             found += importlib.import_module(f"{__name__}.{name}").contenders(*args, **options, **own)
         except Exception as error:  # noqa: BLE001 - a foreign tool may fail in any way it likes
             absent.append((name, one_line(error)))
     return found, absent
+
+
+def _threads(space):
+    with pk.use(space) as resolved:
+        return resolved.n_threads

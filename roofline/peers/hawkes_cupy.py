@@ -3,6 +3,7 @@
 `same_pairs` is our algorithm: excitation from earlier events only, sums of 32 terms a thread before they go to float64,
 and in mixed precision times in two float32 parts. `textbook` is the first CUDA program: n x n pairs, two exps each.
 """
+
 import cupy
 import numpy as np
 
@@ -14,7 +15,8 @@ if not cupy.cuda.is_available():
 BLOCK = 128
 
 SOURCE = r"""
-#define CONSTANTS double a_, double b_, double g_, double omega_, double background, double excitation, double mu0, double tau_t, double theta
+#define CONSTANTS double a_, double b_, double g_, double omega_, double background, double excitation, double mu0, \
+                  double tau_t, double theta
 
 __device__ double block_sum(double v) {
     __shared__ double warps[BLOCK / 32];
@@ -33,8 +35,9 @@ __device__ double term(double rate, double t, double end, double mu0, double tau
 }
 
 extern "C" __global__ void __launch_bounds__(BLOCK)
-same_pairs(const REAL* __restrict__ x, const REAL* __restrict__ y, const REAL* __restrict__ t0, const REAL* __restrict__ t1,
-           const double* __restrict__ t, const long long* __restrict__ before, int n, CONSTANTS, double* __restrict__ out) {
+same_pairs(const REAL* __restrict__ x, const REAL* __restrict__ y, const REAL* __restrict__ t0,
+           const REAL* __restrict__ t1, const double* __restrict__ t, const long long* __restrict__ before, int n,
+           CONSTANTS, double* __restrict__ out) {
     const int i = blockIdx.x, earlier = (int)before[i], step = 32 * BLOCK;
     const REAL a = a_, b = b_, g = g_, omega = omega_, xi = x[i], yi = y[i], t0i = t0[i], t1i = PARTS > 1 ? t1[i] : 0;
     double mu = 0, excited = 0;
@@ -61,7 +64,8 @@ same_pairs(const REAL* __restrict__ x, const REAL* __restrict__ y, const REAL* _
     }
     mu = block_sum(mu);
     excited = block_sum(excited);
-    if (threadIdx.x == 0) out[i] = term(background * mu + excitation * excited, t[i], t[n - 1], mu0, tau_t, theta, omega_);
+    const double rate = background * mu + excitation * excited;
+    if (threadIdx.x == 0) out[i] = term(rate, t[i], t[n - 1], mu0, tau_t, theta, omega_);
 }
 
 extern "C" __global__ void __launch_bounds__(BLOCK)
@@ -80,7 +84,8 @@ textbook(const REAL* __restrict__ x, const REAL* __restrict__ y, const double* _
     }
     mu = block_sum(mu);
     excited = block_sum(excited);
-    if (threadIdx.x == 0) out[i] = term(background * mu + excitation * excited, ti, t[n - 1], mu0, tau_t, theta, omega_);
+    const double rate = background * mu + excitation * excited;
+    if (threadIdx.x == 0) out[i] = term(rate, ti, t[n - 1], mu0, tau_t, theta, omega_);
 }
 """
 
@@ -115,9 +120,10 @@ def contenders(locations, times, params, *, mixed):
     before = cupy.asarray(np.searchsorted(times, times, side="left").astype(np.int64))
     n, out = len(times), cupy.empty(len(times))
     p = params
-    constants = tuple(map(float, (
-        -0.5 / p.tau_x**2, -0.5 / p.tau_t**2, -0.5 / p.h**2, p.omega, p.mu0 / (p.tau_x**2 * p.tau_t) * (2 * np.pi) ** -1.5,
-        p.theta * p.omega / (p.h**2 * 2 * np.pi), p.mu0, p.tau_t, p.theta)))
+    background = p.mu0 / (p.tau_x**2 * p.tau_t) * (2 * np.pi) ** -1.5
+    excitation = p.theta * p.omega / (p.h**2 * 2 * np.pi)
+    pair = (-0.5 / p.tau_x**2, -0.5 / p.tau_t**2, -0.5 / p.h**2, p.omega)
+    constants = [float(v) for v in (*pair, background, excitation, p.mu0, p.tau_t, p.theta)]
 
     def call_same_pairs():
         same_pairs((n,), (BLOCK,), (x, y, t0, t1, t, before, np.int32(n), *constants, out))
@@ -127,5 +133,7 @@ def contenders(locations, times, params, *, mixed):
         textbook((n,), (BLOCK,), (x, y, t, np.int32(n), *constants, out))
         return float(out.sum())
 
-    return [Contender("CUDA C++, same pairs", call_same_pairs, result=call_same_pairs),
-            Contender("CUDA C++, n x n, two exps", call_textbook, result=call_textbook)]
+    return [
+        Contender("CUDA C++, same pairs", call_same_pairs, result=call_same_pairs),
+        Contender("CUDA C++, n x n, two exps", call_textbook, result=call_textbook),
+    ]

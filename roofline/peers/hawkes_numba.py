@@ -1,4 +1,5 @@
 """The Hawkes log-likelihood in two dimensions, in plain numba: the loops that a numba user writes."""
+
 import math
 
 import numpy as np
@@ -36,7 +37,19 @@ def contenders(locations, times, params, *, mixed, threads):
             loop = njit(parallel=threads > 1, fastmath=fastmath)(text)
 
             def call(loop=loop):
-                loop(x, y, times, before, params.mu0, params.tau_x, params.tau_t, params.theta, params.omega, params.h, rates)
+                loop(
+                    x,
+                    y,
+                    times,
+                    before,
+                    params.mu0,
+                    params.tau_x,
+                    params.tau_t,
+                    params.theta,
+                    params.omega,
+                    params.h,
+                    rates,
+                )
                 return _log_likelihood(times, rates, params.mu0, params.tau_t, params.theta, params.omega)
 
             found.append(Contender(f"numba, {name}{', fastmath=True' if fastmath else ''}", call, result=call))

@@ -1,13 +1,12 @@
 """The Hawkes log-likelihood in two dimensions, in plain numba-cuda; one block an event, as in `hawkes_cupy`."""
+
 import math
 
 import numpy as np
 from numba import cuda, float32, float64
 
 from roofline.contract import Contender
-
-if not cuda.is_available():
-    raise ImportError("numba-cuda finds no CUDA device")
+from roofline.peers.numba_grids import configured
 
 BLOCK = 128
 _SUM_BLOCK = 1024
@@ -34,14 +33,18 @@ def contenders(locations, times, params, *, mixed):
     n = len(times)
     out, total = cuda.device_array(n), cuda.device_array(1)
     p = params
-    pair = tuple(map(real, (-0.5 / p.tau_x**2, -0.5 / p.tau_t**2, -0.5 / p.h**2, p.omega)))
-    event = tuple(map(float, (p.mu0 / (p.tau_x**2 * p.tau_t) * (2 * np.pi) ** -1.5, p.theta * p.omega / (p.h**2 * 2 * np.pi),
-                              p.mu0, p.tau_t, p.theta)))
+    background = p.mu0 / (p.tau_x**2 * p.tau_t) * (2 * np.pi) ** -1.5
+    excitation = p.theta * p.omega / (p.h**2 * 2 * np.pi)
+    pair = [real(v) for v in (-0.5 / p.tau_x**2, -0.5 / p.tau_t**2, -0.5 / p.h**2, p.omega)]
+    event = [float(v) for v in (background, excitation, p.mu0, p.tau_t, p.theta)]
+    same_pairs, textbook = _kernels(float32 if mixed else float64, fastmath=mixed)
     found = []
-    for name, kernel in zip(("same pairs", "n x n, two exps"), _kernels(float32 if mixed else float64, fastmath=mixed), strict=True):
-        def call(kernel=kernel):
-            kernel[n, BLOCK](x, y, t, before, *pair, *event, out)
-            _sum[1, _SUM_BLOCK](out, total)
+    for name, kernel in (("same pairs", same_pairs), ("n x n, two exps", textbook)):
+        rates, add_up = configured(kernel, n, BLOCK), configured(_sum, 1, _SUM_BLOCK)
+
+        def call(rates=rates, add_up=add_up):
+            rates(x, y, t, before, *pair, *event, out)
+            add_up(out, total)
             return float(total.copy_to_host()[0])
 
         found.append(Contender(f"numba-cuda, {name}", call, result=call))

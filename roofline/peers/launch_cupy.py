@@ -1,4 +1,5 @@
 """A launch with six arrays, in CUDA C++ through CuPy's RawKernel."""
+
 import functools
 
 import cupy
@@ -12,8 +13,8 @@ if not cupy.cuda.is_available():
 BLOCK = 128
 
 SOURCE = r"""
-extern "C" __global__ void add_five(int n, double* a, const double* b, const double* c, const double* d, const double* e,
-                                    const double* f) {
+extern "C" __global__ void
+add_five(int n, double* a, const double* b, const double* c, const double* d, const double* e, const double* f) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < n) a[i] = b[i] + c[i] + d[i] + e[i] + f[i];
 }

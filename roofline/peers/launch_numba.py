@@ -1,4 +1,5 @@
 """A call of a compiled function with six arrays, in plain numba."""
+
 import functools
 
 import numpy as np

@@ -1,13 +1,12 @@
 """A launch with six arrays, in plain numba-cuda."""
+
 import functools
 
 import numpy as np
 from numba import cuda
 
 from roofline.contract import Contender
-
-if not cuda.is_available():
-    raise ImportError("numba-cuda finds no CUDA device")
+from roofline.peers.numba_grids import configured
 
 BLOCK = 128
 
@@ -27,7 +26,8 @@ def contenders(n, length):
     list of Contender
     """
     arrays = [cuda.to_device(np.zeros(length)) for _ in range(6)]
-    return [Contender("numba-cuda", functools.partial(_add_five[-(-n // BLOCK), BLOCK], n, *arrays), sync=cuda.synchronize)]
+    launch = functools.partial(configured(_add_five, -(-n // BLOCK), BLOCK), n, *arrays)
+    return [Contender("numba-cuda", launch, sync=cuda.synchronize)]
 
 
 @cuda.jit

@@ -1,4 +1,5 @@
 """A kernel text over many points, in plain numba."""
+
 import numpy as np
 from numba import njit, prange
 
@@ -28,8 +29,13 @@ def contenders(text, x, rec, *, threads):
         out = np.empty(x.shape[1])
         point = njit(fastmath=fastmath)(text)
         loop = _over_points(point, threads > 1, fastmath)
-        found.append(Contender(f"numba{', fastmath=True' if fastmath else ''}", lambda loop=loop, out=out: loop(x, rec, out),
-                               result=lambda out=out: float(np.log(out).sum())))
+        found.append(
+            Contender(
+                f"numba{', fastmath=True' if fastmath else ''}",
+                lambda loop=loop, out=out: loop(x, rec, out),
+                result=lambda out=out: float(np.log(out).sum()),
+            )
+        )
     return found
 
 

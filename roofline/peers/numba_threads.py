@@ -1,4 +1,5 @@
 """As many threads for numba as for ours."""
+
 import numba
 
 

@@ -47,7 +47,7 @@ def test_peers_are_only_for_comparison(path):
 def relatives(path, *family):
     """The imports of a member of a family (a folder of folders) that reach one of its siblings."""
     own = path.parts[len(family)].removesuffix(".py")
-    siblings = {p.parts[len(family)].removesuffix(".py") for p in SOURCES if within(p, *family)} - {own, "__init__"}
+    siblings = {p.parts[len(family)] for p in SOURCES if within(p, *family) and len(p.parts) > len(family) + 1} - {own}
     return [(line, name) for line, name in imports(path)
             if name.split(".")[: len(family)] == list(family) and name.split(".")[len(family): len(family) + 1] and
             name.split(".")[len(family)] in siblings]

@@ -3,11 +3,14 @@
 import ast
 import functools
 import importlib.util
+import runpy
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+
+import portable as pk
 
 from ..launching import launch_for, launch_reduce
 from ..tolerance import assert_close
@@ -17,27 +20,37 @@ EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 LOOPS = {"axpy": ("axpy", 1), "stencil": ("jacobi", 4), "histogram": ("histogram", 1), "spmv": ("spmv", 40),
          "nbody": ("attract", "n"), "mandelbrot": ("mandelbrot", 1), "matmul": ("matmul", 24)}
 REDUCTIONS = {"dot": ("dot", "n"), "conditional_sum": ("root_above", "n"), "pi": ("inside", 1)}
+KERNELS = LOOPS | REDUCTIONS
 SIZES = [0, 1, 7, 8, 9, 15, 16, 17, 1000]          # around the packs of 8 and 16 lanes
 DTYPES = [np.float32, np.float64]
 
 
 @functools.cache
 def example(name):
-    """An example as a module."""
+    """An example as a module; it finds its neighbours as it does when it is run."""
+    if str(EXAMPLES) not in sys.path:
+        sys.path.append(str(EXAMPLES))
     spec = importlib.util.spec_from_file_location(f"example_{name}", EXAMPLES / f"{name}.py")
     module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
-def launch(space, name, n, dtype):
+def launch(space, name, n, dtype, packed=True):
     """What the example leaves behind on a space, and what its own NumPy text wants: the last array, or the sum."""
-    kernel, _ = (LOOPS | REDUCTIONS)[name]
+    kernel = getattr(example(name), KERNELS[name][0])
+    kernel = kernel if packed else pk.kernel(kernel.fn, packed=False)
     policy, args, expected = example(name).make(n, dtype, np.random.default_rng(n))
     if name in REDUCTIONS:
-        return launch_reduce(space, policy, getattr(example(name), kernel), *args), expected
-    arrays = launch_for(space, policy, getattr(example(name), kernel), *args)
+        return launch_reduce(space, policy, kernel, *args), expected
+    arrays = launch_for(space, policy, kernel, *args)
     return (arrays[-1] if isinstance(arrays, tuple) else arrays), expected
+
+
+def check(name, n, dtype, got, wanted):
+    terms = KERNELS[name][1]
+    scale = np.abs(wanted).max(initial=0.0) if name == "nbody" else 0.0        # pulls from all sides cancel
+    assert_close(got, wanted, dtype, n if terms == "n" else terms, scale)
 
 
 @functools.cache
@@ -47,14 +60,27 @@ def meaning(name, n, dtype):
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=["float32", "float64"])
 @pytest.mark.parametrize("n", SIZES)
-@pytest.mark.parametrize("name", LOOPS | REDUCTIONS)
+@pytest.mark.parametrize("name", KERNELS)
 def test_the_ten_kernels(space, name, n, dtype):
     got, expected = meaning(name, n, dtype) if space == "checked" else launch(space, name, n, dtype)
-    terms = (LOOPS | REDUCTIONS)[name][1]
-    terms = n if terms == "n" else terms
-    scale = np.abs(expected).max(initial=0.0) if name == "nbody" else 0.0      # pulls from all sides cancel
-    assert_close(got, expected, dtype, terms, scale)
-    assert_close(got, meaning(name, n, dtype)[0], dtype, terms, scale)
+    check(name, n, dtype, got, expected)
+    check(name, n, dtype, got, meaning(name, n, dtype)[0])
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=["float32", "float64"])
+@pytest.mark.parametrize("n", [9, 1000])
+@pytest.mark.parametrize("name", KERNELS)
+def test_the_ten_kernels_one_index_at_a_time(name, n, dtype):
+    """Compiled without packs, as on a GPU, the text keeps its branches."""
+    check(name, n, dtype, *launch("serial", name, n, dtype, packed=False))
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_an_example_checks_itself(name, monkeypatch, capsys):
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    monkeypatch.setattr(sys, "argv", [f"{name}.py", "serial"])
+    runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name="__main__")
+    assert "serial" in capsys.readouterr().out
 
 
 def test_pi_draws_the_published_numbers():
@@ -64,7 +90,7 @@ def test_pi_draws_the_published_numbers():
     assert drawn == [(z >> 40) * 2.0**-24 for z in first]
 
 
-@pytest.mark.parametrize("name", LOOPS | REDUCTIONS)
+@pytest.mark.parametrize("name", KERNELS)
 def test_an_example_is_short(name):
     """Under 40 lines of code; blank lines and docstrings are not code."""
     text = (EXAMPLES / f"{name}.py").read_text()

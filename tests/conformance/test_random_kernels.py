@@ -11,6 +11,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+import portable as pk
+
 from ..launching import launch_for, launch_reduce
 
 N = 21
@@ -30,6 +32,19 @@ def bend(t, s):
             return t - 2.0
         t = q(t + 0.75)
     return t
+
+@pk.function
+def search(x, start, limit):
+    found = 0.5
+    for j in range(start, start + 6):
+        if x[j] < 0.0:
+            continue
+        if x[j] > limit:
+            return x[j], j
+        found = x[j]
+    return found, -1
+
+TAPS = (1, 2)
 
 @pk.kernel
 def kernel(i, x, k, out):
@@ -67,7 +82,7 @@ def conditions(draw):
 def statements(draw, depth, in_loop):
     """A list of lines."""
     kinds = ["float", "float", "int", "store"] + (["if", "if", "for", "while"] if depth else [])
-    kinds += ["leave"] if in_loop else ["return"]
+    kinds += ["return", "helper"] + (["leave", "leave"] if in_loop else [])
     kind = draw(st.sampled_from(kinds))
     if kind == "float":
         return [f"{draw(st.sampled_from(FLOATS))} = q({draw(numbers())})"]
@@ -77,6 +92,8 @@ def statements(draw, depth, in_loop):
         return [f"out[i] = q({draw(numbers())})"]
     if kind == "return":
         return [f"if {draw(conditions())}:", f"    out[i] = q({draw(numbers())})", "    return RESULT"]
+    if kind == "helper":
+        return [f"{draw(st.sampled_from(FLOATS))}, {draw(st.sampled_from(INTS))} = search(x, {draw(whole)} % 5, {draw(leaves)})"]
     if kind == "leave":
         return [f"if {draw(conditions())}:", f"    {draw(st.sampled_from(['break', 'continue']))}"]
     block = ["    " + line for line in draw(blocks(depth - 1, in_loop or kind != "if"))]
@@ -84,6 +101,9 @@ def statements(draw, depth, in_loop):
         other = ["else:"] + ["    " + line for line in draw(blocks(depth - 1, in_loop))] if draw(st.booleans()) else []
         return [f"if {draw(conditions())}:"] + block + other
     name = f"j{next(fresh)}"
+    if kind == "for" and draw(st.booleans()):
+        return [f"for {name} in {draw(st.sampled_from(['(0.5, -1.0, 2.0)', 'TAPS', 'range(pk.static(2))']))}:",
+                f"    c = q(c - {name})"] + block
     if kind == "for":
         bounds = draw(st.sampled_from(["3", "k[i] % 4", "m, m + 3", "n % 3, 5", "4, 0, -1", "i % 3"]))
         return [f"for {name} in range({bounds}):", f"    b = q(b + 0.25 * {name})"] + block
@@ -122,9 +142,12 @@ def test_random_kernels(space, folder, lines, dtype, seed, reduces):
         pytest.skip("the checked space is the reference here")
     kernel, text = load(folder, lines, "q(a - b)" if reduces else "")
     rng = np.random.default_rng(seed)
-    args = (rng.integers(-16, 17, N) / 8).astype(dtype), rng.integers(0, N, N), np.zeros(N, dtype)
-    if reduces:
-        assert launch_reduce(space, N, kernel, *args) == launch_reduce("checked", N, kernel, *args), text
-    else:
-        got, wanted = launch_for(space, N, kernel, *args)[2], launch_for("checked", N, kernel, *args)[2]
-        np.testing.assert_array_equal(got, wanted, err_msg=text)
+    whole_dtype = np.int32 if dtype is np.float32 else np.int64            # packs of 16 lanes, and of 8
+    args = (rng.integers(-16, 17, N) / 8).astype(dtype), rng.integers(0, N, N).astype(whole_dtype), np.zeros(N, dtype)
+    scalar = [pk.kernel(kernel.fn, packed=False)] if space == "serial" else []
+    for compiled in [kernel, *scalar]:
+        if reduces:
+            assert launch_reduce(space, N, compiled, *args) == launch_reduce("checked", N, kernel, *args), text
+        else:
+            got, wanted = launch_for(space, N, compiled, *args)[2], launch_for("checked", N, kernel, *args)[2]
+            np.testing.assert_array_equal(got, wanted, err_msg=text)

@@ -49,19 +49,19 @@ def without_parameters():
 
 
 @pytest.mark.parametrize("function", [generator, with_default, with_star, without_parameters], ids=lambda f: f.__name__)
-def test_signatures_that_kernels_do_not_have(space, function):
+def test_signatures_that_kernels_do_not_have(function):
     with pytest.raises(LanguageError, match=rf"kernel '{function.__name__}' \(.*test_wrong_launches.py:\d+\)"):
-        pk.parallel_for(pk.RangePolicy(0, 3, space=space), pk.kernel(function), move(np.ones(3), space))
+        pk.parallel_for(pk.RangePolicy(0, 3, space="serial"), pk.kernel(function), np.ones(3))
 
 
-def test_a_kernel_without_source_is_refused(space):
+def test_a_kernel_without_source_is_refused():
     scope = {"pk": pk}
     exec("@pk.kernel\ndef typed_in(i, x):\n    x[i] = 1.0\n", scope)
     with pytest.raises(SourceError, match="kernel 'typed_in'.*source"):
-        pk.parallel_for(pk.RangePolicy(0, 3, space=space), scope["typed_in"], move(np.ones(3), space))
+        pk.parallel_for(pk.RangePolicy(0, 3, space="serial"), scope["typed_in"], np.ones(3))
 
 
-@pytest.mark.parametrize("name", ["gpu", "", "Serial", "cuda:", "cuda:x", "threads:2"])
+@pytest.mark.parametrize("name", ["gpu", "", "Serial", "cuda:x", "threads:2"])
 def test_unknown_spaces(name):
     for action in (lambda: pk.zeros(3, "float64", space=name), lambda: pk.fence(name), lambda: pk.use(name).__enter__(),
                    lambda: pk.parallel_for(pk.RangePolicy(0, 3, space=name), fill, 1.0, np.ones(3))):
@@ -120,7 +120,7 @@ def test_a_plain_function_is_not_launched(space):
     def plain(i, x):
         x[i] = 1.0
 
-    with pytest.raises(PortableError, match="plain.*@pk.kernel"):
+    with pytest.raises(LanguageError, match="'plain'.*@pk.kernel"):
         pk.parallel_for(pk.RangePolicy(0, 3, space=space), plain, move(np.ones(3), space))
 
 
@@ -154,11 +154,11 @@ def test_wrong_policies(make, exception, words):
 # how a view is made or copied, exception, words
 WRONG_VIEWS = [
     (lambda: pk.zeros((2, -1), "float64", space="serial"), InputError, ["-1"]),
-    (lambda: pk.zeros((2, 2.5), "float64", space="serial"), DTypeError, ["2.5"]),
+    (lambda: pk.zeros((2, 2.5), "float64", space="serial"), InputError, ["2.5"]),
     (lambda: pk.zeros((1, 1, 1, 1, 1), "float64", space="serial"), InputError, ["4"]),
     (lambda: pk.zeros(3, "float16", space="serial"), DTypeError, ["float16"]),
     (lambda: pk.zeros(3, "no such", space="serial"), DTypeError, ["no such"]),
-    (lambda: pk.asview([1.0, 2.0], space="serial"), DTypeError, ["list"]),
+    (lambda: pk.asview([1.0, 2.0], space="serial"), InputError, ["list"]),
     (lambda: pk.deep_copy(pk.zeros(3, "float64", space="serial"), pk.zeros(4, "float64", space="serial")), InputError, ["3", "4"]),
 ]
 

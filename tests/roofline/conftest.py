@@ -1,4 +1,5 @@
 """Short repeats: these tests look at what is timed and told, not at how long it takes."""
+
 import pytest
 
 from roofline import timing

@@ -1,4 +1,5 @@
 """Results that nobody measured, for what only shows them."""
+
 from roofline.contract import Work
 from roofline.report import Failure, Report, Result
 from roofline.timing import Samples
@@ -7,8 +8,16 @@ MARKUP = '<script>alert("x")</script> & <b>'
 
 
 def machine(**changes):
-    facts = {"date": "2026-01-01T00:00:00+00:00", "system": "Linux", "cpu": "A processor", "cores": 2, "space": "threads", "device": None,
-             "python": "3.12.0", "versions": {"numpy": "2.4.0"}}
+    facts = {
+        "date": "2026-01-01T00:00:00+00:00",
+        "system": "Linux",
+        "cpu": "A processor",
+        "cores": 2,
+        "space": "threads",
+        "device": None,
+        "python": "3.12.0",
+        "versions": {"numpy": "2.4.0"},
+    }
     return facts | changes
 
 

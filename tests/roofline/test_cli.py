@@ -1,4 +1,5 @@
 """The command line, whole: on every space present, and on everything a user may get wrong."""
+
 import gzip
 import json
 import sys
@@ -32,7 +33,10 @@ def data_folder(tmp_path, lines=None, raw=None):
 
 def events(n):
     random = np.random.default_rng(0)
-    return [HEADER] + [f"{x:.3f},{y:.3f},{t:.3f}" for (x, y), t in zip(random.uniform(0, 9, (n, 2)), np.sort(random.uniform(5, 99, n)), strict=True)]
+    return [HEADER] + [
+        f"{x:.3f},{y:.3f},{t:.3f}"
+        for (x, y), t in zip(random.uniform(0, 9, (n, 2)), np.sort(random.uniform(5, 99, n)), strict=True)
+    ]
 
 
 def test_report_writes_table_page_and_json(space, tmp_path, capsys):
@@ -79,19 +83,24 @@ WRONG_DATA = [
 @pytest.mark.parametrize(("content", "words"), WRONG_DATA)
 def test_wrong_data_is_refused_before_any_run(tmp_path, capsys, content, words):
     page = tmp_path / "report.html"
-    assert cli.main(["report", "--space", "serial", "--data", data_folder(tmp_path, **content), "--out", str(page)]) == 2
+    assert (
+        cli.main(["report", "--space", "serial", "--data", data_folder(tmp_path, **content), "--out", str(page)]) == 2
+    )
     assert words in capsys.readouterr().err
     assert not page.exists()
 
 
-@pytest.mark.parametrize(("arguments", "words"), [
-    (["report", "--data", "nowhere"], "--data: 'nowhere' is not a folder"),
-    (["report", "--out", "nowhere/report.html"], "--out: the folder 'nowhere' does not exist"),
-    (["report", "--json", "nowhere/report.json"], "--json: the folder 'nowhere' does not exist"),
-    (["report", "--space", "moon"], "'moon'"),
-    (["compare", "launch", "--space", "moon"], "'moon'"),
-    (["compare", "launch", "--json", "nowhere/x.json"], "--json: the folder"),
-])
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["report", "--data", "nowhere"], "--data: 'nowhere' is not a folder"),
+        (["report", "--out", "nowhere/report.html"], "--out: the folder 'nowhere' does not exist"),
+        (["report", "--json", "nowhere/report.json"], "--json: the folder 'nowhere' does not exist"),
+        (["report", "--space", "moon"], "'moon'"),
+        (["compare", "launch", "--space", "moon"], "'moon'"),
+        (["compare", "launch", "--json", "nowhere/x.json"], "--json: the folder"),
+    ],
+)
 def test_a_wrong_request_is_refused(tmp_path, monkeypatch, capsys, arguments, words):
     monkeypatch.chdir(tmp_path)
     assert cli.main(arguments) == 2
@@ -99,7 +108,16 @@ def test_a_wrong_request_is_refused(tmp_path, monkeypatch, capsys, arguments, wo
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("arguments", [[], ["compare"], ["compare", "nothing"], ["compare", "launch", "--n", "0"], ["compare", "launch", "--rounds", "x"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["compare"],
+        ["compare", "nothing"],
+        ["compare", "launch", "--n", "0"],
+        ["compare", "launch", "--rounds", "x"],
+    ],
+)
 def test_a_wrong_command_line_is_refused(arguments, capsys):
     with pytest.raises(SystemExit) as stopped:
         cli.main(arguments)
@@ -135,6 +153,12 @@ def test_an_interruption_keeps_what_was_measured(tmp_path, monkeypatch):
     document = json.loads(numbers.read_text())
     assert [result["method"] for result in document["results"]] == ["first"] and document["interrupted"]
     assert "interrupted" in page.read_text()
+
+
+def test_names_are_no_markup_for_the_terminal(tmp_path, monkeypatch, capsys):
+    pretend(monkeypatch, {"[bold]fast[/wrong]": lambda: 1.0})
+    assert cli.main(["report", "--space", "serial", "--out", str(tmp_path / "report.html")]) == 0
+    assert "[bold]fast[/wrong]" in capsys.readouterr().out
 
 
 def test_a_full_disk_leaves_the_table(tmp_path, monkeypatch, capsys):
@@ -176,7 +200,10 @@ def test_compare_has_a_row_a_peer(name, tmp_path, capsys):
 
 
 def test_a_peer_that_disagrees_is_an_error(monkeypatch, capsys):
-    sides = [Contender(name, lambda: None, result=lambda value=value: value) for name, value in (("ours", 1.0), ("peer", 2.0))]
+    sides = [
+        Contender(name, lambda: None, result=lambda value=value: value)
+        for name, value in (("ours", 1.0), ("peer", 2.0))
+    ]
     duel = Duel("work", sides[0], sides[1:], tolerance=1e-9)
     monkeypatch.setattr(cases, "load", lambda name: SimpleNamespace(duels=lambda space, n, quick: [duel]))
     assert cli.main(["compare", "hawkes", "--space", "serial", "--rounds", "3"]) == 1

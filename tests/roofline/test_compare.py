@@ -1,4 +1,5 @@
 """Duels: who runs when, who is missing, who disagrees."""
+
 import io
 import json
 import sys
@@ -92,6 +93,6 @@ def test_a_missing_tool_is_absent_with_its_reason(monkeypatch):
     monkeypatch.setitem(sys.modules, "numba", None)  # an import then fails as if it were not installed
     for name in ("launch_numba", "numba_threads"):
         monkeypatch.delitem(sys.modules, f"roofline.peers.{name}", raising=False)
-    found, absent = peers.gather({"launch_numba": {"threads": 1}}, 1, 10)
+    found, absent = peers.gather("launch", "serial", 1, 10)
     assert not found
     assert absent[0][0] == "launch_numba" and "numba" in absent[0][1]

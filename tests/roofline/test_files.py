@@ -1,4 +1,5 @@
 """Folders and files of the command line are checked before any time is spent."""
+
 import pytest
 
 from portable.errors import InputError

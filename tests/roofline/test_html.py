@@ -1,4 +1,5 @@
 """The page: whole, offline, and deaf to markup in names."""
+
 from html.parser import HTMLParser
 
 import pytest
@@ -36,7 +37,9 @@ class Page(HTMLParser):
 
 
 def test_page_shows_every_run_in_table_and_chart():
-    page = Page(html.page(fakes.report(fakes.result("all pairs"), fakes.result("windowed", seconds=(1e-4, 1e-4, 2e-4)))))
+    page = Page(
+        html.page(fakes.report(fakes.result("all pairs"), fakes.result("windowed", seconds=(1e-4, 1e-4, 2e-4))))
+    )
     text = " ".join(page.data)
     assert page.tags.count("tr") == 3
     assert page.tags.count("rect") == 2
@@ -44,12 +47,15 @@ def test_page_shows_every_run_in_table_and_chart():
         assert wanted in text
 
 
-@pytest.mark.parametrize("report", [
-    fakes.report(fakes.result(method=fakes.MARKUP)),
-    fakes.report(fakes.result(source=fakes.MARKUP)),
-    fakes.report(failures=[(fakes.MARKUP, fakes.MARKUP)]),
-    fakes.report(fakes.result(), cpu=fakes.MARKUP, versions={fakes.MARKUP: fakes.MARKUP}),
-])
+@pytest.mark.parametrize(
+    "report",
+    [
+        fakes.report(fakes.result(method=fakes.MARKUP)),
+        fakes.report(fakes.result(source=fakes.MARKUP)),
+        fakes.report(failures=[(fakes.MARKUP, fakes.MARKUP)]),
+        fakes.report(fakes.result(), cpu=fakes.MARKUP, versions={fakes.MARKUP: fakes.MARKUP}),
+    ],
+)
 def test_names_cannot_inject_markup(report):
     text = html.page(report)
     page = Page(text)

@@ -1,4 +1,5 @@
 """Facts of the machine."""
+
 import json
 
 import pytest
@@ -12,7 +13,9 @@ def test_facts_are_fit_for_json():
     assert facts["cores"] >= 1 and facts["cpu"] and facts["versions"]["numpy"]
 
 
-@pytest.mark.parametrize(("space", "name"), [("cuda", "NVIDIA H200"), ("cuda:1", "NVIDIA T4"), ("cuda:2", None), ("threads", None)])
+@pytest.mark.parametrize(
+    ("space", "name"), [("cuda", "NVIDIA H200"), ("cuda:1", "NVIDIA T4"), ("cuda:2", None), ("threads", None)]
+)
 def test_gpu_model_reads_the_driver(tmp_path, space, name):
     for bus, model in (("0000:1b", "NVIDIA H200"), ("0000:2c", "NVIDIA T4")):
         (tmp_path / bus).mkdir()

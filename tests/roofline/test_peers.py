@@ -1,10 +1,12 @@
 """The rivals compute what they should, or their times would say nothing."""
+
 import math
 
 import numpy as np
 import pytest
 
 from models.hawkes import Parameters
+from portable import unavailable_because
 from roofline import peers
 
 PARAMS = Parameters(mu0=0.7, tau_x=1.6, tau_t=300.0, theta=0.4, omega=0.5, h=0.6)
@@ -20,7 +22,9 @@ def log_likelihood(locations, times, p):
     """The formula as it is written, in whole matrices."""
     r2 = ((locations[:, None] - locations) ** 2).sum(-1)
     dt = times[:, None] - times
-    mu = p.mu0 * (np.exp(-r2 / (2 * p.tau_x**2) - dt**2 / (2 * p.tau_t**2)) / ((2 * np.pi) ** 1.5 * p.tau_x**2 * p.tau_t)).sum(1)
+    mu = p.mu0 * (
+        np.exp(-r2 / (2 * p.tau_x**2) - dt**2 / (2 * p.tau_t**2)) / ((2 * np.pi) ** 1.5 * p.tau_x**2 * p.tau_t)
+    ).sum(1)
     decay = np.exp(-p.omega * np.where(dt > 0, dt, 0)) * (dt > 0)
     xi = p.theta * (p.omega * decay * np.exp(-r2 / (2 * p.h**2)) / (2 * np.pi * p.h**2)).sum(1)
     cdf = np.vectorize(lambda z: 0.5 * math.erfc(-z / math.sqrt(2)))
@@ -29,19 +33,22 @@ def log_likelihood(locations, times, p):
     return float((np.log(mu + xi) - expected).sum())
 
 
-@pytest.mark.parametrize(("module", "tool", "options", "count"), [
-    ("hawkes_numba", "numba", {"threads": 1}, {"float64": 4, "mixed": 2}),
-    ("hawkes_numba", "numba", {"threads": 2}, {"float64": 4, "mixed": 2}),
-    ("hawkes_numba_cuda", "numba", {}, {"float64": 2, "mixed": 2}),
-    ("hawkes_cupy", "cupy", {}, {"float64": 2, "mixed": 2}),
-])
+@pytest.mark.parametrize(
+    ("space", "count"),
+    [
+        ("serial", {"float64": 4, "mixed": 2}),
+        ("threads", {"float64": 4, "mixed": 2}),
+        ("cuda", {"float64": 4, "mixed": 4}),
+    ],
+)
 @pytest.mark.parametrize("precision", ["float64", "mixed"])
-def test_hawkes_peers_agree_with_the_formula(module, tool, options, count, precision):
-    pytest.importorskip(tool)
+def test_hawkes_peers_agree_with_the_formula(space, count, precision):
+    for tool in ("numba", "cupy") if space == "cuda" else ("numba",):
+        pytest.importorskip(tool)
+    if reason := unavailable_because(space):
+        pytest.skip(reason)
     locations, times = events()
-    found, absent = peers.gather({module: options}, locations, times, PARAMS, mixed=precision == "mixed")
-    if "no CUDA device" in "".join(reason for _, reason in absent):
-        pytest.skip(absent[0][1])
+    found, absent = peers.gather("hawkes", space, locations, times, PARAMS, mixed=precision == "mixed")
     assert not absent and len(found) == count[precision]
     # Float32 pairs err by some 1e-7 each; float64 sums by their order only.
     tolerance = 1e-6 if precision == "mixed" else 1e-13
@@ -61,8 +68,16 @@ def test_mixture_peer_agrees_with_linear_algebra():
         lower[np.tril_indices(P)] = numbers[P:-1]
         y = lower @ (x - numbers[:P, None])
         expected += np.exp(numbers[-1] - 0.5 * (y * y).sum(0))
-    found, absent = peers.gather({"mixture_numba": {"threads": 2}}, density, x, rec)
+    found, absent = peers.gather("mixture", "threads", density, x, rec)
     assert not absent and len(found) == 2
     for peer in found:
         peer.call()
         assert peer.result() == pytest.approx(np.log(expected).sum(), rel=1e-13)
+
+
+def test_a_peer_nobody_wrote_is_absent():
+    assert peers.gather("mixture", "cuda") == (
+        [],
+        [("mixture_cupy", "not written"), ("mixture_numba_cuda", "not written")],
+    )
+    assert peers.gather("mixture", "checked")[0] == []

@@ -1,4 +1,5 @@
 """Collecting results: what fails or is interrupted costs only itself."""
+
 import io
 import json
 
@@ -45,7 +46,9 @@ def test_an_interruption_keeps_what_was_measured():
 def test_results_are_grouped_by_input():
     groups = fakes.report(fakes.result("a"), fakes.result("b", source="file"), fakes.result("c")).groups()
     assert {name: [r.method for r in results] for name, results in groups.items()} == {
-        "simulated, 10,000 events": ["a", "c"], "file, 10,000 events": ["b"]}
+        "simulated, 10,000 events": ["a", "c"],
+        "file, 10,000 events": ["b"],
+    }
 
 
 def test_verdict_names_the_fastest_and_by_how_much():

@@ -1,4 +1,5 @@
 """Batches, quartiles and alternation, on a clock that the test turns by hand."""
+
 import pytest
 
 from roofline import timing

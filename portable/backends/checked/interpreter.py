@@ -2,11 +2,10 @@
 
 `run_for` and `run_reduce` are the whole interface. Arguments are NumPy arrays, Python numbers and tuples of these.
 """
-import os
 
 import numpy as np
 
-from ...errors import LoweringError
+from ...errors import LanguageError
 from ...policy import AUTO, TeamPolicy
 from .plain import plain, unmark
 from .team import DEFAULT_TEAM_SIZE, Meeting
@@ -73,8 +72,9 @@ def _results(policy, fn, args):
 def _contributions(fn, result, reducers):
     values = result if isinstance(result, tuple) else (result,)
     if len(values) != len(reducers) or any(value is None for value in values):
-        raise LoweringError(f"kernel '{fn.__name__}' ({_place(fn)}) returned {result!r}; a reduction with "
-                            f"{len(reducers)} reducer(s) wants {len(reducers)} number(s) from every index")
+        what = "nothing" if result is None else f"{len(values)} value(s)"
+        raise LanguageError(f"kernel '{fn.__name__}' ({_place(fn)}): a reduction's kernel returns its contribution; "
+                            f"{len(reducers)} number(s) wanted from every index, it returned {what}")
     return [_widen(value) for value in values]
 
 
@@ -90,4 +90,4 @@ def _python_number(value):
 
 
 def _place(fn):
-    return f"{os.path.basename(fn.__code__.co_filename)}:{fn.__code__.co_firstlineno}"
+    return f"{fn.__code__.co_filename}:{fn.__code__.co_firstlineno}"

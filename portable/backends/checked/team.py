@@ -4,7 +4,6 @@ A member that calls a collective leaves the value it brings and switches back to
 done so, the loop works the answer out and wakes the members in the order of their ranks. So a run is deterministic,
 and a collective that some member misses is seen at once instead of waited for.
 """
-import os
 import sys
 
 import numpy as np
@@ -125,6 +124,6 @@ class Meeting:
             if m.dead or report[0] != place:
                 word, file, line = place
                 other = "has returned" if m.dead else f"is at team.{report[0][0]}() in line {report[0][2]}"
-                raise LanguageError(f"kernel '{self.kernel}' ({os.path.basename(file)}:{line}): in team "
+                raise LanguageError(f"kernel '{self.kernel}' ({file}:{line}): in team "
                                     f"{self.league_rank} member {first} is at team.{word}() in line {line} while member "
                                     f"{rank} {other}. Every member must reach the same team.{word}().")

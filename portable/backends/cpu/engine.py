@@ -8,7 +8,7 @@ import functools
 import llvmlite.binding as llvm
 
 from ... import cache
-from ..optimise import optimise
+from ...compiler.optimise import optimise
 
 _loaded = []  # engines and modules live as long as the process: compiled kernels may be called at any time
 

@@ -24,7 +24,7 @@ class CpuTarget:
         with lower.b.goto_entry_block():
             place = lower.b.alloca(ir.ArrayType(element, size * lower.W))
             place.align = 64
-            place = lower.b.bitcast(place, PTR)
+            place.type = PTR
         strides, step = [], itemsize(dtype)
         for extent in reversed(shape):
             strides.insert(0, step)

@@ -65,9 +65,8 @@ class Entry(entry.Entry):
         lower = self.lower
         league_size = self.extra("league_size")
         with lower.b.goto_entry_block():
-            place = lower.b.alloca(I8, self.extra("scratch_bytes"))
-            place.align = 64
-            scratch = lower.b.bitcast(place, PTR)
+            scratch = lower.b.alloca(I8, self.extra("scratch_bytes"))
+            scratch.align, scratch.type = 64, PTR
 
         def team(rank):
             lower.scratch_used = lower.scratch_static = 0

@@ -32,7 +32,7 @@ class Compiled:
 
 
 def prepare(space, kernel, policy_kind, specs, reducers=()):
-    key = ("cpu", policy_kind, specs, reducers)
+    key = ("cpu", policy_kind, specs, reducers)  # the same code for serial and threads, and for foreign memory like our own
     compiled = kernel.compiled.get(key)
     if compiled is None:
         compiled = kernel.compiled[key] = Compiled(kernel, policy_kind, specs, reducers)

@@ -7,7 +7,7 @@ import functools
 import llvmlite.binding as llvm
 
 from ... import cache
-from ..optimise import optimise
+from ...compiler.optimise import optimise
 
 _PTX_VERSIONS = ((100, 86), (90, 78), (80, 70), (0, 63))  # the oldest PTX that knows an architecture: old drivers read it
 

@@ -50,7 +50,7 @@ class CudaTarget:
         with lower.b.goto_entry_block():
             place = lower.b.alloca(ir.ArrayType(lower.memory_type(dtype), size))
             place.align = 16
-            place = lower.b.bitcast(place, PTR)
+            place.type = PTR
         strides, step = [], itemsize(dtype)
         for extent in reversed(shape):
             strides.insert(0, step)

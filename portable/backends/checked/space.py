@@ -1,0 +1,14 @@
+"""The space "checked" as a backend: it refuses what the compilers refuse, then runs the text as plain Python."""
+
+from __future__ import annotations
+
+from .. import registry
+
+
+def prepare(space, kernel, policy_kind, specs, reducers=()):
+    registry.check_text(kernel, policy_kind, specs, reducers)
+    return True
+
+
+def fence(space):
+    """Plain Python has finished when it returns."""
