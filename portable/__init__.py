@@ -19,7 +19,7 @@ from .errors import (DeviceError, DTypeError, FiniteError, InputError, KernelErr
                      SpaceUnavailableError, UnknownSpaceError, WrongSpaceError)
 from .kernel import function, kernel
 from .math import (cos, erf, erfc, exp, exp2, expm1, lgamma, log, log1p, log2, log10, ndtr, pow, rsqrt, sin, sqrt, tanh)  # noqa: A004
-from .policy import AUTO, RangePolicy, TeamPolicy
+from .policy import AUTO, MDRangePolicy, RangePolicy, TeamPolicy
 from .reducer import Max, MaxLoc, Min, MinLoc, Prod, Reducer, Sum
 from .space import Cuda, Space, Threads, default_space, unavailable_because, use
 from .view import View, asview, empty, zeros

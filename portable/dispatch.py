@@ -7,6 +7,7 @@ does nothing else in Python than to build the argument block; checks and compila
 from __future__ import annotations
 
 import functools
+import math
 import struct
 import threading
 
@@ -16,7 +17,7 @@ from . import events
 from .backends import registry
 from .errors import DTypeError, InputError, LanguageError, NestedLaunchError, ShapeError, WrongSpaceError
 from .kernel import Kernel
-from .policy import RangePolicy, TeamPolicy, as_policy
+from .policy import MDRangePolicy, as_policy, kind_of, n_indices
 from .reducer import Reducer, Sum
 from .space import Space, default_space, require, resolve
 from .view import Spec, View, describe
@@ -118,8 +119,8 @@ class Launch:
         try:
             specs, words = _describe(args)
         except (InputError, struct.error) as error:
-            raise _named(error, kernel, args) from error
-        kind = policy.__class__
+            raise _named(error, kernel, args, n_indices(kind_of(policy))) from error
+        kind = policy.__class__ if policy.__class__ is not MDRangePolicy else kind_of(policy)
         known = kernel.compiled.get((kind, space.name, space.device, specs, reducers))
         if known is None:
             known = self._prepare(kind, specs)
@@ -129,14 +130,15 @@ class Launch:
     def _prepare(self, kind, specs):
         """Check and compile for argument types not seen before."""
         kernel, space = self.kernel, self.space
-        names = kernel.portable_text.params
-        if len(self.args) != len(names) - 1:
-            raise ShapeError(f"kernel '{kernel.name}' ({kernel.place}) takes {len(names) - 1} argument(s) after '{names[0]}' "
-                             f"({', '.join(names[1:])}), but {len(self.args)} were given")
-        wanted = _compiler_specs(specs, space, kernel, names[1:])
+        policy_kind = kind_of(self.policy)
+        names, first = kernel.portable_text.params, n_indices(policy_kind)
+        if len(self.args) != len(names) - first:
+            raise ShapeError(f"kernel '{kernel.name}' ({kernel.place}) takes {len(names) - first} argument(s) after "
+                             f"'{', '.join(names[:first])}' ({', '.join(names[first:])}), but {len(self.args)} were given")
+        wanted = _compiler_specs(specs, space, kernel, names[first:])
         single = ({"float32", "float64"} & {s[1] for s in _views(wanted)}) == {"float32"}
         backend = registry.backend(space.name)
-        compiled = backend.prepare(space, kernel, "team" if kind is TeamPolicy else "range", wanted, self.reducers)
+        compiled = backend.prepare(space, kernel, policy_kind, wanted, self.reducers)
         known = backend, compiled, _pack_float32 if single else _pack_float
         kernel.compiled[(kind, space.name, space.device, specs, self.reducers)] = known
         return known
@@ -166,9 +168,9 @@ def _views(specs):
             yield from _views(s[1])
 
 
-def _named(error, kernel, args):
+def _named(error, kernel, args, first):
     """The error of an argument, with the kernel and the parameter named."""
-    for name, a in zip(kernel.portable_text.params[1:], args):
+    for name, a in zip(kernel.portable_text.params[first:], args):
         try:
             _describe((a,))
         except struct.error:
@@ -204,7 +206,7 @@ def parallel_for(policy, kernel, *args, label=None):
 
     Parameters
     ----------
-    policy : int, RangePolicy or TeamPolicy
+    policy : int, RangePolicy, MDRangePolicy or TeamPolicy
         An integer n means the indices 0..n-1 on the default space.
     kernel : function marked with @pk.kernel
         Called with the index (or the team) and `args`.
@@ -249,10 +251,17 @@ def parallel_reduce(policy, kernel, *args, reducer=Sum, out=None, label=None):
     results = launch.run()
     if launch.space.name != "checked":
         numbers = iter(results)
-        results = tuple((next(numbers), next(numbers)) if r.with_index else next(numbers) for r in reducers)
+        results = tuple((next(numbers), _place(launch.policy, next(numbers))) if r.with_index else next(numbers) for r in reducers)
     if out is not None:
         return _deliver(results, out)
     return results if several else results[0]
+
+
+def _place(policy, number):
+    """The index at which a location reducer's winner lies: of a box the tuple, counted row by row until now."""
+    if policy.__class__ is not MDRangePolicy or not 0 <= number < math.prod(policy.extents):
+        return number
+    return tuple(int(low + k) for low, k in zip(policy.begin, np.unravel_index(number, policy.extents)))
 
 
 def _deliver(results, out):

@@ -8,9 +8,9 @@ The plan is Cody and Waite's (Software Manual for the Elementary Functions, 1980
 interval, rebuild. Rounding to an integer is the addition of 1.5 * 2^52 (or 2^23), which leaves the integer in the low bits.
 """
 
-from .elementary_tables import (EXP2_32, EXP2_64, EXP_32, EXP_64, EXPM1_32, EXPM1_64, FAST_EXP_32, FAST_EXP_64, LOG2_32, LOG2_64,
-                                LOG_32, LOG_64)
-from .words import (bits, copysign, float32, float64, fma, from_bits32, from_bits64, maximum, minimum, sqrt, where)
+from .elementary_tables import (ERF_32, ERF_64, ERFCX_32, ERFCX_64, EXP2_32, EXP2_64, EXP_32, EXP_64, EXPM1_32, EXPM1_64,
+                                FAST_EXP_32, FAST_EXP_64, LOG2_32, LOG2_64, LOG_32, LOG_64, POW_32, POW_64)
+from .words import bits, copysign, float32, float64, fma, from_bits32, from_bits64, maximum, minimum, sqrt, trunc, where
 
 INF = float("inf")
 NAN = float("nan")
@@ -36,6 +36,12 @@ def horner(x, coefficients):
     for c in coefficients[1:]:
         total = fma(total, x, c)
     return total
+
+
+def product(a, b):
+    """a * b as its rounded value and the error. Not `a * b`, which could be contracted into a sum that it meets later."""
+    p = fma(a, b, 0.0)
+    return p, fma(a, b, -p)
 
 
 # ---- exponentials
@@ -65,23 +71,32 @@ def exp_f32(x):
     return where(tiny, y * TWO_M64, y)
 
 
-def exp2_f64(x):
+def exp2_sum_f64(x, low):
+    """2^(x + low), low far below 1; the literal -0.0 costs nothing."""
     x = where(x > 1025.0, 1025.0, x)
     x = where(x < -1077.0, -1077.0, x)
     tiny = x < -1021.0
     magic = where(tiny, float64(ROUND_64 + 1022 + 64), ROUND_64 + 1022)
     t = x + magic
-    y = horner(x - (t - magic), EXP2_64) * from_bits64(bits(t) << 52)
+    y = horner(x - (t - magic) + low, EXP2_64) * from_bits64(bits(t) << 52)
     return where(tiny, y * TWO_M64, y)
 
 
-def exp2_f32(x):
+def exp2_sum_f32(x, low):
     x = maximum(minimum(x, 129.0), -152.0)
     tiny = x < -125.0
     magic = where(tiny, float32(ROUND_32 + 126 + 64), ROUND_32 + 126)
     t = x + magic
-    y = horner(x - (t - magic), EXP2_32) * from_bits32(bits(t) << 23)
+    y = horner(x - (t - magic) + low, EXP2_32) * from_bits32(bits(t) << 23)
     return where(tiny, y * TWO_M64, y)
+
+
+def exp2_f64(x):
+    return exp2_sum_f64(x, -0.0)
+
+
+def exp2_f32(x):
+    return exp2_sum_f32(x, -0.0)
 
 
 def rebuild_expm1(x, r, r_low, scale, coefficients):
@@ -134,7 +149,7 @@ def split_f32(x):
 
 def finish_log(x, y):
     """y, but what log(x) is at zero, below it, at infinity and at NaN."""
-    y = where(x > 0.0, y, where(x == 0.0, x - INF, x * NAN))
+    y = where(x >= 0.0, where(x == 0.0, -INF, y), NAN)
     return where(x < INF, y, x)
 
 
@@ -185,9 +200,9 @@ def log1p_f32(x):
 
 def log2_parts(k, f, log2e, log2e_low, coefficients):
     """k + log2(1 + f) as a larger and a smaller part."""
-    p = fma(f, log2e, 0.0)  # not `f * log2e`, which could be contracted into the next sum
+    p, p_low = product(f, log2e)
     high = k + p
-    low = fma(f, log2e_low, fma(f, log2e, -p) + (p - (high - k)))
+    low = fma(f, log2e_low, p_low + (p - (high - k)))
     return high, fma(f, f * horner(f, coefficients), low)
 
 
@@ -228,6 +243,173 @@ def rsqrt_newton(x):
     h = x * y
     error = fma(-fma(x, y, -h), y, fma(-h, y, 1.0))
     return where(abs(error) < 1.0, fma(0.5 * y, error, y), y)
+
+
+# ---- pow: the logarithm to base 2 with some 65 bits, times y, and 2 to that
+def precise_log2(k, f, c, c_low, third, third_low, coefficients):
+    """k + log2(1 + f) as two parts, from the series of 2 atanh(s) / ln 2 in s = f / (2 + f); `third` is its s^3 coefficient."""
+    d = 2.0 + f
+    w = 1.0 / d
+    s = f * w
+    s_low = fma(-s, f - (d - 2.0), fma(-s, d, f)) * w
+    z, z_low = product(s, s)
+    z_low = fma(s + s, s_low, z_low)
+    q = horner(z, coefficients)
+    cubic = fma(z, q, third)
+    cubic_low = fma(z, q, third - cubic) + third_low
+    s3, s3_low = product(s, z)
+    s3_low = fma(s, z_low, fma(s_low, z, s3_low))
+    a, a_low = product(s, c)
+    a_low = fma(s, c_low, fma(s_low, c, a_low))
+    b, b_low = product(s3, cubic)
+    b_low = fma(s3, cubic_low, fma(s3_low, cubic, b_low))
+    v = a + b
+    v_low = (b - (v - a)) + (a_low + b_low)
+    high = k + v
+    return high, (v - (high - k)) + v_low
+
+
+def finish_pow(x, y, m):
+    """m = |x|^y with its sign and the special cases of C99."""
+    a = abs(x)
+    m = where(a == 0.0, where(y > 0.0, a, INF), where(a == INF, where(y > 0.0, a, 0.0), m))
+    even = trunc(0.5 * y) == 0.5 * y
+    m = where(trunc(y) == y, where(even, m, copysign(m, x)), where(x < 0.0, where(a < INF, NAN, m), m))
+    m = where(x == x, where(y == y, m, y), x)
+    return where(y == 0.0, 1.0, where(x == 1.0, x, m))
+
+
+def pow_f64(x, y):
+    k, f = split_f64(abs(x))
+    high, low = precise_log2(k, f, 2.8853900817779268, 4.0710547481862066e-17, 0.9617966939259756, 5.0577616648125907e-17, POW_64)
+    b = where(y > 1e20, 1e20, where(y < -1e20, -1e20, y))
+    p, p_low = product(b, high)
+    p_low = where(abs(p) < 1100.0, fma(b, low, p_low), 0.0)
+    return finish_pow(x, y, exp2_sum_f64(p, p_low))
+
+
+def pow_f32(x, y):
+    k, f = split_f32(abs(x))
+    high, low = precise_log2(k, f, 2.885390043258667, 3.851926067000022e-08, 0.9617967009544373, -7.028461812552678e-09, POW_32)
+    b = maximum(minimum(y, float32(1e12)), float32(-1e12))
+    p, p_low = product(b, high)
+    p_low = where(abs(p) < 160.0, fma(b, low, p_low), 0.0)
+    return finish_pow(x, y, exp2_sum_f32(p, p_low))
+
+
+# ---- the error function: exp(-a^2) erfcx(a), both as two parts
+def exp_parts_f64(x, low):
+    """exp(x + low) of x <= 0 as (p + p_low) * scale, where scale is 2^64 too large if x < -700."""
+    magic = where(x < -700.0, float64(ROUND_64 + 1023 + 64), ROUND_64 + 1023)
+    t = fma(x, LOG2E_64, magic)
+    n = t - magic
+    high = fma(n, -LN2_64, x)
+    r = fma(n, -LN2_LOW_64, high)
+    low = fma(n, -LN2_LOW_64, high - r) + low
+    p = 1.0 + r
+    rest = fma(r, r * horner(r, EXPM1_64), r - (p - 1.0))
+    return p, fma(low, p + rest, rest), from_bits64(bits(t) << 52)
+
+
+def exp_parts_f32(x, low):
+    magic = where(x < -80.0, float32(ROUND_32 + 127 + 64), ROUND_32 + 127)
+    t = fma(x, LOG2E_32, magic)
+    n = t - magic
+    high = fma(n, -LN2_32, x)
+    r = fma(n, -LN2_LOW_32, high)
+    low = fma(n, -LN2_LOW_32, high - r) + low
+    p = 1.0 + r
+    rest = fma(r, r * horner(r, EXPM1_32), r - (p - 1.0))
+    return p, fma(low, p + rest, rest), from_bits32(bits(t) << 23)
+
+
+def erfcx_parts(a, a_low, k, scale, last_low, two_over_sqrt_pi, coefficients):
+    """exp(a^2) erfc(a) for a >= 0. The rounded t belongs to a slightly different a, for which 1 - t replaces 2k / (a + k);
+    the difference is put right by the derivative 2a erfcx(a) - 2 / sqrt(pi)."""
+    d = a + k
+    t = fma(1.0 / d, -2.0 * k, 1.0)
+    u = 1.0 - t
+    u_low = (1.0 - u) - t
+    residual = fma(d, u, -2.0 * k) + fma(d, u_low, (a - (d - k)) * u)
+    shift = fma(residual * scale, d, a_low)
+    total = coefficients[0]
+    for c in coefficients[1:-1]:
+        total = fma(total, t, c)
+    last = coefficients[-1]
+    p = fma(total, t, last)
+    p_low = fma(total, t, last - p) + last_low
+    m, m_low = product(p, u)
+    return m, fma(shift, fma(a + a, m, -two_over_sqrt_pi), fma(p, u_low, fma(p_low, u, m_low)))
+
+
+def join(m, m_low, p, p_low, scale, tiny):
+    """(m + m_low) (p + p_low) scale, rounded once (twice below the normal numbers)."""
+    y = fma(m, p, fma(m, p_low, m_low * p)) * scale
+    return where(tiny, y * TWO_M64, y)
+
+
+def erfcx_f64(a, a_low):
+    return erfcx_parts(a, a_low, 4.0, 0.125, 7.196568139158719e-18, 1.1283791670955126, ERFCX_64)
+
+
+def erfcx_f32(a, a_low):
+    return erfcx_parts(a, a_low, 3.0, 0.1666666716337204, -1.3340214488621882e-09, 1.128379225730896, ERFCX_32)
+
+
+def erfc_tail_f64(a):
+    """erfc(a) of a >= 0."""
+    a = where(a > 27.25, 27.25, a)
+    h, h_low = product(a, a)
+    m, m_low = erfcx_f64(a, 0.0)
+    p, p_low, scale = exp_parts_f64(-h, -h_low)
+    return join(m, m_low, p, p_low, scale, h > 700.0)
+
+
+def erfc_tail_f32(a):
+    a = minimum(a, 10.375)
+    h, h_low = product(a, a)
+    m, m_low = erfcx_f32(a, 0.0)
+    p, p_low, scale = exp_parts_f32(-h, -h_low)
+    return join(m, m_low, p, p_low, scale, h > 80.0)
+
+
+def erfc_f64(x):
+    y = erfc_tail_f64(abs(x))
+    return where(x < 0.0, 2.0 - y, y)
+
+
+def erfc_f32(x):
+    y = erfc_tail_f32(abs(x))
+    return where(x < 0.0, 2.0 - y, y)
+
+
+def erf_f64(x):
+    return where(abs(x) < 0.5, fma(x, horner(x * x, ERF_64), x), copysign(1.0 - erfc_tail_f64(abs(x)), x))
+
+
+def erf_f32(x):
+    return where(abs(x) < 0.5, fma(x, horner(x * x, ERF_32), x), copysign(1.0 - erfc_tail_f32(abs(x)), x))
+
+
+def ndtr_f64(x):
+    b = abs(x)
+    b = where(b > 38.75, 38.75, b)
+    a, a_low = product(b, 0.7071067811865476)
+    h, h_low = product(0.5 * b, b)
+    m, m_low = erfcx_f64(a, fma(b, -4.833646656726457e-17, a_low))
+    p, p_low, scale = exp_parts_f64(-h, -h_low)
+    y = join(0.5 * m, 0.5 * m_low, p, p_low, scale, h > 700.0)
+    return where(x > 0.0, 1.0 - y, y)
+
+
+def ndtr_f32(x):
+    b = minimum(abs(x), 14.625)
+    a, a_low = product(b, 0.7071067690849304)
+    h, h_low = product(0.5 * b, b)
+    m, m_low = erfcx_f32(a, fma(b, 1.2101617485882343e-08, a_low))
+    p, p_low, scale = exp_parts_f32(-h, -h_low)
+    y = join(0.5 * m, 0.5 * m_low, p, p_low, scale, h > 80.0)
+    return where(x > 0.0, 1.0 - y, y)
 
 
 # ---- fastmath: one degree less, or no error kept; results below the normal numbers become 0, NaN, zero, infinity and negative
@@ -272,6 +454,10 @@ FUNCTIONS = {
     "log2": (log2_f32, log2_f64),
     "log10": (log10_f32, log10_f64),
     "rsqrt": (rsqrt_newton, rsqrt_newton),
+    "pow": (pow_f32, pow_f64),
+    "erf": (erf_f32, erf_f64),
+    "erfc": (erfc_f32, erfc_f64),
+    "ndtr": (ndtr_f32, ndtr_f64),
 }
 
 FAST = {

@@ -92,9 +92,64 @@ class TeamPolicy:
             object.__setattr__(self, name, value)
 
 
+@dataclass(frozen=True, slots=True)
+class MDRangePolicy:
+    """Indices (i, j) or (i, j, k) of a box; the last is the fastest, and the one whose neighbours are lanes.
+
+    Parameters
+    ----------
+    begin, end : tuples of 2 or 3 int
+        begin <= end in each dimension.
+    space : str or Space, optional
+    """
+
+    begin: tuple
+    end: tuple
+    space: object = None
+
+    def __post_init__(self):
+        for name in ("begin", "end"):
+            value = getattr(self, name)
+            if not isinstance(value, (tuple, list)) or len(value) not in (2, 3):
+                raise InputError(f"MDRangePolicy: {name} is {value!r}; a tuple of 2 or 3 integers is wanted")
+            object.__setattr__(self, name, tuple(check_index(v, f"MDRangePolicy: {name}[{k}]") for k, v in enumerate(value)))
+        if len(self.begin) != len(self.end):
+            raise InputError(f"MDRangePolicy: begin has {len(self.begin)} dimensions and end has {len(self.end)}")
+        for k, (low, high) in enumerate(zip(self.begin, self.end)):
+            if high < low:
+                raise InputError(f"MDRangePolicy: begin[{k}] is {low} and end[{k}] is {high}; begin <= end is wanted")
+
+    @property
+    def extents(self):
+        """Number of indices in each dimension."""
+        return tuple(high - low for low, high in zip(self.begin, self.end))
+
+
+# How the compiler names a policy's kind, and how many indices its kernels take.
+KINDS = {RangePolicy: "range", TeamPolicy: "team", MDRangePolicy: "box"}
+
+
+def kind_of(policy):
+    """"range", "team", "box2" or "box3"."""
+    kind = KINDS[policy.__class__]
+    return f"box{len(policy.begin)}" if kind == "box" else kind
+
+
+def n_indices(kind):
+    """Leading parameters of a kernel that are not arguments: indices, or the team."""
+    return int(kind[-1]) if kind.startswith("box") else 1
+
+
+def box_words(policy):
+    """begin and end of three dimensions, one after the other; zeros where the policy has none."""
+    if policy.__class__ is not MDRangePolicy:
+        return (0,) * 6
+    return tuple(v for pair in zip(policy.begin, policy.end) for v in pair) + (0,) * (6 - 2 * len(policy.begin))
+
+
 def as_policy(policy):
     """A policy as given, or RangePolicy(0, n) for an integer n."""
-    if isinstance(policy, (RangePolicy, TeamPolicy)):
+    if policy.__class__ in KINDS:
         return policy
     n = check_index(policy, "policy")
     if n < 0:

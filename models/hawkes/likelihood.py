@@ -98,7 +98,8 @@ class Likelihood:
             self._horizon = horizon - times[0]
             times = times - times[0]
             self._span_h = float(times[-1])
-            self._x = _device_copy(locations.T.astype(self._dtype))
+            # Only differences count: about their mean, float32 resolves a city to millimetres on any map.
+            self._x = _device_copy((locations - locations.mean(axis=0)).T.astype(self._dtype))
             self._t = _device_copy(times)
             self._t_parts = _device_copy(_split(times, self._dtype))
             self._before = _device_copy(ties)
@@ -162,16 +163,20 @@ class Likelihood:
         data = *self._sizes, self._x, self._t_parts
         widths = -0.5 / params.tau_x**2, -0.5 / params.tau_t**2
         excitation = -0.5 / params.h**2, params.omega
-        kept = self._keep_background and self._kept is not None and self._kept[:2] == (params.tau_x, params.tau_t)
-        if not kept or self._kept[2] < windows.background_h:
-            self._kept = params.tau_x, params.tau_t, windows.background_h
-            if not windows.missing:
-                self._sum_all_pairs(data, widths, excitation)
-                return
-            pk.parallel_for(self._teams, kernels.background_sums, *data, windows.background_h, self._self_term, *widths,
-                            self._background, label="hawkes.background_sums")
-        pk.parallel_for(self._small_teams, kernels.excitation_sums, *data, self._before, windows.excitation_h,
-                        *excitation, self._excitation, label="hawkes.excitation_sums")
+        wanted, kept = (params.tau_x, params.tau_t, windows.background_h), self._kept
+        stale = not self._keep_background or kept is None or kept[:2] != wanted[:2] or kept[2] < wanted[2]
+        if stale:
+            self._kept = None  # until the launches below have succeeded
+        if stale and not windows.missing:
+            self._sum_all_pairs(data, widths, excitation)
+        else:
+            if stale:
+                pk.parallel_for(self._teams, kernels.background_sums, *data, windows.background_h, self._self_term,
+                                *widths, self._background, label="hawkes.background_sums")
+            pk.parallel_for(self._small_teams, kernels.excitation_sums, *data, self._before, windows.excitation_h,
+                            *excitation, self._excitation, label="hawkes.excitation_sums")
+        if stale:
+            self._kept = wanted
 
     def _sum_all_pairs(self, data, widths, excitation):
         """Both sums of exponentials, block by block."""

@@ -8,13 +8,15 @@ from __future__ import annotations
 from llvmlite import ir
 
 from ..errors import LanguageError, LoweringError
+from ..policy import n_indices
 from .lowering import Facts, Lowering
 from .signature import Signature
 from .team import combine_states, widened
 from .types import UNIFORM, VARYING
 from .values import I8, I64, Value
 
-EXTRA = ("begin", "end", "block_size", "partials", "league_size", "scratch_bytes", "result", "counter")
+EXTRA = ("begin", "end", "block_size", "partials", "league_size", "scratch_bytes", "result", "counter",
+         "begin0", "end0", "begin1", "end1", "begin2", "end2")  # the last six: the dimensions of a box
 _MAX_RUNS = 40
 
 
@@ -52,7 +54,7 @@ class Entry:
         builder = ir.IRBuilder(function.append_basic_block("begin"))
         self.lower.begin(builder)
         self.block = function.args[0]
-        self.args = self.signature.values(self.lower, self.kernel.portable_text.params[1:], self.block)
+        self.args = self.signature.values(self.lower, self.kernel.portable_text.params[n_indices(self.policy_kind):], self.block)
         self.jump("start")
 
     def jump(self, name):
@@ -86,12 +88,26 @@ class Entry:
         b.position_at_end(done)
         return b.load(counter, typ=I64)
 
-    def visit(self, index, mask, slot, variant):
-        """The kernel at one index (or pack, or team); what it returns goes into accumulator `slot`."""
+    def visit(self, index, mask, slot, variant, outer=()):
+        """The kernel at one index (or pack, or team); what it returns goes into accumulator `slot`.
+
+        `outer`: a box's leading indices, uniform Values.
+        """
         self.lower.begin_pack(mask)
-        result = self.lower.inline(self.kernel.portable_text, [index, *self.args], variant)
+        result = self.lower.inline(self.kernel.portable_text, [*outer, index, *self.args], variant)
         if self.reducers:
-            self._accumulate(result, mask, index, slot)
+            self._accumulate(result, mask, self._linear(outer, index), slot)
+
+    def _linear(self, outer, index):
+        """The place of an index in its box, counted row by row; a range's index itself."""
+        lower = self.lower
+        if not outer:
+            return index
+        place = lower.const(0)
+        for d, v in enumerate([*outer, index]):
+            begin, end = (Value("int", UNIFORM, self.extra(f"{w}{d}")) for w in ("begin", "end"))
+            place = lower.binary("+", lower.binary("*", place, lower.binary("-", end, begin)), lower.binary("-", v, begin))
+        return place
 
     # ---- reductions
     def open_accumulators(self):

@@ -10,7 +10,7 @@ from roofline.peers.numba_threads import set_threads
 
 
 def contenders(locations, times, params, *, mixed, threads):
-    """Our algorithm (excitation from earlier events only), then the textbook's (two exps for all n x n pairs).
+    """Our algorithm (each pair once, two exps), then the textbook's (n x n pairs, two exps each).
 
     Parameters
     ----------
@@ -27,110 +27,114 @@ def contenders(locations, times, params, *, mixed, threads):
     list of Contender, whose calls return the log-likelihood
     """
     set_threads(threads)
+    p = params
     x, y = np.ascontiguousarray(locations[:, 0]), np.ascontiguousarray(locations[:, 1])
     before = np.searchsorted(times, times, side="left")
-    rates = np.empty(len(times))
-    texts = {"same pairs": _rates_mixed} if mixed else {"same pairs": _rates, "n x n, two exps": _rates_textbook}
+    # A row of background sums for each thread, so that no two add to one number.
+    mu, xi = np.empty((threads, len(times))), np.empty(len(times))
+    real = np.float32 if mixed else np.float64
+    constants = [real(v) for v in (-0.5 / p.tau_x**2, -0.5 / p.tau_t**2, -0.5 / p.h**2, p.omega)]
+    texts = {"same pairs": _triangle_mixed} if mixed else {"same pairs": _triangle, "n x n, two exps": _textbook}
     found = []
     for name, text in texts.items():
         for fastmath in (False, True):
             loop = njit(parallel=threads > 1, fastmath=fastmath)(text)
 
             def call(loop=loop):
-                loop(
-                    x,
-                    y,
-                    times,
-                    before,
-                    params.mu0,
-                    params.tau_x,
-                    params.tau_t,
-                    params.theta,
-                    params.omega,
-                    params.h,
-                    rates,
-                )
-                return _log_likelihood(times, rates, params.mu0, params.tau_t, params.theta, params.omega)
+                loop(x, y, times, before, *constants, mu, xi)
+                return _log_likelihood(times, mu, xi, p.mu0, p.tau_x, p.tau_t, p.theta, p.omega, p.h)
 
-            found.append(Contender(f"numba, {name}{', fastmath=True' if fastmath else ''}", call, result=call))
+            label = f"numba, {name}{', fastmath=True' if fastmath else ''}"
+            found.append(Contender(label, call, result=call))
     return found
 
 
-def _rates(x, y, t, before, mu0, tau_x, tau_t, theta, omega, h, out):
-    """Intensity at each event: two exps for an earlier event, one for another."""
+def _triangle(x, y, t, before, a, b, g, omega, mu, xi):
+    """Sums over pairs, each visited once; thread k takes every so many-th event, so that all have as much to do."""
     n = t.shape[0]
-    a, b, g = -0.5 / tau_x**2, -0.5 / tau_t**2, -0.5 / h**2
-    background = mu0 / (tau_x**2 * tau_t) * (2.0 * math.pi) ** -1.5
-    excitation = theta * omega / (h**2 * 2.0 * math.pi)
-    for i in prange(n):
-        mu = 0.0
-        xi = 0.0
-        for j in range(before[i]):
-            dx = x[i] - x[j]
-            dy = y[i] - y[j]
-            dt = t[i] - t[j]
-            d2 = dx * dx + dy * dy
-            mu += math.exp(a * d2 + b * dt * dt)
-            xi += math.exp(g * d2 - omega * dt)
-        for j in range(before[i], n):
-            dx = x[i] - x[j]
-            dy = y[i] - y[j]
-            dt = t[i] - t[j]
-            mu += math.exp(a * (dx * dx + dy * dy) + b * dt * dt)
-        out[i] = background * mu + excitation * xi
+    threads = mu.shape[0]
+    for k in prange(threads):
+        mu[k, :] = 0.0
+        for i in range(k, n, threads):
+            back = 0.0
+            excited = 0.0
+            for j in range(before[i]):
+                dx = x[i] - x[j]
+                dy = y[i] - y[j]
+                dt = t[i] - t[j]
+                d2 = dx * dx + dy * dy
+                e = math.exp(a * d2 + b * dt * dt)
+                back += e
+                mu[k, j] += e
+                excited += math.exp(g * d2 - omega * dt)
+            for j in range(before[i], i):  # ties
+                dx = x[i] - x[j]
+                dy = y[i] - y[j]
+                e = math.exp(a * (dx * dx + dy * dy))
+                back += e
+                mu[k, j] += e
+            mu[k, i] += back + 1.0
+            xi[i] = excited
 
 
-def _rates_textbook(x, y, t, before, mu0, tau_x, tau_t, theta, omega, h, out):
-    """As `_rates`, one loop over all events with both exps."""
+def _triangle_mixed(x, y, t, before, a, b, g, omega, mu, xi):
+    """As `_triangle`, the pair in float32."""
     n = t.shape[0]
-    a, b, g = -0.5 / tau_x**2, -0.5 / tau_t**2, -0.5 / h**2
-    background = mu0 / (tau_x**2 * tau_t) * (2.0 * math.pi) ** -1.5
-    excitation = theta * omega / (h**2 * 2.0 * math.pi)
+    threads = mu.shape[0]
+    for k in prange(threads):
+        mu[k, :] = 0.0
+        for i in range(k, n, threads):
+            back = 0.0
+            excited = 0.0
+            for j in range(before[i]):
+                dx = np.float32(x[i] - x[j])
+                dy = np.float32(y[i] - y[j])
+                dt = np.float32(t[i] - t[j])
+                d2 = dx * dx + dy * dy
+                e = math.exp(a * d2 + b * dt * dt)
+                back += e
+                mu[k, j] += e
+                excited += math.exp(g * d2 - omega * dt)
+            for j in range(before[i], i):  # ties
+                dx = np.float32(x[i] - x[j])
+                dy = np.float32(y[i] - y[j])
+                e = math.exp(a * (dx * dx + dy * dy))
+                back += e
+                mu[k, j] += e
+            mu[k, i] += back + 1.0
+            xi[i] = excited
+
+
+def _textbook(x, y, t, before, a, b, g, omega, mu, xi):
+    """Sums over all pairs, both exps for each."""
+    n = t.shape[0]
+    mu[1:, :] = 0.0
     for i in prange(n):
-        mu = 0.0
-        xi = 0.0
+        back = 0.0
+        excited = 0.0
         for j in range(n):
             dx = x[i] - x[j]
             dy = y[i] - y[j]
             dt = t[i] - t[j]
             d2 = dx * dx + dy * dy
-            mu += math.exp(a * d2 + b * dt * dt)
+            back += math.exp(a * d2 + b * dt * dt)
             e = math.exp(g * d2 - omega * abs(dt))
-            xi += e if dt > 0.0 else 0.0
-        out[i] = background * mu + excitation * xi
-
-
-def _rates_mixed(x, y, t, before, mu0, tau_x, tau_t, theta, omega, h, out):
-    """As `_rates`, the pair in float32."""
-    n = t.shape[0]
-    a, b, g = np.float32(-0.5 / tau_x**2), np.float32(-0.5 / tau_t**2), np.float32(-0.5 / h**2)
-    rate = np.float32(omega)
-    background = mu0 / (tau_x**2 * tau_t) * (2.0 * math.pi) ** -1.5
-    excitation = theta * omega / (h**2 * 2.0 * math.pi)
-    for i in prange(n):
-        mu = 0.0
-        xi = 0.0
-        for j in range(before[i]):
-            dx = np.float32(x[i] - x[j])
-            dy = np.float32(y[i] - y[j])
-            dt = np.float32(t[i] - t[j])
-            d2 = dx * dx + dy * dy
-            mu += math.exp(a * d2 + b * dt * dt)
-            xi += math.exp(g * d2 - rate * dt)
-        for j in range(before[i], n):
-            dx = np.float32(x[i] - x[j])
-            dy = np.float32(y[i] - y[j])
-            dt = np.float32(t[i] - t[j])
-            mu += math.exp(a * (dx * dx + dy * dy) + b * dt * dt)
-        out[i] = background * mu + excitation * xi
+            excited += e if dt > 0.0 else 0.0
+        mu[0, i] = back
+        xi[i] = excited
 
 
 @njit
-def _log_likelihood(t, rates, mu0, tau_t, theta, omega):
+def _log_likelihood(t, mu, xi, mu0, tau_x, tau_t, theta, omega, h):
     """Sum of log rates less the compensator, in one pass over the events."""
+    background = mu0 / (tau_x**2 * tau_t) * (2.0 * math.pi) ** -1.5
+    excitation = theta * omega / (h**2 * 2.0 * math.pi)
     total = 0.0
     end = t[-1]
     for i in range(t.shape[0]):
+        rate = excitation * xi[i]
+        for k in range(mu.shape[0]):
+            rate += background * mu[k, i]
         inside = 0.5 * (math.erf((end - t[i]) / (tau_t * math.sqrt(2.0))) + math.erf(t[i] / (tau_t * math.sqrt(2.0))))
-        total += math.log(rates[i]) - mu0 * inside - theta * (1.0 - math.exp(-omega * (end - t[i])))
+        total += math.log(rate) - mu0 * inside - theta * (1.0 - math.exp(-omega * (end - t[i])))
     return total

@@ -3,10 +3,12 @@
 `run_for` and `run_reduce` are the whole interface. Arguments are NumPy arrays, Python numbers and tuples of these.
 """
 
+import itertools
+
 import numpy as np
 
 from ...errors import LanguageError
-from ...policy import AUTO, TeamPolicy
+from ...policy import AUTO, MDRangePolicy, TeamPolicy
 from .plain import plain, unmark
 from .team import DEFAULT_TEAM_SIZE, Meeting
 
@@ -57,16 +59,24 @@ def _results(policy, fn, args):
     args = tuple(unmark(arg) for arg in args)
     is_team = isinstance(policy, TeamPolicy)
     size = DEFAULT_TEAM_SIZE if is_team and policy.team_size is AUTO else is_team and policy.team_size
-    for index in range(policy.league_size) if is_team else range(policy.begin, policy.end):
+    is_box = isinstance(policy, MDRangePolicy)
+    for index in range(policy.league_size) if is_team else _places(policy):
         try:
             if is_team:
                 result = Meeting(fn.__name__, index, policy.league_size, size).run(call, args)[0]
             else:
-                result = call(index, *args)
+                result = call(*(index if is_box else (index,)), *args)
         except Exception as error:
             error.add_note(f"while kernel '{fn.__name__}' ({_place(fn)}) ran for index {index}")
             raise
         yield index, result
+
+
+def _places(policy):
+    """The indices of a range, or the tuples of indices of a box, the last the fastest."""
+    if isinstance(policy, MDRangePolicy):
+        return itertools.product(*(range(low, high) for low, high in zip(policy.begin, policy.end)))
+    return range(policy.begin, policy.end)
 
 
 def _contributions(fn, result, reducers):

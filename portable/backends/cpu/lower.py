@@ -36,7 +36,7 @@ class Entry(entry.Entry):
         function = ir.Function(self.module, _ENTRY, "entry")
         self.open(function)
         _, begin, end, _ = function.args
-        stretch = self._range if self.policy_kind == "range" else self._league
+        stretch = {"range": self._range, "team": self._league}.get(self.policy_kind, self._rows)
         if not self.reducers:
             stretch(begin, end, 1)
         else:
@@ -45,21 +45,34 @@ class Entry(entry.Entry):
         if self.reducers:
             self._finish()
 
-    def _range(self, begin, end, copies):
+    def _range(self, begin, end, copies, outer=()):
         lower, b, W = self.lower, self.lower.b, self.width
 
         def several(base):
             for k in range(copies):
-                self.visit(lower.lanes(b.add(base, ir.Constant(I64, k * W), flags=("nsw",))), None, k, "whole")
+                self.visit(lower.lanes(b.add(base, ir.Constant(I64, k * W), flags=("nsw",))), None, k, "whole", outer)
 
         if copies > 1:
             begin = self.loop(begin, end, W * copies, several)
-        rest = self.loop(begin, end, W, lambda base: self.visit(lower.lanes(base), None, 0, "whole"))
+        rest = self.loop(begin, end, W, lambda base: self.visit(lower.lanes(base), None, 0, "whole", outer))
         if W == 1:
             return
         with b.if_then(b.icmp_signed("<", rest, end)):
             index = lower.lanes(rest)
-            self.visit(index, lower.compare("<", index, Value("int", UNIFORM, end)).ir, 0, "tail")
+            self.visit(index, lower.compare("<", index, Value("int", UNIFORM, end)).ir, 0, "tail", outer)
+
+    def _rows(self, first, last, copies):
+        """The rows first..last of a box: all its dimensions but the last, counted row by row."""
+        b, d = self.lower.b, int(self.policy_kind[-1])
+        bounds = [(self.extra(f"begin{k}"), self.extra(f"end{k}")) for k in range(d)]
+
+        def row(number):
+            outer = [number] if d == 2 else [b.sdiv(number, width), b.srem(number, width)]
+            outer = [Value("int", UNIFORM, b.add(v, low, flags=("nsw",))) for v, (low, _) in zip(outer, bounds)]
+            self._range(*bounds[-1], copies, tuple(outer))
+
+        width = b.sub(bounds[-2][1], bounds[-2][0], flags=("nsw",))
+        self.loop(first, last, 1, row)
 
     def _league(self, begin, end, copies):
         lower = self.lower
@@ -79,7 +92,7 @@ class Entry(entry.Entry):
         lower, b = self.lower, self.lower.b
         begin, end, size = (self.extra(n) for n in ("begin", "end", "block_size"))
         partials = self.extra("partials", PTR)
-        copies = _COPIES if self.policy_kind == "range" and self.width > 1 and not self.kernel.portable_text.has_loops else 1
+        copies = _COPIES if self.policy_kind != "team" and self.width > 1 and not self.kernel.portable_text.has_loops else 1
 
         def block(number):
             low = b.add(begin, b.mul(number, size, flags=("nsw",)), flags=("nsw",))

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import math
 import struct
 
+from ...compiler.entry import EXTRA
+from ...policy import box_words
 from . import engine
 from .lower import Entry
 from .pool import Pool
@@ -13,6 +16,7 @@ from .pool import Pool
 _REDUCE_BLOCKS, _REDUCE_LEAST = 256, 4096  # a reduction's blocks: at most, and indices in one at least
 _CHUNKS_A_THREAD = 8
 _SMALL = 4096  # indices of a loop-free kernel that are not worth waking a thread for
+_EXTRA = struct.Struct(f"={len(EXTRA)}q")
 _FORMATS = {"bool": "?7x", "int32": "i4x", "uint32": "I4x", "float32": "f4x", "int64": "q", "uint64": "Q", "float64": "d"}
 
 
@@ -55,13 +59,18 @@ def _run(space, address, call, block, begin, end, chunk):
 def _extra(compiled, policy, begin=0, end=0, block_size=0, partials=0):
     league = getattr(policy, "league_size", 0)
     scratch = compiled.scratch_static + getattr(policy, "scratch_bytes", 0)
-    return struct.pack("=6q", begin, end, block_size, partials, league, scratch)  # the first words of entry.EXTRA
+    return _EXTRA.pack(begin, end, block_size, partials, league, scratch, 0, 0, *box_words(policy))
 
 
 def _stretch(policy, compiled, n_threads):
     """begin, end and the indices a thread takes at a time."""
     if hasattr(policy, "league_size"):
         return 0, policy.league_size, max(1, policy.league_size // (n_threads * _CHUNKS_A_THREAD))
+    if hasattr(policy, "extents"):
+        *outer, last = policy.extents
+        rows = math.prod(outer) if last else 0
+        least = -(-_SMALL // max(last, 1)) if compiled.simple else 1
+        return 0, rows, max(least, rows // (n_threads * _CHUNKS_A_THREAD))
     n, width = policy.end - policy.begin, compiled.width
     chunk = policy.chunk
     if chunk is None:
@@ -72,15 +81,15 @@ def _stretch(policy, compiled, n_threads):
 
 def run_for(space, compiled, policy, words):
     begin, end, chunk = _stretch(policy, compiled, space.n_threads)
-    if hasattr(policy, "league_size"):
+    if not hasattr(policy, "chunk"):  # all but a plain range: what lies behind the arguments is read
         words += _extra(compiled, policy)
     _run(space, compiled.address, compiled.call, words, begin, end, chunk)
 
 
 def run_reduce(space, compiled, policy, words):
     begin, end, _ = _stretch(policy, compiled, 1)
-    least = _REDUCE_LEAST if compiled.simple else 64
-    size = max(1 if hasattr(policy, "league_size") else least, -(-(end - begin) // _REDUCE_BLOCKS))
+    least = 1 if not hasattr(policy, "chunk") else _REDUCE_LEAST if compiled.simple else 64
+    size = max(least, -(-(end - begin) // _REDUCE_BLOCKS))
     n_blocks = -(-(end - begin) // size)
     n_words = len(compiled.dtypes)
     results = (ctypes.c_int64 * ((n_blocks + 1) * n_words))()

@@ -56,7 +56,8 @@ class Context:
         ----------
         function : ctypes.c_void_p, Function.handle
         stream : int, ctypes.c_void_p or None
-        grid, block, shared_bytes : int
+        grid : int, or (x, y, z)
+        block, shared_bytes : int
         parameters : ctypes.c_void_p or ctypes array
             The address of an array with the address of each of the kernel's parameters; copied before this returns.
         """
@@ -64,10 +65,11 @@ class Context:
             cu.cuCtxSetCurrent(self.handle)
         if stream.__class__ is int:  # without argtypes ctypes would cut it to 32 bits
             stream = ctypes.c_void_p(stream)
-        code = cu.launch(function, grid, 1, 1, block, 1, 1, shared_bytes, stream, parameters, None)
+        x, y, z = grid if grid.__class__ is tuple else (grid, 1, 1)
+        code = cu.launch(function, x, y, z, block, 1, 1, shared_bytes, stream, parameters, None)
         if code in (_INVALID_CONTEXT, _INVALID_HANDLE):  # a thread's first launch, or a foreign context
             self.activate()
-            code = cu.launch(function, grid, 1, 1, block, 1, 1, shared_bytes, stream, parameters, None)
+            code = cu.launch(function, x, y, z, block, 1, 1, shared_bytes, stream, parameters, None)
         if code:
             request = f"{grid} blocks of {block} threads with {shared_bytes} bytes of shared memory"
             raise error("cuLaunchKernel", code, request)

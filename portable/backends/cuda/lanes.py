@@ -19,12 +19,12 @@ def thread(lower):
     return lower.b.sext(lower.call("llvm.nvvm.read.ptx.sreg.tid.x", [], I32), I64)
 
 
-def block(lower):
-    return lower.b.sext(lower.call("llvm.nvvm.read.ptx.sreg.ctaid.x", [], I32), I64)
+def block(lower, axis="x"):
+    return lower.b.sext(lower.call(f"llvm.nvvm.read.ptx.sreg.ctaid.{axis}", [], I32), I64)
 
 
-def grid(lower):
-    return lower.b.sext(lower.call("llvm.nvvm.read.ptx.sreg.nctaid.x", [], I32), I64)
+def grid(lower, axis="x"):
+    return lower.b.sext(lower.call(f"llvm.nvvm.read.ptx.sreg.nctaid.{axis}", [], I32), I64)
 
 
 def barrier(lower):

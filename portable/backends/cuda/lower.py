@@ -42,7 +42,8 @@ class Entry(entry.Entry):
         self.open(function)
         if self.reducers:
             self.open_accumulators()
-        (self._team if self.policy_kind == "team" else self._reduced_range if self.reducers else self._range)()
+        plain = self._reduced_range if self.reducers else self._range
+        {"team": self._team, "range": plain}.get(self.policy_kind, self._box)()
         if self.reducers:
             self._finish()
         self.lower.b.ret_void()
@@ -83,6 +84,26 @@ class Entry(entry.Entry):
         one = b.add(b.sub(end, ir.Constant(I64, 1)), stride, flags=("nsw",))
         self.loop(begin, one, stride, lambda index: self.visit(lower.lanes(index), None, 0, "whole"))
 
+    def _box(self):
+        """A block a stretch of the last dimension; the grid strides over the others."""
+        lower, b, d = self.lower, self.lower.b, int(self.policy_kind[-1])
+        bounds = [(self.extra(f"begin{k}"), self.extra(f"end{k}")) for k in range(d)]
+        low, high = bounds[-1]
+        index = b.add(low, self._first(self.threads), flags=("nsw",))
+
+        def along(k, outer):
+            if k < 0:
+                with b.if_then(b.icmp_signed("<", index, high)):
+                    self.visit(lower.lanes(index), None, 0, "whole", tuple(outer))
+                return
+            axis = "yz"[d - 2 - k]
+            first = b.add(bounds[k][0], block(lower, axis), flags=("nsw",))
+            stride = grid(lower, axis)
+            bound = b.add(b.sub(bounds[k][1], ir.Constant(I64, 1)), stride, flags=("nsw",))
+            self.loop(first, bound, stride, lambda v: along(k - 1, [Value("int", UNIFORM, v), *outer]))
+
+        along(d - 2, [])
+
     def _team(self):
         lower = self.lower
         lower.scratch_used = lower.scratch_static = 0
@@ -97,13 +118,14 @@ class Entry(entry.Entry):
         lower, b = self.lower, self.lower.b
         lower.begin_pack(None)
         states = self.collected()
-        if self.policy_kind == "range":
+        if self.policy_kind != "team":
             states = self._block_states(states)
-        partials, counter, n_blocks = self.extra("partials", PTR), self.extra("counter", PTR), grid(lower)
+        partials, counter = self.extra("partials", PTR), self.extra("counter", PTR)
+        number, n_blocks = self._block_number()
         last = shared_words(lower, 1, "last")
         leader = b.icmp_signed("==", thread(lower), ir.Constant(I64, 0))
         with b.if_then(leader):
-            self.write_words(states, self.word(partials, b.mul(block(lower), ir.Constant(I64, self.n_words()))))
+            self.write_words(states, self.word(partials, b.mul(number, ir.Constant(I64, self.n_words()))))
             b.fence("seq_cst")
             arrived = b.atomic_rmw("add", counter, ir.Constant(I64, 1), "seq_cst")
             b.store(b.zext(b.icmp_signed("==", arrived, b.sub(n_blocks, ir.Constant(I64, 1))), I64), last)
@@ -111,6 +133,16 @@ class Entry(entry.Entry):
         with b.if_then(b.icmp_signed("!=", b.load(last, typ=I64), ir.Constant(I64, 0))):
             b.fence("seq_cst")
             self._combine_partials(states, partials, n_blocks, counter, leader)
+
+    def _block_number(self):
+        """This block's number in the grid, and the number of blocks."""
+        lower, b = self.lower, self.lower.b
+        number, n_blocks = block(lower), grid(lower)
+        if self.policy_kind.startswith("box"):
+            for axis in "yz":
+                number = b.add(number, b.mul(n_blocks, block(lower, axis)))
+                n_blocks = b.mul(n_blocks, grid(lower, axis))
+        return number, n_blocks
 
     def _block_states(self, states):
         lower, result = self.lower, []

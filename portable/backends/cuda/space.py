@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import math
 import struct
 
 from ... import cache
 from ...errors import InputError
-from ...policy import AUTO
+from ...compiler.entry import EXTRA
+from ...policy import AUTO, box_words
 from . import driver, engine
 from .lanes import WARP
 from .lower import REDUCE_THREADS, Entry
 
 _AUTO_TEAM = 128
 _DEFAULT_SHARED = 48 * 1024  # more dynamic shared memory must be asked for
-_MAX_GRID = 2**31 - 1
+_MAX_GRID, _MAX_OUTER = 2**31 - 1, 65535
 _FORMATS = {"bool": "?7x", "int32": "i4x", "uint32": "I4x", "float32": "f4x", "int64": "q", "uint64": "Q", "float64": "d"}
-_EXTRA = struct.Struct("=8q")
+_EXTRA = struct.Struct(f"={len(EXTRA)}q")
 
 
 class Compiled:
@@ -31,7 +33,7 @@ class Compiled:
         self.identities = entry.identities if reducers else ()
         self.team_size, self.scratch_static = team_size, entry.scratch_static
         self.allowed = _DEFAULT_SHARED
-        self.block = ctypes.create_string_buffer(8 * (entry.signature.n_words + 8))
+        self.block = ctypes.create_string_buffer(8 * (entry.signature.n_words + len(EXTRA)))
         self.parameters = (ctypes.c_void_p * 1)(ctypes.addressof(self.block))
         if reducers:
             blocks = self.function.blocks_per_sm(self.threads)
@@ -47,14 +49,14 @@ class Compiled:
             cache.put(key, code)
         return self.context.load(code).function("entry")
 
-    def launch(self, n_blocks, words, shared, stream):
+    def launch(self, grid, words, shared, stream):
         ctypes.memmove(self.block, words, len(words))
-        self.context.launch(self.function.handle, n_blocks, self.threads, shared, stream or None, self.parameters)
+        self.context.launch(self.function.handle, grid, self.threads, shared, stream or None, self.parameters)
 
 
 def prepare(space, kernel, policy_kind, specs, reducers=()):
     """A function of the team size for teams; the compiled kernel for ranges."""
-    if policy_kind == "range":
+    if policy_kind != "team":
         return _compiled(space, kernel, policy_kind, specs, reducers, 0)
     return functools.partial(_compiled, space, kernel, policy_kind, specs, reducers)
 
@@ -68,7 +70,9 @@ def _compiled(space, kernel, policy_kind, specs, reducers, team_size):
 
 
 def _configure(space, compiled, policy):
-    """(compiled kernel, number of blocks, bytes of dynamic shared memory) of a launch."""
+    """(compiled kernel, blocks of the grid, bytes of dynamic shared memory) of a launch."""
+    if hasattr(policy, "extents"):
+        return compiled, _box_grid(policy.extents, compiled.threads), 0
     if not hasattr(policy, "league_size"):
         return compiled, -(-(policy.end - policy.begin) // compiled.threads), 0
     asked = _AUTO_TEAM if policy.team_size is AUTO else policy.team_size
@@ -87,19 +91,32 @@ def _configure(space, compiled, policy):
     return compiled, policy.league_size, shared
 
 
-def run_for(space, compiled, policy, words):
-    compiled, n_blocks, shared = _configure(space, compiled, policy)
-    if n_blocks == 0:
-        return
-    _check_grid(n_blocks)
+def _box_grid(extents, threads):
+    """Blocks along the last dimension, and over the others as far as CUDA's grid reaches; kernels stride beyond."""
+    *outer, last = extents
+    if 0 in extents:
+        return 0
+    return (-(-last // threads), min(outer[-1], _MAX_OUTER), min(outer[0], _MAX_OUTER) if len(outer) == 2 else 1)
+
+
+def _extra(policy, shared, partials=0, result=0, counter=0):
+    """What lies behind the arguments, in the order of compiler.entry.EXTRA."""
     if hasattr(policy, "league_size"):
-        words += _EXTRA.pack(0, 0, 0, 0, policy.league_size, shared, 0, 0)
-    else:
-        words += _EXTRA.pack(policy.begin, policy.end, 0, 0, 0, 0, 0, 0)
-    compiled.launch(n_blocks, words, shared, space.stream)
+        return _EXTRA.pack(0, 0, 0, partials, policy.league_size, shared, result, counter, 0, 0, 0, 0, 0, 0)
+    begin, end = (policy.begin, policy.end) if hasattr(policy, "chunk") else (0, 0)
+    return _EXTRA.pack(begin, end, 0, partials, 0, shared, result, counter, *box_words(policy))
 
 
-def _check_grid(n_blocks):
+def run_for(space, compiled, policy, words):
+    compiled, grid, shared = _configure(space, compiled, policy)
+    if grid == 0:
+        return
+    _check_grid(grid)
+    compiled.launch(grid, words + _extra(policy, shared), shared, space.stream)
+
+
+def _check_grid(grid):
+    n_blocks = grid if grid.__class__ is int else grid[0]
     if n_blocks > _MAX_GRID:
         raise InputError(f"policy: {n_blocks} blocks are wanted, CUDA launches at most {_MAX_GRID}; split the range")
 
@@ -126,20 +143,29 @@ def _workspace(device):
 
 
 def run_reduce(space, compiled, policy, words):
-    compiled, n_blocks, shared = _configure(space, compiled, policy)
+    compiled, grid, shared = _configure(space, compiled, policy)
     work = _workspace(space.device)
-    begin, end = (0, 0) if hasattr(policy, "league_size") else (policy.begin, policy.end)
-    if not hasattr(policy, "league_size"):
-        n_blocks = max(1, min(-(-(end - begin) // REDUCE_THREADS), compiled.max_blocks))
-    elif n_blocks == 0:
+    if hasattr(policy, "chunk"):
+        grid = max(1, min(grid, compiled.max_blocks))
+    elif grid == 0:
         return compiled.identities
-    _check_grid(n_blocks)
+    _check_grid(grid)
+    if grid.__class__ is tuple:
+        grid = _smaller(grid, compiled.max_blocks)
+    n_blocks = grid if grid.__class__ is int else math.prod(grid)
     partials = work.room(8 * n_blocks * len(compiled.dtypes))
-    words += _EXTRA.pack(begin, end, 0, partials, getattr(policy, "league_size", 0), shared, work.results.pointer, work.counter.pointer)
-    compiled.launch(n_blocks, words, shared, space.stream)
+    words += _extra(policy, shared, partials, work.results.pointer, work.counter.pointer)
+    compiled.launch(grid, words, shared, space.stream)
     _wait(compiled.context, space)
     return struct.unpack("=" + "".join(_FORMATS[d] for d in compiled.dtypes),
                          ctypes.string_at(work.results.pointer, 8 * len(compiled.dtypes)))
+
+
+def _smaller(grid, limit):
+    """A box's grid with fewer blocks over the outer dimensions, which kernels stride over."""
+    x, y, z = grid
+    y = max(1, min(y, limit // x))
+    return x, y, max(1, min(z, limit // (x * y)))
 
 
 def _wait(context, space):

@@ -80,6 +80,17 @@ def test_mixed_precision_keeps_minutes_after_thirteen_years(space, method):
     assert value == pytest.approx(wanted, rel=1e-6)
 
 
+@pytest.mark.parametrize("method", METHODS)
+def test_mixed_precision_works_on_any_map(space, method):
+    """Coordinates of 5,000 km, as on a national grid, are half a metre apart in float32; excitation is of 10 m."""
+    locations, times = random_events(N_EVENTS, 2)
+    params = replace(PARAMS, h=0.01)
+    locations = 0.01 * locations
+    wanted = reference.log_likelihood(locations, times, params)
+    value = hawkes.log_likelihood(locations + 5000.0, times, params, method=method, precision="mixed", space=space)
+    assert value == pytest.approx(wanted, rel=1e-6)
+
+
 @pytest.mark.parametrize("precision", ["float64", "mixed"])
 def test_no_gap_is_too_short_to_excite(space, precision):
     """Two events a nanosecond apart after 117,000 hours are no tie, although two float32 hold them as one."""

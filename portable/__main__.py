@@ -1,0 +1,62 @@
+"""`python -m portable`: what this machine offers. `python -m portable cache`: the compiled kernels on disk."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from importlib import metadata
+
+from rich.console import Console
+from rich.table import Table
+
+from . import __version__, cache, space
+
+
+def _table(title, rows):
+    table = Table("", "", title=title, title_justify="left", show_header=False)
+    for name, value in rows:
+        table.add_row(name, str(value))
+    return table
+
+
+def _spaces():
+    for name in space.NAMES:
+        reason = space.unavailable_because(name)
+        if reason is not None:
+            yield name, f"unavailable: {reason}"
+        elif name == "threads":
+            yield name, f"{space.resolve(name).n_threads} threads"
+        elif name == "cuda":
+            from .backends.cuda import driver
+
+            for d in driver.devices():
+                yield f"cuda:{d.ordinal}", (f"{d.name}, compute capability {'.'.join(map(str, d.compute_capability))}, "
+                                            f"{d.multiprocessors} multiprocessors, {d.memory_bytes / 2**30:.0f} GiB")
+        else:
+            yield name, "one thread" if name == "serial" else "plain Python, for small sizes"
+
+
+def _version(package):
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "not installed"
+
+
+def main(arguments):
+    console = Console()
+    if arguments == ["cache"]:
+        console.print(_table("compiled kernels", cache.statistics().items()))
+    elif not arguments:
+        console.print(_table("execution spaces", [*_spaces(), ("default", space.default_space())]))
+        console.print(_table("versions", [("portable", __version__), ("python", platform.python_version()),
+                                          *((p, _version(p)) for p in ("numpy", "llvmlite"))]))
+        console.print(_table("compiled kernels", [("folder", cache.folder() or "off")]))
+    else:
+        console.print("usage: python -m portable [cache]")
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
