@@ -269,15 +269,15 @@ def fibonacci_by_swap(i, x, out):
 
 
 # ---------------------------------------------------------------- memory under masks
-@case(lambda rng, dtype: (np.where(rng.random(N) < 0.5, rng.permutation(N), NOWHERE), rng.random(N).astype(dtype), np.zeros(N, dtype)))
+@case(lambda rng, dtype: (np.where(rng.random(N) < 0.5, rng.permutation(N), NOWHERE), rng.random(N).astype(dtype), np.zeros((2, N), dtype)))
 @pk.kernel
 def dead_lanes_touch_no_memory(i, index, x, out):
     if index[i] < x.shape[0]:
-        out[index[i]] = x[index[i]]
-    out[i] += x[index[i]] if index[i] < x.shape[0] else 0.0
+        out[0, index[i]] = x[index[i]]
+    out[1, i] += x[index[i]] if index[i] < x.shape[0] else 0.0
     inside = index[i] < x.shape[0] and x[index[i]] > 0.5
     if inside:
-        out[i] += 10.0
+        out[1, i] += 10.0
 
 
 @case(lambda rng, dtype: (rng.integers(0, N, N).astype(np.int32), rng.permutation(N), rng.random(N).astype(dtype), np.zeros(N, dtype)))
