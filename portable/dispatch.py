@@ -10,6 +10,7 @@ import functools
 import math
 import struct
 import threading
+from typing import NamedTuple
 
 import numpy as np
 
@@ -34,8 +35,8 @@ _interpreting = None  # the thread that runs a kernel in plain Python, the one w
 
 
 def _describe(args):
-    """(specs, words) of arguments; the words of a weak float are the float itself, of a tuple a list."""
-    specs, words = [], []
+    """(specs, words, weak) of arguments; the words of a weak float are the float itself (`weak`), of a tuple a list."""
+    specs, words, weak = [], [], False
     for a in args:
         kind = a.__class__
         if kind is View:
@@ -48,6 +49,7 @@ def _describe(args):
         elif kind is float:
             specs.append(_FLOAT)
             words.append(a)
+            weak = True
         elif kind is int:
             specs.append(_INT)
             words.append(_pack_int(a))
@@ -55,7 +57,8 @@ def _describe(args):
             spec, w = _describe_rare(a, kind)
             specs.append(spec)
             words.append(w)
-    return tuple(specs), words
+            weak = weak or w.__class__ is list
+    return tuple(specs), words, weak
 
 
 def _describe_rare(a, kind):
@@ -66,7 +69,7 @@ def _describe_rare(a, kind):
     if isinstance(a, np.generic) and a.dtype.name in _PACK:
         return _NUMBER[a.dtype.name], _PACK[a.dtype.name](a.item())
     if isinstance(a, tuple):
-        specs, words = _describe(a)
+        specs, words, _ = _describe(a)
         return ("tuple", specs), words
     if isinstance(a, np.ndarray):
         return describe(a.view(np.ndarray))
@@ -102,62 +105,75 @@ def _wrong_space(kernel, name, memory, space):
                            f"but the launch runs on '{space}'. {how}")
 
 
-class Launch:
-    """A checked, compiled launch, ready to run; what listeners are told about (events.py)."""
+class Launch(NamedTuple):
+    """One launch, as listeners are told about it (events.py)."""
 
-    __slots__ = ("space", "backend", "compiled", "policy", "words", "args", "kernel", "label", "reducers")
+    policy: object
+    kernel: Kernel
+    args: tuple
+    space: Space
+    label: str
+    reducers: tuple
 
-    def __init__(self, policy, kernel, args, label, reducers=()):
-        if kernel.__class__ is not Kernel:
-            name = getattr(kernel, "__name__", repr(kernel))
-            raise LanguageError(f"'{name}' of type {type(kernel).__name__} cannot be launched; mark a plain function with @pk.kernel")
-        self.policy = policy = _policy(policy) if policy.__class__ is int else as_policy(policy)
-        space = policy.space
-        if space.__class__ is not Space:
-            space = default_space() if space is None else require(resolve(space))
-        self.space, self.kernel, self.args, self.label, self.reducers = space, kernel, args, label, reducers
-        try:
-            specs, words = _describe(args)
-        except (InputError, struct.error) as error:
-            raise _named(error, kernel, args, n_indices(kind_of(policy))) from error
-        kind = policy.__class__ if policy.__class__ is not MDRangePolicy else kind_of(policy)
-        known = kernel.compiled.get((kind, space.name, space.device, specs, reducers))
-        if known is None:
-            known = self._prepare(kind, specs)
-        self.backend, self.compiled, pack_weak = known
-        self.words = _block(words, pack_weak)
 
-    def _prepare(self, kind, specs):
-        """Check and compile for argument types not seen before."""
-        kernel, space = self.kernel, self.space
-        policy_kind = kind_of(self.policy)
-        names, first = kernel.portable_text.params, n_indices(policy_kind)
-        if len(self.args) != len(names) - first:
-            raise ShapeError(f"kernel '{kernel.name}' ({kernel.place}) takes {len(names) - first} argument(s) after "
-                             f"'{', '.join(names[:first])}' ({', '.join(names[first:])}), but {len(self.args)} were given")
-        wanted = _compiler_specs(specs, space, kernel, names[first:])
-        single = ({"float32", "float64"} & {s[1] for s in _views(wanted)}) == {"float32"}
-        backend = registry.backend(space.name)
-        compiled = backend.prepare(space, kernel, policy_kind, wanted, self.reducers)
-        known = backend, compiled, _pack_float32 if single else _pack_float
-        kernel.compiled[(kind, space.name, space.device, specs, self.reducers)] = known
-        return known
+@functools.lru_cache(maxsize=64)
+def _space(name):
+    """The space of a name, if it can run here."""
+    return require(resolve(name))
 
-    def run(self):
-        """Run it; a reduction's words, as Python numbers."""
-        if events.listeners:
-            with events.kernel(self):
-                return self._run()
-        return self._run()
 
-    def _run(self):
-        if _interpreting == threading.get_ident():
-            raise NestedLaunchError(f"'{self.label or self.kernel.name}' was launched inside a kernel; kernels do not launch kernels")
-        with _lock:
-            if self.space.name == "checked":
-                return _interpret(self)
-            run = self.backend.run_reduce if self.reducers else self.backend.run_for
-            return run(self.space, self.compiled, self.policy, self.words)
+def _bind(policy, kernel, args, reducers):
+    """What a launch needs: (space, policy, backend, compiled code, argument block). Checks and compiles where types are new."""
+    if kernel.__class__ is not Kernel:
+        name = getattr(kernel, "__name__", repr(kernel))
+        raise LanguageError(f"'{name}' of type {type(kernel).__name__} cannot be launched; mark a plain function with @pk.kernel")
+    policy = _policy(policy) if policy.__class__ is int else as_policy(policy)
+    space = policy.space
+    if space.__class__ is not Space:
+        space = default_space() if space is None else _space(space)
+    try:
+        specs, words, weak = _describe(args)
+    except (InputError, struct.error) as error:
+        raise _named(error, kernel, args, n_indices(kind_of(policy))) from error
+    kind = policy.__class__ if policy.__class__ is not MDRangePolicy else kind_of(policy)
+    known = kernel.compiled.get((kind, space.name, space.device, specs, reducers))
+    if known is None:
+        known = _prepare(policy, space, kernel, specs, reducers)
+        kernel.compiled[(kind, space.name, space.device, specs, reducers)] = known
+    backend, compiled, pack_weak = known
+    return space, policy, backend, compiled, _block(words, pack_weak) if weak else b"".join(words)
+
+
+def _prepare(policy, space, kernel, specs, reducers):
+    """Check and compile for argument types not seen before."""
+    policy_kind = kind_of(policy)
+    names, first = kernel.portable_text.params, n_indices(policy_kind)
+    if len(specs) != len(names) - first:
+        raise ShapeError(f"kernel '{kernel.name}' ({kernel.place}) takes {len(names) - first} argument(s) after "
+                         f"'{', '.join(names[:first])}' ({', '.join(names[first:])}), but {len(specs)} were given")
+    wanted = _compiler_specs(specs, space, kernel, names[first:])
+    single = ({"float32", "float64"} & {s[1] for s in _views(wanted)}) == {"float32"}
+    backend = registry.backend(space.name)
+    compiled = backend.prepare(space, kernel, policy_kind, wanted, reducers)
+    return backend, compiled, _pack_float32 if single else _pack_float
+
+
+def _launch(policy, kernel, args, label, reducers=()):
+    """Run now; a reduction's states."""
+    if _interpreting is not None and _interpreting == threading.get_ident():
+        raise NestedLaunchError(f"'{label or kernel.name}' was launched inside a kernel; kernels do not launch kernels")
+    space, policy, backend, compiled, words = _bind(policy, kernel, args, reducers)
+    if events.listeners:
+        with events.kernel(Launch(policy, kernel, args, space, label or kernel.name, reducers)):
+            return _run(space, policy, backend, compiled, words, kernel, args, reducers)
+    return _run(space, policy, backend, compiled, words, kernel, args, reducers)
+
+
+def _run(space, policy, backend, compiled, words, kernel, args, reducers):
+    with _lock:
+        if space.name == "checked":
+            return _interpret(policy, kernel, args, reducers)
+        return (backend.run_reduce if reducers else backend.run_for)(space, compiled, policy, words)
 
 
 def _views(specs):
@@ -180,16 +196,17 @@ def _named(error, kernel, args, first):
     return error
 
 
-def _interpret(launch):
+def _interpret(policy, kernel, args, reducers):
     global _interpreting
     from .backends.checked import interpreter
 
     _interpreting = threading.get_ident()
     try:
-        args = tuple(_plain(a) for a in launch.args)
-        if launch.reducers:
-            return interpreter.run_reduce(launch.policy, launch.kernel.fn, args, launch.reducers)
-        return interpreter.run_for(launch.policy, launch.kernel.fn, args)
+        args = tuple(_plain(a) for a in args)
+        if reducers:
+            states = interpreter.run_reduce(policy, kernel.fn, args, reducers)
+            return [n for r, state in zip(reducers, states) for n in (state if r.with_index else (state,))]
+        return interpreter.run_for(policy, kernel.fn, args)
     finally:
         _interpreting = None
 
@@ -219,7 +236,7 @@ def parallel_for(policy, kernel, *args, label=None):
     InputError, SpaceError, KernelError
         Before anything ran; the message names kernel, file, line and argument.
     """
-    Launch(policy, kernel, args, label).run()
+    _launch(policy, kernel, args, label)
 
 
 def parallel_reduce(policy, kernel, *args, reducer=Sum, out=None, label=None):
@@ -247,11 +264,8 @@ def parallel_reduce(policy, kernel, *args, reducer=Sum, out=None, label=None):
     for r in reducers:
         if not isinstance(r, Reducer):
             raise DTypeError(f"reducer must be pk.Sum, pk.Min, ... or a tuple of these, got {r!r}")
-    launch = Launch(policy, kernel, args, label, reducers)
-    results = launch.run()
-    if launch.space.name != "checked":
-        numbers = iter(results)
-        results = tuple((next(numbers), _place(launch.policy, next(numbers))) if r.with_index else next(numbers) for r in reducers)
+    numbers = iter(_launch(policy, kernel, args, label, reducers))
+    results = tuple((next(numbers), _place(policy, next(numbers))) if r.with_index else next(numbers) for r in reducers)
     if out is not None:
         return _deliver(results, out)
     return results if several else results[0]
@@ -259,7 +273,7 @@ def parallel_reduce(policy, kernel, *args, reducer=Sum, out=None, label=None):
 
 def _place(policy, number):
     """The index at which a location reducer's winner lies: of a box the tuple, counted row by row until now."""
-    if policy.__class__ is not MDRangePolicy or not 0 <= number < math.prod(policy.extents):
+    if policy.__class__ is not MDRangePolicy or isinstance(number, tuple) or not 0 <= number < math.prod(policy.extents):
         return number
     return tuple(int(low + k) for low, k in zip(policy.begin, np.unravel_index(number, policy.extents)))
 

@@ -8,15 +8,18 @@ The plan is Cody and Waite's (Software Manual for the Elementary Functions, 1980
 interval, rebuild. Rounding to an integer is the addition of 1.5 * 2^52 (or 2^23), which leaves the integer in the low bits.
 """
 
-from .elementary_tables import (ERF_32, ERF_64, ERFCX_32, ERFCX_64, EXP2_32, EXP2_64, EXP_32, EXP_64, EXPM1_32, EXPM1_64,
-                                FAST_EXP_32, FAST_EXP_64, LOG2_32, LOG2_64, LOG_32, LOG_64, POW_32, POW_64)
-from .words import bits, copysign, float32, float64, fma, from_bits32, from_bits64, maximum, minimum, sqrt, trunc, where
+from .elementary_tables import (COS_32, COS_64, ERF_32, ERF_64, ERFCX_32, ERFCX_64, EXP2_32, EXP2_64, EXP_32, EXP_64, EXPM1_32,
+                                EXPM1_64, FAST_EXP_32, FAST_EXP_64, LGAMMA_32, LGAMMA_64, LOG2_32, LOG2_64, LOG_32, LOG_64,
+                                POW_32, POW_64, SIN_32, SIN_64, SINPI_32, SINPI_64, STIRLING_32, STIRLING_64, TWO_OVER_PI)
+from .words import (any, bits, copysign, float32, float64, floor, fma, from_bits32, from_bits64, int32, int64, maximum, minimum,
+                    rint, sqrt, trunc, where)
 
 INF = float("inf")
 NAN = float("nan")
 ROUND_64, ROUND_32 = 6755399441055744.0, 12582912.0  # 1.5 * 2^52, 1.5 * 2^23
 TINY_64, TINY_32 = 2.2250738585072014e-308, 1.1754943508222875e-38  # the smallest normal numbers
-TWO_52, TWO_54, TWO_23, TWO_25, TWO_M64 = 2.0**52, 2.0**54, 2.0**23, 2.0**25, 2.0**-64
+TWO_52, TWO_54, TWO_23, TWO_25, TWO_M60, TWO_M64 = 2.0**52, 2.0**54, 2.0**23, 2.0**25, 2.0**-60, 2.0**-64
+LIMB, WORD = (1 << 30) - 1, (1 << 60) - 1
 
 # Constants in two parts: HIGH is the nearest number of the type, LOW the nearest to the rest. With |r| <= 1/2 the reduction
 # fma(n, -HIGH, x) is exact: it is a multiple of half an ulp of ln 2. SHORT ends in zeros, so that n * SHORT is exact.
@@ -102,34 +105,70 @@ def exp2_f32(x):
     return exp2_sum_f32(x, -0.0)
 
 
-def rebuild_expm1(x, r, r_low, scale, coefficients):
-    """exp(x) - 1 from x = n ln 2 + r + r_low and scale = 2^(n-1): the sum's larger part first, its error kept."""
+def reduce_exp_f64(x):
+    """r + r_low = x - n ln 2, and 2^(n-1)."""
+    t = fma(x, LOG2E_64, ROUND_64 + 1022)
+    n = t - (ROUND_64 + 1022)
+    high = fma(n, -LN2_64, x)
+    r = fma(n, -LN2_LOW_64, high)
+    return r, fma(n, -LN2_LOW_64, high - r), from_bits64(bits(t) << 52)
+
+
+def reduce_exp_f32(x):
+    t = fma(x, LOG2E_32, ROUND_32 + 126)
+    n = t - (ROUND_32 + 126)
+    high = fma(n, -LN2_32, x)
+    r = fma(n, -LN2_LOW_32, high)
+    return r, fma(n, -LN2_LOW_32, high - r), from_bits32(bits(t) << 23)
+
+
+def half_expm1(r, r_low, scale, coefficients):
+    """(exp(x) - 1) / 2 as a larger and a smaller part, from what the reduction gives."""
     base = scale - 0.5
     high = fma(scale, r, base)
     low = fma(scale, r, base - high) + ((scale - base) - 0.5)
-    y = high + fma(scale, fma(r * r, horner(r, coefficients), fma(r, r_low, r_low)), low)
-    return y + y
+    return high, fma(scale, fma(r, r * horner(r, coefficients), fma(r, r_low, r_low)), low)
 
 
 def expm1_f64(x):
     a = where(x > 710.0, 710.0, x)
-    a = where(a < -40.0, -40.0, a)
-    t = fma(a, LOG2E_64, ROUND_64 + 1022)
-    n = t - (ROUND_64 + 1022)
-    high = fma(n, -LN2_64, a)
-    r = fma(n, -LN2_LOW_64, high)
-    y = rebuild_expm1(a, r, fma(n, -LN2_LOW_64, high - r), from_bits64(bits(t) << 52), EXPM1_64)
-    return where(abs(x) < 1e-17, x, y)  # keeps -0 and the subnormals
+    r, r_low, scale = reduce_exp_f64(where(a < -40.0, -40.0, a))
+    high, low = half_expm1(r, r_low, scale, EXPM1_64)
+    return where(abs(x) < 1e-17, x, (high + low) + (high + low))  # keeps -0 and the subnormals
 
 
 def expm1_f32(x):
-    a = maximum(minimum(x, 89.0), -20.0)
-    t = fma(a, LOG2E_32, ROUND_32 + 126)
-    n = t - (ROUND_32 + 126)
-    high = fma(n, -LN2_32, a)
-    r = fma(n, -LN2_LOW_32, high)
-    y = rebuild_expm1(a, r, fma(n, -LN2_LOW_32, high - r), from_bits32(bits(t) << 23), EXPM1_32)
-    return where(abs(x) < float32(1e-9), x, y)
+    r, r_low, scale = reduce_exp_f32(maximum(minimum(x, 89.0), -20.0))
+    high, low = half_expm1(r, r_low, scale, EXPM1_32)
+    return where(abs(x) < float32(1e-9), x, (high + low) + (high + low))
+
+
+def quotient(n, n_low, d, d_low):
+    """(n + n_low) / (d + d_low), the division put right by its remainder."""
+    w = 1.0 / d
+    q = n * w
+    return fma(fma(-q, d, n) + fma(-q, d_low, n_low), w, q)
+
+
+def tanh_of_half_expm1(high, low):
+    """-h / (1 + h) where h = high + low = (exp(-2|x|) - 1) / 2."""
+    h = high + low
+    h_low = (high - h) + low
+    d = 1.0 + h
+    return quotient(-h, -h_low, d, (h - (d - 1.0)) + h_low)
+
+
+def tanh_f64(x):
+    a = abs(x)
+    r, r_low, scale = reduce_exp_f64(-2.0 * where(a > 20.0, 20.0, a))
+    high, low = half_expm1(r, r_low, scale, EXPM1_64)
+    return copysign(tanh_of_half_expm1(high, low), x)
+
+
+def tanh_f32(x):
+    r, r_low, scale = reduce_exp_f32(-2.0 * minimum(abs(x), 10.0))
+    high, low = half_expm1(r, r_low, scale, EXPM1_32)
+    return copysign(tanh_of_half_expm1(high, low), x)
 
 
 # ---- logarithms
@@ -415,6 +454,217 @@ def ndtr_f32(x):
     return where(x > 0.0, 1.0 - y, y)
 
 
+# ---- circular functions: x = q pi/2 + r + r_low. Near zero by three parts of pi/2 (the first product is exact while |n| < 2^22,
+# the second too, for its constant is short); farther out, and in a branch that is skipped when no lane needs it, by exact integer
+# multiplication with the bits of 2/pi that matter (Payne and Hanek, SIGNUM Newsletter 18 (1983)).
+def far_quadrant(m, p):
+    """m (53 bits) times the bits of 2/pi from position p on, modulo 4: the quadrant, a mask of its sign, and the rest as integers."""
+    row = (p * 1093) >> 16  # p // 60
+    shift = p - 60 * row
+    w0, w1, w2, w3 = int64(0), int64(0), int64(0), int64(0)
+    for index, a, b, c, d in TWO_OVER_PI:
+        here = row == index
+        w0, w1, w2, w3 = where(here, a, w0), where(here, b, w1), where(here, c, w2), where(here, d, w3)
+    v0 = ((w0 << shift) & WORD) | (w1 >> (60 - shift))
+    v1 = ((w1 << shift) & WORD) | (w2 >> (60 - shift))
+    v2 = ((w2 << shift) & WORD) | (w3 >> (60 - shift))
+    low, high = m & LIMB, m >> 30
+    c4 = (v2 >> 30) * low + (v2 & LIMB) * high
+    c3 = (v1 & LIMB) * low + (v2 >> 30) * high + (c4 >> 30)
+    c2 = (v1 >> 30) * low + (v1 & LIMB) * high + (c3 >> 30)
+    c1 = (v0 & LIMB) * low + (v1 >> 30) * high + (c2 >> 30)
+    c0 = ((v0 >> 30) * low + (v0 & LIMB) * high + (c1 >> 30)) & LIMB
+    q = (c0 + (1 << 27)) >> 28
+    c0 = c0 - (q << 28)
+    sign = c0 >> 63
+    return q, sign, ((c0 ^ sign) << 30) | ((c1 ^ sign) & LIMB), (((c2 ^ sign) & LIMB) << 30) | ((c3 ^ sign) & LIMB)
+
+
+def finish_far(x, q, sign, high, low, scale, scale_low):
+    """The quadrant and r + r_low of x, from (high + low) * scale of |x|."""
+    f = high + low
+    r, r_low = product(f, scale)
+    r_low = fma(f, scale_low, fma(low - (f - high), scale, r_low))
+    r, r_low = where(sign < 0, -r, r), where(sign < 0, -r_low, r_low)
+    return where(x < 0.0, -q, q), where(x < 0.0, -r, r) + (x - x), where(x < 0.0, -r_low, r_low)
+
+
+def far_f64(x):
+    i = bits(abs(x))
+    q, sign, top, rest = far_quadrant((i & 0x000FFFFFFFFFFFFF) | 0x0010000000000000, (i >> 52) - 1017)
+    high = float64(top)
+    low = fma(float64(rest), TWO_M60, float64(top - int64(high)))
+    return finish_far(x, q, sign, high, low, 5.449794528138487e-18, 2.1244235522607673e-34)
+
+
+def far_f32(x):
+    i = int64(bits(abs(x)))
+    q, sign, top, rest = far_quadrant(((i & 0x007FFFFF) | 0x00800000) << 29, (i >> 23) - 121)
+    high = float32(top)
+    low = fma(float32(rest), TWO_M60, float32(top - int64(high)))
+    return finish_far(x, q, sign, high, low, 5.449794679792836e-18, -1.5165434285708382e-25)
+
+
+def reduce_pi_f64(x):
+    t = fma(x, 0.6366197723675814, ROUND_64)
+    n = t - ROUND_64
+    high = fma(n, -1.5707963267948966, x)
+    r = fma(n, -6.12323399409214e-17, high)
+    low = fma(n, -1.6446256936324258e-26, fma(n, -6.12323399409214e-17, high - r))
+    q = bits(t)
+    far = abs(x) > 6.5e6
+    if any(far):
+        far_q, far_r, far_low = far_f64(x)
+        q, r, low = where(far, far_q, q), where(far, far_r, r), where(far, far_low, low)
+    return q, r, low
+
+
+def reduce_pi_f32(x):
+    t = fma(x, 0.6366197466850281, ROUND_32)
+    n = t - ROUND_32
+    high = fma(n, -1.5707963705062866, x)
+    r = fma(n, 4.371395334601402e-08, high)
+    low = fma(n, -2.5633440682570896e-12, fma(n, 4.371395334601402e-08, high - r))
+    q = int64(bits(t))
+    far = abs(x) > 6400.0
+    if any(far):
+        far_q, far_r, far_low = far_f32(x)
+        q, r, low = where(far, far_q, q), where(far, far_r, r), where(far, far_low, low)
+    return q, r, low
+
+
+def sin_near(r, low, coefficients):
+    """sin(r + low) of |r| <= pi/4 as a larger and a smaller part."""
+    z = r * r
+    return r, fma(r * z, horner(z, coefficients), low)
+
+
+def cos_near(r, low, coefficients):
+    z = r * r
+    w = fma(z, -0.5, 1.0)
+    return w, fma(z, -0.5, 1.0 - w) + fma(z, z * horner(z, coefficients), -(r * low))
+
+
+def quarter_f64(q, r, low):
+    """The sine of q quarter turns and r + low."""
+    s, s_low = sin_near(r, low, SIN_64)
+    c, c_low = cos_near(r, low, COS_64)
+    even = (q & 1) == 0
+    return from_bits64(bits(where(even, s, c) + where(even, s_low, c_low)) ^ ((q & 2) << 62))
+
+
+def quarter_f32(q, r, low):
+    s, s_low = sin_near(r, low, SIN_32)
+    c, c_low = cos_near(r, low, COS_32)
+    even = (q & 1) == 0
+    return from_bits32(bits(where(even, s, c) + where(even, s_low, c_low)) ^ int32((q & 2) << 30))
+
+
+def sin_f64(x):
+    q, r, low = reduce_pi_f64(x)
+    return where(abs(x) < 1e-9, x, quarter_f64(q, r, low))  # keeps -0
+
+
+def sin_f32(x):
+    q, r, low = reduce_pi_f32(x)
+    return where(abs(x) < float32(1e-4), x, quarter_f32(q, r, low))
+
+
+def cos_f64(x):
+    q, r, low = reduce_pi_f64(x)
+    return quarter_f64(q + 1, r, low)
+
+
+def cos_f32(x):
+    q, r, low = reduce_pi_f32(x)
+    return quarter_f32(q + 1, r, low)
+
+
+def tan_near(q, s, s_low, c, c_low):
+    """s / c in even quadrants, -c / s in odd ones."""
+    even = (q & 1) == 0
+    n, n_low, d, d_low = where(even, s, c), where(even, s_low, c_low), where(even, c, -s), where(even, c_low, -s_low)
+    total = d + d_low
+    return quotient(n, n_low, total, (d - total) + d_low)
+
+
+def tan_f64(x):
+    q, r, low = reduce_pi_f64(x)
+    s, s_low = sin_near(r, low, SIN_64)
+    c, c_low = cos_near(r, low, COS_64)
+    return where(abs(x) < 1e-9, x, tan_near(q, s, s_low, c, c_low))
+
+
+def tan_f32(x):
+    q, r, low = reduce_pi_f32(x)
+    s, s_low = sin_near(r, low, SIN_32)
+    c, c_low = cos_near(r, low, COS_32)
+    return where(abs(x) < float32(1e-4), x, tan_near(q, s, s_low, c, c_low))
+
+
+# ---- log |gamma(x)|. With a = |x|: below 8 it is a polynomial in the fraction t, which is zero at t = 0 and 1, plus the logarithm of
+# (a - 1) (a - 2) ... (t + 1), or minus that of a below 1; above 8 it is Stirling's formula. Negative x are reflected, below.
+def lgamma_argument(x):
+    """What to take the logarithm of."""
+    a = abs(x)
+    chain = where(a < 1.0, where(x < 0.0, 1.0, a), 1.0)
+    for c in (1.0, 2.0, 3.0, 4.0, 5.0, 6.0):
+        chain = chain * where(a - c >= 1.0, a - c, 1.0)
+    return where(a < 8.0, chain, a)
+
+
+def lgamma_join(a, high, low, last_low, half_log_2pi, polynomial, stirling):
+    """lgamma(a) of a > 0 from the two parts of the logarithm."""
+    t = a - floor(a)
+    g, g_low = product(t, t - 1.0)
+    total = polynomial[0]
+    for c in polynomial[1:-1]:
+        total = fma(total, t, c)
+    last = polynomial[-1]
+    p = fma(total, t, last)
+    p_low = fma(total, t, last - p) + last_low
+    near_low = fma(g, p_low, g_low * p) + where(a < 1.0, -low, low)
+    near = where(a < 1.0, -high, high) + fma(g, p, near_low)
+    w, h, inverse = a - 0.5, high - 1.0, 1.0 / a
+    main, main_low = product(w, h)
+    rest = fma(inverse, horner(inverse * inverse, stirling), half_log_2pi)
+    far = main + (fma(w, ((high - h) - 1.0) + low, main_low) + rest)
+    return where(a < 8.0, near, where(main < INF, far, main))
+
+
+def lgamma_reflection(a, coefficients):
+    """|sin(pi a)| / pi, times a if a > 1: lgamma(-a) = -log(this) - (what lgamma_join gave for a)."""
+    d = abs(a - rint(a))
+    z = d * d
+    return d * fma(z, horner(z, coefficients), 1.0) * where(a < 1.0, 1.0, a)
+
+
+def lgamma_f64(x):
+    a = abs(x)
+    k, f = split_f64(lgamma_argument(x))
+    high, low = log_parts(k, f, LN2_SHORT_64, LN2_REST_64, LOG_64)
+    y = lgamma_join(a, high, low, -4.942915152430645e-18, 0.4189385332046727, LGAMMA_64, STIRLING_64)
+    if any(x < 0.0):
+        b = lgamma_reflection(a, SINPI_64)
+        k, f = split_f64(b)
+        high, low = log_parts(k, f, LN2_SHORT_64, LN2_REST_64, LOG_64)
+        y = where(x < 0.0, where(b > 0.0, -(high + (low + y)), INF), y)
+    return where(a == 0.0, INF, y)
+
+
+def lgamma_f32(x):
+    a = abs(x)
+    k, f = split_f32(lgamma_argument(x))
+    high, low = log_parts(k, f, LN2_SHORT_32, LN2_REST_32, LOG_32)
+    y = lgamma_join(a, high, low, -6.637773886097875e-09, 0.418938547372818, LGAMMA_32, STIRLING_32)
+    if any(x < 0.0):
+        b = lgamma_reflection(a, SINPI_32)
+        k, f = split_f32(b)
+        high, low = log_parts(k, f, LN2_SHORT_32, LN2_REST_32, LOG_32)
+        y = where(x < 0.0, where(b > 0.0, -(high + (low + y)), INF), y)
+    return where(a == 0.0, INF, y)
+
+
 # ---- fastmath: one degree less, or no error kept; results below the normal numbers become 0, NaN, zero, infinity and negative
 # arguments of log are not looked after
 def fast_exp_f64(x):
@@ -461,6 +711,11 @@ FUNCTIONS = {
     "erf": (erf_f32, erf_f64),
     "erfc": (erfc_f32, erfc_f64),
     "ndtr": (ndtr_f32, ndtr_f64),
+    "sin": (sin_f32, sin_f64),
+    "cos": (cos_f32, cos_f64),
+    "tan": (tan_f32, tan_f64),
+    "tanh": (tanh_f32, tanh_f64),
+    "lgamma": (lgamma_f32, lgamma_f64),
 }
 
 FAST = {

@@ -15,6 +15,8 @@ import portable as pk
 from portable.errors import InputError, SpaceError
 from roofline import cases, compare, files, html, machine, report
 
+BUSY = 0.3  # cores taken by others, of which a report says so; less is what an idle system needs
+
 
 def main(argv=None):
     """Run the command line; returns the exit code."""
@@ -68,6 +70,7 @@ def _positive(text):
 def _report(options, space):
     folder = files.data_folder(options.data)
     made = report.Report(space, machine.facts(space))
+    _warn_if_busy(made.machine)
     with _progress() as progress:
         task = progress.add_task("preparing inputs", total=None)
         runs = []
@@ -84,6 +87,8 @@ def _report(options, space):
 
 
 def _compare(options, space):
+    facts = machine.facts(space)
+    _warn_if_busy(facts)
     duels = cases.load(options.case).duels(space, options.n, options.quick)
     outcomes, interrupted = [], False
     try:
@@ -111,12 +116,21 @@ def _compare(options, space):
         "schema_version": compare.SCHEMA_VERSION,
         "case": options.case,
         "space": space,
-        "machine": machine.facts(space),
+        "machine": facts,
         "duels": [outcome.as_dict() for outcome in outcomes],
         "interrupted": interrupted,
     }
     kept = _keep(options.json, _as_json(document))
     return _code(interrupted, kept and not any(outcome.problems for outcome in outcomes))
+
+
+def _warn_if_busy(facts):
+    if (facts["busy_cores"] or 0) > BUSY:
+        print(
+            f"roofline: other processes keep {facts['busy_cores']} of {facts['cores']} cores busy; "
+            "times, and ratios of threads above all, will be about them too",
+            file=sys.stderr,
+        )
 
 
 def _progress():

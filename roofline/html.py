@@ -199,6 +199,7 @@ def _machine(machine):
     rows = {
         "Processor": machine["cpu"],
         "Cores": machine["cores"],
+        "Cores busy with other work": machine["busy_cores"],
         "Device": machine["device"],
         "Space": machine["space"],
         "System": machine["system"],

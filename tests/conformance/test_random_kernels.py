@@ -120,17 +120,21 @@ def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("kernels")
 
 
-def load(folder, lines, result):
-    """The kernel with this body, from a file of its own, so that its text can be read."""
-    name = f"random_kernel_{next(fresh)}"
-    body = [*lines, "out[i] = q(out[i] + a + b * c + m - n)", "return RESULT"]
-    text = HEADER + "".join(f"    {line}\n" for line in body).replace("return RESULT", f"return {result}".rstrip())
-    path = folder / f"{name}.py"
+def load_text(folder, text):
+    """The kernel of a text, from a file of its own, so that its source can be read."""
+    path = folder / f"random_kernel_{next(fresh)}.py"
     path.write_text(text)
-    spec = importlib.util.spec_from_file_location(name, path)
+    spec = importlib.util.spec_from_file_location(path.stem, path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module.kernel, text
+
+
+def load(folder, lines, result):
+    """The kernel with this body."""
+    body = [*lines, "out[i] = q(out[i] + a + b * c + m - n)", "return RESULT"]
+    text = HEADER + "".join(f"    {line}\n" for line in body).replace("return RESULT", f"return {result}".rstrip())
+    return load_text(folder, text)
 
 
 @settings(max_examples=30, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck),

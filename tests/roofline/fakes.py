@@ -13,6 +13,7 @@ def machine(**changes):
         "system": "Linux",
         "cpu": "A processor",
         "cores": 2,
+        "busy_cores": 0.0,
         "space": "threads",
         "device": None,
         "python": "3.12.0",

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from roofline import __main__ as cli
-from roofline import cases, files
+from roofline import cases, files, machine
 from roofline.contract import Contender, Duel, Run, Work
 
 HEADER = "x_km,y_km,t_hours"
@@ -159,6 +159,17 @@ def test_names_are_no_markup_for_the_terminal(tmp_path, monkeypatch, capsys):
     pretend(monkeypatch, {"[bold]fast[/wrong]": lambda: 1.0})
     assert cli.main(["report", "--space", "serial", "--out", str(tmp_path / "report.html")]) == 0
     assert "[bold]fast[/wrong]" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("busy", "told"), [(1.25, True), (0.1, False), (None, False)])
+def test_a_busy_machine_is_told(tmp_path, monkeypatch, capsys, busy, told):
+    pretend(monkeypatch, {"only": lambda: 1.0})
+    monkeypatch.setattr(machine, "busy_cores", lambda: busy)
+    numbers = tmp_path / "report.json"
+    arguments = ["report", "--space", "serial", "--out", str(tmp_path / "report.html"), "--json", str(numbers)]
+    assert cli.main(arguments) == 0
+    assert ("keep 1.25 of" in capsys.readouterr().err) == told
+    assert json.loads(numbers.read_text())["machine"]["busy_cores"] == busy
 
 
 def test_a_full_disk_leaves_the_table(tmp_path, monkeypatch, capsys):

@@ -25,3 +25,25 @@ def test_gpu_model_reads_the_driver(tmp_path, space, name):
 
 def test_no_driver_means_no_name(tmp_path):
     assert machine.gpu_model("cuda", tmp_path / "nowhere") is None
+
+
+def test_busy_cores_counts_our_cores_only(tmp_path, monkeypatch):
+    stat = tmp_path / "stat"
+
+    def write(busy, idle):
+        lines = [
+            "cpu  9 9 9 9 9 9 9 9 0 0",
+            f"cpu0 {busy} 0 0 {idle} 0 0 0 0 0 0",
+            "cpu1 0 0 0 5 5 0 0 0 0 0",
+            "intr 1 2",
+        ]
+        stat.write_text("\n".join(lines))
+
+    write(0, 0)
+    monkeypatch.setattr(machine.os, "sched_getaffinity", lambda pid: {0}, raising=False)
+    monkeypatch.setattr(machine.time, "sleep", lambda seconds: write(75, 25))
+    assert machine.busy_cores(stat=stat) == 0.75
+
+
+def test_busy_cores_is_unknown_where_nobody_tells(tmp_path):
+    assert machine.busy_cores(stat=tmp_path / "nowhere") is None

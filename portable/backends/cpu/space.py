@@ -8,7 +8,7 @@ import math
 import struct
 
 from ...compiler.entry import EXTRA
-from ...policy import box_words
+from ...policy import RangePolicy, box_words
 from . import engine
 from .lower import Entry
 from .pool import Pool
@@ -80,6 +80,9 @@ def _stretch(policy, compiled, n_threads):
 
 
 def run_for(space, compiled, policy, words):
+    if space.n_threads == 1 and policy.__class__ is RangePolicy:
+        compiled.call(words, policy.begin, policy.end, 0)
+        return
     begin, end, chunk = _stretch(policy, compiled, space.n_threads)
     if not hasattr(policy, "chunk"):  # all but a plain range: what lies behind the arguments is read
         words += _extra(compiled, policy)

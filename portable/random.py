@@ -1,0 +1,103 @@
+"""Numbered random numbers: a value is a pure function of (seed, stream, draw), inside kernels and on the host.
+
+    u = pk.random.uniform(seed, stream, draw)
+
+The generator is Philox4x32-10 (Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011). One
+draw is one block of four 32-bit words. `seed` is the key, `draw` the counter's words 0 and 1, `stream` its words 2 and 3,
+each with the low word first. All three are whole numbers from 0 to 2^64 - 1: a seed has 2^64 streams of 2^64 draws, and none
+overlap. Nothing is stored and nothing is initialised; an index is a natural stream, the step of a loop a natural draw.
+
+Every function below reads the same block, so `uniform` and `normal` of the same three numbers depend on each other. Values
+that are to be independent take draws, or streams, of their own.
+
+Names that end in 32 hold no float64 instruction. Logarithm and cosine are the layer's own texts, also in plain Python: all
+values have the same bits on every space. Plain Python calls of `words`, `uniform`, `uniform32` and `randint` take NumPy arrays
+too: `uniform(seed, 0, np.arange(n, dtype=np.uint64))`.
+"""
+
+from __future__ import annotations
+
+from .elementary import log_f32, log_f64
+from .kernel import function
+from .words import float32, float64, int32, int64, sqrt, uint32, uint64
+
+_MULTIPLIERS = 0xD2511F53, 0xCD9E8D57  # the paper's, chosen for their avalanche
+_WEYL = 0x9E3779B9, 0xBB67AE85  # what a round adds to the key: the golden ratio and sqrt(3) - 1, times 2^32
+_LOW = 0xFFFFFFFF
+
+
+@function
+def philox(c0, c1, c2, c3, k0, k1):
+    """Philox4x32-10 of a counter of four 32-bit words under a key of two: four uint32, by 20 multiplications."""
+    c0, c1, c2, c3, k0, k1 = uint32(c0), uint32(c1), uint32(c2), uint32(c3), uint32(k0), uint32(k1)
+    for _ in range(10):
+        p, q = uint64(c0) * _MULTIPLIERS[0], uint64(c2) * _MULTIPLIERS[1]
+        c0, c1, c2, c3 = uint32(q >> 32) ^ c1 ^ k0, uint32(q & _LOW), uint32(p >> 32) ^ c3 ^ k1, uint32(p & _LOW)
+        k0, k1 = k0 + _WEYL[0], k1 + _WEYL[1]
+    return c0, c1, c2, c3
+
+
+@function
+def words(seed, stream, draw):
+    """The four uint32 of a draw, of which everything else is made."""
+    s, t, d = uint64(seed), uint64(stream), uint64(draw)
+    return philox(d & _LOW, d >> 32, t & _LOW, t >> 32, s & _LOW, s >> 32)
+
+
+@function
+def _upper53(low, high):
+    """The upper 53 bits of two words, as a uint64."""
+    return (uint64(high) << 21) | (uint64(low) >> 11)
+
+
+@function
+def uniform(seed, stream, draw):
+    """A float64 in [0, 1): a multiple of 2^-53. `1 - uniform(...)` is exact, and in (0, 1]."""
+    w = words(seed, stream, draw)
+    return float64(_upper53(w[0], w[1])) * 2.0**-53
+
+
+@function
+def uniform_open(seed, stream, draw):
+    """A float64 in (0, 1), neither end included: an odd multiple of 2^-53."""
+    w = words(seed, stream, draw)
+    return float64(_upper53(w[0], w[1]) | uint64(1)) * 2.0**-53
+
+
+@function
+def uniform32(seed, stream, draw):
+    """A float32 in [0, 1): a multiple of 2^-24. `1 - uniform32(...)` is exact, and in (0, 1]."""
+    return float32(int32(words(seed, stream, draw)[0] >> 8)) * 2.0**-24
+
+
+@function
+def uniform_open32(seed, stream, draw):
+    """A float32 in (0, 1), neither end included: an odd multiple of 2^-24."""
+    return float32(int32((words(seed, stream, draw)[0] >> 8) | uint32(1))) * 2.0**-24
+
+
+@function
+def randint(seed, stream, draw, n):
+    """A whole number in [0, n) as int64, n from 1 to 2^63 - 1.
+
+    floor(X n / 2^128) for the 128-bit number X of the draw, by schoolbook multiplication: no loop that may not end, and every
+    number's probability differs from 1 / n by less than 2^-128.
+    """
+    n = uint64(n)
+    total = uint64(0)
+    for w in words(seed, stream, draw):  # total = floor((total + w n) / 2^32), exactly: no sum reaches 2^64
+        low = uint64(w) * (n & _LOW) + (total & _LOW)
+        total = uint64(w) * (n >> 32) + (total >> 32) + (low >> 32)
+    return int64(total)
+
+
+@function
+def exponential(seed, stream, draw):
+    """A float64 from the exponential distribution of mean 1: -log(1 - uniform), at most 36.7."""
+    return 0.0 - log_f64(1.0 - uniform(seed, stream, draw))
+
+
+@function
+def exponential32(seed, stream, draw):
+    """A float32 from the exponential distribution of mean 1, at most 16.6."""
+    return 0.0 - log_f32(1.0 - uniform32(seed, stream, draw))
