@@ -10,20 +10,21 @@ overlap. Nothing is stored and nothing is initialised; an index is a natural str
 Every function below reads the same block, so `uniform` and `normal` of the same three numbers depend on each other. Values
 that are to be independent take draws, or streams, of their own.
 
-Names that end in 32 hold no float64 instruction. Logarithm and cosine are the layer's own texts, also in plain Python: all
+Names that end in 32 hold no float64 instruction. Logarithm and sine are the layer's own texts, also in plain Python: all
 values have the same bits on every space. Plain Python calls of `words`, `uniform`, `uniform32` and `randint` take NumPy arrays
 too: `uniform(seed, 0, np.arange(n, dtype=np.uint64))`.
 """
 
 from __future__ import annotations
 
-from .elementary import log_f32, log_f64
+from .elementary import log_f32, log_f64, quarter_f32, quarter_f64
 from .kernel import function
-from .words import float32, float64, int32, int64, sqrt, uint32, uint64
+from .words import float32, float64, int32, int64, rint, sqrt, uint32, uint64
 
 _MULTIPLIERS = 0xD2511F53, 0xCD9E8D57  # the paper's, chosen for their avalanche
 _WEYL = 0x9E3779B9, 0xBB67AE85  # what a round adds to the key: the golden ratio and sqrt(3) - 1, times 2^32
 _LOW = 0xFFFFFFFF
+_QUARTER = 1.5707963267948966  # of a turn
 
 
 @function
@@ -101,3 +102,23 @@ def exponential(seed, stream, draw):
 def exponential32(seed, stream, draw):
     """A float32 from the exponential distribution of mean 1, at most 16.6."""
     return 0.0 - log_f32(1.0 - uniform32(seed, stream, draw))
+
+
+@function
+def normal(seed, stream, draw):
+    """A float64 from the standard normal distribution, at most 8.6 in size: Box and Muller's radius times a cosine."""
+    w = words(seed, stream, draw)
+    radius = sqrt(-2.0 * log_f64(1.0 - float64(_upper53(w[0], w[1])) * 2.0**-53))
+    turn = float64(_upper53(w[2], w[3])) * 2.0**-51  # in quarters, so that nothing is lost in taking whole quarters away
+    quarters = rint(turn)
+    return radius * quarter_f64(int64(quarters) + 1, (turn - quarters) * _QUARTER, 0.0)
+
+
+@function
+def normal32(seed, stream, draw):
+    """A float32 from the standard normal distribution, at most 5.8 in size."""
+    w = words(seed, stream, draw)
+    radius = sqrt(-2.0 * log_f32(1.0 - float32(int32(w[0] >> 8)) * 2.0**-24))
+    turn = float32(int32(w[1] >> 8)) * 2.0**-22
+    quarters = rint(turn)
+    return radius * quarter_f32(int64(quarters) + 1, (turn - quarters) * _QUARTER, 0.0)

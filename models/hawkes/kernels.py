@@ -220,3 +220,7 @@ def event_terms(i, mu_scale, xi_scale, theta, omega, horizon, t, background, exc
     """
     rate = mu_scale * background[i] + xi_scale * excitation[i]
     return pk.log(rate) + theta * pk.expm1(-omega * (horizon - t[i])), 1.0 / rate
+
+
+# Pairs in float32 may take the device's fast exponential: its two units in the last place are far inside the bound.
+FAST = {k: pk.kernel(k.fn, fastmath=True) for k in (pair_tiles, background_sums, excitation_sums)}

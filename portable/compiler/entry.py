@@ -9,7 +9,8 @@ from llvmlite import ir
 
 from ..errors import LanguageError, LoweringError
 from ..policy import n_indices
-from .lowering import Facts, Lowering
+from .frames import Facts
+from .lowering import Lowering
 from .signature import Signature
 from .team import combine_states, widened
 from .types import UNIFORM, VARYING

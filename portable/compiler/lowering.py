@@ -1,54 +1,23 @@
-"""Statements: from a kernel's text to LLVM IR, for packs of lanes (masks) or for one lane (branches), by the same rules.
-
-Types and emission are one pass. A variable's dtype and kind are the join of all that is assigned to it; since an
-assignment may come after a use (in a loop), the whole text is emitted again with the joins learned so far until nothing
-changes. `Facts` carries what was learned between these runs.
-
-A REGION is a stretch of text whose lanes are live together: the kernel's body, one branch of a varying `if`, the body of a
-varying loop. A variable assigned in the region where its life began needs no care for other lanes; assigned in an inner
-region it is blended with its old value and varies between lanes.
-"""
+"""Statements: from a kernel's text to LLVM IR, for packs of lanes (masks) or for one lane (branches), by the same rules."""
 
 from __future__ import annotations
 
 import ast
-from contextlib import contextmanager
 
 from llvmlite import ir
 
 from .. import words
 from ..errors import LanguageError
 from . import types as t
-from .expressions import Expressions
-from .known import Known, text_of
+from .frames import Frames
+from .known import Known
 from .types import UNIFORM, VARYING
-from .values import I1, I64, Value
+from .values import I1, Value
 
 _UNROLL_TRIPS, _UNROLL_TOTAL, _UNROLL_STATIC = 16, 256, 4096
 _NOT_STATEMENTS = {"With": "with", "Try": "try", "Raise": "raise", "Delete": "del", "Global": "global", "Nonlocal": "nonlocal",
                    "FunctionDef": "a nested function", "ClassDef": "a class", "Import": "import", "ImportFrom": "import",
                    "Match": "match"}
-
-
-class Facts(dict):
-    """What the emission learned about variables, loops and returns; `changed` asks for another run."""
-
-    changed = False
-
-    def learn(self, key, value):
-        if self.get(key) != value:
-            self[key] = value
-            self.changed = True
-
-
-class Frame:
-    """One text being emitted: the kernel, or a function inlined at one call."""
-
-    def __init__(self, text, path, region, caller):
-        self.text, self.path, self.region, self.caller = text, path, region, caller
-        self.direct, self.slots, self.homes, self.loops = {}, {}, {(): region}, []
-        self.exit_block = self.active = self.result = None
-        self.returns = 0
 
 
 class Loop:
@@ -59,175 +28,9 @@ class Loop:
         self.live, self.current = live, current
 
 
-class Lowering(Expressions):
-    """Emits kernel texts at the builder's position.
+class Lowering(Frames):
+    """Emits the statements of kernel texts at the builder's position."""
 
-    Parameters
-    ----------
-    target : the machine: `private_array`, `fast_math`
-    width : lanes of a pack; 1 for code whose lanes are threads, or scalar code
-    """
-
-    def __init__(self, target, width, float_dtype, fastmath, facts, kernel_name):
-        super().__init__(width, float_dtype, fastmath)
-        self.target, self.facts, self.fastmath, self.kernel_name = target, facts, fastmath, kernel_name
-        self.frame = self.mask = None
-        self.alive, self.divergent, self.dead, self.result_unused = True, False, False, False
-        self.region, self.unrolled, self.depth, self._dummy = object(), 1, 0, None
-
-    def begin(self, builder, mask=None):
-        """Emit what follows with this builder; slots belong to its function."""
-        self.b, self.mask, self.alive, self.divergent = builder, mask, True, False
-        self.region, self._dummy = object(), None
-
-    def begin_pack(self, mask):
-        """Emit the next pack of lanes: a region of its own, live under `mask`."""
-        self.region, self.mask, self.alive, self.divergent, self.dead, self.depth = object(), mask, True, False, False, 0
-
-    def run_once(self, s, item, name):
-        """The body of loop `s` once, for one value of its target, where lanes may leave early."""
-        key = (self.frame.path, id(s), name)
-        exit_block = self.b.append_basic_block("done")
-        live = current = None
-        if self.W > 1:
-            live, current = self.slot(ir.VectorType(I1, self.W)), self.slot(ir.VectorType(I1, self.W))
-            self.b.store(self.mask, live)
-            self.b.store(self.mask, current)
-        self._trip(s, key, lambda: self.assign_to(s.target, item), exit_block, exit_block, live, current)
-        self.b.position_at_end(exit_block)
-
-    # ---- storage
-    def slot(self, llvm_type):
-        with self.b.goto_entry_block():
-            place = self.b.alloca(llvm_type)
-            self.b.store(ir.Constant(llvm_type, None), place)
-        return place
-
-    def dummy(self):
-        """A place of 64 bytes that nobody reads."""
-        if self._dummy is None:
-            with self.b.goto_entry_block():
-                self._dummy = self.b.alloca(ir.ArrayType(I64, 8))
-        return self._dummy
-
-    def private_array(self, shape, dtype, node):
-        return self.target.private_array(self, shape, dtype, ast.unparse(node))
-
-    # ---- inlining
-    def inline(self, text, args, node=None):
-        """The value of a text at this place: a Value, a tuple of Values, or None."""
-        frame = self.frame
-        while frame is not None:
-            if frame.text is text:
-                self.fail(node, f"'{text.name}' calls itself; recursion is not for kernels", LanguageError)
-            frame = frame.caller
-        outer = self.frame, self.mask, self.alive, self.divergent, self.dead, self.depth
-        path = (self.frame.path if self.frame else ()) + (node if isinstance(node, str) else id(node),)
-        self.frame = Frame(text, path, self.region, self.frame)
-        for name, value in zip(text.params, args):
-            if text.webs[name].direct:
-                self.frame.direct[name] = value
-            else:
-                self.assign(name, value, text.tree)
-        result = self._body()
-        self.frame, self.mask, self.alive, self.divergent, self.dead, self.depth = outer
-        return result
-
-    def _body(self):
-        frame = self.frame
-        if frame.text.single_return:
-            self.block(frame.text.tree.body)
-            return frame.result
-        frame.exit_block = self.b.append_basic_block("exit")
-        if self.W > 1 and self.facts.get((frame.path, "varying return")):
-            frame.active = self.slot(ir.VectorType(I1, self.W))
-            self.b.store(self.mask_value(self.mask), frame.active)
-        self.block(frame.text.tree.body)
-        if not self.dead:
-            self.b.branch(frame.exit_block)
-        self.b.position_at_end(frame.exit_block)
-        if not frame.returns:
-            return None
-        values = tuple(self._read_slot((frame.path, "result", k)) for k in range(frame.returns))
-        return values if frame.result == "tuple" else values[0]
-
-    # ---- variables
-    def read(self, name, node):
-        if name in self.frame.direct:
-            return self.frame.direct[name]
-        key = (self.frame.path, name)
-        if key not in self.frame.slots:
-            self.fail(node, f"'{name.partition('@')[0]}' is used before it is assigned", LanguageError)
-        return self._read_slot(key)
-
-    def _read_slot(self, key):
-        dtype, kind, place = self.frame.slots[key]
-        return Value(dtype, kind, self.b.load(place, typ=self.type_of(dtype, kind)))
-
-    def assign(self, name, value, node):
-        web = self.frame.text.webs[name]
-        if web.direct:
-            self.frame.direct[name] = value
-            return
-        if not isinstance(value, Value):
-            self.fail(node, f"'{name.partition('@')[0]}' holds {self.describe(value)} here and is assigned elsewhere too; "
-                            "give it a name of its own")
-        home = self.frame.homes.get(web.block)
-        self._write_slot((self.frame.path, name), value, self.region is not home, node)
-
-    def _write_slot(self, key, value, inner, node):
-        """Write a variable; `inner`: only the live lanes of an inner region may change it."""
-        kind = VARYING if inner else UNIFORM if value.kind == UNIFORM else VARYING
-        dtype = value.dtype
-        if key in self.facts:
-            old_dtype, old_kind = self.facts[key]
-            try:
-                dtype = t.promote(old_dtype, dtype)
-            except t.TypeClash as clash:
-                self.fail(node, f"'{key[1].partition('@')[0]}' holds values of two dtypes: {clash}")
-            kind = t.join_kind(old_kind, kind)
-            self.facts.learn(key, (dtype, kind))
-        else:
-            self.facts[key] = (dtype, kind)
-        if key not in self.frame.slots:
-            self.frame.slots[key] = (dtype, kind, self.slot(self.type_of(dtype, kind)))
-        dtype, kind, place = self.frame.slots[key]
-        if kind == UNIFORM and value.kind != UNIFORM and self.W > 1:  # an emission that will be repeated
-            value = Value(dtype, UNIFORM, ir.Constant(self.scalar(dtype), None))
-        x = self.get(value, dtype, kind)
-        if inner and kind == VARYING and self.W > 1 and self.mask is not None:
-            x = self.b.select(self.mask, x, self.b.load(place, typ=x.type))
-        self.b.store(x, place)
-
-    # ---- regions
-    @contextmanager
-    def inner_region(self, mask, alive):
-        outer = self.region, self.mask, self.alive, self.divergent
-        self.region, self.mask, self.alive, self.divergent = object(), mask, alive, True
-        yield
-        self.region, self.mask, self.alive, self.divergent = outer
-
-    def refresh_mask(self):
-        """After a statement in which lanes may have left: the mask of those that are still here."""
-        frame = self.frame
-        loop = frame.loops[-1] if frame.loops else None
-        if loop is not None and self.facts.get((loop.key, "varying exit")):
-            self.divergent = True
-        place = loop.current if loop is not None else frame.active
-        if loop is None and self.facts.get((frame.path, "varying return")):
-            self.divergent = True
-        if place is None or self.W == 1:
-            return
-        live = self.b.load(place, typ=ir.VectorType(I1, self.W))
-        self.mask = live if self.mask is None else self.b.and_(self.mask, live)
-        self.alive = False
-        if self.region is frame.region:  # nothing left to do for a pack whose lanes have all returned
-            more = self.b.append_basic_block("more")
-            self.b.cbranch(self.any_lane(self.mask), more, frame.exit_block)
-            self.b.position_at_end(more)
-            self.alive = True
-
-    # ---- statements
     def block(self, body):
         path = self.frame.text.blocks.get(id(body))
         if path is not None:
@@ -617,16 +420,17 @@ class Lowering(Expressions):
         for k, v in enumerate(values):
             self._write_slot((frame.path, "result", k), v, inner, s)
 
-    def elementary_text(self, name, dtype, node):
-        """The layer's own text of an elementary function."""
-        from .. import elementary
-
-        pair = elementary.FUNCTIONS.get(name)
-        if self.fastmath:
-            pair = elementary.FAST.get(name, pair)
-        if pair is None:
-            self.fail(node, f"'{name}' is not available in kernels yet", LanguageError)
-        return text_of(pair[0] if dtype == "float32" else pair[1])
+    def run_once(self, s, item, name):
+        """The body of loop `s` once, for one value of its target, where lanes may leave early."""
+        key = (self.frame.path, id(s), name)
+        exit_block = self.b.append_basic_block("done")
+        live = current = None
+        if self.W > 1:
+            live, current = self.slot(ir.VectorType(I1, self.W)), self.slot(ir.VectorType(I1, self.W))
+            self.b.store(self.mask, live)
+            self.b.store(self.mask, current)
+        self._trip(s, key, lambda: self.assign_to(s.target, item), exit_block, exit_block, live, current)
+        self.b.position_at_end(exit_block)
 
 
 class _Ready(ast.expr):

@@ -268,6 +268,42 @@ def fibonacci_by_swap(i, x, out):
     out[i] = a % 1000 + u - v
 
 
+@case(lambda rng, dtype: (np.arange(N, dtype=dtype) // 12 * 4 + np.arange(N, dtype=dtype) % 4, np.zeros(N, dtype)), INTEGERS)
+@pk.kernel
+def all_lanes_of_a_branch_leave(i, x, out):
+    if x[i] % 4 == 2:
+        if x[i] > 3:
+            return
+        r = 7
+    else:
+        r = x[i]
+        for k in range(5):
+            if x[i] % 4 == 1:
+                if x[i] > 5:
+                    break
+                r += 1
+            else:
+                r += 10
+    out[i] = r + 1
+
+
+@case(x_and_out)
+@pk.kernel
+def constant_conditions_leave_too(i, x, out):
+    c = 1.0
+    for k in range(3):
+        if x[i] > 0.5:
+            if SCALE > 1.0:
+                break
+            c = 5.0
+        c += x[i]
+    if x[i] < 0.25:
+        if SCALE > 1.0:
+            return
+        c = 7.0
+    out[i] = c
+
+
 # ---------------------------------------------------------------- memory under masks
 @case(lambda rng, dtype: (np.where(rng.random(N) < 0.5, rng.permutation(N), NOWHERE), rng.random(N).astype(dtype), np.zeros((2, N), dtype)))
 @pk.kernel

@@ -128,6 +128,18 @@ def test_early_returns_carry_their_value(space):
     assert_close(launch_reduce(space, 50, below, x, 0.5, np.zeros(50)), wanted, np.float64, 50)
 
 
+@pk.kernel
+def whole_or_half(i, x):
+    if x[i] > 0.5:
+        return 1
+    return 0.5
+
+
+def test_returns_of_two_dtypes_meet_in_one(space):
+    x = np.random.default_rng(8).random(40)
+    assert launch_reduce(space, 40, whole_or_half, x) == np.where(x > 0.5, 1, 0.5).sum()
+
+
 def test_empty_ranges_give_the_identity(space):
     x = np.zeros(0)
     assert launch_reduce(space, 0, entry, x) == 0

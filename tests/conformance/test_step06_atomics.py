@@ -43,6 +43,12 @@ def test_sums(space, dtype):
     np.testing.assert_array_equal(launch_for(space, N, subtract, x, where, start)[2], 20_000 - wanted)
 
 
+def test_many_updates_of_few_bins(space):
+    n = 1_000 if space == "checked" else 200_000
+    x, where = np.ones(n, np.int32), np.arange(n) % 3
+    np.testing.assert_array_equal(launch_for(space, n, add, x, where, np.zeros(3, np.int32))[2], np.bincount(where))
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_extremes(space, dtype):
     x, where = numbers(dtype)

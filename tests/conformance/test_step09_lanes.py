@@ -92,3 +92,14 @@ def test_int64_wraps_as_in_numpy(space):
     with np.errstate(over="ignore"):
         wanted = (x * 6364136223846793005 + 1442695040888963407) >> 33
     np.testing.assert_array_equal(launch_for(space, N, int64_hash, x, np.zeros(N, np.int64))[1], wanted)
+
+
+@pk.kernel
+def numpys_words(i, x, out):
+    out[i] = np.where(x[i] > 0.5, x[i], np.minimum(x[i], 0.25)) + np.abs(-x[i]) + np.maximum(x[i], 0.5)
+
+
+def test_numpys_scalar_functions(space):
+    x = np.random.default_rng(5).random(N)
+    wanted = np.where(x > 0.5, x, np.minimum(x, 0.25)) + x + np.maximum(x, 0.5)
+    assert_close(run(space, numpys_words, x, np.zeros(N)), wanted, np.float64)

@@ -168,6 +168,22 @@ def returns_nothing(i, x):
 
 
 @pk.kernel
+def returns_sometimes(i, x):
+    if x[i] > 2.0:
+        return 1.0
+
+
+@pk.kernel
+def takes_a_number_from_and(i, k):
+    k[i] = k[i] and 5
+
+
+@pk.kernel
+def adds_a_number_too_large(i, k):
+    k[i] = k[i] + 4294967296  # wrong
+
+
+@pk.kernel
 def returns_two(i, x):
     return x[i], 1.0
 
