@@ -11,14 +11,15 @@
 Importing needs no GPU, driver or toolkit; `python -m portable` says what this machine offers.
 """
 
-from . import errors
+from . import errors, random
 from .copy import create_mirror, deep_copy
 from .dispatch import fence, parallel_for, parallel_reduce
 from .errors import (DeviceError, DTypeError, FiniteError, InputError, KernelError, LanguageError, LaunchError, LoweringError,
                      NestedLaunchError, OrderError, OutOfMemoryError, PortableError, ShapeError, SourceError, SpaceError,
                      SpaceUnavailableError, UnknownSpaceError, WrongSpaceError)
 from .kernel import function, kernel
-from .math import (cos, erf, erfc, exp, exp2, expm1, lgamma, log, log1p, log2, log10, ndtr, pow, rsqrt, sin, sqrt, tanh)  # noqa: A004
+from .math import (cos, erf, erfc, exp, exp2, expm1, fast_exp, fast_log, lgamma, log, log1p, log2, log10, ndtr,  # noqa: A004
+                   pow, rsqrt, sin, sqrt, tanh)
 from .policy import AUTO, MDRangePolicy, RangePolicy, TeamPolicy
 from .reducer import Max, MaxLoc, Min, MinLoc, Prod, Reducer, Sum
 from .space import Cuda, Space, Threads, default_space, unavailable_because, use

@@ -39,6 +39,17 @@ log, log1p, log2, log10 = _quiet(np.log), _quiet(np.log1p), _quiet(np.log2), _qu
 sqrt, sin, cos, tanh, pow = _quiet(np.sqrt), _quiet(np.sin), _quiet(np.cos), _quiet(np.tanh), _quiet(np.power)  # noqa: A001
 
 
+def fast_exp(x):
+    """exp to about two units in the last place: by the device's own instruction in float32 on CUDA, and 0 in place of results
+    below the normal numbers. For sums in which such errors do not count; its bits differ between machines."""
+    return exp(x)
+
+
+def fast_log(x):
+    """log to about two units in the last place, of positive normal numbers; by the device's own instruction in float32 on CUDA."""
+    return log(x)
+
+
 def rsqrt(x):
     """1 / sqrt(x)."""
     with np.errstate(all="ignore"):

@@ -108,7 +108,7 @@ def exponential32(seed, stream, draw):
 def normal(seed, stream, draw):
     """A float64 from the standard normal distribution, at most 8.6 in size: Box and Muller's radius times a cosine."""
     w = words(seed, stream, draw)
-    radius = sqrt(-2.0 * log_f64(1.0 - float64(_upper53(w[0], w[1])) * 2.0**-53))
+    radius = sqrt(2.0 * (0.0 - log_f64(1.0 - float64(_upper53(w[0], w[1])) * 2.0**-53)))
     turn = float64(_upper53(w[2], w[3])) * 2.0**-51  # in quarters, so that nothing is lost in taking whole quarters away
     quarters = rint(turn)
     return radius * quarter_f64(int64(quarters) + 1, (turn - quarters) * _QUARTER, 0.0)
@@ -118,7 +118,7 @@ def normal(seed, stream, draw):
 def normal32(seed, stream, draw):
     """A float32 from the standard normal distribution, at most 5.8 in size."""
     w = words(seed, stream, draw)
-    radius = sqrt(-2.0 * log_f32(1.0 - float32(int32(w[0] >> 8)) * 2.0**-24))
+    radius = sqrt(2.0 * (0.0 - log_f32(1.0 - float32(int32(w[0] >> 8)) * 2.0**-24)))
     turn = float32(int32(w[1] >> 8)) * 2.0**-22
     quarters = rint(turn)
     return radius * quarter_f32(int64(quarters) + 1, (turn - quarters) * _QUARTER, 0.0)

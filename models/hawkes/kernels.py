@@ -40,13 +40,13 @@ def elapsed(n_parts, t, i, s, j):
 @pk.function
 def background_term(r2, dt, a_x, a_t):
     """The exponential of (1): a normal density in space and time."""
-    return pk.exp(a_x * r2 + a_t * dt * dt)
+    return pk.fast_exp(a_x * r2 + a_t * dt * dt)
 
 
 @pk.function
 def excitation_term(r2, dt, a_h, omega):
     """The exponential of (2): normal in space, exponential decay in time."""
-    return pk.exp(a_h * r2 - omega * dt)
+    return pk.fast_exp(a_h * r2 - omega * dt)
 
 
 @pk.kernel
@@ -220,7 +220,3 @@ def event_terms(i, mu_scale, xi_scale, theta, omega, horizon, t, background, exc
     """
     rate = mu_scale * background[i] + xi_scale * excitation[i]
     return pk.log(rate) + theta * pk.expm1(-omega * (horizon - t[i])), 1.0 / rate
-
-
-# Pairs in float32 may take the device's fast exponential: its two units in the last place are far inside the bound.
-FAST = {k: pk.kernel(k.fn, fastmath=True) for k in (pair_tiles, background_sums, excitation_sums)}

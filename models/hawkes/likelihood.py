@@ -108,7 +108,6 @@ class Likelihood:
         self._events = pk.RangePolicy(0, self.n_events, space=self._space)
         self._teams = pk.TeamPolicy(self.n_events, pk.AUTO, space=self._space)
         self._small_teams = pk.TeamPolicy(self.n_events, _TEAM_SIZE, space=self._space)
-        self._kernel = kernels.FAST.__getitem__ if precision == "mixed" else lambda kernel: kernel
         self._sizes = pk.static(self.n_dims), pk.static(self._t_parts.shape[0])
         self._all_pairs = None  # what pair_tiles needs, made when it first does
         self._kept = None  # (tau_x, tau_t, reach) of the sums now in self._background
@@ -172,9 +171,9 @@ class Likelihood:
             self._sum_all_pairs(data, widths, excitation)
         else:
             if stale:
-                pk.parallel_for(self._teams, self._kernel(kernels.background_sums), *data, windows.background_h, self._self_term,
+                pk.parallel_for(self._teams, kernels.background_sums, *data, windows.background_h, self._self_term,
                                 *widths, self._background, label="hawkes.background_sums")
-            pk.parallel_for(self._small_teams, self._kernel(kernels.excitation_sums), *data, self._before, windows.excitation_h,
+            pk.parallel_for(self._small_teams, kernels.excitation_sums, *data, self._before, windows.excitation_h,
                             *excitation, self._excitation, label="hawkes.excitation_sums")
         if stale:
             self._kept = wanted
@@ -191,7 +190,7 @@ class Likelihood:
                 rows = [pk.empty((n_blocks, self.n_events), np.float64) for _ in range(2)]
             self._all_pairs = pk.TeamPolicy(len(order), _TEAM_SIZE, space=self._space), tiles, block, rows
         policy, tiles, block, rows = self._all_pairs
-        pk.parallel_for(policy, self._kernel(kernels.pair_tiles), *data, self._before, tiles, block, *widths, *excitation, *rows,
+        pk.parallel_for(policy, kernels.pair_tiles, *data, self._before, tiles, block, *widths, *excitation, *rows,
                         label="hawkes.pair_tiles")
         pk.parallel_for(self._events, kernels.add_tiles, block, self._self_term, *rows, self._background,
                         self._excitation, label="hawkes.add_tiles")

@@ -187,10 +187,10 @@ class Calls(Expressions):
         x = self.get(v, dtype, kind)
         return Value(to, kind, self.b.bitcast(x, self.type_of(to, kind)))
 
-    def word_math(self, node, name):
-        return self.math(name, self.arguments(node, 2 if name in ("pow", "hypot") else 1), node)
+    def word_math(self, node, name, fast=False):
+        return self.math(name, self.arguments(node, 2 if name == "pow" else 1), node, fast)
 
-    def math(self, name, values, node):
+    def math(self, name, values, node, fast=False):
         """An elementary function: LLVM's square root, or the layer's own text inlined."""
         dtype = "float"
         for v in values:
@@ -198,11 +198,12 @@ class Calls(Expressions):
         if name == "sqrt":
             return self.float_intrinsic("sqrt", values)
         values = [self.cast(v, self.strong(dtype)) for v in values]
-        if self.fastmath:
+        fast = fast or self.fastmath
+        if fast:
             native = self.target.fast_math(self, name, values)
             if native is not None:
                 return native
-        text = self.elementary_text(name, self.strong(dtype), node)
+        text = self.elementary_text(name, self.strong(dtype), fast, node)
         result = self.inline(text, values, node)
         return Value(dtype, result.kind, result.ir, result.const) if t.is_weak(dtype) else result
 

@@ -201,12 +201,12 @@ class Frames(Calls):
             self.b.position_at_end(more)
             self.alive = True
 
-    def elementary_text(self, name, dtype, node):
+    def elementary_text(self, name, dtype, fast, node):
         """The layer's own text of an elementary function."""
         from .. import elementary
 
         pair = elementary.FUNCTIONS.get(name)
-        if self.fastmath:
+        if fast:
             pair = elementary.FAST.get(name, pair)
         if pair is None:
             self.fail(node, f"'{name}' is not available in kernels yet", LanguageError)
