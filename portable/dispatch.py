@@ -29,6 +29,7 @@ _PACK = {"int32": struct.Struct("=i4x").pack, "uint32": struct.Struct("=I4x").pa
          "uint64": struct.Struct("=Q").pack, "float32": _pack_float32, "float64": _pack_float, "bool": _pack_int}
 _NUMBER = {name: Spec(("number", name)) for name in ("int", "float", *_PACK)}  # weak ones first
 _INT, _FLOAT = _NUMBER["int"], _NUMBER["float"]
+_SCALARS = {np.dtype(name).type: (_NUMBER[name], pack) for name, pack in _PACK.items()}
 _policy = functools.lru_cache(maxsize=1024)(as_policy)
 _lock = threading.RLock()
 _interpreting = None  # the thread that runs a kernel in plain Python, the one way to launch inside a launch
@@ -66,8 +67,9 @@ def _describe_rare(a, kind):
         return _NUMBER["bool"], _pack_int(a)
     if kind is static:
         return ("static", a.value), b""
-    if isinstance(a, np.generic) and a.dtype.name in _PACK:
-        return _NUMBER[a.dtype.name], _PACK[a.dtype.name](a.item())
+    if kind in _SCALARS:
+        spec, pack = _SCALARS[kind]
+        return spec, pack(a.item())
     if isinstance(a, tuple):
         specs, words, _ = _describe(a)
         return ("tuple", specs), words

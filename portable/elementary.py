@@ -18,7 +18,8 @@ INF = float("inf")
 NAN = float("nan")
 ROUND_64, ROUND_32 = 6755399441055744.0, 12582912.0  # 1.5 * 2^52, 1.5 * 2^23
 TINY_64, TINY_32 = 2.2250738585072014e-308, 1.1754943508222875e-38  # the smallest normal numbers
-TWO_52, TWO_54, TWO_23, TWO_25, TWO_M60, TWO_M64 = 2.0**52, 2.0**54, 2.0**23, 2.0**25, 2.0**-60, 2.0**-64
+TWO_52, TWO_54, TWO_23, TWO_25 = 2.0**52, 2.0**54, 2.0**23, 2.0**25
+TWO_M25, TWO_M54, TWO_M60, TWO_M64 = 2.0**-25, 2.0**-54, 2.0**-60, 2.0**-64
 LIMB, WORD = (1 << 30) - 1, (1 << 60) - 1
 
 # Constants in two parts: HIGH is the nearest number of the type, LOW the nearest to the rest. With |r| <= 1/2 the reduction
@@ -41,6 +42,14 @@ def horner(x, coefficients):
     return total
 
 
+def two_chains(x, coefficients):
+    """The same for an even number of coefficients, in half the time and one operation more; the last two steps are Horner's still,
+    for that is where the rounding counts."""
+    z = x * x
+    total = fma(horner(z, coefficients[0:-2:2]), x, horner(z, coefficients[1:-2:2]))
+    return fma(fma(total, x, coefficients[-2]), x, coefficients[-1])
+
+
 def product(a, b):
     """a * b as its rounded value and the error. Not `a * b`, which could be contracted into a sum that it meets later."""
     p = fma(a, b, 0.0)
@@ -49,52 +58,50 @@ def product(a, b):
 
 # ---- exponentials
 # The polynomial gives 2 exp(r) and the scale is 2^(n-1): the largest results then need no scale above 2^1023. Results below the
-# normal numbers are made 2^64 times larger (`tiny` changes the rounding constant, and with it the exponent), then scaled back:
-# one rounding into the subnormals. What underflows to zero (`gone`) gets the scale 0: rounding it there would cost the CPU hundreds
-# of cycles, and sums of exponentials are full of it. The choice is on the bits, where the compiler does not undo it.
+# normal numbers are made 2^54 times larger (`tiny` changes the rounding constant, and with it the exponent), then scaled back:
+# one rounding into the subnormals. At the lower clamp the exponent field is 0, so what underflows is 0 at once: rounding it there
+# would cost the CPU hundreds of cycles, and sums of exponentials are full of it.
 def exp_f64(x):
-    gone = x < -745.2
     x = where(x > 710.0, 710.0, x)
-    x = where(x < -746.0, -746.0, x)
+    x = where(x < -745.83, -745.83, x)
     tiny = x < -708.0
-    magic = where(tiny, float64(ROUND_64 + 1022 + 64), ROUND_64 + 1022)
+    magic = where(tiny, float64(ROUND_64 + 1022 + 54), ROUND_64 + 1022)
     t = fma(x, LOG2E_64, magic)
     n = t - magic
     r = fma(n, -LN2_LOW_64, fma(n, -LN2_64, x))
-    y = horner(r, EXP_64) * from_bits64(where(gone, 0, bits(t) << 52))
-    return where(tiny, y * TWO_M64, y)
+    y = horner(r, EXP_64) * from_bits64(bits(t) << 52)
+    return where(tiny, y * TWO_M54, y)
 
 
 def exp_f32(x):
-    gone = x < -104.0
-    x = maximum(minimum(x, 89.0), -105.0)
+    x = maximum(minimum(x, 89.0), float32(-104.67))
     tiny = x < -86.0
-    magic = where(tiny, float32(ROUND_32 + 126 + 64), ROUND_32 + 126)
+    magic = where(tiny, float32(ROUND_32 + 126 + 25), ROUND_32 + 126)
     t = fma(x, LOG2E_32, magic)
     n = t - magic
     r = fma(n, -LN2_LOW_32, fma(n, -LN2_32, x))
-    y = horner(r, EXP_32) * from_bits32(where(gone, 0, bits(t) << 23))
-    return where(tiny, y * TWO_M64, y)
+    y = horner(r, EXP_32) * from_bits32(bits(t) << 23)
+    return where(tiny, y * TWO_M25, y)
 
 
 def exp2_sum_f64(x, low):
     """2^(x + low), low far below 1; the literal -0.0 costs nothing."""
     x = where(x > 1025.0, 1025.0, x)
-    x = where(x < -1077.0, -1077.0, x)
+    x = where(x < -1076.0, -1076.0, x)
     tiny = x < -1021.0
-    magic = where(tiny, float64(ROUND_64 + 1022 + 64), ROUND_64 + 1022)
+    magic = where(tiny, float64(ROUND_64 + 1022 + 54), ROUND_64 + 1022)
     t = x + magic
     y = horner(x - (t - magic) + low, EXP2_64) * from_bits64(bits(t) << 52)
-    return where(tiny, y * TWO_M64, y)
+    return where(tiny, y * TWO_M54, y)
 
 
 def exp2_sum_f32(x, low):
-    x = maximum(minimum(x, 129.0), -152.0)
+    x = maximum(minimum(x, 129.0), -151.0)
     tiny = x < -125.0
-    magic = where(tiny, float32(ROUND_32 + 126 + 64), ROUND_32 + 126)
+    magic = where(tiny, float32(ROUND_32 + 126 + 25), ROUND_32 + 126)
     t = x + magic
     y = horner(x - (t - magic) + low, EXP2_32) * from_bits32(bits(t) << 23)
-    return where(tiny, y * TWO_M64, y)
+    return where(tiny, y * TWO_M25, y)
 
 
 def exp2_f64(x):
@@ -195,22 +202,22 @@ def finish_log(x, y):
     return where(x < INF, y, x)
 
 
-def log_parts(k, f, ln2_short, ln2_rest, coefficients):
-    """k ln 2 + log(1 + f) as a larger and a smaller part."""
+def log_parts(k, f, p, ln2_short, ln2_rest):
+    """k ln 2 + log(1 + f) as a larger and a smaller part; p is the polynomial's value."""
     high = fma(k, ln2_short, f)
     low = f - fma(k, -ln2_short, high)
-    return high, fma(f, f * horner(f, coefficients), fma(k, ln2_rest, low))
+    return high, fma(f, f * p, fma(k, ln2_rest, low))
 
 
 def log_f64(x):
     k, f = split_f64(x)
-    high, low = log_parts(k, f, LN2_SHORT_64, LN2_REST_64, LOG_64)
+    high, low = log_parts(k, f, two_chains(f, LOG_64), LN2_SHORT_64, LN2_REST_64)
     return finish_log(x, high + low)
 
 
 def log_f32(x):
     k, f = split_f32(x)
-    high, low = log_parts(k, f, LN2_SHORT_32, LN2_REST_32, LOG_32)
+    high, low = log_parts(k, f, horner(f, LOG_32), LN2_SHORT_32, LN2_REST_32)
     return finish_log(x, high + low)
 
 
@@ -226,7 +233,7 @@ def log1p_f64(x):
     k = from_bits64((i >> 52) | 0x4330000000000000) - (TWO_52 + 1023)
     f = from_bits64((i & 0x000FFFFFFFFFFFFF) + 0x3FE6A09E667F3BCD) - 1.0
     error = error_of_one_plus(x, u) * (0.5 * from_bits64(0x7FF0000000000000 - (i & 0x7FF0000000000000)))  # divided by 2^k
-    high, low = log_parts(k, f, LN2_SHORT_64, LN2_REST_64, LOG_64)
+    high, low = log_parts(k, f, two_chains(f, LOG_64), LN2_SHORT_64, LN2_REST_64)
     return copysign(finish_log(u, high + fma(error, fma(f, fma(f, 0.875, -1.0), 1.0), low)), x)
 
 
@@ -236,27 +243,27 @@ def log1p_f32(x):
     k = from_bits32((i >> 23) | 0x4B000000) - (TWO_23 + 127)
     f = from_bits32((i & 0x007FFFFF) + 0x3F3504F3) - 1.0
     error = error_of_one_plus(x, u) * (0.5 * from_bits32(0x7F800000 - (i & 0x7F800000)))
-    high, low = log_parts(k, f, LN2_SHORT_32, LN2_REST_32, LOG_32)
+    high, low = log_parts(k, f, horner(f, LOG_32), LN2_SHORT_32, LN2_REST_32)
     return copysign(finish_log(u, high + fma(error, fma(f, fma(f, 0.875, -1.0), 1.0), low)), x)
 
 
-def log2_parts(k, f, log2e, log2e_low, coefficients):
-    """k + log2(1 + f) as a larger and a smaller part."""
-    p, p_low = product(f, log2e)
-    high = k + p
-    low = fma(f, log2e_low, p_low + (p - (high - k)))
-    return high, fma(f, f * horner(f, coefficients), low)
+def log2_parts(k, f, p, log2e, log2e_low):
+    """k + log2(1 + f) as a larger and a smaller part; p is the polynomial's value."""
+    g, g_low = product(f, log2e)
+    high = k + g
+    low = fma(f, log2e_low, g_low + (g - (high - k)))
+    return high, fma(f, f * p, low)
 
 
 def log2_f64(x):
     k, f = split_f64(x)
-    high, low = log2_parts(k, f, LOG2E_64, LOG2E_LOW_64, LOG2_64)
+    high, low = log2_parts(k, f, two_chains(f, LOG2_64), LOG2E_64, LOG2E_LOW_64)
     return finish_log(x, high + low)
 
 
 def log2_f32(x):
     k, f = split_f32(x)
-    high, low = log2_parts(k, f, LOG2E_32, LOG2E_LOW_32, LOG2_32)
+    high, low = log2_parts(k, f, horner(f, LOG2_32), LOG2E_32, LOG2E_LOW_32)
     return finish_log(x, high + low)
 
 
@@ -268,13 +275,13 @@ def times_log10_2(high, low, constant, constant_low):
 
 def log10_f64(x):
     k, f = split_f64(x)
-    high, low = log2_parts(k, f, LOG2E_64, LOG2E_LOW_64, LOG2_64)
+    high, low = log2_parts(k, f, two_chains(f, LOG2_64), LOG2E_64, LOG2E_LOW_64)
     return finish_log(x, times_log10_2(high, low, LOG10_2_64, LOG10_2_LOW_64))
 
 
 def log10_f32(x):
     k, f = split_f32(x)
-    high, low = log2_parts(k, f, LOG2E_32, LOG2E_LOW_32, LOG2_32)
+    high, low = log2_parts(k, f, horner(f, LOG2_32), LOG2E_32, LOG2E_LOW_32)
     return finish_log(x, times_log10_2(high, low, LOG10_2_32, LOG10_2_LOW_32))
 
 
@@ -341,7 +348,7 @@ def pow_f32(x, y):
 
 # ---- the error function: exp(-a^2) erfcx(a), both as two parts
 def exp_parts_f64(x, low):
-    """exp(x + low) of x <= 0 as (p + p_low) * scale, where scale is 2^64 too large if x < -700."""
+    """exp(x + low) of x <= 0 as (p + p_low) * scale, where scale is 2^64 too large if x < -700, and 0 if nothing can be left."""
     magic = where(x < -700.0, float64(ROUND_64 + 1023 + 64), ROUND_64 + 1023)
     t = fma(x, LOG2E_64, magic)
     n = t - magic
@@ -350,7 +357,7 @@ def exp_parts_f64(x, low):
     low = fma(n, -LN2_LOW_64, high - r) + low
     p = 1.0 + r
     rest = fma(r, r * horner(r, EXPM1_64), r - (p - 1.0))
-    return p, fma(low, p + rest, rest), from_bits64(bits(t) << 52)
+    return p, fma(low, p + rest, rest), from_bits64(where(x < -741.4, 0, bits(t) << 52))
 
 
 def exp_parts_f32(x, low):
@@ -362,7 +369,7 @@ def exp_parts_f32(x, low):
     low = fma(n, -LN2_LOW_32, high - r) + low
     p = 1.0 + r
     rest = fma(r, r * horner(r, EXPM1_32), r - (p - 1.0))
-    return p, fma(low, p + rest, rest), from_bits32(bits(t) << 23)
+    return p, fma(low, p + rest, rest), from_bits32(where(x < -101.5, 0, bits(t) << 23))
 
 
 def erfcx_parts(a, a_low, k, scale, last_low, two_over_sqrt_pi, coefficients):
@@ -400,7 +407,7 @@ def erfcx_f32(a, a_low):
 
 def erfc_tail_f64(a):
     """erfc(a) of a >= 0."""
-    a = where(a > 27.25, 27.25, a)
+    a = where(a > 27.3, 27.3, a)
     h, h_low = product(a, a)
     m, m_low = erfcx_f64(a, 0.0)
     p, p_low, scale = exp_parts_f64(-h, -h_low)
@@ -435,7 +442,7 @@ def erf_f32(x):
 
 def ndtr_f64(x):
     b = abs(x)
-    b = where(b > 38.75, 38.75, b)
+    b = where(b > 38.6, 38.6, b)
     a, a_low = product(b, 0.7071067811865476)
     h, h_low = product(0.5 * b, b)
     m, m_low = erfcx_f64(a, fma(b, -4.833646656726457e-17, a_low))
@@ -642,12 +649,12 @@ def lgamma_reflection(a, coefficients):
 def lgamma_f64(x):
     a = abs(x)
     k, f = split_f64(lgamma_argument(x))
-    high, low = log_parts(k, f, LN2_SHORT_64, LN2_REST_64, LOG_64)
+    high, low = log_parts(k, f, two_chains(f, LOG_64), LN2_SHORT_64, LN2_REST_64)
     y = lgamma_join(a, high, low, -4.942915152430645e-18, 0.4189385332046727, LGAMMA_64, STIRLING_64)
     if any(x < 0.0):
         b = lgamma_reflection(a, SINPI_64)
         k, f = split_f64(b)
-        high, low = log_parts(k, f, LN2_SHORT_64, LN2_REST_64, LOG_64)
+        high, low = log_parts(k, f, two_chains(f, LOG_64), LN2_SHORT_64, LN2_REST_64)
         y = where(x < 0.0, where(b > 0.0, -(high + (low + y)), INF), y)
     return where(a == 0.0, INF, y)
 
@@ -655,12 +662,12 @@ def lgamma_f64(x):
 def lgamma_f32(x):
     a = abs(x)
     k, f = split_f32(lgamma_argument(x))
-    high, low = log_parts(k, f, LN2_SHORT_32, LN2_REST_32, LOG_32)
+    high, low = log_parts(k, f, horner(f, LOG_32), LN2_SHORT_32, LN2_REST_32)
     y = lgamma_join(a, high, low, -6.637773886097875e-09, 0.418938547372818, LGAMMA_32, STIRLING_32)
     if any(x < 0.0):
         b = lgamma_reflection(a, SINPI_32)
         k, f = split_f32(b)
-        high, low = log_parts(k, f, LN2_SHORT_32, LN2_REST_32, LOG_32)
+        high, low = log_parts(k, f, horner(f, LOG_32), LN2_SHORT_32, LN2_REST_32)
         y = where(x < 0.0, where(b > 0.0, -(high + (low + y)), INF), y)
     return where(a == 0.0, INF, y)
 
@@ -688,7 +695,7 @@ def fast_log_f64(x):
     i = bits(x) + 0x00095F619980C433
     k = from_bits64((i >> 52) | 0x4330000000000000) - (TWO_52 + 1023)
     f = from_bits64((i & 0x000FFFFFFFFFFFFF) + 0x3FE6A09E667F3BCD) - 1.0
-    return fma(k, LN2_64, fma(f, f * horner(f, LOG_64), f))
+    return fma(k, LN2_64, fma(f, f * two_chains(f, LOG_64), f))
 
 
 def fast_log_f32(x):

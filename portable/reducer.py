@@ -1,34 +1,63 @@
 """Reducers: how contributions become one value.
 
-A reducer is an identity and a `combine`, both plain kernel text: the compiler inlines `combine`, the checked space calls
-it. A state of one scalar is passed as that scalar, a state of several as a tuple.
+A contribution is lifted to a state, states are combined, and the last state is finished into the result:
+
+    result = finish(combine(combine(lift(c0), lift(c1)), lift(c2)) ...)
+
+All of these are plain kernel text: the compiler inlines them, the checked space calls them. For a sum there is nothing to
+lift or finish: contribution, state and result are one number.
 """
 
 from __future__ import annotations
 
-from .words import where
+from .kernel import Function
+from .math import exp, log
+from .words import fma, maximum, where
 
 
 class Reducer:
-    """An associative way to combine contributions.
+    """An associative way to combine contributions. Make one once, not at each launch: kernels are compiled for it.
 
     Parameters
     ----------
     name : str
     combine : function of two states that returns a state
-        Written as kernel text; states are scalars, or tuples where `identity` gives a tuple.
-    identity : function of a dtype name that returns the neutral state (Python numbers)
-    with_index : bool
-        The contribution is joined by the policy's index, and the state is (value, index).
+        Kernel text. A state is a number, or a tuple of numbers.
+    identity : number, tuple of numbers, or function of a dtype's name that returns one
+        The neutral state, which also says how many numbers a state has. The function is given the dtype of the state's
+        first number.
+    lift : function (contribution) -> state, or (contribution, index) -> state; optional
+        Not given: the contribution is the state. Contribution and state may be tuples. `index` is the policy's: the league
+        rank of a team, in a box the place counted row by row.
+    finish : function (state) -> result, a number or a tuple; optional
+        Not given: the last state is the result. With an index, the result's last number must be one too.
+
+    Examples
+    --------
+    Mean and variance in one pass (Welford; merged as Chan, Golub and LeVeque do):
+
+    >>> def merge(a, b):
+    ...     n, d = a[0] + b[0], b[1] - a[1]
+    ...     share = b[0] / max(n, 1)
+    ...     return n, a[1] + d * share, a[2] + b[2] + d * d * a[0] * share
+    >>> Moments = pk.Reducer("Moments", merge, (0, 0.0, 0.0), lift=lambda_free_function, finish=...)
     """
 
-    __slots__ = ("name", "combine", "identity", "with_index")
+    __slots__ = ("name", "combine", "identity", "lift", "finish", "with_index", "n_words")
 
-    def __init__(self, name, combine, identity, with_index=False):
-        self.name, self.combine, self.identity, self.with_index = name, combine, identity, with_index
+    def __init__(self, name, combine, identity, lift=None, finish=None):
+        self.name, self.combine, self.lift, self.finish = name, _text(combine), _text(lift), _text(finish)
+        self.identity = identity if callable(identity) else lambda dtype: identity
+        self.with_index = lift is not None and self.lift.fn.__code__.co_argcount == 2
+        neutral = self.identity("float64")
+        self.n_words = len(neutral) if isinstance(neutral, tuple) else 1
 
     def __repr__(self):
         return f"pk.{self.name}"
+
+
+def _text(fn):
+    return fn if fn is None or isinstance(fn, Function) else Function(fn)
 
 
 def _limits(dtype):
@@ -60,6 +89,10 @@ def _max(a, b):
     return where((a > b) | (a != a), a, b)
 
 
+def _with_index(value, index):
+    return value, index
+
+
 def _first(wins, a, b):
     """The state that wins; between equals (two NaN too) the lower index."""
     tie = (a[0] == b[0]) | ((a[0] != a[0]) & (b[0] != b[0]))
@@ -75,9 +108,25 @@ def _maxloc(a, b):
     return _first((a[0] > b[0]) | (a[0] != a[0]), a, b)
 
 
-Sum = Reducer("Sum", _sum, lambda dtype: 0)
-Prod = Reducer("Prod", _prod, lambda dtype: 1)
+def _exponent(v):
+    v = v * 1.0  # a float
+    return v, where(True, 1.0, v)
+
+
+def _log_add(a, b):
+    """exp(a[0]) a[1] + exp(b[0]) b[1] as (the larger exponent, sum scaled by it). Equal exponents may be infinite."""
+    small = exp(where(a[0] == b[0], 0.0, -abs(a[0] - b[0])))
+    return maximum(a[0], b[0]), where(a[0] >= b[0], fma(b[1], small, a[1]), fma(a[1], small, b[1]))
+
+
+def _log_of_sum(state):
+    return state[0] + log(state[1])
+
+
+Sum = Reducer("Sum", _sum, 0)
+Prod = Reducer("Prod", _prod, 1)
 Min = Reducer("Min", _min, lambda dtype: _limits(dtype)[1])
 Max = Reducer("Max", _max, lambda dtype: _limits(dtype)[0])
-MinLoc = Reducer("MinLoc", _minloc, lambda dtype: (_limits(dtype)[1], _LAST), with_index=True)
-MaxLoc = Reducer("MaxLoc", _maxloc, lambda dtype: (_limits(dtype)[0], _LAST), with_index=True)
+MinLoc = Reducer("MinLoc", _minloc, lambda dtype: (_limits(dtype)[1], _LAST), _with_index)
+MaxLoc = Reducer("MaxLoc", _maxloc, lambda dtype: (_limits(dtype)[0], _LAST), _with_index)
+LogSumExp = Reducer("LogSumExp", _log_add, (-float("inf"), 0.0), _exponent, _log_of_sum)

@@ -13,9 +13,8 @@ import portable as pk
 
 
 @pk.kernel
-def jacobi(i, u, out):
+def jacobi(r, c, u, out):
     rows, columns = u.shape
-    r, c = i // columns, i % columns
     if 0 < r < rows - 1 and 0 < c < columns - 1:
         out[r, c] = 0.25 * (u[r - 1, c] + u[r + 1, c] + u[r, c - 1] + u[r, c + 1])
     else:
@@ -27,13 +26,13 @@ def make(n, dtype, rng):
     u = rng.random((5, n)).astype(dtype)
     expected = u.copy()
     expected[1:-1, 1:-1] = 0.25 * (u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:])
-    return u.size, (u, np.zeros_like(u)), expected
+    return pk.MDRangePolicy((0, 0), u.shape), (u, np.zeros_like(u)), expected
 
 
 if __name__ == "__main__":
-    n_cells, (u, out), expected = make(200, np.float64, np.random.default_rng(1))
+    policy, (u, out), expected = make(200, np.float64, np.random.default_rng(1))
     with pk.use(*sys.argv[1:] or ["threads"]) as space:
         u, out = upload(u), upload(out)
-        pk.parallel_for(n_cells, jacobi, u, out)
+        pk.parallel_for(policy, jacobi, u, out)
     np.testing.assert_allclose(out.to_numpy(), expected, rtol=1e-14)
-    print(f"stencil on {space}: {n_cells} cells are right")
+    print(f"stencil on {space}: {expected.size} cells are right")

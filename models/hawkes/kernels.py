@@ -15,7 +15,8 @@ Contributions are added up in the dtype of x and t, a few dozen at a time, and t
 import portable as pk
 
 TERMS = 32  # contributions of a member between two additions to its float64 sum: at most 32 roundings in float32
-ROWS = 4  # events that a member of pair_tiles keeps in registers
+ROWS = 8  # events that a member of pair_tiles keeps in registers
+GROUP = 4  # events of a team of background_sums
 
 
 @pk.function
@@ -143,48 +144,57 @@ def add_tiles(i, block, self_term, mu, xi, background, excitation):
 
 @pk.kernel
 def background_sums(team, n_dims, n_parts, x, t, reach, self_term, a_x, a_t, background):
-    """Sums of (1) over the events within `reach` hours; a team an event.
+    """Sums of (1) over at least the events within `reach` hours; a team GROUP events in a row.
 
-    Two bisections an event, then 3 D + 6 operations, one exponential and 8 (D + 1) bytes a pair.
+    Their windows are nearly one, so each takes the union and an event that is read serves them all. Two bisections a
+    team, then 3 D + 6 operations and one exponential a pair, and 8 (D + 1) bytes for GROUP pairs.
     """
-    i = team.league_rank
     n = x.shape[1]
+    own = team.league_rank * GROUP
+    newest = min(own + GROUP, n) - 1
     first = 0
-    low = i
-    while first < low:  # first: the oldest event with t_i - t_j <= reach
+    low = own
+    while first < low:  # first: the oldest event with t_own - t_j <= reach
         middle = (first + low) // 2
-        if elapsed(n_parts, t, i, t, middle) > reach:
+        if elapsed(n_parts, t, own, t, middle) > reach:
             first = middle + 1
         else:
             low = middle
-    last = i + 1
+    last = newest + 1
     high = n
-    while last < high:  # last: one past the newest event with t_j - t_i <= reach
+    while last < high:  # last: one past the newest event with t_j - t_newest <= reach
         middle = (last + high) // 2
-        if elapsed(n_parts, t, middle, t, i) > reach:
+        if elapsed(n_parts, t, middle, t, newest) > reach:
             high = middle
         else:
             last = middle + 1
+    mu = pk.local(GROUP, pk.float64)
+    mu_part = pk.local(GROUP, x.dtype)
+    for r in range(pk.static(GROUP)):
+        mu[r] = 0.0
     step = TERMS * team.size
-    mu = pk.float64(0.0)
     for begin in range(first, last, step):
-        mu_part = 0.0
+        for r in range(pk.static(GROUP)):
+            mu_part[r] = 0.0
         for j in team.thread_range(begin, min(begin + step, last)):
-            term = background_term(squared_distance(n_dims, x, i, x, j), elapsed(n_parts, t, i, t, j), a_x, a_t)
-            mu_part += pk.where(j == i, 0.0, term)
-        mu += pk.float64(mu_part)
-    mu = team.reduce(mu)
-    if team.single():
-        background[i] = self_term + mu
+            for r in range(pk.static(GROUP)):
+                i = min(own + r, newest)
+                term = background_term(squared_distance(n_dims, x, i, x, j), elapsed(n_parts, t, i, t, j), a_x, a_t)
+                mu_part[r] += pk.where(j == i, 0.0, term)
+        for r in range(pk.static(GROUP)):
+            mu[r] += pk.float64(mu_part[r])
+    for r in range(pk.static(GROUP)):
+        total = team.reduce(mu[r])
+        if team.single() and own + r <= newest:
+            background[own + r] = self_term + total
 
 
 @pk.kernel
 def excitation_sums(team, n_dims, n_parts, x, t, before, reach, a_h, omega, excitation):
-    """Sums of (2) over the earlier events within `reach` hours, newest first; a team an event.
+    """Sums of (2) over the earlier events within `reach` hours, newest first; a team an event, for long windows.
 
-    Walks back in blocks until one lies wholly beyond the reach, so that a short window needs no search. Blocks double:
-    a window of few events costs few, a long one few partial sums. 3 D + 5 operations, one exponential and 8 (D + 1)
-    bytes a pair.
+    Walks back in blocks until one lies wholly beyond the reach. Blocks double: a window of few events costs few, a long
+    one few partial sums. 3 D + 5 operations, one exponential and 8 (D + 1) bytes a pair.
     """
     i = team.league_rank
     end = before[i]
@@ -201,6 +211,22 @@ def excitation_sums(team, n_dims, n_parts, x, t, before, reach, a_h, omega, exci
     xi = team.reduce(xi)
     if team.single():
         excitation[i] = xi
+
+
+@pk.kernel
+def short_excitation_sums(i, n_dims, n_parts, x, t, reach, a_h, omega, excitation):
+    """Sums of (2) as `excitation_sums`, an index an event, for windows of a few dozen events.
+
+    Neighbours walk back in step, so that they read neighbouring events.
+    """
+    xi = pk.float64(0.0)
+    for back in range(1, i + 1):
+        dt = elapsed(n_parts, t, i, t, i - back)
+        if dt > reach:
+            break
+        if dt > 0.0:
+            xi += pk.float64(excitation_term(squared_distance(n_dims, x, i, x, i - back), dt, a_h, omega))
+    excitation[i] = xi
 
 
 @pk.kernel

@@ -19,9 +19,11 @@ PRECISIONS = ("float64", "mixed")
 # Below this many events every sum is shorter than the work of starting it, so windows save nothing.
 _FEW_EVENTS = 1024
 
-# One warp. Its members add up without a barrier: once for each earlier event in pair_tiles, and in excitation_sums,
-# where most events have fewer than 32 predecessors that matter if excitation decays within minutes, as is usual.
+# One warp, whose members add up without a barrier: pair_tiles does so once for each earlier event.
 _TEAM_SIZE = 32
+
+# Mean number of events in a window of excitation up to which an event is better served by one member than by a team.
+_SHORT_WINDOW = 128
 
 # Events of a block of pair_tiles: a multiple of 256, and at most 128 blocks, since each costs 16 bytes an event.
 _BLOCK, _MOST_BLOCKS = 256, 128
@@ -95,7 +97,7 @@ class Likelihood:
         with pk.use(pk.default_space() if space is None else space) as self._space:
             ties = np.searchsorted(times, times, side="left")
             self._dtype = np.float64 if precision == "float64" else np.float32
-            self._horizon = horizon - times[0]
+            self._horizon = float(horizon - times[0])
             times = times - times[0]
             self._span_h = float(times[-1])
             # Only differences count: about their mean, float32 resolves a city to millimetres on any map.
@@ -106,8 +108,8 @@ class Likelihood:
             self._background = pk.empty((self.n_events,), np.float64)
             self._excitation = pk.empty((self.n_events,), np.float64)
         self._events = pk.RangePolicy(0, self.n_events, space=self._space)
-        self._teams = pk.TeamPolicy(self.n_events, pk.AUTO, space=self._space)
-        self._small_teams = pk.TeamPolicy(self.n_events, _TEAM_SIZE, space=self._space)
+        self._teams = pk.TeamPolicy(self.n_events, _TEAM_SIZE, space=self._space)
+        self._groups = pk.TeamPolicy(-(-self.n_events // kernels.GROUP), _TEAM_SIZE, space=self._space)
         self._sizes = pk.static(self.n_dims), pk.static(self._t_parts.shape[0])
         self._all_pairs = None  # what pair_tiles needs, made when it first does
         self._kept = None  # (tau_x, tau_t, reach) of the sums now in self._background
@@ -171,12 +173,20 @@ class Likelihood:
             self._sum_all_pairs(data, widths, excitation)
         else:
             if stale:
-                pk.parallel_for(self._teams, kernels.background_sums, *data, windows.background_h, self._self_term,
+                pk.parallel_for(self._groups, kernels.background_sums, *data, windows.background_h, self._self_term,
                                 *widths, self._background, label="hawkes.background_sums")
-            pk.parallel_for(self._small_teams, kernels.excitation_sums, *data, self._before, windows.excitation_h,
-                            *excitation, self._excitation, label="hawkes.excitation_sums")
+            self._sum_excitation(data, windows.excitation_h, excitation)
         if stale:
             self._kept = wanted
+
+    def _sum_excitation(self, data, reach, excitation):
+        """The sums of exponentials of (2) within `reach` hours."""
+        if self.n_events * reach <= _SHORT_WINDOW * self._span_h:
+            pk.parallel_for(self._events, kernels.short_excitation_sums, *data, reach, *excitation, self._excitation,
+                            label="hawkes.short_excitation_sums")
+        else:
+            pk.parallel_for(self._teams, kernels.excitation_sums, *data, self._before, reach, *excitation, self._excitation,
+                            label="hawkes.excitation_sums")
 
     def _sum_all_pairs(self, data, widths, excitation):
         """Both sums of exponentials, block by block."""

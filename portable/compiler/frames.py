@@ -122,8 +122,8 @@ class Frames(Calls):
         self.b.position_at_end(frame.exit_block)
         if not frame.returns:
             return None
-        values = tuple(self._read_slot((frame.path, "result", k)) for k in range(frame.returns))
-        return values if frame.result == "tuple" else values[0]
+        values = (self._read_slot((frame.path, "result", k)) for k in range(frame.returns))
+        return _arranged(frame.result, values)
 
     # ---- variables
     def read(self, name, node):
@@ -211,3 +211,17 @@ class Frames(Calls):
         if pair is None:
             self.fail(node, f"'{name}' is not available in kernels yet", LanguageError)
         return text_of(pair[0] if dtype == "float32" else pair[1])
+
+
+def flat(values):
+    """The numbers in a number or a tuple of (tuples of) numbers."""
+    return [n for v in values for n in flat(v)] if isinstance(values, tuple) else [values]
+
+
+def arrangement(values):
+    """How `flat` numbers were arranged: None for a number, a tuple for a tuple."""
+    return tuple(arrangement(v) for v in values) if isinstance(values, tuple) else None
+
+
+def _arranged(like, numbers):
+    return next(numbers) if like is None else tuple(_arranged(part, numbers) for part in like)

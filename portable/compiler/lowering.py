@@ -9,7 +9,7 @@ from llvmlite import ir
 from .. import words
 from ..errors import LanguageError
 from . import types as t
-from .frames import Frames
+from .frames import Frames, arrangement, flat
 from .known import Known
 from .types import UNIFORM, VARYING
 from .values import I1, Value
@@ -413,10 +413,10 @@ class Lowering(Frames):
 
     def _write_result(self, value, s, inner):
         frame = self.frame
-        values = value if isinstance(value, tuple) else (value,)
-        if frame.returns not in (0, len(values)) or not all(isinstance(v, Value) for v in values):
+        values, result = flat(value), arrangement(value)
+        if frame.returns and frame.result != result or not all(isinstance(v, Value) for v in values):
             self.fail(s, "every return must give the same number of numbers")
-        frame.returns, frame.result = len(values), "tuple" if isinstance(value, tuple) else "number"
+        frame.returns, frame.result = len(values), result
         for k, v in enumerate(values):
             self._write_slot((frame.path, "result", k), v, inner, s)
 

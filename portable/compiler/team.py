@@ -7,7 +7,7 @@ import ast
 from ..errors import LanguageError
 from ..reducer import Reducer, Sum
 from . import types as t
-from .known import Known, text_of
+from .known import Known
 from .memory import itemsize
 from .types import UNIFORM
 from .values import Value, ViewValue
@@ -80,13 +80,19 @@ class Team:
         reducer = lower.expr(others[0]).value if others and isinstance(lower.expr(others[0]), Known) else Sum
         if not isinstance(reducer, Reducer):
             lower.fail(node, f"`{ast.unparse(others[0])}` is not a reducer (pk.Sum, pk.Min, ...)")
-        state = parts[0] if isinstance(parts[0], tuple) else (lower.number_of(parts[0], node.args[0]),)
-        if reducer.with_index and len(state) != 2:
-            lower.fail(node, f"{reducer!r} in a team wants a tuple (value, index)")
+        value, index = parts[0], None
+        if not isinstance(value, tuple):
+            lower.number_of(value, node.args[0])
+        if reducer.with_index:
+            if not isinstance(value, tuple) or len(value) != 2:
+                lower.fail(node, f"{reducer!r} in a team wants a tuple (value, index)")
+            value, index = value
+        state = lifted(lower, reducer, value, index)
+        if len(state) != reducer.n_words:
+            lower.fail(node, f"{reducer!r} has states of {reducer.n_words} number(s), got {len(state)}")
         state = tuple(lower.cast(v, "int64" if v.dtype == "bool" else lower.strong(v.dtype) if v.const is None else v.dtype)
                       for v in state)
-        result = self.combine(lower, state, reducer)
-        return result if isinstance(parts[0], tuple) else result[0]
+        return finished(lower, reducer, self.combine(lower, state, reducer))
 
     def call_scratch(self, lower, node):
         if lower.frame.caller is not None or lower.depth > 1:
@@ -137,8 +143,30 @@ class Team:
 
 def combine_states(lower, reducer, a, b):
     """combine(a, b) of a reducer, inlined; states are tuples of Values."""
-    one = len(a) == 1
-    text = text_of(reducer.combine)
-    result = lower.inline(text, [a[0] if one else a, b[0] if one else b], f"combine {reducer.name}")
-    result = (result,) if one else result
+    result = lower.inline(reducer.combine.portable_text, [_unwrapped(a), _unwrapped(b)], f"combine {reducer.name}")
+    result = result if isinstance(result, tuple) else (result,)
+    if len(result) != len(a) or not all(isinstance(v, Value) for v in result):
+        raise LanguageError(f"{reducer!r}: combine ({reducer.combine.place}) must return a state of {len(a)} number(s)")
     return tuple(lower.cast(r, x.dtype) for r, x in zip(result, a))
+
+
+def lifted(lower, reducer, value, index):
+    """The state of one contribution, a tuple of Values."""
+    if reducer.lift is not None:
+        args = [value, index] if reducer.with_index else [value]
+        value = lower.inline(reducer.lift.portable_text, args, f"lift {reducer.name}")
+    state = value if isinstance(value, tuple) else (value,)
+    if not all(isinstance(v, Value) for v in state):
+        raise LanguageError(f"{reducer!r}: a state is a number or a tuple of numbers")
+    return state
+
+
+def finished(lower, reducer, state):
+    """The result of a state: a Value or a tuple of Values."""
+    if reducer.finish is None:
+        return _unwrapped(state)
+    return lower.inline(reducer.finish.portable_text, [_unwrapped(state)], f"finish {reducer.name}")
+
+
+def _unwrapped(state):
+    return state[0] if len(state) == 1 else state

@@ -1,7 +1,7 @@
 """Step 11, random numbers: every space draws the same bits, and they are distributed as their names say.
 
-The statistical tests have fixed seeds, so they pass or fail for ever. A right generator would fail each of them for one
-seed in a million: FALSE_ALARM.
+The statistical tests run once, since the bits are the same everywhere. Their seeds are fixed, so they pass or fail for ever;
+a right generator would fail each of them for one seed in a million: FALSE_ALARM.
 """
 
 import numpy as np
@@ -13,7 +13,7 @@ import portable as pk
 from ..launching import launch_for
 
 FALSE_ALARM = 1e-6
-SEED, STREAM = 2**40 + 7, 2**33 + 5
+SEED, STREAM, N = 2**40 + 7, 2**33 + 5, 203
 DRAWS = [pk.random.uniform, pk.random.uniform_open, pk.random.exponential, pk.random.normal]
 DRAWS_32 = [pk.random.uniform32, pk.random.uniform_open32, pk.random.exponential32, pk.random.normal32]
 
@@ -56,8 +56,8 @@ def all_32(i, seed, stream, out):
 @pytest.mark.parametrize("kernel, dtype, draws", [(all_64, np.float64, DRAWS), (all_32, np.float32, DRAWS_32)],
                          ids=["float64", "float32"])
 def test_every_space_has_the_bits_of_plain_python(space, kernel, dtype, draws):
-    out = launch_for(space, 37, kernel, SEED, STREAM, np.zeros((4, 37), dtype))
-    np.testing.assert_array_equal(out, [[drawn(SEED, STREAM, k) for k in range(37)] for drawn in draws])
+    out = launch_for(space, N, kernel, SEED, STREAM, np.zeros((4, N), dtype))
+    np.testing.assert_array_equal(out, [[drawn(SEED, STREAM, k) for k in range(N)] for drawn in draws])
 
 
 @pk.kernel
@@ -87,8 +87,8 @@ def test_draws_in_a_loop(space):
     np.testing.assert_array_equal(out, first)
 
 
-def test_float32_kernels_hold_no_float64(space):
-    """Seen through the types of what is stored: a float64 on the way would show in the PTX, which needs no GPU."""
+def test_float32_kernels_hold_no_float64():
+    """A float64 on the way would show in the PTX, which needs no GPU to be made."""
     from portable.backends.cuda.space import lower_to_ptx
 
     ptx = lower_to_ptx(all_32, "range", (("number", "int"), ("number", "int"), ("view", "float32", 2, True, False)))
@@ -96,18 +96,16 @@ def test_float32_kernels_hold_no_float64(space):
 
 
 # ---- distributions
-def sample(space, kernel, shape, dtype, *args):
-    """Enough numbers for the tests to see something; plain Python is slow, and its bits were compared above."""
-    if space == "checked":
-        pytest.skip("plain Python draws these numbers too slowly; the bits are compared above")
-    out = launch_for(space, shape[-1], kernel, *args, np.zeros(shape, dtype))
-    return out if isinstance(out, np.ndarray) else out[-1]
+def sample(kernel, shape, dtype, *args):
+    out = np.zeros(shape, dtype)
+    pk.parallel_for(pk.RangePolicy(0, shape[-1], space="serial"), kernel, *args, out)
+    return out
 
 
 @pytest.mark.parametrize("kernel, dtype", [(all_64, np.float64), (all_32, np.float32)], ids=["float64", "float32"])
-def test_distributions(space, kernel, dtype):
+def test_distributions(kernel, dtype):
     """Kolmogorov and Smirnov's test of each; steps of 2^-24 are far below what 100,000 numbers resolve."""
-    drawn = sample(space, kernel, (4, 100_000), dtype, 1, 0)
+    drawn = sample(kernel, (4, 100_000), dtype, 1, 0)
     for x, name in zip(drawn.astype(np.float64), ("uniform", "uniform", "expon", "norm")):
         assert stats.kstest(x, name).pvalue > FALSE_ALARM, name
 
@@ -118,37 +116,37 @@ def along(i, seed, step_seed, step_stream, step_draw, out):
 
 
 @pytest.mark.parametrize("steps", [(0, 0, 1), (0, 1, 0), (1, 0, 0), (0, 2**32, 0), (1, 1, 1)], ids=str)
-def test_neighbours_are_independent(space, steps):
+def test_neighbours_are_independent(steps):
     """Pairs of neighbouring draws, streams or seeds fill a grid of 16 x 16 evenly: chi-square with 255 degrees."""
     n = 200_000
-    u = sample(space, along, (n,), np.float64, 9, *steps)
+    u = sample(along, (n,), np.float64, 9, *steps)
     cells = (u * 16).astype(int)
     counts = np.bincount(cells[::2] * 16 + cells[1::2], minlength=256)
     assert stats.chisquare(counts).pvalue > FALSE_ALARM
 
 
-def test_every_bit_of_a_uniform_is_fair(space):
+def test_every_bit_of_a_uniform_is_fair():
     """53 counts of ones, each normal with variance n / 4 (Bonferroni: the smallest p-value times 53)."""
     n = 200_000
-    whole = (sample(space, along, (n,), np.float64, 3, 0, 0, 1) * 2.0**53).astype(np.int64)
+    whole = (sample(along, (n,), np.float64, 3, 0, 0, 1) * 2.0**53).astype(np.int64)
     ones = np.array([((whole >> k) & 1).sum() for k in range(53)])
     p = 2 * stats.norm.sf(np.abs(ones - n / 2) / np.sqrt(n / 4))
     assert p.min() * 53 > FALSE_ALARM
 
 
 @pytest.mark.parametrize("n", [6, 1000, 3 * 2**61])
-def test_whole_numbers_are_even(space, n):
+def test_whole_numbers_are_even(n):
     """Chi-square over 6 or 1000 cells. Of 3 * 2^61, taking 64 bits modulo n would draw the lowest third 1.5 times as often."""
     cells = min(n, 1000) if n < 2**32 else 3
-    drawn = sample(space, whole_numbers, (300_000,), np.int64, SEED, n)
+    drawn = sample(whole_numbers, (300_000,), np.int64, SEED, n)
     counts = np.bincount(drawn if n == cells else drawn // (n // cells), minlength=cells)
     assert len(counts) == cells and stats.chisquare(counts).pvalue > FALSE_ALARM
 
 
-def test_normals_in_the_tails(space):
+def test_normals_in_the_tails():
     """Beyond 3.5 lie 4.65 of 10,000: a Poisson count."""
     n = 400_000
-    x = sample(space, all_64, (4, n), np.float64, 5, 1)[3]
+    x = sample(all_64, (4, n), np.float64, 5, 1)[3]
     wanted = n * 2 * stats.norm.sf(3.5)
     count = (np.abs(x) > 3.5).sum()
     assert stats.poisson.cdf(count, wanted) > FALSE_ALARM / 2 and stats.poisson.sf(count - 1, wanted) > FALSE_ALARM / 2

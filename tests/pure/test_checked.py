@@ -78,7 +78,7 @@ def asks_for_other_scratch(team, x):
 
 @pytest.mark.parametrize("kernel, line, words_of_it", [
     (leaves_early, 4, ["member 0 is at team.barrier()", "member 1 has returned"]),
-    (meets_elsewhere, 2, ["member 0 is at team.reduce()", "member 2 is at team.barrier() in line"]),
+    (meets_elsewhere, 3, ["member 0 is at team.reduce()", "member 2 is at team.barrier() in line"]),
     (asks_for_other_scratch, 0, ["different scratch", "(4,)", "5"]),
 ], ids=lambda value: getattr(value, "__name__", ""))
 def test_divergent_members_raise_instead_of_waiting(kernel, line, words_of_it):

@@ -54,7 +54,7 @@ def test_arrays_on_the_host():
 
 ZEROS, ONES = (0,) * 4, (0xFFFFFFFF,) * 4
 RAREST = {
-    random.uniform: (0.0, 1 - 2.0**-53), random.uniform32: (0.0, np.float32(1 - 2.0**-24)),
+    random.uniform: (0.0, 1 - 2.0**-53), random.uniform32: (np.float32(0), np.float32(1 - 2.0**-24)),
     random.uniform_open: (2.0**-53, 1 - 2.0**-53), random.uniform_open32: (np.float32(2.0**-24), np.float32(1 - 2.0**-24)),
     random.exponential: (0.0, 53 * np.log(2)), random.exponential32: (np.float32(0), np.float32(24 * np.log(2))),
     random.normal: (0.0, np.sqrt(106 * np.log(2))), random.normal32: (np.float32(0), np.float32(np.sqrt(48 * np.log(2)))),

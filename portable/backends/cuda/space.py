@@ -30,6 +30,7 @@ class Compiled:
         self.context = driver.context(space.device)
         entry = Entry(kernel, policy_kind, specs, reducers, team_size)
         self.function = self._load(entry, kernel.name)
+        self.handle = self.function.handle
         self.kernel, self.threads, self.dtypes = kernel, entry.threads, entry.dtypes
         self.identities = entry.identities if reducers else ()
         self.team_size, self.scratch_static = team_size, entry.scratch_static
@@ -49,8 +50,6 @@ class Compiled:
             code, _ = self.context.link(ptx)
             cache.put(key, code)
         return self.context.load(code).function("entry")
-
-        self.handle = self.function.handle
 
     def launch(self, grid, words, shared, stream):
         ctypes.memmove(self.block, words, len(words))

@@ -1,0 +1,61 @@
+"""Every kernel lowers to PTX on a machine without a GPU, and a float32 kernel holds no float64 instruction."""
+
+import re
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+
+import portable as pk
+from portable.backends.cuda import engine
+from portable.backends.cuda.lower import Entry
+from portable.policy import as_policy, kind_of
+
+from .lane_kernels import CASES
+from .test_gate import KERNELS, REDUCTIONS, example
+from .test_step09_lanes import name_of
+
+CAPABILITIES = [(7, 0), (8, 0), (9, 0)]
+TEAM_SIZE = 128
+
+
+def spec(arg):
+    """How the compiler is told of an argument (compiler/signature.py)."""
+    if isinstance(arg, np.ndarray):
+        return "view", arg.dtype.name, arg.ndim, True, False
+    return "number", type(arg).__name__
+
+
+def lower(kernel, policy, args, capability, reducers=()):
+    kind = kind_of(as_policy(policy))
+    entry = Entry(kernel, kind, tuple(spec(arg) for arg in args), reducers, TEAM_SIZE if kind == "team" else 0)
+    return engine.ptx(entry.text, capability, kernel.fn.__name__)
+
+
+def assemble(ptx, capability, folder):
+    """NVIDIA's own assembler has the last word, where it is installed."""
+    if shutil.which("ptxas"):
+        (folder / "kernel.ptx").write_text(ptx)
+        command = ["ptxas", f"-arch=sm_{capability[0]}{capability[1]}", "kernel.ptx", "-o", "kernel.cubin"]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("capability", CAPABILITIES, ids=str)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64], ids=["float32", "float64"])
+@pytest.mark.parametrize("name", KERNELS)
+def test_the_ten_kernels(name, dtype, capability, tmp_path):
+    policy, args, _ = example(name).make(9, dtype, np.random.default_rng(1))
+    ptx = lower(getattr(example(name), KERNELS[name][0]), policy, args, capability, (pk.Sum,) if name in REDUCTIONS else ())
+    assert ".visible .entry" in ptx and f".target sm_{capability[0]}{capability[1]}" in ptx
+    if dtype is np.float32:
+        assert not re.findall(r".*\.f64.*", ptx)
+    if capability == CAPABILITIES[-1]:
+        assemble(ptx, capability, tmp_path)
+
+
+@pytest.mark.parametrize("kernel, make, dtype, terms", CASES, ids=[name_of(item) for item in CASES])
+def test_the_language(kernel, make, dtype, terms, tmp_path):
+    args = make(np.random.default_rng(7), dtype)
+    assemble(lower(kernel, len(args), args, CAPABILITIES[-1]), CAPABILITIES[-1], tmp_path)

@@ -1,0 +1,103 @@
+"""Step 4, boxes of two and three dimensions: each cell once, the last index the fastest, reductions over cells."""
+
+import math
+
+import numpy as np
+import pytest
+
+import portable as pk
+
+from ..launching import launch_for, launch_reduce
+from ..tolerance import assert_close
+
+SHAPES_2D = [(0, 0), (0, 5), (5, 0), (1, 1), (3, 8), (2, 17), (40, 3), (7, 33)]
+SHAPES_3D = [(0, 2, 3), (2, 3, 0), (1, 1, 1), (2, 3, 9), (4, 5, 16)]
+
+
+@pk.kernel
+def visit_2d(r, c, count):
+    count[r, c] += 100 * r + c + 1
+
+
+@pk.kernel
+def visit_3d(a, b, c, count):
+    count[a, b, c] += 10_000 * a + 100 * b + c + 1
+
+
+@pytest.mark.parametrize("shape", SHAPES_2D, ids=str)
+def test_every_cell_once(space, shape):
+    r, c = np.indices(shape)
+    count = launch_for(space, pk.MDRangePolicy((0, 0), shape), visit_2d, np.zeros(shape, np.int64))
+    np.testing.assert_array_equal(count, 100 * r + c + 1)
+
+
+@pytest.mark.parametrize("shape", SHAPES_3D, ids=str)
+def test_every_cell_of_three_dimensions_once(space, shape):
+    a, b, c = np.indices(shape)
+    count = launch_for(space, pk.MDRangePolicy((0, 0, 0), shape), visit_3d, np.zeros(shape, np.int64))
+    np.testing.assert_array_equal(count, 10_000 * a + 100 * b + c + 1)
+
+
+def test_a_box_may_begin_anywhere(space):
+    count = launch_for(space, pk.MDRangePolicy((2, 3), (6, 20)), visit_2d, np.zeros((9, 25), np.int64))
+    r, c = np.indices((9, 25))
+    inside = (2 <= r) & (r < 6) & (3 <= c) & (c < 20)
+    np.testing.assert_array_equal(count, np.where(inside, 100 * r + c + 1, 0))
+
+
+@pk.kernel
+def mean_of_neighbours(r, c, u, out):
+    if c == 0:
+        out[r, c] = u[r, c]
+        return
+    total = 0.0
+    for k in range(max(r - 1, 0), min(r + 2, u.shape[0])):
+        if u[k, c] < 0.0:
+            continue
+        total += u[k, c] + u[r, c - 1]
+    out[r, c] = total
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_conditions_and_loops_on_cells(space, dtype):
+    u = np.random.default_rng(1).normal(size=(6, 21)).astype(dtype)
+    policy = pk.MDRangePolicy((0, 0), u.shape)
+    out = launch_for(space, policy, mean_of_neighbours, u, np.zeros_like(u))[1]
+    wanted = u.copy()
+    for r in range(6):
+        rows = u[max(r - 1, 0): r + 2]
+        wanted[r, 1:] = np.where(rows[:, 1:] < 0, 0, rows[:, 1:] + u[r, :-1]).sum(0)
+    assert_close(out, wanted, dtype, 6, scale=3.0)
+
+
+@pk.kernel
+def cell(r, c, u):
+    return u[r, c]
+
+
+@pytest.mark.parametrize("shape", [(0, 4), (1, 1), (5, 19), (33, 40)], ids=str)
+def test_sums_over_cells(space, shape):
+    u = np.random.default_rng(2).random(shape)
+    assert_close(launch_reduce(space, pk.MDRangePolicy((0, 0), shape), cell, u), math.fsum(u.ravel()), np.float64, u.size)
+
+
+def test_where_the_largest_cell_is(space):
+    u = np.random.default_rng(3).random((9, 21))
+    value, where = launch_reduce(space, pk.MDRangePolicy((0, 0), u.shape), cell, u, reducer=pk.MaxLoc)
+    assert value == u.max() and where == np.unravel_index(u.argmax(), u.shape)
+
+
+def test_between_equal_cells_the_first_in_order_wins(space):
+    u = np.zeros((5, 30))
+    u[3, 2] = u[3, 29] = u[4, 0] = 1.0
+    assert launch_reduce(space, pk.MDRangePolicy((0, 0), u.shape), cell, u, reducer=pk.MaxLoc) == (1.0, (3, 2))
+
+
+@pytest.mark.parametrize("begin, end, words", [
+    ((0, 0), (3, -1), ["begin[1]", "-1"]), ((0,), (3,), ["2 or 3"]), ((0, 0), (1, 2, 3), ["2 dimensions", "3"]),
+    ((0, 0), (3, 2.5), ["end[1]", "2.5"]), (0, 3, ["2 or 3"]),
+])
+def test_wrong_boxes(begin, end, words):
+    with pytest.raises(pk.InputError) as error:
+        pk.MDRangePolicy(begin, end)
+    assert all(word in str(error.value) for word in words)
