@@ -206,8 +206,7 @@ def _interpret(policy, kernel, args, reducers):
     try:
         args = tuple(_plain(a) for a in args)
         if reducers:
-            states = interpreter.run_reduce(policy, kernel.fn, args, reducers)
-            return [n for r, state in zip(reducers, states) for n in (state if r.with_index else (state,))]
+            return interpreter.run_reduce(policy, kernel.fn, args, reducers)
         return interpreter.run_for(policy, kernel.fn, args)
     finally:
         _interpreting = None
@@ -248,14 +247,14 @@ def parallel_reduce(policy, kernel, *args, reducer=Sum, out=None, label=None):
     ----------
     policy, kernel, *args, label : as in parallel_for; the kernel returns its contribution
     reducer : Reducer or tuple of Reducers
-        Sum if not given. With a tuple the kernel returns as many numbers. MinLoc and MaxLoc add the policy's index (the
+        Sum if not given. With a tuple the kernel returns as many contributions. MinLoc and MaxLoc add the policy's index (the
         league rank of a team): ties go to the lowest, NaN wins as in NumPy.
     out : one-element view, or tuple of them, optional
         Receives the result instead of returning it.
 
     Returns
     -------
-    number, (value, index) for MinLoc and MaxLoc, or a tuple of these; None with `out`
+    number, tuple (value, index) for MinLoc and MaxLoc, or a tuple of such results; None with `out`
         Floats keep the dtype that the kernel returns, integers count in 64 bits. The bits do not depend on the number
         of threads. An empty policy gives the reducer's identity.
     """
@@ -266,18 +265,20 @@ def parallel_reduce(policy, kernel, *args, reducer=Sum, out=None, label=None):
     for r in reducers:
         if not isinstance(r, Reducer):
             raise DTypeError(f"reducer must be pk.Sum, pk.Min, ... or a tuple of these, got {r!r}")
-    numbers = iter(_launch(policy, kernel, args, label, reducers))
-    results = tuple((next(numbers), _place(policy, next(numbers))) if r.with_index else next(numbers) for r in reducers)
+    results = _launch(policy, kernel, args, label, reducers)
+    if policy.__class__ is MDRangePolicy:
+        results = tuple(_located(policy, result) if r.with_index else result for r, result in zip(reducers, results))
     if out is not None:
         return _deliver(results, out)
     return results if several else results[0]
 
 
-def _place(policy, number):
-    """The index at which a location reducer's winner lies: of a box the tuple, counted row by row until now."""
-    if policy.__class__ is not MDRangePolicy or isinstance(number, tuple) or not 0 <= number < math.prod(policy.extents):
-        return number
-    return tuple(int(low + k) for low, k in zip(policy.begin, np.unravel_index(number, policy.extents)))
+def _located(policy, result):
+    """A result whose last number is a place in a box, counted row by row until now, with the place as a tuple."""
+    *others, place = result
+    if not 0 <= place < math.prod(policy.extents):  # that of an empty box
+        return result
+    return *others, tuple(int(low + k) for low, k in zip(policy.begin, np.unravel_index(place, policy.extents)))
 
 
 def _deliver(results, out):

@@ -43,11 +43,10 @@ def horner(x, coefficients):
 
 
 def two_chains(x, coefficients):
-    """The same for an even number of coefficients, in half the time and one operation more; the last two steps are Horner's still,
-    for that is where the rounding counts."""
+    """The same for an odd number of coefficients, in half the time and one operation more."""
     z = x * x
-    total = fma(horner(z, coefficients[0:-2:2]), x, horner(z, coefficients[1:-2:2]))
-    return fma(fma(total, x, coefficients[-2]), x, coefficients[-1])
+    total = fma(horner(z, coefficients[0:-1:2]), x, horner(z, coefficients[1:-1:2]))
+    return fma(total, x, coefficients[-1])
 
 
 def product(a, b):
@@ -206,7 +205,7 @@ def log_parts(k, f, p, ln2_short, ln2_rest):
     """k ln 2 + log(1 + f) as a larger and a smaller part; p is the polynomial's value."""
     high = fma(k, ln2_short, f)
     low = f - fma(k, -ln2_short, high)
-    return high, fma(f, f * p, fma(k, ln2_rest, low))
+    return high, fma(-0.5 * f, f, fma(f * f, f * p, fma(k, ln2_rest, low)))
 
 
 def log_f64(x):
@@ -252,7 +251,7 @@ def log2_parts(k, f, p, log2e, log2e_low):
     g, g_low = product(f, log2e)
     high = k + g
     low = fma(f, log2e_low, g_low + (g - (high - k)))
-    return high, fma(f, f * p, low)
+    return high, fma(-0.5 * f, g, fma(f * f, f * p, fma(-0.5 * f, g_low, low)))
 
 
 def log2_f64(x):
@@ -299,10 +298,10 @@ def precise_log2(k, f, c, c_low, third, third_low, coefficients):
     """k + log2(1 + f) as two parts, from the series of 2 atanh(s) / ln 2 in s = f / (2 + f); `third` is its s^3 coefficient."""
     d = 2.0 + f
     w = 1.0 / d
-    s = f * w
+    s = fma(f, w, 0.0)
     s_low = fma(-s, f - (d - 2.0), fma(-s, d, f)) * w
     z, z_low = product(s, s)
-    z_low = fma(s + s, s_low, z_low)
+    z_low = fma(2.0 * s, s_low, z_low)
     q = horner(z, coefficients)
     cubic = fma(z, q, third)
     cubic_low = fma(z, q, third - cubic) + third_low
@@ -493,7 +492,8 @@ def finish_far(x, q, sign, high, low, scale, scale_low):
     r, r_low = product(f, scale)
     r_low = fma(f, scale_low, fma(low - (f - high), scale, r_low))
     r, r_low = where(sign < 0, -r, r), where(sign < 0, -r_low, r_low)
-    return where(x < 0.0, -q, q), where(x < 0.0, -r, r) + (x - x), where(x < 0.0, -r_low, r_low)
+    r = where(abs(x) < INF, where(x < 0.0, -r, r), NAN)
+    return where(x < 0.0, -q, q), r, where(x < 0.0, -r_low, r_low)
 
 
 def far_f64(x):
@@ -695,14 +695,14 @@ def fast_log_f64(x):
     i = bits(x) + 0x00095F619980C433
     k = from_bits64((i >> 52) | 0x4330000000000000) - (TWO_52 + 1023)
     f = from_bits64((i & 0x000FFFFFFFFFFFFF) + 0x3FE6A09E667F3BCD) - 1.0
-    return fma(k, LN2_64, fma(f, f * two_chains(f, LOG_64), f))
+    return fma(k, LN2_64, fma(f, f * fma(two_chains(f, LOG_64), f, -0.5), f))
 
 
 def fast_log_f32(x):
     i = bits(x) + 0x004AFB0D
     k = from_bits32((i >> 23) | 0x4B000000) - (TWO_23 + 127)
     f = from_bits32((i & 0x007FFFFF) + 0x3F3504F3) - 1.0
-    return fma(k, LN2_32, fma(f, f * horner(f, LOG_32), f))
+    return fma(k, LN2_32, fma(f, f * fma(horner(f, LOG_32), f, -0.5), f))
 
 
 FUNCTIONS = {

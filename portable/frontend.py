@@ -49,6 +49,7 @@ class Text:
     blocks: dict = field(default_factory=dict)  # id of a statement list -> its path
     single_return: bool = False
     has_loops: bool = False
+    always_returns: bool = False
 
     def where(self, node=None):
         """'file:line' of a node, or of the kernel's def line."""
@@ -89,10 +90,21 @@ def read(fn, kind="kernel"):
     _check_signature(text, kind)
     text.params = [a.arg for a in tree.args.args]
     _Webs(text).run()
+    text.always_returns = _always_returns(tree.body)
     text.has_loops = any(isinstance(n, (ast.For, ast.While)) for n in ast.walk(tree))
     returns = [n for n in ast.walk(tree) if isinstance(n, ast.Return)]
     text.single_return = not returns or (len(returns) == 1 and tree.body[-1] is returns[0])
     return text
+
+
+def _always_returns(body):
+    """True if no path falls off the end of these statements."""
+    last = body[-1] if body else None
+    if isinstance(last, ast.If):
+        return _always_returns(last.body) and _always_returns(last.orelse)
+    if isinstance(last, ast.While) and isinstance(last.test, ast.Constant) and last.test.value:
+        return not any(isinstance(n, ast.Break) for n in ast.walk(last))
+    return isinstance(last, ast.Return)
 
 
 def _bare(tree):

@@ -1,4 +1,4 @@
-"""How far two right answers may lie apart. Every floating-point comparison of the test-suite takes its bound from here."""
+"""How far two right answers may lie apart: every floating-point comparison of the tests takes its bound from here."""
 
 import numpy as np
 

@@ -37,7 +37,7 @@ class Calls(Expressions):
     def call_known(self, fn, node):
         if node.keywords:
             self.fail(node, f"`{ast.unparse(node)}`: keyword arguments are not for kernels", LanguageError)
-        word = WORDS.get(fn) if isinstance(fn, (python_types.FunctionType, python_types.BuiltinFunctionType, np.ufunc, type)) else None
+        word = WORDS.get(fn) if fn.__hash__ is not None else None
         if word is not None:
             return getattr(self, "word_" + word[0])(node, *word[1:])
         inlined = getattr(fn, "portable_text", None)

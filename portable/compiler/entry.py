@@ -5,20 +5,24 @@ Behind the arguments the block holds the words that a launch adds, in the order 
 
 from __future__ import annotations
 
+import itertools
+import struct
+
 from llvmlite import ir
 
 from ..errors import LanguageError, LoweringError
 from ..policy import n_indices
-from .frames import Facts
+from .frames import Facts, flat
 from .lowering import Lowering
 from .signature import Signature
-from .team import combine_states, widened
-from .types import UNIFORM, VARYING
+from .team import combine_states, finished, lifted, widened
+from .types import UNIFORM, VARYING, promote
 from .values import I8, I64, Value
 
 EXTRA = ("begin", "end", "block_size", "partials", "league_size", "scratch_bytes", "result", "counter",
          "begin0", "end0", "begin1", "end1", "begin2", "end2")  # the last six: the dimensions of a box
 _MAX_RUNS = 40
+_FORMATS = {"bool": "?7x", "int32": "i4x", "uint32": "I4x", "float32": "f4x", "int64": "q", "uint64": "Q", "float64": "d"}
 
 
 class Entry:
@@ -29,7 +33,7 @@ class Entry:
     Attributes
     ----------
     text : str, the LLVM IR
-    dtypes : dtypes of a reduction's words, in order
+    results : Results of a reduction
     scratch_static : bytes of scratch with compile-time shape
     """
 
@@ -42,7 +46,7 @@ class Entry:
             self.facts.changed = False
             self.module = ir.Module(kernel.name)
             self.lower = Lowering(self.target, self.width, self.signature.float_dtype, kernel.fastmath, self.facts, kernel.name)
-            self.scratch_static, self.dtypes = 0, ()
+            self.scratch_static, self.results = 0, None
             self.emit()
             if not self.facts.changed:
                 break
@@ -116,21 +120,25 @@ class Entry:
         self.accumulators, self.resets = {}, self.jump("accumulate")
 
     def _contributions(self, result):
-        values = result if isinstance(result, tuple) else (result,)
-        wanted = len(self.reducers)
-        if result is None or len(values) != wanted or not all(isinstance(v, Value) for v in values):
-            got = "nothing" if result is None else f"{len(values)} value(s)"
+        """What the kernel returned, a number or tuple a reducer."""
+        alone = len(self.reducers) == 1 and not (isinstance(result, tuple) and len(result) == 1)
+        values = (result,) if alone or not isinstance(result, tuple) else result
+        if len(values) != len(self.reducers) or not all(map(_fits, self.reducers, values)) or not self.kernel.portable_text.always_returns:
+            wanted = sum(1 if r.lift else r.n_words for r in self.reducers)
+            got = "nothing" if result is None else f"{len(flat(result))} value(s)"
+            got += "" if self.kernel.portable_text.always_returns else " on some paths and nothing on others"
             raise LanguageError(f"kernel '{self.kernel.name}' ({self.kernel.place}): a reduction's kernel returns its "
                                 f"contribution; {wanted} number(s) wanted, it returns {got}")
         return values
 
     def _state(self, reducer, value, where, kind):
         lower = self.lower
-        dtype = lower.strong(widened(value.dtype))
-        state = (Value(dtype, kind, lower.get(value, dtype, kind)),)
-        if reducer.with_index:
-            state += (Value("int64", kind, lower.get(where, "int64", kind)),)
-        return state
+
+        def spread(v):
+            dtype = lower.strong(widened(v.dtype))
+            return Value(dtype, kind, lower.get(v, dtype, kind))
+
+        return tuple(spread(v) for v in lifted(lower, reducer, value, where))
 
     def _accumulate(self, result, mask, index, slot):
         """Fold what the kernel returned at one place into accumulator `slot`."""
@@ -138,14 +146,28 @@ class Entry:
         kind = UNIFORM if team or self.width == 1 else VARYING
         where = Value("int", UNIFORM, index.league_rank) if team else index
         for k, (reducer, value) in enumerate(zip(self.reducers, self._contributions(result))):
-            if team and value.kind != UNIFORM and self.width > 1:  # member 0 speaks for its team
-                value = Value(value.dtype, UNIFORM, lower.lane(lower.get(value, None, VARYING), 0))
-            state = self._state(reducer, value, where, kind)
+            state = self._state(reducer, self._of_member_0(value) if team else value, where, kind)
             places = self._accumulator(k, slot, reducer, state)
-            old = self._loaded(state, places)
+            old = self._loaded(self.accumulators[k, slot][0], places)
+            state = tuple(lower.cast(v, o.dtype) for v, o in zip(state, old))  # they differ until dtypes have settled
             for v, o, p in zip(combine_states(lower, reducer, old, state), old, places):
                 x = lower.get(v, o.dtype, o.kind)
                 lower.b.store(x if mask is None else lower.b.select(mask, x, o.ir), p)
+
+    def _settled(self, k, state):
+        """The state in dtypes that hold what every place of the text contributes."""
+        for n, v in enumerate(state):
+            key = ("state", k, n)
+            self.facts.learn(key, promote(self.facts.get(key, v.dtype), v.dtype))
+        return tuple(self.lower.cast(v, self.facts["state", k, n]) for n, v in enumerate(state))
+
+    def _of_member_0(self, value):
+        """Member 0 speaks for its team."""
+        if isinstance(value, tuple):
+            return tuple(self._of_member_0(v) for v in value)
+        if value.kind == UNIFORM or self.width == 1:
+            return value
+        return Value(value.dtype, UNIFORM, self.lower.lane(self.lower.get(value, None, VARYING), 0))
 
     def _loaded(self, like, places):
         lower = self.lower
@@ -165,6 +187,9 @@ class Entry:
         """The neutral state, shaped like `state`."""
         numbers = reducer.identity(state[0].dtype)
         numbers = numbers if isinstance(numbers, tuple) else (numbers,)
+        if len(numbers) != len(state):
+            raise LanguageError(f"kernel '{self.kernel.name}' ({self.kernel.place}): {reducer!r} has an identity of {len(numbers)} "
+                                f"number(s), but a state of {len(state)}")
         return tuple(self.lower.strong_const(n, v.dtype) for n, v in zip(numbers, state))
 
     def collected(self):
@@ -177,9 +202,13 @@ class Entry:
                     loaded = self._loaded(state, places)
                     total = loaded if total is None else combine_states(self.lower, reducer, total, loaded)
             totals.append(total)
-        self.dtypes = tuple(self.lower.strong(v.dtype) for state in totals for v in state)
-        self.identities = tuple(v.const for r, state in zip(self.reducers, totals) for v in self.identity(r, state))
         return totals
+
+    def write_results(self, totals, place):
+        """What the reducers make of the last states, as 8-byte words."""
+        finals = [finished(self.lower, r, state) for r, state in zip(self.reducers, totals)]
+        self.results = Results(finals, self.lower.strong)
+        self.write_words([flat(f) for f in finals], place)
 
     def write_words(self, states, place):
         """States as 8-byte words from `place` on."""
@@ -188,7 +217,7 @@ class Entry:
 
     def read_words(self, states, place):
         """States shaped like `states`, read from 8-byte words."""
-        words = iter(range(len(self.dtypes)))
+        words = iter(range(self.n_words()))
         return [tuple(Value(v.dtype, UNIFORM, self.lower.b.load(self.word(place, next(words)), typ=self.lower.scalar(v.dtype)))
                       for v in state) for state in states]
 
@@ -197,4 +226,25 @@ class Entry:
         return self.lower.b.gep(place, [k], source_etype=I64)
 
     def n_words(self):
-        return sum(2 if r.with_index else 1 for r in self.reducers)
+        """8-byte words that hold the states of all reducers."""
+        return sum(r.n_words for r in self.reducers)
+
+
+def _fits(reducer, value):
+    """True if a contribution is a number, or as many numbers as the reducer's states have."""
+    parts = flat(value)
+    return all(isinstance(v, Value) for v in parts) and (reducer.lift is not None or len(parts) == reducer.n_words)
+
+
+class Results:
+    """How a reduction's results lie in memory: 8-byte words, one after the other."""
+
+    def __init__(self, finals, strong):
+        self.shapes = [len(f) if isinstance(f, tuple) else None for f in finals]
+        dtypes = [strong(v.dtype) for f in finals for v in flat(f)]
+        self.n_bytes, self.format = 8 * len(dtypes), struct.Struct("=" + "".join(_FORMATS[d] for d in dtypes))
+
+    def read(self, buffer):
+        """A result a reducer, a Python number or a tuple of them, from the beginning of a buffer."""
+        numbers = iter(self.format.unpack_from(buffer))
+        return tuple(next(numbers) if n is None else tuple(itertools.islice(numbers, n)) for n in self.shapes)

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import ast
-import math
-import types as python_types
 
 import numpy as np
 
 from .. import words
 from ..errors import LanguageError, LoweringError
 from . import types as t
-from .known import CASTS, WORDS, Known, constant_tuple, elementary, text_of
+from .known import Known, constant_tuple
 from .memory import Memory
 from .types import UNIFORM, VARYING
 from .values import Value, ViewValue
@@ -188,35 +186,35 @@ class Expressions(Memory):
         return self.truth(self.number(node, "a condition"))
 
     def expr_BoolOp(self, node):
-        """and/or as conditions; the right side's memory accesses happen only where the left side lets them."""
+        """and/or give one of their operands, as in Python; the right one's memory accesses happen only where the left lets them."""
         conjunction = isinstance(node.op, ast.And)
-        result = self.condition(node.values[0])
+        result = self.number(node.values[0])
         for part in node.values[1:]:
-            if result.const is not None:
-                result = self.condition(part) if result.const == conjunction else result
-            elif self.W > 1 and result.kind != UNIFORM:
-                result = self.masked_and_or(conjunction, result, part)
+            c = self.truth(result)
+            if c.const is not None:
+                result = self.number(part) if c.const == conjunction else result
+                continue
+            if self.W > 1 and c.kind != UNIFORM:
+                outer, alive = self.mask, self.alive
+                self.mask = self.mask_and(outer, c) if conjunction else self.mask_without(outer, c)
+                self.alive = False
+                right = self.number(part)
+                self.mask, self.alive = outer, alive
             elif _touches_memory(part):
-                result = self.branching_and_or(conjunction, result, part)
+                left, go = result, c if conjunction else self.logical_not(c)
+                result = self.branch_value(go, lambda part=part: self.number(part), lambda left=left: left)
+                continue
             else:
-                right = self.condition(part)
-                kind = self.kind_of(result, right)
-                x, y = self.get(result, "bool", kind), self.get(right, "bool", kind)
-                result = Value("bool", kind, self.b.and_(x, y) if conjunction else self.b.or_(x, y))
+                right = self.number(part)
+            result = self.and_or(conjunction, c, result, right)
         return result
 
-    def masked_and_or(self, conjunction, left, part):
-        outer, alive = self.mask, self.alive
-        self.mask = self.mask_and(outer, left) if conjunction else self.mask_without(outer, left)
-        self.alive = False
-        right = self.get(self.condition(part), "bool", VARYING)
-        self.mask, self.alive = outer, alive
-        x = self.get(left, "bool", VARYING)
-        return Value("bool", VARYING, self.b.and_(x, right) if conjunction else self.b.or_(x, right))
-
-    def branching_and_or(self, conjunction, left, part):
-        return self.branch_value(left if conjunction else self.logical_not(left), lambda: self.condition(part),
-                                 lambda: Value("bool", UNIFORM, None, not conjunction))
+    def and_or(self, conjunction, c, left, right):
+        if left.dtype != "bool" or right.dtype != "bool":
+            return self.select(c, right, left) if conjunction else self.select(c, left, right)
+        kind = self.kind_of(left, right)
+        x, y = self.get(left, "bool", kind), self.get(right, "bool", kind)
+        return Value("bool", kind, self.b.and_(x, y) if conjunction else self.b.or_(x, y))
 
     def expr_IfExp(self, node):
         c = self.condition(node.test)

@@ -124,6 +124,8 @@ class Lowering(Frames):
         c = self.condition(s.test)
         if c.const is not None:
             self.block(s.body if c.const else s.orelse)
+            if not self.dead and _leaves(s):
+                self.refresh_mask()
             return
         mask, alive, divergent = self.mask, self.alive, self.divergent
         if self.W > 1 and c.kind != UNIFORM:

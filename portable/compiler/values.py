@@ -117,8 +117,11 @@ class Ops:
             return int(bool(number))
         if t.is_float(dtype):
             return float(number)
-        bits = t.BITS[dtype]
-        number = int(number) & (2**bits - 1)
+        bits, number = t.BITS[dtype], int(number)
+        low, high = (0, 2**bits) if dtype in t.UNSIGNED else (-(2 ** (bits - 1)), 2 ** (bits - 1))
+        if not low <= number < high:
+            raise t.TypeClash(f"{number} does not fit {dtype}; cast the other side first, for example pk.int64(...)")
+        number &= 2**bits - 1
         return number - 2**bits if number >= 2 ** (bits - 1) else number
 
     def _convert(self, x, a, b):

@@ -3,6 +3,7 @@
 `test_step09_lanes.py` runs each on every space and as plain Python. Sizes leave a tail beside whole packs. Dead lanes
 carry indices that no memory answers to, so that a load or a store which ignores its mask does not go unnoticed.
 """
+
 import math
 
 import numpy as np
@@ -16,9 +17,11 @@ CASES = []
 
 def case(make, dtypes=(np.float64, np.float32), terms=1):
     """Add a kernel with `make(rng, dtype) -> args`; `terms` is the number of roundings its bound allows for."""
+
     def add(kernel):
         CASES.extend((kernel, make, dtype, terms) for dtype in dtypes)
         return kernel
+
     return add
 
 
@@ -160,7 +163,15 @@ def while_true_with_breaks(i, x, out):
     out[i] = t + n
 
 
-@case(lambda rng, dtype: (rng.integers(0, 500, N), rng.integers(0, 40, N), rng.random(600).astype(dtype), np.zeros(N, dtype)), terms=40)
+@case(
+    lambda rng, dtype: (
+        rng.integers(0, 500, N),
+        rng.integers(0, 40, N),
+        rng.random(600).astype(dtype),
+        np.zeros(N, dtype),
+    ),
+    terms=40,
+)
 @pk.kernel
 def ragged_range(i, start, length, x, out):
     s = 0.0
@@ -268,7 +279,10 @@ def fibonacci_by_swap(i, x, out):
     out[i] = a % 1000 + u - v
 
 
-@case(lambda rng, dtype: (np.arange(N, dtype=dtype) // 12 * 4 + np.arange(N, dtype=dtype) % 4, np.zeros(N, dtype)), INTEGERS)
+@case(
+    lambda rng, dtype: (np.arange(N, dtype=dtype) // 12 * 4 + np.arange(N, dtype=dtype) % 4, np.zeros(N, dtype)),
+    INTEGERS,
+)
 @pk.kernel
 def all_lanes_of_a_branch_leave(i, x, out):
     if x[i] % 4 == 2:
@@ -305,7 +319,13 @@ def constant_conditions_leave_too(i, x, out):
 
 
 # ---------------------------------------------------------------- memory under masks
-@case(lambda rng, dtype: (np.where(rng.random(N) < 0.5, rng.permutation(N), NOWHERE), rng.random(N).astype(dtype), np.zeros((2, N), dtype)))
+@case(
+    lambda rng, dtype: (
+        np.where(rng.random(N) < 0.5, rng.permutation(N), NOWHERE),
+        rng.random(N).astype(dtype),
+        np.zeros((2, N), dtype),
+    )
+)
 @pk.kernel
 def dead_lanes_touch_no_memory(i, index, x, out):
     if index[i] < x.shape[0]:
@@ -316,7 +336,14 @@ def dead_lanes_touch_no_memory(i, index, x, out):
         out[1, i] += 10.0
 
 
-@case(lambda rng, dtype: (rng.integers(0, N, N).astype(np.int32), rng.permutation(N), rng.random(N).astype(dtype), np.zeros(N, dtype)))
+@case(
+    lambda rng, dtype: (
+        rng.integers(0, N, N).astype(np.int32),
+        rng.permutation(N),
+        rng.random(N).astype(dtype),
+        np.zeros(N, dtype),
+    )
+)
 @pk.kernel
 def gather_and_scatter(i, source, target, x, out):
     out[target[i]] = x[source[i]]
@@ -341,7 +368,10 @@ def rows_of_the_own_index(i, x, out):
         result[k] = row[k] + row[0]
 
 
-@case(lambda rng, dtype: (rng.random((N, 3)).astype(dtype), rng.random((3, 3)).astype(dtype), np.zeros((N, 3), dtype)), terms=3)
+@case(
+    lambda rng, dtype: (rng.random((N, 3)).astype(dtype), rng.random((3, 3)).astype(dtype), np.zeros((N, 3), dtype)),
+    terms=3,
+)
 @pk.kernel
 def small_products(i, x, m, out):
     for r in range(3):
@@ -371,8 +401,14 @@ def augmented_assignments(i, x, out):
 
 
 # ---------------------------------------------------------------- numbers
-@case(lambda rng, dtype: (np.array([7, -7, 7, -7, 0, 6, -6, 1, 9], dtype), np.array([2, 2, -2, -2, 3, 3, 3, -5, 4], dtype), np.zeros((4, 9), dtype)),
-      INTEGERS + (np.float64, np.float32))
+@case(
+    lambda rng, dtype: (
+        np.array([7, -7, 7, -7, 0, 6, -6, 1, 9], dtype),
+        np.array([2, 2, -2, -2, 3, 3, 3, -5, 4], dtype),
+        np.zeros((4, 9), dtype),
+    ),
+    INTEGERS + (np.float64, np.float32),
+)
 @pk.kernel
 def floor_division_and_modulo(i, a, b, out):
     if i < 9:
@@ -423,20 +459,26 @@ def casts(i, x, out, whole):
 def weak_numbers(i, x, out):
     n = x.shape[0]
     third = 1 / 3
-    out[i] = x[i] * 0.1 + i / n + third * 2 ** -1 + n // 2 + (i + 1) / 7 * x[i]
+    out[i] = x[i] * 0.1 + i / n + third * 2**-1 + n // 2 + (i + 1) / 7 * x[i]
 
 
 @case(signed_and_out)
 @pk.kernel
 def powers(i, x, out):
     y = abs(x[i]) + 0.5
-    out[i] = x[i] ** 2 + x[i] ** 3 - y ** 0.5 + y ** -1 + 2.0 ** x[i] + y ** x[i] + (i % 4) ** 2 + x[i] ** 0
+    out[i] = x[i] ** 2 + x[i] ** 3 - y**0.5 + y**-1 + 2.0 ** x[i] + y ** x[i] + (i % 4) ** 2 + x[i] ** 0
 
 
 @case(signed_and_out)
 @pk.kernel
 def minima_and_maxima(i, x, out):
-    out[i] = min(x[i], 0.25) + 10.0 * max(x[i], 0, i / 100.0) + 100.0 * abs(x[i]) + pk.minimum(x[i], 0.5) + pk.maximum(x[i], -0.5)
+    out[i] = (
+        min(x[i], 0.25)
+        + 10.0 * max(x[i], 0, i / 100.0)
+        + 100.0 * abs(x[i])
+        + pk.minimum(x[i], 0.5)
+        + pk.maximum(x[i], -0.5)
+    )
     out[i] += pk.clip(x[i], -1.0, 1.0) + pk.where(x[i] > 0.0, 1.0, x[i]) + min(i, 20) + max(i % 3, 1)
 
 
@@ -522,6 +564,7 @@ def kernel_with_closure(offset, taps):
         for t in taps:
             s += t * x[i]
         out[i] = s
+
     return closure_constants
 
 

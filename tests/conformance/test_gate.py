@@ -17,11 +17,18 @@ from ..tolerance import assert_close
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 # name of the file: the kernel in it, and how many terms a result adds up when n is the size
-LOOPS = {"axpy": ("axpy", 1), "stencil": ("jacobi", 4), "histogram": ("histogram", 1), "spmv": ("spmv", 40),
-         "nbody": ("attract", "n"), "mandelbrot": ("mandelbrot", 1), "matmul": ("matmul", 24)}
+LOOPS = {
+    "axpy": ("axpy", 1),
+    "stencil": ("jacobi", 4),
+    "histogram": ("histogram", 1),
+    "spmv": ("spmv", 40),
+    "nbody": ("attract", "n"),
+    "mandelbrot": ("mandelbrot", 1),
+    "matmul": ("matmul", 24),
+}
 REDUCTIONS = {"dot": ("dot", "n"), "conditional_sum": ("root_above", "n"), "pi": ("inside", 1)}
 KERNELS = LOOPS | REDUCTIONS
-SIZES = [0, 1, 7, 8, 9, 15, 16, 17, 1000]          # around the packs of 8 and 16 lanes
+SIZES = [0, 1, 7, 8, 9, 15, 16, 17, 1000]  # around the packs of 8 and 16 lanes
 DTYPES = [np.float32, np.float64]
 
 
@@ -49,7 +56,7 @@ def launch(space, name, n, dtype, packed=True):
 
 def check(name, n, dtype, got, wanted):
     terms = KERNELS[name][1]
-    scale = np.abs(wanted).max(initial=0.0) if name == "nbody" else 0.0        # pulls from all sides cancel
+    scale = np.abs(wanted).max(initial=0.0) if name == "nbody" else 0.0  # pulls from all sides cancel
     assert_close(got, wanted, dtype, n if terms == "n" else terms, scale)
 
 
@@ -94,7 +101,11 @@ def test_pi_draws_the_published_numbers():
 def test_an_example_is_short(name):
     """Under 40 lines of code; blank lines and docstrings are not code."""
     text = (EXAMPLES / f"{name}.py").read_text()
-    docs = {line for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-            for line in range(node.lineno, node.end_lineno + 1)}
+    docs = {
+        line
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        for line in range(node.lineno, node.end_lineno + 1)
+    }
     code = [line for number, line in enumerate(text.splitlines(), 1) if line.strip() and number not in docs]
     assert len(code) < 40

@@ -47,7 +47,9 @@ def assemble(ptx, capability, folder):
 @pytest.mark.parametrize("name", KERNELS)
 def test_the_ten_kernels(name, dtype, capability, tmp_path):
     policy, args, _ = example(name).make(9, dtype, np.random.default_rng(1))
-    ptx = lower(getattr(example(name), KERNELS[name][0]), policy, args, capability, (pk.Sum,) if name in REDUCTIONS else ())
+    ptx = lower(
+        getattr(example(name), KERNELS[name][0]), policy, args, capability, (pk.Sum,) if name in REDUCTIONS else ()
+    )
     assert ".visible .entry" in ptx and f".target sm_{capability[0]}{capability[1]}" in ptx
     if dtype is np.float32:
         assert not re.findall(r".*\.f64.*", ptx)

@@ -3,6 +3,7 @@
 Every assignment is rounded to eighths and held in [-4, 4], and an expression has at most four factors. So each value is
 exact in float32 too: no rounding can tell the spaces apart, and what differs is a bug in masks, loops or variables.
 """
+
 import importlib.util
 import itertools
 
@@ -16,7 +17,7 @@ import portable as pk
 from ..launching import launch_for, launch_reduce
 
 N = 21
-HEADER = '''import math
+HEADER = """import math
 import portable as pk
 
 @pk.function
@@ -50,7 +51,7 @@ TAPS = (1, 2)
 def kernel(i, x, k, out):
     a, b, c = x[i], 0.5, 1.0
     m, n = k[i], 0
-'''
+"""
 FLOATS, INTS = ("a", "b", "c"), ("m", "n")
 fresh = itertools.count()
 
@@ -62,19 +63,48 @@ whole = st.sampled_from(INTS + ("i", "k[i]", "3", "7"))
 def numbers(draw):
     """A float expression of at most four leaves."""
     one, two, three, four = (draw(leaves) for _ in range(4))
-    shape = draw(st.sampled_from([
-        "{0} + {1}", "{0} - {1} * {2}", "{0} * {1}", "min({0}, {1}) - {2}", "max({0}, {1}, {2})", "abs({0}) * {1}", "-{0}",
-        "({0} if {c} else {1})", "({0} * {1} if {c} else {2} - {3})", "q({0} * {1})", "bend({0}, {1})", "pk.where({c}, {0}, {1})",
-        "{0} + {n}", "{0} * ({n} % 3)"]))
+    shape = draw(
+        st.sampled_from(
+            [
+                "{0} + {1}",
+                "{0} - {1} * {2}",
+                "{0} * {1}",
+                "min({0}, {1}) - {2}",
+                "max({0}, {1}, {2})",
+                "abs({0}) * {1}",
+                "-{0}",
+                "({0} if {c} else {1})",
+                "({0} * {1} if {c} else {2} - {3})",
+                "q({0} * {1})",
+                "bend({0}, {1})",
+                "pk.where({c}, {0}, {1})",
+                "{0} + {n}",
+                "{0} * ({n} % 3)",
+            ]
+        )
+    )
     return shape.format(one, two, three, four, c=draw(conditions()), n=draw(whole))
 
 
 @st.composite
 def conditions(draw):
     one, two = draw(leaves), draw(leaves)
-    shape = draw(st.sampled_from([
-        "{0} < {1}", "{0} >= {1}", "{0} > {1} and {n} % 2 == 0", "{0} > 0.5 or {n} > {o}", "not {0} < {1}", "-1 < {0} <= 1.5",
-        "{n} == {o}", "{n} % 3 != 1", "{n} > 2 and x[k[i]] > {0}", "i > 4 and x[i - 4] < {0}"]))
+    shape = draw(
+        st.sampled_from(
+            [
+                "{0} < {1}",
+                "{0} >= {1}",
+                "{0} > {1} and {n} % 2 == 0",
+                "{0} > 0.5 or {n} > {o}",
+                "not {0} < {1}",
+                "-1 < {0} <= 1.5",
+                "{n} == {o}",
+                "{n} % 3 != 1",
+                "{n} > 2 and x[k[i]] > {0}",
+                "i > 4 and x[i - 4] < {0}",
+            ]
+        )
+    )
     return shape.format(one, two, n=draw(whole), o=draw(whole))
 
 
@@ -87,13 +117,17 @@ def statements(draw, depth, in_loop):
     if kind == "float":
         return [f"{draw(st.sampled_from(FLOATS))} = q({draw(numbers())})"]
     if kind == "int":
-        return [f"{draw(st.sampled_from(INTS))} = ({draw(whole)} + {draw(whole)}) {draw(st.sampled_from(['% 5', '// 2 % 6', '& 7']))}"]
+        return [
+            f"{draw(st.sampled_from(INTS))} = ({draw(whole)} + {draw(whole)}) {draw(st.sampled_from(['% 5', '// 2 % 6', '& 7']))}"
+        ]
     if kind == "store":
         return [f"out[i] = q({draw(numbers())})"]
     if kind == "return":
         return [f"if {draw(conditions())}:", f"    out[i] = q({draw(numbers())})", "    return RESULT"]
     if kind == "helper":
-        return [f"{draw(st.sampled_from(FLOATS))}, {draw(st.sampled_from(INTS))} = search(x, {draw(whole)} % 5, {draw(leaves)})"]
+        return [
+            f"{draw(st.sampled_from(FLOATS))}, {draw(st.sampled_from(INTS))} = search(x, {draw(whole)} % 5, {draw(leaves)})"
+        ]
     if kind == "leave":
         return [f"if {draw(conditions())}:", f"    {draw(st.sampled_from(['break', 'continue']))}"]
     block = ["    " + line for line in draw(blocks(depth - 1, in_loop or kind != "if"))]
@@ -102,8 +136,10 @@ def statements(draw, depth, in_loop):
         return [f"if {draw(conditions())}:"] + block + other
     name = f"j{next(fresh)}"
     if kind == "for" and draw(st.booleans()):
-        return [f"for {name} in {draw(st.sampled_from(['(0.5, -1.0, 2.0)', 'TAPS', 'range(pk.static(2))']))}:",
-                f"    c = q(c - {name})"] + block
+        return [
+            f"for {name} in {draw(st.sampled_from(['(0.5, -1.0, 2.0)', 'TAPS', 'range(pk.static(2))']))}:",
+            f"    c = q(c - {name})",
+        ] + block
     if kind == "for":
         bounds = draw(st.sampled_from(["3", "k[i] % 4", "m, m + 3", "n % 3, 5", "4, 0, -1", "i % 3"]))
         return [f"for {name} in range({bounds}):", f"    b = q(b + 0.25 * {name})"] + block
@@ -137,16 +173,25 @@ def load(folder, lines, result):
     return load_text(folder, text)
 
 
-@settings(max_examples=30, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck),
-          phases=[Phase.explicit, Phase.generate])      # a failure shows its text; shrinking would compile for minutes
-@given(lines=blocks(depth=3, in_loop=False), dtype=st.sampled_from([np.float32, np.float64]), seed=st.integers(0, 2**32 - 1),
-       reduces=st.booleans())
+@settings(
+    max_examples=30,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=list(HealthCheck),
+    phases=[Phase.explicit, Phase.generate],
+)  # a failure shows its text; shrinking would compile for minutes
+@given(
+    lines=blocks(depth=3, in_loop=False),
+    dtype=st.sampled_from([np.float32, np.float64]),
+    seed=st.integers(0, 2**32 - 1),
+    reduces=st.booleans(),
+)
 def test_random_kernels(space, folder, lines, dtype, seed, reduces):
     if space == "checked":
         pytest.skip("the checked space is the reference here")
     kernel, text = load(folder, lines, "q(a - b)" if reduces else "")
     rng = np.random.default_rng(seed)
-    whole_dtype = np.int32 if dtype is np.float32 else np.int64            # packs of 16 lanes, and of 8
+    whole_dtype = np.int32 if dtype is np.float32 else np.int64  # packs of 16 lanes, and of 8
     args = (rng.integers(-16, 17, N) / 8).astype(dtype), rng.integers(0, N, N).astype(whole_dtype), np.zeros(N, dtype)
     scalar = [pk.kernel(kernel.fn, packed=False)] if space == "serial" else []
     for compiled in [kernel, *scalar]:

@@ -84,7 +84,9 @@ def fill(i, value, x):
 
 def test_a_transposed_array_is_accepted(space):
     host = np.arange(12.0).reshape(3, 4).T
-    np.testing.assert_array_equal(launch_for(space, 4, negate_last_column, host)[:, -1], -np.arange(12.0).reshape(3, 4)[-1])
+    np.testing.assert_array_equal(
+        launch_for(space, 4, negate_last_column, host)[:, -1], -np.arange(12.0).reshape(3, 4)[-1]
+    )
 
 
 @pk.kernel

@@ -152,8 +152,10 @@ def test_empty_ranges_give_the_identity(space):
 def test_the_bits_do_not_depend_on_the_number_of_threads(dtype):
     n = 100_003
     x = np.random.default_rng(5).normal(size=n).astype(dtype)
-    sums = {pk.parallel_reduce(pk.RangePolicy(0, n, space=s), entry, x)
-            for s in ("serial", pk.Threads(1), pk.Threads(2), pk.Threads(3), pk.Threads(4))}
+    sums = {
+        pk.parallel_reduce(pk.RangePolicy(0, n, space=s), entry, x)
+        for s in ("serial", pk.Threads(1), pk.Threads(2), pk.Threads(3), pk.Threads(4))
+    }
     assert len(sums) == 1
     assert_close(sums.pop(), math.fsum(x), dtype, n, scale=math.sqrt(n))
 
@@ -177,7 +179,9 @@ def row_sum(team, a):
 
 def test_a_team_contributes_once(space):
     a = np.random.default_rng(6).random((13, 21))
-    total, (largest, where) = (launch_reduce(space, pk.TeamPolicy(13), row_sum, a, reducer=r) for r in (pk.Sum, pk.MaxLoc))
+    total, (largest, where) = (
+        launch_reduce(space, pk.TeamPolicy(13), row_sum, a, reducer=r) for r in (pk.Sum, pk.MaxLoc)
+    )
     assert_close(total, a.sum(), np.float64, a.size)
     assert where == a.sum(1).argmax()
     assert_close(largest, a.sum(1).max(), np.float64, 21)

@@ -65,7 +65,7 @@ def test_conditions_and_loops_on_cells(space, dtype):
     out = launch_for(space, policy, mean_of_neighbours, u, np.zeros_like(u))[1]
     wanted = u.copy()
     for r in range(6):
-        rows = u[max(r - 1, 0): r + 2]
+        rows = u[max(r - 1, 0) : r + 2]
         wanted[r, 1:] = np.where(rows[:, 1:] < 0, 0, rows[:, 1:] + u[r, :-1]).sum(0)
     assert_close(out, wanted, dtype, 6, scale=3.0)
 
@@ -78,7 +78,9 @@ def cell(r, c, u):
 @pytest.mark.parametrize("shape", [(0, 4), (1, 1), (5, 19), (33, 40)], ids=str)
 def test_sums_over_cells(space, shape):
     u = np.random.default_rng(2).random(shape)
-    assert_close(launch_reduce(space, pk.MDRangePolicy((0, 0), shape), cell, u), math.fsum(u.ravel()), np.float64, u.size)
+    assert_close(
+        launch_reduce(space, pk.MDRangePolicy((0, 0), shape), cell, u), math.fsum(u.ravel()), np.float64, u.size
+    )
 
 
 def test_where_the_largest_cell_is(space):
@@ -93,10 +95,16 @@ def test_between_equal_cells_the_first_in_order_wins(space):
     assert launch_reduce(space, pk.MDRangePolicy((0, 0), u.shape), cell, u, reducer=pk.MaxLoc) == (1.0, (3, 2))
 
 
-@pytest.mark.parametrize("begin, end, words", [
-    ((0, 0), (3, -1), ["begin[1]", "-1"]), ((0,), (3,), ["2 or 3"]), ((0, 0), (1, 2, 3), ["2 dimensions", "3"]),
-    ((0, 0), (3, 2.5), ["end[1]", "2.5"]), (0, 3, ["2 or 3"]),
-])
+@pytest.mark.parametrize(
+    "begin, end, words",
+    [
+        ((0, 0), (3, -1), ["begin[1]", "-1"]),
+        ((0,), (3,), ["2 or 3"]),
+        ((0, 0), (1, 2, 3), ["2 dimensions", "3"]),
+        ((0, 0), (3, 2.5), ["end[1]", "2.5"]),
+        (0, 3, ["2 or 3"]),
+    ],
+)
 def test_wrong_boxes(begin, end, words):
     with pytest.raises(pk.InputError) as error:
         pk.MDRangePolicy(begin, end)

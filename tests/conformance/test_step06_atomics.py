@@ -118,7 +118,9 @@ def bits(i, ones, both, odd):
 
 
 def test_bitwise_updates(space):
-    ones, both, odd = launch_for(space, 30, bits, np.zeros(1, np.int32), np.full(1, -1, np.int32), np.zeros(1, np.int32))
+    ones, both, odd = launch_for(
+        space, 30, bits, np.zeros(1, np.int32), np.full(1, -1, np.int32), np.zeros(1, np.int32)
+    )
     assert ones[0] == 2**20 - 1 and both[0] == -1 & ~31
     assert odd[0] == sum(1 << b for b in range(7) if sum(i % 7 == b for i in range(30)) % 2)
 

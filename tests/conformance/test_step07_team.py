@@ -65,7 +65,9 @@ def count_items(team, begin, end, visits, count):
 @sizes
 def test_each_item_belongs_to_one_member(space, size):
     begin, end = np.array([0, 3, 3, 50, 9]), np.array([3, 3, 47, 51, 4])
-    _, _, visits, count = launch_for(space, pk.TeamPolicy(5, size), count_items, begin, end, np.zeros(60, np.int32), np.zeros(5, np.int64))
+    _, _, visits, count = launch_for(
+        space, pk.TeamPolicy(5, size), count_items, begin, end, np.zeros(60, np.int32), np.zeros(5, np.int64)
+    )
     wanted = np.zeros(60)
     for b, e in zip(begin, end):
         wanted[b:e] += 1
@@ -131,7 +133,9 @@ def smallest_place(team, x, out):
 @sizes
 def test_where_the_smallest_is(space, size):
     x = np.random.default_rng(4).random((5, 40))
-    np.testing.assert_array_equal(launch_for(space, pk.TeamPolicy(5, size), smallest_place, x, np.zeros(5, np.int64))[1], x.argmin(1))
+    np.testing.assert_array_equal(
+        launch_for(space, pk.TeamPolicy(5, size), smallest_place, x, np.zeros(5, np.int64))[1], x.argmin(1)
+    )
 
 
 @pk.kernel

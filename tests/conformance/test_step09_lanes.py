@@ -63,7 +63,9 @@ def test_int32_wraps_as_in_numpy(space):
 def test_signs_of_division_as_in_python(space):
     a, b = np.array([7, -7, 7, -7, 0, 6, -6, 1, 9]), np.array([2, 2, -2, -2, 3, 3, 3, -5, 4])
     for dtype in (np.int64, np.int32, np.float64, np.float32):
-        out = run(space, lane_kernels.floor_division_and_modulo, a.astype(dtype), b.astype(dtype), np.zeros((4, 9), dtype))
+        out = run(
+            space, lane_kernels.floor_division_and_modulo, a.astype(dtype), b.astype(dtype), np.zeros((4, 9), dtype)
+        )
         np.testing.assert_array_equal(out, [a // b, a % b, a // 4, (np.arange(9) - 4) % 3])
 
 

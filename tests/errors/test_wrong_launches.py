@@ -6,8 +6,16 @@ import numpy as np
 import pytest
 
 import portable as pk
-from portable.errors import (DTypeError, InputError, LanguageError, PortableError, SpaceUnavailableError, SourceError,
-                             UnknownSpaceError, WrongSpaceError)
+from portable.errors import (
+    DTypeError,
+    InputError,
+    LanguageError,
+    PortableError,
+    SpaceUnavailableError,
+    SourceError,
+    UnknownSpaceError,
+    WrongSpaceError,
+)
 from portable.space import unavailable_because
 
 from ..launching import move
@@ -63,8 +71,12 @@ def test_a_kernel_without_source_is_refused():
 
 @pytest.mark.parametrize("name", ["gpu", "", "Serial", "cuda:x", "threads:2"])
 def test_unknown_spaces(name):
-    for action in (lambda: pk.zeros(3, "float64", space=name), lambda: pk.fence(name), lambda: pk.use(name).__enter__(),
-                   lambda: pk.parallel_for(pk.RangePolicy(0, 3, space=name), fill, 1.0, np.ones(3))):
+    for action in (
+        lambda: pk.zeros(3, "float64", space=name),
+        lambda: pk.fence(name),
+        lambda: pk.use(name).__enter__(),
+        lambda: pk.parallel_for(pk.RangePolicy(0, 3, space=name), fill, 1.0, np.ones(3)),
+    ):
         with pytest.raises(UnknownSpaceError, match="serial, threads, cuda, checked"):
             action()
 
@@ -84,7 +96,9 @@ def test_a_missing_device_says_why():
 def test_numpy_arrays_are_refused_on_cuda():
     if unavailable_because("cuda") is not None:
         pytest.skip("no CUDA device")
-    with pytest.raises(WrongSpaceError, match=r"kernel 'fill' \(.*wrong_kernels.py:\d+\): argument 'x'.*NumPy.*deep_copy"):
+    with pytest.raises(
+        WrongSpaceError, match=r"kernel 'fill' \(.*wrong_kernels.py:\d+\): argument 'x'.*NumPy.*deep_copy"
+    ):
         pk.parallel_for(pk.RangePolicy(0, 3, space="cuda"), fill, 1.0, np.ones(3))
 
 
@@ -159,7 +173,11 @@ WRONG_VIEWS = [
     (lambda: pk.zeros(3, "float16", space="serial"), DTypeError, ["float16"]),
     (lambda: pk.zeros(3, "no such", space="serial"), DTypeError, ["no such"]),
     (lambda: pk.asview([1.0, 2.0], space="serial"), InputError, ["list"]),
-    (lambda: pk.deep_copy(pk.zeros(3, "float64", space="serial"), pk.zeros(4, "float64", space="serial")), InputError, ["3", "4"]),
+    (
+        lambda: pk.deep_copy(pk.zeros(3, "float64", space="serial"), pk.zeros(4, "float64", space="serial")),
+        InputError,
+        ["3", "4"],
+    ),
 ]
 
 

@@ -1,4 +1,4 @@
-"""The checked space's interpreter by itself: weak types in plain Python, members that take turns, errors that name lines."""
+"""The checked space's interpreter by itself: weak types in plain Python, members in turn, errors that name lines."""
 
 import math
 from math import exp as exponential
@@ -14,7 +14,9 @@ from portable.reducer import MaxLoc, Sum
 
 
 def types_of_results(i, x, out):
-    out.extend([type(math.exp(x[i])), type(exponential(x[i])), type(np.sqrt(x[i])), type(math.exp(0.5)), type(np.sqrt(2.0))])
+    out.extend(
+        [type(math.exp(x[i])), type(exponential(x[i])), type(np.sqrt(x[i])), type(math.exp(0.5)), type(np.sqrt(2.0))]
+    )
 
 
 def test_functions_keep_the_dtype_and_weak_numbers_stay_weak():
@@ -76,11 +78,15 @@ def asks_for_other_scratch(team, x):
     team.scratch(4 + team.rank, np.float64)
 
 
-@pytest.mark.parametrize("kernel, line, words_of_it", [
-    (leaves_early, 4, ["member 0 is at team.barrier()", "member 1 has returned"]),
-    (meets_elsewhere, 3, ["member 0 is at team.reduce()", "member 2 is at team.barrier() in line"]),
-    (asks_for_other_scratch, 0, ["different scratch", "(4,)", "5"]),
-], ids=lambda value: getattr(value, "__name__", ""))
+@pytest.mark.parametrize(
+    "kernel, line, words_of_it",
+    [
+        (leaves_early, 4, ["member 0 is at team.barrier()", "member 1 has returned"]),
+        (meets_elsewhere, 3, ["member 0 is at team.reduce()", "member 2 is at team.barrier() in line"]),
+        (asks_for_other_scratch, 0, ["different scratch", "(4,)", "5"]),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
 def test_divergent_members_raise_instead_of_waiting(kernel, line, words_of_it):
     with pytest.raises(LanguageError) as error:
         run_for(TeamPolicy(1, 3), kernel, (np.zeros(1),))
@@ -97,7 +103,9 @@ def fails_at_two(i, x):
 def test_an_exception_in_a_kernel_says_where_it_ran():
     with pytest.raises(IndexError) as error:
         run_for(RangePolicy(0, 4), fails_at_two, (np.zeros(4),))
-    assert error.value.__notes__ == [f"while kernel 'fails_at_two' ({__file__}:{fails_at_two.__code__.co_firstlineno}) ran for index 2"]
+    assert error.value.__notes__ == [
+        f"while kernel 'fails_at_two' ({__file__}:{fails_at_two.__code__.co_firstlineno}) ran for index 2"
+    ]
 
 
 def reads_scratch(team, x):

@@ -8,8 +8,8 @@ import itertools
 import numpy as np
 
 from ...errors import LanguageError
-from ...policy import AUTO, MDRangePolicy, TeamPolicy
-from .plain import plain, unmark
+from ...policy import AUTO, MDRangePolicy, RangePolicy, TeamPolicy
+from .plain import plain, reducing, unmark
 from .team import DEFAULT_TEAM_SIZE, Meeting
 
 
@@ -41,20 +41,20 @@ def run_reduce(policy, fn, args, reducers):
     Returns
     -------
     tuple
-        One result a reducer, as Python numbers; a tuple (value, index) for the reducers that locate.
+        One result a reducer, as Python numbers or tuples of them. An index of a box is its place counted row by row.
     """
-    totals = [None] * len(reducers)
+    totals, steps = [None] * len(reducers), [reducing(r) for r in reducers]
     with np.errstate(all="ignore"):
-        for index, result in _results(policy, fn, args):
-            for k, (reducer, value) in enumerate(zip(reducers, _contributions(fn, result, reducers))):
-                state = (value, index) if reducer.with_index else value
-                totals[k] = state if totals[k] is None else reducer.combine(totals[k], state)
-    return tuple(_python_number(reducer.identity("float64") if total is None else total)
-                 for reducer, total in zip(reducers, totals))
+        for index, result in enumerate(_results(policy, fn, args), policy.begin if isinstance(policy, RangePolicy) else 0):
+            for k, ((lift, combine, _), value) in enumerate(zip(steps, _contributions(fn, result, reducers))):
+                state = _widen(lift(value, index))
+                totals[k] = state if totals[k] is None else combine(totals[k], state)
+        return tuple(_python_number(finish(reducer.identity("float64") if total is None else total))
+                     for reducer, (_, _, finish), total in zip(reducers, steps, totals))
 
 
 def _results(policy, fn, args):
-    """Pairs of index and what the kernel returned for it, one after the other."""
+    """What the kernel returns for each index, one after the other."""
     call = plain(fn)
     args = tuple(unmark(arg) for arg in args)
     is_team = isinstance(policy, TeamPolicy)
@@ -69,7 +69,7 @@ def _results(policy, fn, args):
         except Exception as error:
             error.add_note(f"while kernel '{fn.__name__}' ({_place(fn)}) ran for index {index}")
             raise
-        yield index, result
+        yield result
 
 
 def _places(policy):
@@ -80,16 +80,18 @@ def _places(policy):
 
 
 def _contributions(fn, result, reducers):
-    values = result if isinstance(result, tuple) else (result,)
-    if len(values) != len(reducers) or any(value is None for value in values):
-        what = "nothing" if result is None else f"{len(values)} value(s)"
-        raise LanguageError(f"kernel '{fn.__name__}' ({_place(fn)}): a reduction's kernel returns its contribution; "
-                            f"{len(reducers)} number(s) wanted from every index, it returned {what}")
-    return [_widen(value) for value in values]
+    """What one index returned, a number or tuple a reducer; the compiler has seen to their number, but not to every path."""
+    if result is None:
+        raise LanguageError(f"kernel '{fn.__name__}' ({_place(fn)}): a reduction's kernel returns its contribution, but for "
+                            "some index it returned nothing")
+    alone = len(reducers) == 1 and not (isinstance(result, tuple) and len(result) == 1)
+    return (result,) if alone or not isinstance(result, tuple) else result
 
 
 def _widen(value):
     """Whole numbers add up in 64 bits (in plain Python without any limit)."""
+    if isinstance(value, tuple):
+        return tuple(_widen(v) for v in value)
     return int(value) if isinstance(value, (bool, np.bool_, np.integer)) else value
 
 

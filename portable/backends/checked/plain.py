@@ -85,6 +85,14 @@ def plain(function):
     return _rebind(function, {})
 
 
+def reducing(reducer):
+    """lift, combine and finish of a reducer as plain Python; lift always takes the index too."""
+    lift, combine, finish = (step and plain(step.fn) for step in (reducer.lift, reducer.combine, reducer.finish))
+    if not reducer.with_index:
+        lift_value, lift = lift, lambda value, index: lift_value(value) if lift_value else value
+    return lift, combine, finish or (lambda state: state)
+
+
 def _meaning(value, seen):
     if isinstance(value, types.ModuleType):
         return _Module(value, seen)

@@ -4,6 +4,7 @@ A member that calls a collective leaves the value it brings and switches back to
 done so, the loop works the answer out and wakes the members in the order of their ranks. So a run is deterministic,
 and a collective that some member misses is seen at once instead of waited for.
 """
+import functools
 import sys
 
 import numpy as np
@@ -11,6 +12,7 @@ from greenlet import greenlet
 
 from ...errors import LanguageError
 from ...reducer import Sum
+from .plain import reducing
 
 DEFAULT_TEAM_SIZE = 4                     # more than one pair of members, and still quick
 
@@ -49,12 +51,11 @@ class Team:
 
     def reduce(self, value, reducer=Sum):
         """The values of all members, combined in the order of ranks; every member gets the result."""
-        def combine(values):
-            result = values[0]
-            for other in values[1:]:
-                result = reducer.combine(result, other)
-            return result
-        return self._meet("reduce", combine, value)
+        lift, combine, finish = reducing(reducer)
+
+        def over_members(values):
+            return finish(functools.reduce(combine, values))
+        return self._meet("reduce", over_members, lift(*value) if reducer.with_index else lift(value, None))
 
     def scan(self, value):
         """The sum of the values of the members before this one; 0 for the first."""

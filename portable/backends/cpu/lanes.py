@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from ...compiler import types as t
 from ...compiler.memory import itemsize
 from ...compiler.team import Team
 from ...compiler.types import LINEAR, UNIFORM, VARYING

@@ -129,5 +129,5 @@ class Entry(entry.Entry):
                     lower.b.store(lower.get(v), p)
 
         self.loop(ir.Constant(I64, 0), n_blocks, 1, step)
-        self.write_words(self.collected(), result)
+        self.write_results(self.collected(), result)
         lower.b.ret_void()

@@ -17,13 +17,12 @@ _REDUCE_BLOCKS, _REDUCE_LEAST = 256, 4096  # a reduction's blocks: at most, and 
 _CHUNKS_A_THREAD = 8
 _SMALL = 4096  # indices of a loop-free kernel that are not worth waking a thread for
 _EXTRA = struct.Struct(f"={len(EXTRA)}q")
-_FORMATS = {"bool": "?7x", "int32": "i4x", "uint32": "I4x", "float32": "f4x", "int64": "q", "uint64": "Q", "float64": "d"}
 
 
 class Compiled:
     """Native code of one kernel for one policy kind and signature."""
 
-    __slots__ = ("address", "call", "finish", "dtypes", "scratch_static", "width", "simple", "kernel")
+    __slots__ = ("address", "call", "finish", "results", "state_words", "scratch_static", "width", "simple", "kernel")
 
     def __init__(self, kernel, policy_kind, specs, reducers):
         entry = Entry(kernel, policy_kind, specs, reducers)
@@ -31,7 +30,8 @@ class Compiled:
         self.address = function("entry")
         self.call = engine.ENTRY(self.address)
         self.finish = engine.FINISH(function("finish")) if reducers else None
-        self.dtypes, self.scratch_static, self.width = entry.dtypes, entry.scratch_static, entry.width
+        self.results, self.state_words = entry.results, entry.n_words()
+        self.scratch_static, self.width = entry.scratch_static, entry.width
         self.simple, self.kernel = not kernel.portable_text.has_loops, kernel
 
 
@@ -94,14 +94,14 @@ def run_reduce(space, compiled, policy, words):
     least = 1 if not hasattr(policy, "chunk") else _REDUCE_LEAST if compiled.simple else 64
     size = max(least, -(-(end - begin) // _REDUCE_BLOCKS))
     n_blocks = -(-(end - begin) // size)
-    n_words = len(compiled.dtypes)
-    results = (ctypes.c_int64 * ((n_blocks + 1) * n_words))()
-    place = ctypes.addressof(results)
-    words += _extra(compiled, policy, begin, end, size, place + 8 * n_words)
+    n_bytes = compiled.results.n_bytes
+    buffer = ctypes.create_string_buffer(n_bytes + 8 * n_blocks * compiled.state_words)
+    place = ctypes.addressof(buffer)
+    words += _extra(compiled, policy, begin, end, size, place + n_bytes)
     if n_blocks:
         _run(space, compiled.address, compiled.call, words, 0, n_blocks, 1)
     compiled.finish(words, n_blocks, place)
-    return struct.unpack_from("=" + "".join(_FORMATS[d] for d in compiled.dtypes), results)
+    return compiled.results.read(buffer)
 
 
 def fence(space):

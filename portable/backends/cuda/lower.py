@@ -12,7 +12,7 @@ from llvmlite import ir
 from ...compiler import entry
 from ...compiler.team import combine_states
 from ...compiler.types import UNIFORM, VARYING
-from ...compiler.values import I1, I8, I32, I64, PTR, Value
+from ...compiler.values import I8, I64, PTR, Value
 from .lanes import CudaTarget, CudaTeam, barrier, block, combine_block, grid, shared_words, thread
 
 RANGE_THREADS, REDUCE_THREADS = 256, 256
@@ -110,7 +110,9 @@ class Entry(entry.Entry):
         scratch = ir.GlobalVariable(self.module, ir.ArrayType(I8, 0), "scratch", addrspace=3)
         scratch.linkage, scratch.align = "external", 64
         base = lower.b.addrspacecast(scratch, PTR)
-        self.visit(CudaTeam(block(lower), self.extra("league_size"), self.team_size, base), None, 0, "team")
+        rank, league_size = block(lower), self.extra("league_size")
+        with lower.b.if_then(lower.b.icmp_signed("<", rank, league_size)):  # an empty league's reduction has one block
+            self.visit(CudaTeam(rank, league_size, self.team_size, base), None, 0, "team")
         self.scratch_static = lower.scratch_static
 
     # ---- the end of a reduction: the last block to arrive combines what all have left
@@ -168,5 +170,5 @@ class Entry(entry.Entry):
         lower.begin_pack(None)
         totals = self._block_states(self.collected())
         with b.if_then(leader):
-            self.write_words(totals, self.extra("result", PTR))
+            self.write_results(totals, self.extra("result", PTR))
             b.store(ir.Constant(I64, 0), counter)

@@ -13,12 +13,11 @@ from ...compiler.entry import EXTRA
 from ...policy import AUTO, RangePolicy, box_words
 from . import driver, engine
 from .lanes import WARP
-from .lower import RANGE_THREADS, REDUCE_THREADS, Entry
+from .lower import RANGE_THREADS, Entry
 
 _AUTO_TEAM = 128
 _DEFAULT_SHARED = 48 * 1024  # more dynamic shared memory must be asked for
 _MAX_GRID, _MAX_OUTER = 2**31 - 1, 65535
-_FORMATS = {"bool": "?7x", "int32": "i4x", "uint32": "I4x", "float32": "f4x", "int64": "q", "uint64": "Q", "float64": "d"}
 _BEGIN_END = struct.Struct("=2q").pack  # the first words of EXTRA, all that a range reads
 _EXTRA = struct.Struct(f"={len(EXTRA)}q")
 
@@ -31,8 +30,8 @@ class Compiled:
         entry = Entry(kernel, policy_kind, specs, reducers, team_size)
         self.function = self._load(entry, kernel.name)
         self.handle = self.function.handle
-        self.kernel, self.threads, self.dtypes = kernel, entry.threads, entry.dtypes
-        self.identities = entry.identities if reducers else ()
+        self.kernel, self.threads = kernel, entry.threads
+        self.results, self.state_words = entry.results, entry.n_words()
         self.team_size, self.scratch_static = team_size, entry.scratch_static
         self.allowed = _DEFAULT_SHARED
         self.block = ctypes.create_string_buffer(8 * (entry.signature.n_words + len(EXTRA)))
@@ -155,18 +154,16 @@ def run_reduce(space, compiled, policy, words):
     work = _workspace(space.device)
     if hasattr(policy, "chunk"):
         grid = max(1, min(grid, compiled.max_blocks))
-    elif grid == 0:
-        return compiled.identities
+    grid = grid or 1  # of an empty policy, too, one block finishes the identity
     _check_grid(grid)
     if grid.__class__ is tuple:
         grid = _smaller(grid, compiled.max_blocks)
     n_blocks = grid if grid.__class__ is int else math.prod(grid)
-    partials = work.room(8 * n_blocks * len(compiled.dtypes))
+    partials = work.room(8 * n_blocks * compiled.state_words)
     words += _extra(policy, shared, partials, work.results.pointer, work.counter.pointer)
     compiled.launch(grid, words, shared, space.stream)
     _wait(compiled.context, space)
-    return struct.unpack("=" + "".join(_FORMATS[d] for d in compiled.dtypes),
-                         ctypes.string_at(work.results.pointer, 8 * len(compiled.dtypes)))
+    return compiled.results.read(ctypes.string_at(work.results.pointer, compiled.results.n_bytes))
 
 
 def _smaller(grid, limit):
