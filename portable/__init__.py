@@ -13,7 +13,7 @@ Importing needs no GPU, driver or toolkit; `python -m portable` says what this m
 
 from . import errors, random
 from .copy import create_mirror, deep_copy
-from .dispatch import fence, parallel_for, parallel_reduce
+from .dispatch import fence, parallel_for, parallel_reduce, parallel_scan
 from .errors import (DeviceError, DTypeError, FiniteError, InputError, KernelError, LanguageError, LaunchError, LoweringError,
                      NestedLaunchError, OrderError, OutOfMemoryError, PortableError, ShapeError, SourceError, SpaceError,
                      SpaceUnavailableError, UnknownSpaceError, WrongSpaceError)

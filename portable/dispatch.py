@@ -1,4 +1,4 @@
-"""Launches: parallel_for, parallel_reduce, fence.
+"""Launches: parallel_for, parallel_reduce, parallel_scan, fence.
 
 A launch whose kernel, space and argument types were seen before finds its compiled code under a key of cheap objects and
 does nothing else in Python than to build the argument block; checks and compilation happen on the first one.
@@ -18,7 +18,7 @@ from . import events
 from .backends import registry
 from .errors import DTypeError, InputError, LanguageError, NestedLaunchError, ShapeError, WrongSpaceError
 from .kernel import Kernel
-from .policy import MDRangePolicy, as_policy, kind_of, n_indices
+from .policy import MDRangePolicy, RangePolicy, as_policy, kind_of, n_indices
 from .reducer import Reducer, Sum
 from .space import Space, default_space, require, resolve
 from .view import Spec, View, describe
@@ -124,7 +124,7 @@ def _space(name):
     return require(resolve(name))
 
 
-def _bind(policy, kernel, args, reducers):
+def _bind(policy, kernel, args, reducers, scan=None):
     """What a launch needs: (space, policy, backend, compiled code, argument block). Checks and compiles where types are new."""
     if kernel.__class__ is not Kernel:
         name = getattr(kernel, "__name__", repr(kernel))
@@ -137,19 +137,20 @@ def _bind(policy, kernel, args, reducers):
         specs, words, weak = _describe(args)
     except (InputError, struct.error) as error:
         raise _named(error, kernel, args, n_indices(kind_of(policy))) from error
-    kind = policy.__class__ if policy.__class__ is not MDRangePolicy else kind_of(policy)
+    kind = scan or (policy.__class__ if policy.__class__ is not MDRangePolicy else kind_of(policy))
     known = kernel.compiled.get((kind, space.name, space.device, specs, reducers))
     if known is None:
-        known = _prepare(policy, space, kernel, specs, reducers)
+        known = _prepare(scan or kind_of(policy), space, kernel, specs, reducers)
         kernel.compiled[(kind, space.name, space.device, specs, reducers)] = known
     backend, compiled, pack_weak = known
     return space, policy, backend, compiled, _block(words, pack_weak) if weak else b"".join(words)
 
 
-def _prepare(policy, space, kernel, specs, reducers):
+def _prepare(policy_kind, space, kernel, specs, reducers):
     """Check and compile for argument types not seen before."""
-    policy_kind = kind_of(policy)
-    names, first = kernel.portable_text.params, n_indices(policy_kind)
+    names, first = list(kernel.portable_text.params), n_indices(policy_kind)
+    if policy_kind.startswith("scan"):
+        names.append("out")
     if len(specs) != len(names) - first:
         raise ShapeError(f"kernel '{kernel.name}' ({kernel.place}) takes {len(names) - first} argument(s) after "
                          f"'{', '.join(names[:first])}' ({', '.join(names[first:])}), but {len(specs)} were given")
@@ -160,22 +161,23 @@ def _prepare(policy, space, kernel, specs, reducers):
     return backend, compiled, _pack_float32 if single else _pack_float
 
 
-def _launch(policy, kernel, args, label, reducers=()):
-    """Run now; a reduction's states."""
+def _launch(policy, kernel, args, label, reducers=(), scan=None):
+    """Run now; the results of reducers."""
     if _interpreting is not None and _interpreting == threading.get_ident():
         raise NestedLaunchError(f"'{label or kernel.name}' was launched inside a kernel; kernels do not launch kernels")
-    space, policy, backend, compiled, words = _bind(policy, kernel, args, reducers)
+    bound = _bind(policy, kernel, args, reducers, scan)
     if events.listeners:
-        with events.kernel(Launch(policy, kernel, args, space, label or kernel.name, reducers)):
-            return _run(space, policy, backend, compiled, words, kernel, args, reducers)
-    return _run(space, policy, backend, compiled, words, kernel, args, reducers)
+        with events.kernel(Launch(bound[1], kernel, args, bound[0], label or kernel.name, reducers)):
+            return _run(*bound, kernel, args, reducers, scan)
+    return _run(*bound, kernel, args, reducers, scan)
 
 
-def _run(space, policy, backend, compiled, words, kernel, args, reducers):
+def _run(space, policy, backend, compiled, words, kernel, args, reducers, scan):
     with _lock:
         if space.name == "checked":
-            return _interpret(policy, kernel, args, reducers)
-        return (backend.run_reduce if reducers else backend.run_for)(space, compiled, policy, words)
+            return _interpret(policy, kernel, args, reducers, scan)
+        run = backend.run_scan if scan else backend.run_reduce if reducers else backend.run_for
+        return run(space, compiled, policy, words)
 
 
 def _views(specs):
@@ -198,13 +200,15 @@ def _named(error, kernel, args, first):
     return error
 
 
-def _interpret(policy, kernel, args, reducers):
+def _interpret(policy, kernel, args, reducers, scan):
     global _interpreting
     from .backends.checked import interpreter
 
     _interpreting = threading.get_ident()
     try:
         args = tuple(_plain(a) for a in args)
+        if scan:
+            return interpreter.run_scan(policy, kernel.fn, args[:-1], reducers[0], args[-1], scan == "scan inclusive")
         if reducers:
             return interpreter.run_reduce(policy, kernel.fn, args, reducers)
         return interpreter.run_for(policy, kernel.fn, args)
@@ -273,12 +277,44 @@ def parallel_reduce(policy, kernel, *args, reducer=Sum, out=None, label=None):
     return results if several else results[0]
 
 
+def parallel_scan(policy, kernel, *args, out, reducer=Sum, inclusive=True, label=None):
+    """Prefix sums of what a kernel returns, or prefixes under another reducer.
+
+    Parameters
+    ----------
+    policy : int or RangePolicy
+    kernel, *args, label : as in parallel_reduce; the kernel may run twice at an index, so it has no side effects
+    out : one-dimensional view or NumPy array
+        out[i] receives the prefix at index i; it may be an array that the kernel reads at i only.
+    reducer : Reducer
+        Sum if not given; any associative one whose state is one number.
+    inclusive : bool
+        Whether out[i] includes the contribution of i itself. The first exclusive prefix is the reducer's identity.
+
+    Returns
+    -------
+    number
+        The total. The bits do not depend on the number of threads.
+    """
+    if not isinstance(reducer, Reducer) or reducer.n_words != 1 or reducer.lift or reducer.finish:
+        raise DTypeError(f"reducer: a scan wants one whose state is a number (pk.Sum, pk.Min, ...), got {reducer!r}")
+    policy = as_policy(policy)
+    if policy.__class__ is not RangePolicy:
+        raise InputError(f"policy: scans run over a RangePolicy or an integer, got {policy!r}")
+    if len(getattr(out, "shape", ())) != 1 or out.shape[0] < policy.end:
+        raise ShapeError(f"out: a one-dimensional array of at least {policy.end} elements is wanted, got {getattr(out, 'shape', out)!r}")
+    if out.readonly if isinstance(out, View) else not out.flags.writeable:
+        raise InputError("out is read-only; a writable array is wanted")
+    return _launch(policy, kernel, (*args, out), label, (reducer,), "scan inclusive" if inclusive else "scan exclusive")[0]
+
+
 def _located(policy, result):
     """A result whose last number is a place in a box, counted row by row until now, with the place as a tuple."""
-    *others, place = result
-    if not 0 <= place < math.prod(policy.extents):  # that of an empty box
+    *others, place = result if isinstance(result, tuple) else (result,)
+    if not 0 <= place < math.prod(policy.extents):  # no place: that of an empty box, for example
         return result
-    return *others, tuple(int(low + k) for low, k in zip(policy.begin, np.unravel_index(place, policy.extents)))
+    place = tuple(int(low + k) for low, k in zip(policy.begin, np.unravel_index(place, policy.extents)))
+    return (*others, place) if others else place
 
 
 def _deliver(results, out):

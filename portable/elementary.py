@@ -532,11 +532,11 @@ def reduce_pi_f32(x):
     high = fma(n, -1.5707963705062866, x)
     r = fma(n, 4.371395334601402e-08, high)
     low = fma(n, -2.5633440682570896e-12, fma(n, 4.371395334601402e-08, high - r))
-    q = int64(bits(t))
+    q = bits(t)
     far = abs(x) > 6400.0
     if any(far):
         far_q, far_r, far_low = far_f32(x)
-        q, r, low = where(far, far_q, q), where(far, far_r, r), where(far, far_low, low)
+        q, r, low = where(far, int32(far_q), q), where(far, far_r, r), where(far, far_low, low)
     return q, r, low
 
 
@@ -564,7 +564,7 @@ def quarter_f32(q, r, low):
     s, s_low = sin_near(r, low, SIN_32)
     c, c_low = cos_near(r, low, COS_32)
     even = (q & 1) == 0
-    return from_bits32(bits(where(even, s, c) + where(even, s_low, c_low)) ^ int32((q & 2) << 30))
+    return from_bits32(bits(where(even, s, c) + where(even, s_low, c_low)) ^ ((q & 2) << 30))
 
 
 def sin_f64(x):

@@ -30,17 +30,8 @@ class Reducer:
         Not given: the contribution is the state. Contribution and state may be tuples. `index` is the policy's: the league
         rank of a team, in a box the place counted row by row.
     finish : function (state) -> result, a number or a tuple; optional
-        Not given: the last state is the result. With an index, the result's last number must be one too.
-
-    Examples
-    --------
-    Mean and variance in one pass (Welford; merged as Chan, Golub and LeVeque do):
-
-    >>> def merge(a, b):
-    ...     n, d = a[0] + b[0], b[1] - a[1]
-    ...     share = b[0] / max(n, 1)
-    ...     return n, a[1] + d * share, a[2] + b[2] + d * d * a[0] * share
-    >>> Moments = pk.Reducer("Moments", merge, (0, 0.0, 0.0), lift=lambda_free_function, finish=...)
+        Not given: the last state is the result. Where `lift` takes an index, the result's last number is one too: over a
+        box it reaches the caller as a tuple.
     """
 
     __slots__ = ("name", "combine", "identity", "lift", "finish", "with_index", "n_words")

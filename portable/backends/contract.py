@@ -8,8 +8,8 @@ is a function of the space: a new backend is done when it passes.
         never the compiler's own error.
     run_for(space, compiled, policy, words)
         Every index of the policy has run, or is queued on the space's stream, when this returns.
-    run_reduce(space, compiled, policy, words) -> tuple of Python numbers
-        The combined states of all reducers, flattened (a reducer with an index gives two).
+    run_reduce(space, compiled, policy, words) -> tuple, one result a reducer
+        Python numbers, or tuples of them where a reducer has several. An index of a box is its place counted row by row.
     fence(space)
         Everything queued before has finished.
     explain(space, kernel, policy_kind, specs, reducers) -> dict of facts about the compiled code

@@ -16,4 +16,6 @@ def backend(name):
 
 def check_text(kernel, policy_kind, specs, reducers):
     """Lower a kernel without compiling it: whatever no space could run is refused here."""
-    importlib.import_module(f"{__package__}.cpu.lower").Entry(kernel, policy_kind, specs, reducers)
+    entry = "scan.ScanEntry" if policy_kind.startswith("scan") else "lower.Entry"
+    module, name = entry.split(".")
+    getattr(importlib.import_module(f"{__package__}.cpu.{module}"), name)(kernel, policy_kind, specs, reducers)

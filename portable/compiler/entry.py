@@ -59,7 +59,7 @@ class Entry:
         builder = ir.IRBuilder(function.append_basic_block("begin"))
         self.lower.begin(builder)
         self.block = function.args[0]
-        self.args = self.signature.values(self.lower, self.kernel.portable_text.params[n_indices(self.policy_kind):], self.block)
+        self.args = self.signature.values(self.lower, [*self.kernel.portable_text.params[n_indices(self.policy_kind):], "out"], self.block)
         self.jump("start")
 
     def jump(self, name):

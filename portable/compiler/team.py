@@ -90,8 +90,7 @@ class Team:
         state = lifted(lower, reducer, value, index)
         if len(state) != reducer.n_words:
             lower.fail(node, f"{reducer!r} has states of {reducer.n_words} number(s), got {len(state)}")
-        state = tuple(lower.cast(v, "int64" if v.dtype == "bool" else lower.strong(v.dtype) if v.const is None else v.dtype)
-                      for v in state)
+        state = tuple(lower.cast(v, "int64" if v.dtype == "bool" else lower.strong(v.dtype)) for v in state)
         return finished(lower, reducer, self.combine(lower, state, reducer))
 
     def call_scratch(self, lower, node):
@@ -143,7 +142,7 @@ class Team:
 
 def combine_states(lower, reducer, a, b):
     """combine(a, b) of a reducer, inlined; states are tuples of Values."""
-    result = lower.inline(reducer.combine.portable_text, [_unwrapped(a), _unwrapped(b)], f"combine {reducer.name}")
+    result = _inlined(lower, reducer, reducer.combine, [_unwrapped(a), _unwrapped(b)])
     result = result if isinstance(result, tuple) else (result,)
     if len(result) != len(a) or not all(isinstance(v, Value) for v in result):
         raise LanguageError(f"{reducer!r}: combine ({reducer.combine.place}) must return a state of {len(a)} number(s)")
@@ -154,7 +153,7 @@ def lifted(lower, reducer, value, index):
     """The state of one contribution, a tuple of Values."""
     if reducer.lift is not None:
         args = [value, index] if reducer.with_index else [value]
-        value = lower.inline(reducer.lift.portable_text, args, f"lift {reducer.name}")
+        value = _inlined(lower, reducer, reducer.lift, args)
     state = value if isinstance(value, tuple) else (value,)
     if not all(isinstance(v, Value) for v in state):
         raise LanguageError(f"{reducer!r}: a state is a number or a tuple of numbers")
@@ -165,7 +164,13 @@ def finished(lower, reducer, state):
     """The result of a state: a Value or a tuple of Values."""
     if reducer.finish is None:
         return _unwrapped(state)
-    return lower.inline(reducer.finish.portable_text, [_unwrapped(state)], f"finish {reducer.name}")
+    return _inlined(lower, reducer, reducer.finish, [_unwrapped(state)])
+
+
+def _inlined(lower, reducer, step, args):
+    """One step of a reducer. Its variables are learned about (frames.Facts) apart for packs and for single states."""
+    kinds = [v.kind for a in args for v in (a if isinstance(a, tuple) else (a,))]
+    return lower.inline(step.portable_text, args, f"{step.name} {id(reducer)} {kinds}")
 
 
 def _unwrapped(state):

@@ -53,6 +53,18 @@ def run_reduce(policy, fn, args, reducers):
                      for reducer, (_, _, finish), total in zip(reducers, steps, totals))
 
 
+def run_scan(policy, fn, args, reducer, out, inclusive):
+    """Write the prefixes of what `fn` returns into `out`, an index after the other; the total as a one-tuple."""
+    (lift, combine, _), total = reducing(reducer), None
+    with np.errstate(all="ignore"):
+        for index, result in zip(range(policy.begin, policy.end), _results(policy, fn, args)):
+            before = reducer.identity(out.dtype.name) if total is None else total
+            state = _widen(lift(_contributions(fn, result, (reducer,))[0], index))
+            total = state if total is None else combine(total, state)
+            out[index] = total if inclusive else before
+    return (_python_number(reducer.identity(out.dtype.name) if total is None else total),)
+
+
 def _results(policy, fn, args):
     """What the kernel returns for each index, one after the other."""
     call = plain(fn)

@@ -3,6 +3,9 @@
 NumPy's scalars already have the types that kernels have: a float32 stays one beside a Python number. Two things are
 missing from plain Python. `math.exp` turns a float32 into a Python float, and it raises where a kernel returns an
 infinity or NaN. So the functions below replace Python's wherever the kernel refers to them.
+
+Two differences remain, both of NumPy's scalars: an integer of an array beside a float32 computes in float64 (compiled, in
+float32), and the sum of two comparisons is a bool (compiled, it counts, as Python's bools do).
 """
 import functools
 import math

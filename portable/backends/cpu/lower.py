@@ -99,6 +99,7 @@ class Entry(entry.Entry):
             high = b.add(low, size, flags=("nsw",))
             self.open_accumulators()
             stretch(low, b.select(b.icmp_signed("<", high, end), high, end), copies)
+            lower.begin_pack(None)
             self.totals = [self._one_state(r, s) for r, s in zip(self.reducers, self.collected())]
             self.write_words(self.totals, self.word(partials, b.mul(number, ir.Constant(I64, self.n_words()))))
 

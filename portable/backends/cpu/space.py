@@ -12,8 +12,10 @@ from ...policy import RangePolicy, box_words
 from . import engine
 from .lower import Entry
 from .pool import Pool
+from .scan import ScanEntry
 
 _REDUCE_BLOCKS, _REDUCE_LEAST = 256, 4096  # a reduction's blocks: at most, and indices in one at least
+_SCAN_LEAST = 8192
 _CHUNKS_A_THREAD = 8
 _SMALL = 4096  # indices of a loop-free kernel that are not worth waking a thread for
 _EXTRA = struct.Struct(f"={len(EXTRA)}q")
@@ -22,14 +24,16 @@ _EXTRA = struct.Struct(f"={len(EXTRA)}q")
 class Compiled:
     """Native code of one kernel for one policy kind and signature."""
 
-    __slots__ = ("address", "call", "finish", "results", "state_words", "scratch_static", "width", "simple", "kernel")
+    __slots__ = ("address", "call", "finish", "apply", "results", "state_words", "scratch_static", "width", "simple", "kernel")
 
     def __init__(self, kernel, policy_kind, specs, reducers):
-        entry = Entry(kernel, policy_kind, specs, reducers)
+        scans = policy_kind.startswith("scan")
+        entry = (ScanEntry if scans else Entry)(kernel, policy_kind, specs, reducers)
         function = engine.load(entry.text, kernel.name)
         self.address = function("entry")
         self.call = engine.ENTRY(self.address)
         self.finish = engine.FINISH(function("finish")) if reducers else None
+        self.apply = function("apply") if scans else None
         self.results, self.state_words = entry.results, entry.n_words()
         self.scratch_static, self.width = entry.scratch_static, entry.width
         self.simple, self.kernel = not kernel.portable_text.has_loops, kernel
@@ -101,6 +105,27 @@ def run_reduce(space, compiled, policy, words):
     if n_blocks:
         _run(space, compiled.address, compiled.call, words, 0, n_blocks, 1)
     compiled.finish(words, n_blocks, place)
+    return compiled.results.read(buffer)
+
+
+def run_scan(space, compiled, policy, words):
+    n = policy.end - policy.begin
+    size = max(_SCAN_LEAST, -(-n // _REDUCE_BLOCKS))
+    size = -(-size // compiled.width) * compiled.width
+    n_blocks = -(-n // size)
+    n_bytes = compiled.results.n_bytes
+    buffer = ctypes.create_string_buffer(n_bytes + 8 * n_blocks)
+    place = ctypes.addressof(buffer)
+    words += _extra(compiled, policy, policy.begin, policy.end, size, place + n_bytes)
+    if n_blocks > 1:
+        _run(space, compiled.address, compiled.call, words, 0, n_blocks, 1)
+        compiled.finish(words, n_blocks, place)
+    else:  # one block needs no total before its prefixes, and leaves it behind
+        compiled.finish(words, 0, place)
+        ctypes.memmove(place + n_bytes, place, 8 * n_blocks)
+    _run(space, compiled.apply, engine.ENTRY(compiled.apply), words, 0, n_blocks, 1)
+    if n_blocks == 1:
+        ctypes.memmove(place, place + n_bytes, n_bytes)
     return compiled.results.read(buffer)
 
 

@@ -119,33 +119,40 @@ class CudaTeam(Team):
         return Value(value.dtype, UNIFORM, x)
 
     def call_scan(self, lower, node):
-        """Exclusive prefix sums in rank order: by shuffles in each warp, then over the warps' totals."""
+        """Exclusive prefix sums in rank order."""
         self.together(lower, node)
         v, = lower.arguments(node, 1)
         dtype = "int64" if v.dtype == "bool" else lower.strong(v.dtype)
         own = Value(dtype, VARYING, lower.get(v, dtype))
-        lane = lower.binary("&", self.rank(lower), lower.const(WARP - 1))
-        total, by = own, 1
-        while by < WARP:
-            moved = _shuffled(lower, total, "up", by, 0)
-            total = lower.select(lower.compare(">=", lane, lower.const(by)), lower.binary("+", total, moved), total)
-            by *= 2
-        exclusive = _shuffled(lower, total, "up", 1, 0)
-        result = lower.select(lower.compare("==", lane, lower.const(0)), lower.cast(lower.const(0), dtype), exclusive)
-        n_warps = self.n // WARP
-        if n_warps == 1:
-            return result
-        place = shared_words(lower, n_warps, "scanned")
-        warp = lower.b.ashr(thread(lower), ir.Constant(I64, 5))
-        with lower.b.if_then(lower.get(lower.compare("==", lane, lower.const(WARP - 1)))):
-            lower.b.store(lower.get(total), lower.b.gep(place, [warp], source_etype=I64))
-        barrier(lower)
-        for k in range(n_warps - 1):
-            x = Value(dtype, UNIFORM, lower.b.load(lower.b.gep(place, [ir.Constant(I64, k)], source_etype=I64), typ=lower.scalar(dtype)))
-            before = Value("bool", VARYING, lower.b.icmp_signed(">", warp, ir.Constant(I64, k)))
-            result = lower.select(before, lower.binary("+", result, x), result)
-        barrier(lower)
-        return result
+        return scan_block(lower, own, lower.cast(lower.const(0), dtype), lambda a, b: lower.binary("+", a, b), self.n)[0]
+
+
+def scan_block(lower, own, neutral, combine, n):
+    """Exclusive prefixes of one value a thread in rank order, and the total: by shuffles in each warp, then over the warps."""
+    rank = Value("int", VARYING, thread(lower))
+    lane, by, running = lower.binary("&", rank, lower.const(WARP - 1)), 1, own
+    while by < WARP:
+        moved = _shuffled(lower, running, "up", by, 0)
+        running = lower.select(lower.compare(">=", lane, lower.const(by)), combine(moved, running), running)
+        by *= 2
+    exclusive = lower.select(lower.compare("==", lane, lower.const(0)), neutral, _shuffled(lower, running, "up", 1, 0))
+    n_warps = n // WARP
+    if n_warps == 1:
+        return exclusive, _shuffled(lower, running, "idx", WARP - 1, WARP - 1)
+    place = shared_words(lower, n_warps, "scanned")
+    warp = lower.b.ashr(rank.ir, ir.Constant(I64, 5))
+    with lower.b.if_then(lower.get(lower.compare("==", lane, lower.const(WARP - 1)))):
+        lower.b.store(lower.get(running), lower.b.gep(place, [warp], source_etype=I64))
+    barrier(lower)
+    before = total = neutral
+    for k in range(n_warps):
+        word = lower.b.gep(place, [ir.Constant(I64, k)], source_etype=I64)
+        x = Value(own.dtype, UNIFORM, lower.b.load(word, typ=lower.scalar(own.dtype)))
+        here = Value("bool", VARYING, lower.b.icmp_signed("==", warp, ir.Constant(I64, k)))
+        before = lower.select(here, total, before)
+        total = combine(total, x)
+    barrier(lower)
+    return combine(before, exclusive), total
 
 
 def combine_block(lower, state, reducer, combine, n, again=True):

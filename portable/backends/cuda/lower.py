@@ -51,8 +51,8 @@ class Entry(entry.Entry):
     def _as_kernel(self, text):
         """The block as a parameter by value, and the launch bound, which this IR builder has no words for."""
         n_words = self.signature.n_words + len(entry.EXTRA)
-        return re.sub(r'define void @"entry"\(ptr (%"[^"]+")\)',
-                      rf'define ptx_kernel void @"entry"(ptr byval([{n_words} x i64]) align 8 \1) "nvvm.maxntid"="{self.threads}"', text)
+        return re.sub(r'define void @"(\w+)"\(ptr (%"[^"]+")\)',
+                      rf'define ptx_kernel void @"\1"(ptr byval([{n_words} x i64]) align 8 \2) "nvvm.maxntid"="{self.threads}"', text)
 
     def _first(self, threads):
         lower = self.lower

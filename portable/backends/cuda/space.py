@@ -14,6 +14,7 @@ from ...policy import AUTO, RangePolicy, box_words
 from . import driver, engine
 from .lanes import WARP
 from .lower import RANGE_THREADS, Entry
+from .scan import ScanEntry
 
 _AUTO_TEAM = 128
 _DEFAULT_SHARED = 48 * 1024  # more dynamic shared memory must be asked for
@@ -27,8 +28,12 @@ class Compiled:
 
     def __init__(self, space, kernel, policy_kind, specs, reducers, team_size):
         self.context = driver.context(space.device)
-        entry = Entry(kernel, policy_kind, specs, reducers, team_size)
-        self.function = self._load(entry, kernel.name)
+        scans = policy_kind.startswith("scan")
+        entry = (ScanEntry if scans else Entry)(kernel, policy_kind, specs, reducers, team_size)
+        module = self._load(entry, kernel.name)
+        self.function = module.function("entry")
+        if scans:
+            self.finish, self.apply, self.tile = module.function("finish"), module.function("apply"), entry.tile
         self.handle = self.function.handle
         self.kernel, self.threads = kernel, entry.threads
         self.results, self.state_words = entry.results, entry.n_words()
@@ -48,11 +53,11 @@ class Compiled:
         if code is None:
             code, _ = self.context.link(ptx)
             cache.put(key, code)
-        return self.context.load(code).function("entry")
+        return self.context.load(code)
 
-    def launch(self, grid, words, shared, stream):
+    def launch(self, grid, words, shared, stream, handle=None):
         ctypes.memmove(self.block, words, len(words))
-        self.context.launch(self.handle, grid, self.threads, shared, stream or None, self.parameters)
+        self.context.launch(handle or self.handle, grid, self.threads, shared, stream or None, self.parameters)
 
 
 def prepare(space, kernel, policy_kind, specs, reducers=()):
@@ -166,6 +171,21 @@ def run_reduce(space, compiled, policy, words):
     return compiled.results.read(ctypes.string_at(work.results.pointer, compiled.results.n_bytes))
 
 
+def run_scan(space, compiled, policy, words):
+    n_tiles, work = -(-(policy.end - policy.begin) // compiled.tile), _workspace(space.device)
+    partials = work.room(8 * max(n_tiles, 1))
+    place = words + _EXTRA.pack(policy.begin, policy.end, 0, partials, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+    if n_tiles:
+        _check_grid(n_tiles)
+        compiled.launch(n_tiles, place, 0, space.stream)
+    tiles = words + _EXTRA.pack(0, n_tiles, 0, partials, 0, 0, work.results.pointer, 0, 0, 0, 0, 0, 0, 0)
+    compiled.launch(1, tiles, 0, space.stream, compiled.finish.handle)
+    if n_tiles:
+        compiled.launch(n_tiles, place, 0, space.stream, compiled.apply.handle)
+    _wait(compiled.context, space)
+    return compiled.results.read(ctypes.string_at(work.results.pointer, compiled.results.n_bytes))
+
+
 def _smaller(grid, limit):
     """A box's grid with fewer blocks over the outer dimensions, which kernels stride over."""
     x, y, z = grid
@@ -193,4 +213,5 @@ def explain(space, kernel, policy_kind, specs, reducers=()):
 
 def lower_to_ptx(kernel, policy_kind, specs, reducers=(), team_size=_AUTO_TEAM, capability=(9, 0)):
     """PTX of a kernel, with no GPU in the machine."""
-    return engine.ptx(Entry(kernel, policy_kind, specs, reducers, team_size).text, capability, kernel.name)
+    kind = ScanEntry if policy_kind.startswith("scan") else Entry
+    return engine.ptx(kind(kernel, policy_kind, specs, reducers, team_size).text, capability, kernel.name)

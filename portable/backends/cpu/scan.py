@@ -1,0 +1,119 @@
+"""Scans on the CPU, in two passes over blocks that depend on the range alone: totals, then prefixes.
+
+    void entry(block, begin, end, worker)      the total of each of the blocks begin..end, into `partials`
+    void finish(block, n_blocks, result)       partials become what lies before each block; result: the total of all
+    void apply(block, begin, end, worker)      the prefixes of the blocks begin..end, into `out`, the last argument
+"""
+
+from __future__ import annotations
+
+from llvmlite import ir
+
+from ...compiler.team import combine_states
+from ...compiler.types import UNIFORM, VARYING
+from ...compiler.values import I64, PTR, Value
+from . import lower as cpu
+
+
+class ScanEntry(cpu.Entry):
+    """A range kernel whose returned values are scanned; `policy_kind` is "scan inclusive" or "scan exclusive"."""
+
+    def emit(self):
+        self.reducer, = self.reducers
+        self.dtype = self.facts.get(("state", 0, 0), "int64")  # settled when the emission is repeated
+        self._pass("entry", store=False)
+        self._offsets()
+        self._pass("apply", store=True)
+
+    def _number(self, x, kind=UNIFORM):
+        return Value(self.dtype, kind, x)
+
+    def _slot(self):
+        return self.lower.slot(self.lower.scalar(self.dtype))
+
+    def _neutral(self):
+        return self.identity(self.reducer, (self._number(None),))[0]
+
+    def _combined(self, a, b):
+        return combine_states(self.lower, self.reducer, (a,), (b,))[0]
+
+    def _pass(self, name, store):
+        function = ir.Function(self.module, cpu._ENTRY, name)
+        self.open(function)
+        lower, b = self.lower, self.lower.b
+        out = self.args.pop()
+        _, first, last, _ = function.args
+        begin, end, size = (self.extra(n) for n in ("begin", "end", "block_size"))
+        partials = self.extra("partials", PTR)
+        carry = self._slot()
+
+        def block(number):
+            place = self.word(partials, number)
+            start = b.load(place, typ=lower.scalar(self.dtype)) if store else lower.get(self._neutral())
+            b.store(start, carry)
+            low = b.add(begin, b.mul(number, size, flags=("nsw",)), flags=("nsw",))
+            high = b.add(low, size, flags=("nsw",))
+            high = b.select(b.icmp_signed("<", high, end), high, end)
+            rest = self.loop(low, high, self.width, lambda base: self._pack(base, None, carry, store and out))
+            if self.width > 1:
+                with b.if_then(b.icmp_signed("<", rest, high)):
+                    mask = lower.compare("<", lower.lanes(rest), Value("int", UNIFORM, high)).ir
+                    self._pack(rest, mask, carry, store and out)
+            b.store(b.load(carry, typ=lower.scalar(self.dtype)), place)
+
+        self.loop(first, last, 1, block)
+        b.ret_void()
+
+    def _pack(self, base, mask, carry, out):
+        """W values: their prefixes by doubling steps over the lanes, behind what was carried here."""
+        lower, b = self.lower, self.lower.b
+        index = lower.lanes(base)
+        lower.begin_pack(mask)
+        result = lower.inline(self.kernel.portable_text, [index, *self.args], "tail" if mask is not None else "whole")
+        value, = self._contributions(result)
+        value, = self._settled(0, self._state(self.reducer, value, index, VARYING))
+        value = lower.cast(value, self.dtype)
+        neutral = self._neutral()
+        if mask is not None:
+            value = lower.select(Value("bool", VARYING, mask), value, neutral)
+        lower.begin_pack(None)
+        inclusive, lane, by = value, lower.lanes(ir.Constant(I64, 0)), 1
+        while by < self.width:
+            inclusive = self._behind(lane, by, inclusive, self._combined(self._moved(inclusive, by), inclusive))
+            by *= 2
+        before = self._number(b.load(carry, typ=lower.scalar(self.dtype)))
+        running = self._combined(before, inclusive)
+        x = lower.get(running, self.dtype, VARYING)
+        b.store(x if self.width == 1 else lower.lane(x, self.width - 1), carry)
+        if out:
+            if self.policy_kind == "scan exclusive":
+                running = before if self.width == 1 else self._combined(before, self._behind(lane, 1, neutral, self._moved(inclusive, 1)))
+            lower.mask = mask
+            lower.store(out, [index], running)
+            lower.mask = None
+
+    def _moved(self, v, by):
+        return self.lower.rotated(Value(v.dtype, VARYING, self.lower.get(v, None, VARYING)), self.width - by)
+
+    def _behind(self, lane, by, front, back):
+        """`back` from lane `by` on, `front` before it."""
+        return self.lower.select(self.lower.compare(">=", lane, self.lower.const(by)), back, front)
+
+    def _offsets(self):
+        function = ir.Function(self.module, cpu._FINISH, "finish")
+        self.open(function)
+        lower, b = self.lower, self.lower.b
+        _, n_blocks, result = function.args
+        partials, running = self.extra("partials", PTR), self._slot()
+        b.store(lower.get(self._neutral()), running)
+
+        def step(number):
+            lower.begin_pack(None)
+            place, scalar = self.word(partials, number), lower.scalar(self.dtype)
+            before, total = self._number(b.load(running, typ=scalar)), self._number(b.load(place, typ=scalar))
+            b.store(before.ir, place)
+            b.store(lower.get(self._combined(before, total), self.dtype), running)
+
+        self.loop(ir.Constant(I64, 0), n_blocks, 1, step)
+        self.write_results([(self._number(b.load(running, typ=lower.scalar(self.dtype))),)], result)
+        b.ret_void()

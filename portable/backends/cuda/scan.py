@@ -1,0 +1,122 @@
+"""Scans on CUDA, reduce-then-scan: three kernels, so that the bits of a sum do not depend on which block comes first.
+
+    entry     a block a tile: the tile's total, into `partials`
+    finish    one block: partials become what lies before each tile; the total of all goes to `result`
+    apply     a block a tile: the prefixes, into `out`, the last argument
+
+A thread takes ITEMS neighbouring indices (one if the kernel loops), a tile is what one block takes.
+"""
+
+from __future__ import annotations
+
+from llvmlite import ir
+
+from ...compiler.team import combine_states
+from ...compiler.types import UNIFORM, VARYING
+from ...compiler.values import I64, PTR, Value
+from . import lower as cuda
+from .lanes import block, scan_block, thread
+
+ITEMS = 8
+
+
+class ScanEntry(cuda.Entry):
+    """A range kernel whose returned values are scanned; `policy_kind` is "scan inclusive" or "scan exclusive"."""
+
+    def emit(self):
+        self.module.triple, self.module.data_layout = "nvptx64-nvidia-cuda", cuda.DATA_LAYOUT
+        self.reducer, = self.reducers
+        self.dtype = self.facts.get(("state", 0, 0), "int64")  # settled when the emission is repeated
+        self.items = 1 if self.kernel.portable_text.has_loops else ITEMS
+        self.tile = self.items * self.threads
+        for name, body in (("entry", self._totals), ("finish", self._offsets), ("apply", self._prefixes)):
+            self.open(ir.Function(self.module, ir.FunctionType(ir.VoidType(), [PTR]), name))
+            self.out = self.args.pop()
+            body()
+            self.lower.b.ret_void()
+
+    def _neutral(self):
+        return self.identity(self.reducer, (Value(self.dtype, UNIFORM, None),))[0]
+
+    def _combined(self, a, b):
+        result, = combine_states(self.lower, self.reducer, (a,), (b,))
+        return Value(self.dtype, VARYING, self.lower.get(result, self.dtype))
+
+    def _own(self):
+        """This thread's indices and their contributions; the neutral value beyond the end."""
+        lower, b = self.lower, self.lower.b
+        first = b.add(b.mul(block(lower), ir.Constant(I64, self.tile)), b.mul(thread(lower), ir.Constant(I64, self.items)))
+        first, end = b.add(self.extra("begin"), first), self.extra("end")
+        scalar, own = lower.scalar(self.dtype), []
+        for k in range(self.items):
+            index = b.add(first, ir.Constant(I64, k), flags=("nsw",))
+            place = lower.slot(scalar)
+            b.store(lower.get(self._neutral()), place)
+            inside = b.icmp_signed("<", index, end)
+            with b.if_then(inside):
+                lower.begin_pack(None)
+                position = lower.lanes(index)
+                result = lower.inline(self.kernel.portable_text, [position, *self.args], "whole")
+                value, = self._contributions(result)
+                value, = self._settled(0, self._state(self.reducer, value, position, VARYING))
+                b.store(lower.get(value, self.dtype), place)
+            lower.begin_pack(None)
+            own.append((position, inside, Value(self.dtype, VARYING, b.load(place, typ=scalar))))
+        return own
+
+    def _scanned(self, own):
+        """(what lies before this thread in its block, the block's total)."""
+        total = None
+        for *_, v in own:
+            total = v if total is None else self._combined(total, v)
+        return scan_block(self.lower, total, self._neutral(), self._combined, self.threads)
+
+    def _totals(self):
+        _, total = self._scanned(self._own())
+        self._leave(total, self.word(self.extra("partials", PTR), block(self.lower)))
+
+    def _leave(self, value, place):
+        """One thread stores a value that all have."""
+        b = self.lower.b
+        with b.if_then(b.icmp_signed("==", thread(self.lower), ir.Constant(I64, 0))):
+            b.store(self.lower.get(value), place)
+
+    def _prefixes(self):
+        lower, b = self.lower, self.lower.b
+        own = self._own()
+        before, _ = self._scanned(own)
+        offset = b.load(self.word(self.extra("partials", PTR), block(lower)), typ=lower.scalar(self.dtype))
+        running = self._combined(Value(self.dtype, UNIFORM, offset), before)
+        for position, inside, v in own:
+            after = self._combined(running, v)
+            with b.if_then(inside):
+                lower.store(self.out, [position], running if self.policy_kind == "scan exclusive" else after)
+            running = after
+
+    def _offsets(self):
+        """Tiles of partials one after the other; `end` is their number."""
+        lower, b = self.lower, self.lower.b
+        scalar, partials, end = lower.scalar(self.dtype), self.extra("partials", PTR), self.extra("end")
+        carry = lower.slot(scalar)
+        b.store(lower.get(self._neutral()), carry)
+        step = ir.Constant(I64, self.threads)
+
+        def stretch(base):
+            lower.begin_pack(None)
+            index = b.add(base, thread(lower), flags=("nsw",))
+            inside, place = b.icmp_signed("<", index, end), lower.slot(scalar)
+            b.store(lower.get(self._neutral()), place)
+            with b.if_then(inside):
+                b.store(b.load(self.word(partials, index), typ=scalar), place)
+            exclusive, total = scan_block(lower, Value(self.dtype, VARYING, b.load(place, typ=scalar)), self._neutral(),
+                                          self._combined, self.threads)
+            before = Value(self.dtype, UNIFORM, b.load(carry, typ=scalar))
+            with b.if_then(inside):
+                b.store(lower.get(self._combined(before, exclusive)), self.word(partials, index))
+            b.store(lower.get(self._combined(before, total)), carry)
+
+        bound = b.add(b.sub(end, ir.Constant(I64, 1)), step)
+        self.loop(ir.Constant(I64, 0), bound, step, stretch)
+        lower.begin_pack(None)
+        with b.if_then(b.icmp_signed("==", thread(lower), ir.Constant(I64, 0))):
+            self.write_results([(Value(self.dtype, UNIFORM, b.load(carry, typ=scalar)),)], self.extra("result", PTR))

@@ -1,0 +1,267 @@
+"""The text of exp, log and their family, run as plain Python on NumPy scalars, against mpmath.
+
+`portable.words` rounds fma exactly, so what is measured here is what the compiled text gives; that it gives the same bits is
+tested on every space by the conformance suite.
+"""
+
+import ast
+import inspect
+import types
+
+import mpmath
+import numpy as np
+import pytest
+
+from portable import elementary, elementary_tables, words
+
+FLOAT = {"float32": np.float32, "float64": np.float64}
+FAMILY = ("exp", "exp2", "expm1", "log", "log1p", "log2", "log10", "rsqrt")  # promised within 1 ulp, the others within 2
+INF, NAN = float("inf"), float("nan")
+N_RANDOM = 120
+
+
+def strong(a, b):
+    """The dtype that a choice between two numbers has: that of the NumPy scalar among them."""
+    return next((type(v) for v in (a, b) if isinstance(v, np.generic)), lambda v: v)
+
+
+def plain_namespace():
+    """The module's functions over words whose literals take the dtype of the value they meet, as in compiled text."""
+    names = dict(vars(elementary))
+    names["where"] = lambda c, a, b: strong(a, b)(a if c else b)
+    names["minimum"] = lambda a, b: strong(a, b)(words.minimum(a, b))
+    names["maximum"] = lambda a, b: strong(a, b)(words.maximum(a, b))
+    for name, value in list(names.items()):
+        if isinstance(value, types.FunctionType) and value.__module__ == elementary.__name__:
+            names[name] = types.FunctionType(value.__code__, names, name)
+    return names
+
+
+PLAIN = plain_namespace()
+
+
+def run(table, name, dtype, *args):
+    """One function's value, with its dtype checked: a float64 operation in a float32 function would show here."""
+    kind = FLOAT[dtype]
+    with np.errstate(all="ignore"):
+        y = PLAIN[table[name][dtype == "float64"].__name__](*(kind(a) for a in args))
+    assert type(y) is kind
+    return y
+
+
+def lgamma(x):
+    return mpmath.log(abs(mpmath.gamma(x)))
+
+
+EXACT = {
+    "exp": mpmath.exp,
+    "exp2": lambda x: mpmath.mpf(2) ** x,
+    "expm1": mpmath.expm1,
+    "log": mpmath.log,
+    "log1p": mpmath.log1p,
+    "log2": lambda x: mpmath.log(x, 2),
+    "log10": mpmath.log10,
+    "rsqrt": lambda x: 1 / mpmath.sqrt(x),
+    "pow": mpmath.power,
+    "sin": mpmath.sin,
+    "cos": mpmath.cos,
+    "tan": mpmath.tan,
+    "tanh": mpmath.tanh,
+    "erf": mpmath.erf,
+    "erfc": mpmath.erfc,
+    "ndtr": mpmath.ncdf,
+    "lgamma": lgamma,
+}
+
+
+def error_ulp(y, exact, dtype):
+    """|y - exact| in units of the last place of the exact value; overflow to infinity is right where rounding gives it."""
+    info = np.finfo(dtype)
+    largest, digits = mpmath.mpf(float(info.max)), info.nmant
+    exponent = max(int(mpmath.frexp(exact)[1]) - 1, int(info.minexp)) if exact else int(info.minexp)
+    ulp = mpmath.ldexp(1, exponent - digits)
+    if np.isinf(y):
+        return 0.0 if abs(exact) >= largest + mpmath.ldexp(1, int(info.maxexp) - 2 - digits) and (y > 0) == (exact > 0) else INF
+    return INF if np.isnan(y) else float(abs(mpmath.mpf(float(y)) - exact) / ulp)
+
+
+def points(name, dtype):
+    """Random arguments over the ranges that matter, and the hard places."""
+    rng = np.random.default_rng(20)
+    double = dtype == "float64"
+    lowest, highest = (-1074, 1023.9) if double else (-149, 127.9)
+
+    def uniform(*ranges):
+        return np.concatenate([rng.uniform(a, b, N_RANDOM) for a, b in ranges])
+
+    def powers(a, b, signed=False):
+        x = np.exp2(rng.uniform(a, b, N_RANDOM))
+        return x * rng.choice([-1.0, 1.0], N_RANDOM) if signed else x
+
+    if name in ("exp", "exp2", "expm1"):
+        end = (1076 if double else 151) * (1.0 if name == "exp2" else np.log(2))
+        x = np.concatenate([uniform((-1, 1), (-end, end), (-end, -0.94 * end)), powers(lowest, 3, True)])
+        x = x[x > -40] if name == "expm1" else x
+    elif name in ("log", "log2", "log10", "rsqrt"):
+        x = np.concatenate([uniform((0.5, 2), (0.99, 1.01), (1.38, 1.45), (0.69, 0.73)), powers(lowest, highest)])
+    elif name == "log1p":
+        x = np.concatenate([uniform((-1, 1), (0.25, 0.45), (-0.33, -0.25)), powers(lowest, highest), -powers(lowest, 0)])
+    elif name in ("sin", "cos", "tan"):
+        multiples = np.rint(rng.uniform(-4000, 4000, N_RANDOM)) * np.pi / 2
+        hard = [1e22, 6381956970095103.0 * 2.0**797] if double else [1e22, 16367173.0 * 2.0**72]  # next to multiples of pi/2
+        x = np.concatenate([uniform((-7, 7), (-6300, 6300)), multiples, powers(lowest, highest, True), hard])
+    elif name == "tanh":
+        x = np.concatenate([uniform((-1, 1), (-20, 20)), powers(lowest, 2, True)])
+    elif name == "erf":
+        x = np.concatenate([uniform((-1, 1), (-6, 6), (0.45, 0.55)), powers(lowest, 0, True)])
+    elif name == "erfc":
+        x = np.concatenate([uniform((-1, 1), (-6, 27.3 if double else 10.2)), powers(-60, 2, True)])
+    elif name == "ndtr":
+        x = np.concatenate([uniform((-1, 1), (-38.5 if double else -14.2, 8)), powers(-60, 2, True)])
+    else:  # lgamma, away from its zeros at 1 and 2 and those between the negative integers
+        x = np.concatenate([uniform((0.01, 0.9), (1.1, 1.9), (2.1, 8), (8, 40)), powers(lowest, -1), powers(5, highest / 2)])
+    x = x.astype(FLOAT[dtype])
+    return x[np.isfinite(x) & (x != 0)]
+
+
+def test_every_function_has_its_accuracy_written_down():
+    assert set(elementary_tables.ACCURACY) == set(elementary.FUNCTIONS) == set(EXACT)
+    for name, bounds in elementary_tables.ACCURACY.items():
+        assert max(bounds) <= (1.0 if name in FAMILY else 2.0)
+
+
+@pytest.mark.parametrize("dtype", FLOAT)
+@pytest.mark.parametrize("name", [name for name in EXACT if name != "pow"])
+def test_error_is_within_what_is_written_down(name, dtype):
+    """ACCURACY is the largest error of millions of points (float64) or of every number (float32)."""
+    bound = elementary_tables.ACCURACY[name][dtype == "float64"]
+    with mpmath.workdps(400 if name in ("sin", "cos", "tan") else 40):
+        for x in points(name, dtype):
+            error = error_ulp(run(elementary.FUNCTIONS, name, dtype, x), EXACT[name](mpmath.mpf(float(x))), dtype)
+            assert error <= bound + 0.005, f"{name}({x!r}): {error} ulp"
+
+
+@pytest.mark.parametrize("dtype", FLOAT)
+def test_pow(dtype):
+    rng = np.random.default_rng(21)
+    end = 1070 if dtype == "float64" else 148
+    x = np.concatenate([np.exp2(rng.uniform(-0.9 * end, 0.9 * end, 150)), rng.uniform(0.6, 1.5, 150), 1 + rng.uniform(-1, 1, 150) * 1e-3])
+    y = rng.uniform(-end, 0.95 * end, 450) / np.log2(x)
+    y[::3] = rng.uniform(-4, 4, 150)
+    with mpmath.workdps(40):
+        for a, b in zip(x.astype(FLOAT[dtype]), y.astype(FLOAT[dtype])):
+            exact = mpmath.power(mpmath.mpf(float(a)), mpmath.mpf(float(b)))
+            error = error_ulp(run(elementary.FUNCTIONS, "pow", dtype, a, b), exact, dtype)
+            assert error <= elementary_tables.ACCURACY["pow"][dtype == "float64"] + 0.005, f"pow({a!r}, {b!r}): {error} ulp"
+
+
+SPECIAL = {
+    "exp": [(0.0, 1.0), (-0.0, 1.0), (INF, INF), (-INF, 0.0), (1e30, INF), (-1e30, 0.0)],
+    "exp2": [(0.0, 1.0), (-3.0, 0.125), (INF, INF), (-INF, 0.0), (-149.0, 2.0**-149), (1e30, INF), (-1e30, 0.0)],
+    "expm1": [(0.0, 0.0), (-0.0, -0.0), (INF, INF), (-INF, -1.0), (1e30, INF), (-1e30, -1.0), (1e-45, 1e-45)],
+    "log": [(0.0, -INF), (-0.0, -INF), (1.0, 0.0), (INF, INF), (-1.0, NAN), (-INF, NAN), (-1e-45, NAN)],
+    "log1p": [(0.0, 0.0), (-0.0, -0.0), (-1.0, -INF), (INF, INF), (-1.5, NAN), (-INF, NAN), (1e-45, 1e-45)],
+    "log2": [(0.0, -INF), (1.0, 0.0), (8.0, 3.0), (2.0**-149, -149.0), (INF, INF), (-1.0, NAN)],
+    "log10": [(0.0, -INF), (1.0, 0.0), (1000.0, 3.0), (1e10, 10.0), (INF, INF), (-1.0, NAN)],
+    "rsqrt": [(0.0, INF), (-0.0, -INF), (4.0, 0.5), (INF, 0.0), (-1.0, NAN)],
+    "sin": [(0.0, 0.0), (-0.0, -0.0), (INF, NAN), (-INF, NAN), (-1e-45, -1e-45)],
+    "cos": [(0.0, 1.0), (-0.0, 1.0), (INF, NAN), (-INF, NAN)],
+    "tan": [(0.0, 0.0), (-0.0, -0.0), (INF, NAN), (1e-45, 1e-45)],
+    "tanh": [(0.0, 0.0), (-0.0, -0.0), (INF, 1.0), (-INF, -1.0), (1e-45, 1e-45)],
+    "erf": [(0.0, 0.0), (-0.0, -0.0), (INF, 1.0), (-INF, -1.0)],
+    "erfc": [(0.0, 1.0), (-0.0, 1.0), (INF, 0.0), (-INF, 2.0), (30.0, 0.0)],
+    "ndtr": [(0.0, 0.5), (-0.0, 0.5), (INF, 1.0), (-INF, 0.0), (-40.0, 0.0)],
+    "lgamma": [(1.0, 0.0), (2.0, 0.0), (0.0, INF), (-0.0, INF), (-1.0, INF), (-4.0, INF), (INF, INF), (-INF, INF)],
+}
+
+
+@pytest.mark.parametrize("dtype", FLOAT)
+@pytest.mark.parametrize("name", SPECIAL)
+def test_special_values(name, dtype):
+    for x, wanted in [*SPECIAL[name], (NAN, NAN)]:
+        got = run(elementary.FUNCTIONS, name, dtype, x)
+        np.testing.assert_array_equal(got, FLOAT[dtype](wanted), err_msg=f"{name}({x})")
+        assert np.isnan(got) or np.signbit(got) == np.signbit(wanted), f"{name}({x}) is {got}, wanted {wanted}"
+
+
+@pytest.mark.parametrize("dtype", FLOAT)
+def test_special_values_of_pow_are_those_of_numpy(dtype):
+    values = [0.0, -0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5, 3.0, -3.0, INF, -INF, NAN, 1e30, -1e30, 1e-30]
+    for x in map(FLOAT[dtype], values):
+        for y in map(FLOAT[dtype], values):
+            got = run(elementary.FUNCTIONS, "pow", dtype, x, y)
+            with np.errstate(all="ignore"):
+                wanted = np.power(x, y)
+            np.testing.assert_allclose(got, wanted, rtol=float(np.finfo(dtype).eps), err_msg=f"pow({x}, {y})")
+            assert np.isnan(got) or np.signbit(got) == np.signbit(wanted), f"pow({x}, {y}) is {got}, wanted {wanted}"
+
+
+@pytest.mark.parametrize("dtype, last", [("float64", 170), ("float32", 34)])
+def test_lgamma_of_whole_and_negative_numbers(dtype, last):
+    """Factorials, and the reflection's absolute error: it is that of the two terms which cancel near the zeros."""
+    eps = float(np.finfo(dtype).eps)
+    with mpmath.workdps(40):
+        for n in range(3, last):
+            assert error_ulp(run(elementary.FUNCTIONS, "lgamma", dtype, float(n)), lgamma(mpmath.mpf(n)), dtype) <= 2.0
+        for x in (-0.25, -0.5, -1.5, -2.75, -7.3125, -33.5):
+            exact = lgamma(mpmath.mpf(x))
+            scale = max(1.0, abs(float(exact)), float(abs(lgamma(mpmath.mpf(-x)))))
+            assert abs(run(elementary.FUNCTIONS, "lgamma", dtype, x) - float(exact)) <= 2 * eps * scale
+
+
+@pytest.mark.parametrize("dtype", FLOAT)
+@pytest.mark.parametrize("name", elementary.FAST)
+def test_fast_forms(name, dtype):
+    """Within 3 ulp on normal numbers; what would be subnormal is 0."""
+    tiny = float(np.finfo(dtype).tiny)
+    with mpmath.workdps(40):
+        for x in points(name, dtype):
+            exact = EXACT[name](mpmath.mpf(float(x)))
+            if float(x) < tiny if name == "log" else exact < 4 * tiny:
+                continue
+            assert error_ulp(run(elementary.FAST, name, dtype, x), exact, dtype) <= 3.0
+    assert run(elementary.FAST, "exp", dtype, -1e30) == 0.0
+    assert np.isinf(run(elementary.FAST, "exp", dtype, 1e30))
+
+
+def test_constants_of_float32_text_are_float32_numbers():
+    """Plain Python and compiled text must mean the same number by a constant."""
+    for name, value in {**vars(elementary_tables), **vars(elementary)}.items():
+        if name.endswith("_32") and isinstance(value, (float, tuple)):
+            for c in np.ravel(value):
+                assert float(np.float32(c)) == c, f"{name} holds {c!r}"
+
+
+def functions():
+    for node in ast.parse(inspect.getsource(elementary)).body:
+        if isinstance(node, ast.FunctionDef):
+            yield node
+
+
+@pytest.mark.parametrize("function", functions(), ids=lambda f: f.name)
+def test_no_product_meets_a_sum(function):
+    """`a * b + c` may be contracted on one machine and not on another; integers cannot."""
+    if function.name == "far_quadrant":
+        return
+    products = {
+        target.id
+        for node in ast.walk(function)
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.BinOp) and isinstance(node.value.op, ast.Mult)
+        for target in node.targets
+    }
+    for node in ast.walk(function):
+        if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Sub)):
+            for side in (node.left, node.right):
+                side = side.operand if isinstance(side, ast.UnaryOp) else side
+                product = isinstance(side, ast.BinOp) and isinstance(side.op, ast.Mult)
+                product = product or (isinstance(side, ast.Name) and side.id in products)
+                assert not product, f"{function.name}, line {node.lineno}: {ast.unparse(node)}"
+
+
+@pytest.mark.parametrize("function", functions(), ids=lambda f: f.name)
+def test_text_is_free_of_branches(function):
+    """Selects only; the one `if` that is allowed asks all lanes at once, to skip what none of them needs."""
+    for node in ast.walk(function):
+        assert not isinstance(node, (ast.While, ast.IfExp, ast.BoolOp)), f"{function.name}, line {node.lineno}"
+        if isinstance(node, ast.If):
+            assert ast.unparse(node.test).startswith("any("), f"{function.name}, line {node.lineno}"
