@@ -25,6 +25,27 @@ def create_mirror(view, space=None):
     return empty(view.shape, view.dtype, _mirror_space(space), view.label)
 
 
+def copy_of(array, space=None, label=None):
+    """A new view in a space with the elements of an array: how data come to a GPU.
+
+    Parameters
+    ----------
+    array : View, array of any library that `asview` takes, or array-like
+    space : str, Space or None
+        The default space if None.
+    label : str or None
+
+    Returns
+    -------
+    View, row-major
+    """
+    foreign = hasattr(array, "__dlpack__") or hasattr(array, "__cuda_array_interface__")
+    source = array if isinstance(array, View) else asview(array) if foreign else np.asarray(array)
+    target = empty(source.shape, source.dtype, space, label)
+    deep_copy(target, source)
+    return target
+
+
 def create_mirror_view(view, space=None):
     """`view` itself if `space` (default the host) reaches it, else `create_mirror(view, space)`."""
     space = _mirror_space(space)

@@ -72,8 +72,8 @@ def _threads():
 
 @functools.cache
 def _named(name):
-    kind, _, number = name.partition(":")
-    if kind == "cuda" and (not number or number.isdigit()):
+    kind, colon, number = name.partition(":")
+    if kind == "cuda" and (number.isdigit() or not colon):
         return Cuda(int(number or 0))
     if name == "threads":
         return _threads()

@@ -190,43 +190,39 @@ def background_sums(team, n_dims, n_parts, x, t, reach, self_term, a_x, a_t, bac
 
 
 @pk.kernel
-def excitation_sums(team, n_dims, n_parts, x, t, before, reach, a_h, omega, excitation):
-    """Sums of (2) over the earlier events within `reach` hours, newest first; a team an event, for long windows.
+def excitation_sums(team, n_dims, n_parts, x, t, reach, a_h, omega, excitation):
+    """Sums of (2) over at least the earlier events within `reach` hours; a team GROUP events in a row.
 
-    Walks back in blocks until one lies wholly beyond the reach. Blocks double: a window of few events costs few, a long
-    one few partial sums. 3 D + 5 operations, one exponential and 8 (D + 1) bytes a pair.
+    Walks back from the newest of them in blocks, until one lies wholly beyond the reach. Blocks double: a window of few
+    events costs few, a long one few partial sums. 3 D + 5 operations and one exponential a pair, and 8 (D + 1) bytes for
+    GROUP pairs.
     """
-    i = team.league_rank
-    end = before[i]
+    own = team.league_rank * GROUP
+    newest = min(own + GROUP, x.shape[1]) - 1
+    xi = pk.local(GROUP, pk.float64)
+    xi_part = pk.local(GROUP, x.dtype)
+    for r in range(pk.static(GROUP)):
+        xi[r] = 0.0
+    end = newest
     terms = 1
-    xi = pk.float64(0.0)
-    while end > 0 and elapsed(n_parts, t, i, t, end - 1) <= reach:
+    while end > 0 and elapsed(n_parts, t, own, t, end - 1) <= reach:
         begin = max(end - terms * team.size, 0)
-        xi_part = 0.0
+        for r in range(pk.static(GROUP)):
+            xi_part[r] = 0.0
         for j in team.thread_range(begin, end):
-            xi_part += excitation_term(squared_distance(n_dims, x, i, x, j), elapsed(n_parts, t, i, t, j), a_h, omega)
-        xi += pk.float64(xi_part)
+            for r in range(pk.static(GROUP)):
+                i = min(own + r, newest)
+                dt = elapsed(n_parts, t, i, t, j)
+                term = excitation_term(squared_distance(n_dims, x, i, x, j), dt, a_h, omega)
+                xi_part[r] += pk.where(dt > 0.0, term, 0.0)
+        for r in range(pk.static(GROUP)):
+            xi[r] += pk.float64(xi_part[r])
         end = begin
         terms = min(2 * terms, TERMS)
-    xi = team.reduce(xi)
-    if team.single():
-        excitation[i] = xi
-
-
-@pk.kernel
-def short_excitation_sums(i, n_dims, n_parts, x, t, reach, a_h, omega, excitation):
-    """Sums of (2) as `excitation_sums`, an index an event, for windows of a few dozen events.
-
-    Neighbours walk back in step, so that they read neighbouring events.
-    """
-    xi = pk.float64(0.0)
-    for back in range(1, i + 1):
-        dt = elapsed(n_parts, t, i, t, i - back)
-        if dt > reach:
-            break
-        if dt > 0.0:
-            xi += pk.float64(excitation_term(squared_distance(n_dims, x, i, x, i - back), dt, a_h, omega))
-    excitation[i] = xi
+    for r in range(pk.static(GROUP)):
+        total = team.reduce(xi[r])
+        if team.single() and own + r <= newest:
+            excitation[own + r] = total
 
 
 @pk.kernel

@@ -22,9 +22,6 @@ _FEW_EVENTS = 1024
 # One warp, whose members add up without a barrier: pair_tiles does so once for each earlier event.
 _TEAM_SIZE = 32
 
-# Mean number of events in a window of excitation up to which an event is better served by one member than by a team.
-_SHORT_WINDOW = 128
-
 # Events of a block of pair_tiles: a multiple of 256, and at most 128 blocks, since each costs 16 bytes an event.
 _BLOCK, _MOST_BLOCKS = 256, 128
 
@@ -101,14 +98,13 @@ class Likelihood:
             times = times - times[0]
             self._span_h = float(times[-1])
             # Only differences count: about their mean, float32 resolves a city to millimetres on any map.
-            self._x = _device_copy((locations - locations.mean(axis=0)).T.astype(self._dtype))
-            self._t = _device_copy(times)
-            self._t_parts = _device_copy(_split(times, self._dtype))
-            self._before = _device_copy(ties)
+            self._x = pk.copy_of((locations - locations.mean(axis=0)).T.astype(self._dtype))
+            self._t = pk.copy_of(times)
+            self._t_parts = pk.copy_of(_split(times, self._dtype))
+            self._before = pk.copy_of(ties)
             self._background = pk.empty((self.n_events,), np.float64)
             self._excitation = pk.empty((self.n_events,), np.float64)
         self._events = pk.RangePolicy(0, self.n_events, space=self._space)
-        self._teams = pk.TeamPolicy(self.n_events, _TEAM_SIZE, space=self._space)
         self._groups = pk.TeamPolicy(-(-self.n_events // kernels.GROUP), _TEAM_SIZE, space=self._space)
         self._sizes = pk.static(self.n_dims), pk.static(self._t_parts.shape[0])
         self._all_pairs = None  # what pair_tiles needs, made when it first does
@@ -175,18 +171,10 @@ class Likelihood:
             if stale:
                 pk.parallel_for(self._groups, kernels.background_sums, *data, windows.background_h, self._self_term,
                                 *widths, self._background, label="hawkes.background_sums")
-            self._sum_excitation(data, windows.excitation_h, excitation)
+            pk.parallel_for(self._groups, kernels.excitation_sums, *data, windows.excitation_h, *excitation, self._excitation,
+                            label="hawkes.excitation_sums")
         if stale:
             self._kept = wanted
-
-    def _sum_excitation(self, data, reach, excitation):
-        """The sums of exponentials of (2) within `reach` hours."""
-        if self.n_events * reach <= _SHORT_WINDOW * self._span_h:
-            pk.parallel_for(self._events, kernels.short_excitation_sums, *data, reach, *excitation, self._excitation,
-                            label="hawkes.short_excitation_sums")
-        else:
-            pk.parallel_for(self._teams, kernels.excitation_sums, *data, self._before, reach, *excitation, self._excitation,
-                            label="hawkes.excitation_sums")
 
     def _sum_all_pairs(self, data, widths, excitation):
         """Both sums of exponentials, block by block."""
@@ -196,7 +184,7 @@ class Likelihood:
             later, earlier = np.tril_indices(n_blocks)
             order = np.argsort(later == earlier, kind="stable")  # half the work is in those: last, to end evenly
             with pk.use(self._space):
-                tiles = _device_copy(np.stack([later[order], earlier[order]]))
+                tiles = pk.copy_of(np.stack([later[order], earlier[order]]))
                 rows = [pk.empty((n_blocks, self.n_events), np.float64) for _ in range(2)]
             self._all_pairs = pk.TeamPolicy(len(order), _TEAM_SIZE, space=self._space), tiles, block, rows
         policy, tiles, block, rows = self._all_pairs
@@ -286,11 +274,3 @@ def _split(times, dtype):
     if dtype is np.float64:
         return leading[None, :]
     return np.stack([leading, (times - leading).astype(dtype)])
-
-
-def _device_copy(array):
-    """A view in the default space with the content of a host array."""
-    array = np.ascontiguousarray(array)
-    view = pk.empty(array.shape, array.dtype)
-    pk.deep_copy(view, pk.asview(array, space="serial"))
-    return view

@@ -303,6 +303,8 @@ class Expressions(Memory):
                 continue
             if not isinstance(v, Value) or t.is_float(v.dtype):
                 self.fail(node, f"`{ast.unparse(part)}` is not an integer; indices are integers")
+            if v.const is not None and (v.const < 0 or isinstance(view.shape[k], int) and v.const >= view.shape[k]):
+                self.fail(node, f"index {v.const} is outside '{view.label}'; kernels count from 0 to the extent less one")
             items.append(v)
         return items
 

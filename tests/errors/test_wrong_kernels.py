@@ -83,7 +83,7 @@ def names(table):
 
 @pytest.mark.parametrize("kernel, args, exception, words", TABLE, ids=names(TABLE))
 def test_wrong_text(space, kernel, args, exception, words):
-    if space == "cuda" and READ_ONLY in args:
+    if space == "cuda" and any(arg is READ_ONLY for arg in args):
         pytest.skip("a copy on the device can be written")
     with pytest.raises(KernelError) as error:
         pk.parallel_for(pk.RangePolicy(0, 5, space=space), kernel, *(move(arg, space) for arg in args))

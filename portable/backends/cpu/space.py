@@ -93,6 +93,15 @@ def run_for(space, compiled, policy, words):
     _run(space, compiled.address, compiled.call, words, begin, end, chunk)
 
 
+def plan_for(space, compiled, policy, words):
+    """A callable that does what run_for does, with all but the call itself done before."""
+    begin, end, chunk = _stretch(policy, compiled, space.n_threads)
+    words += _extra(compiled, policy)
+    if end - begin <= chunk or space.n_threads == 1:
+        return functools.partial(compiled.call, words, begin, end, 0)
+    return functools.partial(_pool(space.n_threads).run, compiled.address, words, begin, end, chunk)
+
+
 def run_reduce(space, compiled, policy, words):
     begin, end, _ = _stretch(policy, compiled, 1)
     least = 1 if not hasattr(policy, "chunk") else _REDUCE_LEAST if compiled.simple else 64

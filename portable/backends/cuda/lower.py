@@ -85,21 +85,27 @@ class Entry(entry.Entry):
         self.loop(begin, one, stride, lambda index: self.visit(lower.lanes(index), None, 0, "whole"))
 
     def _box(self):
-        """A block a stretch of the last dimension; the grid strides over the others."""
+        """Blocks are tiles of the last two dimensions, 2^block_size wide; the grid strides over all but the last."""
         lower, b, d = self.lower, self.lower.b, int(self.policy_kind[-1])
         bounds = [(self.extra(f"begin{k}"), self.extra(f"end{k}")) for k in range(d)]
+        bits, here, one = self.extra("block_size"), thread(lower), ir.Constant(I64, 1)
+        width, height = b.shl(one, bits), b.ashr(ir.Constant(I64, self.threads), bits)
         low, high = bounds[-1]
-        index = b.add(low, self._first(self.threads), flags=("nsw",))
+        place = b.add(b.shl(block(lower), bits), b.and_(here, b.sub(width, one)), flags=("nsw",))
+        index = b.add(low, place, flags=("nsw",))
 
         def along(k, outer):
             if k < 0:
                 with b.if_then(b.icmp_signed("<", index, high)):
                     self.visit(lower.lanes(index), None, 0, "whole", tuple(outer))
                 return
-            axis = "yz"[d - 2 - k]
-            first = b.add(bounds[k][0], block(lower, axis), flags=("nsw",))
-            stride = grid(lower, axis)
-            bound = b.add(b.sub(bounds[k][1], ir.Constant(I64, 1)), stride, flags=("nsw",))
+            near = k == d - 2  # the dimension next to the last is tiled too
+            axis = "y" if near else "z"
+            first, stride = block(lower, axis), grid(lower, axis)
+            if near:
+                first, stride = b.add(b.mul(first, height), b.ashr(here, bits), flags=("nsw",)), b.mul(stride, height)
+            bound = b.add(b.sub(bounds[k][1], one), stride, flags=("nsw",))
+            first = b.add(bounds[k][0], first, flags=("nsw",))
             self.loop(first, bound, stride, lambda v: along(k - 1, [Value("int", UNIFORM, v), *outer]))
 
         along(d - 2, [])

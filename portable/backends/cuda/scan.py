@@ -43,26 +43,38 @@ class ScanEntry(cuda.Entry):
         return Value(self.dtype, VARYING, self.lower.get(result, self.dtype))
 
     def _own(self):
-        """This thread's indices and their contributions; the neutral value beyond the end."""
+        """This thread's indices and their contributions; the neutral value beyond the end.
+
+        A tile that lies whole before the end reads without a condition, so that its loads are all in flight at once.
+        """
         lower, b = self.lower, self.lower.b
-        first = b.add(b.mul(block(lower), ir.Constant(I64, self.tile)), b.mul(thread(lower), ir.Constant(I64, self.items)))
-        first, end = b.add(self.extra("begin"), first), self.extra("end")
-        scalar, own = lower.scalar(self.dtype), []
-        for k in range(self.items):
-            index = b.add(first, ir.Constant(I64, k), flags=("nsw",))
-            place = lower.slot(scalar)
-            b.store(lower.get(self._neutral()), place)
-            inside = b.icmp_signed("<", index, end)
-            with b.if_then(inside):
-                lower.begin_pack(None)
-                position = lower.lanes(index)
-                result = lower.inline(self.kernel.portable_text, [position, *self.args], "whole")
-                value, = self._contributions(result)
-                value, = self._settled(0, self._state(self.reducer, value, position, VARYING))
-                b.store(lower.get(value, self.dtype), place)
-            lower.begin_pack(None)
-            own.append((position, inside, Value(self.dtype, VARYING, b.load(place, typ=scalar))))
-        return own
+        start = b.add(self.extra("begin"), b.mul(block(lower), ir.Constant(I64, self.tile)))
+        first, end = b.add(start, b.mul(thread(lower), ir.Constant(I64, self.items))), self.extra("end")
+        scalar = lower.scalar(self.dtype)
+        indices = [b.add(first, ir.Constant(I64, k), flags=("nsw",)) for k in range(self.items)]
+        places = [lower.slot(scalar) for _ in indices]
+        whole = b.icmp_signed("<=", b.add(start, ir.Constant(I64, self.tile)), end)
+        with b.if_else(whole) as (inner, last):
+            with inner:
+                for index, place in zip(indices, places):
+                    b.store(self._contribution(index, "whole"), place)
+            with last:
+                for index, place in zip(indices, places):
+                    b.store(lower.get(self._neutral()), place)
+                    with b.if_then(b.icmp_signed("<", index, end)):
+                        b.store(self._contribution(index, "tail"), place)
+        lower.begin_pack(None)
+        return [(i, b.icmp_signed("<", i, end), Value(self.dtype, VARYING, b.load(p, typ=scalar))) for i, p in zip(indices, places)]
+
+    def _contribution(self, index, variant):
+        """What the kernel returns at one index."""
+        lower = self.lower
+        lower.begin_pack(None)
+        position = lower.lanes(index)
+        result = lower.inline(self.kernel.portable_text, [position, *self.args], variant)
+        value, = self._contributions(result)
+        value, = self._settled(0, self._state(self.reducer, value, position, VARYING))
+        return lower.get(value, self.dtype)
 
     def _scanned(self, own):
         """(what lies before this thread in its block, the block's total)."""
@@ -87,10 +99,10 @@ class ScanEntry(cuda.Entry):
         before, _ = self._scanned(own)
         offset = b.load(self.word(self.extra("partials", PTR), block(lower)), typ=lower.scalar(self.dtype))
         running = self._combined(Value(self.dtype, UNIFORM, offset), before)
-        for position, inside, v in own:
+        for index, inside, v in own:
             after = self._combined(running, v)
             with b.if_then(inside):
-                lower.store(self.out, [position], running if self.policy_kind == "scan exclusive" else after)
+                lower.store(self.out, [lower.lanes(index)], running if self.policy_kind == "scan exclusive" else after)
             running = after
 
     def _offsets(self):

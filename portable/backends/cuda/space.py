@@ -19,6 +19,7 @@ from .scan import ScanEntry
 _AUTO_TEAM = 128
 _DEFAULT_SHARED = 48 * 1024  # more dynamic shared memory must be asked for
 _MAX_GRID, _MAX_OUTER = 2**31 - 1, 65535
+_TILE_ROWS = 8
 _BEGIN_END = struct.Struct("=2q").pack  # the first words of EXTRA, all that a range reads
 _EXTRA = struct.Struct(f"={len(EXTRA)}q")
 
@@ -97,12 +98,19 @@ def _configure(space, compiled, policy):
     return compiled, policy.league_size, shared
 
 
+def _tile_bits(extents, threads):
+    """log2 of a tile's width: rows of a tile share what they read, but short dimensions leave no thread idle."""
+    rows = min(_TILE_ROWS, 1 << max(extents[-2] - 1, 0).bit_length())
+    return min(threads // rows, 1 << max(extents[-1] - 1, 0).bit_length()).bit_length() - 1
+
+
 def _box_grid(extents, threads):
-    """Blocks along the last dimension, and over the others as far as CUDA's grid reaches; kernels stride beyond."""
-    *outer, last = extents
+    """Blocks along each dimension, as far as CUDA's grid reaches; kernels stride beyond."""
     if 0 in extents:
         return 0
-    return (-(-last // threads), min(outer[-1], _MAX_OUTER), min(outer[0], _MAX_OUTER) if len(outer) == 2 else 1)
+    width = 1 << _tile_bits(extents, threads)
+    near = -(-extents[-2] // (threads // width))
+    return -(-extents[-1] // width), min(near, _MAX_OUTER), min(extents[0], _MAX_OUTER) if len(extents) == 3 else 1
 
 
 def _extra(policy, shared, partials=0, result=0, counter=0):
@@ -110,7 +118,8 @@ def _extra(policy, shared, partials=0, result=0, counter=0):
     if hasattr(policy, "league_size"):
         return _EXTRA.pack(0, 0, 0, partials, policy.league_size, shared, result, counter, 0, 0, 0, 0, 0, 0)
     begin, end = (policy.begin, policy.end) if hasattr(policy, "chunk") else (0, 0)
-    return _EXTRA.pack(begin, end, 0, partials, 0, shared, result, counter, *box_words(policy))
+    bits = 0 if hasattr(policy, "chunk") else _tile_bits(policy.extents, RANGE_THREADS)
+    return _EXTRA.pack(begin, end, bits, partials, 0, shared, result, counter, *box_words(policy))
 
 
 def run_for(space, compiled, policy, words):
@@ -125,6 +134,20 @@ def run_for(space, compiled, policy, words):
         return
     _check_grid(grid)
     compiled.launch(grid, words + _extra(policy, shared), shared, space.stream)
+
+
+def plan_for(space, compiled, policy, words):
+    """A callable that does what run_for does, with all but the driver's call done before."""
+    compiled, grid, shared = _configure(space, compiled, policy)
+    if grid == 0:
+        return lambda: None
+    _check_grid(grid)
+    words += _extra(policy, shared)
+    block = ctypes.create_string_buffer(words, len(words))  # its own: other launches of the kernel do not touch it
+    parameters = (ctypes.c_void_p * 1)(ctypes.addressof(block))
+    call = functools.partial(compiled.context.launch, compiled.handle, grid, compiled.threads, shared, space.stream or None, parameters)
+    call.block = block
+    return call
 
 
 def _check_grid(grid):

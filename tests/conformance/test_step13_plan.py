@@ -1,0 +1,59 @@
+"""Step 13: plans, launches prepared once."""
+import numpy as np
+
+import portable as pk
+
+from ..launching import move
+
+
+@pk.kernel
+def axpy(i, a, x, y):
+    y[i] += a * x[i]
+
+
+@pk.kernel
+def row_sums(team, a, out):
+    row = 0.0
+    for j in team.thread_range(a.shape[1]):
+        row += a[team.league_rank, j]
+    row = team.reduce(row)
+    if team.single():
+        out[team.league_rank] = row
+
+
+def content(view):
+    return view if isinstance(view, np.ndarray) else view.to_numpy()
+
+
+def test_a_plan_runs_again_and_again(space):
+    x, y = move(np.arange(20.0), space), move(np.zeros(20), space)
+    step = pk.plan(pk.RangePolicy(0, 20, space=space), axpy, 2.0, x, y)
+    for _ in range(3):
+        step()
+    np.testing.assert_array_equal(content(y), 6 * np.arange(20.0))
+    assert "axpy" in repr(step)
+
+
+def test_plans_of_one_kernel_keep_their_own_arguments(space):
+    x, y, z = move(np.ones(9), space), move(np.zeros(9), space), move(np.zeros(9), space)
+    policy = pk.RangePolicy(0, 9, space=space)
+    one, two = pk.plan(policy, axpy, 1.0, x, y), pk.plan(policy, axpy, 10.0, x, z)
+    one(), two(), one()
+    pk.parallel_for(policy, axpy, 100.0, x, y)
+    np.testing.assert_array_equal(content(y), np.full(9, 102.0))
+    np.testing.assert_array_equal(content(z), np.full(9, 10.0))
+
+
+def test_a_plan_of_teams_and_of_nothing(space):
+    a, out = move(np.arange(12.0).reshape(3, 4), space), move(np.zeros(3), space)
+    pk.plan(pk.TeamPolicy(3, space=space), row_sums, a, out)()
+    pk.plan(pk.TeamPolicy(0, space=space), row_sums, a, out)()
+    np.testing.assert_array_equal(content(out), [6.0, 22.0, 38.0])
+
+
+def test_a_plan_keeps_its_views_alive(space):
+    y = move(np.zeros(1000), space)
+    step = pk.plan(pk.RangePolicy(0, 1000, space=space), axpy, 1.0, move(np.ones(1000), space), y)
+    move(np.full(1000, 7.0), space)  # what would take the memory of a view that had been freed
+    step()
+    np.testing.assert_array_equal(content(y), np.ones(1000))
