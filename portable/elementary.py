@@ -632,10 +632,11 @@ def lgamma_join(a, high, low, last_low, half_log_2pi, polynomial, stirling):
     p_low = fma(total, t, last - p) + last_low
     near_low = fma(g, p_low, g_low * p) + where(a < 1.0, -low, low)
     near = where(a < 1.0, -high, high) + fma(g, p, near_low)
-    w, h, inverse = a - 0.5, high - 1.0, 1.0 / a
+    log = high + low
+    w, h, inverse = a - 0.5, log - 1.0, 1.0 / a
     main, main_low = product(w, h)
     rest = fma(inverse, horner(inverse * inverse, stirling), half_log_2pi)
-    far = main + (fma(w, ((high - h) - 1.0) + low, main_low) + rest)
+    far = main + (fma(w, ((log - h) - 1.0) + ((high - log) + low), main_low) + rest)
     return where(a < 8.0, near, where(main < INF, far, main))
 
 

@@ -16,7 +16,7 @@ from .words import fma, maximum, where
 
 
 class Reducer:
-    """An associative way to combine contributions. Make one once, not at each launch: kernels are compiled for it.
+    """An associative and commutative way to combine contributions. Make one once, not at each launch: kernels are compiled for it.
 
     Parameters
     ----------

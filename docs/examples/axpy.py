@@ -5,7 +5,6 @@
 import sys
 
 import numpy as np
-from upload import upload
 
 import portable as pk
 
@@ -24,7 +23,7 @@ def make(n, dtype, rng):
 if __name__ == "__main__":
     n, (a, x, y), expected = make(1000, np.float64, np.random.default_rng(1))
     with pk.use(*sys.argv[1:] or ["threads"]) as space:
-        x, y = upload(x), upload(y)
+        x, y = pk.copy_of(x), pk.copy_of(y)
         pk.parallel_for(n, axpy, a, x, y)
     np.testing.assert_allclose(y.to_numpy(), expected, rtol=1e-14)
     print(f"axpy on {space}: {n} elements are right")

@@ -6,7 +6,6 @@ import math
 import sys
 
 import numpy as np
-from upload import upload
 
 import portable as pk
 
@@ -27,6 +26,6 @@ def make(n, dtype, rng):
 if __name__ == "__main__":
     n, (threshold, x), expected = make(1000, np.float64, np.random.default_rng(1))
     with pk.use(*sys.argv[1:] or ["threads"]) as space:
-        total = pk.parallel_reduce(n, root_above, threshold, upload(x))
+        total = pk.parallel_reduce(n, root_above, threshold, pk.copy_of(x))
     np.testing.assert_allclose(total, expected, rtol=1e-13)
     print(f"conditional sum on {space}: {total}")

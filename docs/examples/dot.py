@@ -5,7 +5,6 @@
 import sys
 
 import numpy as np
-from upload import upload
 
 import portable as pk
 
@@ -24,6 +23,6 @@ def make(n, dtype, rng):
 if __name__ == "__main__":
     n, (x, y), expected = make(1000, np.float64, np.random.default_rng(1))
     with pk.use(*sys.argv[1:] or ["threads"]) as space:
-        total = pk.parallel_reduce(n, dot, upload(x), upload(y))
+        total = pk.parallel_reduce(n, dot, pk.copy_of(x), pk.copy_of(y))
     np.testing.assert_allclose(total, expected, rtol=1e-13)
     print(f"dot on {space}: {total}")

@@ -5,7 +5,6 @@
 import sys
 
 import numpy as np
-from upload import upload
 
 import portable as pk
 
@@ -27,7 +26,7 @@ def make(n, dtype, rng):
 if __name__ == "__main__":
     n, (low, high, x, counts), expected = make(1000, np.float64, np.random.default_rng(1))
     with pk.use(*sys.argv[1:] or ["threads"]) as space:
-        x, counts = upload(x), upload(counts)
+        x, counts = pk.copy_of(x), pk.copy_of(counts)
         pk.parallel_for(n, histogram, low, high, x, counts)
     np.testing.assert_array_equal(counts.to_numpy(), expected)
     print(f"histogram on {space}: {counts.to_numpy()}")

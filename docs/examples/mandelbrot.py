@@ -5,7 +5,6 @@
 import sys
 
 import numpy as np
-from upload import upload
 
 import portable as pk
 
@@ -38,7 +37,7 @@ def make(n, dtype, rng):
 if __name__ == "__main__":
     n, (limit, cx, cy, steps), expected = make(1000, np.float64, np.random.default_rng(1))
     with pk.use(*sys.argv[1:] or ["threads"]) as space:
-        cx, cy, steps = upload(cx), upload(cy), upload(steps)
+        cx, cy, steps = pk.copy_of(cx), pk.copy_of(cy), pk.copy_of(steps)
         pk.parallel_for(n, mandelbrot, limit, cx, cy, steps)
     np.testing.assert_array_equal(steps.to_numpy(), expected)
     print(f"mandelbrot on {space}: {n} counts are right, {(expected == limit).sum()} points stay inside")

@@ -7,7 +7,6 @@ Each element of A and B is read from memory once a tile, T times less often than
 import sys
 
 import numpy as np
-from upload import upload
 
 import portable as pk
 
@@ -49,7 +48,7 @@ def make(n, dtype, rng):
 if __name__ == "__main__":
     policy, (a, b, c), expected = make(100, np.float64, np.random.default_rng(1))
     with pk.use(*sys.argv[1:] or ["threads"]) as space:
-        a, b, c = upload(a), upload(b), upload(c)
+        a, b, c = pk.copy_of(a), pk.copy_of(b), pk.copy_of(c)
         pk.parallel_for(policy, matmul, a, b, c)
     np.testing.assert_allclose(c.to_numpy(), expected, rtol=1e-13)
     print(f"matmul on {space}: {policy.league_size} tiles are right")

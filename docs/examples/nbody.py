@@ -8,7 +8,6 @@ import math
 import sys
 
 import numpy as np
-from upload import upload
 
 import portable as pk
 
@@ -38,7 +37,7 @@ def make(n, dtype, rng):
 if __name__ == "__main__":
     n, (softening, mass, x, y, pull), expected = make(300, np.float64, np.random.default_rng(1))
     with pk.use(*sys.argv[1:] or ["threads"]) as space:
-        mass, x, y, pull = upload(mass), upload(x), upload(y), upload(pull)
+        mass, x, y, pull = pk.copy_of(mass), pk.copy_of(x), pk.copy_of(y), pk.copy_of(pull)
         pk.parallel_for(n, attract, softening, mass, x, y, pull)
     np.testing.assert_allclose(pull.to_numpy(), expected, rtol=1e-11, atol=1e-11)
     print(f"nbody on {space}: {n} bodies are right")

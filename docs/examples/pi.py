@@ -5,7 +5,6 @@
 import sys
 
 import numpy as np
-from upload import upload
 
 import portable as pk
 
@@ -39,6 +38,6 @@ def make(n, dtype, rng):
 if __name__ == "__main__":
     n, (radius,), expected = make(20_000, np.float64, np.random.default_rng(1))
     with pk.use(*sys.argv[1:] or ["threads"]) as space:
-        hits = pk.parallel_reduce(n, inside, upload(radius))
+        hits = pk.parallel_reduce(n, inside, pk.copy_of(radius))
     assert hits == expected and abs(4.0 * hits / n - np.pi) < 0.05  # four standard deviations
     print(f"pi on {space}: {4.0 * hits / n}")

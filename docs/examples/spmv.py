@@ -7,7 +7,6 @@ Reads a value, a column and one element of x an entry.
 import sys
 
 import numpy as np
-from upload import upload
 
 import portable as pk
 
@@ -36,7 +35,7 @@ def make(n, dtype, rng):
 if __name__ == "__main__":
     policy, args, expected = make(1000, np.float64, np.random.default_rng(1))
     with pk.use(*sys.argv[1:] or ["threads"]) as space:
-        *inputs, y = [upload(array) for array in args]
+        *inputs, y = [pk.copy_of(array) for array in args]
         pk.parallel_for(policy, spmv, *inputs, y)
     np.testing.assert_allclose(y.to_numpy(), expected, rtol=1e-13)
     print(f"spmv on {space}: {policy.league_size} rows are right")

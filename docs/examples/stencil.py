@@ -7,7 +7,6 @@ Reads and writes each cell once, neighbours come from cache. Cells of the edge k
 import sys
 
 import numpy as np
-from upload import upload
 
 import portable as pk
 
@@ -32,7 +31,7 @@ def make(n, dtype, rng):
 if __name__ == "__main__":
     policy, (u, out), expected = make(200, np.float64, np.random.default_rng(1))
     with pk.use(*sys.argv[1:] or ["threads"]) as space:
-        u, out = upload(u), upload(out)
+        u, out = pk.copy_of(u), pk.copy_of(out)
         pk.parallel_for(policy, jacobi, u, out)
     np.testing.assert_allclose(out.to_numpy(), expected, rtol=1e-14)
     print(f"stencil on {space}: {expected.size} cells are right")

@@ -4,7 +4,8 @@
     finish    one block: partials become what lies before each tile; the total of all goes to `result`
     apply     a block a tile: the prefixes, into `out`, the last argument
 
-A thread takes ITEMS neighbouring indices (one if the kernel loops), a tile is what one block takes.
+A thread scans ITEMS neighbouring values (one if the kernel loops); a tile is what one block takes. The kernel runs, and
+prefixes are written, with neighbouring threads at neighbouring indices: shared memory turns one order into the other.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from ...compiler.team import combine_states
 from ...compiler.types import UNIFORM, VARYING
 from ...compiler.values import I64, PTR, Value
 from . import lower as cuda
-from .lanes import block, scan_block, thread
+from .lanes import barrier, block, scan_block, shared_words, thread
 
 ITEMS = 8
 
@@ -42,29 +43,45 @@ class ScanEntry(cuda.Entry):
         result, = combine_states(self.lower, self.reducer, (a,), (b,))
         return Value(self.dtype, VARYING, self.lower.get(result, self.dtype))
 
-    def _own(self):
-        """This thread's indices and their contributions; the neutral value beyond the end.
+    def _start(self):
+        b = self.lower.b
+        return b.add(self.extra("begin"), b.mul(block(self.lower), ir.Constant(I64, self.tile)))
 
-        A tile that lies whole before the end reads without a condition, so that its loads are all in flight at once.
-        """
+    def _coalesced(self, start):
+        """(place in the tile, index, whether it lies before the end) of this thread's items when neighbours are neighbours."""
+        b, end = self.lower.b, self.extra("end")
+        for k in range(self.items):
+            place = b.add(thread(self.lower), ir.Constant(I64, k * self.threads))
+            index = b.add(start, place, flags=("nsw",))
+            yield place, index, b.icmp_signed("<", index, end)
+
+    def _shelf(self, shelf, place):
+        """A place of the tile in shared memory; one word in nine stays free, so that no two threads meet in a bank."""
+        b = self.lower.b
+        return b.gep(shelf, [b.add(place, b.ashr(place, ir.Constant(I64, 3)))], source_etype=I64)
+
+    def _items(self, shelf):
+        """The places of this thread's neighbouring items."""
+        b = self.lower.b
+        first = b.mul(thread(self.lower), ir.Constant(I64, self.items))
+        return [self._shelf(shelf, b.add(first, ir.Constant(I64, k))) for k in range(self.items)]
+
+    def _own(self, start, shelf):
+        """The contributions of this thread's items, the neutral value beyond the end; read in step, then handed over."""
         lower, b = self.lower, self.lower.b
-        start = b.add(self.extra("begin"), b.mul(block(lower), ir.Constant(I64, self.tile)))
-        first, end = b.add(start, b.mul(thread(lower), ir.Constant(I64, self.items))), self.extra("end")
-        scalar = lower.scalar(self.dtype)
-        indices = [b.add(first, ir.Constant(I64, k), flags=("nsw",)) for k in range(self.items)]
-        places = [lower.slot(scalar) for _ in indices]
-        whole = b.icmp_signed("<=", b.add(start, ir.Constant(I64, self.tile)), end)
+        whole = b.icmp_signed("<=", b.add(start, ir.Constant(I64, self.tile)), self.extra("end"))
         with b.if_else(whole) as (inner, last):
-            with inner:
-                for index, place in zip(indices, places):
-                    b.store(self._contribution(index, "whole"), place)
+            with inner:  # no condition: all loads are in flight at once
+                for place, index, _ in list(self._coalesced(start)):
+                    b.store(self._contribution(index, "whole"), self._shelf(shelf, place))
             with last:
-                for index, place in zip(indices, places):
-                    b.store(lower.get(self._neutral()), place)
-                    with b.if_then(b.icmp_signed("<", index, end)):
-                        b.store(self._contribution(index, "tail"), place)
+                for place, index, inside in self._coalesced(start):
+                    b.store(lower.get(self._neutral()), self._shelf(shelf, place))
+                    with b.if_then(inside):
+                        b.store(self._contribution(index, "tail"), self._shelf(shelf, place))
         lower.begin_pack(None)
-        return [(i, b.icmp_signed("<", i, end), Value(self.dtype, VARYING, b.load(p, typ=scalar))) for i, p in zip(indices, places)]
+        barrier(lower)
+        return [Value(self.dtype, VARYING, b.load(p, typ=lower.scalar(self.dtype))) for p in self._items(shelf)]
 
     def _contribution(self, index, variant):
         """What the kernel returns at one index."""
@@ -79,12 +96,15 @@ class ScanEntry(cuda.Entry):
     def _scanned(self, own):
         """(what lies before this thread in its block, the block's total)."""
         total = None
-        for *_, v in own:
+        for v in own:
             total = v if total is None else self._combined(total, v)
         return scan_block(self.lower, total, self._neutral(), self._combined, self.threads)
 
+    def _new_shelf(self):
+        return shared_words(self.lower, self.tile + self.tile // 8 + 1, "tile")
+
     def _totals(self):
-        _, total = self._scanned(self._own())
+        _, total = self._scanned(self._own(self._start(), self._new_shelf()))
         self._leave(total, self.word(self.extra("partials", PTR), block(self.lower)))
 
     def _leave(self, value, place):
@@ -95,15 +115,20 @@ class ScanEntry(cuda.Entry):
 
     def _prefixes(self):
         lower, b = self.lower, self.lower.b
-        own = self._own()
+        start, shelf, scalar = self._start(), self._new_shelf(), lower.scalar(self.dtype)
+        own = self._own(start, shelf)
         before, _ = self._scanned(own)
-        offset = b.load(self.word(self.extra("partials", PTR), block(lower)), typ=lower.scalar(self.dtype))
+        offset = b.load(self.word(self.extra("partials", PTR), block(lower)), typ=scalar)
         running = self._combined(Value(self.dtype, UNIFORM, offset), before)
-        for index, inside, v in own:
+        for v, place in zip(own, self._items(shelf)):
             after = self._combined(running, v)
-            with b.if_then(inside):
-                lower.store(self.out, [lower.lanes(index)], running if self.policy_kind == "scan exclusive" else after)
+            b.store(lower.get(running if self.policy_kind == "scan exclusive" else after), place)
             running = after
+        barrier(lower)
+        for place, index, inside in self._coalesced(start):
+            with b.if_then(inside):
+                x = Value(self.dtype, VARYING, b.load(self._shelf(shelf, place), typ=scalar))
+                lower.store(self.out, [lower.lanes(index)], x)
 
     def _offsets(self):
         """Tiles of partials one after the other; `end` is their number."""

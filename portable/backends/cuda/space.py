@@ -19,7 +19,7 @@ from .scan import ScanEntry
 _AUTO_TEAM = 128
 _DEFAULT_SHARED = 48 * 1024  # more dynamic shared memory must be asked for
 _MAX_GRID, _MAX_OUTER = 2**31 - 1, 65535
-_TILE_ROWS = 8
+_TILE_ROWS, _TRIPS, _MANY_BLOCKS = 8, 8, 8192
 _BEGIN_END = struct.Struct("=2q").pack  # the first words of EXTRA, all that a range reads
 _EXTRA = struct.Struct(f"={len(EXTRA)}q")
 
@@ -109,8 +109,10 @@ def _box_grid(extents, threads):
     if 0 in extents:
         return 0
     width = 1 << _tile_bits(extents, threads)
-    near = -(-extents[-2] // (threads // width))
-    return -(-extents[-1] // width), min(near, _MAX_OUTER), min(extents[0], _MAX_OUTER) if len(extents) == 3 else 1
+    wide, near, far = -(-extents[-1] // width), -(-extents[-2] // (threads // width)), extents[0] if len(extents) == 3 else 1
+    trips = max(1, min(_TRIPS, wide * near * far // _MANY_BLOCKS))  # what a thread prepares once, it uses several times
+    near, far = (near, -(-far // trips)) if far > 1 else (-(-near // trips), 1)
+    return wide, min(near, _MAX_OUTER), min(far, _MAX_OUTER)
 
 
 def _extra(policy, shared, partials=0, result=0, counter=0):
