@@ -17,6 +17,7 @@ from .dispatch import fence, parallel_for, parallel_reduce, parallel_scan, plan
 from .errors import (DeviceError, DTypeError, FiniteError, InputError, KernelError, LanguageError, LaunchError, LoweringError,
                      NestedLaunchError, OrderError, OutOfMemoryError, PortableError, ShapeError, SourceError, SpaceError,
                      SpaceUnavailableError, UnknownSpaceError, WrongSpaceError)
+from .graph import capture
 from .kernel import function, kernel
 from .math import (cos, erf, erfc, exp, exp2, expm1, fast_exp, fast_log, lgamma, log, log1p, log2, log10, ndtr,  # noqa: A004
                    pow, rsqrt, sin, sqrt, tanh)
@@ -30,4 +31,4 @@ from .words import (all, any, atomic_add, atomic_and, atomic_cas, atomic_exchang
 
 __version__ = "0.1.0"
 __all__ = [name for name in globals() if not name.startswith("_") and name not in
-           ("backends", "cache", "copy", "dispatch", "events", "frontend", "math", "policy", "reducer", "space", "view", "words")]
+           ("backends", "cache", "copy", "dispatch", "events", "frontend", "graph", "math", "policy", "reducer", "space", "view", "words")]

@@ -7,6 +7,7 @@ for what is queued there, and has ended when it returns.
 
 import numpy as np
 
+from . import events
 from . import space as spaces
 from .errors import DTypeError, InputError, ShapeError
 from .view import View, _context, asview, empty
@@ -74,6 +75,7 @@ def deep_copy(target, source, *, cast=False):
     ShapeError, DTypeError : shapes or dtypes differ, or the value does not fit the dtype
     InputError : `target` is read-only
     """
+    events.refuse_while_recording("a copy")
     target = _check_view(target, "target")
     if target.readonly:
         raise InputError(f"deep_copy: the target {target!r} cannot be written")

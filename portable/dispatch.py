@@ -166,6 +166,11 @@ def _launch(policy, kernel, args, label, reducers=(), scan=None):
     if _interpreting is not None and _interpreting == threading.get_ident():
         raise NestedLaunchError(f"'{label or kernel.name}' was launched inside a kernel; kernels do not launch kernels")
     bound = _bind(policy, kernel, args, reducers, scan)
+    if events.recording is not None:
+        if reducers:
+            events.refuse_while_recording(f"'{label or kernel.name}', which returns a number,")
+        events.recording.record(Launch(bound[1], kernel, args, bound[0], label or kernel.name, reducers), bound)
+        return None
     if events.listeners:
         with events.kernel(Launch(bound[1], kernel, args, bound[0], label or kernel.name, reducers)):
             return _run(*bound, kernel, args, reducers, scan)

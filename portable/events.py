@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import contextlib
 
+from .errors import LaunchError
+
+recording = None  # the graph that a capture is recording (graph.py)
 listeners = []  # callables (phase, what, launch): phase "begin" or "end", what "kernel"
+
+
+def refuse_while_recording(what):
+    """LaunchError if a capture is recording: `what` would run now, and not when the graph is replayed."""
+    if recording is not None:
+        raise LaunchError(f"{what} cannot be recorded in a capture; do it before the capture")
 
 
 @contextlib.contextmanager

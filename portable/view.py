@@ -19,7 +19,7 @@ import struct
 
 import numpy as np
 
-from . import dlpack
+from . import dlpack, events
 from . import space as spaces
 from .errors import DTypeError, InputError, OutOfMemoryError, ShapeError, WrongSpaceError
 
@@ -303,6 +303,7 @@ def asview(array, space=None, label=None):
 
 
 def _allocate(shape, dtype, space, label, *, zero):
+    events.refuse_while_recording("an allocation")
     where, shape, dtype = spaces.resolve(space), _check_shape(shape), check_dtype(dtype)
     nbytes = math.prod(shape) * dtype.itemsize
     if nbytes > _MAX_BYTES:

@@ -11,5 +11,5 @@ if not cuda.is_available():
 def configured(kernel, blocks, threads):
     """`kernel[blocks, threads]`, without the warning that few blocks leave a GPU idle: here that is the point."""
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Grid size")
+        warnings.filterwarnings("ignore", message=".*Grid size")
         return kernel[blocks, threads]

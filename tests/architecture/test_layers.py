@@ -97,14 +97,14 @@ def code_lines(path):
 
 
 def test_the_layer_stays_small():
-    """Read in an afternoon: about 4,000 lines of code and the thousand that stand in for numba (docs/decisions/0001).
+    """Read in an afternoon: about 4,000 lines of code, and half as many that stand in for numba (docs/decisions/0001).
 
     Without the checked space and the elementary functions.
     """
     counted = [p for p in SOURCES if within(p, "portable") and not within(p, "portable", "backends", "checked")
                and not p.name.startswith("elementary")]
     lines = {str(p): code_lines(p) for p in counted}
-    assert sum(lines.values()) < 5500, lines
+    assert sum(lines.values()) < 6000, lines
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=str)

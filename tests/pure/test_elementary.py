@@ -17,7 +17,7 @@ from portable import elementary, elementary_tables, words
 FLOAT = {"float32": np.float32, "float64": np.float64}
 FAMILY = ("exp", "exp2", "expm1", "log", "log1p", "log2", "log10", "rsqrt")  # promised within 1 ulp, the others within 2
 INF, NAN = float("inf"), float("nan")
-N_RANDOM = 120
+N_RANDOM = 200
 
 
 def strong(a, b):
@@ -145,9 +145,10 @@ def test_error_is_within_what_is_written_down(name, dtype):
 def test_pow(dtype):
     rng = np.random.default_rng(21)
     end = 1070 if dtype == "float64" else 148
-    x = np.concatenate([np.exp2(rng.uniform(-0.9 * end, 0.9 * end, 150)), rng.uniform(0.6, 1.5, 150), 1 + rng.uniform(-1, 1, 150) * 1e-3])
+    x = np.concatenate([np.exp2(rng.uniform(-0.9 * end, 0.85 * end, 150)), rng.uniform(0.6, 1.5, 150), 1 + rng.uniform(-1, 1, 150) * 1e-3])
     y = rng.uniform(-end, 0.95 * end, 450) / np.log2(x)
     y[::3] = rng.uniform(-4, 4, 150)
+    y = np.clip(y, -1e30, 1e30)
     with mpmath.workdps(40):
         for a, b in zip(x.astype(FLOAT[dtype]), y.astype(FLOAT[dtype])):
             exact = mpmath.power(mpmath.mpf(float(a)), mpmath.mpf(float(b)))
@@ -186,14 +187,14 @@ def test_special_values(name, dtype):
 
 @pytest.mark.parametrize("dtype", FLOAT)
 def test_special_values_of_pow_are_those_of_numpy(dtype):
-    values = [0.0, -0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5, 3.0, -3.0, INF, -INF, NAN, 1e30, -1e30, 1e-30]
-    for x in map(FLOAT[dtype], values):
-        for y in map(FLOAT[dtype], values):
-            got = run(elementary.FUNCTIONS, "pow", dtype, x, y)
-            with np.errstate(all="ignore"):
-                wanted = np.power(x, y)
-            np.testing.assert_allclose(got, wanted, rtol=float(np.finfo(dtype).eps), err_msg=f"pow({x}, {y})")
-            assert np.isnan(got) or np.signbit(got) == np.signbit(wanted), f"pow({x}, {y}) is {got}, wanted {wanted}"
+    values = np.array([0.0, -0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5, 3.0, -3.0, INF, -INF, NAN, 1e30, -1e30, 1e-30], dtype)
+    for x in values:
+        with np.errstate(all="ignore"):
+            wanted = np.power(np.full_like(values, x), values)
+        got = np.array([run(elementary.FUNCTIONS, "pow", dtype, x, y) for y in values])
+        np.testing.assert_allclose(got, wanted, rtol=float(np.finfo(dtype).eps), err_msg=f"pow({x}, ...)")
+        numbers = ~np.isnan(wanted)
+        np.testing.assert_array_equal(np.signbit(got[numbers]), np.signbit(wanted[numbers]), err_msg=f"pow({x}, ...)")
 
 
 @pytest.mark.parametrize("dtype, last", [("float64", 170), ("float32", 34)])
@@ -232,13 +233,10 @@ def test_constants_of_float32_text_are_float32_numbers():
                 assert float(np.float32(c)) == c, f"{name} holds {c!r}"
 
 
-def functions():
-    for node in ast.parse(inspect.getsource(elementary)).body:
-        if isinstance(node, ast.FunctionDef):
-            yield node
+TEXT = [node for node in ast.parse(inspect.getsource(elementary)).body if isinstance(node, ast.FunctionDef)]
 
 
-@pytest.mark.parametrize("function", functions(), ids=lambda f: f.name)
+@pytest.mark.parametrize("function", TEXT, ids=lambda f: f.name)
 def test_no_product_meets_a_sum(function):
     """`a * b + c` may be contracted on one machine and not on another; integers cannot."""
     if function.name == "far_quadrant":
@@ -258,7 +256,7 @@ def test_no_product_meets_a_sum(function):
                 assert not product, f"{function.name}, line {node.lineno}: {ast.unparse(node)}"
 
 
-@pytest.mark.parametrize("function", functions(), ids=lambda f: f.name)
+@pytest.mark.parametrize("function", TEXT, ids=lambda f: f.name)
 def test_text_is_free_of_branches(function):
     """Selects only; the one `if` that is allowed asks all lanes at once, to skip what none of them needs."""
     for node in ast.walk(function):

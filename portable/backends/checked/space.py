@@ -12,3 +12,10 @@ def prepare(space, kernel, policy_kind, specs, reducers=()):
 
 def fence(space):
     """Plain Python has finished when it returns."""
+
+
+def sequence(space, recorded):
+    """A callable that runs recorded launches again."""
+    from ... import dispatch
+
+    return lambda: [dispatch.parallel_for(launch.policy, launch.kernel, *launch.args, label=launch.label) for _, launch in recorded]

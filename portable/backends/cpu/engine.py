@@ -51,3 +51,46 @@ def assembly(text, kernel_name):
 
 ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
 FINISH = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)
+
+
+_SEQUENCE = """
+define void @sequence(ptr %table, i64 %n, ptr %pool.run) {
+entry.block:
+  %some = icmp sgt i64 %n, 0
+  br i1 %some, label %next, label %out
+next:
+  %k = phi i64 [0, %entry.block], [%k.next, %after]
+  %row = getelementptr [6 x i64], ptr %table, i64 %k
+  %fn = load ptr, ptr %row
+  %block.p = getelementptr i64, ptr %row, i64 1
+  %block = load ptr, ptr %block.p
+  %begin.p = getelementptr i64, ptr %row, i64 2
+  %begin = load i64, ptr %begin.p
+  %end.p = getelementptr i64, ptr %row, i64 3
+  %end = load i64, ptr %end.p
+  %chunk.p = getelementptr i64, ptr %row, i64 4
+  %chunk = load i64, ptr %chunk.p
+  %pool.p = getelementptr i64, ptr %row, i64 5
+  %pool = load ptr, ptr %pool.p
+  %alone = icmp eq ptr %pool, null
+  br i1 %alone, label %here, label %shared
+here:
+  call void %fn(ptr %block, i64 %begin, i64 %end, i64 0)
+  br label %after
+shared:
+  call void %pool.run(ptr %pool, ptr %fn, ptr %block, i64 %begin, i64 %end, i64 %chunk)
+  br label %after
+after:
+  %k.next = add i64 %k, 1
+  %more = icmp slt i64 %k.next, %n
+  br i1 %more, label %next, label %out
+out:
+  ret void
+}
+"""
+
+
+@functools.cache
+def sequence():
+    """void sequence(table, n, pool_run): calls n launches, rows of (function, block, begin, end, chunk, pool or 0)."""
+    return ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)(load(_SEQUENCE, "sequence")("sequence"))

@@ -102,6 +102,33 @@ def plan_for(space, compiled, policy, words):
     return functools.partial(_pool(space.n_threads).run, compiled.address, words, begin, end, chunk)
 
 
+def sequence(space, recorded):
+    """A callable that runs recorded launches one after the other, with no Python between them."""
+    rows, kept = [], []
+    pool = _pool(space.n_threads)
+    for (_, policy, _, compiled, words), launch in recorded:
+        begin, end, chunk = _stretch(policy, compiled, space.n_threads)
+        block = ctypes.create_string_buffer(words + _extra(compiled, policy))
+        alone = end - begin <= chunk or space.n_threads == 1
+        rows.append((compiled.address, ctypes.addressof(block), begin, end, chunk, 0 if alone else pool.handle))
+        kept.append((block, launch, compiled))
+    if not pool.native and space.n_threads > 1:
+        return functools.partial(_one_by_one, pool, rows, kept)
+    table = (ctypes.c_int64 * (6 * len(rows)))(*(n for row in rows for n in row))
+    return functools.partial(_replay, pool, ctypes.addressof(table), len(rows), (table, kept))
+
+
+def _replay(pool, table, n, kept):
+    pool.start()
+    with pool.lock:
+        engine.sequence()(table, n, pool.run_address)
+
+
+def _one_by_one(pool, rows, kept):
+    for address, block, begin, end, chunk, _ in rows:
+        pool.run(address, block, begin, end, chunk)
+
+
 def run_reduce(space, compiled, policy, words):
     begin, end, _ = _stretch(policy, compiled, 1)
     least = 1 if not hasattr(policy, "chunk") else _REDUCE_LEAST if compiled.simple else 64

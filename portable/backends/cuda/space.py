@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import dataclasses
 import functools
 import math
 import struct
@@ -150,6 +151,21 @@ def plan_for(space, compiled, policy, words):
     call = functools.partial(compiled.context.launch, compiled.handle, grid, compiled.threads, shared, space.stream or None, parameters)
     call.block = block
     return call
+
+
+def sequence(space, recorded):
+    """A callable that replays recorded launches as one CUDA graph on the space's stream."""
+    context = driver.context(space.device)
+    stream = context.stream()
+    recording = dataclasses.replace(space, stream=stream.handle.value)
+    calls = [plan_for(recording, compiled, policy, words) for (_, policy, _, compiled, words), _ in recorded]
+    with context.capture(stream.handle) as graph:
+        for call in calls:
+            call()
+    kept = recorded, calls  # views and argument blocks live as long as the graph
+    replay = functools.partial(graph.launch, space.stream or None)
+    replay.kept = kept
+    return replay
 
 
 def _check_grid(grid):

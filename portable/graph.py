@@ -1,0 +1,70 @@
+"""Launches recorded once and replayed as one: a CUDA graph on a GPU, a compiled sequence on the CPU."""
+
+from __future__ import annotations
+
+import contextlib
+
+from . import events
+from .backends import registry
+from .errors import LaunchError
+from .space import require, resolve
+
+
+class Graph:
+    """What `capture` yields; `replay()` runs the recorded launches in order.
+
+    Numbers are frozen as they were when recorded; views are kept alive, their elements are read at each replay.
+    """
+
+    def __init__(self, space):
+        self.space, self.launches, self._call = space, [], None
+
+    def record(self, launch, bound):
+        """Remember a launch instead of running it."""
+        if bound[0] != self.space:
+            raise LaunchError(f"'{launch.label}' runs on '{bound[0]}', but this capture records launches on '{self.space}'")
+        self.launches.append((launch, bound))
+
+    def finish(self):
+        """Make the recorded launches ready."""
+        backend = registry.backend(self.space.name)
+        self._call = backend.sequence(self.space, [(bound, launch) for launch, bound in self.launches])
+
+    def replay(self):
+        """Run the recorded launches; listeners hear of one event."""
+        if self._call is None:
+            raise LaunchError("the capture of this graph has not ended, or failed; replay it after its with block")
+        if events.listeners:
+            with events.kernel(self):
+                return self._call()
+        return self._call()
+
+    @property
+    def label(self):
+        """The labels of the recorded launches."""
+        return " + ".join(launch.label for launch, _ in self.launches)
+
+
+@contextlib.contextmanager
+def capture(space=None):
+    """Record launches: `with pk.capture() as graph: ...`, then `graph.replay()`.
+
+    Parameters
+    ----------
+    space : str or Space, optional
+        Where the launches run; the default space if not given.
+
+    Raises
+    ------
+    LaunchError
+        Inside the block: a reduction or scan (it returns a number), a copy, an allocation, or another capture.
+    """
+    if events.recording is not None:
+        raise LaunchError("a capture is already recording; captures do not nest")
+    graph = Graph(require(resolve(space)))
+    events.recording = graph
+    try:
+        yield graph
+    finally:
+        events.recording = None
+    graph.finish()

@@ -1,0 +1,77 @@
+"""Step 14: captured launches, replayed as one."""
+import numpy as np
+import pytest
+
+import portable as pk
+from portable import events
+from portable.errors import LaunchError
+
+from ..launching import move
+from .test_step13_plan import axpy, content, row_sums
+
+
+@pk.kernel
+def value(i, x):
+    return x[i]
+
+
+def test_replays_run_everything_in_order(space):
+    n = 5000 if space != "checked" else 20
+    x, y = move(np.ones(n), space), move(np.zeros(n), space)
+    with pk.capture(space) as graph:
+        pk.parallel_for(pk.RangePolicy(0, n, space=space), axpy, 1.0, x, y)   # y = y + x
+        pk.parallel_for(pk.RangePolicy(0, n, space=space), axpy, 1.0, y, x)   # x = x + y
+    np.testing.assert_array_equal(content(y), np.zeros(n))
+    graph.replay()
+    np.testing.assert_array_equal(content(y), np.ones(n))
+    np.testing.assert_array_equal(content(x), np.full(n, 2.0))
+    graph.replay()
+    np.testing.assert_array_equal(content(x), np.full(n, 5.0))
+
+
+def test_teams_and_empty_launches_are_recorded_too(space):
+    a, out = move(np.arange(12.0).reshape(3, 4), space), move(np.zeros(3), space)
+    with pk.use(space), pk.capture() as graph:
+        pk.parallel_for(pk.TeamPolicy(3), row_sums, a, out)
+        pk.parallel_for(0, axpy, 1.0, out, out)
+        pk.parallel_for(3, axpy, 1.0, out, out)
+    graph.replay()
+    np.testing.assert_array_equal(content(out), [12.0, 44.0, 76.0])
+
+
+def test_an_empty_capture_replays_nothing(space):
+    with pk.capture(space) as graph:
+        pass
+    graph.replay()
+
+
+def test_a_replay_is_one_event(space):
+    x, y, heard = move(np.ones(9), space), move(np.zeros(9), space), []
+    with pk.capture(space) as graph:
+        for _ in range(3):
+            pk.parallel_for(pk.RangePolicy(0, 9, space=space), axpy, 1.0, x, y)
+    if space == "checked":
+        pytest.skip("plain Python launches what it recorded one by one")
+    with events.listening(lambda phase, what, launch: heard.append((phase, launch.label))):
+        graph.replay()
+    assert [phase for phase, _ in heard] == ["begin", "end"] and "axpy" in heard[0][1]
+
+
+def test_what_cannot_be_recorded_is_refused(space):
+    x = move(np.ones(9), space)
+    for call, word in [
+        (lambda: pk.parallel_reduce(pk.RangePolicy(0, 9, space=space), value, x), "returns a number"),
+        (lambda: pk.parallel_scan(pk.RangePolicy(0, 9, space=space), value, x, out=x), "returns a number"),
+        (lambda: pk.zeros(3, space=space), "allocation"),
+        (lambda: pk.deep_copy(x, 1.0), "copy"),
+        (lambda: pk.capture(space).__enter__(), "nest"),
+    ]:
+        with pytest.raises(LaunchError, match=word), pk.capture(space):
+            call()
+    assert events.recording is None
+
+
+def test_another_space_is_refused():
+    x = np.ones(9)
+    with pytest.raises(LaunchError, match="serial"), pk.capture("threads"):
+        pk.parallel_for(pk.RangePolicy(0, 9, space="serial"), axpy, 1.0, x, x)
