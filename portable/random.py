@@ -2,17 +2,18 @@
 
     u = pk.random.uniform(seed, stream, draw)
 
-The generator is Philox4x32-10 (Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011). One
-draw is one block of four 32-bit words. `seed` is the key, `draw` the counter's words 0 and 1, `stream` its words 2 and 3,
-each with the low word first. All three are whole numbers from 0 to 2^64 - 1: a seed has 2^64 streams of 2^64 draws, and none
-overlap. Nothing is stored and nothing is initialised; an index is a natural stream, the step of a loop a natural draw.
+The generator is Philox4x32-10 (Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011).
+One draw is one block of four 32-bit words. `seed` is the key, `draw` the counter's words 0 and 1, `stream` its words 2
+and 3, each with the low word first. All three are whole numbers from 0 to 2^64 - 1: a seed has 2^64 streams of 2^64
+draws, and none overlap. Nothing is stored and nothing is initialised; an index is a natural stream, the step of a loop a
+natural draw.
 
-Every function below reads the same block, so `uniform` and `normal` of the same three numbers depend on each other. Values
-that are to be independent take draws, or streams, of their own.
+Every function below reads the same block, so `uniform` and `normal` of the same three numbers depend on each other.
+Values that are to be independent take draws, or streams, of their own.
 
 Names that end in 32 hold no float64 instruction. Logarithm and sine are the layer's own texts, also in plain Python: all
-values have the same bits on every space. Plain Python calls of `words`, `uniform`, `uniform32` and `randint` take NumPy arrays
-too: `uniform(seed, 0, np.arange(n, dtype=np.uint64))`.
+values have the same bits on every space. Plain Python calls of the integers and uniforms take NumPy arrays too:
+`uniform(seed, 0, np.arange(n, dtype=np.uint64))`.
 """
 
 from __future__ import annotations
@@ -81,8 +82,8 @@ def uniform_open32(seed, stream, draw):
 def randint(seed, stream, draw, n):
     """A whole number in [0, n) as int64, n from 1 to 2^63 - 1.
 
-    floor(X n / 2^128) for the 128-bit number X of the draw, by schoolbook multiplication: no loop that may not end, and every
-    number's probability differs from 1 / n by less than 2^-128.
+    floor(X n / 2^128) for the 128-bit number X of the draw, by schoolbook multiplication: no loop that may not end, and
+    every number's probability differs from 1 / n by less than 2^-128.
     """
     n = uint64(n)
     total = uint64(0)
@@ -109,7 +110,7 @@ def normal(seed, stream, draw):
     """A float64 from the standard normal distribution, at most 8.6 in size: Box and Muller's radius times a cosine."""
     w = words(seed, stream, draw)
     radius = sqrt(2.0 * (0.0 - log_f64(1.0 - float64(_upper53(w[0], w[1])) * 2.0**-53)))
-    turn = float64(_upper53(w[2], w[3])) * 2.0**-51  # in quarters, so that nothing is lost in taking whole quarters away
+    turn = float64(_upper53(w[2], w[3])) * 2.0**-51  # in quarters: taking whole ones away is exact
     quarters = rint(turn)
     return radius * quarter_f64(int64(quarters) + 1, (turn - quarters) * _QUARTER, 0.0)
 

@@ -4,8 +4,8 @@ A contribution is lifted to a state, states are combined, and the last state is 
 
     result = finish(combine(combine(lift(c0), lift(c1)), lift(c2)) ...)
 
-All of these are plain kernel text: the compiler inlines them, the checked space calls them. For a sum there is nothing to
-lift or finish: contribution, state and result are one number.
+All of these are plain kernel text: the compiler inlines them, the checked space calls them. For a sum there is nothing
+to lift or finish: contribution, state and result are one number.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from .words import fma, maximum, where
 
 
 class Reducer:
-    """An associative and commutative way to combine contributions. Make one once, not at each launch: kernels are compiled for it.
+    """An associative and commutative way to combine contributions.
+
+    Make one once, not at each launch: kernels are compiled for it.
 
     Parameters
     ----------
@@ -27,11 +29,11 @@ class Reducer:
         The neutral state, which also says how many numbers a state has. The function is given the dtype of the state's
         first number.
     lift : function (contribution) -> state, or (contribution, index) -> state; optional
-        Not given: the contribution is the state. Contribution and state may be tuples. `index` is the policy's: the league
-        rank of a team, in a box the place counted row by row.
+        Not given: the contribution is the state. Contribution and state may be tuples. `index` is the policy's: the
+        league rank of a team, in a box the place counted row by row.
     finish : function (state) -> result, a number or a tuple; optional
-        Not given: the last state is the result. Where `lift` takes an index, the result's last number is one too: over a
-        box it reaches the caller as a tuple.
+        Not given: the last state is the result. Where `lift` takes an index, the result's last number is one too: over
+        a box it reaches the caller as a tuple.
     """
 
     __slots__ = ("name", "combine", "identity", "lift", "finish", "with_index", "n_words")

@@ -20,7 +20,7 @@ from .types import UNIFORM, VARYING, promote
 from .values import I8, I64, Value
 
 EXTRA = ("begin", "end", "block_size", "partials", "league_size", "scratch_bytes", "result", "counter",
-         "begin0", "end0", "begin1", "end1", "begin2", "end2")  # the last six: the dimensions of a box
+         "begin0", "end0", "begin1", "end1", "begin2", "end2", "depth")  # the last seven: a box
 _MAX_RUNS = 40
 _FORMATS = {"bool": "?7x", "int32": "i4x", "uint32": "I4x", "float32": "f4x", "int64": "q", "uint64": "Q", "float64": "d"}
 

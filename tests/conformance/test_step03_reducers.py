@@ -24,8 +24,12 @@ def test_log_of_a_sum_of_exponentials(space, n, dtype):
     assert_close(launch_reduce(space, n, entry, x, reducer=pk.LogSumExp), wanted, dtype, 2)
 
 
-@pytest.mark.parametrize("special, wanted", [([-np.inf], -np.inf), ([np.inf], np.inf), ([np.inf, np.inf, -np.inf], np.inf),
-                                             ([np.nan, np.inf], np.nan), ([-np.inf, np.nan], np.nan), ([1.0, -np.inf, 1.0], 1 + np.log(2))])
+INF, NAN = np.inf, np.nan
+SPECIAL = [([-INF], -INF), ([INF], INF), ([INF, INF, -INF], INF), ([NAN, INF], NAN), ([-INF, NAN], NAN),
+           ([1.0, -INF, 1.0], 1 + np.log(2))]
+
+
+@pytest.mark.parametrize("special, wanted", SPECIAL)
 def test_log_of_a_sum_of_infinite_exponentials(space, special, wanted):
     for at in (0, 11):
         x = np.full(at + 9, -np.inf)
@@ -150,7 +154,8 @@ def test_over_a_box(space):
     box = pk.MDRangePolicy((0, 0), x.shape)
     mean, variance = launch_reduce(space, box, box_entry, x, reducer=Moments)
     assert_close([mean, variance], [x.mean(), x.var(ddof=1)], np.float64, 77)
-    assert launch_reduce(space, box, box_entry, np.where(x > 0.5, x, -x), reducer=LastPositive) == tuple(np.argwhere(x > 0.5)[-1])
+    last = launch_reduce(space, box, box_entry, np.where(x > 0.5, x, -x), reducer=LastPositive)
+    assert last == tuple(np.argwhere(x > 0.5)[-1])
     assert launch_reduce(space, box, box_entry, -x, reducer=LastPositive) == -1
 
 
@@ -173,8 +178,11 @@ Short = pk.Reducer("Short", merge, (0, 0.0), one_value)
 Narrow = pk.Reducer("Narrow", later, (0, 0.0), place_if_positive)
 
 
-@pytest.mark.parametrize("reducer, words", [(Merged, "3 number.s. wanted, it returns 1"), (Short, "2 number.s., but a state of 3"),
-                                            (Narrow, "2 number.s., but a state of 1")])
+UNFIT = [(Merged, "3 number.s. wanted, it returns 1"), (Short, "2 number.s., but a state of 3"),
+         (Narrow, "2 number.s., but a state of 1")]
+
+
+@pytest.mark.parametrize("reducer, words", UNFIT)
 def test_states_that_do_not_fit_together(space, reducer, words):
     with pytest.raises(pk.LanguageError, match=f"kernel 'entry' .*{words}"):
         launch_reduce(space, 5, entry, np.ones(5), reducer=reducer)

@@ -1,7 +1,7 @@
 """Step 11, random numbers: every space draws the same bits, and they are distributed as their names say.
 
-The statistical tests run once, since the bits are the same everywhere. Their seeds are fixed, so they pass or fail for ever;
-a right generator would fail each of them for one seed in a million: FALSE_ALARM.
+The statistical tests run once, since the bits are the same everywhere. Their seeds are fixed, so they pass or fail for
+ever; a right generator would fail each of them for one seed in a million: FALSE_ALARM.
 """
 
 import numpy as np
@@ -136,7 +136,7 @@ def test_every_bit_of_a_uniform_is_fair():
 
 @pytest.mark.parametrize("n", [6, 1000, 3 * 2**61])
 def test_whole_numbers_are_even(n):
-    """Chi-square over 6 or 1000 cells. Of 3 * 2^61, taking 64 bits modulo n would draw the lowest third 1.5 times as often."""
+    """Chi-square over 6, 1000 or 3 cells. Taking 64 bits modulo 3 * 2^61 would draw the lowest two thirds too often."""
     cells = min(n, 1000) if n < 2**32 else 3
     drawn = sample(whole_numbers, (300_000,), np.int64, SEED, n)
     counts = np.bincount(drawn if n == cells else drawn // (n // cells), minlength=cells)

@@ -9,13 +9,14 @@ from portable import random
 PUBLISHED = [
     ((0, 0, 0, 0), (0, 0), (0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8)),
     ((0xFFFFFFFF,) * 4, (0xFFFFFFFF,) * 2, (0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD)),
-    ((0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344), (0xA4093822, 0x299F31D0), (0xD16CFE09, 0x94FDCCEB, 0x5001E420, 0x24126EA1)),
+    ((0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344), (0xA4093822, 0x299F31D0),
+     (0xD16CFE09, 0x94FDCCEB, 0x5001E420, 0x24126EA1)),
 ]
 MULTIPLIERS, WEYL = (0xD2511F53, 0xCD9E8D57), (0x9E3779B9, 0xBB67AE85)
 
 
 def draw_of(words, seed=0):
-    """(stream, draw) at which `words` are drawn: Philox backwards, which is possible because its multipliers are odd."""
+    """(stream, draw) at which `words` are drawn: Philox backwards, possible because its multipliers are odd."""
     c = list(words)
     inverse = [pow(m, -1, 2**32) for m in MULTIPLIERS]
     for r in reversed(range(10)):
@@ -53,11 +54,16 @@ def test_arrays_on_the_host():
 
 
 ZEROS, ONES = (0,) * 4, (0xFFFFFFFF,) * 4
+BELOW_64, BELOW_32 = 1 - 2.0**-53, np.float32(1 - 2.0**-24)
 RAREST = {
-    random.uniform: (0.0, 1 - 2.0**-53), random.uniform32: (np.float32(0), np.float32(1 - 2.0**-24)),
-    random.uniform_open: (2.0**-53, 1 - 2.0**-53), random.uniform_open32: (np.float32(2.0**-24), np.float32(1 - 2.0**-24)),
-    random.exponential: (0.0, 53 * np.log(2)), random.exponential32: (np.float32(0), np.float32(24 * np.log(2))),
-    random.normal: (0.0, np.sqrt(106 * np.log(2))), random.normal32: (np.float32(0), np.float32(np.sqrt(48 * np.log(2)))),
+    random.uniform: (0.0, BELOW_64),
+    random.uniform_open: (2.0**-53, BELOW_64),
+    random.exponential: (0.0, 53 * np.log(2)),
+    random.normal: (0.0, np.sqrt(106 * np.log(2))),
+    random.uniform32: (np.float32(0), BELOW_32),
+    random.uniform_open32: (np.float32(2.0**-24), BELOW_32),
+    random.exponential32: (np.float32(0), np.float32(24 * np.log(2))),
+    random.normal32: (np.float32(0), np.float32(np.sqrt(48 * np.log(2)))),
 }
 
 

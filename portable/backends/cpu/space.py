@@ -63,7 +63,7 @@ def _run(space, address, call, block, begin, end, chunk):
 def _extra(compiled, policy, begin=0, end=0, block_size=0, partials=0):
     league = getattr(policy, "league_size", 0)
     scratch = compiled.scratch_static + getattr(policy, "scratch_bytes", 0)
-    return _EXTRA.pack(begin, end, block_size, partials, league, scratch, 0, 0, *box_words(policy))
+    return _EXTRA.pack(begin, end, block_size, partials, league, scratch, 0, 0, *box_words(policy), 0)
 
 
 def _stretch(policy, compiled, n_threads):

@@ -85,30 +85,38 @@ class Entry(entry.Entry):
         self.loop(begin, one, stride, lambda index: self.visit(lower.lanes(index), None, 0, "whole"))
 
     def _box(self):
-        """Blocks are tiles of the last two dimensions, 2^block_size wide; the grid strides over all but the last."""
+        """A block is a tile of the last two dimensions, 2^block_size wide, `depth` tiles deep along the first one.
+
+        Deep, so that neighbours along the first dimension meet in cache and the preparation serves several indices.
+        """
         lower, b, d = self.lower, self.lower.b, int(self.policy_kind[-1])
         bounds = [(self.extra(f"begin{k}"), self.extra(f"end{k}")) for k in range(d)]
-        bits, here, one = self.extra("block_size"), thread(lower), ir.Constant(I64, 1)
+        bits, depth, here, one = self.extra("block_size"), self.extra("depth"), thread(lower), ir.Constant(I64, 1)
         width, height = b.shl(one, bits), b.ashr(ir.Constant(I64, self.threads), bits)
-        low, high = bounds[-1]
+        row = b.ashr(here, bits)
         place = b.add(b.shl(block(lower), bits), b.and_(here, b.sub(width, one)), flags=("nsw",))
-        index = b.add(low, place, flags=("nsw",))
+        index = b.add(bounds[-1][0], place, flags=("nsw",))
 
-        def along(k, outer):
-            if k < 0:
-                with b.if_then(b.icmp_signed("<", index, high)):
-                    self.visit(lower.lanes(index), None, 0, "whole", tuple(outer))
-                return
-            near = k == d - 2  # the dimension next to the last is tiled too
-            axis = "y" if near else "z"
-            first, stride = block(lower, axis), grid(lower, axis)
-            if near:
-                first, stride = b.add(b.mul(first, height), b.ashr(here, bits), flags=("nsw",)), b.mul(stride, height)
-            bound = b.add(b.sub(bounds[k][1], one), stride, flags=("nsw",))
-            first = b.add(bounds[k][0], first, flags=("nsw",))
-            self.loop(first, bound, stride, lambda v: along(k - 1, [Value("int", UNIFORM, v), *outer]))
+        def deep(step, offset, axis, body):
+            """The first dimension: `depth` steps from this block's own on."""
+            begin, end = bounds[0]
+            start = b.add(begin, b.mul(b.mul(block(lower, axis), depth), step), flags=("nsw",))
+            last = b.add(start, b.mul(depth, step), flags=("nsw",))
+            last = b.select(b.icmp_signed("<", last, end), last, end)
+            self.loop(b.add(start, offset, flags=("nsw",)), b.add(b.sub(last, one), step, flags=("nsw",)), step, body)
 
-        along(d - 2, [])
+        def visit(*outer):
+            with b.if_then(b.icmp_signed("<", index, bounds[-1][1])):
+                self.visit(lower.lanes(index), None, 0, "whole", tuple(Value("int", UNIFORM, v) for v in outer))
+
+        if d == 2:
+            deep(height, row, "y", visit)
+            return
+        begin, end = bounds[1]
+        first = b.add(begin, b.add(b.mul(block(lower, "y"), height), row), flags=("nsw",))
+        stride = b.mul(grid(lower, "y"), height)
+        self.loop(first, b.add(b.sub(end, one), stride, flags=("nsw",)), stride,
+                  lambda j: deep(one, ir.Constant(I64, 0), "z", lambda i: visit(i, j)))
 
     def _team(self):
         lower = self.lower

@@ -20,7 +20,7 @@ from .scan import ScanEntry
 _AUTO_TEAM = 128
 _DEFAULT_SHARED = 48 * 1024  # more dynamic shared memory must be asked for
 _MAX_GRID, _MAX_OUTER = 2**31 - 1, 65535
-_TILE_ROWS, _TRIPS, _MANY_BLOCKS = 8, 8, 8192
+_TILE_ROWS, _DEPTH, _MANY_BLOCKS = 8, 16, 8192
 _BEGIN_END = struct.Struct("=2q").pack  # the first words of EXTRA, all that a range reads
 _EXTRA = struct.Struct(f"={len(EXTRA)}q")
 
@@ -80,7 +80,7 @@ def _compiled(space, kernel, policy_kind, specs, reducers, team_size):
 def _configure(space, compiled, policy):
     """(compiled kernel, blocks of the grid, bytes of dynamic shared memory) of a launch."""
     if hasattr(policy, "extents"):
-        return compiled, _box_grid(policy.extents, compiled.threads), 0
+        return compiled, 0 if 0 in policy.extents else _box_grid(policy.extents, compiled.threads)[0], 0
     if not hasattr(policy, "league_size"):
         return compiled, -(-(policy.end - policy.begin) // compiled.threads), 0
     asked = _AUTO_TEAM if policy.team_size is AUTO else policy.team_size
@@ -106,23 +106,26 @@ def _tile_bits(extents, threads):
 
 
 def _box_grid(extents, threads):
-    """Blocks along each dimension, as far as CUDA's grid reaches; kernels stride beyond."""
-    if 0 in extents:
-        return 0
+    """(x, y, z) blocks of a box, and how many tiles deep each is along the first dimension."""
     width = 1 << _tile_bits(extents, threads)
-    wide, near, far = -(-extents[-1] // width), -(-extents[-2] // (threads // width)), extents[0] if len(extents) == 3 else 1
-    trips = max(1, min(_TRIPS, wide * near * far // _MANY_BLOCKS))  # what a thread prepares once, it uses several times
-    near, far = (near, -(-far // trips)) if far > 1 else (-(-near // trips), 1)
-    return wide, min(near, _MAX_OUTER), min(far, _MAX_OUTER)
+    wide, near = -(-extents[-1] // width), -(-extents[-2] // (threads // width))
+    first = extents[0] if len(extents) == 3 else near
+    blocks = wide * near * (first if len(extents) == 3 else 1)
+    depth = max(1, min(_DEPTH, blocks // _MANY_BLOCKS), -(-first // _MAX_OUTER))
+    first = -(-first // depth)
+    return (wide, min(near, _MAX_OUTER), first) if len(extents) == 3 else (wide, first, 1), depth
 
 
 def _extra(policy, shared, partials=0, result=0, counter=0):
     """What lies behind the arguments, in the order of compiler.entry.EXTRA."""
+    league, begin, end, bits, depth = 0, 0, 0, 0, 0
     if hasattr(policy, "league_size"):
-        return _EXTRA.pack(0, 0, 0, partials, policy.league_size, shared, result, counter, 0, 0, 0, 0, 0, 0)
-    begin, end = (policy.begin, policy.end) if hasattr(policy, "chunk") else (0, 0)
-    bits = 0 if hasattr(policy, "chunk") else _tile_bits(policy.extents, RANGE_THREADS)
-    return _EXTRA.pack(begin, end, bits, partials, 0, shared, result, counter, *box_words(policy))
+        league = policy.league_size
+    elif hasattr(policy, "extents"):
+        bits, depth = _tile_bits(policy.extents, RANGE_THREADS), _box_grid(policy.extents, RANGE_THREADS)[1]
+    else:
+        begin, end = policy.begin, policy.end
+    return _EXTRA.pack(begin, end, bits, partials, league, shared, result, counter, *box_words(policy), depth)
 
 
 def run_for(space, compiled, policy, words):
@@ -202,8 +205,6 @@ def run_reduce(space, compiled, policy, words):
         grid = max(1, min(grid, compiled.max_blocks))
     grid = grid or 1  # of an empty policy, too, one block finishes the identity
     _check_grid(grid)
-    if grid.__class__ is tuple:
-        grid = _smaller(grid, compiled.max_blocks)
     n_blocks = grid if grid.__class__ is int else math.prod(grid)
     partials = work.room(8 * n_blocks * compiled.state_words)
     words += _extra(policy, shared, partials, work.results.pointer, work.counter.pointer)
@@ -215,23 +216,16 @@ def run_reduce(space, compiled, policy, words):
 def run_scan(space, compiled, policy, words):
     n_tiles, work = -(-(policy.end - policy.begin) // compiled.tile), _workspace(space.device)
     partials = work.room(8 * max(n_tiles, 1))
-    place = words + _EXTRA.pack(policy.begin, policy.end, 0, partials, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+    place = words + _EXTRA.pack(policy.begin, policy.end, 0, partials, *[0] * 11)
     if n_tiles:
         _check_grid(n_tiles)
         compiled.launch(n_tiles, place, 0, space.stream)
-    tiles = words + _EXTRA.pack(0, n_tiles, 0, partials, 0, 0, work.results.pointer, 0, 0, 0, 0, 0, 0, 0)
+    tiles = words + _EXTRA.pack(0, n_tiles, 0, partials, 0, 0, work.results.pointer, *[0] * 8)
     compiled.launch(1, tiles, 0, space.stream, compiled.finish.handle)
     if n_tiles:
         compiled.launch(n_tiles, place, 0, space.stream, compiled.apply.handle)
     _wait(compiled.context, space)
     return compiled.results.read(ctypes.string_at(work.results.pointer, compiled.results.n_bytes))
-
-
-def _smaller(grid, limit):
-    """A box's grid with fewer blocks over the outer dimensions, which kernels stride over."""
-    x, y, z = grid
-    y = max(1, min(y, limit // x))
-    return x, y, max(1, min(z, limit // (x * y)))
 
 
 def _wait(context, space):
