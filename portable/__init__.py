@@ -17,6 +17,7 @@ from .dispatch import fence, parallel_for, parallel_reduce, parallel_scan, plan
 from .errors import (DeviceError, DTypeError, FiniteError, InputError, KernelError, LanguageError, LaunchError, LoweringError,
                      NestedLaunchError, OrderError, OutOfMemoryError, PortableError, ShapeError, SourceError, SpaceError,
                      SpaceUnavailableError, UnknownSpaceError, WrongSpaceError)
+from .explain import explain
 from .graph import capture
 from .kernel import function, kernel
 from .math import (cos, erf, erfc, exp, exp2, expm1, fast_exp, fast_log, lgamma, log, log1p, log2, log10, ndtr,  # noqa: A004

@@ -5,14 +5,14 @@
 The generator is Philox4x32-10 (Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011).
 One draw is one block of four 32-bit words. `seed` is the key, `draw` the counter's words 0 and 1, `stream` its words 2
 and 3, each with the low word first. All three are whole numbers from 0 to 2^64 - 1: a seed has 2^64 streams of 2^64
-draws, and none overlap. Nothing is stored and nothing is initialised; an index is a natural stream, the step of a loop a
-natural draw.
+draws, and none overlap. Nothing is stored and nothing is initialised; an index is a natural stream, the step of a loop
+a natural draw.
 
 Every function below reads the same block, so `uniform` and `normal` of the same three numbers depend on each other.
 Values that are to be independent take draws, or streams, of their own.
 
-Names that end in 32 hold no float64 instruction. Logarithm and sine are the layer's own texts, also in plain Python: all
-values have the same bits on every space. Plain Python calls of the integers and uniforms take NumPy arrays too:
+Names that end in 32 hold no float64 instruction. Logarithm and sine are the layer's own texts, also in plain Python:
+the bits are the same on every space. Plain Python calls of the integers and uniforms take NumPy arrays too:
 `uniform(seed, 0, np.arange(n, dtype=np.uint64))`.
 """
 

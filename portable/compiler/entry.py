@@ -52,7 +52,7 @@ class Entry:
                 break
         else:
             raise LoweringError(f"kernel '{kernel.name}' ({kernel.place}): the dtypes of its variables do not settle")
-        self.text = str(self.module)
+        self.text, self.accesses = str(self.module), sorted(self.lower.accesses)
 
     def open(self, function):
         """Begin the entry function: arguments are loaded before its first branch, so that slots stand at its top."""

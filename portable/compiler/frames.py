@@ -58,6 +58,7 @@ class Frames(Calls):
         super().__init__(width, float_dtype, fastmath)
         self.target, self.facts, self.fastmath, self.kernel_name = target, facts, fastmath, kernel_name
         self.frame = self.mask = None
+        self.accesses, self.line = set(), ""
         self.alive, self.divergent, self.dead, self.result_unused = True, False, False, False
         self.region, self.unrolled, self.depth, self._dummy = object(), 1, 0, None
 

@@ -39,6 +39,7 @@ class Lowering(Frames):
         for s in body:
             if self.dead:
                 break
+            self.line = self.frame.text.where(s)
             method = getattr(self, "stmt_" + type(s).__name__, None)
             if method is None:
                 what = _NOT_STATEMENTS.get(type(s).__name__, type(s).__name__)

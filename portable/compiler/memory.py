@@ -21,6 +21,11 @@ class Memory(Ops):
     """Needs from the class on top: `mask` (None or a vector of bools), `alive` (some lane is known to be live)."""
 
     # ---- addresses
+    def noted(self, view, how, pointer):
+        """(how, pointer), and a note for `pk.explain` of how this line reaches the view."""
+        self.accesses.add((self.line, view.label, how))
+        return how, pointer
+
     def bytes_times(self, index, stride):
         """index * stride as an i64 (or a vector of them); both LLVM or Python integers."""
         if isinstance(index, int) and isinstance(stride, int):
@@ -77,13 +82,22 @@ class Memory(Ops):
             base, lane_bytes = self.bytes_times(base, self.W), lane_bytes * self.W + itemsize(view.dtype)
             offsets = None if offsets is None else self.bytes_times(offsets, self.W)
         elif not varying or self.W == 1:
-            return "uniform", self.advance(view.pointer, base)
+            how = "uniform" if not varying else "contiguous" if self._lane_stride(pairs) == itemsize(view.dtype) else "strided or gathered"
+            return "uniform", self.noted(view, how, self.advance(view.pointer, base))[1]
         pointer = self.advance(view.pointer, base)
         if offsets is None and lane_bytes == itemsize(view.dtype):
-            return "contiguous", pointer
+            return self.noted(view, "contiguous", pointer)
         steps = ir.Constant(ir.VectorType(I64, self.W), [lane_bytes * k for k in range(self.W)])
         offsets = steps if offsets is None else self.plus(offsets, steps) if lane_bytes else offsets
+        self.noted(view, "strided or gathered", pointer)
         return "scattered", self._pointers(pointer, offsets)
+
+    @staticmethod
+    def _lane_stride(pairs):
+        """Bytes between the elements of neighbouring lanes, or None: known where the last index alone differs and counts by one."""
+        *others, (last, stride) = pairs
+        consecutive = last.step == 1 and all(v.kind == UNIFORM for v, _ in others)
+        return stride if consecutive and isinstance(stride, int) else None
 
     def _pointers(self, pointer, offsets):
         vector = ir.VectorType(I64, self.W)

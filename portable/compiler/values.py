@@ -69,7 +69,7 @@ class Ops:
 
     def lanes(self, base):
         """base + 0, 1, ..., W - 1: the indices of a pack."""
-        return Value("int", LINEAR, base, step=1) if self.W > 1 else Value("int", VARYING, base)
+        return Value("int", LINEAR if self.W > 1 else VARYING, base, step=1)  # without packs the step is a remark for `explain`
 
     def full(self, scalar_type, number):
         return ir.Constant(ir.VectorType(scalar_type, self.W), [number] * self.W)

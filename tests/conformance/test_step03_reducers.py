@@ -168,6 +168,21 @@ def test_states_have_the_same_bits_for_any_number_of_threads(reducer):
     assert len(results) == 1
 
 
+VIEW = ("view", "float32", 1, True, False)
+TABLE = ("view", "float32", 2, True, False)
+
+
+@pytest.mark.parametrize("reducer", [pk.LogSumExp, Moments, LastPositive], ids=str)
+@pytest.mark.parametrize("kernel, kind, specs", [(entry, "range", (VIEW,)), (box_entry, "box2", (TABLE,)),
+                                                 (row_moments, "team", (TABLE, TABLE))], ids=["range", "box", "team"])
+def test_they_lower_to_ptx(kernel, kind, specs, reducer):
+    """Also where there is no GPU; from float32 data without a float64 instruction."""
+    from portable.backends.cuda.space import lower_to_ptx
+
+    ptx = lower_to_ptx(kernel, kind, specs, (reducer,))
+    assert "shfl.sync" in ptx and ".f64" not in ptx
+
+
 # ---- wrong ones
 def test_a_lambda_is_no_text():
     with pytest.raises(pk.LanguageError, match="lambda"):

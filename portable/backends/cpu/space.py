@@ -169,7 +169,9 @@ def fence(space):
     """CPU launches have finished when they return."""
 
 
-def explain(space, kernel, policy_kind, specs, reducers=()):
-    entry = Entry(kernel, policy_kind, specs, reducers)
-    return {"lanes": entry.width, "packed": entry.width > 1, "scratch_bytes": entry.scratch_static,
-            "ir": entry.text, "assembly": engine.assembly(entry.text, kernel.name)}
+def explain(space, kernel, policy, policy_kind, specs):
+    entry = Entry(kernel, policy_kind, specs)
+    assembly = engine.assembly(entry.text, kernel.name)
+    why = "consecutive indices (or a team's members) share vector registers" if entry.width > 1 else "the kernel is marked packed=False"
+    return {"code": f"packs of {entry.width} lanes: {why}" if entry.width > 1 else f"scalar: {why}",
+            "spills in the assembly": assembly.count("Spill"), "scratch, bytes": entry.scratch_static}, entry.accesses

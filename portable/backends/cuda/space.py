@@ -38,7 +38,7 @@ class Compiled:
             self.finish, self.apply, self.tile = module.function("finish"), module.function("apply"), entry.tile
         self.handle = self.function.handle
         self.kernel, self.threads = kernel, entry.threads
-        self.results, self.state_words = entry.results, entry.n_words()
+        self.results, self.state_words, self.accesses = entry.results, entry.n_words(), entry.accesses
         self.team_size, self.scratch_static = team_size, entry.scratch_static
         self.allowed = _DEFAULT_SHARED
         self.block = ctypes.create_string_buffer(8 * (entry.signature.n_words + len(EXTRA)))
@@ -237,13 +237,14 @@ def fence(space):
     _wait(driver.context(space.device), space)
 
 
-def explain(space, kernel, policy_kind, specs, reducers=()):
-    compiled = prepare(space, kernel, policy_kind, specs, reducers)
-    if policy_kind == "team":
-        compiled = compiled(_AUTO_TEAM)
-    f = compiled.function
-    return {"lanes": 1, "threads": compiled.threads, "registers": f.registers, "spilled_bytes": f.local_bytes,
-            "scratch_bytes": compiled.scratch_static, "blocks_per_multiprocessor": f.blocks_per_sm(compiled.threads, compiled.scratch_static)}
+def explain(space, kernel, policy, policy_kind, specs):
+    compiled, grid, shared = _configure(space, prepare(space, kernel, policy_kind, specs), policy)
+    f, blocks = compiled.function, compiled.function.blocks_per_sm(compiled.threads, shared)
+    device = compiled.context.device
+    return {"code": "one thread a lane", "blocks": grid, "threads a block": compiled.threads, "registers a thread": f.registers,
+            "spills and local arrays, bytes a thread": f.local_bytes, "scratch, bytes": shared,
+            "occupancy": f"{blocks * compiled.threads / device.max_threads_per_sm:.0%} of the threads a multiprocessor can hold",
+            }, compiled.accesses
 
 
 def lower_to_ptx(kernel, policy_kind, specs, reducers=(), team_size=_AUTO_TEAM, capability=(9, 0)):

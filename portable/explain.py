@@ -1,0 +1,65 @@
+"""What became of a kernel: packed or scalar, registers and spills, and the lines whose memory accesses are not contiguous."""
+
+from __future__ import annotations
+
+import html
+from typing import NamedTuple
+
+from . import dispatch
+from .backends import registry
+from .policy import kind_of, n_indices
+
+
+class Access(NamedTuple):
+    """How one line reaches one view: "uniform" (all lanes the same element), "contiguous", or "strided or gathered"."""
+
+    line: str
+    view: str
+    how: str
+
+
+class Explanation:
+    """Facts about a kernel's compiled code; prints as text, shows as a table in notebooks.
+
+    Attributes
+    ----------
+    kernel, space : str
+    facts : dict of str
+    accesses : list of Access
+    """
+
+    def __init__(self, kernel, space, facts, accesses):
+        self.kernel, self.space, self.facts, self.accesses = kernel, space, facts, [Access(*a) for a in accesses]
+
+    def _rows(self):
+        yield from self.facts.items()
+        for a in self.accesses:
+            yield f"{a.line}: {a.view}", a.how
+
+    def __str__(self):
+        return "\n".join([f"kernel '{self.kernel}' on '{self.space}'", *(f"  {name}: {value}" for name, value in self._rows())])
+
+    __repr__ = __str__
+
+    def _repr_html_(self):
+        rows = "".join(f"<tr><td>{html.escape(str(n))}</td><td>{html.escape(str(v))}</td></tr>" for n, v in self._rows())
+        return f"<table><caption>{html.escape(self.kernel)} on {html.escape(self.space)}</caption>{rows}</table>"
+
+
+def explain(policy, kernel, *args):
+    """What parallel_for would run: packed or scalar, registers, spills, occupancy, and how each line reaches memory.
+
+    Parameters
+    ----------
+    policy, kernel, *args : as in parallel_for; nothing runs
+
+    Returns
+    -------
+    Explanation
+        An access that is "strided or gathered" costs a memory transaction a lane: put the lane's index last (`x[c, i]`).
+    """
+    space, policy, _, _, _ = dispatch._bind(policy, kernel, args, ())
+    policy_kind = kind_of(policy)
+    specs = dispatch._compiler_specs(dispatch._describe(args)[0], space, kernel, kernel.portable_text.params[n_indices(policy_kind):])
+    facts, accesses = registry.backend(space.name).explain(space, kernel, policy, policy_kind, specs)
+    return Explanation(kernel.name, str(space), facts, accesses)

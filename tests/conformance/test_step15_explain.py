@@ -1,0 +1,45 @@
+"""Step 15: what became of a kernel."""
+import numpy as np
+
+import portable as pk
+
+from ..launching import move
+from .test_step13_plan import row_sums
+
+
+@pk.kernel
+def mixed_accesses(i, j, x, y, out):
+    out[i, j] = x[i, j]
+    out[i, j] += y[j, i]
+
+
+@pk.kernel(packed=False)
+def one_by_one(i, x):
+    x[i] = 1.0
+
+
+def test_accesses_are_named_with_their_lines(space):
+    x, y, out = (move(np.zeros((9, 9)), space) for _ in range(3))
+    got = pk.explain(pk.MDRangePolicy((0, 0), (9, 9), space=space), mixed_accesses, x, y, out)
+    assert got.kernel == "mixed_accesses" and "mixed_accesses" in str(got) and "<table>" in got._repr_html_()
+    if space == "checked":
+        return
+    first = mixed_accesses.fn.__code__.co_firstlineno + 2
+    found = {(a.line.rpartition(":")[2], a.view, a.how) for a in got.accesses}
+    assert found == {(str(first), "x", "contiguous"), (str(first), "out", "contiguous"),
+                     (str(first + 1), "out", "contiguous"), (str(first + 1), "y", "strided or gathered")}
+
+
+def test_facts_of_the_machine(space):
+    got = pk.explain(pk.TeamPolicy(3, space=space), row_sums, move(np.zeros((3, 4)), space), move(np.zeros(3), space))
+    if space == "cuda":
+        assert got.facts["registers a thread"] > 0 and got.facts["spills and local arrays, bytes a thread"] == 0
+    elif space != "checked":
+        assert "8 lanes" in got.facts["code"]
+        assert "packed=False" in pk.explain(pk.RangePolicy(0, 3, space=space), one_by_one, np.zeros(3)).facts["code"]
+
+
+def test_nothing_runs(space):
+    x = move(np.zeros(3), space)
+    pk.explain(pk.RangePolicy(0, 3, space=space), one_by_one, x)
+    assert (np.asarray(x if isinstance(x, np.ndarray) else x.to_numpy()) == 0).all()
