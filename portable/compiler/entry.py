@@ -41,18 +41,25 @@ class Entry:
         self.kernel, self.policy_kind, self.reducers = kernel, policy_kind, reducers
         self.signature = Signature(specs)
         self.width = self.lanes(self.signature) if kernel.packed else 1
+        self.why_scalar = None if kernel.packed else "the kernel is marked packed=False"
+        self._settle()
+        if self.policy_kind != "team" and "scalar" in self.facts:
+            self.width, self.why_scalar = 1, self.facts["scalar"]
+            self._settle()
+        self.text, self.accesses = str(self.module), sorted(self.lower.accesses)
+
+    def _settle(self):
+        """Emit until the types of all variables are known."""
         self.facts = Facts()
         for _ in range(_MAX_RUNS):
             self.facts.changed = False
-            self.module = ir.Module(kernel.name)
-            self.lower = Lowering(self.target, self.width, self.signature.float_dtype, kernel.fastmath, self.facts, kernel.name)
+            self.module = ir.Module(self.kernel.name)
+            self.lower = Lowering(self.target, self.width, self.signature.float_dtype, self.kernel.fastmath, self.facts, self.kernel.name)
             self.scratch_static, self.results = 0, None
             self.emit()
             if not self.facts.changed:
-                break
-        else:
-            raise LoweringError(f"kernel '{kernel.name}' ({kernel.place}): the dtypes of its variables do not settle")
-        self.text, self.accesses = str(self.module), sorted(self.lower.accesses)
+                return
+        raise LoweringError(f"kernel '{self.kernel.name}' ({self.kernel.place}): the dtypes of its variables do not settle")
 
     def open(self, function):
         """Begin the entry function: arguments are loaded before its first branch, so that slots stand at its top."""

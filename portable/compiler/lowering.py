@@ -236,6 +236,9 @@ class Lowering(Frames):
             if static and trips * self.unrolled <= _UNROLL_STATIC and not _leaves(s) and not _own_exit(s):
                 self.unroll(s, [self.const(k) for k in range(start.const, stop.const, step)])
                 return
+        if self.W > 1 and start.kind != UNIFORM and not _computes(s):
+            self.facts.setdefault("scalar", f"the loop of line {self.frame.text.where(s).rpartition(':')[2]} reads other elements in "
+                                            "each lane and computes little, which one lane at a time does faster")
         self.counted_loop(s, start, stop, step)
 
     def _small(self, trips):
@@ -469,6 +472,11 @@ def _leaves(s):
     if isinstance(s, ast.If):
         return any(isinstance(q, (ast.Break, ast.Continue)) or (isinstance(q, ast.If) and _leaves(q)) for q in s.body + s.orelse)
     return False
+
+
+def _computes(loop):
+    """True for a loop whose body does more than read and add: a call of a function, a division or a power."""
+    return any(isinstance(n, (ast.Call, ast.Div, ast.Pow)) for s in loop.body for n in ast.walk(s))
 
 
 def _heavy(body):

@@ -172,6 +172,6 @@ def fence(space):
 def explain(space, kernel, policy, policy_kind, specs):
     entry = Entry(kernel, policy_kind, specs)
     assembly = engine.assembly(entry.text, kernel.name)
-    why = "consecutive indices (or a team's members) share vector registers" if entry.width > 1 else "the kernel is marked packed=False"
-    return {"code": f"packs of {entry.width} lanes: {why}" if entry.width > 1 else f"scalar: {why}",
+    packs = f"packs of {entry.width} lanes: consecutive indices (or a team's members) share vector registers"
+    return {"code": packs if entry.width > 1 else f"scalar: {entry.why_scalar}",
             "spills in the assembly": assembly.count("Spill"), "scratch, bytes": entry.scratch_static}, entry.accesses
