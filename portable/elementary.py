@@ -338,7 +338,7 @@ def rsqrt_of(x):
 
 
 def precise_log2(k, f, first, third, coefficients):
-    """k + log2(1 + f) with some 65 bits (float64) in two parts, from the series of 2 atanh(s) / ln 2 in s = f / (2 + f).
+    """k + log2(1 + f) with some 65 bits (float64) in two parts: the series of 2 atanh(s) / ln 2 in s = f / (2 + f).
 
     `first` and `third` are the coefficients of s and s^3, each in two parts.
     """

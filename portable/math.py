@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-NAMES = ("exp", "expm1", "exp2", "log", "log1p", "log2", "log10", "sqrt", "rsqrt", "pow", "sin", "cos", "tanh", "erf", "erfc",
+NAMES = ("exp", "expm1", "exp2", "log", "log1p", "log2", "log10", "sqrt", "rsqrt", "pow", "sin", "cos", "tan", "tanh", "erf", "erfc",
          "ndtr", "lgamma")
 
 
@@ -36,11 +36,12 @@ def _keeping(dtype_fn, doc):
 
 exp, expm1, exp2 = _quiet(np.exp), _quiet(np.expm1), _quiet(np.exp2)
 log, log1p, log2, log10 = _quiet(np.log), _quiet(np.log1p), _quiet(np.log2), _quiet(np.log10)
-sqrt, sin, cos, tanh, pow = _quiet(np.sqrt), _quiet(np.sin), _quiet(np.cos), _quiet(np.tanh), _quiet(np.power)  # noqa: A001
+sqrt, sin, cos, tan, tanh = _quiet(np.sqrt), _quiet(np.sin), _quiet(np.cos), _quiet(np.tan), _quiet(np.tanh)
+pow = _quiet(np.power)  # noqa: A001
 
 
 def fast_exp(x):
-    """exp to about two units in the last place: by the device's own instruction in float32 on CUDA, and 0 in place of results
+    """exp to three units in the last place: by the device's own instruction in float32 on CUDA, and 0 in place of results
     below the normal numbers. For sums in which such errors do not count; its bits differ between machines."""
     return exp(x)
 

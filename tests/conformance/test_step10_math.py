@@ -1,0 +1,59 @@
+"""Step 10: the elementary functions have the same bits on every compiled space, and are those of plain Python to a few ulp."""
+import functools
+
+import numpy as np
+import pytest
+
+import portable as pk
+from portable.math import NAMES
+
+from ..launching import launch_for
+
+SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, 2.0, np.inf, -np.inf, np.nan, 1e-40, 1e-310, 3e38, -104.0, -745.3, 88.8, 709.9, 1e4, 1e9]
+ULPS = 4  # plain Python has another library's functions: two units of ours and two of theirs
+
+
+@functools.cache
+def kernel_of(name):
+    function = getattr(pk, name)
+    if name == "pow":
+        @pk.kernel
+        def apply(i, x, y, out):
+            out[i] = function(x[i], y[i])
+    else:
+        @pk.kernel
+        def apply(i, x, y, out):
+            out[i] = function(x[i])
+    return apply
+
+
+def inputs(dtype):
+    rng = np.random.default_rng(7)
+    with np.errstate(over="ignore"):
+        x = np.concatenate([SPECIAL, rng.normal(size=60), rng.normal(size=60) * 30, 10.0 ** rng.uniform(-30, 30, 60)]).astype(dtype)
+        return x, (rng.normal(size=x.size) * 3).astype(dtype)
+
+
+@functools.cache
+def on_serial(name, dtype):
+    x, y = inputs(dtype)
+    return launch_for("serial", len(x), kernel_of(name), x, y, np.zeros_like(x))[2]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", NAMES)
+def test_the_same_bits_everywhere(space, name, dtype):
+    x, y = inputs(dtype)
+    got, wanted = launch_for(space, len(x), kernel_of(name), x, y, np.zeros_like(x))[2], on_serial(name, dtype)
+    if space != "checked":
+        bits = np.uint32 if dtype is np.float32 else np.uint64
+        same = (got.view(bits) == wanted.view(bits)) | (np.isnan(got) & np.isnan(wanted))
+        assert same.all(), (x[~same], got[~same], wanted[~same])
+        return
+    near_zero = np.abs(wanted) < (0.5 if name == "lgamma" else 0.0)  # lgamma: absolute error near its zeros
+    np.testing.assert_array_equal(np.isnan(got), np.isnan(wanted))
+    finite = np.isfinite(got) & np.isfinite(wanted) & ~near_zero
+    error = np.abs(got[finite].astype(np.float64) - wanted[finite]) / np.spacing(np.abs(got[finite])).astype(np.float64)
+    # Plain Python's ndtr rounds x / sqrt(2) before it takes erfc, which the tail multiplies by x^2.
+    allowed = ULPS + (np.square(x[finite].astype(np.float64)) if name == "ndtr" else 0.0)
+    assert (error <= allowed).all(), (x[finite][(error - allowed).argmax()], error.max())
