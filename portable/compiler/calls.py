@@ -204,7 +204,9 @@ class Calls(Expressions):
             if native is not None:
                 return native
         text = self.elementary_text(name, self.strong(dtype), fast, node)
+        outer, self.float_dtype = self.float_dtype, self.strong(dtype)  # constants among themselves are of the function's dtype
         result = self.inline(text, values, node)
+        self.float_dtype = outer
         return Value(dtype, result.kind, result.ir, result.const) if t.is_weak(dtype) else result
 
     def word_atomic(self, node, op):

@@ -172,3 +172,15 @@ def test_a_reduction_keeps_the_returned_dtype(space):
     x = np.array([1.0, 2.0**-30], np.float32)
     assert launch_reduce(space, 2, entry, x) == 1.0
     assert launch_reduce(space, 2, entry, x.astype(np.float64)) == 1.0 + 2.0**-30
+
+
+@pk.kernel
+def wide_scalar(i, h, x, out):
+    out[i] = pk.exp(x[i] / h) + pk.log(h)
+
+
+def test_a_float64_scalar_among_float32_arrays_is_float64(space):
+    """np.float64 is a strong dtype: elementary functions of it work in float64 although the arrays are float32."""
+    x = np.linspace(-30, 3, 37).astype(np.float32)
+    out = launch_for(space, len(x), wide_scalar, np.float64(0.3), x, np.zeros_like(x))[1]
+    np.testing.assert_allclose(out, (np.exp(x / np.float64(0.3)) + np.log(0.3)).astype(np.float32), rtol=2e-7)

@@ -1,0 +1,100 @@
+"""Checks of what users pass in. All of them run before anything is computed or copied to a device."""
+
+from __future__ import annotations
+
+import numbers
+
+import numpy as np
+
+import portable as pk
+from portable.errors import DTypeError, FiniteError, InputError, ShapeError
+
+# Between these, logarithms and products with rates of like range stay within float64's normal numbers.
+SMALLEST, LARGEST = 1e-150, 1e150
+MOST_ORDER = 1000
+
+
+def check_runs(values, lengths):
+    """Gaps and run lengths as float64 and int64 arrays of their own, shapes (n_gaps,) and (n_runs,)."""
+    lengths = as_numbers(lengths, "lengths", 1)
+    if not lengths.size:
+        raise ShapeError("lengths is empty; at least one run is wanted")
+    if lengths.dtype.kind == "f" and not (np.isfinite(lengths) & (lengths == np.floor(lengths))).all():
+        run = int(np.flatnonzero(~(np.isfinite(lengths) & (lengths == np.floor(lengths))))[0])
+        raise DTypeError(f"lengths[{run}] is {lengths[run]}; a whole number of gaps is wanted")
+    lengths = lengths.astype(np.int64)
+    empty = np.flatnonzero(lengths < 1)
+    if empty.size:
+        run = int(empty[0])
+        raise InputError(f"lengths[{run}] is {lengths[run]}: run {run} has no gap; at least one is wanted. Leave it out.")
+    values = as_numbers(values, "values", 1).astype(np.float64)
+    if values.size != lengths.sum():
+        raise ShapeError(f"values has {values.size} gaps, but lengths add up to {lengths.sum()}")
+    _check_gaps(values, lengths)
+    return values, lengths
+
+
+def _check_gaps(values, lengths):
+    """Zero, or a positive number of ordinary size."""
+    bad = np.flatnonzero(~((values == 0.0) | ((values >= SMALLEST) & (values <= LARGEST))))
+    if not bad.size:
+        return
+    at = int(bad[0])
+    ends = np.cumsum(lengths)
+    run = int(np.searchsorted(ends, at, side="right"))
+    where = f"run {run}, gap {at - int(ends[run] - lengths[run])} (values[{at}])"
+    if not np.isfinite(values[at]):
+        raise FiniteError(f"{where} is {values[at]}; a finite gap is wanted")
+    if values[at] < 0.0:
+        raise InputError(f"{where} is {values[at]}; a gap is not negative. Are the events of the run in order?")
+    raise InputError(f"{where} is {values[at]}; zero, or {SMALLEST:g} to {LARGEST:g}, is wanted. Choose another unit of time.")
+
+
+def check_orders(orders):
+    """Branch orders as an int64 array, shape (n_branches,)."""
+    array = as_numbers(orders, "orders", 1)
+    if not array.size:
+        raise ShapeError("orders is empty; at least one branch is wanted")
+    if array.dtype.kind == "f":
+        raise DTypeError(f"orders must be whole numbers, got {orders!r}")
+    if array.min() < 1 or array.max() > MOST_ORDER:
+        raise InputError(f"orders is {orders!r}; whole numbers from 1 to {MOST_ORDER} are wanted")
+    return array.astype(np.int64)
+
+
+def check_finite(array, name):
+    bad = np.argwhere(~np.isfinite(array))
+    if bad.size:
+        index = tuple(bad[0].tolist())
+        raise FiniteError(f"{name}[{', '.join(map(str, index))}] is {array[index]}; finite numbers are wanted")
+    return array.astype(np.float64)
+
+
+def check_count(value, name, least=1):
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+        raise DTypeError(f"{name} must be an integer, got {value!r} of type {type(value).__name__}")
+    if value < least:
+        raise InputError(f"{name} is {value}; at least {least} is wanted")
+    return int(value)
+
+
+def check_seed(seed):
+    """A whole number below 2^64."""
+    if check_count(seed, "seed", 0) >= 2**64:
+        raise InputError(f"seed is {seed}; below 2^64 is wanted")
+    return int(seed)
+
+
+def as_numbers(value, name, n_dims):
+    """`value` as an array of real numbers with that many dimensions."""
+    if isinstance(value, pk.View):
+        value = value.to_numpy()
+    try:
+        array = np.asarray(value)
+    except ValueError as error:  # ragged rows
+        raise ShapeError(f"{name} is not a rectangular array: {error}") from error
+    if array.dtype.kind not in "fiu":
+        raise DTypeError(f"{name} must hold real numbers, got dtype {array.dtype}")
+    if array.ndim != n_dims:
+        raise ShapeError(f"{name} has shape {array.shape}; {n_dims} dimension{'s' * (n_dims > 1)} wanted")
+    return array

@@ -1,0 +1,226 @@
+"""The process itself: its matrices, its moments, the likelihood of runs, and simulated runs."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+import portable as pk
+from portable.errors import DTypeError, InputError, ShapeError
+
+from . import kernels
+from .checks import LARGEST, SMALLEST, as_numbers, check_count, check_finite, check_orders, check_seed
+from .runs import Packed, Runs
+
+_ROUNDING = 1e-9  # by how much probabilities may miss their sum
+_TEAMS = 4096  # enough to fill a GPU, few enough that their partial sums cost nothing
+
+
+class TransientMAP:
+    """A transient Markovian arrival process of Erlang branches.
+
+    Parameters
+    ----------
+    alpha : array-like, shape (n_branches,)
+        Probability to start in each branch; sums to 1.
+    orders : array-like of int, shape (n_branches,)
+        Stages of each branch's gap.
+    rates : array-like, shape (n_branches,), per unit of time
+        Rate of each stage; a branch's mean gap is orders / rates.
+    switching : array-like, shape (n_branches, n_branches)
+        Probability of the next gap's branch given this one's; what a row lacks to 1 is the probability to end.
+
+    Attributes
+    ----------
+    n_branches : int
+    alpha, orders, rates, switching : ndarray
+    exits : ndarray, shape (n_branches,)
+        Probability that a run ends after a gap of the branch.
+
+    Raises
+    ------
+    ShapeError
+        The arguments disagree on n_branches.
+    DTypeError
+        A value is no number, or an order not whole.
+    FiniteError
+        A value is NaN or infinite.
+    InputError
+        Probabilities are negative or do not fit together, a rate is not positive, or runs would never end.
+    """
+
+    def __init__(self, alpha, orders, rates, switching):
+        self.orders = check_orders(orders)
+        self.n_branches = n = len(self.orders)
+        given = {"alpha": (alpha, (n,)), "rates": (rates, (n,)), "switching": (switching, (n, n))}
+        for name, (value, shape) in given.items():
+            array = check_finite(as_numbers(value, name, len(shape)), name)
+            if array.shape != shape:
+                raise ShapeError(f"{name} has shape {array.shape}; {shape} is wanted, as there are {n} orders")
+            if name != "rates" and array.min() < 0.0:
+                raise InputError(f"{name} holds {array.min()}; probabilities are not negative")
+            setattr(self, name, array)
+        if not SMALLEST <= self.rates.min() <= self.rates.max() <= LARGEST:
+            raise InputError(f"rates is {rates!r}; positive numbers from {SMALLEST:g} to {LARGEST:g} are wanted")
+        if abs(self.alpha.sum() - 1.0) > _ROUNDING:
+            raise InputError(f"alpha sums to {self.alpha.sum()}; 1 is wanted")
+        going_on = self.switching.sum(axis=1)
+        if going_on.max() > 1.0 + _ROUNDING:
+            row = int(going_on.argmax())
+            raise InputError(f"switching: row {row} sums to {going_on[row]}; at most 1 is wanted")
+        self.exits = np.maximum(1.0 - going_on, 0.0)
+        self._check_end()
+
+    def _check_end(self):
+        """From every branch a run can end."""
+        ends = self.exits > 0.0
+        for _ in range(self.n_branches):
+            ends |= (self.switching[:, ends] > 0.0).any(axis=1)
+        if not ends.all():
+            raise InputError(f"switching: a run in branch {int(np.argmin(ends))} never ends; rows that sum to less than 1 "
+                             "must be reachable from every branch")
+
+    def __repr__(self):
+        return (f"TransientMAP(alpha={self.alpha.tolist()}, orders={self.orders.tolist()}, rates={self.rates.tolist()}, "
+                f"switching={self.switching.tolist()})")
+
+    def matrices(self):
+        """The process as a Markov chain on stages.
+
+        Returns
+        -------
+        D0 : ndarray, shape (n_stages, n_stages)
+            Rates of changes without an event, n_stages = sum of orders.
+        D1 : ndarray, shape (n_stages, n_stages)
+            Rates of changes with an event after which the run goes on.
+        d : ndarray, shape (n_stages,)
+            Rates of events that end the run.
+        start : ndarray, shape (n_stages,)
+            Probability to start in each stage.
+        """
+        stages = np.repeat(self.rates, self.orders)
+        last = np.cumsum(self.orders) - 1
+        first = last - self.orders + 1
+        inner = np.ones(len(stages), bool)
+        inner[last] = False
+        d0 = np.diag(-stages) + np.diag(np.where(inner, stages, 0.0)[:-1], 1)
+        d1, d, start = np.zeros_like(d0), np.zeros(len(stages)), np.zeros(len(stages))
+        d1[np.ix_(last, first)] = self.rates[:, None] * self.switching
+        d[last] = self.rates * self.exits
+        start[first] = self.alpha
+        return d0, d1, d, start
+
+    def visits(self):
+        """Expected number of a run's gaps in each branch, shape (n_branches,)."""
+        return np.linalg.solve((np.eye(self.n_branches) - self.switching).T, self.alpha)
+
+    def mean_arrivals(self):
+        """Expected number of gaps of a run."""
+        return float(self.visits().sum())
+
+    def variance_arrivals(self):
+        """Variance of the number of gaps of a run."""
+        inverse = np.linalg.inv(np.eye(self.n_branches) - self.switching)
+        pairs = 2.0 * self.visits() @ self.switching @ inverse.sum(axis=1)  # E[K (K - 1)]
+        mean = self.mean_arrivals()
+        return float(pairs + mean - mean**2)
+
+    def arrivals_distribution(self, n_max):
+        """Probability of 1, 2, ..., n_max gaps in a run, shape (n_max,)."""
+        found, a = np.empty(check_count(n_max, "n_max")), self.alpha
+        for k in range(len(found)):
+            found[k] = a @ self.exits
+            a = a @ self.switching
+        return found
+
+    def gap_moment(self, k, power=1):
+        """E[x_k^power] among runs that have a k-th gap, k = 1, 2, ..."""
+        k, power = check_count(k, "k"), check_count(power, "power")
+        a = self.alpha @ np.linalg.matrix_power(self.switching, k - 1)
+        if not a.sum() > 0.0:
+            raise InputError(f"k is {k}, but no run has that many gaps")
+        return float(a @ self._moments(power) / a.sum())
+
+    def mean_gap(self):
+        """Mean of all gaps, those of all runs taken together."""
+        visits = self.visits()
+        return float(visits @ self._moments(1) / visits.sum())
+
+    def lag_correlation(self, lag=1):
+        """Correlation of x_k and x_(k+lag), over all pairs of gaps within runs taken together."""
+        lag = check_count(lag, "lag")
+        joint = self.visits()[:, None] * np.linalg.matrix_power(self.switching, lag)
+        if not joint.sum() > 0.0:
+            raise InputError(f"lag is {lag}, but no run has that many gaps")
+        joint /= joint.sum()
+        mean, square = self._moments(1), self._moments(2)
+        early, late = joint.sum(axis=1), joint.sum(axis=0)
+        covariance = mean @ joint @ mean - (early @ mean) * (late @ mean)
+        return float(covariance / math.sqrt((early @ square - (early @ mean) ** 2) * (late @ square - (late @ mean) ** 2)))
+
+    def _moments(self, power):
+        """E[x^power] of each branch: r (r + 1) ... (r + power - 1) / rate^power."""
+        return np.prod([(self.orders + m) / self.rates for m in range(power)], axis=0)
+
+    def log_likelihood(self, runs, *, space=None):
+        """Logarithm (4) of the density of runs.
+
+        Parameters
+        ----------
+        runs : Runs
+        space : str or Space, optional
+
+        Returns
+        -------
+        float
+            Minus infinity where the process cannot make the runs: a gap of zero without a branch of order 1.
+        """
+        packed = Packed(check_type(runs), pk.default_space() if space is None else space)
+        policy = pk.TeamPolicy(min(packed.n_packs, _TEAMS), packed.width, space=packed.x.space)
+        return float(pk.parallel_reduce(policy, kernels.log_likelihood, pk.static(self.n_branches),
+                                        pk.copy_of(self.rows(), packed.x.space), packed.width, packed.offset, packed.steps,
+                                        packed.lengths, packed.x, label="tmap.log_likelihood"))
+
+    def simulate(self, n_runs, *, seed, space=None, max_gaps=100_000_000):
+        """Random runs; equal seeds give equal walks through the branches on every space.
+
+        Parameters
+        ----------
+        n_runs : int
+        seed : int, 0 to 2^64 - 1
+        space : str or Space, optional
+        max_gaps : int
+            More are refused.
+
+        Returns
+        -------
+        Runs
+        """
+        n_runs, seed, max_gaps = check_count(n_runs, "n_runs"), check_seed(seed), check_count(max_gaps, "max_gaps")
+        space = pk.default_space() if space is None else space
+        lengths = pk.empty((n_runs,), np.int64, space)
+        if n_runs * self.mean_arrivals() > max_gaps:
+            raise InputError(f"n_runs is {n_runs}, of {self.mean_arrivals():.3g} gaps each; fewer than max_gaps = {max_gaps} "
+                             "are wanted")
+        shared = pk.static(self.n_branches), pk.copy_of(self.rows(), space), np.uint64(seed)
+        each = pk.RangePolicy(0, n_runs, space=space)
+        pk.parallel_for(each, kernels.simulate_lengths, *shared, lengths, label="tmap.simulate_lengths")
+        counts = lengths.to_numpy()
+        ends = np.cumsum(counts)
+        values = pk.empty((int(ends[-1]),), np.float64, space)
+        pk.parallel_for(each, kernels.simulate_gaps, *shared, pk.copy_of(ends - counts, space), lengths, values,
+                        label="tmap.simulate_gaps")
+        return Runs(values.to_numpy(), counts)
+
+    def rows(self):
+        """What the kernels read, shape (5 + n_branches, n_branches); see `kernels`."""
+        factorials = np.array([math.lgamma(order) for order in self.orders])
+        constant = self.orders * np.log(self.rates) - factorials
+        return np.vstack([self.alpha, constant, self.rates, self.orders - 1.0, self.exits, self.switching])
+
+
+def check_type(runs):
+    if not isinstance(runs, Runs):
+        raise DTypeError(f"runs must be tmap.Runs, got {type(runs).__name__}")
+    return runs
