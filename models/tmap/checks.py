@@ -98,3 +98,14 @@ def as_numbers(value, name, n_dims):
     if array.ndim != n_dims:
         raise ShapeError(f"{name} has shape {array.shape}; {n_dims} dimension{'s' * (n_dims > 1)} wanted")
     return array
+
+
+def check_not_negative(value, name):
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise DTypeError(f"{name} must be a number, got {value!r} of type {type(value).__name__}")
+    value = float(value)
+    if not np.isfinite(value):
+        raise FiniteError(f"{name} is {value}; a finite number is wanted")
+    if value < 0.0:
+        raise InputError(f"{name} is {value}; a number that is not negative is wanted")
+    return value

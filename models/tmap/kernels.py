@@ -63,7 +63,9 @@ def log_likelihood(team, n_branches, model, width, offset, steps, lengths, x):
     a = pk.local(n_branches, pk.float64)
     f = pk.local(n_branches, pk.float64)
     total = 0.0
-    for pack in range(team.league_rank, steps.shape[0], team.league_size):
+    n_packs = steps.shape[0]
+    for turn in range((n_packs - team.league_rank + team.league_size - 1) // team.league_size):
+        pack = team.league_rank + turn * team.league_size
         for lane in team.thread_range(width):
             last = lengths[pack * width + lane] - 1
             for i in range(n_branches):
@@ -97,7 +99,9 @@ def posterior_sums(team, n_branches, model, width, offset, steps, lengths, x, fo
         times[i] = 0.0
         for j in range(n_branches):
             moves[i, j] = 0.0
-    for pack in range(team.league_rank, steps.shape[0], team.league_size):
+    n_packs = steps.shape[0]
+    for turn in range((n_packs - team.league_rank + team.league_size - 1) // team.league_size):
+        pack = team.league_rank + turn * team.league_size
         for lane in team.thread_range(width):
             last = lengths[pack * width + lane] - 1
             for i in range(n_branches):

@@ -14,7 +14,7 @@ from .checks import LARGEST, SMALLEST, as_numbers, check_count, check_finite, ch
 from .runs import Packed, Runs
 
 _ROUNDING = 1e-9  # by how much probabilities may miss their sum
-_TEAMS = 4096  # enough to fill a GPU, few enough that their partial sums cost nothing
+TEAMS = 4096  # enough to fill a GPU, few enough that their partial sums cost nothing
 
 
 class TransientMAP:
@@ -177,7 +177,7 @@ class TransientMAP:
             Minus infinity where the process cannot make the runs: a gap of zero without a branch of order 1.
         """
         packed = Packed(check_type(runs), pk.default_space() if space is None else space)
-        policy = pk.TeamPolicy(min(packed.n_packs, _TEAMS), packed.width, space=packed.x.space)
+        policy = pk.TeamPolicy(min(packed.n_packs, TEAMS), packed.width, space=packed.x.space)
         return float(pk.parallel_reduce(policy, kernels.log_likelihood, pk.static(self.n_branches),
                                         pk.copy_of(self.rows(), packed.x.space), packed.width, packed.offset, packed.steps,
                                         packed.lengths, packed.x, label="tmap.log_likelihood"))

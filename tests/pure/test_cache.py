@@ -1,0 +1,112 @@
+"""Compiled kernels on disk: whole or absent, for this user alone, however many processes there are."""
+import os
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from portable import cache
+
+PROGRAM = textwrap.dedent("""
+    import numpy as np, sys
+    sys.path.insert(0, {folder!r})
+    import kernels_of_many, portable as pk
+    from portable import cache
+    x = np.zeros(100)
+    pk.parallel_for(pk.RangePolicy(0, 100, space="serial"), kernels_of_many.fill, x)
+    assert (x == 3.0).all()
+    print(cache.hits, cache.misses)
+""")
+KERNELS = """
+import portable as pk
+
+@pk.kernel
+def fill(i, x):
+    x[i] = 3.0
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("PORTABLE_CACHE", str(tmp_path / "cache"))
+    cache.folder.cache_clear()
+    yield tmp_path
+    cache.folder.cache_clear()
+
+
+def run(folder, **environment):
+    (folder / "kernels_of_many.py").write_text(KERNELS)
+    return subprocess.Popen([sys.executable, "-c", PROGRAM.format(folder=str(folder))], stdout=subprocess.PIPE, text=True,
+                            env={**os.environ, "PORTABLE_CACHE": str(folder / "cache"), **environment})
+
+
+def finished(process):
+    out, _ = process.communicate(timeout=120)
+    assert process.returncode == 0
+    return tuple(map(int, out.split()))
+
+
+def test_what_is_put_is_got(folder):
+    name = cache.key("some", 1, "code")
+    assert cache.get(name) is None
+    cache.put(name, b"machine code")
+    assert cache.get(name) == b"machine code"
+    assert cache.key("some", 1, "code") == name != cache.key("some", 2, "code")
+    assert cache.statistics()["files"] == 1
+
+
+def test_a_damaged_file_is_a_miss(folder):
+    name = cache.key("damaged")
+    cache.put(name, b"machine code")
+    path = cache.folder() / name
+    path.write_bytes(path.read_bytes()[:-1])
+    assert cache.get(name) is None
+
+
+def test_off(folder, monkeypatch):
+    monkeypatch.setenv("PORTABLE_CACHE", "0")
+    cache.folder.cache_clear()
+    cache.put(cache.key("off"), b"code")
+    assert cache.folder() is None and cache.get(cache.key("off")) is None
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions of POSIX")
+def test_a_folder_that_others_can_write_is_refused(folder):
+    (folder / "cache" / "kernels").mkdir(parents=True)
+    (folder / "cache" / "kernels").chmod(0o777)
+    with pytest.warns(UserWarning, match="others can write"):
+        assert cache.folder() is None
+
+
+def test_an_unusable_folder_costs_time_only(folder, monkeypatch):
+    (folder / "file").write_text("in the way")
+    monkeypatch.setenv("PORTABLE_CACHE", str(folder / "file"))
+    with pytest.warns(UserWarning, match="cannot be used"):
+        cache.put(cache.key("code"), b"code")
+
+
+def test_what_was_used_longest_ago_goes_first(folder, monkeypatch):
+    monkeypatch.setattr(cache, "LIMIT_BYTES", 5000)
+    for k in range(10):
+        name = f"0{k}"
+        cache.put(name, bytes(1000))
+        os.utime(cache.folder() / name, (k, k))
+    cache.put("0last", bytes(1000))
+    left = sorted(p.name for p in cache.folder().iterdir())
+    assert "0last" in left and "00" not in left and sum(p.stat().st_size for p in cache.folder().iterdir()) <= 5000
+
+
+def test_a_second_process_compiles_nothing(folder):
+    assert finished(run(folder))[1] > 0
+    assert finished(run(folder)) == (finished(run(folder))[0], 0)
+
+
+def test_many_processes_at_once(folder):
+    for process in [run(folder) for _ in range(8)]:
+        finished(process)
+    assert not [p for p in cache_files(folder) if p.name.startswith(".part-")]
+
+
+def cache_files(folder):
+    return list((folder / "cache" / "kernels").iterdir())
