@@ -164,7 +164,7 @@ def _prepare(policy_kind, space, kernel, specs, reducers):
 def _launch(policy, kernel, args, label, reducers=(), scan=None):
     """Run now; the results of reducers."""
     if _interpreting is not None and _interpreting == threading.get_ident():
-        raise NestedLaunchError(f"'{label or kernel.name}' was launched inside a kernel; kernels do not launch kernels")
+        raise NestedLaunchError(f"'{label or getattr(kernel, '__name__', kernel)}' was launched inside a kernel; kernels do not launch kernels")
     bound = _bind(policy, kernel, args, reducers, scan)
     if events.recording is not None:
         if reducers:

@@ -1,0 +1,40 @@
+"""Random models and runs for the tests, and the real runs where they are found."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from models.tmap import Runs, TransientMAP
+
+MODEL = TransientMAP([0.7, 0.2, 0.1], [1, 2, 3], [20.0, 0.5, 2.0], [[0.6, 0.2, 0.1], [0.1, 0.6, 0.1], [0.2, 0.2, 0.5]])
+
+
+def random_model(seed, orders):
+    """Rates within a factor of a hundred, runs of about five gaps."""
+    random = np.random.default_rng(seed)
+    n = len(orders)
+    rates = np.exp(random.uniform(-2.0, 2.0, n)) * orders
+    return TransientMAP(random.dirichlet(np.ones(n)), orders, rates, 0.8 * random.dirichlet(np.ones(n), n))
+
+
+def random_runs(seed, n_runs, zeros=False, most=9):
+    """Ragged runs of gaps that no model has made: the shortest of 1 and 2 gaps, zeros among the gaps if asked."""
+    random = np.random.default_rng(seed)
+    lengths = random.integers(1, most + 1, n_runs)
+    lengths[: min(2, n_runs)] = (1, 2)[: min(2, n_runs)]
+    values = random.gamma(0.7, 1.5, lengths.sum())
+    if zeros:
+        values[random.random(values.size) < 0.2] = 0.0
+    return Runs(values, lengths)
+
+
+def real_runs(name):
+    """Runs of a file; the test is skipped where the file is not found."""
+    beside = Path(__file__).parents[4] / "shared" / "data"
+    path = Path(os.environ.get("PORTABLE_DATA", beside)) / "tmap" / f"{name}.npz"
+    if not path.exists():
+        pytest.skip(f"real data not found: {path} (set PORTABLE_DATA to the folder that holds tmap/)")
+    with np.load(path) as file:
+        return Runs(file["x"], file["K"])

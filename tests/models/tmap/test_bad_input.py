@@ -1,0 +1,127 @@
+"""Wrong calls: the exception's type and the words of its message. Nothing is computed before it is raised."""
+
+import numpy as np
+import pytest
+
+import portable as pk
+from models.tmap import Runs, TransientMAP, fit
+
+from .problems import MODEL
+
+RUNS = [
+    ([1.0, 2.0, -0.5], [1, 2], pk.InputError, r"run 1, gap 1 \(values\[2\]\) is -0.5; a gap is not negative"),
+    ([np.nan, 2.0], [1, 1], pk.FiniteError, r"run 0, gap 0 \(values\[0\]\) is nan"),
+    ([1.0, 2.0, np.inf], [2, 1], pk.FiniteError, r"run 1, gap 0 \(values\[2\]\) is inf"),
+    ([1e-200], [1], pk.InputError, "is 1e-200; zero, or 1e-150 to 1e[+]150.*another unit"),
+    ([1.0], [1, 0], pk.InputError, r"lengths\[1\] is 0: run 1 has no gap"),
+    ([1.0], [-1], pk.InputError, r"lengths\[0\] is -1"),
+    ([1.0, 2.0], [1.5, 0.5], pk.DTypeError, r"lengths\[0\] is 1.5; a whole number"),
+    ([1.0, 2.0], [1, np.nan], pk.DTypeError, r"lengths\[1\] is nan"),
+    ([], [], pk.ShapeError, "lengths is empty; at least one run"),
+    ([1.0, 2.0], [3], pk.ShapeError, "values has 2 gaps, but lengths add up to 3"),
+    ([[1.0, 2.0]], [2], pk.ShapeError, r"values has shape \(1, 2\); 1 dimension wanted"),
+    (["a", "b"], [2], pk.DTypeError, "values must hold real numbers, got dtype <U1"),
+    ([1.0, 2.0], None, pk.DTypeError, "lengths must hold real numbers"),
+    ([1.0 + 1j], [1], pk.DTypeError, "values must hold real numbers, got dtype complex128"),
+]
+
+LISTS = [
+    ([], pk.ShapeError, "runs is empty"),
+    ([[1.0], []], pk.InputError, "run 1 has no gap"),
+    ([[]], pk.InputError, "run 0 has no gap"),
+    ([1.0, 2.0], pk.ShapeError, r"runs\[0\] has shape \(\)"),
+    ([[1.0], [2.0, -1.0]], pk.InputError, r"run 1, gap 1 \(values\[2\]\) is -1.0"),
+    (None, pk.DTypeError, "runs must be a sequence of sequences"),
+]
+
+GOOD = {"alpha": [0.5, 0.5], "orders": [1, 2], "rates": [1.0, 2.0], "switching": [[0.4, 0.4], [0.1, 0.8]]}
+MODELS = [
+    ({"orders": [1, 0]}, pk.InputError, "orders is .*whole numbers from 1 to 1000"),
+    ({"orders": [1.0, 2.0]}, pk.DTypeError, "orders must be whole numbers"),
+    ({"orders": []}, pk.ShapeError, "orders is empty"),
+    ({"orders": 2}, pk.ShapeError, r"orders has shape \(\); 1 dimension wanted"),
+    ({"alpha": [0.5, 0.6]}, pk.InputError, "alpha sums to 1.1; 1 is wanted"),
+    ({"alpha": [1.5, -0.5]}, pk.InputError, "alpha holds -0.5; probabilities are not negative"),
+    ({"alpha": [1.0]}, pk.ShapeError, r"alpha has shape \(1,\); \(2,\) is wanted, as there are 2 orders"),
+    ({"rates": [1.0, 0.0]}, pk.InputError, "rates is .*positive numbers"),
+    ({"rates": [1.0, np.inf]}, pk.FiniteError, r"rates\[1\] is inf"),
+    ({"switching": [[0.5, 0.6], [0.1, 0.8]]}, pk.InputError, "switching: row 0 sums to 1.1; at most 1"),
+    ({"switching": [[0.5, 0.1], [-0.1, 0.8]]}, pk.InputError, "switching holds -0.1"),
+    ({"switching": [[0.5, np.nan], [0.1, 0.8]]}, pk.FiniteError, r"switching\[0, 1\] is nan"),
+    ({"switching": [[0.5, 0.1], [0.0, 1.0]]}, pk.InputError, "a run in branch 1 never ends"),
+    ({"switching": [0.5, 0.1]}, pk.ShapeError, r"switching has shape \(2,\); 2 dimensions wanted"),
+]
+
+DATA = Runs([1.0, 0.0, 2.0], [2, 1])
+FITS = [
+    ({"runs": [[1.0]]}, pk.DTypeError, "runs must be tmap.Runs, got list"),
+    ({"runs": Runs([0.0, 0.0], [1, 1])}, pk.InputError, "all gaps are zero"),
+    ({"orders": [2]}, pk.InputError, r"1 gaps are zero, which only a branch of order 1 .* orders is \[2\]"),
+    ({"orders": [1, 1, 1, 1]}, pk.InputError, "runs hold 3 gaps, fewer than the 4 branches"),
+    ({"orders": [-1]}, pk.InputError, "orders is"),
+    ({"max_iter": 0}, pk.InputError, "max_iter is 0; at least 1"),
+    ({"max_iter": 10.0}, pk.DTypeError, "max_iter must be an integer"),
+    ({"n_starts": 0}, pk.InputError, "n_starts is 0"),
+    ({"tol": -1.0}, pk.InputError, "tol is -1.0"),
+    ({"tol": "small"}, pk.DTypeError, "tol must be a number"),
+    ({"tol": np.nan}, pk.FiniteError, "tol is nan"),
+    ({"seed": -1}, pk.InputError, "seed is -1; at least 0"),
+    ({"seed": 2**64}, pk.InputError, "below 2.64"),
+    ({"space": "gpu"}, pk.UnknownSpaceError, "space 'gpu' is unknown"),
+]
+
+SIMULATIONS = [
+    ({"n_runs": 0}, pk.InputError, "n_runs is 0; at least 1"),
+    ({"n_runs": 2.5}, pk.DTypeError, "n_runs must be an integer"),
+    ({"seed": None}, pk.DTypeError, "seed must be an integer"),
+    ({"n_runs": 100, "max_gaps": 10}, pk.InputError, "fewer than max_gaps = 10"),
+]
+
+
+@pytest.mark.parametrize("values, lengths, error, words", RUNS)
+def test_runs(values, lengths, error, words):
+    with pytest.raises(error, match=words):
+        Runs(values, lengths)
+
+
+@pytest.mark.parametrize("lists, error, words", LISTS)
+def test_lists(lists, error, words):
+    with pytest.raises(error, match=words):
+        Runs.from_lists(lists)
+
+
+@pytest.mark.parametrize("change, error, words", MODELS)
+def test_models(change, error, words):
+    with pytest.raises(error, match=words):
+        TransientMAP(**GOOD | change)
+
+
+@pytest.mark.parametrize("change, error, words", FITS)
+def test_fits(change, error, words):
+    with pytest.raises(error, match=words):
+        fit(**{"runs": DATA, "orders": [1, 2], "space": "serial"} | change)
+
+
+@pytest.mark.parametrize("change, error, words", SIMULATIONS)
+def test_simulations(change, error, words):
+    with pytest.raises(error, match=words):
+        MODEL.simulate(**{"n_runs": 5, "seed": 1, "space": "serial"} | change)
+
+
+def test_runs_are_runs():
+    with pytest.raises(pk.DTypeError, match="runs must be tmap.Runs, got ndarray"):
+        MODEL.log_likelihood(np.ones(3))
+
+
+@pytest.mark.parametrize("call", [MODEL.gap_moment, MODEL.lag_correlation, MODEL.arrivals_distribution])
+def test_counts_start_at_one(call):
+    with pytest.raises(pk.InputError, match="is 0; at least 1"):
+        call(0)
+
+
+def test_no_gap_that_late():
+    model = TransientMAP([1.0], [1], [1.0], [[0.0]])
+    with pytest.raises(pk.InputError, match="k is 2, but no run has that many gaps"):
+        model.gap_moment(2)
+    with pytest.raises(pk.InputError, match="lag is 1, but no run"):
+        model.lag_correlation()

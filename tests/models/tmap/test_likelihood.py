@@ -1,0 +1,86 @@
+"""Recursion and posterior sums against matrix exponentials, on every space, and the identities between the sums."""
+
+import math
+
+import numpy as np
+import pytest
+import portable as pk
+
+from models.tmap import Runs, TransientMAP, reference
+from models.tmap.fit import _Posterior as Posterior
+
+from .problems import MODEL, random_model, random_runs
+
+ORDERS = [[1], [3], [1, 2], [1, 1, 2], [1, 2, 3], [1, 2, 3, 5, 8]]
+orders = pytest.mark.parametrize("orders", ORDERS, ids=str)
+
+
+@orders
+@pytest.mark.parametrize("n_runs", [1, 2, 40])
+def test_likelihood_is_that_of_the_matrices(space, orders, n_runs):
+    model, runs = random_model(n_runs, orders), random_runs(n_runs, n_runs)
+    assert model.log_likelihood(runs, space=space) == pytest.approx(reference.log_likelihood(model, runs), rel=1e-12)
+
+
+@orders
+def test_posterior_sums(space, orders):
+    model, runs = random_model(7, orders), random_runs(7, 35)
+    loglik, sums = Posterior(runs, len(orders), space)(model)
+    assert loglik == pytest.approx(reference.log_likelihood(model, runs), rel=1e-12)
+    for got, wanted in zip(sums, reference.posterior_sums(model, runs)):
+        np.testing.assert_allclose(got, wanted, rtol=1e-11)
+
+
+@pytest.mark.parametrize("zeros", [False, True])
+def test_identities(space, zeros):
+    """Each gap comes from some branch, each run starts and ends once."""
+    runs = random_runs(3, 70, zeros)
+    _, (starts, visits, times, moves) = Posterior(runs, 3, space)(random_model(3, [1, 2, 3]))
+    assert starts.sum() == pytest.approx(runs.n_runs, rel=1e-12)
+    assert visits.sum() == pytest.approx(runs.n_gaps, rel=1e-12)
+    assert (visits - moves.sum(axis=1)).sum() == pytest.approx(runs.n_runs, rel=1e-12)
+    assert times.sum() == pytest.approx(runs.values.sum(), rel=1e-12)
+
+
+def test_one_exponential_branch_in_closed_form(space):
+    model = TransientMAP([1.0], [1], [2.0], [[0.75]])
+    wanted = 3 * math.log(2.0) - 2.0 * 3.5 + 2 * math.log(0.75) + math.log(0.25)
+    assert model.log_likelihood(Runs([1.0, 0.0, 2.5], [3]), space=space) == pytest.approx(wanted, rel=1e-14)
+
+
+def test_a_zero_that_no_branch_can_make(space):
+    model = TransientMAP([0.5, 0.5], [2, 3], [1.0, 1.0], [[0.5, 0.2], [0.2, 0.5]])
+    assert model.log_likelihood(Runs([1.0, 0.0, 2.0], [2, 1]), space=space) == -math.inf
+
+
+def test_far_gaps_and_high_orders_do_not_underflow(space):
+    """Densities here are below 1e-300; the logarithm of a single gap is known."""
+    model = TransientMAP([1.0, 0.0], [100, 1], [1.0, 1e3], [[0.0, 0.0], [0.0, 0.0]])
+    for x in (1e-4, 2000.0):
+        wanted = 99 * math.log(x) - x - math.lgamma(100)
+        assert model.log_likelihood(Runs([x], [1]), space=space) == pytest.approx(wanted, rel=1e-12)
+
+
+def test_a_long_run_beside_short_ones(space):
+    """Densities of 3,000 gaps multiply to far outside float64; logs of two parts of a run that is cut add up."""
+    n = 60 if space == "checked" else 3000
+    model = TransientMAP([1.0], [2], [1e3], [[0.5]])
+    random = np.random.default_rng(1)
+    gaps = random.gamma(2.0, 1e-3, n)
+    whole = model.log_likelihood(Runs(np.append(gaps, 1e-3), [n, 1]), space=space)
+    density = np.log(1e6 * gaps) - 1e3 * gaps
+    wanted = density.sum() + (n - 1) * math.log(0.5) + math.log(0.5) + math.log(1e6 * 1e-3) - 1.0 + math.log(0.5)
+    assert whole == pytest.approx(wanted, rel=1e-12)
+
+
+def test_the_order_of_runs_does_not_matter(space):
+    runs = random_runs(4, 50)
+    parts = reference.split(runs)
+    turned = Runs.from_lists(parts[::-1])
+    one, two = (MODEL.log_likelihood(r, space=space) for r in (runs, turned))
+    assert one == pytest.approx(two, rel=1e-13)
+
+
+def test_default_space_is_used():
+    with pk.use("serial"):
+        assert MODEL.log_likelihood(random_runs(1, 5)) == MODEL.log_likelihood(random_runs(1, 5), space="serial")
