@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 
-from . import events
+from . import dispatch, events
 from .backends import registry
 from .errors import LaunchError
 from .space import require, resolve
@@ -27,8 +27,16 @@ class Graph:
 
     def finish(self):
         """Make the recorded launches ready."""
-        backend = registry.backend(self.space.name)
-        self._call = backend.sequence(self.space, [(bound, launch) for launch, bound in self.launches])
+        if self.space.name == "checked":
+            self._call = self._again
+        else:
+            recorded = [(bound, launch) for launch, bound in self.launches]
+            self._call = registry.backend(self.space.name).sequence(self.space, recorded)
+
+    def _again(self):
+        """Plain Python has nothing to prepare."""
+        for launch, _ in self.launches:
+            dispatch.parallel_for(launch.policy, launch.kernel, *launch.args, label=launch.label)
 
     def replay(self):
         """Run the recorded launches; listeners hear of one event."""

@@ -10,9 +10,17 @@ is a function of the space: a new backend is done when it passes.
         Every index of the policy has run, or is queued on the space's stream, when this returns.
     run_reduce(space, compiled, policy, words) -> tuple, one result a reducer
         Python numbers, or tuples of them where a reducer has several. An index of a box is its place counted row by row.
+    run_scan(space, compiled, policy, words) -> tuple of the total
+        The last argument, `out`, holds the prefixes.
+    plan_for(space, compiled, policy, words) -> callable
+        Does what run_for does, with as little as possible left to do.
+    sequence(space, recorded) -> callable
+        Runs recorded launches, pairs of (what dispatch._bind returned, Launch), one after the other. Keeps them alive.
     fence(space)
         Everything queued before has finished.
-    explain(space, kernel, policy_kind, specs, reducers) -> dict of facts about the compiled code
+    explain(space, kernel, policy, policy_kind, specs) -> (dict of facts, accesses)
 
-`words` is the argument block of compiler/signature.py as bytes. The checked space takes the arguments themselves instead.
+`policy_kind` is "range", "team", "box2", "box3", "scan inclusive" or "scan exclusive"; `words` is the argument block of
+compiler/signature.py as bytes. The checked space compiles nothing: its `prepare` refuses what compilers would refuse, and
+dispatch hands the arguments themselves to its interpreter.
 """

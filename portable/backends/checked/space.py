@@ -14,12 +14,5 @@ def fence(space):
     """Plain Python has finished when it returns."""
 
 
-def sequence(space, recorded):
-    """A callable that runs recorded launches again."""
-    from ... import dispatch
-
-    return lambda: [dispatch.parallel_for(launch.policy, launch.kernel, *launch.args, label=launch.label) for _, launch in recorded]
-
-
 def explain(space, kernel, policy, policy_kind, specs):
     return {"code": "plain Python, an index after the other"}, []

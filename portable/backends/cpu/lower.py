@@ -18,8 +18,8 @@ from ...compiler.values import I8, I64, PTR, Value
 from .lanes import CpuTarget, CpuTeam, combine_lanes
 
 _VOID = ir.VoidType()
-_ENTRY = ir.FunctionType(_VOID, [PTR, I64, I64, I64])
-_FINISH = ir.FunctionType(_VOID, [PTR, I64, PTR])
+ENTRY = ir.FunctionType(_VOID, [PTR, I64, I64, I64])
+FINISH = ir.FunctionType(_VOID, [PTR, I64, PTR])
 _COPIES = 4  # independent accumulators: one fused multiply-add takes about four cycles
 
 
@@ -33,7 +33,7 @@ class Entry(entry.Entry):
         return signature.width
 
     def emit(self):
-        function = ir.Function(self.module, _ENTRY, "entry")
+        function = ir.Function(self.module, ENTRY, "entry")
         self.open(function)
         _, begin, end, _ = function.args
         stretch = {"range": self._range, "team": self._league}.get(self.policy_kind, self._rows)
@@ -115,7 +115,7 @@ class Entry(entry.Entry):
     def _finish(self):
         """Combine the partial states one after the other."""
         lower = self.lower
-        function = ir.Function(self.module, _FINISH, "finish")
+        function = ir.Function(self.module, FINISH, "finish")
         self.open(function)
         _, n_blocks, result = function.args
         partials = self.extra("partials", PTR)

@@ -38,7 +38,7 @@ class ScanEntry(cpu.Entry):
         return combine_states(self.lower, self.reducer, (a,), (b,))[0]
 
     def _pass(self, name, store):
-        function = ir.Function(self.module, cpu._ENTRY, name)
+        function = ir.Function(self.module, cpu.ENTRY, name)
         self.open(function)
         lower, b = self.lower, self.lower.b
         out = self.args.pop()
@@ -100,7 +100,7 @@ class ScanEntry(cpu.Entry):
         return self.lower.select(self.lower.compare(">=", lane, self.lower.const(by)), back, front)
 
     def _offsets(self):
-        function = ir.Function(self.module, cpu._FINISH, "finish")
+        function = ir.Function(self.module, cpu.FINISH, "finish")
         self.open(function)
         lower, b = self.lower, self.lower.b
         _, n_blocks, result = function.args
