@@ -72,7 +72,7 @@ def log_likelihood(team, n_branches, model, width, offset, steps, lengths, x):
                 a[i] = model[ALPHA, i]
             for k in range(steps[pack]):
                 if k <= last:
-                    total += forward_step(n_branches, model, x[offset[pack] + k * width + lane], k == last, a, f)
+                    total += forward_step(n_branches, model, x[int(offset[pack]) + k * width + lane], k == last, a, f)
     return team.reduce(total)
 
 
@@ -111,14 +111,14 @@ def posterior_sums(team, n_branches, model, width, offset, steps, lengths, x, fo
                 q[i] = 0.0
             for k in range(steps[pack]):
                 if k <= last:
-                    at = offset[pack] + k * width + lane
+                    at = int(offset[pack]) + k * width + lane
                     for i in range(n_branches):
                         forward[i, at] = a[i]
                     loglik += forward_step(n_branches, model, x[at], k == last, a, f)
             for back in range(steps[pack]):
                 k = steps[pack] - 1 - back
                 if k <= last:
-                    at = offset[pack] + k * width + lane
+                    at = int(offset[pack]) + k * width + lane
                     for i in range(n_branches):
                         a[i] = forward[i, at]
                     densities(n_branches, model, x[at], a, f)

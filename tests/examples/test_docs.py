@@ -43,3 +43,11 @@ def test_a_page_runs(page, space, tmp_path, monkeypatch):
 def test_links_lead_somewhere(page):
     links = [link for link in re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text()) if "://" not in link]
     assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+def test_the_table_of_accuracy_is_the_measured_one():
+    from portable.elementary_tables import ACCURACY
+
+    rows = [line.split("|")[1:4] for line in (ROOT / "docs" / "accuracy.md").read_text().splitlines() if line.startswith("| ")]
+    table = {name.strip().partition(",")[0]: (float(a), float(b)) for name, a, b in rows if name.strip() != "function"}
+    assert table == ACCURACY

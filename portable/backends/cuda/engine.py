@@ -9,7 +9,7 @@ import llvmlite.binding as llvm
 from ... import cache
 from ...compiler.optimise import optimise
 
-_PTX_VERSIONS = ((100, 86), (90, 78), (80, 70), (0, 63))  # the oldest PTX that knows an architecture: old drivers read it
+_PTX_VERSIONS = ((101, 88), (100, 86), (90, 78), (80, 70), (0, 63))  # the oldest PTX that knows an architecture: old drivers read it
 
 
 @functools.cache
