@@ -88,6 +88,8 @@ class Duel:
         The largest relative difference of results that counts as agreement.
     host_only : bool
         The caller's time is what counts, not the end of the work; calls per sample then stay below a device's queue.
+    bytes : float, optional
+        Bytes that the work must move; the table then says at what rate ours moves them.
     """
 
     title: str
@@ -96,3 +98,4 @@ class Duel:
     absent: list[tuple[str, str]] = field(default_factory=list)
     tolerance: float = 0.0
     host_only: bool = False
+    bytes: float | None = None

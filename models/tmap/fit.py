@@ -133,10 +133,10 @@ class _Posterior:
         self._rows = pk.empty((kernels.SWITCHING + n_branches, n_branches), np.float64, space)
         self._total = pk.empty((n_sums,), np.float64, space)
         partial = pk.empty((n_sums, n_teams), np.float64, space)
-        forward = pk.empty((n_branches, packed.size), np.float64, space)
+        forward = pk.empty((n_branches, *packed.x.shape), np.float64, space)
         self._launches = (
             pk.plan(pk.TeamPolicy(n_teams, packed.width, space=space), kernels.posterior_sums, pk.static(n_branches),
-                    self._rows, packed.width, packed.offset, packed.steps, packed.lengths, packed.x, forward, partial,
+                    self._rows, packed.offset, packed.steps, packed.lengths, packed.x, packed.log_x, forward, partial,
                     label="tmap.posterior_sums"),
             pk.plan(pk.TeamPolicy(n_sums, 128, space=space), kernels.add_sums, partial, self._total, label="tmap.add_sums"),
         )

@@ -2,11 +2,11 @@
 
 Arguments that recur
     n_branches  R, a compile-time constant
-    model       shape (ROWS + R, R), see `rows` below
-    width, offset, steps, lengths, x     the gaps, see `runs.Packed`: the lanes of a pack are different runs
+    model       shape (SWITCHING + R, R), rows as named below; CONSTANT is r log(lambda) - log (r - 1)!
+    offset, steps, lengths, x, log_x     the gaps, see `runs.Packed`: the lanes of a pack are different runs
 
-Densities are divided by the largest of a gap, vectors by their sum: all such factors cancel in (5), and their logarithms
-add up to (4).
+Densities are divided by the largest of a gap, and vectors by their sum where it fades: all such factors cancel in (5), and
+their logarithms add up to (4).
 """
 
 import math
@@ -14,74 +14,92 @@ import math
 import portable as pk
 
 ALPHA, CONSTANT, RATE, POWER, EXIT, SWITCHING = range(6)  # rows of `model`; the last is the first of R
+FADED = 1e-100  # a vector of smaller sum is divided by it; a third of float64's range, for entries differ much
 TINY = 2.3e-308  # the smallest normal number: what is smaller counts as zero
 
 
 @pk.function
-def densities(n_branches, model, x, a, f):
+def densities(n_branches, model, x, log_x, a, f):
     """Put f_i(x) of (1), divided by the largest f_i with a_i > 0, into f; returns the logarithm of that largest.
 
-    Branches with a_i = 0 weigh nothing, so that theirs is only kept from overflowing. One logarithm and R exponentials.
+    Branches with a_i = 0 weigh nothing, so that theirs is only kept from overflowing. R exponentials.
     """
-    zero = x == 0.0
-    log_x = pk.fast_log(pk.where(zero, 1.0, x))
     largest = -math.inf
     for i in range(n_branches):
-        g = model[CONSTANT, i] + model[POWER, i] * log_x - model[RATE, i] * x
-        f[i] = pk.where(zero and model[POWER, i] > 0.0, -math.inf, g)
-        largest = pk.where(a[i] > 0.0, pk.maximum(largest, f[i]), largest)
-    largest = pk.where(largest > -math.inf, largest, 0.0)  # no branch can make this gap
+        f[i] = model[CONSTANT, i] + model[POWER, i] * log_x - model[RATE, i] * x
+        largest = pk.where(a[i] > 0.0, max(largest, f[i]), largest)
     for i in range(n_branches):
-        f[i] = pk.fast_exp(pk.minimum(f[i] - largest, 0.0))
+        f[i] = pk.fast_exp(min(f[i] - largest, 0.0))
     return largest
 
 
 @pk.function
-def forward_step(n_branches, model, x, is_last, a, f):
-    """Turn a[k-1] into a[k] of (2), divided by its sum; returns the logarithm of what (4) gains by this gap."""
-    gain = densities(n_branches, model, x, a, f)
-    ended = 0.0
+def revive(n_branches, v):
+    """Divide a vector by its sum if that has faded; returns the logarithm of what it was divided by."""
+    total = 0.0
+    for i in range(n_branches):
+        total += v[i]
+    gain = 0.0
+    if total < FADED:
+        total = max(total, TINY)
+        gain = pk.log(total)
+        for i in range(n_branches):
+            v[i] /= total
+    return gain
+
+
+@pk.function
+def forward_step(n_branches, model, x, log_x, a, f):
+    """Put a_i[k-1] f_i(x_k) into f and a[k] of (2) into a; returns the logarithm of what both were divided by."""
+    gain = densities(n_branches, model, x, log_x, a, f)
     for i in range(n_branches):
         f[i] *= a[i]
-        ended += f[i] * model[EXIT, i]
-    went_on = 0.0
     for j in range(n_branches):
         a[j] = 0.0
         for i in range(n_branches):
             a[j] += f[i] * model[SWITCHING + i, j]
-        went_on += a[j]
-    scale = pk.where(went_on >= TINY, 1.0 / went_on, 0.0)
-    for j in range(n_branches):
-        a[j] *= scale
-    total = pk.where(is_last, ended, went_on)
-    return gain + pk.where(total >= TINY, pk.fast_log(pk.maximum(total, TINY)), -math.inf)
+    return gain
+
+
+@pk.function
+def log_end(n_branches, model, f):
+    """Logarithm of the probability (4), but for divisors, from what the last `forward_step` left in f."""
+    total = 0.0
+    for i in range(n_branches):
+        total += f[i] * model[EXIT, i]
+    return pk.where(total >= TINY, pk.log(max(total, TINY)), -math.inf)
 
 
 @pk.kernel
-def log_likelihood(team, n_branches, model, width, offset, steps, lengths, x):
-    """(4), a team every league_size-th pack. 2 R^2 + 9 R operations, two logarithms, R exponentials and 8 bytes a gap."""
+def log_likelihood(team, n_branches, model, offset, steps, lengths, x, log_x):
+    """(4), a team every league_size-th pack. 2 R^2 + 8 R operations, R exponentials and 16 bytes a gap; a logarithm a run."""
     a = pk.local(n_branches, pk.float64)
     f = pk.local(n_branches, pk.float64)
     total = 0.0
     n_packs = steps.shape[0]
     for turn in range((n_packs - team.league_rank + team.league_size - 1) // team.league_size):
         pack = team.league_rank + turn * team.league_size
-        for lane in team.thread_range(width):
-            last = lengths[pack * width + lane] - 1
+        for lane in team.thread_range(x.shape[1]):
+            last = lengths[pack, lane] - 1
             for i in range(n_branches):
                 a[i] = model[ALPHA, i]
+                f[i] = 0.0
             for k in range(steps[pack]):
                 if k <= last:
-                    total += forward_step(n_branches, model, x[int(offset[pack]) + k * width + lane], k == last, a, f)
+                    row = offset[pack] + k
+                    total += revive(n_branches, a)
+                    total += forward_step(n_branches, model, x[row, lane], log_x[row, lane], a, f)
+            if last >= 0:
+                total += log_end(n_branches, model, f)
     return team.reduce(total)
 
 
 @pk.kernel
-def posterior_sums(team, n_branches, model, width, offset, steps, lengths, x, forward, sums):
+def posterior_sums(team, n_branches, model, offset, steps, lengths, x, log_x, forward, sums):
     """Sums (4) and (6) over the packs of a team: a column of `sums`, shape (1 + 3 R + R^2, n_teams).
 
-    Rows: loglik, sum of q_i[1], N_i, X_i, M_ij / pi_ij. `forward`, shape (R, size), takes a[k-1] of every gap; f is
-    computed again on the way back. 5 R^2 + 24 R operations, three logarithms, 2 R exponentials and 16 R + 16 bytes a gap.
+    Rows: loglik, sum of q_i[1], N_i, X_i, M_ij / pi_ij. `forward`, shape (R, n_rows, width), takes a[k-1] of every gap; f
+    is computed again on the way back. 6 R^2 + 26 R operations, 2 R exponentials, a division and 16 R + 32 bytes a gap.
     """
     a = pk.local(n_branches, pk.float64)
     f = pk.local(n_branches, pk.float64)
@@ -102,26 +120,30 @@ def posterior_sums(team, n_branches, model, width, offset, steps, lengths, x, fo
     n_packs = steps.shape[0]
     for turn in range((n_packs - team.league_rank + team.league_size - 1) // team.league_size):
         pack = team.league_rank + turn * team.league_size
-        for lane in team.thread_range(width):
-            last = lengths[pack * width + lane] - 1
+        for lane in team.thread_range(x.shape[1]):
+            last = lengths[pack, lane] - 1
             for i in range(n_branches):
                 a[i] = model[ALPHA, i]
                 tail[i] = model[EXIT, i]
+                f[i] = 0.0
                 b[i] = 0.0  # nothing follows the last gap
                 q[i] = 0.0
             for k in range(steps[pack]):
                 if k <= last:
-                    at = int(offset[pack]) + k * width + lane
+                    row = offset[pack] + k
+                    loglik += revive(n_branches, a)
                     for i in range(n_branches):
-                        forward[i, at] = a[i]
-                    loglik += forward_step(n_branches, model, x[at], k == last, a, f)
+                        forward[i, row, lane] = a[i]
+                    loglik += forward_step(n_branches, model, x[row, lane], log_x[row, lane], a, f)
+            if last >= 0:
+                loglik += log_end(n_branches, model, f)
             for back in range(steps[pack]):
                 k = steps[pack] - 1 - back
                 if k <= last:
-                    at = int(offset[pack]) + k * width + lane
+                    row = offset[pack] + k
                     for i in range(n_branches):
-                        a[i] = forward[i, at]
-                    densities(n_branches, model, x[at], a, f)
+                        a[i] = forward[i, row, lane]
+                    densities(n_branches, model, x[row, lane], log_x[row, lane], a, f)
                     total = 0.0
                     for i in range(n_branches):
                         total += a[i] * f[i] * tail[i]
@@ -130,16 +152,13 @@ def posterior_sums(team, n_branches, model, width, offset, steps, lengths, x, fo
                         e = a[i] * f[i] * scale
                         q[i] = e * tail[i]
                         visits[i] += q[i]
-                        times[i] += x[at] * q[i]
+                        times[i] += x[row, lane] * q[i]
                         for j in range(n_branches):
                             moves[i, j] += e * b[j]
-                    total = 0.0
+                        f[i] *= tail[i]
                     for i in range(n_branches):
-                        b[i] = f[i] * tail[i]
-                        total += b[i]
-                    scale = pk.where(total >= TINY, 1.0 / total, 0.0)
-                    for i in range(n_branches):
-                        b[i] *= scale
+                        b[i] = f[i]
+                    revive(n_branches, b)
                     for i in range(n_branches):
                         tail[i] = 0.0
                         for j in range(n_branches):

@@ -11,7 +11,7 @@ from portable.errors import DTypeError, InputError, ShapeError
 
 from . import kernels
 from .checks import LARGEST, SMALLEST, as_numbers, check_count, check_finite, check_orders, check_seed
-from .runs import Packed, Runs
+from .runs import NEVER, Packed, Runs
 
 _ROUNDING = 1e-9  # by how much probabilities may miss their sum
 TEAMS = 4096  # enough to fill a GPU, few enough that their partial sums cost nothing
@@ -178,9 +178,10 @@ class TransientMAP:
         """
         packed = Packed(check_type(runs), pk.default_space() if space is None else space)
         policy = pk.TeamPolicy(min(packed.n_packs, TEAMS), packed.width, space=packed.x.space)
-        return float(pk.parallel_reduce(policy, kernels.log_likelihood, pk.static(self.n_branches),
-                                        pk.copy_of(self.rows(), packed.x.space), packed.width, packed.offset, packed.steps,
-                                        packed.lengths, packed.x, label="tmap.log_likelihood"))
+        loglik = pk.parallel_reduce(policy, kernels.log_likelihood, pk.static(self.n_branches),
+                                    pk.copy_of(self.rows(), packed.x.space), packed.offset, packed.steps,
+                                    packed.lengths, packed.x, packed.log_x, label="tmap.log_likelihood")
+        return float(loglik) if loglik > 0.1 * NEVER else -math.inf
 
     def simulate(self, n_runs, *, seed, space=None, max_gaps=100_000_000):
         """Random runs; equal seeds give equal walks through the branches on every space.

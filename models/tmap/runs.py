@@ -13,6 +13,9 @@ from .checks import check_runs
 # longest run, so more of them cost memory where lengths differ much.
 PACK = 32
 
+# In place of log(0): so low that a density of order 2 or more is zero beside any other, yet finite, so that times 0 it is 0.
+NEVER = -1e300
+
 
 class Runs:
     """Terminating runs of gaps.
@@ -65,18 +68,19 @@ class Runs:
 
 
 class Packed:
-    """Runs sorted by length and laid side by side: gap k of the pack's run `lane` is x[offset[pack] + k * width + lane].
+    """Runs sorted by length and laid side by side: gap k of the pack's run `lane` is x[offset[pack] + k, lane].
 
     Attributes
     ----------
-    width : int
-        Runs of a pack.
-    n_packs, size : int
-        Packs, and places in x, padding included.
-    x : View of float64, shape (size,)
+    width, n_packs : int
+        Runs of a pack, and packs.
+    x : View of float64, shape (n_rows, width)
+        n_rows is the sum of the packs' longest runs.
+    log_x : View of float64, shape (n_rows, width)
+        Logarithms; NEVER for a gap of zero.
     offset, steps : Views of int64, shape (n_packs,)
-        A pack's first place, and its longest run.
-    lengths : View of int64, shape (n_packs * width,)
+        A pack's first row, and its longest run.
+    lengths : View of int64, shape (n_packs, width)
         Gaps of each run in packed order; 0 where the last pack has no run left.
     """
 
@@ -87,17 +91,15 @@ class Packed:
         lengths = np.zeros(self.n_packs * self.width, np.int64)
         lengths[: runs.n_runs] = runs.lengths[order]
         steps = lengths[:: self.width].copy()
-        ends = np.cumsum(steps * self.width)
-        offset = ends - steps * self.width
-        self.size = int(ends[-1])
+        offset = np.cumsum(steps) - steps
 
         slot = np.empty(runs.n_runs, np.int64)  # where a run went
         slot[order] = np.arange(runs.n_runs)
-        first = offset[slot // self.width] + slot % self.width
         begin = np.cumsum(runs.lengths) - runs.lengths
         k = np.arange(runs.n_gaps) - np.repeat(begin, runs.lengths)
-        x = np.zeros(self.size)
-        x[np.repeat(first, runs.lengths) + self.width * k] = runs.values
-        self.x, self.offset, self.steps, self.lengths = (
-            pk.copy_of(array, space) for array in (x, offset, steps, lengths)
-        )
+        x = np.zeros((steps.sum(), self.width))
+        x[np.repeat(offset[slot // self.width], runs.lengths) + k, np.repeat(slot % self.width, runs.lengths)] = runs.values
+        lengths = lengths.reshape(self.n_packs, self.width)
+        log_x = np.log(x, out=np.full_like(x, NEVER), where=x > 0.0)
+        parts = x, log_x, offset, steps, lengths
+        self.x, self.log_x, self.offset, self.steps, self.lengths = (pk.copy_of(part, space) for part in parts)

@@ -61,3 +61,12 @@ def test_the_ten_kernels(name, dtype, capability, tmp_path):
 def test_the_language(kernel, make, dtype, terms, tmp_path):
     args = make(np.random.default_rng(7), dtype)
     assemble(lower(kernel, len(args), args, CAPABILITIES[-1]), CAPABILITIES[-1], tmp_path)
+
+
+
+@pytest.mark.parametrize("capability, target", [((6, 0), 60), ((7, 5), 75), ((8, 6), 86), ((8, 9), 89), ((10, 0), 100), ((12, 1), 121),
+                                                ((99, 0), 121)])
+def test_every_architecture_lowers(capability, target):
+    """In the oldest PTX that knows it; one of the future in the newest known, which its driver takes."""
+    policy, args, _ = example("axpy").make(9, np.float64, np.random.default_rng(1))
+    assert f".target sm_{target}" in lower(example("axpy").axpy, policy, args, capability)

@@ -9,18 +9,18 @@ import llvmlite.binding as llvm
 from ... import cache
 from ...compiler.optimise import optimise
 
-_PTX_VERSIONS = ((101, 88), (100, 86), (90, 78), (80, 70), (0, 63))  # the oldest PTX that knows an architecture: old drivers read it
+
+_KNOWN = (50, 52, 53, 60, 61, 62, 70, 72, 75, 80, 86, 87, 89, 90, 100, 101, 103, 120, 121)  # LLVM's, less variants
 
 
 @functools.cache
 def machine(capability):
-    """The target machine of a compute capability such as (9, 0)."""
+    """The target machine of a compute capability such as (9, 0); of one not known yet, that of the newest before it."""
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
-    number = 10 * capability[0] + capability[1]
-    ptx = next(version for least, version in _PTX_VERSIONS if number >= least)
+    number = max(k for k in _KNOWN if k <= 10 * capability[0] + capability[1])
     target = llvm.Target.from_triple("nvptx64-nvidia-cuda")
-    return target.create_target_machine(cpu=f"sm_{number}", features=f"+ptx{ptx}", opt=3)
+    return target.create_target_machine(cpu=f"sm_{number}", opt=3)  # in the oldest PTX that knows it: old drivers read it
 
 
 def ptx(text, capability, kernel_name):

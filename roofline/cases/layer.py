@@ -1,0 +1,276 @@
+"""The layer's words one by one: each a kernel that everybody has written, against the same in the machine's own words.
+
+Sizes follow from one number, the elements of a vector; bytes are those of every input and output touched once, an
+updated element twice. Every call starts from the same state or adds to it, so results are asked for after a reset.
+"""
+
+import functools
+import math
+
+import numpy as np
+
+import portable as pk
+from roofline import peers
+from roofline.contract import Contender, Duel
+from roofline.digest import digest
+from roofline.units import scaled
+
+A = 1e-3  # of axpy: repeated as often as it takes, y stays far from overflow
+T = 16  # edge of a matrix product's tile
+BINS = 256
+LIMIT = 200  # steps of a Mandelbrot point
+TOLERANCE = 1e-12  # sums in another order
+# A rounding (here and there a fused multiply-add) decides how soon a point near the set's edge leaves.
+CHAOS = 1e-3
+
+
+@pk.kernel
+def axpy(i, a, x, y):
+    """One element: two read, one written."""
+    y[i] += a * x[i]
+
+
+@pk.kernel
+def product(i, x, y):
+    """One term of a scalar product: two elements read."""
+    return x[i] * y[i]
+
+
+@pk.kernel
+def value(i, x):
+    """The element itself: what sums, searches and scans combine."""
+    return x[i]
+
+
+@pk.kernel
+def matvec(team, a, x, y):
+    """One row: its columns shared by the team."""
+    row = team.league_rank
+    total = 0.0
+    for c in team.thread_range(x.shape[0]):
+        total += a[row, c] * x[c]
+    total = team.reduce(total)
+    if team.single():
+        y[row] = total
+
+
+@pk.kernel
+def matmul(team, a, b, c):
+    """One tile of C from tiles of A and B in scratch; edges are multiples of T."""
+    a_tile, b_tile = team.scratch((T, T), a.dtype), team.scratch((T, T), b.dtype)
+    sums = team.scratch((T, T), c.dtype)
+    n_across = c.shape[1] // T
+    row0, column0 = team.league_rank // n_across * T, team.league_rank % n_across * T
+    for k0 in range(0, a.shape[1], T):
+        for e in team.thread_range(T * T):
+            a_tile[e // T, e % T] = a[row0 + e // T, k0 + e % T]
+            b_tile[e // T, e % T] = b[k0 + e // T, column0 + e % T]
+        team.barrier()
+        for e in team.thread_range(T * T):
+            total = sums[e // T, e % T] if k0 > 0 else 0.0
+            for k in range(T):
+                total += a_tile[e // T, k] * b_tile[k, e % T]
+            sums[e // T, e % T] = total
+        team.barrier()
+    for e in team.thread_range(T * T):
+        c[row0 + e // T, column0 + e % T] = sums[e // T, e % T]
+
+
+@pk.kernel
+def stencil(i, j, k, u, out):
+    """One inner cell from itself and its six neighbours."""
+    around = u[i - 1, j, k] + u[i + 1, j, k] + u[i, j - 1, k] + u[i, j + 1, k] + u[i, j, k - 1] + u[i, j, k + 1]
+    out[i, j, k] = 0.4 * u[i, j, k] + 0.1 * around
+
+
+@pk.kernel
+def clear(i, counts):
+    """An empty bin."""
+    counts[i] = 0
+
+
+@pk.kernel
+def count(i, levels, counts):
+    """One item into its bin."""
+    pk.atomic_add(counts, levels[i], 1)
+
+
+@pk.kernel
+def exp_of_large(i, x, out):
+    """An exp for about half of the elements, the rest copied."""
+    if x[i] > 0.5:
+        out[i] = math.exp(-x[i])
+    else:
+        out[i] = x[i]
+
+
+@pk.kernel
+def mandelbrot(i, limit, cx, cy, steps):
+    """Steps of z -> z z + c within the circle of radius 2."""
+    x, y = 0.0, 0.0
+    n = 0
+    while n < limit and x * x + y * y <= 4.0:
+        x, y = x * x - y * y + cx[i], 2.0 * x * y + cy[i]
+        n += 1
+    steps[i] = n
+
+
+def duels(space, n, quick):
+    """A duel a word; see `roofline.cases.Case`. `n` counts the elements of a vector."""
+    n = n or _usual(space, quick)
+    random = np.random.default_rng(0)
+    x, y = random.random((2, n))
+    levels = random.integers(0, BINS, n, dtype=np.int32)
+    whole = random.integers(-1000, 1001, n)
+    return [
+        _axpy(space, x, y),
+        _dot(space, x, y),
+        _matvec(space, x, y),
+        _matmul(space, x, y),
+        _stencil(space, x),
+        _argmin(space, x),
+        _histogram(space, levels),
+        _scan(space, whole),
+        _scan(space, x),
+        _sum(space, whole),
+        _conditional(space, x),
+        _mandelbrot(space, n),
+    ]
+
+
+def _usual(space, quick):
+    if space == "checked":
+        return 300
+    return 20_000 if quick else 100_000_000 if space.startswith("cuda") else 4_000_000
+
+
+def _duel(name, title, n_bytes, space, call, result, inputs, tolerance=TOLERANCE):
+    """Ours against the peers' text of that name, which get the same host arrays."""
+    rivals, absent = peers.gather("layer", space, name, *inputs)
+    ours = Contender(f"portable, {space}", call, sync=functools.partial(pk.fence, space), result=result)
+    return Duel(f"{title}, {scaled(n_bytes, 'B')} to move", ours, rivals, absent, tolerance, bytes=n_bytes)
+
+
+def _ready(space, policy, kernel, *args):
+    """A parallel_for whose last argument is written: its call, and the digest of one call's output."""
+    call = functools.partial(pk.parallel_for, policy, kernel, *args)
+
+    def result():
+        call()
+        pk.fence(space)
+        return digest(args[-1].to_numpy())
+
+    return call, result
+
+
+def _range(space, n):
+    return pk.RangePolicy(0, n, space=space)
+
+
+def _axpy(space, x, y):
+    on_x, on_y = pk.copy_of(x, space), pk.copy_of(y, space)
+    call, again = _ready(space, _range(space, len(x)), axpy, A, on_x, on_y)
+
+    def result():
+        pk.deep_copy(on_y, y)
+        return again()
+
+    return _duel("axpy", f"axpy of {len(x):,} float64", 3 * x.nbytes, space, call, result, (A, x, y))
+
+
+def _dot(space, x, y):
+    call = functools.partial(
+        pk.parallel_reduce, _range(space, len(x)), product, pk.copy_of(x, space), pk.copy_of(y, space)
+    )
+    return _duel("dot", f"dot product of {len(x):,} float64", 2 * x.nbytes, space, call, call, (x, y))
+
+
+def _matvec(space, x, y):
+    edge = math.isqrt(len(x))
+    a, x, out = x[: edge * edge].reshape(edge, edge), y[:edge], pk.empty((edge,), np.float64, space)
+    policy = pk.TeamPolicy(edge, space=space)
+    call, result = _ready(space, policy, matvec, pk.copy_of(a, space), pk.copy_of(x, space), out)
+    title = f"matrix times vector, {edge:,} x {edge:,} float64, a team a row"
+    return _duel("matvec", title, a.nbytes + 2 * x.nbytes, space, call, result, (a, x))
+
+
+def _matmul(space, x, y):
+    edge = max(1, round((16 * len(x)) ** (1 / 3) / T)) * T
+    a, b = (np.resize(v, (edge, edge)) for v in (x, y))
+    policy = pk.TeamPolicy((edge // T) ** 2, space=space)
+    views = pk.copy_of(a, space), pk.copy_of(b, space), pk.empty((edge, edge), np.float64, space)
+    call, result = _ready(space, policy, matmul, *views)
+    title = f"matrix product, {edge:,} cubed, float64, tiles of {T} in scratch, {scaled(2 * edge**3)} operations"
+    return _duel("matmul", title, 3 * a.nbytes, space, call, result, (a, b))
+
+
+def _stencil(space, x):
+    edge = max(3, int(len(x) ** (1 / 3)))
+    u = np.resize(x, (edge, edge, edge))
+    policy = pk.MDRangePolicy((1, 1, 1), (edge - 1,) * 3, space=space)
+    call, result = _ready(space, policy, stencil, pk.copy_of(u, space), pk.zeros(u.shape, np.float64, space))
+    title = f"7-point stencil, {edge:,} cubed, float64"
+    return _duel("stencil", title, 2 * u.nbytes, space, call, result, (u,))
+
+
+def _argmin(space, x):
+    x = x + 1.0
+    x[2 * len(x) // 3] = 0.5
+    call = functools.partial(
+        pk.parallel_reduce, _range(space, len(x)), value, pk.copy_of(x, space), reducer=pk.MinLoc
+    )
+    return _duel(
+        "argmin", f"argmin of {len(x):,} float64", x.nbytes, space, call, lambda: call()[1], (x,), tolerance=0.0
+    )
+
+
+def _histogram(space, levels):
+    counts = pk.zeros((BINS,), np.int32, space)
+    empty = functools.partial(pk.parallel_for, _range(space, BINS), clear, counts)
+    fill, _ = _ready(space, _range(space, len(levels)), count, pk.copy_of(levels, space), counts)
+
+    def call():
+        empty()
+        fill()
+
+    def result():
+        call()
+        pk.fence(space)
+        return digest(counts.to_numpy())
+
+    title = f"histogram of {len(levels):,} int32, {BINS} bins, atomics"
+    return _duel("histogram", title, levels.nbytes, space, call, result, (levels, BINS), tolerance=0.0)
+
+
+def _scan(space, x):
+    out = pk.empty(x.shape, x.dtype, space)
+    call = functools.partial(pk.parallel_scan, _range(space, len(x)), value, pk.copy_of(x, space), out=out)
+
+    def result():
+        call()
+        return digest(out.to_numpy())
+
+    tolerance = 0.0 if x.dtype.kind == "i" else TOLERANCE
+    return _duel("scan", f"scan of {len(x):,} {x.dtype}", 2 * x.nbytes, space, call, result, (x,), tolerance)
+
+
+def _sum(space, x):
+    call = functools.partial(pk.parallel_reduce, _range(space, len(x)), value, pk.copy_of(x, space))
+    return _duel("sum", f"sum of {len(x):,} {x.dtype}", x.nbytes, space, call, call, (x,), tolerance=0.0)
+
+
+def _conditional(space, x):
+    out = pk.empty(x.shape, np.float64, space)
+    call, result = _ready(space, _range(space, len(x)), exp_of_large, pk.copy_of(x, space), out)
+    title = f"exp under a condition, {len(x):,} float64"
+    return _duel("conditional", title, 2 * x.nbytes, space, call, result, (x,))
+
+
+def _mandelbrot(space, n):
+    edge = max(4, math.isqrt(n // 40))
+    cx, cy = (c.ravel() for c in np.meshgrid(np.linspace(-2.0, 0.6, edge), np.linspace(-1.2, 1.2, edge)))
+    steps = pk.empty((cx.size,), np.int32, space)
+    policy = _range(space, cx.size)
+    call, result = _ready(space, policy, mandelbrot, LIMIT, pk.copy_of(cx, space), pk.copy_of(cy, space), steps)
+    title = f"Mandelbrot set, {edge:,} x {edge:,} points, at most {LIMIT} steps"
+    return _duel("mandelbrot", title, 20 * cx.size, space, call, result, (LIMIT, cx, cy), CHAOS)
