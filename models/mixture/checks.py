@@ -72,9 +72,13 @@ def check_count(value, name, least):
     return int(value)
 
 
-def check_number(value, name, above):
+def check_number(value, name, above=-np.inf, least=-np.inf):
+    """A finite number above one bound and not below the other."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise DTypeError(f"{name} must be a number, got {value!r} of type {type(value).__name__}")
-    if not above < value < np.inf:
-        raise InputError(f"{name} is {value}; a finite number above {above} is wanted")
+    if not np.isfinite(value):
+        raise FiniteError(f"{name} is {value}; a finite number is wanted")
+    if value < least or value <= above:
+        bound = f"at least {least}" if value < least else f"more than {above}"
+        raise InputError(f"{name} is {value}; {bound} is wanted")
     return float(value)

@@ -12,7 +12,7 @@ from portable.errors import InputError
 from . import kernels
 from .checks import check_array, check_points, check_weights
 
-# Blocks of points that are added up on their own. Their number depends on n alone, so the bits of a sum do not depend on
+# Blocks of points that are added up one by one. Their number depends on n alone, so the bits of a sum do not depend on
 # the machine, and the partial sums take at most 64 times the room of the components.
 _BLOCK, _MOST_BLOCKS = 512, 64
 
@@ -34,7 +34,7 @@ class Points:
         with pk.use(pk.default_space() if space is None else space) as self.space:
             self.x = pk.copy_of(np.ascontiguousarray(points.T))
             self.lse = pk.empty((self.n,), np.float64)
-        self.p = pk.static(p) if p <= kernels.MOST_UNROLLED else p
+        self.p = pk.static(p) if p <= kernels.MOST_STATIC else p
         self.n_features = p
         self._each = pk.RangePolicy(0, self.n, space=self.space)
 
@@ -56,9 +56,9 @@ class Points:
         with pk.use(self.space):
             partial = pk.empty((n_blocks, k, records.shape[1]), np.float64)
             sums = pk.empty((k, records.shape[1]), np.float64)
-        kernel = kernels.block_sums if p <= kernels.MOST_UNROLLED else kernels.wide_block_sums
-        pk.parallel_for(pk.TeamPolicy(n_blocks * k, space=self.space), kernel, self.p, self.x, self._put(records), self.lse,
-                        block, partial, label="mixture.block_sums")
+        kernel = kernels.block_sums if p <= kernels.MOST_STATIC else kernels.wide_block_sums
+        pk.parallel_for(pk.TeamPolicy(n_blocks * k, space=self.space), kernel, self.p, self.x, self._put(records),
+                        self.lse, block, partial, label="mixture.block_sums")
         pk.parallel_for(pk.MDRangePolicy((0, 0), sums.shape, space=self.space), kernels.add_blocks, partial, sums,
                         label="mixture.add_blocks")
         sums = sums.to_numpy()

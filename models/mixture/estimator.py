@@ -47,14 +47,14 @@ class DirichletMixture:
     precisions_cholesky_ : ndarray, shape (k, n_features, n_features)
         Upper triangular, as in scikit-learn.
     objective_history_ : ndarray, shape (n_iter_ + 1,)
-        Equation (8), or the log-likelihood, after 0, 1, ... iterations; it never falls (with reg_covar, but for its effect).
+        Equation (8), or the log-likelihood, after 0, 1, ... iterations; never falls, but for the effect of reg_covar.
     n_iter_, n_features_in_ : int
     converged_ : bool
 
     Raises
     ------
     ShapeError, DTypeError, FiniteError, InputError
-        From `fit`, before anything is computed.
+        From `fit`, before anything is computed; without a prior also InputError where a component has collapsed.
 
     References
     ----------
@@ -139,7 +139,7 @@ class DirichletMixture:
         """Checked points, the model (prior or not, and weights), first means and covariances."""
         k = check_count(self.n_components, "n_components", 1)
         check_count(self.max_iter, "max_iter", 1)
-        check_number(self.tol, "tol", -np.inf)
+        check_number(self.tol, "tol")
         if self.init_params not in STARTS:
             raise InputError(f"init_params is {self.init_params!r}; wanted one of {', '.join(map(repr, STARTS))}")
         prior = check_prior(self.prior)
@@ -148,12 +148,15 @@ class DirichletMixture:
         variances = X.var(axis=0)
         still = np.flatnonzero(np.ptp(X, axis=0) == 0.0)
         if still.size:
-            raise InputError(f"column {still[0]} of X is constant, as are {still.size - 1} others; leave such columns out")
+            raise InputError(f"column {still[0]} of X is constant; leave such columns out ({still.tolist()})")
         if prior is None and n < max(k, p):
-            raise ShapeError(f"X has shape {X.shape}: with {k} components at least {max(k, p)} points are wanted, or a prior")
-        weights = np.full(k, 1.0 / k) if self.weights_init is None else check_weights(self.weights_init, k, "weights_init")
+            raise ShapeError(f"X has shape {X.shape}: with {k} components at least {max(k, p)} points are wanted, "
+                             "or a prior")
+        weights = np.full(k, 1.0 / k)
+        if self.weights_init is not None:
+            weights = check_weights(self.weights_init, k, "weights_init")
         if prior is None:
-            model = WithoutPrior(check_number(self.reg_covar, "reg_covar", -1e-300), weights)
+            model = WithoutPrior(check_number(self.reg_covar, "reg_covar", least=0.0), weights)
         else:
             model = WithPrior(prior.for_data(X.mean(axis=0), variances), weights)
         if self.means_init is None:

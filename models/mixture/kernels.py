@@ -1,10 +1,11 @@
 """Kernels of Gaussian mixtures; the equations are numbered in `models.mixture`.
 
 Arguments that recur
-    p           number of coordinates: pk.static up to MOST_UNROLLED, so that loops over coordinates unroll; a number beyond
+    p           number of coordinates: pk.static up to MOST_STATIC, so that a member can hold sums of its own and loops
+                over up to 16 coordinates unroll; a plain number beyond
     x           points, shape (p, n)
-    records     shape (k, p + p (p + 1) / 2 + 1): of each component the mean, the rows of the lower triangle of L^-1, and
-                log pi - (p / 2) log 2 pi - sum log diag L
+    records     shape (k, p + p (p + 1) / 2 + 1): of a component the mean, the rows of the lower triangle of L^-1,
+                and log pi - (p / 2) log 2 pi - sum log diag L
     lse         log-densities of the mixture, shape (n,)
     partial     shape (n_blocks, k, 1 + p + p (p + 1) / 2): of each block of points and component the sums of r, r d and
                 the lower triangle of r d d', where d = x - mu; the sums about the present mean cancel little
@@ -14,7 +15,7 @@ No array holds a number for every point and component: `lse` is what the sums ne
 
 import portable as pk
 
-MOST_UNROLLED = 24  # coordinates; longer unrolled kernels compile slowly and leave the registers anyway
+MOST_STATIC = 24  # coordinates; the sums of a member of `block_sums` then take 2.6 kB a lane, near the size of a cache
 TILE = 512  # points of which a team of `wide_block_sums` keeps the responsibilities
 
 

@@ -7,15 +7,15 @@ Schemes that need the sum of the weights work on whole numbers. With b = 62 - ce
 
     q_i = w_i 2^(b - e) to the nearest whole number,   Q_i = q_0 + ... + q_i <= 2^62
 
-so that the scan is associative: its bits depend neither on the space nor on threads or teams. Positions are whole numbers
-too, and every draw is unbiased for q, up to the 2^-128 of `pk.random.randint`. What remains is the quantisation,
+so that the scan is associative: its bits depend neither on the space nor on threads or teams. Positions are whole
+numbers too, and every draw is unbiased for q, up to the 2^-128 of `pk.random.randint`. The quantisation remains,
 
     |M q_i / Q - e_i| <= (M + N e_i) 2^-b
 
-2e-11 (1 + e_i) at N = M = 2^13 and 4e-6 (1 + e_i) at 2^22. A weight below 2^-(b + 2) of the largest counts as zero.
+2e-11 (1 + e_i) at N = M = 2^13 and 4e-6 (1 + e_i) at 2^22. A weight below 2^-(b + 1) of the largest counts as zero.
 
-Random numbers are keyed by (seed, k, step): a filter gives its time as `step` and keeps one seed. Schemes called with equal
-seed and step draw the same numbers, so their results depend on each other.
+Random numbers are keyed by (seed, k, step): a filter gives its time as `step` and keeps one seed. Schemes called with
+equal seed and step draw the same numbers, so their results depend on each other.
 
 References
 ----------
@@ -23,11 +23,11 @@ L. M. Murray, A. Lee, P. E. Jacob: Parallel resampling in the particle filter. J
 Statistics 25 (2016). Equation (9) and the Codes named in docstrings are theirs.
 """
 
-from .offspring import (ancestors_to_offspring, cumulative_to_ancestors, cumulative_to_offspring, offspring_to_ancestors,
-                        offspring_to_cumulative, permute)
+from .offspring import (ancestors_to_offspring, cumulative_to_ancestors, cumulative_to_offspring,
+                        offspring_to_ancestors, offspring_to_cumulative, permute)
 from .schemes import killing, metropolis, multinomial, rejection, residual, stratified, systematic
 from .weights import effective_sample_size, log_sum_exp, metropolis_steps
 
-__all__ = ["ancestors_to_offspring", "cumulative_to_ancestors", "cumulative_to_offspring", "effective_sample_size", "killing",
-           "log_sum_exp", "metropolis", "metropolis_steps", "multinomial", "offspring_to_ancestors", "offspring_to_cumulative",
-           "permute", "rejection", "residual", "stratified", "systematic"]
+__all__ = ["ancestors_to_offspring", "cumulative_to_ancestors", "cumulative_to_offspring", "effective_sample_size",
+           "killing", "log_sum_exp", "metropolis", "metropolis_steps", "multinomial", "offspring_to_ancestors",
+           "offspring_to_cumulative", "permute", "rejection", "residual", "stratified", "systematic"]

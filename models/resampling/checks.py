@@ -19,12 +19,12 @@ def check_vector(values, name, kinds="fiu"):
             values = np.asarray(values)
         except ValueError as error:  # ragged rows
             raise ShapeError(f"{name} is not a rectangular array: {error}") from error
-    if values.dtype.kind not in kinds:
-        raise DTypeError(f"{name} must hold {'real' if 'f' in kinds else 'whole'} numbers, got dtype {values.dtype}")
     if len(values.shape) != 1:
         raise ShapeError(f"{name} has shape {values.shape}; one number a particle is wanted: shape (n,)")
     if not values.shape[0]:
         raise ShapeError(f"{name} is empty; at least one particle is wanted")
+    if values.dtype.kind not in kinds:
+        raise DTypeError(f"{name} must hold {'real' if 'f' in kinds else 'whole'} numbers, got dtype {values.dtype}")
     if values.shape[0] > MOST:
         raise InputError(f"{name} has {values.shape[0]} entries; at most 2^31 are possible")
     return values

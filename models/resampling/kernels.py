@@ -37,7 +37,7 @@ def find(cumulative, position):
 
 @pk.function
 def proposal(seed, stream, draw, n):
-    """(j, u) of one draw: j uniform in 0..n-1 from 64 bits (n <= 2^31, bias below 2^-33), u in [0, 1) from 53 others."""
+    """(j, u) of one draw: j uniform in 0..n-1 from 64 bits (n <= 2^31, bias below 2^-33), u in [0, 1) from 53."""
     w = pk.random.words(seed, stream, draw)
     j = (pk.uint64(w[1]) * n + ((pk.uint64(w[0]) * n) >> 32)) >> 32
     u = pk.float64(pk.int64((pk.uint64(w[3]) << 21) | (pk.uint64(w[2]) >> 11))) * 2.0**-53
@@ -77,7 +77,7 @@ def log_weight(i, log_w):
 
 @pk.kernel
 def at_systematic(k, quotient, remainder, start, n_draws, cumulative, ancestors):
-    """Position floor((k Q + start) / M), written so that nothing exceeds 64 bits. A division, log2 N reads, 8 bytes out."""
+    """Position floor((k Q + start) / M), in 64 bits. A division, log2 N reads, 8 bytes out."""
     rank = pk.uint64(k)
     ancestors[k] = find(cumulative, rank * quotient + (rank * remainder + start) // n_draws)
 
@@ -99,7 +99,7 @@ def at_multinomial(k, first, total, seed, step, cumulative, ancestors):
 @pk.kernel
 def whole_copies(i, w, scale, n_draws, total):
     """floor(M q_i / Q), for the residual scheme. A division, 4 or 8 bytes (a scan writes 8 more)."""
-    return fixed(w, i, scale) * n_draws // total
+    return pk.int64(fixed(w, i, scale) * n_draws // total)
 
 
 @pk.kernel
@@ -111,12 +111,12 @@ def residue(i, w, scale, n_draws, total, shift):
 @pk.kernel
 def by_rank(k, cumulative, ancestors):
     """The particle whose copy is number k, from cumulative offspring. log2 N reads, 8 bytes out."""
-    ancestors[k] = find(cumulative, cumulative.dtype(k))
+    ancestors[k] = find(cumulative, k)
 
 
 @pk.kernel
 def metropolis_chain(k, n_steps, w, scale, n, seed, step, ancestors):
-    """Code of the Metropolis sampler. A block of random bits and one gathered weight a step, 8 bytes out."""
+    """A Metropolis chain from particle k mod n. A block of random bits and one gathered weight a step, 8 bytes out."""
     a = k % w.shape[0]
     own = scaled(w, a, scale)
     for b in range(n_steps):
@@ -130,7 +130,7 @@ def metropolis_chain(k, n_steps, w, scale, n, seed, step, ancestors):
 
 @pk.kernel
 def rejection_chain(k, largest, w, scale, n, seed, step, ancestors):
-    """First particle k, then uniform ones until one is accepted. As many blocks and gathers as proposals, 8 bytes out."""
+    """First particle k, then uniform ones until one is accepted. A block and a gather each, 8 bytes out."""
     draw = step
     a = k % w.shape[0]
     _, u = proposal(seed, k, draw, n)

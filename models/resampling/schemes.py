@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+import numbers
 
 import numpy as np
 
 import portable as pk
-from portable.errors import FiniteError, InputError
+from portable.errors import DTypeError, FiniteError, InputError
 
 from . import kernels
 from .checks import MOST, check_whole
@@ -111,53 +112,58 @@ def residual(w, ancestors, seed, step):
     n_draws = ancestors.shape[0]
     scale, cumulative, total = quantise(w, n_draws)
     arguments = w.values, scale, np.uint64(n_draws), np.uint64(total)
-    n_copies = int(pk.parallel_scan(w.n, kernels.whole_copies, *arguments, out=cumulative))
+    copies = pk.empty((w.n,), np.int64)
+    n_copies = int(pk.parallel_scan(w.n, kernels.whole_copies, *arguments, out=copies))
     if n_copies:
-        pk.parallel_for(n_copies, kernels.by_rank, cumulative, ancestors)
+        pk.parallel_for(n_copies, kernels.by_rank, copies, ancestors)
     if n_copies < n_draws:  # the residues sum to (M - copies) Q
         shift = max(0, ((n_draws - n_copies) * total).bit_length() - 63)
         rest = int(pk.parallel_scan(w.n, kernels.residue, *arguments, np.uint64(shift), out=cumulative))
-        pk.parallel_for(n_draws - n_copies, kernels.at_multinomial, n_copies, np.uint64(rest), seed, step, cumulative, ancestors)
+        pk.parallel_for(n_draws - n_copies, kernels.at_multinomial, n_copies, np.uint64(rest), seed, step, cumulative,
+                        ancestors)
 
 
 @_scheme
 def metropolis(w, ancestors, seed, step, *, n_steps):
     """B = n_steps Metropolis steps of a chain that starts at particle k (k mod n if M > n): no sums over the weights.
 
-    Biased towards the start: E[o] = 1^T P^B. `metropolis_steps` gives B. A particle of weight zero keeps its place only if
-    each of its B proposals has weight zero too. Give n_steps from 1 to 2^32 - 1.
+    Biased towards the start: E[o] = 1^T P^B. `metropolis_steps` gives B. A particle of weight zero keeps its place
+    only if each of its B proposals has weight zero too. Give n_steps from 1 to 2^32 - 1.
     """
     n_steps = check_whole(n_steps, "n_steps", 1, 2**32 - 1)
-    pk.parallel_for(ancestors.shape[0], kernels.metropolis_chain, n_steps, w.values, w.scale(), np.uint64(w.n), seed, step,
-                    ancestors)
+    pk.parallel_for(ancestors.shape[0], kernels.metropolis_chain, n_steps, w.values, w.scale(), np.uint64(w.n), seed,
+                    step, ancestors)
 
 
 @_scheme
 def rejection(w, ancestors, seed, step, *, max_weight=None):
-    """Proposals until one is accepted, the first of them particle k (k mod n if M > n). Unbiased if M is a multiple of n.
+    """Proposals until one is accepted, the first of them particle k (k mod n if M > n). Unbiased where n divides M.
 
-    max_weight is an upper bound of the weights (a log-weight with log_weights=); their largest if not given. One below the
-    largest is refused, and one so high that more than 2^20 proposals a draw are to be expected.
+    max_weight is an upper bound of the weights (a log-weight with log_weights=); their largest if not given. One below
+    the largest is refused, and one so high that more than 2^20 proposals a draw are to be expected.
     """
     scale = w.scale()
     largest = _bound(w, max_weight) * float(scale[0]) * float(scale[1])
     bits = 62 - (w.n - 1).bit_length()
     mean = int(pk.parallel_reduce(w.n, kernels.quantised, w.values, w.scale(bits))) / 2**bits / w.n
     if largest > _MOST_PROPOSALS * mean:
-        raise InputError(f"rejection would take about {largest / mean:.3g} proposals a draw with max_weight = {max_weight}; "
-                         "at most 2^20 are wanted. Give a tighter max_weight, or take another scheme")
-    pk.parallel_for(ancestors.shape[0], kernels.rejection_chain, np.float64(largest), w.values, scale, np.uint64(w.n), seed,
-                    step, ancestors)
+        raise InputError(f"rejection would take about {largest / mean:.3g} proposals a draw with max_weight = "
+                         f"{max_weight}; at most 2^20 are wanted. Give a tighter max_weight, or take another scheme")
+    pk.parallel_for(ancestors.shape[0], kernels.rejection_chain, np.float64(largest), w.values, scale, np.uint64(w.n),
+                    seed, step, ancestors)
 
 
 def _bound(w, max_weight):
     if max_weight is None:
         return w.largest
+    if isinstance(max_weight, bool) or not isinstance(max_weight, numbers.Real):
+        raise DTypeError(f"max_weight must be a number, got {max_weight!r} of type {type(max_weight).__name__}")
     if math.isnan(max_weight) or math.isinf(max_weight):
         raise FiniteError(f"max_weight is {max_weight}; a finite number is wanted")
     largest = w.largest if w.log_largest is None else w.log_largest
     if max_weight < largest:
-        raise InputError(f"max_weight is {max_weight}, below the largest of {w.name}, {largest}; at least that is wanted")
+        raise InputError(f"max_weight is {max_weight}, below the largest of {w.name}, {largest}; at least that is "
+                         "wanted")
     if w.log_largest is None:
         return float(max_weight)
     return math.exp(min(max_weight - largest, 700.0))  # beyond, exp overflows; refused as too high either way
@@ -171,5 +177,5 @@ def killing(w, ancestors, seed, step):
     _, cumulative, total = quantise(w, w.n)
     scale = w.scale()
     largest = np.float64(w.largest * scale[0] * scale[1])
-    pk.parallel_for(w.n, kernels.survive_or_draw, largest, np.uint64(total), w.values, scale, np.uint64(w.n), seed, step,
-                    cumulative, ancestors)
+    pk.parallel_for(w.n, kernels.survive_or_draw, largest, np.uint64(total), w.values, scale, np.uint64(w.n), seed,
+                    step, cumulative, ancestors)

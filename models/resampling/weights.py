@@ -107,7 +107,7 @@ def log_sum_exp(log_weights, *, space=None):
 
 
 def metropolis_steps(weights=None, *, log_weights=None, error=0.01, space=None):
-    """B* = ceil(log error / log(1 - beta)), beta = mean(w) / max(w): steps after which Metropolis has a bias about `error`.
+    """B* = ceil(log error / log(1 - beta)), beta = mean(w) / max(w): the steps for a bias of Metropolis about `error`.
 
     Parameters
     ----------

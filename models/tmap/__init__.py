@@ -1,22 +1,23 @@
 """Transient Markovian arrival processes: terminating runs of gaps between events, their likelihood, fit and simulation.
 
-A run is a sequence of gaps x_1..x_K, K >= 1. R Erlang branches have orders r_i and rates lambda_i; a run starts in branch
-i with probability alpha_i, goes on from i to j with probability pi_ij, and ends after i with pi_i0 = 1 - sum_j pi_ij.
+A run is a sequence of gaps x_1..x_K, K >= 1. R Erlang branches have orders r_i and rates lambda_i; a run starts in
+branch i with probability alpha_i, goes on from i to j with probability pi_ij, and ends after i with probability
+pi_i0 = 1 - sum_j pi_ij.
 
-    f_i(x)  = lambda_i^r_i x^(r_i - 1) exp(-lambda_i x) / (r_i - 1)!                                        (1) density
-    a_i[0]  = alpha_i;                  a_j[k] = sum_i a_i[k-1] f_i(x_k) pi_ij              k = 1..K-1       (2) forward
-    b_i[K]  = f_i(x_K) pi_i0;           b_i[k] = f_i(x_k) sum_j pi_ij b_j[k+1]              k = K-1..1       (3) backward
-    L       = sum_i a_i[k] b_i[k+1] for every k = 0..K-1;      loglik = sum over runs of log L              (4)
-    q_i[k]  = a_i[k-1] b_i[k] / L;      q_ij[k] = a_i[k-1] f_i(x_k) pi_ij b_j[k+1] / L                      (5) posterior
-    N_i     = sum q_i;   M_ij = sum q_ij;   X_i = sum x_k q_i[k]                                            (6)
-    lambda_i = r_i N_i / X_i;   pi_ij = M_ij / N_i;   alpha_i = mean over runs of q_i[1]                    (7) EM step
+    f_i(x)  = lambda_i^r_i x^(r_i - 1) exp(-lambda_i x) / (r_i - 1)!                                       (1) density
+    a_i[0]  = alpha_i;                  a_j[k] = sum_i a_i[k-1] f_i(x_k) pi_ij             k = 1..K-1      (2) forward
+    b_i[K]  = f_i(x_K) pi_i0;           b_i[k] = f_i(x_k) sum_j pi_ij b_j[k+1]             k = K-1..1      (3) backward
+    L       = sum_i a_i[k] b_i[k+1] for every k = 0..K-1;      loglik = sum over runs of log L             (4)
+    q_i[k]  = a_i[k-1] b_i[k] / L;      q_ij[k] = a_i[k-1] f_i(x_k) pi_ij b_j[k+1] / L                     (5) posterior
+    N_i     = sum q_i;   M_ij = sum q_ij;   X_i = sum x_k q_i[k]                                           (6)
+    lambda_i = r_i N_i / X_i;   pi_ij = M_ij / N_i;   alpha_i = mean over runs of q_i[1]                   (7) EM step
 
 Gaps may be zero: then f_i is lambda_i for r_i = 1 and 0 for higher orders. The unit of time is the user's.
 
 References
 ----------
-J. Brazenas, G. Horvath, M. Telek: Parallel algorithms for fitting Markov arrival processes. Performance Evaluation 123-124
-(2018). Its recursions are given here with the last gap's density in b[K] and the switches counted up to k = K - 1.
+Brazenas, Horvath and Telek on EM for transient Markovian arrival processes. Their recursions are given here
+with the last gap's density in b[K] and the switches counted up to k = K - 1.
 """
 
 from .fit import FitInfo, fit

@@ -26,7 +26,7 @@ def check_runs(values, lengths):
     empty = np.flatnonzero(lengths < 1)
     if empty.size:
         run = int(empty[0])
-        raise InputError(f"lengths[{run}] is {lengths[run]}: run {run} has no gap; at least one is wanted. Leave it out.")
+        raise InputError(f"lengths[{run}] is {lengths[run]}: run {run} has no gap; leave it out")
     values = as_numbers(values, "values", 1).astype(np.float64)
     if values.size != lengths.sum():
         raise ShapeError(f"values has {values.size} gaps, but lengths add up to {lengths.sum()}")
@@ -47,7 +47,8 @@ def _check_gaps(values, lengths):
         raise FiniteError(f"{where} is {values[at]}; a finite gap is wanted")
     if values[at] < 0.0:
         raise InputError(f"{where} is {values[at]}; a gap is not negative. Are the events of the run in order?")
-    raise InputError(f"{where} is {values[at]}; zero, or {SMALLEST:g} to {LARGEST:g}, is wanted. Choose another unit of time.")
+    raise InputError(f"{where} is {values[at]}; zero, or {SMALLEST:g} to {LARGEST:g}, is wanted. Choose another unit "
+                     "of time.")
 
 
 def check_orders(orders):

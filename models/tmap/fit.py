@@ -85,7 +85,8 @@ def fit(runs, *, orders, max_iter=500, tol=1e-8, seed=0, n_starts=1, space=None)
     best = max(found, key=lambda start: start[1][-1])
     model, history, converged = best
     order = np.lexsort((model.orders / model.rates, model.orders))
-    model = TransientMAP(model.alpha[order], model.orders[order], model.rates[order], model.switching[np.ix_(order, order)])
+    switching = model.switching[np.ix_(order, order)]
+    model = TransientMAP(model.alpha[order], model.orders[order], model.rates[order], switching)
     finals = np.array([history[-1] for _, history, _ in found])
     return model, FitInfo(history[-1], np.array(history), len(history) - 1, converged, finals, estep.notes(model))
 
@@ -97,7 +98,8 @@ def _check_fit(runs, orders):
         raise InputError("all gaps are zero; no rate can be found")
     if orders.min() > 1 and runs.values.min() == 0.0:
         n_zero = int((runs.values == 0.0).sum())
-        raise InputError(f"{n_zero} gaps are zero, which only a branch of order 1 can make, but orders is {orders.tolist()}")
+        raise InputError(f"{n_zero} gaps are zero, which only a branch of order 1 can make, but orders is "
+                         f"{orders.tolist()}")
 
 
 def _random_start(runs, orders, random):
@@ -138,7 +140,8 @@ class _Posterior:
             pk.plan(pk.TeamPolicy(n_teams, packed.width, space=space), kernels.posterior_sums, pk.static(n_branches),
                     self._rows, packed.offset, packed.steps, packed.lengths, packed.x, packed.log_x, forward, partial,
                     label="tmap.posterior_sums"),
-            pk.plan(pk.TeamPolicy(n_sums, 128, space=space), kernels.add_sums, partial, self._total, label="tmap.add_sums"),
+            pk.plan(pk.TeamPolicy(n_sums, 128, space=space), kernels.add_sums, partial, self._total,
+                    label="tmap.add_sums"),
         )
 
     def __call__(self, model):
@@ -164,6 +167,7 @@ class _Posterior:
         means = model.orders / model.rates
         dead = (f"branch {i} is dead: no gap is expected to come from it, and its rate and switching mean nothing"
                 for i in np.flatnonzero(visits <= _DEAD))
-        short = (f"branch {i} takes zero gaps only: its mean is held at {self.shortest:.3g}, 0.001 of the shortest other gap"
+        short = (f"branch {i} takes zero gaps only: its mean is held at {self.shortest:.3g}, "
+                 f"{_SHORTEST:g} of the shortest other gap"
                  for i in np.flatnonzero((means <= self.shortest * (1 + 1e-12)) & (visits > _DEAD)))
         return (*dead, *short)

@@ -5,8 +5,8 @@ Arguments that recur
     model       shape (SWITCHING + R, R), rows as named below; CONSTANT is r log(lambda) - log (r - 1)!
     offset, steps, lengths, x, log_x     the gaps, see `runs.Packed`: the lanes of a pack are different runs
 
-Densities are divided by the largest of a gap, and vectors by their sum where it fades: all such factors cancel in (5), and
-their logarithms add up to (4).
+Densities are divided by the largest of a gap, and vectors by their sum where it fades: all such factors cancel in (5),
+and their logarithms add up to (4).
 """
 
 import math
@@ -72,7 +72,7 @@ def log_end(n_branches, model, f):
 
 @pk.kernel
 def log_likelihood(team, n_branches, model, offset, steps, lengths, x, log_x):
-    """(4), a team every league_size-th pack. 2 R^2 + 8 R operations, R exponentials and 16 bytes a gap; a logarithm a run."""
+    """(4), a team every league_size-th pack. 2 R^2 + 8 R operations, R exponentials, 16 bytes a gap; a log a run."""
     a = pk.local(n_branches, pk.float64)
     f = pk.local(n_branches, pk.float64)
     total = 0.0
@@ -98,8 +98,8 @@ def log_likelihood(team, n_branches, model, offset, steps, lengths, x, log_x):
 def posterior_sums(team, n_branches, model, offset, steps, lengths, x, log_x, forward, sums):
     """Sums (4) and (6) over the packs of a team: a column of `sums`, shape (1 + 3 R + R^2, n_teams).
 
-    Rows: loglik, sum of q_i[1], N_i, X_i, M_ij / pi_ij. `forward`, shape (R, n_rows, width), takes a[k-1] of every gap; f
-    is computed again on the way back. 6 R^2 + 26 R operations, 2 R exponentials, a division and 16 R + 32 bytes a gap.
+    Rows: loglik, sum of q_i[1], N_i, X_i, M_ij / pi_ij. `forward`, shape (R, n_rows, width), takes a[k-1] of every gap;
+    f is computed again on the way back. 6 R^2 + 26 R operations, 2 R exponentials, a division, 16 R + 32 bytes a gap.
     """
     a = pk.local(n_branches, pk.float64)
     f = pk.local(n_branches, pk.float64)

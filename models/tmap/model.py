@@ -10,7 +10,15 @@ import portable as pk
 from portable.errors import DTypeError, InputError, ShapeError
 
 from . import kernels
-from .checks import LARGEST, SMALLEST, as_numbers, check_count, check_finite, check_orders, check_seed
+from .checks import (
+    LARGEST,
+    SMALLEST,
+    as_numbers,
+    check_count,
+    check_finite,
+    check_orders,
+    check_seed,
+)
 from .runs import NEVER, Packed, Runs
 
 _ROUNDING = 1e-9  # by how much probabilities may miss their sum
@@ -78,12 +86,12 @@ class TransientMAP:
         for _ in range(self.n_branches):
             ends |= (self.switching[:, ends] > 0.0).any(axis=1)
         if not ends.all():
-            raise InputError(f"switching: a run in branch {int(np.argmin(ends))} never ends; rows that sum to less than 1 "
-                             "must be reachable from every branch")
+            raise InputError(f"switching: a run in branch {int(np.argmin(ends))} never ends; rows that sum to less "
+                             "than 1 must be reachable from every branch")
 
     def __repr__(self):
-        return (f"TransientMAP(alpha={self.alpha.tolist()}, orders={self.orders.tolist()}, rates={self.rates.tolist()}, "
-                f"switching={self.switching.tolist()})")
+        return (f"TransientMAP(alpha={self.alpha.tolist()}, orders={self.orders.tolist()}, "
+                f"rates={self.rates.tolist()}, switching={self.switching.tolist()})")
 
     def matrices(self):
         """The process as a Markov chain on stages.
@@ -157,7 +165,8 @@ class TransientMAP:
         mean, square = self._moments(1), self._moments(2)
         early, late = joint.sum(axis=1), joint.sum(axis=0)
         covariance = mean @ joint @ mean - (early @ mean) * (late @ mean)
-        return float(covariance / math.sqrt((early @ square - (early @ mean) ** 2) * (late @ square - (late @ mean) ** 2)))
+        variances = (share @ square - (share @ mean) ** 2 for share in (early, late))
+        return float(covariance / math.sqrt(math.prod(variances)))
 
     def _moments(self, power):
         """E[x^power] of each branch: r (r + 1) ... (r + power - 1) / rate^power."""
@@ -202,8 +211,8 @@ class TransientMAP:
         space = pk.default_space() if space is None else space
         lengths = pk.empty((n_runs,), np.int64, space)
         if n_runs * self.mean_arrivals() > max_gaps:
-            raise InputError(f"n_runs is {n_runs}, of {self.mean_arrivals():.3g} gaps each; fewer than max_gaps = {max_gaps} "
-                             "are wanted")
+            raise InputError(f"n_runs is {n_runs}, of {self.mean_arrivals():.3g} gaps each; fewer than max_gaps = "
+                             f"{max_gaps} are wanted")
         shared = pk.static(self.n_branches), pk.copy_of(self.rows(), space), np.uint64(seed)
         each = pk.RangePolicy(0, n_runs, space=space)
         pk.parallel_for(each, kernels.simulate_lengths, *shared, lengths, label="tmap.simulate_lengths")

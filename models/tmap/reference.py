@@ -1,4 +1,4 @@
-"""The model in plain NumPy, float64, from the stage matrices: slow, short, independent of the kernels and of (1) to (5).
+"""The model in plain NumPy, float64, from the stage matrices: slow, short, independent of the kernels.
 
 A run has the density start e^(D0 x_1) D1 e^(D0 x_2) D1 ... e^(D0 x_K) d.
 """

@@ -13,7 +13,7 @@ from .checks import check_runs
 # longest run, so more of them cost memory where lengths differ much.
 PACK = 32
 
-# In place of log(0): so low that a density of order 2 or more is zero beside any other, yet finite, so that times 0 it is 0.
+# In place of log(0): so low that a density of order 2 or more is zero beside any other, yet finite: times 0 it is 0.
 NEVER = -1e300
 
 
@@ -61,7 +61,8 @@ class Runs:
         for number, part in enumerate(parts):
             if part.ndim != 1:
                 raise ShapeError(f"runs[{number}] has shape {part.shape}; a sequence of gaps is wanted")
-        return cls(np.concatenate([part for part in parts if part.size] or [np.empty(0)]), [part.size for part in parts])
+        values = np.concatenate([part for part in parts if part.size] or [np.empty(0)])
+        return cls(values, [part.size for part in parts])
 
     def __repr__(self):
         return f"Runs(n_runs={self.n_runs:,}, n_gaps={self.n_gaps:,})"
@@ -98,7 +99,8 @@ class Packed:
         begin = np.cumsum(runs.lengths) - runs.lengths
         k = np.arange(runs.n_gaps) - np.repeat(begin, runs.lengths)
         x = np.zeros((steps.sum(), self.width))
-        x[np.repeat(offset[slot // self.width], runs.lengths) + k, np.repeat(slot % self.width, runs.lengths)] = runs.values
+        pack, lane = (np.repeat(part, runs.lengths) for part in (slot // self.width, slot % self.width))
+        x[offset[pack] + k, lane] = runs.values
         lengths = lengths.reshape(self.n_packs, self.width)
         log_x = np.log(x, out=np.full_like(x, NEVER), where=x > 0.0)
         parts = x, log_x, offset, steps, lengths

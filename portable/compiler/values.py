@@ -174,18 +174,18 @@ class Ops:
 
     def _linear(self, op, a, b, dtype):
         """Consecutive indices stay consecutive when a uniform integer is added."""
-        if dtype != "int" or LINEAR not in (a.kind, b.kind) or VARYING in (a.kind, b.kind):
+        if dtype not in ("int", "int64") or LINEAR not in (a.kind, b.kind) or VARYING in (a.kind, b.kind):
             return None
         if op == "+" and a.kind != b.kind:
             step, = (v.step for v in (a, b) if v.kind == LINEAR)
         elif op == "-" and b.kind == UNIFORM:
             step = a.step
         elif op == "-" and a.kind == b.kind and a.step == b.step:
-            return Value("int", UNIFORM, self.b.sub(a.ir, b.ir, flags=("nsw",)))
+            return Value(dtype, UNIFORM, self.b.sub(a.ir, b.ir, flags=("nsw",)))
         else:
             return None
-        x, y = (v.ir if v.kind == LINEAR else self.get(v, "int") for v in (a, b))
-        return Value("int", LINEAR, (self.b.add if op == "+" else self.b.sub)(x, y, flags=("nsw",)), step=step)
+        x, y = (v.ir if v.kind == LINEAR else self.get(v, dtype) for v in (a, b))
+        return Value(dtype, LINEAR, (self.b.add if op == "+" else self.b.sub)(x, y, flags=("nsw",)), step=step)
 
     def _arithmetic(self, op, x, y, dtype, const_b):
         b = self.b

@@ -1,5 +1,6 @@
-"""What a launch costs its caller: a kernel of six views that has nothing to do."""
+"""What a launch costs its caller: a kernel of six views that has nothing to do, alone and ten in a row."""
 
+import dataclasses
 import functools
 
 import numpy as np
@@ -10,6 +11,7 @@ from roofline.contract import Contender, Duel
 
 N_VIEWS = 6
 LENGTH = 10
+TEN = 10  # launches of a graph
 
 
 @pk.kernel
@@ -29,17 +31,35 @@ def _duels(space, n):
         views = [pk.zeros((max(n, LENGTH),), np.float64) for _ in range(N_VIEWS)]
     rivals, absent = peers.gather("launch", space, n, max(n, LENGTH))
     policy = pk.RangePolicy(0, n, space=space)
-    calls = {"parallel_for": functools.partial(pk.parallel_for, policy, add_five, *views)}
-    plan = getattr(pk, "plan", None)
-    if plan:
-        calls["plan"] = plan(policy, add_five, *views)
-    return [
+    calls = {
+        "parallel_for": functools.partial(pk.parallel_for, policy, add_five, *views),
+        "plan": pk.plan(policy, add_five, *views),
+    }
+    sync = functools.partial(pk.fence, space)
+    what = f"of {n:,} {'index' if n == 1 else 'indices'} with {N_VIEWS} views on {space}"
+    found = [
         Duel(
-            f"launch of {n:,} {'index' if n == 1 else 'indices'} with {N_VIEWS} views on {space}, the caller's time",
-            Contender(f"portable, {name}", call, sync=functools.partial(pk.fence, space)),
+            f"launch {what}, the caller's time",
+            Contender(f"portable, {name}", call, sync=sync),
             rivals,
             absent,
             host_only=space.startswith("cuda"),
         )
         for name, call in calls.items()
     ]
+    with pk.capture(space) as graph:
+        for _ in range(TEN):
+            calls["parallel_for"]()
+    # To the end of the work: a queue of graphs is too long for the caller's time to say anything.
+    ours = Contender("portable, a graph of ten", graph.replay, sync=sync)
+    return [*found, Duel(f"ten launches {what}, to the end of the work", ours, [_ten(r) for r in rivals], absent)]
+
+
+def _ten(rival):
+    """A rival that launches ten times."""
+
+    def call():
+        for _ in range(TEN):
+            rival.call()
+
+    return dataclasses.replace(rival, label=f"{rival.label}, ten times", call=call)

@@ -1,4 +1,4 @@
-"""The layer's words in plain numba: the prange loops that a numba user writes, strict floats unless the label says else."""
+"""The layer's words in plain numba: the loops that a numba user writes, fastmath only where the label says so."""
 
 import functools
 import math

@@ -89,6 +89,15 @@ def test_table_and_json_tell_the_same():
     assert f"{document['rows'][0]['peer_over_ours']['median']:.3g}" in shown(outcome)
 
 
+def test_bytes_become_a_rate():
+    outcome = Outcome(Duel("work", side("ours"), [], bytes=1e6))
+    assert outcome.rate() is None  # nothing was timed yet
+    compare.run(outcome.duel, 3, outcome)
+    assert outcome.rate() == 1e6 / outcome.alone.median
+    assert "ours moves" in shown(outcome) and outcome.as_dict()["bytes"] == 1e6
+    assert "ours moves" not in shown(fight(side("a")))
+
+
 def test_a_missing_tool_is_absent_with_its_reason(monkeypatch):
     monkeypatch.setitem(sys.modules, "numba", None)  # an import then fails as if it were not installed
     for name in ("launch_numba", "numba_threads"):

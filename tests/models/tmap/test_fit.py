@@ -1,4 +1,4 @@
-"""EM: it climbs, it stops at a point of rest, it finds parameters that made the data, and it says what is degenerate."""
+"""EM: it climbs, it stops at a point of rest, it finds parameters that made the data, and says what is degenerate."""
 
 import numpy as np
 import pytest
@@ -41,20 +41,20 @@ def test_one_branch_is_found_in_one_step(space):
 
 
 def test_known_parameters_are_recovered():
-    """30,000 runs: the errors of rates are near 1 / sqrt(40,000 gaps of a branch), some times that through the mixture."""
-    runs = MODEL.simulate(30_000, seed=4, space="threads")
-    model, info = fit(runs, orders=[1, 2, 3], n_starts=12, tol=1e-9, space="threads")
+    """10,000 runs: the errors of rates are near 1 / sqrt(15,000 gaps of a branch), more for the mixture."""
+    runs = MODEL.simulate(10_000, seed=4, space="threads")
+    model, info = fit(runs, orders=[1, 2, 3], n_starts=8, tol=1e-8, space="threads")
     assert info.converged and info.log_likelihood >= MODEL.log_likelihood(runs, space="threads")
-    assert info.log_likelihood == info.starts.max() and len(info.starts) == 12
-    np.testing.assert_allclose(model.rates, MODEL.rates, rtol=0.05)
-    np.testing.assert_allclose(model.alpha, MODEL.alpha, atol=0.02)
-    np.testing.assert_allclose(model.switching, MODEL.switching, atol=0.03)
+    assert info.log_likelihood == info.starts.max() and len(info.starts) == 8
+    np.testing.assert_allclose(model.rates, MODEL.rates, rtol=0.1)
+    np.testing.assert_allclose(model.alpha, MODEL.alpha, atol=0.03)
+    np.testing.assert_allclose(model.switching, MODEL.switching, atol=0.05)
 
 
 def test_means_of_the_fit_are_those_of_the_data():
-    """At a point of rest of EM, visits and times are the data's: mean gap and mean length agree exactly."""
+    """At a point of rest of EM, visits and times are the data's; the tolerance is what EM still has to go."""
     runs = random_runs(9, 200, zeros=True)
-    model, info = fit(runs, orders=[1, 1, 2], max_iter=3000, tol=1e-12, space="serial")
+    model, _ = fit(runs, orders=[1, 1, 2], max_iter=3000, tol=1e-12, space="serial")
     assert model.mean_arrivals() == pytest.approx(runs.n_gaps / runs.n_runs, rel=1e-6)
     assert model.mean_gap() == pytest.approx(runs.values.mean(), rel=1e-3)
 

@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 import pytest
-import portable as pk
 
+import portable as pk
 from models.tmap import Runs, TransientMAP, reference
 from models.tmap.fit import _Posterior as Posterior
 

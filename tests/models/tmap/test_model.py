@@ -47,8 +47,9 @@ def test_correlation(model, lag):
     later = np.linalg.matrix_power(step, lag - 1)
     one = np.ones(len(step))
     pairs = row @ step @ later @ one
-    early = [factor * row @ np.linalg.matrix_power(inverse, n) @ step @ later @ one / pairs for n, factor in ((1, 1), (2, 2))]
-    late = [factor * row @ step @ later @ np.linalg.matrix_power(inverse, n) @ one / pairs for n, factor in ((1, 1), (2, 2))]
+    powers = inverse, 2.0 * inverse @ inverse
+    early = [row @ power @ step @ later @ one / pairs for power in powers]
+    late = [row @ step @ later @ power @ one / pairs for power in powers]
     product = row @ inverse @ step @ later @ inverse @ one / pairs
     wanted = (product - early[0] * late[0]) / np.sqrt((early[1] - early[0] ** 2) * (late[1] - late[0] ** 2))
     assert model.lag_correlation(lag) == pytest.approx(wanted, rel=1e-9, abs=1e-12)

@@ -1,0 +1,40 @@
+"""Points for the tests: random mixtures, and real cells where they are found."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+
+def random_mixture(n_components, n_features, seed=1):
+    """Weights, means and covariances."""
+    random = np.random.default_rng(seed)
+    means = 2.0 * random.normal(size=(n_components, n_features))
+    factors = random.normal(size=(n_components, n_features, n_features)) / np.sqrt(n_features)
+    covariances = factors @ factors.transpose(0, 2, 1) + 0.2 * np.eye(n_features)
+    return random.dirichlet(np.full(n_components, 3.0)), means, covariances
+
+
+def draw(n_samples, weights, means, covariances, seed=2):
+    """Points of a mixture, in random order, shape (n_samples, n_features)."""
+    random = np.random.default_rng(seed)
+    labels = random.choice(len(weights), n_samples, p=weights)
+    noise = random.normal(size=(n_samples, means.shape[1]))
+    return means[labels] + np.einsum("iab,ib->ia", np.linalg.cholesky(covariances)[labels], noise)
+
+
+def factors_of(covariances):
+    """Upper triangular P with Sigma^-1 = P P'."""
+    return np.linalg.inv(np.linalg.cholesky(covariances)).transpose(0, 2, 1)
+
+
+def cells():
+    """Cells by colours, shape (n, 13), arcsinh(x / 150), none saturated, standardised; skipped where not found."""
+    beside = Path(__file__).parents[4] / "shared" / "data"
+    path = Path(os.environ.get("PORTABLE_DATA", beside)) / "mixture" / "flowkit_100715.npz"
+    if not path.exists():
+        pytest.skip(f"real data not found: {path} (set PORTABLE_DATA to the folder that holds mixture/)")
+    raw = np.load(path)["X"].astype(float)
+    colours = np.arcsinh(raw[(raw < 262143.0).all(axis=1), 3:] / 150.0)
+    return (colours - colours.mean(axis=0)) / colours.std(axis=0)

@@ -1,0 +1,188 @@
+"""DirichletMixture: updates against the reference and scikit-learn, objective, recovery, hopeless data, bad input."""
+
+import numpy as np
+import pytest
+
+import portable as pk
+from models.mixture import DirichletMixture, Prior, kernels, reference
+
+from .problems import cells, draw, random_mixture
+
+
+def start(k, p, seed=7):
+    weights, means, covariances = random_mixture(k, p, seed)
+    return {"weights_init": weights, "means_init": means, "covariances_init": covariances}
+
+
+def assert_never_falls(model):
+    history = model.objective_history_
+    assert np.isfinite(history).all()
+    assert np.diff(history).min(initial=0.0) >= -1e-11 * np.abs(history).max()  # rounding of a sum over the points
+
+
+@pytest.mark.parametrize("p", [1, 3, kernels.MOST_STATIC + 1])
+@pytest.mark.parametrize("k", [1, 4])
+def test_agrees_with_the_reference(space, k, p):
+    n, n_iter = (40, 2) if space == "checked" else (400, 8)
+    if p > 3 and space == "checked":
+        n, n_iter = 12, 1
+    X = draw(n, *random_mixture(3, p))
+    prior = Prior(mean_scale=7.0, shape=2.0, rate=0.5)
+    first = start(k, p)
+    weights = first["weights_init"]
+    sticks = weights[:-1] / np.cumsum(weights[::-1])[::-1][:-1]
+    full = prior.for_data(X.mean(axis=0), X.var(axis=0))
+    wanted = reference.bayesian_em(X, full, sticks, first["means_init"], first["covariances_init"], n_iter)
+    model = DirichletMixture(k, prior=prior, max_iter=n_iter, tol=-1e9, space=space, **first).fit(X)
+    assert model.n_iter_ == n_iter
+    np.testing.assert_allclose(model.objective_history_, wanted[0], rtol=1e-11)
+    np.testing.assert_allclose(model.means_, wanted[2], rtol=1e-11, atol=1e-11)
+    np.testing.assert_allclose(model.covariances_, wanted[3], rtol=1e-11, atol=1e-11)
+    left = np.cumprod(np.append(1.0, 1.0 - wanted[1]))[:-1]
+    np.testing.assert_allclose(model.weights_[:-1], wanted[1] * left, rtol=1e-11)
+
+
+@pytest.mark.parametrize("n_iter", [1, 2, 10])
+def test_maximum_likelihood_is_that_of_scikit_learn(n_iter):
+    mixture = pytest.importorskip("sklearn.mixture")
+    X = draw(600, *random_mixture(3, 4))
+    first = start(3, 4)
+    model = DirichletMixture(3, prior=None, max_iter=n_iter, tol=-1e9, space="serial", **first).fit(X)
+    peer = mixture.GaussianMixture(3, max_iter=n_iter, tol=0.0, weights_init=first["weights_init"],
+                                   means_init=first["means_init"],
+                                   precisions_init=np.linalg.inv(first["covariances_init"]))
+    with pytest.warns(match="converge"):
+        peer.fit(X)
+    for name in ("weights_", "means_", "covariances_", "precisions_cholesky_"):
+        np.testing.assert_allclose(getattr(model, name), getattr(peer, name), rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(model.score_samples(X), peer.score_samples(X), rtol=1e-9)
+    np.testing.assert_allclose(model.predict_proba(X), peer.predict_proba(X), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("prior", [Prior(), Prior(shape=0.01, rate=50.0, mean_scale=0.1), None])
+def test_objective_never_falls_on_random_problems(prior):
+    """The second prior wants alpha far below 1, where sticks reach their bound."""
+    for seed in range(40):
+        p, k = 1 + seed % 4, 1 + seed % 7
+        X = draw(30 + 10 * seed, *random_mixture(3, p, seed), seed=seed)
+        model = DirichletMixture(k, prior=prior, max_iter=40, tol=-1e9, random_state=seed, space="serial",
+                                 reg_covar=0.0, init_params=("k-means++", "random")[seed % 2] if prior else "k-means++")
+        try:
+            model.fit(X)
+        except pk.InputError:
+            assert prior is None  # the likelihood has no maximum: a component shrank onto a few points
+            continue
+        assert_never_falls(model)
+
+
+def test_recovers_a_known_mixture(space):
+    n = 60 if space == "checked" else 6000
+    means = np.array([[0.0, 0.0], [8.0, 0.0], [0.0, 8.0]])
+    covariances = np.array([[[1.0, 0.5], [0.5, 1.0]], [[0.5, 0.0], [0.0, 2.0]], [[1.0, 0.0], [0.0, 1.0]]])
+    weights = np.array([0.5, 0.3, 0.2])
+    X = draw(n, weights, means, covariances)
+    n_iter = 10 if space == "checked" else 100
+    model = DirichletMixture(3, prior=None, max_iter=n_iter, random_state=0, space=space).fit(X)
+    assert_never_falls(model)
+    order = [int(np.argmin(((model.means_ - m) ** 2).sum(axis=1))) for m in means]
+    assert sorted(order) == [0, 1, 2]
+    errors = np.sqrt(np.diagonal(covariances, axis1=1, axis2=2) / (n * weights[:, None]))
+    assert (np.abs(model.means_[order] - means) < 4.0 * errors).all()
+    assert (np.abs(model.weights_[order] - weights) < 4.0 * np.sqrt(weights * (1.0 - weights) / n)).all()
+    labels = model.predict(X)
+    np.testing.assert_array_equal(labels, model.predict_proba(X).argmax(axis=1))
+    np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1.0, rtol=1e-12)
+    assert model.score(X) * n == pytest.approx(model.objective_history_[-1], rel=1e-12)
+
+
+def test_samples_come_from_the_mixture():
+    X = draw(2000, *random_mixture(3, 2))
+    model = DirichletMixture(3, random_state=3, max_iter=30, space="serial").fit(X)
+    drawn, labels = model.sample(20_000)
+    again, _ = model.sample(20_000)
+    np.testing.assert_array_equal(drawn, again)
+    mean = model.weights_ @ model.means_
+    away = model.means_ - mean
+    covariance = np.einsum("j,jab->ab", model.weights_, model.covariances_ + away[:, :, None] * away[:, None, :])
+    assert (np.abs(drawn.mean(axis=0) - mean) < 4.0 * np.sqrt(np.diag(covariance) / 20_000)).all()
+    np.testing.assert_allclose(np.bincount(labels, minlength=3) / 20_000, model.weights_, atol=0.015)
+
+
+HOPELESS = {
+    "fewer points than components": np.random.default_rng(0).normal(size=(3, 2)),
+    "duplicated points": np.repeat([[0.0, 1.0], [1.0, 0.0]], 15, axis=0),
+    "collinear columns": np.outer(np.linspace(0.0, 1.0, 20), [1.0, -2.0]),
+    "far from the origin": 1e6 + np.random.default_rng(1).normal(size=(20, 2)),
+    "one point far away": np.append(np.random.default_rng(2).normal(size=(20, 2)), [[1e6, 1e6]], axis=0),
+}
+
+
+@pytest.mark.parametrize("case", HOPELESS)
+def test_hopeless_data_give_numbers(space, case):
+    X = HOPELESS[case]
+    model = DirichletMixture(6, random_state=0, max_iter=3 if space == "checked" else 25, tol=-1e9, space=space).fit(X)
+    assert_never_falls(model)
+    for array in (model.weights_, model.means_, model.covariances_, model.score_samples(X), model.predict_proba(X)):
+        assert np.isfinite(array).all()
+
+
+def test_components_without_points_fall_back_to_the_prior(space):
+    X = draw(30, *random_mixture(1, 2))
+    first = {"means_init": [[0.0, 0.0], [1e5, 1e5]], "covariances_init": np.tile(np.eye(2), (2, 1, 1))}
+    model = DirichletMixture(2, max_iter=1, space=space, **first).fit(X)
+    np.testing.assert_allclose(model.means_[1], X.mean(axis=0), rtol=1e-12)
+    np.testing.assert_allclose(model.covariances_[1], np.diag(X.var(axis=0)) / 8.0, rtol=1e-12, atol=1e-15)
+
+
+def test_real_cells(space):
+    X = cells()[:20 if space == "checked" else 4000]
+    model = DirichletMixture(4, max_iter=1 if space == "checked" else 10, random_state=0, space=space).fit(X)
+    assert_never_falls(model)
+    assert model.objective_history_[-1] > model.objective_history_[0]
+    assert model.means_.shape == (4, 13) and model.weights_.sum() == pytest.approx(1.0, rel=1e-12)
+
+
+X = np.random.default_rng(4).normal(size=(10, 2))
+BAD = [
+    ({"n_components": 0}, X, pk.InputError, "n_components is 0; at least 1"),
+    ({"n_components": 2.5}, X, pk.DTypeError, "n_components must be an integer"),
+    ({"max_iter": 0}, X, pk.InputError, "max_iter is 0"),
+    ({"tol": "small"}, X, pk.DTypeError, "tol must be a number"),
+    ({"init_params": "kmeans"}, X, pk.InputError, "init_params is 'kmeans'; wanted one of 'k-means[+][+]', 'random'"),
+    ({"prior": "flat"}, X, pk.DTypeError, "prior must be mixture.Prior, or None"),
+    ({"prior": Prior(mean=[0.0])}, X, pk.ShapeError, r"prior.mean has shape \(1,\); \(2,\) is wanted"),
+    ({"prior": Prior(scale=-np.eye(2))}, X, pk.InputError, "prior.scale is not positive definite"),
+    ({"prior": Prior(scale=[[1.0, 0.5], [0.0, 1.0]])}, X, pk.InputError, "prior.scale is not symmetric"),
+    ({"prior": Prior(dof=0.5)}, X, pk.InputError, "prior.dof is 0.5"),
+    ({"prior": Prior(rate=0.0)}, X, pk.InputError, "prior.rate is 0.0"),
+    ({"prior": None, "n_components": 11}, X, pk.ShapeError, "at least 11 points"),
+    ({"prior": None, "reg_covar": -1.0}, X, pk.InputError, "reg_covar is -1.0"),
+    ({"means_init": np.zeros((3, 2))}, X, pk.ShapeError, "2 rows are wanted"),
+    ({"covariances_init": np.zeros((2, 2, 2))}, X, pk.InputError, "covariances_init is not positive definite"),
+    ({"weights_init": [0.9, 0.9]}, X, pk.InputError, "weights_init is negative somewhere or adds up to 1.8"),
+    ({}, np.column_stack([X, np.ones(10)]), pk.InputError, "column 2 of X is constant"),
+    ({}, np.where(X == X[4, 1], np.inf, X), pk.FiniteError, r"X\[4, 1\] is inf"),
+    ({}, X.astype(str), pk.DTypeError, "X must hold real numbers"),
+    ({}, X[:, 0], pk.ShapeError, r"X has shape \(10,\)"),
+]
+
+
+@pytest.mark.parametrize("options, points, error, words", BAD)
+def test_bad_input(options, points, error, words):
+    with pytest.raises(error, match=words):
+        DirichletMixture(**{"n_components": 2, "space": "serial", **options}).fit(points)
+
+
+def test_sparse_input_is_refused():
+    sparse = pytest.importorskip("scipy.sparse")
+    with pytest.raises(pk.DTypeError, match=r"X is sparse.*toarray"):
+        DirichletMixture(2).fit(sparse.csr_matrix(X))
+
+
+def test_unfitted_and_other_features():
+    model = DirichletMixture(2, space="serial")
+    with pytest.raises(pk.InputError, match="not fitted yet"):
+        model.predict(X)
+    model.fit(X)
+    with pytest.raises(pk.ShapeError, match="points of 2 coordinates"):
+        model.score_samples(np.zeros((3, 3)))

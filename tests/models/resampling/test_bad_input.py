@@ -1,0 +1,104 @@
+"""Wrong calls: the exception's type and the words of its message."""
+
+import numpy as np
+import pytest
+
+import portable as pk
+from models import resampling
+
+from .cases import NAMES, SCHEMES
+
+E, W = pk.errors, [0.5, 1.0, 0.25]
+WEIGHTS = [
+    ({"weights": []}, E.ShapeError, "weights is empty; at least one particle"),
+    ({"weights": [[1.0, 2.0]]}, E.ShapeError, r"weights has shape \(1, 2\)"),
+    ({"weights": [[1.0], [2.0, 3.0]]}, E.ShapeError, "weights is not a rectangular array"),
+    ({"weights": ["a"]}, E.DTypeError, "weights must hold real numbers, got dtype <U1"),
+    ({"weights": [1.0, -0.5, -1.0]}, E.InputError, r"weights\[1\] is -0.5; weights of at least 0"),
+    ({"weights": [1.0, 2.0, np.nan]}, E.FiniteError, r"weights\[2\] is nan; finite weights"),
+    ({"weights": [np.nan, -1.0]}, E.FiniteError, r"weights\[0\] is nan"),
+    ({"weights": [1.0, np.inf]}, E.FiniteError, r"weights\[1\] is inf"),
+    ({"weights": [0.0, 0.0]}, E.InputError, "weights are all zero"),
+    ({"weights": None}, E.InputError, "one of weights and log_weights is wanted"),
+    ({"weights": W, "log_weights": W}, E.InputError, "one of weights and log_weights is wanted"),
+    ({"log_weights": []}, E.ShapeError, "log_weights is empty"),
+    ({"log_weights": [-np.inf, -np.inf]}, E.InputError, "log_weights are all -inf"),
+    ({"log_weights": [0.0, np.nan]}, E.FiniteError, r"log_weights\[1\] is nan; finite numbers or -inf"),
+    ({"log_weights": [np.inf, 0.0]}, E.FiniteError, r"log_weights\[0\] is inf"),
+]
+NUMBERS = [
+    ({"n_draws": 0}, E.InputError, "n_draws is 0; 1 to 2147483648"),
+    ({"n_draws": 2**31 + 1}, E.InputError, "n_draws is 2147483649"),
+    ({"n_draws": 2.0}, E.DTypeError, "n_draws must be a whole number, got 2.0 of type float"),
+    ({"seed": -1}, E.InputError, "seed is -1"),
+    ({"seed": 2**64}, E.InputError, "seed is 18446744073709551616"),
+    ({"seed": True}, E.DTypeError, "seed must be a whole number, got True"),
+    ({"step": 2**32}, E.InputError, "step is 4294967296; 0 to 4294967295"),
+]
+OWN = [
+    (resampling.metropolis, {"n_steps": 0}, E.InputError, "n_steps is 0; 1 to"),
+    (resampling.metropolis, {"n_steps": 1.5}, E.DTypeError, "n_steps must be a whole number"),
+    (resampling.rejection, {"max_weight": 0.99}, E.InputError, "max_weight is 0.99, below the largest of weights, 1.0"),
+    (resampling.rejection, {"max_weight": float("nan")}, E.FiniteError, "max_weight is nan"),
+    (resampling.rejection, {"max_weight": float("inf")}, E.FiniteError, "max_weight is inf"),
+    (resampling.rejection, {"max_weight": "1"}, E.DTypeError, "max_weight must be a number, got '1' of type str"),
+    (resampling.rejection, {"max_weight": 1e300}, E.InputError, "proposals a draw with max_weight = 1e[+]300"),
+    (resampling.killing, {"n_draws": 2}, E.InputError, "n_draws is 2; killing makes as many draws as there are"),
+]
+CONVERSIONS = [
+    (resampling.permute, [], E.ShapeError, "ancestors is empty"),
+    (resampling.permute, [0, 2], E.InputError, "ancestors holds numbers from 0 to 2; 0 to 1 is wanted"),
+    (resampling.permute, [0, -1], E.InputError, "ancestors holds numbers from -1 to 0"),
+    (resampling.permute, [0.0, 1.0], E.DTypeError, "ancestors must hold whole numbers, got dtype float64"),
+    (resampling.ancestors_to_offspring, [[0]], E.ShapeError, r"ancestors has shape \(1, 1\)"),
+    (resampling.offspring_to_cumulative, [1, -1], E.InputError, "offspring holds numbers from -1 to 1"),
+    (resampling.offspring_to_ancestors, [0, 0], E.InputError, "the sum of offspring is 0"),
+    (resampling.cumulative_to_offspring, [2, 1], E.InputError, "cumulative's differences holds numbers from -1 to 2"),
+    (resampling.log_sum_exp, [], E.ShapeError, "log_weights is empty"),
+]
+
+
+@pytest.mark.parametrize("scheme, options", SCHEMES, ids=NAMES)
+@pytest.mark.parametrize("given, error, message", WEIGHTS)
+def test_weights(space, scheme, options, given, error, message):
+    with pytest.raises(error, match=message):
+        scheme(**given, seed=0, space=space, **options)
+
+
+@pytest.mark.parametrize("given, error, message", WEIGHTS)
+def test_weights_of_other_functions(given, error, message):
+    for function in (resampling.effective_sample_size, resampling.metropolis_steps):
+        with pytest.raises(error, match=message):
+            function(**given)
+
+
+@pytest.mark.parametrize("scheme, options", SCHEMES, ids=NAMES)
+@pytest.mark.parametrize("given, error, message", NUMBERS)
+def test_numbers(scheme, options, given, error, message):
+    with pytest.raises(error, match=message):
+        scheme(W, **{"seed": 0, **given}, **options)
+
+
+@pytest.mark.parametrize("scheme, given, error, message", OWN)
+def test_options(scheme, given, error, message):
+    with pytest.raises(error, match=message):
+        scheme(W, seed=0, **given)
+
+
+def test_max_weight_of_log_weights():
+    with pytest.raises(E.InputError, match="max_weight is -2.0, below the largest of log_weights, -1.0"):
+        resampling.rejection(log_weights=[-1.0, -3.0], seed=0, max_weight=-2.0)
+    with pytest.raises(E.InputError, match="proposals a draw"):
+        resampling.rejection(log_weights=[-1.0, -3.0], seed=0, max_weight=1e6)
+
+
+@pytest.mark.parametrize("error", [0.0, 1.0, 2, float("nan"), "x"])
+def test_error_of_metropolis_steps(error):
+    with pytest.raises(E.InputError, match="a float between 0 and 1"):
+        resampling.metropolis_steps(W, error=error)
+
+
+@pytest.mark.parametrize("function, given, error, message", CONVERSIONS)
+def test_conversions(space, function, given, error, message):
+    with pytest.raises(error, match=message):
+        function(given, space=space)

@@ -1,0 +1,84 @@
+"""Ancestors against plain Python, and the same on every space for weights of equal value."""
+
+import hashlib
+
+import numpy as np
+import pytest
+
+import portable as pk
+from models import resampling
+from models.resampling import reference
+
+from .cases import NAMES, SCHEMES, many, vectors
+
+SEED, STEP = 2**50 + 11, 3
+# SHA-256 (first 16 digits) of the ancestors of all of `many()`, one after another as little-endian int64; made with
+# models.resampling.reference, not with the kernels.
+GOLDEN = {
+    "systematic": "f5fe75755db06fd2",
+    "stratified": "337d45c55bf67b1c",
+    "multinomial": "f511208eed358ab1",
+    "residual": "bc2836c60586cebe",
+    "metropolis": "72dc6b7dc05dd9fb",
+    "rejection": "4a45b595ff771eb5",
+    "killing": "7c795fa31d9fe6c8",
+}
+
+
+@pytest.mark.parametrize("scheme, options", SCHEMES, ids=NAMES)
+def test_ancestors_are_those_of_plain_python(space, scheme, options):
+    for name, w in vectors().items():
+        for n_draws in [len(w)] if scheme is resampling.killing else [len(w), 1, len(w) + 20]:
+            got = scheme(w, seed=SEED, step=STEP, n_draws=n_draws, space=space, **options)
+            wanted = getattr(reference, scheme.__name__)(w.tolist(), n_draws, SEED, STEP << 32, **options)
+            assert got.dtype == np.int64
+            np.testing.assert_array_equal(got, wanted, err_msg=f"{name}, {n_draws} draws")
+
+
+def digest(ancestors):
+    return hashlib.sha256(np.concatenate(ancestors).astype("<i8").tobytes()).hexdigest()[:16]
+
+
+@pytest.mark.parametrize("scheme, options", SCHEMES, ids=NAMES)
+def test_golden_hashes(space, scheme, options):
+    if space == "checked":
+        pytest.skip("plain Python is for few vectors")
+    drawn = [scheme(w, seed=v, step=STEP, space=space, **options) for v, w in enumerate(many())]
+    assert digest(drawn) == GOLDEN[scheme.__name__]
+
+
+@pytest.mark.parametrize("scheme, options", SCHEMES, ids=NAMES)
+def test_only_the_values_of_weights_count(space, scheme, options):
+    """float32 and float64, arrays, views, lists and powers of two: the same ancestors."""
+    w = vectors()["float32"]
+    wanted = scheme(w, seed=1, space=space, **options)
+    view = scheme(pk.copy_of(w, space), seed=1, space=space, **options)
+    assert isinstance(view, pk.View)
+    for got in [view.to_numpy(), scheme(w.astype(np.float64), seed=1, space=space, **options),
+                scheme(w.tolist(), seed=1, space=space, **options),
+                scheme(w * np.float32(2**-90), seed=1, space=space, **options)]:
+        np.testing.assert_array_equal(got, wanted)
+
+
+@pytest.mark.parametrize("scheme, options", SCHEMES, ids=NAMES)
+def test_log_weights(space, scheme, options):
+    """Weights 2^-k: their logarithms are no whole numbers, yet the ancestors are those of the exponentials."""
+    log_w = np.log(2.0) * -np.arange(12.0)[::-1] - 3000.0
+    log_w[2] = -np.inf
+    got = scheme(log_weights=log_w, seed=9, space=space, **options)
+    np.testing.assert_array_equal(got, scheme(np.exp(log_w - log_w.max()), seed=9, space=space, **options))
+
+
+@pytest.mark.parametrize("scheme, options", SCHEMES, ids=NAMES)
+def test_seed_and_step_each_change_the_draw(scheme, options):
+    w = vectors()["random 64"]
+    first, step, seed = (scheme(w, seed=s, step=t, space="serial", **options) for s, t in ((0, 0), (0, 1), (1, 0)))
+    assert (first != step).any() and (first != seed).any() and (step != seed).any()
+
+
+@pytest.mark.parametrize("scheme, options", SCHEMES, ids=NAMES)
+def test_large_vectors_have_the_same_ancestors_for_any_number_of_threads(scheme, options):
+    w = np.random.default_rng(2).random(50_000, dtype=np.float32) ** 4
+    one = scheme(w, seed=4, space="serial", **options)
+    for n_threads in (1, 2, 3):
+        np.testing.assert_array_equal(scheme(w, seed=4, space=pk.Threads(n_threads), **options), one)

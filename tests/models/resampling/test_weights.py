@@ -1,0 +1,49 @@
+"""Effective sample size, log-sum-exp and B*, against closed forms and the paper."""
+
+import math
+
+import numpy as np
+import pytest
+
+from models import resampling
+
+from .cases import paper_weights, vectors
+
+
+def test_effective_sample_size(space):
+    assert resampling.effective_sample_size(np.ones(31), space=space) == pytest.approx(31)
+    assert resampling.effective_sample_size(np.eye(9)[4], space=space) == 1.0
+    assert resampling.effective_sample_size([1e300, 1e300, 0.0, 1e300], space=space) == pytest.approx(3)
+    for w in vectors().values():
+        exact = [float(v) / float(max(w)) for v in w]
+        wanted = math.fsum(exact) ** 2 / math.fsum(v * v for v in exact)
+        assert resampling.effective_sample_size(w, space=space) == pytest.approx(wanted, rel=1e-13)
+    log_w = np.array([-5000.0, -5000.0 - math.log(2.0), -np.inf])
+    assert resampling.effective_sample_size(log_weights=log_w, space=space) == pytest.approx(1.5**2 / 1.25, rel=1e-12)
+
+
+def test_log_sum_exp(space):
+    assert resampling.log_sum_exp([-1000.0, -1000.0], space=space) == pytest.approx(-1000.0 + math.log(2.0), rel=1e-15)
+    assert resampling.log_sum_exp([1000.0, -np.inf], space=space) == 1000.0
+    assert resampling.log_sum_exp([-np.inf, -np.inf], space=space) == -np.inf
+    x = np.random.default_rng(3).normal(size=100) * 30
+    assert resampling.log_sum_exp(x, space=space) == pytest.approx(np.logaddexp.reduce(x), rel=1e-14)
+
+
+def test_metropolis_steps(space):
+    """beta = 1/2 and 1/4 by hand."""
+    assert resampling.metropolis_steps([1.0, 0.0], space=space) == math.ceil(math.log(0.01) / math.log(0.5)) == 7
+    assert resampling.metropolis_steps([8.0, 0.0, 0.0, 0.0], error=0.1, space=space) == 9
+    assert resampling.metropolis_steps(np.ones(5), space=space) == 1
+    assert resampling.metropolis_steps(log_weights=[-900.0, -np.inf], space=space) == 7
+
+
+@pytest.mark.parametrize("y, steps", list(enumerate([4, 6, 16, 60, 354])))
+def test_metropolis_steps_of_the_paper(y, steps):
+    """The paper's B* for w = N(x; y, 1), x ~ N(0, 1), y = 0..4, which has the exact mean of w.
+
+    A mean of n has the relative variance (2 / sqrt(3) exp(y^2 / 6) - 1) / n; five standard errors, false alarm 6e-7.
+    """
+    n = 1 << 17
+    error = 5 * math.sqrt((2 / math.sqrt(3) * math.exp(y * y / 6) - 1) / n)
+    assert abs(resampling.metropolis_steps(paper_weights(n, y), space="serial") - steps) <= error * steps + 0.5
