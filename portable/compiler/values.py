@@ -22,12 +22,15 @@ FAST = ("contract", "reassoc", "nsz", "arcp", "afn")  # never nnan or ninf: kern
 
 
 class Value:
-    """A number in a kernel: dtype, kind, the LLVM value, and the Python number where it is known."""
+    """A number in a kernel: dtype, kind, the LLVM value, and the Python number where it is known.
 
-    __slots__ = ("dtype", "kind", "ir", "const", "step")
+    Of a linear one `ir` is lane 0's number and `step` what lanes differ by; `aligned`: lane 0's is a multiple of W.
+    """
 
-    def __init__(self, dtype, kind, ir_value, const=None, step=0):
-        self.dtype, self.kind, self.ir, self.const, self.step = dtype, kind, ir_value, const, step
+    __slots__ = ("dtype", "kind", "ir", "const", "step", "aligned")
+
+    def __init__(self, dtype, kind, ir_value, const=None, step=0, aligned=False):
+        self.dtype, self.kind, self.ir, self.const, self.step, self.aligned = dtype, kind, ir_value, const, step, aligned
 
 
 class ViewValue:
@@ -173,7 +176,10 @@ class Ops:
         return Value(dtype, kind, self._arithmetic(op, x, y, self.strong(dtype), b.const))
 
     def _linear(self, op, a, b, dtype):
-        """Consecutive indices stay consecutive when a uniform integer is added."""
+        """Consecutive indices stay consecutive when a uniform integer is added, or in rows of whole packs."""
+        if a.aligned and a.step == 1 and op in ("//", "%") and isinstance(b.const, int) and b.const > 0 and b.const % self.W == 0:
+            x = self._divide(op, a.ir, ir.Constant(I64, b.const), "int64", b.const)
+            return Value(dtype, UNIFORM, x) if op == "//" else Value(dtype, LINEAR, x, step=1, aligned=True)
         if dtype not in ("int", "int64") or LINEAR not in (a.kind, b.kind) or VARYING in (a.kind, b.kind):
             return None
         if op == "+" and a.kind != b.kind:

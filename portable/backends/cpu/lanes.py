@@ -101,21 +101,22 @@ class CpuTeam(Team):
         if W == 1:
             self._loop(lower, s, Value("int", UNIFORM, lo), Value("int", UNIFORM, hi), 1)
             return
+        aligned = isinstance(lo, ir.Constant) and lo.constant % W == 0
         trips = b.sub(hi, lo, flags=("nsw",))
         whole = b.add(lo, b.and_(trips, ir.Constant(I64, -W)), flags=("nsw",))
         full_end = b.select(b.icmp_signed(">", trips, ir.Constant(I64, 0)), whole, lo)
-        self._loop(lower, s, Value("int", UNIFORM, lo), Value("int", UNIFORM, full_end), W)
+        self._loop(lower, s, Value("int", UNIFORM, lo), Value("int", UNIFORM, full_end), W, aligned)
         rest, after = b.append_basic_block("rest"), b.append_basic_block("after")
         b.cbranch(b.icmp_signed("<", full_end, hi), rest, after)
         b.position_at_end(rest)
-        member = Value("int", LINEAR, full_end, step=1)
+        member = Value("int", LINEAR, full_end, step=1, aligned=aligned)
         mask = lower.mask_and(lower.mask, lower.compare("<", member, Value("int", UNIFORM, hi)))
         with lower.inner_region(mask, alive=lower.mask is None):
             lower.run_once(s, member, "rest")
         b.branch(after)
         b.position_at_end(after)
 
-    def _loop(self, lower, s, lo, hi, step):
+    def _loop(self, lower, s, lo, hi, step, aligned=False):
         counter = lower.slot(I64)
         lower.b.store(lo.ir, counter)
 
@@ -123,7 +124,7 @@ class CpuTeam(Team):
             return lower.b.load(counter, typ=I64)
 
         def member():
-            return Value("int", LINEAR, here(), step=1) if lower.W > 1 else Value("int", VARYING, here())
+            return Value("int", LINEAR, here(), step=1, aligned=aligned) if lower.W > 1 else Value("int", VARYING, here())
 
         outer, lower.divergent = lower.divergent, True
         lower.run_loop(s, lambda: lower.compare("<", Value("int", UNIFORM, here()), hi),
