@@ -12,7 +12,7 @@ Importing needs no GPU, driver or toolkit; `python -m portable` says what this m
 """
 
 from . import errors, random
-from .copy import copy_of, create_mirror, deep_copy
+from .copy import copy_of, create_mirror, create_mirror_view, deep_copy
 from .dispatch import fence, parallel_for, parallel_reduce, parallel_scan, plan
 from .errors import (DeviceError, DTypeError, FiniteError, InputError, KernelError, LanguageError, LaunchError, LoweringError,
                      NestedLaunchError, OrderError, OutOfMemoryError, PortableError, ShapeError, SourceError, SpaceError,

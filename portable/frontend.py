@@ -139,7 +139,7 @@ class _Webs:
     """Reaching definitions over the structured tree; definitions that reach a common use are one variable."""
 
     def __init__(self, text):
-        self.text, self.parent, self.sites = text, [], []  # sites: (definition number, node, is_definition, block path)
+        self.text, self.parent = text, []
         self.local = {a.arg for a in text.tree.args.args}
         for node in ast.walk(text.tree):
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):

@@ -12,6 +12,7 @@ region it is blended with its old value and varies between lanes.
 from __future__ import annotations
 
 import ast
+import math
 from contextlib import contextmanager
 
 from llvmlite import ir
@@ -20,8 +21,9 @@ from ..errors import LanguageError
 from . import types as t
 from .calls import Calls
 from .known import text_of
+from .memory import itemsize
 from .types import UNIFORM, VARYING
-from .values import I1, I64, Value
+from .values import I1, I64, PTR, Value, ViewValue
 
 
 class Facts(dict):
@@ -50,7 +52,7 @@ class Frames(Calls):
 
     Parameters
     ----------
-    target : the machine: `private_array`, `fast_math`
+    target : the machine: `fast_math`, its own forms of elementary functions
     width : lanes of a pack; 1 for code whose lanes are threads, or scalar code
     """
 
@@ -86,7 +88,16 @@ class Frames(Calls):
         return self._dummy
 
     def private_array(self, shape, dtype, node):
-        return self.target.private_array(self, shape, dtype, ast.unparse(node))
+        """An array private to each lane: the lane is the last, contiguous index."""
+        element = self.memory_type(dtype)
+        with self.b.goto_entry_block():
+            place = self.b.alloca(ir.ArrayType(element, math.prod(shape) * self.W))
+            place.align, place.type = 64, PTR
+        strides, step = [], itemsize(dtype)
+        for extent in reversed(shape):
+            strides.insert(0, step)
+            step *= extent
+        return ViewValue(ast.unparse(node), dtype, place, list(shape), strides, lanes_last=True)
 
     # ---- inlining
     def inline(self, text, args, node=None):

@@ -135,10 +135,6 @@ class Team:
         lower.scratch_used = lower.plus(place, rounded)
         return pointer
 
-    def combine_states(self, lower, reducer, a, b):
-        """combine(a, b) of the reducer, on tuples of Values."""
-        return combine_states(lower, reducer, a, b)
-
 
 def combine_states(lower, reducer, a, b):
     """combine(a, b) of a reducer, inlined; states are tuples of Values."""

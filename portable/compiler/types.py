@@ -27,10 +27,6 @@ def is_weak(dtype):
     return dtype in ("int", "float")
 
 
-def is_integer(dtype):
-    return dtype in SIGNED or dtype in UNSIGNED
-
-
 def promote(a, b):
     """The dtype of a (op) b.
 

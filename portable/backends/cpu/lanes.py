@@ -4,31 +4,13 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from ...compiler.memory import itemsize
-from ...compiler.team import Team
+from ...compiler.team import Team, combine_states
 from ...compiler.types import LINEAR, UNIFORM, VARYING
-from ...compiler.values import I1, I64, PTR, Value, ViewValue
+from ...compiler.values import I1, I64, Value
 
 
 class CpuTarget:
     """The CPU's part of lowering."""
-
-    @staticmethod
-    def private_array(lower, shape, dtype, label):
-        """An array private to each lane: the lane is the last, contiguous index."""
-        size = 1
-        for extent in shape:
-            size *= extent
-        element = lower.memory_type(dtype)
-        with lower.b.goto_entry_block():
-            place = lower.b.alloca(ir.ArrayType(element, size * lower.W))
-            place.align = 64
-            place.type = PTR
-        strides, step = [], itemsize(dtype)
-        for extent in reversed(shape):
-            strides.insert(0, step)
-            step *= extent
-        return ViewValue(label, dtype, place, list(shape), strides, lanes_last=True)
 
     @staticmethod
     def fast_math(lower, name, values):
@@ -64,7 +46,7 @@ class CpuTeam(Team):
         if lower.W == 1:
             return tuple(Value(v.dtype, UNIFORM, lower.get(v)) for v in state)
         packs = tuple(Value(v.dtype, VARYING, lower.get(v, None, VARYING)) for v in state)
-        return combine_lanes(lower, packs, reducer, self.combine_states)
+        return combine_lanes(lower, packs, reducer, combine_states)
 
     def pick(self, lower, value, rank):
         if lower.W == 1 or value.kind == UNIFORM:

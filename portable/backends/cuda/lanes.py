@@ -5,10 +5,9 @@ from __future__ import annotations
 from llvmlite import ir
 
 from ...compiler import types as t
-from ...compiler.memory import itemsize
-from ...compiler.team import Team
+from ...compiler.team import Team, combine_states
 from ...compiler.types import UNIFORM, VARYING
-from ...compiler.values import F32, I32, I64, PTR, Value, ViewValue
+from ...compiler.values import F32, I32, I64, PTR, Value
 
 WARP = 32
 _VOID = ir.VoidType()
@@ -41,21 +40,6 @@ def shared_words(lower, n_words, name):
 
 class CudaTarget:
     """CUDA's part of lowering."""
-
-    @staticmethod
-    def private_array(lower, shape, dtype, label):
-        size = 1
-        for extent in shape:
-            size *= extent
-        with lower.b.goto_entry_block():
-            place = lower.b.alloca(ir.ArrayType(lower.memory_type(dtype), size))
-            place.align = 16
-            place.type = PTR
-        strides, step = [], itemsize(dtype)
-        for extent in reversed(shape):
-            strides.insert(0, step)
-            step *= extent
-        return ViewValue(label, dtype, place, list(shape), strides, lanes_last=True)
 
     @staticmethod
     def fast_math(lower, name, values):
@@ -104,7 +88,7 @@ class CudaTeam(Team):
         state = tuple(Value(v.dtype, VARYING, lower.get(v)) for v in state)
         # A call that runs once needs no barrier after it: its words are its own.
         again = bool(lower.frame.loops) or lower.frame.caller is not None
-        return combine_block(lower, state, reducer, self.combine_states, self.n, again)
+        return combine_block(lower, state, reducer, combine_states, self.n, again)
 
     def pick(self, lower, value, rank):
         if value.kind == UNIFORM:
