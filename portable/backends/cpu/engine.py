@@ -13,14 +13,19 @@ from ...compiler.optimise import optimise
 _loaded = []  # engines and modules live as long as the process: compiled kernels may be called at any time
 
 
-@functools.cache
-def machine():
-    """The target machine of this CPU, with every vector unit it has."""
+def new_machine():
+    """A target machine of this CPU, with every vector unit it has. An execution engine takes its own.
+
+    The large code model: in a process with a GPU's address space, code and its constants may lie more than 2 GiB apart.
+    """
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     features = llvm.get_host_cpu_features().flatten()
     target = llvm.Target.from_triple(llvm.get_process_triple())
-    return target.create_target_machine(cpu=llvm.get_host_cpu_name(), features=features, opt=3, reloc="pic", codemodel="default")
+    return target.create_target_machine(cpu=llvm.get_host_cpu_name(), features=features, opt=3, reloc="static", codemodel="large")
+
+
+machine = functools.cache(new_machine)  # the one that optimises
 
 
 def load(text, kernel_name):
@@ -31,12 +36,12 @@ def load(text, kernel_name):
     function : name -> address
     """
     tm = machine()
-    key = cache.key("cpu", tm.triple, llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten(), llvm.llvm_version_info, text)
+    key = cache.key("cpu, large", tm.triple, llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten(), llvm.llvm_version_info, text)
     code = cache.get(key)
     if code is None:
         code = tm.emit_object(optimise(text, tm, kernel_name))
         cache.put(key, code)
-    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(f'target triple = "{tm.triple}"'), tm)
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(f'target triple = "{tm.triple}"'), new_machine())
     engine.add_object_file(llvm.ObjectFileRef.from_data(code))
     engine.finalize_object()
     _loaded.append(engine)

@@ -304,7 +304,7 @@ class _Code:
         llvm.initialize_native_asmparser()  # for the pause instruction
         pause = {"x86_64": "pause", "AMD64": "pause", "aarch64": "isb", "arm64": "isb"}.get(platform.machine(), "")
         module = llvm.parse_assembly(_IR.format(pause=pause, **AT))
-        machine = llvm.Target.from_default_triple().create_target_machine(opt=2, jit=True)
+        machine = llvm.Target.from_default_triple().create_target_machine(opt=2, reloc="static", codemodel="large")  # as in engine.py
         self.engine = llvm.create_mcjit_compiler(module, machine)
         self.engine.finalize_object()
         self.run, self.worker, self.stop, pause_many = (
