@@ -23,7 +23,7 @@ def widened(dtype):
 
 
 class Team:
-    """Words on the team. A machine's subclass gives rank, size, barrier, combine, pick, scratch_array, thread_range."""
+    """Words on the team. A machine's subclass gives rank, size, barrier, combine, pick, call_scan, scratch_base, thread_range."""
 
     def __init__(self, league_rank, league_size):
         self.league_rank, self.league_size = league_rank, league_size
