@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-import portable as pk
 from portable.errors import DTypeError, FiniteError, InputError, OrderError, ShapeError
 
+from ..checks import as_numbers, check_finite
 from .parameters import Parameters
 
 
@@ -23,7 +23,7 @@ def check_events(locations, times):
     locations : ndarray, shape (n_events, n_dims)
     times : ndarray, shape (n_events,)
     """
-    locations, times = _as_float64(locations, "locations"), _as_float64(times, "times")
+    locations, times = as_numbers(locations, "locations"), as_numbers(times, "times")
     if times.ndim != 1:
         raise ShapeError(f"times has shape {times.shape}; one time an event is wanted: shape (n_events,)")
     if locations.ndim != 2:
@@ -36,8 +36,7 @@ def check_events(locations, times):
         raise ShapeError(f"locations has shape {locations.shape}: {n_dims} dimensions; 1, 2 or 3 are wanted")
     if not len(times):
         raise ShapeError("times is empty; at least one event is wanted")
-    _check_finite(times, "times")
-    _check_finite(locations, "locations")
+    times, locations = check_finite(times, "times"), check_finite(locations, "locations")
     falls = np.flatnonzero(np.diff(times) < 0)
     if falls.size:
         n = int(falls[0]) + 1
@@ -52,7 +51,7 @@ def check_horizon(horizon_h, times):
     """The end of observation on the axis of `times`; the last event if None."""
     if horizon_h is None:
         return float(times[-1])
-    horizon = _as_float64(horizon_h, "horizon_h")
+    horizon = as_numbers(horizon_h, "horizon_h")
     if horizon.ndim:
         raise ShapeError(f"horizon_h has shape {horizon.shape}; one number is wanted")
     if not np.isfinite(horizon):
@@ -66,34 +65,3 @@ def check_params(params):
     if not isinstance(params, Parameters):
         raise DTypeError(f"params must be hawkes.Parameters, got {type(params).__name__}")
     return params
-
-
-def check_choice(value, name, choices):
-    if not isinstance(value, str) or value not in choices:
-        raise InputError(f"{name} is {value!r}; wanted one of {', '.join(map(repr, choices))}")
-    return value
-
-
-def check_flag(value, name):
-    if not isinstance(value, (bool, np.bool_)):
-        raise DTypeError(f"{name} must be True or False, got {value!r} of type {type(value).__name__}")
-    return bool(value)
-
-
-def _as_float64(value, name):
-    if isinstance(value, pk.View):
-        value = value.to_numpy()
-    try:
-        array = np.asarray(value)
-    except ValueError as error:  # ragged rows
-        raise ShapeError(f"{name} is not a rectangular array: {error}") from error
-    if array.dtype.kind not in "fiu":
-        raise DTypeError(f"{name} must hold real numbers, got dtype {array.dtype}")
-    return array.astype(np.float64)
-
-
-def _check_finite(array, name):
-    bad = np.argwhere(~np.isfinite(array))
-    if bad.size:
-        index = tuple(bad[0].tolist())
-        raise FiniteError(f"{name}[{', '.join(map(str, index))}] is {array[index]}; finite numbers are wanted")

@@ -8,8 +8,9 @@ import numpy as np
 
 import portable as pk
 
+from ..checks import check_choice, check_flag
 from . import kernels
-from .checks import check_choice, check_events, check_flag, check_horizon, check_params
+from .checks import check_events, check_horizon, check_params
 from .parameters import check_positive
 from .windows import choose
 

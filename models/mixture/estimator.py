@@ -6,9 +6,17 @@ import numpy as np
 
 from portable.errors import InputError, ShapeError
 
-from .checks import check_count, check_covariances, check_number, check_points, check_weights
+from ..checks import check_count, check_number
+from .checks import check_covariances, check_points, check_weights
 from .density import Points, pack
-from .prior import Prior, WithoutPrior, WithPrior, centre, check_prior, precision_factors
+from .prior import (
+    Prior,
+    WithoutPrior,
+    WithPrior,
+    centre,
+    check_prior,
+    precision_factors,
+)
 
 STARTS = ("k-means++", "random")
 

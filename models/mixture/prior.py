@@ -8,7 +8,8 @@ import numpy as np
 
 from portable.errors import DTypeError, InputError
 
-from .checks import check_array, check_covariances, check_number
+from ..checks import check_number
+from .checks import check_array, check_covariances
 
 _NEAREST = 1e-10  # sticks stay this far from 0 and 1
 

@@ -23,9 +23,23 @@ L. M. Murray, A. Lee, P. E. Jacob: Parallel resampling in the particle filter. J
 Statistics 25 (2016). Equation (9) and the Codes named in docstrings are theirs.
 """
 
-from .offspring import (ancestors_to_offspring, cumulative_to_ancestors, cumulative_to_offspring,
-                        offspring_to_ancestors, offspring_to_cumulative, permute)
-from .schemes import killing, metropolis, multinomial, rejection, residual, stratified, systematic
+from .offspring import (
+                        ancestors_to_offspring,
+                        cumulative_to_ancestors,
+                        cumulative_to_offspring,
+                        offspring_to_ancestors,
+                        offspring_to_cumulative,
+                        permute,
+)
+from .schemes import (
+                        killing,
+                        metropolis,
+                        multinomial,
+                        rejection,
+                        residual,
+                        stratified,
+                        systematic,
+)
 from .weights import effective_sample_size, log_sum_exp, metropolis_steps
 
 __all__ = ["ancestors_to_offspring", "cumulative_to_ancestors", "cumulative_to_offspring", "effective_sample_size",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numbers
-
 import numpy as np
 
 import portable as pk
@@ -28,14 +26,6 @@ def check_vector(values, name, kinds="fiu"):
     if values.shape[0] > MOST:
         raise InputError(f"{name} has {values.shape[0]} entries; at most 2^31 are possible")
     return values
-
-
-def check_whole(value, name, low, high):
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Integral):
-        raise DTypeError(f"{name} must be a whole number, got {value!r} of type {type(value).__name__}")
-    if not low <= value <= high:
-        raise InputError(f"{name} is {value}; {low} to {high} is wanted")
-    return int(value)
 
 
 def refuse(values, name, wrong, message, error=InputError):

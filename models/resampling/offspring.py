@@ -7,8 +7,9 @@ import numpy as np
 import portable as pk
 from portable.errors import DTypeError, InputError
 
+from ..checks import check_count
 from . import kernels
-from .checks import MOST, check_vector, check_whole
+from .checks import MOST, check_vector
 from .weights import on
 
 
@@ -44,7 +45,7 @@ def ancestors_to_offspring(ancestors, n=None, *, space=None):
     ndarray of int64, shape (n,); a View if `ancestors` is one
     """
     with on(space):
-        n = check_vector(ancestors, "ancestors", "iu").shape[0] if n is None else check_whole(n, "n", 1, MOST)
+        n = check_vector(ancestors, "ancestors", "iu").shape[0] if n is None else check_count(n, "n", 1, MOST)
         device, as_view = _load(ancestors, "ancestors", n - 1)
         offspring = pk.zeros((n,), np.int64)
         pk.parallel_for(device.shape[0], kernels.count, device, offspring)
@@ -125,7 +126,7 @@ def offspring_to_ancestors(offspring, *, space=None):
     with on(space):
         device, as_view = _load(offspring, "offspring", MOST)
         cumulative, total = _accumulated(device)
-        check_whole(total, "the sum of offspring", 1, MOST)
+        check_count(total, "the sum of offspring", 1, MOST)
         ancestors = pk.empty((total,), np.int64)
         pk.parallel_for(total, kernels.by_rank, cumulative, ancestors)
         return _give(ancestors, as_view)

@@ -10,8 +10,9 @@ import numpy as np
 import portable as pk
 from portable.errors import DTypeError, FiniteError, InputError
 
+from ..checks import check_count
 from . import kernels
-from .checks import MOST, check_whole
+from .checks import MOST
 from .weights import Weights, on
 
 # More proposals than this, on average a draw, are refused: other schemes are faster by orders of magnitude.
@@ -48,11 +49,11 @@ def _scheme(draw):
     """A public scheme of `draw(weights, ancestors, seed, step)`, which fills ancestors."""
 
     def scheme(weights=None, *, seed, log_weights=None, step=0, n_draws=None, space=None, **options):
-        seed = np.uint64(check_whole(seed, "seed", 0, 2**64 - 1))
-        step = np.uint64(check_whole(step, "step", 0, 2**32 - 1) << 32)
+        seed = np.uint64(check_count(seed, "seed", 0, 2**64 - 1))
+        step = np.uint64(check_count(step, "step", 0, 2**32 - 1) << 32)
         with on(space):
             w = Weights(weights, log_weights)
-            n_draws = w.n if n_draws is None else check_whole(n_draws, "n_draws", 1, MOST)
+            n_draws = w.n if n_draws is None else check_count(n_draws, "n_draws", 1, MOST)
             ancestors = pk.empty((n_draws,), np.int64)
             draw(w, ancestors, seed, step, **options)
             return ancestors if w.as_view else ancestors.to_numpy()
@@ -130,7 +131,7 @@ def metropolis(w, ancestors, seed, step, *, n_steps):
     Biased towards the start: E[o] = 1^T P^B. `metropolis_steps` gives B. A particle of weight zero keeps its place
     only if each of its B proposals has weight zero too. Give n_steps from 1 to 2^32 - 1.
     """
-    n_steps = check_whole(n_steps, "n_steps", 1, 2**32 - 1)
+    n_steps = check_count(n_steps, "n_steps", 1, 2**32 - 1)
     pk.parallel_for(ancestors.shape[0], kernels.metropolis_chain, n_steps, w.values, w.scale(), np.uint64(w.n), seed,
                     step, ancestors)
 

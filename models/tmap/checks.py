@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import numbers
-
 import numpy as np
 
-import portable as pk
 from portable.errors import DTypeError, FiniteError, InputError, ShapeError
+
+from ..checks import as_numbers
 
 # Between these, logarithms and products with rates of like range stay within float64's normal numbers.
 SMALLEST, LARGEST = 1e-150, 1e150
@@ -61,52 +60,3 @@ def check_orders(orders):
     if array.min() < 1 or array.max() > MOST_ORDER:
         raise InputError(f"orders is {orders!r}; whole numbers from 1 to {MOST_ORDER} are wanted")
     return array.astype(np.int64)
-
-
-def check_finite(array, name):
-    bad = np.argwhere(~np.isfinite(array))
-    if bad.size:
-        index = tuple(bad[0].tolist())
-        raise FiniteError(f"{name}[{', '.join(map(str, index))}] is {array[index]}; finite numbers are wanted")
-    return array.astype(np.float64)
-
-
-def check_count(value, name, least=1):
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
-        raise DTypeError(f"{name} must be an integer, got {value!r} of type {type(value).__name__}")
-    if value < least:
-        raise InputError(f"{name} is {value}; at least {least} is wanted")
-    return int(value)
-
-
-def check_seed(seed):
-    """A whole number below 2^64."""
-    if check_count(seed, "seed", 0) >= 2**64:
-        raise InputError(f"seed is {seed}; below 2^64 is wanted")
-    return int(seed)
-
-
-def as_numbers(value, name, n_dims):
-    """`value` as an array of real numbers with that many dimensions."""
-    if isinstance(value, pk.View):
-        value = value.to_numpy()
-    try:
-        array = np.asarray(value)
-    except ValueError as error:  # ragged rows
-        raise ShapeError(f"{name} is not a rectangular array: {error}") from error
-    if array.dtype.kind not in "fiu":
-        raise DTypeError(f"{name} must hold real numbers, got dtype {array.dtype}")
-    if array.ndim != n_dims:
-        raise ShapeError(f"{name} has shape {array.shape}; {n_dims} dimension{'s' * (n_dims > 1)} wanted")
-    return array
-
-
-def check_not_negative(value, name):
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise DTypeError(f"{name} must be a number, got {value!r} of type {type(value).__name__}")
-    value = float(value)
-    if not np.isfinite(value):
-        raise FiniteError(f"{name} is {value}; a finite number is wanted")
-    if value < 0.0:
-        raise InputError(f"{name} is {value}; a number that is not negative is wanted")
-    return value

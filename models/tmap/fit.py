@@ -9,8 +9,9 @@ import numpy as np
 import portable as pk
 from portable.errors import InputError
 
+from ..checks import check_count, check_number, check_seed
 from . import kernels
-from .checks import check_count, check_not_negative, check_orders, check_seed
+from .checks import check_orders
 from .model import TEAMS, TransientMAP, check_type
 from .runs import Packed
 
@@ -77,7 +78,7 @@ def fit(runs, *, orders, max_iter=500, tol=1e-8, seed=0, n_starts=1, space=None)
     check_type(runs)
     orders = check_orders(orders)
     max_iter, n_starts = check_count(max_iter, "max_iter"), check_count(n_starts, "n_starts")
-    tol = check_not_negative(tol, "tol")
+    tol = check_number(tol, "tol", least=0.0)
     random = np.random.default_rng(check_seed(seed))
     _check_fit(runs, orders)
     estep = _Posterior(runs, len(orders), pk.default_space() if space is None else space)

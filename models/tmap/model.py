@@ -9,16 +9,9 @@ import numpy as np
 import portable as pk
 from portable.errors import DTypeError, InputError, ShapeError
 
+from ..checks import as_numbers, check_count, check_finite, check_seed
 from . import kernels
-from .checks import (
-    LARGEST,
-    SMALLEST,
-    as_numbers,
-    check_count,
-    check_finite,
-    check_orders,
-    check_seed,
-)
+from .checks import LARGEST, SMALLEST, check_orders
 from .runs import NEVER, Packed, Runs
 
 _ROUNDING = 1e-9  # by how much probabilities may miss their sum

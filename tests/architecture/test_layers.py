@@ -10,7 +10,7 @@ import portable
 ROOT = Path(__file__).parents[2]
 SOURCES = sorted(p.relative_to(ROOT) for top in ("portable", "models", "roofline") for p in (ROOT / top).rglob("*.py"))
 COMPILERS = {"llvmlite"}
-PEERS = {"numba", "cupy", "warp", "jax", "torch", "cuda", "numba_cuda", "scipy", "sklearn"}
+PEERS = {"numba", "cupy", "warp", "jax", "torch", "cuda", "numba_cuda", "sklearn"}
 
 
 def imports(path):

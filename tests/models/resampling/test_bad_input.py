@@ -29,15 +29,15 @@ WEIGHTS = [
 NUMBERS = [
     ({"n_draws": 0}, E.InputError, "n_draws is 0; 1 to 2147483648"),
     ({"n_draws": 2**31 + 1}, E.InputError, "n_draws is 2147483649"),
-    ({"n_draws": 2.0}, E.DTypeError, "n_draws must be a whole number, got 2.0 of type float"),
+    ({"n_draws": 2.0}, E.DTypeError, "n_draws must be an integer, got 2.0 of type float"),
     ({"seed": -1}, E.InputError, "seed is -1"),
     ({"seed": 2**64}, E.InputError, "seed is 18446744073709551616"),
-    ({"seed": True}, E.DTypeError, "seed must be a whole number, got True"),
+    ({"seed": True}, E.DTypeError, "seed must be an integer, got True"),
     ({"step": 2**32}, E.InputError, "step is 4294967296; 0 to 4294967295"),
 ]
 OWN = [
     (resampling.metropolis, {"n_steps": 0}, E.InputError, "n_steps is 0; 1 to"),
-    (resampling.metropolis, {"n_steps": 1.5}, E.DTypeError, "n_steps must be a whole number"),
+    (resampling.metropolis, {"n_steps": 1.5}, E.DTypeError, "n_steps must be an integer"),
     (resampling.rejection, {"max_weight": 0.99}, E.InputError, "max_weight is 0.99, below the largest of weights, 1.0"),
     (resampling.rejection, {"max_weight": float("nan")}, E.FiniteError, "max_weight is nan"),
     (resampling.rejection, {"max_weight": float("inf")}, E.FiniteError, "max_weight is inf"),

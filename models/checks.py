@@ -1,0 +1,77 @@
+"""Checks of what users pass in, shared by the methods. Each names the argument, what was got and what is wanted.
+
+A method runs all of its checks before anything is computed or copied to a device.
+"""
+
+from __future__ import annotations
+
+import numbers
+
+import numpy as np
+
+import portable as pk
+from portable.errors import DTypeError, FiniteError, InputError, ShapeError
+
+
+def as_numbers(value, name, n_dims=None):
+    """`value`, an array-like or a View, as a host array of real numbers, with that many dimensions if given."""
+    if isinstance(value, pk.View):
+        value = value.to_numpy()
+    if hasattr(value, "toarray"):
+        raise DTypeError(f"{name} is sparse, of type {type(value).__name__}; a dense array is wanted: {name}.toarray()")
+    try:
+        array = np.asarray(value)
+    except ValueError as error:  # ragged rows
+        raise ShapeError(f"{name} is not a rectangular array: {error}") from error
+    if array.dtype.kind not in "fiu":
+        raise DTypeError(f"{name} must hold real numbers, got dtype {array.dtype}")
+    if n_dims is not None and array.ndim != n_dims:
+        raise ShapeError(f"{name} has shape {array.shape}; {n_dims} dimension{'s' * (n_dims != 1)} wanted")
+    return array
+
+
+def check_finite(array, name):
+    """The array as float64, refused at its first number that is not finite."""
+    bad = np.argwhere(~np.isfinite(array))
+    if bad.size:
+        index = tuple(bad[0].tolist())
+        raise FiniteError(f"{name}[{', '.join(map(str, index))}] is {array[index]}; finite numbers are wanted")
+    return array.astype(np.float64)
+
+
+def check_count(value, name, least=1, most=None):
+    """A whole number between two bounds, both included."""
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Integral):
+        raise DTypeError(f"{name} must be an integer, got {value!r} of type {type(value).__name__}")
+    if value < least or (most is not None and value > most):
+        raise InputError(f"{name} is {value}; {f'at least {least}' if most is None else f'{least} to {most}'} is wanted")
+    return int(value)
+
+
+def check_seed(seed):
+    """A whole number from 0 to 2^64 - 1."""
+    return check_count(seed, "seed", 0, 2**64 - 1)
+
+
+def check_number(value, name, above=-np.inf, least=-np.inf):
+    """A finite number above one bound and not below the other."""
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
+        raise DTypeError(f"{name} must be a number, got {value!r} of type {type(value).__name__}")
+    if not np.isfinite(value):
+        raise FiniteError(f"{name} is {value}; a finite number is wanted")
+    if value < least or value <= above:
+        bound = f"at least {least}" if value < least else f"more than {above}"
+        raise InputError(f"{name} is {value}; {bound} is wanted")
+    return float(value)
+
+
+def check_choice(value, name, choices):
+    if not isinstance(value, str) or value not in choices:
+        raise InputError(f"{name} is {value!r}; wanted one of {', '.join(map(repr, choices))}")
+    return value
+
+
+def check_flag(value, name):
+    if not isinstance(value, (bool, np.bool_)):
+        raise DTypeError(f"{name} must be True or False, got {value!r} of type {type(value).__name__}")
+    return bool(value)
