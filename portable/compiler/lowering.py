@@ -21,11 +21,18 @@ _NOT_STATEMENTS = {"With": "with", "Try": "try", "Raise": "raise", "Delete": "de
 
 
 class Loop:
-    """One loop being emitted. `live`: lanes that still loop; `current`: those still in this trip (slots, packs only)."""
+    """One loop being emitted. `live`: lanes that still loop; `current`: those still in this trip (slots, packs only).
 
-    def __init__(self, key, region, next_block, exit_block, live, current):
-        self.key, self.region, self.next_block, self.exit_block = key, region, next_block, exit_block
-        self.live, self.current = live, current
+    Of a masked loop also `free`: places of variables as the loop alone sees them (key -> slot), where lanes that have left
+    hold anything, so that what decides about the next trip does not wait for masks; `deciding`: the names of such
+    variables; `entry`: the block before the first trip; `first`, `trip`: the masks of the first trip and of this one;
+    `before`: the blocks that were there when it began.
+    """
+
+    def __init__(self, key, next_block, exit_block, live=None, current=None):
+        self.key, self.next_block, self.exit_block, self.live, self.current = key, next_block, exit_block, live, current
+        self.region = self.entry = self.first = self.trip = None
+        self.free, self.deciding, self.before = {}, (), ()
 
 
 class Lowering(Frames):
@@ -269,6 +276,7 @@ class Lowering(Frames):
         exit_block = self.b.append_basic_block("done")
         for item in items:
             after_trip = self.b.append_basic_block("next")
+            loop = Loop(key, after_trip, exit_block, live, current)
             if masked:
                 trip = self.b.load(live, typ=vector)
                 self.b.store(trip, current)
@@ -277,9 +285,9 @@ class Lowering(Frames):
                 self.b.position_at_end(body)
             if self.facts.get((key, "varying exit")):
                 with self.inner_region(trip if masked else self.mask, alive=masked or self.alive):
-                    self._trip(s, key, lambda item=item: self.assign_to(s.target, item), after_trip, exit_block, live, current)
+                    self._trip(s, loop, lambda item=item: self.assign_to(s.target, item))
             else:
-                self._trip(s, key, lambda item=item: self.assign_to(s.target, item), after_trip, exit_block, live, current)
+                self._trip(s, loop, lambda item=item: self.assign_to(s.target, item))
             self.b.position_at_end(after_trip)
         self.b.branch(exit_block)
         self.b.position_at_end(exit_block)
@@ -307,51 +315,78 @@ class Lowering(Frames):
         """A loop: `test` at its head, `prepare` at the top of the body, `advance` before the next trip."""
         key = (self.frame.path, id(s))
         varying = bool(self.facts.get((key, "varying")) or self.facts.get((key, "varying exit")))
-        masked = varying and self.W > 1
-        vector = ir.VectorType(I1, self.W)
-        live = current = None
-        if masked:
-            live, current = self.slot(vector), self.slot(vector)
-            self.b.store(self.mask_value(self.mask), live)
-        head, body, after_body, exit_block = (self.b.append_basic_block(n) for n in ("head", "body", "next", "done"))
-        self.b.branch(head)
-        self.b.position_at_end(head)
-        mask, alive = self.mask, self.alive
-        if masked:
-            self.mask, self.alive = self.b.load(live, typ=vector), False
-        trip_mask = self._loop_head(test, key, masked, body, exit_block, live)
-        self.b.position_at_end(body)
-        self.mask, self.alive = mask, alive
-        if varying:
-            with self.inner_region(trip_mask if masked else mask, alive=True if masked else alive):
-                if masked:
-                    self.b.store(trip_mask, current)
-                self._trip(s, key, prepare, after_body, exit_block, live, current)
+        if varying and self.W > 1:
+            self._masked_loop(s, key, test, prepare, advance)
         else:
-            self._trip(s, key, prepare, after_body, exit_block, live, current)
-        self.b.position_at_end(after_body)
-        advance()
-        self.b.branch(head)
-        self.b.position_at_end(exit_block)
+            self._plain_loop(s, key, varying, test, prepare, advance)
         self.dead = False
         if _returns(s):
             self.refresh_mask()
 
-    def _loop_head(self, test, key, masked, body, exit_block, live):
+    def _plain_loop(self, s, key, varying, test, prepare, advance):
+        head, body, after_body, exit_block = (self.b.append_basic_block(n) for n in ("head", "body", "next", "done"))
+        self.b.branch(head)
+        self.b.position_at_end(head)
+        c = self._tested(key, test)
+        go = self.any_lane(self.get(c, "bool", VARYING)) if self.W > 1 and c.kind != UNIFORM else self.get(c, "bool", UNIFORM)
+        self.b.cbranch(go, body, exit_block)
+        self.b.position_at_end(body)
+        loop = Loop(key, after_body, exit_block)
+        if varying:
+            with self.inner_region(self.mask, self.alive):
+                self._trip(s, loop, prepare)
+        else:
+            self._trip(s, loop, prepare)
+        self.b.position_at_end(after_body)
+        advance()
+        self.b.branch(head)
+        self.b.position_at_end(exit_block)
+
+    def _masked_loop(self, s, key, test, prepare, advance):
+        """A loop that lanes leave one by one: tested before the first trip and at the end of each."""
+        vector = ir.VectorType(I1, self.W)
+        loop = Loop(key, None, None, self.slot(vector), self.slot(vector))
+        loop.deciding = _deciding(s)
+        self.b.store(self.mask_value(self.mask), loop.live)
+        self.free_copies(loop)
+        loop.first = self._next_trip(loop, test)
+        loop.before = set(self.b.function.blocks)
+        entered, body, loop.next_block, loop.exit_block = (self.b.append_basic_block(n) for n in ("enter", "body", "next", "done"))
+        self.b.cbranch(self.any_lane(loop.first), entered, loop.exit_block)
+        self.b.position_at_end(entered)
+        loop.entry = entered
+        self.b.branch(body)
+        self.b.position_at_end(body)
+        loop.trip = self.b.load(loop.live, typ=vector)
+        self.b.store(loop.trip, loop.current)
+        with self.inner_region(loop.trip, alive=True):
+            self._trip(s, loop, prepare)
+        self.b.position_at_end(loop.next_block)
+        advance()
+        self.b.cbranch(self.any_lane(self._next_trip(loop, test)), body, loop.exit_block)
+        self.b.position_at_end(loop.exit_block)
+
+    def _next_trip(self, loop, test):
+        """The mask of the lanes that go on, which are the ones that live from now on."""
+        mask, alive = self.mask, self.alive
+        self.mask, self.alive = self.b.load(loop.live, typ=ir.VectorType(I1, self.W)), False
+        self.frame.loops.append(loop)
+        c = self._tested(loop.key, test)
+        self.frame.loops.pop()
+        trip = self.mask if c.const else self.mask_and(self.mask, c)
+        self.b.store(trip, loop.live)
+        self.mask, self.alive = mask, alive
+        return trip
+
+    def _tested(self, key, test):
         c = test()
         if c.kind != UNIFORM:
             self.facts.learn((key, "varying"), True)
-        if masked:
-            trip = self.mask if c.const else self.mask_and(self.mask, c)
-            self.b.store(trip, live)
-            self.b.cbranch(self.any_lane(trip), body, exit_block)
-            return trip
-        go = self.any_lane(self.get(c, "bool", VARYING)) if self.W > 1 and c.kind != UNIFORM else self.get(c, "bool", UNIFORM)
-        self.b.cbranch(go, body, exit_block)
-        return None
+        return c
 
-    def _trip(self, s, key, prepare, after_body, exit_block, live, current):
-        self.frame.loops.append(Loop(key, self.region, after_body, exit_block, live, current))
+    def _trip(self, s, loop, prepare):
+        loop.region = self.region
+        self.frame.loops.append(loop)
         self.frame.homes[self.frame.text.blocks.get(id(s.body))] = self.region
         unrolled, self.unrolled = self.unrolled, 1
         prepare()
@@ -359,7 +394,7 @@ class Lowering(Frames):
         self.unrolled = unrolled
         self.frame.loops.pop()
         if not self.dead:
-            self.b.branch(after_body)
+            self.b.branch(loop.next_block)
         self.dead = False
 
     def stmt_Break(self, s):
@@ -435,7 +470,7 @@ class Lowering(Frames):
             live, current = self.slot(ir.VectorType(I1, self.W)), self.slot(ir.VectorType(I1, self.W))
             self.b.store(self.mask, live)
             self.b.store(self.mask, current)
-        self._trip(s, key, lambda: self.assign_to(s.target, item), exit_block, exit_block, live, current)
+        self._trip(s, Loop(key, exit_block, exit_block, live, current), lambda: self.assign_to(s.target, item))
         self.b.position_at_end(exit_block)
 
 
@@ -459,6 +494,18 @@ def _own_exit(loop):
                 return True
         return False
     return look(loop.body)
+
+
+def _deciding(loop):
+    """Names of variables on which a loop's next trip may depend: those in its conditions, and what these are made from."""
+    tests = [n.test for n in ast.walk(loop) if isinstance(n, (ast.While, ast.If))]
+    names, more = set(), {n.id for test in tests for n in ast.walk(test) if isinstance(n, ast.Name)}
+    assigned = [n for n in ast.walk(loop) if isinstance(n, (ast.Assign, ast.AugAssign))]
+    while more - names:
+        names |= more
+        more = {n.id for a in assigned if names & {n.id for n in ast.walk(a) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+                for n in ast.walk(a.value) if isinstance(n, ast.Name)}
+    return names
 
 
 def _returns(s):
