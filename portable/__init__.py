@@ -12,6 +12,7 @@ Importing needs no GPU, driver or toolkit; `python -m portable` says what this m
 """
 
 from . import errors, random
+from .algorithms import argsort, compact, sort_by_key, top_k
 from .copy import copy_of, create_mirror, create_mirror_view, deep_copy
 from .dispatch import fence, parallel_for, parallel_reduce, parallel_scan, plan
 from .errors import (DeviceError, DTypeError, FiniteError, InputError, KernelError, LanguageError, LaunchError, LoweringError,
@@ -32,4 +33,4 @@ from .words import (all, any, atomic_add, atomic_and, atomic_cas, atomic_exchang
 
 __version__ = "0.1.0"
 __all__ = [name for name in globals() if not name.startswith("_") and name not in
-           ("backends", "cache", "copy", "dispatch", "events", "frontend", "graph", "math", "policy", "reducer", "space", "view", "words")]
+           ("algorithms", "backends", "cache", "copy", "dispatch", "events", "frontend", "graph", "math", "policy", "reducer", "space", "view", "words")]
