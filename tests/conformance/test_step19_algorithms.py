@@ -1,4 +1,4 @@
-"""Step 17, algorithms: sorting by key, the largest of each row, compaction, against NumPy's stable sort."""
+"""Step 19, algorithms: sorting by key, the largest of each row, compaction, against NumPy's stable sort."""
 
 import numpy as np
 import pytest
