@@ -6,6 +6,7 @@ does nothing else in Python than to build the argument block; checks and compila
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
 import struct
@@ -18,7 +19,7 @@ from . import events
 from .backends import registry
 from .errors import DTypeError, InputError, LanguageError, NestedLaunchError, ShapeError, WrongSpaceError
 from .kernel import Kernel
-from .policy import MDRangePolicy, RangePolicy, as_policy, kind_of, n_indices
+from .policy import MDRangePolicy, RangePolicy, TeamPolicy, as_policy, kind_of, n_indices
 from .reducer import Reducer, Sum
 from .scatter import ScatterView
 from .space import Space, default_space, require, resolve
@@ -203,6 +204,8 @@ def repeat(launch):
 def _run(space, policy, backend, compiled, words, kernel, args, reducers=(), scan=None, outs=()):
     with _lock:
         if space.name == "checked":
+            if policy.__class__ is TeamPolicy:
+                policy = dataclasses.replace(policy, scratch_bytes=policy.scratch_bytes + compiled)
             return _deliver(_interpret(policy, kernel, args, reducers, scan), outs)
         if not reducers:
             return backend.run_for(space, compiled, policy, words)

@@ -89,7 +89,7 @@ def asks_for_other_scratch(team, x):
 )
 def test_divergent_members_raise_instead_of_waiting(kernel, line, words_of_it):
     with pytest.raises(LanguageError) as error:
-        run_for(TeamPolicy(1, 3), kernel, (np.zeros(1),))
+        run_for(TeamPolicy(1, 3, scratch_bytes=64), kernel, (np.zeros(1),))
     message = str(error.value)
     assert f"kernel '{kernel.__name__}'" in message and all(word in message for word in words_of_it)
     if line:
@@ -113,5 +113,5 @@ def reads_scratch(team, x):
 
 
 def test_unwritten_scratch_is_not_a_number():
-    (value, where), count = run_reduce(TeamPolicy(3, 2), reads_scratch, (None,), (MaxLoc, Sum))
+    (value, where), count = run_reduce(TeamPolicy(3, 2, scratch_bytes=64), reads_scratch, (None,), (MaxLoc, Sum))
     assert math.isnan(value) and where == 0 and count == 3

@@ -19,6 +19,7 @@ def run_for(policy, fn, args):
     Parameters
     ----------
     policy : RangePolicy or TeamPolicy
+        A TeamPolicy's `scratch_bytes` are all that a team may have.
     fn : function
         The user's own function.
     args : tuple of ndarray, numbers and tuples of them
@@ -75,7 +76,7 @@ def _results(policy, fn, args):
     for index in range(policy.league_size) if is_team else _places(policy):
         try:
             if is_team:
-                result = Meeting(fn.__name__, index, policy.league_size, size).run(call, args)[0]
+                result = Meeting(fn.__name__, index, policy.league_size, size, policy.scratch_bytes).run(call, args)[0]
             else:
                 result = call(*(index if is_box else (index,)), *args)
         except Exception as error:
@@ -87,6 +88,8 @@ def _results(policy, fn, args):
 def _places(policy):
     """The indices of a range, or the tuples of indices of a box, the last the fastest."""
     if isinstance(policy, MDRangePolicy):
+        if 0 in policy.extents:  # product would first list the other dimensions
+            return ()
         return itertools.product(*(range(low, high) for low, high in zip(policy.begin, policy.end)))
     return range(policy.begin, policy.end)
 

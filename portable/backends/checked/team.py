@@ -10,7 +10,7 @@ import sys
 import numpy as np
 from greenlet import greenlet
 
-from ...errors import LanguageError
+from ...errors import InputError, LanguageError
 from ...reducer import Sum
 from .plain import reducing
 
@@ -83,8 +83,8 @@ class Team:
 class Meeting:
     """One team at work: its members, its scratch, and the collective they stand at."""
 
-    def __init__(self, kernel, league_rank, league_size, size):
-        self.kernel, self.league_rank, self.league_size, self.size = kernel, league_rank, league_size, size
+    def __init__(self, kernel, league_rank, league_size, size, room):
+        self.kernel, self.league_rank, self.league_size, self.size, self.room = kernel, league_rank, league_size, size, room
         self._arrays = {}
 
     def run(self, fn, args):
@@ -110,6 +110,11 @@ class Meeting:
         array = self._arrays.get(call)
         if array is None:
             array = self._arrays[call] = np.empty(shape, dtype)
+            *before, last = (a.nbytes for a in self._arrays.values())
+            used = last + sum(-(-n // 64) * 64 for n in before)
+            if used > self.room:
+                raise InputError(f"kernel '{self.kernel}': its scratch takes {used} bytes (arrays start at multiples of 64), but there "
+                                 f"are {self.room}; ask for the difference by TeamPolicy(..., scratch_bytes=)")
             array.fill(np.nan if dtype.kind == "f" else np.iinfo(dtype).max if dtype.kind in "iu" else True)
         elif array.shape != np.empty(shape, dtype).shape or array.dtype != dtype:
             raise LanguageError(f"kernel '{self.kernel}': members of team {self.league_rank} ask for different scratch "
