@@ -31,7 +31,7 @@ _TOP32, _TOP64 = 2**31, 2**63
 # What a tile is: (members of a team, bits of a digit, keys in a row of one member). On a CPU, where a team that is not
 # packed has one member, the counters of 256 digits stay in its first cache. On a GPU each of 128 members has counters of
 # its own in shared memory: for 64 digits 32 KiB in all, so that several teams have room.
-_TILES = {"host": (1, 8, 16384), "device": (128, 6, 16)}
+_TILES = {"host": (1, 8, 16384), "device": (128, 6, 8)}
 
 
 # ---- order
