@@ -33,15 +33,19 @@ from .offspring import (
 )
 from .schemes import (
                         killing,
+                        megopolis,
                         metropolis,
                         multinomial,
+                        partial_rejection,
                         rejection,
                         residual,
+                        ssp,
                         stratified,
                         systematic,
 )
 from .weights import effective_sample_size, log_sum_exp, metropolis_steps
 
 __all__ = ["ancestors_to_offspring", "cumulative_to_ancestors", "cumulative_to_offspring", "effective_sample_size",
-           "killing", "log_sum_exp", "metropolis", "metropolis_steps", "multinomial", "offspring_to_ancestors",
-           "offspring_to_cumulative", "permute", "rejection", "residual", "stratified", "systematic"]
+           "killing", "log_sum_exp", "megopolis", "metropolis", "metropolis_steps", "multinomial", "offspring_to_ancestors",
+           "offspring_to_cumulative", "partial_rejection", "permute", "rejection", "residual", "ssp", "stratified",
+           "systematic"]
