@@ -41,7 +41,7 @@ def stratified(tables, seed, step, ancestors):
 
 def multinomial(tables, seed, step, ancestors):
     tables.add_up()
-    wanted, counts, before = tables.multinomial_draws()
+    wanted, counts, before = tables.multinomial_draws
     pk.parallel_for(tables.n_rows, strata.begin_draws, tables.n_draws, wanted, before)
     _draw_strata(wanted, counts, before, seed, step)
     _spread(spreading.spread_multinomial, tables, (wanted, counts), seed, step, ancestors)
@@ -49,12 +49,12 @@ def multinomial(tables, seed, step, ancestors):
 
 def residual(tables, seed, step, ancestors):
     tables.add_up()
-    copies, residues = tables.residues()
+    copies, residues = tables.residues
     pk.parallel_for(tables.tiles, strata.weigh_residues, tables.n_tiles, tables.bits, tables.log, tables.n_draws,
                     tables.values, tables.extremes, tables.sums, copies, residues)
     for sums in (copies, residues):
         pk.parallel_for(tables.rows, weighing.add_up, sums)
-    wanted, counts, before = tables.multinomial_draws()
+    wanted, counts, before = tables.multinomial_draws
     pk.parallel_for(tables.n_rows, strata.begin_residual_draws, tables.n_draws, copies, wanted, before)
     _draw_strata(wanted, counts, before, seed, step)
     _spread(spreading.spread_residual, tables, (wanted, counts, copies, residues), seed, step, ancestors)
@@ -72,30 +72,28 @@ def _draw_strata(wanted, counts, before, seed, step):
 
 def ssp(tables, seed, step, ancestors):
     tables.add_up()
-    offspring, levels = tables.meetings()
+    offspring, levels = tables.meetings
     for level, (n_items, n_lanes, items, parts, next_items, next_parts) in enumerate(levels):
         pk.parallel_for(pk.MDRangePolicy((0, 0), (tables.n_rows, n_lanes)), pairing.meet, pk.static(level > 0), level, n_lanes,
                         n_items, tables.bits, tables.log, tables.n_draws, tables.values, tables.extremes, tables.sums, seed,
                         step, items, parts, next_items, next_parts, offspring)
-    spread_offspring(offspring, tables.extremes, tables.stretches, ancestors)
+    spread_offspring(offspring, tables.offspring_sums, tables.extremes, tables.stretches, ancestors)
 
 
-def spread_offspring(offspring, extremes, stretches, ancestors):
-    """Ancestors of offspring; `stretches` hold -1."""
-    sums = sum_up(offspring)
+def spread_offspring(offspring, sums, extremes, stretches, ancestors):
+    """Ancestors of offspring; `extremes` and `stretches` as `weighing.begin` leaves them, `sums` is room."""
+    sum_up(offspring, sums)
     n_tiles = sums.shape[1] - 1
     pk.parallel_for(pk.TeamPolicy(offspring.shape[0] * n_tiles, TEAM), spreading.spread_offspring, n_tiles, 0, pk.static(False),
                     offspring, extremes, sums, 0, np.uint64(0), np.uint64(0), ancestors, stretches)
     _fill_stretches(stretches, ancestors)
 
 
-def sum_up(counts):
-    """What lies before each tile of whole numbers, and at the end the sum of all: a View of uint64."""
-    n_rows, n_tiles = counts.shape[0], -(-counts.shape[1] // weighing.TILE)
-    sums = pk.empty((n_rows, n_tiles + 1), np.uint64)
+def sum_up(counts, sums):
+    """What lies before each tile of whole numbers, and at the end the sum of all."""
+    n_rows, n_tiles = sums.shape[0], sums.shape[1] - 1
     pk.parallel_for(pk.TeamPolicy(n_rows * n_tiles, TEAM), kernels.sum_tiles, n_tiles, counts, sums)
     pk.parallel_for(pk.TeamPolicy(n_rows, ROW_TEAM), weighing.add_up, sums)
-    return sums
 
 
 def metropolis(tables, seed, step, ancestors, n_steps):
@@ -115,7 +113,7 @@ def rejection(tables, seed, step, ancestors, bound):
 
 def killing(tables, seed, step, ancestors):
     tables.add_up()
-    cumulative = tables.cumulative()
+    cumulative = tables.cumulative
     pk.parallel_for(tables.tiles, chains.scan_weights, tables.n_tiles, tables.bits, tables.log, tables.values, tables.extremes,
                     tables.sums, cumulative)
     pk.parallel_for(tables.draws, chains.survive_or_draw, tables.log, tables.values, tables.extremes, tables.sums, cumulative,

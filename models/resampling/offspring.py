@@ -90,9 +90,15 @@ def offspring_to_cumulative(offspring, *, space=None):
         return rows.back(accumulate(rows.values))
 
 
+def _summed(offspring):
+    sums = pk.empty((offspring.shape[0], -(-offspring.shape[1] // weighing.TILE) + 1), np.uint64)
+    launches.sum_up(offspring, sums)
+    return sums
+
+
 def accumulate(offspring):
     """Cumulative offspring of rows of offspring."""
-    sums, cumulative = launches.sum_up(offspring), pk.empty(offspring.shape, np.int64)
+    sums, cumulative = _summed(offspring), pk.empty(offspring.shape, np.int64)
     n_tiles = sums.shape[1] - 1
     pk.parallel_for(pk.TeamPolicy(offspring.shape[0] * n_tiles, launches.TEAM), kernels.scan_tiles, n_tiles, sums, offspring,
                     cumulative)
@@ -150,7 +156,8 @@ def offspring_to_ancestors(offspring, *, space=None):
     """
     with on(space):
         rows = _Rows(offspring, "offspring", MOST)
-        totals = launches.sum_up(rows.values).to_numpy()[:, -1]
+        sums = _summed(rows.values)
+        totals = sums.to_numpy()[:, -1]
         if (totals != totals[0]).any():
             raise InputError(f"the sums of offspring's rows are from {totals.min()} to {totals.max()}; one sum is wanted")
         total = check_count(int(totals[0]), "the sum of offspring", 1, MOST)
@@ -158,7 +165,7 @@ def offspring_to_ancestors(offspring, *, space=None):
         ancestors = pk.empty((n_rows, total), np.int64)
         extremes, stretches = pk.empty((n_rows, 2), np.int64), pk.empty((n_rows, max(1, total // LONG)), np.int64)
         pk.parallel_for(pk.TeamPolicy(n_rows), weighing.begin, extremes, stretches)
-        launches.spread_offspring(rows.values, extremes, stretches, ancestors)
+        launches.spread_offspring(rows.values, sums, extremes, stretches, ancestors)
         return rows.back(ancestors)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 
 import numpy as np
@@ -89,16 +90,19 @@ class Tables:
                         self.sums)
         pk.parallel_for(self.rows, weighing.add_up, self.sums)
 
+    @functools.cached_property
     def multinomial_draws(self):
         """Room for `strata`: (wanted, counts, before)."""
         n_tiles = -(-self.n_draws // weighing.TILE)
         return (pk.empty((self.n_rows,), np.int64), pk.empty((self.n_rows, self.n_draws + 1), np.int32),
                 pk.empty((self.n_rows, n_tiles + 1), np.uint64))
 
+    @functools.cached_property
     def residues(self):
         """Room for sums of whole copies and of what they leave."""
         return pk.empty(self.sums.shape, np.uint64), pk.empty(self.sums.shape, np.uint64)
 
+    @functools.cached_property
     def meetings(self):
         """Room for `pairing`: offspring, and of each level (n_items, n_lanes, items, parts, next_items, next_parts)."""
         levels, n_items = [], self.n
@@ -110,6 +114,12 @@ class Tables:
             n_items, kept = n_lanes, left
         return pk.empty((self.n_rows, self.n), np.int64), levels
 
+    @functools.cached_property
+    def offspring_sums(self):
+        """Room for `kernels.sum_tiles` of offspring."""
+        return pk.empty(self.sums.shape, np.uint64)
+
+    @functools.cached_property
     def cumulative(self):
         """Room for Q_i."""
         return pk.empty((self.n_rows, self.n), np.uint64)
