@@ -163,7 +163,7 @@ def offspring_to_ancestors(offspring, *, space=None):
         total = check_count(int(totals[0]), "the sum of offspring", 1, MOST)
         n_rows = len(totals)
         ancestors = pk.empty((n_rows, total), np.int64)
-        extremes, stretches = pk.empty((n_rows, 2), np.int64), pk.empty((n_rows, max(1, total // LONG)), np.int64)
+        extremes, stretches = pk.empty((n_rows, 3), np.int64), pk.empty((n_rows, max(1, total // LONG)), np.int64)
         pk.parallel_for(pk.TeamPolicy(n_rows), weighing.begin, extremes, stretches)
         launches.spread_offspring(rows.values, sums, extremes, stretches, ancestors)
         return rows.back(ancestors)

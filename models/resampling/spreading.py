@@ -130,7 +130,7 @@ def spreading(begin_row, below, of="weights"):
         row_scale = scale(extremes, r, bits, log)
         start = begin_row(r, total, seed, step)
         first = tile * TILE
-        length = min(TILE, n - first)
+        length = 0 if extremes[r, 2] != 0 else min(TILE, n - first)
         if team.single():
             counts[0] = below(carry, r, start, total, parts, ratio, seed, step, draws) + pk.int64(carry_copies)
             n_pending[0] = 0
@@ -198,10 +198,13 @@ spread_offspring = spreading(no_start, as_it_is, of="offspring")
 
 @pk.kernel
 def fill_stretches(team, n_stretches, stretches, ancestors):
-    """LONG draws of one particle; a team a stretch that `spread` left to it. 8 bytes in, 8 bytes a draw out."""
+    """LONG draws of one particle, if `spread` left them; a team a stretch. 8 bytes in, 8 bytes a draw out."""
     r = team.league_rank // n_stretches
     s = team.league_rank % n_stretches
     owner = stretches[r, s]
+    team.barrier()  # all have read it
     if owner >= 0:
+        if team.single():
+            stretches[r, s] = -1
         for k in team.thread_range(s * LONG, (s + 1) * LONG):
             ancestors[r, k] = owner

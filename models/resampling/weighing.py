@@ -8,11 +8,13 @@ Arguments that recur
     bits         b: the largest q of a row lies in [2^(b - 1), 2^b]
     log          compile-time: w holds log-weights
     w            weights, shape (n_rows, n), float32 or float64; every value is used as float64
-    extremes     shape (n_rows, 2), int64: the largest and smallest weight of each row, by `order`
+    extremes     shape (n_rows, 3), int64: the largest and smallest weight of each row, by `order`; not 0 if the row idles
     offsets      shape (n_rows, n_tiles + 1), uint64: what lies before each tile, and at the end Q
 """
 
 import math
+
+import numpy as np
 
 import portable as pk
 
@@ -32,6 +34,11 @@ def order(x):
 def ordered(number):
     """The float64 of an `order`, NaN of NAN."""
     return pk.from_bits64(pk.where(number < 0, number ^ NAN, number))
+
+
+def ordered_numpy(numbers):
+    """`ordered` of an int64 array."""
+    return np.where(numbers < 0, numbers ^ NAN, numbers).view(np.float64)
 
 
 @pk.function
@@ -96,11 +103,12 @@ def split(position, parts, total, ratio):
 
 @pk.kernel
 def begin(team, extremes, stretches):
-    """Rows without a weight seen yet, and no stretches; a team a row. 16 bytes and 8 a stretch."""
+    """Rows without a weight seen yet, and no stretches; a team a row. 24 bytes and 8 a stretch."""
     r = team.league_rank
     if team.single():
         extremes[r, 0] = NONE
         extremes[r, 1] = NAN
+        extremes[r, 2] = 0
     for s in team.thread_range(stretches.shape[1]):
         stretches[r, s] = -1
 

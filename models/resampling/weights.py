@@ -76,7 +76,7 @@ class Tables:
         self.tiles = pk.TeamPolicy(self.n_rows * self.n_tiles, TEAM)
         self.rows = pk.TeamPolicy(self.n_rows, ROW_TEAM)
         self.draws = pk.MDRangePolicy((0, 0), (self.n_rows, n_draws))
-        self.extremes = pk.empty((self.n_rows, 2), np.int64)
+        self.extremes = pk.empty((self.n_rows, 3), np.int64)
         self.sums = pk.empty((self.n_rows, self.n_tiles + 1), np.uint64)
         self.stretches = pk.empty((self.n_rows, max(1, n_draws // LONG)), np.int64)
 
@@ -126,8 +126,7 @@ class Tables:
 
     def range(self):
         """(largest, smallest) of each row, float64 on the host; waits for the space."""
-        found = self.extremes.to_numpy()
-        return np.where(found < 0, found ^ (2**63 - 1), found).view(np.float64).T
+        return weighing.ordered_numpy(self.extremes.to_numpy()[:, :2]).T
 
     def check(self, weights, degenerate_allowed=False):
         """Raise if the weights are of no use; waits for the space."""
