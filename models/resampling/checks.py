@@ -21,7 +21,7 @@ def check_rows(values, name, kinds="fiu"):
         raise ShapeError(f"{name} has shape {values.shape}; one number a particle is wanted: shape (n,), or (n_rows, n) of "
                          "several filters")
     if not values.size:
-        raise ShapeError(f"{name} is empty, of shape {values.shape}; at least one particle is wanted")
+        raise ShapeError(f"{name} is empty; at least one particle is wanted")
     if values.dtype.kind not in kinds:
         raise DTypeError(f"{name} must hold {'real' if 'f' in kinds else 'whole'} numbers, got dtype {values.dtype}")
     if values.shape[-1] > MOST or values.shape[0] > MOST:

@@ -126,6 +126,7 @@ def spreading(begin_row, below, of="weights"):
             carry_copies = draws[2][r, tile]
             carry = draws[3][r, tile]
             total = draws[3][r, n_tiles]
+            total = pk.where(total > 0, total, pk.uint64(1))  # nothing is left, and nothing will be drawn
         ratio = pk.float64(pk.int64(parts)) / pk.float64(pk.int64(total))
         row_scale = scale(extremes, r, bits, log)
         start = begin_row(r, total, seed, step)
