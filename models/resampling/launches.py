@@ -64,8 +64,9 @@ def _draw_strata(wanted, counts, before, seed, step):
     n_rows, n_tiles = before.shape[0], before.shape[1] - 1
     tiles = pk.TeamPolicy(n_rows * n_tiles, TEAM)
     pk.parallel_for(tiles, strata.fill_strata, n_tiles, wanted, seed, step, counts, before)
-    pk.parallel_for(pk.MDRangePolicy((0, 0), (n_rows, _ONE_BY_ONE)), strata.draw_one_by_one, n_tiles, _ONE_BY_ONE, wanted, seed,
-                    step, counts, before)
+    stride = min(_ONE_BY_ONE, counts.shape[1])
+    pk.parallel_for(pk.MDRangePolicy((0, 0), (n_rows, stride)), strata.draw_one_by_one, n_tiles, stride, wanted, seed, step,
+                    counts, before)
     pk.parallel_for(pk.TeamPolicy(n_rows, ROW_TEAM), weighing.add_up, before)
     pk.parallel_for(tiles, strata.lay_strata, n_tiles, wanted, before, counts)
 

@@ -30,7 +30,9 @@ GOLDEN = {
 @pytest.mark.parametrize("scheme, options", SCHEMES, ids=NAMES)
 def test_ancestors_are_those_of_plain_python(space, scheme, options):
     for name, w in vectors().items():
-        for n_draws in [len(w)] if scheme is resampling.killing else [len(w), 1, 170]:
+        if space == "checked" and name not in ("random 17", "zeros", "one heavy"):
+            continue  # plain Python is for few vectors
+        for n_draws in [len(w)] if scheme is resampling.killing else [len(w)] if space == "checked" else [len(w), 1, 170]:
             got = scheme(w, seed=SEED, step=STEP, n_draws=n_draws, space=space, **options)
             wanted = getattr(reference, scheme.__name__)(w.tolist(), n_draws, SEED, STEP << 32, **options)
             assert got.dtype == np.int64
@@ -103,12 +105,12 @@ def test_heavy_particles_are_written_by_many(space, heavy):
 @pytest.mark.parametrize("scheme, options", SCHEMES, ids=NAMES)
 def test_rows_are_filters_of_their_own(space, scheme, options):
     """The first row draws what it would alone; equal rows draw different numbers; outputs agree with one another."""
-    w = np.tile(vectors()["random 64"], (2, 1))
+    w = np.tile(vectors()["random 17" if space == "checked" else "random 64"], (2, 1))
     a = scheme(w, seed=6, space=space, **options)
     np.testing.assert_array_equal(a[0], scheme(w[0], seed=6, space=space, **options))
     assert (a[0] != a[1]).any()
     o = scheme(w, seed=6, output="offspring", space=space, **options)
-    np.testing.assert_array_equal(o, [np.bincount(row, minlength=64) for row in a])
+    np.testing.assert_array_equal(o, [np.bincount(row, minlength=w.shape[1]) for row in a])
     cumulative = scheme(w, seed=6, output="cumulative", space=space, **options)
     np.testing.assert_array_equal(cumulative, np.cumsum(o, axis=1))
     permuted = scheme(w, seed=6, permuted=True, space=space, **options)
