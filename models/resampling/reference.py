@@ -40,12 +40,6 @@ def systematic(weights, n_draws, seed, draw):
     return _found(q, [(k * sum(q) + start) // n_draws for k in range(n_draws)])
 
 
-def _below(position, parts, total):
-    """The stratum of a position among `parts` equal ones, and its share of the stratum."""
-    stratum, rest = divmod(position * parts, total)
-    return stratum, float(rest) / float(total)
-
-
 def _expanded(cumulative):
     """Ancestors of cumulative offspring."""
     return [i for i, (low, high) in enumerate(zip([0, *cumulative], cumulative)) for _ in range(high - low)]
@@ -54,8 +48,8 @@ def _expanded(cumulative):
 def stratified(weights, n_draws, seed, draw):
     q, cumulative = quantised(weights, n_draws), []
     for position in accumulate(q):
-        k, share = _below(position, n_draws, sum(q))
-        cumulative.append(k + bool(random.uniform(seed, k, draw) < share))
+        k, rest = divmod(position * n_draws, sum(q))
+        cumulative.append(k + bool(random.uniform(seed, k, draw) * float(sum(q)) < float(rest)))
     return _expanded(cumulative)
 
 
@@ -67,10 +61,10 @@ def multinomial(weights, n_draws, seed, draw):
 def _multinomial_cumulative(q, n_draws, seed, draw):
     counts, result = _strata(n_draws, seed, draw), []
     for position in accumulate(q):
-        b, share = _below(position, len(counts), sum(q))
+        b, rest = divmod(position * len(counts), sum(q))
         inside = 0
         for j in range(counts[b] if b < len(counts) else 0):
-            inside += int(random.words(seed, b, draw + 1 + j // 4)[j % 4]) / 2**32 < share
+            inside += int(random.words(seed, b, draw + 1 + j // 4)[j % 4]) < int(rest * (2.0**32 / sum(q)))
         result.append(sum(counts[:b]) + inside)
     return result
 

@@ -16,7 +16,7 @@ import portable as pk
 
 from .weighing import TILE, fixed, scale, split
 
-SHORT = 4  # copies that a member writes alone
+SHORT = 8  # copies that a member writes alone
 LONG = 4096  # places in a stretch
 FEW = 128  # multinomial draws that are drawn one by one
 
@@ -49,25 +49,33 @@ def no_start(r, total, seed, step):
 
 @pk.function
 def below_stratified(position, r, start, total, n_draws, ratio, seed, step, draws):
-    """As below_systematic, with a start of its own in every stratum: u_k Q, compared as u_k < rest / Q."""
+    """As below_systematic, with a start of its own in every stratum: k counts where u_k Q < rest."""
     k, rest = split(position, n_draws, total, ratio)
-    share = pk.float64(rest) / pk.float64(pk.int64(total))
-    return k + pk.where(pk.random.uniform(seed, key(r, k), step) < share, 1, 0)
+    return k + pk.where(pk.random.uniform(seed, key(r, k), step) * pk.float64(pk.int64(total)) < pk.float64(rest), 1, 0)
 
 
 @pk.function
 def below_multinomial(position, r, start, total, parts, ratio, seed, step, draws):
     """The draws of earlier strata, and those of its own that are below; these have 32 bits, four to a block."""
     b, rest = split(position, parts, total, ratio)
-    share = pk.float64(rest) / pk.float64(pk.int64(total))
+    limit = pk.int64(pk.float64(rest) * (2.0**32 / pk.float64(pk.int64(total))))
     found = pk.int64(draws[1][r, b])
     n_here = pk.int64(draws[1][r, min(b + 1, pk.int64(parts))]) - found
-    j = 0
-    while j < n_here:
-        words = pk.random.words(seed, key(r, b), step + pk.uint64(1 + j // 4))
-        for m in range(4):
-            found += pk.where(j + m < n_here and pk.float64(pk.int64(words[m])) * 2.0**-32 < share, 1, 0)
-        j += 4
+    stream = key(r, b)
+    found += below_in_block(pk.random.words(seed, stream, step + pk.uint64(1)), n_here, limit)
+    block = 1
+    while 4 * block < n_here:
+        found += below_in_block(pk.random.words(seed, stream, step + pk.uint64(1 + block)), n_here - 4 * block, limit)
+        block += 1
+    return found
+
+
+@pk.function
+def below_in_block(words, n_here, limit):
+    """How many of the first n_here words are below a limit."""
+    found = 0
+    for m in range(4):
+        found += pk.where(n_here > m and pk.int64(words[m]) < limit, 1, 0)
     return found
 
 
@@ -144,16 +152,17 @@ def spreading(begin_row, below, of="weights"):
                     q = pk.uint64(w[r, first + i])
                 else:
                     q = fixed(pk.float64(w[r, first + i]), row_scale, log)
-                if residues:
-                    o, rest = split(q, n_draws, weight, per_weight)
-                    whole = pk.uint64(o)
-                    q = pk.uint64(rest) >> lost
+            if residues:
+                o, rest = split(q, n_draws, weight, per_weight)
+                whole = pk.uint64(o)
+                q = pk.uint64(rest) >> lost
             after = carry + team.scan(q) + q
             if residues:
                 whole += carry_copies + team.scan(whole)
                 carry_copies = team.broadcast(whole, team.size - 1)
+            high = below(after, r, start, total, parts, ratio, seed, step, draws) + pk.int64(whole)
             if i < length:
-                counts[i + 1] = below(after, r, start, total, parts, ratio, seed, step, draws) + pk.int64(whole)
+                counts[i + 1] = high
             carry = team.broadcast(after, team.size - 1)
         team.barrier()
         for i in team.thread_range(length):
