@@ -35,7 +35,8 @@ def check_points(points, name="X", n_features=None):
         bad = np.argwhere(~np.isfinite(points[start:start + _ROWS]))
         if bad.size:
             row, column = int(bad[0, 0]) + start, int(bad[0, 1])
-            raise FiniteError(f"{name}[{row}, {column}] is {points[row, column]}; finite numbers are wanted")
+            raise FiniteError(f"{name}[{row}, {column}] is {points[row, column]}; finite numbers are wanted, not NaN "
+                              "or infinity")
     return points
 
 
