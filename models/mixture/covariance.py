@@ -101,3 +101,10 @@ def squares(kind, factors, away):
 def n_parameters(kind, k, p):
     """Free numbers in the covariances."""
     return {"full": k * p * (p + 1) // 2, "tied": p * (p + 1) // 2, "diag": k * p, "spherical": k}[kind]
+
+
+def variances(kind, covariances, k, p):
+    """The variance of each coordinate in each component, shape (k, p)."""
+    if kind in ("full", "tied"):
+        return np.broadcast_to(np.diagonal(covariances, axis1=-2, axis2=-1), (k, p))
+    return np.broadcast_to(covariances[:, None] if kind == "spherical" else covariances, (k, p))
