@@ -15,6 +15,16 @@ _PLACES, _BINS, _COLUMNS = 400, 120, 4
 _WITHIN = (0.0005, 0.9995)  # quantiles between which a marginal is drawn
 
 
+def figure_class():
+    """Matplotlib's Figure, which needs no screen; InputError where it is not installed."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise InputError("figures are drawn by Matplotlib, which is not installed: "
+                         "pip install 'portable-kernels[plot]'") from error
+    return Figure
+
+
 def marginals(model, X, names, path):
     """Draw each coordinate's histogram with the mixture's density and that of its larger components.
 
@@ -31,14 +41,10 @@ def marginals(model, X, names, path):
     InputError
         Matplotlib is not installed.
     """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise InputError("figures are drawn by Matplotlib, which is not installed: pip install 'portable-kernels[plot]'") from error
     p = len(names)
     columns = min(_COLUMNS, p)
     rows = math.ceil(p / columns)
-    figure = Figure(figsize=(3.2 * columns, 2.4 * rows), layout="constrained")
+    figure = figure_class()(figsize=(3.2 * columns, 2.4 * rows), layout="constrained")
     for c, axes in enumerate(figure.subplots(rows, columns, squeeze=False).ravel()):
         if c >= p:
             axes.set_axis_off()

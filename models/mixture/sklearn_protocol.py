@@ -34,10 +34,9 @@ class Parameters:
         return f"{type(self).__name__}({', '.join(changed)})"
 
     def __sklearn_tags__(self):
-        from sklearn.utils import InputTags, Tags, TargetTags
-
-        return Tags(estimator_type="density_estimator", target_tags=TargetTags(required=False), transformer_tags=None,
-                    classifier_tags=None, regressor_tags=None, input_tags=InputTags())
+        utils = sys.modules["sklearn.utils"]  # only scikit-learn asks
+        return utils.Tags(estimator_type="density_estimator", target_tags=utils.TargetTags(required=False),
+                          transformer_tags=None, classifier_tags=None, regressor_tags=None, input_tags=utils.InputTags())
 
 
 def not_fitted(message):
