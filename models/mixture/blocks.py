@@ -17,6 +17,9 @@ _LEAST, _BLOCKS = 4096, 8  # small data are one block, others at least so many: 
 # Slices of a block whose sums are kept apart: enough teams for any machine, and points enough in each to pay for it.
 _TEAMS, _MOST_SLICES, _SLICE_POINTS = 4096, 64, 2048
 
+# Points that a member keeps in registers: on a GPU what is read of a component must serve several of them.
+_ROWS = {np.float64: 2, np.float32: 4}
+
 
 @dataclass(frozen=True)
 class Components:
@@ -111,7 +114,7 @@ class Points:
             joint, lse = self._joint[:, :width], self._lse[:, :width]
             teams = -(-width // kernels.TILE) * lse.shape[0]
             pk.parallel_for(pk.TeamPolicy(teams, 128, space=self.space), kernels.log_joint, self._static_p,
-                            pk.static(int(self.diagonal)), x, records, joint, lse, label="mixture.log_joint")
+                            pk.static(int(self.diagonal)), pk.static(_ROWS[self.dtype]), x, records, joint, lse, label="mixture.log_joint")
             pk.parallel_reduce(pk.RangePolicy(0, width, space=self.space), kernels.normalise, n, lse,
                                out=self._totals[b:b + 1], label="mixture.normalise")
             yield b, n, x, joint, lse

@@ -5,6 +5,7 @@ Points are worked on in blocks; for one block and all components the logarithms 
 Arguments that recur
     p           number of coordinates, pk.static: up to 16 of them the loops over coordinates unroll
     diagonal    pk.static: 1 where covariances are diagonal
+    rows        pk.static: points that a member of `log_joint` keeps in registers, a divisor of PAD
     x           a block of points less a common centre, shape (p, width); width is a multiple of PAD, and columns beyond
                 the n points of the block are zeros
     records     of a component, in the order in which the kernels read: for each coordinate a -(L^-1 mu)_a and the row
@@ -24,7 +25,6 @@ import portable as pk
 PAD = 32  # points; a warp, and two packs of lanes
 TILE = 512  # points of a team of `log_joint`
 SLICE = 64  # components of a team of `log_joint`: enough to pay for loading a point
-ROWS = 2  # points that a member keeps in registers
 SIDE = 5  # `moments` keeps SIDE^2 sums in registers
 STEPS = 512  # points of a member between two additions to `sums`
 NEGLIGIBLE = -70.0  # log r: a component's count loses less than n e^-70 if such points are left out
@@ -32,38 +32,38 @@ LOG_ZERO = -1e30  # instead of log 0: finite, so that differences are no NaN, an
 
 
 @pk.function
-def squares(p, own, records, j, y, square):
-    """|L^-1 (x - mu)|^2 for ROWS points; the position of the record's last number. p (p + 3) operations a point."""
+def squares(p, rows, own, records, j, y, square):
+    """|L^-1 (x - mu)|^2 for each of a member's points; the position of the record's last number. p (p + 3) operations a point."""
     o = 0
-    for r in range(pk.static(ROWS)):
+    for r in range(pk.static(rows)):
         square[r] = 0.0
     for a in range(p):
-        for r in range(pk.static(ROWS)):
+        for r in range(pk.static(rows)):
             y[r] = records[j, o]
         o += 1
         for b in range(a + 1):
-            for r in range(pk.static(ROWS)):
+            for r in range(pk.static(rows)):
                 y[r] += records[j, o] * own[b, r]
             o += 1
-        for r in range(pk.static(ROWS)):
+        for r in range(pk.static(rows)):
             square[r] += y[r] * y[r]
     return o
 
 
 @pk.function
-def diagonal_squares(p, own, records, j, y, square):
+def diagonal_squares(p, rows, own, records, j, y, square):
     """`squares` for a diagonal L. 4 p operations a point."""
-    for r in range(pk.static(ROWS)):
+    for r in range(pk.static(rows)):
         square[r] = 0.0
     for a in range(p):
-        for r in range(pk.static(ROWS)):
+        for r in range(pk.static(rows)):
             y[r] = records[j, 2 * a] + records[j, 2 * a + 1] * own[a, r]
             square[r] += y[r] * y[r]
     return 2 * p
 
 
 @pk.kernel
-def log_joint(team, p, diagonal, x, records, joint, lse):
+def log_joint(team, p, diagonal, rows, x, records, joint, lse):
     """l_ij of (1) for TILE points and SLICE components, and their log-sum-exp with the largest so far factored out.
 
     p (p + 3) + 8 operations and one exponential a pair; 8 p bytes a point, 8 a pair.
@@ -71,31 +71,31 @@ def log_joint(team, p, diagonal, x, records, joint, lse):
     n_tiles = (x.shape[1] + TILE - 1) // TILE
     s = team.league_rank // n_tiles
     begin = team.league_rank % n_tiles * TILE
-    stride = (min(begin + TILE, x.shape[1]) - begin) // ROWS
-    own = pk.local((p, ROWS), x.dtype)
-    y = pk.local(ROWS, x.dtype)
-    square = pk.local(ROWS, x.dtype)
-    top = pk.local(ROWS, x.dtype)
-    total = pk.local(ROWS, x.dtype)
+    stride = (min(begin + TILE, x.shape[1]) - begin) // rows
+    own = pk.local((p, rows), x.dtype)
+    y = pk.local(rows, x.dtype)
+    square = pk.local(rows, x.dtype)
+    top = pk.local(rows, x.dtype)
+    total = pk.local(rows, x.dtype)
     for i in team.thread_range(begin, begin + stride):
-        for r in range(pk.static(ROWS)):
+        for r in range(pk.static(rows)):
             top[r] = 2.0 * LOG_ZERO
             total[r] = 0.0
         for c in range(p):
-            for r in range(pk.static(ROWS)):
+            for r in range(pk.static(rows)):
                 own[c, r] = x[c, i + r * stride]
         for j in range(s * SLICE, min(s * SLICE + SLICE, records.shape[0])):
             if diagonal:
-                o = diagonal_squares(p, own, records, j, y, square)
+                o = diagonal_squares(p, rows, own, records, j, y, square)
             else:
-                o = squares(p, own, records, j, y, square)
-            for r in range(pk.static(ROWS)):
+                o = squares(p, rows, own, records, j, y, square)
+            for r in range(pk.static(rows)):
                 term = records[j, o] - 0.5 * square[r]
                 joint[j, i + r * stride] = term
                 smaller = pk.fast_exp(-abs(term - top[r]))
                 total[r] = pk.where(term > top[r], total[r] * smaller + 1.0, total[r] + smaller)
                 top[r] = max(term, top[r])
-        for r in range(pk.static(ROWS)):
+        for r in range(pk.static(rows)):
             lse[s, i + r * stride] = top[r] + pk.log(total[r])
 
 
