@@ -15,10 +15,13 @@ _PAIRS = 2**25
 _LEAST, _BLOCKS = 4096, 8  # small data are one block, others at least so many: the logarithms of all are never held
 
 # Slices of a block whose sums are kept apart: enough teams for any machine, and points enough in each to pay for it.
-_TEAMS, _MOST_SLICES, _SLICE_POINTS = 4096, 64, 2048
+_TEAMS, _SLICE_POINTS = 1024, 512
 
-# Points that a member keeps in registers: on a GPU what is read of a component must serve several of them.
-_ROWS = {np.float64: 2, np.float32: 4}
+# Points that a member of `log_joint` keeps in registers: what is read of a component serves all of them.
+_ROWS = {np.float64: 4, np.float32: 4}
+_SIDE = 5  # sums in registers are a square of so many: with what they are made of they fill 32 registers
+_RECORDS, _MOST_RECORDS = 3072, 16  # numbers and components in scratch for `log_joint`
+_UNROLLED = 16  # coordinates up to which kernels have code of their own for each
 
 
 @dataclass(frozen=True)
@@ -78,14 +81,19 @@ class Points:
         block = min(max(-(-self.n // _BLOCKS), _LEAST), max(_PAIRS // n_components, 1))
         self._block = _padded(min(block, self.n))
         self._static_p = pk.static(self.p)
-        n_slices = -(-n_components // kernels.SLICE)
+        length = 2 * self.p + 1 if diagonal else self.p * (self.p + 3) // 2 + 1
+        self._record = max(min(_RECORDS // length, _MOST_RECORDS), 1), length
+        n_slices = -(-n_components // self._record[0])
+        n_sides = -(-(self.p if diagonal else self.p + 1) // _SIDE)
+        self._n_sides = pk.static(n_sides) if self.p <= _UNROLLED else n_sides
+        self._n_groups = -(-n_components // kernels.GROUP)
         m = 1 + 2 * self.p if diagonal else (self.p + 1) * (self.p + 2) // 2
-        self._n_slices = min(max(_TEAMS // n_components, 1), _MOST_SLICES, -(-self._block // _SLICE_POINTS))
+        self._n_slices = min(max(_TEAMS // self._n_groups, 1), -(-self._block // _SLICE_POINTS))
         with pk.use(pk.default_space() if space is None else space) as self.space:
             self._joint = pk.empty((n_components, self._block), self.dtype)
             self._lse = pk.empty((n_slices, self._block), self.dtype)
-            self._sums = pk.empty((self._n_slices, n_components, m), np.float64)
-            self._added = pk.empty((n_components, m), np.float64)
+            self._sums = pk.empty((self._n_slices, m, n_components), np.float64)
+            self._added = pk.empty((m, n_components), np.float64)
             self._totals = pk.empty((len(self.starts),), np.float64)
             self._kept = None if streamed else [self._read(start) for start in self.starts]
 
@@ -114,7 +122,8 @@ class Points:
             joint, lse = self._joint[:, :width], self._lse[:, :width]
             teams = -(-width // kernels.TILE) * lse.shape[0]
             pk.parallel_for(pk.TeamPolicy(teams, 128, space=self.space), kernels.log_joint, self._static_p,
-                            pk.static(int(self.diagonal)), pk.static(_ROWS[self.dtype]), x, records, joint, lse, label="mixture.log_joint")
+                            pk.static(int(self.diagonal)), pk.static(_ROWS[self.dtype]), *map(pk.static, self._record),
+                            x, records, joint, lse, label="mixture.log_joint")
             pk.parallel_reduce(pk.RangePolicy(0, width, space=self.space), kernels.normalise, n, lse,
                                out=self._totals[b:b + 1], label="mixture.normalise")
             yield b, n, x, joint, lse
@@ -141,16 +150,17 @@ class Points:
             Of r (1, d) (1, d)', or of r, r d, r d^2, with d = x - `reference(means)`.
         """
         pk.deep_copy(self._sums, 0.0)
-        means = pk.copy_of((components.means - self.centre).astype(self.dtype), self.space)
+        means = pk.copy_of(np.ascontiguousarray((components.means - self.centre).T, self.dtype), self.space)
         kernel = kernels.diagonal_moments if self.diagonal else kernels.moments
         for b, n, x, joint, lse in self._blocks(components):
             if assign is not None:
                 assign(b * self._block, n, joint, lse)
-            pk.parallel_for(pk.TeamPolicy(self.k * self._n_slices, kernels.PAD, space=self.space), kernel, self._static_p,
-                            self._n_slices, x, joint, lse, means, self._sums, label="mixture.moments")
+            pk.parallel_for(pk.TeamPolicy(self._n_groups * self._n_slices, kernels.GROUP, space=self.space), kernel,
+                            self._static_p, pk.static(_SIDE), self._n_sides, self._n_slices, x, joint, lse, means, self._sums,
+                            label="mixture.moments")
         pk.parallel_for(pk.MDRangePolicy((0, 0), self._added.shape, space=self.space), kernels.add_slices, self._sums,
                         self._added, label="mixture.add_slices")
-        sums = self._added.to_numpy()
+        sums = self._added.to_numpy().T
         if not self.diagonal:
             a, b = np.tril_indices(self.p + 1)
             square = np.empty((self.k, self.p + 1, self.p + 1))

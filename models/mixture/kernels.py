@@ -10,10 +10,10 @@ Arguments that recur
                 the n points of the block are zeros
     records     of a component, in the order in which the kernels read: for each coordinate a -(L^-1 mu)_a and the row
                 L^-1_a0 .. L^-1_aa (diagonal: L^-1_aa alone), then log pi - (p / 2) log 2 pi - sum log diag L
-    joint       l_ij, shape (k, width); `moments` replaces what it uses by r_ij
-    lse         row s: log-densities by components SLICE s and following; after `normalise` row 0 holds those by all
-    means       mu less the common centre, shape (k, p)
-    sums        shape (n_slices, k, m): of a slice of points and a component the sums of r, and with d = x - mu, of r d and
+    joint       l_ij, shape (k, width)
+    lse         row s: log-densities by components s * slice and following; after `normalise` row 0 holds those by all
+    means       mu less the common centre, shape (p, k)
+    sums        shape (n_slices, m, k): of a slice of points and a component the sums of r, and with d = x - mu, of r d and
                 r d d', as the lower triangle of r (1, d) (1, d)' (diagonal: of r, all r d, all r d^2), float64. The sums
                 about the present mean cancel little
 
@@ -24,26 +24,25 @@ import portable as pk
 
 PAD = 32  # points; a warp, and two packs of lanes
 TILE = 512  # points of a team of `log_joint`
-SLICE = 64  # components of a team of `log_joint`: enough to pay for loading a point
-SIDE = 5  # `moments` keeps SIDE^2 sums in registers
-STEPS = 512  # points of a member between two additions to `sums`
-NEGLIGIBLE = -70.0  # log r: a component's count loses less than n e^-70 if such points are left out
+GROUP = 32  # components of a team of `moments`
+STAGED = 64  # points that such a team has in scratch: 24 kB with their shares, so that eight teams fit a core of a GPU
+NEGLIGIBLE = -70.0  # log r: a component's count loses less than n e^-70 if such shares count as 0
 LOG_ZERO = -1e30  # instead of log 0: finite, so that differences are no NaN, and far below any density
 
 
 @pk.function
-def squares(p, rows, own, records, j, y, square):
-    """|L^-1 (x - mu)|^2 for each of a member's points; the position of the record's last number. p (p + 3) operations a point."""
+def squares(p, rows, own, staged, j, y, square):
+    """|L^-1 (x - mu)|^2 for each of a member's points; the position of the record's last number. p (p + 3) operations."""
     o = 0
     for r in range(pk.static(rows)):
         square[r] = 0.0
     for a in range(p):
         for r in range(pk.static(rows)):
-            y[r] = records[j, o]
+            y[r] = staged[j, o]
         o += 1
         for b in range(a + 1):
             for r in range(pk.static(rows)):
-                y[r] += records[j, o] * own[b, r]
+                y[r] += staged[j, o] * own[b, r]
             o += 1
         for r in range(pk.static(rows)):
             square[r] += y[r] * y[r]
@@ -51,32 +50,39 @@ def squares(p, rows, own, records, j, y, square):
 
 
 @pk.function
-def diagonal_squares(p, rows, own, records, j, y, square):
+def diagonal_squares(p, rows, own, staged, j, y, square):
     """`squares` for a diagonal L. 4 p operations a point."""
     for r in range(pk.static(rows)):
         square[r] = 0.0
     for a in range(p):
         for r in range(pk.static(rows)):
-            y[r] = records[j, 2 * a] + records[j, 2 * a + 1] * own[a, r]
+            y[r] = staged[j, 2 * a] + staged[j, 2 * a + 1] * own[a, r]
             square[r] += y[r] * y[r]
     return 2 * p
 
 
 @pk.kernel
-def log_joint(team, p, diagonal, rows, x, records, joint, lse):
-    """l_ij of (1) for TILE points and SLICE components, and their log-sum-exp with the largest so far factored out.
+def log_joint(team, p, diagonal, rows, slice, length, x, records, joint, lse):
+    """l_ij of (1) for TILE points and `slice` components, and their log-sum-exp with the largest so far factored out.
 
-    p (p + 3) + 8 operations and one exponential a pair; 8 p bytes a point, 8 a pair.
+    The components' records are staged in scratch. p (p + 3) + 8 operations and one exponential a pair; 8 p / slice + 8
+    bytes a pair.
     """
     n_tiles = (x.shape[1] + TILE - 1) // TILE
     s = team.league_rank // n_tiles
     begin = team.league_rank % n_tiles * TILE
     stride = (min(begin + TILE, x.shape[1]) - begin) // rows
+    count = min(slice, records.shape[0] - s * slice)
+    staged = team.scratch((slice, length), x.dtype)
     own = pk.local((p, rows), x.dtype)
     y = pk.local(rows, x.dtype)
     square = pk.local(rows, x.dtype)
     top = pk.local(rows, x.dtype)
     total = pk.local(rows, x.dtype)
+    for j in range(count):
+        for o in team.thread_range(length):
+            staged[j, o] = records[s * slice + j, o]
+    team.barrier()
     for i in team.thread_range(begin, begin + stride):
         for r in range(pk.static(rows)):
             top[r] = 2.0 * LOG_ZERO
@@ -84,14 +90,14 @@ def log_joint(team, p, diagonal, rows, x, records, joint, lse):
         for c in range(p):
             for r in range(pk.static(rows)):
                 own[c, r] = x[c, i + r * stride]
-        for j in range(s * SLICE, min(s * SLICE + SLICE, records.shape[0])):
+        for j in range(count):
             if diagonal:
-                o = diagonal_squares(p, rows, own, records, j, y, square)
+                o = diagonal_squares(p, rows, own, staged, j, y, square)
             else:
-                o = squares(p, rows, own, records, j, y, square)
+                o = squares(p, rows, own, staged, j, y, square)
             for r in range(pk.static(rows)):
-                term = records[j, o] - 0.5 * square[r]
-                joint[j, i + r * stride] = term
+                term = staged[j, o] - 0.5 * square[r]
+                joint[s * slice + j, i + r * stride] = term
                 smaller = pk.fast_exp(-abs(term - top[r]))
                 total[r] = pk.where(term > top[r], total[r] * smaller + 1.0, total[r] + smaller)
                 top[r] = max(term, top[r])
@@ -114,119 +120,122 @@ def normalise(i, n, lse):
 
 
 @pk.function
-def list_steps(team, begin, end, joint, lse, j, steps):
-    """Steps of the team in which some member's point counts: r_ij replaces l_ij there. Their number.
+def stage(team, p, x, joint, lse, begin, end, first, last, points, shares):
+    """Points begin to end in scratch, a row each, and r_ij of them for components first to last.
 
-    One exponential a point that counts; 16 bytes a point.
+    One exponential a pair that counts; 8 bytes a pair and 8 p a point.
     """
-    count = 0
     team.barrier()
-    for step in range(begin, end, team.size):
-        e = joint[j, step + team.rank] - lse[0, step + team.rank]
-        if team.reduce(e, pk.Max) > NEGLIGIBLE:
-            joint[j, step + team.rank] = pk.fast_exp(e)
-            if team.single():
-                steps[count] = step
-            count += 1
+    for t in range(end - begin):
+        for j in team.thread_range(GROUP):
+            shares[t, j] = 0.0
+    for i in team.thread_range(begin, end):
+        for c in range(p):
+            points[i - begin, c] = x[c, i]
     team.barrier()
-    return count
+    for i in team.thread_range(begin, end):
+        for j in range(first, last):
+            e = joint[j, i] - lse[0, i]
+            if e > NEGLIGIBLE:
+                shares[i - begin, j - first] = pk.fast_exp(e)
+    team.barrier()
 
 
 @pk.kernel
-def moments(team, p, n_slices, x, joint, lse, means, sums):
-    """The sums of (3) over a slice of points; a team a slice and component.
+def moments(team, p, side, n_sides, n_slices, x, joint, lse, means, sums):
+    """The sums of (3) for GROUP components and a slice of points; a member has components of its own.
 
-    Of the triangle (1, d) (1, d)' a square of SIDE^2 products at a time is held in registers while the points pass.
-    p (p + 5) + 2 operations and about (p + 1)^2 / SIDE subtractions and products a pair that counts; one exponential,
-    and 8 (p + 1) (p / SIDE + 1) bytes from cache.
+    Of the triangle (1, d) (1, d)' a square of side^2 products at a time is held in registers while the points pass.
+    (p + 1) (p + 2) operations and about (p + 1)^2 / side subtractions and products a pair that counts; one exponential
+    and 8 bytes of memory.
     """
     k = joint.shape[0]
-    j = team.league_rank % k
-    own = team.league_rank // k
+    n_groups = (k + GROUP - 1) // GROUP
+    first = team.league_rank % n_groups * GROUP
+    own = team.league_rank // n_groups
     width = x.shape[1]
     length = (width // PAD + n_slices - 1) // n_slices * PAD
-    steps = team.scratch(STEPS, pk.int64)
-    part = pk.local((SIDE, SIDE), x.dtype)
-    weighted = pk.local(SIDE, x.dtype)
+    points = team.scratch((STAGED, p), x.dtype)
+    shares = team.scratch((STAGED, GROUP + 1), x.dtype)  # rows of odd length lie in different banks
+    part = pk.local((side, side), x.dtype)
+    weighted = pk.local(side, x.dtype)
     last = min(own * length + length, width)
-    for begin in range(own * length, last, STEPS * team.size):
-        count = list_steps(team, begin, min(begin + STEPS * team.size, last), joint, lse, j, steps)
-        for A in range((p + SIDE) // SIDE):
-            for B in range(A + 1):
-                for a in range(pk.static(SIDE)):
-                    for b in range(pk.static(SIDE)):
-                        part[a, b] = 0.0
-                for step in range(count):
-                    i = steps[step] + team.rank
-                    for a in range(pk.static(SIDE)):
-                        row = min(A * SIDE + a, p)
-                        weighted[a] = joint[j, i]
-                        if row > 0:
-                            weighted[a] *= x[row - 1, i] - means[j, row - 1]
-                    for b in range(pk.static(SIDE)):
-                        column = min(B * SIDE + b, p)
-                        d = x[max(column - 1, 0), i] - means[j, max(column - 1, 0)] if column > 0 else 1.0
-                        for a in range(pk.static(SIDE)):
-                            part[a, b] += weighted[a] * d
-                for a in range(pk.static(SIDE)):
-                    for b in range(pk.static(SIDE)):
-                        row = A * SIDE + a
-                        column = B * SIDE + b
-                        if row <= p and column <= row:
-                            total = team.reduce(pk.float64(part[a, b]))
-                            if team.single():
-                                sums[own, j, row * (row + 1) // 2 + column] += total
+    for begin in range(own * length, last, STAGED):
+        end = min(begin + STAGED, last)
+        stage(team, p, x, joint, lse, begin, end, first, min(first + GROUP, k), points, shares)
+        for j in team.thread_range(first, min(first + GROUP, k)):
+            for A in range(n_sides):
+                for B in range(A + 1):
+                    for a in range(pk.static(side)):
+                        for b in range(pk.static(side)):
+                            part[a, b] = 0.0
+                    for t in range(end - begin):
+                        r = shares[t, j - first]
+                        if pk.any(r > 0.0):
+                            for a in range(pk.static(side)):
+                                row = min(A * side + a, p)
+                                weighted[a] = r * (points[t, row - 1] - means[row - 1, j]) if row > 0 else r
+                            for b in range(pk.static(side)):
+                                column = min(B * side + b, p)
+                                d = points[t, column - 1] - means[column - 1, j] if column > 0 else 1.0
+                                for a in range(pk.static(side)):
+                                    part[a, b] += weighted[a] * d
+                    for a in range(pk.static(side)):
+                        for b in range(pk.static(side)):
+                            row = A * side + a
+                            column = B * side + b
+                            if row <= p and column <= row:
+                                sums[own, row * (row + 1) // 2 + column, j] += pk.float64(part[a, b])
 
 
 @pk.kernel
-def diagonal_moments(team, p, n_slices, x, joint, lse, means, sums):
+def diagonal_moments(team, p, side, n_sides, n_slices, x, joint, lse, means, sums):
     """`moments` without products of two coordinates. 6 p + 1 operations a pair that counts."""
     k = joint.shape[0]
-    j = team.league_rank % k
-    own = team.league_rank // k
+    n_groups = (k + GROUP - 1) // GROUP
+    first = team.league_rank % n_groups * GROUP
+    own = team.league_rank // n_groups
     width = x.shape[1]
     length = (width // PAD + n_slices - 1) // n_slices * PAD
-    steps = team.scratch(STEPS, pk.int64)
-    first = pk.local(SIDE, x.dtype)
-    second = pk.local(SIDE, x.dtype)
+    points = team.scratch((STAGED, p), x.dtype)
+    shares = team.scratch((STAGED, GROUP + 1), x.dtype)
+    once = pk.local(side, x.dtype)
+    twice = pk.local(side, x.dtype)
     last = min(own * length + length, width)
-    for begin in range(own * length, last, STEPS * team.size):
-        count = list_steps(team, begin, min(begin + STEPS * team.size, last), joint, lse, j, steps)
-        for A in range((p + SIDE - 1) // SIDE):
-            weight = joint[j, begin + team.rank] * 0.0
-            for a in range(pk.static(SIDE)):
-                first[a] = 0.0
-                second[a] = 0.0
-            for step in range(count):
-                i = steps[step] + team.rank
-                r = joint[j, i]
-                weight += r
-                for a in range(pk.static(SIDE)):
-                    c = min(A * SIDE + a, p - 1)
-                    d = x[c, i] - means[j, c]
-                    first[a] += r * d
-                    second[a] += r * d * d
-            total = team.reduce(pk.float64(weight))
-            if team.single() and A == 0:
-                sums[own, j, 0] += total
-            for a in range(pk.static(SIDE)):
-                c = A * SIDE + a
-                if c < p:
-                    total = team.reduce(pk.float64(first[a]))
-                    if team.single():
-                        sums[own, j, 1 + c] += total
-                    total = team.reduce(pk.float64(second[a]))
-                    if team.single():
-                        sums[own, j, 1 + p + c] += total
+    for begin in range(own * length, last, STAGED):
+        end = min(begin + STAGED, last)
+        stage(team, p, x, joint, lse, begin, end, first, min(first + GROUP, k), points, shares)
+        for j in team.thread_range(first, min(first + GROUP, k)):
+            for A in range(n_sides):
+                count = 0.0 * means[0, j]
+                for a in range(pk.static(side)):
+                    once[a] = 0.0
+                    twice[a] = 0.0
+                for t in range(end - begin):
+                    r = shares[t, j - first]
+                    if pk.any(r > 0.0):
+                        count += r
+                        for a in range(pk.static(side)):
+                            c = min(A * side + a, p - 1)
+                            d = points[t, c] - means[c, j]
+                            once[a] += r * d
+                            twice[a] += r * d * d
+                if A == 0:
+                    sums[own, 0, j] += pk.float64(count)
+                for a in range(pk.static(side)):
+                    c = A * side + a
+                    if c < p:
+                        sums[own, 1 + c, j] += pk.float64(once[a])
+                        sums[own, 1 + p + c, j] += pk.float64(twice[a])
 
 
 @pk.kernel
-def add_slices(j, o, sums, added):
+def add_slices(o, j, sums, added):
     """Add up the slices, always in the same order. 8 n_slices bytes a sum."""
-    total = sums[0, j, o]
+    total = sums[0, o, j]
     for s in range(1, sums.shape[0]):
-        total += sums[s, j, o]
-    added[j, o] = total
+        total += sums[s, o, j]
+    added[o, j] = total
 
 
 @pk.kernel
