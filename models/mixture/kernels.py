@@ -159,6 +159,8 @@ def moments(team, p, side, n_sides, n_slices, x, joint, lse, means, sums):
     shares = team.scratch((STAGED, GROUP + 1), x.dtype)  # rows of odd length lie in different banks
     part = pk.local((side, side), x.dtype)
     weighted = pk.local(side, x.dtype)
+    row_means = pk.local(side, x.dtype)
+    column_means = pk.local(side, x.dtype)
     last = min(own * length + length, width)
     for begin in range(own * length, last, STAGED):
         end = min(begin + STAGED, last)
@@ -167,6 +169,8 @@ def moments(team, p, side, n_sides, n_slices, x, joint, lse, means, sums):
             for A in range(n_sides):
                 for B in range(A + 1):
                     for a in range(pk.static(side)):
+                        row_means[a] = means[min(max(A * side + a, 1), p) - 1, j]
+                        column_means[a] = means[min(max(B * side + a, 1), p) - 1, j]
                         for b in range(pk.static(side)):
                             part[a, b] = 0.0
                     for t in range(end - begin):
@@ -174,10 +178,10 @@ def moments(team, p, side, n_sides, n_slices, x, joint, lse, means, sums):
                         if pk.any(r > 0.0):
                             for a in range(pk.static(side)):
                                 row = min(A * side + a, p)
-                                weighted[a] = r * (points[t, row - 1] - means[row - 1, j]) if row > 0 else r
+                                weighted[a] = r * (points[t, row - 1] - row_means[a]) if row > 0 else r
                             for b in range(pk.static(side)):
                                 column = min(B * side + b, p)
-                                d = points[t, column - 1] - means[column - 1, j] if column > 0 else 1.0
+                                d = points[t, column - 1] - column_means[b] if column > 0 else 1.0
                                 for a in range(pk.static(side)):
                                     part[a, b] += weighted[a] * d
                     for a in range(pk.static(side)):
@@ -199,6 +203,7 @@ def diagonal_moments(team, p, side, n_sides, n_slices, x, joint, lse, means, sum
     length = (width // PAD + n_slices - 1) // n_slices * PAD
     points = team.scratch((STAGED, p), x.dtype)
     shares = team.scratch((STAGED, GROUP + 1), x.dtype)
+    centre = pk.local(side, x.dtype)
     once = pk.local(side, x.dtype)
     twice = pk.local(side, x.dtype)
     last = min(own * length + length, width)
@@ -209,6 +214,7 @@ def diagonal_moments(team, p, side, n_sides, n_slices, x, joint, lse, means, sum
             for A in range(n_sides):
                 count = 0.0 * means[0, j]
                 for a in range(pk.static(side)):
+                    centre[a] = means[min(A * side + a, p - 1), j]
                     once[a] = 0.0
                     twice[a] = 0.0
                 for t in range(end - begin):
@@ -216,8 +222,7 @@ def diagonal_moments(team, p, side, n_sides, n_slices, x, joint, lse, means, sum
                     if pk.any(r > 0.0):
                         count += r
                         for a in range(pk.static(side)):
-                            c = min(A * side + a, p - 1)
-                            d = points[t, c] - means[c, j]
+                            d = points[t, min(A * side + a, p - 1)] - centre[a]
                             once[a] += r * d
                             twice[a] += r * d * d
                 if A == 0:
