@@ -103,6 +103,14 @@ def test_points_without_a_share_cost_no_accuracy(space):
     assert sums[1, 0, 0] == 0.0
 
 
+@pytest.mark.parametrize("n, k", [(40_000, 10), (100_000, 64), (5_000, 4096)])
+def test_no_array_holds_all_pairs(n, k):
+    """The largest array has an eighth of the pairs, or 2^25 of them; small data are one block."""
+    points = Points(np.zeros((n, 1), np.float32), k, "serial", np.zeros(1), diagonal=False)
+    largest = max(view.size for view in vars(points).values() if isinstance(view, pk.View))
+    assert largest <= max(min(n * k / 8 + 32 * k, 2**25), 4096 * k)
+
+
 def test_component_of_weight_zero_and_far_points(space):
     X = np.array([[0.0], [1e6], [-1e6]])
     got = log_density(X, [[0.0], [1.0]], np.ones((2, 1, 1)), [0.0, 1.0], space=space)
