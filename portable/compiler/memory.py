@@ -111,6 +111,11 @@ class Memory(Ops):
             return pointer
         return self.b.select(self.any_lane(self.mask), pointer, self.dummy())
 
+    @staticmethod
+    def always_there(view, indices):
+        """An element of a private array at a known place: to touch it for a dead lane does no harm."""
+        return view.lanes_last and not view.prefix and all(v.const is not None for v in indices)
+
     # ---- loads
     def memory_type(self, dtype):
         return I8 if dtype == "bool" else SCALAR[dtype]
@@ -130,7 +135,7 @@ class Memory(Ops):
             x = self.b.load(pointer, align=align, typ=element)
         else:
             vector = ir.VectorType(element, self.W)
-            if how == "contiguous" and self.mask is None:
+            if how == "contiguous" and (self.mask is None or self.always_there(view, indices)):
                 x = self.b.load(pointer, align=align, typ=vector)
             else:
                 mask, zero = self.mask_value(self.mask), ir.Constant(vector, [0] * self.W)
@@ -160,7 +165,10 @@ class Memory(Ops):
             x = self.b.zext(x, ir.VectorType(I8, self.W))
         if how == "uniform":  # several lanes, one place: the last live lane's value stays, as in a loop over the lanes
             how, pointer = "scattered", self._pointers(pointer, ir.Constant(ir.VectorType(I64, self.W), [0] * self.W))
-        if how == "contiguous" and self.mask is None:
+        there = self.mask is not None and self.always_there(view, indices)
+        if how == "contiguous" and there:  # a select, where a masked store would keep the array out of registers
+            x = self.b.select(self.mask_value(self.mask), x, self.b.load(pointer, align=align, typ=x.type))
+        if how == "contiguous" and (there or self.mask is None):
             self.b.store(x, pointer, align=align)
         else:
             name = self._masked_name("store" if how == "contiguous" else "scatter", x.type)

@@ -138,3 +138,35 @@ def test_local_arrays_indexed_by_data(space):
     got = launch_for(space, 19, local_by_data, which, np.zeros(19, np.int64))[1]
     base = sum((10 * a + b) * (a + 2 * b + 1) for a in range(2) for b in range(3))
     np.testing.assert_array_equal(got, base + 100 * (which % 2 + 2 * (which % 3) + 1))
+
+
+@pk.kernel
+def local_under_conditions(i, x, out):
+    v = pk.local(3, x.dtype)
+    for k in range(3):
+        v[k] = 10.0 * k
+    if x[i] > 0.0:
+        v[1] = x[i]
+        if x[i] > 2.0:
+            v[1] += v[2]
+            v[2] = -x[i]
+    out[i] = v[0] + v[1] + 100.0 * v[2]
+
+
+@pytest.mark.parametrize("n", [1, 8, 19])
+def test_local_elements_of_lanes_that_take_no_part_stay(space, n):
+    """At known places a private array lives in registers, also where it is written under a condition."""
+    x = np.arange(n) % 4 - 0.5
+    got = launch_for(space, n, local_under_conditions, x, np.zeros(n))[1]
+    wanted = [v + (20.0 if v > 2.0 else 0.0) + 100.0 * (-v if v > 2.0 else 20.0) if v > 0.0 else 10.0 + 2000.0 for v in x]
+    np.testing.assert_array_equal(got, wanted)
+
+
+def test_local_arrays_under_a_mask_stay_in_registers():
+    from portable.backends.cpu.lower import Entry
+
+    with pk.use("serial"):
+        pk.parallel_for(9, local_under_conditions, np.ones(9), np.zeros(9))
+    (_, *what), = [key for key in local_under_conditions.compiled if key[0] == "cpu"]
+    stores = Entry(local_under_conditions, *what).text.count('call void @"llvm.masked.store')
+    assert stores == 1  # that to `out`

@@ -46,10 +46,12 @@ def run_resampling():
 
 
 def run_mixture():
-    for p in (2, 30):
-        x = np.random.default_rng(1).normal(size=(100, p))
-        found = mixture.DirichletMixture(2, max_iter=2, random_state=1, space="serial").fit(x)
-        found.predict(x), found.predict_proba(x), found.score_samples(x)
+    for p, dtype in ((2, np.float64), (3, np.float32), (18, np.float64)):
+        x = np.random.default_rng(1).normal(size=(100, p)).astype(dtype)
+        for kind in ("diag", "full"):
+            model = mixture.DirichletMixture(2, covariance=kind, max_iter=2, random_state=1, space="serial").fit(x)
+            model.predict(x), model.predict_proba(x), model.score_samples(x)
+    model.sample_posterior(x, 1, n_burn=0)
 
 
 def run_algorithms():
