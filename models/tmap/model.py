@@ -10,12 +10,13 @@ import portable as pk
 from portable.errors import DTypeError, InputError, ShapeError
 
 from ..checks import as_numbers, check_count, check_finite, check_seed
-from . import kernels
-from .checks import LARGEST, SMALLEST, check_orders
-from .runs import NEVER, Packed, Runs
+from . import kernels, run_kernels
+from .checks import LARGEST, SMALLEST, check_dtype, check_orders
+from .packed import NEVER, Packed
+from .runs import Runs
 
 _ROUNDING = 1e-9  # by how much probabilities may miss their sum
-TEAMS = 4096  # enough to fill a GPU, few enough that their partial sums cost nothing
+TEAMS = 2112  # of a warp: enough to fill a GPU, few enough that their partial sums cost nothing
 
 
 class TransientMAP:
@@ -165,12 +166,14 @@ class TransientMAP:
         """E[x^power] of each branch: r (r + 1) ... (r + power - 1) / rate^power."""
         return np.prod([(self.orders + m) / self.rates for m in range(power)], axis=0)
 
-    def log_likelihood(self, runs, *, space=None):
-        """Logarithm (4) of the density of runs.
+    def log_likelihood(self, runs, *, dtype="float64", space=None):
+        """Logarithm (4) of the density of runs; of the probability, as far as open gaps go.
 
         Parameters
         ----------
         runs : Runs
+        dtype : {"float64", "float32"}
+            Of the recursion; sums over runs are in float64 either way.
         space : str or Space, optional
 
         Returns
@@ -178,12 +181,13 @@ class TransientMAP:
         float
             Minus infinity where the process cannot make the runs: a gap of zero without a branch of order 1.
         """
-        packed = Packed(check_type(runs), pk.default_space() if space is None else space)
-        policy = pk.TeamPolicy(min(packed.n_packs, TEAMS), packed.width, space=packed.x.space)
+        packed = Packed(check_type(runs), pk.default_space() if space is None else space, check_dtype(dtype))
+        policy = pk.TeamPolicy(min(packed.n_packs, TEAMS), packed.width, space=packed.space)
+        rows = pk.copy_of(self.rows(packed.unit).astype(packed.dtype), packed.space)
         loglik = pk.parallel_reduce(policy, kernels.log_likelihood, pk.static(self.n_branches),
-                                    pk.copy_of(self.rows(), packed.x.space), packed.offset, packed.steps,
-                                    packed.lengths, packed.x, packed.log_x, label="tmap.log_likelihood")
-        return float(loglik) if loglik > 0.1 * NEVER else -math.inf
+                                    pk.static(packed.censoring), packed.faded, rows, *packed.gaps,
+                                    label="tmap.log_likelihood")
+        return float(loglik - packed.log_unit()) if loglik > 0.1 * NEVER[packed.dtype] else -math.inf
 
     def simulate(self, n_runs, *, seed, space=None, max_gaps=100_000_000):
         """Random runs; equal seeds give equal walks through the branches on every space.
@@ -208,19 +212,24 @@ class TransientMAP:
                              f"{max_gaps} are wanted")
         shared = pk.static(self.n_branches), pk.copy_of(self.rows(), space), np.uint64(seed)
         each = pk.RangePolicy(0, n_runs, space=space)
-        pk.parallel_for(each, kernels.simulate_lengths, *shared, lengths, label="tmap.simulate_lengths")
+        pk.parallel_for(each, run_kernels.simulate_lengths, *shared, lengths, label="tmap.simulate_lengths")
         counts = lengths.to_numpy()
         ends = np.cumsum(counts)
         values = pk.empty((int(ends[-1]),), np.float64, space)
-        pk.parallel_for(each, kernels.simulate_gaps, *shared, pk.copy_of(ends - counts, space), lengths, values,
+        pk.parallel_for(each, run_kernels.simulate_gaps, *shared, pk.copy_of(ends - counts, space), lengths, values,
                         label="tmap.simulate_gaps")
         return Runs(values.to_numpy(), counts)
 
-    def rows(self):
-        """What the kernels read, shape (5 + n_branches, n_branches); see `kernels`."""
-        factorials = np.array([math.lgamma(order) for order in self.orders])
-        constant = self.orders * np.log(self.rates) - factorials
-        return np.vstack([self.alpha, constant, self.rates, self.orders - 1.0, self.exits, self.switching])
+    def rows(self, unit=1.0):
+        """What the kernels read, shape (5 + n_branches, n_branches), for gaps in that unit of time; see `kernels`."""
+        rates = self.rates * unit
+        constant = self.orders * np.log(rates) - log_factorials(self.orders)
+        return np.vstack([self.alpha, constant, rates, self.orders - 1.0, self.exits, self.switching])
+
+
+def log_factorials(orders):
+    """log (r - 1)! of each order r."""
+    return np.array([math.lgamma(order) for order in orders])
 
 
 def check_type(runs):

@@ -7,7 +7,7 @@ import pytest
 
 import portable as pk
 from models.tmap import Runs, TransientMAP, reference
-from models.tmap.fit import _Posterior as Posterior
+from models.tmap.em import EM
 
 from .problems import MODEL, random_model, random_runs
 
@@ -25,9 +25,9 @@ def test_likelihood_is_that_of_the_matrices(space, orders, n_runs):
 @orders
 def test_posterior_sums(space, orders):
     model, runs = random_model(7, orders), random_runs(7, 35)
-    loglik, sums = Posterior(runs, len(orders), space)(model)
-    assert loglik == pytest.approx(reference.log_likelihood(model, runs), rel=1e-12)
-    for got, wanted in zip(sums, reference.posterior_sums(model, runs)):
+    sums, = EM(runs, model.orders, 1, np.float64, space).expectation([model])
+    assert sums.loglik == pytest.approx(reference.log_likelihood(model, runs), rel=1e-12)
+    for got, wanted in zip((sums.first, sums.visits, sums.time, sums.moves), reference.posterior_sums(model, runs)):
         np.testing.assert_allclose(got, wanted, rtol=1e-11)
 
 
@@ -35,11 +35,12 @@ def test_posterior_sums(space, orders):
 def test_identities(space, zeros):
     """Each gap comes from some branch, each run starts and ends once."""
     runs = random_runs(3, 70, zeros)
-    _, (starts, visits, times, moves) = Posterior(runs, 3, space)(random_model(3, [1, 2, 3]))
-    assert starts.sum() == pytest.approx(runs.n_runs, rel=1e-12)
-    assert visits.sum() == pytest.approx(runs.n_gaps, rel=1e-12)
-    assert (visits - moves.sum(axis=1)).sum() == pytest.approx(runs.n_runs, rel=1e-12)
-    assert times.sum() == pytest.approx(runs.values.sum(), rel=1e-12)
+    model = random_model(3, [1, 2, 3])
+    sums, = EM(runs, model.orders, 1, np.float64, space).expectation([model])
+    assert sums.first.sum() == pytest.approx(runs.n_runs, rel=1e-12)
+    assert sums.visits.sum() == pytest.approx(runs.n_gaps, rel=1e-12)
+    assert (sums.visits - sums.moves.sum(axis=1)).sum() == pytest.approx(runs.n_runs, rel=1e-12)
+    assert sums.time.sum() == pytest.approx(runs.values.sum(), rel=1e-12)
 
 
 def test_one_exponential_branch_in_closed_form(space):
