@@ -200,7 +200,7 @@ def expectation(team, n, n_teams, censoring, faded, tiny, state, models, offset,
         for j in range(n):
             move[i, j] = 0.0
     n_packs = steps.shape[0]
-    for turn in range((n_packs - share + n_teams - 1) // n_teams):
+    for turn in range((n_packs + n_teams - 1) // n_teams):
         # Every other turn runs backwards through the teams: packs get shorter, and so each team gets its share.
         ahead = n_teams - 1 - share if turn % 2 == 1 else share
         pack = min(turn * n_teams + ahead, n_packs - 1)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import portable as pk
-from models.tmap import Runs, TransientMAP, reference
+from models.tmap import Runs, TransientMAP, em, reference
 from models.tmap.em import EM
 
 from .problems import MODEL, random_model, random_runs
@@ -29,6 +29,17 @@ def test_posterior_sums(space, orders):
     assert sums.loglik == pytest.approx(reference.log_likelihood(model, runs), rel=1e-12)
     for got, wanted in zip((sums.first, sums.visits, sums.time, sums.moves), reference.posterior_sums(model, runs)):
         np.testing.assert_allclose(got, wanted, rtol=1e-11)
+
+
+def test_teams_that_take_several_packs(space, monkeypatch):
+    """Seven packs of 32 for three teams: forwards, backwards, forwards again."""
+    model, runs = random_model(5, [1, 2]), random_runs(5, 200)
+    whole, = EM(runs, model.orders, 1, np.float64, space).expectation([model])
+    monkeypatch.setattr(em, "TEAMS", 3)
+    shared, = EM(runs, model.orders, 1, np.float64, space).expectation([model])
+    for name in ("loglik", "first", "last", "time", "moves"):
+        np.testing.assert_allclose(getattr(shared, name), getattr(whole, name), rtol=1e-12)
+    assert whole.visits.sum() == pytest.approx(runs.n_gaps, rel=1e-12)
 
 
 @pytest.mark.parametrize("zeros", [False, True])
