@@ -9,7 +9,7 @@ import numpy as np
 import portable as pk
 from portable.errors import DTypeError, InputError, ShapeError
 
-from ..checks import as_numbers, check_count, check_finite, check_seed
+from ..checks import as_numbers, check_count, check_finite, check_flag, check_seed
 from . import kernels, run_kernels
 from .checks import LARGEST, SMALLEST, check_dtype, check_orders
 from .packed import NEVER, Packed
@@ -166,6 +166,44 @@ class TransientMAP:
         """E[x^power] of each branch: r (r + 1) ... (r + power - 1) / rate^power."""
         return np.prod([(self.orders + m) / self.rates for m in range(power)], axis=0)
 
+    def joint_density(self, gaps, *, ended=True):
+        """Density of the first gaps of a run.
+
+        Parameters
+        ----------
+        gaps : array-like, shape (..., k)
+            The first k gaps of a run, or of several.
+        ended : bool
+            True: the run has these gaps and no more. False: whatever follows.
+
+        Returns
+        -------
+        ndarray, shape (...,)
+        """
+        gaps = check_finite(as_numbers(gaps, "gaps"), "gaps")
+        if not gaps.ndim or not gaps.size or gaps.min() < 0.0:
+            raise InputError(f"gaps must be at least one number, none of them negative, got {gaps.tolist()!r:.60}")
+        a, last = np.broadcast_to(self.alpha, (*gaps.shape[:-1], self.n_branches)), gaps.shape[-1] - 1
+        for k in range(last):
+            a = a * self._densities(gaps[..., k]) @ self.switching
+        return (a * self._densities(gaps[..., last])) @ (self.exits if check_flag(ended, "ended") else np.ones(self.n_branches))
+
+    def _densities(self, x):
+        """f_i(x) of (1), shape (..., n_branches)."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            powers = np.where(self.orders == 1, 0.0, (self.orders - 1) * np.log(x)[..., None])
+        return np.exp(self.orders * np.log(self.rates) - log_factorials(self.orders) + powers - self.rates * x[..., None])
+
+    def gap_survival(self, x):
+        """Probability that a gap is longer than x, over all gaps of all runs taken together, shape of x."""
+        y = check_finite(as_numbers(x, "x"), "x")[..., None] * self.rates
+        found, term = np.zeros_like(y), np.exp(-0.5 * y)  # twice half the exponential: it must not vanish too soon
+        for m in range(self.orders.max()):
+            found += np.where(m < self.orders, term, 0.0)
+            term = term * y / (m + 1)
+        visits = self.visits()
+        return (found * np.exp(-0.5 * y)) @ visits / visits.sum()
+
     def log_likelihood(self, runs, *, dtype="float64", space=None):
         """Logarithm (4) of the density of runs; of the probability, as far as open gaps go.
 
@@ -181,13 +219,62 @@ class TransientMAP:
         float
             Minus infinity where the process cannot make the runs: a gap of zero without a branch of order 1.
         """
-        packed = Packed(check_type(runs), pk.default_space() if space is None else space, check_dtype(dtype))
+        packed, shared = self._on(runs, dtype, space)
         policy = pk.TeamPolicy(min(packed.n_packs, TEAMS), packed.width, space=packed.space)
-        rows = pk.copy_of(self.rows(packed.unit).astype(packed.dtype), packed.space)
-        loglik = pk.parallel_reduce(policy, kernels.log_likelihood, pk.static(self.n_branches),
-                                    pk.static(packed.censoring), packed.faded, rows, *packed.gaps,
-                                    label="tmap.log_likelihood")
+        loglik = pk.parallel_reduce(policy, kernels.log_likelihood, *shared, *packed.gaps, label="tmap.log_likelihood")
         return float(loglik - packed.log_unit()) if loglik > 0.1 * NEVER[packed.dtype] else -math.inf
+
+    def branch_probabilities(self, runs, *, space=None):
+        """Probability of each gap's branch given all gaps of its run: q_i[k] of (5).
+
+        Parameters
+        ----------
+        runs : Runs
+        space : str or Space, optional
+
+        Returns
+        -------
+        ndarray, shape (n_gaps, n_branches)
+            In the order of `runs.values`; zeros for a run that the process cannot make.
+        """
+        packed, shared = self._on(runs, "float64", space)
+        found = pk.empty((self.n_branches, packed.n_rows, packed.width), np.float64, packed.space)
+        out = pk.empty((runs.n_gaps, self.n_branches), np.float64, packed.space)
+        n, censoring, faded, rows = shared
+        pk.parallel_for(packed.teams(), run_kernels.branch_probabilities, n, censoring, faded, packed.tiny, rows,
+                        *packed.gaps, found, label="tmap.branch_probabilities")
+        pk.parallel_for(packed.teams(), run_kernels.hand_back, n, packed.offset, packed.steps, packed.lengths,
+                        packed.begin, found, out, label="tmap.hand_back")
+        return out.to_numpy()
+
+    def rescaled(self, runs, *, space=None):
+        """Probability of a gap no longer than each, given the gaps before it and that there is one.
+
+        These are independent and uniform on (0, 1) if the process made the runs (time rescaling; Brown et al., Neural
+        Computation 14, 2002). A gap of zero gives 0; an open one what it is so far.
+
+        Parameters
+        ----------
+        runs : Runs
+        space : str or Space, optional
+
+        Returns
+        -------
+        ndarray, shape (n_gaps,), in [0, 1]
+            NaN after gaps that the process cannot make.
+        """
+        packed, shared = self._on(runs, "float64", space)
+        out = pk.empty((runs.n_gaps,), np.float64, packed.space)
+        n, _, faded, rows = shared
+        pk.parallel_for(packed.teams(), run_kernels.rescale, n, faded, rows, packed.offset, packed.steps, packed.lengths,
+                        packed.begin, packed.x, packed.log_x, out, label="tmap.rescale")
+        return out.to_numpy()
+
+    def _on(self, runs, dtype, space):
+        """Runs in a space, and what every kernel takes first."""
+        packed = Packed(check_type(runs), pk.default_space() if space is None else space, check_dtype(dtype))
+        rows = pk.copy_of(self.rows(packed.unit).astype(packed.dtype), packed.space)
+        return packed, (pk.static(self.n_branches), pk.static(packed.censoring), packed.faded, rows)
 
     def simulate(self, n_runs, *, seed, space=None, max_gaps=100_000_000):
         """Random runs; equal seeds give equal walks through the branches on every space.

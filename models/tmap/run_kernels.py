@@ -97,7 +97,7 @@ def hand_back(team, n, offset, steps, lengths, begin, found, out):
 
 
 @pk.kernel
-def rescale(team, n, censoring, faded, model, offset, steps, lengths, open_end, begin, x, log_x, out):
+def rescale(team, n, faded, model, offset, steps, lengths, begin, x, log_x, out):
     """Probability of a gap as short as each or shorter, given the gaps before it and that there is one."""
     a = pk.local(n, x.dtype)
     g = pk.local(n, x.dtype)
