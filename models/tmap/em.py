@@ -99,7 +99,7 @@ class EM:
             self.load(some)
             for launch in self._expectation:
                 pk.parallel_for(*launch)
-            found += [self._read(model, row) for model, row in zip(some, self._total.to_numpy())]
+            found += [self._read(model, row) for model, row in zip(some, self._total.to_numpy().copy())]
         return found
 
     def _read(self, model, row):
