@@ -64,7 +64,7 @@ class EM:
         self.packed = packed = Packed(runs, space, dtype)
         self.orders, self.n_branches, self.n_models = orders, len(orders), n_models
         self.n_gaps = runs.n_gaps
-        self.shortest = SHORTEST * float(runs.values.min(where=runs.values > 0.0, initial=np.inf))
+        self.shortest = SHORTEST * runs.shortest
         n, space, n_teams = self.n_branches, packed.space, min(packed.n_packs, TEAMS)
         n_sums = kernels.row_of(kernels.MOVE, n, n * n)
         model = n_models, kernels.SWITCHING + n, n

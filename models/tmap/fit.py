@@ -105,7 +105,7 @@ def check_fit(runs, orders):
         raise InputError(f"runs hold {runs.n_gaps} gaps, fewer than the {len(orders)} branches")
     if runs.censored.all():
         raise InputError("censored is True for every run; without an end no probability to end can be found")
-    if not runs.values.max() > 0.0:
+    if not runs.longest > 0.0:
         raise InputError("all gaps are zero; no rate can be found")
     complete = runs.values.copy()
     complete[(np.cumsum(runs.lengths) - 1)[runs.censored]] = 1.0  # an open gap of zero is made by any branch
@@ -132,7 +132,7 @@ def in_order(model):
 def random_start(runs, orders, random):
     """Rates around those of the mean gap, and switching that gives runs of the mean length."""
     n = len(orders)
-    rates = orders / runs.values.mean() * np.exp(random.normal(0.0, 1.0, n))
+    rates = orders / runs.mean * np.exp(random.normal(0.0, 1.0, n))
     going_on = 1.0 - runs.n_runs / (runs.n_gaps + 1)
     return TransientMAP(random.dirichlet(np.ones(n)), orders, rates, going_on * random.dirichlet(np.ones(n), n))
 

@@ -48,7 +48,7 @@ class Packed:
         self.runs, self.dtype = runs, dtype
         self.width = min(PACK, runs.n_runs)
         self.n_packs = -(-runs.n_runs // self.width)
-        self.unit = float(runs.values.mean()) or 1.0
+        self.unit = runs.mean or 1.0
         self._check_range()
         order = _by_length(runs.lengths)
         lengths = self._slots(runs.lengths[order])
@@ -99,12 +99,10 @@ class Packed:
         return table.reshape(self.n_packs, self.width)
 
     def _check_range(self):
-        if self.dtype is np.float64 or not self.runs.values.max() > 0.0:
-            return
-        smallest = self.runs.values.min(where=self.runs.values > 0.0, initial=np.inf)
-        if self.runs.values.max() > _WIDEST * smallest:
-            raise InputError(f"gaps range from {smallest:.3g} to {self.runs.values.max():.3g}, more than a factor of "
-                             f"{_WIDEST:g}; dtype='float64' is wanted")
+        runs = self.runs
+        if self.dtype is not np.float64 and runs.longest > _WIDEST * runs.shortest:
+            raise InputError(f"gaps range from {runs.shortest:.3g} to {runs.longest:.3g}, more than a factor of {_WIDEST:g}; "
+                             "dtype='float64' is wanted")
 
 
 def _by_length(lengths):

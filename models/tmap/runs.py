@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 
 from portable.errors import DTypeError, ShapeError
@@ -60,6 +62,22 @@ class Runs:
                 raise ShapeError(f"runs[{number}] has shape {part.shape}; a sequence of gaps is wanted")
         values = np.concatenate([part for part in parts if part.size] or [np.empty(0)])
         return cls(values, [part.size for part in parts], censored)
+
+    @functools.cached_property
+    def mean(self):
+        """Mean of all values, in their unit."""
+        return float(self.values.mean())
+
+    @functools.cached_property
+    def longest(self):
+        """Largest value; 0 if all are."""
+        return float(self.values.max())
+
+    @functools.cached_property
+    def shortest(self):
+        """Smallest value above 0; infinity if there is none."""
+        least = float(self.values.min())
+        return least if least > 0.0 else float(self.values[self.values > 0.0].min(initial=np.inf))
 
     def __repr__(self):
         still = f", n_censored={int(self.censored.sum()):,}" if self.censored.any() else ""
