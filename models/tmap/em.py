@@ -9,6 +9,7 @@ import numpy as np
 import portable as pk
 
 from . import kernels
+from .kernels import PACK
 from .model import TEAMS, TransientMAP, log_factorials
 from .packed import Packed
 
@@ -73,10 +74,10 @@ class EM:
         self._sums = pk.empty((n_models, n_sums, n_teams), np.float64, space)
         self._total = pk.empty((n_models, n_sums), np.float64, space)
         self._factorials = pk.copy_of(log_factorials(orders), space)
-        filtered = pk.empty((n_models, n, packed.rows_of(n_teams), packed.width), dtype, space)
+        filtered = pk.empty((n_models, packed.rows_of(n_teams) * n * PACK), dtype, space)
         self._expectation = (
-            (pk.TeamPolicy(n_models * n_teams, packed.width, space=space), kernels.expectation, pk.static(n), n_teams,
-             pk.static(packed.censoring), packed.faded, packed.tiny, self._state, self._models, *packed.gaps, filtered,
+            (pk.TeamPolicy(n_models * n_teams, PACK, space=space), kernels.expectation, *kernels.branches(n), n_teams,
+             pk.static(packed.censoring), packed.faded, packed.tiny, self._state, self._models, *packed.views, filtered,
              self._sums),
             (pk.TeamPolicy(n_models * n_sums, 128, space=space), kernels.add_sums, self._sums, self._total),
         )
@@ -131,7 +132,7 @@ class EM:
     def iterations(self, n_iterations, max_iter, tol, history):
         """A graph of that many EM iterations."""
         maximise = (pk.TeamPolicy(self.n_models, 32, space=self.packed.space), kernels.maximise,
-                    pk.static(self.n_branches), max_iter, tol * self.n_gaps, self.shortest / self.packed.unit,
+                    kernels.branches(self.n_branches)[1], max_iter, tol * self.n_gaps, self.shortest / self.packed.unit,
                     self._factorials, self._total, self._state, history, self._exact, self._models)
         with pk.capture(self.packed.space) as graph:
             for _ in range(n_iterations):

@@ -140,7 +140,7 @@ def random_start(runs, orders, random):
 def _notes(em, runs, model):
     """Words on what the data say little about."""
     n_ends = int((~runs.censored).sum())
-    few = [f"{n_ends} run{'s' * (n_ends != 1)} that end, for {len(model.orders)} branches: the probabilities to start and "
+    few = [f"{n_ends} run{'s' * (n_ends != 1)} that end{'s' * (n_ends == 1)}, for {len(model.orders)} branches: the probabilities to start and "
            "to end are hardly known"] if n_ends < len(model.orders) else []
     visits = em.expectation([model])[0].visits
     means = model.orders / model.rates

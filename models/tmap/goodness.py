@@ -62,7 +62,8 @@ def goodness_of_fit(model, runs, *, space=None):
     complete[ends[runs.censored]] = False
     uniforms = whole[complete]
     if np.isnan(uniforms).any():
-        raise InputError(f"runs: a gap before values[{int(np.isnan(whole).argmax())}] cannot come from the process")
+        at = int(np.flatnonzero(complete)[np.isnan(uniforms).argmax()])
+        raise InputError(f"values[{at}] is {runs.values[at]}, a gap that the process cannot make")
     distance, p_distance = kolmogorov(uniforms)
     followed = complete.copy()
     followed[ends] = False

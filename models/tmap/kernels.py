@@ -1,9 +1,10 @@
 """Kernels of the TMAP's likelihood and fit; the equations are numbered in `models.tmap`.
 
 Arguments that recur
-    n           R, the number of branches, a compile-time constant
+    n, r        both R, the number of branches: n sizes arrays, and is a compile-time constant; r bounds loops, and is one
+                up to UNROLLED, so that they unroll
     models      shape (n_starts, SWITCHING + R, R), rows as named below; CONSTANT is r log(lambda) - log (r - 1)!
-    offset, steps, lengths, open_end, x, log_x     the gaps, see `packed.Packed`: the lanes of a pack are different runs
+    offset, steps, lengths, open_end, gaps     the runs, see `packed.Packed`: the lanes of a pack are different ones
     censoring   whether any run is open, a compile-time constant
     faded       a vector of smaller sum is weighed again with care; tiny: the dtype's smallest normal number
     sums        shape (n_starts, n_sums, n_teams): rows of `Sums` below
@@ -15,7 +16,7 @@ g_i[k] = a_i[k-1] f_i(x_k) of the way forward, kept, and q[k+1],
     u_j = q_j[k+1] / sum_i g_i[k] pi_ij;        q_ij[k] = g_i[k] pi_ij u_j;        q_i[k] = sum_j q_ij[k]           (8)
 
 so that all factors of g cancel, every term is positive, and nothing is subtracted. Contributions are added up in the
-dtype of x, a few dozen at a time, and those partial sums in float64.
+dtype of the gaps, a few dozen at a time, and those partial sums in float64.
 """
 
 import math
@@ -26,9 +27,16 @@ ALPHA, CONSTANT, RATE, POWER, EXIT, SWITCHING = range(6)  # rows of a model; the
 STATUS, STEP = range(2)  # columns of `state`
 CLIMBING, AT_REST, USED_UP = range(3)
 TERMS = 32  # gaps of a run between two additions to float64: at most 32 roundings in float32
+PACK = 32  # runs side by side: a warp, and a whole number of packs of any CPU
+UNROLLED = 6  # branches: the code grows with their square
 DEAD = 1e-9  # gaps: a branch expected to make fewer, of all the data, tells nothing about itself
 # Rows of `sums`: the logarithm, and R each of: first gaps, last gaps, open gaps, times; then M_ij / pi_ij.
 LOGLIK, FIRST, LAST, OPEN, TIME, MOVE = range(6)
+
+
+def branches(n):
+    """The arguments n and r."""
+    return pk.static(n), pk.static(n) if n <= UNROLLED else n
 
 
 @pk.function
@@ -38,41 +46,47 @@ def row_of(kind, n, i):
 
 
 @pk.function
+def at(row, n_items, item, lane):
+    """Where an item of a lane is, in rows of n_items each: an index, for constant distances cost no registers."""
+    return (row * n_items + item) * PACK + lane
+
+
+@pk.function
 def log_density(model, i, x, log_x):
     """The logarithm of (1)."""
     return model[CONSTANT, i] + model[POWER, i] * log_x - model[RATE, i] * x
 
 
 @pk.function
-def weigh(n, model, x, log_x, faded, a, g):
+def weigh(r, model, x, log_x, faded, a, g):
     """Put g_i = a_i f_i(x), divided by some number, into g; returns that number's logarithm. R exponentials.
 
     Where the likely branches are out of reach, what is left would fade: then the largest a_i f_i is divided by instead.
     """
     divisor = -math.inf
-    for i in range(n):
+    for i in range(r):
         g[i] = log_density(model, i, x, log_x)
         divisor = max(divisor, g[i])
     total = 0.0
-    for i in range(n):
+    for i in range(r):
         g[i] = a[i] * pk.fast_exp(g[i] - divisor)
         total += g[i]
     if total < faded:
         divisor = -math.inf
-        for i in range(n):
+        for i in range(r):
             g[i] = log_density(model, i, x, log_x) + pk.log(a[i])
             divisor = max(divisor, g[i])
-        for i in range(n):
+        for i in range(r):
             g[i] = pk.exp(g[i] - divisor) if divisor > -math.inf else 0.0
     return divisor
 
 
 @pk.function
-def step_on(n, model, g, a):
+def step_on(r, model, g, a):
     """Put a[k] of (2) into a."""
-    for j in range(n):
+    for j in range(r):
         a[j] = 0.0
-        for i in range(n):
+        for i in range(r):
             a[j] += g[i] * model[SWITCHING + i, j]
 
 
@@ -110,182 +124,163 @@ def log_survival(model, i, x, log_x):
 
 
 @pk.function
-def survive(n, model, x, log_x, a, q, stretched):
+def survive(n, r, model, x, log_x, a, q, stretched):
     """The last, open gap of a run: q_i into q, mean gaps that exceed x into `stretched`; returns the log of its factor."""
     divisor = pk.float64(-math.inf)
     logs = pk.local(n, pk.float64)
-    for i in range(n):
+    for i in range(r):
         log_tail, stretched[i] = log_survival(model, i, x, log_x)
         logs[i] = log_tail + pk.log(pk.float64(a[i]))
         divisor = max(divisor, logs[i])
     total = pk.float64(0.0)
-    for i in range(n):
+    for i in range(r):
         logs[i] = pk.exp(logs[i] - divisor) if divisor > -math.inf else 0.0
         total += logs[i]
-    for i in range(n):
+    for i in range(r):
         q[i] = logs[i] / max(total, 1e-300)
     return divisor + pk.log(total)
 
 
 @pk.kernel
-def log_likelihood(team, n, censoring, faded, model, offset, steps, lengths, open_end, x, log_x):
+def log_likelihood(team, n, r, censoring, faded, model, offset, steps, lengths, open_end, gaps):
     """(4), a team every league_size-th pack. 2 R^2 + 8 R operations, R exponentials, 2 items a gap; a log a run."""
-    a = pk.local(n, x.dtype)
-    g = pk.local(n, x.dtype)
-    q = pk.local(n, x.dtype)
+    a = pk.local(n, gaps.dtype)
+    g = pk.local(n, gaps.dtype)
+    q = pk.local(n, gaps.dtype)
     stretched = pk.local(n, pk.float64)
     loglik = pk.float64(0.0)
     n_packs = steps.shape[0]
     for turn in range((n_packs - team.league_rank + team.league_size - 1) // team.league_size):
         pack = team.league_rank + turn * team.league_size
-        for lane in team.thread_range(x.shape[1]):
+        top = offset[pack]
+        for lane in team.thread_range(PACK):
             complete = lengths[pack, lane] - open_end[pack, lane] if censoring else lengths[pack, lane]
-            for i in range(n):
+            for i in range(r):
                 a[i] = model[ALPHA, i]
                 g[i] = 0.0
             for begin in range(0, steps[pack], TERMS):
                 part = 0.0
                 for k in range(begin, min(begin + TERMS, steps[pack])):
                     if k < complete:
-                        row = offset[pack] + k
-                        part += weigh(n, model, x[row, lane], log_x[row, lane], faded, a, g)
-                        step_on(n, model, g, a)
+                        row = top + k
+                        part += weigh(r, model, gaps[at(row, 2, 0, lane)], gaps[at(row, 2, 1, lane)], faded, a, g)
+                        step_on(r, model, g, a)
                 loglik += pk.float64(part)
             end = 0.0
-            for i in range(n):
+            for i in range(r):
                 end += g[i] * model[EXIT, i]
             if complete > 0 and complete == lengths[pack, lane]:
                 loglik += pk.log(pk.float64(end))
             if censoring:
                 if complete < lengths[pack, lane]:
-                    row = offset[pack] + complete
-                    loglik += survive(n, model, x[row, lane], log_x[row, lane], a, q, stretched)
+                    row = top + complete
+                    loglik += survive(n, r, model, gaps[at(row, 2, 0, lane)], gaps[at(row, 2, 1, lane)], a, q, stretched)
     return team.reduce(loglik)
 
 
-@pk.kernel
-def expectation(team, n, n_teams, censoring, faded, tiny, state, models, offset, steps, lengths, open_end, x, log_x,
+@pk.kernel(fastmath=True)
+def expectation(team, n, r, n_teams, censoring, faded, tiny, state, models, offset, steps, lengths, open_end, gaps,
                 filtered, sums):
     """Sums (4) and (6) over every n_teams-th pack, a team a column of `sums`, for each start that still climbs.
 
-    `filtered`, shape (n_starts, R, n_rows, width), takes g of a team's longest pack, the first: it is used again for
+    `filtered`, shape (n_starts, n_rows R PACK), takes g of a team's longest pack, the first: it is used again for
     each, and stays in cache. 6 R^2 + 14 R operations, R exponentials and R divisions, 2 R + 4 items a gap.
     """
     start = team.league_rank // n_teams
     share = team.league_rank - start * n_teams
+    own = team.scratch((row_of(MOVE, n, n * n), PACK), pk.float64)
     if state[start, STATUS] != CLIMBING:
         return
-    model = pk.local((SWITCHING + n, n), x.dtype)
-    for i in range(n):
-        for c in range(SWITCHING + n):
+    model = pk.local((SWITCHING + n, n), gaps.dtype)
+    for i in range(r):
+        for c in range(SWITCHING + r):
             model[c, i] = models[start, c, i]
-    a = pk.local(n, x.dtype)
-    g = pk.local(n, x.dtype)
-    q = pk.local(n, x.dtype)
-    u = pk.local(n, x.dtype)
-    part_time = pk.local(n, x.dtype)
-    part_move = pk.local((n, n), x.dtype)
+    a = pk.local(n, gaps.dtype)
+    g = pk.local(n, gaps.dtype)
+    q = pk.local(n, gaps.dtype)
+    u = pk.local(n, gaps.dtype)
+    part_time = pk.local(n, gaps.dtype)
+    part_move = pk.local((n, n), gaps.dtype)
     stretched = pk.local(n, pk.float64)
-    first = pk.local(n, pk.float64)
-    final = pk.local(n, pk.float64)
-    opened = pk.local(n, pk.float64)
-    time = pk.local(n, pk.float64)
-    move = pk.local((n, n), pk.float64)
-    loglik = pk.float64(0.0)
-    for i in range(n):
-        first[i] = 0.0
-        final[i] = 0.0
-        opened[i] = 0.0
-        time[i] = 0.0
-        for j in range(n):
-            move[i, j] = 0.0
+    for row in range(sums.shape[1]):
+        own[row, team.rank] = 0.0
+    kept = offset[share]
     n_packs = steps.shape[0]
     for turn in range((n_packs + n_teams - 1) // n_teams):
         # Every other turn runs backwards through the teams: packs get shorter, and so each team gets its share.
         ahead = n_teams - 1 - share if turn % 2 == 1 else share
         pack = min(turn * n_teams + ahead, n_packs - 1)
         n_steps = steps[pack] if turn * n_teams + ahead < n_packs else 0
-        for lane in team.thread_range(x.shape[1]):
+        top = offset[pack]
+        for lane in team.thread_range(PACK):
             length = lengths[pack, lane] if n_steps > 0 else 0
             complete = length - open_end[pack, lane] if censoring else length
-            for i in range(n):
+            for i in range(r):
                 a[i] = model[ALPHA, i]
                 g[i] = 0.0
             for begin in range(0, n_steps, TERMS):
                 part = 0.0
                 for k in range(begin, min(begin + TERMS, n_steps)):
                     if k < complete:
-                        row = offset[pack] + k
-                        part += weigh(n, model, x[row, lane], log_x[row, lane], faded, a, g)
-                        step_on(n, model, g, a)
-                        for i in range(n):
-                            filtered[start, i, offset[share] + k, lane] = g[i]
-                loglik += pk.float64(part)
+                        row = top + k
+                        part += weigh(r, model, gaps[at(row, 2, 0, lane)], gaps[at(row, 2, 1, lane)], faded, a, g)
+                        step_on(r, model, g, a)
+                        for i in range(r):
+                            filtered[start, at(kept + k, n, i, lane)] = g[i]
+                own[row_of(LOGLIK, n, 0), team.rank] += pk.float64(part)
 
             end = 0.0
-            for i in range(n):
+            for i in range(r):
                 q[i] = g[i] * model[EXIT, i]
                 end += q[i]
             if complete > 0 and complete == length:
-                loglik += pk.log(pk.float64(end))
+                own[row_of(LOGLIK, n, 0), team.rank] += pk.log(pk.float64(end))
             scale = 1.0 / end if end >= tiny and complete == length else 0.0
-            for i in range(n):
+            for i in range(r):
                 q[i] *= scale
-                final[i] += pk.float64(q[i])
-                part_time[i] = x[offset[pack] + max(length - 1, 0), lane] * q[i]
-                for j in range(n):
+                own[row_of(LAST, n, i), team.rank] += pk.float64(q[i])
+                part_time[i] = gaps[at(top + max(length - 1, 0), 2, 0, lane)] * q[i]
+                for j in range(r):
                     part_move[i, j] = 0.0
             if censoring:
                 if complete < length:
-                    row = offset[pack] + complete
-                    loglik += survive(n, model, x[row, lane], log_x[row, lane], a, q, stretched)
-                    for i in range(n):
-                        opened[i] += pk.float64(q[i])
+                    row = top + complete
+                    own[row_of(LOGLIK, n, 0), team.rank] += survive(n, r, model, gaps[at(row, 2, 0, lane)], gaps[at(row, 2, 1, lane)], a, q, stretched)
+                    for i in range(r):
+                        own[row_of(OPEN, n, i), team.rank] += pk.float64(q[i])
                         part_time[i] = q[i] * stretched[i]
 
             for past in range(0, n_steps - 1, TERMS):
                 for back in range(past, min(past + TERMS, n_steps - 1)):
                     k = n_steps - 2 - back
                     if k < length - 1:
-                        for i in range(n):
-                            g[i] = filtered[start, i, offset[share] + k, lane]
-                        for j in range(n):
+                        for i in range(r):
+                            g[i] = filtered[start, at(kept + k, n, i, lane)]
+                        for j in range(r):
                             total = 0.0
-                            for i in range(n):
+                            for i in range(r):
                                 total += g[i] * model[SWITCHING + i, j]
                             u[j] = q[j] / total if total >= tiny else 0.0
-                        for i in range(n):
+                        for i in range(r):
                             onward = 0.0
-                            for j in range(n):
+                            for j in range(r):
                                 onward += model[SWITCHING + i, j] * u[j]
                                 part_move[i, j] += g[i] * u[j]
                             q[i] = g[i] * onward
-                            part_time[i] += x[offset[pack] + k, lane] * q[i]
-                for i in range(n):
-                    time[i] += pk.float64(part_time[i])
+                            part_time[i] += gaps[at(top + k, 2, 0, lane)] * q[i]
+                for i in range(r):
+                    own[row_of(TIME, n, i), team.rank] += pk.float64(part_time[i])
                     part_time[i] = 0.0
-                    for j in range(n):
-                        move[i, j] += pk.float64(part_move[i, j])
+                    for j in range(r):
+                        own[row_of(MOVE, n, i * n + j), team.rank] += pk.float64(part_move[i, j])
                         part_move[i, j] = 0.0
-            for i in range(n):
-                first[i] += pk.float64(q[i])
-                time[i] += pk.float64(part_time[i])
-    keep(team, n, start, share, row_of(LOGLIK, n, 0), loglik, sums)
-    for i in range(n):
-        keep(team, n, start, share, row_of(FIRST, n, i), first[i], sums)
-        keep(team, n, start, share, row_of(LAST, n, i), final[i], sums)
-        keep(team, n, start, share, row_of(OPEN, n, i), opened[i], sums)
-        keep(team, n, start, share, row_of(TIME, n, i), time[i], sums)
-        for j in range(n):
-            keep(team, n, start, share, row_of(MOVE, n, i * n + j), move[i, j], sums)
-
-
-@pk.function
-def keep(team, n, start, share, row, value, sums):
-    """Leave a team's total of a value."""
-    total = team.reduce(value)
-    if team.single():
-        sums[start, row, share] = total
+            for i in range(r):
+                own[row_of(FIRST, n, i), team.rank] += pk.float64(q[i])
+                own[row_of(TIME, n, i), team.rank] += pk.float64(part_time[i])
+    for row in range(sums.shape[1]):
+        total = team.reduce(own[row, team.rank])
+        if team.single():
+            sums[start, row, share] = total
 
 
 @pk.kernel
@@ -302,7 +297,7 @@ def add_sums(team, sums, total):
 
 
 @pk.kernel
-def maximise(team, n, max_iter, least_gain, shortest, log_factorial, total, state, history, exact, models):
+def maximise(team, r, max_iter, least_gain, shortest, log_factorial, total, state, history, exact, models):
     """The M-step (7) of a start, or its end; a team a start.
 
     Notes the likelihood, then stops where the last step has raised it by no more than `least_gain` or where it was the
@@ -312,7 +307,7 @@ def maximise(team, n, max_iter, least_gain, shortest, log_factorial, total, stat
     start = team.league_rank
     status = state[start, STATUS]
     step = state[start, STEP]
-    loglik = total[start, row_of(LOGLIK, n, 0)]
+    loglik = total[start, row_of(LOGLIK, r, 0)]
     before = history[start, max(step - 1, 0)]
     team.barrier()
     if status != CLIMBING:
@@ -329,25 +324,25 @@ def maximise(team, n, max_iter, least_gain, shortest, log_factorial, total, stat
     if at_rest or step >= max_iter:
         return
     n_runs = 0.0
-    for i in range(n):
-        n_runs += total[start, row_of(FIRST, n, i)]
-    for i in team.thread_range(n):
+    for i in range(r):
+        n_runs += total[start, row_of(FIRST, r, i)]
+    for i in team.thread_range(r):
         moved = 0.0
-        for j in range(n):
-            moved += exact[start, SWITCHING + i, j] * total[start, row_of(MOVE, n, i * n + j)]
-        seen = moved + total[start, row_of(LAST, n, i)]
-        visits = seen + total[start, row_of(OPEN, n, i)]
+        for j in range(r):
+            moved += exact[start, SWITCHING + i, j] * total[start, row_of(MOVE, r, i * r + j)]
+        seen = moved + total[start, row_of(LAST, r, i)]
+        visits = seen + total[start, row_of(OPEN, r, i)]
         order = exact[start, POWER, i] + 1.0
-        exact[start, ALPHA, i] = total[start, row_of(FIRST, n, i)] / n_runs
+        exact[start, ALPHA, i] = total[start, row_of(FIRST, r, i)] / n_runs
         if visits > DEAD:
-            rate = order / max(total[start, row_of(TIME, n, i)] / visits, shortest)
+            rate = order / max(total[start, row_of(TIME, r, i)] / visits, shortest)
             exact[start, RATE, i] = rate
             exact[start, CONSTANT, i] = order * pk.log(rate) - log_factorial[i]
         if seen > DEAD:
-            for j in range(n):
-                exact[start, SWITCHING + i, j] *= total[start, row_of(MOVE, n, i * n + j)] / seen
-            exact[start, EXIT, i] = total[start, row_of(LAST, n, i)] / seen
+            for j in range(r):
+                exact[start, SWITCHING + i, j] *= total[start, row_of(MOVE, r, i * r + j)] / seen
+            exact[start, EXIT, i] = total[start, row_of(LAST, r, i)] / seen
     team.barrier()
-    for c in team.thread_range(SWITCHING + n):
-        for i in range(n):
+    for c in team.thread_range(SWITCHING + r):
+        for i in range(r):
             models[start, c, i] = exact[start, c, i]

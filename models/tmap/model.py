@@ -220,8 +220,8 @@ class TransientMAP:
             Minus infinity where the process cannot make the runs: a gap of zero without a branch of order 1.
         """
         packed, shared = self._on(runs, dtype, space)
-        policy = pk.TeamPolicy(min(packed.n_packs, TEAMS), packed.width, space=packed.space)
-        loglik = pk.parallel_reduce(policy, kernels.log_likelihood, *shared, *packed.gaps, label="tmap.log_likelihood")
+        policy = pk.TeamPolicy(min(packed.n_packs, TEAMS), kernels.PACK, space=packed.space)
+        loglik = pk.parallel_reduce(policy, kernels.log_likelihood, *shared, *packed.views, label="tmap.log_likelihood")
         return float(loglik - packed.log_unit()) if loglik > 0.1 * NEVER[packed.dtype] else -math.inf
 
     def branch_probabilities(self, runs, *, space=None):
@@ -235,15 +235,15 @@ class TransientMAP:
         Returns
         -------
         ndarray, shape (n_gaps, n_branches)
-            In the order of `runs.values`; zeros for a run that the process cannot make.
+            In the order of `runs.values`.
         """
         packed, shared = self._on(runs, "float64", space)
-        found = pk.empty((self.n_branches, packed.n_rows, packed.width), np.float64, packed.space)
+        found = pk.empty((packed.n_rows * self.n_branches * kernels.PACK,), np.float64, packed.space)
         out = pk.empty((runs.n_gaps, self.n_branches), np.float64, packed.space)
-        n, censoring, faded, rows = shared
-        pk.parallel_for(packed.teams(), run_kernels.branch_probabilities, n, censoring, faded, packed.tiny, rows,
-                        *packed.gaps, found, label="tmap.branch_probabilities")
-        pk.parallel_for(packed.teams(), run_kernels.hand_back, n, packed.offset, packed.steps, packed.lengths,
+        n, r, censoring, faded, rows = shared
+        pk.parallel_for(packed.teams(), run_kernels.branch_probabilities, n, r, censoring, faded, packed.tiny, rows,
+                        *packed.views, found, label="tmap.branch_probabilities")
+        pk.parallel_for(packed.teams(), run_kernels.hand_back, n, r, packed.offset, packed.steps, packed.lengths,
                         packed.begin, found, out, label="tmap.hand_back")
         return out.to_numpy()
 
@@ -261,20 +261,20 @@ class TransientMAP:
         Returns
         -------
         ndarray, shape (n_gaps,), in [0, 1]
-            NaN after gaps that the process cannot make.
+            NaN for a gap that the process cannot make: zero, without a branch of order 1.
         """
         packed, shared = self._on(runs, "float64", space)
         out = pk.empty((runs.n_gaps,), np.float64, packed.space)
-        n, _, faded, rows = shared
-        pk.parallel_for(packed.teams(), run_kernels.rescale, n, faded, rows, packed.offset, packed.steps, packed.lengths,
-                        packed.begin, packed.x, packed.log_x, out, label="tmap.rescale")
+        n, r, _, faded, rows = shared
+        pk.parallel_for(packed.teams(), run_kernels.rescale, n, r, NEVER[np.float64], faded, rows, packed.offset, packed.steps, packed.lengths,
+                        packed.begin, packed.gaps, out, label="tmap.rescale")
         return out.to_numpy()
 
     def _on(self, runs, dtype, space):
         """Runs in a space, and what every kernel takes first."""
         packed = Packed(check_type(runs), pk.default_space() if space is None else space, check_dtype(dtype))
         rows = pk.copy_of(self.rows(packed.unit).astype(packed.dtype), packed.space)
-        return packed, (pk.static(self.n_branches), pk.static(packed.censoring), packed.faded, rows)
+        return packed, (*kernels.branches(self.n_branches), pk.static(packed.censoring), packed.faded, rows)
 
     def simulate(self, n_runs, *, seed, space=None, max_gaps=100_000_000):
         """Random runs; equal seeds give equal walks through the branches on every space.
@@ -297,7 +297,7 @@ class TransientMAP:
         if n_runs * self.mean_arrivals() > max_gaps:
             raise InputError(f"n_runs is {n_runs}, of {self.mean_arrivals():.3g} gaps each; fewer than max_gaps = "
                              f"{max_gaps} are wanted")
-        shared = pk.static(self.n_branches), pk.copy_of(self.rows(), space), np.uint64(seed)
+        shared = kernels.branches(self.n_branches)[1], pk.copy_of(self.rows(), space), np.uint64(seed)
         each = pk.RangePolicy(0, n_runs, space=space)
         pk.parallel_for(each, run_kernels.simulate_lengths, *shared, lengths, label="tmap.simulate_lengths")
         counts = lengths.to_numpy()

@@ -8,10 +8,7 @@ import portable as pk
 from portable.errors import InputError
 
 from . import run_kernels
-
-# Runs of like length that lie side by side: a warp, and a whole number of packs of any CPU. Each pack is padded to its
-# longest run, so more of them cost memory where lengths differ much.
-PACK = 32
+from .kernels import PACK
 
 # In place of log(0): so low that a density of order 2 or more is zero beside any other, yet finite: times 0 it is 0.
 NEVER = {np.float32: -1e30, np.float64: -1e300}
@@ -24,30 +21,27 @@ _RADIX = 2**16  # NumPy sorts 16-bit keys by counting
 
 
 class Packed:
-    """Runs sorted by length and laid side by side: gap k of the pack's run `lane` is x[offset[pack] + k, lane].
+    """Runs sorted by length and laid side by side, PACK of them: each pack is padded to its longest run.
 
     Attributes
     ----------
-    width, n_packs : int
-        Runs of a pack, and packs.
+    n_packs, n_rows : int
+        Packs, and the sum of their longest runs.
     unit : float
-        Mean gap, in whose units x is: so the range of float32 is that around the data.
-    x : View of dtype, shape (n_rows, width)
-        n_rows is the sum of the packs' longest runs.
-    log_x : View of dtype, shape (n_rows, width)
-        Logarithms; NEVER for a gap of zero.
+        Mean gap, in whose units gaps are: so the range of float32 is that around the data.
+    gaps : View of dtype, shape (n_rows * 2 * PACK,)
+        Row offset[pack] + k holds gap k of each run of the pack, then their logarithms; NEVER for a gap of zero.
     offset, steps : Views of int64, shape (n_packs,)
         A pack's first row, and its longest run.
-    lengths, begin : Views of int64, shape (n_packs, width)
+    lengths, begin : Views of int64, shape (n_packs, PACK)
         Gaps of each run in packed order, and where they begin among the runs' values; 0 where the last pack has no run.
-    open_end : View of int64, shape (n_packs, width), or (1, 1) if there is none
+    open_end : View of int64, shape (n_packs, PACK), or (1, 1) if there is none
         1 where the last gap is an open one.
     """
 
     def __init__(self, runs, space, dtype=np.float64):
         self.runs, self.dtype = runs, dtype
-        self.width = min(PACK, runs.n_runs)
-        self.n_packs = -(-runs.n_runs // self.width)
+        self.n_packs = -(-runs.n_runs // PACK)
         self.unit = runs.mean or 1.0
         self._check_range()
         order = _by_length(runs.lengths)
@@ -61,10 +55,10 @@ class Packed:
         self.offset, self.steps, self.lengths, self.begin, self.open_end = (pk.copy_of(p, space) for p in parts)
         self.space = self.offset.space
         self.n_rows, self._ends = int(steps.sum()), np.append(offset, steps.sum())
-        self.x, self.log_x = (pk.empty((self.n_rows, self.width), dtype, space) for _ in range(2))
+        self.gaps = pk.empty((self.n_rows * 2 * PACK,), dtype, space)
         values = pk.copy_of(runs.values, space)
         pk.parallel_for(self.teams(), run_kernels.lay_out, self.unit, NEVER[dtype], self.tiny, self.offset, self.steps,
-                        self.lengths, self.begin, values, self.x, self.log_x, label="tmap.lay_out")
+                        self.lengths, self.begin, values, self.gaps, label="tmap.lay_out")
 
     @property
     def tiny(self):
@@ -76,9 +70,9 @@ class Packed:
         return FADED[self.dtype]
 
     @property
-    def gaps(self):
+    def views(self):
         """What kernels take of the runs, in their order."""
-        return self.offset, self.steps, self.lengths, self.open_end, self.x, self.log_x
+        return self.offset, self.steps, self.lengths, self.open_end, self.gaps
 
     def teams(self):
         """A team a pack."""
@@ -94,9 +88,9 @@ class Packed:
         return (runs.n_gaps - int(runs.censored.sum())) * np.log(self.unit)
 
     def _slots(self, sorted_runs):
-        table = np.zeros(self.n_packs * self.width, np.int64)
+        table = np.zeros(self.n_packs * PACK, np.int64)
         table[: len(sorted_runs)] = sorted_runs
-        return table.reshape(self.n_packs, self.width)
+        return table.reshape(self.n_packs, PACK)
 
     def _check_range(self):
         runs = self.runs
