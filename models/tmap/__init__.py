@@ -24,7 +24,7 @@ Brazenas, Horvath and Telek on EM for transient Markovian arrival processes. The
 with the last gap's density in b[K] and the switches counted up to k = K - 1.
 """
 
-from .files import load, read, save
+from .files import from_events, from_frame, load, read, save
 from .fit import FitInfo, fit
 from .goodness import Goodness, goodness_of_fit
 from .model import TransientMAP
@@ -32,5 +32,5 @@ from .runs import Runs
 from .select import Candidate, select_orders
 from .uncertainty import StandardErrors, standard_errors
 
-__all__ = ["Candidate", "FitInfo", "Goodness", "Runs", "StandardErrors", "TransientMAP", "fit", "goodness_of_fit", "load",
-           "read", "save", "select_orders", "standard_errors"]
+__all__ = ["Candidate", "FitInfo", "Goodness", "Runs", "StandardErrors", "TransientMAP", "fit", "from_events", "from_frame",
+           "goodness_of_fit", "load", "read", "save", "select_orders", "standard_errors"]

@@ -10,7 +10,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from portable.errors import PortableError
+from portable.errors import InputError, PortableError
 
 from . import fit, goodness_of_fit, load, read, save, select_orders, standard_errors
 from .figures import complete_gaps, empirical_correlation, overview
@@ -93,16 +93,26 @@ def _fit(options, console):
         found = select_orders(runs, options.total, **how)
         _print_candidates(found, console)
         model, info = found[0].model, found[0].info
-    errors = standard_errors(model, runs, space=options.space) if options.errors else None
+    errors, notes = _errors(model, runs, options)
     console.print(_table_of(model, errors))
     rest = "at rest" if info.converged else "not yet at rest: try more --max-iter"
     console.print(f"log-likelihood {info.log_likelihood:.6f} after {info.n_iterations} steps, {rest}", highlight=False)
-    for note in info.notes:
+    for note in (*info.notes, *notes):
         console.print(f"note: {note}", highlight=False)
     if options.out:
         save(options.out, model)
     if options.figure:
-        overview(model, runs).savefig(options.figure, dpi=120)
+        overview(model, runs).savefig(options.figure, dpi=90)
+
+
+def _errors(model, runs, options):
+    """Standard errors where they are wanted and there are any, and why there are none."""
+    if not options.errors:
+        return None, ()
+    try:
+        return standard_errors(model, runs, space=options.space), ()
+    except InputError as error:
+        return None, (f"no standard errors: {error}",)
 
 
 def _print_candidates(found, console):

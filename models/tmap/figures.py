@@ -29,8 +29,10 @@ def overview(model, runs, *, most_lags=8):
     except ImportError as error:
         raise InputError('matplotlib is wanted for figures: pip install ".[plot]"') from error
     figure = Figure(figsize=(12.0, 3.6), layout="constrained")
-    for axes, panel in zip(figure.subplots(1, 3), (plot_gaps, plot_lengths, plot_correlations)):
-        panel(axes, model, runs) if panel is not plot_correlations else panel(axes, model, runs, most_lags)
+    gaps, lengths, correlations = figure.subplots(1, 3)
+    plot_gaps(gaps, model, runs)
+    plot_lengths(lengths, model, runs)
+    plot_correlations(correlations, model, runs, most_lags)
     return figure
 
 
@@ -44,7 +46,7 @@ def complete_gaps(runs):
 def plot_gaps(axes, model, runs):
     """Share of gaps that are longer than x; open gaps are left out of the data."""
     x = np.sort(runs.values[complete_gaps(runs)])
-    places = np.unique(np.linspace(0, len(x) - 1, _POINTS).astype(int))
+    places = np.unique(len(x) - np.geomspace(1, len(x), _POINTS).astype(int))  # even on the logarithmic axis
     axes.step(x[places], 1.0 - (places + 1) / len(x), where="post", label="data")
     grid = np.linspace(0.0, np.quantile(x, 0.999), _POINTS)
     axes.plot(grid, model.gap_survival(grid), "--", label="model")

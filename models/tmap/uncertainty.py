@@ -22,7 +22,7 @@ _AT_ONCE = 16
 
 @dataclass(frozen=True)
 class StandardErrors:
-    """Standard errors of a model's parameters; NaN for a parameter at its bound or of a dead branch.
+    """Standard errors of a model's parameters; NaN for a parameter at its bound, or held there, or of a dead branch.
 
     Attributes
     ----------
@@ -65,7 +65,8 @@ def standard_errors(model, runs, *, space=None):
     check_type(runs)
     em = EM(runs, model.orders, _AT_ONCE, np.float64, pk.default_space() if space is None else space)
     alive = em.expectation([model])[0].visits > DEAD
-    free = _free(model, alive)
+    held = model.orders / model.rates <= em.shortest * (1 + 1e-12)  # see `fit`: such a branch takes zeros only
+    free = _free(model, alive, held)
     whole = np.concatenate([model.alpha, model.rates, model.exits, model.switching.ravel()])
     steps = np.eye(len(whole))[free] * _STEP
     points = [_moved(model, sign * step) for step in steps for sign in (1.0, -1.0)]
@@ -95,11 +96,11 @@ def _rows(model):
         yield np.concatenate([[2 * n + i], 3 * n + i * n + np.arange(n)])
 
 
-def _free(model, alive):
+def _free(model, alive, held):
     """What can be estimated, shape (m,)."""
     n = model.n_branches
     into = model.switching > _AT_BOUND
-    free = np.concatenate([model.alpha > _AT_BOUND, alive, (model.exits > _AT_BOUND) & alive,
+    free = np.concatenate([model.alpha > _AT_BOUND, alive & ~held, (model.exits > _AT_BOUND) & alive,
                            (into & alive[:, None] & alive).ravel()])
     for row in _rows(model):
         if free[row].sum() == 1:  # all of the row's probability in one place
