@@ -11,6 +11,7 @@ from ..checks import as_numbers, check_choice
 # Between these, logarithms and products with rates of like range stay within float64's normal numbers.
 SMALLEST, LARGEST = 1e-150, 1e150
 MOST_ORDER = 1000
+MOST_BRANCHES = 16  # the sums of a GPU's team are in its shared memory, and grow with the square
 
 
 def check_runs(values, lengths):
@@ -67,6 +68,8 @@ def check_orders(orders):
     array = as_numbers(orders, "orders", 1)
     if not array.size:
         raise ShapeError("orders is empty; at least one branch is wanted")
+    if array.size > MOST_BRANCHES:
+        raise ShapeError(f"orders has {array.size} branches; at most {MOST_BRANCHES} are wanted")
     if array.dtype.kind == "f":
         raise DTypeError(f"orders must be whole numbers, got {orders!r}")
     if array.min() < 1 or array.max() > MOST_ORDER:

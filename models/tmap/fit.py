@@ -55,7 +55,7 @@ def fit(runs, *, orders, max_iter=500, tol=1e-8, seed=0, n_starts=1, initial=Non
         Censored ones included: what their open gap tells counts.
     orders : array-like of int, shape (n_branches,)
         One of them must be 1 where a gap is zero.
-    max_iter : int
+    max_iter : int, at most 1,000,000
         EM steps of each start.
     tol : float
         Stop once a step raises the log-likelihood by no more than `tol` for each gap.
@@ -79,17 +79,18 @@ def fit(runs, *, orders, max_iter=500, tol=1e-8, seed=0, n_starts=1, initial=Non
     ------
     InputError
         All gaps are zero, or some are but no order is 1, there are fewer gaps than branches, no run ends, or `initial` has
-        other orders.
+        other orders or cannot make the runs.
     """
     check_type(runs)
     orders = np.sort(check_orders(orders))
-    max_iter, n_starts = check_count(max_iter, "max_iter"), check_count(n_starts, "n_starts")
+    max_iter, n_starts = check_count(max_iter, "max_iter", most=1_000_000), check_count(n_starts, "n_starts")
     tol, dtype = check_number(tol, "tol", least=0.0), check_dtype(dtype)
     random = np.random.default_rng(check_seed(seed))
     check_fit(runs, orders)
-    first = [] if initial is None else [in_order(_check_initial(initial, orders))]
+    space = pk.default_space() if space is None else space
+    first = [] if initial is None else [in_order(_check_initial(initial, orders, runs, space))]
     starts = first + [random_start(runs, orders, random) for _ in range(n_starts - len(first))]
-    em = EM(runs, orders, min(n_starts, _AT_ONCE), dtype, pk.default_space() if space is None else space)
+    em = EM(runs, orders, min(n_starts, _AT_ONCE), dtype, space)
     found = [end for begin in range(0, n_starts, _AT_ONCE)
              for end in em.climb(starts[begin : begin + _AT_ONCE], max_iter, tol)]
     model, history, converged = max(found, key=lambda end: end[1][-1])
@@ -115,11 +116,13 @@ def check_fit(runs, orders):
                          f"{orders.tolist()}")
 
 
-def _check_initial(model, orders):
+def _check_initial(model, orders, runs, space):
     if not isinstance(model, TransientMAP):
         raise DTypeError(f"initial must be a TransientMAP, got {type(model).__name__}")
     if not np.array_equal(np.sort(model.orders), orders):
         raise InputError(f"initial has orders {model.orders.tolist()}, but {orders.tolist()} are wanted")
+    if model.log_likelihood(runs, space=space) == -np.inf:
+        raise InputError("initial cannot make these runs: their likelihood is zero, from where EM does not climb")
     return model
 
 

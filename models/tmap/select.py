@@ -9,6 +9,7 @@ import numpy as np
 from portable.errors import InputError
 
 from ..checks import check_choice, check_count, check_number, check_seed
+from .checks import MOST_BRANCHES
 from .fit import FitInfo, fit
 from .model import TransientMAP, check_type
 from .runs import Runs
@@ -41,7 +42,7 @@ def n_parameters(n_branches):
     return n_branches + (n_branches - 1) + n_branches**2
 
 
-def select_orders(runs, total_order, *, most_branches=16, criterion="bic", held_out=0.2, seed=0, **options):
+def select_orders(runs, total_order, *, most_branches=MOST_BRANCHES, criterion="bic", held_out=0.2, seed=0, **options):
     """Fit every partition of a total order into branches, and rank them.
 
     Parameters
@@ -65,7 +66,7 @@ def select_orders(runs, total_order, *, most_branches=16, criterion="bic", held_
     """
     check_type(runs)
     total_order = check_count(total_order, "total_order", most=100)
-    most_branches = check_count(most_branches, "most_branches")
+    most_branches = check_count(most_branches, "most_branches", most=MOST_BRANCHES)
     check_choice(criterion, "criterion", ("bic", "held_out"))
     random = np.random.default_rng(check_seed(seed))
     share = check_number(held_out, "held_out", above=0.0)
