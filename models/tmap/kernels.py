@@ -52,6 +52,12 @@ def at(row, n_items, item, lane):
 
 
 @pk.function
+def log_or_never(v):
+    """The logarithm in float64, also of zero: fast forms need not know it."""
+    return pk.log(pk.float64(v)) if v > 0.0 else -math.inf
+
+
+@pk.function
 def log_density(model, i, x, log_x):
     """The logarithm of (1)."""
     return model[CONSTANT, i] + model[POWER, i] * log_x - model[RATE, i] * x
@@ -74,7 +80,7 @@ def weigh(r, model, x, log_x, faded, a, g):
     if total < faded:
         divisor = -math.inf
         for i in range(r):
-            g[i] = log_density(model, i, x, log_x) + pk.log(a[i])
+            g[i] = log_density(model, i, x, log_x) + (pk.log(a[i]) if a[i] > 0.0 else -math.inf)
             divisor = max(divisor, g[i])
         for i in range(r):
             g[i] = pk.exp(g[i] - divisor) if divisor > -math.inf else 0.0
@@ -130,7 +136,7 @@ def survive(n, r, model, x, log_x, a, q, stretched):
     logs = pk.local(n, pk.float64)
     for i in range(r):
         log_tail, stretched[i] = log_survival(model, i, x, log_x)
-        logs[i] = log_tail + pk.log(pk.float64(a[i]))
+        logs[i] = log_tail + log_or_never(a[i])
         divisor = max(divisor, logs[i])
     total = pk.float64(0.0)
     for i in range(r):
@@ -138,7 +144,7 @@ def survive(n, r, model, x, log_x, a, q, stretched):
         total += logs[i]
     for i in range(r):
         q[i] = logs[i] / max(total, 1e-300)
-    return divisor + pk.log(total)
+    return divisor + log_or_never(total)
 
 
 @pk.kernel
@@ -170,7 +176,7 @@ def log_likelihood(team, n, r, censoring, faded, model, offset, steps, lengths, 
             for i in range(r):
                 end += g[i] * model[EXIT, i]
             if complete > 0 and complete == lengths[pack, lane]:
-                loglik += pk.log(pk.float64(end))
+                loglik += log_or_never(end)
             if censoring:
                 if complete < lengths[pack, lane]:
                     row = top + complete
@@ -234,7 +240,7 @@ def expectation(team, n, r, n_teams, censoring, faded, tiny, state, models, offs
                 q[i] = g[i] * model[EXIT, i]
                 end += q[i]
             if complete > 0 and complete == length:
-                own[row_of(LOGLIK, n, 0), team.rank] += pk.log(pk.float64(end))
+                own[row_of(LOGLIK, n, 0), team.rank] += log_or_never(end)
             scale = 1.0 / end if end >= tiny and complete == length else 0.0
             for i in range(r):
                 q[i] *= scale

@@ -96,3 +96,14 @@ def test_the_order_of_runs_does_not_matter(space):
 def test_default_space_is_used():
     with pk.use("serial"):
         assert MODEL.log_likelihood(random_runs(1, 5)) == MODEL.log_likelihood(random_runs(1, 5), space="serial")
+
+
+def test_a_branch_out_of_reach_stays_there(space):
+    """The gap is e^4500 times as likely from a branch that runs never enter: sums and likelihood are the other's."""
+    model = TransientMAP([1.0, 0.0], [1, 2], [10.0, 1.0], [[0.5, 0.0], [0.25, 0.25]])
+    runs = Runs([500.0, 0.1, 500.0], [2, 1])
+    wanted = 3 * math.log(10.0) - 10.0 * 1000.1 + 3 * math.log(0.5)
+    assert model.log_likelihood(runs, space=space) == pytest.approx(wanted, rel=1e-13)
+    sums, = EM(runs, model.orders, 1, np.float64, space).expectation([model])
+    assert sums.loglik == pytest.approx(wanted, rel=1e-13)
+    np.testing.assert_allclose(sums.visits, [3.0, 0.0], atol=1e-13)
