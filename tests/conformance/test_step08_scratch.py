@@ -170,3 +170,31 @@ def test_local_arrays_under_a_mask_stay_in_registers():
     (_, *what), = [key for key in local_under_conditions.compiled if key[0] == "cpu"]
     stores = Entry(local_under_conditions, *what).text.count('call void @"llvm.masked.store')
     assert stores == 1  # that to `out`
+
+
+@pk.kernel
+def local_under_masks(i, x, step, out):
+    v = pk.local(4, x.dtype)
+    for k in range(4):
+        v[k] = 0.0
+    for k in range(4 * step, 4 * step + 4):
+        if x[i] > 0.25 * k:
+            v[k - 4 * step] += x[i]  # a place known at run time
+        if x[i] > 2.0:
+            v[1000000 * k] = 7.0  # a place that does not exist, where no lane ever goes
+    if x[i] > 0.5:
+        v[1] -= v[0]  # a place known at compile time
+    else:
+        v[2] = 1.0 + v[1]
+    out[i] = v[0] + 10.0 * v[1] + 100.0 * v[2] + 1000.0 * v[3]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_local_arrays_under_masks(space, dtype):
+    """Lanes that do not take part keep what they have, also where none takes part."""
+    x = (np.arange(21) % 16 / 16).astype(dtype)
+    out = launch_for(space, 21, local_under_masks, x, 0, np.zeros(21, dtype))[1]
+    v = np.where(x > 0.25 * np.arange(4)[:, None], x, 0)
+    v[1] = np.where(x > 0.5, v[1] - v[0], v[1])
+    v[2] = np.where(x > 0.5, v[2], 1 + v[1])
+    np.testing.assert_array_equal(out, np.array([1, 10, 100, 1000], dtype) @ v)

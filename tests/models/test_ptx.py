@@ -10,6 +10,7 @@ from models.hawkes import kernels as hawkes_kernels
 from models.mixture import kernels as mixture_kernels
 from models.resampling import kernels as resampling_kernels
 from models.tmap import kernels as tmap_kernels
+from models.tmap import run_kernels as tmap_run_kernels
 from portable import algorithms
 from portable.backends.cuda.space import lower_to_ptx
 from portable.kernel import Kernel
@@ -28,8 +29,14 @@ def run_hawkes():
 def run_tmap():
     model = tmap.TransientMAP([0.5, 0.5], [1, 2], [1.0, 3.0], [[0.5, 0.2], [0.3, 0.3]])
     runs = model.simulate(50, seed=1, space="serial")
-    model.log_likelihood(runs, space="serial")
-    tmap.fit(runs, orders=[1, 2], max_iter=2, tol=0.0, space="serial")
+    censored = tmap.Runs(runs.values, runs.lengths, np.arange(50) % 2 == 0)
+    for dtype in ("float64", "float32"):
+        for data in (runs, censored):
+            model.log_likelihood(data, dtype=dtype, space="serial")
+            tmap.fit(data, orders=[1, 2], max_iter=2, tol=0.0, dtype=dtype, space="serial")
+    tmap.fit(runs, orders=range(1, 9), max_iter=1, tol=0.0, space="serial")
+    model.branch_probabilities(censored, space="serial")
+    model.rescaled(runs, space="serial")
 
 
 def run_resampling():
@@ -72,6 +79,7 @@ def lowered(module):
 
 
 MODELS = {"hawkes": (run_hawkes, hawkes_kernels), "tmap": (run_tmap, tmap_kernels),
+          "tmap, runs": (run_tmap, tmap_run_kernels),
           "resampling": (run_resampling, resampling_kernels), "mixture": (run_mixture, mixture_kernels),
           "algorithms": (run_algorithms, algorithms)}
 
