@@ -21,7 +21,7 @@ prints theta / (omega h^D) in front of xi_n; its integral and its own program ag
 """
 
 from .likelihood import Likelihood, excitation_probabilities, log_likelihood
-from .parameters import Parameters
+from .parameters import Background, Parameters
 from .simulate import Simulation, simulate
 
-__all__ = ["Likelihood", "Parameters", "Simulation", "excitation_probabilities", "log_likelihood", "simulate"]
+__all__ = ["Background", "Likelihood", "Parameters", "Simulation", "excitation_probabilities", "log_likelihood", "simulate"]
