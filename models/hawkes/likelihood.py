@@ -83,7 +83,7 @@ class Likelihood:
         horizon = check_horizon(horizon_h, times)
         check_choice(method, "method", METHODS)
         check_choice(precision, "precision", PRECISIONS)
-        check_flag(background_self, "background_self")
+        self.background_self = check_flag(background_self, "background_self")
         self.tolerance = check_positive(tolerance, "tolerance")
         self.background = check_background(background, len(times))
         self.n_events, self.n_dims = locations.shape
