@@ -45,8 +45,8 @@ class PairSums:
     """
 
     def __init__(self, locations, times, dtype, background_self, keep_background, given, space):
-        self._self_term = 1.0 if background_self else 0.0
-        self._keep_background, self._dtype = keep_background, dtype
+        self.self_term = 1.0 if background_self else 0.0
+        self._keep_background, self.dtype = keep_background, dtype
         self.n_events, self.n_dims = locations.shape
         self.span_h = float(times[-1])
         # Only differences count: about their mean, float32 resolves a city to millimetres on any map.
@@ -133,12 +133,12 @@ class PairSums:
         widths = -0.5 / params.tau_x**2, -0.5 / params.tau_t**2
         if method != "cells":
             pk.parallel_for(self._groups, kernels.background_sums, *self.sizes, pk.static(n_mu), *self.data,
-                            windows.background_h, self._self_term, *widths, self.background, label="hawkes.background_sums")
+                            windows.background_h, self.self_term, *widths, self.background, label="hawkes.background_sums")
             return
         with pk.use(self.space):
-            grid = Grid(self.locations, self.times, _background_km(params, windows), self._dtype)
+            grid = Grid(self.locations, self.times, _background_km(params, windows), self.dtype)
             pk.parallel_for(pk.TeamPolicy(self.n_events, _TEAM_SIZE), background_by_cells, self.sizes[0], pk.static(n_mu),
-                            *grid.args, grid.order, min(windows.background_h, 2.0 * self.span_h + 1.0), self._self_term,
+                            *grid.args, grid.order, min(windows.background_h, 2.0 * self.span_h + 1.0), self.self_term,
                             *widths, self.background, label="hawkes.background_by_cells")
 
     def _sum_excitation(self, params, windows, method, n_xi):
@@ -159,7 +159,7 @@ class PairSums:
             range_ = Range(tuple(v / _LIST_RANGE for v in p), tuple(v * _LIST_RANGE for v in p), k + 2.0)
         if self.pairs is None or self.pairs.trigger is not trigger or not self.pairs.range.holds(p, k):
             self.pairs = None
-            self.pairs = PairList(self.locations, self.times, trigger, range_, self._dtype, self.space)
+            self.pairs = PairList(self.locations, self.times, trigger, range_, self.dtype, self.space)
             self._listed = False
         if not self._listed:
             pk.deep_copy(self.excitation, 0.0)
@@ -184,7 +184,7 @@ class PairSums:
         pk.parallel_for(policy, kernels_of(params.triggering).pair_tiles, *self.sizes, *sizes, *self.data, self._before, tiles,
                         block, *widths, params.trigger_values, *tables, label="hawkes.pair_tiles")
         events = pk.RangePolicy(0, self.n_events, space=self.space)
-        pk.parallel_for(events, kernels.add_tiles, self.sizes[0], *sizes, block, self._self_term, *tables, self.background,
+        pk.parallel_for(events, kernels.add_tiles, self.sizes[0], *sizes, block, self.self_term, *tables, self.background,
                         self.excitation, label="hawkes.add_tiles")
 
 
