@@ -16,8 +16,10 @@ from .priors import coordinate_name, is_reciprocal
 _BLOCK, _MOST_BLOCKS = 1024, 1024  # events of a team of chain_events
 _STEPS = 25  # steps of one replay: 75 launches or more without the host
 _FIRST_BATCH = 5  # the paper's b_d
-_MARGIN = 1.25  # how far parameters of the triggering function may move before their pairs are listed anew
-_SPARE_CUT = 3.0  # exponents by which a list is more generous than its bound asks for
+# How far parameters of the triggering function may move before their pairs are listed anew: as little as in a posterior, and
+# up to _FAR on the way there, as long as less than _QUIET steps lie between two lists.
+_NEAR, _FAR, _QUIET = 1.1, 2.0, 500
+_SPARE_CUT = 1.0  # exponents by which a list is more generous than the bound at the start asks for
 
 
 class Chains:
@@ -31,10 +33,12 @@ class Chains:
     priors : dict, by coordinate
     n_steps, seed : int
     scale : float
-        Of an initial error bound: the size of the log-likelihood that the tolerance is relative to.
+        The log-likelihood whose size the tolerance is relative to.
+    widths : ndarray, shape (n_free,), optional
+        Of the first proposals, relative to the coordinates.
     """
 
-    def __init__(self, likelihood, starts, free, priors, n_steps, seed, scale):
+    def __init__(self, likelihood, starts, free, priors, n_steps, seed, scale, widths=None):
         self.likelihood, self.free, self.n_steps, self.seed = likelihood, free, n_steps, seed
         self.kind = type(starts[0])
         self.trigger, self.sums = self.kind.triggering, likelihood.sums
@@ -58,7 +62,7 @@ class Chains:
         state = np.zeros((self.n_chains, 5))
         if self.given:
             state[:, ck.SHARE] = likelihood.background.mass
-        host = {"values": values, "proposed": values, "sds": 0.1 * coordinates, "tallies": tallies, "state": state,
+        host = {"values": values, "proposed": values, "sds": coordinates * (0.1 if widths is None else widths), "tallies": tallies, "state": state,
                 "counts": np.zeros((self.n_chains, 5), np.int64),
                 "draws": np.full((self.n_chains, n_steps, len(free) + 1), np.nan)}
         with pk.use(self.space):
@@ -69,6 +73,7 @@ class Chains:
             self._sums = pk.zeros((ck.N_SUMS, self.n_chains, self._n_blocks), np.float64)
         self._missed_mu = self._keep_background(starts[0])
         self._cut = self._first_cut(starts)
+        self._margin, self._listed_at = _NEAR, 0
         self._prepare(self._range(values))
 
     def _keep_background(self, params):
@@ -85,14 +90,18 @@ class Chains:
         return self.likelihood.n_events * math.exp(-0.5 * windows.background_sds**2) if left_out else 0.0
 
     def _first_cut(self, starts):
-        """An exponent that the first evaluations will find large enough; too small a guess is widened later."""
-        n, d = self.likelihood.n_events, self.likelihood.n_dims
-        ratio = max(s.excitation_scale(d) / self.likelihood.background_scale(s) for s in starts)
-        return max(math.log(4.0 * n * n / self.tolerance) + math.log(ratio), 1.0) + _SPARE_CUT
+        """The exponent that meets the bound at the starts; where it does not, it is widened later."""
+        cuts = []
+        for start in starts:
+            self.likelihood.log_likelihood(start)
+            most = self.likelihood.n_events * start.excitation_scale(self.likelihood.n_dims) * self.likelihood.inverse_rates
+            cuts.append(math.log(max(2.0 * most / self.tolerance, math.e)))
+        return max(cuts) + _SPARE_CUT
 
     def _range(self, values):
         own = values[:, 4:]
-        return Range(tuple((own.min(axis=0) / _MARGIN).tolist()), tuple((own.max(axis=0) * _MARGIN).tolist()), self._cut)
+        low, high = own.min(axis=0) / self._margin, own.max(axis=0) * self._margin
+        return Range(tuple(low.tolist()), tuple(high.tolist()), self._cut)
 
     def _prepare(self, range_):
         """List the pairs for parameters in a range, and record the launches of _STEPS steps."""
@@ -152,16 +161,20 @@ class Chains:
         for _ in range(replays):
             self._graph.replay()
         counts = self.memory["counts"].to_numpy()
-        if counts[:, ck.STALLED].any():
-            self._help(counts)
-        return int(counts[:, ck.STEP].min())
+        done = int(counts[:, ck.STEP].min())
+        waiting = counts[:, ck.STALLED]
+        if waiting.any():
+            self._cut += 5.0 if (waiting == ck.TOO_COARSE).any() else 0.0
+            self._margin = min(self._margin**2, _FAR) if done - self._listed_at < _QUIET else _NEAR
+            self._list_anew(done, self.memory["proposed"].to_numpy())  # numbered, so the same proposals will be made again
+        elif self._margin > _NEAR and done - self._listed_at >= _QUIET:
+            self._margin = _NEAR
+            self._list_anew(done, self.memory["values"].to_numpy())
+        return done
 
-    def _help(self, counts):
-        """Widen what made chains wait; their proposals are numbered, so they will be made again."""
-        if (counts[:, ck.STALLED] == ck.TOO_COARSE).any():
-            self._cut += 5.0
-        values = np.concatenate([self.memory["values"].to_numpy(), self.memory["proposed"].to_numpy()])
-        self._prepare(self._range(values))
+    def _list_anew(self, done, proposed):
+        self._listed_at = done
+        self._prepare(self._range(np.concatenate([self.memory["values"].to_numpy(), proposed])))
         self.restart()
 
     # ---- what is kept on disk
@@ -169,13 +182,14 @@ class Chains:
         """Everything that the rest of the chains depends on, as host arrays."""
         arrays = {name: np.array(view.to_numpy()) for name, view in self.memory.items()}
         return arrays | {"range_low": np.array(self.range.low), "range_high": np.array(self.range.high),
-                         "cut": np.array([self._cut, self.range.cut])}
+                         "cut": np.array([self._cut, self.range.cut, self._margin, self._listed_at])}
 
     def restore(self, arrays):
         """Go on from a snapshot."""
         for name, view in self.memory.items():
             pk.deep_copy(view, arrays[name])
-        self._cut = float(arrays["cut"][0])
+        self._cut, cut, self._margin = arrays["cut"][:3].tolist()
+        self._listed_at = int(arrays["cut"][3])
         low, high = (tuple(arrays[name].tolist()) for name in ("range_low", "range_high"))
-        self._prepare(Range(low, high, float(arrays["cut"][1])))
+        self._prepare(Range(low, high, cut))
         self.restart()

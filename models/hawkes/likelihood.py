@@ -62,6 +62,8 @@ class Likelihood:
     error_bound : float or None
         Upper bound of the relative error that leaving out pairs caused in the last log-likelihood (rounding apart);
         0 for "all_pairs".
+    inverse_rates : float or None
+        The sum of 1 / (mu_n + xi_n) in the last evaluation, by which an error common to all rates counts.
 
     Raises
     ------
@@ -88,7 +90,7 @@ class Likelihood:
         self.background = check_background(background, len(times))
         self.n_events, self.n_dims = locations.shape
         self.asked, self.method = method, None
-        self.windows = self.error_bound = None
+        self.windows = self.error_bound = self.inverse_rates = None
         self.sums = PairSums(locations, times - times[0], np.float64 if precision == "float64" else np.float32,
                              background_self, check_flag(keep_background, "keep_background"), self.background, space)
         self.space = self.sums.space
@@ -179,7 +181,7 @@ class Likelihood:
             error = windows.error(result[1])
             bound = error and (error / abs(result[0]) if result[0] else math.inf)
             if bound <= self.tolerance:
-                self.windows, self.error_bound = windows, bound
+                self.windows, self.error_bound, self.inverse_rates = windows, bound, result[1]
                 return result
             # The guess in `choose` was too bold for these events. The bound is nearly proportional to the tolerance, so
             # aim at half of what is allowed; without any finite bound, leave nothing out.

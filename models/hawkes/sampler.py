@@ -23,6 +23,7 @@ from .progress import Progress
 _REPLAYS = 4  # of 25 steps each between two looks at the chains
 # Starts lie so many standard errors around the posterior mode: farther out than the posterior, as R-hat wants them.
 _DISPERSION = 4.0
+_WIDTH = 2.4  # standard deviations: the best normal proposal in one dimension (Gelman, Roberts and Gilks 1996)
 
 
 def sample_posterior(likelihood, *, n_chains=4, n_steps=10_000, n_warmup=1_000, start=None, fixed=("tau_x", "tau_t"), priors=None,
@@ -84,16 +85,17 @@ def sample_posterior(likelihood, *, n_chains=4, n_steps=10_000, n_warmup=1_000, 
     saved = Checkpoint(checkpoint, likelihood, n_chains, n_steps, seed, given, free, priors) if checkpoint else None
     arrays = saved.load() if saved else None
 
+    widths = None
     if arrays is not None:
         starts = [type(given[0])(*row) for row in arrays["values"].tolist()]
     elif len(given) == n_chains and n_chains > 1:
         starts = given
     else:
-        starts = _disperse(likelihood, given[0], free, priors, n_chains, seed)
+        starts, widths = _disperse(likelihood, given[0], free, priors, n_chains, seed)
     scale = float(arrays["scale"][0]) if arrays is not None else likelihood.log_likelihood(starts[0])
     if not np.isfinite(scale):
         raise InputError(f"start: the log-likelihood is {scale} at {starts[0]}; begin where every event has a positive rate")
-    chains = Chains(likelihood, starts, free, priors, n_steps, seed, scale)
+    chains = Chains(likelihood, starts, free, priors, n_steps, seed, scale, widths)
     chains.restore(arrays) if arrays is not None else chains.restart()
     complete = _run(chains, saved, scale, progress)
     return _collect(chains, starts[0], n_warmup, complete, priors)
@@ -144,19 +146,19 @@ def _check_starts(start, n_chains):
 
 
 def _disperse(likelihood, start, free, priors, n_chains, seed):
-    """Starts around the posterior mode, by a host's generator of the same seed."""
+    """Starts around the posterior mode, by a host's generator of the same seed, and widths for the first proposals."""
     fixed = [name for name in start.names() if name not in free]
     mode = fit(likelihood, start=start, fixed=fixed, posterior=True, priors=priors)
     random = np.random.default_rng(seed)
-    spread = _DISPERSION * np.minimum(np.sqrt(np.maximum(np.diag(mode.log_covariance), 0.0)), 0.25)
+    errors = np.minimum(np.sqrt(np.maximum(np.diag(mode.log_covariance), 0.0)), 0.25)
     starts = []
     while len(starts) < n_chains:
         values = {field.name: getattr(mode.params, field.name) for field in fields(mode.params)}
-        for name, width in zip(free, spread):
+        for name, width in zip(free, _DISPERSION * errors):
             values[name] *= float(np.exp(width * random.uniform(-1.0, 1.0)))
         starts.append(type(start)(**values))
         try:
             check_start(starts[-1], priors, free)
         except InputError:  # beyond the edge of a bounded prior: the mode itself is within
             starts[-1] = mode.params
-    return starts
+    return starts, _WIDTH * errors
