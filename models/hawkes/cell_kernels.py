@@ -77,8 +77,12 @@ def cell_kernels_of(trigger):
     size = 1 + len(trigger.names)
 
     @pk.kernel
-    def list_pairs(i, n_dims, fill, x, t, cell, start, shape, reach, cut, p, counts, first, stride, r2_of, dt_of):
-        """Count the earlier events whose exponent does not exceed `cut`, or, if `fill`, write down those pairs."""
+    def list_pairs(i, n_dims, fill, x, t, cell, start, shape, reach, cut, p, counts, first, stride, r2_of, dt_of,
+                   earlier):
+        """Count the earlier events whose exponent does not exceed `cut`, or, if `fill`, write down those pairs.
+
+        With fill = 2 also which place, in the order of cells, the earlier event has.
+        """
         n_pairs = 0
         for number in range(3**n_dims):
             k = neighbour_cell(n_dims, number, cell, i, shape)
@@ -88,13 +92,15 @@ def cell_kernels_of(trigger):
                 r2 = squared_distance(n_dims, x, i, x, j)
                 dt = t[i] - t[j]
                 if trigger.exponent(r2, dt, p) <= cut:
-                    if fill:
+                    if fill > 0:
                         place = first[i] + n_pairs * stride[i]
                         r2_of[place] = r2
                         dt_of[place] = dt
+                        if fill == 2:
+                            earlier[place] = j
                     n_pairs += 1
                 j -= 1
-        if not fill:
+        if fill == 0:
             counts[i] = n_pairs
 
     @pk.function

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 import portable as pk
+from portable.errors import InputError
 
 from .cell_kernels import LONG, WIDTH, background_by_cells, cell_kernels_of
 
@@ -91,16 +92,16 @@ class PairList:
             counts, no_indices, no_pairs = pk.zeros(n_events, np.int64), pk.zeros(1, np.int64), pk.zeros(1, dtype)
             visit = pk.static(n_dims), *grid.args, reach, range_.cut, p
             policy = pk.RangePolicy(0, n_events)
-            pk.parallel_for(policy, kernels.list_pairs, visit[0], pk.static(False), *visit[1:], counts, no_indices, no_indices,
-                            no_pairs, no_pairs, label="hawkes.count_pairs")
+            pk.parallel_for(policy, kernels.list_pairs, visit[0], pk.static(0), *visit[1:], counts, no_indices, no_indices,
+                            no_pairs, no_pairs, no_indices, label="hawkes.count_pairs")
             layout = _layout(counts.to_numpy(), grid.order.to_numpy())
             self.n_pairs, n_places = int(layout["n_pairs"]), int(layout["n_places"])
             if n_places > MOST_PAIRS:
                 raise OverflowError(f"{self.n_pairs} pairs matter; at most {MOST_PAIRS} are kept")
             self.r2, self.dt = pk.zeros(max(n_places, 1), dtype), pk.zeros(max(n_places, 1), dtype)
             first, stride = pk.copy_of(layout["first"]), pk.copy_of(layout["stride"])
-            pk.parallel_for(policy, kernels.list_pairs, visit[0], pk.static(True), *visit[1:], counts, first, stride, self.r2,
-                            self.dt, label="hawkes.list_pairs")
+            pk.parallel_for(policy, kernels.list_pairs, visit[0], pk.static(1), *visit[1:], counts, first, stride, self.r2,
+                            self.dt, no_indices, label="hawkes.list_pairs")
             self.n_slices, self.n_teams = layout["n_slices"], len(layout["begin"]) - 1
             self.begin, self.length, self.event = (pk.copy_of(layout[name]) for name in ("begin", "length", "event"))
         self._policy = pk.TeamPolicy(self.n_teams, WIDTH, space=space)
@@ -115,6 +116,29 @@ class PairList:
         if self.n_teams:
             pk.parallel_for(self._policy, cell_kernels_of(self.trigger).listed_sums, pk.static(n_dims), pk.static(n_xi),
                             *self.args, p, excitation, label="hawkes.listed_sums")
+
+
+def all_pairs_within(locations, times, params, cut, space):
+    """The pairs whose exponent does not exceed `cut`, row by row: r2 and dt (views), later and earlier events (arrays)."""
+    trigger, p = params.triggering, params.trigger_values
+    n_events, n_dims = locations.shape
+    kernel = cell_kernels_of(trigger).list_pairs
+    with pk.use(space):
+        grid = Grid(locations, times, trigger.reach_km(p, cut), np.float64)
+        visit = *grid.args, trigger.reach_h(p, cut), cut, p
+        counts, no_indices, no_pairs = pk.zeros(n_events, np.int64), pk.zeros(1, np.int64), pk.zeros(1, np.float64)
+        pk.parallel_for(n_events, kernel, pk.static(n_dims), pk.static(0), *visit, counts, no_indices, no_indices, no_pairs,
+                        no_pairs, no_indices, label="hawkes.count_pairs")
+        lengths = counts.to_numpy()
+        n_pairs = int(lengths.sum())
+        if n_pairs > MOST_PAIRS:
+            raise InputError(f"{n_pairs} pairs matter; at most {MOST_PAIRS} are listed. A larger `least` leaves more of them out.")
+        first, stride = pk.copy_of(np.cumsum(lengths) - lengths), pk.copy_of(np.ones(n_events, np.int64))
+        r2, dt, earlier = pk.zeros(max(n_pairs, 1)), pk.zeros(max(n_pairs, 1)), pk.zeros(max(n_pairs, 1), np.int64)
+        pk.parallel_for(n_events, kernel, pk.static(n_dims), pk.static(2), *visit, counts, first, stride, r2, dt, earlier,
+                        label="hawkes.list_pairs")
+        order = grid.order.to_numpy()
+        return r2, dt, np.repeat(order, lengths), order[earlier.to_numpy()[:n_pairs]]
 
 
 def _layout(counts, order):

@@ -95,6 +95,7 @@ class Likelihood:
                              background_self, check_flag(keep_background, "keep_background"), self.background, space)
         self.space = self.sums.space
         self.horizon_h = float(horizon - times[0])
+        self.origin_h, self.centre = float(times[0]), locations.mean(axis=0)  # what is taken off times and locations
         self._events = pk.RangePolicy(0, self.n_events, space=self.space)
         self._kept_share = None  # (tau_t, total of observed_share and of its derivative)
 

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from portable.errors import DTypeError, FiniteError, InputError
+from portable.errors import DTypeError, FiniteError, InputError, ShapeError
 
 from ..checks import as_numbers, check_finite
 from .triggering import EXPONENTIAL, Triggering
@@ -107,10 +107,13 @@ class Background:
         Its value at each event, at least 0.
     mass : float
         Its integral over the region and the time observed; mu0 * mass events are expected from it.
+    mass_until : array-like, shape (n_events,), optional
+        Its integral over the region until the time of each event; residuals ask for it.
     """
 
     density: np.ndarray
     mass: float
+    mass_until: np.ndarray | None = None
 
     def __post_init__(self):
         density = check_finite(as_numbers(self.density, "Background: density", 1), "Background: density")
@@ -118,6 +121,11 @@ class Background:
         if below.size:
             raise InputError(f"Background: density[{below[0]}] is {density[below[0]]}; at least 0 is wanted")
         object.__setattr__(self, "density", density)
+        if self.mass_until is not None:
+            until = check_finite(as_numbers(self.mass_until, "Background: mass_until", 1), "Background: mass_until")
+            if until.shape != density.shape:
+                raise ShapeError(f"Background: mass_until has shape {until.shape}, density {density.shape}; one each is wanted")
+            object.__setattr__(self, "mass_until", until)
         object.__setattr__(self, "mass", check_positive(self.mass, "Background: mass"))
 
     @property
