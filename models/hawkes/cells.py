@@ -6,7 +6,6 @@ million are also near enough to matter. A list of these serves every evaluation 
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +13,7 @@ import numpy as np
 import portable as pk
 from portable.errors import InputError
 
-from .cell_kernels import LONG, WIDTH, background_by_cells, cell_kernels_of
+from .cell_kernels import LONG, WIDTH, cell_kernels_of
 
 MOST_PAIRS = 2**27  # 2 GiB in float64
 
@@ -90,7 +89,7 @@ class PairList:
         with pk.use(space):
             grid = Grid(locations, times, trigger.reach_km(p, range_.cut), np.float64)
             counts, no_indices, no_pairs = pk.zeros(n_events, np.int64), pk.zeros(1, np.int64), pk.zeros(1, dtype)
-            visit = pk.static(n_dims), *grid.args, reach, range_.cut, p
+            visit = pk.static(n_dims), *grid.args, reach, range_.cut, trigger.for_kernels(p)
             policy = pk.RangePolicy(0, n_events)
             pk.parallel_for(policy, kernels.list_pairs, visit[0], pk.static(0), *visit[1:], counts, no_indices, no_indices,
                             no_pairs, no_pairs, no_indices, label="hawkes.count_pairs")
@@ -125,7 +124,7 @@ def all_pairs_within(locations, times, params, cut, space):
     kernel = cell_kernels_of(trigger).list_pairs
     with pk.use(space):
         grid = Grid(locations, times, trigger.reach_km(p, cut), np.float64)
-        visit = *grid.args, trigger.reach_h(p, cut), cut, p
+        visit = *grid.args, trigger.reach_h(p, cut), cut, params.kernel_values
         counts, no_indices, no_pairs = pk.zeros(n_events, np.int64), pk.zeros(1, np.int64), pk.zeros(1, np.float64)
         pk.parallel_for(n_events, kernel, pk.static(n_dims), pk.static(0), *visit, counts, no_indices, no_indices, no_pairs,
                         no_pairs, no_indices, label="hawkes.count_pairs")

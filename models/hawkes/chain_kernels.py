@@ -71,10 +71,14 @@ def chain_kernels_of(trigger):
     n_own = len(trigger.names)
     lists, windows = cell_kernels_of(trigger), excitation_functions(trigger)
 
+    reciprocal = tuple(unit == "km" for unit in trigger.units)
+
     @pk.function
     def own_parameters(proposed, chain, p):
+        """What `Triggering.for_kernels` does."""
         for k in range(pk.static(n_own)):
-            p[k] = proposed[chain, 4 + k]
+            v = proposed[chain, 4 + k]
+            p[k] = 1.0 / v if reciprocal[k] else v
 
     @pk.kernel
     def chain_listed(team, n_dims, n_teams, n_slices, r2_of, dt_of, begin, length, event, counts, place_of, proposed,
@@ -101,7 +105,7 @@ def chain_kernels_of(trigger):
     def scales(n_dims, given, proposed, chain, p):
         """What multiplies the sums of (1) and (2)."""
         mu0 = proposed[chain, 0]
-        background = mu0 if given else mu0 * normal_scale(n_dims, proposed[chain, 1]) * 0.3989422804014327 / proposed[chain, 2]
+        background = mu0 if given else mu0 * normal_scale(n_dims, 1.0 / proposed[chain, 1]) * 0.3989422804014327 / proposed[chain, 2]
         return background, proposed[chain, 3] * trigger.scale(n_dims, p)
 
     @pk.kernel
@@ -155,14 +159,14 @@ def chain_kernels_of(trigger):
             tallies[chain, k, BATCH_SIZE] = pk.int64(pk.ceil(pk.exp(1.1 * pk.log(pk.float64(size)))))
 
     @pk.function
-    def propose(seed, chain, step, place_of, reciprocal, priors, low, high, values, proposed, sds, counts, state):
+    def propose(seed, chain, step, place_of, inverted, priors, low, high, values, proposed, sds, counts, state):
         """A parameter at random, and a value for it from a normal density cut off at 0."""
         k = pk.random.randint(seed, chain, step * DRAWS, place_of.shape[0])
         place = place_of[k]
         for c in range(values.shape[1]):
             proposed[chain, c] = values[chain, c]
         counts[chain, MOVED] = k
-        v = 1.0 / values[chain, place] if reciprocal[k] else values[chain, place]
+        v = 1.0 / values[chain, place] if inverted[k] else values[chain, place]
         new = -1.0
         draw = 2
         while new <= 0.0 and draw < DRAWS:  # each try succeeds with probability 1/2 or more
@@ -173,12 +177,12 @@ def chain_kernels_of(trigger):
         if allowed:
             ratio = pk.log(pk.ndtr(v / sds[chain, k]) / pk.ndtr(new / sds[chain, k]))  # q(v | new) / q(new | v)
             state[chain, LOG_RATIO] = ratio + log_prior_of(priors[k], new) - log_prior_of(priors[k], v)
-            proposed[chain, place] = 1.0 / new if reciprocal[k] else new
+            proposed[chain, place] = 1.0 / new if inverted[k] else new
             if proposed[chain, place] < low[place] or proposed[chain, place] > high[place]:
                 counts[chain, STALLED] = OUT_OF_RANGE
 
     @pk.kernel
-    def chain_decide(team, n_dims, given, seed, missed_mu, missed_xi, tolerance, place_of, reciprocal, priors, low, high, sums,
+    def chain_decide(team, n_dims, given, seed, missed_mu, missed_xi, tolerance, place_of, inverted, priors, low, high, sums,
                      values, proposed, sds, counts, tallies, state, draws):
         """Accept or reject the proposal of a chain, write the step down, adapt, and make the next proposal; a team a chain."""
         chain = team.league_rank
@@ -233,7 +237,7 @@ def chain_kernels_of(trigger):
                     counts[chain, STEP] = step
                 counts[chain, MOVED] = NOTHING
                 if step < draws.shape[1]:
-                    propose(seed, chain, step, place_of, reciprocal, priors, low, high, values, proposed, sds, counts, state)
+                    propose(seed, chain, step, place_of, inverted, priors, low, high, values, proposed, sds, counts, state)
 
     return types.SimpleNamespace(chain_listed=chain_listed, chain_windowed=chain_windowed, chain_events=chain_events,
                                  chain_decide=chain_decide)

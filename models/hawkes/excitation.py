@@ -5,7 +5,7 @@ import types
 
 import portable as pk
 
-from .kernels import GROUP, ROWS, TERMS, background_terms, elapsed, squared_distance
+from .kernels import GROUP, TERMS, background_terms, elapsed, squared_distance
 
 
 @functools.cache
@@ -71,19 +71,19 @@ def _pair_kernels(trigger):
     functions = excitation_functions(trigger)
 
     @pk.kernel
-    def pair_tiles(team, n_dims, n_parts, n_mu, n_xi, x, t, before, tiles, block, a_x, a_t, p, mu, xi):
+    def pair_tiles(team, rows, n_dims, n_parts, n_mu, n_xi, x, t, before, tiles, block, a_x, a_t, p, mu, xi):
         """Sums of (1), the own term apart, and of (2) between two blocks of events; a team a pair of blocks.
 
         The background is symmetric, so a pair is visited once: events of block tiles[0, k] against earlier ones of block
         tiles[1, k]. Row b of mu[k] and xi[k], shape (n_blocks, n_events), takes what block b adds to an event; no other
-        team writes there, so nothing is atomic and every run gives the same bits. A member keeps ROWS later events in
+        team writes there, so nothing is atomic and every run gives the same bits. A member keeps `rows` later events in
         registers and walks the earlier ones. 3 D + 11 operations and two exponentials a pair; 8 (D + 2) bytes for every
-        ROWS * team.size pairs.
+        rows * team.size pairs.
         """
         later = tiles[0, team.league_rank]
         earlier = tiles[1, team.league_rank]
         n = x.shape[1]
-        width = ROWS * team.size
+        width = rows * team.size
         begin = earlier * block
         end = min(begin + block, n)
         last = min(later * block + block, n)
@@ -94,19 +94,19 @@ def _pair_kernels(trigger):
                 mu[k, earlier, i] = 0.0
         team.barrier()
 
-        background_limit = pk.local(ROWS, pk.int64)  # a member's event r takes background from earlier events up to here,
-        excitation_limit = pk.local(ROWS, pk.int64)  # and excitation up to here
-        x_own = pk.local((n_dims, ROWS), x.dtype)
-        t_own = pk.local((n_parts, ROWS), t.dtype)
-        mu_own = pk.local((n_mu, ROWS), pk.float64)
-        xi_own = pk.local((n_xi, ROWS), pk.float64)
-        mu_part = pk.local((n_mu, ROWS), x.dtype)
-        xi_part = pk.local((n_xi, ROWS), x.dtype)
+        background_limit = pk.local(rows, pk.int64)  # a member's event r takes background from earlier events up to here,
+        excitation_limit = pk.local(rows, pk.int64)  # and excitation up to here
+        x_own = pk.local((n_dims, rows), x.dtype)
+        t_own = pk.local((n_parts, rows), t.dtype)
+        mu_own = pk.local((n_mu, rows), pk.float64)
+        xi_own = pk.local((n_xi, rows), pk.float64)
+        mu_part = pk.local((n_mu, rows), x.dtype)
+        xi_part = pk.local((n_xi, rows), x.dtype)
         mu_terms = pk.local(3, x.dtype)
         xi_terms = pk.local(size, x.dtype)
         columns = pk.local(n_mu, x.dtype)
         for first in range(later * block, last, width):
-            for r in range(pk.static(ROWS)):
+            for r in range(rows):
                 i = first + r * team.size + team.rank
                 present = min(i, n - 1)
                 background_limit[r] = pk.where(i < last, i, 0)
@@ -123,7 +123,7 @@ def _pair_kernels(trigger):
             free = min(before[first], stop) if first + width <= last else begin  # before it no pair is in doubt
             for limited in (False, True):
                 for start in range(max(free, begin) if limited else begin, stop if limited else free, TERMS):
-                    for r in range(pk.static(ROWS)):
+                    for r in range(rows):
                         for k in range(n_mu):
                             mu_part[k, r] = 0.0
                         for k in range(n_xi):
@@ -131,7 +131,7 @@ def _pair_kernels(trigger):
                     for j in range(start, min(start + TERMS, stop if limited else free)):
                         for k in range(n_mu):
                             columns[k] = 0.0
-                        for r in range(pk.static(ROWS)):
+                        for r in range(rows):
                             r2 = squared_distance(n_dims, x_own, r, x, j)
                             dt = elapsed(n_parts, t_own, r, t, j)
                             background_terms(n_dims, r2, dt, a_x, a_t, mu_terms)
@@ -152,13 +152,13 @@ def _pair_kernels(trigger):
                             column = team.reduce(columns[k])
                             if team.single():
                                 mu[k, later, j] = sum_before + pk.float64(column)
-                    for r in range(pk.static(ROWS)):
+                    for r in range(rows):
                         for k in range(n_mu):
                             mu_own[k, r] += pk.float64(mu_part[k, r])
                         for k in range(n_xi):
                             xi_own[k, r] += pk.float64(xi_part[k, r])
             team.barrier()
-            for r in range(pk.static(ROWS)):
+            for r in range(rows):
                 i = first + r * team.size + team.rank
                 if i < last:
                     for k in range(n_mu):

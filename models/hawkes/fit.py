@@ -104,7 +104,7 @@ def fit(likelihood, *, start=None, fixed=("tau_x", "tau_t"), posterior=False, pr
     if not math.isfinite(value):
         raise InputError(f"start: the log-likelihood is {value} at {start}; begin where every event has a positive rate")
     converged = False
-    for n_iter in range(1, max_iter + 1):  # noqa: B007  (told in the result)
+    for n_iter in range(1, max_iter + 1):
         information = objective.information(z)
         step = _ascent(information, slopes)
         if slopes @ step < 2.0 * tol:

@@ -19,7 +19,6 @@ float64.
 import portable as pk
 
 TERMS = 32  # contributions of a member between two additions to its float64 sum: at most 32 roundings in float32
-ROWS = 8  # events that a member of pair_tiles keeps in registers
 GROUP = 4  # events of a team of background_sums
 
 

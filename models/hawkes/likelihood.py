@@ -199,7 +199,7 @@ class Likelihood:
         return self._kept_share[1]
 
     def _event_args(self, params):
-        return (self.background_scale(params), params.excitation_scale(self.n_dims), params.theta, params.trigger_values,
+        return (self.background_scale(params), params.excitation_scale(self.n_dims), params.theta, params.kernel_values,
                 self.horizon_h, self.sums.t, self.sums.background, self.sums.excitation)
 
     def _sum_events(self, params):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -24,17 +24,17 @@ class ParametersBase:
     triggering: ClassVar[Triggering]
 
     def __post_init__(self):
-        for field in fields(self):
-            value = check_positive(getattr(self, field.name), f"Parameters: {field.name}")
+        for name in self.names():
+            value = check_positive(getattr(self, name), f"Parameters: {name}")
             # Squares, cubes and products of such values stay within float64, and the exponents' factors within float32.
             if not 1e-15 <= value <= 1e15:
-                raise InputError(f"Parameters: {field.name} is {value}; 1e-15 to 1e15, in km and hours, is wanted")
-            object.__setattr__(self, field.name, value)
+                raise InputError(f"Parameters: {name} is {value}; 1e-15 to 1e15, in km and hours, is wanted")
+            object.__setattr__(self, name, value)
 
     @classmethod
     def names(cls):
         """The names of all parameters, in order."""
-        return tuple(field.name for field in fields(cls))
+        return cls.__match_args__
 
     @classmethod
     def units(cls):
@@ -50,13 +50,18 @@ class ParametersBase:
         """The values of the triggering function's own parameters."""
         return self.values()[4:]
 
+    @property
+    def kernel_values(self):
+        """The same for kernel functions, which want lengths as reciprocals."""
+        return self.triggering.for_kernels(self.trigger_values)
+
     def background_scale(self, n_dims):
         """mu0 tau_x^-D tau_t^-1 (2 pi)^(-(D + 1) / 2): what multiplies the sum of exponentials in (1)."""
         return self.mu0 / (self.tau_x**n_dims * self.tau_t * (2 * math.pi) ** ((n_dims + 1) / 2))
 
     def excitation_scale(self, n_dims):
         """What multiplies the sum in (2): theta omega h^-D (2 pi)^(-D / 2) for the paper's triggering function."""
-        return self.theta * float(self.triggering.scale(n_dims, self.trigger_values))
+        return self.theta * float(self.triggering.scale(n_dims, self.kernel_values))
 
 
 @dataclass(frozen=True, slots=True)

@@ -133,7 +133,7 @@ def parent_probabilities(likelihood, params, *, least=1e-9):
         shares = pk.zeros(r2.shape[0])
         if children.size:
             pk.parallel_for(children.size, summary_kernels_of(params.triggering).pair_shares, scale, r2, dt,
-                            params.trigger_values, pk.copy_of(children), pk.copy_of(rates), shares, label="hawkes.pair_shares")
+                            params.kernel_values, pk.copy_of(children), pk.copy_of(rates), shares, label="hawkes.pair_shares")
         shares = shares.to_numpy()[: children.size]
     kept = np.flatnonzero(shares >= least)
     kept = kept[np.lexsort((parents[kept], children[kept]))]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import fields
 
 import numpy as np
 
@@ -153,7 +152,7 @@ def _disperse(likelihood, start, free, priors, n_chains, seed):
     errors = np.minimum(np.sqrt(np.maximum(np.diag(mode.log_covariance), 0.0)), 0.25)
     starts = []
     while len(starts) < n_chains:
-        values = {field.name: getattr(mode.params, field.name) for field in fields(mode.params)}
+        values = dict(zip(start.names(), mode.params.values()))
         for name, width in zip(free, _DISPERSION * errors):
             values[name] *= float(np.exp(width * random.uniform(-1.0, 1.0)))
         starts.append(type(start)(**values))

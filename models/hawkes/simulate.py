@@ -115,10 +115,11 @@ def _branch(params, locations, times, horizon_h, max_events, random):
 def _thin(params, locations, times, horizon_h, max_events, random):
     """Offspring forward in time: a candidate at the present intensity is kept with the share that is left of it then."""
     p, trigger, n_dims = params.trigger_values, params.triggering, locations.shape[1]
-    scale = params.theta * float(trigger.scale(0, p))  # without space, value at distance 0 is the density of delays
+    q = params.kernel_values
+    scale = params.theta * float(trigger.scale(0, q))  # without space, value at distance 0 is the density of delays
 
     def weights(now):
-        return np.array([scale * float(trigger.value(0.0, now - t, p)) for t, _, _ in active])
+        return np.array([scale * float(trigger.value(0.0, now - t, q)) for t, _, _ in active])
 
     order = np.argsort(times, kind="stable")
     waiting = [(times[k], locations[k], -1) for k in order][::-1]

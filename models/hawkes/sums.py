@@ -15,6 +15,9 @@ from .excitation import kernels_of
 
 METHODS = ("auto", "all_pairs", "windowed", "cells")
 
+# Events that a member of pair_tiles keeps in registers; with derivatives each takes three times as many.
+_ROWS, _ROWS_OF_SLOPES = 8, 4
+
 # Below this many events every sum is shorter than the work of starting it, so windows save nothing.
 _FEW_EVENTS = 1024
 
@@ -93,7 +96,7 @@ class PairSums:
         background = 0.0 if self._given or self._keep_background else 2.0 * self._within(windows.background_h)
         in_time = self._within(windows.excitation_h)
         k = windows.excitation_h if math.isfinite(windows.excitation_h) else self.span_h
-        cut = float(params.triggering.exponent(0.0, k, params.trigger_values))
+        cut = float(params.triggering.exponent(0.0, k, params.kernel_values))
         near = near_share(self.locations, params.triggering.reach_km(params.trigger_values, cut))
         wide = near_share(self.locations, _background_km(params, windows))
         costs = {"all_pairs": all_pairs, "windowed": in_time + background,
@@ -142,7 +145,7 @@ class PairSums:
                             *widths, self.background, label="hawkes.background_by_cells")
 
     def _sum_excitation(self, params, windows, method, n_xi):
-        p = params.trigger_values
+        p = params.kernel_values
         if method == "cells":
             self.list_pairs(params, windows)
             self.pairs.sums(self.n_dims, n_xi, p, self.excitation)
@@ -181,8 +184,9 @@ class PairSums:
         widths = -0.5 / params.tau_x**2, -0.5 / params.tau_t**2
         sizes = pk.static(n_mu), pk.static(n_xi)
         self._listed = False
-        pk.parallel_for(policy, kernels_of(params.triggering).pair_tiles, *self.sizes, *sizes, *self.data, self._before, tiles,
-                        block, *widths, params.trigger_values, *tables, label="hawkes.pair_tiles")
+        pk.parallel_for(policy, kernels_of(params.triggering).pair_tiles,
+                        pk.static(_ROWS if rows == 1 else _ROWS_OF_SLOPES), *self.sizes, *sizes, *self.data, self._before, tiles,
+                        block, *widths, params.kernel_values, *tables, label="hawkes.pair_tiles")
         events = pk.RangePolicy(0, self.n_events, space=self.space)
         pk.parallel_for(events, kernels.add_tiles, self.sizes[0], *sizes, block, self.self_term, *tables, self.background,
                         self.excitation, label="hawkes.add_tiles")

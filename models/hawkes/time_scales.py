@@ -49,11 +49,11 @@ def time_scales(n_scales):
         decay = 0.0
         for k in range(n):
             decay += weight(k, p) * p[1 + k] * pk.fast_exp(-p[1 + k] * dt)
-        return pk.fast_exp(-0.5 / (p[0] * p[0]) * r2) * decay / total(p)[1]
+        return pk.fast_exp(-0.5 * p[0] * p[0] * r2) * decay / total(p)[1]
 
     @pk.function
     def gradient(n_dims, r2, dt, p, out):
-        z2 = r2 / (p[0] * p[0])
+        z2 = p[0] * p[0] * r2
         sums = total(p)
         near = pk.fast_exp(-0.5 * z2) / sums[1]
         out[0] = 0.0
@@ -94,7 +94,7 @@ def time_scales(n_scales):
 
     @pk.function
     def exponent(r2, dt, p):
-        return 0.5 / (p[0] * p[0]) * r2 + slowest_rate(p) * dt
+        return 0.5 * p[0] * p[0] * r2 + slowest_rate(p) * dt
 
     @pk.function
     def scale(n_dims, p):

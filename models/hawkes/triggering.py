@@ -13,8 +13,6 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import numpy as np
-
 import portable as pk
 
 
@@ -23,7 +21,8 @@ class Triggering:
     """A density g of delays dt > 0 and squared distances r2, with positive parameters p.
 
     g is split: g = scale(n_dims, p) * value(r2, dt, p), with value at most 1, so that sums of values fit float32. Derivatives
-    are with respect to the logarithms of the parameters, where they have no unit; those of g are divided by its scale.
+    are with respect to the logarithms of the parameters, where they have no unit; those of g are divided by its scale. Kernel
+    functions get lengths as reciprocals (`for_kernels`), so that no pair costs a division; p below is in that form for them.
 
     Parameters
     ----------
@@ -60,25 +59,29 @@ class Triggering:
     reach_km: Callable
     draw: Callable
 
+    def for_kernels(self, p):
+        """Parameters as kernel functions want them: lengths as reciprocals."""
+        return tuple(1.0 / v if unit == "km" else v for v, unit in zip(p, self.units))
+
 
 @pk.function
-def normal_scale(n_dims, h):
-    """h^-D (2 pi)^(-D / 2)."""
+def normal_scale(n_dims, per_km):
+    """h^-D (2 pi)^(-D / 2) for per_km = 1 / h."""
     scale = 1.0
     for _ in range(n_dims):
-        scale *= 0.3989422804014327 / h  # 1 / sqrt(2 pi)
+        scale *= 0.3989422804014327 * per_km  # 1 / sqrt(2 pi)
     return scale
 
 
-# ---- one decay: omega exp(-omega dt) h^-D phi_D(r / h); p = (omega, h)
+# ---- one decay: omega exp(-omega dt) h^-D phi_D(r / h); p = (omega, 1/h) in kernels
 @pk.function
 def _value(r2, dt, p):
-    return pk.fast_exp(-0.5 / (p[1] * p[1]) * r2 - p[0] * dt)
+    return pk.fast_exp(-0.5 * p[1] * p[1] * r2 - p[0] * dt)
 
 
 @pk.function
 def _gradient(n_dims, r2, dt, p, out):
-    z2 = r2 / (p[1] * p[1])
+    z2 = p[1] * p[1] * r2
     value = pk.fast_exp(-0.5 * z2 - p[0] * dt)
     out[0] = value
     out[1] = value - value * (p[0] * dt)
@@ -98,7 +101,7 @@ def _integral_gradient(left, p, out):
 
 @pk.function
 def _exponent(r2, dt, p):
-    return 0.5 / (p[1] * p[1]) * r2 + p[0] * dt
+    return 0.5 * p[1] * p[1] * r2 + p[0] * dt
 
 
 @pk.function
