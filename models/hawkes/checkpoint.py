@@ -61,7 +61,7 @@ class Checkpoint:
         if not self.path.exists():
             return None
         try:
-            with np.load(self.path, allow_pickle=False) as file:
+            with open(self.path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
                 arrays = {name: file[name] for name in file.files}
             settings, seal = str(arrays.pop("settings")), str(arrays.pop("seal"))
         except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:

@@ -6,6 +6,7 @@ import csv
 import gzip
 import math
 import warnings
+import zipfile
 import zlib
 from pathlib import Path
 from typing import NamedTuple
@@ -114,14 +115,14 @@ def _read(path, wanted):
             columns = list(zip(*cells)) if cells else [()] * len(wanted)
             return dict(zip(wanted, columns))
         if kind == ".npz":
-            with np.load(path, allow_pickle=False) as file:
+            with open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
                 _check_columns(file.files, wanted, path)
                 return {name: file[name] for name in wanted}
         if kind == ".parquet":
             table = need("pyarrow.parquet", "parquet", "Parquet files").read_table(path)
             _check_columns(table.column_names, wanted, path)
             return {name: table.column(name).to_numpy() for name in wanted}
-    except (OSError, EOFError, UnicodeDecodeError, zlib.error, csv.Error, ValueError) as error:
+    except (OSError, EOFError, UnicodeDecodeError, zlib.error, zipfile.BadZipFile, csv.Error, ValueError) as error:
         if isinstance(error, InputError):
             raise
         raise InputError(f"'{path}' cannot be read: {error}") from error
@@ -211,7 +212,7 @@ def _warn_of_rows(locations, times):
     if repeated:
         warnings.warn(f"{repeated} of {len(rows)} events repeat the place and time of another; events at one time do not excite "
                       "each other, but each counts in the background", UserWarning, stacklevel=4)
-    if times[-1] > 2e6 * 0.876:
+    if times[-1] > 2e2 * 8766:
         warnings.warn(f"events span {times[-1] / 8766:.0f} years; are the times in another unit?", UserWarning, stacklevel=4)
     gaps = np.diff(times)
     gaps = gaps[gaps > 0]

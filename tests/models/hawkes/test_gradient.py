@@ -44,7 +44,7 @@ def test_gradient_in_mixed_precision(space):
 
 def test_several_time_scales(space):
     """Against the one-scale reference: the triggering function is linear in its scales."""
-    locations, times = random_events(41, 2)
+    locations, times = random_events(13 if space == "checked" else 41, 2)
     mu, _ = reference.rates(locations, times, PARAMS)
     xi, expected = 0.0, 0.0
     for omega, share in ((2.0, 1 / 1.5), (0.1, 0.5 / 1.5)):
