@@ -234,7 +234,7 @@ def run_simulate(options):
 def run_paper(options):
     """Print the paper's table beside ours."""
     table = Table(title="Holbrook et al. (2021), 4 chains x 10,000 steps, 1,000 not kept", title_justify="left")
-    for column in ("data", "quantity", "printed mean (95%)", "found mean (95%)", "ESS", "R-hat", *(["long run"] if options.long else [])):
+    for column in ("data", "quantity", "printed mean (95%)", "found mean (95%)", "ESS", "R-hat", "seconds", *(["long run"] if options.long else [])):
         table.add_column(column)
     for row in reproduce(Path(options.data), space=options.space, seed=options.seed, longer=options.long):
         table.add_row(*row.cells(bool(options.long)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +33,7 @@ class Row:
     printed: tuple
     found: dict
     long: dict | None
+    seconds: float  # of sampling the data set, the search for the mode included
 
     def cells(self, with_long):
         """For a table; a mean outside the printed interval, or two standard errors from the long run's, is marked."""
@@ -39,7 +41,7 @@ class Row:
         mark = "" if low <= self.found["mean"] <= high else " OUTSIDE"
         cells = [self.data, f"{self.quantity} {self.unit}".strip(), f"{mean} ({low}, {high})",
                  f"{self.found['mean']:.4g} ({self.found['q2.5']:.4g}, {self.found['q97.5']:.4g}){mark}",
-                 f"{self.found['ess_bulk']:.0f}", f"{self.found['r_hat']:.4f}"]
+                 f"{self.found['ess_bulk']:.0f}", f"{self.found['r_hat']:.4f}", f"{self.seconds:.3g}"]
         if with_long:
             error = math.hypot(self.found["mcse"], self.long["mcse"])
             cells.append(f"{self.long['mean']:.5g}, {(self.found['mean'] - self.long['mean']) / error:+.1f} standard errors")
@@ -68,11 +70,14 @@ def reproduce(folder, *, space=None, seed=0, longer=0):
         if not path.exists():
             raise InputError(f"data: '{path}' does not exist; name the folder that holds hawkes/{file}")
         likelihood = Likelihood(*_quietly(path), space=space)
+        sample_posterior(likelihood, n_steps=100, n_warmup=0, seed=seed)  # compiles, and sums the background, which stays
+        begin = time.perf_counter()
         posterior = sample_posterior(likelihood, seed=seed)
+        seconds = time.perf_counter() - begin
         long = sample_posterior(likelihood, n_steps=10_000 * longer, seed=seed + 1) if longer else None
         for quantity, unit, factor, *printed in quantities:
             found, reference = (_scaled(p, quantity, factor) if p else None for p in (posterior, long))
-            rows.append(Row(name, quantity, unit, tuple(printed), found, reference))
+            rows.append(Row(name, quantity, unit, tuple(printed), found, reference, seconds))
     return rows
 
 
