@@ -4,6 +4,7 @@ import inspect
 import numpy as np
 import pytest
 
+import portable as pk
 from models import hawkes, mixture, resampling, tmap
 from models.hawkes import cell_kernels as hawkes_cells
 from models.hawkes import chain_kernels as hawkes_chains
@@ -13,6 +14,7 @@ from models.hawkes import summary_kernels as hawkes_summaries
 from models.mixture import kernels as mixture_kernels
 from models.resampling import kernels as resampling_kernels
 from models.tmap import kernels as tmap_kernels
+from portable import algorithms
 from portable.backends.cuda.space import lower_to_ptx
 from portable.kernel import Kernel
 
@@ -75,6 +77,15 @@ def run_mixture():
         found.predict(x), found.predict_proba(x), found.score_samples(x)
 
 
+def run_algorithms():
+    """Not a model; what they share."""
+    for dtype in ("int32", "int64", "uint32", "uint64", "float32", "float64"):
+        x = np.arange(20).astype(dtype)
+        pk.sort_by_key(x, x, "serial")
+        pk.top_k(x.reshape(2, 10), 3, True, "serial"), pk.top_k(x.reshape(2, 10), 3, False, "serial")
+        pk.compact(x > 3, x, "serial"), pk.compact(x > 3, space="serial")
+
+
 def lowered(modules):
     """(kernel, what it was compiled for on the CPU) for every kernel of a module, or of several."""
     for module in modules() if callable(modules) else [modules]:
@@ -85,7 +96,8 @@ def lowered(modules):
 
 
 MODELS = {"hawkes": (run_hawkes, hawkes_kernels), "tmap": (run_tmap, tmap_kernels),
-          "resampling": (run_resampling, resampling_kernels), "mixture": (run_mixture, mixture_kernels)}
+          "resampling": (run_resampling, resampling_kernels), "mixture": (run_mixture, mixture_kernels),
+          "algorithms": (run_algorithms, algorithms)}
 
 
 @pytest.mark.parametrize("capability", [(7, 0), (8, 0), (9, 0)], ids=str)
