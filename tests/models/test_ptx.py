@@ -6,7 +6,11 @@ import pytest
 
 import portable as pk
 from models import hawkes, mixture, resampling, tmap
-from models.hawkes import kernels as hawkes_kernels
+from models.hawkes import cell_kernels as hawkes_cells
+from models.hawkes import chain_kernels as hawkes_chains
+from models.hawkes import excitation as hawkes_excitation
+from models.hawkes import kernels as hawkes_plain
+from models.hawkes import summary_kernels as hawkes_summaries
 from models.mixture import kernels as mixture_kernels
 from models.resampling import kernels as resampling_kernels
 from models.tmap import kernels as tmap_kernels
@@ -21,9 +25,30 @@ def run_hawkes():
     params = hawkes.Parameters(mu0=1.0, tau_x=1.0, tau_t=1.0, theta=0.3, omega=1.0, h=0.1)
     for n_dims in (1, 2, 3):
         for precision in ("float64", "mixed"):
+            events = rng.random((9, n_dims)), np.sort(rng.random(9)) * 100
             for method in ("all_pairs", "windowed"):
-                hawkes.log_likelihood(rng.random((9, n_dims)), np.sort(rng.random(9)) * 100, params, method=method,
-                                      precision=precision, tolerance=1e-3, space="serial")
+                hawkes.log_likelihood(*events, params, method=method, precision=precision, tolerance=1e-3, space="serial")
+    for method in ("all_pairs", "windowed", "cells"):
+        likelihood = hawkes.Likelihood(*events, method=method, tolerance=1e-3, space="serial")
+        likelihood.gradient(params)
+    options = {"n_chains": 2, "n_steps": 1, "n_warmup": 0, "start": [params] * 2}
+    posterior = hawkes.sample_posterior(likelihood, **options)
+    free = hawkes.Likelihood(*events, background_self=False, space="serial")
+    hawkes.sample_posterior(free, fixed=(), **options)
+    hawkes.posterior_probabilities(likelihood, posterior, n_draws=1)
+    hawkes.parent_probabilities(likelihood, params)
+    hawkes.intensity(likelihood, params, *events)
+    hawkes.residuals(likelihood, params)
+    likelihood.gradient(hawkes.time_scales(2)(1.0, 1.0, 1.0, 0.3, 0.1, 1.0, 0.1, 1.0))
+
+
+def hawkes_kernels():
+    """The modules, and the kernels that triggering functions were compiled into."""
+    for trigger in (hawkes.EXPONENTIAL, hawkes.time_scales(2).triggering):
+        for of in (hawkes_excitation.kernels_of, hawkes_cells.cell_kernels_of, hawkes_chains.chain_kernels_of,
+                   hawkes_summaries.summary_kernels_of):
+            yield of(trigger)
+    yield from (hawkes_plain, hawkes_cells, hawkes_chains, hawkes_summaries)
 
 
 def run_tmap():
@@ -70,12 +95,13 @@ def run_algorithms():
         pk.compact(x > 3, x, "serial"), pk.compact(x > 3, space="serial")
 
 
-def lowered(module):
-    """(kernel, what it was compiled for on the CPU) for every kernel of a module."""
-    for _, kernel in inspect.getmembers(module, lambda member: isinstance(member, Kernel)):
-        types = [key[1:] for key in kernel.compiled if key[0] == "cpu"]
-        for policy_kind, specs, reducers in types:
-            yield kernel, policy_kind, specs, reducers
+def lowered(modules):
+    """(kernel, what it was compiled for on the CPU) for every kernel of a module, or of several."""
+    for module in modules() if callable(modules) else [modules]:
+        for _, kernel in inspect.getmembers(module, lambda member: isinstance(member, Kernel)):
+            types = [key[1:] for key in kernel.compiled if key[0] == "cpu"]
+            for policy_kind, specs, reducers in types:
+                yield kernel, policy_kind, specs, reducers
 
 
 MODELS = {"hawkes": (run_hawkes, hawkes_kernels), "tmap": (run_tmap, tmap_kernels),
