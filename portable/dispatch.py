@@ -180,7 +180,7 @@ def _launch(policy, kernel, args, label, reducers=(), scan=None):
 def _run(space, policy, backend, compiled, words, kernel, args, reducers, scan):
     with _lock:
         if space.name == "checked":
-            return _interpret(policy, kernel, args, reducers, scan)
+            return _interpret(policy, kernel, args, reducers, scan, compiled)
         run = backend.run_scan if scan else backend.run_reduce if reducers else backend.run_for
         return run(space, compiled, policy, words)
 
@@ -205,27 +205,19 @@ def _named(error, kernel, args, first):
     return error
 
 
-def _interpret(policy, kernel, args, reducers, scan):
+def _interpret(policy, kernel, args, reducers, scan, scratch_static):
     global _interpreting
     from .backends.checked import interpreter
 
-    _interpreting = threading.get_ident()
+    _interpreting, room = threading.get_ident(), scratch_static + getattr(policy, "scratch_bytes", 0)
     try:
-        args = tuple(_plain(a) for a in args)
         if scan:
             return interpreter.run_scan(policy, kernel.fn, args[:-1], reducers[0], args[-1], scan == "scan inclusive")
         if reducers:
-            return interpreter.run_reduce(policy, kernel.fn, args, reducers)
-        return interpreter.run_for(policy, kernel.fn, args)
+            return interpreter.run_reduce(policy, kernel.fn, args, reducers, room=room)
+        return interpreter.run_for(policy, kernel.fn, args, room=room)
     finally:
         _interpreting = None
-
-
-def _plain(a):
-    """An argument as plain Python sees it: views as NumPy arrays."""
-    if isinstance(a, tuple):
-        return tuple(_plain(x) for x in a)
-    return np.asarray(a) if isinstance(a, View) else a.value if isinstance(a, static) else a
 
 
 def parallel_for(policy, kernel, *args, label=None):

@@ -314,6 +314,10 @@ def _allocate(shape, dtype, space, label, *, zero):
         except MemoryError as error:
             raise _no_room(where, nbytes, shape, dtype) from error
         metadata = np.ndarray(shape, dtype, raw, -_address(raw) % _ALIGNMENT)
+        if where.name == "checked" and not zero:
+            from .backends.checked.memory import poison
+
+            poison(metadata)
     else:
         context = _context(where.memory)
         memory = context.allocate(nbytes)

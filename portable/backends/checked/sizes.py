@@ -1,0 +1,87 @@
+"""Whether results depend on the size of the teams, which is the machine's choice."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .findings import Finding
+
+
+def disagreements(kernel, groups):
+    """What differs by more than rounding between trials of different team sizes.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    groups : list of lists of trials
+        For each team size its trials under several seeds. Elements that differ between those depend on the order of
+        atomics, which is open: they are not compared.
+
+    Returns
+    -------
+    list of Finding, one for the first size that disagrees with the first group's
+    """
+    first = groups[0]
+    for other in groups[1:]:
+        terms = max(t.n_accesses // t.n_indices for t in (*first, *other))
+        for name, ones, others in zip(_names(kernel, first[0]), zip(*map(_results, first)), zip(*map(_results, other))):
+            bound = _bound([*ones, *others], [r for r in _results(first[0]) if r.dtype.kind == "f"], terms)
+            apart = _apart(ones[0], others[0], bound)
+            for same_size in (ones, others):
+                for again in same_size[1:]:
+                    apart &= ~_apart(same_size[0], again, bound)
+            if apart.any():
+                return [_finding(kernel, name, first[0], other[0], ones[0], others[0], apart)]
+    return []
+
+
+def _results(trial):
+    """Every array that a trial leaves behind, and what it reduced to."""
+    def walk(value):
+        if isinstance(value, tuple):
+            for part in value:
+                yield from walk(part)
+        elif isinstance(value, np.ndarray):
+            yield value
+    return [*walk(trial.args), *(np.asarray(r, np.float64).reshape(-1) for r in trial.reduced)]
+
+
+def _names(kernel, trial):
+    def walk(value, name):
+        if isinstance(value, tuple):
+            for k, part in enumerate(value):
+                yield from walk(part, f"{name}[{k}]")
+        elif isinstance(value, np.ndarray):
+            yield name
+    for arg, name in zip(trial.args, kernel.portable_text.params[1:]):
+        yield from walk(arg, name)
+    yield from ("the result" for _ in trial.reduced)
+
+
+def _bound(results, inputs, terms):
+    """How far two orders of adding so many terms may lie apart, for terms as large as any number here.
+
+    Each order is wrong by at most half an eps a term (Higham 2002, section 4.2); eight more for functions and products.
+    """
+    if results[0].dtype.kind != "f":
+        return 0.0
+    largest = max((float(np.abs(r[np.isfinite(r)]).max(initial=0.0)) for r in (*results, *inputs)), default=0.0)
+    coarsest = max(float(np.finfo(r.dtype).eps) for r in (*results, *inputs))
+    return (8 + terms) * coarsest * largest
+
+
+def _apart(a, b, bound):
+    if a.dtype.kind != "f":
+        return a != b
+    with np.errstate(all="ignore"):
+        return ~((a == b) | (np.isnan(a) & np.isnan(b)) | (np.abs(a - b) <= bound))
+
+
+def _finding(kernel, name, first, other, one, two, apart):
+    index, text = tuple(map(int, np.argwhere(apart)[0])), kernel.portable_text
+    element = name if name == "the result" else f"{name}[{', '.join(map(str, index))}]"
+    message = (f"{element} is {one[index]} in teams of {first.team_size} and {two[index]} in teams of {other.team_size}; "
+               f"{int(apart.sum())} element(s) differ by more than rounding. A team's size is the machine's choice: take it from "
+               "team.size, and let results not depend on it")
+    return Finding("team size", kernel.name, text.file, text.line, message, name, index, (), None, first.seed,
+                   other.team_size)

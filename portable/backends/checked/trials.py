@@ -1,0 +1,110 @@
+"""A launch run again and again on copies of its arguments, under several schedules and team sizes."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from ... import dispatch
+from ...errors import CollectiveError, ReadOnlyError
+from ...policy import kind_of, n_indices
+from ...view import View
+from . import memory
+from .findings import in_order
+from .interpreter import Run, combined
+from .sizes import disagreements
+
+_MANY = 200_000  # accesses: about a third of a second
+
+
+def run(policy, kernel, args, reducers, seeds, in_full, team_sizes):
+    """(findings, seeds, team sizes that ran, how many teams or indices all but the first trial visited or None for all).
+
+    Parameters
+    ----------
+    policy, kernel, args, reducers
+        The launch.
+    seeds : tuple of int
+    in_full : bool
+        Whether every seed visits all indices, however many accesses they make.
+    team_sizes : tuple of int
+        Besides the policy's own; empty for policies without teams.
+    """
+    refusal, room = _room(policy, kernel, args, reducers)
+
+    def trial(seed, size=None, limit=None):
+        sized = policy if size is None else dataclasses.replace(policy, team_size=size)
+        return Trial(sized, kernel, args, reducers, seed, room, limit)
+
+    own = [trial(seed) for seed in (seeds if in_full else seeds[:1])]
+    limit = own[0].first_few()
+    if limit is not None and not team_sizes and in_full:
+        limit = None
+    same_size = own + [trial(seed) for seed in seeds[len(own):]] if limit is None else [trial(seed, None, limit) for seed in seeds]
+    groups = [same_size] + [[trial(seed, size, limit) for seed in seeds] for size in team_sizes if size != own[0].team_size]
+    found = _merged(f for t in dict.fromkeys([*own, *(t for group in groups for t in group)]) for f in t.findings)
+    if refusal is not None and not found:
+        raise refusal
+    return found or disagreements(kernel, groups), seeds, [g[0].team_size for g in groups if team_sizes], limit
+
+
+def _room(policy, kernel, args, reducers):
+    """(refusal, bytes of scratch a team may use): the refusals that a run explains better, and what was then not worked out."""
+    try:
+        _, _, _, static, _ = dispatch._bind(policy, kernel, _copied(args), reducers)
+    except (CollectiveError, ReadOnlyError) as refusal:
+        return refusal, None
+    return None, static + getattr(policy, "scratch_bytes", 0)
+
+
+def _copied(args):
+    """Host copies of arguments; what shares memory still does."""
+    arrays = []
+
+    def collect(arg):
+        if isinstance(arg, tuple):
+            for part in arg:
+                collect(part)
+        elif isinstance(arg, (View, np.ndarray)):
+            arrays.append(arg.to_numpy() if isinstance(arg, View) else arg)
+
+    collect(args)
+    copies = iter(memory.copies(arrays))
+
+    def replace(arg):
+        if isinstance(arg, tuple):
+            return tuple(replace(part) for part in arg)
+        return next(copies) if isinstance(arg, (View, np.ndarray)) else arg
+    return replace(args)
+
+
+class Trial:
+    """One run on copies: its findings, the arrays it left behind, and what it reduced to."""
+
+    def __init__(self, policy, kernel, args, reducers, seed, room, limit):
+        self.args = _copied(args)
+        run = Run(policy, kernel.fn, self.args, names=_labels(kernel, args, policy), seed=seed, room=room, limit=limit)
+        values = run.results()
+        self.team_size, self.findings, self.seed = run.team_size, run.findings(), seed
+        self.reduced = combined(run, values, reducers) if reducers and not self.findings else ()
+        self.n_indices, self.n_accesses = max(len(values), 1), len(run.trace)
+
+    def first_few(self):
+        """How many teams or indices the other trials visit; None for all."""
+        return None if self.n_accesses <= _MANY else max(_MANY * self.n_indices // self.n_accesses, 2)
+
+
+def _labels(kernel, args, policy):
+    """What to call each argument: a view's label, else the parameter."""
+    names = kernel.portable_text.params[n_indices(kind_of(policy)):]
+    return [getattr(a, "label", None) or name for a, name in zip(args, names)]
+
+
+def _merged(findings):
+    """Each defect once, as first found."""
+    first = {}
+    for f in findings:
+        known = first.get(f.key)
+        first[f.key] = f if known is None else dataclasses.replace(known, times=known.times + f.times)
+    return in_order(first.values())
