@@ -5,7 +5,17 @@ from __future__ import annotations
 import numpy as np
 
 from ... import words
-from .memory import CELL_SHIFT, READ, REPLACE, SITE_SHIFT, SWAP, UPDATE, WRITE, Fault, Watched
+from .memory import (
+    CELL_SHIFT,
+    READ,
+    REPLACE,
+    SITE_SHIFT,
+    SWAP,
+    UPDATE,
+    WRITE,
+    Fault,
+    Watched,
+)
 
 _FLOAT64, _INT64 = np.float64, np.int64
 _LIMITS = {np.dtype(t): (int(np.iinfo(t).min), int(np.iinfo(t).max)) for t in (np.int32, np.int64)}

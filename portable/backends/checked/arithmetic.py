@@ -99,7 +99,7 @@ def operators(own):
     """The operators by the names of their syntax tree nodes; `own` is the float that leaves at once."""
     scope = {"unusual": unusual, "settle": settle, "LOW": _LOW, "HIGH": _HIGH, "float32": np.float32, "float64": np.float64}
     for name, op in NAMES.items():
-        exec(_TEMPLATE.format(name=f"_{name}", op=op, own=own), scope)
+        exec(_TEMPLATE.format(name=f"_{name}", op=op, own=own), scope)  # noqa: S102  (the text above)
     return {f"_{name}": scope[f"_{name}"] for name in NAMES}
 
 

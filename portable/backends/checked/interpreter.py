@@ -116,7 +116,7 @@ class Run:
                 self._finished(results[lane], lane)
             except PortableError:
                 raise
-            except (Exception, Fault) as error:
+            except (Exception, Fault) as error:  # noqa: BLE001  (whatever a kernel raises is a finding)
                 self._failed(error, member)
 
     def _interleaved(self, n, results):
@@ -135,7 +135,7 @@ class Run:
                     self._finished(result, member.index)
             except PortableError:
                 raise
-            except (Exception, Fault) as error:
+            except (Exception, Fault) as error:  # noqa: BLE001  (whatever a kernel raises is a finding)
                 self._failed(error, member)
                 member.group.failed = True
             member.done = True

@@ -34,7 +34,7 @@ class Watched:
     each byte of a private array that has been written; memory that others reach too has None and is traced.
     """
 
-    __slots__ = ("array", "run", "log", "first", "steps", "shape", "ndim", "length", "step", "root", "valid", "dtype", "label")
+    __slots__ = ("array", "dtype", "first", "label", "length", "log", "ndim", "root", "run", "shape", "step", "steps", "valid")
 
     def __init__(self, array, run, first, root=None, valid=None, label=None):
         self.array, self.run, self.log, self.first, self.valid = array, run, run.log, first, valid
@@ -112,7 +112,7 @@ class Memory:
 
     def __init__(self):
         self.top = _ALIGN
-        self._starts, self._owners = [], []  # first cells, ascending; the views that begin there, and where their cells end
+        self._starts, self._owners = [], []  # first cells, ascending; the views over them
         self.undefined = []  # pairs of cells: what nobody has written when the run begins
 
     def claim(self, n_bytes):
@@ -121,14 +121,14 @@ class Memory:
         self.top += -(-max(n_bytes, 1) // _ALIGN) * _ALIGN
         return first
 
-    def own(self, first, end, views):
-        """Say which views lie over cells first..end."""
+    def own(self, first, views):
+        """Say which views lie over the cells from `first` on."""
         self._starts.append(first)
-        self._owners.append((end, views))
+        self._owners.append(views)
 
     def owner(self, cell):
         """(view, index) of a cell."""
-        end, views = self._owners[bisect.bisect_right(self._starts, cell) - 1]
+        views = self._owners[bisect.bisect_right(self._starts, cell) - 1]
         for view in views:
             index = view.index_of(cell)
             if index is not None:
@@ -147,7 +147,7 @@ class Memory:
         for block in blocks:
             low, high = block[:2]
             block[2] = self.claim(high - low + low % _ALIGN) + low % _ALIGN
-            self.own(block[2], block[2] + high - low, block[3])
+            self.own(block[2], block[3])
         lows, watched = [b[0] for b in blocks], []
         for label, array in arrays:
             block = blocks[bisect.bisect_right(lows, _bytes(array)[0]) - 1]

@@ -65,13 +65,13 @@ class _Rewriter(ast.NodeTransformer):
             return ast.Tuple([self.index(e) for e in node.elts], ast.Load())
         return self.visit(node)
 
-    def visit_Subscript(self, node):  # noqa: N802
+    def visit_Subscript(self, node):
         site = _site(self.function, node)
         if isinstance(node.value, ast.Attribute) and node.value.attr == "shape":
             return self.generic_visit(node)
         return self.call("_load", self.visit(node.value), self.index(node.slice), site)
 
-    def visit_BinOp(self, node):  # noqa: N802
+    def visit_BinOp(self, node):
         left, right = self.visit(node.left), self.visit(node.right)
         name = type(node.op).__name__
         literal = any(isinstance(s, ast.Constant) and isinstance(s.value, float) for s in (left, right))
@@ -79,7 +79,7 @@ class _Rewriter(ast.NodeTransformer):
             return ast.BinOp(left, node.op, right)
         return self.call(f"_{name}", left, right)
 
-    def visit_Call(self, node):  # noqa: N802
+    def visit_Call(self, node):
         word = WORDS.get(self.outside(node.func)) if isinstance(node.func, (ast.Name, ast.Attribute)) else None
         site = word and _site(self.function, node)
         node = self.generic_visit(node)
@@ -94,16 +94,16 @@ class _Rewriter(ast.NodeTransformer):
             value = self.names.get(node.id) if isinstance(node, ast.Name) else None
         return value if isinstance(value, (types.FunctionType, types.ModuleType)) else None
 
-    def visit_Return(self, node):  # noqa: N802
+    def visit_Return(self, node):
         node = self.generic_visit(node)
         return [ast.Expr(self.call("_leave", ast.Constant(node.lineno))), node]
 
-    def visit_AnnAssign(self, node):  # noqa: N802
+    def visit_AnnAssign(self, node):
         if node.value is None:
             return node
         return self.visit_Assign(ast.copy_location(ast.Assign([node.target], node.value), node))
 
-    def visit_Assign(self, node):  # noqa: N802
+    def visit_Assign(self, node):
         value = self.named(node.targets, node.value)
         stores = []
         targets = [self.target(t, stores) for t in node.targets]
@@ -136,7 +136,7 @@ class _Rewriter(ast.NodeTransformer):
         stores.append(ast.Expr(self.call("_store", self.visit(node.value), self.index(node.slice), ast.Name(name, ast.Load()), site)))
         return ast.Name(name, ast.Store())
 
-    def visit_AugAssign(self, node):  # noqa: N802
+    def visit_AugAssign(self, node):
         operation = f"_{type(node.op).__name__}"
         value = self.visit(node.value)
         if isinstance(node.target, ast.Name):

@@ -128,7 +128,7 @@ class Group:
             poison(array)
             first = run.memory.claim(array.nbytes)
             view = self._arrays[call] = Watched(array, run, first)
-            run.memory.own(first, first + array.nbytes, [view])
+            run.memory.own(first, [view])
             run.scratch_cells.append((first, first + array.nbytes))
         elif view.array.shape != shape or view.dtype != dtype:
             raise Fault("divergent barrier", f"members of team {self.number} ask for different scratch in their call number "
