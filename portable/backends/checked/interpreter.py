@@ -24,6 +24,7 @@ from .rewrite import SITES, WATCHED, Site, watched
 from .schedule import NEVER, Member, Schedule
 from .team import Group, Team
 
+default_seed = 0                          # the schedule of launches that are not trials
 DEFAULT_TEAM_SIZE = 4                     # more than one pair of members, and still quick
 
 
@@ -44,7 +45,8 @@ class Run:
         Teams or indices to visit; None for all.
     """
 
-    def __init__(self, policy, fn, args, *, names=None, seed=0, room=None, limit=None, out=None, contributed=None):
+    def __init__(self, policy, fn, args, *, names=None, seed=None, room=None, limit=None, out=None, contributed=None):
+        seed = default_seed if seed is None else seed
         self.policy, self.fn, self.seed, self.room, self.limit = policy, fn, seed, room, limit
         self.is_team = isinstance(policy, TeamPolicy)
         self.team_size = None if not self.is_team else DEFAULT_TEAM_SIZE if policy.team_size is AUTO else policy.team_size
@@ -276,8 +278,8 @@ def run_for(policy, fn, args, **options):
     args : tuple of views, ndarrays, numbers and tuples of them
     names : sequence of str, optional
         Of the arguments; `fn`'s own parameters if not given.
-    seed : int, default 0
-        The schedule.
+    seed : int, optional
+        The schedule; `default_seed` if not given.
     room : int, optional
         Bytes of scratch that a team may use; any if not given.
     """
@@ -332,7 +334,7 @@ def run_scan(policy, fn, args, reducer, out, inclusive, **options):
         total = state if total is None else combine(total, state)
         prefixes[index] = total if inclusive else before
 
-    run = Run(policy, fn, args, out=out, contributed=write, **options)
+    run = Run(policy, fn, args, seed=0, out=out, contributed=write, **options)
     run.results()
     _raise(run)
     return (_python_number(reducer.identity(prefixes.dtype.name) if total is None else total),)

@@ -24,64 +24,71 @@ def disagreements(kernel, groups):
     first = groups[0]
     for other in groups[1:]:
         terms = max(t.n_accesses // t.n_indices for t in (*first, *other))
-        for name, ones, others in zip(_names(kernel, first[0]), zip(*map(_results, first)), zip(*map(_results, other))):
-            bound = _bound([*ones, *others], [r for r in _results(first[0]) if r.dtype.kind == "f"], terms)
-            apart = _apart(ones[0], others[0], bound)
+        for name, ones, others in zip(names(kernel, first[0]), zip(*map(_of, first)), zip(*map(_of, other))):
+            limit = bound([*ones, *others], [r for r in _of(first[0]) if r.dtype.kind == "f"], terms)
+            differ = apart(ones[0], others[0], limit)
             for same_size in (ones, others):
                 for again in same_size[1:]:
-                    apart &= ~_apart(same_size[0], again, bound)
-            if apart.any():
-                return [_finding(kernel, name, first[0], other[0], ones[0], others[0], apart)]
+                    differ &= ~apart(same_size[0], again, limit)
+            if differ.any():
+                return [_finding(kernel, name, first[0], other[0], ones[0], others[0], differ)]
     return []
 
 
-def _results(trial):
-    """Every array that a trial leaves behind, and what it reduced to."""
+def _of(trial):
+    return results(trial.args, trial.reduced)
+
+
+def results(args, reduced):
+    """Every array among arguments, and the results of a reduction as arrays."""
     def walk(value):
         if isinstance(value, tuple):
             for part in value:
                 yield from walk(part)
         elif isinstance(value, np.ndarray):
             yield value
-    return [*walk(trial.args), *(np.asarray(r, np.float64).reshape(-1) for r in trial.reduced)]
+    return [*walk(args), *(np.asarray(r, np.float64).reshape(-1) for r in reduced)]
 
 
-def _names(kernel, trial):
+def names(kernel, trial):
+    """What to call each of `results`."""
     def walk(value, name):
         if isinstance(value, tuple):
             for k, part in enumerate(value):
                 yield from walk(part, f"{name}[{k}]")
         elif isinstance(value, np.ndarray):
             yield name
-    for arg, name in zip(trial.args, kernel.portable_text.params[1:]):
+    params = kernel.portable_text.params
+    for arg, name in zip(trial.args, params[len(params) - len(trial.args):]):
         yield from walk(arg, name)
     yield from ("the result" for _ in trial.reduced)
 
 
-def _bound(results, inputs, terms):
+def bound(ones, inputs, terms):
     """How far two orders of adding so many terms may lie apart, for terms as large as any number here.
 
     Each order is wrong by at most half an eps a term (Higham 2002, section 4.2); eight more for functions and products.
     """
-    if results[0].dtype.kind != "f":
+    if ones[0].dtype.kind != "f":
         return 0.0
-    largest = max((float(np.abs(r[np.isfinite(r)]).max(initial=0.0)) for r in (*results, *inputs)), default=0.0)
-    coarsest = max(float(np.finfo(r.dtype).eps) for r in (*results, *inputs))
+    largest = max((float(np.abs(r[np.isfinite(r)]).max(initial=0.0)) for r in (*ones, *inputs)), default=0.0)
+    coarsest = max(float(np.finfo(r.dtype).eps) for r in (*ones, *inputs))
     return (8 + terms) * coarsest * largest
 
 
-def _apart(a, b, bound):
+def apart(a, b, limit):
+    """Where two arrays differ by more than a limit; integers at all. Two NaN are equal."""
     if a.dtype.kind != "f":
         return a != b
     with np.errstate(all="ignore"):
-        return ~((a == b) | (np.isnan(a) & np.isnan(b)) | (np.abs(a - b) <= bound))
+        return ~((a == b) | (np.isnan(a) & np.isnan(b)) | (np.abs(a - b) <= limit))
 
 
-def _finding(kernel, name, first, other, one, two, apart):
-    index, text = tuple(map(int, np.argwhere(apart)[0])), kernel.portable_text
+def _finding(kernel, name, first, other, one, two, differ):
+    index, text = tuple(map(int, np.argwhere(differ)[0])), kernel.portable_text
     element = name if name == "the result" else f"{name}[{', '.join(map(str, index))}]"
     message = (f"{element} is {one[index]} in teams of {first.team_size} and {two[index]} in teams of {other.team_size}; "
-               f"{int(apart.sum())} element(s) differ by more than rounding. A team's size is the machine's choice: take it from "
+               f"{int(differ.sum())} element(s) differ by more than rounding. A team's size is the machine's choice: take it from "
                "team.size, and let results not depend on it")
     return Finding("team size", kernel.name, text.file, text.line, message, name, index, (), None, first.seed,
                    other.team_size)

@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 
 from ... import dispatch
-from ...errors import CollectiveError, ReadOnlyError
+from ...errors import CheckError, CollectiveError, ReadOnlyError
 from ...policy import kind_of, n_indices
 from ...view import View
 from . import memory
@@ -49,16 +49,28 @@ def run(policy, kernel, args, reducers, seeds, in_full, team_sizes):
     return found or disagreements(kernel, groups), seeds, [g[0].team_size for g in groups if team_sizes], limit
 
 
+def reference(policy, kernel, args, reducers):
+    """A Trial under seed 0; CheckError if it found anything."""
+    policy = dataclasses.replace(policy, space="checked")
+    refusal, room = _room(policy, kernel, args, reducers)
+    if refusal is not None:
+        raise refusal
+    trial = Trial(policy, kernel, args, reducers, 0, room, None)
+    if trial.findings:
+        raise CheckError(trial.findings)
+    return trial
+
+
 def _room(policy, kernel, args, reducers):
     """(refusal, bytes of scratch a team may use): the refusals that a run explains better, and what was then not worked out."""
     try:
-        _, _, _, static, _ = dispatch._bind(policy, kernel, _copied(args), reducers)
+        _, _, _, static, _ = dispatch._bind(policy, kernel, copied(args), reducers)
     except (CollectiveError, ReadOnlyError) as refusal:
         return refusal, None
     return None, static + getattr(policy, "scratch_bytes", 0)
 
 
-def _copied(args):
+def copied(args):
     """Host copies of arguments; what shares memory still does."""
     arrays = []
 
@@ -83,7 +95,7 @@ class Trial:
     """One run on copies: its findings, the arrays it left behind, and what it reduced to."""
 
     def __init__(self, policy, kernel, args, reducers, seed, room, limit):
-        self.args = _copied(args)
+        self.args = copied(args)
         run = Run(policy, kernel.fn, self.args, names=_labels(kernel, args, policy), seed=seed, room=room, limit=limit)
         values = run.results()
         self.team_size, self.findings, self.seed = run.team_size, run.findings(), seed
