@@ -15,7 +15,7 @@ from .findings import in_order
 from .interpreter import Run, combined
 from .sizes import disagreements
 
-_MANY = 200_000  # accesses: about a third of a second
+MANY = 200_000  # accesses, half a second: of launches with more, all trials but the first visit the first few teams or indices
 
 
 def run(policy, kernel, args, reducers, seeds, in_full, team_sizes):
@@ -104,7 +104,7 @@ class Trial:
 
     def first_few(self):
         """How many teams or indices the other trials visit; None for all."""
-        return None if self.n_accesses <= _MANY else max(_MANY * self.n_indices // self.n_accesses, 2)
+        return None if self.n_accesses <= MANY else max(MANY * self.n_indices // self.n_accesses, 2)
 
 
 def _labels(kernel, args, policy):

@@ -2,7 +2,7 @@
 
     void entry(block, begin, end, worker)      for: indices or teams begin..end
                                                reduce: blocks begin..end of the policy, a partial state each
-    void finish(block, n_blocks, result)       reduce: partial states combined in order
+    void finish(block, 0, n_blocks, worker)    reduce: partial states combined in order
 
 Blocks of a reduction depend on the policy alone, so that its bits do not depend on the number of threads.
 """
@@ -19,7 +19,6 @@ from .lanes import CpuTarget, CpuTeam, combine_lanes
 
 _VOID = ir.VoidType()
 ENTRY = ir.FunctionType(_VOID, [PTR, I64, I64, I64])
-FINISH = ir.FunctionType(_VOID, [PTR, I64, PTR])
 _COPIES = 4  # independent accumulators: one fused multiply-add takes about four cycles
 
 
@@ -115,9 +114,9 @@ class Entry(entry.Entry):
     def _finish(self):
         """Combine the partial states one after the other."""
         lower = self.lower
-        function = ir.Function(self.module, FINISH, "finish")
+        function = ir.Function(self.module, ENTRY, "finish")
         self.open(function)
-        _, n_blocks, result = function.args
+        _, _, n_blocks, _ = function.args
         partials = self.extra("partials", PTR)
         self.open_accumulators()
         places = [self._accumulator(k, 0, r, s) for k, (r, s) in enumerate(zip(self.reducers, self.totals))]
@@ -130,5 +129,5 @@ class Entry(entry.Entry):
                     lower.b.store(lower.get(v), p)
 
         self.loop(ir.Constant(I64, 0), n_blocks, 1, step)
-        self.write_results(self.collected(), result)
+        self.write_results(self.collected())
         lower.b.ret_void()

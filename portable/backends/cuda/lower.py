@@ -50,7 +50,7 @@ class Entry(entry.Entry):
 
     def _as_kernel(self, text):
         """The block as a parameter by value, and the launch bound, which this IR builder has no words for."""
-        n_words = self.signature.n_words + len(entry.EXTRA)
+        n_words = self.signature.n_words + len(entry.EXTRA) + (len(self.results.dtypes) if self.results else 0)
         return re.sub(r'define void @"(\w+)"\(ptr (%"[^"]+")\)',
                       rf'define ptx_kernel void @"\1"(ptr byval([{n_words} x i64]) align 8 \2) "nvvm.maxntid"="{self.threads}"', text)
 
@@ -184,5 +184,5 @@ class Entry(entry.Entry):
         lower.begin_pack(None)
         totals = self._block_states(self.collected())
         with b.if_then(leader):
-            self.write_results(totals, self.extra("result", PTR))
+            self.write_results(totals)
             b.store(ir.Constant(I64, 0), counter)
