@@ -7,11 +7,10 @@ import dataclasses
 
 import numpy as np
 
-from . import dispatch, events
+from . import dispatch, events, view
 from . import space as spaces
 from .copy import copy_of
 from .policy import as_policy
-from .view import View
 
 
 def assert_same_on_all_spaces(policy, kernel, *args, reducer=None, terms=None):
@@ -67,7 +66,7 @@ def _run(policy, kernel, args, reducers, space):
     def back(arg):
         if isinstance(arg, tuple):
             return tuple(map(back, arg))
-        return arg.to_numpy() if isinstance(arg, View) else arg
+        return arg.to_numpy() if isinstance(arg, view.View) else arg
     moved, results = there(copied(args)), ()
     if reducers:
         results = dispatch.parallel_reduce(policy, kernel, *moved, reducer=reducers)
@@ -96,20 +95,20 @@ def watching(seed=0):
     """
     from .backends.checked import interpreter
 
-    launches, bind, before = {"checked": 0, "elsewhere": 0}, dispatch._bind, interpreter.default_seed
+    launches, before = {"checked": 0, "elsewhere": 0}, (dispatch._bind, interpreter.default_seed, view.mark_new)
 
     def redirected(policy, kernel, args, reducers, scan=None):
         policy = as_policy(policy)
         recording = events.recording is not None and events.recording.space.name != "checked"
         if spaces.resolve(policy.space).name in ("serial", "threads") and not recording:
             policy = dataclasses.replace(policy, space="checked")
-        bound = bind(policy, kernel, args, reducers, scan)
+        bound = before[0](policy, kernel, args, reducers, scan)
         launches["checked" if bound[0].name == "checked" else "elsewhere"] += 1
         return bound
 
-    dispatch._bind, interpreter.default_seed = redirected, seed
+    dispatch._bind, interpreter.default_seed, view.mark_new = redirected, seed, True
     try:
         with spaces.use("checked"):
             yield launches
     finally:
-        dispatch._bind, interpreter.default_seed = bind, before
+        dispatch._bind, interpreter.default_seed, view.mark_new = before

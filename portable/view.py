@@ -28,6 +28,7 @@ MAX_NDIM = 4
 _ALIGNMENT = 64  # bytes: a cache line, and the widest vector; NumPy's own allocations start at multiples of 16
 _MAX_BYTES = 2**62  # far beyond any machine; products of sizes must not wrap on the way to an allocator
 _PACKERS = [struct.Struct(f"<{1 + 2 * ndim}q").pack for ndim in range(MAX_NDIM + 1)]
+mark_new = False  # whether host views of `empty` are filled with what the checked space knows for unwritten memory
 _known = {}  # (type, dtype, NumPy's flags, ndim) -> spec if the last dimension is contiguous, spec if not, itemsize
 
 
@@ -314,7 +315,7 @@ def _allocate(shape, dtype, space, label, *, zero):
         except MemoryError as error:
             raise _no_room(where, nbytes, shape, dtype) from error
         metadata = np.ndarray(shape, dtype, raw, -_address(raw) % _ALIGNMENT)
-        if where.name == "checked" and not zero:
+        if not zero and (mark_new or where.name == "checked"):
             from .backends.checked.memory import poison
 
             poison(metadata)

@@ -45,8 +45,8 @@ def run_resampling():
 
 
 def run_mixture():
-    for p in (2, 30):
-        x = np.random.default_rng(1).normal(size=(100, p))
+    for p in (2, 25):
+        x = np.random.default_rng(1).normal(size=(40, p))
         found = mixture.DirichletMixture(2, max_iter=2, random_state=1, space="serial").fit(x)
         found.predict(x), found.predict_proba(x), found.score_samples(x)
 
