@@ -15,7 +15,7 @@ from .findings import in_order
 from .interpreter import Run, combined
 from .sizes import disagreements
 
-MANY = 200_000  # accesses, half a second: of launches with more, all trials but the first visit the first few teams or indices
+MANY = 100_000  # accesses, a quarter of a second: of launches with more, all trials but the first visit the first few teams or indices
 
 
 def run(policy, kernel, args, reducers, seeds, in_full, team_sizes):
@@ -37,13 +37,15 @@ def run(policy, kernel, args, reducers, seeds, in_full, team_sizes):
         sized = policy if size is None else dataclasses.replace(policy, team_size=size)
         return Trial(sized, kernel, args, reducers, seed, room, limit)
 
-    own = [trial(seed) for seed in (seeds if in_full else seeds[:1])]
-    limit = own[0].first_few()
-    if limit is not None and not team_sizes and in_full:
-        limit = None
-    same_size = own + [trial(seed) for seed in seeds[len(own):]] if limit is None else [trial(seed, None, limit) for seed in seeds]
-    groups = [same_size] + [[trial(seed, size, limit) for seed in seeds] for size in team_sizes if size != own[0].team_size]
-    found = _merged(f for t in dict.fromkeys([*own, *(t for group in groups for t in group)]) for f in t.findings)
+    full = [trial(seed) for seed in (seeds if in_full else seeds[:1])]
+    others = [size for size in team_sizes if size != full[0].team_size]
+    limit = full[0].first_few() if others or not in_full else None
+    if limit is None:
+        same_size = full + [trial(seed) for seed in seeds[len(full):]]
+    else:
+        same_size = [trial(seed, None, limit) for seed in seeds]
+    groups = [same_size, *([trial(seed, size, limit) for seed in seeds] for size in others)]
+    found = _merged(f for t in dict.fromkeys([*full, *(t for group in groups for t in group)]) for f in t.findings)
     if refusal is not None and not found:
         raise refusal
     return found or disagreements(kernel, groups), seeds, [g[0].team_size for g in groups if team_sizes], limit
