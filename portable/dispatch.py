@@ -20,6 +20,7 @@ from .errors import DTypeError, InputError, LanguageError, NestedLaunchError, Sh
 from .kernel import Kernel
 from .policy import MDRangePolicy, RangePolicy, as_policy, kind_of, n_indices
 from .reducer import Reducer, Sum
+from .scatter import ScatterView
 from .space import Space, default_space, require, resolve
 from .view import Spec, View, asview, describe
 from .words import static
@@ -65,6 +66,8 @@ def _describe(args):
 def _describe_rare(a, kind):
     if kind is bool:
         return _NUMBER["bool"], _pack_int(a)
+    if kind is ScatterView:
+        return ("scatter", a.view.spec), a.view.words
     if kind is static:
         return ("static", a.value), b""
     if kind in _SCALARS:
@@ -90,12 +93,14 @@ def _compiler_specs(specs, space, kernel, names):
     for spec, name in zip(specs, names):
         if spec[0] == "tuple":
             result.append(("tuple", _compiler_specs(spec[1], space, kernel, [f"{name}[{k}]" for k in range(len(spec[1]))])))
-        elif spec[0] in ("number", "static"):
+            continue
+        if spec[0] in ("number", "static"):
             result.append(tuple(spec))
-        elif spec[4] != space.memory:
+            continue
+        what, spec = spec if spec[0] == "scatter" else ("view", spec)
+        if spec[4] != space.memory:
             raise _wrong_space(kernel, name, spec[4], space)
-        else:
-            result.append(("view", *spec[:4]))
+        result.append((what, *spec[:4]))
     return tuple(result)
 
 
@@ -219,7 +224,7 @@ def _checked_out(out, space):
 
 def _views(specs):
     for s in specs:
-        if s[0] == "view":
+        if s[0] in ("view", "scatter"):
             yield s
         elif s[0] == "tuple":
             yield from _views(s[1])

@@ -15,6 +15,7 @@ from ..errors import DTypeError, LanguageError, LoweringError, ShapeError
 from ..policy import n_indices
 from .frames import Facts, flat
 from .lowering import Lowering
+from .memory import itemsize
 from .signature import Signature
 from .team import combine_states, finished, lifted, widened
 from .types import UNIFORM, VARYING, promote
@@ -68,7 +69,15 @@ class Entry:
         self.lower.begin(builder)
         self.block = function.args[0]
         self.args = self.signature.values(self.lower, [*self.kernel.portable_text.params[n_indices(self.policy_kind):], "out"], self.block)
+        self.scatters = [v for v in flat(tuple(self.args)) if getattr(v, "scatter", False)]
         self.jump("start")
+
+    def n_bytes(self, view):
+        """Bytes of a contiguous view."""
+        size = ir.Constant(I64, itemsize(view.dtype))
+        for extent in view.shape:
+            size = self.lower.b.mul(size, extent)
+        return size
 
     def jump(self, name):
         """Branch to a new block and go on there; returns the block left behind."""
@@ -256,7 +265,7 @@ class Results:
         self.n_bytes, self.format = 8 * len(self.dtypes), struct.Struct("=" + "".join(_FORMATS[d] for d in self.dtypes))
 
     def addresses(self, outs, place):
-        """The last words of a launch's block: where each number goes. `outs`: one-element views, or () for words at `place`."""
+        """The last words of a reduction's block: where each number goes. `outs`: one-element views, or () for words at `place`."""
         if not outs:
             return struct.pack(f"={len(self.dtypes)}q", *range(place, place + self.n_bytes, 8))
         if len(outs) != len(self.dtypes):

@@ -36,12 +36,14 @@ class Value:
 class ViewValue:
     """A view in a kernel: where it starts, its shape and its strides in bytes, as LLVM or Python integers."""
 
-    __slots__ = ("label", "dtype", "pointer", "shape", "strides", "readonly", "lanes_last", "prefix")
+    __slots__ = ("label", "dtype", "pointer", "shape", "strides", "readonly", "lanes_last", "prefix", "scatter",
+                 "unshared")
 
-    def __init__(self, label, dtype, pointer, shape, strides, readonly=False, lanes_last=False, prefix=()):
+    def __init__(self, label, dtype, pointer, shape, strides, readonly=False, lanes_last=False, prefix=(), scatter=False):
         self.label, self.dtype, self.pointer, self.shape, self.strides = label, dtype, pointer, shape, strides
         self.readonly, self.lanes_last = readonly, lanes_last  # lanes_last: private to each lane, the lane the last index
         self.prefix = prefix  # (index, stride) pairs of leading dimensions already indexed, differently in each lane
+        self.scatter, self.unshared = scatter, False  # only added to; a copy that nobody else touches
 
 
 class Ops:

@@ -14,11 +14,10 @@ import numpy as np
 
 from ...errors import CheckError, LanguageError, PortableError
 from ...policy import AUTO, MDRangePolicy, RangePolicy, TeamPolicy
-from ...view import View
 from . import races
 from .arithmetic import Overflow
 from .findings import Notes
-from .memory import CELL_SHIFT, SITE_SHIFT, WRITE, Fault, Memory, Watched, poison
+from .memory import CELL_SHIFT, SITE_SHIFT, WRITE, Fault, Memory, Watched, arrays_in, poison, replaced
 from .plain import reducing, unmark
 from .rewrite import SITES, WATCHED, Site, watched
 from .schedule import NEVER, Member, Schedule
@@ -63,24 +62,7 @@ class Run:
 
     # ---- arguments
     def _watch(self, args, names):
-        found = []
-
-        def collect(arg, name):
-            if isinstance(arg, tuple):
-                for k, part in enumerate(arg):
-                    collect(part, f"{name}[{k}]")
-            elif isinstance(arg, (View, np.ndarray)):
-                found.append((getattr(arg, "label", None) or name, np.asarray(arg)))
-
-        for arg, name in zip(args, names):
-            collect(arg, name)
-        views = iter(self.memory.watch(found, self))
-
-        def replace(arg):
-            if isinstance(arg, tuple):
-                return tuple(replace(part) for part in arg)
-            return next(views) if isinstance(arg, (View, np.ndarray)) else unmark(arg)
-        return tuple(replace(arg) for arg in args)
+        return unmark(replaced(args, iter(self.memory.watch(list(arrays_in(args, names)), self))))
 
     def _is_single(self):
         dtypes = set()

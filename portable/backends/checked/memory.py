@@ -15,12 +15,36 @@ import operator
 
 import numpy as np
 
+from ...scatter import ScatterView
+from ...view import View
+
 READ, WRITE, UPDATE, REPLACE, SWAP = range(5)
 SITE_SHIFT, CELL_SHIFT = 3, 23
 _ALIGN = 64
 # What `pk.empty` leaves in memory of the checked space, so that a kernel's read of it can be told. NaN for floats.
 POISON = {"float64": 0x7FF4C0DEFEEDFACE, "float32": 0x7FA5FACE, "int64": 0x7EEDC0DEFEEDFACE, "uint64": 0x7EEDC0DEFEEDFACE,
           "int32": 0x7EEDFACE, "uint32": 0x7EEDFACE, "bool": 0x5A}
+
+
+def array_of(arg):
+    """The NumPy array of an argument that has elements (a device's are copied), else None."""
+    if isinstance(arg, ScatterView):
+        arg = arg.view
+    return arg.to_numpy() if isinstance(arg, View) else arg if isinstance(arg, np.ndarray) else None
+
+
+def arrays_in(args, names):
+    """(name, array) of every array among arguments and tuples of them; a view's label is its name."""
+    for arg, name in zip(args, names):
+        if isinstance(arg, tuple):
+            yield from arrays_in(arg, [f"{name}[{k}]" for k in range(len(arg))])
+        elif (array := array_of(arg)) is not None:
+            yield getattr(arg, "label", None) or name, array
+
+
+def replaced(args, arrays):
+    """The arguments with each array replaced by the next of an iterator."""
+    return tuple(replaced(a, arrays) if isinstance(a, tuple) else next(arrays) if array_of(a) is not None else a for a in args)
 
 
 class Fault(BaseException):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .findings import Finding
+from .memory import arrays_in
 
 
 def disagreements(kernel, groups):
@@ -41,26 +42,14 @@ def _of(trial):
 
 def results(args, reduced):
     """Every array among arguments, and the results of a reduction as arrays."""
-    def walk(value):
-        if isinstance(value, tuple):
-            for part in value:
-                yield from walk(part)
-        elif isinstance(value, np.ndarray):
-            yield value
-    return [*walk(args), *(np.asarray(r, np.float64).reshape(-1) for r in reduced)]
+    arrays = [array for _, array in arrays_in(args, [""] * len(args))]
+    return [*arrays, *(np.asarray(r, np.float64).reshape(-1) for r in reduced)]
 
 
 def names(kernel, trial):
     """What to call each of `results`."""
-    def walk(value, name):
-        if isinstance(value, tuple):
-            for k, part in enumerate(value):
-                yield from walk(part, f"{name}[{k}]")
-        elif isinstance(value, np.ndarray):
-            yield name
     params = kernel.portable_text.params
-    for arg, name in zip(trial.args, params[len(params) - len(trial.args):]):
-        yield from walk(arg, name)
+    yield from (name for name, _ in arrays_in(trial.args, params[len(params) - len(trial.args):]))
     yield from ("the result" for _ in trial.reduced)
 
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 
-import numpy as np
-
 from ... import dispatch
 from ...errors import CheckError, CollectiveError, ReadOnlyError
 from ...policy import kind_of, n_indices
-from ...view import View
+from ...scatter import ScatterView
 from . import memory
 from .findings import in_order
 from .interpreter import Run, combined
@@ -74,23 +72,14 @@ def _room(policy, kernel, args, reducers):
 
 def copied(args):
     """Host copies of arguments; what shares memory still does."""
-    arrays = []
+    scattered = iter([isinstance(a, ScatterView) for a in _flat(args) if memory.array_of(a) is not None])
+    copies = memory.copies([array for _, array in memory.arrays_in(args, [""] * len(args))])
+    return memory.replaced(args, (ScatterView(c) if next(scattered) else c for c in copies))
 
-    def collect(arg):
-        if isinstance(arg, tuple):
-            for part in arg:
-                collect(part)
-        elif isinstance(arg, (View, np.ndarray)):
-            arrays.append(arg.to_numpy() if isinstance(arg, View) else arg)
 
-    collect(args)
-    copies = iter(memory.copies(arrays))
-
-    def replace(arg):
-        if isinstance(arg, tuple):
-            return tuple(replace(part) for part in arg)
-        return next(copies) if isinstance(arg, (View, np.ndarray)) else arg
-    return replace(args)
+def _flat(args):
+    for arg in args:
+        yield from _flat(arg) if isinstance(arg, tuple) else (arg,)
 
 
 class Trial:

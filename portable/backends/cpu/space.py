@@ -8,6 +8,7 @@ import math
 import struct
 
 from ...compiler.entry import EXTRA
+from ...compiler.signature import without_scatter
 from ...policy import MDRangePolicy, RangePolicy, TeamPolicy, box_words
 from . import engine
 from .lower import Entry
@@ -18,13 +19,14 @@ _REDUCE_BLOCKS, _REDUCE_LEAST = 256, 4096  # a reduction's blocks: at most, and 
 _SCAN_LEAST = 8192
 _CHUNKS_A_THREAD = 8
 _SMALL = 4096  # indices of a loop-free kernel that are not worth waking a thread for
+_MOST_COPIES = 1 << 26  # bytes that copies of a ScatterView may take; beyond, sums are atomic
 _EXTRA = struct.Struct(f"={len(EXTRA)}q")
 
 
 class Compiled:
     """Native code of one kernel for one policy kind and signature."""
 
-    __slots__ = ("address", "call", "finish", "apply", "results", "state_words", "scratch_static", "width", "simple", "kernel")
+    __slots__ = ("address", "call", "signature", "merges", "plain", "finish", "apply", "results", "state_words", "scratch_static", "width", "simple", "kernel")
 
     def __init__(self, kernel, policy_kind, specs, reducers):
         scans = policy_kind.startswith("scan")
@@ -34,12 +36,19 @@ class Compiled:
         self.call = engine.call(self.address)
         self.finish = function("finish") if reducers else None
         self.apply = function("apply") if scans else None
+        self.merges = [function(f"merge{k}") for k in range(len(entry.scatters))]
+        self.plain = functools.partial(_compiled, kernel, policy_kind, without_scatter(specs), reducers)
+        self.signature = entry.signature
         self.results, self.state_words = entry.results, entry.n_words()
         self.scratch_static, self.width = entry.scratch_static, entry.width
         self.simple, self.kernel = not kernel.portable_text.has_loops, kernel
 
 
 def prepare(space, kernel, policy_kind, specs, reducers=()):
+    return _compiled(kernel, policy_kind, without_scatter(specs) if reducers else specs, reducers)
+
+
+def _compiled(kernel, policy_kind, specs, reducers):
     key = ("cpu", policy_kind, specs, reducers)  # the same code for serial and threads, and for foreign memory like our own
     compiled = kernel.compiled.get(key)
     if compiled is None:
@@ -49,7 +58,26 @@ def prepare(space, kernel, policy_kind, specs, reducers=()):
 
 # ---- what a launch does: (memory that must live as long, argument block, rows of (function, begin, end, chunk))
 def _for(compiled, policy, words, outs, n_threads):
-    return None, words + _extra(compiled, policy), [(compiled.address, *_stretch(policy, compiled, n_threads))]
+    copies, tail, merges = _copies(compiled, words, n_threads) if compiled.merges else (None, b"", [])
+    if copies is None:
+        compiled = compiled.plain() if compiled.merges else compiled
+    block = words + _extra(compiled, policy) + tail
+    return copies, block, [(compiled.address, *_stretch(policy, compiled, n_threads)), *merges]
+
+
+def _copies(compiled, words, n_threads):
+    """(memory, words of the block, rows that merge) of a copy for every thread but one; no memory if it were too much."""
+    sizes = compiled.signature.scattered(words)
+    total = (n_threads - 1) * sum(n_bytes for _, n_bytes in sizes)
+    if total > _MOST_COPIES:
+        return None, b"", []
+    memory, places = ctypes.create_string_buffer(total), []
+    place = ctypes.addressof(memory)
+    for _, n_bytes in sizes:
+        places.append(place)
+        place += (n_threads - 1) * n_bytes
+    merges = [(merge, 0, n, max(n // n_threads, _SMALL)) for merge, (n, _) in zip(compiled.merges, sizes)]
+    return memory, struct.pack(f"={1 + len(places)}q", n_threads - 1, *places), merges
 
 
 def _reduce(compiled, policy, words, outs, n_threads):
@@ -119,6 +147,9 @@ def _call(space, block, address, begin, end, chunk):
 
 
 def run_for(space, compiled, policy, words):
+    if compiled.merges:
+        plan_for(space, compiled, policy, words)()
+        return
     if space.n_threads == 1 and policy.__class__ is RangePolicy:
         compiled.call(words, policy.begin, policy.end, 0)
         return
@@ -137,8 +168,14 @@ def run(pattern, space, compiled, policy, words, outs):
 
 def plan_for(space, compiled, policy, words):
     """A callable that does what run_for does, with all but the call itself done before."""
-    _, block, (row,) = _for(compiled, policy, words, (), space.n_threads)
-    return _call(space, block, *row)
+    memory, block, rows = _for(compiled, policy, words, (), space.n_threads)
+    calls = [_call(space, block, *row) for row in rows]
+    return calls[0] if len(calls) == 1 else functools.partial(_each, calls, memory)
+
+
+def _each(calls, kept):
+    for call in calls:
+        call()
 
 
 def sequence(space, recorded):

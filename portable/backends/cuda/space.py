@@ -11,6 +11,7 @@ import struct
 from ... import cache
 from ...errors import InputError
 from ...compiler.entry import EXTRA
+from ...compiler.signature import without_scatter
 from ...policy import AUTO, MDRangePolicy, RangePolicy, TeamPolicy, box_words
 from . import driver, engine
 from .lanes import WARP
@@ -40,12 +41,16 @@ class Compiled:
         self.kernel, self.threads = kernel, entry.threads
         self.results, self.state_words, self.accesses = entry.results, entry.n_words(), entry.accesses
         self.team_size, self.scratch_static = team_size, entry.scratch_static
-        self.allowed = _DEFAULT_SHARED
-        self.block = ctypes.create_string_buffer(8 * (entry.signature.n_words + len(EXTRA)))
+        self.allowed, self.signature, self.scatters = _DEFAULT_SHARED, entry.signature, bool(entry.scatters)
+        self.plain = functools.partial(_compiled, space, kernel, policy_kind, without_scatter(specs), reducers, team_size)
+        n_results = len(entry.results.dtypes) if entry.results else 0
+        self.block = ctypes.create_string_buffer(8 * (entry.signature.n_words + len(EXTRA) + n_results))
         self.parameters = (ctypes.c_void_p * 1)(ctypes.addressof(self.block))
-        if reducers:
-            blocks = self.function.blocks_per_sm(self.threads)
-            self.max_blocks = max(1, blocks) * self.context.device.multiprocessors
+        self.resident_blocks = functools.cache(self._resident_blocks)
+
+    def _resident_blocks(self, shared=0):
+        """How many blocks the device runs at once."""
+        return max(1, self.function.blocks_per_sm(self.threads, shared)) * self.context.device.multiprocessors
 
     def _load(self, entry, name):
         device = self.context.device
@@ -64,6 +69,8 @@ class Compiled:
 
 def prepare(space, kernel, policy_kind, specs, reducers=()):
     """A function of the team size for teams; the compiled kernel for ranges."""
+    if reducers or policy_kind != "range":  # only plain ranges give each block enough to do
+        specs = without_scatter(specs)
     if policy_kind != "team":
         return _compiled(space, kernel, policy_kind, specs, reducers, 0)
     return functools.partial(_compiled, space, kernel, policy_kind, specs, reducers)
@@ -82,7 +89,7 @@ def _configure(space, compiled, policy):
     if policy.__class__ is MDRangePolicy:
         return compiled, 0 if 0 in policy.extents else _box_grid(policy.extents, compiled.threads)[0], 0
     if policy.__class__ is RangePolicy:
-        return compiled, -(-(policy.end - policy.begin) // compiled.threads), 0
+        return compiled, max(0, -(-(policy.end - policy.begin) // compiled.threads)), 0
     asked = _AUTO_TEAM if policy.team_size is AUTO else policy.team_size
     size = -(-asked // WARP) * WARP
     device = driver.devices()[space.device]
@@ -129,7 +136,7 @@ def _extra(policy, shared, partials=0, counter=0):
 
 
 def run_for(space, compiled, policy, words):
-    if policy.__class__ is RangePolicy:  # the shortest way: most launches are these, and they are counted in microseconds
+    if policy.__class__ is RangePolicy and not compiled.scatters:  # the shortest way: most launches are these
         begin, end = policy.begin, policy.end
         grid = (end - begin + RANGE_THREADS - 1) // RANGE_THREADS
         if 0 < grid <= _MAX_GRID:
@@ -141,6 +148,12 @@ def run_for(space, compiled, policy, words):
 
 # ---- what a launch does: the kernels that it queues, as (compiled code, its function, grid, bytes of shared memory, argument block)
 def _for(space, compiled, policy, words, outs, work):
+    if policy.__class__ is RangePolicy and compiled.scatters:
+        copies = sum(-(-n_bytes // 8) * 8 for _, n_bytes in compiled.signature.scattered(words))
+        if copies <= _DEFAULT_SHARED:
+            grid = min(-(-(policy.end - policy.begin) // compiled.threads), compiled.resident_blocks(copies))
+            return _kernels((compiled, compiled.handle, grid, copies, words + _extra(policy, copies)))
+        compiled = compiled.plain()
     compiled, grid, shared = _configure(space, compiled, policy)
     return _kernels((compiled, compiled.handle, grid, shared, words + _extra(policy, shared)))
 
@@ -148,7 +161,7 @@ def _for(space, compiled, policy, words, outs, work):
 def _reduce(space, compiled, policy, words, outs, work):
     compiled, grid, shared = _configure(space, compiled, policy)
     if policy.__class__ is RangePolicy:
-        grid = min(grid, compiled.max_blocks)
+        grid = min(grid, compiled.resident_blocks())
     grid = grid or 1  # of an empty policy, too, one block finishes the identity
     partials = work.room(8 * (grid if grid.__class__ is int else math.prod(grid)) * compiled.state_words)
     block = words + _extra(policy, shared, partials, work.counter.pointer) + compiled.results.addresses(outs, work.results.pointer)
