@@ -3,7 +3,7 @@
     x[i] += a        becomes        _store(x, i, _Add(_load(x, i, 7), a), 8)
 
 Lines stay where they are, so that tracebacks and findings name the user's own. Functions that a kernel calls are
-rewritten with it; the layer's own (random numbers, reducers) run as they stand.
+rewritten with it; the layer's words that see no views (random numbers, reducers) run as they stand.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from .plain import Module, meaning_of, rebind
 
 # The words that want to know where they stand, and what they are called in rewritten text.
 WORDS = {getattr(words, name): f"_{name}" for name in dir(words) if name.startswith("atomic_") or name == "local"}
+_AS_THEY_STAND = {f"portable.{name}" for name in ("elementary", "math", "random", "reducer", "words")}  # no views, no overflow
 WATCHED = "__watched__"  # a global of rewritten functions only
 
 
@@ -207,7 +208,7 @@ def watched(function, single, run):
 def _bind(function, single, tools, seen):
     if function in seen:
         return seen[function]
-    if function.__module__.partition(".")[0] == "portable":
+    if function.__module__ in _AS_THEY_STAND:
         return rebind(function, seen)
     scope = {"__builtins__": __builtins__, WATCHED: True}
     code = _code(function, single)

@@ -6,7 +6,7 @@ import dataclasses
 
 from ... import dispatch
 from ...errors import CheckError, CollectiveError, ReadOnlyError
-from ...policy import kind_of, n_indices
+from ...policy import AUTO, kind_of, n_indices
 from ...scatter import ScatterView
 from . import memory
 from .findings import in_order
@@ -32,8 +32,11 @@ def run(policy, kernel, args, reducers, seeds, in_full, team_sizes):
     refusal, room = _room(policy, kernel, args, reducers)
 
     def trial(seed, size=None, limit=None):
-        sized = policy if size is None else dataclasses.replace(policy, team_size=size)
-        return Trial(sized, kernel, args, reducers, seed, room, limit)
+        if size is None:
+            return Trial(policy, kernel, args, reducers, seed, room, limit)
+        # Scratch that was asked for together with a team size need not do for another.
+        enough = room if policy.team_size is AUTO else None
+        return Trial(dataclasses.replace(policy, team_size=size), kernel, args, reducers, seed, enough, limit)
 
     full = [trial(seed) for seed in (seeds if in_full else seeds[:1])]
     others = [size for size in team_sizes if size != full[0].team_size]
