@@ -95,7 +95,7 @@ def watching(seed=0):
     """
     from .backends.checked import interpreter
 
-    launches, before = {"checked": 0, "elsewhere": 0}, (dispatch._bind, interpreter.default_seed, view.mark_new)
+    launches, before = {"checked": 0, "elsewhere": 0}, (dispatch._bind, interpreter.default_seed, view.mark_all)
 
     def redirected(policy, kernel, args, reducers, scan=None):
         policy = as_policy(policy)
@@ -106,9 +106,9 @@ def watching(seed=0):
         launches["checked" if bound[0].name == "checked" else "elsewhere"] += 1
         return bound
 
-    dispatch._bind, interpreter.default_seed, view.mark_new = redirected, seed, True
+    dispatch._bind, interpreter.default_seed, view.mark_all = redirected, seed, True
     try:
         with spaces.use("checked"):
             yield launches
     finally:
-        dispatch._bind, interpreter.default_seed, view.mark_new = before
+        dispatch._bind, interpreter.default_seed, view.mark_all = before

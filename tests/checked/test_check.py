@@ -9,8 +9,23 @@ import pytest
 import portable as pk
 from portable.testing import watching
 
-from .gallery_of_indices import TIES, X, compact_broken, forward_difference_broken, histogram_broken, where_smallest_broken, zeros
-from .gallery_of_teams import FOUR, arrays, mirror_of_shares_broken, reverse, reverse_broken, strided_sum
+from .gallery_of_indices import (
+    TIES,
+    X,
+    compact_broken,
+    forward_difference_broken,
+    histogram_broken,
+    where_smallest_broken,
+    zeros,
+)
+from .gallery_of_teams import (
+    FOUR,
+    arrays,
+    mirror_of_shares_broken,
+    reverse,
+    reverse_broken,
+    strided_sum,
+)
 
 
 @pk.kernel
@@ -115,6 +130,46 @@ def test_memory_that_is_only_allocated():
         pk.parallel_for(6, shift, x, pk.empty(6))
         with pytest.raises(pk.CheckError, match="uninitialised read"):
             pk.parallel_reduce(2, square, part[:, 1])
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int32", "int64", "uint32", "uint64", "float32", "float64"])
+def test_memory_that_is_only_allocated_on_another_space(dtype):
+    """The first 64 bytes of it are known."""
+    with pk.use("serial"):
+        x = pk.empty(100, dtype)
+        report = pk.check(100, copy, x, np.zeros(100, dtype))
+        assert [(f.kind, f.view, f.index) for f in report.findings] == [("uninitialised read", "x", (0,))]
+        pk.deep_copy(x, 1)
+        assert pk.check(100, copy, x, np.zeros(100, dtype)).ok
+
+
+@pk.kernel
+def copy(i, x, y):
+    y[i] = x[i]
+
+
+@pk.kernel
+def narrowed(i, x, out):
+    out[i] = pk.int32(x[i])
+
+
+def test_a_cast_that_cuts_is_reported():
+    x = np.array([1, 2**31 - 1, -2**31, 2**31])
+    assert pk.check(3, narrowed, x, zeros(4, np.int32)).ok
+    found, = pk.check(4, narrowed, x, zeros(4, np.int32)).findings
+    assert (found.kind, found.members) == ("integer overflow", ("index 3",))
+
+
+def test_large_arrays_of_which_little_is_reached():
+    """What the analysis takes depends on the accesses, not on the arrays."""
+    x = np.zeros(3_000_000)
+    found, = pk.check(4, copy_far, x).findings
+    assert (found.kind, found.index) == ("race", (2_999_999,))
+
+
+@pk.kernel
+def copy_far(i, x):
+    x[x.shape[0] - 1] = i
 
 
 def test_wrong_calls_are_refused():

@@ -15,7 +15,7 @@ import pytest
 
 import models
 import portable as pk
-from portable import events, view
+from portable import view
 from portable.backends.checked import trials
 from portable.kernel import Kernel
 from portable.policy import kind_of
@@ -41,11 +41,7 @@ class Checking:
         key = launch.kernel, kind_of(launch.policy), tuple(map(describe, launch.args)), launch.reducers
         if key in self.reports or launch.scan:  # scans are watched as they run, in the model's own tests
             return
-        listeners, events.listeners[:] = list(events.listeners), []
-        try:
-            self.reports[key] = pk.check(launch.policy, launch.kernel, *launch.args, reducer=launch.reducers or None)
-        finally:
-            events.listeners[:] = listeners
+        self.reports[key] = pk.check(launch.policy, launch.kernel, *launch.args, reducer=launch.reducers or None)
 
     def accused(self):
         return [str(report) for report in self.reports.values() if not report.ok]
@@ -71,10 +67,10 @@ def test_every_model_is_here():
 @pytest.mark.parametrize("model", MODELS)
 def test_no_kernel_is_accused(model, monkeypatch):
     monkeypatch.setattr(trials, "MANY", 20_000)  # of a large launch, further schedules visit this many accesses
-    monkeypatch.setattr(view, "mark_new", True)  # so that a read of what a model only allocates is seen
+    monkeypatch.setattr(view, "mark_all", True)  # so that a read of what a model only allocates is seen
     run, module = MODELS[model]
     checking = Checking()
-    with events.listening(checking):
+    with pk.listening(checking):
         run()
     assert not checking.accused(), "\n".join(checking.accused())
     never_ran = {kernel.name for kernel in kernels_of(module) - checking.kernels}
@@ -95,6 +91,6 @@ def test_no_other_example_is_accused(name, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", [f"{name}.py", "serial"])
     checking = Checking()
     monkeypatch.setattr(trials, "MANY", 20_000)
-    with events.listening(checking):
+    with pk.listening(checking):
         runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name="__main__")
     assert checking.kernels and not checking.accused(), "\n".join(checking.accused())

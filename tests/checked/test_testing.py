@@ -8,7 +8,14 @@ import pytest
 import portable as pk
 from portable.testing import assert_same_on_all_spaces, watching
 
-from .gallery_of_indices import X, backward_difference, forward_difference_broken, histogram, histogram_broken, zeros
+from .gallery_of_indices import (
+    X,
+    backward_difference,
+    forward_difference_broken,
+    histogram,
+    histogram_broken,
+    zeros,
+)
 from .gallery_of_teams import FOUR, arrays, reverse, reverse_broken
 
 pytest_plugins = "pytester"

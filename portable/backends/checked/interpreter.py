@@ -17,7 +17,17 @@ from ...policy import AUTO, MDRangePolicy, RangePolicy, TeamPolicy
 from . import races
 from .arithmetic import Overflow
 from .findings import Notes
-from .memory import CELL_SHIFT, SITE_SHIFT, WRITE, Fault, Memory, Watched, arrays_in, poison, replaced
+from .memory import (
+    CELL_SHIFT,
+    SITE_SHIFT,
+    WRITE,
+    Fault,
+    Memory,
+    Watched,
+    arrays_in,
+    replaced,
+    unwritten,
+)
 from .plain import reducing, unmark
 from .rewrite import SITES, WATCHED, Site, watched
 from .schedule import NEVER, Member, Schedule
@@ -225,10 +235,17 @@ class Run:
         races.look(self, SITES)
         return self.notes.findings()
 
+    def int32(self, site, value):
+        """pk.int32(value). Unsigned numbers are taken by their bits, as they mostly are meant."""
+        if isinstance(value, (int, np.signedinteger, float, np.floating)) and not -2**31 - 1 < value < 2**31 and value == value:
+            self.overflow(f"{value} does not fit int32", site)
+            value = int(value) % 2**32 if abs(value) < np.inf else 0
+            return np.int32(value - 2**32 if value >= 2**31 else value)
+        return np.int32(value)
+
     def local(self, site, shape, dtype):
         """pk.local, of which every byte that has been written is known."""
-        values = np.empty(shape, dtype)
-        poison(values)
+        values = unwritten(shape, dtype)
         return Watched(values, self, 0, valid=bytearray(max(values.nbytes, 1)))
 
 

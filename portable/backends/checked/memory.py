@@ -16,14 +16,13 @@ import operator
 import numpy as np
 
 from ...scatter import ScatterView
-from ...view import View
+from ...view import View, mark_unwritten
 
 READ, WRITE, UPDATE, REPLACE, SWAP = range(5)
 SITE_SHIFT, CELL_SHIFT = 3, 23
 _ALIGN = 64
-# What `pk.empty` leaves in memory of the checked space, so that a kernel's read of it can be told. NaN for floats.
-POISON = {"float64": 0x7FF4C0DEFEEDFACE, "float32": 0x7FA5FACE, "int64": 0x7EEDC0DEFEEDFACE, "uint64": 0x7EEDC0DEFEEDFACE,
-          "int32": 0x7EEDFACE, "uint32": 0x7EEDFACE, "bool": 0x5A}
+_MARK32 = 0x7FF5FACE  # what memory that nobody has written holds (view.UNWRITTEN), in four bytes
+_MARK = {4: _MARK32, 8: _MARK32 << 32 | _MARK32}
 
 
 def array_of(arg):
@@ -178,16 +177,16 @@ class Memory:
             first = block[2] + _pointer(array) - block[0]
             view = Watched(array, run, first, label=label)
             block[3].append(view)
-            self._poisoned(view)
+            self._find_unwritten(view)
             watched.append(view)
         return watched
 
-    def _poisoned(self, view):
+    def _find_unwritten(self, view):
         array = view.array
         if not array.size:
             return
-        unsigned = np.dtype(f"u{array.itemsize}")
-        mask = array.view(unsigned) == unsigned.type(POISON[array.dtype.name])
+        bits = array.view(f"u{array.itemsize}")
+        mask = bits > 1 if array.dtype == bool else bits == bits.dtype.type(_MARK[array.itemsize])
         if mask.any():
             self.undefined.append(view.first + np.argwhere(mask) @ np.array(view.steps, np.int64).reshape(array.ndim))
 
@@ -204,10 +203,11 @@ def _bytes(array):
     return (low, high) if array.size else (start, start + 1)
 
 
-def poison(array):
-    """Fill a new array with the mark of memory that nobody has written."""
-    unsigned = np.dtype(f"u{array.itemsize}")
-    array.view(unsigned)[...] = unsigned.type(POISON[array.dtype.name])
+def unwritten(shape, dtype):
+    """A new array of memory that nobody has written."""
+    array = np.empty(shape, dtype)
+    mark_unwritten(array.reshape(-1).view(np.uint8))
+    return array
 
 
 def copies(arrays):

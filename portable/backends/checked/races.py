@@ -60,13 +60,13 @@ def _columns(run):
 
 def _races(run, all_of, sites):
     """Note races; the sites that take part in one."""
-    top = run.memory.top
+    cell, top = _compact(all_of.cell, run.memory.top)
     last, shared, written, plain = np.zeros(top, np.int64), *np.zeros((3, top), bool)
-    last[all_of.cell] = all_of.lane
-    shared[all_of.cell[last[all_of.cell] != all_of.lane]] = True
-    written[all_of.cell[all_of.how != READ]] = True
-    plain[all_of.cell[all_of.how <= WRITE]] = True
-    rows = np.flatnonzero((shared & written & plain)[all_of.cell])
+    last[cell] = all_of.lane
+    shared[cell[last[cell] != all_of.lane]] = True
+    written[cell[all_of.how != READ]] = True
+    plain[cell[all_of.how <= WRITE]] = True
+    rows = np.flatnonzero((shared & written & plain)[cell])
     if not rows.size:
         return set()
     some = all_of.take(rows)
@@ -76,6 +76,14 @@ def _races(run, all_of, sites):
         for first, end, times in _examples(bounds, some):
             _pairs(run, all_of, some.take(slice(first, min(end, first + _ROWS))), sites, seen, columns, times)
     return seen
+
+
+def _compact(cells, top):
+    """(numbers below a bound, the bound) for cells; the cells themselves where they are not many more than accesses."""
+    if top < 16 * len(cells) + (1 << 20):
+        return cells, top
+    known, number = np.unique(cells, return_inverse=True)
+    return number, len(known)
 
 
 def _suspects(some):
@@ -206,11 +214,12 @@ def _unwritten(run, all_of, sites, racing):
     for first, end in run.scratch_cells:
         undefined[first:end] = True
     some = all_of.take(np.flatnonzero(undefined[all_of.cell]))
+    cell, top = _compact(some.cell, run.memory.top)
     writes = np.flatnonzero(some.how != READ)[::-1]
-    first_write = np.full(run.memory.top, len(all_of.cell))
-    first_write[some.cell[writes]] = some.time[writes]  # of several the last one counts: the earliest
+    first_write = np.full(top, len(all_of.cell))
+    first_write[cell[writes]] = some.time[writes]  # of several the last one counts: the earliest
     reads = (some.how != WRITE) & (some.how != REPLACE)
-    bad = some.take(np.flatnonzero(reads & (first_write[some.cell] >= some.time)))
+    bad = some.take(np.flatnonzero(reads & (first_write[cell] >= some.time)))
     for site in np.unique(bad.site):
         if int(site) in racing:
             continue

@@ -15,12 +15,14 @@ import textwrap
 import types
 from typing import NamedTuple
 
+import numpy as np
+
 from ... import words
 from . import access, arithmetic
 from .plain import Module, meaning_of, rebind
 
 # The words that want to know where they stand, and what they are called in rewritten text.
-WORDS = {getattr(words, name): f"_{name}" for name in dir(words) if name.startswith("atomic_") or name == "local"}
+WORDS = {np.int32: "_int32"} | {getattr(words, name): f"_{name}" for name in dir(words) if name.startswith("atomic_") or name == "local"}
 _AS_THEY_STAND = {f"portable.{name}" for name in ("elementary", "math", "random", "reducer", "words")}  # no views, no overflow
 WATCHED = "__watched__"  # a global of rewritten functions only
 
@@ -93,7 +95,7 @@ class _Rewriter(ast.NodeTransformer):
             value = getattr(module, node.attr, None) if isinstance(module, types.ModuleType) else None
         else:
             value = self.names.get(node.id) if isinstance(node, ast.Name) else None
-        return value if isinstance(value, (types.FunctionType, types.ModuleType)) else None
+        return value if isinstance(value, (types.FunctionType, types.ModuleType)) or value is np.int32 else None
 
     def visit_Return(self, node):
         node = self.generic_visit(node)
@@ -200,7 +202,7 @@ def watched(function, single, run):
         Where its accesses are noted.
     """
     tools = {"_load": access.load, "_store": access.store, "_slice": slice, "_leave": run.leave, "_named": _named,
-             **{name: access.ATOMICS.get(word, run.local) for word, name in WORDS.items()},
+             **{name: access.ATOMICS.get(word, run.local) for word, name in WORDS.items()}, "_int32": run.int32,
              **(arithmetic.SINGLE if single else arithmetic.DOUBLE)}
     return _bind(function, single, tools, {})
 

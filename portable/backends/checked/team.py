@@ -6,7 +6,7 @@ import sys
 import numpy as np
 
 from ...reducer import Sum
-from .memory import Fault, Watched, poison
+from .memory import Fault, Watched, unwritten
 from .plain import reducing
 
 _ALIGN = 64  # every space gives scratch in multiples of it
@@ -124,8 +124,7 @@ class Group:
             if run.room is not None and end > run.room:
                 raise Fault("scratch overflow", f"{end} bytes of scratch are asked for, but there is room for {run.room}; "
                             "say TeamPolicy(..., scratch_bytes=) for shapes that are known only at run time", None, None)
-            array = np.empty(shape, dtype)
-            poison(array)
+            array = unwritten(shape, dtype)
             first = run.memory.claim(array.nbytes)
             view = self._arrays[call] = Watched(array, run, first)
             run.memory.own(first, [view])
