@@ -237,7 +237,7 @@ class Run:
 
     def int32(self, site, value):
         """pk.int32(value). Unsigned numbers are taken by their bits, as they mostly are meant."""
-        if isinstance(value, (int, np.signedinteger, float, np.floating)) and not -2**31 - 1 < value < 2**31 and value == value:
+        if isinstance(value, (int, np.signedinteger, float, np.floating)) and (value <= -2**31 - 1 or value >= 2**31):
             self.overflow(f"{value} does not fit int32", site)
             value = int(value) % 2**32 if abs(value) < np.inf else 0
             return np.int32(value - 2**32 if value >= 2**31 else value)
