@@ -341,6 +341,8 @@ def run_scan(policy, fn, args, reducer, out, inclusive, **options):
 
 def _places(policy):
     """The tuples of indices of a box, the last the fastest."""
+    if 0 in policy.extents:  # product would first list the other dimensions
+        return ()
     return itertools.product(*(range(low, high) for low, high in zip(policy.begin, policy.end)))
 
 
