@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import types
 
 import numpy as np
 import pytest
@@ -170,6 +171,24 @@ def test_large_arrays_of_which_little_is_reached():
 @pk.kernel
 def copy_far(i, x):
     x[x.shape[0] - 1] = i
+
+
+@pk.function
+def put(x, i, value):
+    x[i] = value
+
+
+TOOLS = types.SimpleNamespace(put=put)
+
+
+@pk.kernel
+def puts(i, x):
+    TOOLS.put(x, i + 1, 1.0)
+
+
+def test_functions_are_watched_wherever_they_are_kept():
+    found, = pk.check(12, puts, zeros()).findings
+    assert (found.kind, found.kernel, found.line) == ("out of bounds", "puts", put.fn.__code__.co_firstlineno + 2)
 
 
 def test_wrong_calls_are_refused():

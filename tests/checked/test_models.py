@@ -46,7 +46,13 @@ class Checking:
         self.reports[key] = pk.check(launch.policy, launch.kernel, *launch.args, reducer=launch.reducers or None)
 
     def accused(self):
-        return [str(report) for report in self.reports.values() if not report.ok]
+        """Reports that found something.
+
+        A kernel that names `team.size` may lay out arrays by it, for others to read in teams of that size; what comes out
+        at the end is compared between spaces by the model's own tests.
+        """
+        return [str(report) for (kernel, *_), report in self.reports.items()
+                if any(f.kind != "team size" or ".size" not in kernel.portable_text.source for f in report.findings)]
 
 
 def describe(arg):

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import array
-import functools
 import itertools
 import traceback
 
@@ -29,7 +28,7 @@ from .memory import (
     unwritten,
 )
 from .plain import reducing, unmark
-from .rewrite import SITES, WATCHED, Site, watched
+from .rewrite import SITES, WATCHED, Site, site_of, watched
 from .schedule import NEVER, Member, Schedule
 from .team import Group, Team
 
@@ -143,7 +142,7 @@ class Run:
         """An index has returned; in a scan its prefix is written now."""
         if self.contributed is not None:
             cell, _ = self.out.element(self.policy.begin + lane, 0)
-            self.log(cell << CELL_SHIFT | _def_site(self.fn) << SITE_SHIFT | WRITE)
+            self.log(cell << CELL_SHIFT | site_of(self.fn.__code__, self.fn.__code__.co_firstlineno) << SITE_SHIFT | WRITE)
             self.contributed(result, lane)
 
     def enter(self, member, left):
@@ -247,13 +246,6 @@ class Run:
         """pk.local, of which every byte that has been written is known."""
         values = unwritten(shape, dtype)
         return Watched(values, self, 0, valid=bytearray(max(values.nbytes, 1)))
-
-
-@functools.cache
-def _def_site(fn):
-    """The number of the site that stands for what the layer does for a kernel: its def line."""
-    SITES.append(Site(fn.__name__, fn.__code__.co_filename, fn.__code__.co_firstlineno, "out"))
-    return len(SITES) - 1
 
 
 def _element(label, index):

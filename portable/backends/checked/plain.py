@@ -58,7 +58,7 @@ MEANING = _meanings()
 
 
 class Module:
-    """A module as a kernel sees it: its attributes, through `meaning`."""
+    """A module or namespace as a kernel sees it: its attributes, through `meaning`."""
 
     def __init__(self, module, meaning):
         self._module, self._meaning = module, meaning

@@ -33,15 +33,21 @@ class Site(NamedTuple):
     function: str
     file: str
     line: int
-    text: str
 
 
 SITES = []  # by number, for the life of the process
 
 
-def _site(function, node, text=None):
-    SITES.append(Site(function.__name__, function.__code__.co_filename, node.lineno, text or ast.unparse(node)))
+def _site(function, node):
+    SITES.append(Site(function.__name__, function.__code__.co_filename, node.lineno))
     return ast.Constant(len(SITES) - 1)
+
+
+@functools.cache
+def site_of(code, line):
+    """The number of a site for what the layer itself does for a kernel in a line."""
+    SITES.append(Site(code.co_name, code.co_filename, line))
+    return len(SITES) - 1
 
 
 class _Rewriter(ast.NodeTransformer):
@@ -89,13 +95,13 @@ class _Rewriter(ast.NodeTransformer):
         return ast.Call(ast.Name(word, ast.Load()), [site, *node.args], node.keywords) if word else node
 
     def outside(self, node):
-        """The function of this name, or attribute of a module, outside the kernel; None for anything else."""
+        """The function of this name, or attribute of a module or namespace, outside the kernel; None for anything else."""
         if isinstance(node, ast.Attribute):
             module = self.outside(node.value)
-            value = getattr(module, node.attr, None) if isinstance(module, types.ModuleType) else None
+            value = getattr(module, node.attr, None) if isinstance(module, (types.ModuleType, types.SimpleNamespace)) else None
         else:
             value = self.names.get(node.id) if isinstance(node, ast.Name) else None
-        return value if isinstance(value, (types.FunctionType, types.ModuleType)) or value is np.int32 else None
+        return value if isinstance(value, (types.FunctionType, types.ModuleType, types.SimpleNamespace)) or value is np.int32 else None
 
     def visit_Return(self, node):
         node = self.generic_visit(node)
@@ -217,7 +223,7 @@ def _bind(function, single, tools, seen):
     copy = seen[function] = types.FunctionType(code, scope, function.__name__)
 
     def meaning(value):
-        if isinstance(value, types.ModuleType):
+        if isinstance(value, (types.ModuleType, types.SimpleNamespace)):
             return Module(value, meaning)
         inner = getattr(value, "fn", None)  # a @pk.function or @pk.kernel called by the kernel
         if isinstance(inner, types.FunctionType):

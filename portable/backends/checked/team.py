@@ -1,13 +1,16 @@
 """The team as a member sees it in plain Python, and what its collectives answer once all members have arrived."""
 import functools
+import itertools
 import math
 import sys
 
 import numpy as np
 
 from ...reducer import Sum
+from .access import store
 from .memory import Fault, Watched, unwritten
 from .plain import reducing
+from .rewrite import site_of
 
 _ALIGN = 64  # every space gives scratch in multiples of it
 
@@ -62,6 +65,14 @@ class Team:
     def broadcast(self, value, rank=0):
         """The value of member `rank`; every member gets it."""
         return self._meet("broadcast", lambda values: values[rank], value)
+
+    def append(self, view, at, value, keep):
+        """The values of the members that keep, side by side from view[at] on in rank order; where the next would go."""
+        ends = self._meet("append", lambda kept: list(itertools.accumulate(kept, initial=at)), int(keep))
+        if keep:
+            frame = sys._getframe(1)
+            store(view, ends[self.rank], value, site_of(frame.f_code, frame.f_lineno))
+        return ends[-1]
 
     def scratch(self, shape, dtype):
         """An array that the team shares; a member's n-th call gives every member's n-th array."""
