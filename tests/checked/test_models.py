@@ -1,9 +1,9 @@
-"""Every kernel of models/ and docs/examples under `pk.check`: several schedules, and teams of 1, 2, 7 and 32.
+"""Every kernel of models/ and docs/examples in the checked space, and under `pk.check` in teams of 1, 2, 7 and 32.
 
-A model is run by its public functions, as in tests/models/test_ptx.py: a new model joins there. Each launch that differs
-from earlier ones in kernel or types is checked, as it stands, before it runs.
+A model is run by its public functions, as in tests/models/test_ptx.py: a new model joins there.
 """
 
+import ast
 import functools
 import importlib
 import inspect
@@ -18,10 +18,10 @@ import pytest
 
 import models
 import portable as pk
-from portable import view
 from portable.backends.checked import trials
-from portable.kernel import Kernel
+from portable.kernel import Function, Kernel
 from portable.policy import kind_of
+from portable.testing import watching
 
 from ..conformance.test_gate import EXAMPLES, KERNELS, REDUCTIONS, example
 from ..examples.test_more_examples import MORE
@@ -31,7 +31,11 @@ PACKAGES = sorted(info.name for info in pkgutil.iter_modules(models.__path__) if
 
 
 class Checking:
-    """A listener that checks the first launch of each kernel for each policy and types."""
+    """A listener that checks the first launch of each kernel for each policy and types, as it stands, in teams of other sizes.
+
+    Not of kernels that name `team.size`: they may lay out arrays by it, for others to read in teams of that size. What comes
+    out of those at the end is compared between spaces by the model's own tests.
+    """
 
     def __init__(self):
         self.reports, self.kernels = {}, set()
@@ -39,20 +43,13 @@ class Checking:
     def __call__(self, phase, what, launch):
         if phase != "begin" or not isinstance(getattr(launch, "kernel", None), Kernel):
             return
-        self.kernels.add(launch.kernel)
+        self.kernels.add(launch.kernel.name)
         key = launch.kernel, kind_of(launch.policy), tuple(map(describe, launch.args)), launch.reducers
-        if key in self.reports or launch.scan:  # scans are watched as they run, in the model's own tests
-            return
-        self.reports[key] = pk.check(launch.policy, launch.kernel, *launch.args, reducer=launch.reducers or None)
+        if key not in self.reports and not launch.scan and not names_its_size(launch.kernel):
+            self.reports[key] = pk.check(launch.policy, launch.kernel, *launch.args, reducer=launch.reducers or None)
 
     def accused(self):
-        """Reports that found something.
-
-        A kernel that names `team.size` may lay out arrays by it, for others to read in teams of that size; what comes out
-        at the end is compared between spaces by the model's own tests.
-        """
-        return [str(report) for (kernel, *_), report in self.reports.items()
-                if any(f.kind != "team size" or ".size" not in kernel.portable_text.source for f in report.findings)]
+        return [str(report) for report in self.reports.values() if not report.ok]
 
 
 def describe(arg):
@@ -61,17 +58,30 @@ def describe(arg):
     return (arg.dtype.name, len(arg.shape)) if isinstance(arg, (np.ndarray, pk.View)) else type(arg)
 
 
+def names_its_size(kernel):
+    """Whether a kernel, or a function that it calls, mentions the size of its team."""
+    text = kernel.portable_text
+    called = {value for node in ast.walk(text.tree) if isinstance(node, (ast.Name, ast.Attribute))
+              if isinstance(value := mentioned(text, node), Function)}
+    return "team.size" in text.source or any(map(names_its_size, called))
+
+
+def mentioned(text, node):
+    if isinstance(node, ast.Attribute):
+        return getattr(mentioned(text, node.value), node.attr, None)
+    return text.scope.get(node.id) if isinstance(node, ast.Name) else None
+
+
 @functools.cache
 def checked(run):
-    """What was found in a run of a model's public functions."""
-    checking, before = Checking(), (trials.MANY, view.mark_all)
+    """A run of a model's public functions in the checked space, under a seed that interleaves members at accesses."""
+    checking, before = Checking(), trials.MANY
     trials.MANY = 10_000  # of a large launch, further schedules visit this many accesses
-    view.mark_all = True  # so that a read of what a model only allocates is seen
     try:
-        with pk.listening(checking):
+        with watching(seed=1), pk.listening(checking):
             run()
     finally:
-        trials.MANY, view.mark_all = before
+        trials.MANY = before
     return checking
 
 
@@ -85,7 +95,7 @@ def test_no_kernel_is_accused(name):
 def test_every_kernel_of_a_model_ran(package):
     """What is missing here is missing in tests/models/test_ptx.py too: its run of the model must reach every kernel."""
     runs = {run for run, module in MODELS.values() if module.__name__.startswith(f"models.{package}.")}
-    ran = {kernel.name for run in runs for kernel in checked(run).kernels}
+    ran = set().union(*(checked(run).kernels for run in runs))
     wanted = set()
     for path in Path(models.__path__[0], package).glob("*.py"):
         if re.search(r"^@pk\.kernel", path.read_text(), re.MULTILINE):
@@ -105,7 +115,7 @@ def test_no_example_of_the_gate_is_accused(name):
 
 @pytest.mark.parametrize("name", MORE)
 def test_no_other_example_is_accused(name, monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", [f"{name}.py", "serial"])
+    monkeypatch.setattr(sys, "argv", [f"{name}.py", "checked"])
     checking = Checking()
     monkeypatch.setattr(trials, "MANY", 10_000)
     with pk.listening(checking):
