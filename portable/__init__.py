@@ -13,11 +13,12 @@ Importing needs no GPU, driver or toolkit; `python -m portable` says what this m
 
 from . import errors, random
 from .algorithms import argsort, compact, sort_by_key, top_k
+from .check import Report, check
 from .copy import copy_of, create_mirror, create_mirror_view, deep_copy
 from .dispatch import fence, parallel_for, parallel_reduce, parallel_scan, plan
-from .errors import (DeviceError, DTypeError, FiniteError, InputError, KernelError, LanguageError, LaunchError, LoweringError,
-                     NestedLaunchError, OrderError, OutOfMemoryError, PortableError, ShapeError, SourceError, SpaceError,
-                     SpaceUnavailableError, UnknownSpaceError, WrongSpaceError)
+from .errors import (CheckError, CollectiveError, DeviceError, DTypeError, FiniteError, InputError, KernelError, LanguageError,
+                     LaunchError, LoweringError, NestedLaunchError, OrderError, OutOfMemoryError, PortableError, ReadOnlyError,
+                     ShapeError, SourceError, SpaceError, SpaceUnavailableError, UnknownSpaceError, WrongSpaceError)
 from .events import listening
 from .explain import explain
 from .graph import capture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from ..errors import LanguageError
+from ..errors import CollectiveError, LanguageError
 from ..reducer import Reducer, Sum
 from . import types as t
 from .known import Known
@@ -54,7 +54,7 @@ class Team:
         """Collectives are for all members at once."""
         if lower.divergent:
             lower.fail(node, f"`{ast.unparse(node)}`: every member must get here, but this place is reached only by some "
-                             "(a condition, a loop or an early return that differs between members)", LanguageError)
+                             "(a condition, a loop or an early return that differs between members)", CollectiveError)
 
     def call_barrier(self, lower, node):
         self.together(lower, node)

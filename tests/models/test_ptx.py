@@ -72,6 +72,7 @@ def run_resampling():
     resampling.systematic(log_weights=np.log(weights), seed=1, space="serial")
     offspring = resampling.ancestors_to_offspring(ancestors, len(weights), space="serial")
     resampling.offspring_to_ancestors(offspring, space="serial")
+    resampling.cumulative_to_offspring(np.cumsum(offspring), space="serial")
     resampling.permute(ancestors, space="serial")
     resampling.effective_sample_size(weights, space="serial")
     resampling.log_sum_exp(np.log(weights), space="serial")
