@@ -70,6 +70,15 @@ class Team:
         """The value of member `rank`; every member gets it."""
         return self._meet("broadcast", lambda values: values[rank], value)
 
+    def append(self, view, at, value, keep):
+        """The values of the members that keep, side by side from view[at] on in rank order; where the next would go."""
+        def kept(offers):
+            values = [v for v, wanted in offers if wanted]
+            for k, v in enumerate(values):
+                view[at + k] = v
+            return at + len(values)
+        return self._meet("append", kept, (value, keep))
+
     def scratch(self, shape, dtype):
         """An array that the team shares; a member's n-th call gives every member's n-th array."""
         self._scratch_calls += 1
