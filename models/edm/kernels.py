@@ -1,0 +1,326 @@
+"""Kernels of empirical dynamic modelling; the equations are numbered in `models.edm`.
+
+Arguments that recur
+    n_dims      E, the coordinates of an embedded point
+    library     arranged series, shape (n_sets, n_parts * depth * width), see `arrange`; infinity where nothing was observed
+    place       arranged times of the candidates, shape (1 or n_sets, n_chunks * width); -1 where there is none
+    series      the series of the queried points, shape (n_columns, length); NaN where nothing was observed
+    part, lead  coordinate e of candidate (c, r) is at row part[e] * depth + lead[e] + c of `library`, column r
+    own, back   coordinate e of the point of time s is series[own[e], s + back[e]], counted from the set's first column
+    minima      shape (n_teams, E, n): of each chunk of candidates and each point the smallest squared distance
+    marks       shape (n_teams, n): bit c of a point says that chunk c may hold a neighbour
+
+The candidates lie in chunks of `team.size`: chunk c holds candidates c, c + n_chunks, c + 2 n_chunks, ... A member first
+owns a point, and meets all candidates one by one; distances of all E are those of E - 1 and one more term. Only the
+smallest of each chunk is kept. The k-th smallest of these bounds the k-th nearest distance from above, closely, since
+the nearest few seldom share a chunk. Then the chunks within the bound are measured again, a member a candidate.
+"""
+
+import math
+
+import portable as pk
+
+SLACK = 2  # chunks above k that the bound may let through: fewer steps of the search cost more than they save
+STEPS = 40  # of that search; where minima tie it would go on to the last bit
+LARGEST = 3e38  # finite in float32: a bound for all that was observed
+FLOOR = 1e-6  # smallest weight of a neighbour
+SUMS = 6  # number, p, o, p^2, o^2, p o
+
+
+@pk.kernel
+def arrange(team, n_candidates, pad, first, part_column, part_lag, times, series, library, place):
+    """Lay a set's candidates out in chunks, a team a set: `library` and `place` above. 8 bytes an element.
+
+    times : shape (1 or n_sets, n_candidates), ascending; consecutive where pad > 0
+    first : shape (n_sets,), first column of a set
+    part_column, part_lag : shape (n_parts,), what a part of the library holds
+    """
+    b = team.league_rank
+    own = min(b, times.shape[0] - 1)
+    width = team.size
+    n_chunks = (n_candidates + width - 1) // width
+    depth = n_chunks + pad
+    for item in team.thread_range(n_chunks * width):
+        q = (item % width) * n_chunks + item // width
+        if b < place.shape[0]:
+            place[own, item] = times[own, min(q, n_candidates - 1)] if q < n_candidates else -1
+    for p in range(part_column.shape[0]):
+        for item in team.thread_range(depth * width):
+            q = (item % width) * n_chunks + item // width - pad
+            time = times[own, min(max(q, 0), n_candidates - 1)] + min(q, 0) - part_lag[p]
+            value = series[first[b] + part_column[p], max(time, 0)] if time >= 0 and q < n_candidates else math.inf
+            library[b, p * depth * width + item] = pk.where(pk.isfinite(value), value, math.inf)
+
+
+@pk.function
+def start(place, s, radius):
+    """What a squared distance begins with: infinity for what is no candidate of point s."""
+    return pk.where((place < 0) | (abs(place - s) <= radius), math.inf, 0.0)
+
+
+@pk.function
+def measure_minima(team, n_dims, n_chunks, depth, s, radius, place, library, part, lead, column, own, back, series, minima):
+    """The smallest squared distance in each chunk, for 1 to n_dims coordinates; 3 operations a pair and coordinate."""
+    d = pk.local(team.size, library.dtype)
+    for c in range(n_chunks):
+        for r in range(pk.static(team.size)):
+            d[r] = start(place[c * team.size + r], s, radius)
+        for e in range(n_dims):
+            here = series[column + own[e], s + back[e]]
+            row = (part[e] * depth + lead[e] + c) * team.size
+            least = math.inf
+            for r in range(pk.static(team.size)):
+                u = library[row + r] - here
+                d[r] += u * u
+                least = min(least, d[r])
+            minima[e, c * team.size + team.rank] = least
+
+
+@pk.function
+def bound_of(team, n_chunks, k, minima):
+    """A distance that k to k + SLACK of a point's minima do not exceed (more at ties), by repeated interpolation."""
+    low = math.inf
+    high = 0.0
+    above = 0.0  # how many minima do not exceed `high`
+    below = 0.0  # how many do not exceed `low`, when that was counted
+    for c in range(n_chunks):
+        m = minima[c * team.size + team.rank]
+        low = min(low, m)
+        finite = m < math.inf
+        high = pk.where(finite, max(high, m), high)
+        above += pk.where(finite, 1.0, 0.0)
+    enough = above >= k
+    search = enough and above > k + SLACK
+    steps = 0
+    while search and steps < STEPS:
+        steps += 1
+        share = pk.clip((k + 0.5 * SLACK - below) / (above - below), 0.1, 0.9)
+        probe = low + share * (high - low)
+        count = 0.0
+        for c in range(n_chunks):
+            count += pk.where(minima[c * team.size + team.rank] <= probe, 1.0, 0.0)
+        search = probe > low and probe < high
+        if count >= k:
+            high = probe
+            above = count
+            search = search and count > k + SLACK
+        else:
+            low = probe
+            below = count
+    return high if enough else LARGEST
+
+
+@pk.function
+def mark_chunks(team, n_chunks, bound, minima, marks):
+    for w in range((n_chunks + 31) // 32):
+        word = pk.uint32(0)
+        for c in range(32 * w, min(32 * w + 32, n_chunks)):
+            bit = pk.uint32(1) << pk.uint32(c - 32 * w)
+            word = pk.where(minima[c * team.size + team.rank] <= bound, word | bit, word)
+        marks[w * team.size + team.rank] = word
+
+
+@pk.function
+def ranks_before(n, distance, time, d, t):
+    """How many of n listed neighbours come before one at distance d and time t."""
+    rank = pk.int32(0)
+    for q in range(n):
+        rank += pk.where((distance[q] < d) | ((distance[q] == d) & (time[q] < t)), pk.int32(1), pk.int32(0))
+    return rank
+
+
+@pk.function
+def sort_nearest(team, n, k, distance, time, sorted_distance, sorted_time):
+    """The k nearest of a list, sorted by distance, at ties by time."""
+    for m in team.thread_range(n):
+        rank = ranks_before(n, distance, time, distance[m], time[m])
+        if rank < k:
+            sorted_distance[rank] = distance[m]
+            sorted_time[rank] = time[m]
+    team.barrier()
+
+
+@pk.function
+def list_neighbours(team, n_dims, n_chunks, depth, k, r, s, radius, bound, marks, place, library, part, lead, column,
+                    own, back, series, distance, time, spare_distance, spare_time):
+    """All candidates of marked chunks within the bound, in no order; returns their number. 2 E operations a candidate.
+
+    Where more of them tie than the list has room for, it is cut to the k nearest now and then.
+    """
+    n = 0
+    limit = bound
+    for w in range((n_chunks + 31) // 32):
+        word = marks[w * team.size + r]
+        while word != 0:
+            bit = word & (0 - word)
+            word = word ^ bit
+            c = 32 * w + (pk.bits(pk.float32(bit)) >> 23) - 127
+            t = place[c * team.size + team.rank]
+            d = start(t, s, radius)
+            for e in range(n_dims):
+                u = library[(part[e] * depth + lead[e] + c) * team.size + team.rank] - series[column + own[e], s + back[e]]
+                d += u * u
+            team.append(time, n, t, d <= limit)
+            n = team.append(distance, n, d, d <= limit)
+            if n > distance.shape[0] - team.size:
+                team.barrier()
+                sort_nearest(team, n, k, distance, time, spare_distance, spare_time)
+                n = min(n, k)
+                for m in team.thread_range(n):
+                    distance[m] = spare_distance[m]
+                    time[m] = spare_time[m]
+                team.barrier()
+                limit = distance[n - 1]
+    team.barrier()
+    return n
+
+
+@pk.function
+def weigh(team, n, k, distance, time, weight):
+    """Simplex weights (2) of the k nearest of a list, 0 for the others; returns their sum. An exponential a neighbour."""
+    nearest = math.inf
+    for m in team.thread_range(n):
+        nearest = min(nearest, distance[m])
+    nearest = team.reduce(nearest, pk.Min)
+    per_nearest = -1.0 / pk.sqrt(nearest)
+    total = 0.0
+    for m in team.thread_range(n):
+        d = distance[m]
+        ratio = pk.fast_exp(pk.sqrt(d) * per_nearest) if nearest > 0.0 else pk.where(d > 0.0, 0.0, 1.0)
+        w = max(ratio, FLOOR)
+        if n > k:
+            w = pk.where(ranks_before(n, distance, time, d, time[m]) < k, w, 0.0)
+        weight[m] = w
+        total += w
+    return team.reduce(total)
+
+
+@pk.kernel
+def cross_map(team, n_dims, n_candidates, pad, room, first_point, last_point, block, n_sets, radius, Tp, place, library, part,
+              lead, set_column, own, back, series, target_begin, target, minima, marks, sums):
+    """Sums for Pearson's rho of simplex predictions, each library set against all targets; a team a set and block of points.
+
+    target : shape (n_times, n_targets), standardised, NaN where missing; those of E coordinates are columns
+        target_begin[E - 1] to target_begin[E]
+    sums : shape (n_sets, n_blocks, SUMS, n_targets), of blocks of `block` points
+    """
+    distance = team.scratch(room, library.dtype)
+    weight = team.scratch(room, library.dtype)
+    spare_distance = team.scratch(room, library.dtype)
+    time = team.scratch(room, pk.int32)
+    spare_time = team.scratch(room, pk.int32)
+    bounds = team.scratch(team.size, library.dtype)
+    n_chunks = (n_candidates + team.size - 1) // team.size
+    depth = n_chunks + pad
+    n_blocks = sums.shape[1]
+    own_minima = minima[team.league_rank]
+    own_marks = marks[team.league_rank]
+    for turn in range((n_sets * n_blocks - team.league_rank + team.league_size - 1) // team.league_size):
+        task = team.league_rank + turn * team.league_size
+        b = task // n_blocks
+        column = set_column[b]
+        own_library = library[b]
+        own_place = place[min(b, place.shape[0] - 1)]
+        begin = first_point + (task % n_blocks) * block
+        end = min(begin + block, last_point)
+        own_sums = sums[b, task % n_blocks]
+        for v in range(SUMS):
+            for q in team.thread_range(target.shape[1]):
+                own_sums[v, q] = 0.0
+        for tile in range(begin, end, team.size):
+            measure_minima(team, n_dims, n_chunks, depth, tile + team.rank, radius, own_place, own_library, part, lead,
+                           column, own, back, series, own_minima)
+            for e in range(n_dims):
+                if target_begin[e] < target_begin[e + 1]:
+                    k = e + 2
+                    bound = bound_of(team, n_chunks, k, own_minima[e])
+                    mark_chunks(team, n_chunks, bound, own_minima[e], own_marks)
+                    bounds[team.rank] = bound
+                    team.barrier()
+                    for r in range(min(team.size, end - tile)):
+                        n = list_neighbours(team, e + 1, n_chunks, depth, k, r, tile + r, radius, bounds[r], own_marks,
+                                            own_place, own_library, part, lead, column, own, back, series, distance,
+                                            time, spare_distance, spare_time)
+                        if n >= k and 0 <= tile + r + Tp and tile + r + Tp < target.shape[0]:
+                            total = 1.0 / weigh(team, n, k, distance, time, weight)
+                            team.barrier()
+                            add_predictions(team, n, Tp, tile + r, total, weight, time, target_begin[e],
+                                            target_begin[e + 1], target, own_sums)
+                        team.barrier()
+
+
+@pk.function
+def add_predictions(team, n, Tp, s, scale, weight, time, begin, end, target, sums):
+    """The prediction (3) of point s for each target, a member a target, into the sums of its block."""
+    for q in team.thread_range(begin, end):
+        p = 0.0
+        for m in range(n):
+            p += weight[m] * target[time[m] + Tp, q]
+        p *= scale
+        o = target[s + Tp, q]
+        known = pk.isfinite(p + o)
+        p = pk.where(known, p, 0.0)
+        o = pk.where(known, o, 0.0)
+        sums[0, q] += pk.where(known, 1.0, 0.0)
+        sums[1, q] += p
+        sums[2, q] += o
+        sums[3, q] += p * p
+        sums[4, q] += o * o
+        sums[5, q] += p * o
+
+
+@pk.kernel
+def correlate(b, q, sums, rho):
+    """Pearson's rho (4) from the sums of all blocks, added up in float64. 8 n_blocks SUMS bytes a number."""
+    n = pk.float64(0.0)
+    p = pk.float64(0.0)
+    o = pk.float64(0.0)
+    pp = pk.float64(0.0)
+    oo = pk.float64(0.0)
+    po = pk.float64(0.0)
+    for block in range(sums.shape[1]):
+        n += sums[b, block, 0, q]
+        p += sums[b, block, 1, q]
+        o += sums[b, block, 2, q]
+        pp += sums[b, block, 3, q]
+        oo += sums[b, block, 4, q]
+        po += sums[b, block, 5, q]
+    spread = (pp - p * p / n) * (oo - o * o / n)
+    rho[b, q] = (po - p * o / n) / pk.sqrt(spread) if spread > 0.0 else math.nan
+
+
+@pk.kernel
+def nearest(team, n_dims, n_candidates, pad, room, k, first_point, last_point, radius, place, library, part, lead, own,
+            back, series, minima, marks, distances, times):
+    """The k nearest candidates of each point, sorted; a team every league_size-th tile of points.
+
+    distances, times : shape (n_points, k); infinity and -1 where there are fewer
+    """
+    distance = team.scratch(room, library.dtype)
+    time = team.scratch(room, pk.int32)
+    spare_distance = team.scratch(room, library.dtype)
+    spare_time = team.scratch(room, pk.int32)
+    bounds = team.scratch(team.size, library.dtype)
+    n_chunks = (n_candidates + team.size - 1) // team.size
+    depth = n_chunks + pad
+    own_minima = minima[team.league_rank]
+    own_marks = marks[team.league_rank]
+    n_tiles = (last_point - first_point + team.size - 1) // team.size
+    for turn in range((n_tiles - team.league_rank + team.league_size - 1) // team.league_size):
+        tile = first_point + (team.league_rank + turn * team.league_size) * team.size
+        measure_minima(team, n_dims, n_chunks, depth, tile + team.rank, radius, place[0], library[0], part, lead, 0, own,
+                       back, series, own_minima)
+        bound = bound_of(team, n_chunks, k, own_minima[n_dims - 1])
+        mark_chunks(team, n_chunks, bound, own_minima[n_dims - 1], own_marks)
+        bounds[team.rank] = bound
+        team.barrier()
+        for r in range(min(team.size, last_point - tile)):
+            n = list_neighbours(team, n_dims, n_chunks, depth, k, r, tile + r, radius, bounds[r], own_marks, place[0],
+                                library[0], part, lead, 0, own, back, series, distance, time, spare_distance, spare_time)
+            sort_nearest(team, n, k, distance, time, spare_distance, spare_time)
+            row = tile + r - first_point
+            for m in team.thread_range(k):
+                there = m < n
+                distances[row, m] = pk.sqrt(spare_distance[m]) if there else math.inf
+                times[row, m] = spare_time[m] if there else -1
+            team.barrier()
