@@ -4,9 +4,11 @@ Arguments that recur
     n_dims      E, the coordinates of an embedded point
     library     arranged series, shape (n_sets, n_parts * depth * width), see `arrange`; infinity where nothing was observed
     place       arranged times of the candidates, shape (1 or n_sets, n_chunks * width); -1 where there is none
-    series      the series of the queried points, shape (n_columns, length); NaN where nothing was observed
-    part, lead  coordinate e of candidate (c, r) is at row part[e] * depth + lead[e] + c of `library`, column r
-    own, back   coordinate e of the point of time s is series[own[e], s + back[e]], counted from the set's first column
+    series      the series of the queried points, one after the other, shape (n_columns * length,); NaN where nothing was
+                observed
+    part, lead  coordinate e of candidate (c, r) is at row part[e] * depth + lead[e] + c of `library`, column r;
+                `row` in a team's scratch is part * depth + lead
+    offset      coordinate e of the point of time s is series[offset[e] + s], counted from the set's first column
     minima      shape (n_teams, E, n): of each chunk of candidates and each point the smallest squared distance
     marks       shape (n_teams, n): bit c of a point says that chunk c may hold a neighbour
 
@@ -59,18 +61,18 @@ def start(place, s, radius):
 
 
 @pk.function
-def measure_minima(team, n_dims, n_chunks, depth, s, radius, place, library, part, lead, column, own, back, series, minima):
+def measure_minima(team, n_dims, n_chunks, s, radius, place, library, row, offset, series, minima):
     """The smallest squared distance in each chunk, for 1 to n_dims coordinates; 3 operations a pair and coordinate."""
     d = pk.local(team.size, library.dtype)
     for c in range(n_chunks):
         for r in range(pk.static(team.size)):
             d[r] = start(place[c * team.size + r], s, radius)
         for e in range(n_dims):
-            here = series[column + own[e], s + back[e]]
-            row = (part[e] * depth + lead[e] + c) * team.size
+            here = series[pk.int64(offset[e]) + s]
+            first = (pk.int64(row[e]) + c) * team.size
             least = math.inf
             for r in range(pk.static(team.size)):
-                u = library[row + r] - here
+                u = library[first + r] - here
                 d[r] += u * u
                 least = min(least, d[r])
             minima[e, c * team.size + team.rank] = least
@@ -141,36 +143,66 @@ def sort_nearest(team, n, k, distance, time, sorted_distance, sorted_time):
 
 
 @pk.function
-def list_neighbours(team, n_dims, n_chunks, depth, k, r, s, radius, bound, marks, place, library, part, lead, column,
-                    own, back, series, distance, time, spare_distance, spare_time):
-    """All candidates of marked chunks within the bound, in no order; returns their number. 2 E operations a candidate.
+def choose_chunks(team, n_chunks, r, marks, chosen):
+    """The numbers of the chunks that are marked for the point of member r; returns how many."""
+    n = 0
+    for w in range((n_chunks + 31) // 32):
+        word = marks[w * team.size + r]
+        for part in range(32 // team.size):
+            bit = part * team.size + team.rank
+            n = team.append(chosen, n, 32 * w + bit, (word >> bit) & 1 == 1)
+    team.barrier()
+    return n
 
-    Where more of them tie than the list has room for, it is cut to the k nearest now and then.
+
+@pk.function
+def list_neighbours(team, n_dims, k, s, radius, bound, n_chosen, chosen, place, library, row, offset, series, distance, time,
+                    spare_distance, spare_time):
+    """All candidates of the chosen chunks within the bound, in no order; returns their number. 2 E operations a candidate.
+
+    Four chunks at a time, so that a sum need not wait for its last term. Where more candidates tie than the list has
+    room for, it is cut to the k nearest now and then.
     """
     n = 0
     limit = bound
-    for w in range((n_chunks + 31) // 32):
-        word = marks[w * team.size + r]
-        while word != 0:
-            bit = word & (0 - word)
-            word = word ^ bit
-            c = 32 * w + (pk.bits(pk.float32(bit)) >> 23) - 127
-            t = place[c * team.size + team.rank]
-            d = start(t, s, radius)
-            for e in range(n_dims):
-                u = library[(part[e] * depth + lead[e] + c) * team.size + team.rank] - series[column + own[e], s + back[e]]
-                d += u * u
-            team.append(time, n, t, d <= limit)
-            n = team.append(distance, n, d, d <= limit)
-            if n > distance.shape[0] - team.size:
-                team.barrier()
-                sort_nearest(team, n, k, distance, time, spare_distance, spare_time)
-                n = min(n, k)
-                for m in team.thread_range(n):
-                    distance[m] = spare_distance[m]
-                    time[m] = spare_time[m]
-                team.barrier()
-                limit = distance[n - 1]
+    last = n_chosen - 1
+    for i in range(0, n_chosen, 4):
+        c0 = pk.int64(chosen[i])
+        c1 = pk.int64(chosen[min(i + 1, last)])
+        c2 = pk.int64(chosen[min(i + 2, last)])
+        c3 = pk.int64(chosen[min(i + 3, last)])
+        t0 = place[c0 * team.size + team.rank]
+        t1 = place[c1 * team.size + team.rank]
+        t2 = place[c2 * team.size + team.rank]
+        t3 = place[c3 * team.size + team.rank]
+        d0 = start(t0, s, radius)
+        d1 = start(t1, s, radius)
+        d2 = start(t2, s, radius)
+        d3 = start(t3, s, radius)
+        for e in range(n_dims):
+            here = series[pk.int64(offset[e]) + s]
+            first = pk.int64(row[e])
+            u0 = library[(first + c0) * team.size + team.rank] - here
+            u1 = library[(first + c1) * team.size + team.rank] - here
+            u2 = library[(first + c2) * team.size + team.rank] - here
+            u3 = library[(first + c3) * team.size + team.rank] - here
+            d0 += u0 * u0
+            d1 += u1 * u1
+            d2 += u2 * u2
+            d3 += u3 * u3
+        for t, d, there in ((t0, d0, True), (t1, d1, i + 1 <= last), (t2, d2, i + 2 <= last), (t3, d3, i + 3 <= last)):
+            keep = d <= limit and there
+            team.append(time, n, t, keep)
+            n = team.append(distance, n, d, keep)
+        if n > distance.shape[0] - 4 * team.size:
+            team.barrier()
+            sort_nearest(team, n, k, distance, time, spare_distance, spare_time)
+            n = min(n, k)
+            for m in team.thread_range(n):
+                distance[m] = spare_distance[m]
+                time[m] = spare_time[m]
+            team.barrier()
+            limit = distance[n - 1] if n == k else limit
     team.barrier()
     return n
 
@@ -197,7 +229,7 @@ def weigh(team, n, k, distance, time, weight):
 
 @pk.kernel
 def cross_map(team, n_dims, n_candidates, pad, room, first_point, last_point, block, n_sets, radius, Tp, place, library, part,
-              lead, set_column, own, back, series, target_begin, target, minima, marks, sums):
+              lead, first, offset, series, target_begin, target, minima, marks, chosen, sums):
     """Sums for Pearson's rho of simplex predictions, each library set against all targets; a team a set and block of points.
 
     target : shape (n_times, n_targets), standardised, NaN where missing; those of E coordinates are columns
@@ -211,14 +243,18 @@ def cross_map(team, n_dims, n_candidates, pad, room, first_point, last_point, bl
     spare_time = team.scratch(room, pk.int32)
     bounds = team.scratch(team.size, library.dtype)
     n_chunks = (n_candidates + team.size - 1) // team.size
-    depth = n_chunks + pad
+    row = team.scratch(n_dims, pk.int32)
+    for e in team.thread_range(n_dims):
+        row[e] = part[e] * (n_chunks + pad) + lead[e]
+    team.barrier()
     n_blocks = sums.shape[1]
     own_minima = minima[team.league_rank]
     own_marks = marks[team.league_rank]
+    own_chosen = chosen[team.league_rank]
     for turn in range((n_sets * n_blocks - team.league_rank + team.league_size - 1) // team.league_size):
         task = team.league_rank + turn * team.league_size
         b = task // n_blocks
-        column = set_column[b]
+        own_series = series[first[b]:]
         own_library = library[b]
         own_place = place[min(b, place.shape[0] - 1)]
         begin = first_point + (task % n_blocks) * block
@@ -228,8 +264,8 @@ def cross_map(team, n_dims, n_candidates, pad, room, first_point, last_point, bl
             for q in team.thread_range(target.shape[1]):
                 own_sums[v, q] = 0.0
         for tile in range(begin, end, team.size):
-            measure_minima(team, n_dims, n_chunks, depth, tile + team.rank, radius, own_place, own_library, part, lead,
-                           column, own, back, series, own_minima)
+            measure_minima(team, n_dims, n_chunks, tile + team.rank, radius, own_place, own_library, row, offset,
+                           own_series, own_minima)
             for e in range(n_dims):
                 if target_begin[e] < target_begin[e + 1]:
                     k = e + 2
@@ -238,9 +274,10 @@ def cross_map(team, n_dims, n_candidates, pad, room, first_point, last_point, bl
                     bounds[team.rank] = bound
                     team.barrier()
                     for r in range(min(team.size, end - tile)):
-                        n = list_neighbours(team, e + 1, n_chunks, depth, k, r, tile + r, radius, bounds[r], own_marks,
-                                            own_place, own_library, part, lead, column, own, back, series, distance,
-                                            time, spare_distance, spare_time)
+                        n = choose_chunks(team, n_chunks, r, own_marks, own_chosen)
+                        n = list_neighbours(team, e + 1, k, tile + r, radius, bounds[r], n, own_chosen, own_place,
+                                            own_library, row, offset, own_series, distance, time, spare_distance,
+                                            spare_time)
                         if n >= k and 0 <= tile + r + Tp and tile + r + Tp < target.shape[0]:
                             total = 1.0 / weigh(team, n, k, distance, time, weight)
                             team.barrier()
@@ -290,8 +327,8 @@ def correlate(b, q, sums, rho):
 
 
 @pk.kernel
-def nearest(team, n_dims, n_candidates, pad, room, k, first_point, last_point, radius, place, library, part, lead, own,
-            back, series, minima, marks, distances, times):
+def nearest(team, n_dims, n_candidates, pad, room, k, first_point, last_point, radius, place, library, part, lead,
+            offset, series, minima, marks, chosen, distances, times):
     """The k nearest candidates of each point, sorted; a team every league_size-th tile of points.
 
     distances, times : shape (n_points, k); infinity and -1 where there are fewer
@@ -302,25 +339,30 @@ def nearest(team, n_dims, n_candidates, pad, room, k, first_point, last_point, r
     spare_time = team.scratch(room, pk.int32)
     bounds = team.scratch(team.size, library.dtype)
     n_chunks = (n_candidates + team.size - 1) // team.size
-    depth = n_chunks + pad
+    row = team.scratch(n_dims, pk.int32)
+    for e in team.thread_range(n_dims):
+        row[e] = part[e] * (n_chunks + pad) + lead[e]
+    team.barrier()
     own_minima = minima[team.league_rank]
     own_marks = marks[team.league_rank]
+    own_chosen = chosen[team.league_rank]
     n_tiles = (last_point - first_point + team.size - 1) // team.size
     for turn in range((n_tiles - team.league_rank + team.league_size - 1) // team.league_size):
         tile = first_point + (team.league_rank + turn * team.league_size) * team.size
-        measure_minima(team, n_dims, n_chunks, depth, tile + team.rank, radius, place[0], library[0], part, lead, 0, own,
-                       back, series, own_minima)
+        measure_minima(team, n_dims, n_chunks, tile + team.rank, radius, place[0], library[0], row, offset, series,
+                       own_minima)
         bound = bound_of(team, n_chunks, k, own_minima[n_dims - 1])
         mark_chunks(team, n_chunks, bound, own_minima[n_dims - 1], own_marks)
         bounds[team.rank] = bound
         team.barrier()
         for r in range(min(team.size, last_point - tile)):
-            n = list_neighbours(team, n_dims, n_chunks, depth, k, r, tile + r, radius, bounds[r], own_marks, place[0],
-                                library[0], part, lead, 0, own, back, series, distance, time, spare_distance, spare_time)
+            n = choose_chunks(team, n_chunks, r, own_marks, own_chosen)
+            n = list_neighbours(team, n_dims, k, tile + r, radius, bounds[r], n, own_chosen, place[0], library[0], row,
+                                offset, series, distance, time, spare_distance, spare_time)
             sort_nearest(team, n, k, distance, time, spare_distance, spare_time)
-            row = tile + r - first_point
+            point = tile + r - first_point
             for m in team.thread_range(k):
                 there = m < n
-                distances[row, m] = pk.sqrt(spare_distance[m]) if there else math.inf
-                times[row, m] = spare_time[m] if there else -1
+                distances[point, m] = pk.sqrt(spare_distance[m]) if there else math.inf
+                times[point, m] = spare_time[m] if there else -1
             team.barrier()
