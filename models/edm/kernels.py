@@ -30,28 +30,30 @@ SUMS = 6  # number, p, o, p^2, o^2, p o
 
 
 @pk.kernel
-def arrange(team, n_candidates, pad, first, part_column, part_lag, times, series, library, place):
+def arrange(team, n_candidates, pad, part_at, first, times, source, library, place):
     """Lay a set's candidates out in chunks, a team a set: `library` and `place` above. 8 bytes an element.
 
     times : shape (1 or n_sets, n_candidates), ascending; consecutive where pad > 0
-    first : shape (n_sets,), first column of a set
-    part_column, part_lag : shape (n_parts,), what a part of the library holds
+    source : the series one after the other, NaN before their beginning
+    first : shape (n_sets,), where in `source` a set begins
+    part_at : shape (n_parts,), where in `source` time 0 of a part is, counted from there
     """
     b = team.league_rank
-    own = min(b, times.shape[0] - 1)
+    own_times = times[min(b, times.shape[0] - 1)]
     width = team.size
     n_chunks = (n_candidates + width - 1) // width
     depth = n_chunks + pad
-    for item in team.thread_range(n_chunks * width):
-        q = (item % width) * n_chunks + item // width
-        if b < place.shape[0]:
-            place[own, item] = times[own, min(q, n_candidates - 1)] if q < n_candidates else -1
-    for p in range(part_column.shape[0]):
+    if b < place.shape[0]:
+        for item in team.thread_range(n_chunks * width):
+            q = (item % width) * n_chunks + item // width
+            place[b, item] = pk.where(q < n_candidates, own_times[min(q, n_candidates - 1)], pk.int32(-1))
+    for p in range(part_at.shape[0]):
+        begin = pk.int64(first[b]) + part_at[p]
         for item in team.thread_range(depth * width):
             q = (item % width) * n_chunks + item // width - pad
-            time = times[own, min(max(q, 0), n_candidates - 1)] + min(q, 0) - part_lag[p]
-            value = series[first[b] + part_column[p], max(time, 0)] if time >= 0 and q < n_candidates else math.inf
-            library[b, p * depth * width + item] = pk.where(pk.isfinite(value), value, math.inf)
+            time = pk.int64(own_times[min(max(q, 0), n_candidates - 1)]) + min(q, 0)
+            value = source[begin + time]
+            library[b, p * depth * width + item] = pk.where((q < n_candidates) & pk.isfinite(value), value, math.inf)
 
 
 @pk.function
@@ -208,18 +210,23 @@ def list_neighbours(team, n_dims, k, s, radius, bound, n_chosen, chosen, place, 
 
 
 @pk.function
+def weight_of(d, nearest):
+    """The simplex weight (2) of a neighbour at distance d, before it is divided by the sum."""
+    ratio = pk.fast_exp(-d / nearest) if nearest > 0.0 else pk.where(d > 0.0, 0.0, 1.0)
+    return max(ratio, FLOOR)
+
+
+@pk.function
 def weigh(team, n, k, distance, time, weight):
     """Simplex weights (2) of the k nearest of a list, 0 for the others; returns their sum. An exponential a neighbour."""
     nearest = math.inf
     for m in team.thread_range(n):
         nearest = min(nearest, distance[m])
-    nearest = team.reduce(nearest, pk.Min)
-    per_nearest = -1.0 / pk.sqrt(nearest)
+    nearest = pk.sqrt(team.reduce(nearest, pk.Min))
     total = 0.0
     for m in team.thread_range(n):
         d = distance[m]
-        ratio = pk.fast_exp(pk.sqrt(d) * per_nearest) if nearest > 0.0 else pk.where(d > 0.0, 0.0, 1.0)
-        w = max(ratio, FLOOR)
+        w = weight_of(pk.sqrt(d), nearest)
         if n > k:
             w = pk.where(ranks_before(n, distance, time, d, time[m]) < k, w, 0.0)
         weight[m] = w
@@ -366,3 +373,23 @@ def nearest(team, n_dims, n_candidates, pad, room, k, first_point, last_point, r
                 distances[point, m] = pk.sqrt(spare_distance[m]) if there else math.inf
                 times[point, m] = spare_time[m] if there else -1
             team.barrier()
+
+
+@pk.kernel
+def project(i, q, Tp, distances, times, target, predicted, variance):
+    """The simplex prediction (3) of point i for target q, and the weighted mean of squares about it. A weight a neighbour."""
+    nearest = distances[i, 0]
+    total = 0.0
+    value = 0.0
+    for m in range(distances.shape[1]):
+        w = weight_of(distances[i, m], nearest)
+        total += w
+        value += w * target[max(times[i, m], 0) + Tp, q]
+    value /= total
+    spread = 0.0
+    for m in range(distances.shape[1]):
+        u = target[max(times[i, m], 0) + Tp, q] - value
+        spread += weight_of(distances[i, m], nearest) * u * u
+    known = times[i, distances.shape[1] - 1] >= 0
+    predicted[i, q] = pk.where(known, value, math.nan)
+    variance[i, q] = pk.where(known, spread / total, math.nan)

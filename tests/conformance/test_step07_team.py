@@ -254,3 +254,14 @@ def test_append_keeps_the_order_of_ranks(space, length, dtype, size):
         np.testing.assert_array_equal(p, np.append(wanted, np.full(length + 1 - len(wanted), -7)))
         np.testing.assert_array_equal(v, np.append(row[wanted], np.full(length + 1 - len(wanted), -7)))
         assert n == len(wanted)
+
+
+def test_concurrency_is_positive(space):
+    assert pk.concurrency(space) >= 1
+    with pk.use(space):
+        assert pk.concurrency() == pk.concurrency(space)
+
+
+def test_concurrency_of_threads_is_their_number():
+    assert pk.concurrency(pk.Threads(3)) == 3
+    assert pk.concurrency("serial") == 1

@@ -1,0 +1,2 @@
+"""Empirical dynamic modelling."""
+from .neighbours import Neighbours, Prediction, knn, simplex
