@@ -4,7 +4,8 @@ import inspect
 import numpy as np
 import pytest
 
-from models import hawkes, mixture, resampling, tmap
+from models import edm, hawkes, mixture, resampling, tmap
+from models.edm import kernels as edm_kernels
 from models.hawkes import kernels as hawkes_kernels
 from models.mixture import kernels as mixture_kernels
 from models.resampling import kernels as resampling_kernels
@@ -50,6 +51,13 @@ def run_mixture():
         found.predict(x), found.predict_proba(x), found.score_samples(x)
 
 
+def run_edm():
+    x = np.random.default_rng(1).random((60, 3))
+    for dtype in ("float32", "float64"):
+        edm.simplex(x[:, 0], 2, dtype=dtype, space="serial")
+        edm.cross_map(x, [1, 2, 3], dtype=dtype, space="serial")
+
+
 def lowered(module):
     """(kernel, what it was compiled for on the CPU) for every kernel of a module."""
     for _, kernel in inspect.getmembers(module, lambda member: isinstance(member, Kernel)):
@@ -58,7 +66,7 @@ def lowered(module):
             yield kernel, policy_kind, specs, reducers
 
 
-MODELS = {"hawkes": (run_hawkes, hawkes_kernels), "tmap": (run_tmap, tmap_kernels),
+MODELS = {"edm": (run_edm, edm_kernels), "hawkes": (run_hawkes, hawkes_kernels), "tmap": (run_tmap, tmap_kernels),
           "resampling": (run_resampling, resampling_kernels), "mixture": (run_mixture, mixture_kernels)}
 
 
