@@ -1,3 +1,4 @@
 """Empirical dynamic modelling."""
-from .neighbours import Neighbours, Prediction, knn, simplex
 from .cross import cross_map
+from .neighbours import Neighbours, Prediction, knn, simplex
+from .sweeps import Convergence, Dimensions, ccm, embedding_dimension

@@ -111,6 +111,24 @@ def check_enough(valid, points, k, radius):
                          "radius is wanted")
 
 
+def check_library(columns, rows, lag, times, k, radius, names):
+    """Raise unless each library column leaves k candidates to each point of its own."""
+    n_times = len(columns)
+    complete = not np.isnan(columns).any()
+    for row in rows[:1] if complete else rows:
+        missing = np.isnan(columns[:, row])
+        known = np.ones(n_times, bool)
+        for step in lag:
+            known[:step] = False
+            known[step:] &= ~missing[:n_times - step]
+        valid = np.zeros(n_times, bool)
+        valid[times] = known[times]
+        try:
+            check_enough(valid, np.flatnonzero(known), k, radius)
+        except InputError as error:
+            raise InputError(f"series {names[row]}: {error}") from None
+
+
 def check_radius(radius):
     return check_count(radius, "exclusion_radius", 0)
 

@@ -1,24 +1,150 @@
-"""Cross mapping: every library series against every target, and the sweep of embedding dimensions."""
+"""Cross mapping of all pairs of many series."""
 
 from __future__ import annotations
 
+import hashlib
+import json
+import os
 import warnings
-from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 import portable as pk
 from portable.errors import DTypeError, InputError, ShapeError
 
-from ..checks import as_numbers, check_choice, check_count, check_number
-from . import kernels
-from .checks import DTYPES, check_columns, check_embedding, check_enough, check_horizon, check_radius, check_windows
-from .search import Library, Workspace, centre_of, flat, scale_of
+from ..checks import as_numbers, check_choice, check_count, check_flag, check_number
+from . import frames
+from .checks import DTYPES, check_columns, check_embedding, check_horizon, check_library, check_radius
+from .mapping import Mapping
 
-ROWS_A_BLOCK = 64  # points whose products are added up in the kernel's dtype; blocks are added up in float64
+STEPS = 64  # of the progress, and of a result that goes to a file: at most one such part is computed twice
 
 
-def check_dims(dims, n_series):
+def cross_map(dataset, dims, *, tau=1, Tp=0, exclusion_radius=0, libraries=None, dtype="float32", out=None, memory_mb=1024,
+              progress=False, space=None):
+    """Cross mapping skill of every pair: rho[i, j] says how well series i predicts series j.
+
+    Series i is embedded with the dimension of the target, and each of its points predicts the target's value by simplex
+    projection. A high rho[i, j] that grows with the length of the library is taken as a sign that j drives i.
+
+    Parameters
+    ----------
+    dataset : array-like, shape (n_steps, n_series); also a pandas DataFrame or an xarray DataArray
+        NaN is a missing value: what would need it is left out.
+    dims : array-like of int, shape (n_series,), or int
+        Embedding dimension for each target.
+    tau : int, default 1
+    Tp : int, default 0
+        Steps from a point's last coordinate to the predicted value; negative looks back.
+    exclusion_radius : int, default 0
+        Candidates at most so many steps from a point are no neighbours of it; 0 leaves out the point itself.
+    libraries : array-like of int, optional
+        Library series, all if not given.
+    dtype : {"float32", "float64"}
+    out : str or Path, optional
+        A .npy file that takes the result part by part. If it holds a part of the same result, only the rest is computed.
+    memory_mb : float, default 1024
+        Bound of what is kept on the space beyond the dataset and its copy, in MiB; less where fewer teams run at a time.
+    progress : bool
+        Show a bar with the time left.
+    space : str or Space, optional
+
+    Returns
+    -------
+    ndarray of float64, shape (n_libraries, n_series)
+        Rows are libraries. NaN, with a RuntimeWarning, where library or target is constant. A DataFrame or DataArray with
+        names if `dataset` is one; a memory map if `out` is given.
+
+    Raises
+    ------
+    ShapeError, DTypeError, FiniteError, InputError
+        Naming the argument.
+
+    References
+    ----------
+    Takahashi et al., kEDM (PEARC 2021); Sugihara et al., Science 338 (2012), 496; equations (1) to (4) of `models.edm`.
+    """
+    names, given = frames.names_of(dataset), dataset
+    dataset = check_columns(dataset, "dataset")
+    n_times, n_series = dataset.shape
+    dims = _check_dims(dims, n_series)
+    E, tau = check_embedding(int(dims.max()), tau, n_times, "dataset")
+    Tp = check_horizon(Tp, n_times, E, tau)
+    radius = check_radius(exclusion_radius)
+    rows = _check_libraries(libraries, n_series)
+    check_choice(dtype, "dtype", DTYPES)
+    check_flag(progress, "progress")
+    memory_bytes = int(2**20 * check_number(memory_mb, "memory_mb", above=0))
+    times = np.arange(max(0, -Tp), n_times - max(Tp, 0))
+    lag = np.arange(E) * tau
+    check_library(dataset, rows, lag, times, E + 1, radius, names)
+    constant = np.nanmax(dataset, axis=0) == np.nanmin(dataset, axis=0)
+    if constant.any():
+        which = ", ".join(names[c] for c in np.flatnonzero(constant)[:5])
+        warnings.warn(f"{int(constant.sum())} series do not vary ({which}{', ...' if constant.sum() > 5 else ''}): "
+                      "their correlations are NaN", RuntimeWarning, stacklevel=2)
+    key = hashlib.sha256(repr((dataset.shape, dims.tolist(), tau, Tp, radius, rows.tolist(), dtype)).encode())
+    target = _Target(out, (len(rows), n_series), key, dataset)
+    with pk.use(pk.default_space() if space is None else space), _bar(progress) as bar:
+        task = bar.add_task("cross mapping", total=len(rows), completed=target.done)
+        mapping = Mapping(dataset, dataset, dataset, dims, lag, Tp, [(0, n_times)], radius, dtype, memory_bytes)
+        size = mapping.batch_size(len(times))
+        if out is not None or progress:
+            size = min(size, max(1, -(-len(rows) // STEPS)))
+        while target.done < len(rows):
+            part = rows[target.done:target.done + size]
+            rho = mapping.run(part, times[None])
+            rho[constant[part]] = np.nan
+            rho[:, constant] = np.nan
+            target.put(rho)
+            bar.update(task, completed=target.done)
+    return frames.matrix_like(given, target.rho, [names[r] for r in rows], names) if out is None else target.rho
+
+
+class _Target:
+    """Where rows of the result go: an array, or a .npy file with a note of how many rows it has."""
+
+    def __init__(self, out, shape, key, dataset):
+        self.done, self.note = 0, None
+        if out is None:
+            self.rho = np.empty(shape)
+            return
+        path = Path(out)
+        if path.suffix != ".npy":
+            raise InputError(f"out is {str(out)!r}; the name of a .npy file is wanted")
+        if not path.parent.is_dir():
+            raise InputError(f"out is {str(out)!r}, but there is no folder {str(path.parent)!r}")
+        key.update(np.ascontiguousarray(dataset).data)
+        self.key, self.note = key.hexdigest(), path.with_suffix(".npy.part")
+        if path.exists() and self.note.exists():
+            note = json.loads(self.note.read_text())
+            if note["key"] == self.key:
+                self.done = note["rows"]
+        mode = "r+" if self.done else "w+"
+        self.rho = np.lib.format.open_memmap(path, mode, np.float64, None if self.done else shape)
+
+    def put(self, rows):
+        self.rho[self.done:self.done + len(rows)] = rows
+        self.done += len(rows)
+        if self.note is None:
+            return
+        self.rho.flush()
+        if self.done == len(self.rho):
+            self.note.unlink(missing_ok=True)
+        else:
+            fresh = self.note.with_suffix(".new")
+            fresh.write_text(json.dumps({"key": self.key, "rows": self.done}))
+            os.replace(fresh, self.note)
+
+
+def _bar(shown):
+    return Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), disable=not shown,
+                    transient=True)
+
+
+def _check_dims(dims, n_series):
     dims = as_numbers(dims, "dims")
     dims = np.full(n_series, dims) if dims.ndim == 0 else dims
     if dims.shape != (n_series,):
@@ -31,94 +157,12 @@ def check_dims(dims, n_series):
     return dims.astype(np.int64)
 
 
-class Mapping:
-    """Predictions of many targets from many library sets, correlated with what was observed.
-
-    Parameters
-    ----------
-    source, points : ndarray, shape (n_times, n_columns)
-        Columns of the libraries and of the queried points; NaN where not to be used.
-    targets : ndarray, shape (n_times, n_targets)
-    dims : array of int, shape (n_targets,)
-        Coordinates for each target.
-    lag : array of int, shape (max(dims),)
-        Coordinate e is the series `lag[e]` times earlier.
-    window : (begin, end)
-        Times of the points.
-    radius : int
-        -1 excludes no candidate.
-    """
-
-    def __init__(self, source, points, targets, dims, lag, Tp, window, radius, dtype, memory_bytes):
-        self.dtype, self.Tp, self.radius, self.window, self.memory_bytes = np.dtype(dtype), Tp, radius, window, memory_bytes
-        self.lag, self.n_dims, self.front = lag, len(lag), int(lag.max())
-        self.order = np.argsort(dims, kind="stable")
-        self.n_targets = len(dims)
-        begins = np.searchsorted(dims[self.order], np.arange(1, self.n_dims + 2))
-        self.n_blocks = -(-(window[1] - window[0]) // ROWS_A_BLOCK)
-        centre = centre_of(np.concatenate([source, points])) if points is not source else centre_of(source)
-        scale = scale_of(source)
-        values, self.stride = flat((source - centre) / scale, self.front, self.dtype)
-        self.source = pk.copy_of(values)
-        self.points = self.source if points is source else pk.copy_of(flat((points - centre) / scale, self.front, self.dtype)[0])
-        self.begins = pk.copy_of(begins.astype(np.int32))
-        self.offset = pk.copy_of((self.front - lag).astype(np.int32))
-        self.targets = pk.copy_of(_standardised(targets)[:, self.order].astype(self.dtype))
-
-    def batch_size(self, n_candidates):
-        """Library sets of one launch: half of the memory is theirs."""
-        each = (n_candidates + 64 * (self.front + 1) + self.n_blocks * kernels.SUMS * self.n_targets) * self.dtype.itemsize
-        return max(1, int(self.memory_bytes // (2 * each)))
-
-    def run(self, first, times):
-        """rho of each set and target, shape (n_sets, n_targets).
-
-        first : array of int, shape (n_sets,), the column of each set
-        times : array of int, shape (1 or n_sets, n_candidates), ascending
-        """
-        n_sets, n_candidates = len(first), times.shape[1]
-        library = Library(self.source, self.stride, self.front, first, np.zeros(self.n_dims, int), self.lag, times)
-        work = Workspace(n_sets * self.n_blocks, n_candidates, self.n_dims, self.n_dims + 1, self.dtype, self.memory_bytes // 2)
-        sums = pk.empty((n_sets, self.n_blocks, kernels.SUMS, self.n_targets), self.dtype)
-        rho = pk.empty((n_sets, self.n_targets), np.float64)
-        pk.parallel_for(work.policy, kernels.cross_map, self.n_dims, n_candidates, library.pad, work.room, *self.window,
-                        ROWS_A_BLOCK, n_sets, self.radius, self.Tp, library.place, library.values, library.part, library.lead,
-                        pk.copy_of((np.asarray(first) * self.stride).astype(np.int32)), self.offset, self.points, self.begins,
-                        self.targets, work.minima, work.marks, work.chosen, sums, label="edm.cross_map")
-        pk.parallel_for(pk.MDRangePolicy((0, 0), rho.shape), kernels.correlate, sums, rho, label="edm.correlate")
-        out = np.empty(rho.shape)
-        out[:, self.order] = rho.to_numpy()
-        return out
-
-
-def _standardised(columns):
-    """Columns of mean 0 and mean square 1, so that sums of products in float32 lose little; zeros where nothing varies."""
-    centred = columns - np.nanmean(columns, axis=0)
-    spread = np.sqrt(np.nanmean(centred**2, axis=0))
-    return np.divide(centred, spread, out=np.where(np.isnan(centred), np.nan, 0.0), where=spread > 0)
-
-
-def constant_columns(columns):
-    return np.nanmax(columns, axis=0) == np.nanmin(columns, axis=0)
-
-
-def cross_map(dataset, dims, *, tau=1, Tp=0, exclusion_radius=0, libraries=None, dtype="float32", memory_mb=1024, space=None):
-    dataset = check_columns(dataset, "dataset")
-    n_times, n_series = dataset.shape
-    dims = check_dims(dims, n_series)
-    E, tau = check_embedding(int(dims.max()), tau, n_times, "dataset")
-    Tp = check_horizon(Tp, n_times, E, tau)
-    radius = check_radius(exclusion_radius)
-    check_choice(dtype, "dtype", DTYPES)
-    memory_bytes = int(2**20 * check_number(memory_mb, "memory_mb", above=0))
-    rows = np.arange(n_series) if libraries is None else np.asarray(libraries)
-    lag = np.arange(E) * tau
-    times = np.arange(max(0, -Tp), n_times - max(Tp, 0))[None]
-    with pk.use(pk.default_space() if space is None else space):
-        mapping = Mapping(dataset, dataset, dataset, dims, lag, Tp, (0, n_times), radius, dtype, memory_bytes)
-        size = mapping.batch_size(times.shape[1])
-        rho = np.concatenate([mapping.run(rows[b:b + size], times) for b in range(0, len(rows), size)])
-    constant = constant_columns(dataset)
-    rho[constant[rows]] = np.nan
-    rho[:, constant] = np.nan
-    return rho
+def _check_libraries(libraries, n_series):
+    if libraries is None:
+        return np.arange(n_series)
+    rows = np.atleast_1d(np.asarray(libraries))
+    if rows.dtype.kind not in "iu" or rows.ndim != 1 or not rows.size:
+        raise DTypeError(f"libraries must be numbers of columns, got {libraries!r}")
+    for row in rows.tolist():
+        check_count(row, "libraries", 0, n_series - 1)
+    return rows.astype(np.int64)

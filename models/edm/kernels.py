@@ -236,11 +236,11 @@ def weigh(team, n, k, distance, time, weight):
 
 @pk.kernel
 def cross_map(team, n_dims, n_candidates, pad, room, first_point, last_point, block, n_sets, radius, Tp, place, library, part,
-              lead, first, offset, series, target_begin, target, minima, marks, chosen, sums):
+              lead, first, offset, series, target_begin, target, observed, minima, marks, chosen, sums):
     """Sums for Pearson's rho of simplex predictions, each library set against all targets; a team a set and block of points.
 
     target : shape (n_times, n_targets), standardised, NaN where missing; those of E coordinates are columns
-        target_begin[E - 1] to target_begin[E]
+        target_begin[E - 1] to target_begin[E]. `observed` is the same on the points' times
     sums : shape (n_sets, n_blocks, SUMS, n_targets), of blocks of `block` points
     """
     distance = team.scratch(room, library.dtype)
@@ -285,23 +285,23 @@ def cross_map(team, n_dims, n_candidates, pad, room, first_point, last_point, bl
                         n = list_neighbours(team, e + 1, k, tile + r, radius, bounds[r], n, own_chosen, own_place,
                                             own_library, row, offset, own_series, distance, time, spare_distance,
                                             spare_time)
-                        if n >= k and 0 <= tile + r + Tp and tile + r + Tp < target.shape[0]:
+                        if n >= k and 0 <= tile + r + Tp and tile + r + Tp < observed.shape[0]:
                             total = 1.0 / weigh(team, n, k, distance, time, weight)
                             team.barrier()
                             add_predictions(team, n, Tp, tile + r, total, weight, time, target_begin[e],
-                                            target_begin[e + 1], target, own_sums)
+                                            target_begin[e + 1], target, observed, own_sums)
                         team.barrier()
 
 
 @pk.function
-def add_predictions(team, n, Tp, s, scale, weight, time, begin, end, target, sums):
+def add_predictions(team, n, Tp, s, scale, weight, time, begin, end, target, observed, sums):
     """The prediction (3) of point s for each target, a member a target, into the sums of its block."""
     for q in team.thread_range(begin, end):
         p = 0.0
         for m in range(n):
             p += weight[m] * target[time[m] + Tp, q]
         p *= scale
-        o = target[s + Tp, q]
+        o = observed[s + Tp, q]
         known = pk.isfinite(p + o)
         p = pk.where(known, p, 0.0)
         o = pk.where(known, o, 0.0)

@@ -54,7 +54,7 @@ class Library:
     source : View, shape (n_columns * stride,), from `flat`
     stride, front : int
     first : array of int, shape (n_sets,)
-        The first column of each set.
+        Where in `source` the first column of each set begins.
     column, lag : arrays of int, shape (n_dims,)
         The coordinates, counted from that column.
     times : array of int, shape (1 or n_sets, n_candidates)
@@ -75,7 +75,7 @@ class Library:
         self.values = pk.empty((self.n_sets, len(parts) * size), source.dtype)
         self.place = pk.empty((len(times), self.n_candidates + WIDEST), np.int32)
         pk.parallel_for(pk.TeamPolicy(self.n_sets, TEAM), kernels.arrange, self.n_candidates, self.pad, _integers(parts),
-                        _integers(np.asarray(first) * stride), _integers(times), source, self.values, self.place,
+                        _integers(first), _integers(times), source, self.values, self.place,
                         label="edm.arrange")
 
 
