@@ -145,6 +145,47 @@ def sort_nearest(team, n, k, distance, time, sorted_distance, sorted_time):
 
 
 @pk.function
+def trim(team, n, k, distance, time, spare_distance, spare_time):
+    """Leave out of a list what the bound of its k-th distance excludes; returns how many remain, k + SLACK but for ties."""
+    low = math.inf
+    high = 0.0
+    for m in team.thread_range(n):
+        low = min(low, distance[m])
+        high = max(high, distance[m])
+    low = team.reduce(low, pk.Min)
+    high = team.reduce(high, pk.Max)
+    above = 1.0 * n
+    below = 0.0
+    steps = 0
+    while above > k + SLACK and steps < STEPS:
+        steps += 1
+        share = pk.clip((k + 0.5 * SLACK - below) / (above - below), 0.1, 0.9)
+        probe = low + share * (high - low)
+        count = 0.0
+        for m in team.thread_range(n):
+            count += pk.where(distance[m] <= probe, 1.0, 0.0)
+        count = team.reduce(count)
+        if count >= k:
+            high = probe
+            above = count
+        else:
+            low = probe
+            below = count
+    kept = 0
+    for i in range((n + team.size - 1) // team.size):
+        m = min(i * team.size + team.rank, n - 1)
+        keep = i * team.size + team.rank < n and distance[m] <= high
+        team.append(spare_time, kept, time[m], keep)
+        kept = team.append(spare_distance, kept, distance[m], keep)
+    team.barrier()
+    for m in team.thread_range(kept):
+        distance[m] = spare_distance[m]
+        time[m] = spare_time[m]
+    team.barrier()
+    return kept
+
+
+@pk.function
 def choose_chunks(team, n_chunks, r, marks, chosen):
     """The numbers of the chunks that are marked for the point of member r; returns how many."""
     n = 0
@@ -206,6 +247,8 @@ def list_neighbours(team, n_dims, k, s, radius, bound, n_chosen, chosen, place, 
             team.barrier()
             limit = distance[n - 1] if n == k else limit
     team.barrier()
+    if n > 2 * k + team.size:
+        n = trim(team, n, k, distance, time, spare_distance, spare_time)
     return n
 
 
@@ -393,3 +436,71 @@ def project(i, q, Tp, distances, times, target, predicted, variance):
     known = times[i, distances.shape[1] - 1] >= 0
     predicted[i, q] = pk.where(known, value, math.nan)
     variance[i, q] = pk.where(known, spread / total, math.nan)
+
+
+@pk.function
+def distance_of(n_dims, x, j, y, i):
+    """Distance of candidate j and point i."""
+    d = 0.0
+    for e in range(n_dims):
+        u = x[e, j] - y[e, i]
+        d += u * u
+    return pk.sqrt(d)
+
+
+@pk.function
+def among(place, s, radius, d, limit):
+    """Whether a candidate counts for the point of time s."""
+    return (abs(place - s) > radius) & (d <= limit)
+
+
+@pk.kernel
+def mean_distance(i, n_dims, radius, place, s, x, y, limit, mean):
+    """The mean distance of point i from its candidates. 2 E operations a candidate."""
+    total = 0.0
+    count = 0.0
+    for j in range(place.shape[0]):
+        d = distance_of(n_dims, x, j, y, i)
+        counts = among(place[j], s[i], radius, d, limit[i])
+        total += pk.where(counts, d, 0.0)
+        count += pk.where(counts, 1.0, 0.0)
+    mean[i] = total / count
+
+
+@pk.kernel
+def triangles(h, i, n_most, n_dims, radius, place, s, x, y, limit, mean, theta, target, triangle):
+    """Least squares (5) at point i for theta[h], reduced to a triangle by a Givens rotation a candidate and coordinate.
+
+    triangle : shape (n_thetas, n_rows, n_rows + 1, n_points), n_rows = E + 1: R, and Q' y in its last column, of the rows
+        w (1, x_j - x_i). So the first unknown is the prediction itself, and columns are small where weights are not.
+    n_most : compile-time bound of n_rows
+
+    3 (E + 1)^2 operations, E + 1 square roots and an exponential a candidate.
+    """
+    r = pk.local((n_most, n_most + 1), x.dtype)
+    a = pk.local(n_most + 1, x.dtype)
+    n_rows = n_dims + 1
+    for p in range(n_rows):
+        for q in range(p, n_rows + 1):
+            r[p, q] = 0.0
+    scale = pk.where(mean[i] > 0.0, -theta[h] / mean[i], 0.0)
+    for j in range(place.shape[0]):
+        d = distance_of(n_dims, x, j, y, i)
+        counts = among(place[j], s[i], radius, d, limit[i]) & pk.isfinite(target[j])
+        w = pk.where(counts, pk.exp(scale * d), 0.0)
+        a[0] = w
+        for e in range(n_dims):
+            a[e + 1] = w * (x[e, j] - y[e, i])
+        a[n_rows] = pk.where(counts, w * target[j], 0.0)
+        for p in range(n_rows):
+            size = pk.sqrt(r[p, p] * r[p, p] + a[p] * a[p])
+            per_size = pk.where(size > 0.0, 1.0 / size, 0.0)
+            cosine = pk.where(size > 0.0, r[p, p] * per_size, 1.0)
+            sine = a[p] * per_size
+            for q in range(p, n_rows + 1):
+                above = r[p, q]
+                r[p, q] = cosine * above + sine * a[q]
+                a[q] = cosine * a[q] - sine * above
+    for p in range(n_rows):
+        for q in range(n_rows + 1):
+            triangle[h, p, q, i] = r[p, q] if q >= p else 0.0

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 import portable as pk
+from portable.errors import InputError
 
 from ..checks import check_choice, check_count
 from . import kernels
@@ -85,10 +86,11 @@ class Problem:
         points = np.unique(np.concatenate([np.arange(*w) for w in pred]))
         self.points = points[points >= (self.E - 1) * self.tau]
         if not self.points.size:
-            raise check_empty(pred, self.E, self.tau)
-        self.known = self._known(self.point_columns)[self.points]
+            raise InputError(f"pred is {pred}, where no point with E = {E} and tau = {tau} ends: the first ends at "
+                             f"{(E - 1) * tau}")
+        self.known = self.known_at(self.point_columns)[self.points]
         valid = np.zeros(self.n_times, bool)
-        valid[self.candidates] = self._known(self.masked)[self.candidates]
+        valid[self.candidates] = self.known_at(self.masked)[self.candidates]
         check_enough(valid, self.points[self.known], self.k, self.radius)
         self.n_valid = int(valid.sum())
 
@@ -111,7 +113,7 @@ class Problem:
                 masked[masked_from:end] = np.nan
         return masked, np.arange(first, max(last, first))
 
-    def _known(self, columns):
+    def known_at(self, columns):
         """Whether the point of each time has all coordinates."""
         known = np.ones(len(columns), bool)
         missing = np.isnan(columns).any(axis=1)
@@ -120,7 +122,15 @@ class Problem:
             known[lag:] &= ~missing[:len(columns) - lag]
         return known
 
-    def search(self, k, space):
+    def embedded(self, columns, times):
+        """The points of these times, shape (n_coordinates, n_points)."""
+        return np.ascontiguousarray(columns[times[None] - self.lag[:, None], self.column[:, None]])
+
+    def truth(self, target, given):
+        """What predictions are compared with, on the points' times; None if unknown."""
+        return target if self.same else None if given else self.point_columns[:, 0]
+
+    def search(self, k):
         """Distances and times of the k nearest candidates of points first, first + 1, ...; views of the space."""
         centre, scale = centre_of(self.columns), scale_of(self.columns)
         first, last = int(self.points[0]), int(self.points[-1]) + 1
@@ -138,12 +148,6 @@ class Problem:
                         library.lead, pk.copy_of(offset.astype(np.int32)), pk.copy_of(series), work.minima, work.marks,
                         work.chosen, distances, times, label="edm.nearest")
         return distances, times, scale
-
-
-def check_empty(pred, E, tau):
-    from portable.errors import InputError
-
-    return InputError(f"pred is {pred}, where no point with E = {E} and tau = {tau} ends: the first ends at {(E - 1) * tau}")
 
 
 def knn(library, E=1, *, tau=1, k=None, points=None, Tp=0, exclusion_radius=0, lib=None, pred=None, dtype="float64",
@@ -182,7 +186,7 @@ def knn(library, E=1, *, tau=1, k=None, points=None, Tp=0, exclusion_radius=0, l
     """
     problem = Problem(library, points, E, tau, Tp, k, exclusion_radius, lib, pred, dtype)
     with pk.use(pk.default_space() if space is None else space):
-        distances, times, scale = problem.search(problem.k, space)
+        distances, times, scale = problem.search(problem.k)
         rows = problem.points - problem.points[0]
         distances = distances.to_numpy()[rows].astype(np.float64) * scale
         times = times.to_numpy()[rows].astype(np.int64)
@@ -221,7 +225,7 @@ def simplex(library, E=1, *, tau=1, Tp=1, k=None, target=None, points=None, excl
     target = check_series(target, "target", problem.n_times) if given else problem.columns[:, 0]
     centre, scale = centre_of(target[:, None])[0], scale_of(target)
     with pk.use(pk.default_space() if space is None else space):
-        distances, times, _ = problem.search(problem.k, space)
+        distances, times, _ = problem.search(problem.k)
         n = distances.shape[0]
         predicted, variance = pk.empty((n, 1), problem.dtype), pk.empty((n, 1), problem.dtype)
         values = pk.copy_of(((target - centre) / scale)[:, None].astype(problem.dtype))
@@ -231,16 +235,18 @@ def simplex(library, E=1, *, tau=1, Tp=1, k=None, target=None, points=None, excl
         predicted = predicted.to_numpy()[rows, 0] * scale + centre
         variance = variance.to_numpy()[rows, 0] * scale**2
     predicted, variance = (np.where(problem.known, v, np.nan).astype(np.float64) for v in (predicted, variance))
-    truth = target if problem.same else None if given else problem.point_columns[:, 0]
-    return _prediction(predicted, variance, problem.points + problem.Tp, truth)
+    times = problem.points + problem.Tp
+    observed = observed_at(times, problem.truth(target, given))
+    return Prediction(predicted, observed, variance, times, correlation(predicted, observed))
 
 
-def _prediction(predicted, variance, times, truth):
+def observed_at(times, truth):
+    """The values at those times, NaN beyond the series."""
     observed = np.full(len(times), np.nan)
     if truth is not None:
         there = (times >= 0) & (times < len(truth))
         observed[there] = truth[times[there]]
-    return Prediction(predicted, observed, variance, times, correlation(predicted, observed))
+    return observed
 
 
 def correlation(a, b):

@@ -140,7 +140,7 @@ def ccm(library, target, E, *, library_sizes, n_samples=100, tau=1, Tp=0, exclus
     check_choice(surrogate, "surrogate", SURROGATES)
     check_choice(dtype, "dtype", DTYPES)
     random = np.random.default_rng(check_seed(seed))
-    valid = problem.candidates[problem._known(problem.masked)[problem.candidates]]
+    valid = problem.candidates[problem.known_at(problem.masked)[problem.candidates]]
     sizes = check_library_sizes(library_sizes, len(valid), problem.k)
     targets = np.column_stack([target, *surrogates(target, n_surrogates, surrogate, random)])
     dims = np.full(targets.shape[1], problem.E)

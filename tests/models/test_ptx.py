@@ -56,6 +56,7 @@ def run_edm():
     for dtype in ("float32", "float64"):
         edm.simplex(x[:, 0], 2, dtype=dtype, space="serial")
         edm.cross_map(x, [1, 2, 3], dtype=dtype, space="serial")
+    edm.smap(x[:, 0], 2, theta=1.0, space="serial")
 
 
 def lowered(module):
