@@ -342,7 +342,8 @@ def add_predictions(team, n, Tp, s, scale, weight, time, begin, end, target, obs
     for q in team.thread_range(begin, end):
         p = 0.0
         for m in range(n):
-            p += weight[m] * target[time[m] + Tp, q]
+            w = weight[m]
+            p += pk.where(w > 0.0, w * target[time[m] + Tp, q], 0.0)  # what is listed beyond k may be missing
         p *= scale
         o = observed[s + Tp, q]
         known = pk.isfinite(p + o)
