@@ -22,7 +22,7 @@ from .mapping import Mapping
 STEPS = 64  # of the progress, and of a result that goes to a file: at most one such part is computed twice
 
 
-def cross_map(dataset, dims, *, tau=1, Tp=0, exclusion_radius=0, libraries=None, dtype="float32", out=None, memory_mb=1024,
+def cross_map(dataset, dims, *, tau=1, Tp=0, exclusion_radius=0, libraries=None, dtype="float32", out=None, memory_mb=4096,
               progress=False, space=None):
     """Cross mapping skill of every pair: rho[i, j] says how well series i predicts series j.
 
@@ -45,7 +45,7 @@ def cross_map(dataset, dims, *, tau=1, Tp=0, exclusion_radius=0, libraries=None,
     dtype : {"float32", "float64"}
     out : str or Path, optional
         A .npy file that takes the result part by part. If it holds a part of the same result, only the rest is computed.
-    memory_mb : float, default 1024
+    memory_mb : float, default 4096
         Bound of what is kept on the space beyond the dataset and its copy, in MiB; less where fewer teams run at a time.
     progress : bool
         Show a bar with the time left.

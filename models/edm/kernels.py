@@ -8,7 +8,8 @@ Arguments that recur
                 observed
     part, lead  coordinate e of candidate (c, r) is at row part[e] * depth + lead[e] + c of `library`, column r;
                 `row` in a team's scratch is part * depth + lead
-    offset      coordinate e of the point of time s is series[offset[e] + s], counted from the set's first column
+    offset      coordinate e of the point of time s is series[offset[e] + s], counted from the set's first column;
+                `point` in a team's scratch holds those of a tile of points, shape (n_dims, width)
     minima      shape (n_teams, E, n): of each chunk of candidates and each point the smallest squared distance
     marks       shape (n_teams, n): bit c of a point says that chunk c may hold a neighbour
 
@@ -23,6 +24,7 @@ import math
 import portable as pk
 
 SLACK = 2  # chunks above k that the bound may let through: fewer steps of the search cost more than they save
+FIRST_GUESS = 0.2  # where between its extremes the k-th of many minima is looked for first
 STEPS = 40  # of that search; where minima tie it would go on to the last bit
 LARGEST = 3e38  # finite in float32: a bound for all that was observed
 FLOOR = 1e-6  # smallest weight of a neighbour
@@ -58,19 +60,25 @@ def arrange(team, n_candidates, pad, part_at, first, times, source, library, pla
 
 @pk.function
 def start(place, s, radius):
-    """What a squared distance begins with: infinity for what is no candidate of point s."""
-    return pk.where((place < 0) | (abs(place - s) <= radius), math.inf, 0.0)
+    """What a squared distance begins with: infinity for what is too near in time to be a candidate of point s."""
+    return pk.where(abs(place - s) <= radius, math.inf, 0.0)
 
 
 @pk.function
-def measure_minima(team, n_dims, n_chunks, s, radius, place, library, row, offset, series, minima):
+def measure_minima(team, n_dims, n_chunks, tile, radius, place, library, row, offset, series, point, minima):
     """The smallest squared distance in each chunk, for 1 to n_dims coordinates; 3 operations a pair and coordinate."""
+    s = tile + team.rank
+    for e in range(n_dims):
+        point[e, team.rank] = series[pk.int64(offset[e]) + s]
     d = pk.local(team.size, library.dtype)
     for c in range(n_chunks):
         for r in range(pk.static(team.size)):
-            d[r] = start(place[c * team.size + r], s, radius)
+            t = place[c * team.size + r]
+            d[r] = 0.0
+            if abs(t - tile) <= radius + team.size:  # seldom, so that most candidates need not be compared
+                d[r] = start(t, s, radius)
         for e in range(n_dims):
-            here = series[pk.int64(offset[e]) + s]
+            here = point[e, team.rank]
             first = (pk.int64(row[e]) + c) * team.size
             least = math.inf
             for r in range(pk.static(team.size)):
@@ -81,8 +89,11 @@ def measure_minima(team, n_dims, n_chunks, s, radius, place, library, row, offse
 
 
 @pk.function
-def bound_of(team, n_chunks, k, minima):
-    """A distance that k to k + SLACK of a point's minima do not exceed (more at ties), by repeated interpolation."""
+def bound_of(team, n_chunks, k, guess, minima):
+    """The nearest squared distance, and one that k to k + SLACK of a point's minima do not exceed (more at ties).
+
+    By repeated interpolation. `guess` is where between the extremes to look first; where it was is the third result.
+    """
     low = math.inf
     high = 0.0
     above = 0.0  # how many minima do not exceed `high`
@@ -95,10 +106,12 @@ def bound_of(team, n_chunks, k, minima):
         above += pk.where(finite, 1.0, 0.0)
     enough = above >= k
     search = enough and above > k + SLACK
+    nearest = low
+    spread = high - low
+    share = guess
     steps = 0
     while search and steps < STEPS:
         steps += 1
-        share = pk.clip((k + 0.5 * SLACK - below) / (above - below), 0.1, 0.9)
         probe = low + share * (high - low)
         count = 0.0
         for c in range(n_chunks):
@@ -111,7 +124,9 @@ def bound_of(team, n_chunks, k, minima):
         else:
             low = probe
             below = count
-    return high if enough else LARGEST
+        share = pk.clip((k + 0.5 * SLACK - below) / (above - below), 0.1, 0.9)
+    found = pk.where(spread > 0.0, (high - nearest) / spread, guess)
+    return nearest, pk.where(enough, high, LARGEST), pk.where(enough, found, guess)
 
 
 @pk.function
@@ -199,11 +214,23 @@ def choose_chunks(team, n_chunks, r, marks, chosen):
 
 
 @pk.function
-def list_neighbours(team, n_dims, k, s, radius, bound, n_chosen, chosen, place, library, row, offset, series, distance, time,
+def add_term(team, e, r, row, point, library, c0, c1, c2, c3, d0, d1, d2, d3):
+    """Coordinate e of the squared distances of point r from candidates of four chunks."""
+    here = point[e, r]
+    first = pk.int64(row[e])
+    u0 = library[(first + c0) * team.size + team.rank] - here
+    u1 = library[(first + c1) * team.size + team.rank] - here
+    u2 = library[(first + c2) * team.size + team.rank] - here
+    u3 = library[(first + c3) * team.size + team.rank] - here
+    return d0 + u0 * u0, d1 + u1 * u1, d2 + u2 * u2, d3 + u3 * u3
+
+
+@pk.function
+def list_neighbours(team, n_dims, k, r, s, radius, bound, n_chosen, chosen, place, library, row, point, distance, time,
                     spare_distance, spare_time):
     """All candidates of the chosen chunks within the bound, in no order; returns their number. 2 E operations a candidate.
 
-    Four chunks at a time, so that a sum need not wait for its last term. Where more candidates tie than the list has
+    Four chunks and terms at a time, so that few instructions wait for the one before. Where more candidates tie than the list has
     room for, it is cut to the k nearest now and then.
     """
     n = 0
@@ -222,17 +249,11 @@ def list_neighbours(team, n_dims, k, s, radius, bound, n_chosen, chosen, place, 
         d1 = start(t1, s, radius)
         d2 = start(t2, s, radius)
         d3 = start(t3, s, radius)
-        for e in range(n_dims):
-            here = series[pk.int64(offset[e]) + s]
-            first = pk.int64(row[e])
-            u0 = library[(first + c0) * team.size + team.rank] - here
-            u1 = library[(first + c1) * team.size + team.rank] - here
-            u2 = library[(first + c2) * team.size + team.rank] - here
-            u3 = library[(first + c3) * team.size + team.rank] - here
-            d0 += u0 * u0
-            d1 += u1 * u1
-            d2 += u2 * u2
-            d3 += u3 * u3
+        for begin in range(0, n_dims - 3, 4):
+            for e in range(pk.static(4)):
+                d0, d1, d2, d3 = add_term(team, begin + e, r, row, point, library, c0, c1, c2, c3, d0, d1, d2, d3)
+        for e in range(n_dims - n_dims % 4, n_dims):
+            d0, d1, d2, d3 = add_term(team, e, r, row, point, library, c0, c1, c2, c3, d0, d1, d2, d3)
         for t, d, there in ((t0, d0, True), (t1, d1, i + 1 <= last), (t2, d2, i + 2 <= last), (t3, d3, i + 3 <= last)):
             keep = d <= limit and there
             team.append(time, n, t, keep)
@@ -260,21 +281,50 @@ def weight_of(d, nearest):
 
 
 @pk.function
-def weigh(team, n, k, distance, time, weight):
-    """Simplex weights (2) of the k nearest of a list, 0 for the others; returns their sum. An exponential a neighbour."""
-    nearest = math.inf
-    for m in team.thread_range(n):
-        nearest = min(nearest, distance[m])
-    nearest = pk.sqrt(team.reduce(nearest, pk.Min))
-    total = 0.0
-    for m in team.thread_range(n):
+def weigh(team, n, k, nearest, distance, time, weight, kept_time):
+    """Simplex weights (2) of the k nearest of a list, not yet divided by their sum. An exponential a neighbour.
+
+    Three neighbours of weight 0 follow, so that they can be taken four at a time.
+    """
+    kept = 0
+    for i in range((n + team.size - 1) // team.size):
+        there = i * team.size + team.rank < n
+        m = min(i * team.size + team.rank, n - 1)
         d = distance[m]
-        w = weight_of(pk.sqrt(d), nearest)
+        keep = there
         if n > k:
-            w = pk.where(ranks_before(n, distance, time, d, time[m]) < k, w, 0.0)
-        weight[m] = w
-        total += w
-    return team.reduce(total)
+            keep = there and ranks_before(n, distance, time, d, time[m]) < k
+        team.append(kept_time, kept, time[m], keep)
+        kept = team.append(weight, kept, weight_of(pk.sqrt(d), nearest), keep)
+    team.barrier()
+    for m in team.thread_range(kept, kept + 3):
+        weight[m] = 0.0
+        kept_time[m] = kept_time[0]
+    team.barrier()
+
+
+@pk.function
+def add_predictions(team, k, Tp, s, weight, time, begin, end, target, observed, sums):
+    """The prediction (3) of point s for each target, a member a target, into the sums of its block."""
+    for q in team.thread_range(begin, end):
+        p = 0.0
+        total = 0.0
+        for first in range(0, k, 4):
+            for i in range(pk.static(4)):
+                w = weight[first + i]
+                total += w
+                p += w * target[time[first + i] + Tp, q]
+        p /= total
+        o = observed[s + Tp, q]
+        known = pk.isfinite(p + o)
+        p = pk.where(known, p, 0.0)
+        o = pk.where(known, o, 0.0)
+        sums[0, q] += pk.where(known, 1.0, 0.0)
+        sums[1, q] += p
+        sums[2, q] += o
+        sums[3, q] += p * p
+        sums[4, q] += o * o
+        sums[5, q] += p * o
 
 
 @pk.kernel
@@ -292,8 +342,10 @@ def cross_map(team, n_dims, n_candidates, pad, room, first_point, last_point, bl
     time = team.scratch(room, pk.int32)
     spare_time = team.scratch(room, pk.int32)
     bounds = team.scratch(team.size, library.dtype)
+    smallest = team.scratch(team.size, library.dtype)
     n_chunks = (n_candidates + team.size - 1) // team.size
     row = team.scratch(n_dims, pk.int32)
+    point = team.scratch((n_dims, team.size), library.dtype)
     for e in team.thread_range(n_dims):
         row[e] = part[e] * (n_chunks + pad) + lead[e]
     team.barrier()
@@ -314,47 +366,26 @@ def cross_map(team, n_dims, n_candidates, pad, room, first_point, last_point, bl
             for q in team.thread_range(target.shape[1]):
                 own_sums[v, q] = 0.0
         for tile in range(begin, end, team.size):
-            measure_minima(team, n_dims, n_chunks, tile + team.rank, radius, own_place, own_library, row, offset,
-                           own_series, own_minima)
+            measure_minima(team, n_dims, n_chunks, tile, radius, own_place, own_library, row, offset,
+                           own_series, point, own_minima)
+            share = FIRST_GUESS
             for e in range(n_dims):
                 if target_begin[e] < target_begin[e + 1]:
                     k = e + 2
-                    bound = bound_of(team, n_chunks, k, own_minima[e])
+                    closest, bound, share = bound_of(team, n_chunks, k, share, own_minima[e])
                     mark_chunks(team, n_chunks, bound, own_minima[e], own_marks)
                     bounds[team.rank] = bound
+                    smallest[team.rank] = closest
                     team.barrier()
                     for r in range(min(team.size, end - tile)):
                         n = choose_chunks(team, n_chunks, r, own_marks, own_chosen)
-                        n = list_neighbours(team, e + 1, k, tile + r, radius, bounds[r], n, own_chosen, own_place,
-                                            own_library, row, offset, own_series, distance, time, spare_distance,
-                                            spare_time)
+                        n = list_neighbours(team, e + 1, k, r, tile + r, radius, bounds[r], n, own_chosen, own_place,
+                                            own_library, row, point, distance, time, spare_distance, spare_time)
                         if n >= k and 0 <= tile + r + Tp and tile + r + Tp < observed.shape[0]:
-                            total = 1.0 / weigh(team, n, k, distance, time, weight)
-                            team.barrier()
-                            add_predictions(team, n, Tp, tile + r, total, weight, time, target_begin[e],
+                            weigh(team, n, k, pk.sqrt(smallest[r]), distance, time, weight, spare_time)
+                            add_predictions(team, k, Tp, tile + r, weight, spare_time, target_begin[e],
                                             target_begin[e + 1], target, observed, own_sums)
                         team.barrier()
-
-
-@pk.function
-def add_predictions(team, n, Tp, s, scale, weight, time, begin, end, target, observed, sums):
-    """The prediction (3) of point s for each target, a member a target, into the sums of its block."""
-    for q in team.thread_range(begin, end):
-        p = 0.0
-        for m in range(n):
-            w = weight[m]
-            p += pk.where(w > 0.0, w * target[time[m] + Tp, q], 0.0)  # what is listed beyond k may be missing
-        p *= scale
-        o = observed[s + Tp, q]
-        known = pk.isfinite(p + o)
-        p = pk.where(known, p, 0.0)
-        o = pk.where(known, o, 0.0)
-        sums[0, q] += pk.where(known, 1.0, 0.0)
-        sums[1, q] += p
-        sums[2, q] += o
-        sums[3, q] += p * p
-        sums[4, q] += o * o
-        sums[5, q] += p * o
 
 
 @pk.kernel
@@ -391,6 +422,7 @@ def nearest(team, n_dims, n_candidates, pad, room, k, first_point, last_point, r
     bounds = team.scratch(team.size, library.dtype)
     n_chunks = (n_candidates + team.size - 1) // team.size
     row = team.scratch(n_dims, pk.int32)
+    point = team.scratch((n_dims, team.size), library.dtype)
     for e in team.thread_range(n_dims):
         row[e] = part[e] * (n_chunks + pad) + lead[e]
     team.barrier()
@@ -400,22 +432,22 @@ def nearest(team, n_dims, n_candidates, pad, room, k, first_point, last_point, r
     n_tiles = (last_point - first_point + team.size - 1) // team.size
     for turn in range((n_tiles - team.league_rank + team.league_size - 1) // team.league_size):
         tile = first_point + (team.league_rank + turn * team.league_size) * team.size
-        measure_minima(team, n_dims, n_chunks, tile + team.rank, radius, place[0], library[0], row, offset, series,
-                       own_minima)
-        bound = bound_of(team, n_chunks, k, own_minima[n_dims - 1])
+        measure_minima(team, n_dims, n_chunks, tile, radius, place[0], library[0], row, offset, series,
+                       point, own_minima)
+        closest, bound, share = bound_of(team, n_chunks, k, FIRST_GUESS, own_minima[n_dims - 1])
         mark_chunks(team, n_chunks, bound, own_minima[n_dims - 1], own_marks)
         bounds[team.rank] = bound
         team.barrier()
         for r in range(min(team.size, last_point - tile)):
             n = choose_chunks(team, n_chunks, r, own_marks, own_chosen)
-            n = list_neighbours(team, n_dims, k, tile + r, radius, bounds[r], n, own_chosen, place[0], library[0], row,
-                                offset, series, distance, time, spare_distance, spare_time)
+            n = list_neighbours(team, n_dims, k, r, tile + r, radius, bounds[r], n, own_chosen, place[0], library[0], row,
+                                point, distance, time, spare_distance, spare_time)
             sort_nearest(team, n, k, distance, time, spare_distance, spare_time)
-            point = tile + r - first_point
+            number = tile + r - first_point
             for m in team.thread_range(k):
                 there = m < n
-                distances[point, m] = pk.sqrt(spare_distance[m]) if there else math.inf
-                times[point, m] = spare_time[m] if there else -1
+                distances[number, m] = pk.sqrt(spare_distance[m]) if there else math.inf
+                times[number, m] = spare_time[m] if there else -1
             team.barrier()
 
 

@@ -15,7 +15,7 @@ from .checks import (DTYPES, check_columns, check_embedding, check_enough, check
                      check_windows)
 from .search import Library, Workspace, centre_of, coordinates, flat, scale_of
 
-MEMORY_BYTES = 1 << 30  # bound of what the teams keep
+MEMORY_BYTES = 1 << 32  # bound of what the teams keep
 
 
 @dataclass(frozen=True)

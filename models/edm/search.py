@@ -84,13 +84,14 @@ class Workspace:
 
     def __init__(self, n_tasks, n_candidates, n_dims, k, dtype, memory_bytes):
         size = n_candidates + WIDEST
-        each = size * (n_dims * np.dtype(dtype).itemsize + 4)
+        itemsize = np.dtype(dtype).itemsize
+        each = size * (n_dims * itemsize + 4)
         self.n_teams = max(1, min(n_tasks, TEAMS_AT_A_TIME * pk.concurrency(), int(memory_bytes // each)))
         self.room = 2 * k + 5 * WIDEST
         self.minima = pk.empty((self.n_teams, n_dims, size), dtype)
         self.marks = pk.empty((self.n_teams, size // 32 + 2 * WIDEST), np.uint32)
         self.chosen = pk.empty((self.n_teams, size), np.int32)
-        scratch = self.room * (3 * np.dtype(dtype).itemsize + 8) + 4 * n_dims + 8 * 64
+        scratch = self.room * (3 * itemsize + 8) + n_dims * (4 + TEAM * itemsize) + 10 * 64
         self.policy = pk.TeamPolicy(self.n_teams, TEAM, scratch_bytes=scratch)
 
 
