@@ -10,7 +10,7 @@ Arguments that recur
                 `row` in a team's scratch is part * depth + lead
     offset      coordinate e of the point of time s is series[offset[e] + s], counted from the set's first column;
                 `point` in a team's scratch holds those of a tile of points, shape (n_dims, width)
-    minima      shape (n_teams, E, n): of each chunk of candidates and each point the smallest squared distance
+    minima      shape (n_teams, E, n), or (n_teams, 1, n) for one E alone: of each chunk of candidates and each point the smallest squared distance
     marks       shape (n_teams, n): bit c of a point says that chunk c may hold a neighbour
 
 The candidates lie in chunks of `team.size`: chunk c holds candidates c, c + n_chunks, c + 2 n_chunks, ... A member first
@@ -65,8 +65,8 @@ def start(place, s, radius):
 
 
 @pk.function
-def measure_minima(team, n_dims, n_chunks, tile, radius, place, library, row, offset, series, point, minima):
-    """The smallest squared distance in each chunk, for 1 to n_dims coordinates; 3 operations a pair and coordinate."""
+def measure_minima(team, n_dims, skip, n_chunks, tile, radius, place, library, row, offset, series, point, minima):
+    """The smallest squared distance in each chunk, for skip + 1 to n_dims coordinates; 3 operations a pair and coordinate."""
     s = tile + team.rank
     for e in range(n_dims):
         point[e, team.rank] = series[pk.int64(offset[e]) + s]
@@ -85,7 +85,8 @@ def measure_minima(team, n_dims, n_chunks, tile, radius, place, library, row, of
                 u = library[first + r] - here
                 d[r] += u * u
                 least = min(least, d[r])
-            minima[e, c * team.size + team.rank] = least
+            if e >= skip:
+                minima[e - skip, c * team.size + team.rank] = least
 
 
 @pk.function
@@ -366,7 +367,7 @@ def cross_map(team, n_dims, n_candidates, pad, room, first_point, last_point, bl
             for q in team.thread_range(target.shape[1]):
                 own_sums[v, q] = 0.0
         for tile in range(begin, end, team.size):
-            measure_minima(team, n_dims, n_chunks, tile, radius, own_place, own_library, row, offset,
+            measure_minima(team, n_dims, 0, n_chunks, tile, radius, own_place, own_library, row, offset,
                            own_series, point, own_minima)
             share = FIRST_GUESS
             for e in range(n_dims):
@@ -432,10 +433,10 @@ def nearest(team, n_dims, n_candidates, pad, room, k, first_point, last_point, r
     n_tiles = (last_point - first_point + team.size - 1) // team.size
     for turn in range((n_tiles - team.league_rank + team.league_size - 1) // team.league_size):
         tile = first_point + (team.league_rank + turn * team.league_size) * team.size
-        measure_minima(team, n_dims, n_chunks, tile, radius, place[0], library[0], row, offset, series,
+        measure_minima(team, n_dims, n_dims - 1, n_chunks, tile, radius, place[0], library[0], row, offset, series,
                        point, own_minima)
-        closest, bound, share = bound_of(team, n_chunks, k, FIRST_GUESS, own_minima[n_dims - 1])
-        mark_chunks(team, n_chunks, bound, own_minima[n_dims - 1], own_marks)
+        closest, bound, share = bound_of(team, n_chunks, k, FIRST_GUESS, own_minima[0])
+        mark_chunks(team, n_chunks, bound, own_minima[0], own_marks)
         bounds[team.rank] = bound
         team.barrier()
         for r in range(min(team.size, last_point - tile)):

@@ -74,7 +74,7 @@ class Mapping:
         n_sets, n_candidates = len(first), times.shape[1]
         library = Library(source, self.stride, self.front, begin, np.zeros(self.n_dims, int), self.lag, times)
         begin = pk.copy_of(begin.astype(np.int32))
-        work = Workspace(n_sets * self.n_blocks, n_candidates, self.n_dims, self.n_dims + 1, self.dtype, self.memory_bytes // 2)
+        work = Workspace(n_sets * self.n_blocks, n_candidates, self.n_dims, self.n_dims, self.n_dims + 1, self.dtype, self.memory_bytes // 2)
         sums = pk.empty((n_sets, self.n_blocks, kernels.SUMS, self.n_targets), self.dtype)
         rho = pk.empty((n_sets, self.n_targets), np.float64)
         for window, low, high in zip(self.windows, self.blocks, self.blocks[1:]):

@@ -10,7 +10,7 @@ import portable as pk
 from portable.errors import InputError
 
 from ..checks import check_choice, check_count
-from . import kernels
+from . import kernels, tree
 from .checks import (DTYPES, check_columns, check_embedding, check_enough, check_horizon, check_radius, check_series,
                      check_windows)
 from .search import Library, Workspace, centre_of, coordinates, flat, scale_of
@@ -131,7 +131,32 @@ class Problem:
         return target if self.same else None if given else self.point_columns[:, 0]
 
     def search(self, k):
-        """Distances and times of the k nearest candidates of points first, first + 1, ...; views of the space."""
+        """Distances and times of the k nearest candidates of points first, first + 1, ...; views of the default space.
+
+        Distances are in units of the third result.
+        """
+        return self._search_tree(k) or self._search_all(k)
+
+    def _search_tree(self, k):
+        """By a tree on the host, where that is known to be faster; else None."""
+        space = pk.default_space()
+        if space.memory != "host" or self.dtype != np.float64:
+            return None
+        valid = self.candidates[self.known_at(self.masked)[self.candidates]]
+        asked = self.points[self.known]
+        candidates, points = self.embedded(self.masked, valid), self.embedded(self.point_columns, asked)
+        found = tree.build(candidates, points, k, space.n_threads)
+        if found is None:
+            return None
+        radius = -1 if self.radius is None else self.radius
+        n = int(self.points[-1] - self.points[0]) + 1
+        distances, times = np.full((n, k), np.inf), np.full((n, k), -1, np.int32)
+        rows = asked - self.points[0]
+        distances[rows], times[rows] = tree.nearest(found, candidates, points, valid, asked, radius, k, space.n_threads)
+        return pk.copy_of(distances), pk.copy_of(times), 1.0
+
+    def _search_all(self, k):
+        """By meeting every candidate."""
         centre, scale = centre_of(self.columns), scale_of(self.columns)
         first, last = int(self.points[0]), int(self.points[-1]) + 1
         front = int(self.lag.max())
@@ -141,7 +166,7 @@ class Problem:
         library = Library(pk.copy_of(source), stride, front, np.zeros(1, int), self.column, self.lag,
                           self.candidates[None])
         n_dims, n = len(self.lag), last - first
-        work = Workspace(-(-n // 8), len(self.candidates), n_dims, k, self.dtype, MEMORY_BYTES)
+        work = Workspace(-(-n // 8), len(self.candidates), n_dims, 1, k, self.dtype, MEMORY_BYTES)
         distances, times = pk.empty((n, k), self.dtype), pk.empty((n, k), np.int32)
         pk.parallel_for(work.policy, kernels.nearest, n_dims, len(self.candidates), library.pad, work.room, k, first, last,
                         -1 if self.radius is None else self.radius, library.place, library.values, library.part,

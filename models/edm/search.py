@@ -80,15 +80,15 @@ class Library:
 
 
 class Workspace:
-    """What each team keeps while it searches, for at most so many candidates, coordinates and neighbours."""
+    """What each team keeps while it searches among so many candidates for k neighbours, in `n_kept` dimensions at once."""
 
-    def __init__(self, n_tasks, n_candidates, n_dims, k, dtype, memory_bytes):
+    def __init__(self, n_tasks, n_candidates, n_dims, n_kept, k, dtype, memory_bytes):
         size = n_candidates + WIDEST
         itemsize = np.dtype(dtype).itemsize
-        each = size * (n_dims * itemsize + 4)
+        each = size * (n_kept * itemsize + 4)
         self.n_teams = max(1, min(n_tasks, TEAMS_AT_A_TIME * pk.concurrency(), int(memory_bytes // each)))
         self.room = 2 * k + 5 * WIDEST
-        self.minima = pk.empty((self.n_teams, n_dims, size), dtype)
+        self.minima = pk.empty((self.n_teams, n_kept, size), dtype)
         self.marks = pk.empty((self.n_teams, size // 32 + 2 * WIDEST), np.uint32)
         self.chosen = pk.empty((self.n_teams, size), np.int32)
         scratch = self.room * (3 * itemsize + 8) + n_dims * (4 + TEAM * itemsize) + 10 * 64
