@@ -18,9 +18,9 @@ def check_columns(values, name, n_columns=None):
     array = _numbers(values, name)
     if array.ndim not in (1, 2):
         raise ShapeError(f"{name} has shape {array.shape}; (n_times,) or (n_times, n_columns) is wanted")
-    columns = array.reshape(len(array), -1).astype(np.float64)
-    if not columns.size:
+    if not array.size:
         raise ShapeError(f"{name} has shape {array.shape}; at least one time and one column are wanted")
+    columns = array.reshape(len(array), -1).astype(np.float64)
     infinite = np.argwhere(np.isinf(columns))
     if infinite.size:
         t, c = infinite[0].tolist()
@@ -37,11 +37,10 @@ def check_columns(values, name, n_columns=None):
 
 def _numbers(values, name):
     """As `as_numbers`, but a table is told which of its columns holds something else."""
-    if hasattr(values, "dtypes") and hasattr(values, "columns"):  # pandas
-        wrong = [str(c) for c in values.columns if np.dtype(getattr(values[c].dtype, "numpy_dtype", object)
-                 if not isinstance(values[c].dtype, np.dtype) else values[c].dtype).kind not in "fiub"]
-        if wrong:
-            raise DTypeError(f"{name} must hold real numbers, but column {wrong[0]!r} has dtype {values[wrong[0]].dtype}; "
+    if hasattr(values, "select_dtypes"):  # pandas
+        words = [str(c) for c in values.columns.difference(values.select_dtypes("number").columns, sort=False)]
+        if words:
+            raise DTypeError(f"{name} must hold real numbers, but column {words[0]!r} has dtype {values[words[0]].dtype}; "
                              "drop it, or choose columns")
         values = values.to_numpy(np.float64, na_value=np.nan)
     return as_numbers(values, name)
