@@ -24,7 +24,7 @@ FAST = ("contract", "reassoc", "nsz", "arcp", "afn")  # never nnan or ninf: kern
 class Value:
     """A number in a kernel: dtype, kind, the LLVM value, and the Python number where it is known.
 
-    Of a linear one `ir` is lane 0's number and `step` what lanes differ by; `aligned`: lane 0's is a multiple of W.
+    Of a linear one `ir` is lane 0's number and `step` what lanes differ by; `aligned`: it (lane 0's) is a known multiple of W.
     """
 
     __slots__ = ("dtype", "kind", "ir", "const", "step", "aligned")
@@ -36,12 +36,14 @@ class Value:
 class ViewValue:
     """A view in a kernel: where it starts, its shape and its strides in bytes, as LLVM or Python integers."""
 
-    __slots__ = ("label", "dtype", "pointer", "shape", "strides", "readonly", "lanes_last", "prefix")
+    __slots__ = ("label", "dtype", "pointer", "shape", "strides", "readonly", "lanes_last", "prefix", "scatter",
+                 "unshared")
 
-    def __init__(self, label, dtype, pointer, shape, strides, readonly=False, lanes_last=False, prefix=()):
+    def __init__(self, label, dtype, pointer, shape, strides, readonly=False, lanes_last=False, prefix=(), scatter=False):
         self.label, self.dtype, self.pointer, self.shape, self.strides = label, dtype, pointer, shape, strides
         self.readonly, self.lanes_last = readonly, lanes_last  # lanes_last: private to each lane, the lane the last index
         self.prefix = prefix  # (index, stride) pairs of leading dimensions already indexed, differently in each lane
+        self.scatter, self.unshared = scatter, False  # only added to; a copy that nobody else touches
 
 
 class Ops:
@@ -72,7 +74,8 @@ class Ops:
 
     def lanes(self, base):
         """base + 0, 1, ..., W - 1: the indices of a pack."""
-        return Value("int", LINEAR if self.W > 1 else VARYING, base, step=1)  # without packs the step is a remark for `explain`
+        aligned = isinstance(base, ir.Constant) and base.constant % self.W == 0
+        return Value("int", LINEAR if self.W > 1 else VARYING, base, step=1, aligned=aligned)  # without packs the step is a remark for `explain`
 
     def full(self, scalar_type, number):
         return ir.Constant(ir.VectorType(scalar_type, self.W), [number] * self.W)
@@ -173,7 +176,12 @@ class Ops:
             return linear
         kind = self.kind_of(a, b)
         x, y = self.get(a, dtype, kind), self.get(b, dtype, kind)
-        return Value(dtype, kind, self._arithmetic(op, x, y, self.strong(dtype), b.const))
+        aligned = op == "*" and kind == UNIFORM and dtype in ("int", "int64") and (self._in_packs(a) or self._in_packs(b))
+        return Value(dtype, kind, self._arithmetic(op, x, y, self.strong(dtype), b.const), aligned=aligned)
+
+    def _in_packs(self, v):
+        """Whether an integer is known to be a multiple of W."""
+        return v.aligned or isinstance(v.const, int) and v.const % self.W == 0
 
     def _linear(self, op, a, b, dtype):
         """Consecutive indices stay consecutive when a uniform integer is added, or in rows of whole packs."""
@@ -191,7 +199,8 @@ class Ops:
         else:
             return None
         x, y = (v.ir if v.kind == LINEAR else self.get(v, dtype) for v in (a, b))
-        return Value(dtype, LINEAR, (self.b.add if op == "+" else self.b.sub)(x, y, flags=("nsw",)), step=step)
+        aligned = self._in_packs(a) and self._in_packs(b)
+        return Value(dtype, LINEAR, (self.b.add if op == "+" else self.b.sub)(x, y, flags=("nsw",)), step=step, aligned=aligned)
 
     def _arithmetic(self, op, x, y, dtype, const_b):
         b = self.b
@@ -235,9 +244,12 @@ class Ops:
         b, zero = self.b, ir.Constant(x.type, [0] * self.W if isinstance(x.type, ir.VectorType) else 0)
         by_zero = None
         if const_b is None or const_b == 0:
-            by_zero = b.icmp_signed("==", y, zero)
-            one = ir.Constant(x.type, [1] * self.W if isinstance(x.type, ir.VectorType) else 1)
-            y = b.select(by_zero, one, y)
+            one, least, minus = (ir.Constant(x.type, [n] * self.W if isinstance(x.type, ir.VectorType) else n)
+                                 for n in (1, -(2 ** (t.BITS[dtype] - 1)), -1))
+            by_zero = traps = b.icmp_signed("==", y, zero)
+            if dtype not in t.UNSIGNED:  # the least integer by -1, which wraps to itself
+                traps = b.or_(traps, b.and_(b.icmp_signed("==", x, least), b.icmp_signed("==", y, minus)))
+            y = b.select(traps, one, y)
         if dtype in t.UNSIGNED:
             q, r = b.udiv(x, y), b.urem(x, y)
         else:
@@ -300,11 +312,15 @@ class Ops:
     # ---- masks: an LLVM vector of bools, or None for all lanes
     def mask_and(self, mask, condition):
         c = self.get(condition, "bool", VARYING)
-        return c if mask is None else self.b.and_(mask, c)
+        return c if mask is None else self.masked(mask, c)
+
+    def masked(self, mask, bits):
+        """Bits where the mask is set. (A select, unlike an `and`, does not look at what dead lanes hold.)"""
+        return self.b.select(mask, bits, self.full(I1, 0))
 
     def mask_without(self, mask, condition):
         c = self.b.not_(self.get(condition, "bool", VARYING))
-        return c if mask is None else self.b.and_(mask, c)
+        return c if mask is None else self.masked(mask, c)
 
     def mask_value(self, mask):
         return self.full(I1, 1) if mask is None else mask

@@ -1,7 +1,7 @@
 """Scans on the CPU, in two passes over blocks that depend on the range alone: totals, then prefixes.
 
     void entry(block, begin, end, worker)      the total of each of the blocks begin..end, into `partials`
-    void finish(block, n_blocks, result)       partials become what lies before each block; result: the total of all
+    void finish(block, 0, n_blocks, worker)    partials become what lies before each block; the total of all is the result
     void apply(block, begin, end, worker)      the prefixes of the blocks begin..end, into `out`, the last argument
 """
 
@@ -13,6 +13,7 @@ from ...compiler.team import combine_states
 from ...compiler.types import UNIFORM, VARYING
 from ...compiler.values import I64, PTR, Value
 from . import lower as cpu
+from .lanes import lane_prefixes
 
 
 class ScanEntry(cpu.Entry):
@@ -77,33 +78,23 @@ class ScanEntry(cpu.Entry):
         if mask is not None:
             value = lower.select(Value("bool", VARYING, mask), value, neutral)
         lower.begin_pack(None)
-        inclusive, lane, by = value, lower.lanes(ir.Constant(I64, 0)), 1
-        while by < self.width:
-            inclusive = self._behind(lane, by, inclusive, self._combined(self._moved(inclusive, by), inclusive))
-            by *= 2
+        inclusive, exclusive = lane_prefixes(lower, value, neutral, self._combined)
         before = self._number(b.load(carry, typ=lower.scalar(self.dtype)))
         running = self._combined(before, inclusive)
         x = lower.get(running, self.dtype, VARYING)
         b.store(x if self.width == 1 else lower.lane(x, self.width - 1), carry)
         if out:
             if self.policy_kind == "scan exclusive":
-                running = before if self.width == 1 else self._combined(before, self._behind(lane, 1, neutral, self._moved(inclusive, 1)))
+                running = before if self.width == 1 else self._combined(before, exclusive)
             lower.mask = mask
             lower.store(out, [index], running)
             lower.mask = None
 
-    def _moved(self, v, by):
-        return self.lower.rotated(Value(v.dtype, VARYING, self.lower.get(v, None, VARYING)), self.width - by)
-
-    def _behind(self, lane, by, front, back):
-        """`back` from lane `by` on, `front` before it."""
-        return self.lower.select(self.lower.compare(">=", lane, self.lower.const(by)), back, front)
-
     def _offsets(self):
-        function = ir.Function(self.module, cpu.FINISH, "finish")
+        function = ir.Function(self.module, cpu.ENTRY, "finish")
         self.open(function)
         lower, b = self.lower, self.lower.b
-        _, n_blocks, result = function.args
+        _, _, n_blocks, _ = function.args
         partials, running = self.extra("partials", PTR), self._slot()
         b.store(lower.get(self._neutral()), running)
 
@@ -115,5 +106,5 @@ class ScanEntry(cpu.Entry):
             b.store(lower.get(self._combined(before, total), self.dtype), running)
 
         self.loop(ir.Constant(I64, 0), n_blocks, 1, step)
-        self.write_results([(self._number(b.load(running, typ=lower.scalar(self.dtype))),)], result)
+        self.write_results([(self._number(b.load(running, typ=lower.scalar(self.dtype))),)])
         b.ret_void()
