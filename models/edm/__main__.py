@@ -78,11 +78,11 @@ def _parser():
 def _common(options, table):
     library = frames.choose(table, options.columns)
     target = None if options.target is None else frames.choose(table, options.target, "target")[:, 0]
-    return library, dict(tau=options.tau, Tp=options.Tp, target=target, exclusion_radius=options.exclusion_radius)
+    return library, {"tau": options.tau, "Tp": options.Tp, "target": target, "exclusion_radius": options.exclusion_radius}
 
 
 def _windows(options):
-    return dict(lib=options.lib, pred=options.pred)
+    return {"lib": options.lib, "pred": options.pred}
 
 
 def _print(title, header, rows):
@@ -136,7 +136,7 @@ def _ccm(options, table):
 def _crossmap(options, table):
     names = list(table)
     dataset = frames.choose(table, names)
-    common = dict(tau=options.tau, exclusion_radius=options.exclusion_radius)
+    common = {"tau": options.tau, "exclusion_radius": options.exclusion_radius}
     dims = options.E
     if dims is None:
         dims = [max(1, edm.embedding_dimension(column, options.E_max, **common).best) for column in dataset.T]

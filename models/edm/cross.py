@@ -9,14 +9,27 @@ import warnings
 from pathlib import Path
 
 import numpy as np
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeRemainingColumn,
+)
 
 import portable as pk
 from portable.errors import DTypeError, InputError, ShapeError
 
 from ..checks import as_numbers, check_choice, check_count, check_flag, check_number
 from . import frames
-from .checks import DTYPES, check_columns, check_embedding, check_horizon, check_library, check_radius
+from .checks import (
+    DTYPES,
+    check_columns,
+    check_embedding,
+    check_horizon,
+    check_library,
+    check_radius,
+)
 from .mapping import Mapping
 
 STEPS = 64  # of the progress, and of a result that goes to a file: at most one such part is computed twice

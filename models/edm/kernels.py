@@ -10,7 +10,8 @@ Arguments that recur
                 `row` in a team's scratch is part * depth + lead
     offset      coordinate e of the point of time s is series[offset[e] + s], counted from the set's first column;
                 `point` in a team's scratch holds those of a tile of points, shape (n_dims, width)
-    minima      shape (n_teams, E, n), or (n_teams, 1, n) for one E alone: of each chunk of candidates and each point the smallest squared distance
+    minima      shape (n_teams, E, n), or (n_teams, 1, n) for one E alone: of each chunk of candidates and each point the
+                smallest squared distance
     marks       shape (n_teams, n): bit c of a point says that chunk c may hold a neighbour
 
 The candidates lie in chunks of `team.size`: chunk c holds candidates c, c + n_chunks, c + 2 n_chunks, ... A member first
@@ -435,7 +436,7 @@ def nearest(team, n_dims, n_candidates, pad, room, k, first_point, last_point, r
         tile = first_point + (team.league_rank + turn * team.league_size) * team.size
         measure_minima(team, n_dims, n_dims - 1, n_chunks, tile, radius, place[0], library[0], row, offset, series,
                        point, own_minima)
-        closest, bound, share = bound_of(team, n_chunks, k, FIRST_GUESS, own_minima[0])
+        _closest, bound, _share = bound_of(team, n_chunks, k, FIRST_GUESS, own_minima[0])
         mark_chunks(team, n_chunks, bound, own_minima[0], own_marks)
         bounds[team.rank] = bound
         team.barrier()
@@ -470,71 +471,3 @@ def project(i, q, Tp, distances, times, target, predicted, variance):
     known = times[i, distances.shape[1] - 1] >= 0
     predicted[i, q] = pk.where(known, value, math.nan)
     variance[i, q] = pk.where(known, spread / total, math.nan)
-
-
-@pk.function
-def distance_of(n_dims, x, j, y, i):
-    """Distance of candidate j and point i."""
-    d = 0.0
-    for e in range(n_dims):
-        u = x[e, j] - y[e, i]
-        d += u * u
-    return pk.sqrt(d)
-
-
-@pk.function
-def among(place, s, radius, d, limit):
-    """Whether a candidate counts for the point of time s."""
-    return (abs(place - s) > radius) & (d <= limit)
-
-
-@pk.kernel
-def mean_distance(i, n_dims, radius, place, s, x, y, limit, mean):
-    """The mean distance of point i from its candidates. 2 E operations a candidate."""
-    total = 0.0
-    count = 0.0
-    for j in range(place.shape[0]):
-        d = distance_of(n_dims, x, j, y, i)
-        counts = among(place[j], s[i], radius, d, limit[i])
-        total += pk.where(counts, d, 0.0)
-        count += pk.where(counts, 1.0, 0.0)
-    mean[i] = total / count
-
-
-@pk.kernel
-def triangles(h, i, n_most, n_dims, radius, place, s, x, y, limit, mean, theta, target, triangle):
-    """Least squares (5) at point i for theta[h], reduced to a triangle by a Givens rotation a candidate and coordinate.
-
-    triangle : shape (n_thetas, n_rows, n_rows + 1, n_points), n_rows = E + 1: R, and Q' y in its last column, of the rows
-        w (1, x_j - x_i). So the first unknown is the prediction itself, and columns are small where weights are not.
-    n_most : compile-time bound of n_rows
-
-    3 (E + 1)^2 operations, E + 1 square roots and an exponential a candidate.
-    """
-    r = pk.local((n_most, n_most + 1), x.dtype)
-    a = pk.local(n_most + 1, x.dtype)
-    n_rows = n_dims + 1
-    for p in range(n_rows):
-        for q in range(p, n_rows + 1):
-            r[p, q] = 0.0
-    scale = pk.where(mean[i] > 0.0, -theta[h] / mean[i], 0.0)
-    for j in range(place.shape[0]):
-        d = distance_of(n_dims, x, j, y, i)
-        counts = among(place[j], s[i], radius, d, limit[i]) & pk.isfinite(target[j])
-        w = pk.where(counts, pk.exp(scale * d), 0.0)
-        a[0] = w
-        for e in range(n_dims):
-            a[e + 1] = w * (x[e, j] - y[e, i])
-        a[n_rows] = pk.where(counts, w * target[j], 0.0)
-        for p in range(n_rows):
-            size = pk.sqrt(r[p, p] * r[p, p] + a[p] * a[p])
-            per_size = pk.where(size > 0.0, 1.0 / size, 0.0)
-            cosine = pk.where(size > 0.0, r[p, p] * per_size, 1.0)
-            sine = a[p] * per_size
-            for q in range(p, n_rows + 1):
-                above = r[p, q]
-                r[p, q] = cosine * above + sine * a[q]
-                a[q] = cosine * a[q] - sine * above
-    for p in range(n_rows):
-        for q in range(n_rows + 1):
-            triangle[h, p, q, i] = r[p, q] if q >= p else 0.0

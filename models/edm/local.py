@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 import portable as pk
+from portable.errors import FiniteError, InputError, ShapeError
 
 from ..checks import as_numbers
-from portable.errors import FiniteError, InputError, ShapeError
-from . import kernels
+from . import local_kernels as kernels
 from .checks import check_series
 from .neighbours import Problem, correlation, observed_at
 

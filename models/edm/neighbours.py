@@ -11,8 +11,16 @@ from portable.errors import InputError
 
 from ..checks import check_choice, check_count
 from . import kernels, tree
-from .checks import (DTYPES, check_columns, check_embedding, check_enough, check_horizon, check_radius, check_series,
-                     check_windows)
+from .checks import (
+    DTYPES,
+    check_columns,
+    check_embedding,
+    check_enough,
+    check_horizon,
+    check_radius,
+    check_series,
+    check_windows,
+)
 from .search import Library, Workspace, centre_of, coordinates, flat, scale_of
 
 MEMORY_BYTES = 1 << 32  # bound of what the teams keep

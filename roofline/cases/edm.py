@@ -5,7 +5,6 @@
 
 import numpy as np
 
-import portable as pk
 from models import edm
 from roofline import peers
 from roofline.contract import Contender, Duel

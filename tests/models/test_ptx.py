@@ -1,12 +1,14 @@
 """Every kernel of every model lowers to PTX without a GPU, for the argument types that the model uses."""
 import inspect
+import types
 
 import numpy as np
 import pytest
 
 import portable as pk
 from models import edm, hawkes, mixture, resampling, tmap
-from models.edm import kernels as edm_kernels
+from models.edm import kernels as edm_search
+from models.edm import local_kernels as edm_local
 from models.hawkes import kernels as hawkes_kernels
 from models.mixture import kernels as mixture_kernels
 from models.resampling import kernels as resampling_kernels
@@ -78,6 +80,7 @@ def lowered(module):
             yield kernel, policy_kind, specs, reducers
 
 
+edm_kernels = types.SimpleNamespace(**{**vars(edm_search), **vars(edm_local)})
 MODELS = {"edm": (run_edm, edm_kernels), "hawkes": (run_hawkes, hawkes_kernels), "tmap": (run_tmap, tmap_kernels),
           "resampling": (run_resampling, resampling_kernels), "mixture": (run_mixture, mixture_kernels),
           "algorithms": (run_algorithms, algorithms)}

@@ -199,11 +199,13 @@ def test_compare_launch_runs_without_any_peer(space, tmp_path, monkeypatch, caps
 
 @pytest.mark.parametrize("name", cases.COMPARED)
 def test_compare_has_a_row_a_peer(name, tmp_path, capsys):
-    pytest.importorskip("numba")
+    tools = ("kedm", "scipy", "sklearn", "faiss") if name == "edm" else ("numba",)
+    for tool in tools:
+        pytest.importorskip(tool)
     numbers = tmp_path / "compare.json"
     assert cli.main(["compare", name, "--quick", "--space", "serial", "--rounds", "3", "--json", str(numbers)]) == 0
     out, document = capsys.readouterr().out, json.loads(numbers.read_text())
-    assert document["duels"] and "numba" in out
+    assert document["duels"] and tools[0] in out
     for duel in document["duels"]:
         assert duel["rows"] and not duel["absent"]
         for row in duel["rows"]:
