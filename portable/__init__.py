@@ -28,7 +28,7 @@ from .math import (cos, erf, erfc, exp, exp2, expm1, fast_exp, fast_log, lgamma,
 from .policy import AUTO, MDRangePolicy, RangePolicy, TeamPolicy
 from .reducer import LogSumExp, Max, MaxLoc, Min, MinLoc, Prod, Reducer, Sum
 from .scatter import ScatterView
-from .space import Cuda, Space, Threads, default_space, instances, unavailable_because, use
+from .space import Cuda, Space, Threads, concurrency, default_space, instances, unavailable_because, use
 from .view import View, asview, empty, zeros
 from .words import (all, any, atomic_add, atomic_and, atomic_cas, atomic_exchange, atomic_max, atomic_min, atomic_or,  # noqa: A004
                     atomic_sub, atomic_xor, bits, ceil, clip, copysign, float32, float64, floor, fma, from_bits32, from_bits64,

@@ -9,7 +9,7 @@ from typing import Protocol
 from roofline.contract import Duel, Run
 
 REPORTED = ("hawkes",)  # have `prepare`
-COMPARED = ("algorithms", "hawkes", "lanes", "launch", "layer", "mixture", "mixture_em", "resampling", "tmap")  # have `duels`
+COMPARED = ("algorithms", "edm", "hawkes", "lanes", "launch", "layer", "mixture", "mixture_em", "resampling", "tmap")  # have `duels`
 
 
 class Case(Protocol):

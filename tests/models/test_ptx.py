@@ -1,11 +1,14 @@
 """Every kernel of every model lowers to PTX without a GPU, for the argument types that the model uses."""
 import inspect
+import types
 
 import numpy as np
 import pytest
 
 import portable as pk
-from models import hawkes, mixture, resampling, tmap
+from models import edm, hawkes, mixture, resampling, tmap
+from models.edm import kernels as edm_search
+from models.edm import local_kernels as edm_local
 from models.hawkes import cell_kernels as hawkes_cells
 from models.hawkes import chain_kernels as hawkes_chains
 from models.hawkes import excitation as hawkes_excitation
@@ -87,6 +90,14 @@ def run_mixture():
     model.sample_posterior(x, 1, n_burn=0)
 
 
+def run_edm():
+    x = np.random.default_rng(1).random((60, 3))
+    for dtype in ("float32", "float64"):
+        edm.simplex(x[:, 0], 2, dtype=dtype, space="serial")
+        edm.cross_map(x, [1, 2, 3], dtype=dtype, space="serial")
+    edm.smap(x[:, 0], 2, theta=1.0, space="serial")
+
+
 def run_algorithms():
     """Not a model; what they share."""
     for dtype in ("int32", "int64", "uint32", "uint64", "float32", "float64"):
@@ -105,7 +116,7 @@ def lowered(modules):
                 yield kernel, policy_kind, specs, reducers
 
 
-MODELS = {"hawkes": (run_hawkes, hawkes_kernels), "tmap": (run_tmap, tmap_kernels),
+MODELS = {"edm": (run_edm, lambda: [edm_search, edm_local]), "hawkes": (run_hawkes, hawkes_kernels), "tmap": (run_tmap, tmap_kernels),
           "tmap, runs": (run_tmap, tmap_run_kernels),
           "resampling": (run_resampling, resampling_kernels), "mixture": (run_mixture, mixture_kernels),
           "algorithms": (run_algorithms, algorithms)}
