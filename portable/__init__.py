@@ -13,11 +13,12 @@ Importing needs no GPU, driver or toolkit; `python -m portable` says what this m
 
 from . import errors, random
 from .copy import copy_of, create_mirror, create_mirror_view, deep_copy
+from .count import count
 from .dispatch import fence, parallel_for, parallel_reduce, parallel_scan, plan
 from .errors import (DeviceError, DTypeError, FiniteError, InputError, KernelError, LanguageError, LaunchError, LoweringError,
                      NestedLaunchError, OrderError, OutOfMemoryError, PortableError, ShapeError, SourceError, SpaceError,
                      SpaceUnavailableError, UnknownSpaceError, WrongSpaceError)
-from .explain import explain
+from .explain import explain, listing
 from .graph import capture
 from .kernel import function, kernel
 from .math import (cos, erf, erfc, exp, exp2, expm1, fast_exp, fast_log, lgamma, log, log1p, log2, log10, ndtr,  # noqa: A004

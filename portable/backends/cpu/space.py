@@ -24,19 +24,24 @@ _EXTRA = struct.Struct(f"={len(EXTRA)}q")
 class Compiled:
     """Native code of one kernel for one policy kind and signature."""
 
-    __slots__ = ("address", "call", "finish", "apply", "results", "state_words", "scratch_static", "width", "simple", "kernel")
+    __slots__ = ("address", "call", "finish", "apply", "results", "state_words", "scratch_static", "width", "simple", "kernel", "counters")
 
     def __init__(self, kernel, policy_kind, specs, reducers):
         scans = policy_kind.startswith("scan")
         entry = (ScanEntry if scans else Entry)(kernel, policy_kind, specs, reducers)
-        function = engine.load(entry.text, kernel.name)
+        self.fill(entry, engine.load(entry.text, kernel.name))
+
+    def fill(self, entry, function, counters=0):
+        """Take an entry's code. `counters`: where a counting build (count.py) puts its numbers."""
+        kernel, reducers, scans = entry.kernel, entry.reducers, entry.policy_kind.startswith("scan")
         self.address = function("entry")
         self.call = engine.ENTRY(self.address)
         self.finish = engine.FINISH(function("finish")) if reducers else None
         self.apply = function("apply") if scans else None
         self.results, self.state_words = entry.results, entry.n_words()
         self.scratch_static, self.width = entry.scratch_static, entry.width
-        self.simple, self.kernel = not kernel.portable_text.has_loops, kernel
+        self.simple, self.kernel, self.counters = not kernel.portable_text.has_loops, kernel, counters
+        return self
 
 
 def prepare(space, kernel, policy_kind, specs, reducers=()):
@@ -63,7 +68,7 @@ def _run(space, address, call, block, begin, end, chunk):
 def _extra(compiled, policy, begin=0, end=0, block_size=0, partials=0):
     league = getattr(policy, "league_size", 0)
     scratch = compiled.scratch_static + getattr(policy, "scratch_bytes", 0)
-    return _EXTRA.pack(begin, end, block_size, partials, league, scratch, 0, 0, *box_words(policy), 0)
+    return _EXTRA.pack(begin, end, block_size, partials, league, scratch, 0, compiled.counters, *box_words(policy), 0)
 
 
 def _stretch(policy, compiled, n_threads):
@@ -91,6 +96,13 @@ def run_for(space, compiled, policy, words):
     if not hasattr(policy, "chunk"):  # all but a plain range: what lies behind the arguments is read
         words += _extra(compiled, policy)
     _run(space, compiled.address, compiled.call, words, begin, end, chunk)
+
+
+def count(space, kernel, policy, policy_kind, specs, reducers, words, build):
+    """What one launch does, as counted by a build of its own; see count.py."""
+    from .count import counted  # only those who count pay for it
+
+    return counted(space, kernel, policy, policy_kind, specs, reducers, words, build)
 
 
 def plan_for(space, compiled, policy, words):
@@ -167,6 +179,11 @@ def run_scan(space, compiled, policy, words):
 
 def fence(space):
     """CPU launches have finished when they return."""
+
+
+def listing(space, kernel, policy, policy_kind, specs, reducers):
+    entry = (ScanEntry if policy_kind.startswith("scan") else Entry)(kernel, policy_kind, specs, reducers)
+    return engine.assembly(entry.text, kernel.name)
 
 
 def explain(space, kernel, policy, policy_kind, specs):

@@ -247,6 +247,11 @@ def explain(space, kernel, policy, policy_kind, specs):
             }, compiled.accesses
 
 
+def listing(space, kernel, policy, policy_kind, specs, reducers):
+    compiled = _configure(space, prepare(space, kernel, policy_kind, specs, reducers), policy)[0]
+    return lower_to_ptx(kernel, policy_kind, specs, reducers, compiled.team_size, compiled.context.device.compute_capability)
+
+
 def lower_to_ptx(kernel, policy_kind, specs, reducers=(), team_size=_AUTO_TEAM, capability=(9, 0)):
     """PTX of a kernel, with no GPU in the machine."""
     kind = ScanEntry if policy_kind.startswith("scan") else Entry
