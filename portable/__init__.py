@@ -14,10 +14,11 @@ Importing needs no GPU, driver or toolkit; `python -m portable` says what this m
 from . import errors, random
 from .copy import copy_of, create_mirror, create_mirror_view, deep_copy
 from .count import count
-from .dispatch import fence, parallel_for, parallel_reduce, parallel_scan, plan
+from .dispatch import fence, parallel_for, parallel_reduce, parallel_scan, plan, stamp
 from .errors import (DeviceError, DTypeError, FiniteError, InputError, KernelError, LanguageError, LaunchError, LoweringError,
                      NestedLaunchError, OrderError, OutOfMemoryError, PortableError, ShapeError, SourceError, SpaceError,
                      SpaceUnavailableError, UnknownSpaceError, WrongSpaceError)
+from .events import listening
 from .explain import explain, listing
 from .graph import capture
 from .kernel import function, kernel

@@ -128,6 +128,7 @@ class Launch(NamedTuple):
     space: Space
     label: str
     reducers: tuple
+    scan: str | None = None  # "inclusive" or "exclusive"; `out` is then the last of `args`
 
 
 @functools.lru_cache(maxsize=64)
@@ -184,7 +185,7 @@ def _launch(policy, kernel, args, label, reducers=(), scan=None):
         events.recording.record(Launch(bound[1], kernel, args, bound[0], label or kernel.name, reducers), bound)
         return None
     if events.listeners:
-        with events.kernel(Launch(bound[1], kernel, args, bound[0], label or kernel.name, reducers)):
+        with events.kernel(Launch(bound[1], kernel, args, bound[0], label or kernel.name, reducers, scan and scan.split()[1])):
             return _run(*bound, kernel, args, reducers, scan)
     return _run(*bound, kernel, args, reducers, scan)
 
@@ -381,6 +382,12 @@ def _deliver(results, out):
         raise ShapeError(f"out: {len(flat)} one-element view(s) wanted, got {len(outs)}")
     for view, value in zip(outs, flat):
         deep_copy(view, value, cast=True)
+
+
+def stamp(space=None):
+    """A mark behind everything launched on a space until now; `later.seconds_since(earlier)` waits for it and tells the time."""
+    space = require(resolve(space))
+    return registry.backend(space.name).stamp(space)
 
 
 def fence(space=None):

@@ -35,8 +35,8 @@ class Graph:
 
     def _again(self):
         """Plain Python has nothing to prepare."""
-        for launch, _ in self.launches:
-            dispatch.parallel_for(launch.policy, launch.kernel, *launch.args, label=launch.label)
+        for launch, bound in self.launches:
+            dispatch._run(*bound, launch.kernel, launch.args, (), None)
 
     def replay(self):
         """Run the recorded launches; listeners hear of one event."""

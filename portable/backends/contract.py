@@ -18,6 +18,8 @@ is a function of the space: a new backend is done when it passes.
         Runs recorded launches, pairs of (what dispatch._bind returned, Launch), one after the other. Keeps them alive.
     fence(space)
         Everything queued before has finished.
+    stamp(space) -> mark
+        Of the time when everything queued before has finished; `mark.seconds_since(earlier)`.
     explain(space, kernel, policy, policy_kind, specs) -> (dict of facts, accesses)
     listing(space, kernel, policy, policy_kind, specs, reducers) -> str, the machine code; not of "checked"
     count(space, kernel, policy, policy_kind, specs, reducers, words, build) -> dict

@@ -227,7 +227,7 @@ class Calls(Expressions):
         values = [self.number(a) for a in node.args[2:]]
         expected = values[0] if op == "cas" else None
         old = self.atomic(op, view, indices, values[-1], expected, want_old=not self.result_unused)
-        return self.counted(f"atomic {op} {view.store}", old, view.dtype)
+        return self.counted(f"atomic {op} {view.store or view.label}", old, view.dtype)
 
     def check_writable(self, view, node):
         if view.readonly:

@@ -72,8 +72,8 @@ class Tally(_Named):
         if self.silent or isinstance(first, Value) and first.const is not None:
             return value
         dtype = self.strong(dtype if dtype is not None else first.dtype)
-        place = self.counters.setdefault((self.line, operation.strip(), dtype), None) or self.slot(I64)
-        self.counters[self.line, operation.strip(), dtype] = place
+        place = self.counters.setdefault((self.line, operation, dtype), None) or self.slot(I64)
+        self.counters[self.line, operation, dtype] = place
         self.b.store(self.b.add(self.b.load(place, typ=I64), self._lanes()), place)
         return value
 

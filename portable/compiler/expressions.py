@@ -273,7 +273,7 @@ class Expressions(Memory):
         view = self.view_of(base, node)
         items = self.items(view, node)
         if len(items) == len(view.shape) and not any(isinstance(i, tuple) for i in items):
-            return self.counted(f"load {view.store}", self.load(view, items), view.dtype)
+            return self.counted(f"load {view.store or view.label}", self.load(view, items), view.dtype)
         return self.part(view, items)
 
     def tuple_item(self, base, node):

@@ -83,7 +83,7 @@ class Lowering(Frames):
             self.assign(s.target.id, value, s)
         else:
             view, items = self.element(s.target)
-            new = _Ready(self.counted(f"load {view.store}", self.load(view, items), view.dtype))
+            new = _Ready(self.counted(f"load {view.store or view.label}", self.load(view, items), view.dtype))
             value = self.expr(ast.copy_location(ast.BinOp(new, s.op, s.value), s))
             self._put(view, items, value, s)
 
@@ -106,7 +106,7 @@ class Lowering(Frames):
     def _put(self, view, items, value, node):
         self.check_writable(view, node)
         self.store(view, items, self._storable(view, value, node))
-        self.counted(f"store {view.store}", None, view.dtype)
+        self.counted(f"store {view.store or view.label}", None, view.dtype)
 
     def element(self, target):
         view = self.view_of(self.expr(target.value), target)

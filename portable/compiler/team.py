@@ -106,7 +106,7 @@ class Team:
         for extent in reversed(shape):
             strides.insert(0, step)
             step = lower.bytes_times(step, extent)
-        return ViewValue(ast.unparse(node), dtype, pointer, shape, strides, store="scratch")
+        return ViewValue(ast.unparse(node), dtype, pointer, shape, strides, store="(scratch)")
 
     def scratch_shape(self, lower, node, dtype):
         v = lower.expr(node.args[0])

@@ -36,7 +36,7 @@ class Value:
 class ViewValue:
     """A view in a kernel: where it starts, its shape and its strides in bytes, as LLVM or Python integers.
 
-    `store`: "" for a view, "scratch" or "local" for arrays made in the kernel.
+    `store`: "" for an argument, "(scratch)" or "(local)" for arrays made in the kernel.
     """
 
     __slots__ = ("label", "dtype", "pointer", "shape", "strides", "readonly", "lanes_last", "prefix", "store")

@@ -59,7 +59,9 @@ def totals(counts):
     """Without the lines."""
     found = collections.Counter()
     for (_, operation, dtype), n in counts.items():
-        found[f"{operation} {dtype}".strip()] += n
+        word, _, of = operation.rpartition(" ")
+        access = word in ("load", "store") or word.startswith("atomic ")
+        found[f"{word if access else operation} {dtype}".strip()] += n
     return dict(found)
 
 
@@ -151,3 +153,28 @@ def test_what_cannot_be_counted_is_refused(x):
         pk.count(N, branches, x, x, build="all")
     with pytest.raises(SpaceError, match="counted on 'serial' and 'threads'"):
         pk.count(pk.RangePolicy(0, N, space="checked"), branches, x, x)
+
+
+def test_accesses_name_their_argument(x):
+    with pk.use("serial"):
+        found = pk.count(N, shuffled, x, np.zeros(9))
+    assert {name for _, name, _ in found if " " in name} == {"load x", "atomic add bins", "store bins"}
+
+
+def test_stamps_tell_the_time_between(space):
+    earlier = pk.stamp(space)
+    pk.parallel_for(pk.RangePolicy(0, 0, space=space), product, pk.zeros(1, space=space), pk.zeros(1, space=space))
+    assert 0.0 <= pk.stamp(space).seconds_since(earlier) < 10.0
+
+
+def test_listeners_hear_of_scans_and_of_graphs(space, x):
+    heard = []
+    views = pk.copy_of(x, space), pk.empty((N,), np.float64, space)
+    policy = pk.RangePolicy(0, N, space=space)
+    with pk.capture(space) as graph:
+        pk.parallel_for(policy, product, views[0], views[0], label="once")
+    with pk.listening(lambda phase, what, launch: heard.append((phase, launch))):
+        pk.parallel_scan(policy, product, views[0], views[0], out=views[1])
+        graph.replay()
+    assert [phase for phase, _ in heard] == ["begin", "end"] * 2
+    assert heard[0][1].scan == "inclusive" and heard[2][1] is graph and graph.launches[0][0].label == "once"

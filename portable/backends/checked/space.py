@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from ...events import Stamp
 from .. import registry
 
 
 def prepare(space, kernel, policy_kind, specs, reducers=()):
     registry.check_text(kernel, policy_kind, specs, reducers)
     return True
+
+
+def stamp(space):
+    return Stamp()
 
 
 def fence(space):

@@ -233,6 +233,12 @@ def _wait(context, space):
     driver.cu.cuStreamSynchronize(space.stream or None)
 
 
+def stamp(space):
+    event = driver.context(space.device).event()
+    event.record(space.stream or None)
+    return event
+
+
 def fence(space):
     _wait(driver.context(space.device), space)
 
