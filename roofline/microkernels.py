@@ -1,0 +1,186 @@
+"""Kernels that do one thing as fast as the machine can, from which the ceilings are measured.
+
+Chains of operations that do not depend on each other hide the time that each operation takes; 8 to 12 of them are
+enough for a pack of lanes on a CPU, and threads add their own on a GPU. What is multiplied and added comes from the
+arguments, so that no compiler can work it out, and values stay of order one, far from infinities and subnormals.
+"""
+
+import math
+
+import portable as pk
+
+CHAINS = 12  # two units with four cycles each want eight; sixteen vector registers hold twelve and two operands
+FEW = 4  # of what is itself a sequence of operations
+
+
+@pk.kernel
+def fma(i, trips, b, c, out):
+    """2 CHAINS flops a trip."""
+    x = pk.local(CHAINS, out.dtype)
+    for k in range(pk.static(CHAINS)):
+        x[k] = out[i] + k
+    for _ in range(trips):
+        for k in range(pk.static(CHAINS)):
+            x[k] = pk.fma(x[k], b[0], c[0])
+    total = 0.0
+    for k in range(pk.static(CHAINS)):
+        total += x[k]
+    out[i] = total
+
+
+@pk.kernel
+def add_and_multiply(i, trips, b, c, out):
+    """CHAINS flops a trip, half of them additions, and none of them fused: no chain has both."""
+    x = pk.local(CHAINS, out.dtype)
+    for k in range(pk.static(CHAINS)):
+        x[k] = out[i] + k
+    for _ in range(trips):
+        for k in range(pk.static(CHAINS // 2)):
+            x[k] = x[k] * b[0]
+            x[k + CHAINS // 2] = x[k + CHAINS // 2] + c[0]
+    total = 0.0
+    for k in range(pk.static(CHAINS)):
+        total += x[k]
+    out[i] = total
+
+
+@pk.kernel
+def integers(i, trips, b, c, out):
+    """2 CHAINS integer operations a trip: an exclusive or and an addition."""
+    x = pk.local(CHAINS, out.dtype)
+    for k in range(pk.static(CHAINS)):
+        x[k] = out[i] + k
+    for _ in range(trips):
+        for k in range(pk.static(CHAINS)):
+            x[k] = (x[k] ^ b[0]) + c[0]
+    total = out[i]
+    for k in range(pk.static(CHAINS)):
+        total ^= x[k]
+    out[i] = total
+
+
+def _chains_of(function):
+    """A kernel of FEW chains of a pk.function of one value and two constants: FEW operations a trip."""
+
+    @pk.kernel
+    def chains(i, trips, b, c, out):
+        x = pk.local(FEW, out.dtype)
+        for k in range(pk.static(FEW)):
+            x[k] = out[i] + 0.125 * k
+        for _ in range(trips):
+            for k in range(pk.static(FEW)):
+                x[k] = function(x[k], b[0], c[0])
+        total = 0.0
+        for k in range(pk.static(FEW)):
+            total += x[k]
+        out[i] = total
+
+    return chains
+
+
+@pk.function
+def _exp(x, b, c):
+    return math.exp(-x)  # goes to 0.567, where exp(-x) = x
+
+
+@pk.function
+def _fast_exp(x, b, c):
+    return pk.fast_exp(-x)
+
+
+@pk.function
+def _log(x, b, c):
+    return math.log(x + b)  # b = 2: goes to 1.146
+
+
+@pk.function
+def _sqrt(x, b, c):
+    return math.sqrt(x)  # goes to 1
+
+
+@pk.function
+def _divide(x, b, c):
+    return b / x
+
+
+FUNCTIONS = {"exp": _chains_of(_exp), "fast_exp": _chains_of(_fast_exp), "log": _chains_of(_log),
+             "sqrt": _chains_of(_sqrt), "divide": _chains_of(_divide)}  # fmt: skip
+
+
+@pk.kernel
+def atomic_apart(i, trips, counts):
+    """An atomic addition a trip, each index to its own place."""
+    for _ in range(trips):
+        pk.atomic_add(counts, i, 1)
+
+
+@pk.kernel
+def atomic_together(i, trips, counts):
+    """An atomic addition a trip, all indices to one place."""
+    for _ in range(trips):
+        pk.atomic_add(counts, 0, 1)
+
+
+@pk.kernel
+def triad(i, s, b, c, a):
+    """STREAM's triad: two elements read, one written."""
+    a[i] = b[i] + s[0] * c[i]
+
+
+@pk.kernel
+def element(i, x):
+    """An element read."""
+    return x[i]
+
+
+@pk.kernel
+def triad_again(team, trips, s, b, c, a):
+    """The triad on a team's own rows, over and over: the rows stay in the cache that holds them."""
+    row = team.league_rank
+    for _ in range(trips):
+        for j in team.thread_range(a.shape[1]):
+            a[row, j] = b[row, j] + s[0] * c[row, j]
+
+
+@pk.kernel
+def read_around(team, trips, x, out):
+    """Each team reads all rows in turn, another one first: what one level shared by all teams delivers."""
+    total = 0.0
+    for trip in range(trips):
+        row = (team.league_rank + trip) % x.shape[0]
+        for j in team.thread_range(x.shape[1]):
+            total += x[row, j]
+    total = team.reduce(total)
+    if team.single():
+        out[team.league_rank] = total
+
+
+@pk.kernel
+def read_scratch(team, trips, width, out):
+    """Each member reads the team's scratch, its neighbours' elements next to its own."""
+    kept = team.scratch(width, out.dtype)
+    for j in team.thread_range(width):
+        kept[j] = 1.0
+    team.barrier()
+    total = 0.0
+    for trip in range(trips):
+        for j in team.thread_range(width):
+            total += kept[(j + trip) % width]
+    total = team.reduce(total)
+    if team.single():
+        out[team.league_rank] = total
+
+
+@pk.kernel
+def dependent(i, trips, b, c, out):
+    """One chain of an exclusive or and an addition: two cycles a trip on every CPU core."""
+    x = out[i]
+    for _ in range(trips):
+        x = (x ^ b[0]) + c[0]
+    out[i] = x
+
+
+@pk.kernel
+def nothing(i, out):
+    """A launch and no more."""
+    out[i] = 0.0
