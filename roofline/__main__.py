@@ -1,4 +1,4 @@
-"""Command line: `python -m roofline {report, compare}`.
+"""Command line: `python -m roofline {ceilings, report, compare}`.
 
 Exit codes: 0 all was measured; 1 some method failed, a value disagreed or a file could not be written, and what was
 measured was kept; 2 the request cannot be met, nothing was run; 130 interrupted, what was measured was kept.
@@ -13,7 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 
 import portable as pk
 from portable.errors import InputError, SpaceError
-from roofline import cases, compare, files, html, machine, report
+from roofline import cases, ceiling, compare, files, html, machine, report
 
 BUSY = 0.3  # cores taken by others, of which a report says so; less is what an idle system needs
 
@@ -48,13 +48,17 @@ def _parser():
         "--quick", action="store_true", help="tiny inputs: shows that everything runs, measures nothing of worth"
     )
     made.set_defaults(command=_report)
+    roofs = commands.add_parser("ceilings", help="measure what this machine can do, or show what was measured")
+    roofs.add_argument("--fresh", action="store_true", help="measure anew, whatever was kept")
+    roofs.add_argument("--quick", action="store_true", help="tiny measurements: shows that everything runs")
+    roofs.set_defaults(command=_ceilings)
     against = commands.add_parser("compare", help="time ours against hand-written peers, alternating in one run")
     against.add_argument("case", choices=cases.COMPARED)
     against.add_argument("--n", type=_positive, help="size (default: the case's own for the space)")
     against.add_argument("--rounds", type=_positive, default=7, help="samples of each side (default: %(default)s)")
     against.add_argument("--quick", action="store_true", help="tiny inputs: shows that everything runs")
     against.set_defaults(command=_compare)
-    for command in (made, against):
+    for command in (made, roofs, against):
         command.add_argument("--space", metavar="NAME", help="execution space (default: the layer's own choice)")
         command.add_argument("--json", metavar="FILE", help="also write the numbers as JSON")
     return parser
@@ -77,13 +81,35 @@ def _report(options, space):
         for name in cases.REPORTED:
             runs += [(name, run) for run in cases.load(name).prepare(space, folder, options.quick)]
         progress.update(task, total=len(runs))
-        report.collect(made, runs, on_start=lambda text, done: progress.update(task, description=text, completed=done))
+
+        def start(text, done):
+            progress.update(task, description=text, completed=done)
+
+        def roofs(name, special):
+            return ceiling.ceilings(name, special=special, quick=options.quick)
+
+        report.collect(made, runs, start, ceilings=None if space == "checked" else roofs)
     _console().print(made.table())
+    if against := made.roofs():
+        _console().print(against)
     for failure in made.failures:
         print(f"not measured: {failure.method}: {failure.message}", file=sys.stderr)
     kept = _keep(options.out, html.page(made))
     kept &= _keep(options.json, _as_json(made.as_dict()))
     return _code(made.interrupted, kept and not made.failures)
+
+
+def _ceilings(options, space):
+    _warn_if_busy(machine.facts(space))
+    with _progress() as progress:
+        task = progress.add_task("", total=None)
+
+        def start(name, done, total):
+            progress.update(task, description=name, completed=done, total=total)
+
+        found = ceiling.ceilings(space, fresh=options.fresh, quick=options.quick, on_start=start)
+    _console().print(found.table())
+    return _code(False, _keep(options.json, _as_json(found.as_dict())))
 
 
 def _compare(options, space):

@@ -13,7 +13,7 @@ from platformdirs import user_cache_dir
 from rich.table import Table
 
 import portable as pk
-from roofline import machine, measuring, microkernels
+from roofline import files, machine, measuring, microkernels
 from roofline.timing import Samples
 from roofline.units import scaled, spread
 
@@ -110,7 +110,7 @@ class Ceilings:
         return table
 
 
-def ceilings(space=None, *, fresh=False, quick=False, on_start=lambda name, done, total: None):
+def ceilings(space=None, *, special=(), fresh=False, quick=False, on_start=lambda name, done, total: None):
     """The ceilings of a space on this machine.
 
     Measured on the first call, which takes some ten seconds, then read from a file of the user's cache folder
@@ -121,6 +121,8 @@ def ceilings(space=None, *, fresh=False, quick=False, on_start=lambda name, done
     ----------
     space : str or Space, optional
         The default space if not given.
+    special : iterable of (name, dtype)
+        More special functions, as `Counts.special` names them; what has no function of one argument has no ceiling.
     fresh : bool
         Measure, whatever the file says.
     quick : bool
@@ -142,16 +144,16 @@ def ceilings(space=None, *, fresh=False, quick=False, on_start=lambda name, done
         facts = machine.facts(str(chosen))
         key = _key(facts, chosen)
         path = None if quick else _folder()
-        kept = path and not fresh and _read(path / f"{key}.json")
-        if kept:
-            return kept
-        found = {}
-        clock, levels, plans = measuring.plans(chosen, quick)
-        for done, plan in enumerate(plans):
+        result = path and not fresh and _read(path / f"{key}.json")
+        clock, levels, plans = measuring.plans(chosen, quick) if not result else (None, None, [])
+        if not result:
+            result = Ceilings(str(chosen), facts["date"], facts, clock() if clock else None, levels, {})
+        more = (measuring.special(chosen, *names, quick) for names in sorted(set(special)) if " ".join(names) not in result.items)
+        plans = {plan.name: plan for plan in [*plans, *more] if plan}
+        for done, plan in enumerate(plans.values()):
             on_start(plan.name, done, len(plans))
-            found[plan.name] = Ceiling(plan.name, plan.unit, plan.measure(quick), plan.method)
-        result = Ceilings(str(chosen), facts["date"], facts, clock() if clock else None, levels, found)
-    if path:
+            result.items[plan.name] = Ceiling(plan.name, plan.unit, plan.measure(quick), plan.method)
+    if path and plans:
         _write(path / f"{key}.json", result)
     return result
 
@@ -192,8 +194,6 @@ def _read(path):
 
 
 def _write(path, result):
-    from roofline import files
-
     try:
         files.write(path, json.dumps(result.as_dict(), indent=1) + "\n")
     except OSError as error:

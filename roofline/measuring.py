@@ -53,7 +53,7 @@ def plans(space, quick):
     """
     gpu = space.name == "cuda"
     levels = _gpu_levels() if gpu else _cpu_levels(space)
-    found = [*_arithmetic(space, gpu, quick), *_atomics(space, gpu, quick)]
+    found = [*_arithmetic(space, quick), *_atomics(space, gpu, quick)]
     found += _gpu_bandwidth(space, quick) if gpu else _cpu_bandwidth(space, levels, quick)
     found.append(_launch(space, gpu))
     return None if gpu else functools.partial(_clock, quick), levels, found
@@ -68,9 +68,9 @@ def _view(space, values, dtype):
     return pk.copy_of(np.asarray(values, dtype), space)
 
 
-def _arithmetic(space, gpu, quick):
-    """Peaks and special functions: many indices, each with its chains."""
-    n = 256 if quick else 2**20 if gpu else 1024 * space.n_threads
+def _arithmetic(space, quick):
+    """Peaks, and the special functions that most methods have: many indices, each with its chains."""
+    n = _indices(space, quick)
     policy = pk.RangePolicy(0, n, space=space)
     chains = [("fma", kernels.fma, 2 * kernels.CHAINS, "fused multiply-adds"),
               ("no fma", kernels.add_and_multiply, kernels.CHAINS, "additions and multiplications, half each")]  # fmt: skip
@@ -84,11 +84,27 @@ def _arithmetic(space, gpu, quick):
     for dtype in ("float64", "float32"):
         for label, kernel, each, method in chains:
             yield plan(label, kernel, each, dtype, 10 if quick else 1000, f"{kernels.CHAINS} chains of {method}", "flop")
-        for label, kernel in kernels.FUNCTIONS.items():
-            yield plan(label, kernel, kernels.FEW, dtype, 2 if quick else 100, f"{kernels.FEW} chains", "op")
+        for label in kernels.FUNCTIONS:
+            yield special(space, label, dtype, quick)
     for dtype in ("int64", "int32"):
         method = f"{kernels.CHAINS} chains of exclusive or and addition"
         yield plan("integer", kernels.integers, 2 * kernels.CHAINS, dtype, 10 if quick else 1000, method, "op")
+
+
+def special(space, name, dtype, quick=False):
+    """The plan of a special function, or None for one that nobody can measure."""
+    kernel = kernels.special(name)
+    if kernel is None:
+        return None
+    n, trips = _indices(space, quick), 2 if quick else 100
+    b, c, out = (_view(space, v, dtype) for v in ([2.0], [0.0], np.ones(n)))
+    how = f"{kernels.FEW} chains, {trips} trips of {n:,} indices"
+    return _plan(space, f"{name} {dtype}", "op", kernels.FEW * trips * n, how, pk.RangePolicy(0, n, space=space), kernel, trips, b, c, out)
+
+
+def _indices(space, quick):
+    """Enough indices to fill the machine."""
+    return 256 if quick else 2**20 if space.name == "cuda" else 1024 * space.n_threads
 
 
 def _atomics(space, gpu, quick):
@@ -124,6 +140,10 @@ def _cpu_bandwidth(space, levels, quick):
         method = f"triad on {3 * 8 * length >> 10} KiB a core, over and over"
         yield _plan(space, f"bandwidth {name}", "B", 24 * length * trips * league, method,
                     pk.TeamPolicy(league, space=space), kernels.triad_again, trips, scale, *rows)  # fmt: skip
+        eight, out = pk.zeros((8 * league, max(64, length * 3 // 8)), "float64", space), pk.zeros((league,), "float64", space)
+        n_bytes = 8 * eight.size
+        yield _plan(space, f"read {name}", "B", n_bytes * trips, f"{n_bytes // league >> 10} KiB a core, read over and over",
+                    pk.TeamPolicy(league, space=space), kernels.read_again, trips, eight, out)  # fmt: skip
     last = sizes.get("L3", sizes["L2"])
     for name, n_bytes in (("L3", last // 2), ("DRAM", min(max(8 * last, 256 << 20), _memory() // 4))):
         if name in sizes:

@@ -5,6 +5,7 @@ enough for a pack of lanes on a CPU, and threads add their own on a GPU. What is
 arguments, so that no compiler can work it out, and values stay of order one, far from infinities and subnormals.
 """
 
+import functools
 import math
 
 import portable as pk
@@ -107,6 +108,49 @@ FUNCTIONS = {"exp": _chains_of(_exp), "fast_exp": _chains_of(_fast_exp), "log": 
              "sqrt": _chains_of(_sqrt), "divide": _chains_of(_divide)}  # fmt: skip
 
 
+@functools.cache
+def special(name):
+    """A kernel of FEW calls a trip of any function of the layer, as counts name it; None where there is none.
+
+    The argument stays near b = 2 whatever comes out, by an addition more; a random number has its index and its trip.
+    """
+    if name in FUNCTIONS:
+        return FUNCTIONS[name]
+    if name.startswith("random."):
+        return _draws_of(getattr(pk.random, name.removeprefix("random."), None))
+    plain = getattr(pk, name, None)
+    if plain is None:
+        return None
+    if name == "pow":
+
+        @pk.function
+        def near(x, b, c):
+            return plain(b + pk.clip(x, c, c), b)
+
+    else:
+
+        @pk.function
+        def near(x, b, c):
+            return plain(b + pk.clip(x, c, c))
+
+    return _chains_of(near)
+
+
+def _draws_of(draw):
+    if draw is None or draw is pk.random.words:
+        return None
+
+    @pk.kernel
+    def draws(i, trips, b, c, out):
+        total = 0.0
+        for trip in range(trips):
+            for k in range(pk.static(FEW)):
+                total += draw(1, i, FEW * trip + k)
+        out[i] = total
+
+    return draws
+
+
 @pk.kernel
 def atomic_apart(i, trips, counts):
     """An atomic addition a trip, each index to its own place."""
@@ -140,6 +184,25 @@ def triad_again(team, trips, s, b, c, a):
     for _ in range(trips):
         for j in team.thread_range(a.shape[1]):
             a[row, j] = b[row, j] + s[0] * c[row, j]
+
+
+@pk.kernel
+def read_again(team, trips, x, out):
+    """A team's own eight rows read over and over, each into a sum of its own."""
+    first = 8 * team.league_rank
+    total = pk.local(8, out.dtype)
+    for k in range(pk.static(8)):
+        total[k] = 0.0
+    for _ in range(trips):
+        for j in team.thread_range(x.shape[1]):
+            for k in range(pk.static(8)):
+                total[k] += x[first + k, j]
+    row = 0.0
+    for k in range(pk.static(8)):
+        row += total[k]
+    row = team.reduce(row)
+    if team.single():
+        out[team.league_rank] = row
 
 
 @pk.kernel
