@@ -163,6 +163,7 @@ def _long(space, level, n, scale):
     policy, arrays = pk.RangePolicy(0, n, space=space), [pk.zeros((n,), "float64", space) for _ in range(3)]
     megabytes = f"{24 * n / 1e6:,.0f} MB"
     yield _plan(space, f"bandwidth {level}", "B", 24 * n, f"triad over {megabytes}", policy, kernels.triad, scale, *arrays)
+    yield _plan(space, f"copy {level}", "B", 16 * n, f"copy, {16 * n / 1e6:,.0f} MB", policy, kernels.copy, *arrays[:2])
     call = functools.partial(pk.parallel_reduce, policy, kernels.element, arrays[0])
     yield Plan(f"read {level}", "B", 8 * n, call, functools.partial(pk.fence, space), f"sum over {8 * n / 1e6:,.0f} MB")
 

@@ -172,6 +172,12 @@ def triad(i, s, b, c, a):
 
 
 @pk.kernel
+def copy(i, b, a):
+    """An element read and written."""
+    a[i] = b[i]
+
+
+@pk.kernel
 def element(i, x):
     """An element read."""
     return x[i]

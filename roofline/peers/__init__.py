@@ -13,7 +13,7 @@ from roofline.contract import Contender
 from roofline.units import one_line
 
 
-def gather(method, space, *args, **options) -> tuple[list[Contender], list[tuple[str, str]]]:
+def gather(method, space, *args, tools=None, **options) -> tuple[list[Contender], list[tuple[str, str]]]:
     """Whoever can compete on a space.
 
     Parameters
@@ -22,6 +22,8 @@ def gather(method, space, *args, **options) -> tuple[list[Contender], list[tuple
         The first part of the files' names.
     space : str
         Decides the tools: numba with as many threads as ours on the CPU, CuPy and numba-cuda on a GPU.
+    tools : tuple of str, optional
+        Other tools than those.
     *args, **options
         Given to each file's `contenders`.
 
@@ -33,12 +35,12 @@ def gather(method, space, *args, **options) -> tuple[list[Contender], list[tuple
     if space == "checked":
         return [], [("all", "nothing is compared with an interpreter")]
     found, absent = [], []
-    for tool in ("cupy", "numba_cuda") if space.startswith("cuda") else ("numba",):
+    for tool in tools or (("cupy", "numba_cuda") if space.startswith("cuda") else ("numba",)):
         name = f"{method}_{tool}"
         if importlib.util.find_spec(f"{__name__}.{name}") is None:
             absent.append((name, "not written"))
             continue
-        own = {"threads": _threads(space)} if tool == "numba" else {}
+        own = {"threads": _threads(space)} if tool in ("numba", "gcc") else {}
         try:
             found += importlib.import_module(f"{__name__}.{name}").contenders(*args, **options, **own)
         except Exception as error:  # noqa: BLE001 - a foreign tool may fail in any way it likes
