@@ -19,6 +19,7 @@ from roofline.units import scaled, spread
 
 SCHEMA_VERSION = 1
 DAYS = 30  # after which ceilings are measured anew: drivers, clocks and neighbours change
+QUIETER = 0.3  # cores that others kept busy then and leave free now: a measurement of worth can be had
 
 
 @dataclass(frozen=True)
@@ -114,8 +115,8 @@ def ceilings(space=None, *, special=(), fresh=False, quick=False, on_start=lambd
     """The ceilings of a space on this machine.
 
     Measured on the first call, which takes some ten seconds, then read from a file of the user's cache folder
-    (`PORTABLE_CACHE` moves it, `PORTABLE_CACHE=0` turns it off). Another machine, another version of the software or
-    an age of 30 days calls for a new measurement. A folder that cannot be written costs a warning, never the result.
+    (`PORTABLE_CACHE` moves it, `PORTABLE_CACHE=0` turns it off). Another machine, another version of the software, an
+    age of 30 days, or a machine that is quieter than it was then calls for a new measurement. A folder that cannot be written costs a warning, never the result.
 
     Parameters
     ----------
@@ -144,7 +145,7 @@ def ceilings(space=None, *, special=(), fresh=False, quick=False, on_start=lambd
         facts = machine.facts(str(chosen))
         key = _key(facts, chosen)
         path = None if quick else _folder()
-        result = path and not fresh and _read(path / f"{key}.json")
+        result = path and not fresh and _read(path / f"{key}.json", facts["busy_cores"])
         clock, levels, plans = measuring.plans(chosen, quick) if not result else (None, None, [])
         if not result:
             result = Ceilings(str(chosen), facts["date"], facts, clock() if clock else None, levels, {})
@@ -183,12 +184,13 @@ def _warn(path, error):
     warnings.warn(f"roofline: ceilings are measured anew in every process, '{path}' cannot be used ({error.strerror})", stacklevel=3)
 
 
-def _read(path):
-    """A measurement that still holds, or None; a broken file is as good as none."""
+def _read(path, busy_cores):
+    """A measurement that still holds, or None; a broken file is as good as none, and one of busier hours too."""
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
         document = json.loads(path.read_text(encoding="utf-8"))
         age = datetime.datetime.now(datetime.UTC) - datetime.datetime.fromisoformat(document["date"])
-        if age < datetime.timedelta(days=DAYS):
+        quieter = (busy_cores or 0.0) + QUIETER < (document["machine"]["busy_cores"] or 0.0)
+        if age < datetime.timedelta(days=DAYS) and not quieter:
             return Ceilings.from_dict(document)
     return None
 

@@ -147,12 +147,10 @@ class Counts:
         if self.executed is None:
             return ["executed operations were not counted"]
         flops, executed = self.flops, sum(self.executed_totals["flops"].values())
-        if flops == executed:
-            return [f"executed: {executed:,} flops, those of the text"]
         sentences = [f"executed: {executed:,} flops; of the text: {flops:,}"]
-        if self.masked > 0:
+        if self.masked > 0:  # also where no flop but an exp is concerned
             sentences.append(f"{self.masked:.2%} of the lanes were masked off, and computed all the same")
-        if executed < flops * (1 + self.masked):
+        if executed < flops:
             sentences.append("what is the same for all lanes, or for all trips of a loop, is computed once")
         if executed > flops:
             sentences.append("packs are filled up to their width; partial sums of packs, blocks and teams are combined")

@@ -118,9 +118,9 @@ def special(name):
         return FUNCTIONS[name]
     if name.startswith("random."):
         return _draws_of(getattr(pk.random, name.removeprefix("random."), None))
-    plain = getattr(pk, name, None)
-    if plain is None:
+    if name not in pk.__all__:
         return None
+    plain = getattr(pk, name)
     if name == "pow":
 
         @pk.function

@@ -6,6 +6,7 @@ from rich.table import Table
 
 from roofline import timing
 from roofline.attainable import Analysis, analyse
+from roofline.ceiling import Ceilings
 from roofline.contract import Run, Work
 from roofline.profiling import profile
 from roofline.timing import Samples
@@ -74,9 +75,9 @@ class Report:
     space: str
     machine: dict
     results: list[Result] = field(default_factory=list)
-    ceilings: object = None  # Ceilings, once they were wanted
     failures: list[Failure] = field(default_factory=list)
     interrupted: bool = False
+    ceilings: Ceilings | None = None  # once they were wanted
 
     def groups(self):
         """Results by input, each named with its size."""
