@@ -97,8 +97,8 @@ def special(space, name, dtype, quick=False):
     if kernel is None:
         return None
     n, trips = _indices(space, quick), 2 if quick else 100
-    b, c, out = (_view(space, v, dtype) for v in ([2.0], [0.0], np.ones(n)))
-    how = f"{kernels.FEW} chains, {trips} trips of {n:,} indices"
+    b, c, out = (_view(space, v, dtype) for v in ([2.0], [1e-9], np.zeros(n)))
+    how = f"{kernels.FEW} calls in each of {trips} trips of {n:,} indices"
     return _plan(space, f"{name} {dtype}", "op", kernels.FEW * trips * n, how, pk.RangePolicy(0, n, space=space), kernel, trips, b, c, out)
 
 

@@ -6,12 +6,11 @@ arguments, so that no compiler can work it out, and values stay of order one, fa
 """
 
 import functools
-import math
 
 import portable as pk
 
 CHAINS = 12  # two units with four cycles each want eight; sixteen vector registers hold twelve and two operands
-FEW = 4  # of what is itself a sequence of operations
+FEW = 4  # of what is itself a sequence of operations, and waits for nothing
 
 
 @pk.kernel
@@ -60,85 +59,56 @@ def integers(i, trips, b, c, out):
     out[i] = total
 
 
-def _chains_of(function):
-    """A kernel of FEW chains of a pk.function of one value and two constants: FEW operations a trip."""
-
-    @pk.kernel
-    def chains(i, trips, b, c, out):
-        x = pk.local(FEW, out.dtype)
-        for k in range(pk.static(FEW)):
-            x[k] = out[i] + 0.125 * k
-        for _ in range(trips):
-            for k in range(pk.static(FEW)):
-                x[k] = function(x[k], b[0], c[0])
-        total = 0.0
-        for k in range(pk.static(FEW)):
-            total += x[k]
-        out[i] = total
-
-    return chains
-
-
-@pk.function
-def _exp(x, b, c):
-    return math.exp(-x)  # goes to 0.567, where exp(-x) = x
-
-
-@pk.function
-def _fast_exp(x, b, c):
-    return pk.fast_exp(-x)
-
-
-@pk.function
-def _log(x, b, c):
-    return math.log(x + b)  # b = 2: goes to 1.146
-
-
-@pk.function
-def _sqrt(x, b, c):
-    return math.sqrt(x)  # goes to 1
-
-
-@pk.function
-def _divide(x, b, c):
-    return b / x
-
-
-FUNCTIONS = {"exp": _chains_of(_exp), "fast_exp": _chains_of(_fast_exp), "log": _chains_of(_log),
-             "sqrt": _chains_of(_sqrt), "divide": _chains_of(_divide)}  # fmt: skip
+FUNCTIONS = ("exp", "fast_exp", "log", "sqrt", "divide")  # what most methods have; others are measured when asked for
 
 
 @functools.cache
 def special(name):
     """A kernel of FEW calls a trip of any function of the layer, as counts name it; None where there is none.
 
-    The argument stays near b = 2 whatever comes out, by an addition more; a random number has its index and its trip.
+    Calls do not wait for each other, only sums do. Arguments lie near b; each costs an addition and its sum another.
     """
-    if name in FUNCTIONS:
-        return FUNCTIONS[name]
     if name.startswith("random."):
-        return _draws_of(getattr(pk.random, name.removeprefix("random."), None))
-    if name not in pk.__all__:
+        draw = getattr(pk.random, name.removeprefix("random."), None)
+        return None if draw in (None, pk.random.words) else _draws_of(draw)
+    plain = _divide if name == "divide" else getattr(pk, name, None)
+    if not callable(plain):
         return None
-    plain = getattr(pk, name)
-    if name == "pow":
 
-        @pk.function
-        def near(x, b, c):
-            return plain(b + pk.clip(x, c, c), b)
+    @pk.kernel
+    def calls(i, trips, b, c, out):
+        total = pk.local(FEW, out.dtype)
+        for k in range(pk.static(FEW)):
+            total[k] = 0.0
+        x = b[0] + out[i]
+        for _ in range(trips):
+            for k in range(pk.static(FEW)):
+                x += c[0]
+                total[k] += plain(x)
+        out[i] = 1e-9 * (total[0] + total[1] + total[2] + total[3])
 
-    else:
+    @pk.kernel
+    def powers(i, trips, b, c, out):
+        total = pk.local(FEW, out.dtype)
+        for k in range(pk.static(FEW)):
+            total[k] = 0.0
+        x = b[0] + out[i]
+        for _ in range(trips):
+            for k in range(pk.static(FEW)):
+                x += c[0]
+                total[k] += plain(x, b[0])
+        out[i] = 1e-9 * (total[0] + total[1] + total[2] + total[3])
 
-        @pk.function
-        def near(x, b, c):
-            return plain(b + pk.clip(x, c, c))
+    return powers if name == "pow" else calls
 
-    return _chains_of(near)
+
+@pk.function
+def _divide(x):
+    return 1.0 / x
 
 
 def _draws_of(draw):
-    if draw is None or draw is pk.random.words:
-        return None
+    """Random numbers: an index is a stream, a call a draw."""
 
     @pk.kernel
     def draws(i, trips, b, c, out):
@@ -148,7 +118,15 @@ def _draws_of(draw):
                 total += draw(1, i, FEW * trip + k)
         out[i] = total
 
-    return draws
+    @pk.kernel
+    def bounded(i, trips, b, c, out):
+        total = 0.0
+        for trip in range(trips):
+            for k in range(pk.static(FEW)):
+                total += draw(1, i, FEW * trip + k, 1000)
+        out[i] = total
+
+    return bounded if draw is pk.random.randint else draws
 
 
 @pk.kernel

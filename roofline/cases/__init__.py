@@ -8,7 +8,7 @@ from typing import Protocol
 
 from roofline.contract import Duel, Run
 
-REPORTED = ("hawkes",)  # have `prepare`
+REPORTED = ("hawkes", "methods")  # have `prepare`
 COMPARED = ("ceilings", "hawkes", "launch", "layer", "mixture")  # have `duels`
 
 
