@@ -11,7 +11,7 @@ QUANTITIES = ("flops", "bytes", "special")
 
 @dataclass(frozen=True)
 class Cost:
-    """Declared quantities of one launch, functions of (policy, *args) or None: see `cost`."""
+    """Declared quantities of one launch, functions of (extent, *args) or None: see `cost`."""
 
     flops: object = None
     bytes: object = None
@@ -27,13 +27,13 @@ def cost(*, flops=None, bytes=None, special=None):  # noqa: A002 - the name of t
 
     Parameters
     ----------
-    flops, bytes, special : callable of (policy, *args), optional
-        Floating-point operations of the text (FMA = 2), compulsory bytes, calls of special functions. `policy` is what
-        the launch was given; an integer n stays one.
+    flops, bytes, special : callable of (extent, *args), optional
+        Floating-point operations of the text (FMA = 2), compulsory bytes, calls of special functions. The extent is the
+        number of indices or teams, of a box a tuple of them.
     """
     for name, value in (("flops", flops), ("bytes", bytes), ("special", special)):
         if value is not None and not callable(value):
-            raise InputError(f"cost: {name} is {value!r}; a function of (policy, *args) is wanted")
+            raise InputError(f"cost: {name} is {value!r}; a function of (extent, *args) is wanted")
 
     def declare(kernel):
         _declared[kernel] = Cost(flops, bytes, special)
@@ -42,7 +42,7 @@ def cost(*, flops=None, bytes=None, special=None):  # noqa: A002 - the name of t
     return declare
 
 
-def disagreements(kernel, policy, args, counted):
+def disagreements(kernel, extent, args, counted):
     """Sentences on each declared quantity that is not what was counted.
 
     Parameters
@@ -54,7 +54,7 @@ def disagreements(kernel, policy, args, counted):
         function = getattr(declared, name)
         if function is None:
             continue
-        said = function(policy, *args)
+        said = function(extent, *args)
         if said != counted[name]:
             found.append(f"declared {name}: {said:,}; counted: {counted[name]:,}")
     return found

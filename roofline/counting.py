@@ -230,10 +230,10 @@ def count(policy, kernel, *args, reducer=(), scan=None, executed=True):
     ptx = None
     if on_device:
         ptx = ptx_mix(pk.listing(policy, kernel, *args, reducer=reducer, scan=scan))
-    counts = Counts(kernel.name, kernel.place, _in_words(wanted), text, instructions, masked, _arrays(text, kernel, wanted, args),
+    counts = Counts(kernel.name, kernel.place, in_words(wanted), text, instructions, masked, _arrays(text, kernel, wanted, args),
                     ptx, notes)  # fmt: skip
     quantities = {"flops": counts.flops, "bytes": counts.compulsory, "special": sum(counts.special.values())}
-    notes += disagreements(kernel, policy, args, quantities)
+    notes += disagreements(kernel, _extent(wanted), args, quantities)
     return counts
 
 
@@ -271,12 +271,18 @@ def _branches(kernel):
     return any(isinstance(node, (ast.If, ast.While, ast.IfExp)) for node in ast.walk(kernel.portable_text.tree))
 
 
-def _in_words(policy):
+def _extent(policy):
+    """The number of indices or teams; of a box the tuple of its extents."""
     if isinstance(policy, pk.TeamPolicy):
-        return f"{policy.league_size:,} teams"
-    if isinstance(policy, pk.MDRangePolicy):
-        return " x ".join(f"{n:,}" for n in policy.extents) + " indices"
-    return f"{policy.end - policy.begin:,} indices"
+        return policy.league_size
+    return policy.extents if isinstance(policy, pk.MDRangePolicy) else policy.end - policy.begin
+
+
+def in_words(policy):
+    """The size of a policy: "1,000 indices", "20 teams"."""
+    extent = _extent(policy)
+    sizes = " x ".join(f"{n:,}" for n in (extent if isinstance(extent, tuple) else (extent,)))
+    return f"{sizes} {'teams' if isinstance(policy, pk.TeamPolicy) else 'indices'}"
 
 
 def _arrays(text, kernel, policy, args):

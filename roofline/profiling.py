@@ -9,7 +9,7 @@ from rich.table import Table
 
 import portable as pk
 from portable.errors import InputError
-from roofline.counting import count
+from roofline.counting import count, in_words
 from roofline.timing import Samples
 from roofline.units import scaled, spread
 
@@ -157,15 +157,7 @@ def _event(launch, region, begin, end):
 
 def _shapes(event):
     """Sizes of the policies in words."""
-    words = []
-    for launch in event.launches[:3]:
-        policy = launch.policy
-        if isinstance(policy, pk.TeamPolicy):
-            words.append(f"{policy.league_size:,} teams")
-        elif isinstance(policy, pk.MDRangePolicy):
-            words.append(" x ".join(f"{n:,}" for n in policy.extents))
-        else:
-            words.append(f"{policy.end - policy.begin:,}")
+    words = [in_words(launch.policy) for launch in event.launches[:3]]
     return ", ".join(words) + (", ..." if len(event.launches) > 3 else "")
 
 
