@@ -11,6 +11,7 @@
     launch          the cost of a launch
 """
 
+from collections import Counter
 from dataclasses import dataclass, field
 
 
@@ -24,11 +25,14 @@ class Bound:
         By resource, the largest first.
     level : str
         The memory level that holds the launch's arrays.
+    special : float, seconds
+        The part of the arithmetic that is special functions.
     notes : list of str
     """
 
     wants: dict
     level: str
+    special: float = 0.0
     notes: list = field(default_factory=list)
 
     @property
@@ -57,8 +61,9 @@ def bound(counts, ceilings):
     notes = []
     level = ceilings.level_of(counts.compulsory)
     executed = counts.executed_totals if counts.ptx is None else None  # of the CPU's code
+    special = _special(counts, ceilings, notes)
     wants = {
-        "arithmetic": _arithmetic(counts, ceilings, notes),
+        "arithmetic": special + sum(n / ceilings.rate(f"fma {dtype}") for dtype, n in counts.flops_by_dtype.items()),
         "integer": _integer(counts, executed, ceilings),
         f"memory {level}": counts.compulsory / ceilings.bandwidth(level),
         "atomics": sum(counts.atomics.values()) / ceilings.rate("atomic apart int64"),
@@ -68,11 +73,11 @@ def bound(counts, ceilings):
         wants["requested"] = (executed["loaded"] + executed["stored"]) / ceilings.bandwidth("L1")
     if "bandwidth shared" in ceilings.items:
         wants["scratch"] = counts.scratch / ceilings.bandwidth("shared")
-    return Bound(dict(sorted(wants.items(), key=lambda item: -item[1])), level, notes)
+    return Bound(dict(sorted(wants.items(), key=lambda item: -item[1])), level, special, notes)
 
 
-def _arithmetic(counts, ceilings, notes):
-    seconds = sum(n / ceilings.rate(f"fma {dtype}") for dtype, n in counts.flops_by_dtype.items())
+def _special(counts, ceilings, notes):
+    seconds = 0.0
     for (name, dtype), n in counts.special.items():
         rate = ceilings.rate(f"{name} {dtype}")
         if rate is None:
@@ -130,6 +135,28 @@ class Analysis:
     def special(self):
         """Calls of special functions."""
         return sum(n for _, counts, _, _ in self.launches for n in counts.special.values())
+
+    @property
+    def flops_by_dtype(self):
+        """Flops of the text by precision."""
+        found = Counter()
+        for _, counts, _, _ in self.launches:
+            found.update(counts.flops_by_dtype)
+        return dict(found)
+
+    @property
+    def special_share(self):
+        """The part of the arithmetic's time that special functions want."""
+        total = sum(b.wants["arithmetic"] for _, _, b, _ in self.launches)
+        return sum(b.special for _, _, b, _ in self.launches) / total if total else 0.0
+
+    @property
+    def wants(self):
+        """Seconds by resource, the launches added up, the largest first: attainable times side by side."""
+        found = Counter()
+        for _, _, b, _ in self.launches:
+            found.update(b.wants)
+        return dict(found.most_common())
 
     @property
     def intensity(self):
