@@ -26,6 +26,7 @@ from .math import (cos, erf, erfc, exp, exp2, expm1, fast_exp, fast_log, lgamma,
                    pow, rsqrt, sin, sqrt, tan, tanh)
 from .policy import AUTO, MDRangePolicy, RangePolicy, TeamPolicy
 from .reducer import LogSumExp, Max, MaxLoc, Min, MinLoc, Prod, Reducer, Sum
+from .scatter import ScatterView
 from .space import Cuda, Space, Threads, default_space, unavailable_because, use
 from .view import View, asview, empty, zeros
 from .words import (all, any, atomic_add, atomic_and, atomic_cas, atomic_exchange, atomic_max, atomic_min, atomic_or,  # noqa: A004
@@ -34,4 +35,4 @@ from .words import (all, any, atomic_add, atomic_and, atomic_cas, atomic_exchang
 
 __version__ = "0.1.0"
 __all__ = [name for name in globals() if not name.startswith("_") and name not in
-           ("backends", "cache", "copy", "dispatch", "events", "frontend", "graph", "math", "policy", "reducer", "space", "view", "words")]
+           ("backends", "cache", "copy", "dispatch", "events", "frontend", "graph", "math", "policy", "reducer", "scatter", "space", "view", "words")]

@@ -17,7 +17,7 @@ def count(policy, kernel, *args, reducer=(), scan=None, build="text"):
     reducer : Reducer or tuple of Reducers
         Of a reduction or scan; their combine step then counts once an index.
     scan : "inclusive" or "exclusive", optional
-        For build "executed" of a scan, whose output is the last argument.
+        For build "executed" of a scan, whose output is the last argument. A ScatterView's sums count as atomics.
     build : str
         "text": operations of the kernel's text, index by index; a team has one member, who does all the work.
         "lanes": the same for packs of lanes, each lane that takes part; "issued": all lanes of each pack.

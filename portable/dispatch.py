@@ -20,8 +20,9 @@ from .errors import DTypeError, InputError, LanguageError, NestedLaunchError, Sh
 from .kernel import Kernel
 from .policy import MDRangePolicy, RangePolicy, as_policy, kind_of, n_indices
 from .reducer import Reducer, Sum
+from .scatter import ScatterView
 from .space import Space, default_space, require, resolve
-from .view import Spec, View, describe
+from .view import Spec, View, asview, describe
 from .words import static
 
 _pack_int, _pack_float, _pack_float32 = (struct.Struct(f).pack for f in ("=q", "=d", "=f4x"))
@@ -65,6 +66,8 @@ def _describe(args):
 def _describe_rare(a, kind):
     if kind is bool:
         return _NUMBER["bool"], _pack_int(a)
+    if kind is ScatterView:
+        return ("scatter", a.view.spec), a.view.words
     if kind is static:
         return ("static", a.value), b""
     if kind in _SCALARS:
@@ -90,12 +93,14 @@ def _compiler_specs(specs, space, kernel, names):
     for spec, name in zip(specs, names):
         if spec[0] == "tuple":
             result.append(("tuple", _compiler_specs(spec[1], space, kernel, [f"{name}[{k}]" for k in range(len(spec[1]))])))
-        elif spec[0] in ("number", "static"):
+            continue
+        if spec[0] in ("number", "static"):
             result.append(tuple(spec))
-        elif spec[4] != space.memory:
+            continue
+        what, spec = spec if spec[0] == "scatter" else ("view", spec)
+        if spec[4] != space.memory:
             raise _wrong_space(kernel, name, spec[4], space)
-        else:
-            result.append(("view", *spec[:4]))
+        result.append((what, *spec[:4]))
     return tuple(result)
 
 
@@ -127,8 +132,13 @@ class Launch(NamedTuple):
     args: tuple
     space: Space
     label: str
-    reducers: tuple
-    scan: str | None = None  # "inclusive" or "exclusive"; `out` is then the last of `args`
+    reducers: tuple = ()
+    scan: str | None = None  # "scan inclusive" or "scan exclusive"; the kernel's last argument is then the prefixes' view
+    outs: tuple = ()  # one-element views for the results; () if they are returned
+
+    @property
+    def pattern(self):
+        return "scan" if self.scan else "reduce" if self.reducers else "for"
 
 
 @functools.lru_cache(maxsize=64)
@@ -174,33 +184,59 @@ def _prepare(policy_kind, space, kernel, specs, reducers):
     return backend, compiled, _pack_float32 if single else _pack_float
 
 
-def _launch(policy, kernel, args, label, reducers=(), scan=None):
-    """Run now; the results of reducers."""
+def _launch(policy, kernel, args, label, reducers=(), scan=None, outs=()):
+    """Run now; the results of reducers, or None if `outs` takes them."""
     if _interpreting is not None and _interpreting == threading.get_ident():
         raise NestedLaunchError(f"'{label or getattr(kernel, '__name__', kernel)}' was launched inside a kernel; kernels do not launch kernels")
     bound = _bind(policy, kernel, args, reducers, scan)
+    if outs:
+        outs = tuple(_checked_out(view, bound[0]) for view in outs)
+    launch = None
+    if events.recording is not None or events.listeners:
+        launch = Launch(bound[1], kernel, args, bound[0], label or kernel.name, reducers, scan, outs)
     if events.recording is not None:
-        if reducers:
-            events.refuse_while_recording(f"'{label or kernel.name}', which returns a number,")
-        events.recording.record(Launch(bound[1], kernel, args, bound[0], label or kernel.name, reducers), bound)
+        if reducers and not outs:
+            what = "total" if scan else "out"
+            events.refuse_while_recording(f"'{launch.label}', which returns a number (give it a view, {what}=),")
+        events.recording.record(launch, bound)
         return None
-    if events.listeners:
-        with events.kernel(Launch(bound[1], kernel, args, bound[0], label or kernel.name, reducers, scan and scan.split()[1])):
-            return _run(*bound, kernel, args, reducers, scan)
-    return _run(*bound, kernel, args, reducers, scan)
+    if launch is not None:
+        with events.kernel(launch):
+            return _run(*bound, kernel, args, reducers, scan, outs)
+    return _run(*bound, kernel, args, reducers, scan, outs)
 
 
-def _run(space, policy, backend, compiled, words, kernel, args, reducers, scan):
+def repeat(launch):
+    """Run a launch again, telling nobody."""
+    bound = _bind(launch.policy, launch.kernel, launch.args, launch.reducers, launch.scan)
+    return _run(*bound, launch.kernel, launch.args, launch.reducers, launch.scan, launch.outs)
+
+
+def _run(space, policy, backend, compiled, words, kernel, args, reducers=(), scan=None, outs=()):
     with _lock:
         if space.name == "checked":
-            return _interpret(policy, kernel, args, reducers, scan)
-        run = backend.run_scan if scan else backend.run_reduce if reducers else backend.run_for
-        return run(space, compiled, policy, words)
+            return _deliver(_interpret(policy, kernel, args, reducers, scan), outs)
+        if not reducers:
+            return backend.run_for(space, compiled, policy, words)
+        return backend.run("scan" if scan else "reduce", space, compiled, policy, words, outs)
+
+
+def _checked_out(out, space):
+    """A view that receives one number; its dtype is looked at when the result's is known."""
+    view = asview(out)
+    if view.size != 1:
+        raise ShapeError(f"out: a view of one element is wanted, got shape {view.shape}")
+    if view.readonly:
+        raise InputError("out is read-only; a writable view is wanted")
+    if view.memory != space.memory:
+        raise WrongSpaceError(f"out is in memory '{view.memory}', but the launch runs on '{space}', whose memory is "
+                              f"'{space.memory}'; take the returned number, or pk.empty(1, space='{space}')")
+    return view
 
 
 def _views(specs):
     for s in specs:
-        if s[0] == "view":
+        if s[0] in ("view", "scatter"):
             yield s
         elif s[0] == "tuple":
             yield from _views(s[1])
@@ -238,7 +274,9 @@ def _plain(a):
     """An argument as plain Python sees it: views as NumPy arrays."""
     if isinstance(a, tuple):
         return tuple(_plain(x) for x in a)
-    return np.asarray(a) if isinstance(a, View) else a.value if isinstance(a, static) else a
+    if isinstance(a, (View, ScatterView)):
+        return np.asarray(a if isinstance(a, View) else a.view)
+    return a.value if isinstance(a, static) else a
 
 
 def parallel_for(policy, kernel, *args, label=None):
@@ -293,9 +331,9 @@ def plan(policy, kernel, *args, label=None):
         Callable without arguments. It keeps the views alive; their elements are read when it runs, numbers are frozen.
     """
     space, policy, backend, compiled, words = _bind(policy, kernel, args, ())
-    launch = Launch(policy, kernel, args, space, label or kernel.name, ())
+    launch = Launch(policy, kernel, args, space, label or kernel.name)
     if space.name == "checked":
-        return Plan(functools.partial(_run, space, policy, backend, compiled, words, kernel, args, (), None), launch, args)
+        return Plan(functools.partial(_run, space, policy, backend, compiled, words, kernel, args), launch, args)
     return Plan(backend.plan_for(space, compiled, policy, words), launch, (args, compiled))
 
 
@@ -308,14 +346,15 @@ def parallel_reduce(policy, kernel, *args, reducer=Sum, out=None, label=None):
     reducer : Reducer or tuple of Reducers
         Sum if not given. With a tuple the kernel returns as many contributions. MinLoc and MaxLoc add the policy's index (the
         league rank of a team): ties go to the lowest, NaN wins as in NumPy.
-    out : one-element view, or tuple of them, optional
-        Receives the result instead of returning it.
+    out : one-element view or tuple of them, one a number of the result, optional
+        Receives the result, whose dtype it has, without waiting for it; a view in the memory of the launch's space.
 
     Returns
     -------
     number, tuple (value, index) for MinLoc and MaxLoc, or a tuple of such results; None with `out`
         Floats keep the dtype that the kernel returns, integers count in 64 bits. The bits do not depend on the number
-        of threads. An empty policy gives the reducer's identity.
+        of threads. An empty policy gives the reducer's identity. An index of a box is a tuple; in `out` it is one
+        number, counted row by row.
     """
     several = isinstance(reducer, tuple)
     reducers = reducer if several else (reducer,)
@@ -324,15 +363,15 @@ def parallel_reduce(policy, kernel, *args, reducer=Sum, out=None, label=None):
     for r in reducers:
         if not isinstance(r, Reducer):
             raise DTypeError(f"reducer must be pk.Sum, pk.Min, ... or a tuple of these, got {r!r}")
-    results = _launch(policy, kernel, args, label, reducers)
+    results = _launch(policy, kernel, args, label, reducers, outs=_as_tuple(out))
+    if out is not None:
+        return None
     if policy.__class__ is MDRangePolicy:
         results = tuple(_located(policy, result) if r.with_index else result for r, result in zip(reducers, results))
-    if out is not None:
-        return _deliver(results, out)
     return results if several else results[0]
 
 
-def parallel_scan(policy, kernel, *args, out, reducer=Sum, inclusive=True, label=None):
+def parallel_scan(policy, kernel, *args, out, reducer=Sum, inclusive=True, total=None, label=None):
     """Prefix sums of what a kernel returns, or prefixes under another reducer.
 
     Parameters
@@ -345,11 +384,13 @@ def parallel_scan(policy, kernel, *args, out, reducer=Sum, inclusive=True, label
         Sum if not given; any associative one whose state is one number.
     inclusive : bool
         Whether out[i] includes the contribution of i itself. The first exclusive prefix is the reducer's identity.
+    total : one-element view, optional
+        Receives the total without waiting for it, as parallel_reduce's `out` does.
 
     Returns
     -------
     number
-        The total. The bits do not depend on the number of threads.
+        The total; None with `total`. The bits do not depend on the number of threads.
     """
     if not isinstance(reducer, Reducer) or reducer.n_words != 1 or reducer.lift or reducer.finish:
         raise DTypeError(f"reducer: a scan wants one whose state is a number (pk.Sum, pk.Min, ...), got {reducer!r}")
@@ -360,7 +401,13 @@ def parallel_scan(policy, kernel, *args, out, reducer=Sum, inclusive=True, label
         raise ShapeError(f"out: a one-dimensional array of at least {policy.end} elements is wanted, got {getattr(out, 'shape', out)!r}")
     if out.readonly if isinstance(out, View) else not out.flags.writeable:
         raise InputError("out is read-only; a writable array is wanted")
-    return _launch(policy, kernel, (*args, out), label, (reducer,), "scan inclusive" if inclusive else "scan exclusive")[0]
+    kind = "scan inclusive" if inclusive else "scan exclusive"
+    results = _launch(policy, kernel, (*args, out), label, (reducer,), kind, _as_tuple(total))
+    return results[0] if total is None else None
+
+
+def _as_tuple(outs):
+    return outs if isinstance(outs, tuple) else () if outs is None else (outs,)
 
 
 def _located(policy, result):
@@ -372,16 +419,14 @@ def _located(policy, result):
     return (*others, place) if others else place
 
 
-def _deliver(results, out):
-    """Write a reduction's results into one-element views."""
-    from .copy import deep_copy
-
-    outs = out if isinstance(out, tuple) else (out,)
-    flat = [v for r in results for v in (r if isinstance(r, tuple) else (r,))]
-    if len(outs) != len(flat):
+def _deliver(results, outs):
+    """The results; or None, once they are written to views."""
+    flat = [v for r in results or () for v in (r if isinstance(r, tuple) else (r,))]
+    if outs and len(outs) != len(flat):
         raise ShapeError(f"out: {len(flat)} one-element view(s) wanted, got {len(outs)}")
     for view, value in zip(outs, flat):
-        deep_copy(view, value, cast=True)
+        np.asarray(view)[...] = value
+    return None if outs else results
 
 
 def stamp(space=None):

@@ -35,8 +35,8 @@ class Graph:
 
     def _again(self):
         """Plain Python has nothing to prepare."""
-        for launch, bound in self.launches:
-            dispatch._run(*bound, launch.kernel, launch.args, (), None)
+        for launch, _ in self.launches:
+            dispatch.repeat(launch)
 
     def replay(self):
         """Run the recorded launches; listeners hear of one event."""
@@ -65,7 +65,8 @@ def capture(space=None):
     Raises
     ------
     LaunchError
-        Inside the block: a reduction or scan (it returns a number), a copy, an allocation, or another capture.
+        Inside the block: a reduction or scan that returns its number (give it `out=` or `total=`), a copy, an allocation,
+        or another capture.
     """
     if events.recording is not None:
         raise LaunchError("a capture is already recording; captures do not nest")

@@ -55,7 +55,7 @@ def plans(space, quick):
     levels = _gpu_levels() if gpu else _cpu_levels(space)
     found = [*_arithmetic(space, quick), *_atomics(space, gpu, quick)]
     found += _gpu_bandwidth(space, quick) if gpu else _cpu_bandwidth(space, levels, quick)
-    found.append(_launch(space, gpu))
+    found += _launch(space, gpu)
     return None if gpu else functools.partial(_clock, quick), levels, found
 
 
@@ -72,8 +72,10 @@ def _arithmetic(space, quick):
     """Peaks, and the special functions that most methods have: many indices, each with its chains."""
     n = _indices(space, quick)
     policy = pk.RangePolicy(0, n, space=space)
-    chains = [("fma", kernels.fma, 2 * kernels.CHAINS, "fused multiply-adds"),
-              ("no fma", kernels.add_and_multiply, kernels.CHAINS, "additions and multiplications, half each")]  # fmt: skip
+    steps = kernels.CHAINS * kernels.UNROLLED
+    chains = [("fma", kernels.fma, 2 * steps, "fused multiply-adds"),
+              ("no fma", kernels.add_and_multiply, steps, "additions and multiplications, half each")]  # fmt: skip
+    many, few = (2, 1) if quick else (64, 16) if gpu else (128, 128)  # a millisecond or so
 
     def plan(label, kernel, each, dtype, trips, method, unit):
         b, c = (_view(space, [v], dtype) for v in _CONSTANTS.get(label, (2.0, 0.0)))
@@ -83,12 +85,12 @@ def _arithmetic(space, quick):
 
     for dtype in ("float64", "float32"):
         for label, kernel, each, method in chains:
-            yield plan(label, kernel, each, dtype, 10 if quick else 1000, f"{kernels.CHAINS} chains of {method}", "flop")
+            yield plan(label, kernel, each, dtype, many, f"{kernels.CHAINS} chains of {method}", "flop")
         for label in kernels.FUNCTIONS:
             yield special(space, label, dtype, quick)
     for dtype in ("int64", "int32"):
         method = f"{kernels.CHAINS} chains of exclusive or and addition"
-        yield plan("integer", kernels.integers, 2 * kernels.CHAINS, dtype, 10 if quick else 1000, method, "op")
+        yield plan("integer", kernels.integers, 2 * steps, dtype, few, method, "op")
 
 
 def special(space, name, dtype, quick=False):
@@ -96,7 +98,7 @@ def special(space, name, dtype, quick=False):
     kernel = kernels.special(name)
     if kernel is None:
         return None
-    n, trips = _indices(space, quick), 2 if quick else 100
+    n, trips = _indices(space, quick), 2 if quick else 25 if space.name == "cuda" else 100
     b, c, out = (_view(space, v, dtype) for v in ([2.0], [1e-9], np.zeros(n)))
     how = f"{kernels.FEW} calls in each of {trips} trips of {n:,} indices"
     return _plan(space, f"{name} {dtype}", "op", kernels.FEW * trips * n, how, pk.RangePolicy(0, n, space=space), kernel, trips, b, c, out)
@@ -104,7 +106,7 @@ def special(space, name, dtype, quick=False):
 
 def _indices(space, quick):
     """Enough indices to fill the machine."""
-    return 256 if quick else 2**20 if space.name == "cuda" else 1024 * space.n_threads
+    return 256 if quick else 2**22 if space.name == "cuda" else 1024 * space.n_threads
 
 
 def _atomics(space, gpu, quick):
@@ -185,16 +187,17 @@ def _gpu_bandwidth(space, quick):
 
 
 def _launch(space, gpu):
-    """A launch and the wait for its end: of one index on a GPU, of one pack a thread on a CPU."""
+    """Launches, and a launch with the wait for its end: of one index on a GPU, of one pack a thread on a CPU."""
     n = 1 if gpu else 16 * space.n_threads
     out, policy = pk.zeros((n,), "float64", space), pk.RangePolicy(0, n, space=space, chunk=None if gpu else 16)
     wait = functools.partial(pk.fence, space)
+    yield _plan(space, "launch", "s", 1, "a kernel that does nothing, many in a row", policy, kernels.nothing, out)
 
     def call():
         pk.parallel_for(policy, kernels.nothing, out)
         wait()
 
-    return Plan("launch", "s", 1, call, wait, "a kernel that does nothing, to the end of its work")
+    yield Plan("round trip", "s", 1, call, wait, "a kernel that does nothing, and the wait for its end")
 
 
 def _clock(quick):

@@ -10,18 +10,20 @@ import functools
 import portable as pk
 
 CHAINS = 12  # two units with four cycles each want eight; sixteen vector registers hold twelve and two operands
+UNROLLED = 8  # steps of each chain in a trip: the loop costs three instructions
 FEW = 4  # of what is itself a sequence of operations, and waits for nothing
 
 
 @pk.kernel
 def fma(i, trips, b, c, out):
-    """2 CHAINS flops a trip."""
+    """2 CHAINS UNROLLED flops a trip."""
     x = pk.local(CHAINS, out.dtype)
     for k in range(pk.static(CHAINS)):
         x[k] = out[i] + k
     for _ in range(trips):
-        for k in range(pk.static(CHAINS)):
-            x[k] = pk.fma(x[k], b[0], c[0])
+        for _ in range(pk.static(UNROLLED)):
+            for k in range(pk.static(CHAINS)):
+                x[k] = pk.fma(x[k], b[0], c[0])
     total = 0.0
     for k in range(pk.static(CHAINS)):
         total += x[k]
@@ -30,14 +32,15 @@ def fma(i, trips, b, c, out):
 
 @pk.kernel
 def add_and_multiply(i, trips, b, c, out):
-    """CHAINS flops a trip, half of them additions, and none of them fused: no chain has both."""
+    """CHAINS UNROLLED flops a trip, half of them additions, and none of them fused: no chain has both."""
     x = pk.local(CHAINS, out.dtype)
     for k in range(pk.static(CHAINS)):
         x[k] = out[i] + k
     for _ in range(trips):
-        for k in range(pk.static(CHAINS // 2)):
-            x[k] = x[k] * b[0]
-            x[k + CHAINS // 2] = x[k + CHAINS // 2] + c[0]
+        for _ in range(pk.static(UNROLLED)):
+            for k in range(pk.static(CHAINS // 2)):
+                x[k] = x[k] * b[0]
+                x[k + CHAINS // 2] = x[k + CHAINS // 2] + c[0]
     total = 0.0
     for k in range(pk.static(CHAINS)):
         total += x[k]
@@ -46,13 +49,14 @@ def add_and_multiply(i, trips, b, c, out):
 
 @pk.kernel
 def integers(i, trips, b, c, out):
-    """2 CHAINS integer operations a trip: an exclusive or and an addition."""
+    """2 CHAINS UNROLLED integer operations a trip: an exclusive or and an addition."""
     x = pk.local(CHAINS, out.dtype)
     for k in range(pk.static(CHAINS)):
         x[k] = out[i] + k
     for _ in range(trips):
-        for k in range(pk.static(CHAINS)):
-            x[k] = (x[k] ^ b[0]) + c[0]
+        for _ in range(pk.static(UNROLLED)):
+            for k in range(pk.static(CHAINS)):
+                x[k] = (x[k] ^ b[0]) + c[0]
     total = out[i]
     for k in range(pk.static(CHAINS)):
         total ^= x[k]

@@ -104,8 +104,8 @@ class Profile:
     def _count(self, launch, executed):
         key = (launch.kernel, launch.policy, launch.reducers, launch.scan, executed, tuple(map(_identity, launch.args)))
         if key not in self._counts:
-            self._counts[key] = count(launch.policy, launch.kernel, *launch.args, reducer=launch.reducers, scan=launch.scan,
-                                      executed=executed)  # fmt: skip
+            self._counts[key] = count(launch.policy, launch.kernel, *launch.args, reducer=launch.reducers,
+                                      scan=launch.scan and launch.scan.split(" ")[1], executed=executed)  # fmt: skip
         return self._counts[key]
 
     def short(self):
@@ -165,6 +165,7 @@ def _identity(a):
     """What tells one argument from another: arrays by where they lie, numbers by their value."""
     if isinstance(a, tuple):
         return tuple(map(_identity, a))
+    a = a.view if isinstance(a, pk.ScatterView) else a
     if isinstance(a, np.ndarray):
         return a.ctypes.data, a.shape, a.strides, a.dtype.name
     if isinstance(a, pk.View):

@@ -14,7 +14,7 @@ from roofline.units import finite, one_line, scaled, spread, times
 
 SCHEMA_VERSION = 2
 MAX_SECONDS = 6.0  # for the repeats of one run, so that the default report ends within a minute
-LONG = 0.3  # seconds of a call whose executed operations are not counted too: that takes several times as long
+LONG = 0.3  # seconds of a call, on a CPU, whose executed operations are not counted too: that takes several times as long
 
 
 @dataclass(frozen=True)
@@ -213,4 +213,4 @@ def _roof(report, run, seconds, ceilings):
         report.ceilings = ceilings(report.space, special)
         return report.ceilings
 
-    return analyse(made, seconds.median, roofs, executed=seconds.median < LONG)
+    return analyse(made, seconds.median, roofs, executed=not report.space.startswith("cuda") and seconds.median < LONG)

@@ -8,10 +8,10 @@ is a function of the space: a new backend is done when it passes.
         never the compiler's own error.
     run_for(space, compiled, policy, words)
         Every index of the policy has run, or is queued on the space's stream, when this returns.
-    run_reduce(space, compiled, policy, words) -> tuple, one result a reducer
-        Python numbers, or tuples of them where a reducer has several. An index of a box is its place counted row by row.
-    run_scan(space, compiled, policy, words) -> tuple of the total
-        The last argument, `out`, holds the prefixes.
+    run(pattern, space, compiled, policy, words, outs) -> tuple, one result a reducer; None with outs
+        `pattern` is "reduce" or "scan". Python numbers, or tuples of them where a reducer has several. An index of a box is
+        its place counted row by row. With `outs`, one-element views, the numbers go there and nobody waits for them. The
+        last argument of a scan holds the prefixes.
     plan_for(space, compiled, policy, words) -> callable
         Does what run_for does, with as little as possible left to do.
     sequence(space, recorded) -> callable

@@ -224,6 +224,8 @@ class Calls(Expressions):
             self.fail(node, f"'{view.label}' has {len(view.shape)} dimension(s); its index must be as many integers")
         if view.dtype == "bool" or (op in ("and", "or", "xor") and t.is_float(view.dtype)):
             self.fail(node, f"atomic_{op} is not defined for {view.dtype}")
+        if view.scatter and (op not in ("add", "sub") or not self.result_unused):
+            self.fail(node, f"'{view.label}' is a ScatterView here: it takes pk.atomic_add and pk.atomic_sub, whose result nobody sees")
         values = [self.number(a) for a in node.args[2:]]
         expected = values[0] if op == "cas" else None
         old = self.atomic(op, view, indices, values[-1], expected, want_old=not self.result_unused)

@@ -1,6 +1,7 @@
 """What the entry functions of all machines share: the runs until types settle, the argument block, reduction states.
 
-Behind the arguments the block holds the words that a launch adds, in the order of EXTRA.
+Behind the arguments the block holds the words that a launch adds, in the order of EXTRA, and then the address of each
+number that a reduction or scan leaves.
 """
 
 from __future__ import annotations
@@ -10,16 +11,17 @@ import struct
 
 from llvmlite import ir
 
-from ..errors import LanguageError, LoweringError
+from ..errors import DTypeError, LanguageError, LoweringError, ShapeError
 from ..policy import n_indices
 from .frames import Facts, flat
 from .lowering import Lowering
+from .memory import itemsize
 from .signature import Signature
 from .team import combine_states, finished, lifted, widened
 from .types import UNIFORM, VARYING, promote
-from .values import I8, I64, Value
+from .values import I8, I64, PTR, Value
 
-EXTRA = ("begin", "end", "block_size", "partials", "league_size", "scratch_bytes", "result", "counter",
+EXTRA = ("begin", "end", "block_size", "partials", "league_size", "scratch_bytes", "counter",
          "begin0", "end0", "begin1", "end1", "begin2", "end2", "depth")  # the last seven: a box
 _MAX_RUNS = 40
 _FORMATS = {"bool": "?7x", "int32": "i4x", "uint32": "I4x", "float32": "f4x", "int64": "q", "uint64": "Q", "float64": "d"}
@@ -69,7 +71,15 @@ class Entry:
         self.lower.begin(builder)
         self.block = function.args[0]
         self.args = self.signature.values(self.lower, [*self.kernel.portable_text.params[n_indices(self.policy_kind):], "out"], self.block)
+        self.scatters = [v for v in flat(tuple(self.args)) if getattr(v, "scatter", False)]
         self.jump("start")
+
+    def n_bytes(self, view):
+        """Bytes of a contiguous view."""
+        size = ir.Constant(I64, itemsize(view.dtype))
+        for extent in view.shape:
+            size = self.lower.b.mul(size, extent)
+        return size
 
     def jump(self, name):
         """Branch to a new block and go on there; returns the block left behind."""
@@ -213,11 +223,14 @@ class Entry:
             totals.append(total)
         return totals
 
-    def write_results(self, totals, place):
-        """What the reducers make of the last states, as 8-byte words."""
+    def write_results(self, totals):
+        """What the reducers make of the last states, each number to its own address."""
         finals = [finished(self.lower, r, state) for r, state in zip(self.reducers, totals)]
         self.results = Results(finals, self.lower.strong)
-        self.write_words([flat(f) for f in finals], place)
+        first = self.signature.n_words + len(EXTRA)
+        for k, v in enumerate(v for f in finals for v in flat(f)):
+            place = self.lower.b.load(self.word(self.block, first + k), typ=PTR)
+            self.lower.b.store(self.lower.get(v, None, UNIFORM), place)
 
     def write_words(self, states, place):
         """States as 8-byte words from `place` on."""
@@ -246,12 +259,23 @@ def _fits(reducer, value):
 
 
 class Results:
-    """How a reduction's results lie in memory: 8-byte words, one after the other."""
+    """Where a reduction's results go: to views of the user's, or to 8-byte words one after the other."""
 
     def __init__(self, finals, strong):
         self.shapes = [len(f) if isinstance(f, tuple) else None for f in finals]
-        dtypes = [strong(v.dtype) for f in finals for v in flat(f)]
-        self.n_bytes, self.format = 8 * len(dtypes), struct.Struct("=" + "".join(_FORMATS[d] for d in dtypes))
+        self.dtypes = [strong(v.dtype) for f in finals for v in flat(f)]
+        self.n_bytes, self.format = 8 * len(self.dtypes), struct.Struct("=" + "".join(_FORMATS[d] for d in self.dtypes))
+
+    def addresses(self, outs, place):
+        """The last words of a reduction's block: where each number goes. `outs`: one-element views, or () for words at `place`."""
+        if not outs:
+            return struct.pack(f"={len(self.dtypes)}q", *range(place, place + self.n_bytes, 8))
+        if len(outs) != len(self.dtypes):
+            raise ShapeError(f"out: {len(self.dtypes)} one-element view(s) wanted, got {len(outs)}")
+        for view, dtype in zip(outs, self.dtypes):
+            if view.dtype.name != dtype:
+                raise DTypeError(f"out: a view of {dtype} is wanted, the dtype of the result; got {view.dtype.name}")
+        return struct.pack(f"={len(outs)}q", *(view.pointer for view in outs))
 
     def read(self, buffer):
         """A result a reducer, a Python number or a tuple of them, from the beginning of a buffer."""

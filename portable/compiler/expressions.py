@@ -294,6 +294,8 @@ class Expressions(Memory):
     def view_of(self, base, node):
         if not isinstance(base, ViewValue):
             self.fail(node, f"`{ast.unparse(node.value)}` is {self.describe(base)}; only views and tuples are indexed")
+        if base.scatter:
+            self.fail(node, f"'{base.label}' is a ScatterView here: it takes pk.atomic_add and pk.atomic_sub only")
         return base
 
     def items(self, view, node):

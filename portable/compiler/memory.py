@@ -166,7 +166,7 @@ class Memory(Ops):
         how, pointer = self.locate(view, indices)
         dtype = view.dtype
         if self.W == 1:
-            old = self._atomic_step(op, pointer, self.get(value, dtype), expected and self.get(expected, dtype), dtype)
+            old = self._atomic_step(op, pointer, self.get(value, dtype), expected and self.get(expected, dtype), view)
             return Value(dtype, VARYING, old)
         values = self.get(value, dtype, VARYING)
         wanted = self.get(expected, dtype, VARYING) if expected is not None else None
@@ -174,7 +174,7 @@ class Memory(Ops):
         for k in range(self.W):
             with self.lane_is_live(k):
                 place = self._lane_pointer(how, pointer, k, dtype)
-                old = self._atomic_step(op, place, self.lane(values, k), wanted and self.lane(wanted, k), dtype)
+                old = self._atomic_step(op, place, self.lane(values, k), wanted and self.lane(wanted, k), view)
                 if want_old:
                     self.b.store(self.b.insert_element(self.b.load(slot, typ=values.type), old, ir.Constant(I32, k)), slot)
         return Value(dtype, VARYING, self.b.load(slot, typ=values.type)) if want_old else None
@@ -188,17 +188,28 @@ class Memory(Ops):
             return pointer
         return self.advance(pointer, k * itemsize(dtype)) if how == "contiguous" else self.lane(pointer, k)
 
-    def _atomic_step(self, op, pointer, x, expected, dtype):
+    def _atomic_step(self, op, pointer, x, expected, view):
+        dtype = view.dtype
         if op == "cas":
             return self._compare_and_swap(pointer, expected, x, dtype)
         if op == "sub" and t.is_float(dtype):
             op, x = "add", self.b.fneg(x)
+        if view.unshared:
+            old = self.b.load(pointer, typ=x.type)
+            self.b.store(self.plain_sum(op, old, x), pointer)
+            return old
         name = {"exchange": "xchg"}.get(op, op)
         if t.is_float(dtype) and name in ("add", "min", "max"):
             name = "f" + name
         elif dtype in t.UNSIGNED and name in ("min", "max"):
             name = "u" + name
         return self.b.atomic_rmw(name, pointer, x, "monotonic")
+
+    def plain_sum(self, op, old, x):
+        """old + x or old - x, of floats or integers."""
+        if str(x.type) in ("float", "double"):
+            return self.b.fadd(old, x)
+        return (self.b.add if op == "add" else self.b.sub)(old, x)
 
     def _compare_and_swap(self, pointer, expected, x, dtype):
         if t.is_float(dtype):  # the instruction compares bits
@@ -226,7 +237,7 @@ class Memory(Ops):
         strides += view.strides[len(items):]
         scale = self.W if view.lanes_last else 1
         pointer = self.advance(view.pointer, self.bytes_times(offset, scale))
-        return ViewValue(view.label, view.dtype, pointer, shape, strides, view.readonly, view.lanes_last, tuple(prefix), view.store)
+        return ViewValue(view.label, view.dtype, pointer, shape, strides, view.readonly, view.lanes_last, tuple(prefix), store=view.store)
 
     def minus(self, a, b):
         return a - b if isinstance(a, int) and isinstance(b, int) else self.plus(a, self.bytes_times(b, -1))

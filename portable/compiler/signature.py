@@ -7,13 +7,17 @@ no float64, else float64; its packs have 16 lanes if no view's element is wider 
 
 from __future__ import annotations
 
+import math
+import struct
+
 from llvmlite import ir
 
 from . import types as t
 from .types import UNIFORM
 from .values import I8, I64, PTR, SCALAR, Value, ViewValue
 
-# A spec is ("view", dtype, ndim, contiguous_last, readonly), ("number", dtype), ("static", value) or ("tuple", specs).
+# A spec is ("view", dtype, ndim, contiguous_last, readonly), the same with "scatter" in front, ("number", dtype),
+# ("static", value) or ("tuple", specs).
 
 
 def flatten(specs):
@@ -24,20 +28,35 @@ def flatten(specs):
             yield s
 
 
+def without_scatter(specs):
+    """The same arguments, views that are only added to as common ones."""
+    return tuple(("tuple", without_scatter(s[1])) if s[0] == "tuple" else ("view", *s[1:]) if s[0] == "scatter" else s for s in specs)
+
+
 class Signature:
     """What the compiler knows of a launch's arguments."""
 
     def __init__(self, specs):
         self.specs = specs
-        views = [s for s in flatten(specs) if s[0] == "view"]
+        views = [s for s in flatten(specs) if s[0] in ("view", "scatter")]
         dtypes = {s[1] for s in views}
         self.float_dtype = "float32" if "float32" in dtypes and "float64" not in dtypes else "float64"
         self.width = 16 if dtypes and all(t.BITS[d] <= 32 for d in dtypes) else 8
         self.n_words = sum(self._words(s) for s in flatten(specs))
 
+    def scattered(self, words):
+        """(elements, bytes) of every ScatterView, read from the words of a launch."""
+        found, place = [], 0
+        for spec in flatten(self.specs):
+            if spec[0] == "scatter":
+                n = math.prod(struct.unpack_from(f"={spec[2]}q", words, 8 * (place + 1)))
+                found.append((n, n * t.BITS[spec[1]] // 8))
+            place += self._words(spec)
+        return found
+
     @staticmethod
     def _words(spec):
-        return 1 + 2 * spec[2] if spec[0] == "view" else 1 if spec[0] == "number" else 0
+        return 1 + 2 * spec[2] if spec[0] in ("view", "scatter") else 1 if spec[0] == "number" else 0
 
     def values(self, lower, names, block):
         """The arguments as the compiler's values, loaded from the block at `block`."""
@@ -58,12 +77,12 @@ class Signature:
                 if spec[1] == "bool":
                     return Value("bool", UNIFORM, lower.b.icmp_signed("!=", take(I64), ir.Constant(I64, 0)))
                 return Value(spec[1], UNIFORM, take(SCALAR[lower.strong(spec[1])]))
-            _, dtype, ndim, contiguous_last, readonly = spec
+            what, dtype, ndim, contiguous_last, readonly = spec
             pointer = take(PTR)
             shape = [take(I64) for _ in range(ndim)]
             strides = [take(I64) for _ in range(ndim)]
             if contiguous_last and ndim:
                 strides[-1] = t.BITS[dtype] // 8 or 1
-            return ViewValue(name, dtype, pointer, shape, strides, readonly)
+            return ViewValue(name, dtype, pointer, shape, strides, readonly, scatter=what == "scatter")
 
         return [value(n, s) for n, s in zip(names, self.specs)]

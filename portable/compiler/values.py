@@ -39,13 +39,15 @@ class ViewValue:
     `store`: "" for an argument, "(scratch)" or "(local)" for arrays made in the kernel.
     """
 
-    __slots__ = ("label", "dtype", "pointer", "shape", "strides", "readonly", "lanes_last", "prefix", "store")
+    __slots__ = ("label", "dtype", "pointer", "shape", "strides", "readonly", "lanes_last", "prefix", "scatter",
+                 "unshared", "store")
 
-    def __init__(self, label, dtype, pointer, shape, strides, readonly=False, lanes_last=False, prefix=(), store=""):
+    def __init__(self, label, dtype, pointer, shape, strides, readonly=False, lanes_last=False, prefix=(), scatter=False, store=""):
         self.label, self.dtype, self.pointer, self.shape, self.strides = label, dtype, pointer, shape, strides
         self.store = store
         self.readonly, self.lanes_last = readonly, lanes_last  # lanes_last: private to each lane, the lane the last index
         self.prefix = prefix  # (index, stride) pairs of leading dimensions already indexed, differently in each lane
+        self.scatter, self.unshared = scatter, False  # only added to; a copy that nobody else touches
 
 
 class Ops:

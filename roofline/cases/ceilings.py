@@ -21,8 +21,8 @@ def duels(space, n, quick):
     """Copy, triad and both FMA peaks; see `roofline.cases.Case`."""
     gpu, checked = space.startswith("cuda"), space == "checked"
     n = n or (64 if checked else 10_000 if quick else 1 << 27 if gpu else 1 << 24)
-    few = 64 if checked else 1 << (10 if quick else 20 if gpu else 14)
-    trips = 2 if checked or quick else 1000
+    few = 64 if checked else 1 << (10 if quick else 22 if gpu else 14)
+    trips = 2 if checked or quick else 64 if gpu else 128
     b, c = np.random.default_rng(0).random((2, n))
     return [
         _stream("copy", space, kernels.copy, 16 * n, b),
@@ -50,9 +50,9 @@ def _peak(dtype, space, n, trips):
         call()
         return digest(out.to_numpy())
 
-    operations = 2 * kernels.CHAINS * trips * n
+    operations = 2 * kernels.CHAINS * kernels.UNROLLED * trips * n
     title = f"{kernels.CHAINS} chains of {dtype} fused multiply-adds, {scaled(operations)} operations"
-    return _duel(title, space, call, result, f"fma_{dtype}", (n, trips, B, C), tolerance=1e-5 if dtype == "float32" else 1e-12)
+    return _duel(title, space, call, result, f"fma_{dtype}", (n, trips * kernels.UNROLLED, B, C), tolerance=1e-5 if dtype == "float32" else 1e-12)
 
 
 def _duel(title, space, call, result, name, inputs, tolerance=1e-14, bytes=None):  # noqa: A002 - the contract's name

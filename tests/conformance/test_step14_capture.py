@@ -39,6 +39,22 @@ def test_teams_and_empty_launches_are_recorded_too(space):
     np.testing.assert_array_equal(content(out), [12.0, 44.0, 76.0])
 
 
+def test_reductions_and_scans_are_recorded_when_views_take_their_numbers(space):
+    n = 5000 if space != "checked" else 20
+    x, y, prefix = (move(np.ones(n), space) for _ in range(3))
+    total, last, largest, where = (move(np.zeros(1, t), space) for t in (float, float, float, np.int64))
+    with pk.use(space), pk.capture() as graph:
+        pk.parallel_for(n, axpy, 1.0, x, y)
+        pk.parallel_scan(n, value, y, out=prefix, total=last)
+        pk.parallel_reduce(n, value, prefix, out=total)
+        pk.parallel_reduce(n, value, prefix, reducer=pk.MaxLoc, out=(largest, where))
+    for trip in (2.0, 3.0):
+        graph.replay()
+        assert content(total)[0] == trip * n * (n + 1) / 2
+        assert content(last)[0] == content(largest)[0] == trip * n
+        assert content(where)[0] == n - 1
+
+
 def test_an_empty_capture_replays_nothing(space):
     with pk.capture(space) as graph:
         pass

@@ -177,4 +177,4 @@ def test_listeners_hear_of_scans_and_of_graphs(space, x):
         pk.parallel_scan(policy, product, views[0], views[0], out=views[1])
         graph.replay()
     assert [phase for phase, _ in heard] == ["begin", "end"] * 2
-    assert heard[0][1].scan == "inclusive" and heard[2][1] is graph and graph.launches[0][0].label == "once"
+    assert heard[0][1].scan == "scan inclusive" and heard[2][1] is graph and graph.launches[0][0].label == "once"

@@ -50,10 +50,10 @@ def test_nobody_measures_what_there_is_not():
 def test_micro_kernels_do_what_their_amounts_say():
     """The amounts of the plans are those that are counted."""
     out, b, c = np.ones(8), np.array([0.999]), np.array([0.001])
-    chains = microkernels.CHAINS
+    chains, steps = microkernels.CHAINS, microkernels.CHAINS * microkernels.UNROLLED
     wanted = [
-        (microkernels.fma, (5, b, c, out), 2 * chains * 5 * 8 + 2 * chains * 8),  # the starts and the sum of the chains, too
-        (microkernels.add_and_multiply, (5, b, c, out), chains * 5 * 8 + 2 * chains * 8),
+        (microkernels.fma, (5, b, c, out), 2 * steps * 5 * 8 + 2 * chains * 8),  # the starts and the sum of the chains, too
+        (microkernels.add_and_multiply, (5, b, c, out), steps * 5 * 8 + 2 * chains * 8),
         (microkernels.triad, (b, np.ones(8), np.ones(8), out), 16),
     ]
     with pk.use("serial"):

@@ -15,6 +15,7 @@ import re
 
 from ...compiler.counting import SPECIAL, Issued, Marked, Tally
 from ...compiler.entry import EXTRA
+from ...compiler.signature import without_scatter
 from ...compiler.values import PTR
 from . import engine, space as launches
 from .lower import Entry
@@ -166,6 +167,7 @@ def _compiled(kernel, policy_kind, specs, reducers, build):
 
 def counted(space, kernel, policy, policy_kind, specs, reducers, words, build):
     """Run a counting build once; how often each (line, operation, type) happened."""
+    specs = without_scatter(specs)  # contended sums count as the atomics of the text
     key = ("cpu", build, policy_kind, specs, reducers)
     if key not in kernel.compiled:
         kernel.compiled[key] = _compiled(kernel, policy_kind, specs, reducers, build)
@@ -173,10 +175,8 @@ def counted(space, kernel, policy, policy_kind, specs, reducers, words, build):
     n = len(entry.mixes) * space.n_threads if build == "executed" else len(entry.kept)
     totals = (ctypes.c_int64 * max(n, 1))()
     compiled = launches.Compiled.__new__(launches.Compiled).fill(entry, function, ctypes.addressof(totals))
-    if policy_kind.startswith("scan"):
-        launches.run_scan(space, compiled, policy, words)
-    elif reducers:
-        launches.run_reduce(space, compiled, policy, words)
+    if reducers:
+        launches.run("scan" if policy_kind.startswith("scan") else "reduce", space, compiled, policy, words, ())
     else:
         launches.plan_for(space, compiled, policy, words)()
     return entry.counted(list(totals)[:n])

@@ -66,8 +66,8 @@ def assembly(text, kernel_name):
     return tm.emit_assembly(optimise(text, tm, kernel_name))
 
 
-ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
-FINISH = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)
+# void function(block, begin, end, worker) at an address, as a callable
+call = functools.cache(ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64))
 
 
 _SEQUENCE = """

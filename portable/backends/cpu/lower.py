@@ -2,7 +2,7 @@
 
     void entry(block, begin, end, worker)      for: indices or teams begin..end
                                                reduce: blocks begin..end of the policy, a partial state each
-    void finish(block, n_blocks, result)       reduce: partial states combined in order
+    void finish(block, 0, n_blocks, worker)    reduce: partial states combined in order
 
 Blocks of a reduction depend on the policy alone, so that its bits do not depend on the number of threads.
 """
@@ -19,7 +19,6 @@ from .lanes import CpuTarget, CpuTeam, combine_lanes
 
 _VOID = ir.VoidType()
 ENTRY = ir.FunctionType(_VOID, [PTR, I64, I64, I64])
-FINISH = ir.FunctionType(_VOID, [PTR, I64, PTR])
 _COPIES = 4  # independent accumulators: one fused multiply-add takes about four cycles
 
 
@@ -35,7 +34,8 @@ class Entry(entry.Entry):
     def emit(self):
         function = ir.Function(self.module, ENTRY, "entry")
         self.open(function)
-        _, begin, end, _ = function.args
+        _, begin, end, worker = function.args
+        self._own_copies(worker)
         stretch = {"range": self._range, "team": self._league}.get(self.policy_kind, self._rows)
         if not self.reducers:
             stretch(begin, end, 1)
@@ -44,6 +44,43 @@ class Entry(entry.Entry):
         self.lower.b.ret_void()
         if self.reducers:
             self._finish()
+        for k in range(len(self.scatters)):
+            self._merge(k)
+
+    # ---- copies of views that are only added to: worker 0 has the view itself, each other one a copy
+    def _copies(self, k):
+        """(the number of copies, where they begin) of one of these views: the last words of the block."""
+        b, first = self.lower.b, self.signature.n_words + len(entry.EXTRA)
+        return b.load(self.word(self.block, first), typ=I64), b.load(self.word(self.block, first + 1 + k), typ=PTR)
+
+    def _own_copies(self, worker):
+        b = self.lower.b
+        for k, view in enumerate(self.scatters):
+            at = b.mul(b.sub(worker, ir.Constant(I64, 1)), self.n_bytes(view))
+            own = b.gep(self._copies(k)[1], [at], source_etype=I8)
+            view.pointer = b.select(b.icmp_signed("==", worker, ir.Constant(I64, 0)), view.pointer, own)
+            view.unshared = True
+
+    def _merge(self, k):
+        """void merge(block, begin, end, worker): add elements begin..end of all copies to the view, and zero them."""
+        function = ir.Function(self.module, ENTRY, f"merge{k}")
+        self.open(function)
+        lower, b, (_, begin, end, _) = self.lower, self.lower.b, function.args
+        view, (n_copies, copies) = self.scatters[k], self._copies(k)
+        element, n_bytes = lower.scalar(view.dtype), self.n_bytes(view)
+
+        def copy(number):
+            own = b.gep(copies, [b.mul(number, n_bytes)], source_etype=I8)
+
+            def add(j):
+                total, more = (b.gep(p, [j], source_etype=element) for p in (view.pointer, own))
+                b.store(lower.plain_sum("add", b.load(total, typ=element), b.load(more, typ=element)), total)
+                b.store(ir.Constant(element, 0), more)
+
+            self.loop(begin, end, 1, add)
+
+        self.loop(ir.Constant(I64, 0), n_copies, 1, copy)
+        b.ret_void()
 
     def _range(self, begin, end, copies, outer=()):
         lower, b, W = self.lower, self.lower.b, self.width
@@ -115,9 +152,9 @@ class Entry(entry.Entry):
     def _finish(self):
         """Combine the partial states one after the other."""
         lower = self.lower
-        function = ir.Function(self.module, FINISH, "finish")
+        function = ir.Function(self.module, ENTRY, "finish")
         self.open(function)
-        _, n_blocks, result = function.args
+        _, _, n_blocks, _ = function.args
         partials = self.extra("partials", PTR)
         self.open_accumulators()
         places = [self._accumulator(k, 0, r, s) for k, (r, s) in enumerate(zip(self.reducers, self.totals))]
@@ -130,5 +167,5 @@ class Entry(entry.Entry):
                     lower.b.store(lower.get(v), p)
 
         self.loop(ir.Constant(I64, 0), n_blocks, 1, step)
-        self.write_results(self.collected(), result)
+        self.write_results(self.collected())
         lower.b.ret_void()

@@ -1,7 +1,7 @@
 """Scans on the CPU, in two passes over blocks that depend on the range alone: totals, then prefixes.
 
     void entry(block, begin, end, worker)      the total of each of the blocks begin..end, into `partials`
-    void finish(block, n_blocks, result)       partials become what lies before each block; result: the total of all
+    void finish(block, 0, n_blocks, worker)    partials become what lies before each block; the total of all is the result
     void apply(block, begin, end, worker)      the prefixes of the blocks begin..end, into `out`, the last argument
 """
 
@@ -100,10 +100,10 @@ class ScanEntry(cpu.Entry):
         return self.lower.select(self.lower.compare(">=", lane, self.lower.const(by)), back, front)
 
     def _offsets(self):
-        function = ir.Function(self.module, cpu.FINISH, "finish")
+        function = ir.Function(self.module, cpu.ENTRY, "finish")
         self.open(function)
         lower, b = self.lower, self.lower.b
-        _, n_blocks, result = function.args
+        _, _, n_blocks, _ = function.args
         partials, running = self.extra("partials", PTR), self._slot()
         b.store(lower.get(self._neutral()), running)
 
@@ -115,5 +115,5 @@ class ScanEntry(cpu.Entry):
             b.store(lower.get(self._combined(before, total), self.dtype), running)
 
         self.loop(ir.Constant(I64, 0), n_blocks, 1, step)
-        self.write_results([(self._number(b.load(running, typ=lower.scalar(self.dtype))),)], result)
+        self.write_results([(self._number(b.load(running, typ=lower.scalar(self.dtype))),)])
         b.ret_void()

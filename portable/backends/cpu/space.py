@@ -8,8 +8,9 @@ import math
 import struct
 
 from ...compiler.entry import EXTRA
+from ...compiler.signature import without_scatter
 from ...events import Stamp
-from ...policy import RangePolicy, box_words
+from ...policy import MDRangePolicy, RangePolicy, TeamPolicy, box_words
 from . import engine
 from .lower import Entry
 from .pool import Pool
@@ -19,13 +20,15 @@ _REDUCE_BLOCKS, _REDUCE_LEAST = 256, 4096  # a reduction's blocks: at most, and 
 _SCAN_LEAST = 8192
 _CHUNKS_A_THREAD = 8
 _SMALL = 4096  # indices of a loop-free kernel that are not worth waking a thread for
+_MOST_COPIES = 1 << 26  # bytes that copies of a ScatterView may take; beyond, sums are atomic
 _EXTRA = struct.Struct(f"={len(EXTRA)}q")
 
 
 class Compiled:
     """Native code of one kernel for one policy kind and signature."""
 
-    __slots__ = ("address", "call", "finish", "apply", "results", "state_words", "scratch_static", "width", "simple", "kernel", "counters")
+    __slots__ = ("address", "call", "signature", "merges", "plain", "finish", "apply", "results", "state_words", "scratch_static", "width", "simple", "kernel",
+                 "counters")
 
     def __init__(self, kernel, policy_kind, specs, reducers):
         scans = policy_kind.startswith("scan")
@@ -36,9 +39,12 @@ class Compiled:
         """Take an entry's code. `counters`: where a counting build (count.py) puts its numbers."""
         kernel, reducers, scans = entry.kernel, entry.reducers, entry.policy_kind.startswith("scan")
         self.address = function("entry")
-        self.call = engine.ENTRY(self.address)
-        self.finish = engine.FINISH(function("finish")) if reducers else None
+        self.call = engine.call(self.address)
+        self.finish = function("finish") if reducers else None
         self.apply = function("apply") if scans else None
+        self.merges = [function(f"merge{k}") for k in range(len(entry.scatters))]
+        self.plain = functools.partial(_compiled, kernel, entry.policy_kind, without_scatter(entry.signature.specs), reducers)
+        self.signature = entry.signature
         self.results, self.state_words = entry.results, entry.n_words()
         self.scratch_static, self.width = entry.scratch_static, entry.width
         self.simple, self.kernel, self.counters = not kernel.portable_text.has_loops, kernel, counters
@@ -46,6 +52,10 @@ class Compiled:
 
 
 def prepare(space, kernel, policy_kind, specs, reducers=()):
+    return _compiled(kernel, policy_kind, without_scatter(specs) if reducers else specs, reducers)
+
+
+def _compiled(kernel, policy_kind, specs, reducers):
     key = ("cpu", policy_kind, specs, reducers)  # the same code for serial and threads, and for foreign memory like our own
     compiled = kernel.compiled.get(key)
     if compiled is None:
@@ -53,30 +63,72 @@ def prepare(space, kernel, policy_kind, specs, reducers=()):
     return compiled
 
 
-@functools.cache
-def _pool(n_threads):
-    return Pool(n_threads)
+# ---- what a launch does: (memory that must live as long, argument block, rows of (function, begin, end, chunk))
+def _for(compiled, policy, words, outs, n_threads):
+    copies, tail, merges = _copies(compiled, words, n_threads) if compiled.merges else (None, b"", [])
+    if copies is None:
+        compiled = compiled.plain() if compiled.merges else compiled
+    block = words + _extra(compiled, policy) + tail
+    return copies, block, [(compiled.address, *_stretch(policy, compiled, n_threads)), *merges]
 
 
-def _run(space, address, call, block, begin, end, chunk):
-    """[begin, end) on the calling thread if one chunk holds it, else on the pool."""
-    if end - begin <= chunk or space.n_threads == 1:
-        call(block, begin, end, 0)
-        return
-    _pool(space.n_threads).run(address, block, begin, end, chunk)
+def _copies(compiled, words, n_threads):
+    """(memory, words of the block, rows that merge) of a copy for every thread but one; no memory if it were too much."""
+    sizes = compiled.signature.scattered(words)
+    total = (n_threads - 1) * sum(n_bytes for _, n_bytes in sizes)
+    if total > _MOST_COPIES:
+        return None, b"", []
+    memory, places = ctypes.create_string_buffer(total), []
+    place = ctypes.addressof(memory)
+    for _, n_bytes in sizes:
+        places.append(place)
+        place += (n_threads - 1) * n_bytes
+    merges = [(merge, 0, n, max(n // n_threads, _SMALL)) for merge, (n, _) in zip(compiled.merges, sizes)]
+    return memory, struct.pack(f"={1 + len(places)}q", n_threads - 1, *places), merges
+
+
+def _reduce(compiled, policy, words, outs, n_threads):
+    begin, end, _ = _stretch(policy, compiled, 1)
+    least = 1 if policy.__class__ is not RangePolicy else _REDUCE_LEAST if compiled.simple else 64
+    size = max(least, -(-(end - begin) // _REDUCE_BLOCKS))
+    n_blocks = -(-(end - begin) // size)
+    buffer, tail = _room(compiled, outs, n_blocks * compiled.state_words)
+    block = words + _extra(compiled, policy, begin, end, size, ctypes.addressof(buffer) + compiled.results.n_bytes) + tail
+    return buffer, block, [(compiled.address, 0, n_blocks, 1), (compiled.finish, 0, n_blocks, n_blocks)]
+
+
+def _scan(compiled, policy, words, outs, n_threads):
+    n = policy.end - policy.begin
+    size = max(_SCAN_LEAST, -(-n // _REDUCE_BLOCKS))
+    size = -(-size // compiled.width) * compiled.width
+    n_blocks = -(-n // size)
+    buffer, tail = _room(compiled, outs, n_blocks)
+    place = ctypes.addressof(buffer) + compiled.results.n_bytes
+    block = words + _extra(compiled, policy, policy.begin, policy.end, size, place) + tail
+    return buffer, block, [(compiled.address, 0, n_blocks, 1), (compiled.finish, 0, n_blocks, n_blocks), (compiled.apply, 0, n_blocks, 1)]
+
+
+_STEPS = {"for": _for, "reduce": _reduce, "scan": _scan}
+
+
+def _room(compiled, outs, n_words):
+    """Memory for results and partial states, and the words that say where results go."""
+    buffer = ctypes.create_string_buffer(compiled.results.n_bytes + 8 * n_words)
+    return buffer, compiled.results.addresses(outs, ctypes.addressof(buffer))
 
 
 def _extra(compiled, policy, begin=0, end=0, block_size=0, partials=0):
-    league = getattr(policy, "league_size", 0)
-    scratch = compiled.scratch_static + getattr(policy, "scratch_bytes", 0)
-    return _EXTRA.pack(begin, end, block_size, partials, league, scratch, 0, compiled.counters, *box_words(policy), 0)
+    league, scratch = 0, 0
+    if policy.__class__ is TeamPolicy:
+        league, scratch = policy.league_size, compiled.scratch_static + policy.scratch_bytes
+    return _EXTRA.pack(begin, end, block_size, partials, league, scratch, compiled.counters, *box_words(policy), 0)
 
 
 def _stretch(policy, compiled, n_threads):
     """begin, end and the indices a thread takes at a time."""
-    if hasattr(policy, "league_size"):
+    if policy.__class__ is TeamPolicy:
         return 0, policy.league_size, max(1, policy.league_size // (n_threads * _CHUNKS_A_THREAD))
-    if hasattr(policy, "extents"):
+    if policy.__class__ is MDRangePolicy:
         *outer, last = policy.extents
         rows = math.prod(outer) if last else 0
         least = -(-_SMALL // max(last, 1)) if compiled.simple else 1
@@ -89,14 +141,36 @@ def _stretch(policy, compiled, n_threads):
     return policy.begin, policy.end, -(-chunk // width) * width
 
 
+@functools.cache
+def _pool(n_threads):
+    return Pool(n_threads)
+
+
+def _call(space, block, address, begin, end, chunk):
+    """A callable: [begin, end) on the calling thread if one chunk holds it, else on the pool."""
+    if end - begin <= chunk or space.n_threads == 1:
+        return functools.partial(engine.call(address), block, begin, end, 0)
+    return functools.partial(_pool(space.n_threads).run, address, block, begin, end, chunk)
+
+
 def run_for(space, compiled, policy, words):
+    if compiled.merges:
+        plan_for(space, compiled, policy, words)()
+        return
     if space.n_threads == 1 and policy.__class__ is RangePolicy:
         compiled.call(words, policy.begin, policy.end, 0)
         return
     begin, end, chunk = _stretch(policy, compiled, space.n_threads)
-    if not hasattr(policy, "chunk"):  # all but a plain range: what lies behind the arguments is read
+    if policy.__class__ is not RangePolicy:  # all but a plain range: what lies behind the arguments is read
         words += _extra(compiled, policy)
-    _run(space, compiled.address, compiled.call, words, begin, end, chunk)
+    _call(space, words, compiled.address, begin, end, chunk)()
+
+
+def run(pattern, space, compiled, policy, words, outs):
+    buffer, block, rows = _STEPS[pattern](compiled, policy, words, outs, space.n_threads)
+    for row in rows:
+        _call(space, block, *row)()
+    return None if outs else compiled.results.read(buffer)
 
 
 def count(space, kernel, policy, policy_kind, specs, reducers, words, build):
@@ -108,27 +182,30 @@ def count(space, kernel, policy, policy_kind, specs, reducers, words, build):
 
 def plan_for(space, compiled, policy, words):
     """A callable that does what run_for does, with all but the call itself done before."""
-    begin, end, chunk = _stretch(policy, compiled, space.n_threads)
-    words += _extra(compiled, policy)
-    if end - begin <= chunk or space.n_threads == 1:
-        return functools.partial(compiled.call, words, begin, end, 0)
-    return functools.partial(_pool(space.n_threads).run, compiled.address, words, begin, end, chunk)
+    memory, block, rows = _for(compiled, policy, words, (), space.n_threads)
+    calls = [_call(space, block, *row) for row in rows]
+    return calls[0] if len(calls) == 1 else functools.partial(_each, calls, memory)
+
+
+def _each(calls, kept):
+    for call in calls:
+        call()
 
 
 def sequence(space, recorded):
     """A callable that runs recorded launches one after the other, with no Python between them."""
-    rows, kept = [], []
-    pool = _pool(space.n_threads)
+    table, kept, pool = [], [], _pool(space.n_threads)
     for (_, policy, _, compiled, words), launch in recorded:
-        begin, end, chunk = _stretch(policy, compiled, space.n_threads)
-        block = ctypes.create_string_buffer(words + _extra(compiled, policy))
-        alone = end - begin <= chunk or space.n_threads == 1
-        rows.append((compiled.address, ctypes.addressof(block), begin, end, chunk, 0 if alone else pool.handle))
-        kept.append((block, launch, compiled))
+        buffer, words, rows = _STEPS[launch.pattern](compiled, policy, words, launch.outs, space.n_threads)
+        block = ctypes.create_string_buffer(words, len(words))
+        kept.append((block, buffer, launch, compiled))
+        for address, begin, end, chunk in rows:
+            alone = end - begin <= chunk or space.n_threads == 1
+            table.append((address, ctypes.addressof(block), begin, end, chunk, 0 if alone else pool.handle))
     if not pool.native and space.n_threads > 1:
-        return functools.partial(_one_by_one, pool, rows, kept)
-    table = (ctypes.c_int64 * (6 * len(rows)))(*(n for row in rows for n in row))
-    return functools.partial(_replay, pool, ctypes.addressof(table), len(rows), (table, kept))
+        return functools.partial(_one_by_one, pool, table, kept)
+    flat = (ctypes.c_int64 * (6 * len(table)))(*(n for row in table for n in row))
+    return functools.partial(_replay, pool, ctypes.addressof(flat), len(table), (flat, kept))
 
 
 def _replay(pool, table, n, kept):
@@ -137,45 +214,9 @@ def _replay(pool, table, n, kept):
         engine.sequence()(table, n, pool.run_address)
 
 
-def _one_by_one(pool, rows, kept):
-    for address, block, begin, end, chunk, _ in rows:
+def _one_by_one(pool, table, kept):
+    for address, block, begin, end, chunk, _ in table:
         pool.run(address, block, begin, end, chunk)
-
-
-def run_reduce(space, compiled, policy, words):
-    begin, end, _ = _stretch(policy, compiled, 1)
-    least = 1 if not hasattr(policy, "chunk") else _REDUCE_LEAST if compiled.simple else 64
-    size = max(least, -(-(end - begin) // _REDUCE_BLOCKS))
-    n_blocks = -(-(end - begin) // size)
-    n_bytes = compiled.results.n_bytes
-    buffer = ctypes.create_string_buffer(n_bytes + 8 * n_blocks * compiled.state_words)
-    place = ctypes.addressof(buffer)
-    words += _extra(compiled, policy, begin, end, size, place + n_bytes)
-    if n_blocks:
-        _run(space, compiled.address, compiled.call, words, 0, n_blocks, 1)
-    compiled.finish(words, n_blocks, place)
-    return compiled.results.read(buffer)
-
-
-def run_scan(space, compiled, policy, words):
-    n = policy.end - policy.begin
-    size = max(_SCAN_LEAST, -(-n // _REDUCE_BLOCKS))
-    size = -(-size // compiled.width) * compiled.width
-    n_blocks = -(-n // size)
-    n_bytes = compiled.results.n_bytes
-    buffer = ctypes.create_string_buffer(n_bytes + 8 * n_blocks)
-    place = ctypes.addressof(buffer)
-    words += _extra(compiled, policy, policy.begin, policy.end, size, place + n_bytes)
-    if n_blocks > 1:
-        _run(space, compiled.address, compiled.call, words, 0, n_blocks, 1)
-        compiled.finish(words, n_blocks, place)
-    else:  # one block needs no total before its prefixes, and leaves it behind
-        compiled.finish(words, 0, place)
-        ctypes.memmove(place + n_bytes, place, 8 * n_blocks)
-    _run(space, compiled.apply, engine.ENTRY(compiled.apply), words, 0, n_blocks, 1)
-    if n_blocks == 1:
-        ctypes.memmove(place, place + n_bytes, n_bytes)
-    return compiled.results.read(buffer)
 
 
 def stamp(space):

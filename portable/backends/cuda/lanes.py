@@ -7,7 +7,7 @@ from llvmlite import ir
 from ...compiler import types as t
 from ...compiler.team import Team, combine_states
 from ...compiler.types import UNIFORM, VARYING
-from ...compiler.values import F32, I32, I64, PTR, Value
+from ...compiler.values import F32, I8, I32, I64, PTR, Value
 
 WARP = 32
 _VOID = ir.VoidType()
@@ -36,6 +36,13 @@ def shared_words(lower, n_words, name):
     array.initializer = ir.Constant(array.value_type, ir.Undefined)
     array.linkage, array.align = "internal", 8
     return lower.b.addrspacecast(array, PTR)
+
+
+def dynamic_shared(module):
+    """The block's shared memory whose size a launch gives."""
+    array = ir.GlobalVariable(module, ir.ArrayType(I8, 0), "scratch", addrspace=3)
+    array.linkage, array.align = "external", 64
+    return array
 
 
 class CudaTarget:

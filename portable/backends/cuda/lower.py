@@ -10,10 +10,11 @@ import re
 from llvmlite import ir
 
 from ...compiler import entry
+from ...compiler.memory import itemsize
 from ...compiler.team import combine_states
 from ...compiler.types import UNIFORM, VARYING
 from ...compiler.values import I8, I64, PTR, Value
-from .lanes import CudaTarget, CudaTeam, barrier, block, combine_block, grid, shared_words, thread
+from .lanes import CudaTarget, CudaTeam, barrier, block, combine_block, dynamic_shared, grid, shared_words, thread
 
 RANGE_THREADS, REDUCE_THREADS = 256, 256
 _COPIES = 4  # loads in flight in a reduction
@@ -42,7 +43,7 @@ class Entry(entry.Entry):
         self.open(function)
         if self.reducers:
             self.open_accumulators()
-        plain = self._reduced_range if self.reducers else self._range
+        plain = self._reduced_range if self.reducers else self._scattered_range if self.scatters else self._range
         {"team": self._team, "range": plain}.get(self.policy_kind, self._box)()
         if self.reducers:
             self._finish()
@@ -50,7 +51,7 @@ class Entry(entry.Entry):
 
     def _as_kernel(self, text):
         """The block as a parameter by value, and the launch bound, which this IR builder has no words for."""
-        n_words = self.signature.n_words + len(entry.EXTRA)
+        n_words = self.signature.n_words + len(entry.EXTRA) + (len(self.results.dtypes) if self.results else 0)
         return re.sub(r'define void @"(\w+)"\(ptr (%"[^"]+")\)',
                       rf'define ptx_kernel void @"\1"(ptr byval([{n_words} x i64]) align 8 \2) "nvvm.maxntid"="{self.threads}"', text)
 
@@ -83,6 +84,35 @@ class Entry(entry.Entry):
             begin = self.loop(begin, bound, step, several)
         one = b.add(b.sub(end, ir.Constant(I64, 1)), stride, flags=("nsw",))
         self.loop(begin, one, stride, lambda index: self.visit(lower.lanes(index), None, 0, "whole"))
+
+    def _scattered_range(self):
+        """A grid's stride again; views that are only added to have a copy in each block's shared memory."""
+        lower, b, one, step = self.lower, self.lower.b, ir.Constant(I64, 1), ir.Constant(I64, self.threads)
+        own, shared = b.addrspacecast(dynamic_shared(self.module), PTR), []
+
+        def each(view, body):
+            """body(place of the copy's element, place of the view's) for this thread's share of the elements."""
+            element = lower.scalar(view.dtype)
+            size = b.sdiv(self.n_bytes(view), ir.Constant(I64, itemsize(view.dtype)))
+            places = [p for v, *p in shared if v is view][0]
+            self.loop(thread(lower), b.add(b.sub(size, one), step), step,
+                      lambda j: body(*(b.gep(p, [j], source_etype=element) for p in places), element))
+
+        for view in self.scatters:
+            shared.append((view, own, view.pointer))
+            own = b.gep(own, [b.and_(b.add(self.n_bytes(view), ir.Constant(I64, 7)), ir.Constant(I64, -8))], source_etype=I8)
+            each(view, lambda mine, all_, element: b.store(ir.Constant(element, 0), mine))
+        barrier(lower)
+        for view, copy, _ in shared:
+            view.pointer = copy
+        self._reduced_range()
+        barrier(lower)
+
+        def hand_over(mine, all_, element):
+            b.atomic_rmw("add" if isinstance(element, ir.IntType) else "fadd", all_, b.load(mine, typ=element), "monotonic")
+
+        for view in self.scatters:
+            each(view, hand_over)
 
     def _box(self):
         """A block is a tile of the last two dimensions, 2^block_size wide, `depth` tiles deep along the first one.
@@ -121,9 +151,7 @@ class Entry(entry.Entry):
     def _team(self):
         lower = self.lower
         lower.scratch_used = lower.scratch_static = 0
-        scratch = ir.GlobalVariable(self.module, ir.ArrayType(I8, 0), "scratch", addrspace=3)
-        scratch.linkage, scratch.align = "external", 64
-        base = lower.b.addrspacecast(scratch, PTR)
+        base = lower.b.addrspacecast(dynamic_shared(self.module), PTR)
         rank, league_size = block(lower), self.extra("league_size")
         with lower.b.if_then(lower.b.icmp_signed("<", rank, league_size)):  # an empty league's reduction has one block
             self.visit(CudaTeam(rank, league_size, self.team_size, base), None, 0, "team")
@@ -184,5 +212,5 @@ class Entry(entry.Entry):
         lower.begin_pack(None)
         totals = self._block_states(self.collected())
         with b.if_then(leader):
-            self.write_results(totals, self.extra("result", PTR))
+            self.write_results(totals)
             b.store(ir.Constant(I64, 0), counter)

@@ -1,7 +1,7 @@
 """Scans on CUDA, reduce-then-scan: three kernels, so that the bits of a sum do not depend on which block comes first.
 
     entry     a block a tile: the tile's total, into `partials`
-    finish    one block: partials become what lies before each tile; the total of all goes to `result`
+    finish    one block: partials become what lies before each tile; the total of all is the result
     apply     a block a tile: the prefixes, into `out`, the last argument
 
 A thread scans ITEMS neighbouring values (one if the kernel loops); a tile is what one block takes. The kernel runs, and
@@ -156,4 +156,4 @@ class ScanEntry(cuda.Entry):
         self.loop(ir.Constant(I64, 0), bound, step, stretch)
         lower.begin_pack(None)
         with b.if_then(b.icmp_signed("==", thread(lower), ir.Constant(I64, 0))):
-            self.write_results([(Value(self.dtype, UNIFORM, b.load(carry, typ=scalar)),)], self.extra("result", PTR))
+            self.write_results([(Value(self.dtype, UNIFORM, b.load(carry, typ=scalar)),)])

@@ -11,7 +11,8 @@ import struct
 from ... import cache
 from ...errors import InputError
 from ...compiler.entry import EXTRA
-from ...policy import AUTO, RangePolicy, box_words
+from ...compiler.signature import without_scatter
+from ...policy import AUTO, MDRangePolicy, RangePolicy, TeamPolicy, box_words
 from . import driver, engine
 from .lanes import WARP
 from .lower import RANGE_THREADS, Entry
@@ -40,12 +41,15 @@ class Compiled:
         self.kernel, self.threads = kernel, entry.threads
         self.results, self.state_words, self.accesses = entry.results, entry.n_words(), entry.accesses
         self.team_size, self.scratch_static = team_size, entry.scratch_static
-        self.allowed = _DEFAULT_SHARED
+        self.allowed, self.signature, self.scatters = _DEFAULT_SHARED, entry.signature, bool(entry.scatters)
+        self.plain = functools.partial(_compiled, space, kernel, policy_kind, without_scatter(specs), reducers, team_size)
         self.block = ctypes.create_string_buffer(8 * (entry.signature.n_words + len(EXTRA)))
         self.parameters = (ctypes.c_void_p * 1)(ctypes.addressof(self.block))
-        if reducers:
-            blocks = self.function.blocks_per_sm(self.threads)
-            self.max_blocks = max(1, blocks) * self.context.device.multiprocessors
+        self.resident_blocks = functools.cache(self._resident_blocks)
+
+    def _resident_blocks(self, shared=0):
+        """How many blocks the device runs at once."""
+        return max(1, self.function.blocks_per_sm(self.threads, shared)) * self.context.device.multiprocessors
 
     def _load(self, entry, name):
         device = self.context.device
@@ -64,6 +68,8 @@ class Compiled:
 
 def prepare(space, kernel, policy_kind, specs, reducers=()):
     """A function of the team size for teams; the compiled kernel for ranges."""
+    if reducers or policy_kind != "range":  # only plain ranges give each block enough to do
+        specs = without_scatter(specs)
     if policy_kind != "team":
         return _compiled(space, kernel, policy_kind, specs, reducers, 0)
     return functools.partial(_compiled, space, kernel, policy_kind, specs, reducers)
@@ -79,10 +85,10 @@ def _compiled(space, kernel, policy_kind, specs, reducers, team_size):
 
 def _configure(space, compiled, policy):
     """(compiled kernel, blocks of the grid, bytes of dynamic shared memory) of a launch."""
-    if hasattr(policy, "extents"):
+    if policy.__class__ is MDRangePolicy:
         return compiled, 0 if 0 in policy.extents else _box_grid(policy.extents, compiled.threads)[0], 0
-    if not hasattr(policy, "league_size"):
-        return compiled, -(-(policy.end - policy.begin) // compiled.threads), 0
+    if policy.__class__ is RangePolicy:
+        return compiled, max(0, -(-(policy.end - policy.begin) // compiled.threads)), 0
     asked = _AUTO_TEAM if policy.team_size is AUTO else policy.team_size
     size = -(-asked // WARP) * WARP
     device = driver.devices()[space.device]
@@ -116,116 +122,130 @@ def _box_grid(extents, threads):
     return (wide, min(near, _MAX_OUTER), first) if len(extents) == 3 else (wide, first, 1), depth
 
 
-def _extra(policy, shared, partials=0, result=0, counter=0):
+def _extra(policy, shared, partials=0, counter=0):
     """What lies behind the arguments, in the order of compiler.entry.EXTRA."""
     league, begin, end, bits, depth = 0, 0, 0, 0, 0
-    if hasattr(policy, "league_size"):
+    if policy.__class__ is TeamPolicy:
         league = policy.league_size
-    elif hasattr(policy, "extents"):
+    elif policy.__class__ is MDRangePolicy:
         bits, depth = _tile_bits(policy.extents, RANGE_THREADS), _box_grid(policy.extents, RANGE_THREADS)[1]
     else:
         begin, end = policy.begin, policy.end
-    return _EXTRA.pack(begin, end, bits, partials, league, shared, result, counter, *box_words(policy), depth)
+    return _EXTRA.pack(begin, end, bits, partials, league, shared, counter, *box_words(policy), depth)
 
 
 def run_for(space, compiled, policy, words):
-    if policy.__class__ is RangePolicy:  # the shortest way: most launches are these, and they are counted in microseconds
+    if policy.__class__ is RangePolicy and not compiled.scatters:  # the shortest way: most launches are these
         begin, end = policy.begin, policy.end
         grid = (end - begin + RANGE_THREADS - 1) // RANGE_THREADS
         if 0 < grid <= _MAX_GRID:
             compiled.launch(grid, words + _BEGIN_END(begin, end), 0, space.stream)
             return
+    for compiled, handle, grid, shared, block in _for(space, compiled, policy, words, (), None):
+        compiled.launch(grid, block, shared, space.stream, handle)
+
+
+# ---- what a launch does: the kernels that it queues, as (compiled code, its function, grid, bytes of shared memory, argument block)
+def _for(space, compiled, policy, words, outs, work):
+    if policy.__class__ is RangePolicy and compiled.scatters:
+        copies = sum(-(-n_bytes // 8) * 8 for _, n_bytes in compiled.signature.scattered(words))
+        if copies <= _DEFAULT_SHARED:
+            grid = min(-(-(policy.end - policy.begin) // compiled.threads), compiled.resident_blocks(copies))
+            return _kernels((compiled, compiled.handle, grid, copies, words + _extra(policy, copies)))
+        compiled = compiled.plain()
     compiled, grid, shared = _configure(space, compiled, policy)
-    if grid == 0:
-        return
-    _check_grid(grid)
-    compiled.launch(grid, words + _extra(policy, shared), shared, space.stream)
+    return _kernels((compiled, compiled.handle, grid, shared, words + _extra(policy, shared)))
+
+
+def _reduce(space, compiled, policy, words, outs, work):
+    compiled, grid, shared = _configure(space, compiled, policy)
+    if policy.__class__ is RangePolicy:
+        grid = min(grid, compiled.resident_blocks())
+    grid = grid or 1  # of an empty policy, too, one block finishes the identity
+    partials = work.room(8 * (grid if grid.__class__ is int else math.prod(grid)) * compiled.state_words)
+    block = words + _extra(policy, shared, partials, work.counter.pointer) + compiled.results.addresses(outs, work.results.pointer)
+    return _kernels((compiled, compiled.handle, grid, shared, block))
+
+
+def _scan(space, compiled, policy, words, outs, work):
+    n_tiles = -(-(policy.end - policy.begin) // compiled.tile)
+    partials = work.room(8 * max(n_tiles, 1))
+    place = words + _EXTRA.pack(policy.begin, policy.end, 0, partials, *[0] * 10)
+    tiles = words + _EXTRA.pack(0, n_tiles, 0, partials, *[0] * 10) + compiled.results.addresses(outs, work.results.pointer)
+    return _kernels((compiled, compiled.handle, n_tiles, 0, place), (compiled, compiled.finish.handle, 1, 0, tiles),
+                    (compiled, compiled.apply.handle, n_tiles, 0, place))
+
+
+def _kernels(*rows):
+    """Those with something to do; InputError if CUDA cannot launch one."""
+    for _, _, grid, _, _ in rows:
+        n_blocks = grid if grid.__class__ is int else grid[0]
+        if n_blocks > _MAX_GRID:
+            raise InputError(f"policy: {n_blocks} blocks are wanted, CUDA launches at most {_MAX_GRID}; split the range")
+    return [row for row in rows if row[2]]
+
+
+_STEPS = {"for": _for, "reduce": _reduce, "scan": _scan}
+
+
+def run(pattern, space, compiled, policy, words, outs):
+    work = _workspace(space.device, space.stream)
+    for compiled, handle, grid, shared, block in _STEPS[pattern](space, compiled, policy, words, outs, work):
+        compiled.launch(grid, block, shared, space.stream, handle)
+    if outs:
+        return None
+    _wait(compiled.context, space)
+    return compiled.results.read(ctypes.string_at(work.results.pointer, compiled.results.n_bytes))
 
 
 def plan_for(space, compiled, policy, words):
     """A callable that does what run_for does, with all but the driver's call done before."""
-    compiled, grid, shared = _configure(space, compiled, policy)
-    if grid == 0:
-        return lambda: None
-    _check_grid(grid)
-    words += _extra(policy, shared)
-    block = ctypes.create_string_buffer(words, len(words))  # its own: other launches of the kernel do not touch it
-    parameters = (ctypes.c_void_p * 1)(ctypes.addressof(block))
-    call = functools.partial(compiled.context.launch, compiled.handle, grid, compiled.threads, shared, space.stream or None, parameters)
-    call.block = block
-    return call
+    return next(iter(_calls(space, _for(space, compiled, policy, words, (), None))), lambda: None)
+
+
+def _calls(space, rows):
+    for compiled, handle, grid, shared, words in rows:
+        block = ctypes.create_string_buffer(words, len(words))  # its own: other launches of the kernel do not touch it
+        parameters = (ctypes.c_void_p * 1)(ctypes.addressof(block))
+        call = functools.partial(compiled.context.launch, handle, grid, compiled.threads, shared, space.stream or None, parameters)
+        call.block = block
+        yield call
 
 
 def sequence(space, recorded):
     """A callable that replays recorded launches as one CUDA graph on the space's stream."""
     context = driver.context(space.device)
-    stream = context.stream()
+    stream, work = context.stream(), _Workspace(context)
     recording = dataclasses.replace(space, stream=stream.handle.value)
-    calls = [plan_for(recording, compiled, policy, words) for (_, policy, _, compiled, words), _ in recorded]
+    calls = [call for (_, policy, _, compiled, words), launch in recorded
+             for call in _calls(recording, _STEPS[launch.pattern](recording, compiled, policy, words, launch.outs, work))]
     with context.capture(stream.handle) as graph:
         for call in calls:
             call()
-    kept = recorded, calls  # views and argument blocks live as long as the graph
     replay = functools.partial(graph.launch, space.stream or None)
-    replay.kept = kept
+    replay.kept = recorded, calls, work  # views and argument blocks live as long as the graph
     return replay
 
 
-def _check_grid(grid):
-    n_blocks = grid if grid.__class__ is int else grid[0]
-    if n_blocks > _MAX_GRID:
-        raise InputError(f"policy: {n_blocks} blocks are wanted, CUDA launches at most {_MAX_GRID}; split the range")
-
-
 class _Workspace:
-    """What reductions on one device share: partial states, the counter of arrived blocks, results in pinned memory."""
+    """What the reductions of one stream share: partial states, the counter of arrived blocks, results in pinned memory."""
 
     def __init__(self, context):
         self.context = context
         self.results = context.allocate_pinned(512)
         self.counter = context.allocate(8)
         context.fill(self.counter.pointer, 0, 8, wait=True)
-        self.partials = context.allocate(1 << 20)
+        self.partials = []  # the last one is in use; queued work may still write to those before it
 
     def room(self, n_bytes):
-        if n_bytes > self.partials.nbytes:
-            self.partials = self.context.allocate(2 * n_bytes)
-        return self.partials.pointer
+        if not self.partials or n_bytes > self.partials[-1].nbytes:
+            self.partials.append(self.context.allocate(max(2 * n_bytes, 1 << 16)))
+        return self.partials[-1].pointer
 
 
 @functools.cache
-def _workspace(device):
+def _workspace(device, stream):
     return _Workspace(driver.context(device))
-
-
-def run_reduce(space, compiled, policy, words):
-    compiled, grid, shared = _configure(space, compiled, policy)
-    work = _workspace(space.device)
-    if hasattr(policy, "chunk"):
-        grid = max(1, min(grid, compiled.max_blocks))
-    grid = grid or 1  # of an empty policy, too, one block finishes the identity
-    _check_grid(grid)
-    n_blocks = grid if grid.__class__ is int else math.prod(grid)
-    partials = work.room(8 * n_blocks * compiled.state_words)
-    words += _extra(policy, shared, partials, work.results.pointer, work.counter.pointer)
-    compiled.launch(grid, words, shared, space.stream)
-    _wait(compiled.context, space)
-    return compiled.results.read(ctypes.string_at(work.results.pointer, compiled.results.n_bytes))
-
-
-def run_scan(space, compiled, policy, words):
-    n_tiles, work = -(-(policy.end - policy.begin) // compiled.tile), _workspace(space.device)
-    partials = work.room(8 * max(n_tiles, 1))
-    place = words + _EXTRA.pack(policy.begin, policy.end, 0, partials, *[0] * 11)
-    if n_tiles:
-        _check_grid(n_tiles)
-        compiled.launch(n_tiles, place, 0, space.stream)
-    tiles = words + _EXTRA.pack(0, n_tiles, 0, partials, 0, 0, work.results.pointer, *[0] * 8)
-    compiled.launch(1, tiles, 0, space.stream, compiled.finish.handle)
-    if n_tiles:
-        compiled.launch(n_tiles, place, 0, space.stream, compiled.apply.handle)
-    _wait(compiled.context, space)
-    return compiled.results.read(ctypes.string_at(work.results.pointer, compiled.results.n_bytes))
 
 
 def _wait(context, space):
