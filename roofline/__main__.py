@@ -1,7 +1,7 @@
-"""Command line: `python -m roofline {ceilings, report, compare}`.
+"""Command line: `python -m roofline {ceilings, report, compare, diff}`.
 
-Exit codes: 0 all was measured; 1 some method failed, a value disagreed or a file could not be written, and what was
-measured was kept; 2 the request cannot be met, nothing was run; 130 interrupted, what was measured was kept.
+Exit codes: 0 all was measured; 1 some method failed, a value disagreed, something got slower or a file could not be
+written, and what was measured was kept; 2 the request cannot be met, nothing was run; 130 interrupted, what was measured was kept.
 """
 
 import argparse
@@ -13,7 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 
 import portable as pk
 from portable.errors import InputError, SpaceError
-from roofline import cases, ceiling, compare, files, html, machine, report
+from roofline import cases, ceiling, compare, diff, files, html, machine, report
 
 BUSY = 0.3  # cores taken by others, of which a report says so; less is what an idle system needs
 
@@ -25,6 +25,8 @@ def main(argv=None):
         for option in ("out", "json"):
             if getattr(options, option, None):
                 files.check_writable(f"--{option}", getattr(options, option))
+        if options.command is _diff:
+            return _diff(options)
         with pk.use(options.space or pk.default_space()) as space:
             return options.command(options, str(space))
     except (InputError, SpaceError) as error:
@@ -58,6 +60,11 @@ def _parser():
     against.add_argument("--rounds", type=_positive, default=7, help="samples of each side (default: %(default)s)")
     against.add_argument("--quick", action="store_true", help="tiny inputs: shows that everything runs")
     against.set_defaults(command=_compare)
+    saved = commands.add_parser("diff", help="compare two saved reports; exit with 1 if something got slower")
+    saved.add_argument("before", metavar="BEFORE", help="written by report --json")
+    saved.add_argument("after", metavar="AFTER")
+    saved.add_argument("--across", action="store_true", help="the reports may be of different machines")
+    saved.set_defaults(command=_diff)
     for command in (made, roofs, against):
         command.add_argument("--space", metavar="NAME", help="execution space (default: the layer's own choice)")
         command.add_argument("--json", metavar="FILE", help="also write the numbers as JSON")
@@ -148,6 +155,12 @@ def _compare(options, space):
     }
     kept = _keep(options.json, _as_json(document))
     return _code(interrupted, kept and not any(outcome.problems for outcome in outcomes))
+
+
+def _diff(options):
+    found = diff.changes(diff.read(options.before), diff.read(options.after), options.across)
+    _console().print(diff.table(found))
+    return _code(False, all(change.verdict != "slower" for change in found))
 
 
 def _warn_if_busy(facts):

@@ -11,6 +11,7 @@ import pytest
 from roofline import __main__ as cli
 from roofline import cases, files, machine, report
 from roofline.contract import Contender, Duel, Run, Work
+from tests.roofline.schema import problems
 
 HEADER = "x_km,y_km,t_hours"
 
@@ -57,6 +58,7 @@ def test_report_writes_table_page_and_json(space, hawkes_alone, tmp_path, capsys
     assert document["space"] == space and document["failures"] == []
     values = [result["value"] for result in document["results"]]
     assert values == pytest.approx([values[0]] * 4, rel=1e-6)
+    assert problems(document) == []
     if space == "checked":  # an interpreter has no roof
         assert document["ceilings"] is None and all(result["roof"] is None for result in document["results"])
         return
