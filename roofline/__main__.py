@@ -13,7 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 
 import portable as pk
 from portable.errors import InputError, SpaceError
-from roofline import cases, ceiling, compare, diff, files, html, machine, report
+from roofline import cases, ceiling, compare, diff, files, html, machine, report, script
 
 BUSY = 0.3  # cores taken by others, of which a report says so; less is what an idle system needs
 
@@ -42,6 +42,8 @@ def _parser():
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     made = commands.add_parser("report", help="time every method; print a table and write an offline page")
+    made.add_argument("script", nargs="?", help="a program whose launches are reported instead of the methods")
+    made.add_argument("arguments", nargs=argparse.REMAINDER, help="its own arguments")
     made.add_argument(
         "--data", metavar="FOLDER", help="folder of real data, holding hawkes/ (default: PORTABLE_DATA, else simulated)"
     )
@@ -79,15 +81,13 @@ def _positive(text):
 
 
 def _report(options, space):
+    if options.script:
+        script.check(options.script)
     folder = files.data_folder(options.data)
     made = report.Report(space, machine.facts(space))
     _warn_if_busy(made.machine)
     with _progress() as progress:
         task = progress.add_task("preparing inputs", total=None)
-        runs = []
-        for name in cases.REPORTED:
-            runs += [(name, run) for run in cases.load(name).prepare(space, folder, options.quick)]
-        progress.update(task, total=len(runs))
 
         def start(text, done):
             progress.update(task, description=text, completed=done)
@@ -95,7 +95,13 @@ def _report(options, space):
         def roofs(name, special):
             return ceiling.ceilings(name, special=special, quick=options.quick)
 
-        report.collect(made, runs, start, ceilings=None if space == "checked" else roofs)
+        roofs = None if space == "checked" else roofs
+        if options.script:
+            script.collect(made, options.script, options.arguments, roofs, start)
+        else:
+            runs = [(name, run) for name in cases.REPORTED for run in cases.load(name).prepare(space, folder, options.quick)]
+            progress.update(task, total=len(runs))
+            report.collect(made, runs, start, ceilings=roofs)
     _console().print(made.table())
     if against := made.roofs():
         _console().print(against)

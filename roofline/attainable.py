@@ -177,6 +177,14 @@ class Analysis:
         }  # fmt: skip
 
 
+def analyse_launch(label, counts, seconds, ceilings):
+    """One launch against its roof; `seconds` is what it took."""
+    found = bound(counts, ceilings)
+    analysis = Analysis(seconds, [(label, counts, found, seconds)], [*counts.notes, *found.notes])
+    _note_roof(analysis)
+    return analysis
+
+
 def analyse(profile, seconds, ceilings, *, executed=True):
     """One profiled call against its roof.
 
@@ -210,6 +218,10 @@ def analyse(profile, seconds, ceilings, *, executed=True):
         notes.append(f"launches take {inside / seconds:.0%} of the call; the rest is Python, copies and waiting")
     if profile.short():
         notes.append(f"too short to time one by one: {', '.join(profile.short())}")
-    if analysis.share > 1.1:
-        notes.append("above its roof: a ceiling was measured too low, or work was counted that the compiler removed")
+    _note_roof(analysis)
     return analysis
+
+
+def _note_roof(analysis):
+    if analysis.share > 1.1:
+        analysis.notes.append("above its roof: a ceiling was measured too low, or work was counted that the compiler removed")

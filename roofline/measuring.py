@@ -75,7 +75,7 @@ def _arithmetic(space, quick):
     steps = kernels.CHAINS * kernels.UNROLLED
     chains = [("fma", kernels.fma, 2 * steps, "fused multiply-adds"),
               ("no fma", kernels.add_and_multiply, steps, "additions and multiplications, half each")]  # fmt: skip
-    many, few = (2, 1) if quick else (64, 16) if gpu else (128, 128)  # a millisecond or so
+    many, few = (2, 1) if quick else (64, 16) if space.name == "cuda" else (128, 128)  # a millisecond or so
 
     def plan(label, kernel, each, dtype, trips, method, unit):
         b, c = (_view(space, [v], dtype) for v in _CONSTANTS.get(label, (2.0, 0.0)))

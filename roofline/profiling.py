@@ -1,6 +1,7 @@
 """`with roofline.profile() as p:` gathers every launch: when, how long, what, and on request its counts."""
 
 import contextlib
+import math
 import time
 from dataclasses import dataclass
 
@@ -99,10 +100,22 @@ class Profile:
         Launches of the same kernel, policy and argument types are counted once, on the data as they are now; where counts
         depend on data, these notes say so. Numbers are those of the launch.
         """
-        return [(e, [self._count(launch, executed) for launch in e.launches]) for e in self.events]
+        return [(e, [self.count(launch, executed=executed) for launch in e.launches]) for e in self.events]
 
-    def _count(self, launch, executed):
-        key = (launch.kernel, launch.policy, launch.reducers, launch.scan, executed, tuple(map(_identity, launch.args)))
+    @staticmethod
+    def identity(launch):
+        """What tells launches apart: kernel, policy, reducers and arguments, of arrays where they lie."""
+        return launch.kernel, launch.policy, launch.reducers, launch.scan, tuple(map(_identity, launch.args))
+
+    @staticmethod
+    def size(launch):
+        """How many indices or teams a launch has, and which of both."""
+        number, _, unit = in_words(launch.policy).rpartition(" ")
+        return math.prod(int(n.replace(",", "")) for n in number.split(" x ")), unit
+
+    def count(self, launch, *, executed=True):
+        """The Counts of one of the launches; those of the same identity are counted once."""
+        key = (*self.identity(launch), executed)
         if key not in self._counts:
             self._counts[key] = count(launch.policy, launch.kernel, *launch.args, reducer=launch.reducers,
                                       scan=launch.scan and launch.scan.split(" ")[1], executed=executed)  # fmt: skip

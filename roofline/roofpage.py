@@ -25,7 +25,7 @@ def section(report):
 
 
 def _advice(result):
-    return "".join(f'<br><span class="soft">{escape(sentence)}</span>' for sentence in advice(result))
+    return "".join(f'<p class="soft">{escape(sentence)}</p>' for sentence in advice(result))
 
 
 def table(caption, names, rows):

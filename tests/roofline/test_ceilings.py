@@ -36,6 +36,13 @@ def test_every_ceiling_has_a_rate_a_spread_and_a_method(space, quick_ceilings):
     assert ceiling.Ceilings.from_dict(json.loads(json.dumps(found.as_dict()))) == found
 
 
+def test_full_measurements_have_amounts_and_sizes(monkeypatch):
+    monkeypatch.setattr(measuring, "_memory", lambda: 1 << 24)
+    _, levels, plans = measuring.plans(pk.Threads(1), quick=False)
+    assert {plan.unit for plan in plans} == {"flop", "op", "B", "s"} and all(plan.amount >= 1 for plan in plans)
+    assert {name for name, _ in levels} == {plan.name.split()[1] for plan in plans if plan.unit == "B"}
+
+
 @pytest.mark.parametrize("name", ["exp", "sqrt", "expm1", "pow", "ndtr", "random.normal", "random.randint"])
 def test_any_special_function_can_be_measured(name):
     found = measuring.special(pk.Threads(1), name, "float64", quick=True)

@@ -73,9 +73,7 @@ def test_the_page_shows_roofs_marks_and_tables(result, quick_ceilings):
     report = fakes.report(result({"arithmetic": 0.002}, method=fakes.MARKUP), result({"memory L2": 0.001}, method="second"))
     report.ceilings = quick_ceilings("serial")
     text = html.page(report)
-    page = Page()
-    page.feed(text)
-    assert "<script" not in text and fakes.MARKUP in " ".join(page.data)
+    assert "<script" not in text and fakes.MARKUP in " ".join(Page(text).data)
     marks = re.findall(r'<g class="mark" tabindex="0" role="img" aria-label="([^"]+)"', text)
     assert len(marks) == 2 and all("of attainable, bound by" in spoken for spoken in marks)
     assert "Against the roof" in text and "Costliest lines" in text and "fma float64" in text
