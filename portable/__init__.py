@@ -12,6 +12,7 @@ Importing needs no GPU, driver or toolkit; `python -m portable` says what this m
 """
 
 from . import errors, random
+from .algorithms import argsort, compact, sort_by_key, top_k
 from .copy import copy_of, create_mirror, create_mirror_view, deep_copy
 from .count import count
 from .dispatch import fence, parallel_for, parallel_reduce, parallel_scan, plan, stamp
@@ -27,7 +28,7 @@ from .math import (cos, erf, erfc, exp, exp2, expm1, fast_exp, fast_log, lgamma,
 from .policy import AUTO, MDRangePolicy, RangePolicy, TeamPolicy
 from .reducer import LogSumExp, Max, MaxLoc, Min, MinLoc, Prod, Reducer, Sum
 from .scatter import ScatterView
-from .space import Cuda, Space, Threads, default_space, unavailable_because, use
+from .space import Cuda, Space, Threads, default_space, instances, unavailable_because, use
 from .view import View, asview, empty, zeros
 from .words import (all, any, atomic_add, atomic_and, atomic_cas, atomic_exchange, atomic_max, atomic_min, atomic_or,  # noqa: A004
                     atomic_sub, atomic_xor, bits, ceil, clip, copysign, float32, float64, floor, fma, from_bits32, from_bits64,
@@ -35,4 +36,4 @@ from .words import (all, any, atomic_add, atomic_and, atomic_cas, atomic_exchang
 
 __version__ = "0.1.0"
 __all__ = [name for name in globals() if not name.startswith("_") and name not in
-           ("backends", "cache", "copy", "dispatch", "events", "frontend", "graph", "math", "policy", "reducer", "scatter", "space", "view", "words")]
+           ("algorithms", "backends", "cache", "copy", "dispatch", "events", "frontend", "graph", "math", "policy", "reducer", "scatter", "space", "view", "words")]

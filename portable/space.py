@@ -1,12 +1,14 @@
 """Execution spaces: where kernels run, and which one runs them by default.
 
-"serial" is one CPU thread, "threads" a pool of them, "cuda" (or "cuda:1") a GPU, "checked" the plain Python interpreter.
+"serial" is one CPU thread, "threads" (or "threads:4") a pool of them, "cuda" (or "cuda:1") a GPU, "checked" the plain
+Python interpreter.
 """
 
 from __future__ import annotations
 
 import contextlib
 import contextvars
+import dataclasses
 import functools
 import os
 from dataclasses import dataclass
@@ -42,6 +44,8 @@ class Space:
     stream: int = 0
 
     def __str__(self):
+        if self.name == "threads" and self.n_threads != _threads().n_threads:
+            return f"threads:{self.n_threads}"
         return f"cuda:{self.device}" if self.name == "cuda" and self.device else self.name
 
 
@@ -61,6 +65,31 @@ def Cuda(device=0, stream=0):  # noqa: N802
     return Space("cuda", memory=f"cuda:{device}", device=device, stream=check_index(stream, "Cuda: stream"))
 
 
+def instances(space=None, n=2):
+    """A space n times, each with a queue of its own: kernels in different queues may run at the same time.
+
+    Parameters
+    ----------
+    space : str, Space or None
+    n : int, at least 1
+
+    Returns
+    -------
+    tuple of n Spaces
+        Of a GPU: its streams, which last as long as the process. What one queue reads of another's results wants a
+        `fence` of that one first; copies wait for all. On a CPU, where launches have finished when they return, the space
+        itself.
+    """
+    space = require(resolve(space))
+    if check_index(n, "instances: n") < 1:
+        raise InputError(f"instances: n is {n}; at least 1 is wanted")
+    if space.name != "cuda":
+        return (space,) * n
+    from .backends.cuda import driver
+
+    return tuple(dataclasses.replace(space, stream=driver.context(space.device).lasting_stream()) for _ in range(n))
+
+
 @functools.cache
 def _threads():
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -75,11 +104,13 @@ def _named(name):
     kind, colon, number = name.partition(":")
     if kind == "cuda" and (number.isdigit() or not colon):
         return Cuda(int(number or 0))
+    if kind == "threads" and number.isdigit() and int(number):
+        return Threads(int(number))
     if name == "threads":
         return _threads()
     if name in NAMES:
         return Space(name)
-    raise UnknownSpaceError(f"space {name!r} is unknown; wanted one of {', '.join(NAMES)} (or 'cuda:1', ...)")
+    raise UnknownSpaceError(f"space {name!r} is unknown; wanted one of {', '.join(NAMES)} (or 'cuda:1', 'threads:4', ...)")
 
 
 _chosen = contextvars.ContextVar("portable_space", default=None)

@@ -158,7 +158,7 @@ def profile():
     made, start = Profile(), time.perf_counter()
     with pk.listening(made._hear):
         yield made
-    for space in {str(launch.space) for launch, *_ in made._marks}:
+    for space in {launch.space for launch, *_ in made._marks}:
         pk.fence(space)
     made.seconds = time.perf_counter() - start
 

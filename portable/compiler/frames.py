@@ -148,6 +148,7 @@ class Frames(Calls):
 
     def _read_slot(self, key):
         dtype, kind, place = self.frame.slots[key]
+        place = next((loop.free[key] for loop in reversed(self.frame.loops) if key in loop.free), place)
         return Value(dtype, kind, self.b.load(place, typ=self.type_of(dtype, kind)))
 
     def assign(self, name, value, node):
@@ -181,9 +182,52 @@ class Frames(Calls):
         if kind == UNIFORM and value.kind != UNIFORM and self.W > 1:  # an emission that will be repeated
             value = Value(dtype, UNIFORM, ir.Constant(self.scalar(dtype), None))
         x = self.get(value, dtype, kind)
-        if inner and kind == VARYING and self.W > 1 and self.mask is not None:
-            x = self.b.select(self.mask, x, self.b.load(place, typ=x.type))
-        self.b.store(x, place)
+        blended = inner and kind == VARYING and self.W > 1 and self.mask is not None
+        loop = self.frame.loops[-1] if self.frame.loops else None
+        own = loop is not None and self.region is loop.region
+        if blended and own and len(key) == 2 and key[1] in loop.deciding and key not in self.facts.get((loop.key, "free"), ()):
+            self.facts.learn((loop.key, "free"), (*self.facts.get((loop.key, "free"), ()), key))
+        for target in (place, *(outer.free[key] for outer in self.frame.loops if key in outer.free)):
+            keeps = blended and not (own and target is loop.free.get(key))
+            self.b.store(self.b.select(self.mask, x, self.b.load(target, typ=x.type)) if keeps else x, target)
+
+    def free_copies(self, loop):
+        """Copies, for a loop about to begin, of the variables that it assigns for all of its lanes together.
+
+        A lane that has continued early waits for the others with its values: there are no free copies then.
+        """
+        if self.facts.get((loop.key, "varying continue")):
+            return
+        for key in self.facts.get((loop.key, "free"), ()):
+            dtype, kind, _ = self.frame.slots.get(key, (None, UNIFORM, None))
+            if kind == VARYING:
+                copy = self.slot(self.type_of(dtype, kind))
+                self.b.store(self._read_slot(key).ir, copy)
+                loop.free[key] = copy
+
+    # ---- memory in loops
+    @contextmanager
+    def before_the_loop(self, view, indices):
+        """Emit a load before the loop whose lanes all do it in each trip, if the loop neither changes nor moves its place."""
+        loop = self.frame.loops[-1] if self.frame.loops else None
+        numbers = [view.pointer, *view.strides, *(n for v, stride in view.prefix for n in (v.ir, stride)), *(v.ir for v in indices)]
+        if (loop is None or loop.trip is None or self.mask is not loop.trip or self.region is not loop.region
+                or self.facts.get((loop.key, "writes"))
+                or any(isinstance(n, ir.Instruction) and n.parent not in loop.before for n in numbers)):
+            yield
+            return
+        mask, self.mask = self.mask, loop.first
+        with self.b.goto_block(loop.entry):
+            yield
+        self.mask = mask
+
+    def writes(self):
+        """Note for all loops around this place that memory changes in them."""
+        frame = self.frame
+        while frame is not None and self.W > 1:
+            for loop in frame.loops:
+                self.facts.learn((loop.key, "writes"), True)
+            frame = frame.caller
 
     # ---- regions
     @contextmanager

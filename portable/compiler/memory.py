@@ -18,7 +18,8 @@ def itemsize(dtype):
 
 
 class Memory(Ops):
-    """Needs from the class on top: `mask` (None or a vector of bools), `alive` (some lane is known to be live)."""
+    """Needs from the class on top: `mask` (None or a vector of bools), `alive` (some lane is known to be live), `writes`,
+    `before_the_loop`."""
 
     # ---- addresses
     def noted(self, view, how, pointer):
@@ -115,6 +116,10 @@ class Memory(Ops):
         return I8 if dtype == "bool" else SCALAR[dtype]
 
     def load(self, view, indices):
+        with self.before_the_loop(view, indices):
+            return self._load(view, indices)
+
+    def _load(self, view, indices):
         how, pointer = self.locate(view, indices)
         dtype, element = view.dtype, self.memory_type(view.dtype)
         mixed = any(v.kind != UNIFORM for v in indices) or view.prefix or view.lanes_last
@@ -142,6 +147,7 @@ class Memory(Ops):
 
     # ---- stores
     def store(self, view, indices, value):
+        self.writes()
         how, pointer = self.locate(view, indices)
         dtype, align = view.dtype, itemsize(view.dtype)
         if how == "uniform" and (self.W == 1 or value.kind == UNIFORM):
@@ -163,6 +169,7 @@ class Memory(Ops):
     # ---- atomics
     def atomic(self, op, view, indices, value, expected=None, want_old=True):
         """One atomic step a live lane, lanes in order. Returns the old values, or None if they are not wanted."""
+        self.writes()
         how, pointer = self.locate(view, indices)
         dtype = view.dtype
         if self.W == 1:

@@ -245,9 +245,12 @@ class Ops:
         b, zero = self.b, ir.Constant(x.type, [0] * self.W if isinstance(x.type, ir.VectorType) else 0)
         by_zero = None
         if const_b is None or const_b == 0:
-            by_zero = b.icmp_signed("==", y, zero)
-            one = ir.Constant(x.type, [1] * self.W if isinstance(x.type, ir.VectorType) else 1)
-            y = b.select(by_zero, one, y)
+            one, least, minus = (ir.Constant(x.type, [n] * self.W if isinstance(x.type, ir.VectorType) else n)
+                                 for n in (1, -(2 ** (t.BITS[dtype] - 1)), -1))
+            by_zero = traps = b.icmp_signed("==", y, zero)
+            if dtype not in t.UNSIGNED:  # the least integer by -1, which wraps to itself
+                traps = b.or_(traps, b.and_(b.icmp_signed("==", x, least), b.icmp_signed("==", y, minus)))
+            y = b.select(traps, one, y)
         if dtype in t.UNSIGNED:
             q, r = b.udiv(x, y), b.urem(x, y)
         else:
@@ -310,11 +313,15 @@ class Ops:
     # ---- masks: an LLVM vector of bools, or None for all lanes
     def mask_and(self, mask, condition):
         c = self.get(condition, "bool", VARYING)
-        return c if mask is None else self.b.and_(mask, c)
+        return c if mask is None else self.masked(mask, c)
+
+    def masked(self, mask, bits):
+        """Bits where the mask is set. (A select, unlike an `and`, does not look at what dead lanes hold.)"""
+        return self.b.select(mask, bits, self.full(I1, 0))
 
     def mask_without(self, mask, condition):
         c = self.b.not_(self.get(condition, "bool", VARYING))
-        return c if mask is None else self.b.and_(mask, c)
+        return c if mask is None else self.masked(mask, c)
 
     def mask_value(self, mask):
         return self.full(I1, 1) if mask is None else mask

@@ -9,7 +9,7 @@ from typing import Protocol
 from roofline.contract import Duel, Run
 
 REPORTED = ("hawkes", "methods")  # have `prepare`
-COMPARED = ("ceilings", "hawkes", "launch", "layer", "mixture")  # have `duels`
+COMPARED = ("algorithms", "ceilings", "hawkes", "launch", "layer", "mixture")  # have `duels`
 
 
 class Case(Protocol):

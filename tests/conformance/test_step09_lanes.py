@@ -105,3 +105,84 @@ def test_numpys_scalar_functions(space):
     x = np.random.default_rng(5).random(N)
     wanted = np.where(x > 0.5, x, np.minimum(x, 0.25)) + x + np.maximum(x, 0.5)
     assert_close(run(space, numpys_words, x, np.zeros(N)), wanted, np.float64)
+
+
+@pk.kernel
+def escapes(i, limit, c, out):
+    x, n = 0.0, 0
+    while n < limit and x <= 4.0:
+        x = x * x + c[i]
+        n += 1
+    out[0, i] = n
+    out[1, i] = x
+
+
+@pk.kernel
+def grows_in_memory(i, limit, c, out):
+    n = 0
+    while out[0, i] < limit[i]:
+        out[0, i] = out[0, i] + c[i]
+        n += 1
+    out[1, i] = n
+
+
+@pk.kernel
+def both_loops_write(i, a, out):
+    """The inner loop's lanes stop sooner than the outer one's; some wait in a continue, some leave in the middle."""
+    x, n, k = a[i], 0, 0
+    while x > 1.0 and n < 30:
+        n += 1
+        x *= 0.75
+        while x > 8.0:
+            x -= 3.0 + a[i] * 0.01
+            k += 1
+        if n % 3 == i % 3:
+            continue
+        k += 2
+        if k > 40:
+            break
+        x *= 0.9
+    out[0, i] = x
+    out[1, i] = 100 * n + k
+
+
+@pk.kernel
+def reads_where_it_may(i, x, out):
+    total, n = 0.0, 0
+    while i + n < x.shape[0] and n < i % 4:
+        total += x[i]
+        n += 1
+    out[0, i] = total
+    out[1, i] = n
+
+
+@pytest.mark.parametrize("n", [1, 8, 27])
+@pytest.mark.parametrize("kernel", [escapes, grows_in_memory, both_loops_write, reads_where_it_may])
+def test_lanes_leave_a_loop_one_by_one(space, kernel, n):
+    """What a lane had when it left is what stands afterwards, whatever the others went on to compute."""
+    if space == "checked":
+        pytest.skip("the checked space is the reference here")
+    first = np.random.default_rng(8).random(n) * 30.0
+    args = {escapes: (20, first / 30.0), grows_in_memory: (first, first / 7.0 + 0.1), both_loops_write: (first,),
+            reads_where_it_may: (first[: max(n // 2, 1)],)}[kernel]
+    got, wanted = (launch_for(where, n, kernel, *args, np.zeros((2, n)))[-1] for where in (space, "checked"))
+    assert_close(got, wanted, np.float64, 100)
+
+
+def test_the_least_integer_by_minus_one_wraps(space):
+    for dtype in (np.int32, np.int64):
+        a, b = np.full(9, np.iinfo(dtype).min, dtype), np.full(9, -1, dtype)
+        out = run_divided(space, a, b)
+        np.testing.assert_array_equal(out, [a, np.zeros(9)])
+
+
+@pk.kernel
+def divided(i, a, b, out):
+    out[0, i] = a[i] // b[i]
+    out[1, i] = a[i] % b[i]
+
+
+def run_divided(space, a, b):
+    if space == "checked":
+        pytest.skip("plain Python's integers do not wrap")
+    return launch_for(space, len(a), divided, a, b, np.zeros((2, len(a)), a.dtype))[-1]

@@ -69,7 +69,7 @@ def test_a_kernel_without_source_is_refused():
         pk.parallel_for(pk.RangePolicy(0, 3, space="serial"), scope["typed_in"], np.ones(3))
 
 
-@pytest.mark.parametrize("name", ["gpu", "", "Serial", "cuda:x", "threads:2"])
+@pytest.mark.parametrize("name", ["gpu", "", "Serial", "cuda:x", "threads:0", "threads:x", "serial:2"])
 def test_unknown_spaces(name):
     for action in (
         lambda: pk.zeros(3, "float64", space=name),

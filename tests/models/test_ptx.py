@@ -4,11 +4,13 @@ import inspect
 import numpy as np
 import pytest
 
+import portable as pk
 from models import hawkes, mixture, resampling, tmap
 from models.hawkes import kernels as hawkes_kernels
 from models.mixture import kernels as mixture_kernels
 from models.resampling import kernels as resampling_kernels
 from models.tmap import kernels as tmap_kernels
+from portable import algorithms
 from portable.backends.cuda.space import lower_to_ptx
 from portable.kernel import Kernel
 
@@ -50,6 +52,15 @@ def run_mixture():
         found.predict(x), found.predict_proba(x), found.score_samples(x)
 
 
+def run_algorithms():
+    """Not a model; what they share."""
+    for dtype in ("int32", "int64", "uint32", "uint64", "float32", "float64"):
+        x = np.arange(20).astype(dtype)
+        pk.sort_by_key(x, x, "serial")
+        pk.top_k(x.reshape(2, 10), 3, True, "serial"), pk.top_k(x.reshape(2, 10), 3, False, "serial")
+        pk.compact(x > 3, x, "serial"), pk.compact(x > 3, space="serial")
+
+
 def lowered(module):
     """(kernel, what it was compiled for on the CPU) for every kernel of a module."""
     for _, kernel in inspect.getmembers(module, lambda member: isinstance(member, Kernel)):
@@ -59,7 +70,8 @@ def lowered(module):
 
 
 MODELS = {"hawkes": (run_hawkes, hawkes_kernels), "tmap": (run_tmap, tmap_kernels),
-          "resampling": (run_resampling, resampling_kernels), "mixture": (run_mixture, mixture_kernels)}
+          "resampling": (run_resampling, resampling_kernels), "mixture": (run_mixture, mixture_kernels),
+          "algorithms": (run_algorithms, algorithms)}
 
 
 @pytest.mark.parametrize("capability", [(7, 0), (8, 0), (9, 0)], ids=str)

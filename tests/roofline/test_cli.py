@@ -227,7 +227,7 @@ def test_compare_launch_runs_without_any_peer(space, tmp_path, monkeypatch, caps
     assert all(duel["alone_seconds"]["median"] > 0 and duel["absent"] for duel in document["duels"])
 
 
-@pytest.mark.parametrize("name", ["hawkes", "launch", "layer", "mixture"])
+@pytest.mark.parametrize("name", cases.COMPARED)
 def test_compare_has_a_row_a_peer(name, tmp_path, capsys):
     pytest.importorskip("numba")
     numbers = tmp_path / "compare.json"

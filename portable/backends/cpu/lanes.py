@@ -60,19 +60,8 @@ class CpuTeam(Team):
         dtype = "int64" if v.dtype == "bool" else v.dtype
         v = Value(dtype, VARYING, lower.get(v, dtype, VARYING))
         zero = lower.cast(lower.const(0), dtype)
-        rank = self.rank(lower)
-        result, by = self._shifted(lower, v, 1, rank, zero), 1
-        while by < lower.W:
-            result = lower.binary("+", result, self._shifted(lower, result, by, rank, zero))
-            by *= 2
-        return Value(dtype, VARYING, lower.get(result, dtype, VARYING))
-
-    @staticmethod
-    def _shifted(lower, v, by, rank, zero):
-        if lower.W == 1:
-            return zero
-        moved = lower.rotated(v, lower.W - by)
-        return lower.select(lower.compare(">=", rank, lower.const(by)), moved, zero)
+        _, before = lane_prefixes(lower, v, zero, lambda a, b: lower.binary("+", a, b))
+        return Value(dtype, VARYING, lower.get(before, dtype, VARYING))
 
     def thread_range(self, lower, s, lo, hi):
         """Whole packs of the range first, then the rest under a mask; member r takes lo + r, lo + r + W, ..."""
@@ -113,6 +102,22 @@ class CpuTeam(Team):
                        lambda: lower.assign_to(s.target, member()),
                        lambda: lower.b.store(lower.b.add(here(), ir.Constant(I64, step), flags=("nsw",)), counter))
         lower.divergent = outer
+
+
+def lane_prefixes(lower, v, neutral, combine):
+    """What the lanes up to each one combine to, and up to the one before it: doubling steps over the lanes."""
+    lane, by = lower.lanes(ir.Constant(I64, 0)), 1
+
+    def behind(by, front, change=lambda back: back):
+        """From lane `by` on what the lane that many before has, changed; the first lanes keep `front`."""
+        back = lower.rotated(Value(v.dtype, VARYING, lower.get(inclusive, None, VARYING)), lower.W - by)
+        return lower.select(lower.compare(">=", lane, lower.const(by)), change(back), front)
+
+    inclusive = v
+    while by < lower.W:
+        inclusive = behind(by, inclusive, lambda back, own=inclusive: combine(back, own))
+        by *= 2
+    return inclusive, behind(1, neutral) if lower.W > 1 else neutral
 
 
 def combine_lanes(lower, packs, reducer, combine):

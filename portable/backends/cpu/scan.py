@@ -13,6 +13,7 @@ from ...compiler.team import combine_states
 from ...compiler.types import UNIFORM, VARYING
 from ...compiler.values import I64, PTR, Value
 from . import lower as cpu
+from .lanes import lane_prefixes
 
 
 class ScanEntry(cpu.Entry):
@@ -77,27 +78,17 @@ class ScanEntry(cpu.Entry):
         if mask is not None:
             value = lower.select(Value("bool", VARYING, mask), value, neutral)
         lower.begin_pack(None)
-        inclusive, lane, by = value, lower.lanes(ir.Constant(I64, 0)), 1
-        while by < self.width:
-            inclusive = self._behind(lane, by, inclusive, self._combined(self._moved(inclusive, by), inclusive))
-            by *= 2
+        inclusive, exclusive = lane_prefixes(lower, value, neutral, self._combined)
         before = self._number(b.load(carry, typ=lower.scalar(self.dtype)))
         running = self._combined(before, inclusive)
         x = lower.get(running, self.dtype, VARYING)
         b.store(x if self.width == 1 else lower.lane(x, self.width - 1), carry)
         if out:
             if self.policy_kind == "scan exclusive":
-                running = before if self.width == 1 else self._combined(before, self._behind(lane, 1, neutral, self._moved(inclusive, 1)))
+                running = before if self.width == 1 else self._combined(before, exclusive)
             lower.mask = mask
             lower.store(out, [index], running)
             lower.mask = None
-
-    def _moved(self, v, by):
-        return self.lower.rotated(Value(v.dtype, VARYING, self.lower.get(v, None, VARYING)), self.width - by)
-
-    def _behind(self, lane, by, front, back):
-        """`back` from lane `by` on, `front` before it."""
-        return self.lower.select(self.lower.compare(">=", lane, self.lower.const(by)), back, front)
 
     def _offsets(self):
         function = ir.Function(self.module, cpu.ENTRY, "finish")

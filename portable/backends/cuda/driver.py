@@ -41,7 +41,7 @@ class Context:
     def __init__(self, ordinal):
         device, self.handle = ctypes.c_int(), ctypes.c_void_p()
         self.ordinal, self.device = ordinal, devices()[ordinal]
-        self._alone = len(devices()) == 1
+        self._alone, self.lasting = len(devices()) == 1, []
         cu.cuDeviceGet(byref(device), ordinal)
         cu.cuDevicePrimaryCtxRetain(byref(self.handle), device)
 
@@ -177,6 +177,11 @@ class Context:
         """A new Stream; `blocking` ones and the default stream wait for each other, and cannot both be in a capture."""
         self.activate()
         return Stream(self, blocking)
+
+    def lasting_stream(self):
+        """The handle, an int, of a new stream that is released with the process."""
+        self.lasting.append(self.stream())
+        return self.lasting[-1].handle.value
 
     def event(self, *, timing=True):
         """A new Event."""

@@ -43,7 +43,8 @@ class Compiled:
         self.team_size, self.scratch_static = team_size, entry.scratch_static
         self.allowed, self.signature, self.scatters = _DEFAULT_SHARED, entry.signature, bool(entry.scatters)
         self.plain = functools.partial(_compiled, space, kernel, policy_kind, without_scatter(specs), reducers, team_size)
-        self.block = ctypes.create_string_buffer(8 * (entry.signature.n_words + len(EXTRA)))
+        n_results = len(entry.results.dtypes) if entry.results else 0
+        self.block = ctypes.create_string_buffer(8 * (entry.signature.n_words + len(EXTRA) + n_results))
         self.parameters = (ctypes.c_void_p * 1)(ctypes.addressof(self.block))
         self.resident_blocks = functools.cache(self._resident_blocks)
 

@@ -1,0 +1,379 @@
+"""Sorting by key, the largest of each row, and compaction, as kernels that every space runs.
+
+The sort is Satish, Harris and Garland's radix sort, from the least digit on: tiles of the keys count their digits, a scan
+over (digit, tile) says where each tile's keys of each digit begin, and the tiles move their keys there in order. A team is
+a tile; its members take stretches one after the other, so that what is equal keeps its order. The largest of a row are
+found by bisection over bit patterns that order as the numbers do, until the k-th of them is alone.
+
+References
+----------
+N. Satish, M. Harris, M. Garland, "Designing efficient sorting algorithms for manycore GPUs", IPDPS 2009.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from .dispatch import parallel_for, parallel_reduce, parallel_scan
+from .errors import DTypeError, InputError, ShapeError
+from .kernel import function, kernel
+from .policy import RangePolicy, TeamPolicy, check_index
+from .reducer import Max, Min
+from .space import resolve
+from .view import View, asview, empty
+from .words import atomic_add, bits, float32, float64, int32, int64, isnan, static, uint32, uint64, where
+
+_LEAST32, _LEAST64 = -(2**31), -(2**63)
+_TOP32, _TOP64 = 2**31, 2**63
+
+# What a tile is: (members of a team, bits of a digit, keys in a row of one member). On a CPU, where a team that is not
+# packed has one member, the counters of 256 digits stay in its first cache. On a GPU each of 128 members has counters of
+# its own in shared memory: for 64 digits 32 KiB in all, so that several teams have room.
+_TILES = {"host": (1, 8, 16384), "device": (128, 6, 16)}
+
+
+# ---- order
+@function
+def _ordered(x, i):
+    """Of element i an unsigned integer that orders as the numbers do: NaN above all, -0.0 like 0.0."""
+    v = x[i]
+    if x.dtype == float64:
+        b = bits(where(isnan(v), math.nan, v + 0.0))
+        return uint64(b ^ ((b >> 63) | _LEAST64))
+    if x.dtype == float32:
+        b = bits(where(isnan(v), math.nan, v + 0.0))
+        return uint32(b ^ ((b >> 31) | _LEAST32))
+    if x.dtype == int64:
+        return uint64(v) ^ _TOP64
+    if x.dtype == int32:
+        return uint32(v) ^ _TOP32
+    return v
+
+
+@kernel
+def _order_keys(i, keys, out):
+    """One key's integer, kept, and handed on for the least and the largest."""
+    key = _ordered(keys, i)
+    out[i] = key
+    return key, key
+
+
+@kernel
+def _itself(i, x):
+    return x[i]
+
+
+@kernel
+def _copy(i, x, out):
+    out[i] = x[i]
+
+
+@kernel
+def _number(i, out):
+    out[i] = i
+
+
+@kernel
+def _take(i, order, x, out):
+    """One element of x[order]."""
+    out[i] = x[order[i]]
+
+
+# ---- the radix sort
+@function
+def _digit(key, shift, n_digits):
+    return int64((key >> shift) & (n_digits - 1))
+
+
+@function
+def _count_own(team, first, last, shift, keys, own):
+    """own[d, member]: how many keys of a member's stretch have the digit d."""
+    n_digits = own.shape[0]
+    for e in team.thread_range(n_digits * team.size):
+        own[e // team.size, e % team.size] = 0
+    team.barrier()
+    for j in range(first, last):
+        own[_digit(keys[j], shift, n_digits), team.rank] += 1
+    team.barrier()
+
+
+@kernel(packed=False)
+def _count(team, stretch, n_digits, shift, keys, counts):
+    """One tile: how many of its keys have each digit. A key read once."""
+    own = team.scratch((n_digits, team.size), counts.dtype)
+    first = (team.league_rank * team.size + team.rank) * stretch
+    _count_own(team, first, min(first + stretch, keys.shape[0]), shift, keys, own)
+    for d in team.thread_range(n_digits):
+        total = own[d, 0]
+        for member in range(1, team.size):
+            total += own[d, member]
+        counts[d * team.league_size + team.league_rank] = total
+
+
+@kernel(packed=False)
+def _move(team, stretch, n_digits, shift, starts, keys, order, sorted_keys, sorted_order):
+    """One tile: its keys and their numbers to where the digits of the tile start. Both read and written once."""
+    own = team.scratch((n_digits, team.size), starts.dtype)
+    first = (team.league_rank * team.size + team.rank) * stretch
+    last = min(first + stretch, keys.shape[0])
+    if team.size > 1:  # where a member's keys start follows from what those before it have
+        _count_own(team, first, last, shift, keys, own)
+    for d in team.thread_range(n_digits):
+        place = starts[d * team.league_size + team.league_rank]
+        for member in range(team.size):
+            n_own = own[d, member]
+            own[d, member] = place
+            place += n_own
+    team.barrier()
+    for j in range(first, last):
+        key = keys[j]
+        d = _digit(key, shift, n_digits)
+        place = own[d, team.rank]
+        own[d, team.rank] = place + 1
+        sorted_keys[place] = key
+        sorted_order[place] = order[j]
+
+
+def argsort(keys, space=None):
+    """The order that sorts: keys[order[0]] <= keys[order[1]] <= ...; what is equal keeps its order.
+
+    Parameters
+    ----------
+    keys : View or NumPy array, shape (n,), of int32, int64, uint32, uint64, float32 or float64
+        NaN comes last; -0.0 and 0.0 are equal.
+    space : str or Space, optional
+        Where it runs; its kernels must reach the keys. The default space if not given.
+
+    Returns
+    -------
+    View, shape (n,), int64, in the memory of the space
+
+    Raises
+    ------
+    DTypeError, ShapeError, WrongSpaceError
+        Before anything is computed.
+
+    Notes
+    -----
+    Reads and writes each key and its number once for every 8 (CPU) or 6 (GPU) bits in which keys differ; so small whole
+    numbers sort faster than floats. Needs room for two more copies of the keys and of the order.
+    """
+    keys, space = _vector(keys, "keys", space)
+    n = keys.shape[0]
+    index_type = "int32" if n < 2**31 else "int64"
+    here, there = (_buffers(n, keys, index_type, space) for _ in range(2))
+    least, largest = parallel_reduce(RangePolicy(0, n, space=space), _order_keys, keys, here[0], reducer=(Min, Max))
+    parallel_for(RangePolicy(0, n, space=space), _number, here[1])
+    members, digit_bits, stretch = _TILES["host" if space.memory == "host" else "device"]
+    n_digits = 1 << digit_bits
+    counts = empty(n_digits * -(-n // (members * stretch)), index_type, space)
+    policy = TeamPolicy(counts.shape[0] // n_digits, members, space=space,
+                        scratch_bytes=n_digits * members * counts.dtype.itemsize + 64)
+    for shift in range(0, (int(least) ^ int(largest)).bit_length() if n else 0, digit_bits):
+        parallel_for(policy, _count, stretch, static(n_digits), shift, here[0], counts)
+        parallel_scan(RangePolicy(0, counts.shape[0], space=space), _itself, counts, out=counts, inclusive=False)
+        parallel_for(policy, _move, stretch, static(n_digits), shift, counts, *here, *there)
+        here, there = there, here
+    order = empty(n, "int64", space)
+    parallel_for(RangePolicy(0, n, space=space), _copy, here[1], order)
+    return order
+
+
+def _buffers(n, keys, index_type, space):
+    return empty(n, f"uint{8 * keys.dtype.itemsize}", space), empty(n, index_type, space)
+
+
+def sort_by_key(keys, values, space=None):
+    """Keys in rising order, and the values that belong to them; what is equal keeps its order.
+
+    Parameters
+    ----------
+    keys : as for argsort
+    values : View or NumPy array, shape (n,), of any dtype
+    space : str or Space, optional
+
+    Returns
+    -------
+    keys, values : Views, shape (n,), new, in the memory of the space
+    """
+    keys, space = _vector(keys, "keys", space)
+    values, _ = _vector(values, "values", space, any_dtype=True)
+    if values.shape != keys.shape:
+        raise ShapeError(f"values has shape {values.shape}, keys has shape {keys.shape}; one value a key is wanted")
+    order = argsort(keys, space)
+    return _taken(order, keys, space), _taken(order, values, space)
+
+
+def _taken(order, x, space):
+    out = empty(order.shape, x.dtype, space)
+    parallel_for(RangePolicy(0, order.shape[0], space=space), _take, order, x, out)
+    return out
+
+
+# ---- the largest of each row
+@function
+def _ranked(row, j, falling):
+    """An unsigned integer, the larger the better."""
+    key = _ordered(row, j)
+    return key if falling else ~key
+
+
+@kernel
+def _top(team, k, falling, x, values, columns):
+    """One row: bisect for the k-th key, collect what is better, then the first ones that equal it; count who beats whom.
+
+    Reads the row about 30 times (float32) or 40 (float64), from cache if it fits; k * k comparisons.
+    """
+    row, n = x[team.league_rank], x.shape[1]
+    found, keys, n_found = team.scratch(k, int64), team.scratch(k, uint64), team.scratch(1, int64)
+    low = uint64(_ranked(row, 0, falling))
+    high = low
+    for j in team.thread_range(n):
+        key = uint64(_ranked(row, j, falling))
+        low, high = min(low, key), max(high, key)
+    low, high = team.reduce(low, Min), team.reduce(high, Max)
+    while low < high:  # at least k keys are not below `low`, fewer than k above `high`
+        middle = high - ((high - low) >> 1)
+        n_above = 0
+        for j in team.thread_range(n):
+            n_above += 1 if uint64(_ranked(row, j, falling)) >= middle else 0
+        n_above = team.reduce(n_above)
+        if n_above >= k:
+            low = middle
+        if n_above <= k:
+            high = middle - 1 if n_above < k else middle
+    n_above, n_equal = 0, 0
+    for j in team.thread_range(n):
+        key = uint64(_ranked(row, j, falling))
+        n_above += 1 if key > low else 0
+        n_equal += 1 if key == low else 0
+    wanted = k - team.reduce(n_above)
+    first, last = 0, n  # among equals the first `wanted` columns: those below `last`
+    if team.reduce(n_equal) > wanted:
+        while first < last:
+            middle_column = (first + last) // 2
+            n_before = 0
+            for j in team.thread_range(middle_column):
+                n_before += 1 if uint64(_ranked(row, j, falling)) == low else 0
+            if team.reduce(n_before) >= wanted:
+                last = middle_column
+            else:
+                first = middle_column + 1
+    if team.single():
+        n_found[0] = 0
+    team.barrier()
+    for j in team.thread_range(n):
+        key = uint64(_ranked(row, j, falling))
+        if key > low or key == low and j < last:
+            place = atomic_add(n_found, 0, 1)
+            found[place] = j
+            keys[place] = key
+    team.barrier()
+    for e in team.thread_range(k):
+        rank = 0
+        for other in range(k):
+            rank += 1 if keys[other] > keys[e] or keys[other] == keys[e] and found[other] < found[e] else 0
+        values[team.league_rank, rank] = row[found[e]]
+        columns[team.league_rank, rank] = found[e]
+
+
+def top_k(x, k, largest=True, space=None):
+    """The k largest (or smallest) entries of each row, the best first; of equal ones those in the first columns.
+
+    Parameters
+    ----------
+    x : View or NumPy array, shape (n_rows, n_columns), of int32, int64, uint32, uint64, float32 or float64
+        NaN counts as larger than all numbers.
+    k : int, 1 to n_columns
+        A row's k candidates lie in scratch, 16 bytes each.
+    largest : bool
+    space : str or Space, optional
+
+    Returns
+    -------
+    values : View, shape (n_rows, k), dtype of x
+    columns : View, shape (n_rows, k), int64
+    """
+    space = resolve(space)
+    x = asview(x, space=space)
+    if len(x.shape) != 2:
+        raise ShapeError(f"x has shape {x.shape}; two dimensions are wanted, rows and columns")
+    _check_dtype(x, "x")
+    k = check_index(k, "k")
+    if not 1 <= k <= x.shape[1]:
+        raise InputError(f"k is {k}; 1 to {x.shape[1]}, the columns of x, is wanted")
+    shape = x.shape[0], k
+    values, columns = empty(shape, x.dtype, space), empty(shape, "int64", space)
+    policy = TeamPolicy(x.shape[0], space=space, scratch_bytes=16 * k + 256)
+    parallel_for(policy, _top, k, static(bool(largest)), x, values, columns)
+    return values, columns
+
+
+# ---- compaction
+@kernel
+def _one_if_kept(i, keep):
+    return 1 if keep[i] else 0
+
+
+@kernel
+def _keep_number(i, keep, place, out):
+    if keep[i]:
+        out[place[i]] = i
+
+
+@kernel
+def _keep_value(i, keep, place, x, out):
+    if keep[i]:
+        out[place[i]] = x[i]
+
+
+def compact(keep, values=None, space=None):
+    """The values that are kept, in their order; without values their numbers.
+
+    Parameters
+    ----------
+    keep : View or NumPy array, shape (n,), of bool or whole numbers
+        Whether to keep each (zero: no).
+    values : View or NumPy array, shape (n,), of any dtype, optional
+    space : str or Space, optional
+
+    Returns
+    -------
+    View, shape (number kept,), dtype of values, or int64 without values
+    """
+    keep, space = _vector(keep, "keep", space, any_dtype=True)
+    if np.dtype(keep.dtype).kind == "f":
+        raise DTypeError(f"keep has dtype {keep.dtype}; bool or whole numbers are wanted")
+    n, policy = keep.shape[0], RangePolicy(0, keep.shape[0], space=space)
+    if values is not None:
+        values, _ = _vector(values, "values", space, any_dtype=True)
+        if values.shape != keep.shape:
+            raise ShapeError(f"values has shape {values.shape}, keep has shape {keep.shape}; one value each is wanted")
+    place = empty(n, "int64", space)
+    n_kept = parallel_scan(policy, _one_if_kept, keep, out=place, inclusive=False)
+    out = empty(n_kept, "int64" if values is None else values.dtype, space)
+    if values is None:
+        parallel_for(policy, _keep_number, keep, place, out)
+    else:
+        parallel_for(policy, _keep_value, keep, place, values, out)
+    return out
+
+
+# ---- arguments
+def _vector(array, name, space, any_dtype=False):
+    """(View, Space) of a one-dimensional argument."""
+    space = resolve(space)
+    if not isinstance(array, View):
+        array = asview(array, space=space)
+    if len(array.shape) != 1:
+        raise ShapeError(f"{name} has shape {array.shape}; one dimension is wanted")
+    if not any_dtype:
+        _check_dtype(array, name)
+    return array, space
+
+
+def _check_dtype(view, name):
+    if view.dtype == bool:
+        raise DTypeError(f"{name} has dtype bool; int32, int64, uint32, uint64, float32 or float64 is wanted")

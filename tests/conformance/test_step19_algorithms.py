@@ -1,0 +1,112 @@
+"""Step 19, algorithms: sorting by key, the largest of each row, compaction, against NumPy's stable sort."""
+
+import numpy as np
+import pytest
+
+import portable as pk
+from portable import algorithms
+from portable.errors import DTypeError, InputError, ShapeError, WrongSpaceError
+
+from ..launching import move
+
+DTYPES = ["int32", "int64", "uint32", "uint64", "float32", "float64"]
+
+
+def numbers(rng, dtype, shape):
+    """Of both signs where there are two, with many that are equal."""
+    x = np.rint(rng.normal(size=shape) * 300)
+    return (np.abs(x) if dtype[0] == "u" else x / 8 if dtype[0] == "f" else x).astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_argsort_is_numpys_stable_one(space, dtype):
+    rng = np.random.default_rng(1)
+    for n in (0, 1, 9, 300) + (() if space == "checked" else (40_000,)):
+        keys = numbers(rng, dtype, n)
+        order = pk.argsort(move(keys, space), space)
+        assert order.dtype == np.int64
+        np.testing.assert_array_equal(order.to_numpy(), np.argsort(keys, kind="stable"))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_keys_at_the_ends_of_their_range(space, dtype):
+    if dtype[0] == "f":
+        tiny = np.finfo(dtype).smallest_subnormal
+        keys = np.array([np.nan, 0.0, -0.0, np.inf, -np.inf, -tiny, tiny, -np.nan, 1.0, -0.0, 0.0, -1.0], dtype)
+    else:
+        low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+        keys = np.array([high, low, 0, 1, high - 1, low + 1, high, low, 0], dtype)
+    np.testing.assert_array_equal(pk.argsort(move(keys, space), space).to_numpy(), np.argsort(keys, kind="stable"))
+    values, columns = pk.top_k(move(keys[None], space), len(keys), False, space)
+    np.testing.assert_array_equal(columns.to_numpy()[0], np.argsort(keys, kind="stable"))
+    np.testing.assert_array_equal(values.to_numpy()[0], keys[np.argsort(keys, kind="stable")])
+
+
+def test_a_tile_of_several_members(monkeypatch):
+    """What a GPU's team does, with members in plain Python: members' stretches keep their order within the tile."""
+    monkeypatch.setitem(algorithms._TILES, "host", (4, 3, 5))
+    keys = np.random.default_rng(2).integers(-40, 40, 93)
+    order = pk.argsort(keys, "checked").to_numpy()
+    np.testing.assert_array_equal(order, np.argsort(keys, kind="stable"))
+
+
+def test_sort_by_key_takes_values_along(space):
+    rng = np.random.default_rng(3)
+    keys, values = rng.integers(0, 20, 200), rng.random(200).astype("float32")
+    sorted_keys, sorted_values = (v.to_numpy() for v in pk.sort_by_key(move(keys, space), move(values, space), space))
+    order = np.argsort(keys, kind="stable")
+    np.testing.assert_array_equal(sorted_keys, keys[order])
+    np.testing.assert_array_equal(sorted_values, values[order])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("largest", [True, False])
+def test_top_k_takes_the_first_of_equals(space, dtype, largest):
+    x = numbers(np.random.default_rng(4), dtype, (3, 70))
+    x[2] = x[2, 0]
+    falling = np.argsort(-x.astype("float64") if largest else x, axis=1, kind="stable")
+    on = move(x, space)
+    for k in (1, 8, 70):
+        values, columns = pk.top_k(on, k, largest, space)
+        assert values.dtype == x.dtype and columns.dtype == np.int64
+        np.testing.assert_array_equal(columns.to_numpy(), falling[:, :k])
+        np.testing.assert_array_equal(values.to_numpy(), np.take_along_axis(x, falling[:, :k], 1))
+
+
+def test_top_k_of_no_rows(space):
+    values, columns = pk.top_k(move(np.zeros((0, 5)), space), 2, space=space)
+    assert values.shape == columns.shape == (0, 2)
+
+
+@pytest.mark.parametrize("n", [0, 1, 1000])
+def test_compact_keeps_the_order(space, n):
+    rng = np.random.default_rng(5)
+    keep, x = rng.random(n) < 0.4, rng.integers(-9, 9, n).astype("int32")
+    np.testing.assert_array_equal(pk.compact(move(keep, space), space=space).to_numpy(), np.flatnonzero(keep))
+    kept = pk.compact(move(keep.astype("int32"), space), move(x, space), space)
+    assert kept.dtype == np.int32
+    np.testing.assert_array_equal(kept.to_numpy(), x[keep])
+
+
+def test_a_view_of_another_memory_is_refused():
+    if pk.unavailable_because("cuda") is not None:
+        pytest.skip("one memory only")
+    with pytest.raises(WrongSpaceError):
+        pk.argsort(np.zeros(5), "cuda")
+
+
+@pytest.mark.parametrize("call, error, words", [
+    (lambda: pk.argsort(np.zeros((2, 2)), "serial"), ShapeError, r"keys has shape \(2, 2\); one dimension"),
+    (lambda: pk.argsort(np.zeros(3, bool), "serial"), DTypeError, "keys has dtype bool"),
+    (lambda: pk.argsort(np.zeros(3, "float16"), "serial"), DTypeError, "float16"),
+    (lambda: pk.sort_by_key(np.zeros(3), np.zeros(4), "serial"), ShapeError, r"values has shape \(4,\), keys has shape \(3,\)"),
+    (lambda: pk.top_k(np.zeros(3), 1, space="serial"), ShapeError, "two dimensions"),
+    (lambda: pk.top_k(np.zeros((2, 3)), 0, space="serial"), InputError, "k is 0; 1 to 3"),
+    (lambda: pk.top_k(np.zeros((2, 3)), 4, space="serial"), InputError, "k is 4; 1 to 3"),
+    (lambda: pk.top_k(np.zeros((2, 3)), 1.5, space="serial"), InputError, "k"),
+    (lambda: pk.compact(np.zeros(3), space="serial"), DTypeError, "keep has dtype float64"),
+    (lambda: pk.compact(np.zeros(3, bool), np.zeros(2), "serial"), ShapeError, "values has shape"),
+])
+def test_wrong_arguments(call, error, words):
+    with pytest.raises(error, match=words):
+        call()
