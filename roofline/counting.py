@@ -17,6 +17,7 @@ import re
 from dataclasses import dataclass, field
 
 import numpy as np
+from rich.table import Table
 
 import portable as pk
 from roofline.cost import disagreements
@@ -141,6 +142,21 @@ class Counts:
             row = found.setdefault(line, collections.Counter())
             row[f"{operation} {dtype}".strip()] += n
         return {line: dict(found[line]) for line in sorted(found, key=_line_order)}
+
+    def table(self):
+        """The terminal's table, and a notebook's."""
+        table = Table(title=f"{self.kernel}, {self.policy}", title_justify="left", caption_justify="left",
+                      caption="; ".join([*self.explanation(), *self.notes]))  # fmt: skip
+        table.add_column("counted")
+        table.add_column("", justify="right")
+        named = [(f"flops {dtype}", n) for dtype, n in self.flops_by_dtype.items()]
+        named += [(" ".join(key), n) for key, n in self.special.items()]
+        named += [(f"atomic {' '.join(key)}", n) for key, n in self.atomics.items()]
+        named += [("integer operations", self.integer), ("comparisons", self.comparisons), ("bytes, compulsory", self.compulsory),
+                  ("bytes, loaded", self.loaded), ("bytes, stored", self.stored), ("bytes, scratch", self.scratch)]  # fmt: skip
+        for name, n in named:
+            table.add_row(name, f"{n:,}")
+        return table
 
     def explanation(self):
         """Sentences on why executed flops are not those of the text."""

@@ -71,6 +71,14 @@ def test_micro_kernels_do_what_their_amounts_say():
         assert counted.special == {("exp", "float64"): microkernels.FEW * 5 * 8}
 
 
+def test_independent_tools_do_the_same_work(space, capsys):
+    """Copies, triads and chains in C or CUDA C++ give the same numbers, or the tool is named with its reason."""
+    assert cli.main(["compare", "ceilings", "--quick", "--space", space, "--rounds", "3"]) == 0
+    out = capsys.readouterr().out
+    tool = "CUDA C++" if space == "cuda" else "gcc -O3"
+    assert out.count(tool) == 4 or out.count("not here: ") == 4
+
+
 @pytest.fixture
 def kept(tmp_path, monkeypatch):
     """An empty cache, and how often something was measured since."""

@@ -1,7 +1,10 @@
 """Counts against formulas by hand, exactly; and what a count says of itself."""
 
+import io
+
 import numpy as np
 import pytest
+from rich.console import Console
 
 import portable as pk
 import roofline
@@ -117,6 +120,13 @@ def test_a_kernel_without_floating_point_has_counts_too():
     counted = roofline.count(100, reverse, words, out)
     assert counted.flops == 0 and counted.intensity == 0.0 and counted.integer == 600
     assert counted.as_dict()["bytes"]["compulsory"] == 800
+
+
+def test_the_table_names_every_kind(counts):
+    text = io.StringIO()
+    Console(file=text, width=200).print(counts["conditional"][1].table())
+    told = " ".join(text.getvalue().split())
+    assert all(word in told for word in ("exp float64", "bytes, compulsory", "16,048", "masked off", "of these data"))
 
 
 def test_wrong_launches_are_refused_as_a_launch_would():
