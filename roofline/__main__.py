@@ -1,7 +1,8 @@
 """Command line: `python -m roofline {ceilings, report, compare, diff}`.
 
 Exit codes: 0 all was measured; 1 some method failed, a value disagreed, something got slower or a file could not be
-written, and what was measured was kept; 2 the request cannot be met, nothing was run; 130 interrupted, what was measured was kept.
+written, and what was measured was kept; 2 the request cannot be met, nothing was run; 130 interrupted, what was
+measured was kept.
 """
 
 import argparse
@@ -93,13 +94,18 @@ def _report(options, space):
             progress.update(task, description=text, completed=done)
 
         def roofs(name, special):
+            known = made.ceilings
+            if known and known.space == name and all(" ".join(function) in known.items for function in special):
+                return known
             return ceiling.ceilings(name, special=special, quick=options.quick)
 
         roofs = None if space == "checked" else roofs
         if options.script:
             script.collect(made, options.script, options.arguments, roofs, start)
         else:
-            runs = [(name, run) for name in cases.REPORTED for run in cases.load(name).prepare(space, folder, options.quick)]
+            runs = [
+                (name, run) for name in cases.REPORTED for run in cases.load(name).prepare(space, folder, options.quick)
+            ]
             progress.update(task, total=len(runs))
             report.collect(made, runs, start, ceilings=roofs)
     _console().print(made.table())

@@ -1,14 +1,14 @@
 """How fast a launch could be: the time that each resource wants at its measured ceiling, and the largest of them.
 
-    arithmetic      flops of the text at the FMA peak of their precision, and special functions at their own rates: they
-                    share the same units, so their times add up
-    integer         executed integer operations, each lane one, at the integer peak; of the text where none were executed
-                    and the kernel has no floating-point work
-    memory LEVEL    compulsory bytes at the bandwidth of the nearest level that holds all of them
-    requested       executed loads and stores at the first level's bandwidth (CPU)
-    scratch         loads and stores of scratch at shared memory's bandwidth (GPU)
-    atomics         at the rate of atomic additions, each to its own place
-    launch          the cost of a launch
+arithmetic      flops of the text at the FMA peak of their precision, and special functions at their own rates: they
+                share the same units, so their times add up
+integer         executed integer operations, each lane one, at the integer peak; of the text where none were executed
+                and the kernel has no floating-point work
+memory LEVEL    compulsory bytes at the bandwidth of the nearest level that holds all of them
+requested       executed loads and stores at the first level's bandwidth (CPU)
+scratch         loads and stores of scratch at shared memory's bandwidth (GPU)
+atomics         at the rate of atomic additions, each to its own place
+launch          the cost of a launch
 """
 
 from collections import Counter
@@ -169,12 +169,18 @@ class Analysis:
         return {
             "seconds": {"value": self.seconds, "provenance": "measured"},
             "attainable_seconds": {"value": self.attainable, "provenance": "modelled"},
-            "share_of_attainable": self.share, "bound_by": self.by, "flops": self.total("flops"), "special": self.special,
-            "compulsory_bytes": self.total("compulsory"), "intensity": self.intensity,
-            "launches": [{"label": label, "seconds": seconds, "level": b.level, "wants_seconds": b.wants, **counts.as_dict()}
-                         for label, counts, b, seconds in self.launches],
+            "share_of_attainable": self.share,
+            "bound_by": self.by,
+            "flops": self.total("flops"),
+            "special": self.special,
+            "compulsory_bytes": self.total("compulsory"),
+            "intensity": self.intensity,
+            "launches": [
+                {"label": label, "seconds": seconds, "level": b.level, "wants_seconds": b.wants, **counts.as_dict()}
+                for label, counts, b, seconds in self.launches
+            ],
             "notes": self.notes,
-        }  # fmt: skip
+        }
 
 
 def analyse_launch(label, counts, seconds, ceilings):
@@ -224,4 +230,6 @@ def analyse(profile, seconds, ceilings, *, executed=True):
 
 def _note_roof(analysis):
     if analysis.share > 1.1:
-        analysis.notes.append("above its roof: a ceiling was measured too low, or work was counted that the compiler removed")
+        analysis.notes.append(
+            "above its roof: a ceiling was measured too low, or work was counted that the compiler removed"
+        )

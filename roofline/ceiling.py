@@ -19,6 +19,7 @@ from roofline.units import scaled, spread
 
 SCHEMA_VERSION = 1
 DAYS = 30  # after which ceilings are measured anew: drivers, clocks and neighbours change
+_unwritten = {}  # what this process measured and could not write
 QUIETER = 0.3  # cores that others kept busy then and leave free now: a measurement of worth can be had
 
 
@@ -26,8 +27,8 @@ QUIETER = 0.3  # cores that others kept busy then and leave free now: a measurem
 class Ceiling:
     """One ceiling: rates in `unit`s per second (or seconds, of the launch), one a repeat.
 
-    The roof is the best repeat, for a machine can do what it was seen to do; what other work took away shows in the spread.
-    `name` is "fma float64", "exp float32", "integer int64", "atomic apart int64", "bandwidth L2", "read DRAM", "launch" ...
+    The roof is the best repeat, for a machine can do what it was seen to do; what other work took away shows in the
+    spread. `name` is "fma float64", "exp float32", "integer int64", "atomic apart int64", "bandwidth L2", "launch" ...
     """
 
     name: str
@@ -42,7 +43,14 @@ class Ceiling:
 
     def as_dict(self):
         """The JSON object."""
-        return {"name": self.name, "unit": self.unit, "best": self.best, "method": self.method, "provenance": "measured", **self.rate.as_dict()}
+        return {
+            "name": self.name,
+            "unit": self.unit,
+            "best": self.best,
+            "method": self.method,
+            "provenance": "measured",
+            **self.rate.as_dict(),
+        }
 
 
 @dataclass(frozen=True)
@@ -56,7 +64,7 @@ class Ceilings:
     clock : float or None
         Cycles per second of a core while it was measured; None on a GPU.
     levels : list of (name, bytes)
-        Memory levels from the nearest to the farthest, with their capacity (of all cores or teams together; None: no end).
+        Memory levels from the nearest to the farthest, with their capacity (of all cores together; None: no end).
     items : dict of name to Ceiling
     """
 
@@ -82,10 +90,15 @@ class Ceilings:
     def as_dict(self):
         """The JSON document."""
         return {
-            "schema": "roofline-ceilings", "schema_version": SCHEMA_VERSION, "space": self.space, "date": self.date,
-            "machine": self.machine, "clock": self.clock, "levels": self.levels,
+            "schema": "roofline-ceilings",
+            "schema_version": SCHEMA_VERSION,
+            "space": self.space,
+            "date": self.date,
+            "machine": self.machine,
+            "clock": self.clock,
+            "levels": self.levels,
             "ceilings": [c.as_dict() for c in self.items.values()],
-        }  # fmt: skip
+        }
 
     @classmethod
     def from_dict(cls, document):
@@ -103,7 +116,13 @@ class Ceilings:
         if self.clock:
             caption += f", a core at {scaled(self.clock, 'Hz')}"
         table = Table(title=f"Ceilings of {self.space}", title_justify="left", caption=caption, caption_justify="left")
-        for name, justify in (("ceiling", "left"), ("roof", "right"), ("median", "right"), ("quartiles", "right"), ("method", "left")):
+        for name, justify in (
+            ("ceiling", "left"),
+            ("roof", "right"),
+            ("median", "right"),
+            ("quartiles", "right"),
+            ("method", "left"),
+        ):
             table.add_column(name, justify=justify)
         for c in self.items.values():
             unit = c.unit if c.unit == "s" else f"{c.unit}/s"
@@ -116,7 +135,8 @@ def ceilings(space=None, *, special=(), fresh=False, quick=False, on_start=lambd
 
     Measured on the first call, which takes some ten seconds, then read from a file of the user's cache folder
     (`PORTABLE_CACHE` moves it, `PORTABLE_CACHE=0` turns it off). Another machine, another version of the software, an
-    age of 30 days, or a machine that is quieter than it was then calls for a new measurement. A folder that cannot be written costs a warning, never the result.
+    age of 30 days, or a machine that is quieter than it was then calls for a new measurement. A folder that cannot be
+    written costs a warning, never the result.
 
     Parameters
     ----------
@@ -145,17 +165,25 @@ def ceilings(space=None, *, special=(), fresh=False, quick=False, on_start=lambd
         facts = machine.facts(str(chosen))
         key = _key(facts, chosen)
         path = None if quick else _folder()
-        result = path and not fresh and _read(path / f"{key}.json", facts["busy_cores"])
+        result = (
+            None
+            if fresh or quick
+            else (path and _read(path / f"{key}.json", facts["busy_cores"])) or _unwritten.get(key)
+        )
         clock, levels, plans = measuring.plans(chosen, quick) if not result else (None, None, [])
         if not result:
             result = Ceilings(str(chosen), facts["date"], facts, clock() if clock else None, levels, {})
-        more = (measuring.special(chosen, *names, quick) for names in sorted(set(special)) if " ".join(names) not in result.items)
+        more = (
+            measuring.special(chosen, *names, quick)
+            for names in sorted(set(special))
+            if " ".join(names) not in result.items
+        )
         plans = {plan.name: plan for plan in [*plans, *more] if plan}
         for done, plan in enumerate(plans.values()):
             on_start(plan.name, done, len(plans))
             result.items[plan.name] = Ceiling(plan.name, plan.unit, plan.measure(quick), plan.method)
-    if path and plans:
-        _write(path / f"{key}.json", result)
+    if plans and not quick and not (path and _write(path / f"{key}.json", result)):
+        _unwritten[key] = result
     return result
 
 
@@ -181,7 +209,10 @@ def _folder():
 
 
 def _warn(path, error):
-    warnings.warn(f"roofline: ceilings are measured anew in every process, '{path}' cannot be used ({error.strerror})", stacklevel=3)
+    warnings.warn(
+        f"roofline: ceilings are measured anew in every process, '{path}' cannot be used ({error.strerror})",
+        stacklevel=3,
+    )
 
 
 def _read(path, busy_cores):
@@ -196,7 +227,10 @@ def _read(path, busy_cores):
 
 
 def _write(path, result):
+    """Whether the measurement could be kept."""
     try:
         files.write(path, json.dumps(result.as_dict(), indent=1) + "\n")
     except OSError as error:
         _warn(path.parent, error)
+        return False
+    return True

@@ -132,7 +132,7 @@ class Counts:
 
     @property
     def executed_totals(self):
-        """Executed operations: flops by precision, special functions, bytes of loads and stores; None if not counted."""
+        """Executed operations: flops by precision, special functions, loads and stores; None if not counted."""
         return executed_totals(self.executed) if self.executed is not None else None
 
     def by_line(self):
@@ -145,15 +145,25 @@ class Counts:
 
     def table(self):
         """The terminal's table, and a notebook's."""
-        table = Table(title=f"{self.kernel}, {self.policy}", title_justify="left", caption_justify="left",
-                      caption="; ".join([*self.explanation(), *self.notes]))  # fmt: skip
+        table = Table(
+            title=f"{self.kernel}, {self.policy}",
+            title_justify="left",
+            caption_justify="left",
+            caption="; ".join([*self.explanation(), *self.notes]),
+        )
         table.add_column("counted")
         table.add_column("", justify="right")
         named = [(f"flops {dtype}", n) for dtype, n in self.flops_by_dtype.items()]
         named += [(" ".join(key), n) for key, n in self.special.items()]
         named += [(f"atomic {' '.join(key)}", n) for key, n in self.atomics.items()]
-        named += [("integer operations", self.integer), ("comparisons", self.comparisons), ("bytes, compulsory", self.compulsory),
-                  ("bytes, loaded", self.loaded), ("bytes, stored", self.stored), ("bytes, scratch", self.scratch)]  # fmt: skip
+        named += [
+            ("integer operations", self.integer),
+            ("comparisons", self.comparisons),
+            ("bytes, compulsory", self.compulsory),
+            ("bytes, loaded", self.loaded),
+            ("bytes, stored", self.stored),
+            ("bytes, scratch", self.scratch),
+        ]
         for name, n in named:
             table.add_row(name, f"{n:,}")
         return table
@@ -175,13 +185,27 @@ class Counts:
     def as_dict(self):
         """The JSON object."""
         return {
-            "kernel": self.kernel, "place": self.place, "policy": self.policy, "provenance": "counted",
-            "flops": self.flops_by_dtype, "special": _joined(self.special), "integer": self.integer,
-            "comparisons": self.comparisons, "atomics": _joined(self.atomics),
-            "bytes": {"compulsory": self.compulsory, "loaded": self.loaded, "stored": self.stored, "scratch": self.scratch},
-            "lines": self.by_line(), "executed": self.executed_totals, "masked_lanes": self.masked, "ptx": self.ptx,
+            "kernel": self.kernel,
+            "place": self.place,
+            "policy": self.policy,
+            "provenance": "counted",
+            "flops": self.flops_by_dtype,
+            "special": _joined(self.special),
+            "integer": self.integer,
+            "comparisons": self.comparisons,
+            "atomics": _joined(self.atomics),
+            "bytes": {
+                "compulsory": self.compulsory,
+                "loaded": self.loaded,
+                "stored": self.stored,
+                "scratch": self.scratch,
+            },
+            "lines": self.by_line(),
+            "executed": self.executed_totals,
+            "masked_lanes": self.masked,
+            "ptx": self.ptx,
             "notes": self.notes,
-        }  # fmt: skip
+        }
 
 
 def _joined(pairs):
@@ -198,8 +222,13 @@ def _accesses(operation, words):
 
 
 def _is_special(operation):
-    return not (operation in ARITHMETIC or operation in LISTED or operation in LOGIC or operation.startswith("team.")
-                or operation.startswith(("load ", "store ", "atomic ")))  # fmt: skip
+    return not (
+        operation in ARITHMETIC
+        or operation in LISTED
+        or operation in LOGIC
+        or operation.startswith("team.")
+        or operation.startswith(("load ", "store ", "atomic "))
+    )
 
 
 def count(policy, kernel, *args, reducer=(), scan=None, executed=True):
@@ -216,8 +245,8 @@ def count(policy, kernel, *args, reducer=(), scan=None, executed=True):
     scan : "inclusive" or "exclusive", optional
         The last argument is then the scan's `out`.
     executed : bool
-        Also count the instructions of the optimised code and masked lanes, and look whether counts stay the same on what
-        the launch wrote: four runs more.
+        Also count the instructions of the optimised code and masked lanes, and look whether counts stay the same on
+        what the launch wrote: four runs more.
 
     Returns
     -------
@@ -234,7 +263,9 @@ def count(policy, kernel, *args, reducer=(), scan=None, executed=True):
     notes = data.notes
     with data:
         text = _text(wanted, kernel, data.args, reducer, scan)
-        again = _text(wanted, kernel, data.args, reducer, scan) if executed and data.saved and _branches(kernel) else text
+        again = (
+            _text(wanted, kernel, data.args, reducer, scan) if executed and data.saved and _branches(kernel) else text
+        )
         if again != text:
             notes.append("the counts depend on data that the launch itself changes; these are of the data as given")
         elif _branches(kernel):
@@ -247,8 +278,17 @@ def count(policy, kernel, *args, reducer=(), scan=None, executed=True):
     ptx = None
     if on_device:
         ptx = ptx_mix(pk.listing(policy, kernel, *args, reducer=reducer, scan=scan))
-    counts = Counts(kernel.name, kernel.place, in_words(wanted), text, instructions, masked, _arrays(text, kernel, wanted, args),
-                    ptx, notes)  # fmt: skip
+    counts = Counts(
+        kernel.name,
+        kernel.place,
+        in_words(wanted),
+        text,
+        instructions,
+        masked,
+        _arrays(text, kernel, wanted, args),
+        ptx,
+        notes,
+    )
     quantities = {"flops": counts.flops, "bytes": counts.compulsory, "special": sum(counts.special.values())}
     notes += disagreements(kernel, _extent(wanted), args, quantities)
     return counts

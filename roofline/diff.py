@@ -58,7 +58,10 @@ def read(path):
     if not isinstance(document, dict) or document.get("schema") != "roofline-report":
         raise InputError(f"'{path}' is no report; `python -m roofline report --json FILE` writes one.")
     if document.get("schema_version") != SCHEMA_VERSION:
-        raise InputError(f"'{path}' has version {document.get('schema_version')} of the schema; {SCHEMA_VERSION} is wanted. Make it anew.")
+        raise InputError(
+            f"'{path}' has version {document.get('schema_version')} of the schema; {SCHEMA_VERSION} is wanted. "
+            "Make the report anew."
+        )
     try:
         _samples(document)
         _machine(document)
@@ -70,7 +73,9 @@ def read(path):
 def _samples(document):
     """{(method, source, size): Samples}."""
     return {
-        (r["method"], r["source"], r["size"]): Samples(tuple(map(float, r["seconds"]["values"])), r["seconds"]["calls_per_repeat"])
+        (r["method"], r["source"], r["size"]): Samples(
+            tuple(map(float, r["seconds"]["values"])), r["seconds"]["calls_per_repeat"]
+        )
         for r in document["results"]
     }
 
@@ -104,9 +109,20 @@ def changes(before, after, across=False):
 
 def table(found):
     """The terminal's table."""
-    made = Table(title="Before and after", title_justify="left", caption_justify="left",
-                 caption="before / after: above 1, it is faster now; same: the quartiles meet, or less than 5 %")  # fmt: skip
-    for name, justify in (("method", "left"), ("input", "left"), ("before", "right"), ("after", "right"), ("before / after", "right"), ("", "left")):
+    made = Table(
+        title="Before and after",
+        title_justify="left",
+        caption_justify="left",
+        caption="before / after: above 1, it is faster now; same: the quartiles meet, or less than 5 %",
+    )
+    for name, justify in (
+        ("method", "left"),
+        ("input", "left"),
+        ("before", "right"),
+        ("after", "right"),
+        ("before / after", "right"),
+        ("", "left"),
+    ):
         made.add_column(name, justify=justify)
     for c in found:
         cells = ("" if s is None else f"{scaled(s.median, 's')} ({spread(s, 's')})" for s in (c.before, c.after))

@@ -39,7 +39,9 @@ class Plan:
 def check(space):
     """Refuse what has no speed to measure."""
     if space.name == "checked":
-        raise SpaceUnavailableError("ceilings: space 'checked' is an interpreter and has no ceilings; take 'serial', 'threads' or 'cuda'")
+        raise SpaceUnavailableError(
+            "ceilings: space 'checked' is an interpreter and has no ceilings; take 'serial', 'threads' or 'cuda'"
+        )
 
 
 def plans(space, quick):
@@ -73,8 +75,10 @@ def _arithmetic(space, quick):
     n = _indices(space, quick)
     policy = pk.RangePolicy(0, n, space=space)
     steps = kernels.CHAINS * kernels.UNROLLED
-    chains = [("fma", kernels.fma, 2 * steps, "fused multiply-adds"),
-              ("no fma", kernels.add_and_multiply, steps, "additions and multiplications, half each")]  # fmt: skip
+    chains = [
+        ("fma", kernels.fma, 2 * steps, "fused multiply-adds"),
+        ("no fma", kernels.add_and_multiply, steps, "additions and multiplications, half each"),
+    ]
     many, few = (2, 1) if quick else (64, 16) if space.name == "cuda" else (128, 128)  # a millisecond or so
 
     def plan(label, kernel, each, dtype, trips, method, unit):
@@ -101,7 +105,19 @@ def special(space, name, dtype, quick=False):
     n, trips = _indices(space, quick), 2 if quick else 25 if space.name == "cuda" else 100
     b, c, out = (_view(space, v, dtype) for v in ([2.0], [1e-9], np.zeros(n)))
     how = f"{kernels.FEW} calls in each of {trips} trips of {n:,} indices"
-    return _plan(space, f"{name} {dtype}", "op", kernels.FEW * trips * n, how, pk.RangePolicy(0, n, space=space), kernel, trips, b, c, out)
+    return _plan(
+        space,
+        f"{name} {dtype}",
+        "op",
+        kernels.FEW * trips * n,
+        how,
+        pk.RangePolicy(0, n, space=space),
+        kernel,
+        trips,
+        b,
+        c,
+        out,
+    )
 
 
 def _indices(space, quick):
@@ -140,12 +156,35 @@ def _cpu_bandwidth(space, levels, quick):
         trips = 2 if quick else max(2, (64 << 20) // (24 * length * 8))
         rows = [pk.zeros((league, length), "float64", space) for _ in range(3)]
         method = f"triad on {3 * 8 * length >> 10} KiB a core, over and over"
-        yield _plan(space, f"bandwidth {name}", "B", 24 * length * trips * league, method,
-                    pk.TeamPolicy(league, space=space), kernels.triad_again, trips, scale, *rows)  # fmt: skip
-        eight, out = pk.zeros((8 * league, max(64, length * 3 // 8)), "float64", space), pk.zeros((league,), "float64", space)
+        yield _plan(
+            space,
+            f"bandwidth {name}",
+            "B",
+            24 * length * trips * league,
+            method,
+            pk.TeamPolicy(league, space=space),
+            kernels.triad_again,
+            trips,
+            scale,
+            *rows,
+        )
+        eight, out = (
+            pk.zeros((8 * league, max(64, length * 3 // 8)), "float64", space),
+            pk.zeros((league,), "float64", space),
+        )
         n_bytes = 8 * eight.size
-        yield _plan(space, f"read {name}", "B", n_bytes * trips, f"{n_bytes // league >> 10} KiB a core, read over and over",
-                    pk.TeamPolicy(league, space=space), kernels.read_again, trips, eight, out)  # fmt: skip
+        yield _plan(
+            space,
+            f"read {name}",
+            "B",
+            n_bytes * trips,
+            f"{n_bytes // league >> 10} KiB a core, read over and over",
+            pk.TeamPolicy(league, space=space),
+            kernels.read_again,
+            trips,
+            eight,
+            out,
+        )
     last = sizes.get("L3", sizes["L2"])
     for name, n_bytes in (("L3", last // 2), ("DRAM", min(max(8 * last, 256 << 20), _memory() // 4))):
         if name in sizes:
@@ -164,7 +203,9 @@ def _long(space, level, n, scale):
     """Triad and sum over arrays of n elements."""
     policy, arrays = pk.RangePolicy(0, n, space=space), [pk.zeros((n,), "float64", space) for _ in range(3)]
     megabytes = f"{24 * n / 1e6:,.0f} MB"
-    yield _plan(space, f"bandwidth {level}", "B", 24 * n, f"triad over {megabytes}", policy, kernels.triad, scale, *arrays)
+    yield _plan(
+        space, f"bandwidth {level}", "B", 24 * n, f"triad over {megabytes}", policy, kernels.triad, scale, *arrays
+    )
     yield _plan(space, f"copy {level}", "B", 16 * n, f"copy, {16 * n / 1e6:,.0f} MB", policy, kernels.copy, *arrays[:2])
     call = functools.partial(pk.parallel_reduce, policy, kernels.element, arrays[0])
     yield Plan(f"read {level}", "B", 8 * n, call, functools.partial(pk.fence, space), f"sum over {8 * n / 1e6:,.0f} MB")
@@ -178,11 +219,31 @@ def _gpu_bandwidth(space, quick):
     league, length, trips = (8, 64, 2) if quick else (2048, 1024, 64)
     policy, out = pk.TeamPolicy(league, 256, space=space), pk.zeros((league,), "float64", space)
     width = 64 if quick else 2048
-    yield _plan(space, "bandwidth shared", "B", 8 * league * trips * width, f"{8 * width >> 10} KiB of scratch a team, read over and over",
-                policy, kernels.read_scratch, trips, pk.static(width), out)  # fmt: skip
+    yield _plan(
+        space,
+        "bandwidth shared",
+        "B",
+        8 * league * trips * width,
+        f"{8 * width >> 10} KiB of scratch a team, read over and over",
+        policy,
+        kernels.read_scratch,
+        trips,
+        pk.static(width),
+        out,
+    )
     rows = pk.zeros((league, length), "float64", space)
-    yield _plan(space, "read L2", "B", 8 * league * length * trips, f"{8 * league * length >> 20} MiB, read by all teams in turn",
-                policy, kernels.read_around, trips, rows, out)  # fmt: skip
+    yield _plan(
+        space,
+        "read L2",
+        "B",
+        8 * league * length * trips,
+        f"{8 * league * length >> 20} MiB, read by all teams in turn",
+        policy,
+        kernels.read_around,
+        trips,
+        rows,
+        out,
+    )
     yield from _long(space, "HBM", 1 << 12 if quick else 1 << 27, _view(space, [1e-3], "float64"))
 
 

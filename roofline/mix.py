@@ -3,18 +3,74 @@
 import collections
 import re
 
-_LLVM = {"double": ("float64", 8), "float": ("float32", 4), "i64": ("int64", 8), "i32": ("int32", 4), "i16": ("int16", 2),
-         "i8": ("int8", 1), "i1": ("bool", 1), "ptr": ("pointer", 8)}  # fmt: skip
+_LLVM = {
+    "double": ("float64", 8),
+    "float": ("float32", 4),
+    "i64": ("int64", 8),
+    "i32": ("int32", 4),
+    "i16": ("int16", 2),
+    "i8": ("int8", 1),
+    "i1": ("bool", 1),
+    "ptr": ("pointer", 8),
+}
 _FLOPS = {"fadd": 1, "fsub": 1, "fmul": 1, "fdiv": 1, "frem": 1, "fma": 2, "fmuladd": 2}
-_INTEGER = {"add", "sub", "mul", "sdiv", "udiv", "srem", "urem", "shl", "lshr", "ashr", "and", "or", "xor", "smin", "smax",
-            "umin", "umax", "abs"}  # fmt: skip
+_INTEGER = {
+    "add",
+    "sub",
+    "mul",
+    "sdiv",
+    "udiv",
+    "srem",
+    "urem",
+    "shl",
+    "lshr",
+    "ashr",
+    "and",
+    "or",
+    "xor",
+    "smin",
+    "smax",
+    "umin",
+    "umax",
+    "abs",
+}
 _LOADS, _STORES = {"load", "masked.load", "masked.gather"}, {"store", "masked.store", "masked.scatter"}
-_PTX_TYPES = {"f64": "float64", "f32": "float32", "s64": "int64", "u64": "int64", "b64": "int64", "s32": "int32",
-              "u32": "int32", "b32": "int32"}  # fmt: skip
-_PTX_KINDS = {"fma": "fma", "add": "add", "sub": "add", "mul": "mul", "mad": "fma", "div": "div", "rcp": "div", "sqrt": "sqrt",
-              "rsqrt": "sqrt", "ex2": "ex2", "lg2": "lg2", "sin": "sin", "cos": "cos", "tanh": "tanh", "ld": "load",
-              "st": "store", "atom": "atomic", "red": "atomic", "setp": "compare", "cvt": "convert", "selp": "select",
-              "bra": "branch", "bar": "barrier", "shfl": "shuffle"}  # fmt: skip
+_PTX_TYPES = {
+    "f64": "float64",
+    "f32": "float32",
+    "s64": "int64",
+    "u64": "int64",
+    "b64": "int64",
+    "s32": "int32",
+    "u32": "int32",
+    "b32": "int32",
+}
+_PTX_KINDS = {
+    "fma": "fma",
+    "add": "add",
+    "sub": "add",
+    "mul": "mul",
+    "mad": "fma",
+    "div": "div",
+    "rcp": "div",
+    "sqrt": "sqrt",
+    "rsqrt": "sqrt",
+    "ex2": "ex2",
+    "lg2": "lg2",
+    "sin": "sin",
+    "cos": "cos",
+    "tanh": "tanh",
+    "ld": "load",
+    "st": "store",
+    "atom": "atomic",
+    "red": "atomic",
+    "setp": "compare",
+    "cvt": "convert",
+    "selp": "select",
+    "bra": "branch",
+    "bar": "barrier",
+    "shfl": "shuffle",
+}
 
 
 def lanes_and_type(text):

@@ -88,7 +88,7 @@ class Profile:
         return found
 
     def groups(self):
-        """{(region, label, space, shapes): Samples of seconds}: launches that do the same kind of work, as they came."""
+        """{(region, label, space, shapes): Samples of seconds}: launches of the same kind, as they came."""
         found = {}
         for e in self.events:
             found.setdefault((e.region, e.label, e.space, _shapes(e)), []).append(e.seconds)
@@ -97,8 +97,8 @@ class Profile:
     def counts(self, *, executed=True):
         """Counts of every launch: a list of (Event, list of Counts), the second one for each launch of the event.
 
-        Launches of the same kernel, policy and argument types are counted once, on the data as they are now; where counts
-        depend on data, these notes say so. Numbers are those of the launch.
+        Launches of one kernel and policy on the same arrays are counted once, on the data as they are now; where counts
+        depend on data, their notes say so.
         """
         return [(e, [self.count(launch, executed=executed) for launch in e.launches]) for e in self.events]
 
@@ -117,8 +117,14 @@ class Profile:
         """The Counts of one of the launches; those of the same identity are counted once."""
         key = (*self.identity(launch), executed)
         if key not in self._counts:
-            self._counts[key] = count(launch.policy, launch.kernel, *launch.args, reducer=launch.reducers,
-                                      scan=launch.scan and launch.scan.split(" ")[1], executed=executed)  # fmt: skip
+            self._counts[key] = count(
+                launch.policy,
+                launch.kernel,
+                *launch.args,
+                reducer=launch.reducers,
+                scan=launch.scan and launch.scan.split(" ")[1],
+                executed=executed,
+            )
         return self._counts[key]
 
     def short(self):
@@ -135,7 +141,9 @@ class Profile:
         ordered = sorted(self.groups().items(), key=lambda item: -sum(item[1].values))
         for (region, label, space, shapes), s in ordered:
             total = scaled(sum(s.values), "s")
-            table.add_row(region, label, space, shapes, f"{len(s.values):,}", total, scaled(s.median, "s"), spread(s, "s"))
+            table.add_row(
+                region, label, space, shapes, f"{len(s.values):,}", total, scaled(s.median, "s"), spread(s, "s")
+            )
         return table
 
     def _caption(self):

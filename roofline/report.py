@@ -14,12 +14,14 @@ from roofline.units import finite, one_line, scaled, spread, times
 
 SCHEMA_VERSION = 2
 MAX_SECONDS = 6.0  # for the repeats of one run, so that the default report ends within a minute
-LONG = 0.3  # seconds of a call, on a CPU, whose executed operations are not counted too: that takes several times as long
+LONG = (
+    0.3  # seconds of a call, on a CPU, whose executed operations are not counted too: that takes several times as long
+)
 
 
 @dataclass(frozen=True)
 class Result:
-    """One run, timed; `value` is what the call returned, `roof` what it could have taken, None where nobody can tell."""
+    """One run, timed; `value` is what the call returned, `roof` what it could have taken, or None."""
 
     case: str
     method: str

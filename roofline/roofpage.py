@@ -33,19 +33,23 @@ def table(caption, names, rows):
     head = "".join(f'<th role="columnheader" scope="col">{escape(name)}</th>' for name in names)
     body = "".join(
         '<tr role="row">'
-        + "".join(f'<td role="cell" data-label="{escape(n)}">{escape(str(cell))}</td>' for n, cell in zip(names, row, strict=True))
+        + "".join(
+            f'<td role="cell" data-label="{escape(n)}">{escape(str(cell))}</td>'
+            for n, cell in zip(names, row, strict=True)
+        )
         + "</tr>"
         for row in rows
     )
     return (
-        f'<table role="table"><caption>{escape(caption)}</caption><thead role="rowgroup"><tr role="row">{head}</tr></thead>'
+        f'<table role="table"><caption>{escape(caption)}</caption>'
+        f'<thead role="rowgroup"><tr role="row">{head}</tr></thead>'
         f'<tbody role="rowgroup">{body}</tbody></table>'
     )
 
 
 def _overview(rows):
     cells = [(number, r.method, *roof_cells(r)) for number, r in rows]
-    caption = "Measured: median. Counted: flops, special functions, compulsory bytes. Modelled from measured ceilings: attainable."
+    caption = "Median: measured. Flops, special functions, compulsory bytes: counted. Attainable: modelled."
     return table(caption, ("No.", "Method", *ROOF_COLUMNS), cells)
 
 
@@ -64,9 +68,13 @@ def _details(number, result):
 
 def _bars(roof):
     """The time that each resource wants, beside the measured one."""
-    rows = [("measured", roof.seconds), *((resource(name), seconds) for name, seconds in roof.wants.items() if seconds > 0)]
+    rows = [
+        ("measured", roof.seconds),
+        *((resource(name), seconds) for name, seconds in roof.wants.items() if seconds > 0),
+    ]
     longest = max(seconds for _, seconds in rows)
-    parts = [f'<svg height="{34 * len(rows)}" role="img" aria-label="Time wanted by each resource; the table above has the largest">']
+    spoken = "Time wanted by each resource; the table above has the largest"
+    parts = [f'<svg height="{34 * len(rows)}" role="img" aria-label="{spoken}">']
     for k, (name, seconds) in enumerate(rows):
         y = 34 * k
         parts.append(
@@ -83,13 +91,19 @@ def _launch(label, same, total):
     operations = [(f"flops, {dtype}", f"{n:,}") for dtype, n in counts.flops_by_dtype.items()]
     operations += [(f"{name}, {dtype}", f"{n:,}") for (name, dtype), n in counts.special.items()]
     operations += [(f"atomic {name}, {dtype}", f"{n:,}") for (name, dtype), n in counts.atomics.items()]
-    operations += [("integer operations", f"{counts.integer:,}"), ("comparisons", f"{counts.comparisons:,}"),
-                   ("bytes, compulsory", scaled(counts.compulsory, "B")),
-                   ("bytes, requested by loads and stores", scaled(counts.loaded + counts.stored, "B")),
-                   ("bytes, transferred", "not measured: that needs hardware counters"),
-                   ("requested / compulsory", _ratio(counts)), ("bound by", resource(bound.by))]  # fmt: skip
+    operations += [
+        ("integer operations", f"{counts.integer:,}"),
+        ("comparisons", f"{counts.comparisons:,}"),
+        ("bytes, compulsory", scaled(counts.compulsory, "B")),
+        ("bytes, requested by loads and stores", scaled(counts.loaded + counts.stored, "B")),
+        ("bytes, transferred", "not measured: that needs hardware counters"),
+        ("requested / compulsory", _ratio(counts)),
+        ("bound by", resource(bound.by)),
+    ]
     operations += [("executed", sentence) for sentence in counts.explanation()]
-    title = f"{label}: {len(same):,} launch{'es' if len(same) > 1 else ''} over {counts.policy}, {share:.0%} of the time"
+    title = (
+        f"{label}: {len(same):,} launch{'es' if len(same) > 1 else ''} over {counts.policy}, {share:.0%} of the time"
+    )
     return table(title, ("Of one launch", "Count"), operations) + _lines(counts)
 
 

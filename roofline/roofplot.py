@@ -50,16 +50,18 @@ def plot(results, ceilings):
     ridges = [top / ceilings.bandwidth(level) for level in levels]
     rates = [rate for _, r in dots for rate in _rates(r)]
     axes = _Axes([r.roof.intensity for _, r in dots] + ridges, [*rates, *peaks.values()])
-    label = "Operations per second over operations per byte, both logarithmic; the verdicts below tell the same in words"
+    label = (
+        "Operations per second over operations per byte, both logarithmic; the verdicts below tell the same in words"
+    )
     parts = [f'<svg class="roofs" height="{HEIGHT + AXIS}" role="group" aria-label="{label}">', *_grid(axes)]
     parts += [_slope(axes, level, ceilings.bandwidth(level), top, k) for k, level in enumerate(levels)]
     parts += [_flat(axes, name, rate, min(ridges)) for name, rate in peaks.items()]
     parts += [_mark(axes, number, r) for number, r in dots]
     parts.append("</svg>")
     caption = (
-        "Across: floating-point operations per compulsory byte. Up: operations per second. Slopes are memory levels, flat "
-        "lines peaks, all measured. A numbered mark is a method; the stroke above it ends where its own roof is, special "
-        "functions included."
+        "Across: floating-point operations per compulsory byte. Up: operations per second. Slopes are memory levels, "
+        "flat lines peaks, all measured. A numbered mark is a method; the stroke above it ends where its own roof is, "
+        "special functions included."
     )
     return f"<figure>{''.join(parts)}<figcaption>{caption}</figcaption></figure>"
 
@@ -92,7 +94,8 @@ def _slope(axes, level, bandwidth, top, k):
     at = start * (end / start) ** (0.35 + 0.12 * k)  # labels of neighbours do not lie on each other
     return (
         f'<line class="roof" x1="{axes.x(start):.2f}%" y1="{axes.y(start * bandwidth):.1f}" x2="{axes.x(end):.2f}%" '
-        f'y2="{axes.y(end * bandwidth):.1f}"/><text class="soft" x="{axes.x(at):.2f}%" y="{axes.y(at * bandwidth) - 5:.1f}">{escape(label)}</text>'
+        f'y2="{axes.y(end * bandwidth):.1f}"/>'
+        f'<text class="soft" x="{axes.x(at):.2f}%" y="{axes.y(at * bandwidth) - 5:.1f}">{escape(label)}</text>'
     )
 
 

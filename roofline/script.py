@@ -57,7 +57,9 @@ def collect(report, path, arguments=(), ceilings=None, on_start=lambda label, do
             report.failures.append(Failure("script", launch.label, one_line(error)))
             continue
         size, unit = made.size(launch)
-        report.results.append(Result("script", launch.label, Path(path).name, size, unit, event.space, seconds, Work(), None, roof))
+        report.results.append(
+            Result("script", launch.label, Path(path).name, size, unit, event.space, seconds, Work(), None, roof)
+        )
 
 
 def _run(report, path, arguments):

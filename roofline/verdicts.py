@@ -23,15 +23,15 @@ def verdict(result):
     roof = result.roof
     if roof.share > 1.1:
         return (
-            f"{result.method} is faster than its measured roof, which is therefore wrong: measure the ceilings again on a "
-            "quiet machine (python -m roofline ceilings --fresh)."
+            f"{result.method} is faster than its measured roof, which is therefore wrong: measure the ceilings again "
+            "on a quiet machine (python -m roofline ceilings --fresh)."
         )
     took = scaled(roof.seconds, "s")
     if roof.share >= NEAR:
         return f"{result.method} is at its roof: {took}, {roof.share:.0%} of what {resource(roof.by)} allows here."
     return (
-        f"{result.method} takes {took}; {resource(roof.by)} would take {scaled(roof.attainable, 's')}, so it could be up to "
-        f"{times(1 / roof.share)} times as fast."
+        f"{result.method} takes {took}; {resource(roof.by)} would take {scaled(roof.attainable, 's')}, so it could be "
+        f"up to {times(1 / roof.share)} times as fast."
     )
 
 
@@ -41,19 +41,27 @@ def advice(result):
     inside = sum(seconds for *_, seconds in roof.launches)
     if inside < 0.5 * roof.seconds:
         found.append(
-            f"{1 - inside / roof.seconds:.0%} of the time is spent outside of kernels: fewer, larger launches, pk.plan or "
-            "pk.capture, and data that stay in the space."
+            f"{1 - inside / roof.seconds:.0%} of the time is spent outside of kernels: fewer, larger launches, pk.plan "
+            "or pk.capture, and data that stay in the space."
         )
     if roof.by == "launch":
-        found.append("Its launches are so small that they cost more than their work: one launch for several, or pk.capture.")
+        found.append(
+            "Its launches are so small that they cost more than their work: one launch for several, or pk.capture."
+        )
     masked = max((counts.masked for _, counts, _, _ in roof.launches), default=0.0)
     if masked > 0.2:
-        found.append(f"Up to {masked:.0%} of the lanes were masked off: neighbours that take the same branch would waste fewer.")
+        found.append(
+            f"Up to {masked:.0%} of the lanes were masked off: neighbours that take the same branch would waste fewer."
+        )
     if roof.by.startswith("memory") and roof.share > 0.5:
-        found.append("It moves data as fast as the memory gives: only fewer bytes help (float32, or one kernel for two).")
+        found.append(
+            "It moves data as fast as the memory gives: only fewer bytes help (float32, or one kernel for two)."
+        )
     special = roof.special_share
     if roof.by == "arithmetic" and special > 0.5:
-        found.append(f"{special:.0%} of its arithmetic is special functions: pk.fast_exp and pk.fast_log, or fewer of them.")
+        found.append(
+            f"{special:.0%} of its arithmetic is special functions: pk.fast_exp and pk.fast_log, or fewer of them."
+        )
     if roof.by == "arithmetic" and set(roof.flops_by_dtype) == {"float64"} and roof.share > 0.5:
         found.append("All of it is float64: float32, where its digits are enough, has a higher roof.")
     if not found and roof.share < 0.5:

@@ -52,10 +52,20 @@ def _peak(dtype, space, n, trips):
 
     operations = 2 * kernels.CHAINS * kernels.UNROLLED * trips * n
     title = f"{kernels.CHAINS} chains of {dtype} fused multiply-adds, {scaled(operations)} operations"
-    return _duel(title, space, call, result, f"fma_{dtype}", (n, trips * kernels.UNROLLED, B, C), tolerance=1e-5 if dtype == "float32" else 1e-12)
+    return _duel(
+        title,
+        space,
+        call,
+        result,
+        f"fma_{dtype}",
+        (n, trips * kernels.UNROLLED, B, C),
+        tolerance=1e-5 if dtype == "float32" else 1e-12,
+    )
 
 
 def _duel(title, space, call, result, name, inputs, tolerance=1e-14, bytes=None):  # noqa: A002 - the contract's name
-    rivals, absent = peers.gather("ceilings", space, name, kernels.CHAINS, *inputs, tools=("cupy",) if space.startswith("cuda") else ("gcc",))
+    rivals, absent = peers.gather(
+        "ceilings", space, name, kernels.CHAINS, *inputs, tools=("cupy",) if space.startswith("cuda") else ("gcc",)
+    )
     ours = Contender(f"portable, {space}", call, sync=functools.partial(pk.fence, space), result=result)
     return Duel(title, ours, rivals, absent, tolerance, bytes=bytes)

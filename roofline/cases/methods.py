@@ -84,12 +84,32 @@ def _words(space, n):
     launches = {
         "axpy": (n, "elements", pk.parallel_for, every, layer.axpy, layer.A, x, y),
         "dot product": (n, "elements", pk.parallel_reduce, every, layer.product, x, y),
-        "matrix product, tiles in scratch": (side, "rows", pk.parallel_for, pk.TeamPolicy((side // layer.T) ** 2, space=space),
-                                             layer.matmul, *square),
-        "7-point stencil": (edge, "planes", pk.parallel_for, pk.MDRangePolicy((1,) * 3, (edge - 1,) * 3, space=space), layer.stencil,
-                            cube, pk.zeros(cube.shape, np.float64, space)),
-        "histogram": (n, "elements", pk.parallel_for, every, layer.count, pk.copy_of(random.integers(0, layer.BINS, n, np.int32), space),
-                      pk.zeros((layer.BINS,), np.int32, space)),
-    }  # fmt: skip
+        "matrix product, tiles in scratch": (
+            side,
+            "rows",
+            pk.parallel_for,
+            pk.TeamPolicy((side // layer.T) ** 2, space=space),
+            layer.matmul,
+            *square,
+        ),
+        "7-point stencil": (
+            edge,
+            "planes",
+            pk.parallel_for,
+            pk.MDRangePolicy((1,) * 3, (edge - 1,) * 3, space=space),
+            layer.stencil,
+            cube,
+            pk.zeros(cube.shape, np.float64, space),
+        ),
+        "histogram": (
+            n,
+            "elements",
+            pk.parallel_for,
+            every,
+            layer.count,
+            pk.copy_of(random.integers(0, layer.BINS, n, np.int32), space),
+            pk.zeros((layer.BINS,), np.int32, space),
+        ),
+    }
     for name, (size, unit, word, *args) in launches.items():
         yield _run(name, size, unit, space, functools.partial(word, *args))

@@ -63,7 +63,9 @@ def _library(chains):
         source, made = Path(folder, "peaks.c"), Path(folder, "peaks.so")
         source.write_text(SOURCE, encoding="utf-8")
         flags = ["-O3", "-march=native", "-fopenmp", "-shared", "-fPIC", f"-DCHAINS={chains}"]
-        done = subprocess.run(["gcc", *flags, str(source), "-o", str(made)], capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            ["gcc", *flags, str(source), "-o", str(made)], capture_output=True, text=True, check=False
+        )
         if done.returncode:
             raise ImportError(f"gcc refused the text: {(done.stderr.splitlines() or ['no message'])[0]}")
         return ctypes.CDLL(str(made))
@@ -100,8 +102,15 @@ def _stream(function, threads, *inputs):
 
 def _peak(function, threads, dtype, n, trips, b, c):
     out = _aligned(np.ones(n, dtype))
-    call = functools.partial(function, ctypes.c_int(threads), ctypes.c_long(n), ctypes.c_long(trips), ctypes.c_double(b),
-                             ctypes.c_double(c), ctypes.c_void_p(out.ctypes.data))  # fmt: skip
+    call = functools.partial(
+        function,
+        ctypes.c_int(threads),
+        ctypes.c_long(n),
+        ctypes.c_long(trips),
+        ctypes.c_double(b),
+        ctypes.c_double(c),
+        ctypes.c_void_p(out.ctypes.data),
+    )
 
     def result():
         out[:] = 1

@@ -65,7 +65,12 @@ def test_report_writes_table_page_and_json(space, hawkes_alone, tmp_path, capsys
     assert "Against the roof" in out and "Against the roof" in text and len(text.encode()) < 500_000
     for result in document["results"]:
         roof = result["roof"]
-        assert roof["flops"] > 0 and roof["special"] > 0 and roof["compulsory_bytes"] > 0 and roof["share_of_attainable"] > 0
+        assert (
+            roof["flops"] > 0
+            and roof["special"] > 0
+            and roof["compulsory_bytes"] > 0
+            and roof["share_of_attainable"] > 0
+        )
     assert document["ceilings"]["space"] == space
 
 

@@ -38,15 +38,26 @@ def test_a_change_counts_beyond_the_spread(tmp_path, capsys, after, verdict, cod
 
 
 def test_methods_of_one_report_are_told_and_no_regression(tmp_path, capsys):
-    paths = [saved(tmp_path, "a", fakes.result("old"), fakes.result("both")), saved(tmp_path, "b", fakes.result("both"), fakes.result("fresh"))]
-    assert {c.method: c.verdict for c in diff.changes(*map(diff.read, paths))} == {"old": "gone", "both": "same", "fresh": "new"}
+    paths = [
+        saved(tmp_path, "a", fakes.result("old"), fakes.result("both")),
+        saved(tmp_path, "b", fakes.result("both"), fakes.result("fresh")),
+    ]
+    assert {c.method: c.verdict for c in diff.changes(*map(diff.read, paths))} == {
+        "old": "gone",
+        "both": "same",
+        "fresh": "new",
+    }
     assert cli.main(["diff", *paths]) == 0
     assert "gone" in capsys.readouterr().out
 
 
 def test_the_worst_stands_first(tmp_path):
     before = saved(tmp_path, "a", *(fakes.result(name, seconds=STEADY) for name in "abc"))
-    after = saved(tmp_path, "b", *(fakes.result(name, seconds=[f * s for s in STEADY]) for name, f in zip("abc", (1, 3, 2), strict=True)))
+    after = saved(
+        tmp_path,
+        "b",
+        *(fakes.result(name, seconds=[f * s for s in STEADY]) for name, f in zip("abc", (1, 3, 2), strict=True)),
+    )
     assert [c.method for c in diff.changes(diff.read(before), diff.read(after))] == ["b", "c", "a"]
 
 

@@ -53,7 +53,9 @@ def test_launches_are_gathered_with_their_regions(space, views):
 def test_a_kernel_that_was_never_launched_is_told(space, views):
     with roofline.profile() as p:
         launch(space, *views, times=1)
-    with pytest.raises(InputError, match="kernel 'never' was never launched .* launched were: 'axpy', 'scalar product'"):
+    with pytest.raises(
+        InputError, match="kernel 'never' was never launched .* launched were: 'axpy', 'scalar product'"
+    ):
         p.of(never)
 
 
@@ -76,7 +78,7 @@ def test_a_graph_is_one_event(space, views):
         graph.replay()
     (event,) = p.events
     assert event.label == "axpy + axpy + axpy" and len(event.launches) == 3
-    (_, counts), = p.counts(executed=False)
+    ((_, counts),) = p.counts(executed=False)
     assert [c.flops for c in counts] == [2 * N] * 3
 
 
@@ -115,7 +117,10 @@ def test_a_call_is_held_against_its_roof(views, space, quick_ceilings):
     assert analysis.intensity == pytest.approx(0.1) and 0 < analysis.share < 1
     assert analysis.attainable == sum(b.seconds for _, _, b, _ in analysis.launches)
     assert any("the rest is Python" in note for note in analysis.notes)
-    assert analysis.as_dict()["launches"][0]["wants_seconds"][analysis.launches[0][2].by] == analysis.launches[0][2].seconds
+    assert (
+        analysis.as_dict()["launches"][0]["wants_seconds"][analysis.launches[0][2].by]
+        == analysis.launches[0][2].seconds
+    )
 
 
 def test_the_largest_want_bounds_a_launch(quick_ceilings):

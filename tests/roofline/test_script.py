@@ -60,7 +60,8 @@ def test_a_program_may_profile_itself(report):
 
 
 @pytest.mark.parametrize(
-    ("end", "words"), [("raise ValueError('broken')", "ValueError: broken"), ("sys.exit(3)", "exit code 3"), ("1 +", "SyntaxError")]
+    ("end", "words"),
+    [("raise ValueError('broken')", "ValueError: broken"), ("sys.exit(3)", "exit code 3"), ("1 +", "SyntaxError")],
 )
 def test_a_program_that_fails_keeps_what_it_launched(report, capsys, end, words):
     code, document = report(f"{PROGRAM}\n{end}\n")

@@ -38,8 +38,14 @@ def result(counts):
 @pytest.mark.parametrize(
     ("wants", "words"),
     [
-        ({"arithmetic": 0.002, "memory L2": 0.001}, "its arithmetic would take 2.00 ms, so it could be up to 5 times as fast"),
-        ({"arithmetic": 0.001, "memory L2": 0.009}, "is at its roof: 10.0 ms, 90% of what moving its data through L2 allows"),
+        (
+            {"arithmetic": 0.002, "memory L2": 0.001},
+            "its arithmetic would take 2.00 ms, so it could be up to 5 times as fast",
+        ),
+        (
+            {"arithmetic": 0.001, "memory L2": 0.009},
+            "is at its roof: 10.0 ms, 90% of what moving its data through L2 allows",
+        ),
         ({"arithmetic": 0.02}, "faster than its measured roof"),
     ],
 )
@@ -70,7 +76,9 @@ def test_every_resource_has_words(counts, quick_ceilings):
 
 
 def test_the_page_shows_roofs_marks_and_tables(result, quick_ceilings):
-    report = fakes.report(result({"arithmetic": 0.002}, method=fakes.MARKUP), result({"memory L2": 0.001}, method="second"))
+    report = fakes.report(
+        result({"arithmetic": 0.002}, method=fakes.MARKUP), result({"memory L2": 0.001}, method="second")
+    )
     report.ceilings = quick_ceilings("serial")
     text = html.page(report)
     assert "<script" not in text and fakes.MARKUP in " ".join(Page(text).data)
