@@ -14,7 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 
 import portable as pk
 from portable.errors import InputError, SpaceError
-from roofline import cases, ceiling, compare, diff, files, html, machine, report, script
+from roofline import cases, ceiling, compare, diff, files, html, machine, report, roofpage, roofplot, script
 
 BUSY = 0.3  # cores taken by others, of which a report says so; less is what an idle system needs
 
@@ -23,7 +23,7 @@ def main(argv=None):
     """Run the command line; returns the exit code."""
     options = _parser().parse_args(argv)
     try:
-        for option in ("out", "json"):
+        for option in ("out", "json", "svg"):
             if getattr(options, option, None):
                 files.check_writable(f"--{option}", getattr(options, option))
         if options.command is _diff:
@@ -49,6 +49,7 @@ def _parser():
         "--data", metavar="FOLDER", help="folder of real data, holding hawkes/ (default: PORTABLE_DATA, else simulated)"
     )
     made.add_argument("--out", metavar="FILE", default="roofline-report.html", help="the page (default: %(default)s)")
+    made.add_argument("--svg", metavar="FILE", help="also write the plot alone, for papers")
     made.add_argument(
         "--quick", action="store_true", help="tiny inputs: shows that everything runs, measures nothing of worth"
     )
@@ -115,7 +116,15 @@ def _report(options, space):
         print(f"not measured: {failure.method}: {failure.message}", file=sys.stderr)
     kept = _keep(options.out, html.page(made))
     kept &= _keep(options.json, _as_json(made.as_dict()))
+    if options.svg:
+        drawing = roofplot.standalone(roofpage.numbered(made), made.ceilings) if made.ceilings else ""
+        kept &= _keep(options.svg, drawing) if drawing else _no_plot()
     return _code(made.interrupted, kept and not made.failures)
+
+
+def _no_plot():
+    print("roofline: nothing to plot: no method with floating-point operations has a roof here", file=sys.stderr)
+    return False
 
 
 def _ceilings(options, space):

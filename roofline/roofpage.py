@@ -10,9 +10,14 @@ from roofline.verdicts import advice, resource, verdict
 LINES = 5  # of a kernel's text that are shown, the costliest first
 
 
+def numbered(report):
+    """(number, Result) of the results that have a roof, as the page counts them."""
+    return list(enumerate((r for r in report.results if r.roof), 1))
+
+
 def section(report):
     """Verdicts, plot, table and details of the results that have a roof; "" where none has."""
-    rows = list(enumerate((r for r in report.results if r.roof), 1))
+    rows = numbered(report)
     if not rows:
         return ""
     verdicts = "".join(f"<li>{escape(verdict(r))}{_advice(r)}</li>" for _, r in rows)

@@ -8,7 +8,11 @@ from html import escape
 
 from roofline.units import scaled
 
-HEIGHT, AXIS, TOP = 340, 40, 14
+HEIGHT, AXIS, TOP, WIDTH = 340, 40, 14, 900
+_STYLE = (  # of a file; a page has its own, which follows the reader's choice of light and dark
+    "text{font:14px sans-serif}.soft{fill:#5a626b;font-size:12px}.grid{stroke:#d5dae0}"
+    ".roof{stroke:#5a626b;stroke-width:2}.reach{stroke:#0b5cad;stroke-dasharray:3 3}.mark path{fill:#0b5cad}.label{font-weight:600}"
+)
 SHAPES = ("M-7,-7H7V7H-7Z", "M0,-9L9,0L0,9L-9,0Z", "M0,-9L9,7H-9Z", "M-9,-7H9L0,9Z")  # square, diamond, triangles
 PEAKS = ("fma float64", "fma float32", "no fma float64")
 
@@ -64,6 +68,21 @@ def plot(results, ceilings):
         "special functions included."
     )
     return f"<figure>{''.join(parts)}<figcaption>{caption}</figcaption></figure>"
+
+
+def standalone(results, ceilings):
+    """The plot as an SVG file of its own, for papers; "" where there is none. Parameters as in `plot`."""
+    figure = plot(results, ceilings)
+    if not figure:
+        return ""
+    drawing = figure[figure.index("<svg") : figure.rindex("</svg>") + len("</svg>")]
+    names = "".join(
+        f'<text class="soft" x="2" y="{HEIGHT + AXIS + 18 * k}">{number}. {escape(r.method)}</text>'
+        for k, (number, r) in enumerate(results, 1)
+    )
+    height = HEIGHT + AXIS + 18 * (len(results) + 1)
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}"><style>{_STYLE}</style>'
+    return f"{head}{drawing}{names}</svg>\n"
 
 
 def _rates(result):

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from xml.etree import ElementTree
 
 import pytest
 
@@ -52,6 +53,17 @@ def test_each_kind_of_launch_is_reported(report, capsys):
     assert len(saxpy["seconds"]["values"]) == 3 and saxpy["roof"]["flops"] == 2000
     assert squares["method"] == "squares" and squares["roof"]["compulsory_bytes"] == 8000
     assert any("launched once" in note for note in squares["roof"]["notes"])
+
+
+def test_the_plot_alone_is_a_file_for_papers(tmp_path, capsys):
+    program, drawing = tmp_path / "program.py", tmp_path / "plot.svg"
+    program.write_text(PROGRAM)
+    options = ["--out", str(tmp_path / "page.html"), "--svg", str(drawing), str(program)]
+    assert cli.main(["report", "--space", "serial", *options]) == 0
+    names = [element.text for element in ElementTree.parse(drawing).iter("{http://www.w3.org/2000/svg}text")]
+    assert "1. saxpy" in names and any("DRAM" in name for name in names)
+    assert cli.main(["report", "--space", "checked", *options]) == 1
+    assert "nothing to plot" in capsys.readouterr().err
 
 
 def test_a_program_may_profile_itself(report):
