@@ -255,7 +255,7 @@ class Memory(Ops):
         strides += view.strides[len(items):]
         scale = self.W if view.lanes_last else 1
         pointer = self.advance(view.pointer, self.bytes_times(offset, scale))
-        return ViewValue(view.label, view.dtype, pointer, shape, strides, view.readonly, view.lanes_last, tuple(prefix))
+        return ViewValue(view.label, view.dtype, pointer, shape, strides, view.readonly, view.lanes_last, tuple(prefix), store=view.store)
 
     def minus(self, a, b):
         return a - b if isinstance(a, int) and isinstance(b, int) else self.plus(a, self.bytes_times(b, -1))

@@ -52,6 +52,7 @@ class Team:
     @staticmethod
     def together(lower, node):
         """Collectives are for all members at once."""
+        lower.counted(f"team.{node.func.attr}", None, "")
         if lower.divergent:
             lower.fail(node, f"`{ast.unparse(node)}`: every member must get here, but this place is reached only by some "
                              "(a condition, a loop or an early return that differs between members)", CollectiveError)
@@ -117,7 +118,7 @@ class Team:
         for extent in reversed(shape):
             strides.insert(0, step)
             step = lower.bytes_times(step, extent)
-        return ViewValue(ast.unparse(node), dtype, pointer, shape, strides)
+        return ViewValue(ast.unparse(node), dtype, pointer, shape, strides, store="(scratch)")
 
     def scratch_shape(self, lower, node, dtype):
         v = lower.expr(node.args[0])
