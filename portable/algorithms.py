@@ -118,7 +118,7 @@ def _move(team, stretch, n_digits, shift, starts, keys, order, sorted_keys, sort
     for d in team.thread_range(n_digits):
         place = starts[d * team.league_size + team.league_rank]
         for member in range(team.size):
-            n_own = own[d, member]
+            n_own = own[d, member] if team.size > 1 else 0  # not counted in a team of one
             own[d, member] = place
             place += n_own
     team.barrier()
