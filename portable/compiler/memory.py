@@ -212,7 +212,7 @@ class Memory(Ops):
             return self._compare_and_swap(pointer, expected, x, dtype)
         if op == "sub" and t.is_float(dtype):
             op, x = "add", self.b.fneg(x)
-        if view.unshared:
+        if view.unshared and op in ("add", "sub"):
             old = self.b.load(pointer, typ=x.type)
             self.b.store(self.plain_sum(op, old, x), pointer)
             return old
