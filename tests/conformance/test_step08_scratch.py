@@ -141,30 +141,6 @@ def test_local_arrays_indexed_by_data(space):
 
 
 @pk.kernel
-def atomics_in_scratch(team, x, out):
-    s = team.scratch(4, pk.int64)
-    for k in team.thread_range(4):
-        s[k] = 100
-    team.barrier()
-    for j in team.thread_range(x.shape[1]):
-        pk.atomic_add(s, 0, x[team.league_rank, j])
-        pk.atomic_sub(s, 1, x[team.league_rank, j])
-        pk.atomic_max(s, 2, x[team.league_rank, j])
-        pk.atomic_min(s, 3, x[team.league_rank, j])
-    team.barrier()
-    for k in team.thread_range(4):
-        out[team.league_rank, k] = s[k]
-
-
-@sizes
-def test_atomics_of_all_members_in_scratch(space, size):
-    x = np.random.default_rng(3).integers(-300, 300, (3, 37))
-    out = launch_for(space, pk.TeamPolicy(3, size), atomics_in_scratch, x, np.zeros((3, 4), np.int64))[1]
-    wanted = [100 + x.sum(1), 100 - x.sum(1), np.maximum(100, x.max(1)), np.minimum(100, x.min(1))]
-    np.testing.assert_array_equal(out, np.transpose(wanted))
-
-
-@pk.kernel
 def local_under_conditions(i, x, out):
     v = pk.local(3, x.dtype)
     for k in range(3):
@@ -222,3 +198,27 @@ def test_local_arrays_under_masks(space, dtype):
     v[1] = np.where(x > 0.5, v[1] - v[0], v[1])
     v[2] = np.where(x > 0.5, v[2], 1 + v[1])
     np.testing.assert_array_equal(out, np.array([1, 10, 100, 1000], dtype) @ v)
+
+
+@pk.kernel
+def atomics_in_scratch(team, x, out):
+    s = team.scratch(4, pk.int64)
+    for k in team.thread_range(4):
+        s[k] = 100
+    team.barrier()
+    for j in team.thread_range(x.shape[1]):
+        pk.atomic_add(s, 0, x[team.league_rank, j])
+        pk.atomic_sub(s, 1, x[team.league_rank, j])
+        pk.atomic_max(s, 2, x[team.league_rank, j])
+        pk.atomic_min(s, 3, x[team.league_rank, j])
+    team.barrier()
+    for k in team.thread_range(4):
+        out[team.league_rank, k] = s[k]
+
+
+@sizes
+def test_atomics_of_all_members_in_scratch(space, size):
+    x = np.random.default_rng(3).integers(-300, 300, (3, 37))
+    out = launch_for(space, pk.TeamPolicy(3, size), atomics_in_scratch, x, np.zeros((3, 4), np.int64))[1]
+    wanted = [100 + x.sum(1), 100 - x.sum(1), np.maximum(100, x.max(1)), np.minimum(100, x.min(1))]
+    np.testing.assert_array_equal(out, np.transpose(wanted))
