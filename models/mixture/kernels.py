@@ -1,6 +1,7 @@
 """Kernels of Gaussian mixtures; the equations are numbered in `models.mixture`.
 
-Points are worked on in blocks; for one block and all components the logarithms l_ij of (1) are kept: no array of points and components is larger.
+Points are worked on in blocks; for one block and all components the logarithms l_ij of (1) are kept: no array of points and
+components is larger.
 
 Arguments that recur
     p           number of coordinates, pk.static: up to 16 of them the loops over coordinates unroll
