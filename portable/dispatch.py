@@ -215,7 +215,7 @@ def repeat(launch):
 def _run(space, policy, backend, compiled, words, kernel, args, reducers=(), scan=None, outs=()):
     with _lock:
         if space.name == "checked":
-            return _deliver(_interpret(policy, kernel, args, reducers, scan), outs)
+            return _deliver(_interpret(policy, kernel, args, reducers, scan, compiled), outs)
         if not reducers:
             return backend.run_for(space, compiled, policy, words)
         return backend.run("scan" if scan else "reduce", space, compiled, policy, words, outs)
@@ -254,29 +254,19 @@ def _named(error, kernel, args, first):
     return error
 
 
-def _interpret(policy, kernel, args, reducers, scan):
+def _interpret(policy, kernel, args, reducers, scan, scratch_static):
     global _interpreting
     from .backends.checked import interpreter
 
-    _interpreting = threading.get_ident()
+    _interpreting, room = threading.get_ident(), scratch_static + getattr(policy, "scratch_bytes", 0)
     try:
-        args = tuple(_plain(a) for a in args)
         if scan:
             return interpreter.run_scan(policy, kernel.fn, args[:-1], reducers[0], args[-1], scan == "scan inclusive")
         if reducers:
-            return interpreter.run_reduce(policy, kernel.fn, args, reducers)
-        return interpreter.run_for(policy, kernel.fn, args)
+            return interpreter.run_reduce(policy, kernel.fn, args, reducers, room=room)
+        return interpreter.run_for(policy, kernel.fn, args, room=room)
     finally:
         _interpreting = None
-
-
-def _plain(a):
-    """An argument as plain Python sees it: views as NumPy arrays."""
-    if isinstance(a, tuple):
-        return tuple(_plain(x) for x in a)
-    if isinstance(a, (View, ScatterView)):
-        return np.asarray(a if isinstance(a, View) else a.view)
-    return a.value if isinstance(a, static) else a
 
 
 def parallel_for(policy, kernel, *args, label=None):

@@ -11,7 +11,7 @@ import types as python_types
 
 import numpy as np
 
-from ..errors import LanguageError
+from ..errors import LanguageError, ReadOnlyError
 from . import types as t
 from .expressions import Expressions
 from .known import CASTS, WORDS, Known, elementary, text_of
@@ -233,7 +233,7 @@ class Calls(Expressions):
 
     def check_writable(self, view, node):
         if view.readonly:
-            self.fail(node, f"'{view.label}' is read-only here; pass a writable view")
+            self.fail(node, f"'{view.label}' is read-only here; pass a writable view", ReadOnlyError)
 
     def word_local(self, node):
         if len(node.args) != 2:

@@ -24,7 +24,7 @@ FAST = ("contract", "reassoc", "nsz", "arcp", "afn")  # never nnan or ninf: kern
 class Value:
     """A number in a kernel: dtype, kind, the LLVM value, and the Python number where it is known.
 
-    Of a linear one `ir` is lane 0's number and `step` what lanes differ by; `aligned`: lane 0's is a multiple of W.
+    Of a linear one `ir` is lane 0's number and `step` what lanes differ by; `aligned`: it (lane 0's) is a known multiple of W.
     """
 
     __slots__ = ("dtype", "kind", "ir", "const", "step", "aligned")
@@ -82,7 +82,8 @@ class Ops:
 
     def lanes(self, base):
         """base + 0, 1, ..., W - 1: the indices of a pack."""
-        return Value("int", LINEAR if self.W > 1 else VARYING, base, step=1)  # without packs the step is a remark for `explain`
+        aligned = isinstance(base, ir.Constant) and base.constant % self.W == 0
+        return Value("int", LINEAR if self.W > 1 else VARYING, base, step=1, aligned=aligned)  # without packs the step is a remark for `explain`
 
     def full(self, scalar_type, number):
         return ir.Constant(ir.VectorType(scalar_type, self.W), [number] * self.W)
@@ -183,7 +184,12 @@ class Ops:
             return linear
         kind = self.kind_of(a, b)
         x, y = self.get(a, dtype, kind), self.get(b, dtype, kind)
-        return Value(dtype, kind, self._arithmetic(op, x, y, self.strong(dtype), b.const))
+        aligned = op == "*" and kind == UNIFORM and dtype in ("int", "int64") and (self._in_packs(a) or self._in_packs(b))
+        return Value(dtype, kind, self._arithmetic(op, x, y, self.strong(dtype), b.const), aligned=aligned)
+
+    def _in_packs(self, v):
+        """Whether an integer is known to be a multiple of W."""
+        return v.aligned or isinstance(v.const, int) and v.const % self.W == 0
 
     def _linear(self, op, a, b, dtype):
         """Consecutive indices stay consecutive when a uniform integer is added, or in rows of whole packs."""
@@ -201,7 +207,8 @@ class Ops:
         else:
             return None
         x, y = (v.ir if v.kind == LINEAR else self.get(v, dtype) for v in (a, b))
-        return Value(dtype, LINEAR, (self.b.add if op == "+" else self.b.sub)(x, y, flags=("nsw",)), step=step)
+        aligned = self._in_packs(a) and self._in_packs(b)
+        return Value(dtype, LINEAR, (self.b.add if op == "+" else self.b.sub)(x, y, flags=("nsw",)), step=step, aligned=aligned)
 
     def _arithmetic(self, op, x, y, dtype, const_b):
         b = self.b

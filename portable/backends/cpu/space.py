@@ -9,6 +9,7 @@ import struct
 
 from ...compiler.entry import EXTRA
 from ...compiler.signature import without_scatter
+from ...errors import InputError
 from ...events import Stamp
 from ...policy import MDRangePolicy, RangePolicy, TeamPolicy, box_words
 from . import engine
@@ -21,6 +22,7 @@ _SCAN_LEAST = 8192
 _CHUNKS_A_THREAD = 8
 _SMALL = 4096  # indices of a loop-free kernel that are not worth waking a thread for
 _MOST_COPIES = 1 << 26  # bytes that copies of a ScatterView may take; beyond, sums are atomic
+_MOST_SCRATCH = 4 << 20  # bytes of a team's scratch: half of the stack on which it lies
 _EXTRA = struct.Struct(f"={len(EXTRA)}q")
 
 
@@ -121,6 +123,9 @@ def _extra(compiled, policy, begin=0, end=0, block_size=0, partials=0):
     league, scratch = 0, 0
     if policy.__class__ is TeamPolicy:
         league, scratch = policy.league_size, compiled.scratch_static + policy.scratch_bytes
+        if scratch > _MOST_SCRATCH:
+            raise InputError(f"kernel '{compiled.kernel.name}': {scratch} bytes of scratch asked, but a CPU gives a team at most "
+                             f"{_MOST_SCRATCH}")
     return _EXTRA.pack(begin, end, block_size, partials, league, scratch, compiled.counters, *box_words(policy), 0)
 
 
