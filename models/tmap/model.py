@@ -16,7 +16,7 @@ from .packed import NEVER, Packed
 from .runs import Runs
 
 _ROUNDING = 1e-9  # by how much probabilities may miss their sum
-TEAMS = 2112  # of a warp: enough to fill a GPU, few enough that their partial sums cost nothing
+TEAMS = 8448  # of a warp: enough to fill a GPU several times over, few enough that their partial sums cost little
 
 
 class TransientMAP:
