@@ -147,8 +147,10 @@ def random_start(runs, orders, random):
 def _notes(em, runs, model):
     """Words on what the data say little about."""
     n_ends = int((~runs.censored).sum())
-    few = [f"{n_ends} run{'s' * (n_ends != 1)} that end{'s' * (n_ends == 1)}, for {len(model.orders)} branches: the probabilities to start and "
-           "to end are hardly known"] if n_ends < len(model.orders) else []
+    few = ()
+    if n_ends < len(model.orders):
+        ends = "1 run that ends" if n_ends == 1 else f"{n_ends} runs that end"
+        few = (f"{ends}, for {len(model.orders)} branches: the probabilities to start and to end are hardly known",)
     visits = em.expectation([model])[0].visits
     means = model.orders / model.rates
     dead = (f"branch {i} is dead: no gap is expected to come from it, and its rate and switching mean nothing"

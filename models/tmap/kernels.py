@@ -7,7 +7,7 @@ Arguments that recur
     offset, steps, lengths, open_end, gaps     the runs, see `packed.Packed`: the lanes of a pack are different ones
     censoring   whether any run is open, a compile-time constant
     faded       a vector of smaller sum is weighed again with care; tiny: the dtype's smallest normal number
-    sums        shape (n_starts, n_sums, n_teams): rows of `Sums` below
+    sums        shape (n_starts, n_sums, n_teams), rows as named below
 
 Vectors may be multiplied by any factor: divided by the largest density of each gap, they stay in range, and the
 logarithms of what they were divided by add up to (4). The way back needs no densities: with the filtered vector
@@ -255,7 +255,8 @@ def expectation(team, n, r, n_teams, censoring, faded, tiny, state, models, offs
             if censoring:
                 if complete < length:
                     row = top + complete
-                    own[row_of(LOGLIK, n, 0), team.rank] += survive(n, r, model, gaps[at(row, 2, 0, lane)], gaps[at(row, 2, 1, lane)], a, q, stretched)
+                    own[row_of(LOGLIK, n, 0), team.rank] += survive(n, r, model, gaps[at(row, 2, 0, lane)],
+                                                                    gaps[at(row, 2, 1, lane)], a, q, stretched)
                     for i in range(r):
                         own[row_of(OPEN, n, i), team.rank] += pk.float64(q[i])
                         part_time[i] = q[i] * stretched[i]

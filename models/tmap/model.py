@@ -266,8 +266,8 @@ class TransientMAP:
         packed, shared = self._on(runs, "float64", space)
         out = pk.empty((runs.n_gaps,), np.float64, packed.space)
         n, r, _, faded, rows = shared
-        pk.parallel_for(packed.teams(), run_kernels.rescale, n, r, NEVER[np.float64], faded, rows, packed.offset, packed.steps, packed.lengths,
-                        packed.begin, packed.gaps, out, label="tmap.rescale")
+        pk.parallel_for(packed.teams(), run_kernels.rescale, n, r, NEVER[np.float64], faded, rows, packed.offset,
+                        packed.steps, packed.lengths, packed.begin, packed.gaps, out, label="tmap.rescale")
         return out.to_numpy()
 
     def _on(self, runs, dtype, space):
