@@ -103,7 +103,7 @@ def read(path, *, gap="gap", run="run", time=None, timeout=None, censored=None):
     try:
         import pandas
     except ImportError as error:
-        raise InputError(f'pandas is wanted to read {path.name}: pip install ".[tables]"') from error
+        raise InputError(f'pandas is wanted to read {path.name}: pip install ".[files]"') from error
     frame = pandas.read_csv(path)
     if time is None:
         return from_frame(frame, run=run, gap=gap, censored=censored)

@@ -212,7 +212,7 @@ class Memory(Ops):
             return self._compare_and_swap(pointer, expected, x, dtype)
         if op == "sub" and t.is_float(dtype):
             op, x = "add", self.b.fneg(x)
-        if view.unshared:
+        if view.unshared and op in ("add", "sub"):
             old = self.b.load(pointer, typ=x.type)
             self.b.store(self.plain_sum(op, old, x), pointer)
             return old
@@ -255,7 +255,7 @@ class Memory(Ops):
         strides += view.strides[len(items):]
         scale = self.W if view.lanes_last else 1
         pointer = self.advance(view.pointer, self.bytes_times(offset, scale))
-        return ViewValue(view.label, view.dtype, pointer, shape, strides, view.readonly, view.lanes_last, tuple(prefix))
+        return ViewValue(view.label, view.dtype, pointer, shape, strides, view.readonly, view.lanes_last, tuple(prefix), store=view.store)
 
     def minus(self, a, b):
         return a - b if isinstance(a, int) and isinstance(b, int) else self.plus(a, self.bytes_times(b, -1))

@@ -24,7 +24,7 @@ FAST = ("contract", "reassoc", "nsz", "arcp", "afn")  # never nnan or ninf: kern
 class Value:
     """A number in a kernel: dtype, kind, the LLVM value, and the Python number where it is known.
 
-    Of a linear one `ir` is lane 0's number and `step` what lanes differ by; `aligned`: lane 0's is a multiple of W.
+    Of a linear one `ir` is lane 0's number and `step` what lanes differ by; `aligned`: it (lane 0's) is a known multiple of W.
     """
 
     __slots__ = ("dtype", "kind", "ir", "const", "step", "aligned")
@@ -34,13 +34,17 @@ class Value:
 
 
 class ViewValue:
-    """A view in a kernel: where it starts, its shape and its strides in bytes, as LLVM or Python integers."""
+    """A view in a kernel: where it starts, its shape and its strides in bytes, as LLVM or Python integers.
+
+    `store`: "" for an argument, "(scratch)" or "(local)" for arrays made in the kernel.
+    """
 
     __slots__ = ("label", "dtype", "pointer", "shape", "strides", "readonly", "lanes_last", "prefix", "scatter",
-                 "unshared")
+                 "unshared", "store")
 
-    def __init__(self, label, dtype, pointer, shape, strides, readonly=False, lanes_last=False, prefix=(), scatter=False):
+    def __init__(self, label, dtype, pointer, shape, strides, readonly=False, lanes_last=False, prefix=(), scatter=False, store=""):
         self.label, self.dtype, self.pointer, self.shape, self.strides = label, dtype, pointer, shape, strides
+        self.store = store
         self.readonly, self.lanes_last = readonly, lanes_last  # lanes_last: private to each lane, the lane the last index
         self.prefix = prefix  # (index, stride) pairs of leading dimensions already indexed, differently in each lane
         self.scatter, self.unshared = scatter, False  # only added to; a copy that nobody else touches
@@ -52,6 +56,10 @@ class Ops:
     def __init__(self, width, float_dtype, fastmath):
         self.W, self.float_dtype, self.flags = width, float_dtype, FAST if fastmath else CONTRACT
         self.b = None
+
+    def counted(self, operation, value=None, dtype=None):
+        """`value`, the result of one operation of the text; a counting build (counting.py) takes note of it here."""
+        return value
 
     # ---- types and constants
     def strong(self, dtype):
@@ -74,7 +82,8 @@ class Ops:
 
     def lanes(self, base):
         """base + 0, 1, ..., W - 1: the indices of a pack."""
-        return Value("int", LINEAR if self.W > 1 else VARYING, base, step=1)  # without packs the step is a remark for `explain`
+        aligned = isinstance(base, ir.Constant) and base.constant % self.W == 0
+        return Value("int", LINEAR if self.W > 1 else VARYING, base, step=1, aligned=aligned)  # without packs the step is a remark for `explain`
 
     def full(self, scalar_type, number):
         return ir.Constant(ir.VectorType(scalar_type, self.W), [number] * self.W)
@@ -175,7 +184,12 @@ class Ops:
             return linear
         kind = self.kind_of(a, b)
         x, y = self.get(a, dtype, kind), self.get(b, dtype, kind)
-        return Value(dtype, kind, self._arithmetic(op, x, y, self.strong(dtype), b.const))
+        aligned = op == "*" and kind == UNIFORM and dtype in ("int", "int64") and (self._in_packs(a) or self._in_packs(b))
+        return Value(dtype, kind, self._arithmetic(op, x, y, self.strong(dtype), b.const), aligned=aligned)
+
+    def _in_packs(self, v):
+        """Whether an integer is known to be a multiple of W."""
+        return v.aligned or isinstance(v.const, int) and v.const % self.W == 0
 
     def _linear(self, op, a, b, dtype):
         """Consecutive indices stay consecutive when a uniform integer is added, or in rows of whole packs."""
@@ -193,7 +207,8 @@ class Ops:
         else:
             return None
         x, y = (v.ir if v.kind == LINEAR else self.get(v, dtype) for v in (a, b))
-        return Value(dtype, LINEAR, (self.b.add if op == "+" else self.b.sub)(x, y, flags=("nsw",)), step=step)
+        aligned = self._in_packs(a) and self._in_packs(b)
+        return Value(dtype, LINEAR, (self.b.add if op == "+" else self.b.sub)(x, y, flags=("nsw",)), step=step, aligned=aligned)
 
     def _arithmetic(self, op, x, y, dtype, const_b):
         b = self.b

@@ -56,9 +56,12 @@ def matvec(team, a, x, y):
 
 @pk.kernel
 def matmul(team, a, b, c):
-    """One tile of C from tiles of A and B in scratch; edges are multiples of T."""
+    """One tile of C from tiles of A and B in scratch; edges are multiples of T, T * T is one of the team's size."""
     a_tile, b_tile = team.scratch((T, T), a.dtype), team.scratch((T, T), b.dtype)
-    sums = team.scratch((T, T), c.dtype)
+    own = T * T // team.size  # elements of a member
+    sums = pk.local(own, c.dtype)
+    for s in range(own):
+        sums[s] = 0.0
     n_across = c.shape[1] // T
     row0, column0 = team.league_rank // n_across * T, team.league_rank % n_across * T
     for k0 in range(0, a.shape[1], T):
@@ -66,14 +69,16 @@ def matmul(team, a, b, c):
             a_tile[e // T, e % T] = a[row0 + e // T, k0 + e % T]
             b_tile[e // T, e % T] = b[k0 + e // T, column0 + e % T]
         team.barrier()
-        for e in team.thread_range(T * T):
-            total = sums[e // T, e % T] if k0 > 0 else 0.0
+        for s in range(own):
+            e = s * team.size + team.rank
+            total = sums[s]
             for k in range(T):
                 total += a_tile[e // T, k] * b_tile[k, e % T]
-            sums[e // T, e % T] = total
+            sums[s] = total
         team.barrier()
-    for e in team.thread_range(T * T):
-        c[row0 + e // T, column0 + e % T] = sums[e // T, e % T]
+    for s in range(own):
+        e = s * team.size + team.rank
+        c[row0 + e // T, column0 + e % T] = sums[s]
 
 
 @pk.kernel
@@ -108,7 +113,7 @@ def exp_of_large(i, x, out):
 def mandelbrot(i, limit, cx, cy, steps):
     """Steps of z -> z z + c within the circle of radius 2."""
     x, y = 0.0, 0.0
-    n = 0
+    n = pk.int32(0)
     while n < limit and x * x + y * y <= 4.0:
         x, y = x * x - y * y + cx[i], 2.0 * x * y + cy[i]
         n += 1

@@ -141,6 +141,38 @@ def test_local_arrays_indexed_by_data(space):
 
 
 @pk.kernel
+def local_under_conditions(i, x, out):
+    v = pk.local(3, x.dtype)
+    for k in range(3):
+        v[k] = 10.0 * k
+    if x[i] > 0.0:
+        v[1] = x[i]
+        if x[i] > 2.0:
+            v[1] += v[2]
+            v[2] = -x[i]
+    out[i] = v[0] + v[1] + 100.0 * v[2]
+
+
+@pytest.mark.parametrize("n", [1, 8, 19])
+def test_local_elements_of_lanes_that_take_no_part_stay(space, n):
+    """At known places a private array lives in registers, also where it is written under a condition."""
+    x = np.arange(n) % 4 - 0.5
+    got = launch_for(space, n, local_under_conditions, x, np.zeros(n))[1]
+    wanted = [v + (20.0 if v > 2.0 else 0.0) + 100.0 * (-v if v > 2.0 else 20.0) if v > 0.0 else 10.0 + 2000.0 for v in x]
+    np.testing.assert_array_equal(got, wanted)
+
+
+def test_local_arrays_under_a_mask_stay_in_registers():
+    from portable.backends.cpu.lower import Entry
+
+    with pk.use("serial"):
+        pk.parallel_for(9, local_under_conditions, np.ones(9), np.zeros(9))
+    (_, *what), = [key for key in local_under_conditions.compiled if key[0] == "cpu"]
+    stores = Entry(local_under_conditions, *what).text.count('call void @"llvm.masked.store')
+    assert stores == 1  # that to `out`
+
+
+@pk.kernel
 def local_under_masks(i, x, step, out):
     v = pk.local(4, x.dtype)
     for k in range(4):
@@ -166,3 +198,27 @@ def test_local_arrays_under_masks(space, dtype):
     v[1] = np.where(x > 0.5, v[1] - v[0], v[1])
     v[2] = np.where(x > 0.5, v[2], 1 + v[1])
     np.testing.assert_array_equal(out, np.array([1, 10, 100, 1000], dtype) @ v)
+
+
+@pk.kernel
+def atomics_in_scratch(team, x, out):
+    s = team.scratch(4, pk.int64)
+    for k in team.thread_range(4):
+        s[k] = 100
+    team.barrier()
+    for j in team.thread_range(x.shape[1]):
+        pk.atomic_add(s, 0, x[team.league_rank, j])
+        pk.atomic_sub(s, 1, x[team.league_rank, j])
+        pk.atomic_max(s, 2, x[team.league_rank, j])
+        pk.atomic_min(s, 3, x[team.league_rank, j])
+    team.barrier()
+    for k in team.thread_range(4):
+        out[team.league_rank, k] = s[k]
+
+
+@sizes
+def test_atomics_of_all_members_in_scratch(space, size):
+    x = np.random.default_rng(3).integers(-300, 300, (3, 37))
+    out = launch_for(space, pk.TeamPolicy(3, size), atomics_in_scratch, x, np.zeros((3, 4), np.int64))[1]
+    wanted = [100 + x.sum(1), 100 - x.sum(1), np.maximum(100, x.max(1)), np.minimum(100, x.min(1))]
+    np.testing.assert_array_equal(out, np.transpose(wanted))

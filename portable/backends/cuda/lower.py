@@ -44,7 +44,7 @@ class Entry(entry.Entry):
         if self.reducers:
             self.open_accumulators()
         plain = self._reduced_range if self.reducers else self._scattered_range if self.scatters else self._range
-        {"team": self._team, "range": plain}.get(self.policy_kind, self._box)()
+        {"team": self._team, "range": plain}.get(self.policy_kind, self._reduced_box if self.reducers else self._box)()
         if self.reducers:
             self._finish()
         self.lower.b.ret_void()
@@ -114,18 +114,33 @@ class Entry(entry.Entry):
         for view in self.scatters:
             each(view, hand_over)
 
-    def _box(self):
-        """A block is a tile of the last two dimensions, 2^block_size wide, `depth` tiles deep along the first one.
+    def _tile(self):
+        """A block is a tile of a box's last two dimensions, 2^block_size wide.
 
-        Deep, so that neighbours along the first dimension meet in cache and the preparation serves several indices.
+        Returns the bounds of all dimensions, this thread's last index, its row in the tile, and the tile's height.
         """
         lower, b, d = self.lower, self.lower.b, int(self.policy_kind[-1])
         bounds = [(self.extra(f"begin{k}"), self.extra(f"end{k}")) for k in range(d)]
-        bits, depth, here, one = self.extra("block_size"), self.extra("depth"), thread(lower), ir.Constant(I64, 1)
-        width, height = b.shl(one, bits), b.ashr(ir.Constant(I64, self.threads), bits)
-        row = b.ashr(here, bits)
-        place = b.add(b.shl(block(lower), bits), b.and_(here, b.sub(width, one)), flags=("nsw",))
-        index = b.add(bounds[-1][0], place, flags=("nsw",))
+        bits, here, one = self.extra("block_size"), thread(lower), ir.Constant(I64, 1)
+        height = b.ashr(ir.Constant(I64, self.threads), bits)
+        place = b.add(b.shl(block(lower), bits), b.and_(here, b.sub(b.shl(one, bits), one)), flags=("nsw",))
+        return bounds, b.add(bounds[-1][0], place, flags=("nsw",)), b.ashr(here, bits), height
+
+    def _box(self):
+        """One index a thread; the second grid axis counts tiles, the third the first of three dimensions."""
+        lower, b = self.lower, self.lower.b
+        bounds, last, row, height = self._tile()
+        near = b.add(bounds[-2][0], b.add(b.mul(block(lower, "y"), height), row), flags=("nsw",))
+        outer = [near] if len(bounds) == 2 else [b.add(bounds[0][0], block(lower, "z"), flags=("nsw",)), near]
+        inside = b.and_(b.icmp_signed("<", last, bounds[-1][1]), b.icmp_signed("<", near, bounds[-2][1]))
+        with b.if_then(inside):
+            self.visit(lower.lanes(last), None, 0, "whole", tuple(Value("int", UNIFORM, v) for v in outer))
+
+    def _reduced_box(self):
+        """Tiles again, `depth` of them deep along the first dimension, so that a block leaves one state for many indices."""
+        lower, b, d = self.lower, self.lower.b, int(self.policy_kind[-1])
+        depth, one = self.extra("depth"), ir.Constant(I64, 1)
+        bounds, index, row, height = self._tile()
 
         def deep(step, offset, axis, body):
             """The first dimension: `depth` steps from this block's own on."""

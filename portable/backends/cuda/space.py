@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import dataclasses
 import functools
+import itertools
 import math
 import struct
 
@@ -87,7 +88,7 @@ def _compiled(space, kernel, policy_kind, specs, reducers, team_size):
 def _configure(space, compiled, policy):
     """(compiled kernel, blocks of the grid, bytes of dynamic shared memory) of a launch."""
     if policy.__class__ is MDRangePolicy:
-        return compiled, 0 if 0 in policy.extents else _box_grid(policy.extents, compiled.threads)[0], 0
+        return compiled, _box_grid(policy.extents, compiled.threads), 0
     if policy.__class__ is RangePolicy:
         return compiled, max(0, -(-(policy.end - policy.begin) // compiled.threads)), 0
     asked = _AUTO_TEAM if policy.team_size is AUTO else policy.team_size
@@ -113,23 +114,29 @@ def _tile_bits(extents, threads):
 
 
 def _box_grid(extents, threads):
-    """(x, y, z) blocks of a box, and how many tiles deep each is along the first dimension."""
+    """(x, y, z) blocks of a box, a tile of its last two dimensions each; no block where there is no index."""
     width = 1 << _tile_bits(extents, threads)
     wide, near = -(-extents[-1] // width), -(-extents[-2] // (threads // width))
-    first = extents[0] if len(extents) == 3 else near
-    blocks = wide * near * (first if len(extents) == 3 else 1)
-    depth = max(1, min(_DEPTH, blocks // _MANY_BLOCKS), -(-first // _MAX_OUTER))
+    return (wide, near, extents[0] if len(extents) == 3 else 1) if 0 not in extents else 0
+
+
+def _deep_grid(extents, threads):
+    """The same where tiles are several deep along the first dimension, and how many."""
+    wide, near, first = _box_grid(extents, threads) or (1, 1, 1)
+    n_blocks = wide * near * first
+    near, first = (1, near) if len(extents) == 2 else (near, first)
+    depth = max(1, min(_DEPTH, n_blocks // _MANY_BLOCKS), -(-first // _MAX_OUTER))
     first = -(-first // depth)
     return (wide, min(near, _MAX_OUTER), first) if len(extents) == 3 else (wide, first, 1), depth
 
 
-def _extra(policy, shared, partials=0, counter=0):
+def _extra(policy, shared, partials=0, counter=0, depth=0):
     """What lies behind the arguments, in the order of compiler.entry.EXTRA."""
-    league, begin, end, bits, depth = 0, 0, 0, 0, 0
+    league, begin, end, bits = 0, 0, 0, 0
     if policy.__class__ is TeamPolicy:
         league = policy.league_size
     elif policy.__class__ is MDRangePolicy:
-        bits, depth = _tile_bits(policy.extents, RANGE_THREADS), _box_grid(policy.extents, RANGE_THREADS)[1]
+        bits = _tile_bits(policy.extents, RANGE_THREADS)
     else:
         begin, end = policy.begin, policy.end
     return _EXTRA.pack(begin, end, bits, partials, league, shared, counter, *box_words(policy), depth)
@@ -154,17 +161,32 @@ def _for(space, compiled, policy, words, outs, work):
             grid = min(-(-(policy.end - policy.begin) // compiled.threads), compiled.resident_blocks(copies))
             return _kernels((compiled, compiled.handle, grid, copies, words + _extra(policy, copies)))
         compiled = compiled.plain()
+    if policy.__class__ is MDRangePolicy:
+        return _kernels(*((compiled, compiled.handle, _box_grid(box.extents, compiled.threads), 0, words + _extra(box, 0))
+                          for box in _boxes(policy)))
     compiled, grid, shared = _configure(space, compiled, policy)
     return _kernels((compiled, compiled.handle, grid, shared, words + _extra(policy, shared)))
 
 
+def _boxes(policy):
+    """The box in parts that CUDA launches at once: the outer axes of a grid hold 65,535 blocks."""
+    most = [_MAX_OUTER] * (len(policy.extents) - 1) + [policy.extents[-1]]
+    if all(n <= m for n, m in zip(policy.extents, most)):
+        return [policy]
+    starts = itertools.product(*(range(low, high, m) for low, high, m in zip(policy.begin, policy.end, most)))
+    return [MDRangePolicy(s, tuple(min(k + m, high) for k, m, high in zip(s, most, policy.end)), space=policy.space) for s in starts]
+
+
 def _reduce(space, compiled, policy, words, outs, work):
     compiled, grid, shared = _configure(space, compiled, policy)
+    depth = 0
     if policy.__class__ is RangePolicy:
         grid = min(grid, compiled.resident_blocks())
+    elif policy.__class__ is MDRangePolicy:
+        grid, depth = _deep_grid(policy.extents, compiled.threads)
     grid = grid or 1  # of an empty policy, too, one block finishes the identity
     partials = work.room(8 * (grid if grid.__class__ is int else math.prod(grid)) * compiled.state_words)
-    block = words + _extra(policy, shared, partials, work.counter.pointer) + compiled.results.addresses(outs, work.results.pointer)
+    block = words + _extra(policy, shared, partials, work.counter.pointer, depth) + compiled.results.addresses(outs, work.results.pointer)
     return _kernels((compiled, compiled.handle, grid, shared, block))
 
 
@@ -254,6 +276,12 @@ def _wait(context, space):
     driver.cu.cuStreamSynchronize(space.stream or None)
 
 
+def stamp(space):
+    event = driver.context(space.device).event()
+    event.record(space.stream or None)
+    return event
+
+
 def fence(space):
     _wait(driver.context(space.device), space)
 
@@ -266,6 +294,11 @@ def explain(space, kernel, policy, policy_kind, specs):
             "spills and local arrays, bytes a thread": f.local_bytes, "scratch, bytes": shared,
             "occupancy": f"{blocks * compiled.threads / device.max_threads_per_sm:.0%} of the threads a multiprocessor can hold",
             }, compiled.accesses
+
+
+def listing(space, kernel, policy, policy_kind, specs, reducers):
+    compiled = _configure(space, prepare(space, kernel, policy_kind, specs, reducers), policy)[0]
+    return lower_to_ptx(kernel, policy_kind, specs, reducers, compiled.team_size, compiled.context.device.compute_capability)
 
 
 def lower_to_ptx(kernel, policy_kind, specs, reducers=(), team_size=_AUTO_TEAM, capability=(9, 0)):
