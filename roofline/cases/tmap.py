@@ -31,7 +31,7 @@ def _runs(n, seed=1):
 def _ours(values, lengths, n_iterations, dtype, space):
     model = tmap.TransientMAP(*START)
     em = EM(tmap.Runs(values, lengths), model.orders, 1, dtype, space)
-    history = pk.empty((1, n_iterations + 1), np.float64, space)
+    history = pk.zeros((1, n_iterations + 1), np.float64, space)
     iterations = em.iterations(n_iterations, n_iterations, 0.0, history)
 
     def call():
