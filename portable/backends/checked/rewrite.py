@@ -196,7 +196,7 @@ def _placed(new, old):
 
 
 def watched(function, single, run):
-    """`function` as the checked space runs it, bound to what its outside names hold now.
+    """`function` as the checked space runs it, bound to what its outside names hold now; whether it says float64 anywhere.
 
     Parameters
     ----------
@@ -210,7 +210,9 @@ def watched(function, single, run):
     tools = {"_load": access.load, "_store": access.store, "_slice": slice, "_leave": run.leave, "_named": _named,
              **{name: access.ATOMICS.get(word, run.local) for word, name in WORDS.items()}, "_int32": run.int32,
              **(arithmetic.SINGLE if single else arithmetic.DOUBLE)}
-    return _bind(function, single, tools, {})
+    seen = {}
+    bound = _bind(function, single, tools, seen)
+    return bound, any("float64" in f.__code__.co_names for f in seen.values() if WATCHED in f.__globals__)
 
 
 def _bind(function, single, tools, seen):
