@@ -112,6 +112,18 @@ def _wrong_space(kernel, name, memory, space):
                            f"but the launch runs on '{space}'. {how}")
 
 
+def describe_launch(policy, kernel, args, reducer=(), scan=None):
+    """A launch as tools see it, checked and compiled: (space, policy, backend, policy_kind, specs, reducers, words).
+
+    `reducer`: one or a tuple, for a reduction; `scan`: "inclusive" or "exclusive", with `out` the last of `args`.
+    """
+    reducers, scan = reducer if isinstance(reducer, tuple) else (reducer,), scan and f"scan {scan}"
+    space, policy, backend, _, words = _bind(policy, kernel, args, reducers, scan)
+    policy_kind = kind_of(policy)
+    names = [*kernel.portable_text.params[n_indices(policy_kind):], "out"]
+    return space, policy, backend, scan or policy_kind, _compiler_specs(_describe(args)[0], space, kernel, names), reducers, words
+
+
 class Launch(NamedTuple):
     """One launch, as listeners are told about it (events.py)."""
 
@@ -405,6 +417,12 @@ def _deliver(results, outs):
     for view, value in zip(outs, flat):
         np.asarray(view)[...] = value
     return None if outs else results
+
+
+def stamp(space=None):
+    """A mark behind everything launched on a space until now; `later.seconds_since(earlier)` waits for it and tells the time."""
+    space = require(resolve(space))
+    return registry.backend(space.name).stamp(space)
 
 
 def fence(space=None):

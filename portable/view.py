@@ -193,6 +193,23 @@ class View:
         """The view with its dimensions reversed."""
         return _view(self._array.T, self.memory, self.space, self.label)
 
+    def reshape(self, *shape):
+        """The same elements in another shape, without a copy; one extent may be -1, as in NumPy.
+
+        Raises
+        ------
+        ShapeError
+            The view is not row-major without gaps, or has another number of elements.
+        """
+        if not self._array.flags.c_contiguous:
+            raise ShapeError(f"{self!r} has strides {self.strides}: it cannot be reshaped without a copy; pk.copy_of(v) makes one")
+        wanted = shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
+        try:
+            reshaped = self._array.reshape(wanted)
+        except (TypeError, ValueError) as error:
+            raise ShapeError(f"{self!r} has {self.size} elements; they do not fill shape {tuple(wanted)}") from error
+        return _view(reshaped, self.memory, self.space, self.label)
+
     def __len__(self):
         if not self.shape:
             raise TypeError("a View of 0 dimensions has no len()")

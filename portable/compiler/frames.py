@@ -104,7 +104,7 @@ class Frames(Calls):
         for extent in reversed(shape):
             strides.insert(0, step)
             step *= extent
-        return ViewValue(ast.unparse(node), dtype, place, list(shape), strides, lanes_last=True)
+        return ViewValue(ast.unparse(node), dtype, place, list(shape), strides, lanes_last=True, store="(local)")
 
     # ---- inlining
     def inline(self, text, args, node=None):

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from ...events import Stamp
 from .. import registry
 
 
 def prepare(space, kernel, policy_kind, specs, reducers=()):
     """The bytes of scratch whose shapes are known at compile time, which is all that is made here."""
     return getattr(registry.check_text(kernel, policy_kind, specs, reducers), "scratch_static", 0)
+
+
+def stamp(space):
+    return Stamp()
 
 
 def fence(space):
