@@ -21,6 +21,8 @@ def name_of(item):
 def test_as_plain_python(space, kernel, make, dtype, terms):
     if space == "checked":
         pytest.skip("the checked space is the reference here")
+    if kernel is lane_kernels.int32_wraps:
+        pytest.skip("the checked space reports integers that wrap; NumPy is the reference below")
     args = make(np.random.default_rng(7), dtype)
     got, wanted = launch_for(space, N, kernel, *args), launch_for("checked", N, kernel, *args)
     got, wanted = (value if isinstance(value, tuple) else (value,) for value in (got, wanted))
