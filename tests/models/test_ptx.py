@@ -1,5 +1,6 @@
 """Every kernel of every model lowers to PTX without a GPU, for the argument types that the model uses."""
 import inspect
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import portable as pk
 from models import hawkes, mixture, resampling, tmap
 from models.hawkes import kernels as hawkes_kernels
 from models.mixture import kernels as mixture_kernels
+from models.resampling import chains, filter_kernels, pairing, spreading, strata, weighing
 from models.resampling import kernels as resampling_kernels
 from models.tmap import kernels as tmap_kernels
 from portable import algorithms
@@ -32,17 +34,45 @@ def run_tmap():
     tmap.fit(runs, orders=[1, 2], max_iter=2, tol=0.0, space="serial")
 
 
+@pk.function
+def normal_state(seed, stream, draw, params):
+    return (pk.random.normal(seed, stream, draw),)
+
+
+@pk.function
+def random_step(t, state, seed, stream, draw, params):
+    return (state[0] + pk.random.normal(seed, stream, draw),)
+
+
+@pk.function
+def normal_weight(t, state, y, params):
+    return -0.5 * (y[0] - state[0]) ** 2
+
+
+RESAMPLING = SimpleNamespace(**{f"{module.__name__}.{name}": kernel for module in (
+    chains, filter_kernels, pairing, resampling_kernels, spreading, strata, weighing)
+    for name, kernel in inspect.getmembers(module, lambda member: isinstance(member, Kernel))})
+
+
 def run_resampling():
     weights = np.arange(1.0, 20.0)
-    for scheme in ("systematic", "stratified", "multinomial", "residual", "rejection", "killing"):
-        ancestors = getattr(resampling, scheme)(weights, seed=1, space="serial")
-    resampling.metropolis(weights, seed=1, n_steps=4, space="serial")
+    for scheme in ("systematic", "stratified", "multinomial", "residual", "ssp", "rejection", "killing"):
+        ancestors = getattr(resampling, scheme)(weights, seed=1, n_draws=19, space="serial")
+    for scheme in ("metropolis", "megopolis"):
+        getattr(resampling, scheme)(weights, seed=1, n_steps=4, space="serial")
+    resampling.partial_rejection(weights, seed=1, max_weight=9.0, space="serial")
     resampling.systematic(log_weights=np.log(weights), seed=1, space="serial")
     offspring = resampling.ancestors_to_offspring(ancestors, len(weights), space="serial")
-    resampling.offspring_to_ancestors(offspring, space="serial")
+    resampling.cumulative_to_ancestors(resampling.offspring_to_cumulative(offspring, space="serial"), space="serial")
     resampling.permute(ancestors, space="serial")
     resampling.effective_sample_size(weights, space="serial")
     resampling.log_sum_exp(np.log(weights), space="serial")
+    for in_place in (False, True):
+        model = resampling.ParticleFilter(normal_state, random_step, normal_weight, in_place=in_place, space="serial")
+        model.run(np.zeros(3), 20, seed=1)
+        RESAMPLING.start, RESAMPLING.advance = model.kernels(1)
+    model = resampling.ParticleFilter(normal_state, random_step, normal_weight, space="serial")
+    model.run(np.zeros(3), 20, seed=1, keep=True).trajectories(4, seed=1)
 
 
 def run_mixture():
@@ -70,7 +100,7 @@ def lowered(module):
 
 
 MODELS = {"hawkes": (run_hawkes, hawkes_kernels), "tmap": (run_tmap, tmap_kernels),
-          "resampling": (run_resampling, resampling_kernels), "mixture": (run_mixture, mixture_kernels),
+          "resampling": (run_resampling, RESAMPLING), "mixture": (run_mixture, mixture_kernels),
           "algorithms": (run_algorithms, algorithms)}
 
 
