@@ -9,7 +9,14 @@ import portable as pk
 from models import hawkes, mixture, resampling, tmap
 from models.hawkes import kernels as hawkes_kernels
 from models.mixture import kernels as mixture_kernels
-from models.resampling import chains, filter_kernels, pairing, spreading, strata, weighing
+from models.resampling import (
+    chains,
+    filter_kernels,
+    pairing,
+    spreading,
+    strata,
+    weighing,
+)
 from models.resampling import kernels as resampling_kernels
 from models.tmap import kernels as tmap_kernels
 from portable import algorithms
