@@ -134,10 +134,10 @@ def test_memory_that_is_only_allocated():
 
 
 @pytest.mark.parametrize("dtype", ["bool", "int32", "int64", "uint32", "uint64", "float32", "float64"])
-def test_memory_that_is_only_allocated_on_another_space(dtype):
-    """The first 64 bytes of it are known."""
+def test_memory_that_is_only_allocated(dtype):
+    """What is made for the checked space bears a mark, also if another space is the default."""
     with pk.use("serial"):
-        x = pk.empty(100, dtype)
+        x = pk.empty(100, dtype, space="checked")
         report = pk.check(100, copy, x, np.zeros(100, dtype))
         assert [(f.kind, f.view, f.index) for f in report.findings] == [("uninitialised read", "x", (0,))]
         pk.deep_copy(x, 1)
