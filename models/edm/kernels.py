@@ -24,7 +24,7 @@ import math
 
 import portable as pk
 
-SLACK = 2  # chunks above k that the bound may let through: fewer steps of the search cost more than they save
+SLACK = 1  # chunks above k that the bound may let through: to look longer costs more than to measure one more
 FIRST_GUESS = 0.2  # where between its extremes the k-th of many minima is looked for first
 STEPS = 40  # of that search; where minima tie it would go on to the last bit
 LARGEST = 3e38  # finite in float32: a bound for all that was observed
