@@ -307,27 +307,41 @@ def weigh(team, n, k, nearest, distance, time, weight, kept_time):
 
 
 @pk.function
-def add_predictions(team, k, Tp, s, weight, time, begin, end, target, observed, sums):
-    """The prediction (3) of point s for each target, a member a target, into the sums of its block."""
+def add_predictions(team, n_points, k, Tp, tile, weight, time, begin, end, target, observed, sums):
+    """The predictions (3) of a tile of points for each target, a member a target, into the sums of their block."""
     for q in team.thread_range(begin, end):
-        p = 0.0
-        total = 0.0
-        for first in range(0, k, 4):
-            for i in range(pk.static(4)):
-                w = weight[first + i]
-                total += w
-                p += w * target[time[first + i] + Tp, q]
-        p /= total
-        o = observed[s + Tp, q]
-        known = pk.isfinite(p + o)
-        p = pk.where(known, p, 0.0)
-        o = pk.where(known, o, 0.0)
-        sums[0, q] += pk.where(known, 1.0, 0.0)
-        sums[1, q] += p
-        sums[2, q] += o
-        sums[3, q] += p * p
-        sums[4, q] += o * o
-        sums[5, q] += p * o
+        n_known = 0.0
+        p_sum = 0.0
+        o_sum = 0.0
+        pp_sum = 0.0
+        oo_sum = 0.0
+        po_sum = 0.0
+        for r in range(n_points):
+            if weight[r, 0] >= 0.0:
+                p = 0.0
+                total = 0.0
+                for first in range(0, k, 4):
+                    for i in range(pk.static(4)):
+                        w = weight[r, first + i]
+                        total += w
+                        p += w * target[time[r, first + i] + Tp, q]
+                p /= total
+                o = observed[tile + r + Tp, q]
+                known = pk.isfinite(p + o)
+                p = pk.where(known, p, 0.0)
+                o = pk.where(known, o, 0.0)
+                n_known += pk.where(known, 1.0, 0.0)
+                p_sum += p
+                o_sum += o
+                pp_sum += p * p
+                oo_sum += o * o
+                po_sum += p * o
+        sums[0, q] += n_known
+        sums[1, q] += p_sum
+        sums[2, q] += o_sum
+        sums[3, q] += pp_sum
+        sums[4, q] += oo_sum
+        sums[5, q] += po_sum
 
 
 @pk.kernel
@@ -340,7 +354,8 @@ def cross_map(team, n_dims, n_candidates, pad, room, first_point, last_point, bl
     sums : shape (n_sets, n_blocks, SUMS, n_targets), of blocks of `block` points
     """
     distance = team.scratch(room, library.dtype)
-    weight = team.scratch(room, library.dtype)
+    weight = team.scratch((team.size, n_dims + 4), library.dtype)  # of a tile of points; below 0 where there is no prediction
+    kept_time = team.scratch((team.size, n_dims + 4), pk.int32)
     spare_distance = team.scratch(room, library.dtype)
     time = team.scratch(room, pk.int32)
     spare_time = team.scratch(room, pk.int32)
@@ -385,10 +400,13 @@ def cross_map(team, n_dims, n_candidates, pad, room, first_point, last_point, bl
                         n = list_neighbours(team, e + 1, k, r, tile + r, radius, bounds[r], n, own_chosen, own_place,
                                             own_library, row, point, distance, time, spare_distance, spare_time)
                         if n >= k and 0 <= tile + r + Tp and tile + r + Tp < observed.shape[0]:
-                            weigh(team, n, k, pk.sqrt(smallest[r]), distance, time, weight, spare_time)
-                            add_predictions(team, k, Tp, tile + r, weight, spare_time, target_begin[e],
-                                            target_begin[e + 1], target, observed, own_sums)
+                            weigh(team, n, k, pk.sqrt(smallest[r]), distance, time, weight[r], kept_time[r])
+                        else:
+                            weight[r, 0] = -1.0
                         team.barrier()
+                    add_predictions(team, min(team.size, end - tile), k, Tp, tile, weight, kept_time, target_begin[e],
+                                    target_begin[e + 1], target, observed, own_sums)
+                    team.barrier()
 
 
 @pk.kernel

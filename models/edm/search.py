@@ -98,11 +98,12 @@ class Workspace:
         itemsize = np.dtype(dtype).itemsize
         each = size * (n_kept * itemsize + 4)
         self.n_teams = max(1, min(n_tasks, TEAMS_AT_A_TIME * pk.concurrency(), int(memory_bytes // each)))
-        self.room = 2 * k + 5 * WIDEST
+        self.room = 2 * k + 7 * TEAM
         self.minima = pk.empty((self.n_teams, n_kept, size), dtype)
         self.marks = pk.empty((self.n_teams, size // 32 + 2 * WIDEST), np.uint32)
         self.chosen = pk.empty((self.n_teams, size), np.int32)
-        scratch = self.room * (3 * itemsize + 8) + n_dims * (4 + TEAM * itemsize) + 10 * 64
+        lists = self.room * (2 * itemsize + 8) + TEAM * (n_dims + 4) * (itemsize + 4)
+        scratch = lists + n_dims * (4 + TEAM * itemsize) + 10 * 64
         self.policy = pk.TeamPolicy(self.n_teams, TEAM, scratch_bytes=scratch)
 
 
