@@ -13,13 +13,15 @@ Importing needs no GPU, driver or toolkit; `python -m portable` says what this m
 
 from . import errors, random
 from .algorithms import argsort, compact, sort_by_key, top_k
+from .check import Report, check
 from .copy import copy_of, create_mirror, create_mirror_view, deep_copy
-from .dispatch import fence, parallel_for, parallel_reduce, parallel_scan, plan
-from .errors import (DeviceError, DTypeError, FiniteError, InputError, KernelError, LanguageError, LaunchError, LoweringError,
-                     NestedLaunchError, OrderError, OutOfMemoryError, PortableError, ShapeError, SourceError, SpaceError,
-                     SpaceUnavailableError, UnknownSpaceError, WrongSpaceError)
+from .count import count
+from .dispatch import fence, parallel_for, parallel_reduce, parallel_scan, plan, stamp
+from .errors import (CheckError, CollectiveError, DeviceError, DTypeError, FiniteError, InputError, KernelError, LanguageError,
+                     LaunchError, LoweringError, NestedLaunchError, OrderError, OutOfMemoryError, PortableError, ReadOnlyError,
+                     ShapeError, SourceError, SpaceError, SpaceUnavailableError, UnknownSpaceError, WrongSpaceError)
 from .events import listening
-from .explain import explain
+from .explain import explain, listing
 from .graph import capture
 from .kernel import function, kernel
 from .math import (cos, erf, erfc, exp, exp2, expm1, fast_exp, fast_log, lgamma, log, log1p, log2, log10, ndtr,  # noqa: A004

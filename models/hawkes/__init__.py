@@ -1,4 +1,4 @@
-"""Spatiotemporal Hawkes processes: likelihood, excitation probabilities, simulation. Kilometres and hours throughout.
+"""Spatiotemporal Hawkes processes: likelihood, fit, posterior, probabilities, simulation. Kilometres and hours throughout.
 
 Events n = 1..N at locations x_n in R^D (D = 1, 2, 3) and ascending times t_n; t = 0 is the first event, T the end of
 observation. phi_D is the standard normal density in D dimensions, Phi the normal distribution function, r the distance.
@@ -20,8 +20,30 @@ processes applied to big American gunfire data. Statistics and Computing 31 (202
 prints theta / (omega h^D) in front of xi_n; its integral and its own program agree with theta omega / h^D, as here.
 """
 
+from .calibration import Calibration, calibrate
+from .files import Events, read_events
+from .fit import Fit, fit
+from .intensity import intensity, intensity_grid
 from .likelihood import Likelihood, excitation_probabilities, log_likelihood
-from .parameters import Parameters
+from .nuts import sample_nuts
+from .parameters import Background, Parameters
+from .posterior import Posterior
+from .priors import Prior, gamma, half_normal, log_normal, uniform
+from .probabilities import (
+           Parents,
+           ProbabilitySummary,
+           cluster_sizes,
+           parent_probabilities,
+           posterior_probabilities,
+)
+from .residuals import Residuals, residuals
+from .sampler import sample_posterior
 from .simulate import Simulation, simulate
+from .time_scales import time_scales
+from .triggering import EXPONENTIAL, Triggering
 
-__all__ = ["Likelihood", "Parameters", "Simulation", "excitation_probabilities", "log_likelihood", "simulate"]
+__all__ = ["EXPONENTIAL", "Background", "Calibration", "Events", "Fit", "Likelihood", "Parameters", "Parents", "Posterior", "Prior",
+           "ProbabilitySummary", "Residuals", "Simulation", "Triggering", "calibrate", "cluster_sizes", "excitation_probabilities",
+           "fit", "gamma", "half_normal", "intensity", "intensity_grid", "log_likelihood", "log_normal", "parent_probabilities",
+           "posterior_probabilities", "read_events", "residuals", "sample_nuts", "sample_posterior", "simulate", "time_scales",
+           "uniform"]

@@ -7,7 +7,7 @@ import numpy as np
 from portable.errors import DTypeError, FiniteError, InputError, OrderError, ShapeError
 
 from ..checks import as_numbers, check_finite
-from .parameters import Parameters
+from .parameters import Background, ParametersBase
 
 
 def check_events(locations, times):
@@ -62,6 +62,17 @@ def check_horizon(horizon_h, times):
 
 
 def check_params(params):
-    if not isinstance(params, Parameters):
+    if not isinstance(params, ParametersBase):
         raise DTypeError(f"params must be hawkes.Parameters, got {type(params).__name__}")
     return params
+
+
+def check_background(background, n_events):
+    """None, or a background known at so many events."""
+    if background is None:
+        return None
+    if not isinstance(background, Background):
+        raise DTypeError(f"background must be hawkes.Background or None, got {type(background).__name__}")
+    if len(background.density) != n_events:
+        raise ShapeError(f"background.density has {len(background.density)} entries for {n_events} events; one each is wanted")
+    return background

@@ -10,21 +10,16 @@ import portable as pk
 
 from ..checks import check_choice, check_flag
 from . import kernels
-from .checks import check_events, check_horizon, check_params
+from .checks import check_background, check_events, check_horizon, check_params
+from .excitation import kernels_of
 from .parameters import check_positive
-from .windows import choose
+from .sums import METHODS, PairSums
+from .windows import EVERYTHING, choose
 
-METHODS = ("auto", "all_pairs", "windowed")
 PRECISIONS = ("float64", "mixed")
 
-# Below this many events every sum is shorter than the work of starting it, so windows save nothing.
-_FEW_EVENTS = 1024
-
-# One warp, whose members add up without a barrier: pair_tiles does so once for each earlier event.
-_TEAM_SIZE = 32
-
-# Events of a block of pair_tiles: a multiple of 256, and at most 128 blocks, since each costs 16 bytes an event.
-_BLOCK, _MOST_BLOCKS = 256, 128
+# Events of a team of event_slopes: at least so many, and as many as make at most so many teams, whose sums the host adds up.
+_SLOPE_BLOCK, _MOST_SLOPE_BLOCKS = 256, 512
 
 
 class Likelihood:
@@ -37,9 +32,10 @@ class Likelihood:
     ----------
     locations : array-like, shape (n_events, n_dims), n_dims = 1, 2 or 3, kilometres
     times : array-like, shape (n_events,), hours, ascending
-    method : {"auto", "all_pairs", "windowed"}, default "auto"
-        "all_pairs" visits every pair. "windowed" leaves out pairs too far apart in time to matter. "auto" is windowed
-        from 1,024 events on.
+    method : {"auto", "all_pairs", "windowed", "cells"}, default "auto"
+        "all_pairs" visits every pair. "windowed" leaves out pairs too far apart in time to matter, "cells" those too far
+        apart in time or space; its list of pairs is kept while the parameters stay near. "auto" takes what a count of
+        pairs says is cheapest.
     background_self : bool, default True
         Whether an event is part of its own background, as in the paper. Give False where tau_x or tau_t is estimated.
     tolerance : float, default 1e-9
@@ -51,19 +47,23 @@ class Likelihood:
         End of observation on the axis of `times`; the last event if not given. Observation begins with the first.
     keep_background : bool, default True
         False recomputes the background at every evaluation.
+    background : Background, optional
+        A background known at the events in place of (1): mu_n = mu0 * density. tau_x and tau_t then do not matter.
     space : str or Space, optional
         Where to compute; the default space if not given.
 
     Attributes
     ----------
     n_events, n_dims : int
-    method : str
-        "all_pairs" or "windowed", also where "auto" was asked for.
+    method : str or None
+        What the last evaluation used: "all_pairs", "windowed" or "cells".
     windows : Windows or None
         What the last evaluation left out.
     error_bound : float or None
         Upper bound of the relative error that leaving out pairs caused in the last log-likelihood (rounding apart);
         0 for "all_pairs".
+    inverse_rates : float or None
+        The sum of 1 / (mu_n + xi_n) in the last evaluation, by which an error common to all rates counts.
 
     Raises
     ------
@@ -80,37 +80,24 @@ class Likelihood:
     """
 
     def __init__(self, locations, times, *, method="auto", background_self=True, tolerance=1e-9, precision="float64",
-                 horizon_h=None, keep_background=True, space=None):
+                 horizon_h=None, keep_background=True, background=None, space=None):
         locations, times = check_events(locations, times)
         horizon = check_horizon(horizon_h, times)
         check_choice(method, "method", METHODS)
         check_choice(precision, "precision", PRECISIONS)
-        self._self_term = 1.0 if check_flag(background_self, "background_self") else 0.0
-        self._keep_background = check_flag(keep_background, "keep_background")
-        self._tolerance = check_positive(tolerance, "tolerance")
+        self.background_self = check_flag(background_self, "background_self")
+        self.tolerance = check_positive(tolerance, "tolerance")
+        self.background = check_background(background, len(times))
         self.n_events, self.n_dims = locations.shape
-        self.method = method if method != "auto" else "windowed" if self.n_events >= _FEW_EVENTS else "all_pairs"
-        self.windows = self.error_bound = None
-
-        with pk.use(pk.default_space() if space is None else space) as self._space:
-            ties = np.searchsorted(times, times, side="left")
-            self._dtype = np.float64 if precision == "float64" else np.float32
-            self._horizon = float(horizon - times[0])
-            times = times - times[0]
-            self._span_h = float(times[-1])
-            # Only differences count: about their mean, float32 resolves a city to millimetres on any map.
-            self._x = pk.copy_of((locations - locations.mean(axis=0)).T.astype(self._dtype))
-            self._t = pk.copy_of(times)
-            self._t_parts = pk.copy_of(_split(times, self._dtype))
-            self._before = pk.copy_of(ties)
-            self._background = pk.empty((self.n_events,), np.float64)
-            self._excitation = pk.empty((self.n_events,), np.float64)
-        self._events = pk.RangePolicy(0, self.n_events, space=self._space)
-        self._groups = pk.TeamPolicy(-(-self.n_events // kernels.GROUP), _TEAM_SIZE, space=self._space)
-        self._sizes = pk.static(self.n_dims), pk.static(self._t_parts.shape[0])
-        self._all_pairs = None  # what pair_tiles needs, made when it first does
-        self._kept = None  # (tau_x, tau_t, reach) of the sums now in self._background
-        self._kept_share = None  # (tau_t, total) of observed_share
+        self.asked, self.method = method, None
+        self.windows = self.error_bound = self.inverse_rates = None
+        self.sums = PairSums(locations, times - times[0], np.float64 if precision == "float64" else np.float32,
+                             background_self, check_flag(keep_background, "keep_background"), self.background, space)
+        self.space = self.sums.space
+        self.horizon_h = float(horizon - times[0])
+        self.origin_h, self.centre = float(times[0]), locations.mean(axis=0)  # what is taken off times and locations
+        self._events = pk.RangePolicy(0, self.n_events, space=self.space)
+        self._kept_share = None  # (tau_t, total of observed_share and of its derivative)
 
     def log_likelihood(self, params):
         """Log-likelihood (4) of the events.
@@ -126,19 +113,31 @@ class Likelihood:
             precision, which only `background_self=False` allows.
         """
         check_params(params)
-        tolerance = self._tolerance if self.method == "windowed" else 0.0
-        while True:
-            windows = choose(params, self.n_dims, self.n_events, self._span_h, tolerance)
-            self._sum_pairs(params, windows)
-            value, inverse_rates = self._sum_events(params)
-            error = windows.error(inverse_rates)
-            bound = error and (error / abs(value) if value else math.inf)
-            if bound <= self._tolerance:
-                self.windows, self.error_bound = windows, bound
-                return value
-            # The guess in `choose` was too bold for these events. The bound is nearly proportional to the tolerance, so
-            # aim at half of what is allowed; without any finite bound, leave nothing out.
-            tolerance *= 0.5 * self._tolerance / bound if math.isfinite(bound) else 0.0
+        return self._evaluate(params, 1, 1, self._sum_events)[0]
+
+    def gradient(self, params):
+        """The log-likelihood and its derivatives.
+
+        Parameters
+        ----------
+        params : Parameters
+
+        Returns
+        -------
+        value : float
+            As `log_likelihood` gives it.
+        slopes : ndarray, shape (n_params,)
+            The derivative in each parameter, in the order of `params.names()`; 0 for tau_x and tau_t where the background
+            is given.
+        """
+        check_params(params)
+        value, slopes = self.log_gradient(params)
+        return value, slopes / np.array(params.values())
+
+    def log_gradient(self, params):
+        """As `gradient`, with derivatives in the logarithms of the parameters."""
+        value, _, slopes = self._evaluate(params, 3, 1 + len(params.trigger_values), self._sum_slopes)
+        return value, slopes
 
     def excitation_probabilities(self, params):
         """Probability (5) that each event was triggered by an earlier one.
@@ -152,59 +151,79 @@ class Likelihood:
         ndarray, shape (n_events,), in [0, 1]
             Exactly 0 for an event that has no earlier one.
         """
-        self.log_likelihood(params)
-        background = params.background_scale(self.n_dims) * self._background.to_numpy()
-        excitation = params.excitation_scale(self.n_dims) * self._excitation.to_numpy()
+        background, excitation = self.rates(params)
         return np.divide(excitation, background + excitation, out=np.zeros(self.n_events), where=excitation > 0.0)
 
-    def _sum_pairs(self, params, windows):
-        """Fill the sums of exponentials of (1) and (2), the former only where the kept ones will not do."""
-        data = *self._sizes, self._x, self._t_parts
-        widths = -0.5 / params.tau_x**2, -0.5 / params.tau_t**2
-        excitation = -0.5 / params.h**2, params.omega
-        wanted, kept = (params.tau_x, params.tau_t, windows.background_h), self._kept
-        stale = not self._keep_background or kept is None or kept[:2] != wanted[:2] or kept[2] < wanted[2]
-        if stale:
-            self._kept = None  # until the launches below have succeeded
-        if stale and not windows.missing:
-            self._sum_all_pairs(data, widths, excitation)
-        else:
-            if stale:
-                pk.parallel_for(self._groups, kernels.background_sums, *data, windows.background_h, self._self_term,
-                                *widths, self._background, label="hawkes.background_sums")
-            pk.parallel_for(self._groups, kernels.excitation_sums, *data, windows.excitation_h, *excitation, self._excitation,
-                            label="hawkes.excitation_sums")
-        if stale:
-            self._kept = wanted
+    def rates(self, params):
+        """mu_n of (1) and xi_n of (2), each of shape (n_events,), per km^D and hour."""
+        self.log_likelihood(params)
+        background, excitation = self.sums.background[0].to_numpy(), self.sums.excitation[0].to_numpy()
+        return self.background_scale(params) * background, params.excitation_scale(self.n_dims) * excitation
 
-    def _sum_all_pairs(self, data, widths, excitation):
-        """Both sums of exponentials, block by block."""
-        if self._all_pairs is None:
-            block = _BLOCK * -(-self.n_events // (_BLOCK * _MOST_BLOCKS))
-            n_blocks = -(-self.n_events // block)
-            later, earlier = np.tril_indices(n_blocks)
-            order = np.argsort(later == earlier, kind="stable")  # half the work is in those: last, to end evenly
-            with pk.use(self._space):
-                tiles = pk.copy_of(np.stack([later[order], earlier[order]]))
-                rows = [pk.empty((n_blocks, self.n_events), np.float64) for _ in range(2)]
-            self._all_pairs = pk.TeamPolicy(len(order), _TEAM_SIZE, space=self._space), tiles, block, rows
-        policy, tiles, block, rows = self._all_pairs
-        pk.parallel_for(policy, kernels.pair_tiles, *data, self._before, tiles, block, *widths, *excitation, *rows,
-                        label="hawkes.pair_tiles")
-        pk.parallel_for(self._events, kernels.add_tiles, block, self._self_term, *rows, self._background,
-                        self._excitation, label="hawkes.add_tiles")
+    def background_scale(self, params):
+        """What multiplies the sums, or the given density, of the background."""
+        return params.mu0 if self.background else params.background_scale(self.n_dims)
+
+    def _evaluate(self, params, n_mu, n_xi, sum_events):
+        """Sum over pairs, widening the windows until the bound on what they leave out is met, then over events."""
+        tolerance = self.tolerance
+        given = params.mu0 * self.background.typical if self.background else None
+        while True:
+            windows = choose(params, self.n_dims, self.n_events, self.sums.span_h, tolerance, given=given,
+                             in_space=self.asked == "cells")
+            method = self.asked if self.asked != "auto" else self.sums.cheapest(params, windows)
+            if method == "cells" and self.asked == "auto":
+                windows = choose(params, self.n_dims, self.n_events, self.sums.span_h, tolerance, given=given, in_space=True)
+            if method == "all_pairs" or not math.isfinite(windows.cut):
+                windows, method = EVERYTHING, "all_pairs"
+            self.method = method
+            self.sums.fill(params, windows, method, n_mu, n_xi)
+            result = sum_events(params)
+            error = windows.error(result[1])
+            bound = error and (error / abs(result[0]) if result[0] else math.inf)
+            if bound <= self.tolerance:
+                self.windows, self.error_bound, self.inverse_rates = windows, bound, result[1]
+                return result
+            # The guess in `choose` was too bold for these events. The bound is nearly proportional to the tolerance, so
+            # aim at half of what is allowed; without any finite bound, leave nothing out.
+            tolerance *= 0.5 * self.tolerance / bound if math.isfinite(bound) else 0.0
+
+    def observed_share(self, params):
+        """The factor of mu0 in (3), summed over events, and its derivative in log tau_t."""
+        if self.background:
+            return self.background.mass, 0.0
+        if self._kept_share is None or self._kept_share[0] != params.tau_t:
+            shares = pk.parallel_reduce(self._events, kernels.observed_share, math.sqrt(0.5) / params.tau_t, self.horizon_h,
+                                        self.sums.t, reducer=(pk.Sum, pk.Sum), label="hawkes.observed_share")
+            self._kept_share = params.tau_t, shares
+        return self._kept_share[1]
+
+    def _event_args(self, params):
+        return (self.background_scale(params), params.excitation_scale(self.n_dims), params.theta, params.kernel_values,
+                self.horizon_h, self.sums.t, self.sums.background, self.sums.excitation)
 
     def _sum_events(self, params):
         """The log-likelihood and the sum of 1 / rate, from the sums over pairs."""
-        if self._kept_share is None or self._kept_share[0] != params.tau_t:
-            share = pk.parallel_reduce(self._events, kernels.observed_share, math.sqrt(0.5) / params.tau_t,
-                                       self._horizon, self._t, label="hawkes.observed_share")
-            self._kept_share = params.tau_t, share
         terms, inverse_rates = pk.parallel_reduce(
-            self._events, kernels.event_terms, params.background_scale(self.n_dims),
-            params.excitation_scale(self.n_dims), params.theta, params.omega, self._horizon, self._t, self._background,
-            self._excitation, reducer=(pk.Sum, pk.Sum), label="hawkes.event_terms")
-        return float(terms - params.mu0 * self._kept_share[1]), float(inverse_rates)
+            self._events, kernels_of(params.triggering).event_terms, *self._event_args(params), reducer=(pk.Sum, pk.Sum),
+            label="hawkes.event_terms")
+        return float(terms - params.mu0 * self.observed_share(params)[0]), float(inverse_rates)
+
+    def _sum_slopes(self, params):
+        """The log-likelihood, the sum of 1 / rate, and the derivatives in the logarithms of the parameters."""
+        block = _SLOPE_BLOCK * -(-self.n_events // (_SLOPE_BLOCK * _MOST_SLOPE_BLOCKS))
+        n_blocks = -(-self.n_events // block)
+        with pk.use(self.space):
+            sums = pk.empty((6 + len(params.trigger_values), n_blocks), np.float64)
+            pk.parallel_for(pk.TeamPolicy(n_blocks, 128), kernels_of(params.triggering).event_slopes, block,
+                            *self._event_args(params), sums, label="hawkes.event_slopes")
+        terms, inverse_rates, *slopes = sums.to_numpy().sum(axis=1).tolist()
+        share, share_slope = self.observed_share(params)
+        slopes[0] -= params.mu0 * share
+        slopes[2] -= params.mu0 * share_slope
+        if self.background:
+            slopes[1] = slopes[2] = 0.0
+        return terms - params.mu0 * share, inverse_rates, np.array(slopes)
 
 
 def log_likelihood(locations, times, params, *, method="auto", background_self=True, tolerance=1e-9,
@@ -267,11 +286,3 @@ def excitation_probabilities(locations, times, params, *, method="auto", backgro
     check_params(params)
     return Likelihood(locations, times, method=method, background_self=background_self, tolerance=tolerance,
                       precision=precision, space=space).excitation_probabilities(params)
-
-
-def _split(times, dtype):
-    """Times as a sum of parts, shape (n_parts, n_events): in float64 one, in float32 leading and remaining digits."""
-    leading = times.astype(dtype)
-    if dtype is np.float64:
-        return leading[None, :]
-    return np.stack([leading, (times - leading).astype(dtype)])

@@ -1,16 +1,71 @@
-"""The six parameters of the model, checked when they are made."""
+"""The parameters of the model, checked when they are made."""
 
 from __future__ import annotations
 
 import math
 import numbers
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
+from typing import ClassVar
 
-from portable.errors import DTypeError, FiniteError, InputError
+import numpy as np
+
+from portable.errors import DTypeError, FiniteError, InputError, ShapeError
+
+from ..checks import as_numbers, check_finite
+from .triggering import EXPONENTIAL, Triggering
+
+_SHARED_UNITS = {"mu0": "1", "tau_x": "km", "tau_t": "h", "theta": "1"}
+
+
+class ParametersBase:
+    """What the parameters of every triggering function have: mu0, tau_x, tau_t, theta, then the function's own."""
+
+    __slots__ = ()
+    triggering: ClassVar[Triggering]
+
+    def __post_init__(self):
+        for name in self.names():
+            value = check_positive(getattr(self, name), f"Parameters: {name}")
+            # Squares, cubes and products of such values stay within float64, and the exponents' factors within float32.
+            if not 1e-15 <= value <= 1e15:
+                raise InputError(f"Parameters: {name} is {value}; 1e-15 to 1e15, in km and hours, is wanted")
+            object.__setattr__(self, name, value)
+
+    @classmethod
+    def names(cls):
+        """The names of all parameters, in order."""
+        return cls.__match_args__
+
+    @classmethod
+    def units(cls):
+        """The unit of each parameter, by its name."""
+        return _SHARED_UNITS | dict(zip(cls.triggering.names, cls.triggering.units))
+
+    def values(self):
+        """All values, in the order of `names`."""
+        return tuple(getattr(self, name) for name in self.names())
+
+    @property
+    def trigger_values(self):
+        """The values of the triggering function's own parameters."""
+        return self.values()[4:]
+
+    @property
+    def kernel_values(self):
+        """The same for kernel functions, which want lengths as reciprocals."""
+        return self.triggering.for_kernels(self.trigger_values)
+
+    def background_scale(self, n_dims):
+        """mu0 tau_x^-D tau_t^-1 (2 pi)^(-(D + 1) / 2): what multiplies the sum of exponentials in (1)."""
+        return self.mu0 / (self.tau_x**n_dims * self.tau_t * (2 * math.pi) ** ((n_dims + 1) / 2))
+
+    def excitation_scale(self, n_dims):
+        """What multiplies the sum in (2): theta omega h^-D (2 pi)^(-D / 2) for the paper's triggering function."""
+        return self.theta * float(self.triggering.scale(n_dims, self.kernel_values))
 
 
 @dataclass(frozen=True, slots=True)
-class Parameters:
+class Parameters(ParametersBase):
     """Parameters of the spatiotemporal Hawkes process, all between 1e-15 and 1e15.
 
     Parameters
@@ -44,22 +99,44 @@ class Parameters:
     theta: float
     omega: float
     h: float
+    triggering: ClassVar[Triggering] = EXPONENTIAL
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Background:
+    """A background that is known, in place of the kernel density (1): mu_n = mu0 * density[n].
+
+    Parameters
+    ----------
+    density : array-like, shape (n_events,), per km^D and hour
+        Its value at each event, at least 0.
+    mass : float
+        Its integral over the region and the time observed; mu0 * mass events are expected from it.
+    mass_until : array-like, shape (n_events,), optional
+        Its integral over the region until the time of each event; residuals ask for it.
+    """
+
+    density: np.ndarray
+    mass: float
+    mass_until: np.ndarray | None = None
 
     def __post_init__(self):
-        for field in fields(self):
-            value = check_positive(getattr(self, field.name), f"Parameters: {field.name}")
-            # Squares, cubes and products of such values stay within float64, and the exponents' factors within float32.
-            if not 1e-15 <= value <= 1e15:
-                raise InputError(f"Parameters: {field.name} is {value}; 1e-15 to 1e15, in km and hours, is wanted")
-            object.__setattr__(self, field.name, value)
+        density = check_finite(as_numbers(self.density, "Background: density", 1), "Background: density")
+        below = np.flatnonzero(density < 0.0)
+        if below.size:
+            raise InputError(f"Background: density[{below[0]}] is {density[below[0]]}; at least 0 is wanted")
+        object.__setattr__(self, "density", density)
+        if self.mass_until is not None:
+            until = check_finite(as_numbers(self.mass_until, "Background: mass_until", 1), "Background: mass_until")
+            if until.shape != density.shape:
+                raise ShapeError(f"Background: mass_until has shape {until.shape}, density {density.shape}; one each is wanted")
+            object.__setattr__(self, "mass_until", until)
+        object.__setattr__(self, "mass", check_positive(self.mass, "Background: mass"))
 
-    def background_scale(self, n_dims):
-        """mu0 tau_x^-D tau_t^-1 (2 pi)^(-(D + 1) / 2): what multiplies the sum of exponentials in (1)."""
-        return self.mu0 / (self.tau_x**n_dims * self.tau_t * (2 * math.pi) ** ((n_dims + 1) / 2))
-
-    def excitation_scale(self, n_dims):
-        """theta omega h^-D (2 pi)^(-D / 2): what multiplies the sum of exponentials in (2)."""
-        return self.theta * self.omega / (self.h**n_dims * (2 * math.pi) ** (n_dims / 2))
+    @property
+    def typical(self):
+        """The mean density over events, or 1 where it is 0 at all of them."""
+        return float(self.density.mean()) or 1.0
 
 
 def check_positive(value, name):

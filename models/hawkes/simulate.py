@@ -1,7 +1,8 @@
-"""Simulation by the branching construction: immigrants, then their offspring, generation by generation."""
+"""Simulation with known parents: immigrants and their offspring, generation by generation or forward in time."""
 
 from __future__ import annotations
 
+import math
 import numbers
 from typing import NamedTuple
 
@@ -9,7 +10,8 @@ import numpy as np
 
 from portable.errors import DTypeError, InputError, ShapeError
 
-from .checks import check_params
+from ..checks import check_choice
+from .checks import check_events, check_params
 from .parameters import check_positive
 
 
@@ -29,14 +31,14 @@ class Simulation(NamedTuple):
     parents: np.ndarray
 
 
-def simulate(params, *, n_immigrants, horizon_h, box_km=((0.0, 10.0), (0.0, 10.0)), seed=None, max_events=10_000_000):
-    """Events with known parents, from theta, omega and h of `params`.
+def simulate(params, *, n_immigrants, horizon_h, box_km=((0.0, 10.0), (0.0, 10.0)), centres=None, method="branching", seed=None,
+             max_events=10_000_000):
+    """Events with known parents, from theta and the triggering function of `params`.
 
-    Immigrants are uniform in the box and in [0, horizon_h], their number Poisson. Every event then has a Poisson(theta)
-    number of offspring, exponentially delayed at rate omega and normally displaced by h in each dimension. Offspring
-    may leave the box, as the likelihood assumes; those after horizon_h are not observed. The background of the
-    likelihood is a kernel density over the observed events, which cannot be drawn before they are: mu0, tau_x and
-    tau_t are not used here.
+    Immigrants are Poisson in number; uniform in the box and in [0, horizon_h], or around given centres. Every event then has a
+    Poisson(theta) number of offspring, delayed and displaced as the triggering function says. Offspring may leave the box, as
+    the likelihood assumes; those after horizon_h are not observed. The background of the likelihood is a kernel density over
+    the observed events, which cannot be drawn before they are: mu0 is not used here, tau_x and tau_t only around centres.
 
     Parameters
     ----------
@@ -46,6 +48,11 @@ def simulate(params, *, n_immigrants, horizon_h, box_km=((0.0, 10.0), (0.0, 10.0
     horizon_h : float, hours
     box_km : sequence of (low, high), one a dimension, kilometres
         1, 2 or 3 pairs; the default is a square of 10 km.
+    centres : (locations, times), optional
+        Events whose kernel density, with tau_x and tau_t cut off at 0 and horizon_h, immigrants are drawn from instead.
+    method : {"branching", "thinning"}, default "branching"
+        Generation by generation, or forward in time by Ogata's thinning: slow, independent, the same distribution. Thinning
+        wants a triggering function that falls with the delay.
     seed : int, numpy.random.Generator or None
         Equal seeds give equal events.
     max_events : int, default 10,000,000
@@ -63,36 +70,119 @@ def simulate(params, *, n_immigrants, horizon_h, box_km=((0.0, 10.0), (0.0, 10.0
     """
     check_params(params)
     n_immigrants, horizon_h = check_positive(n_immigrants, "n_immigrants"), check_positive(horizon_h, "horizon_h")
+    check_choice(method, "method", ("branching", "thinning"))
     low, high = _check_box(box_km)
+    centres = None if centres is None else _check_centres(centres, horizon_h)
     if not isinstance(max_events, numbers.Integral) or isinstance(max_events, bool):
         raise DTypeError(f"max_events must be an integer, got {max_events!r} of type {type(max_events).__name__}")
     if n_immigrants > max_events:
         raise InputError(f"n_immigrants is {n_immigrants}, above max_events = {max_events}")
     random = _generator(seed)
 
+    def immigrants(n):
+        if centres is None:
+            return random.uniform(low, high, (n, len(low))), random.uniform(0.0, horizon_h, n)
+        return _around(centres, params, horizon_h, n, random)
+
     n = random.poisson(n_immigrants)
-    locations, times = random.uniform(low, high, (n, len(low))), random.uniform(0.0, horizon_h, n)
+    locations, times = immigrants(n)
+    if method == "branching":
+        return _branch(params, locations, times, horizon_h, max_events, random)
+    return _thin(params, locations, times, horizon_h, max_events, random)
+
+
+def _branch(params, locations, times, horizon_h, max_events, random):
+    """Offspring of the immigrants, generation by generation."""
+    n, n_dims = locations.shape
     generations = [(locations, times, np.full(n, -1))]
     n_events, first = n, 0  # first: number of the generation's first event, counting generation after generation
     while n:
         n_offspring = random.poisson(params.theta, n)
         if n_events + n_offspring.sum() > max_events:
-            raise InputError(f"more than max_events = {max_events} events with theta = {params.theta}; theta < 1, a "
-                             "shorter horizon_h or fewer immigrants are wanted")
+            raise _too_many(max_events, params)
         parent = np.repeat(np.arange(n), n_offspring)
-        times = times[parent] + random.exponential(1.0 / params.omega, parent.size)
+        delays, shifts = params.triggering.draw(random, parent.size, n_dims, params.trigger_values)
+        times = times[parent] + delays
         observed = times <= horizon_h
         times, parent = times[observed], parent[observed]
-        locations = locations[parent] + random.normal(0.0, params.h, (parent.size, len(low)))
+        locations = locations[parent] + shifts[observed]
         generations.append((locations, times, first + parent))
         first, n = first + n, parent.size
         n_events += n
-    locations, times, parents = (np.concatenate(parts) for parts in zip(*generations))
+    return _in_order(*(np.concatenate(parts) for parts in zip(*generations)))
+
+
+def _thin(params, locations, times, horizon_h, max_events, random):
+    """Offspring forward in time: a candidate at the present intensity is kept with the share that is left of it then."""
+    p, trigger, n_dims = params.trigger_values, params.triggering, locations.shape[1]
+    q = params.kernel_values
+    scale = params.theta * float(trigger.scale(0, q))  # without space, value at distance 0 is the density of delays
+
+    def weights(now):
+        return np.array([scale * float(trigger.value(0.0, now - t, q)) for t, _, _ in active])
+
+    order = np.argsort(times, kind="stable")
+    waiting = [(times[k], locations[k], -1) for k in order][::-1]
+    events, active, now = [], [], 0.0
+    spent = trigger.reach_h(p, 40.0)  # exp(-40) of an intensity is none
+    while waiting or active:
+        active = [event for event in active if now - event[0] < spent]
+        bound = weights(now).sum()
+        candidate = now + random.exponential(1.0 / bound) if bound > 0.0 else math.inf
+        if waiting and waiting[-1][0] <= candidate:
+            now, place, parent = waiting.pop()
+        elif candidate > horizon_h:
+            if not waiting:
+                break
+            now, place, parent = waiting.pop()
+        else:
+            now = candidate
+            shares = weights(now)
+            u = random.uniform(0.0, bound)
+            if u >= shares.sum():
+                continue
+            _, centre, parent = active[int(np.searchsorted(np.cumsum(shares), u, side="right"))]
+            place = centre + trigger.draw(random, 1, n_dims, p)[1][0]
+        if len(events) >= max_events:
+            raise _too_many(max_events, params)
+        active.append((now, place, len(events)))
+        events.append((place, now, parent))
+    if not events:
+        return Simulation(np.empty((0, n_dims)), np.empty(0), np.empty(0, np.int64))
+    places, moments, parents = zip(*events)
+    return Simulation(np.array(places), np.array(moments), np.array(parents))
+
+
+def _in_order(locations, times, parents):
     order = np.argsort(times, kind="stable")
     rank = np.empty_like(order)
-    rank[order] = np.arange(n_events)
+    rank[order] = np.arange(len(order))
     parents = parents[order]
     return Simulation(locations[order], times[order], np.where(parents < 0, -1, rank[parents]))
+
+
+def _around(centres, params, horizon_h, n, random):
+    """Draws from the kernel density of the centres, cut off at 0 and the horizon by drawing again."""
+    locations, times = centres
+    which, moments = np.empty(n, np.int64), np.full(n, -1.0)
+    while (outside := (moments < 0.0) | (moments > horizon_h)).any():
+        which[outside] = random.integers(0, len(times), outside.sum())
+        moments[outside] = random.normal(times[which[outside]], params.tau_t)
+    return locations[which] + random.normal(0.0, params.tau_x, (n, locations.shape[1])), moments
+
+
+def _too_many(max_events, params):
+    return InputError(f"more than max_events = {max_events} events with theta = {params.theta}; theta < 1, a shorter horizon_h "
+                      "or fewer immigrants are wanted")
+
+
+def _check_centres(centres, horizon_h):
+    if not isinstance(centres, (tuple, list)) or len(centres) != 2:
+        raise DTypeError(f"centres must be a pair (locations, times), got {type(centres).__name__}")
+    locations, times = check_events(*centres)
+    if times[0] < 0.0 or times[-1] > horizon_h:
+        raise InputError(f"centres: times run from {times[0]} to {times[-1]}; 0 to horizon_h = {horizon_h} is wanted")
+    return locations, times
 
 
 def _check_box(box_km):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from ..errors import LanguageError
+from ..errors import CollectiveError, LanguageError
 from ..reducer import Reducer, Sum
 from . import types as t
 from .known import Known
@@ -52,9 +52,10 @@ class Team:
     @staticmethod
     def together(lower, node):
         """Collectives are for all members at once."""
+        lower.counted(f"team.{node.func.attr}", None, "")
         if lower.divergent:
             lower.fail(node, f"`{ast.unparse(node)}`: every member must get here, but this place is reached only by some "
-                             "(a condition, a loop or an early return that differs between members)", LanguageError)
+                             "(a condition, a loop or an early return that differs between members)", CollectiveError)
 
     def call_barrier(self, lower, node):
         self.together(lower, node)
@@ -117,7 +118,7 @@ class Team:
         for extent in reversed(shape):
             strides.insert(0, step)
             step = lower.bytes_times(step, extent)
-        return ViewValue(ast.unparse(node), dtype, pointer, shape, strides)
+        return ViewValue(ast.unparse(node), dtype, pointer, shape, strides, store="(scratch)")
 
     def scratch_shape(self, lower, node, dtype):
         v = lower.expr(node.args[0])

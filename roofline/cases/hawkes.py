@@ -3,6 +3,7 @@
 Rates count n x n pairs for every method, so that methods compare on one input; bytes are the events', read once.
 """
 
+import dataclasses
 import functools
 import gzip
 import zlib
@@ -57,7 +58,7 @@ def prepare(space, data, quick):
 
 
 def duels(space, n, quick):
-    """All pairs in both precisions; see `roofline.cases.Case`."""
+    """All pairs in both precisions, and the gradient beside the likelihood; see `roofline.cases.Case`."""
     n = n or _few(space, quick) or (75_000 if space.startswith("cuda") else 10_000)
     locations, times = simulated(n, LONG, LONG_HOURS)
     found = []
@@ -74,7 +75,18 @@ def duels(space, n, quick):
                 tolerance,
             )
         )
+        found.append(_gradient_duel(space, n, precision, tolerance, call, locations, times))
     return found
+
+
+def _gradient_duel(space, n, precision, tolerance, likelihood, locations, times):
+    """How much more than the log-likelihood its six derivatives cost."""
+    made = functools.cache(lambda: hawkes.Likelihood(locations, times, space=space, method="all_pairs", keep_background=False,
+                                                     precision=precision))
+    gradient = Contender("the log-likelihood with its gradient", lambda: made().gradient(LONG)[0])
+    gradient = dataclasses.replace(gradient, result=gradient.call)
+    ours = Contender("the log-likelihood", likelihood, result=likelihood)
+    return Duel(f"Hawkes gradient, {n:,} events, all pairs, {precision}: its time over the likelihood's", ours, [gradient], [], tolerance)
 
 
 @functools.cache

@@ -36,10 +36,10 @@ def test_matrix_times_vector(space, shape, dtype, size):
 @pk.kernel
 def numbers_of_the_team(team, out):
     own = team.rank
-    out[team.league_rank, 0] = team.league_size
     last = team.reduce(own, pk.Max)
     members = team.reduce(1)
     if team.single():
+        out[team.league_rank, 0] = team.league_size
         out[team.league_rank, 1] = last + 1 - team.size
         out[team.league_rank, 2] = members - team.size
         out[team.league_rank, 3] = team.league_rank

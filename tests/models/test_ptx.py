@@ -9,10 +9,15 @@ import portable as pk
 from models import edm, hawkes, mixture, resampling, tmap
 from models.edm import kernels as edm_search
 from models.edm import local_kernels as edm_local
-from models.hawkes import kernels as hawkes_kernels
+from models.hawkes import cell_kernels as hawkes_cells
+from models.hawkes import chain_kernels as hawkes_chains
+from models.hawkes import excitation as hawkes_excitation
+from models.hawkes import kernels as hawkes_plain
+from models.hawkes import summary_kernels as hawkes_summaries
 from models.mixture import kernels as mixture_kernels
 from models.resampling import kernels as resampling_kernels
 from models.tmap import kernels as tmap_kernels
+from models.tmap import run_kernels as tmap_run_kernels
 from portable import algorithms
 from portable.backends.cuda.space import lower_to_ptx
 from portable.kernel import Kernel
@@ -23,16 +28,43 @@ def run_hawkes():
     params = hawkes.Parameters(mu0=1.0, tau_x=1.0, tau_t=1.0, theta=0.3, omega=1.0, h=0.1)
     for n_dims in (1, 2, 3):
         for precision in ("float64", "mixed"):
+            events = rng.random((9, n_dims)), np.sort(rng.random(9)) * 100
             for method in ("all_pairs", "windowed"):
-                hawkes.log_likelihood(rng.random((9, n_dims)), np.sort(rng.random(9)) * 100, params, method=method,
-                                      precision=precision, tolerance=1e-3, space="serial")
+                hawkes.log_likelihood(*events, params, method=method, precision=precision, tolerance=1e-3, space="serial")
+    for method in ("all_pairs", "windowed", "cells"):
+        likelihood = hawkes.Likelihood(*events, method=method, tolerance=1e-3, space="serial")
+        likelihood.gradient(params)
+    options = {"n_chains": 2, "n_steps": 1, "n_warmup": 0, "start": [params] * 2}
+    posterior = hawkes.sample_posterior(likelihood, **options)
+    free = hawkes.Likelihood(*events, background_self=False, space="serial")
+    hawkes.sample_posterior(free, fixed=(), **options)
+    hawkes.posterior_probabilities(likelihood, posterior, n_draws=1)
+    hawkes.parent_probabilities(likelihood, params)
+    hawkes.intensity(likelihood, params, *events)
+    hawkes.residuals(likelihood, params)
+    likelihood.gradient(hawkes.time_scales(2)(1.0, 1.0, 1.0, 0.3, 0.1, 1.0, 0.1, 1.0))
+
+
+def hawkes_kernels():
+    """The modules, and the kernels that triggering functions were compiled into."""
+    for trigger in (hawkes.EXPONENTIAL, hawkes.time_scales(2).triggering):
+        for of in (hawkes_excitation.kernels_of, hawkes_cells.cell_kernels_of, hawkes_chains.chain_kernels_of,
+                   hawkes_summaries.summary_kernels_of):
+            yield of(trigger)
+    yield from (hawkes_plain, hawkes_cells, hawkes_chains, hawkes_summaries)
 
 
 def run_tmap():
     model = tmap.TransientMAP([0.5, 0.5], [1, 2], [1.0, 3.0], [[0.5, 0.2], [0.3, 0.3]])
     runs = model.simulate(50, seed=1, space="serial")
-    model.log_likelihood(runs, space="serial")
-    tmap.fit(runs, orders=[1, 2], max_iter=2, tol=0.0, space="serial")
+    censored = tmap.Runs(runs.values, runs.lengths, np.arange(50) % 2 == 0)
+    for dtype in ("float64", "float32"):
+        for data in (runs, censored):
+            model.log_likelihood(data, dtype=dtype, space="serial")
+            tmap.fit(data, orders=[1, 2], max_iter=2, tol=0.0, dtype=dtype, space="serial")
+    tmap.fit(runs, orders=range(1, 9), max_iter=1, tol=0.0, space="serial")
+    model.branch_probabilities(censored, space="serial")
+    model.rescaled(runs, space="serial")
 
 
 def run_resampling():
@@ -43,16 +75,19 @@ def run_resampling():
     resampling.systematic(log_weights=np.log(weights), seed=1, space="serial")
     offspring = resampling.ancestors_to_offspring(ancestors, len(weights), space="serial")
     resampling.offspring_to_ancestors(offspring, space="serial")
+    resampling.cumulative_to_offspring(np.cumsum(offspring), space="serial")
     resampling.permute(ancestors, space="serial")
     resampling.effective_sample_size(weights, space="serial")
     resampling.log_sum_exp(np.log(weights), space="serial")
 
 
 def run_mixture():
-    for p in (2, 30):
-        x = np.random.default_rng(1).normal(size=(100, p))
-        found = mixture.DirichletMixture(2, max_iter=2, random_state=1, space="serial").fit(x)
-        found.predict(x), found.predict_proba(x), found.score_samples(x)
+    for p, dtype in ((2, np.float64), (3, np.float32), (18, np.float64)):
+        x = np.random.default_rng(1).normal(size=(100, p)).astype(dtype)
+        for kind in ("diag", "full"):
+            model = mixture.DirichletMixture(2, covariance=kind, max_iter=2, random_state=1, space="serial").fit(x)
+            model.predict(x), model.predict_proba(x), model.score_samples(x)
+    model.sample_posterior(x, 1, n_burn=0)
 
 
 def run_edm():
@@ -72,16 +107,17 @@ def run_algorithms():
         pk.compact(x > 3, x, "serial"), pk.compact(x > 3, space="serial")
 
 
-def lowered(module):
-    """(kernel, what it was compiled for on the CPU) for every kernel of a module."""
-    for _, kernel in inspect.getmembers(module, lambda member: isinstance(member, Kernel)):
-        types = [key[1:] for key in kernel.compiled if key[0] == "cpu"]
-        for policy_kind, specs, reducers in types:
-            yield kernel, policy_kind, specs, reducers
+def lowered(modules):
+    """(kernel, what it was compiled for on the CPU) for every kernel of a module, or of several."""
+    for module in modules() if callable(modules) else [modules]:
+        for _, kernel in inspect.getmembers(module, lambda member: isinstance(member, Kernel)):
+            types = [key[1:] for key in kernel.compiled if key[0] == "cpu"]
+            for policy_kind, specs, reducers in types:
+                yield kernel, policy_kind, specs, reducers
 
 
-edm_kernels = types.SimpleNamespace(**{**vars(edm_search), **vars(edm_local)})
-MODELS = {"edm": (run_edm, edm_kernels), "hawkes": (run_hawkes, hawkes_kernels), "tmap": (run_tmap, tmap_kernels),
+MODELS = {"edm": (run_edm, lambda: [edm_search, edm_local]), "hawkes": (run_hawkes, hawkes_kernels), "tmap": (run_tmap, tmap_kernels),
+          "tmap, runs": (run_tmap, tmap_run_kernels),
           "resampling": (run_resampling, resampling_kernels), "mixture": (run_mixture, mixture_kernels),
           "algorithms": (run_algorithms, algorithms)}
 

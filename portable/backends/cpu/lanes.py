@@ -36,6 +36,11 @@ class CpuTeam(Team):
     def scratch_base(self, lower):
         return self.scratch
 
+    def call_scratch(self, lower, node):
+        view = super().call_scratch(lower, node)
+        view.unshared = True  # a team is one thread: what is atomic among its lanes costs nothing
+        return view
+
     def call_single(self, lower, node):
         first = [1] + [0] * (lower.W - 1)
         one = ir.Constant(I1, 1) if lower.W == 1 else ir.Constant(ir.VectorType(I1, lower.W), first)

@@ -13,7 +13,7 @@ from models.hawkes import Likelihood, reference
 from .closed_forms import PHI, two_events
 from .events import PARAMS, assert_agrees, random_events
 
-METHODS = ["all_pairs", "windowed"]
+METHODS = ["all_pairs", "windowed", "cells"]
 N_EVENTS = 41  # neither a multiple of a pack nor of a warp, and few enough for the interpreter
 
 

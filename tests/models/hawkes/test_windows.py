@@ -21,12 +21,13 @@ scales = st.floats(-1.0, 1.0).map(lambda exponent: 10.0**exponent)
     params=st.builds(Parameters, mu0=scales, tau_x=scales, tau_t=scales, theta=scales, omega=scales, h=scales),
     background_self=st.booleans(),
     tolerance=st.sampled_from([1e-1, 1e-3, 1e-9]),
+    method=st.sampled_from(["windowed", "cells"]),
 )
-def test_the_bound_holds(space, params, background_self, tolerance):
+def test_the_bound_holds(space, params, background_self, tolerance, method):
     """Loose tolerances, so that what is left out shows above rounding."""
     locations, times = random_events(13, 2)
     options = {"background_self": background_self}
-    likelihood = Likelihood(locations, times, method="windowed", tolerance=tolerance, space=space, **options)
+    likelihood = Likelihood(locations, times, method=method, tolerance=tolerance, space=space, **options)
     value = likelihood.log_likelihood(params)
     assume(sum(reference.rates(locations, times, params, **options)).min() > 1e-290)  # below are too few digits
     wanted = reference.log_likelihood(locations, times, params, **options)
@@ -63,10 +64,17 @@ def test_all_pairs_has_no_such_error(space):
     assert likelihood.error_bound == 0.0
 
 
-@pytest.mark.parametrize("n_events, method", [(1023, "all_pairs"), (1024, "windowed")])
-def test_auto_takes_windows_for_many_events(n_events, method):
-    likelihood = Likelihood(np.zeros((n_events, 1)), np.arange(float(n_events)), space="serial")
-    assert likelihood.method == method
+def test_auto_counts_pairs():
+    """Few events: all pairs. Many in a small place: windows in time. Many over a wide one, in long windows: cells."""
+    rng = np.random.default_rng(3)
+    for n_events, side_km, omega, method in ((100, 1.0, 1.0, "all_pairs"), (3000, 0.1, 1.0, "windowed"), (3000, 1000.0, 0.005, "cells")):
+        locations, times = rng.uniform(0, side_km, (n_events, 2)), np.sort(rng.uniform(0, 5.0 * n_events, n_events))
+        likelihood = Likelihood(locations, times, space="serial")
+        params = replace(PARAMS, omega=omega)
+        value = likelihood.log_likelihood(params)
+        assert likelihood.method == method
+        exact = Likelihood(locations, times, method="all_pairs", space="serial").log_likelihood(params)
+        assert abs(value - exact) <= likelihood.error_bound * abs(value) + 1e-12 * abs(exact)
 
 
 def test_mixed_windows(space):

@@ -1,0 +1,279 @@
+"""`python -m models.hawkes`: fit, probabilities and residuals of events in a file; simulate; the paper's table; calibration."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from portable.errors import InputError, PortableError
+
+from . import figures
+from .calibration import calibrate
+from .extras import need
+from .files import LENGTHS_KM, TIMES_H, read_events
+from .fit import fit
+from .likelihood import METHODS, PRECISIONS, Likelihood
+from .nuts import sample_nuts
+from .paper import reproduce
+from .parameters import Parameters
+from .probabilities import cluster_sizes, parent_probabilities, posterior_probabilities
+from .residuals import residuals
+from .sampler import sample_posterior
+from .simulate import simulate
+
+console = Console()
+
+
+def main(arguments=None):
+    """Run one command; the exit status."""
+    options = _parser().parse_args(arguments)
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", UserWarning)
+            warnings.simplefilter("always", RuntimeWarning)
+            options.run(options)
+        for warning in caught:
+            if issubclass(warning.category, (UserWarning, RuntimeWarning)):
+                console.print(f"warning: {warning.message}", style="yellow", markup=False, highlight=False)
+    except PortableError as error:
+        console.print(f"hawkes: {error}", style="red", markup=False, highlight=False)
+        return 2
+    except OSError as error:
+        console.print(f"hawkes: {error.strerror}: '{error.filename}'", style="red", markup=False, highlight=False)
+        return 2
+    return 0
+
+
+def _parser():
+    parser = argparse.ArgumentParser(prog="python -m models.hawkes", description=__doc__)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    one = commands.add_parser("fit", help="estimate the parameters; write draws (NetCDF), a table (JSON) and figures")
+    _add_events(one)
+    one.add_argument("--by", choices=("metropolis", "nuts", "likelihood", "mode"), default="metropolis",
+                     help="Algorithm 1 of the paper, the no-U-turn sampler, maximum likelihood or the posterior mode")
+    _add_sampling(one)
+    one.add_argument("--checkpoint", help="file to keep the chains' state in, and to go on from")
+    one.set_defaults(run=run_fit)
+
+    one = commands.add_parser("probabilities", help="who was triggered, by whom, and how large families are; CSV and figures")
+    _add_events(one)
+    _add_sampling(one)
+    one.add_argument("--draws", type=int, default=500, help="posterior draws to average over (500)")
+    one.add_argument("--params", help="JSON of parameters, instead of a posterior")
+    one.set_defaults(run=run_probabilities)
+
+    one = commands.add_parser("residuals", help="test of the fit by time rescaling, with a figure")
+    _add_events(one)
+    one.add_argument("--params", help="JSON of parameters; the posterior mode if not given")
+    one.set_defaults(run=run_residuals)
+
+    one = commands.add_parser("simulate", help="draw events with known parents, as CSV")
+    one.add_argument("output", help="CSV to write")
+    for name, default in (("theta", 0.3), ("omega", 1.0), ("h", 0.1), ("immigrants", 200.0), ("horizon-h", 1000.0)):
+        one.add_argument(f"--{name}", type=float, default=default)
+    one.add_argument("--box-km", type=float, nargs="+", default=[0, 10, 0, 10], metavar="LOW HIGH", help="a pair a dimension")
+    one.add_argument("--method", choices=("branching", "thinning"), default="branching")
+    one.add_argument("--seed", type=int, default=0)
+    one.set_defaults(run=run_simulate)
+
+    one = commands.add_parser("paper", help="the table of Holbrook et al. (2021) from the gunfire files")
+    one.add_argument("--data", required=True, help="folder that holds hawkes/dc_gunfire_*.csv.gz")
+    one.add_argument("--long", type=int, default=0, metavar="N", help="also compare with chains N times as long")
+    one.add_argument("--space", default=None)
+    one.add_argument("--seed", type=int, default=0)
+    one.set_defaults(run=run_paper)
+
+    one = commands.add_parser("calibrate", help="simulation-based calibration of a sampler")
+    one.add_argument("--sampler", choices=("metropolis", "nuts"), default="metropolis")
+    one.add_argument("--sets", type=int, default=200, help="simulated data sets (200)")
+    one.add_argument("--space", default=None)
+    one.add_argument("--seed", type=int, default=0)
+    one.set_defaults(run=run_calibrate)
+    return parser
+
+
+def _add_events(command):
+    command.add_argument("events", metavar="EVENTS", help=".csv, .csv.gz, .parquet or .npz")
+    command.add_argument("--places", nargs="+", default=["x_km", "y_km"], metavar="COLUMN")
+    command.add_argument("--time", default="t_hours", metavar="COLUMN")
+    command.add_argument("--length-unit", choices=tuple(LENGTHS_KM), default="km")
+    command.add_argument("--time-unit", choices=tuple(TIMES_H), default="h")
+    command.add_argument("--lonlat", action="store_true", help="places are longitude and latitude: project them")
+    command.add_argument("--tau-x", type=float, default=1.6, help="spatial scale of the background, km (1.6)")
+    command.add_argument("--tau-t", type=float, default=336.0, help="temporal scale of the background, hours (336)")
+    command.add_argument("--sample-tau", action="store_true", help="estimate these two as well; an event leaves its own background")
+    command.add_argument("--method", choices=METHODS, default="auto")
+    command.add_argument("--precision", choices=PRECISIONS, default="float64")
+    command.add_argument("--tolerance", type=float, default=1e-9, help="bound on the relative error of log-likelihoods (1e-9)")
+    command.add_argument("--space", default=None, help="serial, threads, cuda (the fastest there is)")
+    command.add_argument("--output", default=".", metavar="FOLDER", help="where results go (here)")
+    command.add_argument("--figures", choices=("png", "svg", "none"), default="png")
+
+
+def _add_sampling(command):
+    command.add_argument("--chains", type=int, default=4)
+    command.add_argument("--steps", type=int, default=10_000, help="of each chain; of the no-U-turn sampler a tenth are drawn")
+    command.add_argument("--warmup", type=int, default=1_000, help="of the steps, not kept")
+    command.add_argument("--seed", type=int, default=0)
+
+
+def _prepare(options):
+    """The output folder, the events, their likelihood, a start and what stays fixed."""
+    folder = Path(options.output)
+    folder.mkdir(parents=True, exist_ok=True)
+    events = read_events(options.events, places=options.places, time=options.time, length_unit=options.length_unit,
+                         time_unit=options.time_unit, lonlat=options.lonlat)
+    start = Parameters(mu0=0.5, tau_x=options.tau_x, tau_t=options.tau_t, theta=0.3, omega=1.0, h=1.0)
+    likelihood = Likelihood(*events, method=options.method, precision=options.precision, tolerance=options.tolerance,
+                            background_self=not options.sample_tau, space=options.space)
+    span = f"{events.times[-1] / 24:.5g} days"
+    console.print(f"{len(events.times):,} events in {events.locations.shape[1]} dimensions over {span}, on {likelihood.space}")
+    return folder, events, likelihood, start, () if options.sample_tau else ("tau_x", "tau_t")
+
+
+def _sample(options, likelihood, start, fixed, sampler="metropolis", checkpoint=None):
+    common = {"n_chains": options.chains, "start": start, "fixed": fixed, "seed": options.seed, "progress": console.is_terminal}
+    if sampler == "nuts":
+        return sample_nuts(likelihood, n_draws=max(options.steps // 10, 1), **common)
+    return sample_posterior(likelihood, n_steps=options.steps, n_warmup=options.warmup, checkpoint=checkpoint, **common)
+
+
+def _params_or_mode(options, likelihood, start, fixed):
+    if options.params is None:
+        return fit(likelihood, start=start, fixed=fixed, posterior=True).params
+    try:
+        return Parameters(**json.loads(Path(options.params).read_text()))
+    except (json.JSONDecodeError, TypeError) as error:
+        wanted = ", ".join(Parameters.names())
+        raise InputError(f"--params: '{options.params}' is no JSON object of {wanted}: {error}") from error
+
+
+def run_fit(options):
+    """Estimate; write fit.json, posterior.nc and figures."""
+    folder, _, likelihood, start, fixed = _prepare(options)
+    if options.by in ("likelihood", "mode"):
+        found = fit(likelihood, start=start, fixed=fixed, posterior=options.by == "mode")
+        rows = {name: {"estimate": getattr(found.params, name), "standard error": found.standard_errors[name],
+                       "q2.5": found.interval(name)[0], "q97.5": found.interval(name)[1]} for name in found.free}
+        params, bound = found.params, likelihood.error_bound
+        if not found.converged:
+            warnings.warn(f"not converged after {found.n_iter} iterations", RuntimeWarning, stacklevel=1)
+    else:
+        posterior = _sample(options, likelihood, start, fixed, options.by, options.checkpoint)
+        rows = posterior.summary([*posterior.free, *(["1/omega"] if "omega" in posterior.free else [])])
+        params, bound = posterior.mean(), posterior.error_bound
+        posterior.save(folder / "posterior.nc")
+        if options.figures != "none":
+            _save(figures.posterior_densities(posterior), folder, "posterior", options)
+    _print_rows(rows)
+    console.print(f"largest bound of a log-likelihood's relative error: {bound:.1e}; last method: {likelihood.method}")
+    values = dict(zip(params.names(), params.values()))
+    (folder / "fit.json").write_text(json.dumps({"params": values, "units": params.units(), "table": rows}, indent=1) + "\n")
+    (folder / "params.json").write_text(json.dumps(values, indent=1) + "\n")
+
+
+def run_probabilities(options):
+    """Write probabilities.csv and parents.csv, and two figures."""
+    folder, events, likelihood, start, fixed = _prepare(options)
+    if options.params:
+        params = _params_or_mode(options, likelihood, start, fixed)
+        columns = {"probability": likelihood.excitation_probabilities(params)}
+    else:
+        posterior = _sample(options, likelihood, start, fixed)
+        params = posterior.mean()
+        found = posterior_probabilities(likelihood, posterior, n_draws=options.draws)
+        columns = {"probability": found.mean, "sd": found.sd, "q2.5": found.quantiles[0], "q97.5": found.quantiles[2]}
+    parents = parent_probabilities(likelihood, params)
+    columns["family_size"] = cluster_sizes(parents)
+    places = [f"{axis}_km" for axis in "xyz"[: events.locations.shape[1]]]
+    _write_csv(folder / "probabilities.csv", [*places, "t_hours", *columns],
+               np.column_stack([events.locations, events.times, *columns.values()]))
+    _write_csv(folder / "parents.csv", ["child", "parent", "probability"], zip(*parents[:3]))
+    mean = columns["probability"]
+    console.print(f"{mean.sum():,.1f} of {len(mean):,} events ({mean.mean():.1%}) were triggered by others")
+    if options.figures != "none":
+        _save(figures.probability_map(events.locations, mean).figure, folder, "map", options)
+        _save(figures.probabilities_in_time(events.times, mean).figure, folder, "time", options)
+
+
+def run_residuals(options):
+    """Print the test; write a figure."""
+    folder, _, likelihood, start, fixed = _prepare(options)
+    params = _params_or_mode(options, likelihood, start, fixed)
+    found = residuals(likelihood, params)
+    console.print(f"expected {found.rescaled[-1]:,.1f} events until the last of {likelihood.n_events:,}; Kolmogorov-Smirnov "
+                  f"{found.statistic:.4f}, p = {found.p_value:.2g}; correlation of neighbours {found.correlation:+.4f}")
+    if options.figures != "none":
+        _save(figures.residual_plot(found).figure, folder, "residuals", options)
+
+
+def run_simulate(options):
+    """Write a CSV of events with their parents."""
+    if len(options.box_km) % 2:
+        raise InputError(f"--box-km has {len(options.box_km)} numbers; a pair LOW HIGH a dimension is wanted")
+    box = np.reshape(options.box_km, (-1, 2))
+    params = Parameters(mu0=1.0, tau_x=1.0, tau_t=1.0, theta=options.theta, omega=options.omega, h=options.h)
+    made = simulate(params, n_immigrants=options.immigrants, horizon_h=options.horizon_h, box_km=box, method=options.method,
+                    seed=options.seed)
+    places = [f"{axis}_km" for axis in "xyz"[: len(box)]]
+    _write_csv(Path(options.output), [*places, "t_hours", "parent"],
+               ([*map(repr, row), parent] for row, parent in
+                zip(np.column_stack([made.locations, made.times]).tolist(), made.parents.tolist())))
+    console.print(f"{len(made.times):,} events, {(made.parents >= 0).sum():,} of them triggered, in {options.output}")
+
+
+def run_paper(options):
+    """Print the paper's table beside ours."""
+    table = Table(title="Holbrook et al. (2021), 4 chains x 10,000 steps, 1,000 not kept", title_justify="left")
+    for column in ("data", "quantity", "printed mean (95%)", "found mean (95%)", "ESS", "R-hat", "seconds", *(["long run"] if options.long else [])):
+        table.add_column(column)
+    for row in reproduce(Path(options.data), space=options.space, seed=options.seed, longer=options.long):
+        table.add_row(*row.cells(bool(options.long)))
+    console.print(table)
+
+
+def run_calibrate(options):
+    """Print p-values of uniform ranks."""
+    found = calibrate(options.sampler, n_sets=options.sets, space=options.space, seed=options.seed, progress=console.is_terminal)
+    console.print(f"{options.sets} data sets of at least {found.least_events} events, at least {found.least_ess:.0f} effective draws")
+    for name, p_value in found.p_values.items():
+        console.print(f"  {name:6} ranks uniform: p = {p_value:.3f}")
+    least = 0.01 / len(found.p_values)
+    console.print(f"a p-value below {least:.4f} comes by chance once in a hundred calibrations of a right sampler")
+    if min(found.p_values.values()) < least:
+        raise InputError(f"calibration failed: the smallest p-value is {min(found.p_values.values()):.2g}")
+
+
+def _print_rows(rows):
+    table = Table()
+    table.add_column("parameter")
+    for column in next(iter(rows.values())):
+        table.add_column(column, justify="right")
+    for name, row in rows.items():
+        table.add_row(name, *(f"{value:.5g}" for value in row.values()))
+    console.print(table)
+
+
+def _write_csv(path, names, rows):
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(names)
+        writer.writerows(rows)
+
+
+def _save(figure, folder, name, options):
+    need("matplotlib", "plot", "figures")
+    figure.savefig(folder / f"{name}.{options.figures}", dpi=150)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,126 @@
+"""Simulation-based calibration (Talts, Betancourt, Simpson, Vehtari, Gelman 2018): are the samplers right?
+
+Parameters are drawn from priors, events from parameters, and posteriors from events; the rank of the true parameter among
+independent posterior draws is then uniform. The kernel density (1) is not a model that events can be drawn from, so the
+background is uniform over a box and given to the likelihood as known.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import rich.progress
+
+from ..checks import check_choice, check_count, check_seed
+from .extras import need
+from .likelihood import Likelihood
+from .nuts import sample_nuts
+from .parameters import Background, Parameters
+from .priors import coordinate_name, is_reciprocal, log_normal
+from .sampler import sample_posterior
+from .simulate import simulate
+
+FREE = ("mu0", "theta", "omega", "h")
+PRIORS = {"mu0": log_normal(1.0, 0.2), "theta": log_normal(0.4, 0.25), "omega": log_normal(1.0, 0.4), "1/h": log_normal(5.0, 0.4)}
+_SIDE_KM, _HORIZON_H, _IMMIGRANTS = 10.0, 1000.0, 250.0
+_BOXES = 20  # of the histogram of ranks
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Ranks of true parameters among posterior draws.
+
+    Attributes
+    ----------
+    ranks : ndarray of int, shape (n_sets, n_free), 0 to n_kept
+    n_kept : int
+        Draws that each rank is among, thinned to be nearly independent.
+    p_values : dict
+        Of the chi-square test that ranks are uniform, by parameter.
+    least_ess : float
+        The smallest effective sample size of any data set and parameter.
+    least_events : int
+    """
+
+    ranks: np.ndarray
+    n_kept: int
+    p_values: dict
+    least_ess: float
+    least_events: int
+
+
+def calibrate(sampler="metropolis", *, n_sets=200, n_kept=99, least_ess=500, seed=0, space=None, progress=False):
+    """Simulation-based calibration of a sampler.
+
+    Parameters
+    ----------
+    sampler : {"metropolis", "nuts"}
+    n_sets : int
+        Simulated data sets, of at least 200 events each.
+    n_kept : int
+        Draws of each posterior that are kept; n_kept + 1 ranks are shared out among at most 20 boxes.
+    least_ess : int
+        Chains are made twice as long until every parameter has that many effective draws.
+    seed : int
+    space : str or Space, optional
+    progress : bool
+
+    Returns
+    -------
+    Calibration
+        A p-value below 0.01 / n_free happens by chance once in a hundred calibrations.
+    """
+    check_choice(sampler, "sampler", ("metropolis", "nuts"))
+    n_sets, n_kept, seed = check_count(n_sets, "n_sets"), check_count(n_kept, "n_kept", 9), check_seed(seed)
+    stats = need("scipy.stats", "stats", "the test of ranks")
+    ranks, effective, sizes = [], [], []
+    for k in rich.progress.track(range(n_sets), description=f"{n_sets} data sets, {sampler}", disable=not progress):
+        truth, likelihood = _data_set([seed, k], space)
+        posterior, ess = _sample(sampler, likelihood, least_ess, seed + k)
+        draws = posterior.draws.reshape(-1, len(FREE))
+        kept = draws[np.linspace(0, len(draws) - 1, n_kept).astype(int)]
+        ranks.append((kept < [getattr(truth, name) for name in FREE]).sum(axis=0))
+        effective.append(ess)
+        sizes.append(likelihood.n_events)
+    ranks = np.array(ranks)
+    boxes = max(b for b in range(2, _BOXES + 1) if (n_kept + 1) % b == 0 or b == 2)
+    p_values = {name: float(stats.chisquare(np.bincount(column * boxes // (n_kept + 1), minlength=boxes)).pvalue)
+                for name, column in zip(FREE, ranks.T)}
+    return Calibration(ranks, n_kept, p_values, float(min(effective)), int(min(sizes)))
+
+
+def _data_set(seed, space):
+    """Parameters from the priors, and the likelihood of events drawn with them."""
+    random = np.random.default_rng(seed)
+    while True:
+        values = {}
+        for name in FREE:
+            v = PRIORS[coordinate_name(Parameters, name)].draw(random)
+            values[name] = 1.0 / v if is_reciprocal(Parameters, name) else v
+        truth = Parameters(tau_x=1.0, tau_t=1.0, **values)
+        if truth.theta >= 1.0:  # its clusters have no mean size; the prior says so once in ten thousand draws
+            continue
+        made = simulate(truth, n_immigrants=truth.mu0 * _IMMIGRANTS, horizon_h=_HORIZON_H, box_km=((0.0, _SIDE_KM),) * 2, seed=random)
+        # Observation begins with the first event, before which there was nothing: of the prior, next to nothing is lost.
+        if len(made.times) >= 200:
+            break
+    inside = ((made.locations >= 0.0) & (made.locations <= _SIDE_KM)).all(axis=1)
+    background = Background(np.where(inside, _IMMIGRANTS / (_SIDE_KM**2 * _HORIZON_H), 0.0), _IMMIGRANTS,
+                            _IMMIGRANTS * made.times / _HORIZON_H)
+    return truth, Likelihood(made.locations, made.times, background=background, horizon_h=_HORIZON_H, space=space)
+
+
+def _sample(sampler, likelihood, least_ess, seed):
+    """A posterior with enough effective draws of every parameter, and how many the worst has."""
+    start = Parameters(1.0, 1.0, 1.0, 0.4, 1.0, 0.2)
+    length = 4_000 if sampler == "metropolis" else 300
+    while True:
+        if sampler == "metropolis":
+            posterior = sample_posterior(likelihood, n_steps=length, n_warmup=length // 8, start=start, priors=PRIORS, seed=seed)
+        else:
+            posterior = sample_nuts(likelihood, n_chains=2, n_draws=length, n_warmup=150, start=start, priors=PRIORS, seed=seed)
+        ess = min(row["ess_bulk"] for row in posterior.summary().values())
+        if ess >= least_ess:
+            return posterior, ess
+        length *= 2

@@ -1,0 +1,142 @@
+"""Kernels that look for events near one another through cells in space, and that sum over lists of pairs so found.
+
+Arguments that recur, besides those of `models.hawkes.kernels`
+    x, t            locations, shape (n_dims, n_events), and times, shape (n_events,), in the order of cells, then of time
+    cell            cell coordinates of each event, shape (n_dims, n_events)
+    start           start[k] is the first event of cell k; cells are numbered with the last dimension fastest
+    shape           cells along each dimension, a tuple
+Cells are at least as wide as the sums reach in space, so an event meets all that matter in its own cell and in those around it.
+"""
+
+import functools
+import types
+
+import portable as pk
+
+from .excitation import excitation_functions
+from .kernels import background_terms, self_terms, squared_distance
+
+WIDTH = 32  # rows of a slice of short rows
+LONG = 64  # a row with more pairs is one team's work
+
+
+@pk.function
+def neighbour_cell(n_dims, number, cell, i, shape):
+    """Number `number` of the 3^D cells around event i, or -1 outside the grid."""
+    k = 0
+    inside = True
+    for c in range(n_dims):
+        along = cell[c, i] + number % 3 - 1
+        number = number // 3
+        inside = inside and along >= 0 and along < shape[c]
+        k = k * shape[c] + along
+    return k if inside else -1
+
+
+@pk.function
+def first_later(t, low, high, time):
+    """The first place in [low, high) whose time is not below `time`."""
+    while low < high:
+        middle = (low + high) // 2
+        if t[middle] < time:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@pk.kernel
+def background_by_cells(team, n_dims, n_mu, x, t, cell, start, shape, order, reach, self_term, a_x, a_t, background):
+    """Sums of (1) over at least the events within `reach` hours in the cells around; a team an event."""
+    i = team.league_rank
+    mu = pk.local(n_mu, pk.float64)
+    terms = pk.local(3, x.dtype)
+    delay = pk.local(1, x.dtype)  # differences in float64, the rest in the dtype of x
+    for k in range(n_mu):
+        mu[k] = 0.0
+    for number in range(3**n_dims):
+        k = neighbour_cell(n_dims, number, cell, i, shape)
+        if k >= 0:
+            first = first_later(t, start[k], start[k + 1], t[i] - reach)
+            last = first_later(t, first, start[k + 1], t[i] + reach)
+            for j in team.thread_range(first, last):
+                delay[0] = t[i] - t[j]
+                background_terms(n_dims, squared_distance(n_dims, x, i, x, j), delay[0], a_x, a_t, terms)
+                for row in range(n_mu):
+                    mu[row] += pk.float64(pk.where(j == i, 0.0, terms[row]))
+    for row in range(n_mu):
+        total = team.reduce(mu[row])
+        if team.single():
+            background[row, order[i]] = self_terms(n_dims, self_term, row) + total
+
+
+@functools.cache
+def cell_kernels_of(trigger):
+    """The kernels that a `Triggering` is compiled into, by their names."""
+    functions = excitation_functions(trigger)
+    size = 1 + len(trigger.names)
+
+    @pk.kernel
+    def list_pairs(i, n_dims, fill, x, t, cell, start, shape, reach, cut, p, counts, first, stride, r2_of, dt_of,
+                   earlier):
+        """Count the earlier events whose exponent does not exceed `cut`, or, if `fill`, write down those pairs.
+
+        With fill = 2 also which place, in the order of cells, the earlier event has.
+        """
+        n_pairs = 0
+        for number in range(3**n_dims):
+            k = neighbour_cell(n_dims, number, cell, i, shape)
+            begin = start[max(k, 0)]
+            j = first_later(t, begin, start[k + 1] if k >= 0 else begin, t[i]) - 1
+            while j >= begin and t[i] - t[j] <= reach:
+                r2 = squared_distance(n_dims, x, i, x, j)
+                dt = t[i] - t[j]
+                if trigger.exponent(r2, dt, p) <= cut:
+                    if fill > 0:
+                        place = first[i] + n_pairs * stride[i]
+                        r2_of[place] = r2
+                        dt_of[place] = dt
+                        if fill == 2:
+                            earlier[place] = j
+                    n_pairs += 1
+                j -= 1
+        if fill == 0:
+            counts[i] = n_pairs
+
+    @pk.function
+    def row_sums(team, rank, n_dims, n_xi, n_slices, r2_of, dt_of, begin, length, event, p, excitation):
+        """Sums of (2) over listed pairs: rank < n_slices takes WIDTH short rows side by side, another one long row."""
+        xi = pk.local(n_xi, pk.float64)
+        terms = pk.local(size, r2_of.dtype)
+        if rank < n_slices:
+            width = (begin[rank + 1] - begin[rank]) // WIDTH
+            for r in team.thread_range(pk.static(WIDTH)):
+                row = rank * WIDTH + r
+                for k in range(n_xi):
+                    xi[k] = 0.0
+                for e in range(width):
+                    place = begin[rank] + e * WIDTH + r
+                    functions.terms_of(n_dims, n_xi, r2_of[place], dt_of[place], p, terms)
+                    for k in range(n_xi):
+                        xi[k] += pk.where(e < length[row], pk.float64(terms[k]), 0.0)
+                if length[row] > 0:
+                    for k in range(n_xi):
+                        excitation[k, event[row]] = xi[k]
+        else:
+            for k in range(n_xi):
+                xi[k] = 0.0
+            for place in team.thread_range(begin[rank], begin[rank + 1]):
+                functions.terms_of(n_dims, n_xi, r2_of[place], dt_of[place], p, terms)
+                for k in range(n_xi):
+                    xi[k] += pk.float64(terms[k])
+            for k in range(n_xi):
+                total = team.reduce(xi[k])
+                if team.single():
+                    excitation[k, event[n_slices * (WIDTH - 1) + rank]] = total
+
+    @pk.kernel
+    def listed_sums(team, n_dims, n_xi, n_slices, r2_of, dt_of, begin, length, event, p, excitation):
+        """Sums of (2) over a list of pairs; 7 operations, an exponential and 16 bytes a pair."""
+        row_sums(team, team.league_rank, n_dims, n_xi, n_slices, r2_of, dt_of, begin, length, event, p, excitation)
+
+    return types.SimpleNamespace(list_pairs=list_pairs, listed_sums=listed_sums, row_sums=row_sums)

@@ -1,0 +1,165 @@
+"""Cells in space and time, and the list of pairs that can matter to the excitation.
+
+Most pairs within a window in time are far apart in space: of the 8.2 million pairs of D.C. gunfire within 50 minutes, 0.3
+million are also near enough to matter. A list of these serves every evaluation until a parameter leaves the list's range.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+import portable as pk
+from portable.errors import InputError
+
+from .cell_kernels import LONG, WIDTH, cell_kernels_of
+
+MOST_PAIRS = 2**27  # 2 GiB in float64
+
+
+class Grid:
+    """Events sorted into cells at least `reach_km` wide, and there by time.
+
+    Parameters
+    ----------
+    locations : ndarray, shape (n_events, n_dims), kilometres
+    times : ndarray, shape (n_events,), hours, ascending
+    reach_km : float
+    dtype : of the locations on the space
+    """
+
+    def __init__(self, locations, times, reach_km, dtype):
+        n_events, n_dims = locations.shape
+        low = locations.min(axis=0)
+        extent = locations.max(axis=0) - low
+        most = max(1, int((4 * n_events) ** (1.0 / n_dims)))  # along a dimension: about as many cells as events
+        wide = np.maximum(reach_km, extent / most)
+        shape = np.minimum(extent // wide, most - 1).astype(np.int64) + 1
+        cell = np.minimum(((locations - low) // wide).astype(np.int64), shape - 1)
+        number = np.ravel_multi_index(cell.T, shape)
+        order = np.argsort(number, kind="stable")
+        counts = np.bincount(number, minlength=int(np.prod(shape)))
+        # About how many pairs of cells' neighbours there are: 3^D times the pairs within cells.
+        self.visited_share = min(1.0, 3.0**n_dims * float(np.sum((counts / n_events) ** 2)))
+        self.shape = tuple(int(v) for v in shape)
+        self.order = pk.copy_of(order)
+        self.x = pk.copy_of(np.ascontiguousarray(locations[order].T.astype(dtype)))
+        self.t = pk.copy_of(times[order])
+        self.cell = pk.copy_of(np.ascontiguousarray(cell[order].T))
+        self.start = pk.copy_of(np.concatenate([[0], np.cumsum(counts)]))
+
+    @property
+    def args(self):
+        """What kernels want to know of the grid."""
+        return self.x, self.t, self.cell, self.start, self.shape
+
+
+@dataclass(frozen=True)
+class Range:
+    """Parameters of a triggering function between two bounds, and the exponent beyond which their pairs are left out."""
+
+    low: tuple
+    high: tuple
+    cut: float
+
+    def holds(self, p, cut):
+        """Whether a list for this range serves parameters p with pairs up to the exponent `cut`."""
+        return cut <= self.cut and all(a <= v <= b for a, v, b in zip(self.low, p, self.high))
+
+
+class PairList:
+    """The pairs whose exponent does not exceed a cut for any parameters in a range.
+
+    Short rows (an event's pairs) lie side by side, WIDTH at a time and ordered by length, so that lanes read neighbours; long
+    ones lie end to end.
+
+    Raises
+    ------
+    OverflowError
+        There are more than MOST_PAIRS such pairs; nothing was kept.
+    """
+
+    def __init__(self, locations, times, trigger, range_, dtype, space):
+        self.range, self.trigger = range_, trigger
+        p = trigger.slowest(range_.low, range_.high)
+        n_events, n_dims = locations.shape
+        kernels = cell_kernels_of(trigger)
+        reach = trigger.reach_h(p, range_.cut)
+        with pk.use(space):
+            grid = Grid(locations, times, trigger.reach_km(p, range_.cut), np.float64)
+            counts, no_indices, no_pairs = pk.zeros(n_events, np.int64), pk.zeros(1, np.int64), pk.zeros(1, dtype)
+            visit = pk.static(n_dims), *grid.args, reach, range_.cut, trigger.for_kernels(p)
+            policy = pk.RangePolicy(0, n_events)
+            pk.parallel_for(policy, kernels.list_pairs, visit[0], pk.static(0), *visit[1:], counts, no_indices, no_indices,
+                            no_pairs, no_pairs, no_indices, label="hawkes.count_pairs")
+            layout = _layout(counts.to_numpy(), grid.order.to_numpy())
+            self.n_pairs, n_places = int(layout["n_pairs"]), int(layout["n_places"])
+            if n_places > MOST_PAIRS:
+                raise OverflowError(f"{self.n_pairs} pairs matter; at most {MOST_PAIRS} are kept")
+            self.r2, self.dt = pk.zeros(max(n_places, 1), dtype), pk.zeros(max(n_places, 1), dtype)
+            first, stride = pk.copy_of(layout["first"]), pk.copy_of(layout["stride"])
+            pk.parallel_for(policy, kernels.list_pairs, visit[0], pk.static(1), *visit[1:], counts, first, stride, self.r2,
+                            self.dt, no_indices, label="hawkes.list_pairs")
+            self.n_slices, self.n_teams = layout["n_slices"], len(layout["begin"]) - 1
+            self.begin, self.length, self.event = (pk.copy_of(layout[name]) for name in ("begin", "length", "event"))
+        self._policy = pk.TeamPolicy(self.n_teams, WIDTH, space=space)
+
+    @property
+    def args(self):
+        """What kernels want to know of the list."""
+        return self.n_slices, self.r2, self.dt, self.begin, self.length, self.event
+
+    def sums(self, n_dims, n_xi, p, excitation):
+        """Fill rows of `excitation`, shape (n_xi, n_events), where events have pairs; elsewhere it must be zero already."""
+        if self.n_teams:
+            pk.parallel_for(self._policy, cell_kernels_of(self.trigger).listed_sums, pk.static(n_dims), pk.static(n_xi),
+                            *self.args, p, excitation, label="hawkes.listed_sums")
+
+
+def all_pairs_within(locations, times, params, cut, space):
+    """The pairs whose exponent does not exceed `cut`, row by row: r2 and dt (views), later and earlier events (arrays)."""
+    trigger, p = params.triggering, params.trigger_values
+    n_events, n_dims = locations.shape
+    kernel = cell_kernels_of(trigger).list_pairs
+    with pk.use(space):
+        grid = Grid(locations, times, trigger.reach_km(p, cut), np.float64)
+        visit = *grid.args, trigger.reach_h(p, cut), cut, params.kernel_values
+        counts, no_indices, no_pairs = pk.zeros(n_events, np.int64), pk.zeros(1, np.int64), pk.zeros(1, np.float64)
+        pk.parallel_for(n_events, kernel, pk.static(n_dims), pk.static(0), *visit, counts, no_indices, no_indices, no_pairs,
+                        no_pairs, no_indices, label="hawkes.count_pairs")
+        lengths = counts.to_numpy()
+        n_pairs = int(lengths.sum())
+        if n_pairs > MOST_PAIRS:
+            raise InputError(f"{n_pairs} pairs matter; at most {MOST_PAIRS} are listed. A larger `least` leaves more of them out.")
+        first, stride = pk.copy_of(np.cumsum(lengths) - lengths), pk.copy_of(np.ones(n_events, np.int64))
+        r2, dt, earlier = pk.zeros(max(n_pairs, 1)), pk.zeros(max(n_pairs, 1)), pk.zeros(max(n_pairs, 1), np.int64)
+        pk.parallel_for(n_events, kernel, pk.static(n_dims), pk.static(2), *visit, counts, first, stride, r2, dt, earlier,
+                        label="hawkes.list_pairs")
+        order = grid.order.to_numpy()
+        return r2, dt, np.repeat(order, lengths), order[earlier.to_numpy()[:n_pairs]]
+
+
+def _layout(counts, order):
+    """Where each row's pairs go: host arrays for `list_pairs` and `row_sums`."""
+    short = np.flatnonzero((counts > 0) & (counts <= LONG))
+    short = short[np.argsort(-counts[short], kind="stable")]
+    long = np.flatnonzero(counts > LONG)
+    n_slices = -(-len(short) // WIDTH)
+    length = np.zeros(n_slices * WIDTH, np.int64)
+    length[: len(short)] = counts[short]
+    widths = length[::WIDTH] * WIDTH  # a slice's first row is its longest
+    sizes = np.concatenate([widths, counts[long]])
+    begin = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    first, stride = np.zeros(len(counts), np.int64), np.ones(len(counts), np.int64)
+    places = np.arange(len(short))
+    first[short], stride[short] = begin[places // WIDTH] + places % WIDTH, WIDTH
+    first[long] = begin[n_slices:-1]
+    event = np.full(n_slices * WIDTH + len(long), -1, np.int64)
+    event[: len(short)], event[n_slices * WIDTH :] = order[short], order[long]
+    if not length.size:
+        length = np.zeros(1, np.int64)
+    if not event.size:
+        event = np.zeros(1, np.int64)
+    return {"first": first, "stride": stride, "begin": begin, "length": length, "event": event, "n_slices": n_slices,
+            "n_pairs": counts.sum(), "n_places": begin[-1]}

@@ -1,0 +1,195 @@
+"""Several chains of Algorithm 1 on one space: their memory, and the launches that advance them."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+import portable as pk
+
+from . import chain_kernels as ck
+from . import kernels
+from .cells import PairList, Range
+from .priors import coordinate_name, is_reciprocal
+
+_BLOCK, _MOST_BLOCKS = 1024, 1024  # events of a team of chain_events
+_STEPS = 25  # steps of one replay: 75 launches or more without the host
+_FIRST_BATCH = 5  # the paper's b_d
+# How far parameters of the triggering function may move before their pairs are listed anew: as little as in a posterior, and
+# up to _FAR on the way there, as long as less than _QUIET steps lie between two lists.
+_NEAR, _FAR, _QUIET = 1.1, 2.0, 500
+_SPARE_CUT = 1.0  # exponents by which a list is more generous than the bound at the start asks for
+
+
+class Chains:
+    """C chains of equal length on one data set.
+
+    Parameters
+    ----------
+    likelihood : Likelihood
+    starts : list of Parameters, one a chain
+    free : tuple of str
+    priors : dict, by coordinate
+    n_steps, seed : int
+    scale : float
+        The log-likelihood whose size the tolerance is relative to.
+    widths : ndarray, shape (n_free,), optional
+        Of the first proposals, relative to the coordinates.
+    """
+
+    def __init__(self, likelihood, starts, free, priors, n_steps, seed, scale, widths=None):
+        self.likelihood, self.free, self.n_steps, self.seed = likelihood, free, n_steps, seed
+        self.kind = type(starts[0])
+        self.trigger, self.sums = self.kind.triggering, likelihood.sums
+        self.space, self.n_chains = likelihood.space, len(starts)
+        self.given = likelihood.background is not None
+        self.tolerance = 0.5 * likelihood.tolerance * abs(scale)
+        names = self.kind.names()
+        places = np.array([names.index(name) for name in free])
+        reciprocal = np.array([int(is_reciprocal(self.kind, name)) for name in free])
+        chosen = [priors[coordinate_name(self.kind, name)] for name in free]
+        table = np.array([[*p.coefficients, p.low, p.high] for p in chosen])
+        values = np.array([start.values() for start in starts])
+        coordinates = np.where(reciprocal, 1.0 / values[:, places], values[:, places])
+        tallies = np.zeros((self.n_chains, len(free), 5), np.int64)
+        tallies[:, :, ck.BATCH_SIZE] = _FIRST_BATCH
+        self.scales_moved = any(name in ("tau_x", "tau_t") for name in free)
+        n = likelihood.n_events
+        halves = (self.n_chains, 2) if self.scales_moved else (1, 1)
+        blocks = -(-n // (_BLOCK * _MOST_BLOCKS)) * _BLOCK
+        self._block, self._n_blocks = blocks, -(-n // blocks)
+        state = np.zeros((self.n_chains, 5))
+        if self.given:
+            state[:, ck.SHARE] = likelihood.background.mass
+        host = {"values": values, "proposed": values, "sds": coordinates * (0.1 if widths is None else widths), "tallies": tallies, "state": state,
+                "counts": np.zeros((self.n_chains, 5), np.int64),
+                "draws": np.full((self.n_chains, n_steps, len(free) + 1), np.nan)}
+        with pk.use(self.space):
+            self.memory = {name: pk.copy_of(array) for name, array in host.items()}
+            self._places, self._reciprocal, self._priors = pk.copy_of(places), pk.copy_of(reciprocal), pk.copy_of(table)
+            self._background = pk.zeros((*halves, 1, n), np.float64)
+            self._excitation = pk.zeros((self.n_chains, 2, 1, n), np.float64)
+            self._sums = pk.zeros((ck.N_SUMS, self.n_chains, self._n_blocks), np.float64)
+        self._missed_mu = self._keep_background(starts[0])
+        self._cut = self._first_cut(starts)
+        self._margin, self._listed_at = _NEAR, 0
+        self._prepare(self._range(values))
+
+    def _keep_background(self, params):
+        """Fill the background where it stays; n times the largest weight that this leaves out."""
+        if self.scales_moved:
+            return 0.0
+        if self.given:
+            pk.deep_copy(self._background[0, 0, 0], self.sums.background[0])
+            return 0.0
+        self.likelihood.log_likelihood(params)
+        windows = self.likelihood.windows
+        pk.deep_copy(self._background[0, 0, 0], self.sums.background[0])
+        left_out = math.isfinite(windows.background_h) or (self.likelihood.method == "cells")
+        return self.likelihood.n_events * math.exp(-0.5 * windows.background_sds**2) if left_out else 0.0
+
+    def _first_cut(self, starts):
+        """The exponent that meets the bound at the starts; where it does not, it is widened later."""
+        cuts = []
+        for start in starts:
+            self.likelihood.log_likelihood(start)
+            most = self.likelihood.n_events * start.excitation_scale(self.likelihood.n_dims) * self.likelihood.inverse_rates
+            cuts.append(math.log(max(2.0 * most / self.tolerance, math.e)))
+        return max(cuts) + _SPARE_CUT
+
+    def _range(self, values):
+        own = values[:, 4:]
+        low, high = own.min(axis=0) / self._margin, own.max(axis=0) * self._margin
+        return Range(tuple(low.tolist()), tuple(high.tolist()), self._cut)
+
+    def _prepare(self, range_):
+        """List the pairs for parameters in a range, and record the launches of _STEPS steps."""
+        self.range = range_
+        self.pairs = None
+        own = [n for n in self.free if n in self.trigger.names]
+        low, high = np.zeros(len(self.kind.names())), np.full(len(self.kind.names()), np.inf)
+        if own:
+            low[4:], high[4:] = range_.low, range_.high
+        try:
+            self.pairs = PairList(self.sums.locations, self.sums.times, self.trigger, range_, self.sums.dtype, self.space)
+        except OverflowError:
+            pass  # windows in time hold more pairs, but none is kept
+        with pk.use(self.space):
+            self._low, self._high = pk.copy_of(low), pk.copy_of(high)
+            pk.deep_copy(self._excitation, 0.0)
+            with pk.capture(self.space) as self._graph:
+                for _ in range(_STEPS):
+                    self._launch_step()
+
+    def _launch_step(self):
+        m = self.memory
+        kernels_ = ck.chain_kernels_of(self.trigger)
+        n_dims, n_parts = self.sums.sizes
+        given = pk.static(self.given)
+        who = m["counts"], self._places
+        n_groups = -(-self.likelihood.n_events // kernels.GROUP)
+        if self.scales_moved:
+            pk.parallel_for(pk.TeamPolicy(self.n_chains * n_groups, 32), ck.chain_background, n_dims, n_parts, n_groups,
+                            *self.sums.data, 2.0 * self.sums.span_h + 1.0, self.sums.self_term, *who, m["proposed"],
+                            self._background)
+        if self.pairs is not None and self.pairs.n_teams:
+            pk.parallel_for(pk.TeamPolicy(self.n_chains * self.pairs.n_teams, 32), kernels_.chain_listed, n_dims,
+                            self.pairs.n_teams, *self.pairs.args, *who, m["proposed"], self._excitation)
+        elif self.pairs is None:
+            reach = self.trigger.reach_h(self.trigger.slowest(self.range.low, self.range.high), self.range.cut)
+            pk.parallel_for(pk.TeamPolicy(self.n_chains * n_groups, 32), kernels_.chain_windowed, n_dims, n_parts, n_groups,
+                            *self.sums.data, reach, *who, m["proposed"], self._excitation)
+        pk.parallel_for(pk.TeamPolicy(self.n_chains * self._n_blocks, 128), kernels_.chain_events, n_dims, given,
+                        self._n_blocks, self._block, self.sums.t, self.likelihood.horizon_h, *who, m["proposed"],
+                        self._background, self._excitation, self._sums)
+        pk.parallel_for(pk.TeamPolicy(self.n_chains, 128), kernels_.chain_decide, n_dims, given, np.uint64(self.seed),
+                        self._missed_mu, self.likelihood.n_events * math.exp(-self.range.cut), self.tolerance, self._places,
+                        self._reciprocal, self._priors, self._low, self._high, self._sums, m["values"], m["proposed"],
+                        m["sds"], m["counts"], m["tallies"], m["state"], m["draws"])
+
+    def restart(self):
+        """Have every chain evaluate its parameters anew before its next proposal."""
+        counts = self.memory["counts"].to_numpy().copy()
+        counts[:, ck.MOVED] = ck.EVERYTHING
+        counts[:, ck.STALLED] = 0
+        pk.deep_copy(self.memory["counts"], counts)
+        pk.deep_copy(self.memory["proposed"], self.memory["values"])
+
+    def advance(self, replays):
+        """Some steps more; how many all chains have done since the beginning."""
+        for _ in range(replays):
+            self._graph.replay()
+        counts = self.memory["counts"].to_numpy()
+        done = int(counts[:, ck.STEP].min())
+        waiting = counts[:, ck.STALLED]
+        if waiting.any():
+            self._cut += 5.0 if (waiting == ck.TOO_COARSE).any() else 0.0
+            self._margin = min(self._margin**2, _FAR) if done - self._listed_at < _QUIET else _NEAR
+            self._list_anew(done, self.memory["proposed"].to_numpy())  # numbered, so the same proposals will be made again
+        elif self._margin > _NEAR and done - self._listed_at >= _QUIET:
+            self._margin = _NEAR
+            self._list_anew(done, self.memory["values"].to_numpy())
+        return done
+
+    def _list_anew(self, done, proposed):
+        self._listed_at = done
+        self._prepare(self._range(np.concatenate([self.memory["values"].to_numpy(), proposed])))
+        self.restart()
+
+    # ---- what is kept on disk
+    def snapshot(self):
+        """Everything that the rest of the chains depends on, as host arrays."""
+        arrays = {name: np.array(view.to_numpy()) for name, view in self.memory.items()}
+        return arrays | {"range_low": np.array(self.range.low), "range_high": np.array(self.range.high),
+                         "cut": np.array([self._cut, self.range.cut, self._margin, self._listed_at])}
+
+    def restore(self, arrays):
+        """Go on from a snapshot."""
+        for name, view in self.memory.items():
+            pk.deep_copy(view, arrays[name])
+        self._cut, cut, self._margin = arrays["cut"][:3].tolist()
+        self._listed_at = int(arrays["cut"][3])
+        low, high = (tuple(arrays[name].tolist()) for name in ("range_low", "range_high"))
+        self._prepare(Range(low, high, cut))
+        self.restart()

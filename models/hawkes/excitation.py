@@ -1,0 +1,224 @@
+"""Kernels of the excitation (2) and of the rates, for one triggering function; arguments as in `models.hawkes.kernels`."""
+
+import functools
+import types
+
+import portable as pk
+
+from .kernels import GROUP, TERMS, background_terms, elapsed, squared_distance
+
+
+@functools.cache
+def kernels_of(trigger):
+    """The kernels with a `Triggering` compiled into them, by their names."""
+    return types.SimpleNamespace(**_pair_kernels(trigger), **_event_kernels(trigger))
+
+
+@functools.cache
+def excitation_functions(trigger):
+    """Kernel functions that the kernels of one triggering function share."""
+    size = 1 + len(trigger.names)
+
+    @pk.function
+    def terms_of(n_dims, n_xi, r2, dt, p, out):
+        """The triggering function, with its derivatives if n_xi > 1."""
+        if n_xi == 1:
+            out[0] = trigger.value(r2, dt, p)
+        else:
+            trigger.gradient(n_dims, r2, dt, p, out)
+
+    @pk.function
+    def excitation_group(team, group, n_dims, n_parts, n_xi, x, t, reach, p, excitation):
+        """What `excitation_sums` does for its group of events."""
+        own = group * GROUP
+        newest = min(own + GROUP, x.shape[1]) - 1
+        xi = pk.local((n_xi, GROUP), pk.float64)
+        xi_part = pk.local((n_xi, GROUP), x.dtype)
+        terms = pk.local(size, x.dtype)
+        for r in range(pk.static(GROUP)):
+            for k in range(n_xi):
+                xi[k, r] = 0.0
+        end = newest
+        length = 1
+        while end > 0 and elapsed(n_parts, t, own, t, end - 1) <= reach:
+            begin = max(end - length * team.size, 0)
+            for r in range(pk.static(GROUP)):
+                for k in range(n_xi):
+                    xi_part[k, r] = 0.0
+            for j in team.thread_range(begin, end):
+                for r in range(pk.static(GROUP)):
+                    i = min(own + r, newest)
+                    dt = elapsed(n_parts, t, i, t, j)
+                    terms_of(n_dims, n_xi, squared_distance(n_dims, x, i, x, j), dt, p, terms)
+                    for k in range(n_xi):
+                        xi_part[k, r] += pk.where(dt > 0.0, terms[k], 0.0)
+            for r in range(pk.static(GROUP)):
+                for k in range(n_xi):
+                    xi[k, r] += pk.float64(xi_part[k, r])
+            end = begin
+            length = min(2 * length, TERMS)
+        for r in range(pk.static(GROUP)):
+            for k in range(n_xi):
+                total = team.reduce(xi[k, r])
+                if team.single() and own + r <= newest:
+                    excitation[k, own + r] = total
+
+    return types.SimpleNamespace(terms_of=terms_of, excitation_group=excitation_group)
+
+
+def _pair_kernels(trigger):
+    size = 1 + len(trigger.names)
+    functions = excitation_functions(trigger)
+
+    @pk.kernel
+    def pair_tiles(team, rows, n_dims, n_parts, n_mu, n_xi, x, t, before, tiles, block, a_x, a_t, p, mu, xi):
+        """Sums of (1), the own term apart, and of (2) between two blocks of events; a team a pair of blocks.
+
+        The background is symmetric, so a pair is visited once: events of block tiles[0, k] against earlier ones of block
+        tiles[1, k]. Row b of mu[k] and xi[k], shape (n_blocks, n_events), takes what block b adds to an event; no other
+        team writes there, so nothing is atomic and every run gives the same bits. A member keeps `rows` later events in
+        registers and walks the earlier ones. 3 D + 11 operations and two exponentials a pair; 8 (D + 2) bytes for every
+        rows * team.size pairs.
+        """
+        later = tiles[0, team.league_rank]
+        earlier = tiles[1, team.league_rank]
+        n = x.shape[1]
+        width = rows * team.size
+        begin = earlier * block
+        end = min(begin + block, n)
+        last = min(later * block + block, n)
+        for k in range(n_mu):
+            for j in team.thread_range(begin, end):
+                mu[k, later, j] = 0.0
+            for i in team.thread_range(later * block, last):
+                mu[k, earlier, i] = 0.0
+        team.barrier()
+
+        background_limit = pk.local(rows, pk.int64)  # a member's event r takes background from earlier events up to here,
+        excitation_limit = pk.local(rows, pk.int64)  # and excitation up to here
+        x_own = pk.local((n_dims, rows), x.dtype)
+        t_own = pk.local((n_parts, rows), t.dtype)
+        mu_own = pk.local((n_mu, rows), pk.float64)
+        xi_own = pk.local((n_xi, rows), pk.float64)
+        mu_part = pk.local((n_mu, rows), x.dtype)
+        xi_part = pk.local((n_xi, rows), x.dtype)
+        mu_terms = pk.local(3, x.dtype)
+        xi_terms = pk.local(size, x.dtype)
+        columns = pk.local(n_mu, x.dtype)
+        for first in range(later * block, last, width):
+            for r in range(rows):
+                i = first + r * team.size + team.rank
+                present = min(i, n - 1)
+                background_limit[r] = pk.where(i < last, i, 0)
+                excitation_limit[r] = pk.where(i < last, before[present], 0)
+                for c in range(n_dims):
+                    x_own[c, r] = x[c, present]
+                for c in range(n_parts):
+                    t_own[c, r] = t[c, present]
+                for k in range(n_mu):
+                    mu_own[k, r] = 0.0
+                for k in range(n_xi):
+                    xi_own[k, r] = 0.0
+            stop = min(end, first + width)
+            free = min(before[first], stop) if first + width <= last else begin  # before it no pair is in doubt
+            for limited in (False, True):
+                for start in range(max(free, begin) if limited else begin, stop if limited else free, TERMS):
+                    for r in range(rows):
+                        for k in range(n_mu):
+                            mu_part[k, r] = 0.0
+                        for k in range(n_xi):
+                            xi_part[k, r] = 0.0
+                    for j in range(start, min(start + TERMS, stop if limited else free)):
+                        for k in range(n_mu):
+                            columns[k] = 0.0
+                        for r in range(rows):
+                            r2 = squared_distance(n_dims, x_own, r, x, j)
+                            dt = elapsed(n_parts, t_own, r, t, j)
+                            background_terms(n_dims, r2, dt, a_x, a_t, mu_terms)
+                            functions.terms_of(n_dims, n_xi, r2, dt, p, xi_terms)
+                            for k in range(n_mu):
+                                term = mu_terms[k]
+                                if limited:
+                                    term = pk.where(j < background_limit[r], term, 0.0)
+                                mu_part[k, r] += term
+                                columns[k] += term
+                            for k in range(n_xi):
+                                term = xi_terms[k]
+                                if limited:
+                                    term = pk.where(j < excitation_limit[r], term, 0.0)
+                                xi_part[k, r] += term
+                        for k in range(n_mu):
+                            sum_before = mu[k, later, j]
+                            column = team.reduce(columns[k])
+                            if team.single():
+                                mu[k, later, j] = sum_before + pk.float64(column)
+                    for r in range(rows):
+                        for k in range(n_mu):
+                            mu_own[k, r] += pk.float64(mu_part[k, r])
+                        for k in range(n_xi):
+                            xi_own[k, r] += pk.float64(xi_part[k, r])
+            team.barrier()
+            for r in range(rows):
+                i = first + r * team.size + team.rank
+                if i < last:
+                    for k in range(n_mu):
+                        mu[k, earlier, i] += mu_own[k, r]
+                    for k in range(n_xi):
+                        xi[k, earlier, i] = xi_own[k, r]
+            team.barrier()
+
+    @pk.kernel
+    def excitation_sums(team, n_dims, n_parts, n_xi, x, t, reach, p, excitation):
+        """Sums of (2) over at least the earlier events within `reach` hours; a team GROUP events in a row.
+
+        Walks back from the newest of them in blocks, until one lies wholly beyond the reach. Blocks double: a window of
+        few events costs few, a long one few partial sums. 3 D + 5 operations and one exponential a pair, and 8 (D + 1)
+        bytes for GROUP pairs.
+        """
+        functions.excitation_group(team, team.league_rank, n_dims, n_parts, n_xi, x, t, reach, p, excitation)
+
+    return {"pair_tiles": pair_tiles, "excitation_sums": excitation_sums}
+
+
+def _event_kernels(trigger):
+    n_own = len(trigger.names)
+
+    @pk.kernel
+    def event_terms(i, mu_scale, xi_scale, theta, p, horizon, t, background, excitation):
+        """log(mu_i + xi_i) less the excitation of (3), and 1 / (mu_i + xi_i), by which errors of the rate count.
+
+        8 operations, a logarithm, an exponential, and 24 bytes an event.
+        """
+        rate = mu_scale * background[0, i] + xi_scale * excitation[0, i]
+        return pk.log(rate) - theta * trigger.integral(horizon - t[i], p), 1.0 / rate
+
+    @pk.kernel
+    def event_slopes(team, block, mu_scale, xi_scale, theta, p, horizon, t, background, excitation, sums):
+        """Over a block of events: the sums of `event_terms`, and what the events add to the derivatives of (4) in the
+        logarithms of mu0, tau_x, tau_t (their shares in (3) apart), theta and p. Row k of `sums` is one of these.
+        """
+        n_rows = pk.static(6 + n_own)
+        total = pk.local(n_rows, pk.float64)
+        slopes = pk.local(n_own, pk.float64)
+        for k in range(n_rows):
+            total[k] = 0.0
+        begin = team.league_rank * block
+        for i in team.thread_range(begin, min(begin + block, t.shape[0])):
+            rate = mu_scale * background[0, i] + xi_scale * excitation[0, i]
+            inverse = 1.0 / rate
+            left = horizon - t[i]
+            expected = theta * trigger.integral(left, p)
+            trigger.integral_gradient(left, p, slopes)
+            total[0] += pk.log(rate) - expected
+            total[1] += inverse
+            for k in range(pk.static(3)):
+                total[2 + k] += mu_scale * background[k, i] * inverse
+            total[5] += xi_scale * excitation[0, i] * inverse - expected
+            for k in range(pk.static(n_own)):
+                total[6 + k] += xi_scale * excitation[1 + k, i] * inverse - theta * slopes[k]
+        for k in range(n_rows):
+            value = team.reduce(total[k])
+            if team.single():
+                sums[k, team.league_rank] = value
+
+    return {"event_terms": event_terms, "event_slopes": event_slopes}

@@ -1,0 +1,124 @@
+"""Figures of an analysis by matplotlib: where and when events were triggered, what the posterior says, how well it fits."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .extras import need
+
+
+def _axes(axes, **options):
+    if axes is not None:
+        return axes
+    figure = need("matplotlib.figure", "plot", "figures").Figure(figsize=options.pop("figsize", (6.4, 4.4)), layout="constrained")
+    return figure.subplots()
+
+
+def probability_map(locations, probabilities, *, axes=None):
+    """Where events were triggered by others: each at its place, shaded by its posterior mean probability (as Figure 2).
+
+    Parameters
+    ----------
+    locations : ndarray, shape (n_events, n_dims), kilometres
+        The first two dimensions are drawn; one dimension is drawn against the probability.
+    probabilities : ndarray, shape (n_events,)
+    axes : matplotlib Axes, optional
+        Where to draw; a new figure if not given, `axes.figure` of what is returned.
+
+    Returns
+    -------
+    matplotlib Axes
+    """
+    axes = _axes(axes, figsize=(6.4, 5.6))
+    order = np.argsort(probabilities, kind="stable")  # the most probable on top
+    x = locations[order, 0]
+    if locations.shape[1] == 1:
+        axes.plot(x, probabilities[order], ".", markersize=2)
+        axes.set(xlabel="x (km)", ylabel="probability of having been triggered")
+        return axes
+    shown = axes.scatter(x, locations[order, 1], c=probabilities[order], s=3, cmap="viridis", vmin=0, vmax=1, linewidths=0,
+                         rasterized=True)
+    axes.figure.colorbar(shown, ax=axes, label="probability of having been triggered")
+    axes.set(xlabel="x (km)", ylabel="y (km)", aspect="equal")
+    return axes
+
+
+def posterior_densities(posterior, names=None):
+    """Histograms of the draws of each parameter, with mean and 95% interval (as Figure 3).
+
+    Parameters
+    ----------
+    posterior : Posterior
+    names : sequence of str, optional
+        Parameters or reciprocals such as '1/omega'; all that were sampled if not given.
+
+    Returns
+    -------
+    matplotlib Figure
+    """
+    names = list(names or posterior.free)
+    figure = need("matplotlib.figure", "plot", "figures").Figure(figsize=(3.0 * len(names), 2.8), layout="constrained")
+    for axes, name in zip(figure.subplots(1, len(names), squeeze=False)[0], names):
+        draws = posterior[name].ravel()
+        low, high = np.quantile(draws, [0.025, 0.975])
+        axes.hist(draws, bins=60, density=True, color="0.75")
+        axes.axvline(draws.mean(), color="C0")
+        axes.axvspan(low, high, color="C0", alpha=0.15, linewidth=0)
+        axes.set(xlabel=_with_unit(posterior, name), yticks=[], title=f"{draws.mean():.4g} ({low:.4g}, {high:.4g})")
+        axes.title.set_fontsize("small")
+    return figure
+
+
+def probabilities_in_time(times, probabilities, *, n_bins=200, axes=None):
+    """When events were triggered: counts over time, and how many of them were triggered by others (as Figure 4).
+
+    Parameters
+    ----------
+    times : ndarray, shape (n_events,), hours
+    probabilities : ndarray, shape (n_events,)
+    n_bins : int
+    axes : matplotlib Axes, optional
+
+    Returns
+    -------
+    matplotlib Axes
+    """
+    axes = _axes(axes, figsize=(8.0, 3.2))
+    edges = np.linspace(times[0], times[-1], n_bins + 1)
+    counts, triggered = np.histogram(times, edges)[0], np.histogram(times, edges, weights=probabilities)[0]
+    axes.stairs(counts, edges / 24.0, fill=True, color="0.8", label="all events")
+    axes.stairs(triggered, edges / 24.0, fill=True, color="C0", label="expected to be triggered by others")
+    axes.set(xlabel="time (days)", ylabel=f"events in {(edges[1] - edges[0]) / 24.0:.3g} days")
+    axes.legend()
+    return axes
+
+
+def residual_plot(found, *, axes=None):
+    """Quantiles of exp(-gap) against those of the uniform distribution, with the 95% band of Kolmogorov and Smirnov.
+
+    Parameters
+    ----------
+    found : Residuals
+    axes : matplotlib Axes, optional
+
+    Returns
+    -------
+    matplotlib Axes
+    """
+    axes = _axes(axes, figsize=(4.6, 4.4))
+    n = len(found.gaps)
+    theory = (np.arange(n) + 0.5) / n
+    band = 1.358 / np.sqrt(n)  # the 95% point of Kolmogorov's distribution
+    axes.fill_between(theory, theory - band, theory + band, color="0.85", linewidth=0)
+    axes.plot(theory, theory, color="0.4", linewidth=0.8)
+    axes.plot(theory, np.sort(np.exp(-found.gaps)), color="C0")
+    axes.set(xlabel="uniform", ylabel="exp(-expected events between events)", xlim=(0, 1), ylim=(0, 1), aspect="equal",
+             title=f"KS {found.statistic:.3g}, p = {found.p_value:.2g}")
+    return axes
+
+
+def _with_unit(posterior, name):
+    unit = posterior.kind.units()[name.removeprefix("1/")]
+    if name.startswith("1/"):
+        unit = {"1/h": "h", "km": "1/km", "h": "1/h"}.get(unit, unit)
+    return name if unit == "1" else f"{name} ({unit})"

@@ -1,0 +1,221 @@
+"""Events from files: CSV (also gzipped), Parquet and npz, with named columns and stated units."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import math
+import warnings
+import zipfile
+import zlib
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from portable.errors import DTypeError, FiniteError, InputError
+
+from ..checks import check_choice, check_flag
+from .extras import need
+
+LENGTHS_KM = {"km": 1.0, "m": 1e-3, "mile": 1.609344}
+TIMES_H = {"h": 1.0, "min": 1 / 60, "s": 1 / 3600, "d": 24.0}
+_EARTH_KM = 6371.0088  # mean radius (IUGG)
+_WORDS = {"min": ("min", "minute", "minutes"), "s": ("s", "sec", "second", "seconds"), "d": ("d", "day", "days"),
+          "h": ("h", "hr", "hour", "hours"), "km": ("km", "kilometres", "kilometers"), "m": ("m", "metres", "meters"),
+          "mile": ("mi", "mile", "miles")}
+
+
+class Events(NamedTuple):
+    """Events in the order of time.
+
+    Attributes
+    ----------
+    locations : ndarray, shape (n_events, n_dims), kilometres
+    times : ndarray, shape (n_events,), hours since the first
+    """
+
+    locations: np.ndarray
+    times: np.ndarray
+
+
+def read_events(path, *, places=("x_km", "y_km"), time="t_hours", length_unit="km", time_unit="h", lonlat=False):
+    """Read events from a file.
+
+    Parameters
+    ----------
+    path : path
+        .csv, .csv.gz, .parquet (needs pyarrow) or .npz.
+    places : sequence of 1 to 3 column names
+    time : str
+        A column of numbers, or of dates and times in ISO 8601.
+    length_unit : {"km", "m", "mile"}
+    time_unit : {"h", "min", "s", "d"}
+    lonlat : bool
+        `places` are longitude and latitude in degrees, to be projected to kilometres about their mean (equirectangular: right
+        to 0.1% within 100 km at moderate latitudes).
+
+    Returns
+    -------
+    Events
+        Sorted by time.
+
+    Raises
+    ------
+    InputError, DTypeError, FiniteError
+        The file cannot be read, a column is missing, a number is not one or not finite (with its row), longitude or latitude
+        out of range.
+
+    Warns
+    -----
+    UserWarning
+        Columns whose names speak of another unit; events that occur twice; places that look like degrees; times that span more
+        than two centuries.
+    """
+    path = Path(path)
+    check_choice(length_unit, "length_unit", tuple(LENGTHS_KM))
+    check_choice(time_unit, "time_unit", tuple(TIMES_H))
+    check_flag(lonlat, "lonlat")
+    places = (places,) if isinstance(places, str) else tuple(places)
+    if not 1 <= len(places) <= 3 or (lonlat and len(places) != 2):
+        raise InputError(f"places names {len(places)} columns; {'longitude and latitude' if lonlat else '1 to 3'} are wanted")
+    table = _read(path, (*places, time))
+    locations = np.stack([_numbers(table[name], name, path) for name in places], axis=1)
+    dated = _is_dated(table[time])
+    times = _hours(table[time], time, path) if dated else _numbers(table[time], time, path) * TIMES_H[time_unit]
+    if not len(times):
+        raise InputError(f"'{path}' holds no events; at least one row is wanted")
+    _warn_of_units(places, () if dated else (time,), length_unit, time_unit, lonlat)
+    if lonlat:
+        locations = _project(locations, places)
+    else:
+        _warn_of_degrees(places, locations)
+        locations = locations * LENGTHS_KM[length_unit]
+    order = np.argsort(times, kind="stable")
+    locations, times = locations[order], times[order] - times[order[0]]
+    _warn_of_rows(locations, times)
+    return Events(locations, times)
+
+
+def _read(path, wanted):
+    """The wanted columns of a file, as arrays or lists of text."""
+    kind = "".join(path.suffixes[-2:]) if path.suffix == ".gz" else path.suffix
+    try:
+        if kind in (".csv", ".csv.gz"):
+            with (gzip.open if kind.endswith("gz") else open)(path, "rt", encoding="utf-8", newline="") as lines:
+                rows = csv.reader(lines)
+                names = [name.strip() for name in next(rows, [])]
+                _check_columns(names, wanted, path)
+                places = [names.index(name) for name in wanted]
+                cells = []
+                for number, row in enumerate((row for row in rows if row), 2):
+                    if len(row) != len(names):
+                        raise InputError(f"'{path}', line {number} has {len(row)} cells, the header {len(names)}; as many are wanted")
+                    cells.append([row[k] for k in places])
+            columns = list(zip(*cells)) if cells else [()] * len(wanted)
+            return dict(zip(wanted, columns))
+        if kind == ".npz":
+            with open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
+                _check_columns(file.files, wanted, path)
+                return {name: file[name] for name in wanted}
+        if kind == ".parquet":
+            table = need("pyarrow.parquet", "parquet", "Parquet files").read_table(path)
+            _check_columns(table.column_names, wanted, path)
+            return {name: table.column(name).to_numpy() for name in wanted}
+    except (OSError, EOFError, UnicodeDecodeError, zlib.error, zipfile.BadZipFile, csv.Error, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"'{path}' cannot be read: {error}") from error
+    raise InputError(f"'{path}' ends in '{kind}'; .csv, .csv.gz, .parquet or .npz is wanted")
+
+
+def _check_columns(names, wanted, path):
+    missing = [name for name in wanted if name not in names]
+    if missing:
+        raise InputError(f"'{path}' has no column '{missing[0]}'; it has: {', '.join(names) or 'none'}. Name the columns of places "
+                         "and time.")
+
+
+def _numbers(column, name, path):
+    """A column as float64; the first entry that is not a finite number is told with its row."""
+    try:
+        values = np.asarray(column, dtype=np.float64)
+    except (TypeError, ValueError):
+        for row, text in enumerate(column, 1):
+            try:
+                float(text)
+            except (TypeError, ValueError):
+                raise DTypeError(f"'{path}', column '{name}', row {row} is {text!r}; a number is wanted") from None
+        raise
+    bad = np.flatnonzero(~np.isfinite(values))
+    if bad.size:
+        raise FiniteError(f"'{path}', column '{name}', row {bad[0] + 1} is {values[bad[0]]}; a finite number is wanted "
+                          f"({bad.size} such row{'s' * (bad.size > 1)})")
+    return values
+
+
+def _is_dated(column):
+    if isinstance(column, np.ndarray) and column.dtype.kind == "M":
+        return True
+    return len(column) > 0 and isinstance(column[0], str) and column[0].count("-") >= 2
+
+
+def _hours(column, name, path):
+    """Dates and times as hours since the first of them."""
+    try:
+        moments = np.asarray(column, dtype="datetime64[us]")
+    except ValueError as error:
+        raise DTypeError(f"'{path}', column '{name}': {error}; dates and times in ISO 8601 are wanted") from error
+    bad = np.flatnonzero(np.isnat(moments))
+    if bad.size:
+        raise FiniteError(f"'{path}', column '{name}', row {bad[0] + 1} is no time; a date and time is wanted")
+    return (moments - moments.min()) / np.timedelta64(1, "us") / 3.6e9
+
+
+def _project(degrees, names):
+    """Longitude and latitude to kilometres east and north of their mean."""
+    for column, name, most in zip(degrees.T, names, (180.0, 90.0)):
+        bad = np.flatnonzero(np.abs(column) > most)
+        if bad.size:
+            raise InputError(f"column '{name}', row {bad[0] + 1} is {column[bad[0]]}; -{most:g} to {most:g} degrees is wanted "
+                             "(longitude comes first)")
+    longitude, latitude = np.radians(degrees).T
+    middle = latitude.mean()
+    if np.ptp(degrees[:, 0]) > 180.0:
+        raise InputError(f"column '{names[0]}' spans {np.ptp(degrees[:, 0]):g} degrees; events on both sides of the date line are "
+                         "not projected: add 360 to the negative longitudes")
+    return _EARTH_KM * np.stack([(longitude - longitude.mean()) * math.cos(middle), latitude - middle], axis=1)
+
+
+def _warn_of_units(places, times, length_unit, time_unit, lonlat):
+    """A column named t_minutes that is to be read as hours is a mistake of a factor of sixty."""
+    for names, unit, units in ((() if lonlat else places, length_unit, LENGTHS_KM), (times, time_unit, TIMES_H)):
+        for name in names:
+            words = name.lower().replace("-", "_").split("_")[1:] or [name.lower()]
+            for other in units:
+                if other != unit and any(word in _WORDS[other] for word in words):
+                    warnings.warn(f"column '{name}' is read as {unit}, but its name speaks of {other}; say so if it is",
+                                  UserWarning, stacklevel=4)
+
+
+def _warn_of_degrees(names, locations):
+    words = " ".join(names).lower()
+    if "lon" in words and "lat" in words:
+        warnings.warn(f"columns {', '.join(names)} look like degrees, but are read as lengths (they span "
+                      f"{', '.join(f'{span:.3g}' for span in np.ptp(locations, axis=0))}); ask for lonlat to project them",
+                      UserWarning, stacklevel=4)
+
+
+def _warn_of_rows(locations, times):
+    rows = np.column_stack([times, locations])
+    repeated = len(rows) - len(np.unique(rows, axis=0))
+    if repeated:
+        warnings.warn(f"{repeated} of {len(rows)} events repeat the place and time of another; events at one time do not excite "
+                      "each other, but each counts in the background", UserWarning, stacklevel=4)
+    if times[-1] > 2e2 * 8766:
+        warnings.warn(f"events span {times[-1] / 8766:.0f} years; are the times in another unit?", UserWarning, stacklevel=4)
+    gaps = np.diff(times)
+    gaps = gaps[gaps > 0]
+    if gaps.size >= 100 and float(np.median(gaps)) >= 1.0 and np.allclose(gaps, np.rint(gaps), atol=1e-9):
+        warnings.warn(f"every time is a whole number of hours (median gap {np.median(gaps):g}): hours, or minutes or seconds that "
+                      "are read as hours?", UserWarning, stacklevel=4)

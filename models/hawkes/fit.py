@@ -1,0 +1,205 @@
+"""Maximum likelihood and the posterior mode, by Newton's method on the logarithms of the parameters."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from portable.errors import DTypeError, InputError
+
+from ..checks import check_count, check_flag
+from .checks import check_params
+from .likelihood import Likelihood
+from .parameters import Parameters, ParametersBase, check_positive
+from .priors import check_priors, check_start, log_prior
+
+# Central differences of exact gradients: the step's square is the relative error of a second derivative, and 1e-3 times a
+# gradient's rounding of 1e-12 its noise.
+_STEP = 1e-3
+_LONGEST = 1.0  # a factor of e a step and parameter: farther, a quadratic says little about this likelihood
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Where the log-likelihood, or the log-posterior, is largest.
+
+    Attributes
+    ----------
+    params : Parameters
+    log_likelihood : float
+        There.
+    free : tuple of str
+        The parameters that were estimated.
+    standard_errors : dict
+        Of each free parameter, in its unit: from the observed information, by the delta method.
+    log_covariance : ndarray, shape (n_free, n_free)
+        Inverse of the observed information about the logarithms of the free parameters.
+    converged : bool
+    n_iter : int
+    """
+
+    params: ParametersBase
+    log_likelihood: float
+    free: tuple
+    standard_errors: dict
+    log_covariance: np.ndarray
+    converged: bool
+    n_iter: int
+
+    def interval(self, name, z=1.96):
+        """Confidence limits of a free parameter: z standard errors of its logarithm to both sides."""
+        if name not in self.free:
+            raise InputError(f"name is {name!r}, which was not estimated; wanted one of {', '.join(self.free)}")
+        k = self.free.index(name)
+        width = math.exp(z * math.sqrt(self.log_covariance[k, k]))
+        value = getattr(self.params, name)
+        return value / width, value * width
+
+
+def fit(likelihood, *, start=None, fixed=("tau_x", "tau_t"), posterior=False, priors=None, max_iter=100, tol=1e-8):
+    """Estimate the parameters.
+
+    Parameters
+    ----------
+    likelihood : Likelihood
+        Of the events. With its `background_self` the likelihood grows without bound as tau_x or tau_t shrink: these two stay
+        fixed, unless it is False.
+    start : Parameters, optional
+        Where to begin, and what stays fixed; (0.5, 1.6, 336, 0.3, 1, 1) if not given: the paper's scales of the background.
+    fixed : sequence of str
+        Parameters that keep the start's value.
+    posterior : bool, default False
+        Whether `priors` count: the mode of the density of the coordinates that they are stated in (`models.hawkes.priors`).
+    priors : dict, optional
+        Priors by coordinate, such as {"1/h": half_normal(10)}; the paper's where none is given.
+    max_iter : int
+    tol : float
+        Ends where a Newton step promises less than so much of the log-likelihood.
+
+    Returns
+    -------
+    Fit
+
+    Raises
+    ------
+    DTypeError, InputError
+        An argument of a wrong type or out of range; a start where the likelihood or a prior is zero.
+    """
+    check_likelihood(likelihood)
+    start = check_params(Parameters(0.5, 1.6, 336.0, 0.3, 1.0, 1.0) if start is None else start)
+    free = check_free(fixed, start, likelihood)
+    check_flag(posterior, "posterior")
+    max_iter, tol = check_count(max_iter, "max_iter"), check_positive(tol, "tol")
+    priors = check_priors(priors, type(start)) if posterior or priors is not None else None
+    if priors and not posterior:
+        raise InputError("priors are given but posterior is False; pass posterior=True to use them")
+    if posterior:
+        check_start(start, priors, free)
+    objective = Objective(likelihood, start, free, priors)
+
+    z = objective.place(start)
+    value, slopes = objective(z)
+    if not math.isfinite(value):
+        raise InputError(f"start: the log-likelihood is {value} at {start}; begin where every event has a positive rate")
+    converged = False
+    for n_iter in range(1, max_iter + 1):
+        information = objective.information(z)
+        step = _ascent(information, slopes)
+        if slopes @ step < 2.0 * tol:
+            converged = True
+            break
+        moved = _search(objective, z, value, step, slopes)
+        if moved is None:
+            break
+        z, value, slopes = moved
+    covariance = np.linalg.pinv(objective.information(z), hermitian=True)
+    params = objective.params(z)
+    errors = np.sqrt(np.maximum(np.diag(covariance), 0.0)) * np.exp(z)
+    return Fit(params, likelihood.log_likelihood(params), free, dict(zip(free, errors.tolist())), covariance, converged, n_iter)
+
+
+class Objective:
+    """Log-likelihood or log-posterior as a function of the logarithms of the free parameters, with its gradient."""
+
+    def __init__(self, likelihood, start, free, priors, with_jacobian=False):
+        self.likelihood, self.start, self.free, self.priors = likelihood, start, free, priors
+        self.jacobian = with_jacobian
+        self._at = [start.names().index(name) for name in free]
+
+    def place(self, params):
+        """Parameters as logarithms."""
+        return np.log([getattr(params, name) for name in self.free])
+
+    def params(self, z):
+        """Logarithms as parameters; beyond their bounds, at the bounds."""
+        values = np.array(self.start.values())
+        values[self._at] = np.exp(np.clip(z, math.log(1e-15), math.log(1e15)))
+        return type(self.start)(*values.tolist())
+
+    def __call__(self, z):
+        params = self.params(z)
+        value, slopes = self.likelihood.log_gradient(params)
+        slopes = slopes[self._at]
+        if self.priors is not None:
+            prior, prior_slopes = log_prior(params, self.priors, self.free)
+            value, slopes = value + prior, slopes + prior_slopes
+        if self.jacobian:  # of coordinates in their logarithms: d v / d log v = v, and for 1 / v the same up to sign
+            signs = np.array([-1.0 if self.start.units()[name] in ("km", "h") else 1.0 for name in self.free])
+            value, slopes = value + float(signs @ np.log([getattr(params, name) for name in self.free])), slopes + signs
+        return value, slopes
+
+    def information(self, z):
+        """Minus the matrix of second derivatives."""
+        columns = []
+        for k in range(len(z)):
+            step = np.zeros(len(z))
+            step[k] = _STEP
+            columns.append((self(z - step)[1] - self(z + step)[1]) / (2.0 * _STEP))
+        matrix = np.array(columns)
+        return 0.5 * (matrix + matrix.T)
+
+
+def _ascent(information, slopes):
+    """Newton's step, with curvatures of the wrong sign turned round, and no longer than _LONGEST in a parameter."""
+    curvatures, axes = np.linalg.eigh(information)
+    curvatures = np.maximum(np.abs(curvatures), 1e-8 * np.abs(curvatures).max() + 1e-300)
+    step = axes @ ((axes.T @ slopes) / curvatures)
+    return step * min(1.0, _LONGEST / np.abs(step).max())
+
+
+def _search(objective, z, value, step, slopes):
+    """Halve the step until the objective rises; None if it does not."""
+    for _ in range(40):
+        there = objective(z + step)
+        if there[0] > value + 1e-4 * (slopes @ step):
+            return z + step, *there
+        step = 0.5 * step
+    return None
+
+
+def check_likelihood(likelihood):
+    if not isinstance(likelihood, Likelihood):
+        raise DTypeError(f"likelihood must be hawkes.Likelihood, got {type(likelihood).__name__}")
+    return likelihood
+
+
+def check_free(fixed, start, likelihood):
+    """The parameters that are not fixed, in order."""
+    if isinstance(fixed, str) or not all(isinstance(name, str) for name in fixed):
+        raise DTypeError(f"fixed must be a sequence of parameter names, got {fixed!r}")
+    names = start.names()
+    unknown = [name for name in fixed if name not in names]
+    if unknown:
+        raise InputError(f"fixed has {unknown[0]!r}, which is no parameter; wanted some of {', '.join(names)}")
+    free = tuple(name for name in names if name not in fixed)
+    if not free:
+        raise InputError("fixed holds every parameter; at least one must be free")
+    scales = [name for name in ("tau_x", "tau_t") if name in free]
+    if scales and likelihood.background:
+        raise InputError(f"{scales[0]} is free, but the background is given and does not depend on it; put it into fixed")
+    if scales and likelihood.background_self:
+        raise InputError(f"{scales[0]} is free with background_self=True: the likelihood then grows without bound as it "
+                         "shrinks. Make the Likelihood with background_self=False, or put it into fixed.")
+    return free

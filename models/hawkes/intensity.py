@@ -1,0 +1,76 @@
+"""The intensity at places and times other than the events'."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import portable as pk
+from portable.errors import InputError, ShapeError
+
+from ..checks import as_numbers, check_finite
+from .checks import check_params
+from .fit import check_likelihood
+from .summary_kernels import summary_kernels_of
+
+
+def intensity(likelihood, params, locations, times):
+    """Background and excitation at places and times.
+
+    Parameters
+    ----------
+    likelihood : Likelihood
+        Of the events that both come from. A background that is given is known at the events alone: 0 is returned for it.
+    params : Parameters
+    locations : array-like, shape (n_points, n_dims), kilometres
+    times : array-like, shape (n_points,), hours, on the axis of the events' times
+        In any order; after the last event this is a forecast that assumes no further events.
+
+    Returns
+    -------
+    background, excitation : ndarray, shape (n_points,), per km^D and hour
+    """
+    check_likelihood(likelihood)
+    check_params(params)
+    locations = check_finite(as_numbers(locations, "locations", 2), "locations")
+    times = check_finite(as_numbers(times, "times", 1), "times")
+    if locations.shape != (len(times), likelihood.n_dims):
+        raise ShapeError(f"locations has shape {locations.shape}; ({len(times)}, {likelihood.n_dims}) is wanted: a place for each "
+                         "time, in the dimensions of the events")
+    sums = likelihood.sums
+    with pk.use(likelihood.space):
+        out = pk.zeros((2, max(len(times), 1)))
+        places = pk.copy_of(np.ascontiguousarray((locations - likelihood.centre).T))
+        events = pk.copy_of(np.ascontiguousarray(sums.locations.T))
+        if len(times):
+            pk.parallel_for(pk.TeamPolicy(len(times), 128), summary_kernels_of(params.triggering).intensity_at,
+                            pk.static(likelihood.n_dims), 0.0 if likelihood.background else params.background_scale(likelihood.n_dims),
+                            params.excitation_scale(likelihood.n_dims), places, pk.copy_of(times - likelihood.origin_h), events,
+                            sums.t, -0.5 / params.tau_x**2, -0.5 / params.tau_t**2, params.kernel_values, out,
+                            label="hawkes.intensity_at")
+        background, excitation = out.to_numpy()[:, : len(times)]
+    return background.copy(), excitation.copy()
+
+
+def intensity_grid(likelihood, params, axes, times):
+    """The intensity, background and excitation together, on a grid in space and time.
+
+    Parameters
+    ----------
+    likelihood, params
+        As in `intensity`.
+    axes : sequence of array-like, one a dimension, kilometres
+        Coordinates of the grid's points.
+    times : array-like, shape (n_times,), hours
+
+    Returns
+    -------
+    ndarray, shape (n_times, len(axes[0]), ...), per km^D and hour
+    """
+    check_likelihood(likelihood)
+    if len(axes) != likelihood.n_dims:
+        raise InputError(f"axes holds {len(axes)} axes for events in {likelihood.n_dims} dimensions; one each is wanted")
+    axes = [check_finite(as_numbers(axis, f"axes[{k}]", 1), f"axes[{k}]") for k, axis in enumerate(axes)]
+    times = check_finite(as_numbers(times, "times", 1), "times")
+    t, *coordinates = (part.ravel() for part in np.meshgrid(times, *axes, indexing="ij"))
+    background, excitation = intensity(likelihood, params, np.stack(coordinates, axis=1), t)
+    return (background + excitation).reshape(len(times), *(len(axis) for axis in axes))

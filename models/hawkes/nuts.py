@@ -1,0 +1,110 @@
+"""The no-U-turn sampler on log-parameters, by nutpie, fed by our gradient."""
+
+from __future__ import annotations
+
+import math
+import warnings
+
+import numpy as np
+
+from ..checks import check_count, check_flag, check_seed
+from .checks import check_params
+from .extras import need
+from .fit import Objective, check_free, check_likelihood, fit
+from .parameters import Parameters
+from .posterior import Posterior
+from .priors import check_priors, check_start, is_reciprocal, log_prior
+
+
+class _NoDensity(ValueError):
+    """Tells nutpie to end a trajectory here."""
+
+    is_recoverable = True
+
+
+def sample_nuts(likelihood, *, n_chains=4, n_draws=1_000, n_warmup=300, start=None, fixed=("tau_x", "tau_t"), priors=None, seed=0,
+                progress=False):
+    """Draws from the posterior by the no-U-turn sampler of nutpie.
+
+    It moves the logarithms of the free parameters, in units of their standard errors around the posterior mode and along the
+    axes of its covariance, from one gradient of the log-likelihood after the other. Chains run in turn.
+
+    Parameters
+    ----------
+    likelihood : Likelihood
+    n_chains : int
+    n_draws, n_warmup : int
+        Of each chain, kept and not kept.
+    start : Parameters, optional
+        Where the search for the mode begins, and what the fixed parameters are.
+    fixed, priors
+        As in `sample_posterior`.
+    seed : int, 0 to 2^64 - 1
+    progress : bool
+
+    Returns
+    -------
+    Posterior
+
+    Raises
+    ------
+    DTypeError, InputError
+        An argument of a wrong type or out of range; priors that exclude the start; nutpie is not installed.
+
+    References
+    ----------
+    Hoffman, Gelman: The no-U-turn sampler. JMLR 15 (2014).
+    """
+    check_likelihood(likelihood)
+    n_chains, n_draws = check_count(n_chains, "n_chains"), check_count(n_draws, "n_draws")
+    n_warmup, seed = check_count(n_warmup, "n_warmup", 50), check_seed(seed)  # fewer do not find a step size
+    check_flag(progress, "progress")
+    start = check_params(Parameters(0.5, 1.6, 336.0, 0.3, 1.0, 1.0) if start is None else start)
+    free = check_free(fixed, start, likelihood)
+    priors = check_priors(priors, type(start))
+    check_start(start, priors, free)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # ArviZ announces its next version on import
+        nutpie = need("nutpie", "nuts", "the no-U-turn sampler")
+        from_pyfunc = need("nutpie.compiled_pyfunc", "nuts", "the no-U-turn sampler").from_pyfunc
+    mode = fit(likelihood, start=start, fixed=fixed, posterior=True, priors=priors)
+    target = _Target(likelihood, mode, free, priors)
+    n = len(free)
+    model = from_pyfunc(n, lambda: target.log_density, lambda *_: target.expand, [np.dtype(np.float64)] * 2, [(n,), (1,)],
+                        ["z", "value"], make_initial_point_fn=lambda seed: target.first(seed))
+    trace = nutpie.sample(model, draws=n_draws, tune=n_warmup, chains=n_chains, cores=1, seed=seed % 2**32, save_warmup=False,
+                          progress_bar=progress)
+    draws = np.exp(trace.posterior["z"].to_numpy())
+    acceptance = trace.sample_stats["mean_tree_accept"].to_numpy().mean(axis=1, keepdims=True)
+    return Posterior(type(start), mode.params, free, draws, trace.posterior["value"].to_numpy()[..., 0], acceptance,
+                     target.worst, {name: prior.text for name, prior in priors.items()}, "NUTS (nutpie)", seed, True)
+
+
+class _Target:
+    """The log-posterior of whitened log-parameters y: z = mode + axes y."""
+
+    def __init__(self, likelihood, mode, free, priors):
+        self._objective = Objective(likelihood, mode.params, free, priors, with_jacobian=True)
+        self._mode = self._objective.place(mode.params)
+        curvatures, axes = np.linalg.eigh(mode.log_covariance)
+        # An axis along which the mode says nothing is taken as wide as a prior may be.
+        self._axes = axes * np.sqrt(np.clip(curvatures, 1e-12, 1.0))
+        self._priors, self._free, self.worst = priors, free, 0.0
+
+    def log_density(self, y):
+        z = self._mode + self._axes @ y
+        value, slopes = self._objective(z)
+        if not math.isfinite(value):
+            raise _NoDensity("the posterior density is zero here")
+        self.worst = max(self.worst, self._objective.likelihood.error_bound)
+        return value, self._axes.T @ slopes
+
+    def expand(self, y, *_, **__):
+        z = self._mode + self._axes @ y
+        value, _ = self._objective(z)
+        params = self._objective.params(z)
+        signs = [-1.0 if is_reciprocal(type(params), name) else 1.0 for name in self._free]
+        return {"z": z, "value": np.array([value - log_prior(params, self._priors, self._free)[0] - np.dot(signs, z)])}
+
+    def first(self, seed):
+        return np.random.default_rng(seed).normal(0.0, 0.5, len(self._free))

@@ -1,0 +1,120 @@
+"""Draws from the posterior, and what is asked of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from portable.errors import InputError
+
+from .extras import need
+from .parameters import ParametersBase
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """Draws of the free parameters, in the parameters' units.
+
+    Attributes
+    ----------
+    kind : type
+        The class of the parameters.
+    start : Parameters
+        Where the first chain began; it holds the values of the fixed parameters.
+    free : tuple of str
+    draws : ndarray, shape (n_chains, n_draws, n_free)
+    log_likelihood : ndarray, shape (n_chains, n_draws)
+    acceptance : ndarray, shape (n_chains, n_free) or (n_chains, 1)
+        Share of accepted proposals.
+    error_bound : float
+        Largest bound of the relative error of any log-likelihood that decided a step: what leaving out pairs can have done.
+    priors : dict
+        The priors in words, by coordinate.
+    sampler : str
+    seed : int
+    complete : bool
+        False if sampling was stopped.
+    """
+
+    kind: type
+    start: ParametersBase
+    free: tuple
+    draws: np.ndarray = field(repr=False)
+    log_likelihood: np.ndarray = field(repr=False)
+    acceptance: np.ndarray = field(repr=False)
+    error_bound: float
+    priors: dict = field(repr=False)
+    sampler: str
+    seed: int
+    complete: bool
+
+    def __getitem__(self, name):
+        """The draws of a parameter, shape (n_chains, n_draws); of '1/omega' the reciprocals."""
+        inverse = name.startswith("1/")
+        name = name.removeprefix("1/")
+        if name not in self.free:
+            raise InputError(f"'{name}' was not sampled; wanted one of {', '.join(self.free)}")
+        draws = self.draws[:, :, self.free.index(name)]
+        return 1.0 / draws if inverse else draws
+
+    def params(self, chain, draw):
+        """One draw as parameters."""
+        values = {name: getattr(self.start, name) for name in self.start.names()}
+        return self.kind(**values | dict(zip(self.free, self.draws[chain, draw].tolist())))
+
+    def mean(self):
+        """Posterior means as parameters."""
+        values = {name: getattr(self.start, name) for name in self.start.names()}
+        return self.kind(**values | dict(zip(self.free, self.draws.mean(axis=(0, 1)).tolist())))
+
+    def thinned(self, n_draws):
+        """About so many draws as parameters, evenly spaced over all chains."""
+        n_chains, length, _ = self.draws.shape
+        for flat in np.unique(np.linspace(0, n_chains * length - 1, min(n_draws, n_chains * length)).astype(int)):
+            yield self.params(flat // length, flat % length)
+
+    def summary(self, names=None):
+        """Mean, sd, quantiles, R-hat, effective sample sizes and Monte Carlo standard error, by parameter.
+
+        Parameters
+        ----------
+        names : sequence of str, optional
+            Parameters or their reciprocals, such as '1/omega'; all that were sampled, if not given.
+
+        Returns
+        -------
+        dict of dicts
+            mean, sd, q2.5, q97.5, r_hat, ess_bulk, ess_tail, mcse; R-hat and the rest from ArviZ (arviz-stats).
+        """
+        stats = need("arviz_stats", "arviz", "posterior summaries")
+        found = {}
+        for name in names or self.free:
+            draws = self[name]
+            low, high = np.quantile(draws, [0.025, 0.975])
+            found[name] = {"mean": draws.mean(), "sd": draws.std(ddof=1), "q2.5": low, "q97.5": high,
+                           "r_hat": stats.rhat(draws), "ess_bulk": stats.ess(draws, method="bulk"),
+                           "ess_tail": stats.ess(draws, method="tail", prob=(0.05, 0.95)), "mcse": stats.mcse(draws, method="mean")}
+            found[name] = {key: float(value) for key, value in found[name].items()}
+        return found
+
+    def to_arviz(self):
+        """An ArviZ DataTree: group posterior with a unit at each parameter, group sample_stats with the log-likelihood."""
+        base = need("arviz_base", "arviz", "ArviZ objects")
+        attributes = {"sampler": self.sampler, "seed": str(self.seed), "complete": int(self.complete),
+                      "error_bound": self.error_bound}
+        tree = base.from_dict({"posterior": {name: self[name] for name in self.free},
+                               "sample_stats": {"log_likelihood": self.log_likelihood}})
+        for name in self.free:
+            tree["posterior"][name].attrs["units"] = self.kind.units()[name]
+        tree["posterior"].attrs.update(attributes)
+        tree["posterior"].attrs.update({f"prior of {name}": text for name, text in self.priors.items()})
+        tree["posterior"].attrs.update({f"fixed {name}": getattr(self.start, name) for name in self.start.names()
+                                        if name not in self.free})
+        return tree
+
+    def save(self, path):
+        """Write NetCDF that ArviZ reads."""
+        need("h5netcdf", "arviz", "NetCDF files")
+        self.to_arviz().to_netcdf(Path(path), engine="h5netcdf")

@@ -1,0 +1,142 @@
+"""Priors as data, and the coordinates that they are stated in.
+
+Lengths and durations have their prior on the reciprocal, everything else on itself, as in the paper: on mu0, theta, omega, 1/h,
+1/tau_x and 1/tau_t. A log-density is
+
+    c_0 log v + c_1 v + c_2 v^2 + c_3 (log v)^2 + constant    for low < v < high,
+
+which holds half-normal, gamma, log-normal and uniform densities, so kernels need no branch for them.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from portable.errors import DTypeError, InputError
+
+from ..checks import check_number
+from .parameters import check_positive
+
+
+@dataclass(frozen=True, slots=True)
+class Prior:
+    """A density of one coordinate, up to a constant; made by the functions below.
+
+    Parameters
+    ----------
+    coefficients : tuple of 4 floats
+    low, high : float
+        Where the density is positive.
+    text : str
+        In words.
+    """
+
+    coefficients: tuple
+    low: float
+    high: float
+    text: str
+
+    def log_density(self, v):
+        """At v, up to a constant; minus infinity outside."""
+        if not self.low < v < self.high:
+            return -math.inf
+        c, log_v = self.coefficients, math.log(v)
+        return c[0] * log_v + c[1] * v + c[2] * v * v + c[3] * log_v * log_v
+
+    def log_slope(self, v):
+        """The derivative of the log-density in log v."""
+        c = self.coefficients
+        return c[0] + c[1] * v + 2.0 * c[2] * v * v + 2.0 * c[3] * math.log(v)
+
+    def draw(self, random):
+        """A value, by inverting the distribution function on a grid of 10,001 logarithms: for calibration and starts."""
+        low, high = max(self.low, 1e-9), min(self.high, 1e9)
+        grid = np.linspace(math.log(low), math.log(high), 10_001)
+        log_density = np.array([self.log_density(math.exp(g)) + g for g in grid[1:-1]])
+        cumulative = np.cumsum(np.exp(log_density - log_density.max()))
+        return math.exp(np.interp(random.random() * cumulative[-1], cumulative, grid[1:-1]))
+
+
+def half_normal(sd):
+    """Half of a normal density around 0."""
+    sd = check_positive(sd, "half_normal: sd")
+    return Prior((0.0, 0.0, -0.5 / sd**2, 0.0), 0.0, math.inf, f"half-normal, sd {sd:g}")
+
+
+def gamma(shape, rate):
+    """A gamma density."""
+    shape, rate = check_positive(shape, "gamma: shape"), check_positive(rate, "gamma: rate")
+    return Prior((shape - 1.0, -rate, 0.0, 0.0), 0.0, math.inf, f"gamma, shape {shape:g}, rate {rate:g}")
+
+
+def log_normal(median, sd):
+    """A log-normal density: the logarithm has that sd."""
+    median, sd = check_positive(median, "log_normal: median"), check_positive(sd, "log_normal: sd")
+    precision = 1.0 / sd**2
+    coefficients = (precision * math.log(median) - 1.0, 0.0, 0.0, -0.5 * precision)
+    return Prior(coefficients, 0.0, math.inf, f"log-normal, median {median:g}, sd {sd:g}")
+
+
+def uniform(low, high):
+    """A constant density between two bounds."""
+    low = check_number(low, "uniform: low", least=0.0)
+    high = check_number(high, "uniform: high", above=low)
+    return Prior((0.0, 0.0, 0.0, 0.0), low, high, f"uniform, {low:g} to {high:g}")
+
+
+def coordinate_name(params_type, name):
+    """'1/h' for the length h, 'theta' for theta."""
+    return f"1/{name}" if is_reciprocal(params_type, name) else name
+
+
+def is_reciprocal(params_type, name):
+    """Whether a parameter's coordinate is its reciprocal: it is a length or a duration."""
+    return params_type.units()[name] in ("km", "h")
+
+
+def default_priors(params_type):
+    """The paper's: half-normal, sd 1 on mu0 and 10 on every other coordinate."""
+    return {coordinate_name(params_type, name): half_normal(1.0 if name == "mu0" else 10.0) for name in params_type.names()}
+
+
+def check_priors(priors, params_type):
+    """The priors of all coordinates: those given, and the defaults."""
+    found = default_priors(params_type)
+    if priors is None:
+        return found
+    if not isinstance(priors, dict):
+        raise DTypeError(f"priors must be a dict of coordinate names and priors, got {type(priors).__name__}")
+    for name, prior in priors.items():
+        if name not in found:
+            raise InputError(f"priors has '{name}', which is no coordinate; wanted: {', '.join(found)}")
+        if not isinstance(prior, Prior):
+            raise DTypeError(f"priors['{name}'] must be made by half_normal, gamma, log_normal or uniform, got {prior!r}")
+    return found | priors
+
+
+def check_start(params, priors, free):
+    """Refuse a start that the priors of the free parameters exclude."""
+    for name in free:
+        coordinate = coordinate_name(type(params), name)
+        value = getattr(params, name)
+        v = 1.0 / value if coordinate != name else value
+        prior = priors[coordinate]
+        if not prior.low < v < prior.high:
+            raise InputError(f"start: {coordinate} = {v:g} has no density under its prior ({prior.text}); start between "
+                             f"{prior.low:g} and {prior.high:g}, or widen the prior")
+
+
+def log_prior(params, priors, free):
+    """The sum of log-densities of the free parameters' coordinates, and its derivatives in their logarithms."""
+    value, slopes = 0.0, []
+    for name in free:
+        reciprocal = is_reciprocal(type(params), name)
+        v = getattr(params, name)
+        v = 1.0 / v if reciprocal else v
+        prior = priors[coordinate_name(type(params), name)]
+        value += prior.log_density(v)
+        slopes.append(-prior.log_slope(v) if reciprocal else prior.log_slope(v))
+    return value, np.array(slopes)

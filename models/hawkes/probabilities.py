@@ -1,0 +1,162 @@
+"""Who triggered whom: probabilities over a posterior, parents, and the families that follow from them."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+import portable as pk
+from portable.errors import DTypeError, InputError
+
+from ..checks import check_count, check_flag, check_number
+from .cells import all_pairs_within
+from .checks import check_params
+from .extras import need
+from .fit import check_likelihood
+from .posterior import Posterior
+from .summary_kernels import add_probability, bin_quantile, summary_kernels_of
+
+_BINS = 512  # of an event's histogram: quantiles are right to 1/512
+
+
+class ProbabilitySummary(NamedTuple):
+    """Probabilities (5) over a posterior.
+
+    Attributes
+    ----------
+    mean, sd : ndarray, shape (n_events,)
+    quantiles : ndarray, shape (n_quantiles, n_events)
+        Right to 1/512: they are read off histograms.
+    draws : ndarray, shape (n_draws, n_events), or None
+    """
+
+    mean: np.ndarray
+    sd: np.ndarray
+    quantiles: np.ndarray
+    draws: np.ndarray | None
+
+
+def posterior_probabilities(likelihood, posterior, *, n_draws=500, quantiles=(0.025, 0.5, 0.975), keep=False):
+    """Mean, sd and quantiles of each event's probability of having been triggered, over a posterior.
+
+    Draws are taken one by one and never held together, unless asked for.
+
+    Parameters
+    ----------
+    likelihood : Likelihood
+    posterior : Posterior
+    n_draws : int
+        How many draws to take, evenly spaced over all chains.
+    quantiles : sequence of float, between 0 and 1
+    keep : bool, default False
+        Whether to return the n_draws x n_events probabilities as well.
+
+    Returns
+    -------
+    ProbabilitySummary
+    """
+    check_likelihood(likelihood)
+    if not isinstance(posterior, Posterior):
+        raise DTypeError(f"posterior must be hawkes.Posterior, got {type(posterior).__name__}")
+    n_draws = check_count(n_draws, "n_draws")
+    check_flag(keep, "keep")
+    for q in quantiles:
+        if check_number(q, "quantiles", least=0.0) > 1.0:
+            raise InputError(f"quantiles holds {q}; 0 to 1 is wanted")
+    n, sums, done, kept = likelihood.n_events, likelihood.sums, 0, []
+    with pk.use(likelihood.space):
+        moments, bins = pk.zeros((2, n)), pk.zeros((n, _BINS), np.int32)
+        for params in posterior.thinned(n_draws):
+            if keep:
+                kept.append(likelihood.excitation_probabilities(params))
+            else:
+                likelihood.log_likelihood(params)
+            pk.parallel_for(n, add_probability, likelihood.background_scale(params), params.excitation_scale(likelihood.n_dims),
+                            sums.background, sums.excitation, moments, bins, label="hawkes.add_probability")
+            done += 1
+        found = pk.zeros((max(len(quantiles), 1), n))
+        for row, q in enumerate(quantiles):
+            pk.parallel_for(n, bin_quantile, float(q), done, bins, row, found, label="hawkes.bin_quantile")
+        total, squares = moments.to_numpy() / done
+        sd = np.sqrt(np.maximum(squares - total**2, 0.0))
+        return ProbabilitySummary(total, sd, found.to_numpy()[: len(quantiles)].copy(), np.array(kept) if keep else None)
+
+
+class Parents(NamedTuple):
+    """The sparse matrix of parent probabilities: entry (child, parent), in the order of children.
+
+    Attributes
+    ----------
+    children, parents : ndarray of int, shape (n_pairs,)
+    probabilities : ndarray, shape (n_pairs,)
+    background : ndarray, shape (n_events,)
+        The probability of having no parent. With it, a row adds up to 1, but for pairs left out.
+    """
+
+    children: np.ndarray
+    parents: np.ndarray
+    probabilities: np.ndarray
+    background: np.ndarray
+
+    def to_scipy(self):
+        """A scipy.sparse CSR array, shape (n_events, n_events)."""
+        sparse = need("scipy.sparse", "stats", "sparse matrices")
+        n = len(self.background)
+        return sparse.csr_array((self.probabilities, (self.children, self.parents)), shape=(n, n))
+
+
+def parent_probabilities(likelihood, params, *, least=1e-9):
+    """The probability that each event was triggered by each earlier one, where that is at least `least`.
+
+    Parameters
+    ----------
+    likelihood : Likelihood
+    params : Parameters
+    least : float, default 1e-9
+
+    Returns
+    -------
+    Parents
+    """
+    check_likelihood(likelihood)
+    check_params(params)
+    least = check_number(least, "least", above=0.0)
+    background, excitation = likelihood.rates(params)
+    rates = background + excitation
+    scale = params.excitation_scale(likelihood.n_dims)
+    cut = max(math.log(scale / (least * rates.min())), 1.0) if rates.min() > 0.0 else 745.0  # exp(-745) is the least float64
+    sums = likelihood.sums
+    r2, dt, children, parents = all_pairs_within(sums.locations, sums.times, params, min(cut, 745.0), likelihood.space)
+    with pk.use(likelihood.space):
+        shares = pk.zeros(r2.shape[0])
+        if children.size:
+            pk.parallel_for(children.size, summary_kernels_of(params.triggering).pair_shares, scale, r2, dt,
+                            params.kernel_values, pk.copy_of(children), pk.copy_of(rates), shares, label="hawkes.pair_shares")
+        shares = shares.to_numpy()[: children.size]
+    kept = np.flatnonzero(shares >= least)
+    kept = kept[np.lexsort((parents[kept], children[kept]))]
+    return Parents(children[kept], parents[kept], shares[kept].copy(), background / rates)
+
+
+def cluster_sizes(parents):
+    """Expected number of events in the family of each event: itself, its offspring, theirs, and so on.
+
+    Parameters
+    ----------
+    parents : Parents
+
+    Returns
+    -------
+    ndarray, shape (n_events,), at least 1
+        Where each child draws its parent by `parents`, independently.
+    """
+    if not isinstance(parents, Parents):
+        raise DTypeError(f"parents must come from parent_probabilities, got {type(parents).__name__}")
+    n = len(parents.background)
+    sizes, generation = np.ones(n), np.ones(n)
+    while (generation > 1e-12).any():  # children are later than parents, so after n generations at most nothing is left
+        generation = np.bincount(parents.parents, parents.probabilities * generation[parents.children], minlength=n)
+        sizes += generation
+    return sizes

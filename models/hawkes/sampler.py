@@ -1,0 +1,163 @@
+"""Algorithm 1 of Holbrook et al.: random-scan adaptive Metropolis-Hastings, several chains at once."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+
+from portable.errors import DTypeError, InputError
+
+from ..checks import check_count, check_flag, check_seed
+from . import chain_kernels as ck
+from .chains import Chains
+from .checkpoint import Checkpoint
+from .checks import check_params
+from .fit import check_free, check_likelihood, fit
+from .parameters import Parameters, ParametersBase
+from .posterior import Posterior
+from .priors import check_priors, check_start
+from .progress import Progress
+
+_REPLAYS = 4  # of 25 steps each between two looks at the chains
+# Starts lie so many standard errors around the posterior mode: farther out than the posterior, as R-hat wants them.
+_DISPERSION = 4.0
+_WIDTH = 2.4  # standard deviations: the best normal proposal in one dimension (Gelman, Roberts and Gilks 1996)
+
+
+def sample_posterior(likelihood, *, n_chains=4, n_steps=10_000, n_warmup=1_000, start=None, fixed=("tau_x", "tau_t"), priors=None,
+                     seed=0, progress=False, checkpoint=None):
+    """Draws from the posterior by Algorithm 1 of Holbrook et al. (2021).
+
+    Each step moves one parameter, chosen at random: a normal proposal, cut off at 0, in the parameter's coordinate (its
+    reciprocal for lengths and durations), with the ratio of proposal densities. Its width is multiplied by clip(acceptance
+    rate / 0.44, 0.5, 2) after 5, 6, 8, ... proposals (ceil(b^1.1)), for ever. All chains advance together, without the host.
+
+    Parameters
+    ----------
+    likelihood : Likelihood
+        Of the events. Its tolerance is the relative error that leaving out pairs may cause in any log-likelihood met;
+        proposals whose bound is larger are evaluated again with more pairs.
+    n_chains : int
+    n_steps : int
+        Of each chain, n_warmup included.
+    n_warmup : int
+        Steps that are not kept.
+    start : Parameters, or a sequence of n_chains of them, optional
+        Where chains begin, and what the fixed parameters are. If not given, or one, with fixed at its values: four standard
+        errors around the posterior mode that is found from there.
+    fixed : sequence of str
+    priors : dict, optional
+        Priors by coordinate; the paper's where none is given (`models.hawkes.priors`).
+    seed : int, 0 to 2^64 - 1
+        Random numbers are a function of (seed, chain, step): equal seeds give equal draws on every space, unless rounding
+        turns a decision, which happens once in about 10^8 steps.
+    progress : bool
+        Show steps a second and acceptance rates while sampling (rich).
+    checkpoint : path, optional
+        Where to keep the state every few seconds. If the file exists, the chains go on from it, to the same draws.
+
+    Returns
+    -------
+    Posterior
+        After Ctrl-C: what was drawn until then, with a warning.
+
+    Raises
+    ------
+    DTypeError, InputError
+        An argument of a wrong type or out of range; priors that exclude the start; a checkpoint of other chains, or changed.
+
+    References
+    ----------
+    Holbrook et al. (2021), Algorithm 1.
+    """
+    check_likelihood(likelihood)
+    n_chains, n_steps = check_count(n_chains, "n_chains"), check_count(n_steps, "n_steps")
+    n_warmup = check_count(n_warmup, "n_warmup", 0, n_steps - 1)
+    seed = check_seed(seed)
+    check_flag(progress, "progress")
+    given = _check_starts(start, n_chains)
+    free = check_free(fixed, given[0], likelihood)
+    priors = check_priors(priors, type(given[0]))
+    for params in given:
+        check_start(params, priors, free)
+    saved = Checkpoint(checkpoint, likelihood, n_chains, n_steps, seed, given, free, priors) if checkpoint else None
+    arrays = saved.load() if saved else None
+
+    widths = None
+    if arrays is not None:
+        starts = [type(given[0])(*row) for row in arrays["values"].tolist()]
+    elif len(given) == n_chains and n_chains > 1:
+        starts = given
+    else:
+        starts, widths = _disperse(likelihood, given[0], free, priors, n_chains, seed)
+    scale = float(arrays["scale"][0]) if arrays is not None else likelihood.log_likelihood(starts[0])
+    if not np.isfinite(scale):
+        raise InputError(f"start: the log-likelihood is {scale} at {starts[0]}; begin where every event has a positive rate")
+    chains = Chains(likelihood, starts, free, priors, n_steps, seed, scale, widths)
+    chains.restore(arrays) if arrays is not None else chains.restart()
+    complete = _run(chains, saved, scale, progress)
+    return _collect(chains, starts[0], n_warmup, complete, priors)
+
+
+def _run(chains, saved, scale, progress):
+    """Advance until all chains have ended; False if Ctrl-C came before."""
+    with Progress(chains, progress) as shown:
+        try:
+            done = 0
+            while done < chains.n_steps:
+                done = chains.advance(_REPLAYS)
+                shown.update(done)
+                if saved:
+                    saved.keep(chains, scale, done == chains.n_steps)
+        except KeyboardInterrupt:
+            if saved:
+                saved.keep(chains, scale, True)
+            return False
+    return True
+
+
+def _collect(chains, start, n_warmup, complete, priors):
+    arrays = chains.snapshot()
+    n_done = int(arrays["counts"][:, ck.STEP].min())
+    if not complete:
+        warnings.warn(f"stopped after {n_done} of {chains.n_steps} steps; these are returned", RuntimeWarning, stacklevel=3)
+    kept = arrays["draws"][:, min(n_warmup, max(n_done - 1, 0)) : n_done]
+    tried = np.maximum(arrays["tallies"][:, :, ck.TRIED], 1)
+    return Posterior(type(start), start, chains.free, kept[:, :, :-1], kept[:, :, -1],
+                     arrays["tallies"][:, :, ck.ACCEPTED] / tried, float(arrays["state"][:, ck.WORST].max()),
+                     {name: prior.text for name, prior in priors.items()}, "Algorithm 1", chains.seed, complete)
+
+
+def _check_starts(start, n_chains):
+    if start is None:
+        start = Parameters(0.5, 1.6, 336.0, 0.3, 1.0, 1.0)
+    if isinstance(start, ParametersBase):
+        return [start]
+    if not isinstance(start, (list, tuple)):
+        raise DTypeError(f"start must be Parameters or a sequence of them, got {type(start).__name__}")
+    if len(start) != n_chains:
+        raise InputError(f"start holds {len(start)} parameters for {n_chains} chains; one each is wanted")
+    starts = [check_params(params) for params in start]
+    if len({type(params) for params in starts}) > 1:
+        raise DTypeError("start mixes parameters of different triggering functions; one kind is wanted")
+    return starts
+
+
+def _disperse(likelihood, start, free, priors, n_chains, seed):
+    """Starts around the posterior mode, by a host's generator of the same seed, and widths for the first proposals."""
+    fixed = [name for name in start.names() if name not in free]
+    mode = fit(likelihood, start=start, fixed=fixed, posterior=True, priors=priors)
+    random = np.random.default_rng(seed)
+    errors = np.minimum(np.sqrt(np.maximum(np.diag(mode.log_covariance), 0.0)), 0.25)
+    starts = []
+    while len(starts) < n_chains:
+        values = dict(zip(start.names(), mode.params.values()))
+        for name, width in zip(free, _DISPERSION * errors):
+            values[name] *= float(np.exp(width * random.uniform(-1.0, 1.0)))
+        starts.append(type(start)(**values))
+        try:
+            check_start(starts[-1], priors, free)
+        except InputError:  # beyond the edge of a bounded prior: the mode itself is within
+            starts[-1] = mode.params
+    return starts, _WIDTH * errors

@@ -1,0 +1,89 @@
+"""Kernels of what is asked of a fitted model; arguments as in `models.hawkes.kernels`, constants of triggering compiled in."""
+
+import functools
+import types
+
+import portable as pk
+
+from .kernels import background_terms, squared_distance
+
+
+@pk.kernel
+def add_probability(i, mu_scale, xi_scale, background, excitation, moments, bins):
+    """Add the probability (5) of one draw to its sum, the sum of its squares, and its histogram over [0, 1]."""
+    xi = xi_scale * excitation[0, i]
+    rate = mu_scale * background[0, i] + xi
+    share = xi / rate if xi > 0.0 else 0.0
+    moments[0, i] += share
+    moments[1, i] += share * share
+    n = bins.shape[1]
+    bins[i, min(int(share * n), n - 1)] += 1
+
+
+@pk.kernel
+def bin_quantile(i, probability, n_draws, bins, row, out):
+    """A quantile from an event's histogram, linear within the bin."""
+    wanted = probability * n_draws
+    n = bins.shape[1]
+    below = 0.0
+    k = 0
+    while k < n - 1 and below + bins[i, k] < wanted:
+        below += bins[i, k]
+        k += 1
+    inside = (wanted - below) / bins[i, k] if bins[i, k] > 0 else 0.0
+    out[row, i] = (k + pk.clip(inside, 0.0, 1.0)) / n
+
+
+@functools.cache
+def summary_kernels_of(trigger):
+    """The kernels that a `Triggering` is compiled into, by their names."""
+
+    @pk.kernel
+    def pair_shares(e, scale, r2_of, dt_of, p, event, rates, out):
+        """The share of one listed pair in the rate of its later event."""
+        out[e] = scale * trigger.value(r2_of[e], dt_of[e], p) / rates[event[e]]
+
+    @pk.kernel
+    def intensity_at(team, n_dims, mu_scale, xi_scale, places, moments, x, t, a_x, a_t, p, out):
+        """Background and excitation at one place and time, from all events and from those before; a team a place.
+
+        With mu_scale = 0 the background is left out."""
+        i = team.league_rank
+        terms = pk.local(3, pk.float64)
+        background = 0.0
+        excitation = 0.0
+        for j in team.thread_range(t.shape[0]):
+            r2 = squared_distance(n_dims, places, i, x, j)
+            dt = moments[i] - t[j]
+            if mu_scale > 0.0:
+                background_terms(n_dims, r2, dt, a_x, a_t, terms)
+                background += terms[0]
+            if dt > 0.0:
+                excitation += trigger.value(r2, dt, p)
+        background = team.reduce(background)
+        excitation = team.reduce(excitation)
+        if team.single():
+            out[0, i] = mu_scale * background
+            out[1, i] = xi_scale * excitation
+
+    @pk.kernel
+    def compensator(team, mu0, theta, per_hour, p, t, first_mu, last_mu, gone, first_xi, out):
+        """Events expected from 0 to the time of event i; a team an event.
+
+        Background kernels of events before first_mu[i] have all their later mass before t_i, those from last_mu[i] on none, and
+        gone[j] is what the first j of them have lost before time 0. Offspring of events before first_xi[i] have all come.
+        """
+        i = team.league_rank
+        background = 0.0
+        for j in team.thread_range(first_mu[i], last_mu[i]):
+            background += 0.5 * pk.erf((t[i] - t[j]) * per_hour)
+        excitation = 0.0
+        for j in team.thread_range(first_xi[i], i):
+            excitation += trigger.integral(t[i] - t[j], p)
+        background = team.reduce(background)
+        excitation = team.reduce(excitation)
+        if team.single():
+            window = 0.5 * first_mu[i] + gone[last_mu[i]]
+            out[i] = mu0 * (background + window) + theta * (excitation + first_xi[i])
+
+    return types.SimpleNamespace(pair_shares=pair_shares, intensity_at=intensity_at, compensator=compensator)

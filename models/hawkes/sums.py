@@ -1,0 +1,221 @@
+"""The sums over pairs in (1) and (2), by all pairs, by windows in time, or by cells in space and time."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+import portable as pk
+
+from . import kernels
+from .cell_kernels import background_by_cells
+from .cells import Grid, PairList, Range
+from .excitation import kernels_of
+
+METHODS = ("auto", "all_pairs", "windowed", "cells")
+
+# Events that a member of pair_tiles keeps in registers; with derivatives each takes three times as many.
+_ROWS, _ROWS_OF_SLOPES = 8, 4
+
+# Below this many events every sum is shorter than the work of starting it, so windows save nothing.
+_FEW_EVENTS = 1024
+
+# One warp, whose members add up without a barrier: pair_tiles does so once for each earlier event.
+_TEAM_SIZE = 32
+
+# Events of a block of pair_tiles: a multiple of 256, and at most 128 blocks, since each costs 16 bytes an event.
+_BLOCK, _MOST_BLOCKS = 256, 128
+
+# A list of pairs serves parameters of the triggering function up to this factor from those that it was made for.
+_LIST_RANGE = 1.5
+# A pair costs the windowed sums one unit; finding and listing one costs so many more, and a kept list so many less.
+_VISIT_COST = 3.0
+
+
+class PairSums:
+    """Rows of sums of exponentials for one data set, on one space, and what can be kept between evaluations.
+
+    Attributes
+    ----------
+    background : View, shape (3, n_events)
+        Sums of (1) and their derivatives; or the given density.
+    excitation : View, shape (n_rows, n_events)
+        Sums of (2) and their derivatives.
+    t : View, shape (n_events,), hours since the first event
+    span_h : float
+        From the first event to the last.
+    """
+
+    def __init__(self, locations, times, dtype, background_self, keep_background, given, space):
+        self.self_term = 1.0 if background_self else 0.0
+        self._keep_background, self.dtype = keep_background, dtype
+        self.n_events, self.n_dims = locations.shape
+        self.span_h = float(times[-1])
+        # Only differences count: about their mean, float32 resolves a city to millimetres on any map.
+        self.locations, self.times = locations - locations.mean(axis=0), times
+        with pk.use(pk.default_space() if space is None else space) as self.space:
+            ties = np.searchsorted(times, times, side="left")
+            self._x = pk.copy_of(self.locations.T.astype(dtype))
+            self.t = pk.copy_of(times)
+            self._t_parts = pk.copy_of(_split(times, dtype))
+            self._before = pk.copy_of(ties)
+            self.background = pk.zeros((3, self.n_events), np.float64)
+            if given:
+                pk.deep_copy(self.background[0], given.density)
+        self.excitation = None
+        self._groups = pk.TeamPolicy(-(-self.n_events // kernels.GROUP), _TEAM_SIZE, space=self.space)
+        self.sizes = pk.static(self.n_dims), pk.static(self._t_parts.shape[0])
+        self._tiles = None  # what pair_tiles needs, made when it first does
+        self._given = given is not None
+        self._kept = None  # (tau_x, tau_t, reach in hours and in km, rows) of the sums now in self.background
+        self.pairs = None  # the PairList at hand
+        self._listed = False  # whether self.excitation is zero wherever that list has no row
+        self._cheapest = None  # (what the choice depends on, choice)
+
+    @property
+    def data(self):
+        """What kernels over windows want to know of the events."""
+        return self._x, self._t_parts
+
+    def cheapest(self, params, windows):
+        """The method of least cost, counted in pairs.
+
+        Windows in time hold pairs that are too far apart in space; cells hold fewer, but events must be sorted and pairs be
+        listed. With few events, or windows as long as the data, all pairs once are the least work.
+        """
+        if self.n_events < _FEW_EVENTS:
+            return "all_pairs"
+        reach = _power_of_two(windows.excitation_h), _power_of_two(windows.background_h), _power_of_two(params.tau_x)
+        if self._cheapest is None or self._cheapest[0] != reach:
+            self._cheapest = reach, self._compare(params, windows)
+        return self._cheapest[1]
+
+    def _compare(self, params, windows):
+        all_pairs = 0.5 * self.n_events**2
+        background = 0.0 if self._given or self._keep_background else 2.0 * self._within(windows.background_h)
+        in_time = self._within(windows.excitation_h)
+        k = windows.excitation_h if math.isfinite(windows.excitation_h) else self.span_h
+        cut = float(params.triggering.exponent(0.0, k, params.kernel_values))
+        near = near_share(self.locations, params.triggering.reach_km(params.trigger_values, cut))
+        wide = near_share(self.locations, _background_km(params, windows))
+        costs = {"all_pairs": all_pairs, "windowed": in_time + background,
+                 "cells": self.n_events + _VISIT_COST * near * in_time + _VISIT_COST * wide * background}
+        return min(costs, key=costs.get)
+
+    def _within(self, reach_h):
+        """How many pairs of events are within so many hours."""
+        if not math.isfinite(reach_h):
+            return 0.5 * self.n_events**2
+        return float(np.sum(np.arange(self.n_events) - np.searchsorted(self.times, self.times - reach_h)))
+
+    def fill(self, params, windows, method, n_mu, n_xi):
+        """Sums for these parameters, the background only where the kept one will not do."""
+        if self.excitation is None or self.excitation.shape[0] < n_xi:
+            with pk.use(self.space):
+                self.excitation = pk.zeros((n_xi, self.n_events), np.float64)
+            self._listed = True
+        wanted = params.tau_x, params.tau_t, windows.background_h, _background_km(params, windows), n_mu
+        kept = self._kept
+        stale = not self._given and (not self._keep_background or kept is None or kept[:2] != wanted[:2]
+                                     or any(k < w for k, w in zip(kept[2:], wanted[2:])))
+        if stale:
+            self._kept = None  # until the launches below have succeeded
+        if stale and (method == "all_pairs" or not windows.missing):
+            self._sum_all_pairs(params, n_mu, n_xi)
+            wanted = *wanted[:2], math.inf, math.inf, n_mu
+        else:
+            if stale:
+                self.sum_background(params, windows, method, n_mu)
+                wanted = wanted if method == "cells" else (*wanted[:3], math.inf, n_mu)
+            self._sum_excitation(params, windows, method, n_xi)
+        if stale:
+            self._kept = wanted
+
+    def sum_background(self, params, windows, method, n_mu):
+        widths = -0.5 / params.tau_x**2, -0.5 / params.tau_t**2
+        if method != "cells":
+            pk.parallel_for(self._groups, kernels.background_sums, *self.sizes, pk.static(n_mu), *self.data,
+                            windows.background_h, self.self_term, *widths, self.background, label="hawkes.background_sums")
+            return
+        with pk.use(self.space):
+            grid = Grid(self.locations, self.times, _background_km(params, windows), self.dtype)
+            pk.parallel_for(pk.TeamPolicy(self.n_events, _TEAM_SIZE), background_by_cells, self.sizes[0], pk.static(n_mu),
+                            *grid.args, grid.order, min(windows.background_h, 2.0 * self.span_h + 1.0), self.self_term,
+                            *widths, self.background, label="hawkes.background_by_cells")
+
+    def _sum_excitation(self, params, windows, method, n_xi):
+        p = params.kernel_values
+        if method == "cells":
+            self.list_pairs(params, windows)
+            self.pairs.sums(self.n_dims, n_xi, p, self.excitation)
+            return
+        self._listed = False
+        pk.parallel_for(self._groups, kernels_of(params.triggering).excitation_sums, *self.sizes, pk.static(n_xi), *self.data,
+                        windows.excitation_h, p, self.excitation, label="hawkes.excitation_sums")
+
+    def list_pairs(self, params, windows, range_=None):
+        """Make the list of pairs, unless the one at hand serves."""
+        p, trigger = params.trigger_values, params.triggering
+        k = windows.cut
+        if range_ is None:
+            range_ = Range(tuple(v / _LIST_RANGE for v in p), tuple(v * _LIST_RANGE for v in p), k + 2.0)
+        if self.pairs is None or self.pairs.trigger is not trigger or not self.pairs.range.holds(p, k):
+            self.pairs = None
+            self.pairs = PairList(self.locations, self.times, trigger, range_, self.dtype, self.space)
+            self._listed = False
+        if not self._listed:
+            pk.deep_copy(self.excitation, 0.0)
+            self._listed = True
+
+    def _sum_all_pairs(self, params, n_mu, n_xi):
+        """Both sums of exponentials, block by block."""
+        rows = max(n_mu, n_xi)
+        if self._tiles is None or self._tiles[-1] < rows:
+            block = _BLOCK * -(-self.n_events // (_BLOCK * _MOST_BLOCKS))
+            n_blocks = -(-self.n_events // block)
+            later, earlier = np.tril_indices(n_blocks)
+            order = np.argsort(later == earlier, kind="stable")  # half the work is in those: last, to end evenly
+            with pk.use(self.space):
+                tiles = pk.copy_of(np.stack([later[order], earlier[order]]))
+                tables = [pk.empty((rows, n_blocks, self.n_events), np.float64) for _ in range(2)]
+            self._tiles = pk.TeamPolicy(len(order), _TEAM_SIZE, space=self.space), tiles, block, tables, rows
+        policy, tiles, block, tables, _ = self._tiles
+        widths = -0.5 / params.tau_x**2, -0.5 / params.tau_t**2
+        sizes = pk.static(n_mu), pk.static(n_xi)
+        self._listed = False
+        pk.parallel_for(policy, kernels_of(params.triggering).pair_tiles,
+                        pk.static(_ROWS if rows == 1 else _ROWS_OF_SLOPES), *self.sizes, *sizes, *self.data, self._before, tiles,
+                        block, *widths, params.kernel_values, *tables, label="hawkes.pair_tiles")
+        events = pk.RangePolicy(0, self.n_events, space=self.space)
+        pk.parallel_for(events, kernels.add_tiles, self.sizes[0], *sizes, block, self.self_term, *tables, self.background,
+                        self.excitation, label="hawkes.add_tiles")
+
+
+def near_share(locations, reach_km):
+    """About which share of all pairs cells of that width would visit: from how events spread over them."""
+    low, extent = locations.min(axis=0), np.ptp(locations, axis=0)
+    n_cells = np.minimum(extent // reach_km + 1, 1 << 20)
+    numbers = np.minimum((locations - low) // reach_km, n_cells - 1)
+    key = numbers[:, 0]
+    for column, n in zip(numbers.T[1:], n_cells[1:]):
+        key = key * n + column
+    shares = np.unique(key, return_counts=True)[1] / len(locations)
+    return min(1.0, 3.0 ** locations.shape[1] * float(np.sum(shares**2)))
+
+
+def _background_km(params, windows):
+    """How far the background's kernel reaches in space, if in time it reaches that far."""
+    return params.tau_x * windows.background_sds
+
+
+def _power_of_two(value):
+    return math.frexp(value)[1] if math.isfinite(value) else math.inf
+
+
+def _split(times, dtype):
+    """Times as a sum of parts, shape (n_parts, n_events): in float64 one, in float32 leading and remaining digits."""
+    leading = times.astype(dtype)
+    if dtype is np.float64:
+        return leading[None, :]
+    return np.stack([leading, (times - leading).astype(dtype)])

@@ -1,0 +1,146 @@
+"""The command line and the files it reads and writes."""
+
+import csv
+import gzip
+import json
+
+import numpy as np
+import pytest
+
+from models.hawkes import read_events, simulate
+from models.hawkes.__main__ import main
+from portable.errors import DTypeError, FiniteError, InputError
+
+from .events import PARAMS
+
+HEADER = "x_km,y_km,t_hours"
+
+
+@pytest.fixture(scope="module")
+def events_csv(tmp_path_factory):
+    """Simulated events with the columns that are read by default."""
+    path = tmp_path_factory.mktemp("events") / "events.csv"
+    assert main(["simulate", str(path), "--immigrants", "150", "--omega", "5", "--h", "0.02", "--seed", "3"]) == 0
+    return path
+
+
+def write(path, *rows, header=HEADER):
+    path.write_text("\n".join([header, *rows]) + "\n")
+    return path
+
+
+def test_simulate_then_read(events_csv):
+    events = read_events(events_csv)
+    made = simulate(type(PARAMS)(1.0, 1.0, 1.0, 0.3, 5.0, 0.02), n_immigrants=150, horizon_h=1000.0, seed=3)
+    np.testing.assert_allclose(events.locations, made.locations)
+    np.testing.assert_allclose(events.times, made.times - made.times[0])
+
+
+@pytest.mark.parametrize("by", ["likelihood", "mode", "metropolis"])
+def test_fit(events_csv, tmp_path, by, capsys):
+    pytest.importorskip("matplotlib")
+    if by == "metropolis":
+        for module in ("arviz_base", "arviz_stats", "h5netcdf"):
+            pytest.importorskip(module)
+    assert main(["fit", str(events_csv), "--by", by, "--output", str(tmp_path), "--space", "serial", "--steps", "400", "--warmup",
+                 "100", "--figures", "svg"]) == 0
+    found = json.loads((tmp_path / "fit.json").read_text())
+    assert 2.0 < found["params"]["omega"] < 12.0 and found["units"]["omega"] == "1/h"
+    assert found["params"] == json.loads((tmp_path / "params.json").read_text())
+    assert "events in 2 dimensions" in capsys.readouterr().out
+    if by == "metropolis":
+        assert (tmp_path / "posterior.nc").stat().st_size > 1000 and "<svg" in (tmp_path / "posterior.svg").read_text()[:2000]
+
+
+def test_probabilities_and_residuals(events_csv, tmp_path, capsys):
+    pytest.importorskip("matplotlib")
+    pytest.importorskip("scipy")
+    common = [str(events_csv), "--output", str(tmp_path), "--space", "serial"]
+    assert main(["probabilities", *common, "--steps", "200", "--warmup", "100", "--draws", "20"]) == 0
+    with open(tmp_path / "probabilities.csv") as file:
+        rows = list(csv.DictReader(file))
+    shares = np.array([float(row["probability"]) for row in rows])
+    with open(events_csv) as file:
+        truth = np.array([int(row["parent"]) >= 0 for row in csv.DictReader(file)])
+    assert (shares[truth] > 0.5).mean() > 0.9 and (shares[~truth] < 0.5).mean() > 0.9
+    assert float(rows[0]["family_size"]) >= 1.0 and (tmp_path / "parents.csv").exists()
+    assert {"map.png", "time.png"} <= {path.name for path in tmp_path.iterdir()}
+    (tmp_path / "params.json").write_text(json.dumps(dict(zip(PARAMS.names(), (0.8, 1.6, 336.0, 0.3, 5.0, 0.02)))))
+    assert main(["residuals", *common, "--params", str(tmp_path / "params.json")]) == 0
+    assert "Kolmogorov-Smirnov" in capsys.readouterr().out and (tmp_path / "residuals.png").exists()
+
+
+def test_units_columns_and_formats(tmp_path):
+    """The same three events by seven ways."""
+    wanted = [[0.0, 0.0], [1.0, 2.0], [3.0, 1.0]], [0.0, 1.5, 2.0]
+    write(tmp_path / "a.csv", "3,1,7.0", "0,0,5.0", "1,2,6.5")  # unsorted
+    write(tmp_path / "b.csv", "0,0,0", "1000,2000,90", "3000,1000,120", header="east_m,north_m,t_min")
+    write(tmp_path / "c.csv", "0,0,2020-01-01T00:00:00", "1,2,2020-01-01T01:30:00", "3,1,2020-01-01T02:00:00", header="x,y,when")
+    with gzip.open(tmp_path / "d.csv.gz", "wt") as file:
+        file.write(f"{HEADER}\n0,0,0\n1,2,1.5\n3,1,2\n")
+    np.savez(tmp_path / "e.npz", x_km=[0.0, 1, 3], y_km=[0.0, 2, 1], t_hours=wanted[1])
+    calls = [("a.csv", {}), ("b.csv", {"places": ("east_m", "north_m"), "time": "t_min", "length_unit": "m", "time_unit": "min"}),
+             ("c.csv", {"places": ("x", "y"), "time": "when"}), ("d.csv.gz", {}), ("e.npz", {})]
+    for name, options in calls:
+        locations, times = read_events(tmp_path / name, **options)
+        np.testing.assert_allclose(locations, wanted[0], atol=1e-12)
+        np.testing.assert_allclose(times, wanted[1], atol=1e-9)
+    parquet = pytest.importorskip("pyarrow.parquet")
+    import pyarrow
+
+    parquet.write_table(pyarrow.table({"x_km": [0.0, 1, 3], "y_km": [0.0, 2, 1], "t_hours": wanted[1]}), tmp_path / "f.parquet")
+    np.testing.assert_allclose(read_events(tmp_path / "f.parquet").times, wanted[1])
+
+
+def test_longitude_and_latitude(tmp_path):
+    """A degree of latitude is 111.195 km on a sphere of the mean radius; of longitude, times the cosine of latitude."""
+    path = write(tmp_path / "a.csv", "-77.0,38.0,0", "-77.0,39.0,1", "-76.0,38.5,2", header="lon,lat,t_hours")
+    options = {"places": ("lon", "lat")}
+    locations, _ = read_events(path, lonlat=True, **options)
+    assert locations[1, 1] - locations[0, 1] == pytest.approx(111.195, abs=1e-3)
+    assert locations[2, 0] - locations[0, 0] == pytest.approx(111.195 * np.cos(np.radians(38.5)), abs=1e-3)
+    with pytest.warns(UserWarning, match="columns lon, lat look like degrees, but are read as lengths"):
+        read_events(path, **options)
+    with pytest.raises(InputError, match="column 'lat', row 1 is -100.0; -90 to 90 degrees"):
+        read_events(write(tmp_path / "b.csv", "38,-100,0", header="lon,lat,t_hours"), lonlat=True, **options)
+
+
+WRONG = [
+    (["1,2,nan"], FiniteError, "column 't_hours', row 1 is nan"),
+    (["1,2,3", "1,x,4"], DTypeError, "column 'y_km', row 2 is 'x'; a number"),
+    (["1,2"], InputError, "line 2 has 2 cells, the header 3"),
+    ([], InputError, "holds no events"),
+]
+
+
+@pytest.mark.parametrize("rows, error, words", WRONG, ids=lambda v: str(v)[:30])
+def test_wrong_files(tmp_path, rows, error, words):
+    with pytest.raises(error, match=words):
+        read_events(write(tmp_path / "a.csv", *rows))
+
+
+def test_files_that_are_none(tmp_path, capsys):
+    with pytest.raises(InputError, match="cannot be read"):
+        read_events(tmp_path / "absent.csv")
+    with pytest.raises(InputError, match="ends in '.txt'"):
+        read_events(tmp_path / "a.txt")
+    (tmp_path / "a.npz").write_bytes(b"PK nonsense")
+    with pytest.raises(InputError, match="cannot be read"):
+        read_events(tmp_path / "a.npz")
+    assert main(["fit", str(write(tmp_path / "b.csv", "1,2,3", header="x,y,t"))]) == 2
+    assert "has no column 'x_km'; it has: x, y, t" in " ".join(capsys.readouterr().out.split())
+    (tmp_path / "params.json").write_text("[]")
+    csv_file = write(tmp_path / "c.csv", "1,2,3", "1,3,4")
+    assert main(["residuals", str(csv_file), "--params", str(tmp_path / "params.json"), "--output", str(tmp_path)]) == 2
+    assert "is no JSON object of mu0" in " ".join(capsys.readouterr().out.split())
+
+
+def test_warnings_with_evidence(tmp_path):
+    with pytest.warns(UserWarning, match="column 't_minutes' is read as h, but its name speaks of min"):
+        read_events(write(tmp_path / "a.csv", "1,2,3", header="x_km,y_km,t_minutes"), time="t_minutes")
+    with pytest.warns(UserWarning, match="1 of 3 events repeat the place and time of another"):
+        read_events(write(tmp_path / "b.csv", "1,2,3", "1,2,3", "1,2,4"))
+    with pytest.warns(UserWarning, match="every time is a whole number of hours"):
+        read_events(write(tmp_path / "c.csv", *(f"{k % 7},2,{k * k}" for k in range(200))))
+    with pytest.warns(UserWarning, match="events span 342 years"):
+        read_events(write(tmp_path / "d.csv", "1,2,0", "1,3,3000000"))

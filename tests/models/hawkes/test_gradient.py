@@ -1,0 +1,145 @@
+"""Derivatives against central differences of the reference; the fit against known truth and its own score."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from models.hawkes import Background, Likelihood, Parameters, fit, half_normal, reference, simulate, time_scales, uniform
+from portable.errors import DTypeError, InputError
+
+from .events import PARAMS, random_events
+
+TWO = time_scales(2)(mu0=0.7, tau_x=1.6, tau_t=20.0, theta=0.3, h=0.4, omega_1=2.0, omega_2=0.1, weight_2=0.5)
+
+
+def differences(function, params):
+    """Derivatives in each parameter by fourth-order differences: errors of 1e-16 (value / step) and of step^4."""
+    found = []
+    for name, value in zip(params.names(), params.values()):
+        step = 1e-3 * value
+        at = {k: function(replace(params, **{name: value + k * step})) for k in (-2, -1, 1, 2)}
+        found.append((8 * (at[1] - at[-1]) - (at[2] - at[-2])) / (12 * step))
+    return np.array(found)
+
+
+@pytest.mark.parametrize("method", ["all_pairs", "windowed", "cells"])
+def test_gradient(space, method):
+    locations, times = random_events(41, 2)
+    options = {"background_self": False}
+    wanted = differences(lambda p: reference.log_likelihood(locations, times, p, horizon_h=times[-1] + 3.0, **options), PARAMS)
+    likelihood = Likelihood(locations, times, method=method, horizon_h=times[-1] + 3.0, space=space, **options)
+    value, slopes = likelihood.gradient(PARAMS)
+    assert value == pytest.approx(likelihood.log_likelihood(PARAMS), rel=1e-13)
+    np.testing.assert_allclose(slopes, wanted, rtol=1e-7, atol=1e-8)  # 1e-3 of a value, to the fourth power, and pairs left out
+
+
+def test_gradient_in_mixed_precision(space):
+    locations, times = random_events(41, 2)
+    exact, mixed = (Likelihood(locations, times, method="all_pairs", precision=p, space=space).gradient(PARAMS)[1]
+                    for p in ("float64", "mixed"))
+    np.testing.assert_allclose(mixed, exact, rtol=1e-5, atol=1e-5)  # float32 terms, of both signs
+
+
+def test_several_time_scales(space):
+    """Against the one-scale reference: the triggering function is linear in its scales."""
+    locations, times = random_events(13 if space == "checked" else 41, 2)
+    mu, _ = reference.rates(locations, times, PARAMS)
+    xi, expected = 0.0, 0.0
+    for omega, share in ((2.0, 1 / 1.5), (0.1, 0.5 / 1.5)):
+        one = replace(PARAMS, theta=0.3 * share, omega=omega)
+        xi = xi + reference.rates(locations, times, one)[1]
+        expected = expected + reference.expected_counts(times, one)
+    expected = expected - reference.expected_counts(times, replace(PARAMS, theta=1e-15))  # the background is in both
+    likelihood = Likelihood(locations, times, method="windowed", space=space)
+    assert likelihood.log_likelihood(TWO) == pytest.approx(float(np.sum(np.log(mu + xi) - expected)), rel=1e-9)
+    np.testing.assert_allclose(likelihood.excitation_probabilities(TWO), xi / (mu + xi), rtol=1e-9, atol=1e-12)
+    for method in ("windowed", "cells"):
+        other = Likelihood(locations, times, method=method, space=space)
+        np.testing.assert_allclose(other.gradient(TWO)[1], differences(other.log_likelihood, TWO), rtol=1e-6, atol=1e-7)
+
+
+def known(n_immigrants=400.0, horizon_h=4000.0, seed=5):
+    """Simulated events, their true parameters, and a likelihood with the background that they were drawn from."""
+    truth = Parameters(mu0=1.0, tau_x=1.0, tau_t=1.0, theta=0.4, omega=2.0, h=0.05)
+    made = simulate(truth, n_immigrants=n_immigrants, horizon_h=horizon_h, seed=seed)
+    inside = ((made.locations >= 0.0) & (made.locations <= 10.0)).all(axis=1)
+    density = np.where(inside, n_immigrants / (100.0 * horizon_h), 0.0)
+    background = Background(density, n_immigrants, n_immigrants * made.times / horizon_h)
+    return truth, made, background, horizon_h
+
+
+def test_fit_finds_the_truth(space):
+    """Each parameter within four standard errors: one false alarm in four thousand, with a fixed seed."""
+    if space == "checked":
+        pytest.skip("hundreds of evaluations of 700 events are too slow in plain Python")
+    truth, made, background, horizon_h = known()
+    likelihood = Likelihood(made.locations, made.times, background=background, horizon_h=horizon_h, space=space)
+    found = fit(likelihood)
+    assert found.converged and found.free == ("mu0", "theta", "omega", "h")
+    for name in found.free:
+        assert abs(getattr(found.params, name) - getattr(truth, name)) < 4 * found.standard_errors[name]
+        low, high = found.interval(name)
+        assert low < getattr(found.params, name) < high
+    assert np.abs(likelihood.log_gradient(found.params)[1]).max() < 1e-2  # a Newton step from there gains below 1e-8
+    assert likelihood.log_likelihood(found.params) > likelihood.log_likelihood(truth)
+
+
+def test_standard_errors_are_those_of_counts():
+    """With every parent beyond doubt, theta is a number of offspring over a number of events: sd sqrt(theta / n)."""
+    truth, made, background, horizon_h = known()
+    found = fit(Likelihood(made.locations, made.times, background=background, horizon_h=horizon_h, space="serial"))
+    assert found.standard_errors["theta"] == pytest.approx((found.params.theta / len(made.times)) ** 0.5, rel=0.05)
+
+
+def test_posterior_mode(space):
+    """A sharp prior wins, a flat one changes nothing, and tau is estimated where the own term is out."""
+    if space == "checked":
+        pytest.skip("hundreds of evaluations are too slow in plain Python")
+    locations, times = random_events(41, 2)
+    likelihood = Likelihood(locations, times, background_self=False, space=space)
+    flat = fit(likelihood, start=PARAMS, posterior=True, fixed=("theta", "omega", "h"),
+               priors={name: uniform(0.0, 1e6) for name in ("mu0", "1/tau_x", "1/tau_t")})
+    plain = fit(likelihood, start=PARAMS, fixed=("theta", "omega", "h"))
+    np.testing.assert_allclose(flat.params.values(), plain.params.values(), rtol=1e-4)
+    sharp = fit(likelihood, start=PARAMS, posterior=True, fixed=("theta", "omega", "h"), priors={"mu0": half_normal(1e-3)})
+    assert sharp.params.mu0 < 0.02 < plain.params.mu0
+
+
+WRONG = [
+    ({"fixed": "tau_x"}, DTypeError, "fixed must be a sequence"),
+    ({"fixed": ("tau",)}, InputError, "fixed has 'tau', which is no parameter"),
+    ({"fixed": PARAMS.names()}, InputError, "fixed holds every parameter"),
+    ({"fixed": ()}, InputError, "tau_x is free with background_self=True"),
+    ({"priors": {"h": half_normal(1)}, "posterior": True}, InputError, "priors has 'h', which is no coordinate; wanted: mu0"),
+    ({"priors": {"1/h": 3.0}, "posterior": True}, DTypeError, r"priors\['1/h'\] must be made by half_normal"),
+    ({"priors": {"theta": uniform(0.5, 0.9)}, "posterior": True}, InputError, "start: theta = 0.3 has no density under its prior"),
+    ({"priors": {"theta": half_normal(1)}}, InputError, "priors are given but posterior is False"),
+    ({"max_iter": 0}, InputError, "max_iter is 0"),
+    ({"start": (1, 2)}, DTypeError, "params must be hawkes.Parameters"),
+]
+
+
+@pytest.mark.parametrize("options, error, words", WRONG, ids=lambda v: str(v)[:40])
+def test_wrong_calls(options, error, words):
+    likelihood = Likelihood(*random_events(9, 2), space="serial")
+    with pytest.raises(error, match=words):
+        fit(likelihood, **options)
+
+
+def test_wrong_likelihoods():
+    with pytest.raises(DTypeError, match="likelihood must be hawkes.Likelihood, got ndarray"):
+        fit(np.zeros(3))
+    locations, times = random_events(9, 2)
+    given = Likelihood(locations, times, background=Background(np.ones(9), 9.0), space="serial")
+    with pytest.raises(InputError, match="tau_x is free, but the background is given"):
+        fit(given, fixed=())
+    with pytest.raises(DTypeError, match="background must be hawkes.Background or None"):
+        Likelihood(locations, times, background=3.0)
+    with pytest.raises(InputError, match=r"Background: density\[1\] is -1"):
+        Background([1.0, -1.0], 1.0)
+    nothing = Likelihood(locations[:1], times[:1], background_self=False, space="serial")
+    with pytest.raises(InputError, match="start: the log-likelihood is -inf"):
+        fit(nothing)
+    assert math.isinf(nothing.log_likelihood(PARAMS))

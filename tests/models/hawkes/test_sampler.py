@@ -1,0 +1,251 @@
+"""Algorithm 1: step by step against its text in plain Python, reproducible, resumable; and what is asked of the draws."""
+
+import math
+import warnings
+from dataclasses import replace
+from statistics import NormalDist
+
+import numpy as np
+import pytest
+
+import portable as pk
+from models.hawkes import (Likelihood, Parameters, Posterior, calibrate, half_normal, reference, sample_nuts, sample_posterior,
+                           uniform)
+from models.hawkes.chains import Chains
+from portable.errors import DTypeError, InputError
+
+from .events import PARAMS, gunfire, random_events
+from .test_gradient import known
+
+FREE = ("mu0", "theta", "omega", "h")
+STARTS = [PARAMS, replace(PARAMS, theta=0.5, omega=1.0)]
+
+
+def algorithm_1(log_likelihood, start, free, sds, n_steps, seed, chain):
+    """The paper's text, with the numbered random numbers of the sampler."""
+    cdf = NormalDist().cdf
+    priors = {name: 1.0 if name == "mu0" else 10.0 for name in free}
+    batch = {name: [0, 0, 5] for name in free}
+    sds, params, rows = dict(zip(free, sds)), start, []
+    value = log_likelihood(params)
+    for step in range(n_steps):
+        name = free[pk.random.randint(seed, chain, 64 * step, len(free))]
+        inverse = name in ("h", "tau_x", "tau_t")
+        v = getattr(params, name)
+        v = 1.0 / v if inverse else v
+        draw, new = 2, -1.0
+        while new <= 0.0:
+            new = v + sds[name] * float(pk.random.normal(seed, chain, 64 * step + draw))
+            draw += 1
+        proposed = replace(params, **{name: 1.0 / new if inverse else new})
+        there = log_likelihood(proposed)
+        log_prior = (v * v - new * new) / (2 * priors[name] ** 2)
+        log_q = math.log(cdf(v / sds[name]) / cdf(new / sds[name]))
+        accepted = math.log(pk.random.uniform_open(seed, chain, 64 * step + 1)) < there - value + log_prior + log_q
+        if accepted:
+            params, value = proposed, there
+        batch[name][0] += 1
+        batch[name][1] += accepted
+        n, gained, size = batch[name]
+        if n == size:
+            sds[name] *= min(max(gained / n / 0.44, 0.5), 2.0)
+            batch[name] = [0, 0, math.ceil(size**1.1)]
+        rows.append([getattr(params, name) for name in free] + [value])
+    return np.array(rows)
+
+
+@pytest.mark.parametrize("free", [FREE, (*FREE[:1], "tau_x", "tau_t", *FREE[1:])], ids=len)
+def test_every_step_is_the_papers(space, free):
+    """Equal decisions, so equal draws up to the elementary functions' last bits."""
+    locations, times = random_events(13, 2)
+    own = len(free) == 4
+    n_steps = 30 if space == "checked" else 200
+    likelihood = Likelihood(locations, times, background_self=own, tolerance=1e-12, space=space)
+    fixed = [name for name in PARAMS.names() if name not in free]
+    found = sample_posterior(likelihood, n_chains=2, n_steps=n_steps, n_warmup=0, start=STARTS, fixed=fixed, seed=7)
+    for chain, start in enumerate(STARTS):
+        coordinates = [1 / v if n in ("h", "tau_x", "tau_t") else v for n, v in zip(free, (getattr(start, n) for n in free))]
+        wanted = algorithm_1(lambda p: reference.log_likelihood(locations, times, p, background_self=own), start, free,
+                             [0.1 * v for v in coordinates], n_steps, 7, chain)
+        np.testing.assert_allclose(found.draws[chain], wanted[:, :-1], rtol=1e-9)
+        np.testing.assert_allclose(found.log_likelihood[chain], wanted[:, -1], rtol=1e-9)
+    assert found.error_bound <= 1e-12 and found.complete and found.free == tuple(n for n in PARAMS.names() if n in free)
+
+
+def test_pairs_are_listed_anew_on_the_way(space, monkeypatch):
+    """From a far start the list is made again and again, in windows if it is too long, and no draw changes."""
+    if space == "checked":
+        pytest.skip("600 steps are too slow in plain Python")
+    locations, times = random_events(60, 2)
+    far = [replace(PARAMS, omega=20.0, h=0.01, theta=0.9)] * 2
+    options = {"n_chains": 2, "n_steps": 600, "n_warmup": 0, "start": far, "seed": 3}
+    lists = []
+    prepare = Chains._prepare
+    monkeypatch.setattr(Chains, "_prepare", lambda self, range_: (lists.append(range_), prepare(self, range_))[1])
+    likelihood = Likelihood(locations, times, tolerance=1e-12, space=space)
+    listed = sample_posterior(likelihood, **options)
+    assert len(lists) > 3
+    monkeypatch.setattr("models.hawkes.cells.MOST_PAIRS", 0)
+    windowed = sample_posterior(likelihood, **options)
+    np.testing.assert_allclose(windowed.draws, listed.draws, rtol=1e-9)
+    for k in (0, 300, 599):  # the log-likelihoods along the chain are those of all pairs
+        wanted = Likelihood(locations, times, method="all_pairs", space=space).log_likelihood(listed.params(1, k))
+        assert listed.log_likelihood[1, k] == pytest.approx(wanted, rel=1e-11)
+
+
+@pytest.fixture(scope="module")
+def small():
+    truth, made, background, horizon_h = known(60.0, 600.0)
+    return Likelihood(made.locations, made.times, background=background, horizon_h=horizon_h, space="serial")
+
+
+TRUTH = known(60.0, 600.0)[0]
+OPTIONS = {"n_chains": 2, "n_steps": 400, "n_warmup": 100, "start": [TRUTH, replace(TRUTH, theta=0.5)], "seed": 1}
+
+
+def test_seeds(small):
+    one, two, other = (sample_posterior(small, **OPTIONS | {"seed": seed}).draws for seed in (1, 1, 2))
+    assert one.shape == (2, 300, 4)
+    np.testing.assert_array_equal(one, two)
+    assert (one != other).any()
+
+
+class Stop(Exception):
+    pass
+
+
+def stop_after(monkeypatch, n, error):
+    """Have the n-th look at the chains raise."""
+    advance, calls = Chains.advance, []
+
+    def interrupted(self, replays):
+        calls.append(1)
+        if len(calls) == n:
+            raise error
+        return advance(self, replays)
+
+    monkeypatch.setattr(Chains, "advance", interrupted)
+
+
+def test_interrupted_chains_go_on_to_the_same_draws(small, tmp_path, monkeypatch):
+    path = tmp_path / "chains.npz"
+    whole = sample_posterior(small, **OPTIONS)
+    with monkeypatch.context() as patch:
+        patch.setattr("models.hawkes.sampler._REPLAYS", 1)
+        stop_after(patch, 10, KeyboardInterrupt)
+        with pytest.warns(RuntimeWarning, match="stopped after [0-9]+ of 400 steps"):
+            part = sample_posterior(small, **OPTIONS, checkpoint=path)
+    n_kept = part.draws.shape[1]
+    assert not part.complete and 20 < n_kept < 200
+    np.testing.assert_array_equal(part.draws, whole.draws[:, :n_kept])
+    resumed = sample_posterior(small, **OPTIONS, checkpoint=path)
+    assert resumed.complete
+    np.testing.assert_array_equal(resumed.draws, whole.draws)
+    np.testing.assert_array_equal(sample_posterior(small, **OPTIONS, checkpoint=path).draws, whole.draws)  # ended: nothing to do
+
+    with pytest.raises(InputError, match="belongs to other events, settings or another seed"):
+        sample_posterior(small, **OPTIONS | {"seed": 9}, checkpoint=path)
+    with np.load(path) as file:
+        arrays = dict(file)
+    arrays["values"] = arrays["values"] * 1.01
+    np.savez(path, **arrays)
+    with pytest.raises(InputError, match="was changed after it was written"):
+        sample_posterior(small, **OPTIONS, checkpoint=path)
+    path.write_bytes(path.read_bytes()[:1000])
+    with pytest.raises(InputError, match="cannot be read"):
+        sample_posterior(small, **OPTIONS, checkpoint=path)
+    with pytest.raises(InputError, match="the folder .* does not exist"):
+        sample_posterior(small, **OPTIONS, checkpoint=tmp_path / "absent" / "chains.npz")
+
+
+def test_progress_tells_rates(small, capsys):
+    sample_posterior(small, **OPTIONS, progress=True)
+    shown = capsys.readouterr().out
+    assert "steps/s, accepted: mu0" in shown and "2 chains" in shown
+
+
+WRONG = [
+    ({"n_chains": 3}, InputError, "start holds 2 parameters for 3 chains"),
+    ({"n_warmup": 400}, InputError, "n_warmup is 400; 0 to 399"),
+    ({"seed": -1}, InputError, "seed is -1"),
+    ({"start": 3}, DTypeError, "start must be Parameters or a sequence"),
+    ({"priors": {"omega": uniform(5.0, 9.0)}}, InputError, "start: omega = 2 has no density under its prior"),
+    ({"fixed": ("tau_t",)}, InputError, "tau_x is free, but the background is given"),
+    ({"progress": 1}, DTypeError, "progress must be True or False"),
+]
+
+
+@pytest.mark.parametrize("change, error, words", WRONG, ids=lambda v: str(v)[:40])
+def test_wrong_calls(small, change, error, words):
+    with pytest.raises(error, match=words):
+        sample_posterior(small, **OPTIONS | change)
+
+
+def test_a_bounded_prior_holds_the_draws(small):
+    found = sample_posterior(small, **OPTIONS | {"priors": {"omega": uniform(1.9, 2.1), "mu0": half_normal(2.0)}})
+    assert 1.9 < found["omega"].min() and found["omega"].max() < 2.1
+    assert found.priors["omega"] == "uniform, 1.9 to 2.1" and found.priors["theta"] == "half-normal, sd 10"
+
+
+def test_posterior_object(small, tmp_path):
+    found = sample_posterior(small, **OPTIONS)
+    assert isinstance(found, Posterior)
+    np.testing.assert_allclose(found["1/omega"], 1.0 / found["omega"])
+    assert found.mean().theta == pytest.approx(found["theta"].mean())
+    assert found.params(1, 5).h == found["h"][1, 5] and found.params(1, 5).tau_x == TRUTH.tau_x
+    assert len(list(found.thinned(50))) == 50
+    with pytest.raises(InputError, match="'tau_x' was not sampled"):
+        found["tau_x"]
+
+
+def test_arviz(small, tmp_path):
+    pytest.importorskip("arviz_base")
+    pytest.importorskip("arviz_stats")
+    pytest.importorskip("h5netcdf")
+    xarray = pytest.importorskip("xarray")
+    found = sample_posterior(small, **OPTIONS)
+    rows = found.summary(["theta", "1/h"])
+    assert rows["theta"]["mean"] == pytest.approx(found["theta"].mean())
+    assert rows["1/h"]["q2.5"] < rows["1/h"]["mean"] < rows["1/h"]["q97.5"] and 0.9 < rows["theta"]["r_hat"] < 1.5
+    assert 10 < rows["theta"]["ess_bulk"] < 600
+    found.save(tmp_path / "posterior.nc")
+    tree = xarray.open_datatree(tmp_path / "posterior.nc", engine="h5netcdf")
+    np.testing.assert_array_equal(tree["posterior"]["omega"], found["omega"])
+    assert tree["posterior"]["omega"].attrs["units"] == "1/h" and tree["posterior"].attrs["fixed tau_t"] == TRUTH.tau_t
+
+
+def test_both_samplers_agree(small):
+    """Posterior means within five joint standard errors: one false alarm in 400,000 parameters."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # ArviZ announces its next version on import
+        pytest.importorskip("nutpie")
+    pytest.importorskip("arviz_stats")
+    one = sample_posterior(small, n_chains=2, n_steps=4000, start=TRUTH, seed=1)
+    two = sample_nuts(small, n_chains=2, n_draws=200, n_warmup=100, start=TRUTH, seed=1)
+    assert two.draws.shape == (2, 200, 4) and two.error_bound <= small.tolerance
+    for name in FREE:
+        a, b = (p.summary([name])[name] for p in (one, two))
+        assert abs(a["mean"] - b["mean"]) < 5 * math.hypot(a["mcse"], b["mcse"])
+    assert two.log_likelihood[0, 0] == pytest.approx(small.log_likelihood(two.params(0, 0)), rel=1e-9)
+
+
+def test_calibration():
+    """Ten data sets: no rank test has a p-value below 0.0001, which happens by chance once in 2,500 runs."""
+    pytest.importorskip("arviz_stats")
+    pytest.importorskip("scipy")
+    found = calibrate(n_sets=10, n_kept=9, least_ess=100, space="serial", seed=2)
+    assert found.ranks.shape == (10, 4) and found.ranks.min() >= 0 and found.ranks.max() <= 9
+    assert found.least_ess >= 100 and found.least_events >= 200
+    assert min(found.p_values.values()) > 1e-4
+
+
+def test_gunfire_posterior():
+    """5,022 events: the posterior mode lies inside, and log-likelihoods are those of all pairs to the bound asked for."""
+    locations, times = gunfire("2010_5022")
+    likelihood = Likelihood(locations, times, space="threads")
+    found = sample_posterior(likelihood, n_steps=1000, n_warmup=300, seed=1)
+    assert 0.16 < found["theta"].mean() < 0.19 and 0.064 < found["h"].mean() < 0.068
+    exact = Likelihood(locations, times, method="all_pairs", space="threads")
+    for k in (0, 350, 699):
+        assert found.log_likelihood[k % 4, k] == pytest.approx(exact.log_likelihood(found.params(k % 4, k)), rel=1e-8)
+    assert found.error_bound < 1e-9 and isinstance(found.mean(), Parameters)

@@ -1,0 +1,174 @@
+"""Probabilities over a posterior, parents, families, intensity, residuals, thinning: against the NumPy reference and truth."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from models.hawkes import (Background, Likelihood, cluster_sizes, excitation_probabilities, intensity, intensity_grid,
+                           parent_probabilities, posterior_probabilities, reference, residuals, sample_posterior, simulate)
+from models.hawkes.triggering import EXPONENTIAL
+from portable.errors import DTypeError, InputError, ShapeError
+
+from .events import PARAMS, random_events
+from .test_gradient import TWO, known
+
+
+def test_probabilities_over_a_posterior(space):
+    locations, times = random_events(13, 2)
+    likelihood = Likelihood(locations, times, space=space)
+    posterior = sample_posterior(likelihood, n_chains=2, n_steps=26, n_warmup=1, start=[PARAMS, PARAMS], seed=1)
+    found = posterior_probabilities(likelihood, posterior, n_draws=50, quantiles=(0.5,), keep=True)
+    wanted = [reference.excitation_probabilities(locations, times, p) for p in posterior.thinned(50)]
+    assert found.draws.shape == (50, 13)
+    np.testing.assert_allclose(found.draws, wanted, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(found.mean, np.mean(wanted, axis=0), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(found.sd, np.std(wanted, axis=0), atol=1e-8)
+    # A median of 50 draws lies between two of them; a histogram of 512 bins adds one bin.
+    ordered = np.sort(wanted, axis=0)
+    assert (found.quantiles[0] >= ordered[23] - 1 / 512).all() and (found.quantiles[0] <= ordered[26] + 1 / 512).all()
+    assert posterior_probabilities(likelihood, posterior, n_draws=5).draws is None
+
+
+@pytest.mark.parametrize("params", [PARAMS, TWO], ids=["one scale", "two scales"])
+def test_parents(space, params):
+    """Rows add up to 1, and to the probabilities of having been triggered."""
+    locations, times = random_events(41, 2)
+    likelihood = Likelihood(locations, times, space=space)
+    found = parent_probabilities(likelihood, params)
+    assert (found.parents < found.children).all() and (times[found.parents] < times[found.children]).all()
+    triggered = np.bincount(found.children, found.probabilities, minlength=41)
+    np.testing.assert_allclose(triggered + found.background, 1.0, atol=41e-9)  # at most so much is left out of each row
+    np.testing.assert_allclose(triggered, likelihood.excitation_probabilities(params), atol=41e-9)
+    fewer = parent_probabilities(likelihood, params, least=0.01)
+    assert 0 < len(fewer.parents) < len(found.parents) and fewer.probabilities.min() >= 0.01
+
+
+def test_families():
+    """Events whose parents are beyond doubt have the families of the simulation."""
+    params = replace(PARAMS, omega=60.0, h=0.01, tau_t=336.0)
+    locations, times, parents = simulate(params, n_immigrants=60, horizon_h=5000.0, seed=4)
+    wanted = np.ones(len(times))
+    for child in range(len(times) - 1, -1, -1):
+        if parents[child] >= 0:
+            wanted[parents[child]] += wanted[child]
+    likelihood = Likelihood(locations, times, space="serial")
+    found = parent_probabilities(likelihood, params)
+    matrix = pytest.importorskip("scipy.sparse") and found.to_scipy()
+    assert matrix.shape == (len(times),) * 2 and matrix.sum() == pytest.approx(found.probabilities.sum())
+    sizes = cluster_sizes(found)
+    assert sizes.sum() == pytest.approx(wanted.sum(), rel=0.05)
+    assert np.abs(sizes - wanted).max() < 1.0 and sizes.min() >= 1.0
+
+
+def test_intensity(space):
+    locations, times = random_events(13, 2)
+    likelihood = Likelihood(locations, times, space=space)
+    mu, xi = reference.rates(locations, times, PARAMS)
+    background, excitation = intensity(likelihood, PARAMS, locations, times)
+    np.testing.assert_allclose(background, mu, rtol=1e-12)
+    np.testing.assert_allclose(excitation, xi, rtol=1e-12)
+    axes = [np.linspace(-1, 1, 3), np.linspace(0, 1, 2)]
+    grid = intensity_grid(likelihood, PARAMS, axes, [times[4]])
+    assert grid.shape == (1, 3, 2)
+    one = intensity(likelihood, PARAMS, [[axes[0][2], axes[1][1]]], [times[4]])
+    assert grid[0, 2, 1] == pytest.approx(one[0][0] + one[1][0])
+    with pytest.raises(ShapeError, match=r"locations has shape \(1, 3\); \(1, 2\) is wanted"):
+        intensity(likelihood, PARAMS, [[1.0, 2.0, 3.0]], [1.0])
+    with pytest.raises(InputError, match="axes holds 1 axes"):
+        intensity_grid(likelihood, PARAMS, axes[:1], [1.0])
+
+
+def test_residuals_are_the_compensator(space):
+    """At the last event all that the reference expects; before, what it expects of the events with the horizon there."""
+    pytest.importorskip("scipy")
+    locations, times = random_events(13, 2)
+    likelihood = Likelihood(locations, times, space=space)
+    found = residuals(likelihood, PARAMS)
+    assert found.rescaled[-1] == pytest.approx(reference.expected_counts(times, PARAMS).sum(), rel=1e-12)
+    middle = reference.expected_counts(times[:7], PARAMS, times[6]).sum()
+    ahead = sum(PARAMS.mu0 * np.diff(reference.normal_cdf([-(t - times[0]) / 20.0, (times[6] - t) / 20.0]))[0] for t in times[7:])
+    assert found.rescaled[6] == pytest.approx(middle + ahead, rel=1e-9)
+    assert len(found.gaps) == 12
+
+
+def test_residuals_tell_right_from_wrong():
+    """The true model is not refused (p > 0.001, a false alarm of one in a thousand), one without excitation is."""
+    pytest.importorskip("scipy")
+    truth, made, background, horizon_h = known()
+    likelihood = Likelihood(made.locations, made.times, background=background, horizon_h=horizon_h, space="serial")
+    right = residuals(likelihood, truth)
+    wrong = residuals(likelihood, replace(truth, mu0=len(made.times) / 400.0, theta=1e-9))
+    assert right.p_value > 1e-3 and abs(right.correlation) < 4 / len(made.times) ** 0.5
+    assert wrong.p_value < 1e-12
+    given = Likelihood(made.locations, made.times, background=Background(background.density, 400.0), space="serial")
+    with pytest.raises(InputError, match="its background has no mass_until"):
+        residuals(given, truth)
+
+
+@pytest.mark.parametrize("params", [PARAMS, TWO], ids=["one scale", "two scales"])
+def test_thinning_and_branching_agree(params):
+    """Means of counts, delays and displacements of the two constructions, within five standard errors of their difference."""
+    scene = {"n_immigrants": 400.0, "horizon_h": 4000.0, "box_km": ((0.0, 10.0),)}
+    figures = []
+    for method in ("branching", "thinning"):
+        made = simulate(params, method=method, seed=21, **scene)
+        assert (np.diff(made.times) >= 0).all() and made.times[-1] <= 4000.0
+        child = np.flatnonzero(made.parents >= 0)
+        assert (made.times[made.parents[child]] < made.times[child]).all()
+        delays = made.times[child] - made.times[made.parents[child]]
+        shifts = made.locations[child, 0] - made.locations[made.parents[child], 0]
+        figures.append([(len(child) / len(made.times), 0.5 / len(made.times) ** 0.5)]
+                       + [(v.mean(), v.std() / len(v) ** 0.5) for v in (delays, np.log(delays), shifts, shifts**2)])
+    for (a, error_a), (b, error_b) in zip(*figures):
+        assert abs(a - b) < 5 * np.hypot(error_a, error_b)
+
+
+def test_immigrants_around_centres():
+    centres = np.array([[0.0, 0.0], [50.0, 0.0]]), np.array([100.0, 900.0])
+    made = simulate(replace(PARAMS, theta=1e-9), n_immigrants=500, horizon_h=1000.0, centres=centres, seed=1)
+    late = made.times > 500.0
+    assert np.abs(made.locations[late] - [50.0, 0.0]).max() < 6 * PARAMS.tau_x
+    assert abs(made.times[~late].mean() - 100.0) < 5 * PARAMS.tau_t / (~late).sum() ** 0.5
+    with pytest.raises(InputError, match="centres: times run from 100.0 to 900.0; 0 to horizon_h = 500"):
+        simulate(PARAMS, n_immigrants=5, horizon_h=500.0, centres=centres)
+
+
+@pytest.mark.parametrize("trigger, p", [(EXPONENTIAL, (0.5, 0.4)), (TWO.triggering, TWO.trigger_values)], ids=["one", "two"])
+def test_triggering_functions_keep_their_contract(trigger, p):
+    """value <= exp(-exponent) <= 1; density of delays = derivative of integral; gradients are derivatives of logarithms."""
+    for r2, dt in ((0.0, 0.1), (0.3, 2.0), (1.0, 9.0)):
+        q = trigger.for_kernels(p)
+        value = trigger.value(r2, dt, q)
+        assert 0.0 < value <= np.exp(-trigger.exponent(r2, dt, q)) * (1 + 1e-12)
+        step = 1e-5
+        slope = (trigger.integral(dt + step, q) - trigger.integral(dt - step, q)) / (2 * step)
+        assert trigger.scale(0, q) * trigger.value(0.0, dt, q) == pytest.approx(slope, rel=1e-6)
+        out, integral_out = np.zeros(1 + len(p)), np.zeros(len(p))
+        trigger.gradient(2, r2, dt, q, out)
+        trigger.integral_gradient(dt, q, integral_out)
+        assert out[0] == pytest.approx(value)
+        for k in range(len(p)):
+            up, down = (trigger.for_kernels([v * np.exp(s * step * (j == k)) for j, v in enumerate(p)]) for s in (1, -1))
+            whole = [trigger.scale(2, a) * trigger.value(r2, dt, a) for a in (up, down)]
+            assert out[1 + k] == pytest.approx((whole[0] - whole[1]) / (2 * step) / trigger.scale(2, q), rel=1e-5, abs=1e-7)
+            ends = [trigger.integral(dt, a) for a in (up, down)]
+            assert integral_out[k] == pytest.approx((ends[0] - ends[1]) / (2 * step), rel=1e-5, abs=1e-8)
+
+
+def test_probabilities_of_one_parameter_agree_with_time_scales_that_are_equal():
+    """Two equal scales are one."""
+    locations, times = random_events(41, 2)
+    same = replace(TWO, omega_1=0.5, omega_2=0.5, h=PARAMS.h)
+    one = excitation_probabilities(locations, times, PARAMS, space="serial")
+    np.testing.assert_allclose(excitation_probabilities(locations, times, same, space="serial"), one, rtol=1e-9, atol=1e-12)
+
+
+def test_wrong_calls():
+    likelihood = Likelihood(*random_events(9, 2), space="serial")
+    with pytest.raises(DTypeError, match="posterior must be hawkes.Posterior, got float"):
+        posterior_probabilities(likelihood, 1.0)
+    with pytest.raises(DTypeError, match="parents must come from parent_probabilities"):
+        cluster_sizes([1.0])
+    with pytest.raises(InputError, match="least is 0; more than 0.0 is wanted"):
+        parent_probabilities(likelihood, PARAMS, least=0)
