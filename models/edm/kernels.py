@@ -401,7 +401,7 @@ def cross_map(team, n_dims, n_candidates, pad, room, first_point, last_point, bl
                                             own_library, row, point, distance, time, spare_distance, spare_time)
                         if n >= k and 0 <= tile + r + Tp and tile + r + Tp < observed.shape[0]:
                             weigh(team, n, k, pk.sqrt(smallest[r]), distance, time, weight[r], kept_time[r])
-                        else:
+                        elif team.single():
                             weight[r, 0] = -1.0
                         team.barrier()
                     add_predictions(team, min(team.size, end - tile), k, Tp, tile, weight, kept_time, target_begin[e],

@@ -38,16 +38,16 @@ def test_equal_to_kedm(seed):
 
 @pytest.mark.parametrize("offset", [1e2, 1e6])
 def test_offsets_do_not_matter(space, offset):
-    x = dataset(space)
-    plain = edm.cross_map(x, DIMS, space=space)
-    np.testing.assert_allclose(edm.cross_map(x + offset, DIMS, space=space), plain, rtol=0, atol=1e-4)
+    x = dataset(space)[:, :2]
+    plain = edm.cross_map(x, DIMS[:2], space=space)
+    np.testing.assert_allclose(edm.cross_map(x + offset, DIMS[:2], space=space), plain, rtol=0, atol=1e-4)
 
 
 def test_part_of_the_libraries_in_batches(space):
-    x = dataset(space)
-    whole = edm.cross_map(x, DIMS, space=space)
-    part = edm.cross_map(x, DIMS, libraries=[3, 1], memory_mb=1e-6, space=space)
-    np.testing.assert_array_equal(part, whole[[3, 1]])
+    x = dataset(space)[:, :3]
+    whole = edm.cross_map(x, DIMS[:3], space=space)
+    part = edm.cross_map(x, DIMS[:3], libraries=[2, 1], memory_mb=1e-6, space=space)
+    np.testing.assert_array_equal(part, whole[[2, 1]])
 
 
 def test_missing_values(space):
