@@ -44,23 +44,27 @@ def _parser():
             made.add_argument("--columns", nargs="+", required=True, metavar="NAME", help="series to embed")
             made.add_argument("--target", metavar="NAME", help="series to predict (default: the first column)")
         made.add_argument("--tau", type=int, default=1, help="lag (default: %(default)s)")
-        made.add_argument("--Tp", type=int, default=0 if name in ("ccm", "crossmap") else 1, help="steps ahead (default: %(default)s)")
+        made.add_argument("--Tp", type=int, default=0 if name in ("ccm", "crossmap") else 1,
+                          help="steps ahead (default: %(default)s)")
         made.add_argument("--exclusion-radius", type=int, default=0, metavar="N", help="leave out neighbours so near in time")
         if name in ("embed", "simplex", "smap"):
             for window in ("lib", "pred"):
-                made.add_argument(f"--{window}", nargs=2, type=int, metavar=("BEGIN", "END"), help="window of times, from 0, END excluded")
+                made.add_argument(f"--{window}", nargs=2, type=int, metavar=("BEGIN", "END"),
+                                  help="window of times, from 0, END excluded")
         made.add_argument("--plot", metavar="FILE", help="draw the result (needs matplotlib)")
         made.add_argument("--space", metavar="NAME", help="execution space (default: the layer's own choice)")
         made.set_defaults(command=command)
         return made
 
-    add("embed", _embed, "skill for each embedding dimension").add_argument("--E-max", type=int, default=10, help="default: %(default)s")
+    made = add("embed", _embed, "skill for each embedding dimension")
+    made.add_argument("--E-max", type=int, default=10, help="default: %(default)s")
     made = add("simplex", _simplex, "predictions by simplex projection")
     made.add_argument("-E", type=int, required=True, help="embedding dimension")
     made.add_argument("--out", metavar="FILE", help="write time, observed, predicted as CSV")
     made = add("smap", _smap, "skill of S-maps for each theta")
     made.add_argument("-E", type=int, required=True, help="embedding dimension")
-    made.add_argument("--theta", nargs="+", type=float, default=[0, 0.1, 0.3, 0.5, 1, 2, 3, 4, 6, 8], help="default: 0 to 8")
+    made.add_argument("--theta", nargs="+", type=float, default=[0, 0.1, 0.3, 0.5, 1, 2, 3, 4, 6, 8],
+                      help="default: ten from 0 to 8")
     made = add("ccm", _ccm, "convergent cross mapping of a target from one column")
     made.add_argument("-E", type=int, required=True, help="embedding dimension")
     made.add_argument("--sizes", nargs="+", type=int, required=True, metavar="N", help="library sizes")

@@ -21,9 +21,9 @@ def check_columns(values, name, n_columns=None):
     if not array.size:
         raise ShapeError(f"{name} has shape {array.shape}; at least one time and one column are wanted")
     columns = array.reshape(len(array), -1).astype(np.float64)
-    infinite = np.argwhere(np.isinf(columns))
-    if infinite.size:
-        t, c = infinite[0].tolist()
+    infinite = np.isinf(columns)
+    if infinite.any():
+        t, c = np.argwhere(infinite)[0].tolist()
         raise FiniteError(f"{name}[{t}{f', {c}' if array.ndim == 2 else ''}] is {columns[t, c]}; "
                           "finite numbers are wanted, or NaN where nothing was observed")
     empty = np.flatnonzero(np.isnan(columns).all(axis=0))

@@ -31,6 +31,7 @@ from .checks import (
     check_radius,
 )
 from .mapping import Mapping
+from .search import extremes
 
 STEPS = 64  # of the progress, and of a result that goes to a file: at most one such part is computed twice
 
@@ -93,7 +94,7 @@ def cross_map(dataset, dims, *, tau=1, Tp=0, exclusion_radius=0, libraries=None,
     times = np.arange(max(0, -Tp), n_times - max(Tp, 0))
     lag = np.arange(E) * tau
     check_library(dataset, rows, lag, times, E + 1, radius, names)
-    constant = np.nanmax(dataset, axis=0) == np.nanmin(dataset, axis=0)
+    constant = np.equal(*extremes(dataset))
     if constant.any():
         which = ", ".join(names[c] for c in np.flatnonzero(constant)[:5])
         warnings.warn(f"{int(constant.sum())} series do not vary ({which}{', ...' if constant.sum() > 5 else ''}): "

@@ -24,7 +24,7 @@ import math
 
 import portable as pk
 
-SLACK = 2  # chunks above k that the bound may let through: fewer steps of the search cost more than they save
+SLACK = 1  # chunks above k that the bound may let through: to look longer costs more than to measure one more
 FIRST_GUESS = 0.2  # where between its extremes the k-th of many minima is looked for first
 STEPS = 40  # of that search; where minima tie it would go on to the last bit
 LARGEST = 3e38  # finite in float32: a bound for all that was observed
@@ -133,6 +133,7 @@ def bound_of(team, n_chunks, k, guess, minima):
 
 @pk.function
 def mark_chunks(team, n_chunks, bound, minima, marks):
+    """A bit for each chunk whose smallest distance does not exceed the bound, 32 to a word."""
     for w in range((n_chunks + 31) // 32):
         word = pk.uint32(0)
         for c in range(32 * w, min(32 * w + 32, n_chunks)):
@@ -216,14 +217,14 @@ def choose_chunks(team, n_chunks, r, marks, chosen):
 
 
 @pk.function
-def add_term(team, e, r, row, point, library, c0, c1, c2, c3, d0, d1, d2, d3):
+def add_term(team, e, r, row, point, library, q0, q1, q2, q3, d0, d1, d2, d3):
     """Coordinate e of the squared distances of point r from candidates of four chunks."""
     here = point[e, r]
-    first = pk.int64(row[e])
-    u0 = library[(first + c0) * team.size + team.rank] - here
-    u1 = library[(first + c1) * team.size + team.rank] - here
-    u2 = library[(first + c2) * team.size + team.rank] - here
-    u3 = library[(first + c3) * team.size + team.rank] - here
+    first = pk.int64(row[e]) * team.size
+    u0 = library[first + q0] - here
+    u1 = library[first + q1] - here
+    u2 = library[first + q2] - here
+    u3 = library[first + q3] - here
     return d0 + u0 * u0, d1 + u1 * u1, d2 + u2 * u2, d3 + u3 * u3
 
 
@@ -232,30 +233,30 @@ def list_neighbours(team, n_dims, k, r, s, radius, bound, n_chosen, chosen, plac
                     spare_distance, spare_time):
     """All candidates of the chosen chunks within the bound, in no order; returns their number. 2 E operations a candidate.
 
-    Four chunks and terms at a time, so that few instructions wait for the one before. Where more candidates tie than the list has
-    room for, it is cut to the k nearest now and then.
+    Four chunks and terms at a time, so that few instructions wait for the one before. Where more candidates tie than
+    the list has room for, it is cut to the k nearest now and then.
     """
     n = 0
     limit = bound
     last = n_chosen - 1
     for i in range(0, n_chosen, 4):
-        c0 = pk.int64(chosen[i])
-        c1 = pk.int64(chosen[min(i + 1, last)])
-        c2 = pk.int64(chosen[min(i + 2, last)])
-        c3 = pk.int64(chosen[min(i + 3, last)])
-        t0 = place[c0 * team.size + team.rank]
-        t1 = place[c1 * team.size + team.rank]
-        t2 = place[c2 * team.size + team.rank]
-        t3 = place[c3 * team.size + team.rank]
+        q0 = pk.int64(chosen[i]) * team.size + team.rank
+        q1 = pk.int64(chosen[min(i + 1, last)]) * team.size + team.rank
+        q2 = pk.int64(chosen[min(i + 2, last)]) * team.size + team.rank
+        q3 = pk.int64(chosen[min(i + 3, last)]) * team.size + team.rank
+        t0 = place[q0]
+        t1 = place[q1]
+        t2 = place[q2]
+        t3 = place[q3]
         d0 = start(t0, s, radius)
         d1 = start(t1, s, radius)
         d2 = start(t2, s, radius)
         d3 = start(t3, s, radius)
         for begin in range(0, n_dims - 3, 4):
             for e in range(pk.static(4)):
-                d0, d1, d2, d3 = add_term(team, begin + e, r, row, point, library, c0, c1, c2, c3, d0, d1, d2, d3)
+                d0, d1, d2, d3 = add_term(team, begin + e, r, row, point, library, q0, q1, q2, q3, d0, d1, d2, d3)
         for e in range(n_dims - n_dims % 4, n_dims):
-            d0, d1, d2, d3 = add_term(team, e, r, row, point, library, c0, c1, c2, c3, d0, d1, d2, d3)
+            d0, d1, d2, d3 = add_term(team, e, r, row, point, library, q0, q1, q2, q3, d0, d1, d2, d3)
         for t, d, there in ((t0, d0, True), (t1, d1, i + 1 <= last), (t2, d2, i + 2 <= last), (t3, d3, i + 3 <= last)):
             keep = d <= limit and there
             team.append(time, n, t, keep)
@@ -306,27 +307,41 @@ def weigh(team, n, k, nearest, distance, time, weight, kept_time):
 
 
 @pk.function
-def add_predictions(team, k, Tp, s, weight, time, begin, end, target, observed, sums):
-    """The prediction (3) of point s for each target, a member a target, into the sums of its block."""
+def add_predictions(team, n_points, k, Tp, tile, weight, time, begin, end, target, observed, sums):
+    """The predictions (3) of a tile of points for each target, a member a target, into the sums of their block."""
     for q in team.thread_range(begin, end):
-        p = 0.0
-        total = 0.0
-        for first in range(0, k, 4):
-            for i in range(pk.static(4)):
-                w = weight[first + i]
-                total += w
-                p += w * target[time[first + i] + Tp, q]
-        p /= total
-        o = observed[s + Tp, q]
-        known = pk.isfinite(p + o)
-        p = pk.where(known, p, 0.0)
-        o = pk.where(known, o, 0.0)
-        sums[0, q] += pk.where(known, 1.0, 0.0)
-        sums[1, q] += p
-        sums[2, q] += o
-        sums[3, q] += p * p
-        sums[4, q] += o * o
-        sums[5, q] += p * o
+        n_known = 0.0
+        p_sum = 0.0
+        o_sum = 0.0
+        pp_sum = 0.0
+        oo_sum = 0.0
+        po_sum = 0.0
+        for r in range(n_points):
+            if weight[r, 0] >= 0.0:
+                p = 0.0
+                total = 0.0
+                for first in range(0, k, 4):
+                    for i in range(pk.static(4)):
+                        w = weight[r, first + i]
+                        total += w
+                        p += w * target[time[r, first + i] + Tp, q]
+                p /= total
+                o = observed[tile + r + Tp, q]
+                known = pk.isfinite(p + o)
+                p = pk.where(known, p, 0.0)
+                o = pk.where(known, o, 0.0)
+                n_known += pk.where(known, 1.0, 0.0)
+                p_sum += p
+                o_sum += o
+                pp_sum += p * p
+                oo_sum += o * o
+                po_sum += p * o
+        sums[0, q] += n_known
+        sums[1, q] += p_sum
+        sums[2, q] += o_sum
+        sums[3, q] += pp_sum
+        sums[4, q] += oo_sum
+        sums[5, q] += po_sum
 
 
 @pk.kernel
@@ -339,7 +354,8 @@ def cross_map(team, n_dims, n_candidates, pad, room, first_point, last_point, bl
     sums : shape (n_sets, n_blocks, SUMS, n_targets), of blocks of `block` points
     """
     distance = team.scratch(room, library.dtype)
-    weight = team.scratch(room, library.dtype)
+    weight = team.scratch((team.size, n_dims + 4), library.dtype)  # of a tile of points; below 0 where there is no prediction
+    kept_time = team.scratch((team.size, n_dims + 4), pk.int32)
     spare_distance = team.scratch(room, library.dtype)
     time = team.scratch(room, pk.int32)
     spare_time = team.scratch(room, pk.int32)
@@ -368,8 +384,8 @@ def cross_map(team, n_dims, n_candidates, pad, room, first_point, last_point, bl
             for q in team.thread_range(target.shape[1]):
                 own_sums[v, q] = 0.0
         for tile in range(begin, end, team.size):
-            measure_minima(team, n_dims, 0, n_chunks, tile, radius, own_place, own_library, row, offset,
-                           own_series, point, own_minima)
+            measure_minima(team, n_dims, 0, n_chunks, tile, radius, own_place, own_library, row, offset, own_series, point,
+                           own_minima)
             share = FIRST_GUESS
             for e in range(n_dims):
                 if target_begin[e] < target_begin[e + 1]:
@@ -384,10 +400,13 @@ def cross_map(team, n_dims, n_candidates, pad, room, first_point, last_point, bl
                         n = list_neighbours(team, e + 1, k, r, tile + r, radius, bounds[r], n, own_chosen, own_place,
                                             own_library, row, point, distance, time, spare_distance, spare_time)
                         if n >= k and 0 <= tile + r + Tp and tile + r + Tp < observed.shape[0]:
-                            weigh(team, n, k, pk.sqrt(smallest[r]), distance, time, weight, spare_time)
-                            add_predictions(team, k, Tp, tile + r, weight, spare_time, target_begin[e],
-                                            target_begin[e + 1], target, observed, own_sums)
+                            weigh(team, n, k, pk.sqrt(smallest[r]), distance, time, weight[r], kept_time[r])
+                        elif team.single():
+                            weight[r, 0] = -1.0
                         team.barrier()
+                    add_predictions(team, min(team.size, end - tile), k, Tp, tile, weight, kept_time, target_begin[e],
+                                    target_begin[e + 1], target, observed, own_sums)
+                    team.barrier()
 
 
 @pk.kernel

@@ -108,18 +108,11 @@ class Problem:
         As in rEDM, the last window ends Tp early, so that targets stay within it; targets of others need only exist.
         """
         masked = np.full_like(self.columns, np.nan)
-        for begin, end in self.windows:
+        for number, (begin, end) in enumerate(self.windows, 1):
+            end = max(begin, end - self.Tp) if self.Tp > 0 and number == len(self.windows) else end
             masked[begin:end] = self.columns[begin:end]
-        first = max(min(b for b, _ in self.windows), -self.Tp)
-        last = min(self.windows[-1][1], self.n_times) - max(self.Tp, 0)
-        last = last if len(self.windows) == 1 else max(last, max(e for _, e in self.windows[:-1]))
-        last = min(last, self.n_times - max(self.Tp, 0))
-        if len(self.windows) > 1 and self.Tp > 0:
-            begin, end = self.windows[-1]
-            masked_from = max(begin, end - self.Tp)
-            if last > masked_from:
-                masked[masked_from:end] = np.nan
-        return masked, np.arange(first, max(last, first))
+        first, last = (f(w[k] for w in self.windows) for k, f in enumerate((min, max)))
+        return masked, np.arange(max(first, -self.Tp), min(last, self.n_times - max(self.Tp, 0)))
 
     def known_at(self, columns):
         """Whether the point of each time has all coordinates."""

@@ -1,6 +1,8 @@
 """Cross mapping of all pairs: against plain NumPy, with offsets, missing values, batches, files and names."""
 
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -36,16 +38,16 @@ def test_equal_to_kedm(seed):
 
 @pytest.mark.parametrize("offset", [1e2, 1e6])
 def test_offsets_do_not_matter(space, offset):
-    x = dataset(space)
-    plain = edm.cross_map(x, DIMS, space=space)
-    np.testing.assert_allclose(edm.cross_map(x + offset, DIMS, space=space), plain, rtol=0, atol=1e-4)
+    x = dataset(space)[:, :2]
+    plain = edm.cross_map(x, DIMS[:2], space=space)
+    np.testing.assert_allclose(edm.cross_map(x + offset, DIMS[:2], space=space), plain, rtol=0, atol=1e-4)
 
 
 def test_part_of_the_libraries_in_batches(space):
-    x = dataset(space)
-    whole = edm.cross_map(x, DIMS, space=space)
-    part = edm.cross_map(x, DIMS, libraries=[3, 1], memory_mb=1e-6, space=space)
-    np.testing.assert_array_equal(part, whole[[3, 1]])
+    x = dataset(space)[:, :3]
+    whole = edm.cross_map(x, DIMS[:3], space=space)
+    part = edm.cross_map(x, DIMS[:3], libraries=[2, 1], memory_mb=1e-6, space=space)
+    np.testing.assert_array_equal(part, whole[[2, 1]])
 
 
 def test_missing_values(space):
@@ -115,3 +117,22 @@ def test_names_of_xarray_come_back():
     x = logistic_maps(60, 3)
     found = edm.cross_map(xarray.DataArray(x, dims=("time", "cell"), coords={"cell": ["a", "b", "c"]}), 2, space="threads")
     assert float(found.sel(library="b", target="c")) == edm.cross_map(x, 2, space="threads")[1, 2]
+
+
+def test_memory_of_a_whole_brain():
+    """154 series of 1,600 steps on the CPU: at most 200 MB beyond the input, in a process of its own."""
+    resource = pytest.importorskip("resource")
+    assert resource.RUSAGE_SELF == 0
+    text = """
+import resource
+import numpy as np
+from models import edm
+x = np.random.default_rng(1).normal(size=(1600, 154)).cumsum(0)
+dims = np.arange(154) % 20 + 1
+edm.cross_map(x[:60, :20], dims[:20] % 3 + 1, space="threads")
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+edm.cross_map(x, dims, libraries=np.arange(24), space="threads")
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
+    assert int(done.stdout) < 200 * 1024
