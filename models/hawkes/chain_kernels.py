@@ -81,14 +81,14 @@ def chain_kernels_of(trigger):
             p[k] = 1.0 / v if reciprocal[k] else v
 
     @pk.kernel
-    def chain_listed(team, n_dims, n_teams, n_slices, r2_of, dt_of, begin, length, event, counts, place_of, proposed,
+    def chain_listed(team, n_teams, n_slices, r2_of, dt_of, begin, length, event, counts, place_of, proposed,
                      excitation):
         """Sums of (2) over a list of pairs for the chains that move a parameter of the triggering function."""
         chain = team.league_rank // n_teams
         if moves(counts, chain, place_of, 4, pk.static(3 + n_own)):
             p = pk.local(n_own, pk.float64)
             own_parameters(proposed, chain, p)
-            lists.row_sums(team, team.league_rank % n_teams, n_dims, pk.static(1), n_slices, r2_of, dt_of, begin, length,
+            lists.row_sums(team, team.league_rank % n_teams, pk.static(1), n_slices, r2_of, dt_of, begin, length,
                            event, p, excitation[chain, 1 - counts[chain, XI_HALF]])
 
     @pk.kernel

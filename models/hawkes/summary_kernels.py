@@ -56,7 +56,7 @@ def summary_kernels_of(trigger):
             r2 = squared_distance(n_dims, places, i, x, j)
             dt = moments[i] - t[j]
             if mu_scale > 0.0:
-                background_terms(n_dims, r2, dt, a_x, a_t, terms)
+                background_terms(r2, dt, a_x, a_t, terms)
                 background += terms[0]
             if dt > 0.0:
                 excitation += trigger.value(r2, dt, p)
