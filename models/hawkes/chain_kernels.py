@@ -105,7 +105,9 @@ def chain_kernels_of(trigger):
     def scales(n_dims, given, proposed, chain, p):
         """What multiplies the sums of (1) and (2)."""
         mu0 = proposed[chain, 0]
-        background = mu0 if given else mu0 * normal_scale(n_dims, 1.0 / proposed[chain, 1]) * 0.3989422804014327 / proposed[chain, 2]
+        background = mu0
+        if not given:
+            background = mu0 * normal_scale(n_dims, 1.0 / proposed[chain, 1]) * normal_scale(1, 1.0 / proposed[chain, 2])
         return background, proposed[chain, 3] * trigger.scale(n_dims, p)
 
     @pk.kernel

@@ -62,8 +62,8 @@ class Chains:
         state = np.zeros((self.n_chains, 5))
         if self.given:
             state[:, ck.SHARE] = likelihood.background.mass
-        host = {"values": values, "proposed": values, "sds": coordinates * (0.1 if widths is None else widths), "tallies": tallies, "state": state,
-                "counts": np.zeros((self.n_chains, 5), np.int64),
+        host = {"values": values, "proposed": values, "sds": coordinates * (0.1 if widths is None else widths),
+                "tallies": tallies, "state": state, "counts": np.zeros((self.n_chains, 5), np.int64),
                 "draws": np.full((self.n_chains, n_steps, len(free) + 1), np.nan)}
         with pk.use(self.space):
             self.memory = {name: pk.copy_of(array) for name, array in host.items()}

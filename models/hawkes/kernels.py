@@ -12,8 +12,8 @@ Arguments that recur
 
 The constant factors of (1) and (2) stay out of the sums. Row 0 of `background` and `excitation`, shapes (n_mu, n_events) and
 (n_xi, n_events), is the sum itself; the rows below are sums of moments, of which derivatives are made: of terms times r^2 and
-times dt^2, or what `Triggering.moments` says. Contributions are added up in the dtype of x and t, a few dozen at a time, and those partial sums in
-float64.
+times dt^2, or what `Triggering.moments` says. Contributions are added up in the dtype of x and t, a few dozen at a time, and
+those partial sums in float64.
 """
 
 import portable as pk

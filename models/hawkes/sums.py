@@ -185,8 +185,8 @@ class PairSums:
         sizes = pk.static(n_mu), pk.static(n_xi)
         self._listed = False
         pk.parallel_for(policy, kernels_of(params.triggering).pair_tiles,
-                        pk.static(_ROWS if rows == 1 else _ROWS_OF_SLOPES[self.dtype]), *self.sizes, *sizes, *self.data, self._before, tiles,
-                        block, *widths, params.kernel_values, *tables, label="hawkes.pair_tiles")
+                        pk.static(_ROWS if rows == 1 else _ROWS_OF_SLOPES[self.dtype]), *self.sizes, *sizes, *self.data,
+                        self._before, tiles, block, *widths, params.kernel_values, *tables, label="hawkes.pair_tiles")
         events = pk.RangePolicy(0, self.n_events, space=self.space)
         pk.parallel_for(events, kernels.add_tiles, *sizes, block, self.self_term, *tables, self.background,
                         self.excitation, label="hawkes.add_tiles")

@@ -5,8 +5,20 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from models.hawkes import (Background, Likelihood, cluster_sizes, excitation_probabilities, intensity, intensity_grid,
-                           parent_probabilities, posterior_probabilities, reference, residuals, sample_posterior, simulate)
+from models.hawkes import (
+    Background,
+    Likelihood,
+    cluster_sizes,
+    excitation_probabilities,
+    intensity,
+    intensity_grid,
+    parent_probabilities,
+    posterior_probabilities,
+    reference,
+    residuals,
+    sample_posterior,
+    simulate,
+)
 from models.hawkes.triggering import EXPONENTIAL
 from portable.errors import DTypeError, InputError, ShapeError
 
