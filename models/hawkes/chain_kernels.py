@@ -36,6 +36,7 @@ OUT_OF_RANGE, TOO_COARSE = 1, 2
 DRAWS = 64  # random numbers set aside for a step: the choice, the acceptance, and the tries of a truncated normal
 TARGET = 0.44  # acceptance rate of univariate proposals (Roberts and Rosenthal), as in the paper
 N_SUMS = 4
+SPENT = 40.0  # beyond this exponent all offspring have come: 1 - exp(-40) is 1 in float64
 
 
 @pk.function
@@ -141,8 +142,11 @@ def chain_kernels_of(trigger):
                 for i in team.thread_range(begin, end):
                     shares += 0.5 * (pk.erf((horizon - t[i]) * per_hour) + pk.erf(t[i] * per_hour))
             if new_xi:
-                for i in team.thread_range(begin, end):
-                    masses += trigger.integral(horizon - t[i], p)
+                if trigger.exponent(0.0, horizon - t[end - 1], p) > SPENT:
+                    masses = float(end - begin) if team.rank == 0 else 0.0
+                else:
+                    for i in team.thread_range(begin, end):
+                        masses += trigger.integral(horizon - t[i], p)
             block_sums = (logs, inverses, shares, masses)
             for k in range(pk.static(N_SUMS)):
                 total = team.reduce(block_sums[k])
