@@ -13,13 +13,15 @@ Importing needs no GPU, driver or toolkit; `python -m portable` says what this m
 
 from . import errors, random
 from .algorithms import argsort, compact, sort_by_key, top_k
+from .check import Report, check
 from .copy import copy_of, create_mirror, create_mirror_view, deep_copy
-from .dispatch import fence, parallel_for, parallel_reduce, parallel_scan, plan
-from .errors import (DeviceError, DTypeError, FiniteError, InputError, KernelError, LanguageError, LaunchError, LoweringError,
-                     NestedLaunchError, OrderError, OutOfMemoryError, PortableError, ShapeError, SourceError, SpaceError,
-                     SpaceUnavailableError, UnknownSpaceError, WrongSpaceError)
+from .count import count
+from .dispatch import fence, parallel_for, parallel_reduce, parallel_scan, plan, stamp
+from .errors import (CheckError, CollectiveError, DeviceError, DTypeError, FiniteError, InputError, KernelError, LanguageError,
+                     LaunchError, LoweringError, NestedLaunchError, OrderError, OutOfMemoryError, PortableError, ReadOnlyError,
+                     ShapeError, SourceError, SpaceError, SpaceUnavailableError, UnknownSpaceError, WrongSpaceError)
 from .events import listening
-from .explain import explain
+from .explain import explain, listing
 from .graph import capture
 from .kernel import function, kernel
 from .math import (cos, erf, erfc, exp, exp2, expm1, fast_exp, fast_log, lgamma, log, log1p, log2, log10, ndtr,  # noqa: A004
@@ -27,7 +29,7 @@ from .math import (cos, erf, erfc, exp, exp2, expm1, fast_exp, fast_log, lgamma,
 from .policy import AUTO, MDRangePolicy, RangePolicy, TeamPolicy
 from .reducer import LogSumExp, Max, MaxLoc, Min, MinLoc, Prod, Reducer, Sum
 from .scatter import ScatterView
-from .space import Cuda, Space, Threads, default_space, instances, unavailable_because, use
+from .space import Cuda, Space, Threads, concurrency, default_space, instances, unavailable_because, use
 from .view import View, asview, empty, zeros
 from .words import (all, any, atomic_add, atomic_and, atomic_cas, atomic_exchange, atomic_max, atomic_min, atomic_or,  # noqa: A004
                     atomic_sub, atomic_xor, bits, ceil, clip, copysign, float32, float64, floor, fma, from_bits32, from_bits64,

@@ -31,7 +31,7 @@ _TOP32, _TOP64 = 2**31, 2**63
 # What a tile is: (members of a team, bits of a digit, keys in a row of one member). On a CPU, where a team that is not
 # packed has one member, the counters of 256 digits stay in its first cache. On a GPU each of 128 members has counters of
 # its own in shared memory: for 64 digits 32 KiB in all, so that several teams have room.
-_TILES = {"host": (1, 8, 16384), "device": (128, 6, 16)}
+_TILES = {"host": (1, 8, 16384), "device": (128, 6, 8)}
 
 
 # ---- order
@@ -87,43 +87,38 @@ def _digit(key, shift, n_digits):
     return int64((key >> shift) & (n_digits - 1))
 
 
-@function
-def _count_own(team, first, last, shift, keys, own):
-    """own[d, member]: how many keys of a member's stretch have the digit d."""
-    n_digits = own.shape[0]
-    for e in team.thread_range(n_digits * team.size):
-        own[e // team.size, e % team.size] = 0
-    team.barrier()
-    for j in range(first, last):
-        own[_digit(keys[j], shift, n_digits), team.rank] += 1
-    team.barrier()
-
-
 @kernel(packed=False)
 def _count(team, stretch, n_digits, shift, keys, counts):
     """One tile: how many of its keys have each digit. A key read once."""
-    own = team.scratch((n_digits, team.size), counts.dtype)
-    first = (team.league_rank * team.size + team.rank) * stretch
-    _count_own(team, first, min(first + stretch, keys.shape[0]), shift, keys, own)
+    n_own = team.scratch(n_digits, counts.dtype)
     for d in team.thread_range(n_digits):
-        total = own[d, 0]
-        for member in range(1, team.size):
-            total += own[d, member]
-        counts[d * team.league_size + team.league_rank] = total
+        n_own[d] = 0
+    team.barrier()
+    first = team.league_rank * team.size * stretch
+    for j in team.thread_range(first, min(first + team.size * stretch, keys.shape[0])):
+        atomic_add(n_own, _digit(keys[j], shift, n_digits), 1)
+    team.barrier()
+    for d in team.thread_range(n_digits):
+        counts[d * team.league_size + team.league_rank] = n_own[d]
 
 
 @kernel(packed=False)
 def _move(team, stretch, n_digits, shift, starts, keys, order, sorted_keys, sorted_order):
     """One tile: its keys and their numbers to where the digits of the tile start. Both read and written once."""
-    own = team.scratch((n_digits, team.size), starts.dtype)
+    own = team.scratch((n_digits, team.size + 1), starts.dtype)  # one more, so that a column's members lie in different banks
     first = (team.league_rank * team.size + team.rank) * stretch
     last = min(first + stretch, keys.shape[0])
     if team.size > 1:  # where a member's keys start follows from what those before it have
-        _count_own(team, first, last, shift, keys, own)
+        for e in team.thread_range(n_digits * own.shape[1]):
+            own[e // own.shape[1], e % own.shape[1]] = 0
+        team.barrier()
+        for j in range(first, last):
+            own[_digit(keys[j], shift, n_digits), team.rank] += 1
+        team.barrier()
     for d in team.thread_range(n_digits):
         place = starts[d * team.league_size + team.league_rank]
         for member in range(team.size):
-            n_own = own[d, member]
+            n_own = own[d, member] if team.size > 1 else 0  # not counted in a team of one
             own[d, member] = place
             place += n_own
     team.barrier()
@@ -162,7 +157,7 @@ def argsort(keys, space=None):
     """
     keys, space = _vector(keys, "keys", space)
     n = keys.shape[0]
-    index_type = "int32" if n < 2**31 else "int64"
+    index_type = _index_type(n)
     here, there = (_buffers(n, keys, index_type, space) for _ in range(2))
     least, largest = parallel_reduce(RangePolicy(0, n, space=space), _order_keys, keys, here[0], reducer=(Min, Max))
     parallel_for(RangePolicy(0, n, space=space), _number, here[1])
@@ -170,7 +165,7 @@ def argsort(keys, space=None):
     n_digits = 1 << digit_bits
     counts = empty(n_digits * -(-n // (members * stretch)), index_type, space)
     policy = TeamPolicy(counts.shape[0] // n_digits, members, space=space,
-                        scratch_bytes=n_digits * members * counts.dtype.itemsize + 64)
+                        scratch_bytes=n_digits * (members + 1) * counts.dtype.itemsize + 64)
     for shift in range(0, (int(least) ^ int(largest)).bit_length() if n else 0, digit_bits):
         parallel_for(policy, _count, stretch, static(n_digits), shift, here[0], counts)
         parallel_scan(RangePolicy(0, counts.shape[0], space=space), _itself, counts, out=counts, inclusive=False)
@@ -351,7 +346,7 @@ def compact(keep, values=None, space=None):
         values, _ = _vector(values, "values", space, any_dtype=True)
         if values.shape != keep.shape:
             raise ShapeError(f"values has shape {values.shape}, keep has shape {keep.shape}; one value each is wanted")
-    place = empty(n, "int64", space)
+    place = empty(n, _index_type(n), space)
     n_kept = parallel_scan(policy, _one_if_kept, keep, out=place, inclusive=False)
     out = empty(n_kept, "int64" if values is None else values.dtype, space)
     if values is None:
@@ -362,6 +357,10 @@ def compact(keep, values=None, space=None):
 
 
 # ---- arguments
+def _index_type(n):
+    return "int32" if n < 2**31 else "int64"
+
+
 def _vector(array, name, space, any_dtype=False):
     """(View, Space) of a one-dimensional argument."""
     space = resolve(space)

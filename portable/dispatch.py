@@ -112,6 +112,18 @@ def _wrong_space(kernel, name, memory, space):
                            f"but the launch runs on '{space}'. {how}")
 
 
+def describe_launch(policy, kernel, args, reducer=(), scan=None):
+    """A launch as tools see it, checked and compiled: (space, policy, backend, policy_kind, specs, reducers, words).
+
+    `reducer`: one or a tuple, for a reduction; `scan`: "inclusive" or "exclusive", with `out` the last of `args`.
+    """
+    reducers, scan = reducer if isinstance(reducer, tuple) else (reducer,), scan and f"scan {scan}"
+    space, policy, backend, _, words = _bind(policy, kernel, args, reducers, scan)
+    policy_kind = kind_of(policy)
+    names = [*kernel.portable_text.params[n_indices(policy_kind):], "out"]
+    return space, policy, backend, scan or policy_kind, _compiler_specs(_describe(args)[0], space, kernel, names), reducers, words
+
+
 class Launch(NamedTuple):
     """One launch, as listeners are told about it (events.py)."""
 
@@ -203,7 +215,7 @@ def repeat(launch):
 def _run(space, policy, backend, compiled, words, kernel, args, reducers=(), scan=None, outs=()):
     with _lock:
         if space.name == "checked":
-            return _deliver(_interpret(policy, kernel, args, reducers, scan), outs)
+            return _deliver(_interpret(policy, kernel, args, reducers, scan, compiled), outs)
         if not reducers:
             return backend.run_for(space, compiled, policy, words)
         return backend.run("scan" if scan else "reduce", space, compiled, policy, words, outs)
@@ -242,29 +254,19 @@ def _named(error, kernel, args, first):
     return error
 
 
-def _interpret(policy, kernel, args, reducers, scan):
+def _interpret(policy, kernel, args, reducers, scan, scratch_static):
     global _interpreting
     from .backends.checked import interpreter
 
-    _interpreting = threading.get_ident()
+    _interpreting, room = threading.get_ident(), scratch_static + getattr(policy, "scratch_bytes", 0)
     try:
-        args = tuple(_plain(a) for a in args)
         if scan:
             return interpreter.run_scan(policy, kernel.fn, args[:-1], reducers[0], args[-1], scan == "scan inclusive")
         if reducers:
-            return interpreter.run_reduce(policy, kernel.fn, args, reducers)
-        return interpreter.run_for(policy, kernel.fn, args)
+            return interpreter.run_reduce(policy, kernel.fn, args, reducers, room=room)
+        return interpreter.run_for(policy, kernel.fn, args, room=room)
     finally:
         _interpreting = None
-
-
-def _plain(a):
-    """An argument as plain Python sees it: views as NumPy arrays."""
-    if isinstance(a, tuple):
-        return tuple(_plain(x) for x in a)
-    if isinstance(a, (View, ScatterView)):
-        return np.asarray(a if isinstance(a, View) else a.view)
-    return a.value if isinstance(a, static) else a
 
 
 def parallel_for(policy, kernel, *args, label=None):
@@ -415,6 +417,12 @@ def _deliver(results, outs):
     for view, value in zip(outs, flat):
         np.asarray(view)[...] = value
     return None if outs else results
+
+
+def stamp(space=None):
+    """A mark behind everything launched on a space until now; `later.seconds_since(earlier)` waits for it and tells the time."""
+    space = require(resolve(space))
+    return registry.backend(space.name).stamp(space)
 
 
 def fence(space=None):

@@ -13,8 +13,11 @@
     ├── KernelError                    the text of a kernel; the message names kernel, file and line
     │   ├── SourceError                the text cannot be read
     │   ├── LanguageError              a construct or a callable that kernels do not have
+    │   │   └── CollectiveError        a barrier or collective where not all members get
     │   └── LoweringError              the text cannot be typed or compiled for these arguments
+    │       └── ReadOnlyError          a write through a read-only view
     └── LaunchError (RuntimeError)     a launch that cannot run as asked
+        ├── CheckError                 the checked space found defects; `.findings` lists them
         ├── NestedLaunchError          a launch inside a launch, or after a fork
         ├── DeviceError                the driver reported a failure
         └── OutOfMemoryError (MemoryError)   the space has no room for the request
@@ -73,12 +76,33 @@ class LanguageError(KernelError):
     """A construct or a callable that kernels do not have."""
 
 
+class CollectiveError(LanguageError):
+    """A barrier or collective stands where not all members of a team get."""
+
+
 class LoweringError(KernelError):
     """The text cannot be typed or compiled for these arguments."""
 
 
+class ReadOnlyError(LoweringError):
+    """A write through a read-only view."""
+
+
 class LaunchError(PortableError, RuntimeError):
     """A launch that cannot run as asked."""
+
+
+class CheckError(LaunchError):
+    """The checked space found defects in a kernel.
+
+    Attributes
+    ----------
+    findings : list of Finding, causes first
+    """
+
+    def __init__(self, findings):
+        super().__init__("\n".join(map(str, findings)))
+        self.findings = list(findings)
 
 
 class NestedLaunchError(LaunchError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 
 from .errors import LaunchError
 
@@ -14,6 +15,18 @@ def refuse_while_recording(what):
     """LaunchError if a capture is recording: `what` would run now, and not when the graph is replayed."""
     if recording is not None:
         raise LaunchError(f"{what} cannot be recorded in a capture; do it before the capture")
+
+
+class Stamp:
+    """The mark of a space whose launches have finished when they return."""
+
+    __slots__ = ("time",)
+
+    def __init__(self):
+        self.time = time.perf_counter()
+
+    def seconds_since(self, earlier):
+        return self.time - earlier.time
 
 
 @contextlib.contextmanager
@@ -30,7 +43,11 @@ def kernel(launch):
 
 @contextlib.contextmanager
 def listening(listener):
-    """Call `listener(phase, what, launch)` for every event inside the block."""
+    """Call `listener(phase, what, launch)` for every event inside the block: `with pk.listening(tell): ...`
+
+    phase is "begin" or "end", what is "kernel". A launch tells its policy, kernel, args, space, label, reducers and scan; a
+    replayed graph is one event and tells its label, its space and its `launches`, pairs whose first is a launch.
+    """
     listeners.append(listener)
     try:
         yield listener

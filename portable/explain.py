@@ -6,8 +6,7 @@ import html
 from typing import NamedTuple
 
 from . import dispatch
-from .backends import registry
-from .policy import kind_of, n_indices
+from .errors import SpaceError
 
 
 class Access(NamedTuple):
@@ -58,8 +57,24 @@ def explain(policy, kernel, *args):
     Explanation
         An access that is "strided or gathered" costs a memory transaction a lane: put the lane's index last (`x[c, i]`).
     """
-    space, policy, _, _, _ = dispatch._bind(policy, kernel, args, ())
-    policy_kind = kind_of(policy)
-    specs = dispatch._compiler_specs(dispatch._describe(args)[0], space, kernel, kernel.portable_text.params[n_indices(policy_kind):])
-    facts, accesses = registry.backend(space.name).explain(space, kernel, policy, policy_kind, specs)
+    space, policy, backend, policy_kind, specs, _, _ = dispatch.describe_launch(policy, kernel, args)
+    facts, accesses = backend.explain(space, kernel, policy, policy_kind, specs)
     return Explanation(kernel.name, str(space), facts, accesses)
+
+
+def listing(policy, kernel, *args, reducer=(), scan=None):
+    """The machine code of a launch as text: this CPU's assembly, or PTX.
+
+    Parameters
+    ----------
+    policy, kernel, *args, reducer, scan : as in count; nothing runs
+
+    Raises
+    ------
+    SpaceError
+        On "checked", which has no machine code.
+    """
+    space, policy, backend, policy_kind, specs, reducers, _ = dispatch.describe_launch(policy, kernel, args, reducer, scan)
+    if not hasattr(backend, "listing"):
+        raise SpaceError(f"'{space}' runs plain Python and has no machine code to list")
+    return backend.listing(space, kernel, policy, policy_kind, specs, reducers)

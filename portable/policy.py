@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from dataclasses import dataclass
 
@@ -118,6 +119,7 @@ class MDRangePolicy:
         for k, (low, high) in enumerate(zip(self.begin, self.end)):
             if high < low:
                 raise InputError(f"MDRangePolicy: begin[{k}] is {low} and end[{k}] is {high}; begin <= end is wanted")
+        check_index(math.prod(self.extents), f"MDRangePolicy: the number of indices between {self.begin} and {self.end}")
 
     @property
     def extents(self):

@@ -164,6 +164,19 @@ def unavailable_because(space):
     return None if space.device < count else f"this machine has {count} CUDA device(s), numbered from 0"
 
 
+def concurrency(space=None):
+    """How many teams a space works on at one time, about: what room of their own costs that they keep between tasks.
+
+    The threads of a CPU; on a GPU sixteen small teams on each multiprocessor.
+    """
+    space = require(resolve(space))
+    if space.name != "cuda":
+        return space.n_threads
+    from .backends.cuda import driver
+
+    return 16 * driver.context(space.device).device.multiprocessors
+
+
 def require(space):
     """The space itself, or SpaceUnavailableError with the reason."""
     reason = unavailable_because(space)

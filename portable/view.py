@@ -28,6 +28,8 @@ MAX_NDIM = 4
 _ALIGNMENT = 64  # bytes: a cache line, and the widest vector; NumPy's own allocations start at multiples of 16
 _MAX_BYTES = 2**62  # far beyond any machine; products of sizes must not wrap on the way to an allocator
 _PACKERS = [struct.Struct(f"<{1 + 2 * ndim}q").pack for ndim in range(MAX_NDIM + 1)]
+UNWRITTEN = np.frombuffer(b"\xce\xfa\xf5\x7f" * 16, np.uint8)  # marks memory that nobody has written: NaN for floats, no bool
+mark_all = False  # whether all of what `empty` makes on the host is marked; else the first 64 bytes, but for the checked space
 _known = {}  # (type, dtype, NumPy's flags, ndim) -> spec if the last dimension is contiguous, spec if not, itemsize
 
 
@@ -191,6 +193,23 @@ class View:
         """The view with its dimensions reversed."""
         return _view(self._array.T, self.memory, self.space, self.label)
 
+    def reshape(self, *shape):
+        """The same elements in another shape, without a copy; one extent may be -1, as in NumPy.
+
+        Raises
+        ------
+        ShapeError
+            The view is not row-major without gaps, or has another number of elements.
+        """
+        if not self._array.flags.c_contiguous:
+            raise ShapeError(f"{self!r} has strides {self.strides}: it cannot be reshaped without a copy; pk.copy_of(v) makes one")
+        wanted = shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
+        try:
+            reshaped = self._array.reshape(wanted)
+        except (TypeError, ValueError) as error:
+            raise ShapeError(f"{self!r} has {self.size} elements; they do not fill shape {tuple(wanted)}") from error
+        return _view(reshaped, self.memory, self.space, self.label)
+
     def __len__(self):
         if not self.shape:
             raise TypeError("a View of 0 dimensions has no len()")
@@ -314,6 +333,9 @@ def _allocate(shape, dtype, space, label, *, zero):
         except MemoryError as error:
             raise _no_room(where, nbytes, shape, dtype) from error
         metadata = np.ndarray(shape, dtype, raw, -_address(raw) % _ALIGNMENT)
+        if not zero:
+            start = -_address(raw) % _ALIGNMENT
+            mark_unwritten(raw[start:start + (nbytes if mark_all or where.name == "checked" else min(nbytes, 64))])
     else:
         context = _context(where.memory)
         memory = context.allocate(nbytes)
@@ -322,6 +344,14 @@ def _allocate(shape, dtype, space, label, *, zero):
         interface = {"data": (memory.pointer, False), "shape": shape, "typestr": dtype.str, "version": 3}
         metadata = _over(interface, memory)
     return _view(metadata, where.memory, str(where), label)
+
+
+def mark_unwritten(raw):
+    """Fill bytes with the mark by which the checked space knows memory that nobody has written."""
+    if len(raw) <= 64:
+        raw[:] = UNWRITTEN[:len(raw)]
+    else:
+        raw[:] = np.resize(UNWRITTEN, len(raw))
 
 
 def _no_room(where, nbytes, shape, dtype):

@@ -1,7 +1,8 @@
-"""Command line: `python -m roofline {report, compare}`.
+"""Command line: `python -m roofline {ceilings, report, compare, diff}`.
 
-Exit codes: 0 all was measured; 1 some method failed, a value disagreed or a file could not be written, and what was
-measured was kept; 2 the request cannot be met, nothing was run; 130 interrupted, what was measured was kept.
+Exit codes: 0 all was measured; 1 some method failed, a value disagreed, something got slower or a file could not be
+written, and what was measured was kept; 2 the request cannot be met, nothing was run; 130 interrupted, what was
+measured was kept.
 """
 
 import argparse
@@ -13,7 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 
 import portable as pk
 from portable.errors import InputError, SpaceError
-from roofline import cases, compare, files, html, machine, report
+from roofline import cases, ceiling, compare, diff, files, html, machine, report, roofpage, roofplot, script
 
 BUSY = 0.3  # cores taken by others, of which a report says so; less is what an idle system needs
 
@@ -22,9 +23,11 @@ def main(argv=None):
     """Run the command line; returns the exit code."""
     options = _parser().parse_args(argv)
     try:
-        for option in ("out", "json"):
+        for option in ("out", "json", "svg"):
             if getattr(options, option, None):
                 files.check_writable(f"--{option}", getattr(options, option))
+        if options.command is _diff:
+            return _diff(options)
         with pk.use(options.space or pk.default_space()) as space:
             return options.command(options, str(space))
     except (InputError, SpaceError) as error:
@@ -40,21 +43,33 @@ def _parser():
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     made = commands.add_parser("report", help="time every method; print a table and write an offline page")
+    made.add_argument("script", nargs="?", help="a program whose launches are reported instead of the methods")
+    made.add_argument("arguments", nargs=argparse.REMAINDER, help="its own arguments")
     made.add_argument(
         "--data", metavar="FOLDER", help="folder of real data, holding hawkes/ (default: PORTABLE_DATA, else simulated)"
     )
     made.add_argument("--out", metavar="FILE", default="roofline-report.html", help="the page (default: %(default)s)")
+    made.add_argument("--svg", metavar="FILE", help="also write the plot alone, for papers")
     made.add_argument(
         "--quick", action="store_true", help="tiny inputs: shows that everything runs, measures nothing of worth"
     )
     made.set_defaults(command=_report)
+    roofs = commands.add_parser("ceilings", help="measure what this machine can do, or show what was measured")
+    roofs.add_argument("--fresh", action="store_true", help="measure anew, whatever was kept")
+    roofs.add_argument("--quick", action="store_true", help="tiny measurements: shows that everything runs")
+    roofs.set_defaults(command=_ceilings)
     against = commands.add_parser("compare", help="time ours against hand-written peers, alternating in one run")
     against.add_argument("case", choices=cases.COMPARED)
     against.add_argument("--n", type=_positive, help="size (default: the case's own for the space)")
     against.add_argument("--rounds", type=_positive, default=7, help="samples of each side (default: %(default)s)")
     against.add_argument("--quick", action="store_true", help="tiny inputs: shows that everything runs")
     against.set_defaults(command=_compare)
-    for command in (made, against):
+    saved = commands.add_parser("diff", help="compare two saved reports; exit with 1 if something got slower")
+    saved.add_argument("before", metavar="BEFORE", help="written by report --json")
+    saved.add_argument("after", metavar="AFTER")
+    saved.add_argument("--across", action="store_true", help="the reports may be of different machines")
+    saved.set_defaults(command=_diff)
+    for command in (made, roofs, against):
         command.add_argument("--space", metavar="NAME", help="execution space (default: the layer's own choice)")
         command.add_argument("--json", metavar="FILE", help="also write the numbers as JSON")
     return parser
@@ -68,22 +83,61 @@ def _positive(text):
 
 
 def _report(options, space):
+    if options.script:
+        script.check(options.script)
     folder = files.data_folder(options.data)
     made = report.Report(space, machine.facts(space))
     _warn_if_busy(made.machine)
     with _progress() as progress:
         task = progress.add_task("preparing inputs", total=None)
-        runs = []
-        for name in cases.REPORTED:
-            runs += [(name, run) for run in cases.load(name).prepare(space, folder, options.quick)]
-        progress.update(task, total=len(runs))
-        report.collect(made, runs, on_start=lambda text, done: progress.update(task, description=text, completed=done))
+
+        def start(text, done):
+            progress.update(task, description=text, completed=done)
+
+        def roofs(name, special):
+            known = made.ceilings
+            if known and known.space == name and all(" ".join(function) in known.items for function in special):
+                return known
+            return ceiling.ceilings(name, special=special, quick=options.quick)
+
+        roofs = None if space == "checked" else roofs
+        if options.script:
+            script.collect(made, options.script, options.arguments, roofs, start)
+        else:
+            runs = [
+                (name, run) for name in cases.REPORTED for run in cases.load(name).prepare(space, folder, options.quick)
+            ]
+            progress.update(task, total=len(runs))
+            report.collect(made, runs, start, ceilings=roofs)
     _console().print(made.table())
+    if against := made.roofs():
+        _console().print(against)
     for failure in made.failures:
         print(f"not measured: {failure.method}: {failure.message}", file=sys.stderr)
     kept = _keep(options.out, html.page(made))
     kept &= _keep(options.json, _as_json(made.as_dict()))
+    if options.svg:
+        drawing = roofplot.standalone(roofpage.numbered(made), made.ceilings) if made.ceilings else ""
+        kept &= _keep(options.svg, drawing) if drawing else _no_plot()
     return _code(made.interrupted, kept and not made.failures)
+
+
+def _no_plot():
+    print("roofline: nothing to plot: no method with floating-point operations has a roof here", file=sys.stderr)
+    return False
+
+
+def _ceilings(options, space):
+    _warn_if_busy(machine.facts(space))
+    with _progress() as progress:
+        task = progress.add_task("", total=None)
+
+        def start(name, done, total):
+            progress.update(task, description=name, completed=done, total=total)
+
+        found = ceiling.ceilings(space, fresh=options.fresh, quick=options.quick, on_start=start)
+    _console().print(found.table())
+    return _code(False, _keep(options.json, _as_json(found.as_dict())))
 
 
 def _compare(options, space):
@@ -122,6 +176,12 @@ def _compare(options, space):
     }
     kept = _keep(options.json, _as_json(document))
     return _code(interrupted, kept and not any(outcome.problems for outcome in outcomes))
+
+
+def _diff(options):
+    found = diff.changes(diff.read(options.before), diff.read(options.after), options.across)
+    _console().print(diff.table(found))
+    return _code(False, all(change.verdict != "slower" for change in found))
 
 
 def _warn_if_busy(facts):

@@ -50,22 +50,25 @@ class Outcome:
             "ours": self.duel.ours.label,
             "tolerance": self.duel.tolerance,
             "bytes": self.duel.bytes,
+            "flops": self.duel.flops,
             "alone_seconds": self.alone.as_dict() if self.alone else None,
             "rows": [row.as_dict() for row in self.rows],
             "absent": [{"peer": peer, "reason": reason} for peer, reason in self.absent],
             "problems": self.problems,
         }
 
-    def rate(self):
-        """Bytes a second that ours moves, by the best of its medians; None where the duel tells no bytes."""
+    def rate(self, work):
+        """Work a second that ours does, by the best of its medians; None where the duel tells none."""
         medians = [row.ours_seconds.median for row in self.rows] + ([self.alone.median] if self.alone else [])
-        return self.duel.bytes / min(medians) if self.duel.bytes and medians else None
+        return work / min(medians) if work and medians else None
 
     def table(self):
         """The terminal's table."""
         caption = "times: median (quartiles); peer / ours: above 1, ours is faster"
-        if rate := self.rate():
+        if rate := self.rate(self.duel.bytes):
             caption += f"; ours moves {scaled(rate, 'B/s')}"
+        if rate := self.rate(self.duel.flops):
+            caption += f"; ours does {scaled(rate, 'FLOP/s')}"
         table = Table(title=self.duel.title, title_justify="left", caption_justify="left", caption=caption)
         table.add_column("peer")
         table.add_column(f"ours: {self.duel.ours.label}", justify="right")

@@ -90,6 +90,8 @@ class Duel:
         The caller's time is what counts, not the end of the work; calls per sample then stay below a device's queue.
     bytes : float, optional
         Bytes that the work must move; the table then says at what rate ours moves them.
+    flops : float, optional
+        Floating-point operations of the work, FMA = 2; the table then says at what rate ours does them.
     """
 
     title: str
@@ -99,3 +101,4 @@ class Duel:
     tolerance: float = 0.0
     host_only: bool = False
     bytes: float | None = None
+    flops: float | None = None

@@ -6,6 +6,7 @@ The chart is drawn in percentages instead of a scaled drawing, so that its lette
 import math
 from html import escape
 
+from roofline import roofpage
 from roofline.report import verdict
 from roofline.units import scaled, spread
 
@@ -33,6 +34,13 @@ svg .soft { fill: var(--soft); font-size: 12px; }
 svg .bar { fill: var(--bar); }
 svg .grid { stroke: var(--line); }
 svg .whisker { stroke: var(--text); stroke-width: 2; }
+svg .roof { stroke: var(--soft); stroke-width: 2; }
+svg .reach { stroke: var(--bar); stroke-dasharray: 3 3; }
+svg .mark path { fill: var(--bar); }
+svg .mark:focus { outline: 2px solid var(--text); }
+svg .label { font-weight: 600; }
+details { border-top: 1px solid var(--line); padding: 0.5rem 0; }
+summary { cursor: pointer; }
 table { border-collapse: collapse; width: 100%; margin-top: 1rem; }
 th, td { text-align: left; padding: 0.3rem 0.6rem 0.3rem 0; }
 tr { border-bottom: 1px solid var(--line); }
@@ -63,6 +71,7 @@ def page(report):
         f"<h1>Measured speed on {escape(report.space)}</h1>",
         f'<p class="soft">{escape(report.machine["date"])}, {escape(_hardware(report.machine))}</p>',
         *(_group(name, results, _decades(report.results)) for name, results in report.groups().items()),
+        roofpage.section(report),
         _failures(report),
         _machine(report.machine),
         _reading(),

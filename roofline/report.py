@@ -1,21 +1,27 @@
-"""`python -m roofline report`: run every method, and tell how long each took."""
+"""`python -m roofline report`: run every method, and tell how long each took, and how long it could take."""
 
 from dataclasses import dataclass, field
 
 from rich.table import Table
 
 from roofline import timing
+from roofline.attainable import Analysis, analyse
+from roofline.ceiling import Ceilings
 from roofline.contract import Run, Work
+from roofline.profiling import profile
 from roofline.timing import Samples
 from roofline.units import finite, one_line, scaled, spread, times
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 MAX_SECONDS = 6.0  # for the repeats of one run, so that the default report ends within a minute
+LONG = (
+    0.3  # seconds of a call, on a CPU, whose executed operations are not counted too: that takes several times as long
+)
 
 
 @dataclass(frozen=True)
 class Result:
-    """One run, timed; `value` is what the call returned."""
+    """One run, timed; `value` is what the call returned, `roof` what it could have taken, or None."""
 
     case: str
     method: str
@@ -26,6 +32,7 @@ class Result:
     seconds: Samples
     work: Work
     value: float | None
+    roof: Analysis | None = None
 
     @property
     def pairs_per_second(self):
@@ -50,6 +57,7 @@ class Result:
             "work": vars(self.work),
             "pairs_per_second": self.pairs_per_second,
             "value": finite(self.value),
+            "roof": self.roof.as_dict() if self.roof else None,
         }
 
 
@@ -71,6 +79,7 @@ class Report:
     results: list[Result] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
     interrupted: bool = False
+    ceilings: Ceilings | None = None  # once they were wanted
 
     def groups(self):
         """Results by input, each named with its size."""
@@ -87,6 +96,7 @@ class Report:
             "machine": self.machine,
             "space": self.space,
             "results": [result.as_dict() for result in self.results],
+            "ceilings": self.ceilings.as_dict() if self.ceilings else None,
             "failures": [vars(failure) for failure in self.failures],
             "interrupted": self.interrupted,
         }
@@ -114,6 +124,40 @@ class Report:
             )
         return table
 
+    def roofs(self):
+        """The terminal's table of what each run could take, or None where nobody can tell."""
+        table = Table(title="Against the roof", title_justify="left", caption=ROOF_CAPTION, caption_justify="left")
+        table.add_column("method")
+        table.add_column("input")
+        for name in ROOF_COLUMNS:
+            table.add_column(name, justify="left" if name == "bound by" else "right")
+        rows = [r for r in self.results if r.roof]
+        for r in rows:
+            table.add_row(r.method, r.source, *roof_cells(r))
+        return table if rows else None
+
+
+ROOF_COLUMNS = ("median", "flops", "special", "bytes", "flops / byte", "attainable", "share", "bound by")
+ROOF_CAPTION = (
+    "flops, calls of special functions and compulsory bytes are counted in the text; attainable: the least time at the "
+    "measured ceilings (python -m roofline ceilings); share: attainable over measured"
+)
+
+
+def roof_cells(result):
+    """The figures of ROOF_COLUMNS of a result that has a roof, as text."""
+    roof = result.roof
+    return (
+        scaled(result.seconds.median, "s"),
+        scaled(roof.total("flops")),
+        scaled(roof.special),
+        scaled(roof.total("compulsory"), "B"),
+        "" if roof.intensity is None else f"{roof.intensity:.3g}",
+        scaled(roof.attainable, "s"),
+        f"{roof.share:.0%}",
+        roof.by,
+    )
+
 
 def verdict(results):
     """One sentence on the results of one input: the fastest, and by how much."""
@@ -124,7 +168,7 @@ def verdict(results):
     return sentence + "."
 
 
-def collect(report: Report, runs: list[tuple[str, Run]], on_start=lambda method, done: None):
+def collect(report: Report, runs: list[tuple[str, Run]], on_start=lambda method, done: None, ceilings=None):
     """Time each run and put it into the report; one that raises is noted and the next goes on.
 
     Parameters
@@ -134,17 +178,20 @@ def collect(report: Report, runs: list[tuple[str, Run]], on_start=lambda method,
     runs : list of (case name, Run)
     on_start : callable of (str, int)
         Told each method before it starts, and how many are done.
+    ceilings : callable of (space, special functions) giving Ceilings, optional
+        Asked when the first launch was counted; without it nothing is held against a roof.
     """
     try:
         for done, (case, run) in enumerate(runs):
             on_start(run.method, done)
             try:
                 seconds, value = _timed(run)
+                roof = _roof(report, run, seconds, ceilings) if ceilings else None
             except Exception as error:  # noqa: BLE001 - one method's failure must not cost the others
                 report.failures.append(Failure(case, run.method, one_line(error)))
                 continue
             report.results.append(
-                Result(case, run.method, run.source, run.size, run.unit, report.space, seconds, run.work, value)
+                Result(case, run.method, run.source, run.size, run.unit, report.space, seconds, run.work, value, roof)
             )
     except KeyboardInterrupt:
         report.interrupted = True
@@ -155,3 +202,17 @@ def _timed(run):
     values = []
     seconds = timing.measure(lambda: values.append(run.call()), run.sync, max_time=MAX_SECONDS)
     return seconds, values[-1]
+
+
+def _roof(report, run, seconds, ceilings):
+    """One more call, profiled and counted."""
+    with profile() as made:
+        run.call()
+        if run.sync:
+            run.sync()
+
+    def roofs(special):
+        report.ceilings = ceilings(report.space, special)
+        return report.ceilings
+
+    return analyse(made, seconds.median, roofs, executed=not report.space.startswith("cuda") and seconds.median < LONG)

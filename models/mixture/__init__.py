@@ -29,6 +29,7 @@ computation: studies in massively parallel massive mixtures. Journal of Computat
 
 from .density import log_density
 from .estimator import DirichletMixture
+from .gibbs import Posterior
 from .prior import Prior
 
-__all__ = ["DirichletMixture", "Prior", "log_density"]
+__all__ = ["DirichletMixture", "Posterior", "Prior", "log_density"]

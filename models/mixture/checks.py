@@ -2,23 +2,78 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 
-from portable.errors import InputError, ShapeError
+from portable.errors import DTypeError, FiniteError, InputError, ShapeError
 
 from ..checks import as_numbers, check_finite
 
+_ROWS = 65_536  # looked at together, so that memory-mapped points are never in memory as a whole
+
 
 def check_points(points, name="X", n_features=None):
-    """Points as a float64 array of shape (n_samples, n_features), finite."""
-    points = check_array(points, name)
+    """Points as an array of shape (n_samples, n_features), finite, float32 as it is and anything else as float64.
+
+    What has one of these dtypes is not copied.
+    """
+    points = _plain_numbers(points, name)
     if points.ndim != 2:
-        raise ShapeError(f"{name} has shape {points.shape}; one row a point is wanted: shape (n_samples, n_features)")
-    if not points.size:
-        raise ShapeError(f"{name} has shape {points.shape}; at least one point of one coordinate is wanted")
+        raise ShapeError(f"{name} has shape {points.shape}; one row a point is wanted: shape (n_samples, n_features). "
+                         f"Reshape your data: {name}.reshape(-1, 1) if it has a single coordinate")
+    if not points.shape[1]:
+        raise ShapeError(f"{name} has 0 feature(s) (shape={points.shape}) while a minimum of 1 is required.")
+    if not len(points):
+        raise ShapeError(f"{name} has shape {points.shape}; at least one point is wanted")
     if n_features is not None and points.shape[1] != n_features:
-        raise ShapeError(f"{name} has shape {points.shape}; points of {n_features} coordinates are wanted")
+        raise ShapeError(f"{name} has {points.shape[1]} features, but DirichletMixture is expecting {n_features} features "
+                         "as input")
+    if points.dtype not in (np.float32, np.float64):
+        points = points.astype(np.float64)
+    for start in range(0, len(points), _ROWS):
+        bad = np.argwhere(~np.isfinite(points[start:start + _ROWS]))
+        if bad.size:
+            row, column = int(bad[0, 0]) + start, int(bad[0, 1])
+            raise FiniteError(f"{name}[{row}, {column}] is {points[row, column]}; finite numbers are wanted, not NaN "
+                              "or infinity")
     return points
+
+
+def _plain_numbers(points, name):
+    """Columns of objects that are numbers are taken too, as from a data frame."""
+    dtype = getattr(points, "dtype", None)
+    if dtype == object:
+        try:
+            points = np.asarray(points).astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise DTypeError(f"{name} must hold real numbers: {error}") from error
+    elif isinstance(dtype, np.dtype) and dtype.kind == "c":
+        raise DTypeError(f"Complex data not supported: {name} has dtype {dtype}; real numbers are wanted")
+    return as_numbers(points, name)
+
+
+def spread_of(X):
+    """Mean and variance of each column, float64, in one pass over blocks of rows; InputError for a constant column.
+
+    Blocks are combined as in Chan, Golub and LeVeque (1983).
+    """
+    n, p = X.shape
+    if n == 1:
+        raise ShapeError(f"X has shape {X.shape}: n_samples = 1; at least 2 points are wanted")
+    count, mean, squares = 0, np.zeros(p), np.zeros(p)
+    low, high = np.full(p, np.inf), np.full(p, -np.inf)
+    for start in range(0, n, _ROWS):
+        part = np.asarray(X[start:start + _ROWS], np.float64)
+        away, own = part.mean(axis=0) - mean, len(part)
+        squares += ((part - part.mean(axis=0)) ** 2).sum(axis=0) + away**2 * (count * own / (count + own))
+        mean = mean + away * (own / (count + own))
+        count += own
+        low, high = np.minimum(low, part.min(axis=0)), np.maximum(high, part.max(axis=0))
+    still = np.flatnonzero(low == high)
+    if still.size:
+        raise InputError(f"column {still[0]} of X is constant; leave such columns out ({still.tolist()})")
+    return mean, squares / n
 
 
 def check_array(value, name, shape=None):
@@ -38,7 +93,7 @@ def check_weights(weights, k, name="weights"):
 
 
 def check_covariances(covariances, shape, name):
-    """Symmetric positive definite matrices: (..., p, p)."""
+    """Symmetric positive definite matrices, shape (..., p, p)."""
     covariances = check_array(covariances, name, shape)
     if not np.allclose(covariances, np.swapaxes(covariances, -1, -2)):
         raise InputError(f"{name} is not symmetric")
@@ -47,3 +102,39 @@ def check_covariances(covariances, shape, name):
     except np.linalg.LinAlgError as error:
         raise InputError(f"{name} is not positive definite") from error
     return covariances
+
+
+def check_variances(variances, shape, name):
+    """Positive numbers of a shape."""
+    variances = check_array(variances, name, shape)
+    if (variances <= 0.0).any():
+        raise InputError(f"{name} is not positive somewhere; variances are wanted")
+    return variances
+
+
+def check_random_state(random_state):
+    """A Generator."""
+    try:
+        return np.random.default_rng(random_state)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"random_state is {random_state!r}; None, a whole number >= 0 or a NumPy Generator is wanted") from error
+
+
+def feature_names(X):
+    """The names of a data frame's columns, or None."""
+    columns = getattr(X, "columns", None)
+    if columns is None or not all(isinstance(name, str) for name in columns):
+        return None
+    return np.asarray(columns, dtype=object)
+
+
+def check_feature_names(X, wanted):
+    """Columns named as at the fit; names on one side alone are worth a warning, as in scikit-learn."""
+    names = feature_names(X)
+    if names is not None and wanted is None:
+        warnings.warn("X has feature names, but DirichletMixture was fitted without feature names", stacklevel=3)
+    elif names is None and wanted is not None:
+        warnings.warn("X does not have valid feature names, but DirichletMixture was fitted with feature names", stacklevel=3)
+    elif names is not None and list(names) != list(wanted):
+        raise InputError("The feature names should match those that were passed during fit: "
+                         f"got {list(names)}, wanted {list(wanted)}")

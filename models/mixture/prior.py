@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from portable.errors import DTypeError, InputError
+from portable.errors import DTypeError
 
 from ..checks import check_number
+from . import covariance
 from .checks import check_array, check_covariances
 
 _NEAREST = 1e-10  # sticks stay this far from 0 and 1
@@ -57,11 +58,13 @@ class WithPrior:
     Parameters
     ----------
     prior : Prior, from `for_data`
+    kind : one of `covariance.KINDS`
     weights : ndarray, shape (k,)
     """
 
-    def __init__(self, prior, weights):
-        self.prior = prior
+    def __init__(self, prior, kind, weights):
+        self.prior, self._kind = prior, kind
+        self._scale = np.diagonal(prior.scale) if covariance.is_diagonal(kind) else prior.scale
         left = np.cumsum(weights[::-1])[::-1]
         with np.errstate(invalid="ignore"):  # nothing left: any stick will do
             self._sticks = _hold(np.nan_to_num(weights / left, nan=0.5)[:-1])
@@ -70,35 +73,38 @@ class WithPrior:
         """log pi_j, shape (k,)."""
         return np.append(np.log(self._sticks), 0.0) + np.append(0.0, np.cumsum(np.log1p(-self._sticks)))
 
+    def alpha(self):
+        """alpha* of (4)."""
+        return (self.prior.shape + len(self._sticks)) / (self.prior.rate - np.log1p(-self._sticks).sum())
+
     def update(self, n, xbar, scatter):
         """Means (5) and covariances (6); the sticks (7) are kept. Arguments: the sums (3)."""
         prior, p = self.prior, xbar.shape[1]
-        alpha = (prior.shape + len(n) - 1.0) / (prior.rate - np.log1p(-self._sticks).sum())
-        others = alpha - 1.0 + np.append(np.cumsum(n[:0:-1])[::-1], 0.0)[:-1]
+        others = self.alpha() - 1.0 + np.append(np.cumsum(n[:0:-1])[::-1], 0.0)[:-1]
         # With alpha < 1 nothing may hold a stick back: the objective then grows up to the bound.
         self._sticks = _hold(np.divide(n[:-1], n[:-1] + others, out=np.ones(len(n) - 1), where=others > 0.0))
         pull = 1.0 + prior.mean_scale * n
         means = (prior.mean + prior.mean_scale * n[:, None] * xbar) / pull[:, None]
-        away = xbar - prior.mean
-        spread = (n / pull)[:, None, None] * away[:, :, None] * away[:, None, :]
-        return means, (prior.scale + scatter + spread) / (n + prior.dof + p + 2.0)[:, None, None]
+        spread = covariance.squared(self._kind, np.sqrt(n / pull)[:, None] * (xbar - prior.mean))
+        return means, covariance.mean_of(self._kind, scatter + spread, n + 1.0, self._scale, prior.dof + p + 1.0)
 
     def objective(self, log_likelihood, means, factors):
-        """Equation (8); `factors` are the upper P with Sigma^-1 = P P'."""
-        prior, (k, p) = self.prior, means.shape
+        """Equation (8); `factors` as in `covariance`."""
+        prior, kind, (k, p) = self.prior, self._kind, means.shape
         left = np.log1p(-self._sticks).sum()
-        log_det = -2.0 * np.log(np.diagonal(factors, axis1=1, axis2=2)).sum()
-        trace = np.einsum("jab,ac,jcb->", factors, prior.scale, factors)
-        square = (((means - prior.mean)[:, None, :] @ factors) ** 2).sum()
+        log_dets = covariance.log_dets(kind, factors, p)
+        of_covariances = ((prior.dof + p + 1.0) * log_dets + covariance.traces(kind, factors, prior.scale)).sum()
+        away = covariance.squares(kind, factors, means - prior.mean).sum()
+        of_means = np.broadcast_to(log_dets, k).sum() + away / prior.mean_scale
         return (log_likelihood - left - (k + prior.shape - 1.0) * np.log(prior.rate - left)
-                - 0.5 * ((prior.dof + p + 2.0) * log_det + trace + square / prior.mean_scale))
+                - 0.5 * (of_covariances + of_means))
 
 
 class WithoutPrior:
     """Maximum-likelihood EM, with `reg_covar` on the diagonals of the covariances."""
 
-    def __init__(self, reg_covar, weights):
-        self._reg_covar, self._weights = reg_covar, weights
+    def __init__(self, reg_covar, kind, weights):
+        self._reg_covar, self._kind, self._weights = reg_covar, kind, weights
 
     def log_weights(self):
         with np.errstate(divide="ignore"):
@@ -106,8 +112,8 @@ class WithoutPrior:
 
     def update(self, n, xbar, scatter):
         self._weights = n / n.sum()
-        covariances = scatter / np.maximum(n, np.finfo(float).tiny)[:, None, None]
-        return xbar, covariances + self._reg_covar * np.eye(xbar.shape[1])
+        covariances = covariance.mean_of(self._kind, scatter, n)
+        return xbar, covariance.with_diagonal(self._kind, covariances, self._reg_covar)
 
     def objective(self, log_likelihood, means, factors):
         return log_likelihood
@@ -119,21 +125,11 @@ def check_prior(prior):
     return prior
 
 
-def centre(n, xbar_less_mean, scatter, means):
-    """xbar_j and S_j from sums about the present means; a component without points keeps its mean."""
-    share = np.maximum(n, np.finfo(float).tiny)
-    away = xbar_less_mean / share[:, None]
-    return means + away, scatter - n[:, None, None] * away[:, :, None] * away[:, None, :]
-
-
-def precision_factors(covariances):
-    """Upper triangular P with Sigma^-1 = P P', shape (k, p, p)."""
-    try:
-        lower = np.linalg.cholesky(covariances)
-    except np.linalg.LinAlgError as error:
-        raise InputError("a component has collapsed: its covariance is not positive definite. Raise reg_covar, ask for "
-                         "fewer components, or give a prior") from error
-    return np.swapaxes(np.linalg.inv(lower), 1, 2)
+def centred(kind, sums, reference):
+    """n_j, xbar_j and S_j of (3) from sums about a reference; a component without points keeps its mean."""
+    n, first, second = covariance.moments(kind, sums)
+    away = first / np.maximum(n, np.finfo(float).tiny)[:, None]
+    return n, reference + away, second - covariance.squared(kind, np.sqrt(n)[:, None] * away)
 
 
 def _hold(sticks):

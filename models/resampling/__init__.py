@@ -23,6 +23,8 @@ L. M. Murray, A. Lee, P. E. Jacob: Parallel resampling in the particle filter. J
 Statistics 25 (2016). Equation (9) and the Codes named in docstrings are theirs.
 """
 
+from .auto import resample
+from .filter import Filtered, ParticleFilter
 from .offspring import (
                         ancestors_to_offspring,
                         cumulative_to_ancestors,
@@ -33,15 +35,19 @@ from .offspring import (
 )
 from .schemes import (
                         killing,
+                        megopolis,
                         metropolis,
                         multinomial,
+                        partial_rejection,
                         rejection,
                         residual,
+                        ssp,
                         stratified,
                         systematic,
 )
 from .weights import effective_sample_size, log_sum_exp, metropolis_steps
 
-__all__ = ["ancestors_to_offspring", "cumulative_to_ancestors", "cumulative_to_offspring", "effective_sample_size",
-           "killing", "log_sum_exp", "metropolis", "metropolis_steps", "multinomial", "offspring_to_ancestors",
-           "offspring_to_cumulative", "permute", "rejection", "residual", "stratified", "systematic"]
+__all__ = ["Filtered", "ParticleFilter", "ancestors_to_offspring", "cumulative_to_ancestors", "cumulative_to_offspring", "effective_sample_size",
+           "killing", "log_sum_exp", "megopolis", "metropolis", "metropolis_steps", "multinomial", "offspring_to_ancestors",
+           "offspring_to_cumulative", "partial_rejection", "permute", "rejection", "resample", "residual", "ssp", "stratified",
+           "systematic"]

@@ -7,47 +7,54 @@ import numpy as np
 import portable as pk
 from portable.errors import DTypeError, FiniteError, InputError, ShapeError
 
-MOST = 2**31  # particles or draws: products of two such numbers stay within 64 bits
+MOST = 2**31 - 1  # particles of a row, or draws: products of two such numbers stay within 64 bits
 
 
-def check_vector(values, name, kinds="fiu"):
-    """`values` as a contiguous vector of at least one element: a View as it is, anything else as a NumPy array."""
+def check_rows(values, name, kinds="fiu"):
+    """`values` as a vector (n,) or rows (n_rows, n) of at least one element: a View as it is, else a NumPy array."""
     if not isinstance(values, pk.View):
         try:
             values = np.asarray(values)
         except ValueError as error:  # ragged rows
             raise ShapeError(f"{name} is not a rectangular array: {error}") from error
-    if len(values.shape) != 1:
-        raise ShapeError(f"{name} has shape {values.shape}; one number a particle is wanted: shape (n,)")
-    if not values.shape[0]:
+    if len(values.shape) not in (1, 2):
+        raise ShapeError(f"{name} has shape {values.shape}; one number a particle is wanted: shape (n,), or (n_rows, n) of "
+                         "several filters")
+    if not values.size:
         raise ShapeError(f"{name} is empty; at least one particle is wanted")
     if values.dtype.kind not in kinds:
         raise DTypeError(f"{name} must hold {'real' if 'f' in kinds else 'whole'} numbers, got dtype {values.dtype}")
-    if values.shape[0] > MOST:
-        raise InputError(f"{name} has {values.shape[0]} entries; at most 2^31 are possible")
+    if values.shape[-1] > MOST or values.shape[0] > MOST:
+        raise InputError(f"{name} has shape {values.shape}; at most 2^31 - 1 in each dimension are possible")
     return values
 
 
-def refuse(values, name, wrong, message, error=InputError):
+def _refuse(values, name, wrong, message, error=InputError):
     """Raise, naming the first entry for which `wrong` holds."""
     host = values.to_numpy() if isinstance(values, pk.View) else values
-    n = int(np.flatnonzero(wrong(host))[0])
-    raise error(f"{name}[{n}] is {host[n]}; {message}")
+    index = tuple(np.argwhere(wrong(host))[0].tolist())
+    raise error(f"{name}[{', '.join(map(str, index))}] is {host[index]}; {message}")
 
 
-def check_range(values, name, smallest, largest):
-    """Weights are finite and not negative, and one is positive."""
-    if np.isnan(largest) or largest == np.inf:
-        refuse(values, name, lambda w: ~np.isfinite(w), "finite weights are wanted", FiniteError)
-    if smallest < 0:
-        refuse(values, name, lambda w: w < 0, "weights of at least 0 are wanted (or give log_weights=)")
-    if largest == 0:
-        raise InputError(f"{name} are all zero; at least one positive weight is wanted")
+def check_extremes(values, name, log, largest, smallest, degenerate_allowed):
+    """Weights are finite and not negative, log-weights finite or -inf, and every row has a positive weight.
 
-
-def check_log_range(values, name, largest):
-    """Log-weights are finite or -inf, and one is finite."""
-    if np.isnan(largest) or largest == np.inf:
-        refuse(values, name, lambda w: np.isnan(w) | (w == np.inf), "finite numbers or -inf are wanted", FiniteError)
-    if largest == -np.inf:
-        raise InputError(f"{name} are all -inf; at least one positive weight is wanted")
+    Parameters
+    ----------
+    values : ndarray or View, shape (n,) or (n_rows, n)
+    log : bool
+    largest, smallest : ndarrays of float64, shape (n_rows,); NaN wins
+    degenerate_allowed : bool
+        Rows without a positive weight may pass.
+    """
+    if np.isnan(largest).any() or (largest == np.inf).any():
+        if log:
+            _refuse(values, name, lambda w: np.isnan(w) | (w == np.inf), "finite numbers or -inf are wanted", FiniteError)
+        _refuse(values, name, lambda w: ~np.isfinite(w), "finite weights are wanted", FiniteError)
+    if not log and (smallest < 0).any():
+        _refuse(values, name, lambda w: w < 0, "weights of at least 0 are wanted (or give log_weights=)")
+    degenerate = np.flatnonzero(largest == (-np.inf if log else 0.0))
+    if degenerate.size and not degenerate_allowed:
+        where = f"{name} are" if len(values.shape) == 1 else f"{name}[{degenerate[0]}] are"
+        raise InputError(f"{where} all {'-inf' if log else 'zero'}; at least one positive weight is wanted, or "
+                         "on_degenerate='uniform'")

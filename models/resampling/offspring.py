@@ -1,4 +1,7 @@
-"""Ancestors, offspring and cumulative offspring, one from another; ancestors permuted for propagation in place."""
+"""Ancestors, offspring and cumulative offspring, one from another; ancestors permuted for propagation in place.
+
+Each takes a vector or the rows of several filters, and gives back a View where it was given one.
+"""
 
 from __future__ import annotations
 
@@ -8,48 +11,66 @@ import portable as pk
 from portable.errors import DTypeError, InputError
 
 from ..checks import check_count
-from . import kernels
-from .checks import MOST, check_vector
-from .weights import on
+from . import kernels, launches, weighing
+from .checks import MOST, check_rows
+from .spreading import LONG
+from .weights import on, reached
 
 
-def _load(values, name, high):
-    """Whole numbers from 0 to `high` on the default space as int64, and whether they came as a View."""
-    given = check_vector(values, name, kinds="iu")
-    as_view = isinstance(given, pk.View)
-    if as_view and given.dtype != np.int64:
-        raise DTypeError(f"{name} must be int64 where it is a View, got {given.dtype}")
-    device = given if as_view else pk.copy_of(given.astype(np.int64))
-    low, top = pk.parallel_reduce(device.shape[0], kernels.value, device, reducer=(pk.Min, pk.Max))
+class _Rows:
+    """Checked whole numbers from 0 to `high`, by rows on the default space as int64."""
+
+    def __init__(self, values, name, high):
+        given = check_rows(values, name, kinds="iu")
+        self.as_view, self.is_vector = isinstance(given, pk.View), len(given.shape) == 1
+        if self.as_view and given.dtype != np.int64:
+            raise DTypeError(f"{name} must be int64 where it is a View, got {given.dtype}")
+        device = given if self.as_view else reached(given.astype(np.int64))
+        self.values = device.reshape(1, -1) if self.is_vector else device
+        for r in range(self.values.shape[0]):
+            check_bounds(self.values, r, name, high)
+
+    def back(self, rows):
+        rows = rows.reshape(-1) if self.is_vector else rows
+        return rows if self.as_view else rows.to_numpy()
+
+
+def check_bounds(values, r, name, high):
+    """Row r holds numbers from 0 to `high`."""
+    low, top = pk.parallel_reduce(values.shape[1], kernels.bounds, r, values, reducer=(pk.Min, pk.Max))
     if low < 0 or top > high:
         raise InputError(f"{name} holds numbers from {int(low)} to {int(top)}; 0 to {high} is wanted")
-    return device, as_view
 
 
-def _give(view, as_view):
-    return view if as_view else view.to_numpy()
+def _box(view):
+    return pk.MDRangePolicy((0, 0), view.shape)
 
 
 def ancestors_to_offspring(ancestors, n=None, *, space=None):
-    """o_i = #{k : a_k = i}.
+    """o_i = #{k : a_k = i} (Code 12).
 
     Parameters
     ----------
-    ancestors : array-like of int or View of int64, shape (n_draws,), 0 to n - 1
+    ancestors : array-like of int or View of int64, shape (n_draws,) or (n_rows, n_draws), 0 to n - 1
     n : int, optional
         Particles before resampling; n_draws if not given.
     space : str or Space, optional
 
     Returns
     -------
-    ndarray of int64, shape (n,); a View if `ancestors` is one
+    ndarray of int64, shape (n,) or (n_rows, n); a View if `ancestors` is one
     """
     with on(space):
-        n = check_vector(ancestors, "ancestors", "iu").shape[0] if n is None else check_count(n, "n", 1, MOST)
-        device, as_view = _load(ancestors, "ancestors", n - 1)
-        offspring = pk.zeros((n,), np.int64)
-        pk.parallel_for(device.shape[0], kernels.count, device, offspring)
-        return _give(offspring, as_view)
+        n = check_rows(ancestors, "ancestors", "iu").shape[-1] if n is None else check_count(n, "n", 1, MOST)
+        rows = _Rows(ancestors, "ancestors", n - 1)
+        return rows.back(count_offspring(rows.values, n))
+
+
+def count_offspring(ancestors, n):
+    """Offspring of rows of ancestors, a View of shape (n_rows, n)."""
+    offspring = pk.zeros((ancestors.shape[0], n), np.int64)
+    pk.parallel_for(_box(ancestors), kernels.count, ancestors, offspring)
+    return offspring
 
 
 def offspring_to_cumulative(offspring, *, space=None):
@@ -57,22 +78,31 @@ def offspring_to_cumulative(offspring, *, space=None):
 
     Parameters
     ----------
-    offspring : array-like of int or View of int64, shape (n,)
+    offspring : array-like of int or View of int64, shape (n,) or (n_rows, n)
     space : str or Space, optional
 
     Returns
     -------
-    ndarray of int64, shape (n,); a View if `offspring` is one
+    ndarray of int64, of the same shape; a View if `offspring` is one
     """
     with on(space):
-        device, as_view = _load(offspring, "offspring", MOST)
-        return _give(_accumulated(device)[0], as_view)
+        rows = _Rows(offspring, "offspring", MOST)
+        return rows.back(accumulate(rows.values))
 
 
-def _accumulated(offspring):
-    n = offspring.shape[0]
-    cumulative = pk.empty((n,), np.int64)
-    return cumulative, int(pk.parallel_scan(n, kernels.identity, offspring, out=cumulative))
+def _summed(offspring):
+    sums = pk.empty((offspring.shape[0], -(-offspring.shape[1] // weighing.TILE) + 1), np.uint64)
+    launches.sum_up(offspring, sums)
+    return sums
+
+
+def accumulate(offspring):
+    """Cumulative offspring of rows of offspring."""
+    sums, cumulative = _summed(offspring), pk.empty(offspring.shape, np.int64)
+    n_tiles = sums.shape[1] - 1
+    pk.parallel_for(pk.TeamPolicy(offspring.shape[0] * n_tiles, launches.TEAM), kernels.scan_tiles, n_tiles, sums, offspring,
+                    cumulative)
+    return cumulative
 
 
 def cumulative_to_offspring(cumulative, *, space=None):
@@ -80,19 +110,20 @@ def cumulative_to_offspring(cumulative, *, space=None):
 
     Parameters
     ----------
-    cumulative : array-like of int or View of int64, shape (n,), ascending
+    cumulative : array-like of int or View of int64, shape (n,) or (n_rows, n), ascending
     space : str or Space, optional
 
     Returns
     -------
-    ndarray of int64, shape (n,); a View if `cumulative` is one
+    ndarray of int64, of the same shape; a View if `cumulative` is one
     """
     with on(space):
-        device, as_view = _load(cumulative, "cumulative", 2**62)
-        offspring = pk.empty(device.shape, np.int64)
-        pk.parallel_for(device.shape[0], kernels.difference, device, offspring)
-        _load(offspring, "cumulative's differences", 2**62)
-        return _give(offspring, as_view)
+        rows = _Rows(cumulative, "cumulative", 2**62)
+        offspring = pk.empty(rows.values.shape, np.int64)
+        pk.parallel_for(_box(offspring), kernels.difference, rows.values, offspring)
+        for r in range(offspring.shape[0]):
+            check_bounds(offspring, r, "cumulative's differences", 2**62)
+        return rows.back(offspring)
 
 
 def cumulative_to_ancestors(cumulative, *, space=None):
@@ -100,12 +131,12 @@ def cumulative_to_ancestors(cumulative, *, space=None):
 
     Parameters
     ----------
-    cumulative : array-like of int or View of int64, shape (n,), ascending
+    cumulative : array-like of int or View of int64, shape (n,) or (n_rows, n), ascending
     space : str or Space, optional
 
     Returns
     -------
-    ndarray of int64, shape (O_(n-1),); a View if `cumulative` is one
+    ndarray of int64, shape (O_(n-1),) or (n_rows, O_(n-1)); a View if `cumulative` is one
     """
     with on(space):
         return offspring_to_ancestors(cumulative_to_offspring(cumulative))
@@ -116,43 +147,52 @@ def offspring_to_ancestors(offspring, *, space=None):
 
     Parameters
     ----------
-    offspring : array-like of int or View of int64, shape (n,), not all zero
+    offspring : array-like of int or View of int64, shape (n,) or (n_rows, n), not all zero, rows of one sum
     space : str or Space, optional
 
     Returns
     -------
-    ndarray of int64, shape (sum of offspring,); a View if `offspring` is one
+    ndarray of int64, shape (sum of offspring,) or (n_rows, sum of a row); a View if `offspring` is one
     """
     with on(space):
-        device, as_view = _load(offspring, "offspring", MOST)
-        cumulative, total = _accumulated(device)
-        check_count(total, "the sum of offspring", 1, MOST)
-        ancestors = pk.empty((total,), np.int64)
-        pk.parallel_for(total, kernels.by_rank, cumulative, ancestors)
-        return _give(ancestors, as_view)
+        rows = _Rows(offspring, "offspring", MOST)
+        sums = _summed(rows.values)
+        totals = sums.to_numpy()[:, -1]
+        if (totals != totals[0]).any():
+            raise InputError(f"the sums of offspring's rows are from {totals.min()} to {totals.max()}; one sum is wanted")
+        total = check_count(int(totals[0]), "the sum of offspring", 1, MOST)
+        n_rows = len(totals)
+        ancestors = pk.empty((n_rows, total), np.int64)
+        extremes, stretches = pk.empty((n_rows, 3), np.int64), pk.empty((n_rows, max(1, total // LONG)), np.int64)
+        pk.parallel_for(pk.TeamPolicy(n_rows), weighing.begin, extremes, stretches)
+        launches.spread_offspring(rows.values, sums, extremes, stretches, ancestors)
+        return rows.back(ancestors)
 
 
 def permute(ancestors, *, space=None):
-    """The same ancestors in an order for propagation in place: o_i > 0 implies a_i = i (condition (9), Code 10).
+    """The same ancestors in an order for propagation in place: o_i > 0 implies a_i = i (condition (9), Codes 9 and 10).
 
     A particle with offspring stays where it is, so that particle i may be overwritten by a copy of particle a_i while
-    others are read. Among draws of one ancestor the lowest number keeps the slot: the result is the same everywhere.
+    others are read. Among draws of one ancestor the lowest number keeps the slot: the result is the same everywhere, and
+    that of the serial Code 9.
 
     Parameters
     ----------
-    ancestors : array-like of int or View of int64, shape (n,), 0 to n - 1
+    ancestors : array-like of int or View of int64, shape (n,) or (n_rows, n), 0 to n - 1
     space : str or Space, optional
 
     Returns
     -------
-    ndarray of int64, shape (n,); a View if `ancestors` is one
+    ndarray of int64, of the same shape; a View if `ancestors` is one
     """
     with on(space):
-        n = check_vector(ancestors, "ancestors", "iu").shape[0]
-        device, as_view = _load(ancestors, "ancestors", n - 1)
-        owner, source, permuted = (pk.empty((n,), np.int64) for _ in range(3))
-        pk.parallel_for(n, kernels.fill, n, owner)
-        pk.parallel_for(n, kernels.claim, device, owner)
-        pk.parallel_for(n, kernels.settle, device, owner, source)
-        pk.parallel_for(n, kernels.gather, source, device, permuted)
-        return _give(permuted, as_view)
+        n = check_rows(ancestors, "ancestors", "iu").shape[-1]
+        rows = _Rows(ancestors, "ancestors", n - 1)
+        return rows.back(permuted(rows.values))
+
+
+def permuted(ancestors):
+    """Rows of ancestors permuted, a new View."""
+    owner, result = pk.empty(ancestors.shape, np.int64), pk.empty(ancestors.shape, np.int64)
+    launches.permute(ancestors, owner, result)
+    return result

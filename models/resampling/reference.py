@@ -9,6 +9,9 @@ from itertools import accumulate
 
 from portable import random
 
+from .strata import EXTRA, QUANTILES
+from .weighing import TILE
+
 
 def quantised(weights, n_draws):
     """q, a list of whole numbers."""
@@ -37,23 +40,91 @@ def systematic(weights, n_draws, seed, draw):
     return _found(q, [(k * sum(q) + start) // n_draws for k in range(n_draws)])
 
 
+def _expanded(cumulative):
+    """Ancestors of cumulative offspring."""
+    return [i for i, (low, high) in enumerate(zip([0, *cumulative], cumulative)) for _ in range(high - low)]
+
+
 def stratified(weights, n_draws, seed, draw):
-    q = quantised(weights, n_draws)
-    return _found(q, [(k * sum(q) + _start(seed, k, draw, sum(q))) // n_draws for k in range(n_draws)])
+    q, cumulative = quantised(weights, n_draws), []
+    for position in accumulate(q):
+        k, rest = divmod(position * n_draws, sum(q))
+        cumulative.append(k + bool(random.uniform(seed, k, draw) * float(sum(q)) < float(rest)))
+    return _expanded(cumulative)
 
 
 def multinomial(weights, n_draws, seed, draw):
     q = quantised(weights, n_draws)
-    return _found(q, [_start(seed, k, draw, sum(q)) for k in range(n_draws)])
+    return _expanded(_multinomial_cumulative(q, n_draws, seed, draw))
+
+
+def _multinomial_cumulative(q, n_draws, seed, draw):
+    counts, result = _strata(n_draws, seed, draw), []
+    for position in accumulate(q):
+        b, rest = divmod(position * len(counts), sum(q))
+        inside = 0
+        for j in range(counts[b] if b < len(counts) else 0):
+            inside += int(random.words(seed, b, draw + 1 + j // 4)[j % 4]) < int(rest * (2.0**32 / sum(q)))
+        result.append(sum(counts[:b]) + inside)
+    return result
+
+
+def _strata(n_draws, seed, draw):
+    """How many of n_draws fall into each stratum."""
+    n_strata = max(n_draws, 1) if n_draws < 128 else n_draws - int(10.0 * math.sqrt(n_draws))
+    counts = [0] * n_strata
+    for b in range(n_strata if n_draws >= 128 else 0):
+        second = b % TILE >= TILE // 2
+        words = random.words(seed, b - TILE // 2 if second else b, draw)[2 if second else 0:][:2]
+        u = ((int(words[1]) << 32 | int(words[0])) >> 11) / 2**53
+        counts[b] = sum(u >= quantile for quantile in QUANTILES)
+    for k in range(n_draws - sum(counts)):
+        counts[_proposal(seed, k, draw + EXTRA, n_strata)[0]] += 1
+    return counts
 
 
 def residual(weights, n_draws, seed, draw):
     q = quantised(weights, n_draws)
     total = sum(q)
-    copies = [i for i, whole in enumerate(q) for _ in range(n_draws * whole // total)]
-    shift = max(0, ((n_draws - len(copies)) * total).bit_length() - 63)
-    residues = [(n_draws * whole % total) >> shift for whole in q]
-    return copies + _found(residues, [_start(seed, k, draw, sum(residues)) for k in range(len(copies), n_draws)])
+    whole = list(accumulate(n_draws * v // total for v in q))
+    lost = max(0, math.frexp(min(len(q), n_draws))[1] + math.frexp(total)[1] - 62)
+    residues = [(n_draws * v % total) >> lost for v in q]
+    if whole[-1] == n_draws:
+        return _expanded(whole)
+    drawn = _multinomial_cumulative(residues, n_draws - whole[-1], seed, draw)
+    return _expanded([a + b for a, b in zip(whole, drawn)])
+
+
+def ssp(weights, n_draws, seed, draw, span=64):
+    q = quantised(weights, n_draws)
+    total = sum(q)
+    offspring = [n_draws * v // total for v in q]
+    items = [(i, n_draws * v % total) for i, v in enumerate(q)]
+    level = 0
+    while level == 0 or len(items) > 1:
+        n_lanes = -(-len(items) // span)
+        items = [_meet(items[b::n_lanes], total, offspring, seed, draw + level) for b in range(n_lanes)]
+        level += 1
+    return _expanded(list(accumulate(offspring)))
+
+
+def _meet(items, total, offspring, seed, draw):
+    """The fraction that is left of several after pairs met, one after another."""
+    held, part = -1, 0
+    for item, other in items:
+        if not other:
+            continue
+        if not part:
+            held, part = item, other
+            continue
+        u, both = float(random.uniform(seed, item, draw)), part + other
+        if both < total:
+            held, part = held if u < float(part) / float(both) else item, both
+        else:
+            rises = u < float(total - other) / float(2 * total - both)
+            offspring[held if rises else item] += 1
+            held, part = item if rises else held, both - total
+    return held, part
 
 
 def metropolis(weights, n_draws, seed, draw, n_steps):
@@ -62,6 +133,20 @@ def metropolis(weights, n_draws, seed, draw, n_steps):
         for b in range(n_steps):
             j, u = _proposal(seed, k, draw + b, len(weights))
             if u * Fraction(weights[ancestors[k]]) < weights[j]:
+                ancestors[k] = j
+    return ancestors
+
+
+def megopolis(weights, n_draws, seed, draw, n_steps):
+    n = len(weights)
+    ancestors = [k % n for k in range(n_draws)]
+    for k in range(n_draws):
+        place = k % n % 32 if n % 32 == 0 else 0
+        for b in range(n_steps):
+            offset = _proposal(seed, 2**32 - 1, draw + b, n)[0]
+            turn = offset % 32 if n % 32 == 0 else 0
+            j = (k % n - place + offset - turn) % n + (place + turn) % 32
+            if Fraction(float(random.uniform(seed, k, draw + b))) * Fraction(weights[ancestors[k]]) < weights[j]:
                 ancestors[k] = j
     return ancestors
 

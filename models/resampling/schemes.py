@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
-import numbers
 
 import numpy as np
 
 import portable as pk
-from portable.errors import DTypeError, FiniteError, InputError
+from portable.errors import FiniteError, InputError
 
-from ..checks import check_count
-from . import kernels
+from ..checks import check_choice, check_count, check_flag, check_number, check_seed
+from . import chains, launches, offspring
 from .checks import MOST
-from .weights import Weights, on
+from .weights import Tables, Weights, metropolis_steps, on, reached
 
 # More proposals than this, on average a draw, are refused: other schemes are faster by orders of magnitude.
 _MOST_PROPOSALS = 2**20
@@ -22,41 +21,71 @@ _ARGUMENTS = """
 
     Parameters
     ----------
-    weights : array-like or View, shape (n,), not negative, not all zero
-    log_weights : array-like or View, shape (n,), optional
+    weights : array-like or View, shape (n,), or (n_rows, n) of several filters; not negative, not all zero
+    log_weights : array-like or View, of the same shape, optional
         Instead of weights: finite or -inf.
     seed : int, 0 to 2^64 - 1
-    step : int, 0 to 2^32 - 1, default 0
-        Calls of one seed with different steps are independent.
+    step : int, 0 to 2^31 - 1, default 0
+        Calls of one seed with different steps are independent, and so are the rows of one call.
     n_draws : int, optional
         M; n if not given.
+    permuted : bool, default False
+        Order the ancestors for propagation in place: o_i > 0 implies a_i = i (see `permute`; M = n only).
+    output : {"ancestors", "offspring", "cumulative"}
+    on_degenerate : {"raise", "uniform"}
+        What becomes of a row without a positive weight: an error, or equal weights.
     space : str or Space, optional
         Where to compute; the default space if not given.
 
     Returns
     -------
-    ndarray of int64, shape (n_draws,)
-        Ancestors; a View on the space if the weights are one.
+    ndarray of int64, shape (n_draws,) or (n_rows, n_draws); (n,) or (n_rows, n) for offspring
+        A View on the space if the weights are one.
 
     Raises
     ------
     ShapeError, DTypeError, FiniteError, InputError
-        Before anything is drawn; the message names the first offending weight.
+        The message names the first offending weight.
     """
 
 
-def _scheme(draw):
-    """A public scheme of `draw(weights, ancestors, seed, step)`, which fills ancestors."""
+class Call:
+    """One checked call of a scheme: weights, tables, key, options."""
 
-    def scheme(weights=None, *, seed, log_weights=None, step=0, n_draws=None, space=None, **options):
-        seed = np.uint64(check_count(seed, "seed", 0, 2**64 - 1))
-        step = np.uint64(check_count(step, "step", 0, 2**32 - 1) << 32)
+    def __init__(self, weights, log_weights, seed, step, n_draws, on_degenerate):
+        self.seed = np.uint64(check_seed(seed))
+        self.step = np.uint64(check_count(step, "step", 0, 2**31 - 1) << 32)
+        self.degenerate_allowed = check_choice(on_degenerate, "on_degenerate", ("raise", "uniform")) == "uniform"
+        self.weights = Weights(weights, log_weights)
+        self.n_draws = self.weights.n if n_draws is None else check_count(n_draws, "n_draws", 1, MOST)
+        self.tables = Tables(self.weights.values, self.weights.log, self.n_draws)
+
+    def check(self):
+        """The largest weight of each row; raises if the weights are of no use."""
+        return self.tables.check(self.weights, self.degenerate_allowed)
+
+    def draw(self, launch, *options):
+        """Ancestors by rows."""
+        ancestors = pk.empty((self.tables.n_rows, self.n_draws), np.int64)
+        launch(self.tables, self.seed, self.step, ancestors, *options)
+        return ancestors
+
+
+def _scheme(draw):
+    """A public scheme of `draw(call)`, which gives ancestors by rows."""
+
+    def scheme(weights=None, *, seed, log_weights=None, step=0, n_draws=None, permuted=False, output="ancestors",
+               on_degenerate="raise", space=None, **options):
+        check_choice(output, "output", ("ancestors", "offspring", "cumulative"))
         with on(space):
-            w = Weights(weights, log_weights)
-            n_draws = w.n if n_draws is None else check_count(n_draws, "n_draws", 1, MOST)
-            ancestors = pk.empty((n_draws,), np.int64)
-            draw(w, ancestors, seed, step, **options)
-            return ancestors if w.as_view else ancestors.to_numpy()
+            call = Call(weights, log_weights, seed, step, n_draws, on_degenerate)
+            if check_flag(permuted, "permuted") and call.n_draws != call.weights.n:
+                raise InputError(f"n_draws is {call.n_draws}; permuted ancestors are as many as there are particles, "
+                                 f"{call.weights.n}")
+            call.tables.find_extremes()
+            ancestors = draw(call, **options)
+            call.check()  # all is queued by now: the only wait
+            return call.weights.back(_as_asked(ancestors, call.weights.n, permuted, output))
 
     scheme.__name__ = scheme.__qualname__ = draw.__name__
     scheme.__module__ = draw.__module__
@@ -64,119 +93,145 @@ def _scheme(draw):
     return scheme
 
 
-def quantise(w, n_draws):
-    """The fixed-point scale of weights, their cumulative sum and its total."""
-    scale = w.scale(62 - (max(w.n, n_draws) - 1).bit_length())
-    cumulative = pk.empty((w.n,), np.uint64)
-    total = int(pk.parallel_scan(w.n, kernels.quantised, w.values, scale, out=cumulative))
-    return scale, cumulative, total
-
-
-def draw_systematic(cumulative, total, start, ancestors):
-    """Ancestors at the positions floor((k Q + start) / M), start a whole number in [0, Q)."""
-    n_draws = ancestors.shape[0]
-    quotient, remainder = divmod(total, n_draws)
-    pk.parallel_for(n_draws, kernels.at_systematic, np.uint64(quotient), np.uint64(remainder), np.uint64(start),
-                    np.uint64(n_draws), cumulative, ancestors)
+def _as_asked(ancestors, n, permuted, output):
+    if output == "ancestors":
+        return offspring.permuted(ancestors) if permuted else ancestors
+    counts = offspring.count_offspring(ancestors, n)
+    return counts if output == "offspring" else offspring.accumulate(counts)
 
 
 @_scheme
-def systematic(w, ancestors, seed, step):
+def systematic(call):
     """One random number for all draws: |o_i - e_i| < 1, ancestors ascend."""
-    _, cumulative, total = quantise(w, ancestors.shape[0])
-    draw_systematic(cumulative, total, pk.random.randint(seed, 0, step, total), ancestors)
+    return call.draw(launches.systematic)
 
 
 @_scheme
-def stratified(w, ancestors, seed, step):
+def stratified(call):
     """One draw in each of M strata of equal weight: |o_i - e_i| < 2, ancestors ascend."""
-    n_draws = ancestors.shape[0]
-    _, cumulative, total = quantise(w, n_draws)
-    quotient, remainder = divmod(total, n_draws)
-    pk.parallel_for(n_draws, kernels.at_stratified, np.uint64(quotient), np.uint64(remainder), np.uint64(total),
-                    np.uint64(n_draws), seed, step, cumulative, ancestors)
+    return call.draw(launches.stratified)
 
 
 @_scheme
-def multinomial(w, ancestors, seed, step):
-    """Independent draws, by scan and bisection."""
-    _, cumulative, total = quantise(w, ancestors.shape[0])
-    pk.parallel_for(ancestors.shape[0], kernels.at_multinomial, 0, np.uint64(total), seed, step, cumulative, ancestors)
+def multinomial(call):
+    """Independent draws, in ascending order: a single pass over weights and draws (see `models.resampling.strata`)."""
+    return call.draw(launches.multinomial)
 
 
 @_scheme
-def residual(w, ancestors, seed, step):
-    """floor(e_i) copies of each particle, ascending; the remaining draws are multinomial from the residues.
-
-    Residues lose their last bits where the sum of them would pass 2^63; the quantisation bound then doubles at most.
-    """
-    n_draws = ancestors.shape[0]
-    scale, cumulative, total = quantise(w, n_draws)
-    arguments = w.values, scale, np.uint64(n_draws), np.uint64(total)
-    copies = pk.empty((w.n,), np.int64)
-    n_copies = int(pk.parallel_scan(w.n, kernels.whole_copies, *arguments, out=copies))
-    if n_copies:
-        pk.parallel_for(n_copies, kernels.by_rank, copies, ancestors)
-    if n_copies < n_draws:  # the residues sum to (M - copies) Q
-        shift = max(0, ((n_draws - n_copies) * total).bit_length() - 63)
-        rest = int(pk.parallel_scan(w.n, kernels.residue, *arguments, np.uint64(shift), out=cumulative))
-        pk.parallel_for(n_draws - n_copies, kernels.at_multinomial, n_copies, np.uint64(rest), seed, step, cumulative,
-                        ancestors)
+def residual(call):
+    """floor(e_i) copies of each particle; the remaining draws are multinomial from the residues. Ancestors ascend."""
+    return call.draw(launches.residual)
 
 
 @_scheme
-def metropolis(w, ancestors, seed, step, *, n_steps):
+def ssp(call):
+    """Srinivasan's sampling process: fractions of e_i meet in pairs until whole. |o_i - e_i| < 1, ancestors ascend."""
+    return call.draw(launches.ssp)
+
+
+@_scheme
+def metropolis(call, *, n_steps=None, error=0.01):
     """B = n_steps Metropolis steps of a chain that starts at particle k (k mod n if M > n): no sums over the weights.
 
-    Biased towards the start: E[o] = 1^T P^B. `metropolis_steps` gives B. A particle of weight zero keeps its place
-    only if each of its B proposals has weight zero too. Give n_steps from 1 to 2^32 - 1.
+    Biased towards the start: E[o] = 1^T P^B. Without n_steps, B is that of `metropolis_steps` for the given error. A
+    particle of weight zero keeps its place only if each of its B proposals has weight zero too.
     """
-    n_steps = check_count(n_steps, "n_steps", 1, 2**32 - 1)
-    pk.parallel_for(ancestors.shape[0], kernels.metropolis_chain, n_steps, w.values, w.scale(), np.uint64(w.n), seed,
-                    step, ancestors)
+    return call.draw(launches.metropolis, _steps(call, n_steps, error))
 
 
 @_scheme
-def rejection(w, ancestors, seed, step, *, max_weight=None):
+def megopolis(call, *, n_steps=None, error=0.01):
+    """Metropolis whose chains share their offsets, so that neighbours read neighbours; options as `metropolis`.
+
+    Each chain is that of `metropolis`; chains of one call depend on each other.
+    """
+    return call.draw(launches.megopolis, _steps(call, n_steps, error))
+
+
+def _steps(call, n_steps, error):
+    if n_steps is not None:
+        return check_count(n_steps, "n_steps", 1, 2**31 - 1)
+    given = call.weights.given
+    return metropolis_steps(**{"log_weights" if call.weights.log else "weights": given}, error=error)
+
+
+@_scheme
+def rejection(call, *, max_weight=None):
     """Proposals until one is accepted, the first of them particle k (k mod n if M > n). Unbiased where n divides M.
 
     max_weight is an upper bound of the weights (a log-weight with log_weights=); their largest if not given. One below
     the largest is refused, and one so high that more than 2^20 proposals a draw are to be expected.
     """
-    scale = w.scale()
-    largest = _bound(w, max_weight) * float(scale[0]) * float(scale[1])
-    bits = 62 - (w.n - 1).bit_length()
-    mean = int(pk.parallel_reduce(w.n, kernels.quantised, w.values, w.scale(bits))) / 2**bits / w.n
-    if largest > _MOST_PROPOSALS * mean:
-        raise InputError(f"rejection would take about {largest / mean:.3g} proposals a draw with max_weight = "
-                         f"{max_weight}; at most 2^20 are wanted. Give a tighter max_weight, or take another scheme")
-    pk.parallel_for(ancestors.shape[0], kernels.rejection_chain, np.float64(largest), w.values, scale, np.uint64(w.n),
-                    seed, step, ancestors)
+    return call.draw(launches.rejection, _bound(call, max_weight, capped=False))
 
 
-def _bound(w, max_weight):
-    if max_weight is None:
-        return w.largest
-    if isinstance(max_weight, bool) or not isinstance(max_weight, numbers.Real):
-        raise DTypeError(f"max_weight must be a number, got {max_weight!r} of type {type(max_weight).__name__}")
-    if math.isnan(max_weight) or math.isinf(max_weight):
-        raise FiniteError(f"max_weight is {max_weight}; a finite number is wanted")
-    largest = w.largest if w.log_largest is None else w.log_largest
-    if max_weight < largest:
-        raise InputError(f"max_weight is {max_weight}, below the largest of {w.name}, {largest}; at least that is "
-                         "wanted")
-    if w.log_largest is None:
-        return float(max_weight)
-    return math.exp(min(max_weight - largest, 700.0))  # beyond, exp overflows; refused as too high either way
+def _bound(call, max_weight, capped):
+    """w_max of each row, scaled as the weights are: a View. `capped`: it may lie below the largest."""
+    largest = call.check()
+    call.tables.add_up()
+    means = call.tables.sums.to_numpy()[:, -1] / 2.0**call.tables.bits / call.weights.n
+    usable = largest > (-np.inf if call.weights.log else 0.0)
+    bound = _scaled(np.where(usable, largest, 0.0), largest, usable, call.weights.log)
+    if max_weight is not None:
+        check_number(max_weight, "max_weight", above=-np.inf if call.weights.log or not capped else 0.0)
+        if not capped and max_weight < largest.max():
+            raise InputError(f"max_weight is {max_weight}, below the largest of {call.weights.name}, {largest.max()}; at least "
+                             "that is wanted")
+        bound = np.where(usable, _scaled(max_weight, largest, usable, call.weights.log), 1.0)
+        if (usable & (bound > _MOST_PROPOSALS * means)).any():
+            worst = (bound / means).max()
+            raise InputError(f"rejection would take about {worst:.3g} proposals a draw with max_weight = {max_weight}; at most "
+                             "2^20 are wanted. Give a tighter max_weight, or take another scheme")
+    elif (usable & (bound > _MOST_PROPOSALS * means)).any():
+        raise InputError(f"rejection would take about {(bound / means).max():.3g} proposals a draw; at most 2^20 are wanted. "
+                         "Take another scheme")
+    return reached(bound)
+
+
+def _scaled(weight, largest, usable, log):
+    """A weight in the units of `weighing.scale` with bits = 0; 1 in rows without use."""
+    if log:
+        return np.where(usable, np.exp(np.minimum(weight - np.where(usable, largest, 0.0), 700.0)) / 2.0, 1.0)
+    shift = np.frexp(largest)[1]
+    half = -shift // 2
+    with np.errstate(over="ignore"):  # a max_weight beyond all bounds is refused by the caller
+        return np.where(usable, weight * np.ldexp(1.0, half) * np.ldexp(1.0, -shift - half), 1.0)
+
+
+def partial_rejection(weights=None, *, seed, max_weight, log_weights=None, step=0, n_draws=None, on_degenerate="raise",
+                      space=None):
+    """Partial rejection control: `rejection` with a max_weight that may lie below the largest weight.
+
+    Weights count up to max_weight in the draw; ancestor a then carries the rest, max(w_a / max_weight, 1), so that
+    weighted draws are unbiased: E sum_k [a_k = i] max(w_i / v, 1) is proportional to w_i.
+
+    Parameters
+    ----------
+    max_weight : float, positive (a log-weight with log_weights=)
+        v_max: lower ones make draws faster, and weights less even.
+    weights, log_weights, seed, step, n_draws, on_degenerate, space : as in `rejection`
+
+    Returns
+    -------
+    ancestors : ndarray of int64, shape (n_draws,) or (n_rows, n_draws)
+    weights : ndarray of float64, of the same shape, at least 1
+        Views if the weights are one.
+    """
+    with on(space):
+        call = Call(weights, log_weights, seed, step, n_draws, on_degenerate)
+        call.tables.find_extremes()
+        bound = _bound(call, max_weight, capped=True)
+        ancestors = call.draw(launches.rejection, bound)
+        carried = pk.empty(ancestors.shape, np.float64)
+        pk.parallel_for(call.tables.draws, chains.excess, call.tables.log, call.tables.values, call.tables.extremes, bound,
+                        ancestors, carried)
+        return call.weights.back(ancestors), call.weights.back(carried)
 
 
 @_scheme
-def killing(w, ancestors, seed, step):
+def killing(call):
     """Particle k survives with probability w_k / w_max; else a multinomial draw replaces it. M = n only."""
-    if ancestors.shape[0] != w.n:
-        raise InputError(f"n_draws is {ancestors.shape[0]}; killing makes as many draws as there are particles, {w.n}")
-    _, cumulative, total = quantise(w, w.n)
-    scale = w.scale()
-    largest = np.float64(w.largest * scale[0] * scale[1])
-    pk.parallel_for(w.n, kernels.survive_or_draw, largest, np.uint64(total), w.values, scale, np.uint64(w.n), seed,
-                    step, cumulative, ancestors)
+    if call.n_draws != call.weights.n:
+        raise InputError(f"n_draws is {call.n_draws}; killing makes as many draws as there are particles, {call.weights.n}")
+    return call.draw(launches.killing)

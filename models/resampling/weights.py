@@ -1,7 +1,8 @@
-"""Weights on a space, scaled by a power of two; what is computed of them without drawing."""
+"""Weights on a space, by rows, and the tables from which they are resampled; what is computed of them without drawing."""
 
 from __future__ import annotations
 
+import functools
 import math
 
 import numpy as np
@@ -9,26 +10,27 @@ import numpy as np
 import portable as pk
 from portable.errors import DTypeError, InputError
 
-from . import kernels
-from .checks import check_log_range, check_range, check_vector
+from . import kernels, weighing
+from .checks import check_extremes, check_rows
+from .pairing import SPAN
+from .spreading import LONG
+
+TEAM, ROW_TEAM = 256, 1024  # members of a tile's team and of a row's, where the space lets one choose
 
 
 class Weights:
-    """Checked weights where the default space reaches them.
+    """Rows of weights where the default space reaches them.
 
     Parameters
     ----------
-    weights, log_weights : array-like or View, shape (n,)
+    weights, log_weights : array-like or View, shape (n,) or (n_rows, n)
         One of them; the other None.
 
     Attributes
     ----------
-    values : View or ndarray, shape (n,), float32 or float64
-    n : int
-    largest : float
-        The largest value; 1 for log-weights, which are taken relative to their largest.
-    log_largest : float or None
-        The largest log-weight.
+    values : View, shape (n_rows, n), float32 or float64
+    log : bool
+    n_rows, n : int
     as_view : bool
         Whether the caller gave a View, and so wants one back.
     """
@@ -36,37 +38,134 @@ class Weights:
     def __init__(self, weights, log_weights):
         if (weights is None) == (log_weights is None):
             raise InputError("one of weights and log_weights is wanted, and the other left out")
-        self.name = "weights" if log_weights is None else "log_weights"
-        given = check_vector(weights if log_weights is None else log_weights, self.name)
-        self.as_view, self.n = isinstance(given, pk.View), given.shape[0]
-        device = on_space(given)
-        smallest, largest = pk.parallel_reduce(self.n, kernels.value, device, reducer=(pk.Min, pk.Max))
-        if log_weights is None:
-            check_range(given, self.name, smallest, largest)
-            self.values, self.largest, self.log_largest = device, float(largest), None
-        else:
-            check_log_range(given, self.name, largest)
-            self.values, self.largest, self.log_largest = pk.empty((self.n,), np.float64), 1.0, float(largest)
-            pk.parallel_for(self.n, kernels.exponential, device, np.float64(largest), self.values)
+        self.log = weights is None
+        self.name = "log_weights" if self.log else "weights"
+        self.given = check_rows(log_weights if self.log else weights, self.name)
+        self.as_view, self.is_vector = isinstance(self.given, pk.View), len(self.given.shape) == 1
+        device = on_space(self.given)
+        self.values = device.reshape(1, -1) if self.is_vector else device
+        self.n_rows, self.n = self.values.shape
 
-    def scale(self, bits=0):
-        """The factors that bring the largest weight into [2^(bits - 1), 2^bits)."""
-        shift = bits - math.frexp(self.largest)[1]
-        half = shift // 2
-        return np.float64(math.ldexp(1.0, half)), np.float64(math.ldexp(1.0, shift - half))
+    def back(self, rows):
+        """A result by rows in the form in which the weights came."""
+        rows = rows.reshape(-1) if self.is_vector else rows
+        return rows if self.as_view else rows.to_numpy()
+
+
+class Tables:
+    """What the kernels need to know of weights, kept on the space: nothing here waits for it but `check`.
+
+    Parameters
+    ----------
+    values : View, shape (n_rows, n)
+    log : bool
+    n_draws : int
+
+    Attributes
+    ----------
+    extremes, sums, stretches : Views, see `models.resampling.weighing` and `.spreading`
+    bits : int
+    n_tiles : int
+    """
+
+    def __init__(self, values, log, n_draws):
+        self.values, self.log, self.n_draws = values, pk.static(log), n_draws
+        self.n_rows, self.n = values.shape
+        self.bits = 62 - (max(self.n, n_draws) - 1).bit_length()
+        self.n_tiles = -(-self.n // weighing.TILE)
+        self.tiles = pk.TeamPolicy(self.n_rows * self.n_tiles, TEAM)
+        self.rows = pk.TeamPolicy(self.n_rows, ROW_TEAM)
+        self.draws = pk.MDRangePolicy((0, 0), (self.n_rows, n_draws))
+        self.extremes = pk.empty((self.n_rows, 3), np.int64)
+        self.sums = pk.empty((self.n_rows, self.n_tiles + 1), np.uint64)
+        self.stretches = pk.empty((self.n_rows, max(1, n_draws // LONG)), np.int64)
+
+    def find_extremes(self):
+        pk.parallel_for(self.rows, weighing.begin, self.extremes, self.stretches)
+        pk.parallel_for(self.tiles, weighing.find_extremes, self.n_tiles, self.values, self.extremes)
+
+    def add_up(self):
+        """q_i added up by tiles."""
+        pk.parallel_for(self.tiles, weighing.weigh_tiles, self.n_tiles, self.bits, self.log, self.values, self.extremes,
+                        self.sums)
+        pk.parallel_for(self.rows, weighing.add_up, self.sums)
+
+    @functools.cached_property
+    def multinomial_draws(self):
+        """Room for `strata`: (wanted, counts, before)."""
+        n_tiles = -(-self.n_draws // weighing.TILE)
+        return (pk.empty((self.n_rows,), np.int64), pk.empty((self.n_rows, self.n_draws + 1), np.int32),
+                pk.empty((self.n_rows, n_tiles + 1), np.uint64))
+
+    @functools.cached_property
+    def residues(self):
+        """Room for sums of whole copies and of what they leave."""
+        return pk.empty(self.sums.shape, np.uint64), pk.empty(self.sums.shape, np.uint64)
+
+    @functools.cached_property
+    def meetings(self):
+        """Room for `pairing`: offspring, and of each level (n_items, n_lanes, items, parts, next_items, next_parts)."""
+        levels, n_items = [], self.n
+        kept = (pk.empty((self.n_rows, 1), np.int64), pk.empty((self.n_rows, 1), np.int64))
+        while not levels or n_items > 1:
+            n_lanes = -(-n_items // SPAN)
+            left = pk.empty((self.n_rows, n_lanes), np.int64), pk.empty((self.n_rows, n_lanes), np.int64)
+            levels.append((n_items, n_lanes, *kept, *left))
+            n_items, kept = n_lanes, left
+        return pk.empty((self.n_rows, self.n), np.int64), levels
+
+    @functools.cached_property
+    def offspring_sums(self):
+        """Room for `kernels.sum_tiles` of offspring."""
+        return pk.empty(self.sums.shape, np.uint64)
+
+    @functools.cached_property
+    def cumulative(self):
+        """Room for Q_i."""
+        return pk.empty((self.n_rows, self.n), np.uint64)
+
+    def range(self):
+        """(largest, smallest) of each row, float64 on the host; waits for the space."""
+        return weighing.ordered_numpy(self.extremes.to_numpy()[:, :2]).T
+
+    def check(self, weights, degenerate_allowed=False):
+        """Raise if the weights are of no use; waits for the space."""
+        largest, smallest = self.range()
+        check_extremes(weights.given, weights.name, weights.log, largest, smallest, degenerate_allowed)
+        return largest
 
 
 def on_space(values):
-    """An array as a view where the default space reaches it, in float32 or float64; a View as it is."""
+    """An array as a row-major view where the default space reaches it, in float32 or float64; a View as it is."""
     if isinstance(values, pk.View):
         if values.dtype.kind != "f":
             raise DTypeError(f"a View of weights must be float32 or float64, got {values.dtype}")
         return values
-    return pk.copy_of(values if values.dtype in (np.float32, np.float64) else values.astype(np.float64))
+    return reached(values if values.dtype in (np.float32, np.float64) else values.astype(np.float64))
+
+
+def reached(array):
+    """An array as a row-major view where the default space reaches it: itself on the host."""
+    host = pk.asview(np.ascontiguousarray(array), space="serial")
+    device = pk.create_mirror_view(host, pk.default_space())
+    if device is not host:
+        pk.deep_copy(device, host)
+    return device
 
 
 def on(space):
     return pk.use(pk.default_space() if space is None else space)
+
+
+def _moments(weights, log_weights):
+    """(the weights, their sum and the sum of squares relative to the largest) row by row."""
+    w = Weights(weights, log_weights)
+    tables = Tables(w.values, w.log, w.n)
+    tables.find_extremes()
+    tables.check(w)
+    reducer = pk.Sum, pk.Sum
+    return w, np.array([pk.parallel_reduce(w.n, kernels.moments, r, tables.log, w.values, tables.extremes, reducer=reducer)
+                        for r in range(w.n_rows)])
 
 
 def effective_sample_size(weights=None, *, log_weights=None, space=None):
@@ -74,19 +173,19 @@ def effective_sample_size(weights=None, *, log_weights=None, space=None):
 
     Parameters
     ----------
-    weights : array-like or View, shape (n,), not negative
-    log_weights : array-like or View, shape (n,), optional
+    weights : array-like or View, shape (n,) or (n_rows, n), not negative
+    log_weights : array-like or View, of the same shape, optional
         Instead of weights.
     space : str or Space, optional
 
     Returns
     -------
-    float
+    float, or ndarray of shape (n_rows,)
     """
     with on(space):
-        w = Weights(weights, log_weights)
-        total, squares = pk.parallel_reduce(w.n, kernels.moments, w.values, w.scale(), reducer=(pk.Sum, pk.Sum))
-    return float(total * total / squares)
+        w, moments = _moments(weights, log_weights)
+    found = moments[:, 0] ** 2 / moments[:, 1]
+    return float(found[0]) if w.is_vector else found
 
 
 def log_sum_exp(log_weights, *, space=None):
@@ -94,16 +193,17 @@ def log_sum_exp(log_weights, *, space=None):
 
     Parameters
     ----------
-    log_weights : array-like or View, shape (n,)
+    log_weights : array-like or View, shape (n,) or (n_rows, n)
     space : str or Space, optional
 
     Returns
     -------
-    float
+    float, or ndarray of shape (n_rows,)
     """
     with on(space):
-        given = check_vector(log_weights, "log_weights")
-        return float(pk.parallel_reduce(given.shape[0], kernels.log_weight, on_space(given), reducer=pk.LogSumExp))
+        w = Weights(None, log_weights)
+        found = [pk.parallel_reduce(w.n, kernels.log_weight, r, w.values, reducer=pk.LogSumExp) for r in range(w.n_rows)]
+    return float(found[0]) if w.is_vector else np.array(found)
 
 
 def metropolis_steps(weights=None, *, log_weights=None, error=0.01, space=None):
@@ -116,13 +216,11 @@ def metropolis_steps(weights=None, *, log_weights=None, error=0.01, space=None):
 
     Returns
     -------
-    int, at least 1
+    int, at least 1: the most that a row needs
     """
     if isinstance(error, bool) or not isinstance(error, float) or not 0.0 < error < 1.0:
         raise InputError(f"error is {error!r}; a float between 0 and 1, neither included, is wanted")
     with on(space):
-        w = Weights(weights, log_weights)
-        scale = w.scale()
-        total, _ = pk.parallel_reduce(w.n, kernels.moments, w.values, scale, reducer=(pk.Sum, pk.Sum))
-    beta = min(float(total) / w.n / float(w.largest * scale[0] * scale[1]), 1.0)
+        w, moments = _moments(weights, log_weights)
+    beta = min(moments[:, 0].min() / w.n, 1.0)
     return 1 if beta == 1.0 else max(1, math.ceil(math.log(error) / math.log1p(-beta)))

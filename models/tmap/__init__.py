@@ -12,6 +12,10 @@ pi_i0 = 1 - sum_j pi_ij.
     N_i     = sum q_i;   M_ij = sum q_ij;   X_i = sum x_k q_i[k]                                           (6)
     lambda_i = r_i N_i / X_i;   pi_ij = M_ij / N_i;   alpha_i = mean over runs of q_i[1]                   (7) EM step
 
+The run of a record that ends before it does has an open last gap, longer than x_K: its f_i and pi_i0 are replaced by
+the probability of a longer gap and by 1, its x_K in (6) by the mean of longer gaps, and (7) divides M_ij by the gaps
+whose end was seen.
+
 Gaps may be zero: then f_i is lambda_i for r_i = 1 and 0 for higher orders. The unit of time is the user's.
 
 References
@@ -20,8 +24,13 @@ Brazenas, Horvath and Telek on EM for transient Markovian arrival processes. The
 with the last gap's density in b[K] and the switches counted up to k = K - 1.
 """
 
+from .files import from_events, from_frame, load, read, save
 from .fit import FitInfo, fit
+from .goodness import Goodness, goodness_of_fit
 from .model import TransientMAP
 from .runs import Runs
+from .select import Candidate, select_orders
+from .uncertainty import StandardErrors, standard_errors
 
-__all__ = ["FitInfo", "Runs", "TransientMAP", "fit"]
+__all__ = ["Candidate", "FitInfo", "Goodness", "Runs", "StandardErrors", "TransientMAP", "fit", "from_events", "from_frame",
+           "goodness_of_fit", "load", "read", "save", "select_orders", "standard_errors"]

@@ -6,11 +6,12 @@ import numpy as np
 
 from portable.errors import DTypeError, FiniteError, InputError, ShapeError
 
-from ..checks import as_numbers
+from ..checks import as_numbers, check_choice
 
 # Between these, logarithms and products with rates of like range stay within float64's normal numbers.
 SMALLEST, LARGEST = 1e-150, 1e150
 MOST_ORDER = 1000
+MOST_BRANCHES = 16  # the sums of a GPU's team are in its shared memory, and grow with the square
 
 
 def check_runs(values, lengths):
@@ -50,13 +51,32 @@ def _check_gaps(values, lengths):
                      "of time.")
 
 
+def check_censored(censored, n_runs):
+    """True or False for each run, shape (n_runs,)."""
+    if censored is None:
+        return np.zeros(n_runs, bool)
+    array = np.asarray(censored)
+    if array.shape != (n_runs,):
+        raise ShapeError(f"censored has shape {array.shape}; ({n_runs},) is wanted, as there are {n_runs} runs")
+    if array.dtype != bool:
+        raise DTypeError(f"censored must hold True or False, got dtype {array.dtype}")
+    return array.copy()
+
+
 def check_orders(orders):
     """Branch orders as an int64 array, shape (n_branches,)."""
     array = as_numbers(orders, "orders", 1)
     if not array.size:
         raise ShapeError("orders is empty; at least one branch is wanted")
+    if array.size > MOST_BRANCHES:
+        raise ShapeError(f"orders has {array.size} branches; at most {MOST_BRANCHES} are wanted")
     if array.dtype.kind == "f":
         raise DTypeError(f"orders must be whole numbers, got {orders!r}")
     if array.min() < 1 or array.max() > MOST_ORDER:
         raise InputError(f"orders is {orders!r}; whole numbers from 1 to {MOST_ORDER} are wanted")
     return array.astype(np.int64)
+
+
+def check_dtype(dtype):
+    """NumPy's type of that name."""
+    return {"float32": np.float32, "float64": np.float64}[check_choice(dtype, "dtype", ("float32", "float64"))]

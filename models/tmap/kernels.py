@@ -1,230 +1,354 @@
-"""Kernels of the TMAP; the equations are numbered in `models.tmap`.
+"""Kernels of the TMAP's likelihood and fit; the equations are numbered in `models.tmap`.
 
 Arguments that recur
-    n_branches  R, a compile-time constant
-    model       shape (SWITCHING + R, R), rows as named below; CONSTANT is r log(lambda) - log (r - 1)!
-    offset, steps, lengths, x, log_x     the gaps, see `runs.Packed`: the lanes of a pack are different runs
+    n, r        both R, the number of branches: n sizes arrays, and is a compile-time constant; r bounds loops, and is one
+                up to UNROLLED, so that they unroll
+    models      shape (n_starts, SWITCHING + R, R), rows as named below; CONSTANT is r log(lambda) - log (r - 1)!
+    offset, steps, lengths, open_end, gaps     the runs, see `packed.Packed`: the lanes of a pack are different ones
+    censoring   whether any run is open, a compile-time constant
+    faded       a vector of smaller sum is weighed again with care; tiny: the dtype's smallest normal number
+    sums        shape (n_starts, n_sums, n_teams): rows of `Sums` below
 
-Densities are divided by the largest of a gap, and vectors by their sum where it fades: all such factors cancel in (5),
-and their logarithms add up to (4).
+Vectors may be multiplied by any factor: divided by the largest density of each gap, they stay in range, and the
+logarithms of what they were divided by add up to (4). The way back needs no densities: with the filtered vector
+g_i[k] = a_i[k-1] f_i(x_k) of the way forward, kept, and q[k+1],
+
+    u_j = q_j[k+1] / sum_i g_i[k] pi_ij;        q_ij[k] = g_i[k] pi_ij u_j;        q_i[k] = sum_j q_ij[k]           (8)
+
+so that all factors of g cancel, every term is positive, and nothing is subtracted. Contributions are added up in the
+dtype of the gaps, a few dozen at a time, and those partial sums in float64.
 """
 
 import math
 
 import portable as pk
 
-ALPHA, CONSTANT, RATE, POWER, EXIT, SWITCHING = range(6)  # rows of `model`; the last is the first of R
-FADED = 1e-100  # a vector of smaller sum is divided by it; a third of float64's range, for entries differ much
-TINY = 2.3e-308  # the smallest normal number: what is smaller counts as zero
+ALPHA, CONSTANT, RATE, POWER, EXIT, SWITCHING = range(6)  # rows of a model; the last is the first of R
+STATUS, STEP = range(2)  # columns of `state`
+CLIMBING, AT_REST, USED_UP = range(3)
+TERMS = 32  # gaps of a run between two additions to float64: at most 32 roundings in float32
+PACK = 32  # runs side by side: a warp, and a whole number of packs of any CPU
+UNROLLED = 6  # branches: the code grows with their square
+DEAD = 1e-9  # gaps: a branch expected to make fewer, of all the data, tells nothing about itself
+# Rows of `sums`: the logarithm, and R each of: first gaps, last gaps, open gaps, times; then M_ij / pi_ij.
+LOGLIK, FIRST, LAST, OPEN, TIME, MOVE = range(6)
+
+
+def branches(n):
+    """The arguments n and r."""
+    return pk.static(n), pk.static(n) if n <= UNROLLED else n
 
 
 @pk.function
-def densities(n_branches, model, x, log_x, a, f):
-    """Put f_i(x) of (1), divided by the largest f_i with a_i > 0, into f; returns the logarithm of that largest.
+def row_of(kind, n, i):
+    """Where the sums of a kind begin, for branch i."""
+    return 0 if kind == LOGLIK else 1 + (kind - 1) * n + i
 
-    Branches with a_i = 0 weigh nothing, so that theirs is only kept from overflowing. R exponentials.
+
+@pk.function
+def at(row, n_items, item, lane):
+    """Where an item of a lane is, in rows of n_items each: an index, for constant distances cost no registers."""
+    return (row * n_items + item) * PACK + lane
+
+
+@pk.function
+def log_or_never(v):
+    """The logarithm in float64, also of zero: fast forms need not know it."""
+    return pk.log(pk.float64(v)) if v > 0.0 else -math.inf
+
+
+@pk.function
+def log_density(model, i, x, log_x):
+    """The logarithm of (1)."""
+    return model[CONSTANT, i] + model[POWER, i] * log_x - model[RATE, i] * x
+
+
+@pk.function
+def weigh(r, model, x, log_x, faded, a, g):
+    """Put g_i = a_i f_i(x), divided by some number, into g; returns that number's logarithm. R exponentials.
+
+    Where the likely branches are out of reach, what is left would fade: then the largest a_i f_i is divided by instead.
     """
-    largest = -math.inf
-    for i in range(n_branches):
-        f[i] = model[CONSTANT, i] + model[POWER, i] * log_x - model[RATE, i] * x
-        largest = pk.where(a[i] > 0.0, max(largest, f[i]), largest)
-    for i in range(n_branches):
-        f[i] = pk.fast_exp(min(f[i] - largest, 0.0))
-    return largest
-
-
-@pk.function
-def revive(n_branches, v):
-    """Divide a vector by its sum if that has faded; returns the logarithm of what it was divided by."""
+    divisor = -math.inf
+    for i in range(r):
+        g[i] = log_density(model, i, x, log_x)
+        divisor = max(divisor, g[i])
     total = 0.0
-    for i in range(n_branches):
-        total += v[i]
-    gain = 0.0
-    if total < FADED:
-        total = max(total, TINY)
-        gain = pk.log(total)
-        for i in range(n_branches):
-            v[i] /= total
-    return gain
+    for i in range(r):
+        g[i] = a[i] * pk.fast_exp(g[i] - divisor)
+        total += g[i]
+    if total < faded:
+        divisor = -math.inf
+        for i in range(r):
+            g[i] = log_density(model, i, x, log_x) + (pk.log(a[i]) if a[i] > 0.0 else -math.inf)
+            divisor = max(divisor, g[i])
+        for i in range(r):
+            g[i] = pk.exp(g[i] - divisor) if divisor > -math.inf else 0.0
+    return divisor
 
 
 @pk.function
-def forward_step(n_branches, model, x, log_x, a, f):
-    """Put a_i[k-1] f_i(x_k) into f and a[k] of (2) into a; returns the logarithm of what both were divided by."""
-    gain = densities(n_branches, model, x, log_x, a, f)
-    for i in range(n_branches):
-        f[i] *= a[i]
-    for j in range(n_branches):
+def step_on(r, model, g, a):
+    """Put a[k] of (2) into a."""
+    for j in range(r):
         a[j] = 0.0
-        for i in range(n_branches):
-            a[j] += f[i] * model[SWITCHING + i, j]
-    return gain
+        for i in range(r):
+            a[j] += g[i] * model[SWITCHING + i, j]
 
 
 @pk.function
-def log_end(n_branches, model, f):
-    """Logarithm of the probability (4), but for divisors, from what the last `forward_step` left in f."""
-    total = 0.0
-    for i in range(n_branches):
-        total += f[i] * model[EXIT, i]
-    return pk.where(total >= TINY, pk.log(max(total, TINY)), -math.inf)
+def log_survival(model, i, x, log_x):
+    """Logarithm of the probability that branch i makes a gap longer than x, and the mean of such gaps, in float64.
 
-
-@pk.kernel
-def log_likelihood(team, n_branches, model, offset, steps, lengths, x, log_x):
-    """(4), a team every league_size-th pack. 2 R^2 + 8 R operations, R exponentials, 16 bytes a gap; a log a run."""
-    a = pk.local(n_branches, pk.float64)
-    f = pk.local(n_branches, pk.float64)
-    total = 0.0
-    n_packs = steps.shape[0]
-    for turn in range((n_packs - team.league_rank + team.league_size - 1) // team.league_size):
-        pack = team.league_rank + turn * team.league_size
-        for lane in team.thread_range(x.shape[1]):
-            last = lengths[pack, lane] - 1
-            for i in range(n_branches):
-                a[i] = model[ALPHA, i]
-                f[i] = 0.0
-            for k in range(steps[pack]):
-                if k <= last:
-                    row = offset[pack] + k
-                    total += revive(n_branches, a)
-                    total += forward_step(n_branches, model, x[row, lane], log_x[row, lane], a, f)
-            if last >= 0:
-                total += log_end(n_branches, model, f)
-    return team.reduce(total)
-
-
-@pk.kernel
-def posterior_sums(team, n_branches, model, offset, steps, lengths, x, log_x, forward, sums):
-    """Sums (4) and (6) over the packs of a team: a column of `sums`, shape (1 + 3 R + R^2, n_teams).
-
-    Rows: loglik, sum of q_i[1], N_i, X_i, M_ij / pi_ij. `forward`, shape (R, n_rows, width), takes a[k-1] of every gap;
-    f is computed again on the way back. 6 R^2 + 26 R operations, 2 R exponentials, a division, 16 R + 32 bytes a gap.
+    A Poisson variable of mean y = rate x is below r: r terms, from the largest down if that is the last, else upwards
+    from exp(-y / 2), which does not vanish for y < r.
     """
-    a = pk.local(n_branches, pk.float64)
-    f = pk.local(n_branches, pk.float64)
-    b = pk.local(n_branches, pk.float64)
-    tail = pk.local(n_branches, pk.float64)  # sum_j pi_ij b_j[k+1], or pi_i0 after the last gap
-    q = pk.local(n_branches, pk.float64)
-    starts = pk.local(n_branches, pk.float64)
-    visits = pk.local(n_branches, pk.float64)
-    times = pk.local(n_branches, pk.float64)
-    moves = pk.local((n_branches, n_branches), pk.float64)
-    loglik = 0.0
-    for i in range(n_branches):
-        starts[i] = 0.0
-        visits[i] = 0.0
-        times[i] = 0.0
-        for j in range(n_branches):
-            moves[i, j] = 0.0
+    order = pk.float64(model[POWER, i]) + 1.0
+    rate = pk.float64(model[RATE, i])
+    y = rate * pk.float64(x)
+    term = pk.float64(1.0)
+    if y > order:
+        total = pk.float64(1.0)
+        m = order - 1.0
+        while m > 0.0:
+            term *= m / y
+            total += term
+            m -= 1.0
+        log_term = pk.float64(model[CONSTANT, i]) - pk.log(rate) + pk.float64(model[POWER, i]) * pk.float64(log_x)
+        value = log_term - y + pk.log(total)
+        term = 1.0
+    else:
+        term = pk.exp(-0.5 * y)
+        total = term
+        m = pk.float64(1.0)
+        while m < order:
+            term *= y / m
+            total += term
+            m += 1.0
+        value = pk.log(total) - 0.5 * y
+    return value, order / rate + pk.float64(x) * term / total
+
+
+@pk.function
+def survive(n, r, model, x, log_x, a, q, stretched):
+    """The last, open gap of a run: q_i into q, mean gaps that exceed x into `stretched`; returns the log of its factor."""
+    divisor = pk.float64(-math.inf)
+    logs = pk.local(n, pk.float64)
+    for i in range(r):
+        log_tail, stretched[i] = log_survival(model, i, x, log_x)
+        logs[i] = log_tail + log_or_never(a[i])
+        divisor = max(divisor, logs[i])
+    total = pk.float64(0.0)
+    for i in range(r):
+        logs[i] = pk.exp(logs[i] - divisor) if divisor > -math.inf else 0.0
+        total += logs[i]
+    for i in range(r):
+        q[i] = logs[i] / max(total, 1e-300)
+    return divisor + log_or_never(total)
+
+
+@pk.kernel
+def log_likelihood(team, n, r, censoring, faded, model, offset, steps, lengths, open_end, gaps):
+    """(4), a team every league_size-th pack. 2 R^2 + 8 R operations, R exponentials, 2 items a gap; a log a run."""
+    a = pk.local(n, gaps.dtype)
+    g = pk.local(n, gaps.dtype)
+    q = pk.local(n, gaps.dtype)
+    stretched = pk.local(n, pk.float64)
+    loglik = pk.float64(0.0)
     n_packs = steps.shape[0]
     for turn in range((n_packs - team.league_rank + team.league_size - 1) // team.league_size):
         pack = team.league_rank + turn * team.league_size
-        for lane in team.thread_range(x.shape[1]):
-            last = lengths[pack, lane] - 1
-            for i in range(n_branches):
+        top = offset[pack]
+        for lane in team.thread_range(PACK):
+            complete = lengths[pack, lane] - open_end[pack, lane] if censoring else lengths[pack, lane]
+            for i in range(r):
                 a[i] = model[ALPHA, i]
-                tail[i] = model[EXIT, i]
-                f[i] = 0.0
-                b[i] = 0.0  # nothing follows the last gap
-                q[i] = 0.0
-            for k in range(steps[pack]):
-                if k <= last:
-                    row = offset[pack] + k
-                    loglik += revive(n_branches, a)
-                    for i in range(n_branches):
-                        forward[i, row, lane] = a[i]
-                    loglik += forward_step(n_branches, model, x[row, lane], log_x[row, lane], a, f)
-            if last >= 0:
-                loglik += log_end(n_branches, model, f)
-            for back in range(steps[pack]):
-                k = steps[pack] - 1 - back
-                if k <= last:
-                    row = offset[pack] + k
-                    for i in range(n_branches):
-                        a[i] = forward[i, row, lane]
-                    densities(n_branches, model, x[row, lane], log_x[row, lane], a, f)
-                    total = 0.0
-                    for i in range(n_branches):
-                        total += a[i] * f[i] * tail[i]
-                    scale = pk.where(total >= TINY, 1.0 / total, 0.0)
-                    for i in range(n_branches):
-                        e = a[i] * f[i] * scale
-                        q[i] = e * tail[i]
-                        visits[i] += q[i]
-                        times[i] += x[row, lane] * q[i]
-                        for j in range(n_branches):
-                            moves[i, j] += e * b[j]
-                        f[i] *= tail[i]
-                    for i in range(n_branches):
-                        b[i] = f[i]
-                    revive(n_branches, b)
-                    for i in range(n_branches):
-                        tail[i] = 0.0
-                        for j in range(n_branches):
-                            tail[i] += model[SWITCHING + i, j] * b[j]
-            for i in range(n_branches):
-                starts[i] += q[i]
-    loglik = team.reduce(loglik)
-    if team.single():
-        sums[0, team.league_rank] = loglik
-    for i in range(n_branches):
-        start = team.reduce(starts[i])
-        visit = team.reduce(visits[i])
-        time = team.reduce(times[i])
+                g[i] = 0.0
+            for begin in range(0, steps[pack], TERMS):
+                part = 0.0
+                for k in range(begin, min(begin + TERMS, steps[pack])):
+                    if k < complete:
+                        row = top + k
+                        part += weigh(r, model, gaps[at(row, 2, 0, lane)], gaps[at(row, 2, 1, lane)], faded, a, g)
+                        step_on(r, model, g, a)
+                loglik += pk.float64(part)
+            end = 0.0
+            for i in range(r):
+                end += g[i] * model[EXIT, i]
+            if complete > 0 and complete == lengths[pack, lane]:
+                loglik += log_or_never(end)
+            if censoring:
+                if complete < lengths[pack, lane]:
+                    row = top + complete
+                    loglik += survive(n, r, model, gaps[at(row, 2, 0, lane)], gaps[at(row, 2, 1, lane)], a, q, stretched)
+    return team.reduce(loglik)
+
+
+@pk.kernel(fastmath=True)
+def expectation(team, n, r, n_teams, censoring, faded, tiny, state, models, offset, steps, lengths, open_end, gaps,
+                filtered, sums):
+    """Sums (4) and (6) over every n_teams-th pack, a team a column of `sums`, for each start that still climbs.
+
+    `filtered`, shape (n_starts, n_rows R PACK), takes g of a team's longest pack, the first: it is used again for
+    each, and stays in cache. 6 R^2 + 14 R operations, R exponentials and R divisions, 2 R + 4 items a gap.
+    """
+    start = team.league_rank // n_teams
+    share = team.league_rank - start * n_teams
+    own = team.scratch((row_of(MOVE, n, n * n), PACK), pk.float64)
+    if state[start, STATUS] != CLIMBING:
+        return
+    model = pk.local((SWITCHING + n, n), gaps.dtype)
+    for i in range(r):
+        for c in range(SWITCHING + r):
+            model[c, i] = models[start, c, i]
+    a = pk.local(n, gaps.dtype)
+    g = pk.local(n, gaps.dtype)
+    q = pk.local(n, gaps.dtype)
+    u = pk.local(n, gaps.dtype)
+    part_time = pk.local(n, gaps.dtype)
+    part_move = pk.local((n, n), gaps.dtype)
+    stretched = pk.local(n, pk.float64)
+    for row in range(sums.shape[1]):
+        own[row, team.rank] = 0.0
+    kept = offset[share]
+    n_packs = steps.shape[0]
+    for turn in range((n_packs + n_teams - 1) // n_teams):
+        # Every other turn runs backwards through the teams: packs get shorter, and so each team gets its share.
+        ahead = n_teams - 1 - share if turn % 2 == 1 else share
+        pack = min(turn * n_teams + ahead, n_packs - 1)
+        n_steps = steps[pack] if turn * n_teams + ahead < n_packs else 0
+        top = offset[pack]
+        for lane in team.thread_range(PACK):
+            length = lengths[pack, lane] if n_steps > 0 else 0
+            complete = length - open_end[pack, lane] if censoring else length
+            for i in range(r):
+                a[i] = model[ALPHA, i]
+                g[i] = 0.0
+            for begin in range(0, n_steps, TERMS):
+                part = 0.0
+                for k in range(begin, min(begin + TERMS, n_steps)):
+                    if k < complete:
+                        row = top + k
+                        part += weigh(r, model, gaps[at(row, 2, 0, lane)], gaps[at(row, 2, 1, lane)], faded, a, g)
+                        step_on(r, model, g, a)
+                        for i in range(r):
+                            filtered[start, at(kept + k, n, i, lane)] = g[i]
+                own[row_of(LOGLIK, n, 0), team.rank] += pk.float64(part)
+
+            end = 0.0
+            for i in range(r):
+                q[i] = g[i] * model[EXIT, i]
+                end += q[i]
+            if complete > 0 and complete == length:
+                own[row_of(LOGLIK, n, 0), team.rank] += log_or_never(end)
+            scale = 1.0 / end if end >= tiny and complete == length else 0.0
+            for i in range(r):
+                q[i] *= scale
+                own[row_of(LAST, n, i), team.rank] += pk.float64(q[i])
+                part_time[i] = gaps[at(top + max(length - 1, 0), 2, 0, lane)] * q[i]
+                for j in range(r):
+                    part_move[i, j] = 0.0
+            if censoring:
+                if complete < length:
+                    row = top + complete
+                    own[row_of(LOGLIK, n, 0), team.rank] += survive(n, r, model, gaps[at(row, 2, 0, lane)], gaps[at(row, 2, 1, lane)], a, q, stretched)
+                    for i in range(r):
+                        own[row_of(OPEN, n, i), team.rank] += pk.float64(q[i])
+                        part_time[i] = q[i] * stretched[i]
+
+            for past in range(0, n_steps - 1, TERMS):
+                for back in range(past, min(past + TERMS, n_steps - 1)):
+                    k = n_steps - 2 - back
+                    if k < length - 1:
+                        for i in range(r):
+                            g[i] = filtered[start, at(kept + k, n, i, lane)]
+                        for j in range(r):
+                            total = 0.0
+                            for i in range(r):
+                                total += g[i] * model[SWITCHING + i, j]
+                            u[j] = q[j] / total if total >= tiny else 0.0
+                        for i in range(r):
+                            onward = 0.0
+                            for j in range(r):
+                                onward += model[SWITCHING + i, j] * u[j]
+                                part_move[i, j] += g[i] * u[j]
+                            q[i] = g[i] * onward
+                            part_time[i] += gaps[at(top + k, 2, 0, lane)] * q[i]
+                for i in range(r):
+                    own[row_of(TIME, n, i), team.rank] += pk.float64(part_time[i])
+                    part_time[i] = 0.0
+                    for j in range(r):
+                        own[row_of(MOVE, n, i * n + j), team.rank] += pk.float64(part_move[i, j])
+                        part_move[i, j] = 0.0
+            for i in range(r):
+                own[row_of(FIRST, n, i), team.rank] += pk.float64(q[i])
+                own[row_of(TIME, n, i), team.rank] += pk.float64(part_time[i])
+    for row in range(sums.shape[1]):
+        total = team.reduce(own[row, team.rank])
         if team.single():
-            sums[1 + i, team.league_rank] = start
-            sums[1 + n_branches + i, team.league_rank] = visit
-            sums[1 + 2 * n_branches + i, team.league_rank] = time
-        for j in range(n_branches):
-            move = team.reduce(moves[i, j])
-            if team.single():
-                sums[1 + 3 * n_branches + i * n_branches + j, team.league_rank] = move
+            sums[start, row, share] = total
 
 
 @pk.kernel
 def add_sums(team, sums, total):
     """Add up a row of `sums`; a team a row. 8 n_teams bytes."""
+    start = team.league_rank // sums.shape[1]
+    row = team.league_rank - start * sums.shape[1]
     value = 0.0
-    for column in team.thread_range(sums.shape[1]):
-        value += sums[team.league_rank, column]
+    for column in team.thread_range(sums.shape[2]):
+        value += sums[start, row, column]
     value = team.reduce(value)
     if team.single():
-        total[team.league_rank] = value
-
-
-@pk.function
-def choose(n_branches, u, weights, row):
-    """The first index at which the running sum of a row of `weights` exceeds u; R if none does."""
-    chosen = n_branches
-    total = 0.0
-    for i in range(n_branches):
-        total += weights[row, i]
-        if chosen == n_branches and u < total:
-            chosen = i
-    return chosen
+        total[start, row] = value
 
 
 @pk.kernel
-def simulate_lengths(run, n_branches, model, seed, lengths):
-    """Number of gaps of a run: its walk through the branches on stream 2 * run. A random number a gap."""
-    branch = choose(n_branches, pk.random.uniform(seed, 2 * run, 0), model, ALPHA)
-    n = 0
-    while branch < n_branches:
-        n += 1
-        branch = choose(n_branches, pk.random.uniform(seed, 2 * run, n), model, SWITCHING + branch)
-    lengths[run] = n
+def maximise(team, r, max_iter, least_gain, shortest, log_factorial, total, state, history, exact, models):
+    """The M-step (7) of a start, or its end; a team a start.
 
-
-@pk.kernel
-def simulate_gaps(run, n_branches, model, seed, begin, lengths, values):
-    """The gaps of a run: the same walk again, and each stage of an Erlang gap on stream 2 * run + 1."""
-    branch = choose(n_branches, pk.random.uniform(seed, 2 * run, 0), model, ALPHA)
-    draw = 0
-    for k in range(lengths[run]):
-        stages = 0.0
-        for _ in range(int(model[POWER, branch]) + 1):
-            stages += pk.random.exponential(seed, 2 * run + 1, draw)
-            draw += 1
-        values[begin[run] + k] = stages / model[RATE, branch]
-        branch = choose(n_branches, pk.random.uniform(seed, 2 * run, k + 1), model, SWITCHING + branch)
+    Notes the likelihood, then stops where the last step has raised it by no more than `least_gain` or where it was the
+    last that is allowed. A dead branch keeps what it has, and no branch's mean falls below `shortest`. `exact` is the
+    model in float64, `models` the same in the dtype of the gaps.
+    """
+    start = team.league_rank
+    status = state[start, STATUS]
+    step = state[start, STEP]
+    loglik = total[start, row_of(LOGLIK, r, 0)]
+    before = history[start, max(step - 1, 0)]
+    team.barrier()
+    if status != CLIMBING:
+        return
+    at_rest = step > 0 and abs(loglik - before) <= least_gain
+    if team.single():
+        history[start, step] = loglik
+        if at_rest:
+            state[start, STATUS] = AT_REST
+        elif step >= max_iter:
+            state[start, STATUS] = USED_UP
+        else:
+            state[start, STEP] = step + 1
+    if at_rest or step >= max_iter:
+        return
+    n_runs = 0.0
+    for i in range(r):
+        n_runs += total[start, row_of(FIRST, r, i)]
+    for i in team.thread_range(r):
+        moved = 0.0
+        for j in range(r):
+            moved += exact[start, SWITCHING + i, j] * total[start, row_of(MOVE, r, i * r + j)]
+        seen = moved + total[start, row_of(LAST, r, i)]
+        visits = seen + total[start, row_of(OPEN, r, i)]
+        order = exact[start, POWER, i] + 1.0
+        exact[start, ALPHA, i] = total[start, row_of(FIRST, r, i)] / n_runs
+        if visits > DEAD:
+            rate = order / max(total[start, row_of(TIME, r, i)] / visits, shortest)
+            exact[start, RATE, i] = rate
+            exact[start, CONSTANT, i] = order * pk.log(rate) - log_factorial[i]
+        if seen > DEAD:
+            for j in range(r):
+                exact[start, SWITCHING + i, j] *= total[start, row_of(MOVE, r, i * r + j)] / seen
+            exact[start, EXIT, i] = total[start, row_of(LAST, r, i)] / seen
+    team.barrier()
+    for c in team.thread_range(SWITCHING + r):
+        for i in range(r):
+            models[start, c, i] = exact[start, c, i]

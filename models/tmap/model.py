@@ -9,13 +9,14 @@ import numpy as np
 import portable as pk
 from portable.errors import DTypeError, InputError, ShapeError
 
-from ..checks import as_numbers, check_count, check_finite, check_seed
-from . import kernels
-from .checks import LARGEST, SMALLEST, check_orders
-from .runs import NEVER, Packed, Runs
+from ..checks import as_numbers, check_count, check_finite, check_flag, check_seed
+from . import kernels, run_kernels
+from .checks import LARGEST, SMALLEST, check_dtype, check_orders
+from .packed import NEVER, Packed
+from .runs import Runs
 
 _ROUNDING = 1e-9  # by how much probabilities may miss their sum
-TEAMS = 4096  # enough to fill a GPU, few enough that their partial sums cost nothing
+TEAMS = 2112  # of a warp: enough to fill a GPU, few enough that their partial sums cost nothing
 
 
 class TransientMAP:
@@ -165,8 +166,66 @@ class TransientMAP:
         """E[x^power] of each branch: r (r + 1) ... (r + power - 1) / rate^power."""
         return np.prod([(self.orders + m) / self.rates for m in range(power)], axis=0)
 
-    def log_likelihood(self, runs, *, space=None):
-        """Logarithm (4) of the density of runs.
+    def joint_density(self, gaps, *, ended=True):
+        """Density of the first gaps of a run.
+
+        Parameters
+        ----------
+        gaps : array-like, shape (..., k)
+            The first k gaps of a run, or of several.
+        ended : bool
+            True: the run has these gaps and no more. False: whatever follows.
+
+        Returns
+        -------
+        ndarray, shape (...,)
+        """
+        gaps = check_finite(as_numbers(gaps, "gaps"), "gaps")
+        if not gaps.ndim or not gaps.size or gaps.min() < 0.0:
+            raise InputError(f"gaps must be at least one number, none of them negative, got {gaps.tolist()!r:.60}")
+        a, last = np.broadcast_to(self.alpha, (*gaps.shape[:-1], self.n_branches)), gaps.shape[-1] - 1
+        for k in range(last):
+            a = a * self._densities(gaps[..., k]) @ self.switching
+        return (a * self._densities(gaps[..., last])) @ (self.exits if check_flag(ended, "ended") else np.ones(self.n_branches))
+
+    def _densities(self, x):
+        """f_i(x) of (1), shape (..., n_branches)."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            powers = np.where(self.orders == 1, 0.0, (self.orders - 1) * np.log(x)[..., None])
+        return np.exp(self.orders * np.log(self.rates) - log_factorials(self.orders) + powers - self.rates * x[..., None])
+
+    def gap_survival(self, x):
+        """Probability that a gap is longer than x, over all gaps of all runs taken together, shape of x."""
+        y = check_finite(as_numbers(x, "x"), "x")[..., None] * self.rates
+        found, term = np.zeros_like(y), np.exp(-0.5 * y)  # twice half the exponential: it must not vanish too soon
+        for m in range(self.orders.max()):
+            found += np.where(m < self.orders, term, 0.0)
+            term = term * y / (m + 1)
+        visits = self.visits()
+        return (found * np.exp(-0.5 * y)) @ visits / visits.sum()
+
+    def log_likelihood(self, runs, *, dtype="float64", space=None):
+        """Logarithm (4) of the density of runs; of the probability, as far as open gaps go.
+
+        Parameters
+        ----------
+        runs : Runs
+        dtype : {"float64", "float32"}
+            Of the recursion; sums over runs are in float64 either way.
+        space : str or Space, optional
+
+        Returns
+        -------
+        float
+            Minus infinity where the process cannot make the runs: a gap of zero without a branch of order 1.
+        """
+        packed, shared = self._on(runs, dtype, space)
+        policy = pk.TeamPolicy(min(packed.n_packs, TEAMS), kernels.PACK, space=packed.space)
+        loglik = pk.parallel_reduce(policy, kernels.log_likelihood, *shared, *packed.views, label="tmap.log_likelihood")
+        return float(loglik - packed.log_unit()) if loglik > 0.1 * NEVER[packed.dtype] else -math.inf
+
+    def branch_probabilities(self, runs, *, space=None):
+        """Probability of each gap's branch given all gaps of its run: q_i[k] of (5).
 
         Parameters
         ----------
@@ -175,15 +234,47 @@ class TransientMAP:
 
         Returns
         -------
-        float
-            Minus infinity where the process cannot make the runs: a gap of zero without a branch of order 1.
+        ndarray, shape (n_gaps, n_branches)
+            In the order of `runs.values`.
         """
-        packed = Packed(check_type(runs), pk.default_space() if space is None else space)
-        policy = pk.TeamPolicy(min(packed.n_packs, TEAMS), packed.width, space=packed.x.space)
-        loglik = pk.parallel_reduce(policy, kernels.log_likelihood, pk.static(self.n_branches),
-                                    pk.copy_of(self.rows(), packed.x.space), packed.offset, packed.steps,
-                                    packed.lengths, packed.x, packed.log_x, label="tmap.log_likelihood")
-        return float(loglik) if loglik > 0.1 * NEVER else -math.inf
+        packed, shared = self._on(runs, "float64", space)
+        found = pk.empty((packed.n_rows * self.n_branches * kernels.PACK,), np.float64, packed.space)
+        out = pk.empty((runs.n_gaps, self.n_branches), np.float64, packed.space)
+        n, r, censoring, faded, rows = shared
+        pk.parallel_for(packed.teams(), run_kernels.branch_probabilities, n, r, censoring, faded, packed.tiny, rows,
+                        *packed.views, found, label="tmap.branch_probabilities")
+        pk.parallel_for(packed.teams(), run_kernels.hand_back, n, r, packed.offset, packed.steps, packed.lengths,
+                        packed.begin, found, out, label="tmap.hand_back")
+        return out.to_numpy()
+
+    def rescaled(self, runs, *, space=None):
+        """Probability of a gap no longer than each, given the gaps before it and that there is one.
+
+        These are independent and uniform on (0, 1) if the process made the runs (time rescaling; Brown et al., Neural
+        Computation 14, 2002). A gap of zero gives 0; an open one what it is so far.
+
+        Parameters
+        ----------
+        runs : Runs
+        space : str or Space, optional
+
+        Returns
+        -------
+        ndarray, shape (n_gaps,), in [0, 1]
+            NaN for a gap that the process cannot make: zero, without a branch of order 1.
+        """
+        packed, shared = self._on(runs, "float64", space)
+        out = pk.empty((runs.n_gaps,), np.float64, packed.space)
+        n, r, _, faded, rows = shared
+        pk.parallel_for(packed.teams(), run_kernels.rescale, n, r, NEVER[np.float64], faded, rows, packed.offset, packed.steps, packed.lengths,
+                        packed.begin, packed.gaps, out, label="tmap.rescale")
+        return out.to_numpy()
+
+    def _on(self, runs, dtype, space):
+        """Runs in a space, and what every kernel takes first."""
+        packed = Packed(check_type(runs), pk.default_space() if space is None else space, check_dtype(dtype))
+        rows = pk.copy_of(self.rows(packed.unit).astype(packed.dtype), packed.space)
+        return packed, (*kernels.branches(self.n_branches), pk.static(packed.censoring), packed.faded, rows)
 
     def simulate(self, n_runs, *, seed, space=None, max_gaps=100_000_000):
         """Random runs; equal seeds give equal walks through the branches on every space.
@@ -206,21 +297,26 @@ class TransientMAP:
         if n_runs * self.mean_arrivals() > max_gaps:
             raise InputError(f"n_runs is {n_runs}, of {self.mean_arrivals():.3g} gaps each; fewer than max_gaps = "
                              f"{max_gaps} are wanted")
-        shared = pk.static(self.n_branches), pk.copy_of(self.rows(), space), np.uint64(seed)
+        shared = kernels.branches(self.n_branches)[1], pk.copy_of(self.rows(), space), np.uint64(seed)
         each = pk.RangePolicy(0, n_runs, space=space)
-        pk.parallel_for(each, kernels.simulate_lengths, *shared, lengths, label="tmap.simulate_lengths")
+        pk.parallel_for(each, run_kernels.simulate_lengths, *shared, lengths, label="tmap.simulate_lengths")
         counts = lengths.to_numpy()
         ends = np.cumsum(counts)
         values = pk.empty((int(ends[-1]),), np.float64, space)
-        pk.parallel_for(each, kernels.simulate_gaps, *shared, pk.copy_of(ends - counts, space), lengths, values,
+        pk.parallel_for(each, run_kernels.simulate_gaps, *shared, pk.copy_of(ends - counts, space), lengths, values,
                         label="tmap.simulate_gaps")
         return Runs(values.to_numpy(), counts)
 
-    def rows(self):
-        """What the kernels read, shape (5 + n_branches, n_branches); see `kernels`."""
-        factorials = np.array([math.lgamma(order) for order in self.orders])
-        constant = self.orders * np.log(self.rates) - factorials
-        return np.vstack([self.alpha, constant, self.rates, self.orders - 1.0, self.exits, self.switching])
+    def rows(self, unit=1.0):
+        """What the kernels read, shape (5 + n_branches, n_branches), for gaps in that unit of time; see `kernels`."""
+        rates = self.rates * unit
+        constant = self.orders * np.log(rates) - log_factorials(self.orders)
+        return np.vstack([self.alpha, constant, rates, self.orders - 1.0, self.exits, self.switching])
+
+
+def log_factorials(orders):
+    """log (r - 1)! of each order r."""
+    return np.array([math.lgamma(order) for order in orders])
 
 
 def check_type(runs):

@@ -21,15 +21,26 @@ def expm(matrix):
 
 def log_likelihood(model, runs):
     """(4), run by run."""
-    return float(sum(np.log(density(model, gaps)) for gaps in split(runs)))
+    return float(sum(np.log(density(model, gaps, still)) for gaps, still in zip(split(runs), runs.censored)))
 
 
-def density(model, gaps):
-    """Joint density of the gaps of one run."""
+def density(model, gaps, still=False):
+    """Joint density of the gaps of one run, of which the last may still be open."""
     d0, d1, d, row = model.matrices()
     for x in gaps[:-1]:
         row = row @ expm(d0 * x) @ d1
-    return float(row @ expm(d0 * gaps[-1]) @ d)
+    return float(row @ expm(d0 * gaps[-1]) @ (np.ones_like(d) if still else d))
+
+
+def rescaled(model, gaps):
+    """Probability of a gap as short as each, given those before."""
+    d0, d1, _, row = model.matrices()
+    found = []
+    for x in gaps:
+        row = row / row.sum()
+        found.append(1.0 - (row @ expm(d0 * x)).sum())
+        row = row @ expm(d0 * x) @ d1
+    return found
 
 
 def posterior_sums(model, runs):

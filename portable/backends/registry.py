@@ -15,7 +15,7 @@ def backend(name):
 
 
 def check_text(kernel, policy_kind, specs, reducers):
-    """Lower a kernel without compiling it: whatever no space could run is refused here."""
+    """Lower a kernel without compiling it: whatever no space could run is refused here. Returns the entry."""
     entry = "scan.ScanEntry" if policy_kind.startswith("scan") else "lower.Entry"
     module, name = entry.split(".")
-    getattr(importlib.import_module(f"{__package__}.cpu.{module}"), name)(kernel, policy_kind, specs, reducers)
+    return getattr(importlib.import_module(f"{__package__}.cpu.{module}"), name)(kernel, policy_kind, specs, reducers)

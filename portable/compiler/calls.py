@@ -11,7 +11,7 @@ import types as python_types
 
 import numpy as np
 
-from ..errors import LanguageError
+from ..errors import LanguageError, ReadOnlyError
 from . import types as t
 from .expressions import Expressions
 from .known import CASTS, WORDS, Known, elementary, text_of
@@ -75,17 +75,18 @@ class Calls(Expressions):
 
     def word_cast(self, node, dtype):
         v, = self.arguments(node, 1)
-        return self.cast(v, dtype)
+        result = self.cast(v, dtype)
+        return result if self.strong(v.dtype) == self.strong(dtype) else self.counted("convert", result)
 
     def word_where(self, node):
         c, a, b = self.arguments(node, 3)
-        return self.select(self.truth(c), a, b)
+        return self.counted("select", self.select(self.truth(c), a, b))
 
     def word_extreme(self, node, op, nan_wins):
         values = self.arguments(node, 2, 64)
         result = values[0]
         for v in values[1:]:
-            result = self.extreme(op, result, v, nan_wins)
+            result = self.counted("min" if op == "<" else "max", self.extreme(op, result, v, nan_wins))
         return result
 
     def extreme(self, op, a, b, nan_wins):
@@ -102,17 +103,17 @@ class Calls(Expressions):
 
     def word_clip(self, node):
         x, low, high = self.arguments(node, 3)
-        return self.extreme("<", self.extreme(">", x, low, True), high, True)
+        return self.counted("min", self.extreme("<", self.counted("max", self.extreme(">", x, low, True)), high, True))
 
     def word_abs(self, node):
         v, = self.arguments(node, 1)
         if v.const is not None:
             return self.const(abs(v.const))
         if t.is_float(v.dtype):
-            return Value(v.dtype, v.kind, self.intrinsic("fabs", [v.ir]))
+            return self.counted("abs", Value(v.dtype, v.kind, self.intrinsic("fabs", [v.ir])))
         if v.dtype in t.UNSIGNED:
             return v
-        return self.select(self.compare("<", v, self.const(0)), self.negate(v), v)
+        return self.counted("abs", self.select(self.compare("<", v, self.const(0)), self.negate(v), v))
 
     def word_len(self, node):
         v = self.expr(node.args[0]) if len(node.args) == 1 else None
@@ -144,7 +145,7 @@ class Calls(Expressions):
             return self.cast(v, "int") if v.dtype == "bool" else v
         if v.const is not None:
             return self.const({"floor": math.floor, "ceil": math.ceil, "trunc": math.trunc}[name](v.const))
-        return self.cast(v if name == "trunc" else self.float_intrinsic(name, [v]), "int")
+        return self.counted("convert", self.cast(v if name == "trunc" else self.float_intrinsic(name, [v]), "int"))
 
     def word_fma(self, node):
         return self.float_intrinsic("fma", self.arguments(node, 3))
@@ -157,18 +158,18 @@ class Calls(Expressions):
         for v in values:
             dtype = t.promote(dtype, v.dtype)
         kind = self.kind_of(*values)
-        return Value(dtype, kind, self.intrinsic(name, [self.get(v, dtype, kind) for v in values]))
+        return self.counted(name, Value(dtype, kind, self.intrinsic(name, [self.get(v, dtype, kind) for v in values])))
 
     def word_isnan(self, node):
         v, = self.arguments(node, 1)
-        return self.compare("!=", v, v)
+        return self.compared("!=", v, v)
 
     def word_isfinite(self, node):
         v, = self.arguments(node, 1)
         if not t.is_float(v.dtype):
             return self.const(True)
         size = Value(v.dtype, v.kind, self.intrinsic("fabs", [self.get(v)]))
-        return self.compare("<", size, self.const(math.inf))
+        return self.compared("<", size, self.const(math.inf))
 
     def word_bits(self, node):
         v, = self.arguments(node, 1)
@@ -227,11 +228,12 @@ class Calls(Expressions):
             self.fail(node, f"'{view.label}' is a ScatterView here: it takes pk.atomic_add and pk.atomic_sub, whose result nobody sees")
         values = [self.number(a) for a in node.args[2:]]
         expected = values[0] if op == "cas" else None
-        return self.atomic(op, view, indices, values[-1], expected, want_old=not self.result_unused)
+        old = self.atomic(op, view, indices, values[-1], expected, want_old=not self.result_unused)
+        return self.counted(f"atomic {op} {view.store or view.label}", old, view.dtype)
 
     def check_writable(self, view, node):
         if view.readonly:
-            self.fail(node, f"'{view.label}' is read-only here; pass a writable view")
+            self.fail(node, f"'{view.label}' is read-only here; pass a writable view", ReadOnlyError)
 
     def word_local(self, node):
         if len(node.args) != 2:

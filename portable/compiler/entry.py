@@ -39,6 +39,8 @@ class Entry:
     scratch_static : bytes of scratch with compile-time shape
     """
 
+    lowering = Lowering
+
     def __init__(self, kernel, policy_kind, specs, reducers=()):
         self.kernel, self.policy_kind, self.reducers = kernel, policy_kind, reducers
         self.signature = Signature(specs)
@@ -56,7 +58,7 @@ class Entry:
         for _ in range(_MAX_RUNS):
             self.facts.changed = False
             self.module = ir.Module(self.kernel.name)
-            self.lower = Lowering(self.target, self.width, self.signature.float_dtype, self.kernel.fastmath, self.facts, self.kernel.name)
+            self.lower = self.lowering(self.target, self.width, self.signature.float_dtype, self.kernel.fastmath, self.facts, self.kernel.name)
             self.scratch_static, self.results = 0, None
             self.emit()
             if not self.facts.changed:

@@ -129,7 +129,7 @@ class Expressions(Memory):
         op = _BINARY.get(type(node.op))
         if op is None:
             self.fail(node, f"the operator of `{ast.unparse(node)}` is not for kernels", LanguageError)
-        return self.binary(op, self.number(node.left), self.number(node.right))
+        return self.counted(op, self.binary(op, self.number(node.left), self.number(node.right)))
 
     def power(self, node):
         base, exponent = self.number(node.left), self.number(node.right)
@@ -140,9 +140,9 @@ class Expressions(Memory):
             result = None
             while n:
                 if n & 1:
-                    result = base if result is None else self.binary("*", result, base)
+                    result = base if result is None else self.counted("*", self.binary("*", result, base))
                 n >>= 1
-                base = self.binary("*", base, base) if n else base
+                base = self.counted("*", self.binary("*", base, base)) if n else base
             return result if result is not None else self.cast(self.const(1), base.dtype)
         if n == 0.5:
             return self.math("sqrt", [base], node)
@@ -155,8 +155,8 @@ class Expressions(Memory):
         if isinstance(node.op, ast.Not):
             return self.logical_not(v)
         if isinstance(node.op, ast.USub):
-            return self.negate(v)
-        return self.invert(v) if isinstance(node.op, ast.Invert) else v
+            return self.counted("neg", self.negate(v))
+        return self.counted("~", self.invert(v)) if isinstance(node.op, ast.Invert) else v
 
     def expr_Compare(self, node):
         if any(type(op) not in _COMPARE for op in node.ops):
@@ -169,7 +169,11 @@ class Expressions(Memory):
         if isinstance(a, Known) or isinstance(b, Known):  # for example x.dtype == pk.float32
             return self.const(_equal(a, b) == isinstance(node.ops[0], ast.Eq))
         a, b = self.number_of(a, node.left), self.number_of(b, node.comparators[0])
-        return self.compare(_COMPARE[type(node.ops[0])], a, b)
+        return self.compared(_COMPARE[type(node.ops[0])], a, b)
+
+    def compared(self, op, a, b):
+        """A comparison of the text."""
+        return self.counted("compare", self.compare(op, a, b), t.promote(a.dtype, b.dtype))
 
     def identity_test(self, node):
         a, b = self.expr(node.left), self.expr(node.comparators[0])
@@ -200,7 +204,7 @@ class Expressions(Memory):
                 self.alive = False
                 right = self.number(part)
                 self.mask, self.alive = outer, alive
-            elif _touches_memory(part):
+            elif self.needs_branch(part):
                 left, go = result, c if conjunction else self.logical_not(c)
                 result = self.branch_value(go, lambda part=part: self.number(part), lambda left=left: left)
                 continue
@@ -229,9 +233,14 @@ class Expressions(Memory):
             b = self.number(node.orelse)
             self.mask, self.alive = outer, alive
             return self.select(c, a, b)
-        if _touches_memory(node.body) or _touches_memory(node.orelse):
+        if self.needs_branch(node.body) or self.needs_branch(node.orelse):
             return self.branch_value(c, lambda: self.number(node.body), lambda: self.number(node.orelse))
         return self.select(c, self.number(node.body), self.number(node.orelse))
+
+    @staticmethod
+    def needs_branch(node):
+        """Whether one lane may evaluate an expression only where the text says so."""
+        return any(isinstance(n, (ast.Subscript, ast.Call)) for n in ast.walk(node))
 
     def branch_value(self, condition, then, otherwise):
         """The value of one of two expressions, chosen by a branch."""
@@ -264,7 +273,7 @@ class Expressions(Memory):
         view = self.view_of(base, node)
         items = self.items(view, node)
         if len(items) == len(view.shape) and not any(isinstance(i, tuple) for i in items):
-            return self.load(view, items)
+            return self.counted(f"load {view.store or view.label}", self.load(view, items), view.dtype)
         return self.part(view, items)
 
     def tuple_item(self, base, node):
@@ -331,7 +340,3 @@ def _equal(a, b):
         return np.dtype(a.value) == np.dtype(b.value)
     except TypeError:
         return a.value is b.value
-
-
-def _touches_memory(node):
-    return any(isinstance(n, (ast.Subscript, ast.Call)) for n in ast.walk(node))

@@ -26,6 +26,9 @@ from .types import UNIFORM, VARYING
 from .values import I1, I64, PTR, Value, ViewValue
 
 
+_MOST_PRIVATE = 1 << 15  # bytes of one index's own arrays: those of some packs lie on a thread's stack at once
+
+
 class Facts(dict):
     """What the emission learned about variables, loops and returns; `changed` asks for another run."""
 
@@ -72,6 +75,7 @@ class Frames(Calls):
     def begin_pack(self, mask):
         """Emit the next pack of lanes: a region of its own, live under `mask`."""
         self.region, self.mask, self.alive, self.divergent, self.dead, self.depth = object(), mask, True, False, False, 0
+        self.private_bytes = 0
 
     # ---- storage
     def slot(self, llvm_type):
@@ -90,6 +94,9 @@ class Frames(Calls):
     def private_array(self, shape, dtype, node):
         """An array private to each lane: the lane is the last, contiguous index."""
         element = self.memory_type(dtype)
+        self.private_bytes += math.prod(shape) * itemsize(dtype)
+        if self.private_bytes > _MOST_PRIVATE:
+            self.fail(node, f"`{ast.unparse(node)}`: arrays of {self.private_bytes} bytes for each index; at most {_MOST_PRIVATE} are possible")
         with self.b.goto_entry_block():
             place = self.b.alloca(ir.ArrayType(element, math.prod(shape) * self.W))
             place.align, place.type = 64, PTR
@@ -97,7 +104,7 @@ class Frames(Calls):
         for extent in reversed(shape):
             strides.insert(0, step)
             step *= extent
-        return ViewValue(ast.unparse(node), dtype, place, list(shape), strides, lanes_last=True)
+        return ViewValue(ast.unparse(node), dtype, place, list(shape), strides, lanes_last=True, store="(local)")
 
     # ---- inlining
     def inline(self, text, args, node=None):

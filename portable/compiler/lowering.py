@@ -73,10 +73,9 @@ class Lowering(Loops):
             self.assign(s.target.id, value, s)
         else:
             view, items = self.element(s.target)
-            new = _Ready(self.load(view, items))
+            new = _Ready(self.counted(f"load {view.store or view.label}", self.load(view, items), view.dtype))
             value = self.expr(ast.copy_location(ast.BinOp(new, s.op, s.value), s))
-            self.check_writable(view, s)
-            self.store(view, items, self._storable(view, value, s))
+            self._put(view, items, value, s)
 
     def expr__Ready(self, node):
         return node.value
@@ -90,11 +89,14 @@ class Lowering(Loops):
             for part, v in zip(target.elts, value):
                 self.assign_to(part, v)
         elif isinstance(target, ast.Subscript):
-            view, items = self.element(target)
-            self.check_writable(view, target)
-            self.store(view, items, self._storable(view, value, target))
+            self._put(*self.element(target), value, target)
         else:
             self.fail(target, f"`{ast.unparse(target)}` cannot be assigned in a kernel", LanguageError)
+
+    def _put(self, view, items, value, node):
+        self.check_writable(view, node)
+        self.store(view, items, self._storable(view, value, node))
+        self.counted(f"store {view.store or view.label}", None, view.dtype)
 
     def element(self, target):
         view = self.view_of(self.expr(target.value), target)

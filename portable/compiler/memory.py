@@ -111,6 +111,14 @@ class Memory(Ops):
             return pointer
         return self.b.select(self.any_lane(self.mask), pointer, self.dummy())
 
+    def own(self, pointer, view, indices):
+        """The pointer of a pack's row. That of a private array may be touched whatever the mask, if its place is known.
+
+        A whole load, a select and a whole store can stay in registers, where a masked store cannot, nor be read back soon.
+        """
+        known = all(v.const is not None for v, _ in [*view.prefix, *zip(indices, view.strides)])
+        return pointer if known else self.guarded(pointer)
+
     # ---- loads
     def memory_type(self, dtype):
         return I8 if dtype == "bool" else SCALAR[dtype]
@@ -130,8 +138,8 @@ class Memory(Ops):
             x = self.b.load(pointer, align=align, typ=element)
         else:
             vector = ir.VectorType(element, self.W)
-            if how == "contiguous" and self.mask is None:
-                x = self.b.load(pointer, align=align, typ=vector)
+            if how == "contiguous" and (self.mask is None or view.lanes_last):
+                x = self.b.load(self.own(pointer, view, indices), align=align, typ=vector)
             else:
                 mask, zero = self.mask_value(self.mask), ir.Constant(vector, [0] * self.W)
                 name = self._masked_name("load" if how == "contiguous" else "gather", vector)
@@ -160,7 +168,10 @@ class Memory(Ops):
             x = self.b.zext(x, ir.VectorType(I8, self.W))
         if how == "uniform":  # several lanes, one place: the last live lane's value stays, as in a loop over the lanes
             how, pointer = "scattered", self._pointers(pointer, ir.Constant(ir.VectorType(I64, self.W), [0] * self.W))
-        if how == "contiguous" and self.mask is None:
+        if how == "contiguous" and (self.mask is None or view.lanes_last):
+            pointer = self.own(pointer, view, indices)
+            if self.mask is not None:
+                x = self.b.select(self.mask, x, self.b.load(pointer, align=align, typ=x.type))
             self.b.store(x, pointer, align=align)
         else:
             name = self._masked_name("store" if how == "contiguous" else "scatter", x.type)
@@ -201,7 +212,7 @@ class Memory(Ops):
             return self._compare_and_swap(pointer, expected, x, dtype)
         if op == "sub" and t.is_float(dtype):
             op, x = "add", self.b.fneg(x)
-        if view.unshared:
+        if view.unshared and op in ("add", "sub"):
             old = self.b.load(pointer, typ=x.type)
             self.b.store(self.plain_sum(op, old, x), pointer)
             return old
@@ -244,7 +255,7 @@ class Memory(Ops):
         strides += view.strides[len(items):]
         scale = self.W if view.lanes_last else 1
         pointer = self.advance(view.pointer, self.bytes_times(offset, scale))
-        return ViewValue(view.label, view.dtype, pointer, shape, strides, view.readonly, view.lanes_last, tuple(prefix))
+        return ViewValue(view.label, view.dtype, pointer, shape, strides, view.readonly, view.lanes_last, tuple(prefix), store=view.store)
 
     def minus(self, a, b):
         return a - b if isinstance(a, int) and isinstance(b, int) else self.plus(a, self.bytes_times(b, -1))

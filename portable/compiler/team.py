@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from ..errors import LanguageError
+from ..errors import CollectiveError, LanguageError
 from ..reducer import Reducer, Sum
 from . import types as t
 from .known import Known
@@ -23,7 +23,7 @@ def widened(dtype):
 
 
 class Team:
-    """Words on the team. A machine's subclass gives rank, size, barrier, combine, pick, call_scan, scratch_base, thread_range."""
+    """Words on the team. A machine's subclass gives rank, size, barrier, combine, pick, append, call_scan, scratch_base, thread_range."""
 
     def __init__(self, league_rank, league_size):
         self.league_rank, self.league_size = league_rank, league_size
@@ -38,11 +38,11 @@ class Team:
         if node.attr == "size":
             return self.size(lower)
         lower.fail(node, f"the team has no '{node.attr}' (league_rank, league_size, rank, size, thread_range, barrier, reduce, "
-                         "scan, single, broadcast, scratch)", LanguageError)
+                         "scan, single, broadcast, append, scratch)", LanguageError)
 
     def method(self, lower, node):
         name = node.func.attr
-        if name not in ("barrier", "reduce", "scan", "single", "broadcast", "scratch"):
+        if name not in ("barrier", "reduce", "scan", "single", "broadcast", "append", "scratch"):
             if name == "thread_range":
                 lower.fail(node, "team.thread_range(...) belongs in a for loop", LanguageError)
             self.attribute(lower, node.func)
@@ -52,9 +52,10 @@ class Team:
     @staticmethod
     def together(lower, node):
         """Collectives are for all members at once."""
+        lower.counted(f"team.{node.func.attr}", None, "")
         if lower.divergent:
             lower.fail(node, f"`{ast.unparse(node)}`: every member must get here, but this place is reached only by some "
-                             "(a condition, a loop or an early return that differs between members)", LanguageError)
+                             "(a condition, a loop or an early return that differs between members)", CollectiveError)
 
     def call_barrier(self, lower, node):
         self.together(lower, node)
@@ -70,6 +71,18 @@ class Team:
         if len(values) == 2 and values[1].kind != UNIFORM:
             lower.fail(node, "broadcast: the rank must be the same for all members")
         return self.pick(lower, values[0], values[1] if len(values) == 2 else lower.const(0))
+
+    def call_append(self, lower, node):
+        """append(view, at, value, keep): the values of the members that keep, side by side from view[at] on."""
+        self.together(lower, node)
+        view = lower.expr(node.args[0]) if len(node.args) == 4 else None
+        if not isinstance(view, ViewValue) or len(view.shape) != 1:
+            lower.fail(node, "append takes a view of one dimension, where to begin in it, a value, and whether to keep it")
+        lower.check_writable(view, node)
+        at, value, keep = (lower.number(a) for a in node.args[1:])
+        if at.kind != UNIFORM or t.is_float(at.dtype):
+            lower.fail(node, "append: the place to begin must be an integer that is the same for all members")
+        return lower.binary("+", at, self.append(lower, view, at, value, lower.truth(keep)))
 
     def call_reduce(self, lower, node):
         self.together(lower, node)
@@ -105,7 +118,7 @@ class Team:
         for extent in reversed(shape):
             strides.insert(0, step)
             step = lower.bytes_times(step, extent)
-        return ViewValue(ast.unparse(node), dtype, pointer, shape, strides)
+        return ViewValue(ast.unparse(node), dtype, pointer, shape, strides, store="(scratch)")
 
     def scratch_shape(self, lower, node, dtype):
         v = lower.expr(node.args[0])

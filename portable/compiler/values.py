@@ -34,13 +34,17 @@ class Value:
 
 
 class ViewValue:
-    """A view in a kernel: where it starts, its shape and its strides in bytes, as LLVM or Python integers."""
+    """A view in a kernel: where it starts, its shape and its strides in bytes, as LLVM or Python integers.
+
+    `store`: "" for an argument, "(scratch)" or "(local)" for arrays made in the kernel.
+    """
 
     __slots__ = ("label", "dtype", "pointer", "shape", "strides", "readonly", "lanes_last", "prefix", "scatter",
-                 "unshared")
+                 "unshared", "store")
 
-    def __init__(self, label, dtype, pointer, shape, strides, readonly=False, lanes_last=False, prefix=(), scatter=False):
+    def __init__(self, label, dtype, pointer, shape, strides, readonly=False, lanes_last=False, prefix=(), scatter=False, store=""):
         self.label, self.dtype, self.pointer, self.shape, self.strides = label, dtype, pointer, shape, strides
+        self.store = store
         self.readonly, self.lanes_last = readonly, lanes_last  # lanes_last: private to each lane, the lane the last index
         self.prefix = prefix  # (index, stride) pairs of leading dimensions already indexed, differently in each lane
         self.scatter, self.unshared = scatter, False  # only added to; a copy that nobody else touches
@@ -52,6 +56,10 @@ class Ops:
     def __init__(self, width, float_dtype, fastmath):
         self.W, self.float_dtype, self.flags = width, float_dtype, FAST if fastmath else CONTRACT
         self.b = None
+
+    def counted(self, operation, value=None, dtype=None):
+        """`value`, the result of one operation of the text; a counting build (counting.py) takes note of it here."""
+        return value
 
     # ---- types and constants
     def strong(self, dtype):

@@ -8,8 +8,8 @@ from typing import Protocol
 
 from roofline.contract import Duel, Run
 
-REPORTED = ("hawkes",)  # have `prepare`
-COMPARED = ("algorithms", "hawkes", "launch", "layer", "mixture")  # have `duels`
+REPORTED = ("hawkes", "methods")  # have `prepare`
+COMPARED = ("algorithms", "ceilings", "edm", "hawkes", "lanes", "launch", "layer", "mixture", "mixture_em", "resampling", "tmap")  # have `duels`
 
 
 class Case(Protocol):

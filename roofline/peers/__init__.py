@@ -13,15 +13,18 @@ from roofline.contract import Contender
 from roofline.units import one_line
 
 
-def gather(method, space, *args, **options) -> tuple[list[Contender], list[tuple[str, str]]]:
-    """Whoever can compete on a space.
+def gather(method, space, *args, tools=None, **options) -> tuple[list[Contender], list[tuple[str, str]]]:
+    """Whoever can compete on a space: a library that has the method, or else the text in the tools for kernels.
 
     Parameters
     ----------
     method : str
         The first part of the files' names.
     space : str
-        Decides the tools: numba with as many threads as ours on the CPU, CuPy and numba-cuda on a GPU.
+        Decides the tools: scikit-learn, or else numba, with as many threads as ours on the CPU; PyTorch, or else CuPy and
+        numba-cuda, on a GPU.
+    tools : sequence of str, optional
+        Instead of those: tools with Python functions of their own.
     *args, **options
         Given to each file's `contenders`.
 
@@ -33,12 +36,15 @@ def gather(method, space, *args, **options) -> tuple[list[Contender], list[tuple
     if space == "checked":
         return [], [("all", "nothing is compared with an interpreter")]
     found, absent = [], []
-    for tool in ("cupy", "numba_cuda") if space.startswith("cuda") else ("numba",):
+    on_gpu = space.startswith("cuda")
+    usual, others = (("cupy", "numba_cuda"), ("torch",)) if on_gpu else (("numba",), ("sklearn",))
+    written = [tool for tool in others if importlib.util.find_spec(f"{__name__}.{method}_{tool}")]
+    for tool in tools or written or usual:
         name = f"{method}_{tool}"
         if importlib.util.find_spec(f"{__name__}.{name}") is None:
             absent.append((name, "not written"))
             continue
-        own = {"threads": _threads(space)} if tool == "numba" else {}
+        own = {} if on_gpu else {"threads": _threads(space)}
         try:
             found += importlib.import_module(f"{__name__}.{name}").contenders(*args, **options, **own)
         except Exception as error:  # noqa: BLE001 - a foreign tool may fail in any way it likes

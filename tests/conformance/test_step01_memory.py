@@ -92,3 +92,20 @@ def test_a_transposed_array_is_accepted(space):
 @pk.kernel
 def negate_last_column(i, x):
     x[i, x.shape[1] - 1] = -x[i, x.shape[1] - 1]
+
+
+def test_reshape_shares_the_memory(space):
+    flat = pk.copy_of(np.arange(12.0), space)
+    table = flat.reshape(3, -1)
+    assert table.shape == (3, 4) and table.pointer == flat.pointer and table.memory == flat.memory
+    pk.deep_copy(table[1:], -1.0)
+    np.testing.assert_array_equal(flat.to_numpy(), [0, 1, 2, 3, *[-1] * 8])
+    assert table.reshape((1, 12)).shape == (1, 12)
+
+
+def test_reshape_refuses(space):
+    table = pk.zeros((3, 4), space=space)
+    with pytest.raises(pk.ShapeError, match="12 elements; they do not fill shape"):
+        table.reshape(5, -1)
+    with pytest.raises(pk.ShapeError, match="cannot be reshaped without a copy"):
+        table[:, 1:].reshape(9)

@@ -36,10 +36,10 @@ def test_matrix_times_vector(space, shape, dtype, size):
 @pk.kernel
 def numbers_of_the_team(team, out):
     own = team.rank
-    out[team.league_rank, 0] = team.league_size
     last = team.reduce(own, pk.Max)
     members = team.reduce(1)
     if team.single():
+        out[team.league_rank, 0] = team.league_size
         out[team.league_rank, 1] = last + 1 - team.size
         out[team.league_rank, 2] = members - team.size
         out[team.league_rank, 3] = team.league_rank
@@ -225,3 +225,43 @@ def test_a_whole_team_may_leave_early(space, size):
     skip, x = np.array([0, 1, 0, 0, 1]), np.arange(30.0)
     out = launch_for(space, pk.TeamPolicy(5, size), leave_team, skip, x, np.full(5, -1.0))[2]
     np.testing.assert_array_equal(out, np.where(skip, -1.0, x.sum()))
+
+
+@pk.kernel
+def keep_positive(team, x, values, places, count):
+    row = x[team.league_rank]
+    n = 0
+    for begin in range(0, len(row), team.size):
+        j = begin + team.rank
+        keep = j < len(row) and row[min(j, len(row) - 1)] > 0
+        team.append(places[team.league_rank], n, j, keep)
+        n = team.append(values[team.league_rank], n, row[min(j, len(row) - 1)], keep)
+    if team.single():
+        count[team.league_rank] = n
+
+
+@sizes
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32])
+@pytest.mark.parametrize("length", [1, 16, 33])
+def test_append_keeps_the_order_of_ranks(space, length, dtype, size):
+    """Nothing behind the last value that is kept is touched; all, none and some members keep."""
+    x = np.random.default_rng(length).integers(-9, 9, (4, length)).astype(dtype)
+    x[1], x[2] = 1, -1
+    _, values, places, count = launch_for(space, pk.TeamPolicy(4, size), keep_positive, x, np.full((4, length + 1), -7, dtype),
+                                          np.full((4, length + 1), -7, np.int32), np.zeros(4, np.int32))
+    for row, v, p, n in zip(x, values, places, count):
+        wanted = np.flatnonzero(row > 0)
+        np.testing.assert_array_equal(p, np.append(wanted, np.full(length + 1 - len(wanted), -7)))
+        np.testing.assert_array_equal(v, np.append(row[wanted], np.full(length + 1 - len(wanted), -7)))
+        assert n == len(wanted)
+
+
+def test_concurrency_is_positive(space):
+    assert pk.concurrency(space) >= 1
+    with pk.use(space):
+        assert pk.concurrency() == pk.concurrency(space)
+
+
+def test_concurrency_of_threads_is_their_number():
+    assert pk.concurrency(pk.Threads(3)) == 3
+    assert pk.concurrency("serial") == 1

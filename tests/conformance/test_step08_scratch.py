@@ -138,3 +138,87 @@ def test_local_arrays_indexed_by_data(space):
     got = launch_for(space, 19, local_by_data, which, np.zeros(19, np.int64))[1]
     base = sum((10 * a + b) * (a + 2 * b + 1) for a in range(2) for b in range(3))
     np.testing.assert_array_equal(got, base + 100 * (which % 2 + 2 * (which % 3) + 1))
+
+
+@pk.kernel
+def local_under_conditions(i, x, out):
+    v = pk.local(3, x.dtype)
+    for k in range(3):
+        v[k] = 10.0 * k
+    if x[i] > 0.0:
+        v[1] = x[i]
+        if x[i] > 2.0:
+            v[1] += v[2]
+            v[2] = -x[i]
+    out[i] = v[0] + v[1] + 100.0 * v[2]
+
+
+@pytest.mark.parametrize("n", [1, 8, 19])
+def test_local_elements_of_lanes_that_take_no_part_stay(space, n):
+    """At known places a private array lives in registers, also where it is written under a condition."""
+    x = np.arange(n) % 4 - 0.5
+    got = launch_for(space, n, local_under_conditions, x, np.zeros(n))[1]
+    wanted = [v + (20.0 if v > 2.0 else 0.0) + 100.0 * (-v if v > 2.0 else 20.0) if v > 0.0 else 10.0 + 2000.0 for v in x]
+    np.testing.assert_array_equal(got, wanted)
+
+
+def test_local_arrays_under_a_mask_stay_in_registers():
+    from portable.backends.cpu.lower import Entry
+
+    with pk.use("serial"):
+        pk.parallel_for(9, local_under_conditions, np.ones(9), np.zeros(9))
+    (_, *what), = [key for key in local_under_conditions.compiled if key[0] == "cpu"]
+    stores = Entry(local_under_conditions, *what).text.count('call void @"llvm.masked.store')
+    assert stores == 1  # that to `out`
+
+
+@pk.kernel
+def local_under_masks(i, x, step, out):
+    v = pk.local(4, x.dtype)
+    for k in range(4):
+        v[k] = 0.0
+    for k in range(4 * step, 4 * step + 4):
+        if x[i] > 0.25 * k:
+            v[k - 4 * step] += x[i]  # a place known at run time
+        if x[i] > 2.0:
+            v[1000000 * k] = 7.0  # a place that does not exist, where no lane ever goes
+    if x[i] > 0.5:
+        v[1] -= v[0]  # a place known at compile time
+    else:
+        v[2] = 1.0 + v[1]
+    out[i] = v[0] + 10.0 * v[1] + 100.0 * v[2] + 1000.0 * v[3]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_local_arrays_under_masks(space, dtype):
+    """Lanes that do not take part keep what they have, also where none takes part."""
+    x = (np.arange(21) % 16 / 16).astype(dtype)
+    out = launch_for(space, 21, local_under_masks, x, 0, np.zeros(21, dtype))[1]
+    v = np.where(x > 0.25 * np.arange(4)[:, None], x, 0)
+    v[1] = np.where(x > 0.5, v[1] - v[0], v[1])
+    v[2] = np.where(x > 0.5, v[2], 1 + v[1])
+    np.testing.assert_array_equal(out, np.array([1, 10, 100, 1000], dtype) @ v)
+
+
+@pk.kernel
+def atomics_in_scratch(team, x, out):
+    s = team.scratch(4, pk.int64)
+    for k in team.thread_range(4):
+        s[k] = 100
+    team.barrier()
+    for j in team.thread_range(x.shape[1]):
+        pk.atomic_add(s, 0, x[team.league_rank, j])
+        pk.atomic_sub(s, 1, x[team.league_rank, j])
+        pk.atomic_max(s, 2, x[team.league_rank, j])
+        pk.atomic_min(s, 3, x[team.league_rank, j])
+    team.barrier()
+    for k in team.thread_range(4):
+        out[team.league_rank, k] = s[k]
+
+
+@sizes
+def test_atomics_of_all_members_in_scratch(space, size):
+    x = np.random.default_rng(3).integers(-300, 300, (3, 37))
+    out = launch_for(space, pk.TeamPolicy(3, size), atomics_in_scratch, x, np.zeros((3, 4), np.int64))[1]
+    wanted = [100 + x.sum(1), 100 - x.sum(1), np.maximum(100, x.max(1)), np.minimum(100, x.min(1))]
+    np.testing.assert_array_equal(out, np.transpose(wanted))

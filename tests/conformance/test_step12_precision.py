@@ -180,7 +180,14 @@ def wide_scalar(i, h, x, out):
 
 
 def test_a_float64_scalar_among_float32_arrays_is_float64(space):
-    """np.float64 is a strong dtype: elementary functions of it work in float64 although the arrays are float32."""
+    """np.float64 is a strong dtype: elementary functions of it work in float64 although the arrays are float32.
+
+    The checked space says so: it is seldom meant.
+    """
     x = np.linspace(-30, 3, 37).astype(np.float32)
+    if space == "checked":
+        with pytest.raises(pk.CheckError, match="float64 in float32"):
+            launch_for(space, len(x), wide_scalar, np.float64(0.3), x, np.zeros_like(x))
+        return
     out = launch_for(space, len(x), wide_scalar, np.float64(0.3), x, np.zeros_like(x))[1]
     np.testing.assert_allclose(out, (np.exp(x / np.float64(0.3)) + np.log(0.3)).astype(np.float32), rtol=2e-7)

@@ -7,9 +7,12 @@ import pytest
 
 import portable as pk
 from portable.errors import (
+    CheckError,
     DTypeError,
     InputError,
     LanguageError,
+    LoweringError,
+    OutOfMemoryError,
     PortableError,
     SpaceUnavailableError,
     SourceError,
@@ -144,6 +147,11 @@ WRONG_POLICIES = [
     (lambda: pk.RangePolicy(0, 2.5), DTypeError, ["end", "2.5", "float"]),
     (lambda: pk.RangePolicy(0, True), DTypeError, ["end", "True"]),
     (lambda: pk.RangePolicy(0, 2**70), InputError, ["end", "range"]),
+    (lambda: pk.RangePolicy(-(2**63), 0), InputError, ["begin", "range"]),
+    (lambda: pk.MDRangePolicy((0, 0), (2, 1.5)), DTypeError, ["end[1]", "1.5", "float"]),
+    (lambda: pk.MDRangePolicy((0, 3), (2, 1)), InputError, ["begin[1] is 3", "end[1] is 1"]),
+    (lambda: pk.MDRangePolicy((0, 0), (2**40, 2**40)), InputError, ["number of indices", str(2**80)]),
+    (lambda: pk.MDRangePolicy((0,), (2,)), InputError, ["2 or 3"]),
     (lambda: pk.TeamPolicy(-1), InputError, ["league_size", "-1"]),
     (lambda: pk.TeamPolicy(2, 0), InputError, ["team_size", "0"]),
     (lambda: pk.TeamPolicy(2, 2.0), DTypeError, ["team_size", "2.0"]),
@@ -187,3 +195,72 @@ def test_wrong_views(make, exception, words):
         make()
     for word in words:
         assert word in str(error.value)
+
+
+@pk.kernel
+def fill_scratch(team, n, x):
+    s = team.scratch(n, x.dtype)
+    for j in team.thread_range(n):
+        s[j] = 1.0
+    if team.single():
+        x[team.league_rank] = s[0]
+
+
+@pk.kernel
+def known_scratch(team, x):
+    s = team.scratch(100_000_000, x.dtype)
+    s[team.rank] = 1.0
+    x[team.league_rank] = s[0]
+
+
+@pk.kernel
+def large_local(i, x):
+    v = pk.local(100_000_000, x.dtype)
+    v[i] = 1.0
+    x[i] = v[i]
+
+
+def test_more_scratch_than_a_team_can_have(space):
+    """The message says what was asked and what there is."""
+    if space == "checked":
+        pytest.skip("memory is the only limit of plain Python")
+    x = move(np.zeros(4), space)
+    with pytest.raises(InputError, match=r"kernel 'fill_scratch': 8000000000 bytes of scratch asked, but .* at most \d+"):
+        pk.parallel_for(pk.TeamPolicy(4, space=space, scratch_bytes=8 * 10**9), fill_scratch, 10**9, x)
+    with pytest.raises(InputError, match=r"kernel 'known_scratch': 800000000 bytes of scratch asked, but .* at most \d+"):
+        pk.parallel_for(pk.TeamPolicy(4, space=space), known_scratch, x)
+
+
+def test_scratch_beyond_what_was_asked_for_is_found_in_plain_python():
+    with pytest.raises(CheckError, match=r"kernel 'fill_scratch' .* 8000 bytes of scratch are asked for, .* room for 64; .*scratch_bytes"):
+        pk.parallel_for(pk.TeamPolicy(4, space="checked", scratch_bytes=64), fill_scratch, 1000, np.zeros(4))
+    pk.parallel_for(pk.TeamPolicy(4, space="checked", scratch_bytes=8000), fill_scratch, 1000, np.zeros(4))
+
+
+def test_local_arrays_have_a_limit(space):
+    with pytest.raises(LoweringError, match=r"large_local.*pk.local\(100000000, x.dtype\)`: arrays of 800000000 bytes for each index; at most"):
+        pk.parallel_for(pk.RangePolicy(0, 4, space=space), large_local, move(np.zeros(4), space))
+
+
+def test_no_room_says_what_was_asked_for(space):
+    with pytest.raises(OutOfMemoryError, match=r"no room for the 281,474,976,710,656 bytes of shape \(35184372088832,\)"):
+        pk.empty(2**45, space=space)
+
+
+def test_empty_policies_do_nothing(space):
+    x = move(np.zeros(4), space)
+    for policy, kernel in ((pk.RangePolicy(3, 3, space=space), fill), (pk.RangePolicy(0, 0, space=space), fill)):
+        pk.parallel_for(policy, kernel, 1.0, x)
+    pk.parallel_for(pk.TeamPolicy(0, space=space, scratch_bytes=64), fill_scratch, 8, x)
+    for box in ((0, 5), (5, 0), (0, 2**61), (2**61, 0)):
+        pk.parallel_for(pk.MDRangePolicy((0, 0), box, space=space), fill_box, 1.0, x)
+    assert pk.parallel_reduce(pk.RangePolicy(2, 2, space=space), entry, x) == 0.0
+    nothing = move(np.zeros(0), space)
+    assert pk.parallel_scan(pk.RangePolicy(0, 0, space=space), entry, nothing, out=nothing) == 0.0
+    pk.deep_copy(pk.asview(nothing), pk.zeros(0, space=space))
+    np.testing.assert_array_equal(pk.asview(x).to_numpy(), 0.0)
+
+
+@pk.kernel
+def fill_box(i, j, value, x):
+    x[j] = value

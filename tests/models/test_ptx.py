@@ -1,11 +1,14 @@
 """Every kernel of every model lowers to PTX without a GPU, for the argument types that the model uses."""
 import inspect
+import types
 
 import numpy as np
 import pytest
 
 import portable as pk
-from models import hawkes, mixture, resampling, tmap
+from models import edm, hawkes, mixture, resampling, tmap
+from models.edm import kernels as edm_search
+from models.edm import local_kernels as edm_local
 from models.hawkes import cell_kernels as hawkes_cells
 from models.hawkes import chain_kernels as hawkes_chains
 from models.hawkes import excitation as hawkes_excitation
@@ -14,6 +17,7 @@ from models.hawkes import summary_kernels as hawkes_summaries
 from models.mixture import kernels as mixture_kernels
 from models.resampling import kernels as resampling_kernels
 from models.tmap import kernels as tmap_kernels
+from models.tmap import run_kernels as tmap_run_kernels
 from portable import algorithms
 from portable.backends.cuda.space import lower_to_ptx
 from portable.kernel import Kernel
@@ -53,8 +57,14 @@ def hawkes_kernels():
 def run_tmap():
     model = tmap.TransientMAP([0.5, 0.5], [1, 2], [1.0, 3.0], [[0.5, 0.2], [0.3, 0.3]])
     runs = model.simulate(50, seed=1, space="serial")
-    model.log_likelihood(runs, space="serial")
-    tmap.fit(runs, orders=[1, 2], max_iter=2, tol=0.0, space="serial")
+    censored = tmap.Runs(runs.values, runs.lengths, np.arange(50) % 2 == 0)
+    for dtype in ("float64", "float32"):
+        for data in (runs, censored):
+            model.log_likelihood(data, dtype=dtype, space="serial")
+            tmap.fit(data, orders=[1, 2], max_iter=2, tol=0.0, dtype=dtype, space="serial")
+    tmap.fit(runs, orders=range(1, 9), max_iter=1, tol=0.0, space="serial")
+    model.branch_probabilities(censored, space="serial")
+    model.rescaled(runs, space="serial")
 
 
 def run_resampling():
@@ -65,16 +75,27 @@ def run_resampling():
     resampling.systematic(log_weights=np.log(weights), seed=1, space="serial")
     offspring = resampling.ancestors_to_offspring(ancestors, len(weights), space="serial")
     resampling.offspring_to_ancestors(offspring, space="serial")
+    resampling.cumulative_to_offspring(np.cumsum(offspring), space="serial")
     resampling.permute(ancestors, space="serial")
     resampling.effective_sample_size(weights, space="serial")
     resampling.log_sum_exp(np.log(weights), space="serial")
 
 
 def run_mixture():
-    for p in (2, 30):
-        x = np.random.default_rng(1).normal(size=(100, p))
-        found = mixture.DirichletMixture(2, max_iter=2, random_state=1, space="serial").fit(x)
-        found.predict(x), found.predict_proba(x), found.score_samples(x)
+    for p, dtype in ((2, np.float64), (3, np.float32), (18, np.float64)):
+        x = np.random.default_rng(1).normal(size=(100, p)).astype(dtype)
+        for kind in ("diag", "full"):
+            model = mixture.DirichletMixture(2, covariance=kind, max_iter=2, random_state=1, space="serial").fit(x)
+            model.predict(x), model.predict_proba(x), model.score_samples(x)
+    model.sample_posterior(x, 1, n_burn=0)
+
+
+def run_edm():
+    x = np.random.default_rng(1).random((60, 3))
+    for dtype in ("float32", "float64"):
+        edm.simplex(x[:, 0], 2, dtype=dtype, space="serial")
+        edm.cross_map(x, [1, 2, 3], dtype=dtype, space="serial")
+    edm.smap(x[:, 0], 2, theta=1.0, space="serial")
 
 
 def run_algorithms():
@@ -95,7 +116,8 @@ def lowered(modules):
                 yield kernel, policy_kind, specs, reducers
 
 
-MODELS = {"hawkes": (run_hawkes, hawkes_kernels), "tmap": (run_tmap, tmap_kernels),
+MODELS = {"edm": (run_edm, lambda: [edm_search, edm_local]), "hawkes": (run_hawkes, hawkes_kernels), "tmap": (run_tmap, tmap_kernels),
+          "tmap, runs": (run_tmap, tmap_run_kernels),
           "resampling": (run_resampling, resampling_kernels), "mixture": (run_mixture, mixture_kernels),
           "algorithms": (run_algorithms, algorithms)}
 

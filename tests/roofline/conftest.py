@@ -1,10 +1,29 @@
-"""Short repeats: these tests look at what is timed and told, not at how long it takes."""
+"""Short repeats, and ceilings that nobody keeps: these tests look at what is timed and told, not at how long it takes."""
+
+import functools
 
 import pytest
 
-from roofline import timing
+from roofline import ceiling, ceilings, timing
 
 
 @pytest.fixture(autouse=True)
 def short_repeats(monkeypatch):
     monkeypatch.setattr(timing, "MIN_SECONDS", 0.001)
+
+
+@functools.cache
+def quick(space):
+    """Ceilings of a space by tiny measurements, once a session."""
+    return ceilings(space, quick=True)
+
+
+@pytest.fixture
+def quick_ceilings():
+    return quick
+
+
+@pytest.fixture(autouse=True)
+def no_long_measurements(monkeypatch):
+    """What the command line measures is tiny here; tests of the ceilings themselves use `roofline.ceilings`."""
+    monkeypatch.setattr(ceiling, "ceilings", lambda space, **options: quick(str(space)))

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from roofline import __main__ as cli
-from roofline import cases, files, machine
+from roofline import cases, files, machine, report
 from roofline.contract import Contender, Duel, Run, Work
+from tests.roofline.schema import problems
 
 HEADER = "x_km,y_km,t_hours"
 
@@ -39,7 +40,13 @@ def events(n):
     ]
 
 
-def test_report_writes_table_page_and_json(space, tmp_path, capsys):
+@pytest.fixture
+def hawkes_alone(monkeypatch):
+    """One case shows what a report does; another test runs them all."""
+    monkeypatch.setattr(cases, "REPORTED", ("hawkes",))
+
+
+def test_report_writes_table_page_and_json(space, hawkes_alone, tmp_path, capsys):
     page, numbers = tmp_path / "report.html", tmp_path / "report.json"
     assert cli.main(["report", "--quick", "--space", space, "--out", str(page), "--json", str(numbers)]) == 0
     out = capsys.readouterr().out
@@ -51,9 +58,37 @@ def test_report_writes_table_page_and_json(space, tmp_path, capsys):
     assert document["space"] == space and document["failures"] == []
     values = [result["value"] for result in document["results"]]
     assert values == pytest.approx([values[0]] * 4, rel=1e-6)
+    assert problems(document) == []
+    if space == "checked":  # an interpreter has no roof
+        assert document["ceilings"] is None and all(result["roof"] is None for result in document["results"])
+        return
+    assert "Against the roof" in out and "Against the roof" in text and len(text.encode()) < 500_000
+    for result in document["results"]:
+        roof = result["roof"]
+        assert (
+            roof["flops"] > 0
+            and roof["special"] > 0
+            and roof["compulsory_bytes"] > 0
+            and roof["share_of_attainable"] > 0
+        )
+    assert document["ceilings"]["space"] == space
 
 
-def test_report_on_real_files(tmp_path, capsys):
+def test_every_method_is_held_against_its_roof(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(report, "LONG", 0.0)  # what is executed is another test's, and takes its time to compile
+    numbers = tmp_path / "report.json"
+    arguments = ["report", "--quick", "--space", "serial", "--out", str(tmp_path / "page.html"), "--json", str(numbers)]
+    assert cli.main(arguments) == 0
+    document = json.loads(numbers.read_text())
+    names = " ".join(result["method"] for result in document["results"])
+    assert all(word in names for word in ("Hawkes", "mixture", "TMAP", "resampling", "axpy", "stencil", "histogram"))
+    for result in document["results"]:
+        assert result["roof"]["bound_by"] and result["roof"]["share_of_attainable"] > 0, result["method"]
+    (histogram,) = (result for result in document["results"] if result["method"] == "histogram")
+    assert histogram["roof"]["flops"] == 0 and histogram["roof"]["launches"][0]["atomics"] == {"add int32": 10_000}
+
+
+def test_report_on_real_files(hawkes_alone, tmp_path, capsys):
     page = tmp_path / "report.html"
     folder = data_folder(tmp_path, events(30))
     assert cli.main(["report", "--space", "serial", "--data", folder, "--out", str(page)]) == 0
@@ -61,7 +96,7 @@ def test_report_on_real_files(tmp_path, capsys):
     assert "dc_gunfire_small.csv.gz" in capsys.readouterr().out
 
 
-def test_the_environment_names_the_data_too(tmp_path, monkeypatch):
+def test_the_environment_names_the_data_too(hawkes_alone, tmp_path, monkeypatch):
     monkeypatch.setenv("PORTABLE_DATA", data_folder(tmp_path, events(30)))
     page = tmp_path / "report.html"
     assert cli.main(["report", "--space", "serial", "--out", str(page)]) == 0
@@ -197,13 +232,18 @@ def test_compare_launch_runs_without_any_peer(space, tmp_path, monkeypatch, caps
     assert all(duel["alone_seconds"]["median"] > 0 and duel["absent"] for duel in document["duels"])
 
 
+PEERS = {"edm": (["kedm", "scipy", "sklearn", "faiss"], ["kedm"]), "lanes": ([], []), "mixture_em": (["sklearn"], ["scikit-learn"])}
+
+
 @pytest.mark.parametrize("name", cases.COMPARED)
 def test_compare_has_a_row_a_peer(name, tmp_path, capsys):
-    pytest.importorskip("numba")
+    tools, titles = PEERS.get(name, (["numba"], ["numba"]))
+    for tool in tools:
+        pytest.importorskip(tool)
     numbers = tmp_path / "compare.json"
     assert cli.main(["compare", name, "--quick", "--space", "serial", "--rounds", "3", "--json", str(numbers)]) == 0
     out, document = capsys.readouterr().out, json.loads(numbers.read_text())
-    assert document["duels"] and "numba" in out
+    assert document["duels"] and all(title in out for title in titles)
     for duel in document["duels"]:
         assert duel["rows"] and not duel["absent"]
         for row in duel["rows"]:

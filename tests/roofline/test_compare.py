@@ -91,9 +91,9 @@ def test_table_and_json_tell_the_same():
 
 def test_bytes_become_a_rate():
     outcome = Outcome(Duel("work", side("ours"), [], bytes=1e6))
-    assert outcome.rate() is None  # nothing was timed yet
+    assert outcome.rate(outcome.duel.bytes) is None  # nothing was timed yet
     compare.run(outcome.duel, 3, outcome)
-    assert outcome.rate() == 1e6 / outcome.alone.median
+    assert outcome.rate(outcome.duel.bytes) == 1e6 / outcome.alone.median
     assert "ours moves" in shown(outcome) and outcome.as_dict()["bytes"] == 1e6
     assert "ours moves" not in shown(fight(side("a")))
 

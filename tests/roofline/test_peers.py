@@ -75,6 +75,18 @@ def test_mixture_peer_agrees_with_linear_algebra():
         assert peer.result() == pytest.approx(np.log(expected).sum(), rel=1e-13)
 
 
+def test_mixture_em_peers_agree():
+    pytest.importorskip("sklearn")
+    from roofline.cases import mixture_em
+
+    for duel in mixture_em.duels("serial", 200, quick=True):
+        assert duel.peers and not duel.absent
+        duel.ours.call()
+        for peer in duel.peers:
+            peer.call()
+            assert peer.result() == pytest.approx(duel.ours.result(), rel=duel.tolerance), peer.label
+
+
 def test_a_peer_nobody_wrote_is_absent():
     assert peers.gather("mixture", "cuda") == (
         [],

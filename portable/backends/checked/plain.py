@@ -1,11 +1,8 @@
-"""The user's function as plain Python, with the layer's weak types and NumPy's error model.
+"""What the functions that a kernel calls mean in plain Python, with the layer's weak types and NumPy's error model.
 
 NumPy's scalars already have the types that kernels have: a float32 stays one beside a Python number. Two things are
 missing from plain Python. `math.exp` turns a float32 into a Python float, and it raises where a kernel returns an
-infinity or NaN. So the functions below replace Python's wherever the kernel refers to them.
-
-Two differences remain, both of NumPy's scalars: an integer of an array beside a float32 computes in float64 (compiled, in
-float32), and the sum of two comparisons is a bool (compiled, it counts, as Python's bools do).
+infinity or NaN. So the functions below replace Python's wherever the kernel refers to them. Operators are in arithmetic.py.
 """
 import functools
 import math
@@ -60,32 +57,21 @@ def _meanings():
 MEANING = _meanings()
 
 
-class _Module:
-    """A module as a kernel sees it: its attributes, through `MEANING`."""
+class Module:
+    """A module or namespace as a kernel sees it: its attributes, through `meaning`."""
 
-    def __init__(self, module, seen):
-        self._module, self._seen = module, seen
+    def __init__(self, module, meaning):
+        self._module, self._meaning = module, meaning
 
     def __getattr__(self, name):
-        value = _meaning(getattr(self._module, name), self._seen)
+        value = self._meaning(getattr(self._module, name))
         setattr(self, name, value)                            # the next look-up is a plain one
         return value
 
 
 def plain(function):
-    """The same code, looking its names up through `MEANING`.
-
-    Parameters
-    ----------
-    function : function
-        The user's original function.
-
-    Returns
-    -------
-    function
-        A copy bound to the globals and closure cells of this moment, as a compiled kernel is.
-    """
-    return _rebind(function, {})
+    """The same code, looking its names up through `MEANING`; bound to the globals and closure cells of this moment."""
+    return rebind(function, {})
 
 
 def reducing(reducer):
@@ -96,29 +82,33 @@ def reducing(reducer):
     return lift, combine, finish or (lambda state: state)
 
 
-def _meaning(value, seen):
-    if isinstance(value, types.ModuleType):
-        return _Module(value, seen)
-    inner = getattr(value, "fn", None)                        # a @pk.function or @pk.kernel called by the kernel
-    if isinstance(inner, types.FunctionType):
-        return _rebind(inner, seen)
+def meaning_of(value):
+    """What a function of Python or NumPy means in a kernel; anything else is itself."""
     try:
         return MEANING.get(value, value)
     except TypeError:                                         # not hashable: a list or an array, never a word
         return value
 
 
-def _rebind(function, seen):
+def rebind(function, seen):
+    """A copy of a function with its names, and those of the functions it calls, looked up through `MEANING`."""
     if function in seen:
         return seen[function]
     code, scope = function.__code__, {"__builtins__": __builtins__}
     cells = tuple(types.CellType() for _ in code.co_freevars)
     copy = seen[function] = types.FunctionType(code, scope, function.__name__, None, cells or None)
+
+    def meaning(value):
+        if isinstance(value, types.ModuleType):
+            return Module(value, meaning)
+        inner = getattr(value, "fn", None)                    # a @pk.function or @pk.kernel called by the kernel
+        return rebind(inner, seen) if isinstance(inner, types.FunctionType) else meaning_of(value)
+
     for name in _names(code):
         if name in function.__globals__:
-            scope[name] = _meaning(function.__globals__[name], seen)
+            scope[name] = meaning(function.__globals__[name])
     for cell, original in zip(cells, function.__closure__ or ()):
-        cell.cell_contents = _meaning(original.cell_contents, seen)
+        cell.cell_contents = meaning(original.cell_contents)
     return copy
 
 

@@ -1,20 +1,18 @@
-"""A team of real members in plain Python: each member is a greenlet, which gives way only inside the team's words.
-
-A member that calls a collective leaves the value it brings and switches back to the team's loop. When every member has
-done so, the loop works the answer out and wakes the members in the order of their ranks. So a run is deterministic,
-and a collective that some member misses is seen at once instead of waited for.
-"""
+"""The team as a member sees it in plain Python, and what its collectives answer once all members have arrived."""
 import functools
+import itertools
+import math
 import sys
 
 import numpy as np
-from greenlet import greenlet
 
-from ...errors import LanguageError
 from ...reducer import Sum
+from .access import store
+from .memory import Fault, Watched, unwritten
 from .plain import reducing
+from .rewrite import site_of
 
-DEFAULT_TEAM_SIZE = 4                     # more than one pair of members, and still quick
+_ALIGN = 64  # every space gives scratch in multiples of it
 
 
 class Team:
@@ -28,12 +26,10 @@ class Team:
         This member's number in the team, and the number of members.
     """
 
-    def __init__(self, rank, meeting):
-        self.rank = rank
-        self.size = meeting.size
-        self.league_rank = meeting.league_rank
-        self.league_size = meeting.league_size
-        self._meeting = meeting
+    def __init__(self, member, group, run):
+        self.rank, self.size = member.rank, group.size
+        self.league_rank, self.league_size = group.number, run.policy.league_size
+        self._member, self._group, self._run = member, group, run
         self._scratch_calls = 0
 
     def thread_range(self, begin, end=None):
@@ -70,61 +66,82 @@ class Team:
         """The value of member `rank`; every member gets it."""
         return self._meet("broadcast", lambda values: values[rank], value)
 
+    def append(self, view, at, value, keep):
+        """The values of the members that keep, side by side from view[at] on in rank order; where the next would go."""
+        ends = self._meet("append", lambda kept: list(itertools.accumulate(kept, initial=at)), int(keep))
+        if keep:
+            frame = sys._getframe(1)
+            store(view, ends[self.rank], value, site_of(frame.f_code, frame.f_lineno))
+        return ends[-1]
+
     def scratch(self, shape, dtype):
         """An array that the team shares; a member's n-th call gives every member's n-th array."""
         self._scratch_calls += 1
-        return self._meeting.scratch(self._scratch_calls, shape, np.dtype(dtype))
+        shape = tuple(int(n) for n in shape) if isinstance(shape, tuple) else (int(shape),)
+        return self._group.scratch(self._scratch_calls, shape, np.dtype(dtype), self._run)
 
     def _meet(self, word, answer, value):
         frame = sys._getframe(2)          # the kernel's own line, above the word and this function
-        return self._meeting.wait((word, frame.f_code.co_filename, frame.f_lineno), answer, value)
+        member = self._member
+        member.place, member.answer, member.value = (word, frame.f_code.co_filename, frame.f_lineno), answer, value
+        return member.switch()
 
 
-class Meeting:
-    """One team at work: its members, its scratch, and the collective they stand at."""
+class Group:
+    """Members that run together: a team, or one index alone.
 
-    def __init__(self, kernel, league_rank, league_size, size):
-        self.kernel, self.league_rank, self.league_size, self.size = kernel, league_rank, league_size, size
-        self._arrays = {}
+    Its members meet at collectives. When all have arrived, each gets the answer; where some cannot, the group is over.
+    """
 
-    def run(self, fn, args):
-        """Run `fn(team, *args)` for every member; return their results in the order of ranks."""
-        loop = greenlet.getcurrent()
+    def __init__(self, number, size):
+        self.number, self.size, self.members = number, size, []
+        self.failed = False
+        self._arrays, self._used = {}, 0
 
-        def member(rank):
-            with np.errstate(all="ignore"):       # a greenlet starts with NumPy's own error state
-                return None, fn(Team(rank, self), *args)
+    def settled(self):
+        """Whether no member can go on by itself."""
+        return all(m.done or m.place for m in self.members)
 
-        members = [greenlet(member, loop) for _ in range(self.size)]
-        reports = [m.switch(rank) for rank, m in enumerate(members)]
-        while not all(m.dead for m in members):
-            self._agree(members, reports)
-            answer = reports[0][1]([value for _, _, value in reports])
-            reports = [m.switch(answer) for m in members]
-        return [value for _, value in reports]
+    def disagreement(self):
+        """(waiting member, other member) where not all stand at the same collective; None if they do."""
+        waiting = [m for m in self.members if not m.done]
+        gone = next((m for m in self.members if m.done), None)
+        if gone is not None:
+            return waiting[0], gone
+        at = {}
+        for m in waiting:
+            at.setdefault(m.place, []).append(m)
+        if len(at) == 1:
+            return None
+        few, most = sorted(at.values(), key=lambda ms: (len(ms), ms[0].place[2]))[:2]
+        return few[0], most[0]
 
-    def wait(self, place, answer, value):
-        return greenlet.getcurrent().parent.switch((place, answer, value))
+    def answers(self):
+        """What each member gets at the collective where all of them stand; the next phase begins."""
+        word = self.members[0].place[0]
+        result = self.members[0].answer([m.value for m in self.members])
+        for m in self.members:
+            m.place = m.answer = None
+            m.value = result
+            m.phase += 1
+            m.epoch += word == "barrier"
 
-    def scratch(self, call, shape, dtype):
-        array = self._arrays.get(call)
-        if array is None:
-            array = self._arrays[call] = np.empty(shape, dtype)
-            array.fill(np.nan if dtype.kind == "f" else np.iinfo(dtype).max if dtype.kind in "iu" else True)
-        elif array.shape != np.empty(shape, dtype).shape or array.dtype != dtype:
-            raise LanguageError(f"kernel '{self.kernel}': members of team {self.league_rank} ask for different scratch "
-                                f"in their call number {call}: {array.shape} {array.dtype} and {shape} {dtype}. "
-                                "Call scratch at the kernel's top level with the same arguments for all members.")
-        return array
-
-    def _agree(self, members, reports):
-        """Raise unless all members stand at the same collective."""
-        first = next(rank for rank, m in enumerate(members) if not m.dead)
-        place = reports[first][0]
-        for rank, (m, report) in enumerate(zip(members, reports)):
-            if m.dead or report[0] != place:
-                word, file, line = place
-                other = "has returned" if m.dead else f"is at team.{report[0][0]}() in line {report[0][2]}"
-                raise LanguageError(f"kernel '{self.kernel}' ({file}:{line}): in team "
-                                    f"{self.league_rank} member {first} is at team.{word}() in line {line} while member "
-                                    f"{rank} {other}. Every member must reach the same team.{word}().")
+    def scratch(self, call, shape, dtype, run):
+        """The team's array of its members' call number `call`."""
+        view = self._arrays.get(call)
+        if view is None:
+            end = self._used + math.prod(shape) * dtype.itemsize
+            self._used = -(-end // _ALIGN) * _ALIGN
+            if run.room is not None and end > run.room:
+                raise Fault("scratch overflow", f"{end} bytes of scratch are asked for, but there is room for {run.room}; "
+                            "say TeamPolicy(..., scratch_bytes=) for shapes that are known only at run time", None, None)
+            array = unwritten(shape, dtype)
+            first = run.memory.claim(array.nbytes)
+            view = self._arrays[call] = Watched(array, run, first)
+            run.memory.own(first, [view])
+            run.scratch_cells.append((first, first + array.nbytes))
+        elif view.array.shape != shape or view.dtype != dtype:
+            raise Fault("divergent barrier", f"members of team {self.number} ask for different scratch in their call number "
+                        f"{call}: {view.array.shape} {view.dtype} and {shape} {dtype}. Call scratch at the kernel's top level "
+                        "with the same arguments for all members.", None, None)
+        return view

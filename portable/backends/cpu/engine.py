@@ -41,7 +41,19 @@ def load(text, kernel_name):
     if code is None:
         code = tm.emit_object(optimise(text, tm, kernel_name))
         cache.put(key, code)
-    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(f'target triple = "{tm.triple}"'), new_machine())
+    return _linked(code)
+
+
+def rewritten(text, kernel_name, change):
+    """`load` of an IR text whose optimised form goes through `change`, a function of text to text; never cached."""
+    tm = machine()
+    module = llvm.parse_assembly(change(str(optimise(text, tm, kernel_name))))
+    module.verify()
+    return _linked(tm.emit_object(module))
+
+
+def _linked(code):
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(f'target triple = "{machine().triple}"'), new_machine())
     engine.add_object_file(llvm.ObjectFileRef.from_data(code))
     engine.finalize_object()
     _loaded.append(engine)

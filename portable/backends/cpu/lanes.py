@@ -36,6 +36,11 @@ class CpuTeam(Team):
     def scratch_base(self, lower):
         return self.scratch
 
+    def call_scratch(self, lower, node):
+        view = super().call_scratch(lower, node)
+        view.unshared = True  # a team is one thread: what is atomic among its lanes costs nothing
+        return view
+
     def call_single(self, lower, node):
         first = [1] + [0] * (lower.W - 1)
         one = ir.Constant(I1, 1) if lower.W == 1 else ir.Constant(ir.VectorType(I1, lower.W), first)
@@ -52,6 +57,23 @@ class CpuTeam(Team):
         if lower.W == 1 or value.kind == UNIFORM:
             return Value(value.dtype, UNIFORM, lower.get(value))
         return Value(value.dtype, UNIFORM, lower.b.extract_element(lower.get(value, None, VARYING), lower.get(rank, "int")))
+
+    def append(self, lower, view, at, value, keep):
+        """Members that keep move to the front of the pack, which is stored under a mask; returns their number."""
+        W, b = lower.W, lower.b
+        if W == 1:
+            with b.if_then(lower.get(keep, "bool")):
+                lower.store(view, [at], value)
+            return lower.cast(keep, "int")
+        x, mask = lower.get(value, view.dtype, VARYING), lower.get(keep, "bool", VARYING)
+        bits, wide = ir.IntType(W), ir.IntType(2 * W)
+        count = b.zext(lower.intrinsic("ctpop", [b.bitcast(mask, bits)]), wide)
+        front = b.trunc(b.sub(b.shl(ir.Constant(wide, 1), count), ir.Constant(wide, 1)), bits)
+        packed = lower.intrinsic("experimental.vector.compress", [x, mask, ir.Constant(x.type, ir.Undefined)])
+        outer, lower.mask = lower.mask, b.bitcast(front, mask.type)
+        lower.store(view, [lower.binary("+", at, self.rank(lower))], Value(view.dtype, VARYING, packed))
+        lower.mask = outer
+        return Value("int", UNIFORM, b.zext(count, I64))
 
     def call_scan(self, lower, node):
         """Exclusive prefix sums in rank order."""

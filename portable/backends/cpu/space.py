@@ -9,6 +9,8 @@ import struct
 
 from ...compiler.entry import EXTRA
 from ...compiler.signature import without_scatter
+from ...errors import InputError
+from ...events import Stamp
 from ...policy import MDRangePolicy, RangePolicy, TeamPolicy, box_words
 from . import engine
 from .lower import Entry
@@ -20,28 +22,35 @@ _SCAN_LEAST = 8192
 _CHUNKS_A_THREAD = 8
 _SMALL = 4096  # indices of a loop-free kernel that are not worth waking a thread for
 _MOST_COPIES = 1 << 26  # bytes that copies of a ScatterView may take; beyond, sums are atomic
+_MOST_SCRATCH = 4 << 20  # bytes of a team's scratch: half of the stack on which it lies
 _EXTRA = struct.Struct(f"={len(EXTRA)}q")
 
 
 class Compiled:
     """Native code of one kernel for one policy kind and signature."""
 
-    __slots__ = ("address", "call", "signature", "merges", "plain", "finish", "apply", "results", "state_words", "scratch_static", "width", "simple", "kernel")
+    __slots__ = ("address", "call", "signature", "merges", "plain", "finish", "apply", "results", "state_words", "scratch_static", "width", "simple", "kernel",
+                 "counters")
 
     def __init__(self, kernel, policy_kind, specs, reducers):
         scans = policy_kind.startswith("scan")
         entry = (ScanEntry if scans else Entry)(kernel, policy_kind, specs, reducers)
-        function = engine.load(entry.text, kernel.name)
+        self.fill(entry, engine.load(entry.text, kernel.name))
+
+    def fill(self, entry, function, counters=0):
+        """Take an entry's code. `counters`: where a counting build (count.py) puts its numbers."""
+        kernel, reducers, scans = entry.kernel, entry.reducers, entry.policy_kind.startswith("scan")
         self.address = function("entry")
         self.call = engine.call(self.address)
         self.finish = function("finish") if reducers else None
         self.apply = function("apply") if scans else None
         self.merges = [function(f"merge{k}") for k in range(len(entry.scatters))]
-        self.plain = functools.partial(_compiled, kernel, policy_kind, without_scatter(specs), reducers)
+        self.plain = functools.partial(_compiled, kernel, entry.policy_kind, without_scatter(entry.signature.specs), reducers)
         self.signature = entry.signature
         self.results, self.state_words = entry.results, entry.n_words()
         self.scratch_static, self.width = entry.scratch_static, entry.width
-        self.simple, self.kernel = not kernel.portable_text.has_loops, kernel
+        self.simple, self.kernel, self.counters = not kernel.portable_text.has_loops, kernel, counters
+        return self
 
 
 def prepare(space, kernel, policy_kind, specs, reducers=()):
@@ -114,7 +123,10 @@ def _extra(compiled, policy, begin=0, end=0, block_size=0, partials=0):
     league, scratch = 0, 0
     if policy.__class__ is TeamPolicy:
         league, scratch = policy.league_size, compiled.scratch_static + policy.scratch_bytes
-    return _EXTRA.pack(begin, end, block_size, partials, league, scratch, 0, *box_words(policy), 0)
+        if scratch > _MOST_SCRATCH:
+            raise InputError(f"kernel '{compiled.kernel.name}': {scratch} bytes of scratch asked, but a CPU gives a team at most "
+                             f"{_MOST_SCRATCH}")
+    return _EXTRA.pack(begin, end, block_size, partials, league, scratch, compiled.counters, *box_words(policy), 0)
 
 
 def _stretch(policy, compiled, n_threads):
@@ -166,6 +178,13 @@ def run(pattern, space, compiled, policy, words, outs):
     return None if outs else compiled.results.read(buffer)
 
 
+def count(space, kernel, policy, policy_kind, specs, reducers, words, build):
+    """What one launch does, as counted by a build of its own; see count.py."""
+    from .count import counted  # only those who count pay for it
+
+    return counted(space, kernel, policy, policy_kind, specs, reducers, words, build)
+
+
 def plan_for(space, compiled, policy, words):
     """A callable that does what run_for does, with all but the call itself done before."""
     memory, block, rows = _for(compiled, policy, words, (), space.n_threads)
@@ -205,8 +224,17 @@ def _one_by_one(pool, table, kept):
         pool.run(address, block, begin, end, chunk)
 
 
+def stamp(space):
+    return Stamp()
+
+
 def fence(space):
     """CPU launches have finished when they return."""
+
+
+def listing(space, kernel, policy, policy_kind, specs, reducers):
+    entry = (ScanEntry if policy_kind.startswith("scan") else Entry)(kernel, policy_kind, specs, reducers)
+    return engine.assembly(entry.text, kernel.name)
 
 
 def explain(space, kernel, policy, policy_kind, specs):

@@ -306,8 +306,8 @@ class Event(_Owner):
         cu.cuEventSynchronize(self.handle)
 
     def seconds_since(self, earlier):
-        """Time between two recorded events that the device has reached."""
-        self.context.activate()
+        """Time between two recorded events, once the device has reached the later one."""
+        self.synchronize()
         milliseconds = ctypes.c_float()
         cu.cuEventElapsedTime(byref(milliseconds), earlier.handle, self.handle)
         return milliseconds.value * 1e-3

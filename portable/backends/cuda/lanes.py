@@ -109,6 +109,21 @@ class CudaTeam(Team):
         barrier(lower)
         return Value(value.dtype, UNIFORM, x)
 
+    def append(self, lower, view, at, value, keep):
+        """Each member that keeps stores behind those before it; returns how many keep."""
+        kept = lower.get(keep, "bool")
+        if self.n == WARP:
+            votes = lower.call("llvm.nvvm.vote.ballot.sync", [_ALL, kept], I32)
+            lower_ranks = lower.b.sub(lower.b.shl(ir.Constant(I32, 1), lower.b.trunc(thread(lower), I32)), ir.Constant(I32, 1))
+            before, total = (Value("int", VARYING, lower.b.zext(lower.intrinsic("ctpop", [v]), I64))
+                             for v in (lower.b.and_(votes, lower_ranks), votes))
+        else:
+            own = Value("int64", VARYING, lower.b.zext(kept, I64))
+            before, total = scan_block(lower, own, lower.cast(lower.const(0), "int64"), lambda a, b: lower.binary("+", a, b), self.n)
+        with lower.b.if_then(kept):
+            lower.store(view, [lower.binary("+", at, before)], value)
+        return Value("int", UNIFORM, total.ir)
+
     def call_scan(self, lower, node):
         """Exclusive prefix sums in rank order."""
         self.together(lower, node)

@@ -276,6 +276,12 @@ def _wait(context, space):
     driver.cu.cuStreamSynchronize(space.stream or None)
 
 
+def stamp(space):
+    event = driver.context(space.device).event()
+    event.record(space.stream or None)
+    return event
+
+
 def fence(space):
     _wait(driver.context(space.device), space)
 
@@ -288,6 +294,11 @@ def explain(space, kernel, policy, policy_kind, specs):
             "spills and local arrays, bytes a thread": f.local_bytes, "scratch, bytes": shared,
             "occupancy": f"{blocks * compiled.threads / device.max_threads_per_sm:.0%} of the threads a multiprocessor can hold",
             }, compiled.accesses
+
+
+def listing(space, kernel, policy, policy_kind, specs, reducers):
+    compiled = _configure(space, prepare(space, kernel, policy_kind, specs, reducers), policy)[0]
+    return lower_to_ptx(kernel, policy_kind, specs, reducers, compiled.team_size, compiled.context.device.compute_capability)
 
 
 def lower_to_ptx(kernel, policy_kind, specs, reducers=(), team_size=_AUTO_TEAM, capability=(9, 0)):

@@ -6,6 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+WIDE = 18  # coordinates: the kernels' loops unroll up to 16
+
 
 def random_mixture(n_components, n_features, seed=1):
     """Weights, means and covariances."""

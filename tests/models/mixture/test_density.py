@@ -4,15 +4,13 @@ import numpy as np
 import pytest
 
 import portable as pk
-from models.mixture import kernels, log_density, reference
-from models.mixture.density import Points, pack
+from models.mixture import log_density, reference
+from models.mixture.blocks import Components, Points
 
 from ...tolerance import assert_close
-from .problems import draw, factors_of, random_mixture
+from .problems import WIDE, draw, factors_of, random_mixture
 
 multivariate_normal = pytest.importorskip("scipy.stats").multivariate_normal
-
-WIDE = kernels.MOST_STATIC + 1
 
 
 @pytest.mark.parametrize("n, p, k", [(1, 1, 1), (9, 1, 3), (21, 3, 4), (5, 14, 2), (19, WIDE, 2)])
@@ -25,40 +23,92 @@ def test_agrees_with_scipy(space, n, p, k):
     np.testing.assert_allclose(got, wanted, rtol=1e-11, atol=1e-11)
 
 
-@pytest.mark.parametrize("p", [3, WIDE])
-@pytest.mark.parametrize("n", [1, 21, 1200])
-def test_sums_agree_with_numpy(space, n, p):
-    """1,200 points are three blocks and, beyond MOST_STATIC, tiles that are not full."""
-    if space == "checked" and n > 21:
-        n = 13
-    weights, means, covariances = random_mixture(3, p)
-    X = draw(n, weights, means, covariances)
-    points = Points(X, space)
-    records = pack(means, factors_of(covariances), np.log(weights))
-    points.normalise(records)
-    got = points.sums(records)
-    terms = reference.log_joint(X, np.log(weights), means, covariances)
-    r = np.exp(terms - reference.log_sum_exp(terms)[:, None])
-    d = X[:, None] - means
-    wanted = r.sum(axis=0), np.einsum("ij,ija->ja", r, d), np.einsum("ij,ija,ijb->jab", r, d, d)
+def assert_sums(got, wanted, dtype):
+    """The sums of each component against the largest of them."""
     for a, b in zip(got, wanted):
-        np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-11 * np.abs(b).max())
-    np.testing.assert_allclose(points.responsibilities(records), r, rtol=1e-11, atol=1e-13)
-    np.testing.assert_array_equal(points.labels(records), terms.argmax(axis=1))
+        assert_close(a, b, dtype, 64, scale=np.abs(b).max())
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("n, p", [(1, 3), (21, 3), (5000, 3), (21, WIDE)])
+def test_sweep_agrees_with_numpy(space, n, p, dtype):
+    """5,000 points are two blocks."""
+    if space == "checked" and n > 21:
+        n = 41
+    weights, means, covariances = random_mixture(3, p)
+    X = draw(n, weights, means, covariances).astype(dtype)
+    points = Points(X, 3, space, X.mean(axis=0, dtype=float), diagonal=False)
+    components = Components(np.log(weights), means, factors_of(covariances))
+    likelihood, sums = points.sweep(components)
+    terms = reference.log_joint(X.astype(float), np.log(weights), means, covariances)
+    lse = reference.log_sum_exp(terms)
+    r = np.exp(terms - lse[:, None])
+    d = np.concatenate([np.ones((n, 3, 1)), X[:, None] - points.reference(means)], axis=2)
+    size = np.abs(terms).max()
+    assert_close(likelihood, lse.sum(), dtype, size, scale=np.abs(lse).sum())
+    assert_sums(sums, np.einsum("ij,ija,ijb->jab", r, d, d), dtype)
+    assert_close(points.log_densities(components), lse, dtype, size, scale=1.0)
+    assert_close(points.responsibilities(components), r, dtype, size, scale=1.0)
+    np.testing.assert_array_equal(points.labels(components), terms.argmax(axis=1))
+
+
+def test_diagonal_sweep_agrees_with_numpy(space):
+    n = 21
+    weights, means, covariances = random_mixture(3, 7)
+    X = draw(n, weights, means, covariances)
+    points = Points(X, 3, space, X.mean(axis=0), diagonal=True)
+    variances = np.diagonal(covariances, axis1=1, axis2=2)
+    likelihood, sums = points.sweep(Components(np.log(weights), means, 1.0 / np.sqrt(variances)))
+    terms = reference.log_joint(X, np.log(weights), means, variances[:, :, None] * np.eye(7))
+    lse = reference.log_sum_exp(terms)
+    r = np.exp(terms - lse[:, None])
+    d = X[:, None] - points.reference(means)
+    assert_close(likelihood, lse.sum(), float, 64, scale=np.abs(lse).sum())
+    wanted = [r.sum(axis=0)[:, None], np.einsum("ij,ija->ja", r, d), np.einsum("ij,ija->ja", r, d * d)]
+    assert_sums(sums, np.concatenate(wanted, axis=1), float)
+
+
+def test_many_components_and_slices(space):
+    """More components than a team of the density takes, and enough points for several slices of sums."""
+    if space == "checked":
+        pytest.skip("too many operations for plain Python")
+    k, n = 70, 4500
+    weights, means, covariances = random_mixture(k, 3)
+    X = draw(n, weights, means, covariances)
+    points = Points(X, k, space, X.mean(axis=0), diagonal=False)
+    likelihood, sums = points.sweep(Components(np.log(weights), means, factors_of(covariances)))
+    terms = reference.log_joint(X, np.log(weights), means, covariances)
+    lse = reference.log_sum_exp(terms)
+    assert_close(likelihood, lse.sum(), float, 64, scale=np.abs(lse).sum())
+    assert_close(sums[:, 0, 0], np.exp(terms - lse[:, None]).sum(axis=0), float, 64, scale=1.0)
 
 
 def test_sums_have_the_same_bits_again_and_on_one_thread():
-    weights, means, covariances = random_mixture(4, 5)
-    X = draw(3000, weights, means, covariances)
-    records = pack(means, factors_of(covariances), np.log(weights))
-    results = []
-    for space in ("serial", "threads", "threads"):
-        points = Points(X, space)
-        points.normalise(records)
-        results.append(points.sums(records))
-    for other in results[1:]:
-        for a, b in zip(results[0], other):
-            np.testing.assert_array_equal(a, b)
+    weights, means, covariances = random_mixture(4, 3)
+    X = draw(9000, weights, means, covariances)
+    components = Components(np.log(weights), means, factors_of(covariances))
+    results = [Points(X, 4, space, X.mean(axis=0), diagonal=False).sweep(components)
+               for space in ("serial", "threads", "threads")]
+    for likelihood, sums in results[1:]:
+        assert likelihood == results[0][0]
+        np.testing.assert_array_equal(sums, results[0][1])
+
+
+def test_points_without_a_share_cost_no_accuracy(space):
+    """Responsibilities below e^-70 are left out; a far component then has a count of 0 instead of some 1e-200."""
+    X = np.linspace(-1.0, 1.0, 40)[:, None]
+    points = Points(X, 2, space, np.zeros(1), diagonal=False)
+    _, sums = points.sweep(Components(np.log([0.5, 0.5]), np.array([[0.0], [40.0]]), np.ones((2, 1, 1))))
+    assert sums[0, 0, 0] == 40.0
+    assert sums[1, 0, 0] == 0.0
+
+
+@pytest.mark.parametrize("n, k", [(40_000, 10), (100_000, 64), (5_000, 4096)])
+def test_no_array_holds_all_pairs(n, k):
+    """The largest array has an eighth of the pairs, or 2^25 of them; small data are one block."""
+    points = Points(np.zeros((n, 1), np.float32), k, "serial", np.zeros(1), diagonal=False)
+    largest = max(view.size for view in vars(points).values() if isinstance(view, pk.View))
+    assert largest <= max(min(n * k / 8 + 32 * k, 2**25), 4096 * k)
 
 
 def test_component_of_weight_zero_and_far_points(space):
@@ -74,8 +124,8 @@ BAD = [
     ({"X": [[0.0, np.nan]]}, pk.FiniteError, r"X\[0, 1\] is nan"),
     ({"X": [["a", "b"]]}, pk.DTypeError, "X must hold real numbers"),
     ({"X": [[1.0], [1.0, 2.0]]}, pk.ShapeError, "X is not a rectangular array"),
-    ({"means": np.zeros((1, 3))}, pk.ShapeError, "points of 2 coordinates"),
-    ({"precisions_cholesky": np.eye(2)}, pk.ShapeError, r"\(1, 2, 2\) is wanted"),
+    ({"means": np.zeros((1, 3))}, pk.InputError, "points of 2 coordinates"),
+    ({"precisions_cholesky": np.zeros((1, 2, 3))}, pk.ShapeError, r"\(1, 2, 2\) is wanted"),
     ({"precisions_cholesky": -np.eye(2)[None]}, pk.InputError, "diagonal that is not positive"),
     ({"weights": [0.5]}, pk.InputError, "adds up to 0.5"),
     ({"weights": [0.5, 0.5]}, pk.ShapeError, r"weights has shape \(2,\)"),

@@ -11,7 +11,10 @@ from .cases import NAMES, SCHEMES
 E, W = pk.errors, [0.5, 1.0, 0.25]
 WEIGHTS = [
     ({"weights": []}, E.ShapeError, "weights is empty; at least one particle"),
-    ({"weights": [[1.0, 2.0]]}, E.ShapeError, r"weights has shape \(1, 2\)"),
+    ({"weights": [[[1.0, 2.0]]]}, E.ShapeError, r"weights has shape \(1, 1, 2\)"),
+    ({"weights": 1.0}, E.ShapeError, r"weights has shape \(\)"),
+    ({"weights": [[1.0, 2.0], [0.0, 0.0]]}, E.InputError, r"weights\[1\] are all zero"),
+    ({"weights": [[1.0, 2.0], [0.5, -1.0]]}, E.InputError, r"weights\[1, 1\] is -1.0; weights of at least 0"),
     ({"weights": [[1.0], [2.0, 3.0]]}, E.ShapeError, "weights is not a rectangular array"),
     ({"weights": ["a"]}, E.DTypeError, "weights must hold real numbers, got dtype <U1"),
     ({"weights": [1.0, -0.5, -1.0]}, E.InputError, r"weights\[1\] is -0.5; weights of at least 0"),
@@ -27,18 +30,25 @@ WEIGHTS = [
     ({"log_weights": [np.inf, 0.0]}, E.FiniteError, r"log_weights\[0\] is inf"),
 ]
 NUMBERS = [
-    ({"n_draws": 0}, E.InputError, "n_draws is 0; 1 to 2147483648"),
-    ({"n_draws": 2**31 + 1}, E.InputError, "n_draws is 2147483649"),
+    ({"n_draws": 0}, E.InputError, "n_draws is 0; 1 to 2147483647"),
+    ({"n_draws": 2**31}, E.InputError, "n_draws is 2147483648"),
     ({"n_draws": 2.0}, E.DTypeError, "n_draws must be an integer, got 2.0 of type float"),
     ({"seed": -1}, E.InputError, "seed is -1"),
     ({"seed": 2**64}, E.InputError, "seed is 18446744073709551616"),
     ({"seed": True}, E.DTypeError, "seed must be an integer, got True"),
-    ({"step": 2**32}, E.InputError, "step is 4294967296; 0 to 4294967295"),
+    ({"step": 2**31}, E.InputError, "step is 2147483648; 0 to 2147483647"),
+    ({"output": "weights"}, E.InputError, "output is 'weights'; wanted one of 'ancestors'"),
+    ({"on_degenerate": "ignore"}, E.InputError, "on_degenerate is 'ignore'; wanted one of 'raise', 'uniform'"),
+    ({"permuted": 1}, E.DTypeError, "permuted must be True or False"),
+    ({"permuted": True, "n_draws": 2}, E.InputError, "n_draws is 2; permuted ancestors are as many as there are particles, 3"),
 ]
 OWN = [
     (resampling.metropolis, {"n_steps": 0}, E.InputError, "n_steps is 0; 1 to"),
     (resampling.metropolis, {"n_steps": 1.5}, E.DTypeError, "n_steps must be an integer"),
     (resampling.rejection, {"max_weight": 0.99}, E.InputError, "max_weight is 0.99, below the largest of weights, 1.0"),
+    (resampling.metropolis, {"error": 1.0}, E.InputError, "error is 1.0; a float between 0 and 1"),
+    (resampling.megopolis, {"n_steps": 0}, E.InputError, "n_steps is 0; 1 to"),
+    (resampling.partial_rejection, {"max_weight": 0.0}, E.InputError, "max_weight is 0.0; more than 0.0 is wanted"),
     (resampling.rejection, {"max_weight": float("nan")}, E.FiniteError, "max_weight is nan"),
     (resampling.rejection, {"max_weight": float("inf")}, E.FiniteError, "max_weight is inf"),
     (resampling.rejection, {"max_weight": "1"}, E.DTypeError, "max_weight must be a number, got '1' of type str"),
@@ -50,7 +60,8 @@ CONVERSIONS = [
     (resampling.permute, [0, 2], E.InputError, "ancestors holds numbers from 0 to 2; 0 to 1 is wanted"),
     (resampling.permute, [0, -1], E.InputError, "ancestors holds numbers from -1 to 0"),
     (resampling.permute, [0.0, 1.0], E.DTypeError, "ancestors must hold whole numbers, got dtype float64"),
-    (resampling.ancestors_to_offspring, [[0]], E.ShapeError, r"ancestors has shape \(1, 1\)"),
+    (resampling.ancestors_to_offspring, [[[0]]], E.ShapeError, r"ancestors has shape \(1, 1, 1\)"),
+    (resampling.offspring_to_ancestors, [[1, 1], [2, 1]], E.InputError, "the sums of offspring's rows are from 2 to 3"),
     (resampling.offspring_to_cumulative, [1, -1], E.InputError, "offspring holds numbers from -1 to 1"),
     (resampling.offspring_to_ancestors, [0, 0], E.InputError, "the sum of offspring is 0"),
     (resampling.cumulative_to_offspring, [2, 1], E.InputError, "cumulative's differences holds numbers from -1 to 2"),
@@ -102,3 +113,11 @@ def test_error_of_metropolis_steps(error):
 def test_conversions(space, function, given, error, message):
     with pytest.raises(error, match=message):
         function(given, space=space)
+
+
+@pytest.mark.parametrize("scheme, options", SCHEMES, ids=NAMES)
+def test_rows_of_no_use_may_count_as_equal(space, scheme, options):
+    """on_degenerate='uniform': such a row is resampled as equal weights are, others as without it."""
+    w = np.array([[0.0] * 3, W])
+    got = scheme(w, seed=1, on_degenerate="uniform", space=space, **options)
+    np.testing.assert_array_equal(got, scheme(np.array([[1.0] * 3, W]), seed=1, space=space, **options))

@@ -49,3 +49,14 @@ def test_views_stay_on_the_space(space):
     assert isinstance(o, pk.View) and o.to_numpy().tolist() == [1, 2, 1, 0]
     back = resampling.cumulative_to_ancestors(resampling.offspring_to_cumulative(o, space=space), space=space)
     assert back.to_numpy().tolist() == [0, 1, 1, 2]
+
+
+def test_rows_are_converted_and_permuted_one_by_one(space):
+    ancestors = np.array([[1, 1, 0, 3], [2, 2, 2, 2]])
+    wanted = np.array([reference.permute(row.tolist()) for row in ancestors])
+    np.testing.assert_array_equal(resampling.permute(ancestors, space=space), wanted)
+    o = resampling.ancestors_to_offspring(ancestors, space=space)
+    np.testing.assert_array_equal(o, [[1, 2, 0, 1], [0, 0, 4, 0]])
+    cumulative = resampling.offspring_to_cumulative(o, space=space)
+    np.testing.assert_array_equal(cumulative, np.cumsum(o, axis=1))
+    np.testing.assert_array_equal(resampling.cumulative_to_ancestors(cumulative, space=space), np.sort(ancestors, axis=1))

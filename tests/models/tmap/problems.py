@@ -30,6 +30,14 @@ def random_runs(seed, n_runs, zeros=False, most=9):
     return Runs(values, lengths)
 
 
+def censored_runs(seed, n_runs):
+    """As `random_runs`, half of them still going on; the first two have no event, and one event."""
+    runs = random_runs(seed, n_runs)
+    censored = np.random.default_rng(seed).random(n_runs) < 0.5
+    censored[:2] = True
+    return Runs(runs.values, runs.lengths, censored)
+
+
 def real_runs(name):
     """Runs of a file; the test is skipped where the file is not found."""
     beside = Path(__file__).parents[4] / "shared" / "data"

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import portable as pk
-from models.tmap import Runs, TransientMAP, reference
-from models.tmap.fit import _Posterior as Posterior
+from models.tmap import Runs, TransientMAP, em, reference
+from models.tmap.em import EM
 
 from .problems import MODEL, random_model, random_runs
 
@@ -25,21 +25,33 @@ def test_likelihood_is_that_of_the_matrices(space, orders, n_runs):
 @orders
 def test_posterior_sums(space, orders):
     model, runs = random_model(7, orders), random_runs(7, 35)
-    loglik, sums = Posterior(runs, len(orders), space)(model)
-    assert loglik == pytest.approx(reference.log_likelihood(model, runs), rel=1e-12)
-    for got, wanted in zip(sums, reference.posterior_sums(model, runs)):
+    sums, = EM(runs, model.orders, 1, np.float64, space).expectation([model])
+    assert sums.loglik == pytest.approx(reference.log_likelihood(model, runs), rel=1e-12)
+    for got, wanted in zip((sums.first, sums.visits, sums.time, sums.moves), reference.posterior_sums(model, runs)):
         np.testing.assert_allclose(got, wanted, rtol=1e-11)
+
+
+def test_teams_that_take_several_packs(space, monkeypatch):
+    """Seven packs of 32 for three teams: forwards, backwards, forwards again."""
+    model, runs = random_model(5, [1, 2]), random_runs(5, 200)
+    whole, = EM(runs, model.orders, 1, np.float64, space).expectation([model])
+    monkeypatch.setattr(em, "TEAMS", 3)
+    shared, = EM(runs, model.orders, 1, np.float64, space).expectation([model])
+    for name in ("loglik", "first", "last", "time", "moves"):
+        np.testing.assert_allclose(getattr(shared, name), getattr(whole, name), rtol=1e-12)
+    assert whole.visits.sum() == pytest.approx(runs.n_gaps, rel=1e-12)
 
 
 @pytest.mark.parametrize("zeros", [False, True])
 def test_identities(space, zeros):
     """Each gap comes from some branch, each run starts and ends once."""
     runs = random_runs(3, 70, zeros)
-    _, (starts, visits, times, moves) = Posterior(runs, 3, space)(random_model(3, [1, 2, 3]))
-    assert starts.sum() == pytest.approx(runs.n_runs, rel=1e-12)
-    assert visits.sum() == pytest.approx(runs.n_gaps, rel=1e-12)
-    assert (visits - moves.sum(axis=1)).sum() == pytest.approx(runs.n_runs, rel=1e-12)
-    assert times.sum() == pytest.approx(runs.values.sum(), rel=1e-12)
+    model = random_model(3, [1, 2, 3])
+    sums, = EM(runs, model.orders, 1, np.float64, space).expectation([model])
+    assert sums.first.sum() == pytest.approx(runs.n_runs, rel=1e-12)
+    assert sums.visits.sum() == pytest.approx(runs.n_gaps, rel=1e-12)
+    assert (sums.visits - sums.moves.sum(axis=1)).sum() == pytest.approx(runs.n_runs, rel=1e-12)
+    assert sums.time.sum() == pytest.approx(runs.values.sum(), rel=1e-12)
 
 
 def test_one_exponential_branch_in_closed_form(space):
@@ -84,3 +96,14 @@ def test_the_order_of_runs_does_not_matter(space):
 def test_default_space_is_used():
     with pk.use("serial"):
         assert MODEL.log_likelihood(random_runs(1, 5)) == MODEL.log_likelihood(random_runs(1, 5), space="serial")
+
+
+def test_a_branch_out_of_reach_stays_there(space):
+    """The gap is e^4500 times as likely from a branch that runs never enter: sums and likelihood are the other's."""
+    model = TransientMAP([1.0, 0.0], [1, 2], [10.0, 1.0], [[0.5, 0.0], [0.25, 0.25]])
+    runs = Runs([500.0, 0.1, 500.0], [2, 1])
+    wanted = 3 * math.log(10.0) - 10.0 * 1000.1 + 3 * math.log(0.5)
+    assert model.log_likelihood(runs, space=space) == pytest.approx(wanted, rel=1e-13)
+    sums, = EM(runs, model.orders, 1, np.float64, space).expectation([model])
+    assert sums.loglik == pytest.approx(wanted, rel=1e-13)
+    np.testing.assert_allclose(sums.visits, [3.0, 0.0], atol=1e-13)

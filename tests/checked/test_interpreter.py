@@ -1,4 +1,4 @@
-"""The checked space's interpreter by itself: weak types in plain Python, members in turn, errors that name lines."""
+"""The interpreter by itself: weak types in plain Python, members in turn, findings that name lines."""
 
 import math
 from math import exp as exponential
@@ -8,7 +8,7 @@ import pytest
 
 from portable import words
 from portable.backends.checked.interpreter import run_for, run_reduce
-from portable.errors import LanguageError
+from portable.errors import CheckError
 from portable.policy import RangePolicy, TeamPolicy
 from portable.reducer import MaxLoc, Sum
 
@@ -81,37 +81,43 @@ def asks_for_other_scratch(team, x):
 @pytest.mark.parametrize(
     "kernel, line, words_of_it",
     [
-        (leaves_early, 4, ["member 0 is at team.barrier()", "member 1 has returned"]),
-        (meets_elsewhere, 3, ["member 0 is at team.reduce()", "member 2 is at team.barrier() in line"]),
+        (leaves_early, 4, ["member 0 of team 0 waits at team.barrier()", "member 1 has returned in line"]),
+        (meets_elsewhere, 5, ["member 2 of team 0 waits at team.barrier()", "member 0 is at team.reduce() in line"]),
         (asks_for_other_scratch, 0, ["different scratch", "(4,)", "5"]),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
 def test_divergent_members_raise_instead_of_waiting(kernel, line, words_of_it):
-    with pytest.raises(LanguageError) as error:
+    with pytest.raises(CheckError) as error:
         run_for(TeamPolicy(1, 3), kernel, (np.zeros(1),))
     message = str(error.value)
     assert f"kernel '{kernel.__name__}'" in message and all(word in message for word in words_of_it)
     if line:
-        assert f"test_checked.py:{kernel.__code__.co_firstlineno + line - 1})" in message
+        assert f"test_interpreter.py:{kernel.__code__.co_firstlineno + line - 1})" in message
 
 
 def fails_at_two(i, x):
     x[i + 2] = 1.0
 
 
-def test_an_exception_in_a_kernel_says_where_it_ran():
-    with pytest.raises(IndexError) as error:
+def test_an_index_outside_says_where_it_ran():
+    with pytest.raises(CheckError) as error:
         run_for(RangePolicy(0, 4), fails_at_two, (np.zeros(4),))
-    assert error.value.__notes__ == [
-        f"while kernel 'fails_at_two' ({__file__}:{fails_at_two.__code__.co_firstlineno}) ran for index 2"
-    ]
+    found, = error.value.findings
+    assert (found.line, found.members, found.index, found.times) == (fails_at_two.__code__.co_firstlineno + 1, ("index 2",), (4,), 2)
+
+
+def test_the_rest_of_a_launch_goes_on_where_an_index_fails():
+    x = np.zeros(4)
+    with pytest.raises(CheckError):
+        run_for(RangePolicy(0, 4), fails_at_two, (x,))
+    np.testing.assert_array_equal(x, [0, 0, 1, 1])
 
 
 def reads_scratch(team, x):
     return team.scratch(2, np.float64)[team.rank], 1
 
 
-def test_unwritten_scratch_is_not_a_number():
-    (value, where), count = run_reduce(TeamPolicy(3, 2), reads_scratch, (None,), (MaxLoc, Sum))
-    assert math.isnan(value) and where == 0 and count == 3
+def test_unwritten_scratch_is_reported():
+    with pytest.raises(CheckError, match=r"uninitialised read: kernel 'reads_scratch' .* reads scratch\[0\]"):
+        run_reduce(TeamPolicy(3, 2), reads_scratch, (None,), (MaxLoc, Sum))

@@ -1,0 +1,145 @@
+"""Checks of what users pass in. All of them run before anything is computed or copied to a device."""
+
+from __future__ import annotations
+
+import numbers
+
+import numpy as np
+
+from portable.errors import DTypeError, FiniteError, InputError, ShapeError
+
+from ..checks import as_numbers, check_count
+
+DTYPES = ("float32", "float64")
+
+
+def check_columns(values, name, n_columns=None):
+    """Series as columns of float64, shape (n_times, n_columns); NaN is a missing value, infinity is refused."""
+    array = _numbers(values, name)
+    if array.ndim not in (1, 2):
+        raise ShapeError(f"{name} has shape {array.shape}; (n_times,) or (n_times, n_columns) is wanted")
+    if not array.size:
+        raise ShapeError(f"{name} has shape {array.shape}; at least one time and one column are wanted")
+    columns = array.reshape(len(array), -1).astype(np.float64)
+    infinite = np.argwhere(np.isinf(columns))
+    if infinite.size:
+        t, c = infinite[0].tolist()
+        raise FiniteError(f"{name}[{t}{f', {c}' if array.ndim == 2 else ''}] is {columns[t, c]}; "
+                          "finite numbers are wanted, or NaN where nothing was observed")
+    empty = np.flatnonzero(np.isnan(columns).all(axis=0))
+    if empty.size:
+        where = f": column {int(empty[0])}" if array.ndim == 2 else ""
+        raise InputError(f"{name} holds nothing but NaN{where}")
+    if n_columns is not None and columns.shape[1] != n_columns:
+        raise ShapeError(f"{name} has {columns.shape[1]} column(s); {n_columns} wanted, as many as the library has")
+    return columns
+
+
+def _numbers(values, name):
+    """As `as_numbers`, but a table is told which of its columns holds something else."""
+    if hasattr(values, "select_dtypes"):  # pandas
+        words = [str(c) for c in values.columns.difference(values.select_dtypes("number").columns, sort=False)]
+        if words:
+            raise DTypeError(f"{name} must hold real numbers, but column {words[0]!r} has dtype {values[words[0]].dtype}; "
+                             "drop it, or choose columns")
+        values = values.to_numpy(np.float64, na_value=np.nan)
+    return as_numbers(values, name)
+
+
+def check_series(values, name, n_times=None):
+    """One series as float64, shape (n_times,)."""
+    columns = check_columns(values, name)
+    if columns.shape[1] != 1:
+        raise ShapeError(f"{name} has {columns.shape[1]} columns; one series is wanted")
+    if n_times is not None and len(columns) != n_times:
+        raise ShapeError(f"{name} has {len(columns)} times; {n_times} wanted, as many as the library has")
+    return columns[:, 0]
+
+
+def check_embedding(E, tau, n_times, name="library"):
+    """The dimension and lag of an embedding that fits into a series."""
+    E, tau = check_count(E, "E"), check_count(tau, "tau")
+    if n_times <= (E - 1) * tau:
+        raise ShapeError(f"{name} has {n_times} times; an embedding with E = {E} and tau = {tau} takes "
+                         f"{(E - 1) * tau + 1}, so a longer series or a smaller E or tau is wanted")
+    return E, tau
+
+
+def check_horizon(Tp, n_times, E, tau):
+    """Steps ahead (behind, if negative) for which at least one target lies within the series."""
+    if isinstance(Tp, (bool, np.bool_)) or not isinstance(Tp, numbers.Integral):
+        raise DTypeError(f"Tp must be an integer, got {Tp!r} of type {type(Tp).__name__}")
+    ahead = n_times - 1 - (E - 1) * tau
+    if not -n_times < Tp <= ahead:
+        raise InputError(f"Tp is {Tp}; {1 - n_times} to {ahead} is wanted, so that points of {n_times} times with E = {E} "
+                         f"and tau = {tau} have a target")
+    return int(Tp)
+
+
+def check_windows(windows, name, n_times):
+    """(begin, end), or a sequence of such pairs, as a list; the end is not part of the window. All times if None."""
+    if windows is None:
+        return [(0, n_times)]
+    pairs = np.asarray(windows)
+    if pairs.ndim == 1:
+        pairs = pairs[None]
+    if pairs.ndim != 2 or pairs.shape[1] != 2 or not len(pairs):
+        raise ShapeError(f"{name} is {windows!r}; (begin, end) is wanted, or a sequence of such pairs")
+    if pairs.dtype.kind not in "iu":
+        raise DTypeError(f"{name} is {windows!r}; integers are wanted")
+    for begin, end in pairs.tolist():
+        if not 0 <= begin < end <= n_times:
+            raise InputError(f"{name} holds ({begin}, {end}); 0 <= begin < end <= {n_times} is wanted")
+    return [tuple(pair) for pair in pairs.tolist()]
+
+
+def check_enough(valid, points, k, radius):
+    """Raise unless each point is left with k candidates.
+
+    valid : bool array over times; points : times that are queried; radius : None where no candidate is excluded
+    """
+    n = int(valid.sum())
+    left, why = n, ""
+    if radius is not None and len(points):
+        before = np.concatenate([[0], np.cumsum(valid)])
+        low, high = np.clip(points - radius, 0, len(valid)), np.clip(points + radius + 1, 0, len(valid))
+        left = n - int((before[high] - before[low]).max())
+        why = f" once the {n - left} within exclusion_radius = {radius} of a point are left out"
+    if left < k:
+        raise InputError(f"k is {k}, but the library has {left} points{why}; a smaller E or k, a longer library or a smaller "
+                         "radius is wanted")
+
+
+def check_library(columns, rows, lag, times, k, radius, names):
+    """Raise unless each library column leaves k candidates to each point of its own."""
+    n_times = len(columns)
+    complete = not np.isnan(columns).any()
+    for row in rows[:1] if complete else rows:
+        missing = np.isnan(columns[:, row])
+        known = np.ones(n_times, bool)
+        for step in lag:
+            known[:step] = False
+            known[step:] &= ~missing[:n_times - step]
+        valid = np.zeros(n_times, bool)
+        valid[times] = known[times]
+        try:
+            check_enough(valid, np.flatnonzero(known), k, radius)
+        except InputError as error:
+            raise InputError(f"series {names[row]}: {error}") from None
+
+
+def check_radius(radius):
+    return check_count(radius, "exclusion_radius", 0)
+
+
+def check_library_sizes(sizes, most, least):
+    """Ascending library sizes, each from `least` to `most`."""
+    sizes = np.atleast_1d(as_numbers(sizes, "library_sizes"))
+    if sizes.ndim != 1 or not sizes.size:
+        raise ShapeError(f"library_sizes has shape {sizes.shape}; a sequence of whole numbers is wanted")
+    if sizes.dtype.kind not in "iu":
+        raise DTypeError(f"library_sizes must be whole numbers, got dtype {sizes.dtype}")
+    for size in sizes.tolist():
+        if not least <= size <= most:
+            raise InputError(f"library_sizes holds {size}; {least} (k) to {most} (points of the library) is wanted")
+    return sizes.astype(np.int64)

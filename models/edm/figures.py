@@ -1,0 +1,75 @@
+"""Figures of results; they want matplotlib: pip install 'portable-kernels[plot]'. Each returns its axes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from portable.errors import InputError
+
+
+def _axes(axes):
+    if axes is not None:
+        return axes
+    try:
+        from matplotlib import pyplot
+    except ImportError as error:
+        raise InputError("figures need matplotlib: pip install 'portable-kernels[plot]'") from error
+    return pyplot.subplots()[1]
+
+
+def draw_dimensions(found, axes=None):
+    """Skill against the embedding dimension, the best marked; `found` from `embedding_dimension`."""
+    axes = _axes(axes)
+    axes.plot(found.E, found.rho, ".-")
+    if found.best:
+        axes.axvline(found.best, color="grey", linestyle=":")
+    axes.set(xlabel="embedding dimension E", ylabel=r"skill $\rho$")
+    return axes
+
+
+def draw_theta(found, axes=None):
+    """Skill against theta; `found` from `smap`."""
+    axes = _axes(axes)
+    axes.plot(found.theta, found.rho, ".-")
+    axes.set(xlabel=r"nonlinearity $\theta$", ylabel=r"skill $\rho$")
+    return axes
+
+
+def draw_convergence(found, axes=None, level=0.95):
+    """Skill against library size with the band of the samples, and that of surrogates; `found` from `ccm`."""
+    axes = _axes(axes)
+    low, high = found.band(level)
+    axes.fill_between(found.library_sizes, low, high, alpha=0.25)
+    axes.plot(found.library_sizes, found.mean, ".-", label="target")
+    if found.surrogate_rho.shape[1]:
+        low, high = np.nanquantile(found.surrogate_rho, [(1 - level) / 2, (1 + level) / 2], axis=1)
+        axes.fill_between(found.library_sizes, low, high, color="grey", alpha=0.25, label="surrogates")
+        axes.legend()
+    axes.set(xlabel="library size", ylabel=r"skill $\rho$")
+    return axes
+
+
+def cluster_order(rho):
+    """An order of series in which those that map alike lie together (average linkage of correlated rows and columns)."""
+    try:
+        from scipy.cluster.hierarchy import leaves_list, linkage
+    except ImportError as error:
+        raise InputError("clustering needs SciPy: pip install scipy") from error
+    both = np.nan_to_num(np.concatenate([rho, rho.T], axis=1))
+    return leaves_list(linkage(both, "average")) if len(rho) > 2 else np.arange(len(rho))
+
+
+def draw_cross_map(rho, axes=None, names=None, cluster=True):
+    """The matrix of a cross map, rows libraries and columns targets, clustered if square."""
+    rho = np.asarray(rho)
+    axes = _axes(axes)
+    order = cluster_order(rho) if cluster and rho.shape[0] == rho.shape[1] else None
+    shown = rho if order is None else rho[np.ix_(order, order)]
+    image = axes.imshow(shown, vmin=-1, vmax=1, cmap="RdBu_r", interpolation="nearest")
+    axes.figure.colorbar(image, ax=axes, label=r"skill $\rho$")
+    axes.set(xlabel="target", ylabel="library")
+    if names is not None and order is not None:
+        labels = [names[k] for k in order]
+        axes.set_xticks(range(len(labels)), labels, rotation=90)
+        axes.set_yticks(range(len(labels)), labels)
+    return axes

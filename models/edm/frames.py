@@ -1,0 +1,44 @@
+"""Tables with names in and out: pandas and xarray, neither of which is needed."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from portable.errors import InputError
+
+
+def _module(value):
+    return type(value).__module__.partition(".")[0]
+
+
+def names_of(dataset):
+    """A name for each column: the table's own, else its number."""
+    if _module(dataset) == "pandas":
+        return [str(c) for c in (dataset.columns if hasattr(dataset, "columns") else [dataset.name])]
+    if _module(dataset) == "xarray" and dataset.ndim == 2:
+        return [str(v) for v in dataset[dataset.dims[1]].values]
+    shape = np.shape(dataset)
+    return [str(c) for c in range(shape[1] if len(shape) > 1 else 1)]
+
+
+def matrix_like(dataset, matrix, rows, columns):
+    """A matrix with the names of libraries and targets, of the same library as the dataset."""
+    if _module(dataset) == "pandas":
+        import pandas
+
+        return pandas.DataFrame(matrix, index=pandas.Index(rows, name="library"), columns=pandas.Index(columns, name="target"))
+    if _module(dataset) == "xarray":
+        import xarray
+
+        return xarray.DataArray(matrix, coords={"library": rows, "target": columns}, dims=("library", "target"), name="rho")
+    return matrix
+
+
+def choose(table, names, what="columns"):
+    """Columns of a table (pandas, or a dict of series) by name, shape (n_times, n_names)."""
+    names = [names] if isinstance(names, str) else list(names)
+    there = [str(c) for c in (table.columns if hasattr(table, "columns") else table)]
+    for name in names:
+        if name not in there:
+            raise InputError(f"{what}: there is no column {name!r}; the columns are {', '.join(there)}")
+    return np.column_stack([np.asarray(table[name]) for name in names])

@@ -1,0 +1,156 @@
+"""S-maps: locally weighted linear maps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+import portable as pk
+from portable.errors import FiniteError, InputError, ShapeError
+
+from ..checks import as_numbers
+from . import local_kernels as kernels
+from .checks import check_series
+from .neighbours import Problem, correlation, observed_at
+
+TRIANGLE_BYTES = 1 << 28  # bound of the triangles of one launch
+NEARLY_SINGULAR = 1e-6  # least diagonal entry over largest: below, singular values decide
+
+
+@dataclass(frozen=True)
+class SMap:
+    """Predictions of S-maps, one for each theta.
+
+    Attributes
+    ----------
+    theta : ndarray, shape (n_thetas,)
+    predicted : ndarray, shape (n_thetas, n_points)
+        NaN where the point has a missing coordinate.
+    coefficients : ndarray, shape (n_thetas, n_points, 1 + n_coordinates)
+        The intercept, then a coefficient for each coordinate: x[t], x[t - tau], ..., then those of the next column.
+    rank : ndarray of int, shape (n_thetas, n_points)
+        Of the weighted least squares; below 1 + n_coordinates the solution is that of least norm about the point.
+    observed : ndarray, shape (n_points,)
+    times : ndarray of int, shape (n_points,)
+    rho : ndarray, shape (n_thetas,)
+    """
+
+    theta: np.ndarray
+    predicted: np.ndarray
+    coefficients: np.ndarray
+    rank: np.ndarray
+    observed: np.ndarray
+    times: np.ndarray
+    rho: np.ndarray
+
+
+def smap(library, E=1, *, theta, tau=1, Tp=1, k=None, target=None, points=None, exclusion_radius=0, lib=None, pred=None,
+         space=None):
+    """S-map: a linear map for each point, fitted to all candidates with weights that fall with their distance.
+
+    Skill that rises with theta is a sign of nonlinear dynamics.
+
+    Parameters
+    ----------
+    library, E, tau, target, points, exclusion_radius, lib, pred, space
+        As in `simplex`.
+    theta : float or sequence of float, not negative
+        Weights are exp(-theta d / mean distance); at 0 the map is the same everywhere. Distances are searched once.
+    Tp : int, default 1
+    k : int, optional
+        Use only the k nearest candidates; all if not given.
+
+    Returns
+    -------
+    SMap
+
+    Raises
+    ------
+    ShapeError, DTypeError, FiniteError, InputError
+
+    References
+    ----------
+    Sugihara, Phil. Trans. R. Soc. A 348 (1994), 477; equation (5) of `models.edm`.
+    """
+    theta = _check_theta(theta)
+    problem = Problem(library, points, E, tau, Tp, k, exclusion_radius, lib, pred, "float64")
+    given = target is not None
+    target = check_series(target, "target", problem.n_times) if given else problem.columns[:, 0]
+    valid = problem.candidates[problem.known_at(problem.masked)[problem.candidates]]
+    asked = problem.points[problem.known]
+    x, y = problem.embedded(problem.masked, valid), problem.embedded(problem.point_columns, asked)
+    goal = target[valid + problem.Tp]
+    with pk.use(pk.default_space() if space is None else space):
+        limit = np.full(len(asked), np.inf)
+        if k is not None:
+            distances, _, scale = problem.search(problem.k)
+            limit = distances.to_numpy()[asked - problem.points[0], -1] * scale * (1 + 1e-13)  # rounded in another order
+        triangle = _triangles(problem, theta, valid, asked, x, y, limit, goal)
+    solution, rank = _solve(triangle)
+    shape = len(theta), len(problem.points)
+    predicted, ranks = np.full(shape, np.nan), np.zeros(shape, int)
+    coefficients = np.full((*shape, solution.shape[-1]), np.nan)
+    predicted[:, problem.known], ranks[:, problem.known] = solution[:, :, 0], rank
+    solution[:, :, 0] -= (solution[:, :, 1:] * y.T).sum(axis=2)
+    coefficients[:, problem.known] = solution
+    times = problem.points + problem.Tp
+    observed = observed_at(times, problem.truth(target, given))
+    rho = np.array([correlation(p, observed) for p in predicted])
+    return SMap(theta, predicted, coefficients, ranks, observed, times, rho)
+
+
+def _triangles(problem, theta, valid, asked, x, y, limit, goal):
+    """R and Q' y of every theta and point, shape (n_thetas, n_points, n_rows, n_rows + 1)."""
+    n_dims, n_points, n_rows = len(x), len(asked), len(x) + 1
+    radius = -1 if problem.radius is None else problem.radius
+    place, s = pk.copy_of(valid.astype(np.int64)), pk.copy_of(asked.astype(np.int64))
+    limit, mean = pk.copy_of(limit), pk.empty(n_points, np.float64)
+    common = radius, place, s, pk.copy_of(x), pk.copy_of(y), limit, mean
+    pk.parallel_for(n_points, kernels.mean_distance, n_dims, *common, label="edm.mean_distance")
+    goal = pk.copy_of(goal)
+    most = pk.static(-(-n_rows // 8) * 8)
+    out = np.empty((len(theta), n_points, n_rows, n_rows + 1))
+    at_once = int(max(1, TRIANGLE_BYTES // (8 * n_points * n_rows * (n_rows + 1))))
+    for begin in range(0, len(theta), at_once):
+        part = pk.copy_of(theta[begin:begin + at_once])
+        triangle = pk.empty((part.shape[0], n_rows, n_rows + 1, n_points), np.float64)
+        pk.parallel_for(pk.MDRangePolicy((0, 0), (part.shape[0], n_points)), kernels.triangles, most, n_dims, *common, part,
+                        goal, triangle, label="edm.triangles")
+        out[begin:begin + at_once] = triangle.to_numpy().transpose(0, 3, 1, 2)
+    return out
+
+
+def _solve(triangle):
+    """Solutions and ranks of many small triangles; by singular values where a diagonal entry nearly vanishes."""
+    r, z = triangle[..., :-1], triangle[..., -1]
+    n = r.shape[-1]
+    diagonal = abs(np.diagonal(r, axis1=-2, axis2=-1))
+    sizes = np.sqrt((r**2).sum(axis=-2, keepdims=True))  # columns are compared at their own scale
+    scaled = r / np.where(sizes > 0, sizes, 1.0)
+    own = diagonal / np.where(sizes[..., 0, :] > 0, sizes[..., 0, :], 1.0)
+    safe = own.min(axis=-1) > NEARLY_SINGULAR
+    rank = np.full(safe.shape, n)
+    solution = np.empty(z.shape)
+    if safe.any():
+        solution[safe] = np.linalg.solve(scaled[safe], z[safe][..., None])[..., 0]
+    if not safe.all():
+        u, sizes_of, v = np.linalg.svd(scaled[~safe])
+        kept = sizes_of > n * np.finfo(float).eps * sizes_of[:, :1]
+        inverse = np.divide(1.0, sizes_of, out=np.zeros_like(sizes_of), where=kept)
+        solution[~safe] = np.einsum("nji,nj->ni", v, inverse * np.einsum("nji,nj->ni", u, z[~safe]))
+        rank[~safe] = kept.sum(axis=1)
+    solution /= np.where(sizes[..., 0, :] > 0, sizes[..., 0, :], 1.0)
+    return solution, rank
+
+
+def _check_theta(theta):
+    theta = np.atleast_1d(as_numbers(theta, "theta")).astype(np.float64)
+    if theta.ndim != 1 or not theta.size:
+        raise ShapeError(f"theta has shape {theta.shape}; a number or a sequence of numbers is wanted")
+    for value in theta.tolist():
+        if not np.isfinite(value):
+            raise FiniteError(f"theta holds {value}; finite numbers are wanted")
+        if value < 0:
+            raise InputError(f"theta holds {value}; numbers of at least 0 are wanted")
+    return theta

@@ -1,0 +1,292 @@
+"""All nearest neighbours, and simplex projection from them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+import portable as pk
+from portable.errors import InputError
+
+from ..checks import check_choice, check_count
+from . import kernels, tree
+from .checks import (
+    DTYPES,
+    check_columns,
+    check_embedding,
+    check_enough,
+    check_horizon,
+    check_radius,
+    check_series,
+    check_windows,
+)
+from .search import Library, Workspace, centre_of, coordinates, flat, scale_of
+
+MEMORY_BYTES = 1 << 32  # bound of what the teams keep
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """The k nearest neighbours of embedded points.
+
+    Attributes
+    ----------
+    distances : ndarray, shape (n_points, k), ascending
+        Euclidean, in units of the library; NaN where the point itself has a missing coordinate.
+    indices : ndarray of int, shape (n_points, k)
+        Rows of the library's embedding: row i is (x[i], x[i + tau], ..., x[i + (E - 1) tau]). Ties in the order of rows;
+        -1 where the distance is NaN.
+    points : ndarray of int, shape (n_points,)
+        Rows of the queried embedding.
+    """
+
+    distances: np.ndarray
+    indices: np.ndarray
+    points: np.ndarray
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """Predicted values.
+
+    Attributes
+    ----------
+    predicted : ndarray, shape (n_points,)
+        NaN where the point has a missing coordinate, or a neighbour a missing target.
+    observed : ndarray, shape (n_points,)
+        The target's value at the same time; NaN beyond its end or where missing.
+    variance : ndarray, shape (n_points,)
+        Weighted mean square of the neighbours' targets about the prediction.
+    times : ndarray of int, shape (n_points,)
+        Of what was predicted, Tp after the last coordinate of a point.
+    rho : float
+        Pearson's correlation of predicted and observed, where both are known; NaN if either does not vary.
+    """
+
+    predicted: np.ndarray
+    observed: np.ndarray
+    variance: np.ndarray
+    times: np.ndarray
+    rho: float
+
+
+class Problem:
+    """Checked arguments of a search: which candidates, which points, and what they are made of."""
+
+    def __init__(self, library, points, E, tau, Tp, k, exclusion_radius, lib, pred, dtype):
+        self.columns = check_columns(library, "library")
+        self.same = points is None
+        self.point_columns = self.columns if self.same else check_columns(points, "points", self.columns.shape[1])
+        self.n_times, n_columns = self.columns.shape
+        self.E, self.tau = check_embedding(E, tau, self.n_times)
+        if not self.same:
+            check_embedding(E, tau, len(self.point_columns), "points")
+        self.Tp = check_horizon(Tp, self.n_times, self.E, self.tau)
+        radius = check_radius(exclusion_radius)
+        self.radius = radius if self.same else None
+        self.dtype = np.dtype(check_choice(dtype, "dtype", DTYPES))
+        self.column, self.lag = coordinates(n_columns, self.E, self.tau)
+        self.k = self.E + 1 if k is None else check_count(k, "k")
+        self.windows = check_windows(lib, "lib", self.n_times)
+        pred = check_windows(pred, "pred", len(self.point_columns))
+        self.masked, self.candidates = self._candidates()
+        points = np.unique(np.concatenate([np.arange(*w) for w in pred]))
+        self.points = points[points >= (self.E - 1) * self.tau]
+        if not self.points.size:
+            raise InputError(f"pred is {pred}, where no point with E = {E} and tau = {tau} ends: the first ends at "
+                             f"{(E - 1) * tau}")
+        self.known = self.known_at(self.point_columns)[self.points]
+        valid = np.zeros(self.n_times, bool)
+        valid[self.candidates] = self.known_at(self.masked)[self.candidates]
+        check_enough(valid, self.points[self.known], self.k, self.radius)
+        self.n_valid = int(valid.sum())
+
+    def _candidates(self):
+        """The library's columns without what lies outside its windows, and the times that may be candidates.
+
+        As in rEDM, the last window ends Tp early, so that targets stay within it; targets of others need only exist.
+        """
+        masked = np.full_like(self.columns, np.nan)
+        for begin, end in self.windows:
+            masked[begin:end] = self.columns[begin:end]
+        first = max(min(b for b, _ in self.windows), -self.Tp)
+        last = min(self.windows[-1][1], self.n_times) - max(self.Tp, 0)
+        last = last if len(self.windows) == 1 else max(last, max(e for _, e in self.windows[:-1]))
+        last = min(last, self.n_times - max(self.Tp, 0))
+        if len(self.windows) > 1 and self.Tp > 0:
+            begin, end = self.windows[-1]
+            masked_from = max(begin, end - self.Tp)
+            if last > masked_from:
+                masked[masked_from:end] = np.nan
+        return masked, np.arange(first, max(last, first))
+
+    def known_at(self, columns):
+        """Whether the point of each time has all coordinates."""
+        known = np.ones(len(columns), bool)
+        missing = np.isnan(columns).any(axis=1)
+        for lag in np.unique(self.lag):
+            known[:lag] = False
+            known[lag:] &= ~missing[:len(columns) - lag]
+        return known
+
+    def embedded(self, columns, times):
+        """The points of these times, shape (n_coordinates, n_points)."""
+        return np.ascontiguousarray(columns[times[None] - self.lag[:, None], self.column[:, None]])
+
+    def truth(self, target, given):
+        """What predictions are compared with, on the points' times; None if unknown."""
+        return target if self.same else None if given else self.point_columns[:, 0]
+
+    def search(self, k):
+        """Distances and times of the k nearest candidates of points first, first + 1, ...; views of the default space.
+
+        Distances are in units of the third result.
+        """
+        return self._search_tree(k) or self._search_all(k)
+
+    def _search_tree(self, k):
+        """By a tree on the host, where that is known to be faster; else None."""
+        space = pk.default_space()
+        if space.memory != "host" or self.dtype != np.float64:
+            return None
+        valid = self.candidates[self.known_at(self.masked)[self.candidates]]
+        asked = self.points[self.known]
+        candidates, points = self.embedded(self.masked, valid), self.embedded(self.point_columns, asked)
+        found = tree.build(candidates, points, k, space.n_threads)
+        if found is None:
+            return None
+        radius = -1 if self.radius is None else self.radius
+        n = int(self.points[-1] - self.points[0]) + 1
+        distances, times = np.full((n, k), np.inf), np.full((n, k), -1, np.int32)
+        rows = asked - self.points[0]
+        distances[rows], times[rows] = tree.nearest(found, candidates, points, valid, asked, radius, k, space.n_threads)
+        return pk.copy_of(distances), pk.copy_of(times), 1.0
+
+    def _search_all(self, k):
+        """By meeting every candidate."""
+        centre, scale = centre_of(self.columns), scale_of(self.columns)
+        first, last = int(self.points[0]), int(self.points[-1]) + 1
+        front = int(self.lag.max())
+        source, stride = flat((self.masked - centre) / scale, front, self.dtype)
+        series, point_stride = flat((self.point_columns - centre) / scale, front, self.dtype)
+        offset = self.column * point_stride + front - self.lag
+        library = Library(pk.copy_of(source), stride, front, np.zeros(1, int), self.column, self.lag,
+                          self.candidates[None])
+        n_dims, n = len(self.lag), last - first
+        work = Workspace(-(-n // 8), len(self.candidates), n_dims, 1, k, self.dtype, MEMORY_BYTES)
+        distances, times = pk.empty((n, k), self.dtype), pk.empty((n, k), np.int32)
+        pk.parallel_for(work.policy, kernels.nearest, n_dims, len(self.candidates), library.pad, work.room, k, first, last,
+                        -1 if self.radius is None else self.radius, library.place, library.values, library.part,
+                        library.lead, pk.copy_of(offset.astype(np.int32)), pk.copy_of(series), work.minima, work.marks,
+                        work.chosen, distances, times, label="edm.nearest")
+        return distances, times, scale
+
+
+def knn(library, E=1, *, tau=1, k=None, points=None, Tp=0, exclusion_radius=0, lib=None, pred=None, dtype="float64",
+        space=None):
+    """The k nearest neighbours of each embedded point.
+
+    Parameters
+    ----------
+    library : array-like, shape (n_times,) or (n_times, n_columns)
+        With several columns, a point is E lags of each; E = 1 takes the columns as they are. NaN is a missing value:
+        points that would need it are no candidates.
+    E, tau : int, at least 1
+        Embedding dimension and lag.
+    k : int, optional
+        Neighbours; E + 1 if not given.
+    points : array-like, shape (n_times_2,) or (n_times_2, n_columns), optional
+        Series whose points are queried; the library itself if not given. Then a point is no neighbour of itself.
+    Tp : int, default 0
+        Candidates whose time, Tp later, lies outside the library are left out.
+    exclusion_radius : int, default 0
+        Candidates at most so many times from the point are left out (where the library queries itself).
+    lib, pred : (begin, end) or a sequence of such pairs, optional
+        Windows of times for candidates and points. A candidate's coordinates all lie in one window.
+    dtype : {"float64", "float32"}
+        What distances are computed in.
+    space : str or Space, optional
+
+    Returns
+    -------
+    Neighbours
+
+    Raises
+    ------
+    ShapeError, DTypeError, FiniteError, InputError
+        Naming the argument; k above the number of candidates of some point is an InputError.
+    """
+    problem = Problem(library, points, E, tau, Tp, k, exclusion_radius, lib, pred, dtype)
+    with pk.use(pk.default_space() if space is None else space):
+        distances, times, scale = problem.search(problem.k)
+        rows = problem.points - problem.points[0]
+        distances = distances.to_numpy()[rows].astype(np.float64) * scale
+        times = times.to_numpy()[rows].astype(np.int64)
+    shift = (problem.E - 1) * problem.tau
+    distances[~problem.known] = np.nan
+    return Neighbours(distances, np.where(times >= 0, times - shift, -1), problem.points - shift)
+
+
+def simplex(library, E=1, *, tau=1, Tp=1, k=None, target=None, points=None, exclusion_radius=0, lib=None, pred=None,
+            dtype="float64", space=None):
+    """Simplex projection: each point's target is predicted from those of its nearest neighbours.
+
+    Parameters
+    ----------
+    library, E, tau, k, points, exclusion_radius, lib, pred, dtype, space
+        As in `knn`.
+    Tp : int, default 1
+        Steps from a point's last coordinate to what is predicted; negative looks back.
+    target : array-like, shape (n_times,), optional
+        On the library's times; the library's first column if not given.
+
+    Returns
+    -------
+    Prediction
+
+    Raises
+    ------
+    ShapeError, DTypeError, FiniteError, InputError
+
+    References
+    ----------
+    Sugihara and May, Nature 344 (1990), 734; equations (1) to (4) of `models.edm`.
+    """
+    problem = Problem(library, points, E, tau, Tp, k, exclusion_radius, lib, pred, dtype)
+    given = target is not None
+    target = check_series(target, "target", problem.n_times) if given else problem.columns[:, 0]
+    centre, scale = centre_of(target[:, None])[0], scale_of(target)
+    with pk.use(pk.default_space() if space is None else space):
+        distances, times, _ = problem.search(problem.k)
+        n = distances.shape[0]
+        predicted, variance = pk.empty((n, 1), problem.dtype), pk.empty((n, 1), problem.dtype)
+        values = pk.copy_of(((target - centre) / scale)[:, None].astype(problem.dtype))
+        pk.parallel_for(pk.MDRangePolicy((0, 0), (n, 1)), kernels.project, problem.Tp, distances, times, values, predicted,
+                        variance, label="edm.project")
+        rows = problem.points - problem.points[0]
+        predicted = predicted.to_numpy()[rows, 0] * scale + centre
+        variance = variance.to_numpy()[rows, 0] * scale**2
+    predicted, variance = (np.where(problem.known, v, np.nan).astype(np.float64) for v in (predicted, variance))
+    times = problem.points + problem.Tp
+    observed = observed_at(times, problem.truth(target, given))
+    return Prediction(predicted, observed, variance, times, correlation(predicted, observed))
+
+
+def observed_at(times, truth):
+    """The values at those times, NaN beyond the series."""
+    observed = np.full(len(times), np.nan)
+    if truth is not None:
+        there = (times >= 0) & (times < len(truth))
+        observed[there] = truth[times[there]]
+    return observed
+
+
+def correlation(a, b):
+    """Pearson's correlation where both are known, in float64; NaN if either does not vary."""
+    both = np.isfinite(a) & np.isfinite(b)
+    if both.sum() < 2:
+        return float("nan")
+    a, b = a[both] - a[both].mean(), b[both] - b[both].mean()
+    spread = np.sqrt((a @ a) * (b @ b))
+    return float(a @ b / spread) if spread > 0 else float("nan")

@@ -1,0 +1,64 @@
+"""Neighbours by a k-d tree on the host, where points lie so that it is faster than meeting every candidate."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+
+FEWEST = 4000  # candidates: below, the kernel is always faster
+MOST_DIMS = 10
+SAMPLE = 64  # points whose search is timed
+# Nanoseconds of the kernel for a pair, and for each coordinate of it, on one core with AVX-512 (docs/measured.md).
+NS_A_PAIR, NS_A_COORDINATE = 1.0, 0.25
+
+
+def build(candidates, points, k, workers):
+    """A tree if it will be faster than the kernel, else None; known by timing it on a few points.
+
+    How fast a tree is depends on the dimension of the set on which the points lie, which the series decides, not E.
+
+    candidates, points : shape (n_coordinates, n)
+    """
+    if candidates.shape[1] < FEWEST or len(candidates) > MOST_DIMS:
+        return None
+    try:
+        from scipy.spatial import cKDTree
+    except ImportError:
+        return None
+    n_points = points.shape[1]
+    kernel_ns = (NS_A_PAIR + NS_A_COORDINATE * len(points)) * candidates.shape[1] * n_points / workers
+    begin = time.perf_counter_ns()
+    tree = cKDTree(candidates.T)
+    built = time.perf_counter_ns()
+    tree.query(points[:, ::max(1, n_points // SAMPLE)].T, k=k + 1)
+    queried = time.perf_counter_ns()
+    return tree if built - begin + (queried - built) * n_points / SAMPLE / workers < kernel_ns else None
+
+
+def nearest(tree, candidates, points, times, point_times, radius, k, workers):
+    """Distances and times of the k nearest, as the kernel gives them: ties in the order of times.
+
+    times, point_times : of candidates and points; candidates within `radius` of a point are left out
+    """
+    n = candidates.shape[1]
+    distances, found = np.empty((points.shape[1], k)), np.empty((points.shape[1], k), np.int64)
+    open_rows = np.arange(points.shape[1])
+    asked = k + 2 + (2 * radius + 1 if radius >= 0 else 0)
+    while open_rows.size:
+        asked = min(asked, n)
+        _, near = tree.query(points[:, open_rows].T, k=asked, workers=workers)
+        near = near.reshape(len(open_rows), asked)
+        d = np.zeros(near.shape)
+        for row, x in zip(points[:, open_rows], candidates):
+            d += (x[near] - row[:, None]) ** 2
+        d = np.sqrt(d)
+        farthest = d[:, -1]
+        d[abs(times[near] - point_times[open_rows, None]) <= radius] = np.inf
+        order = np.lexsort((near, d), axis=1)[:, :k]
+        d, near = np.take_along_axis(d, order, axis=1), np.take_along_axis(near, order, axis=1)
+        # Others at the farthest distance may not have been met: more are asked for where one of them was taken.
+        done = (d[:, -1] < farthest * (1 - 1e-12)) | (asked == n)
+        distances[open_rows[done]], found[open_rows[done]] = d[done], times[near[done]]
+        open_rows, asked = open_rows[~done], 4 * asked
+    return distances, found

@@ -1,0 +1,200 @@
+"""Points in blocks: in a space for good, or, where they are memory-mapped, read from the file at every sweep."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+import portable as pk
+
+from . import kernels
+
+# Logarithms l_ij that are held at once, 256 MiB in float64: enough for a large GPU to have work for all its cores.
+_PAIRS = 2**25
+_LEAST, _BLOCKS = 4096, 8  # small data are one block, others at least so many: the logarithms of all are never held
+
+# Slices of a block whose sums are kept apart: enough teams for any machine, and points enough in each to pay for it.
+_TEAMS, _SLICE_POINTS = 1024, 512
+
+# Points that a member of `log_joint` keeps in registers: what is read of a component serves all of them.
+_ROWS = {np.float64: 4, np.float32: 4}
+_SIDE = 5  # sums in registers are a square of so many: with what they are made of they fill 32 registers
+_RECORDS, _MOST_RECORDS = 3072, 16  # numbers and components in scratch for `log_joint`
+_UNROLLED = 16  # coordinates up to which kernels have code of their own for each
+
+
+@dataclass(frozen=True)
+class Components:
+    """What a sweep needs of k Gaussians in p dimensions.
+
+    Parameters
+    ----------
+    log_weights : ndarray, shape (k,)
+    means : ndarray, shape (k, p)
+    factors : ndarray, shape (k, p, p) or (k, p)
+        Upper triangular P with Sigma^-1 = P P', or the diagonal of a diagonal P.
+    """
+
+    log_weights: np.ndarray
+    means: np.ndarray
+    factors: np.ndarray
+
+    def records(self, centre):
+        """As the kernels read them, for points less `centre`."""
+        k, p = self.means.shape
+        diagonal = self.factors.ndim == 2
+        scales = self.factors if diagonal else np.diagonal(self.factors, axis1=1, axis2=2)
+        constant = self.log_weights - 0.5 * p * np.log(2.0 * np.pi) + np.log(scales).sum(axis=1)
+        shift = self.means - centre
+        if diagonal:
+            rows = np.stack([-scales * shift, scales], axis=2).reshape(k, 2 * p)
+        else:
+            rows = np.empty((k, p * (p + 3) // 2))
+            a, b = np.tril_indices(p)
+            rows[:, a * (a + 3) // 2 + 1 + b] = self.factors[:, b, a]
+            a = np.arange(p)
+            rows[:, a * (a + 3) // 2] = -np.einsum("jba,jb->ja", self.factors, shift)
+        return np.hstack([rows, np.maximum(constant, kernels.LOG_ZERO)[:, None]])
+
+
+class Points:
+    """Points in a space, and room for a block's work.
+
+    Parameters
+    ----------
+    X : ndarray, shape (n, p)
+    n_components : int
+    space : str, Space or None
+    centre : ndarray, shape (p,)
+        Taken off, so that points far from the origin lose no digits.
+    diagonal : bool
+        Whether covariances are diagonal.
+    streamed : bool
+        Read X anew at every sweep.
+    """
+
+    def __init__(self, X, n_components, space, centre, diagonal, streamed=False):
+        self.X, self.centre, self.diagonal, self.k = X, centre, diagonal, n_components
+        self.n, self.p = X.shape
+        self.dtype = np.float32 if X.dtype == np.float32 else np.float64
+        block = min(max(-(-self.n // _BLOCKS), _LEAST), max(_PAIRS // n_components, 1))
+        self._block = _padded(min(block, self.n))
+        self._static_p = pk.static(self.p)
+        length = 2 * self.p + 1 if diagonal else self.p * (self.p + 3) // 2 + 1
+        self._record = max(min(_RECORDS // length, _MOST_RECORDS), 1), length
+        n_slices = -(-n_components // self._record[0])
+        n_sides = -(-(self.p if diagonal else self.p + 1) // _SIDE)
+        self._n_sides = pk.static(n_sides) if self.p <= _UNROLLED else n_sides
+        self._n_groups = -(-n_components // kernels.GROUP)
+        m = 1 + 2 * self.p if diagonal else (self.p + 1) * (self.p + 2) // 2
+        self._n_slices = min(max(_TEAMS // self._n_groups, 1), -(-self._block // _SLICE_POINTS))
+        with pk.use(pk.default_space() if space is None else space) as self.space:
+            self._joint = pk.empty((n_components, self._block), self.dtype)
+            self._lse = pk.empty((n_slices, self._block), self.dtype)
+            self._sums = pk.empty((self._n_slices, m, n_components), np.float64)
+            self._added = pk.empty((m, n_components), np.float64)
+            self._totals = pk.empty((len(self.starts),), np.float64)
+            self._kept = None if streamed else [self._read(start) for start in self.starts]
+
+    @property
+    def starts(self):
+        """Where blocks begin."""
+        return range(0, self.n, self._block)
+
+    def width(self, start):
+        """Columns of the block that begins there."""
+        return _padded(min(self._block, self.n - start))
+
+    def _read(self, start):
+        part = np.asarray(self.X[start:start + self._block])
+        host = np.zeros((self.p, _padded(len(part))), self.dtype)
+        host[:, :len(part)] = (part - self.centre).T
+        return pk.copy_of(host, self.space)
+
+    def _blocks(self, components):
+        """(number, points in it, x, joint, lse) of each block, with its l_ij and lse_i computed."""
+        records = pk.copy_of(components.records(self.centre).astype(self.dtype), self.space)
+        for b, start in enumerate(self.starts):
+            n = min(self._block, self.n - start)
+            x = self._read(start) if self._kept is None else self._kept[b]
+            width = x.shape[1]
+            joint, lse = self._joint[:, :width], self._lse[:, :width]
+            teams = -(-width // kernels.TILE) * lse.shape[0]
+            pk.parallel_for(pk.TeamPolicy(teams, 128, space=self.space), kernels.log_joint, self._static_p,
+                            pk.static(int(self.diagonal)), pk.static(_ROWS[self.dtype]), *map(pk.static, self._record),
+                            x, records, joint, lse, label="mixture.log_joint")
+            pk.parallel_reduce(pk.RangePolicy(0, width, space=self.space), kernels.normalise, n, lse,
+                               out=self._totals[b:b + 1], label="mixture.normalise")
+            yield b, n, x, joint, lse
+
+    def log_likelihood(self, components):
+        """sum_i lse_i."""
+        for _ in self._blocks(components):
+            pass
+        return float(self._totals.to_numpy().sum())
+
+    def sweep(self, components, assign=None):
+        """One sweep of E-step and sums.
+
+        Parameters
+        ----------
+        components : Components
+        assign : callable, optional
+            Called with (start, n, joint, lse) of each block before its sums, to put draws in the place of l_ij.
+
+        Returns
+        -------
+        log_likelihood : float
+        sums : ndarray, shape (k, 1 + p, 1 + p), or (k, 1 + 2 p) if diagonal
+            Of r (1, d) (1, d)', or of r, r d, r d^2, with d = x - `reference(means)`.
+        """
+        pk.deep_copy(self._sums, 0.0)
+        means = pk.copy_of(np.ascontiguousarray((components.means - self.centre).T, self.dtype), self.space)
+        kernel = kernels.diagonal_moments if self.diagonal else kernels.moments
+        for b, n, x, joint, lse in self._blocks(components):
+            if assign is not None:
+                assign(b * self._block, n, joint, lse)
+            pk.parallel_for(pk.TeamPolicy(self._n_groups * self._n_slices, kernels.GROUP, space=self.space), kernel,
+                            self._static_p, pk.static(_SIDE), self._n_sides, self._n_slices, x, joint, lse, means, self._sums,
+                            label="mixture.moments")
+        pk.parallel_for(pk.MDRangePolicy((0, 0), self._added.shape, space=self.space), kernels.add_slices, self._sums,
+                        self._added, label="mixture.add_slices")
+        sums = self._added.to_numpy().T
+        if not self.diagonal:
+            a, b = np.tril_indices(self.p + 1)
+            square = np.empty((self.k, self.p + 1, self.p + 1))
+            square[:, a, b] = square[:, b, a] = sums
+            sums = square
+        return float(self._totals.to_numpy().sum()), sums
+
+    def reference(self, means):
+        """The means about which `sweep` sums: rounded to the dtype of the points."""
+        return (means - self.centre).astype(self.dtype).astype(np.float64) + self.centre
+
+    def log_densities(self, components):
+        """lse_i, shape (n,)."""
+        return np.concatenate([lse[0, :n].to_numpy().copy() for _, n, _, _, lse in self._blocks(components)])
+
+    def labels(self, components):
+        """The most probable component of each point, shape (n,)."""
+        found = []
+        for _, n, _, joint, _ in self._blocks(components):
+            with pk.use(self.space):
+                labels = pk.empty((n,), np.int64)
+                pk.parallel_for(n, kernels.most_probable, joint, labels, label="mixture.most_probable")
+            found.append(labels.to_numpy())
+        return np.concatenate(found)
+
+    def responsibilities(self, components):
+        """r_ij, shape (n, k): stored, since asked for."""
+        out = np.empty((self.n, self.k), self.dtype)
+        for b, n, _, joint, lse in self._blocks(components):
+            pk.parallel_for(pk.MDRangePolicy((0, 0), (self.k, n), space=self.space), kernels.responsibilities, joint, lse,
+                            label="mixture.responsibilities")
+            out[b * self._block:b * self._block + n] = joint[:, :n].to_numpy().T
+        return out
+
+
+def _padded(n):
+    return -(-n // kernels.PAD) * kernels.PAD

@@ -1,0 +1,110 @@
+"""The four kinds of covariances, in scikit-learn's shapes, and what EM needs to know of each.
+
+"full": (k, p, p); "tied": (p, p), one for all components; "diag": (k, p) variances; "spherical": (k,) variances.
+A factor is P with Sigma^-1 = P P': upper triangular, or the reciprocal roots of variances, in the same shapes.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from portable.errors import InputError
+
+KINDS = ("full", "tied", "diag", "spherical")
+
+
+def is_diagonal(kind):
+    return kind in ("diag", "spherical")
+
+
+def shape(kind, k, p):
+    return {"full": (k, p, p), "tied": (p, p), "diag": (k, p), "spherical": (k,)}[kind]
+
+
+def moments(kind, sums):
+    """n_j, sum r d and sum r d d' (diagonal kinds: sum r d^2) from the sums of `blocks.Points.sweep`."""
+    if is_diagonal(kind):
+        p = (sums.shape[1] - 1) // 2
+        return sums[:, 0], sums[:, 1:1 + p], sums[:, 1 + p:]
+    return sums[:, 0, 0], sums[:, 1:, 0], sums[:, 1:, 1:]
+
+
+def squared(kind, away):
+    """away away' for each row of (k, p), or its diagonal."""
+    return away * away if is_diagonal(kind) else away[:, :, None] * away[:, None, :]
+
+
+def mean_of(kind, scatters, counts, extra=0.0, extra_count=0.0):
+    """Covariances from scatters, shape (k, p, p) or (k, p), over counts, shape (k,).
+
+    `extra` and `extra_count`, from a prior, are added once to each covariance, so once in all if it is tied.
+    """
+    if kind == "tied":
+        return (extra + scatters.sum(axis=0)) / (extra_count + counts.sum())
+    counts = np.maximum(counts + extra_count, np.finfo(float).tiny)
+    if kind == "full":
+        return (extra + scatters) / counts[:, None, None]
+    variances = (extra + scatters) / counts[:, None]
+    return variances if kind == "diag" else variances.mean(axis=1)
+
+
+def with_diagonal(kind, covariances, value):
+    """`value` added to the variances."""
+    return covariances + (value if is_diagonal(kind) else value * np.eye(covariances.shape[-1]))
+
+
+def factors_of(kind, covariances):
+    """The factors; InputError where a covariance is not positive definite."""
+    try:
+        if is_diagonal(kind):
+            if not (covariances > 0.0).all():
+                raise np.linalg.LinAlgError
+            return 1.0 / np.sqrt(covariances)
+        return np.swapaxes(np.linalg.inv(np.linalg.cholesky(covariances)), -1, -2)
+    except np.linalg.LinAlgError as error:
+        raise InputError("a component has collapsed: its covariance is not positive definite. Raise reg_covar, ask for "
+                         "fewer components, or give a prior") from error
+
+
+def for_each(kind, factors, k, p):
+    """A factor for each component: shape (k, p, p), or (k, p) for the diagonal kinds."""
+    if kind == "tied":
+        return np.broadcast_to(factors, (k, p, p))
+    return np.repeat(factors[:, None], p, axis=1) if kind == "spherical" else factors
+
+
+def log_dets(kind, factors, p):
+    """log |Sigma| of each covariance, shape (k,); (1,) if tied."""
+    if is_diagonal(kind):
+        logs = -2.0 * np.log(factors)
+        return p * logs if kind == "spherical" else logs.sum(axis=1)
+    return -2.0 * np.log(np.diagonal(factors.reshape(-1, p, p), axis1=1, axis2=2)).sum(axis=1)
+
+
+def traces(kind, factors, matrix):
+    """tr(matrix Sigma^-1) of each covariance, in the shape of `log_dets`."""
+    if kind == "spherical":
+        return factors**2 * np.trace(matrix)
+    if kind == "diag":
+        return factors**2 @ np.diagonal(matrix)
+    square = factors.reshape(-1, *matrix.shape)
+    return np.einsum("jab,jab->j", square, matrix @ square)
+
+
+def squares(kind, factors, away):
+    """away_j' Sigma_j^-1 away_j, shape (k,)."""
+    each = for_each(kind, factors, *away.shape)
+    whitened = each * away if is_diagonal(kind) else np.einsum("ja,jab->jb", away, each)
+    return (whitened**2).sum(axis=1)
+
+
+def n_parameters(kind, k, p):
+    """Free numbers in the covariances."""
+    return {"full": k * p * (p + 1) // 2, "tied": p * (p + 1) // 2, "diag": k * p, "spherical": k}[kind]
+
+
+def variances(kind, covariances, k, p):
+    """The variance of each coordinate in each component, shape (k, p)."""
+    if kind in ("full", "tied"):
+        return np.broadcast_to(np.diagonal(covariances, axis1=-2, axis2=-1), (k, p))
+    return np.broadcast_to(covariances[:, None] if kind == "spherical" else covariances, (k, p))

@@ -1,0 +1,110 @@
+"""Cells by flow cytometry: from raw channels to points that a mixture can be fitted to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from portable.errors import InputError, ShapeError
+
+from ..checks import check_number
+from .checks import check_points
+
+_NO_COLOURS = ("FSC", "SSC", "TIME")  # scatter and time, which say little about the kind of a cell
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Transformed cells.
+
+    Parameters
+    ----------
+    points : ndarray, shape (n_cells, n_colours)
+        arcsinh(raw / cofactor), standardised.
+    names : list of str
+        Of the columns: the marker, or the channel where it has none.
+    centres, scales : ndarrays, shape (n_colours,)
+        Mean and standard deviation of arcsinh(raw / cofactor).
+    n_saturated : int
+        Cells left out.
+    """
+
+    points: np.ndarray
+    names: list
+    centres: np.ndarray
+    scales: np.ndarray
+    n_saturated: int
+
+
+def read(path):
+    """Raw cells, channels and markers.
+
+    Parameters
+    ----------
+    path : str or Path
+        A .npz file with X, shape (n_cells, n_channels), and `channels`, and `markers` if known; or a .csv file whose first
+        line names the channels.
+
+    Returns
+    -------
+    X, channels, markers
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise InputError(f"{path} is not a file")
+    if path.suffix == ".npz":
+        with np.load(path) as data:
+            if "X" not in data or "channels" not in data:
+                raise InputError(f"{path} holds {sorted(data)}; 'X' and 'channels' are wanted")
+            X, channels = data["X"], [str(name).strip() for name in data["channels"]]
+            markers = [str(name).strip() for name in data["markers"]] if "markers" in data else [""] * len(channels)
+    elif path.suffix == ".csv":
+        with path.open() as lines:
+            channels = [name.strip() for name in next(lines, "").split(",")]
+            try:
+                X = np.loadtxt(lines, delimiter=",", ndmin=2)
+            except ValueError as error:
+                raise InputError(f"{path} does not hold numbers below its first line: {error}") from error
+        markers = [""] * len(channels)
+    else:
+        raise InputError(f"{path}: cells are read from .npz and .csv files, not from {path.suffix or 'a file without ending'}")
+    if X.ndim != 2 or X.shape[1] != len(channels) or len(markers) != len(channels):
+        raise ShapeError(f"{path}: X has shape {X.shape}, but there are {len(channels)} channels and {len(markers)} markers")
+    return X, channels, markers
+
+
+def transform(X, channels, markers, *, cofactor=150.0, saturation=262143.0):
+    """Colour channels of the cells that are saturated in no channel, as arcsinh(x / cofactor), standardised.
+
+    Parameters
+    ----------
+    X : array-like, shape (n_cells, n_channels)
+    channels, markers : lists of str
+        Channels named FSC, SSC or Time are left out.
+    cofactor : float, channel units
+        Below it the transformation is nearly linear, above nearly logarithmic.
+    saturation : float, channel units
+        What a detector gives at its limit.
+
+    Returns
+    -------
+    Cells
+    """
+    X = check_points(X).astype(np.float64)
+    check_number(cofactor, "cofactor", above=0.0)
+    check_number(saturation, "saturation")
+    colours = [c for c, name in enumerate(channels) if not name.upper().startswith(_NO_COLOURS)]
+    if not colours:
+        raise InputError(f"channels are {channels}: none of them is a colour")
+    good = (X < saturation).all(axis=1)
+    if not good.any():
+        raise InputError(f"every cell reaches the saturation of {saturation} in some channel")
+    colour = np.arcsinh(X[good][:, colours] / cofactor)
+    centres, scales = colour.mean(axis=0), colour.std(axis=0)
+    names = [markers[c] or channels[c] for c in colours]
+    still = [name for name, scale in zip(names, scales) if scale == 0.0]
+    if still:
+        raise InputError(f"all cells have the same {', '.join(still)}; leave such channels out")
+    return Cells((colour - centres) / scales, names, centres, scales, int((~good).sum()))

@@ -1,0 +1,68 @@
+"""Figures of a fitted mixture."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from portable.errors import InputError
+
+from . import covariance
+
+_LEAST_WEIGHT = 0.005  # components below are part of the sum only
+_PLACES, _BINS, _COLUMNS = 400, 120, 4
+_WITHIN = (0.0005, 0.9995)  # quantiles between which a marginal is drawn
+
+
+def figure_class():
+    """Matplotlib's Figure, which needs no screen; InputError where it is not installed."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise InputError("figures are drawn by Matplotlib, which is not installed: "
+                         "pip install 'portable-kernels[plot]'") from error
+    return Figure
+
+
+def marginals(model, X, names, path):
+    """Draw each coordinate's histogram with the mixture's density and that of its larger components.
+
+    Parameters
+    ----------
+    model : DirichletMixture, fitted
+    X : ndarray, shape (n_samples, n_features)
+    names : list of str
+    path : str or Path
+        The file; its ending decides the format.
+
+    Raises
+    ------
+    InputError
+        Matplotlib is not installed.
+    """
+    p = len(names)
+    columns = min(_COLUMNS, p)
+    rows = math.ceil(p / columns)
+    figure = figure_class()(figsize=(3.2 * columns, 2.4 * rows), layout="constrained")
+    for c, axes in enumerate(figure.subplots(rows, columns, squeeze=False).ravel()):
+        if c >= p:
+            axes.set_axis_off()
+            continue
+        low, high = np.quantile(X[:, c], _WITHIN)
+        axes.hist(X[:, c], bins=_BINS, range=(low, high), density=True, color="0.85")
+        places = np.linspace(low, high, _PLACES)
+        parts = component_densities(model, c, places)
+        axes.plot(places, parts[model.weights_ >= _LEAST_WEIGHT].T, linewidth=0.7)
+        axes.plot(places, parts.sum(axis=0), color="black", linewidth=1.2)
+        axes.set_xlabel(names[c])
+        axes.set_yticks([])
+    figure.savefig(path, dpi=150)
+
+
+def component_densities(model, column, places):
+    """pi_j times the normal density of one coordinate, shape (k, n_places)."""
+    k, p = model.means_.shape
+    deviations = np.sqrt(covariance.variances(model.covariance, model.covariances_, k, p)[:, column])[:, None]
+    z = (places - model.means_[:, column, None]) / deviations
+    return model.weights_[:, None] * np.exp(-0.5 * z * z) / (deviations * math.sqrt(2.0 * math.pi))

@@ -1,0 +1,47 @@
+"""What scikit-learn asks of an estimator, without importing it: it need not be installed."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+
+from portable.errors import InputError
+
+
+class Parameters:
+    """get_params, set_params, repr and tags, from the arguments of the subclass's __init__."""
+
+    @classmethod
+    def _names(cls):
+        return sorted(name for name in inspect.signature(cls.__init__).parameters if name != "self")
+
+    def get_params(self, deep=True):
+        """The arguments of __init__, as a dict."""
+        return {name: getattr(self, name) for name in self._names()}
+
+    def set_params(self, **params):
+        """Change arguments of __init__; returns the estimator."""
+        for name, value in params.items():
+            if name not in self._names():
+                raise InputError(f"Invalid parameter {name!r} for estimator {self}. Valid parameters are: {self._names()!r}.")
+            setattr(self, name, value)
+        return self
+
+    def __repr__(self):
+        defaults = inspect.signature(type(self).__init__).parameters
+        changed = [f"{name}={value!r}" for name, value in self.get_params().items()
+                   if value is not defaults[name].default and repr(value) != repr(defaults[name].default)]
+        return f"{type(self).__name__}({', '.join(changed)})"
+
+    def __sklearn_tags__(self):
+        utils = sys.modules["sklearn.utils"]  # only scikit-learn asks
+        return utils.Tags(estimator_type="density_estimator", target_tags=utils.TargetTags(required=False),
+                          transformer_tags=None, classifier_tags=None, regressor_tags=None, input_tags=utils.InputTags())
+
+
+def not_fitted(message):
+    """An InputError; where scikit-learn is in use also one that its callers expect."""
+    exceptions = sys.modules.get("sklearn.exceptions")
+    if exceptions is None:
+        return InputError(message)
+    return type("NotFittedError", (InputError, exceptions.NotFittedError), {"__module__": __name__})(message)

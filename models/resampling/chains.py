@@ -1,0 +1,137 @@
+"""Kernels of schemes that look at single weights: Metropolis, Megopolis, rejection, killing.
+
+Arguments beyond those of `spreading`
+    k         draw, of row r; its chain starts at particle k mod n
+    n_steps   B
+    bound     shape (n_rows,), float64: w_max, scaled as the weights are
+"""
+
+import portable as pk
+
+from .spreading import key
+from .weighing import TILE, fixed, ordered, scale, scaled
+
+SEGMENT = 32  # particles that Megopolis moves together: a warp
+
+
+@pk.function
+def proposal(seed, stream, draw, n):
+    """(j, u) of one draw: j uniform in 0..n-1 from 64 bits (n <= 2^31, bias below 2^-33), u in [0, 1) from 53."""
+    w = pk.random.words(seed, stream, draw)
+    j = (pk.uint64(w[1]) * n + ((pk.uint64(w[0]) * n) >> 32)) >> 32
+    u = pk.float64(pk.int64((pk.uint64(w[3]) << 21) | (pk.uint64(w[2]) >> 11))) * 2.0**-53
+    return pk.int64(j), u
+
+
+@pk.kernel
+def metropolis_chain(r, k, n_steps, log, w, extremes, seed, step, ancestors):
+    """A Metropolis chain from particle k mod n. A block of random bits and one gathered weight a step, 8 bytes out."""
+    n = pk.uint64(w.shape[1])
+    row_scale = scale(extremes, r, 0, log)
+    a = k % w.shape[1]
+    own = scaled(pk.float64(w[r, a]), row_scale, log)
+    for b in range(n_steps):
+        j, u = proposal(seed, key(r, k), step + pk.uint64(b), n)
+        other = scaled(pk.float64(w[r, j]), row_scale, log)
+        if u * own < other:
+            a = j
+            own = other
+    ancestors[r, k] = a
+
+
+@pk.kernel
+def megopolis_chain(r, k, n_steps, log, w, extremes, seed, step, ancestors):
+    """A Metropolis chain whose proposals are particle k's, shifted by an offset that all chains of a row share.
+
+    Neighbours read neighbours: segments move as a whole and rotate in themselves (Chesser, Emerson and Fehr, 2021); where
+    n is no multiple of SEGMENT, the row rotates. Half a block of random bits and a neighbouring weight a step.
+    """
+    n = w.shape[1]
+    row_scale = scale(extremes, r, 0, log)
+    a = k % n
+    place = a % SEGMENT if n % SEGMENT == 0 else 0
+    segment = a - place
+    own = scaled(pk.float64(w[r, a]), row_scale, log)
+    for b in range(n_steps):
+        offset, _ = proposal(seed, key(r, pk.uint64(2**32 - 1)), step + pk.uint64(b), pk.uint64(n))
+        turn = offset % SEGMENT if n % SEGMENT == 0 else 0
+        j = segment + offset - turn
+        j = pk.where(j >= n, j - n, j) + (place + turn) % SEGMENT
+        other = scaled(pk.float64(w[r, j]), row_scale, log)
+        if pk.random.uniform(seed, key(r, k), step + pk.uint64(b)) * own < other:
+            a = j
+            own = other
+    ancestors[r, k] = a
+
+
+@pk.kernel
+def rejection_chain(r, k, log, w, extremes, bound, seed, step, ancestors):
+    """First particle k mod n, then uniform ones until one is accepted. A block and a gather each, 8 bytes out."""
+    n = pk.uint64(w.shape[1])
+    row_scale = scale(extremes, r, 0, log)
+    draw = step
+    a = k % w.shape[1]
+    _, u = proposal(seed, key(r, k), draw, n)
+    while u * bound[r] >= scaled(pk.float64(w[r, a]), row_scale, log):
+        draw += pk.uint64(1)
+        a, u = proposal(seed, key(r, k), draw, n)
+    ancestors[r, k] = a
+
+
+@pk.kernel
+def excess(r, k, log, w, extremes, bound, ancestors, weights):
+    """max(w_a / bound, 1) of ancestor a: what partial rejection control leaves of its weight. 24 bytes."""
+    x = scaled(pk.float64(w[r, ancestors[r, k]]), scale(extremes, r, 0, log), log)
+    weights[r, k] = max(x / bound[r], 1.0)
+
+
+@pk.function
+def find(cumulative, r, position):
+    """The first i with cumulative[r, i] > position, by bisection; empty intervals are never found."""
+    low = 0
+    high = cumulative.shape[1] - 1
+    while low < high:
+        middle = (low + high) // 2
+        if cumulative[r, middle] > position:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+@pk.kernel
+def scan_weights(team, n_tiles, bits, log, w, extremes, sums, cumulative):
+    """Q_i; a team a tile. One read of the weights, 8 bytes out."""
+    r = team.league_rank // n_tiles
+    tile = team.league_rank % n_tiles
+    row_scale = scale(extremes, r, bits, log)
+    carry = sums[r, tile]
+    end = min(tile * TILE + TILE, w.shape[1])
+    for base in range(tile * TILE, end, team.size):
+        i = base + team.rank
+        q = pk.uint64(0)
+        if i < end:
+            q = fixed(pk.float64(w[r, i]), row_scale, log)
+        after = carry + team.scan(q) + q
+        if i < end:
+            cumulative[r, i] = after
+        carry = team.broadcast(after, team.size - 1)
+
+
+@pk.kernel
+def survive_or_draw(r, k, log, w, extremes, sums, cumulative, seed, step, ancestors):
+    """Particle k survives with probability w_k / w_max; else a multinomial draw takes its place."""
+    row_scale = scale(extremes, r, 0, log)
+    _, u = proposal(seed, key(r, k), step, pk.uint64(w.shape[1]))
+    a = pk.int64(k)
+    if u * largest_scaled(extremes, r, row_scale, log) >= scaled(pk.float64(w[r, k]), row_scale, log):
+        total = sums[r, sums.shape[1] - 1]
+        draw = pk.random.randint(seed, key(r, k), step + pk.uint64(1), total)
+        a = find(cumulative, r, pk.uint64(draw))
+    ancestors[r, k] = a
+
+
+@pk.function
+def largest_scaled(extremes, r, row_scale, log):
+    """w_max, scaled as the weights are."""
+    return scaled(ordered(extremes[r, 0]), row_scale, log)

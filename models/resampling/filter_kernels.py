@@ -1,0 +1,185 @@
+"""Kernels of a particle filter; the notation is that of `models.resampling.filter`.
+
+Arguments that recur
+    n_tiles      tiles of a row (see `weighing`); a row is a filter
+    t            step
+    y            observations, shape (n_steps, n_values)
+    params       shape (n_rows, n_params)
+    x            states, shape (n_slots, n_dims, n_rows, n); `old` and `new` are slots
+    log_w        shape (n_rows, n)
+    now, before  `extremes` of this step and of the one before; a row that idles keeps its particles and their weights
+"""
+
+import math
+
+import portable as pk
+
+from .spreading import key
+from .weighing import TILE, fixed, order, ordered, scale
+
+
+@pk.function
+def user_draw(t):
+    """The first draw that belongs to the model at step t; resampling has the even numbers."""
+    return (2 * pk.uint64(t) + pk.uint64(1)) << 32
+
+
+def model_kernels(initial, propagate, log_weight, n_dims):
+    """(start, advance) of a model."""
+
+    @pk.kernel
+    def start(team, n_tiles, seed, y, params, x, log_w, now):
+        """States and log-weights of step 0, and the largest of these; a team a tile."""
+        r = team.league_rank // n_tiles
+        begin = team.league_rank % n_tiles * TILE
+        largest = pk.float64(-math.inf)
+        for k in team.thread_range(begin, min(begin + TILE, log_w.shape[1])):
+            state = initial(seed, key(r, k), user_draw(0), params[r])
+            for c in range(n_dims):
+                x[0, c, r, k] = state[c]
+            log_w[r, k] = log_weight(0, state, y[0], params[r])
+            largest = pk.maximum(largest, pk.float64(log_w[r, k]))
+        largest = team.reduce(largest, pk.Max)
+        if team.single():
+            pk.atomic_max(now, (r, 0), order(largest))
+
+    @pk.kernel
+    def advance(team, n_tiles, in_place, t, old, new, seed, y, params, ancestors, before, x, log_w, now):
+        """States and log-weights of step t, from ancestors where the row was resampled; a team a tile.
+
+        Reads an ancestor and its state, writes state and log-weight: 8 (2 n_dims + 2) bytes in float64.
+        """
+        r = team.league_rank // n_tiles
+        begin = team.league_rank % n_tiles * TILE
+        resampled = before[r, 2] == 0
+        state = pk.local(n_dims, x.dtype)
+        largest = pk.float64(-math.inf)
+        for k in team.thread_range(begin, min(begin + TILE, log_w.shape[1])):
+            a = pk.int64(k)
+            if resampled and not in_place:
+                a = ancestors[r, k]
+            for c in range(n_dims):
+                state[c] = x[old, c, r, a]
+            moved = propagate(t, state, seed, key(r, k), user_draw(t), params[r])
+            for c in range(n_dims):
+                x[new, c, r, k] = moved[c]
+            weight = log_weight(t, moved, y[t], params[r])
+            log_w[r, k] = weight if resampled else log_w[r, k] + weight
+            largest = pk.maximum(largest, pk.float64(log_w[r, k]))
+        largest = team.reduce(largest, pk.Max)
+        if team.single():
+            pk.atomic_max(now, (r, 0), order(largest))
+
+    return start, advance
+
+
+@pk.kernel
+def weigh(team, n_tiles, bits, half, log_w, now, sums, squares):
+    """The sums of q and of its upper half squared over a tile; a team a tile. One exponential, one read of the weights."""
+    r = team.league_rank // n_tiles
+    tile = team.league_rank % n_tiles
+    row_scale = scale(now, r, bits, True)
+    lost = pk.uint64(bits - half)
+    begin = tile * TILE
+    total = pk.uint64(0)
+    square = pk.uint64(0)
+    for k in team.thread_range(begin, min(begin + TILE, log_w.shape[1])):
+        q = fixed(pk.float64(log_w[r, k]), row_scale, True)
+        total += q
+        square += (q >> lost) * (q >> lost)
+    total = team.reduce(total)
+    square = team.reduce(square)
+    if team.single():
+        sums[r, tile] = total
+        squares[r, tile] = square
+
+
+@pk.kernel
+def decide(team, bits, half, n, threshold, now, sums, squares, mass, evidence, sizes):
+    """Sums of a row, its effective sample size, whether it idles, and what its step adds to the log-likelihood; a team a row.
+
+    The step adds log sum w - mass, mass the logarithm of the sum of the weights that were brought along: n after
+    resampling. A row of no use adds -infinity and is resampled from equal weights. 32 bytes a tile.
+    """
+    r = team.league_rank
+    last = sums.shape[1] - 1
+    carry = pk.uint64(0)
+    square = pk.uint64(0)
+    for first in range(0, last, team.size):
+        tile = first + team.rank
+        total = pk.uint64(0)
+        if tile < last:
+            total = sums[r, tile]
+            square += squares[r, tile]
+        after = carry + team.scan(total) + total
+        if tile < last:
+            sums[r, tile] = after - total
+        carry = team.broadcast(after, team.size - 1)
+    square = team.reduce(square)
+    if team.single():
+        sums[r, last] = carry
+        usable, largest, one, two = scale(now, r, bits, True)
+        total = pk.float64(pk.int64(carry))
+        part = total * 2.0 ** pk.float64(half - bits)
+        size = part * part / pk.float64(pk.int64(square)) if usable else 0.0
+        idle = usable and size >= threshold * n
+        log_total = largest + pk.log(total / one / two) if usable else -math.inf
+        evidence[r] = log_total - mass[r]
+        sizes[r] = size
+        mass[r] = log_total if idle else pk.log(pk.float64(n))
+        now[r, 2] = 1 if idle else 0
+
+
+@pk.kernel
+def overwrite(r, k, now, ancestors, x):
+    """Particles without offspring become copies of others, in place: ancestors are permuted. 8 to 8 (2 n_dims + 1) bytes."""
+    if now[r, 2] == 0 and ancestors[r, k] != k:
+        for c in range(x.shape[1]):
+            x[0, c, r, k] = x[0, c, r, ancestors[r, k]]
+
+
+@pk.kernel
+def average_tiles(team, n_tiles, slot, log_w, now, x, parts):
+    """Sums of w x over a tile, w relative to the largest, and of w; a team a tile, parts of shape (n_dims + 1, n_rows, n_tiles)."""
+    r = team.league_rank // n_tiles
+    tile = team.league_rank % n_tiles
+    largest = ordered(now[r, 0])
+    for c in range(x.shape[1] + 1):
+        total = pk.float64(0.0)
+        for k in team.thread_range(tile * TILE, min(tile * TILE + TILE, log_w.shape[1])):
+            w = pk.exp(pk.float64(log_w[r, k]) - largest)
+            total += w * pk.float64(x[slot, c, r, k]) if c < x.shape[1] else w
+        total = team.reduce(total)
+        if team.single():
+            parts[c, r, tile] = total
+
+
+@pk.kernel
+def average(team, parts, means):
+    """Weighted means of a row, shape (n_dims, n_rows); a team a row."""
+    r = team.league_rank
+    last = parts.shape[0] - 1
+    weight = 0.0
+    for tile in team.thread_range(parts.shape[2]):
+        weight += parts[last, r, tile]
+    weight = team.reduce(weight)
+    for c in range(last):
+        total = 0.0
+        for tile in team.thread_range(parts.shape[2]):
+            total += parts[c, r, tile]
+        total = team.reduce(total)
+        if team.single():
+            means[c, r] = total / weight
+
+
+@pk.kernel
+def trace(r, j, extremes, ancestors, x, ends, paths):
+    """The path of particle ends[r, j] at the last step, backwards; paths of shape (n_steps, n_dims, n_rows, n_paths)."""
+    a = ends[r, j]
+    t = x.shape[0] - 1
+    while t >= 0:
+        for c in range(x.shape[1]):
+            paths[t, c, r, j] = x[t, c, r, a]
+        if t > 0 and extremes[t - 1, r, 2] == 0:
+            a = ancestors[t - 1, r, a]
+        t -= 1

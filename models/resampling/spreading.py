@@ -1,0 +1,220 @@
+"""Kernels that turn scanned weights into ancestors, tile by tile; the notation is that of `models.resampling`.
+
+A particle's cumulative offspring O_i follow from Q_i by arithmetic: nothing is searched for. So a team scans its tile, keeps
+the O_i in scratch, and writes each particle's number to its places O_(i-1) .. O_i - 1: a few by the member who owns the
+particle, more by the whole team, and stretches of LONG, which are left to `fill_stretches`, by teams of their own.
+
+Arguments beyond those of `weighing`
+    seed, step   uint64: the key, and the first draw of this call
+    sums         shape (n_rows, n_tiles + 1), uint64: q before each tile, and at the end Q
+    draws        of multinomial schemes, else 0: (wanted, counts) as in `models.resampling.strata`, and of residual
+                 resampling (wanted, counts, copies, residues): whole copies and what they leave, both as `sums`
+    stretches    shape (n_rows, n_stretches), int64: the owner of LONG draws in a row, or -1
+"""
+
+import portable as pk
+
+from .weighing import TILE, fixed, scale, split
+
+SHORT = 8  # copies that a member writes alone
+LONG = 4096  # places in a stretch
+FEW = 128  # multinomial draws that are drawn one by one
+
+
+@pk.function
+def key(r, k):
+    """The stream of particle k of row r; k < 2^32."""
+    return (pk.uint64(r) << 32) | pk.uint64(k)
+
+
+@pk.function
+def one_start(r, total, seed, step):
+    """The one random number of systematic resampling, in [0, Q)."""
+    return pk.uint64(pk.random.randint(seed, key(r, 0), step, total))
+
+
+@pk.function
+def below_systematic(position, r, start, total, n_draws, ratio, seed, step, draws):
+    """How many of the positions floor((k Q + start) / M) are below Q_i: the k with k Q + start < Q_i M."""
+    share = pk.float64(pk.int64(start)) / pk.float64(pk.int64(total))
+    k = max(pk.int64(pk.float64(pk.int64(position)) * ratio - share), 0)
+    rest = pk.int64(position * n_draws - pk.uint64(k) * total - start)  # of 64 bits, and right although products wrap
+    return k + pk.where(rest > 0, 1, 0) + pk.where(rest > pk.int64(total), 1, 0)
+
+
+@pk.function
+def no_start(r, total, seed, step):
+    return pk.uint64(0)
+
+
+@pk.function
+def below_stratified(position, r, start, total, n_draws, ratio, seed, step, draws):
+    """As below_systematic, with a start of its own in every stratum: k counts where u_k Q < rest."""
+    k, rest = split(position, n_draws, total, ratio)
+    return k + pk.where(pk.random.uniform(seed, key(r, k), step) * pk.float64(pk.int64(total)) < pk.float64(rest), 1, 0)
+
+
+@pk.function
+def below_multinomial(position, r, start, total, parts, ratio, seed, step, draws):
+    """The draws of earlier strata, and those of its own that are below; these have 32 bits, four to a block."""
+    b, rest = split(position, parts, total, ratio)
+    limit = pk.int64(pk.float64(rest) * (2.0**32 / pk.float64(pk.int64(total))))
+    found = pk.int64(draws[1][r, b])
+    n_here = pk.int64(draws[1][r, min(b + 1, pk.int64(parts))]) - found
+    stream = key(r, b)
+    found += below_in_block(pk.random.words(seed, stream, step + pk.uint64(1)), n_here, limit)
+    block = 1
+    while 4 * block < n_here:
+        found += below_in_block(pk.random.words(seed, stream, step + pk.uint64(1 + block)), n_here - 4 * block, limit)
+        block += 1
+    return found
+
+
+@pk.function
+def below_in_block(words, n_here, limit):
+    """How many of the first n_here words are below a limit."""
+    found = 0
+    for m in range(4):
+        found += pk.where(n_here > m and pk.int64(words[m]) < limit, 1, 0)
+    return found
+
+
+@pk.function
+def n_strata(n_draws):
+    """B, the strata of multinomial draws; at least 1."""
+    return pk.where(n_draws < FEW, max(n_draws, 1), n_draws - pk.int64(10.0 * pk.sqrt(pk.float64(n_draws))))
+
+
+@pk.function
+def residue_bits(n, n_draws, total):
+    """Bits that a residue loses, so that the sum of all stays below 2^62."""
+    return max(0, exponent_of(min(n, n_draws)) + exponent_of(pk.int64(total)) - 62)
+
+
+@pk.function
+def exponent_of(whole):
+    """An e with whole < 2^e."""
+    return ((pk.bits(pk.float64(whole)) >> 52) & 2047) - 1022
+
+
+def spreading(begin_row, below, of="weights"):
+    """The kernel of a scheme.
+
+    Parameters
+    ----------
+    begin_row : function
+        What the particles of a row share.
+    below : function
+        Cumulative offspring of a scanned position.
+    of : {"weights", "residues", "offspring"}
+        What is scanned: weights, what whole copies leave of them (which are scanned beside), or counts (w is int64).
+    """
+    residues, offspring, by_strata = of == "residues", of == "offspring", below is below_multinomial
+
+    @pk.kernel
+    def spread(team, n_tiles, bits, log, w, extremes, sums, draws, seed, step, ancestors, stretches):
+        """Ancestors of a tile of particles; a team a tile. Reads the weights once, writes 8 bytes a draw."""
+        r = team.league_rank // n_tiles
+        tile = team.league_rank % n_tiles
+        counts = team.scratch(TILE + 1, pk.int64)  # O_i, the first of them of the particle before the tile
+        pending = team.scratch(TILE, pk.int32)  # particles with many copies
+        n_pending = team.scratch(1, pk.int32)
+        n = w.shape[1]
+        n_draws = pk.uint64(ancestors.shape[1])
+        total = sums[r, n_tiles]
+        carry = sums[r, tile]
+        parts = n_draws
+        carry_copies = pk.uint64(0)
+        if by_strata:
+            parts = pk.uint64(n_strata(draws[0][r]))
+        if residues:
+            weight = total
+            per_weight = pk.float64(pk.int64(n_draws)) / pk.float64(pk.int64(weight))
+            lost = pk.uint64(residue_bits(n, pk.int64(n_draws), weight))
+            carry_copies = draws[2][r, tile]
+            carry = draws[3][r, tile]
+            total = draws[3][r, n_tiles]
+            total = pk.where(total > 0, total, pk.uint64(1))  # nothing is left, and nothing will be drawn
+        ratio = pk.float64(pk.int64(parts)) / pk.float64(pk.int64(total))
+        row_scale = scale(extremes, r, bits, log)
+        start = begin_row(r, total, seed, step)
+        first = tile * TILE
+        length = 0 if extremes[r, 2] != 0 else min(TILE, n - first)
+        if team.single():
+            counts[0] = below(carry, r, start, total, parts, ratio, seed, step, draws) + pk.int64(carry_copies)
+            n_pending[0] = 0
+        for base in range(0, length, team.size):
+            i = base + team.rank
+            q = pk.uint64(0)
+            whole = pk.uint64(0)
+            if i < length:
+                if offspring:
+                    q = pk.uint64(w[r, first + i])
+                else:
+                    q = fixed(pk.float64(w[r, first + i]), row_scale, log)
+            if residues:
+                o, rest = split(q, n_draws, weight, per_weight)
+                whole = pk.uint64(o)
+                q = pk.uint64(rest) >> lost
+            after = carry + team.scan(q) + q
+            if residues:
+                whole += carry_copies + team.scan(whole)
+                carry_copies = team.broadcast(whole, team.size - 1)
+            high = below(after, r, start, total, parts, ratio, seed, step, draws) + pk.int64(whole)
+            if i < length:
+                counts[i + 1] = high
+            carry = team.broadcast(after, team.size - 1)
+        team.barrier()
+        for i in team.thread_range(length):
+            low = counts[i]
+            high = counts[i + 1]
+            if high - low > SHORT:
+                pending[pk.atomic_add(n_pending, 0, 1)] = i
+            else:
+                for k in range(low, high):
+                    ancestors[r, k] = first + i
+        team.barrier()
+        for p in range(n_pending[0]):
+            i = pending[p]
+            low = counts[i]
+            high = counts[i + 1]
+            middle = high
+            again = high
+            if high - low >= 2 * LONG:  # at least one whole stretch lies inside
+                middle = -(-low // LONG) * LONG
+                again = high // LONG * LONG
+                for s in team.thread_range(middle // LONG, again // LONG):
+                    stretches[r, s] = first + i
+            for k in team.thread_range(low, middle):
+                ancestors[r, k] = first + i
+            for k in team.thread_range(again, high):
+                ancestors[r, k] = first + i
+
+    return spread
+
+
+@pk.function
+def as_it_is(position, r, start, total, n_draws, ratio, seed, step, draws):
+    """Scanned offspring are cumulative offspring."""
+    return pk.int64(position)
+
+
+spread_systematic = spreading(one_start, below_systematic)
+spread_stratified = spreading(no_start, below_stratified)
+spread_multinomial = spreading(no_start, below_multinomial)
+spread_residual = spreading(no_start, below_multinomial, of="residues")
+spread_offspring = spreading(no_start, as_it_is, of="offspring")
+
+
+@pk.kernel
+def fill_stretches(team, n_stretches, stretches, ancestors):
+    """LONG draws of one particle, if `spread` left them; a team a stretch. 8 bytes in, 8 bytes a draw out."""
+    r = team.league_rank // n_stretches
+    s = team.league_rank % n_stretches
+    owner = stretches[r, s]
+    team.barrier()  # all have read it
+    if owner >= 0:
+        if team.single():
+            stretches[r, s] = -1
+        for k in team.thread_range(s * LONG, (s + 1) * LONG):
+            ancestors[r, k] = owner

@@ -1,0 +1,162 @@
+"""The study of Murray, Lee and Jacob on the machine at hand: bias, error and time of the schemes over N and y.
+
+Weights are w_i = N(x_i; y, 1), x_i ~ N(0, 1). Of K offspring vectors o, with e = N w / sum w:
+    MSE / N        mean of |o - e|^2 / N                                   (Figure 3)
+    bias share     |mean o - e|^2 / MSE: 1 / K for an unbiased scheme      (Figure 2)
+    seconds        of a call until a permuted ancestor vector, median      (Figures 4 and 5)
+    decision       the fastest scheme at each N and y                      (Figure 6)
+"""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import statistics
+import time
+
+import numpy as np
+
+import portable as pk
+
+from . import schemes
+
+SCHEMES = ("multinomial", "stratified", "systematic", "residual", "ssp", "killing", "metropolis", "megopolis", "rejection")
+MOST_AT_ONCE = 1 << 20  # particles of all replicates that are held together
+ROW = "{scheme:12} {kind:5} {n:9,d} {y:4.1f} {mse:9.4f} {bias_share:9.2e} {seconds:10.3e}"
+
+
+def study(spaces, sizes, ys, n_runs, on_cell=lambda cell: None):
+    """The cells of the study.
+
+    Parameters
+    ----------
+    spaces : list of str
+    sizes : list of int
+    ys : list of float
+    n_runs : int
+        K, replicates of each cell.
+    on_cell : callable of a cell
+        Told each one when it is done.
+
+    Returns
+    -------
+    list of dict: scheme, kind ("cpu" or "cuda"), n, y, mse, bias_share, seconds
+    """
+    cells = []
+    for space in spaces:
+        kind = "cuda" if space.startswith("cuda") else "cpu"
+        for n in sizes:
+            x = np.random.default_rng(n).normal(size=n)
+            for y in ys:
+                w = np.exp(-0.5 * (x - y) ** 2)
+                for name in SCHEMES:
+                    scheme = getattr(schemes, name)
+                    mse, share = _errors(scheme, w, n_runs, space)
+                    cells.append({"scheme": name, "kind": kind, "n": n, "y": y, "mse": mse, "bias_share": share,
+                                  "seconds": _seconds(scheme, w, space)})
+                    on_cell(cells[-1])
+    return cells
+
+
+def _errors(scheme, w, n_runs, space):
+    """(MSE / N, bias share)."""
+    n, at_once = len(w), max(1, min(n_runs, MOST_AT_ONCE // len(w)))
+    e, total, squares, done = n * w / w.sum(), 0.0, 0.0, 0
+    for step in range(-(-n_runs // at_once)):
+        rows = min(at_once, n_runs - done)
+        o = scheme(np.tile(w, (rows, 1)), seed=1, step=step, output="offspring", space=space)
+        total, squares, done = total + o.sum(axis=0), squares + ((o - e) ** 2).sum(), done + rows
+    mse = squares / n_runs
+    return float(mse / n), float(((total / n_runs - e) ** 2).sum() / mse) if mse else 0.0
+
+
+def _seconds(scheme, w, space, repeats=5):
+    view = pk.copy_of(w, space)
+    scheme(view, seed=2, permuted=True, space=space)
+    times = []
+    for step in range(repeats):
+        start = time.perf_counter()
+        scheme(view, seed=2, step=step, permuted=True, space=space)
+        pk.fence(space)
+        times.append(time.perf_counter() - start)
+    return statistics.median(times)
+
+
+def decisions(cells):
+    """{"cpu" | "cuda" | "both": {(n, y): scheme}}, the fastest; "both" says which machine, too."""
+    found = {}
+    for kind in sorted({cell["kind"] for cell in cells}) + ["both"]:
+        best = {}
+        for cell in cells:
+            at = cell["n"], cell["y"]
+            if kind in (cell["kind"], "both") and (at not in best or cell["seconds"] < best[at]["seconds"]):
+                best[at] = cell
+        found[kind] = {at: cell["scheme"] + (f", {cell['kind']}" if kind == "both" else "") for at, cell in best.items()}
+    return found
+
+
+def write(cells, folder):
+    """study.json, which `resample(..., decisions=...)` reads, and Figures 2 to 6; the paths that were written."""
+    folder = pathlib.Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "study.json"
+    path.write_text(json.dumps({"schema": "resampling-study", "cells": cells}, indent=1) + "\n")
+    return [path, *_figures(cells, folder)]
+
+
+def _figures(cells, folder):
+    try:
+        import matplotlib
+    except ImportError as error:
+        raise ImportError("figures want matplotlib: pip install 'portable-kernels[plot]'") from error
+    matplotlib.use("Agg")
+    paths = []
+    for kind in sorted({cell["kind"] for cell in cells}):
+        own = [cell for cell in cells if cell["kind"] == kind]
+        for number, quantity, label in ((2, "bias_share", "bias share of MSE"), (3, "mse", "MSE / N"), (4, "seconds", "seconds")):
+            paths.append(_lines(own, quantity, label, folder / f"figure{number}-{quantity}-{kind}.png", by="n"))
+        paths.append(_lines(own, "seconds", "seconds", folder / f"figure5-seconds-over-y-{kind}.png", by="y"))
+    for kind, best in decisions(cells).items():
+        paths.append(_matrix(best, kind, folder / f"figure6-decisions-{kind}.png"))
+    return paths
+
+
+def _lines(cells, quantity, label, path, by):
+    """A panel for each value of the other variable, a line for each scheme."""
+    from matplotlib import pyplot
+
+    other = "y" if by == "n" else "n"
+    panels = sorted({cell[other] for cell in cells})
+    figure, axes = pyplot.subplots(1, len(panels), figsize=(3 * len(panels) + 2, 3.2), sharey=True, squeeze=False)
+    for axis, panel in zip(axes[0], panels):
+        for name in SCHEMES:
+            line = [cell for cell in cells if cell["scheme"] == name and cell[other] == panel]
+            axis.plot([cell[by] for cell in line], [cell[quantity] for cell in line], marker=".", label=name)
+        axis.set(title=f"{'y' if other == 'y' else 'N'} = {panel}", xlabel="N" if by == "n" else "y", yscale="log")
+        if by == "n":
+            axis.set_xscale("log", base=2)
+    axes[0, 0].set_ylabel(label)
+    axes[0, -1].legend(fontsize="x-small")
+    figure.tight_layout()
+    figure.savefig(path)
+    pyplot.close(figure)
+    return path
+
+
+def _matrix(best, title, path):
+    """The fastest scheme in each cell, a colour each."""
+    from matplotlib import pyplot
+
+    sizes, ys, names = (sorted(set(values)) for values in (*zip(*best), best.values()))
+    table = np.array([[names.index(best[n, y]) for n in sizes] for y in ys])
+    figure, axis = pyplot.subplots(figsize=(0.5 * len(sizes) + 4, 0.35 * len(ys) + 2))
+    shown = axis.imshow(table, origin="lower", aspect="auto", cmap="tab20", vmin=-0.5, vmax=19.5)
+    axis.set(title=f"fastest scheme, {title}", xlabel="N", ylabel="y", xticks=range(len(sizes)), yticks=range(len(ys)))
+    axis.set_xticklabels([f"$2^{{{n.bit_length() - 1}}}$" for n in sizes])
+    axis.set_yticklabels(ys)
+    axis.legend([pyplot.Rectangle((0, 0), 1, 1, color=shown.cmap(shown.norm(k))) for k in range(len(names))], names,
+                bbox_to_anchor=(1.02, 1.0), loc="upper left", fontsize="small")
+    figure.tight_layout()
+    figure.savefig(path)
+    pyplot.close(figure)
+    return path

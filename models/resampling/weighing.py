@@ -1,0 +1,163 @@
+"""Kernels that bring weights to whole numbers q_i and add them up; the notation is that of `models.resampling`.
+
+Rows are weight vectors of their own, one for each filter. A row is cut into tiles of TILE numbers, a team each; totals of
+tiles become what lies before each tile, on the device, so that no number travels to the host between kernels.
+
+Arguments that recur
+    n_tiles      tiles of a row; a league has n_rows * n_tiles teams
+    bits         b: the largest q of a row lies in [2^(b - 1), 2^b]
+    log          compile-time: w holds log-weights
+    w            weights, shape (n_rows, n), float32 or float64; every value is used as float64
+    extremes     shape (n_rows, 3), int64: the largest and smallest weight of each row, by `order`; not 0 if the row idles
+    offsets      shape (n_rows, n_tiles + 1), uint64: what lies before each tile, and at the end Q
+"""
+
+import math
+
+import numpy as np
+
+import portable as pk
+
+TILE = 2048
+NONE = -(2**63)  # `order` of no number
+NAN = 2**63 - 1  # `order` of NaN
+
+
+@pk.function
+def order(x):
+    """A whole number by which float64 order like themselves; NaN is the largest."""
+    bits = pk.bits(x)
+    return pk.where(pk.isnan(x), pk.int64(NAN), pk.where(bits < 0, bits ^ NAN, bits))
+
+
+@pk.function
+def ordered(number):
+    """The float64 of an `order`, NaN of NAN."""
+    return pk.from_bits64(pk.where(number < 0, number ^ NAN, number))
+
+
+def ordered_numpy(numbers):
+    """`ordered` of an int64 array."""
+    return np.where(numbers < 0, numbers ^ NAN, numbers).view(np.float64)
+
+
+@pk.function
+def power(e):
+    """2^e, for e from -1022 to 1023."""
+    return pk.from_bits64((pk.int64(e) + 1023) << 52)
+
+
+@pk.function
+def exponent(x):
+    """The e with 2^(e - 1) <= x < 2^e, of a positive finite number."""
+    e = (pk.bits(x) >> 52) & 2047
+    lifted = (pk.bits(x * 2.0**54) >> 52) & 2047  # subnormal numbers have no exponent of their own
+    return pk.where(e == 0, lifted - 54, e) - 1022
+
+
+@pk.function
+def scale(extremes, r, bits, log):
+    """(usable, subtract, two factors): q = (w or exp(w - subtract)) times both factors, one after the other, so that
+    neither overflows; or 1 throughout a row that has no positive weight, a negative one or one that is not finite."""
+    largest = ordered(extremes[r, 0])
+    smallest = ordered(extremes[r, 1])
+    if log:
+        usable = largest > -math.inf and largest < math.inf
+        shift = pk.int64(bits) - 1
+    else:
+        usable = largest > 0.0 and largest < math.inf and smallest >= 0.0
+        shift = bits - exponent(pk.where(usable, largest, 1.0))
+    half = shift >> 1
+    return usable, pk.where(usable, largest, 0.0), power(half), power(shift - half)
+
+
+@pk.function
+def scaled(x, scale, log):
+    """A weight times the factors of its row's scale, 1 in a row without use."""
+    if log:
+        w = pk.exp(pk.where(scale[0], x, 0.0) - scale[1])
+        return pk.where(scale[0], w * scale[2] * scale[3], 1.0)
+    return pk.where(scale[0], pk.where(scale[0], x, 0.0) * scale[2] * scale[3], 1.0)
+
+
+@pk.function
+def fixed(x, scale, log):
+    """q of a weight."""
+    return pk.uint64(pk.int64(pk.rint(scaled(x, scale, log))))
+
+
+@pk.function
+def split(position, parts, total, ratio):
+    """(k, rest) with position * parts = k * total + rest and 0 <= rest < total: exact, without a product of 128 bits.
+
+    position <= total <= 2^62, parts <= 2^31, ratio is near parts / total. The estimate of k is off by one at most; the
+    rest then fits into 64 bits and is right although the products wrap.
+    """
+    k = pk.int64(pk.float64(pk.int64(position)) * ratio)
+    rest = pk.int64(position * parts - pk.uint64(k) * total)
+    whole = pk.int64(total)
+    below = rest < 0
+    above = rest >= whole
+    return k + pk.where(above, 1, 0) - pk.where(below, 1, 0), rest + pk.where(below, whole, 0) - pk.where(above, whole, 0)
+
+
+@pk.kernel
+def begin(team, extremes, stretches):
+    """Rows without a weight seen yet, and no stretches; a team a row. 24 bytes and 8 a stretch."""
+    r = team.league_rank
+    if team.single():
+        extremes[r, 0] = NONE
+        extremes[r, 1] = NAN
+        extremes[r, 2] = 0
+    for s in team.thread_range(stretches.shape[1]):
+        stretches[r, s] = -1
+
+
+@pk.kernel
+def find_extremes(team, n_tiles, w, extremes):
+    """The largest and smallest weight of a row; a team a tile. One read of the weights, two atomics a team."""
+    r = team.league_rank // n_tiles
+    begin = team.league_rank % n_tiles * TILE
+    largest = pk.float64(-math.inf)
+    smallest = pk.float64(math.inf)
+    for i in team.thread_range(begin, min(begin + TILE, w.shape[1])):
+        x = pk.float64(w[r, i])
+        largest = pk.maximum(largest, x)
+        smallest = pk.minimum(smallest, x)
+    largest = team.reduce(largest, pk.Max)
+    smallest = team.reduce(smallest, pk.Min)
+    if team.single():
+        pk.atomic_max(extremes, (r, 0), order(largest))
+        pk.atomic_min(extremes, (r, 1), order(smallest))
+
+
+@pk.kernel
+def weigh_tiles(team, n_tiles, bits, log, w, extremes, offsets):
+    """The sum of q over a tile; a team a tile. One read of the weights."""
+    r = team.league_rank // n_tiles
+    tile = team.league_rank % n_tiles
+    row_scale = scale(extremes, r, bits, log)
+    begin = tile * TILE
+    total = pk.uint64(0)
+    for i in team.thread_range(begin, min(begin + TILE, w.shape[1])):
+        total += fixed(pk.float64(w[r, i]), row_scale, log)
+    total = team.reduce(total)
+    if team.single():
+        offsets[r, tile] = total
+
+
+@pk.kernel
+def add_up(team, offsets):
+    """Totals of tiles become what lies before each tile; a team a row. 16 bytes a tile."""
+    r = team.league_rank
+    last = offsets.shape[1] - 1
+    carry = pk.uint64(0)
+    for first in range(0, last, team.size):
+        tile = first + team.rank
+        total = offsets[r, tile] if tile < last else pk.uint64(0)
+        before = team.scan(total)
+        if tile < last:
+            offsets[r, tile] = carry + before
+        carry += team.reduce(total)
+    if team.single():
+        offsets[r, last] = carry

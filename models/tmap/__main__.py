@@ -1,0 +1,175 @@
+"""`python -m models.tmap {fit,simulate,describe} FILE`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from portable.errors import InputError, PortableError
+
+from . import fit, goodness_of_fit, load, read, save, select_orders, standard_errors
+from .figures import complete_gaps, empirical_correlation, overview
+
+
+def main(arguments=None):
+    """Run the command line; the exit status."""
+    options = _parser().parse_args(arguments)
+    console = Console()
+    try:
+        options.run_command(options, console)
+    except PortableError as error:
+        Console(stderr=True).print(f"[bold red]error:[/] {error}", highlight=False)
+        return 2
+    return 0
+
+
+def _parser():
+    parser = argparse.ArgumentParser(prog="python -m models.tmap", description="Transient Markovian arrival processes.")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    fitting = commands.add_parser("fit", help="fit a process to runs")
+    fitting.add_argument("file", metavar="FILE", help="runs, .npz or .csv")
+    which = fitting.add_mutually_exclusive_group(required=True)
+    which.add_argument("--orders", type=_orders, metavar="1,1,2", help="orders of the branches")
+    which.add_argument("--total", type=int, metavar="N", help="choose orders that add up to N by BIC")
+    fitting.add_argument("--starts", type=int, default=8, help="random starts (default: %(default)s)")
+    fitting.add_argument("--max-iter", type=int, default=1000, help="EM steps of each (default: %(default)s)")
+    fitting.add_argument("--tol", type=float, default=1e-8, help="gain for each gap at which to stop (default: %(default)s)")
+    fitting.add_argument("--dtype", choices=("float64", "float32"), default="float64")
+    fitting.add_argument("--seed", type=int, default=0)
+    fitting.add_argument("--errors", action="store_true", help="standard errors too")
+    fitting.add_argument("--out", metavar="MODEL.json", help="write the model")
+    fitting.add_argument("--figure", metavar="FILE.png", help="draw fitted against empirical")
+    fitting.set_defaults(run_command=_fit)
+
+    simulating = commands.add_parser("simulate", help="random runs of a process")
+    simulating.add_argument("file", metavar="MODEL.json", help="what fit --out wrote")
+    simulating.add_argument("--runs", type=int, required=True)
+    simulating.add_argument("--seed", type=int, default=0)
+    simulating.add_argument("--out", metavar="RUNS.npz", required=True)
+    simulating.set_defaults(run_command=_simulate)
+
+    describing = commands.add_parser("describe", help="figures of runs, beside those of a process")
+    describing.add_argument("file", metavar="FILE", help="runs, .npz or .csv")
+    describing.add_argument("--model", metavar="MODEL.json", help="compare with this process, and test it")
+    describing.set_defaults(run_command=_describe)
+
+    for command in (fitting, describing):
+        command.add_argument("--run", default="run", help="column of run names in a .csv (default: %(default)s)")
+        command.add_argument("--gap", default="gap", help="column of gaps (default: %(default)s)")
+        command.add_argument("--time", help="column of event times, in place of gaps")
+        command.add_argument("--timeout", type=float, help="with --time: a longer gap ends a run")
+        command.add_argument("--censored", help="column that is true where a run's last gap is still open")
+    for command in (fitting, simulating, describing):
+        command.add_argument("--space", metavar="NAME", help="execution space (default: the layer's own choice)")
+    return parser
+
+
+def _orders(text):
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is no list of whole numbers such as 1,1,2") from error
+
+
+def _read(options):
+    return read(options.file, gap=options.gap, run=options.run, time=options.time, timeout=options.timeout,
+                censored=options.censored)
+
+
+def _fit(options, console):
+    runs = _read(options)
+    console.print(repr(runs), highlight=False)
+    how = {"n_starts": options.starts, "max_iter": options.max_iter, "tol": options.tol, "dtype": options.dtype,
+           "seed": options.seed, "space": options.space}
+    if options.orders:
+        model, info = fit(runs, orders=options.orders, **how)
+    else:
+        found = select_orders(runs, options.total, **how)
+        _print_candidates(found, console)
+        model, info = found[0].model, found[0].info
+    errors, notes = _errors(model, runs, options)
+    console.print(_table_of(model, errors))
+    rest = "at rest" if info.converged else "not yet at rest: try more --max-iter"
+    console.print(f"log-likelihood {info.log_likelihood:.6f} after {info.n_iterations} steps, {rest}", highlight=False)
+    for note in (*info.notes, *notes):
+        console.print(f"note: {note}", highlight=False)
+    if options.out:
+        save(options.out, model)
+    if options.figure:
+        overview(model, runs).savefig(options.figure, dpi=90)
+
+
+def _errors(model, runs, options):
+    """Standard errors where they are wanted and there are any, and why there are none."""
+    if not options.errors:
+        return None, ()
+    try:
+        return standard_errors(model, runs, space=options.space), ()
+    except InputError as error:
+        return None, (f"no standard errors: {error}",)
+
+
+def _print_candidates(found, console):
+    table = Table(title="orders by BIC")
+    for name in ("orders", "log-likelihood", "parameters", "BIC"):
+        table.add_column(name, justify="right")
+    for one in found[:10]:
+        orders = ", ".join(map(str, one.orders))
+        table.add_row(orders, f"{one.info.log_likelihood:.3f}", str(one.n_parameters), f"{one.score:.3f}")
+    console.print(table)
+
+
+def _table_of(model, errors):
+    def cell(value, error):
+        return f"{value:.5g}" if errors is None else f"{value:.5g} ± {error:.2g}"
+
+    table = Table(title="the process" + ("" if errors is None else ", ± standard errors"))
+    columns = ["branch", "order", "rate", "start", "end", *(f"to {j}" for j in range(model.n_branches))]
+    for name in columns:
+        table.add_column(name, justify="right")
+    blank = np.zeros(model.n_branches), np.zeros(model.n_branches), np.zeros(model.n_branches), np.zeros_like(model.switching)
+    rates, alpha, exits, switching = blank if errors is None else (errors.rates, errors.alpha, errors.exits, errors.switching)
+    for i in range(model.n_branches):
+        parts = [cell(model.rates[i], rates[i]), cell(model.alpha[i], alpha[i]), cell(model.exits[i], exits[i])]
+        parts += [cell(*pair) for pair in zip(model.switching[i], switching[i])]
+        table.add_row(str(i), str(model.orders[i]), *parts)
+    return table
+
+
+def _simulate(options, console):
+    runs = load(options.file).simulate(options.runs, seed=options.seed, space=options.space)
+    np.savez(options.out, values=runs.values, lengths=runs.lengths)
+    console.print(f"{runs!r} in {Path(options.out).name}", highlight=False)
+
+
+def _describe(options, console):
+    runs = _read(options)
+    model = load(options.model) if options.model else None
+    gaps = runs.values[complete_gaps(runs)]
+    rows = [("runs", f"{runs.n_runs:,}", ""), ("gaps", f"{runs.n_gaps:,}", ""),
+            ("gaps of zero", f"{(gaps == 0.0).mean():.2%}", ""),
+            ("gaps of a run, mean", f"{runs.lengths.mean():.5g}", model and f"{model.mean_arrivals():.5g}"),
+            ("gaps of a run, variance", f"{runs.lengths.var():.5g}", model and f"{model.variance_arrivals():.5g}"),
+            ("gap, mean", f"{gaps.mean():.5g}", model and f"{model.mean_gap():.5g}"),
+            ("correlation at lag 1", f"{empirical_correlation(runs, 1):.4f}", model and f"{model.lag_correlation():.4f}")]
+    table = Table(title=str(options.file), title_justify="left")
+    for name in ("", "runs", "process") if model else ("", "runs"):
+        table.add_column(name, justify="right")
+    for row in rows:
+        table.add_row(*row[: 3 if model else 2])
+    console.print(table)
+    if model:
+        fitness = goodness_of_fit(model, runs, space=options.space)
+        console.print(f"log-likelihood {model.log_likelihood(runs, space=options.space):.6f}", highlight=False)
+        console.print(f"rescaled gaps: distance from uniform {fitness.distance:.4f} (p = {fitness.p_distance:.3g}), correlation of "
+                      f"neighbours {fitness.correlation:.4f} (p = {fitness.p_correlation:.3g})", highlight=False)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,159 @@
+"""Runs from tables and files, and models to and from files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+
+from portable.errors import DTypeError, FiniteError, InputError, OrderError
+
+from ..checks import as_numbers, check_number
+from .model import TransientMAP
+from .runs import Runs
+
+
+def from_frame(frame, *, run="run", gap="gap", censored=None):
+    """Runs from a table with a row for each gap.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame, or mapping of column names to arrays
+    run, gap : str
+        Columns: which run a gap belongs to (anything that can be sorted), and the gap. Gaps of a run keep their order.
+    censored : str, optional
+        Column of True or False: whether the run's last gap is still open. Its value in the run's last row counts.
+
+    Returns
+    -------
+    Runs
+        In ascending order of the runs' names.
+    """
+    names, values = _column(frame, run), as_numbers(_column(frame, gap), gap, 1)
+    order, lengths = _groups(names, run)
+    ends = np.cumsum(lengths) - 1
+    still = None if censored is None else np.asarray(_column(frame, censored))[order][ends]
+    return Runs(values[order], lengths, still)
+
+
+def from_events(frame, *, time="time", run=None, timeout=None):
+    """Runs from a table with a row for each event: a run's gaps are the times between its events.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame, or mapping of column names to arrays
+    time : str
+        Column of numbers or of dates; gaps of dates are in seconds.
+    run : str, optional
+        Column of names, of users for example; all events are of one if not given. Events of one name are sorted by time.
+    timeout : float, optional
+        A longer gap ends a run, and the next event begins another one of the same name.
+
+    Returns
+    -------
+    Runs
+        Without those of a single event, which have no gap.
+    """
+    times = np.asarray(_column(frame, time))
+    if times.dtype.kind == "M":
+        if np.isnat(times).any():
+            raise FiniteError(f"{time}[{int(np.isnat(times).argmax())}] is no date")
+        times = (times - times.min()) / np.timedelta64(1, "s")
+    times = as_numbers(times, time, 1).astype(np.float64)
+    if not np.isfinite(times).all():
+        at = int((~np.isfinite(times)).argmax())
+        raise FiniteError(f"{time}[{at}] is {times[at]}; finite times are wanted")
+    names = np.zeros(len(times), np.int64) if run is None else _column(frame, run)
+    _, codes = np.unique(names, return_inverse=True)
+    order = np.lexsort((times, codes))
+    gaps, same = np.diff(times[order]), np.diff(codes[order]) == 0
+    if timeout is not None:
+        same &= gaps <= check_number(timeout, "timeout", above=0.0)
+    if not same.any():
+        raise InputError(f"no two events are of one run: '{time}' and '{run}' tell of no gap")
+    number = np.cumsum(np.append(True, ~same))[1:][same]  # of the run of each gap
+    return Runs(gaps[same], np.unique(number, return_counts=True)[1])
+
+
+def read(path, *, gap="gap", run="run", time=None, timeout=None, censored=None):
+    """Runs from a file.
+
+    Parameters
+    ----------
+    path : str or Path
+        .npz with arrays of gaps and of run lengths, called `x` and `K` or `values` and `lengths`, and perhaps
+        `censored`; or .csv with a header, for which pandas must be installed.
+    gap, run, censored : str
+        Columns of a .csv with a row for each gap; see `from_frame`.
+    time, timeout : str and float, optional
+        For a .csv with a row for each event; see `from_events`.
+
+    Returns
+    -------
+    Runs
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise InputError(f"path: there is no file {path}")
+    if path.suffix == ".npz":
+        return _from_npz(path)
+    if path.suffix not in (".csv", ".gz", ".txt"):
+        raise InputError(f"path is {path.name!r}; a .npz or a .csv file is wanted")
+    try:
+        import pandas
+    except ImportError as error:
+        raise InputError(f'pandas is wanted to read {path.name}: pip install ".[files]"') from error
+    frame = pandas.read_csv(path)
+    if time is None:
+        return from_frame(frame, run=run, gap=gap, censored=censored)
+    return from_events(frame, time=time, run=run if run in frame else None, timeout=timeout)
+
+
+def _from_npz(path):
+    with np.load(path) as file:
+        for values, lengths in (("x", "K"), ("values", "lengths")):
+            if values in file and lengths in file:
+                return Runs(file[values], file[lengths], file["censored"] if "censored" in file else None)
+        raise InputError(f"{path.name} has the arrays {', '.join(file.files) or 'none'}; 'values' and 'lengths' (or 'x' and "
+                         "'K') are wanted")
+
+
+def save(path, model):
+    """Write a TransientMAP as JSON."""
+    parts = {name: getattr(model, name).tolist() for name in ("alpha", "orders", "rates", "switching")}
+    Path(path).write_text(json.dumps(parts, indent=1) + "\n")
+
+
+def load(path):
+    """The TransientMAP that `save` wrote."""
+    try:
+        parts = json.loads(Path(path).read_text())
+        return TransientMAP(**{name: parts[name] for name in ("alpha", "orders", "rates", "switching")})
+    except (OSError, UnicodeDecodeError, ValueError, KeyError, TypeError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"path: {path} holds no model: {type(error).__name__}: {error}") from error
+
+
+def _column(frame, name):
+    """A column as an array."""
+    try:
+        return np.asarray(frame[name])
+    except (KeyError, TypeError, IndexError) as error:
+        columns = getattr(frame, "columns", None)
+        columns = list(frame) if columns is None and hasattr(frame, "keys") else columns
+        if columns is None:
+            raise DTypeError(f"frame must be a pandas.DataFrame or a mapping of columns, got {type(frame).__name__}") from error
+        raise InputError(f"there is no column {name!r}; there are {', '.join(map(repr, columns))}") from error
+
+
+def _groups(names, column):
+    """Rows sorted by name, in their own order within each, and the number of rows of each name."""
+    if names.dtype.kind == "f" and np.isnan(names).any():
+        raise FiniteError(f"{column}[{int(np.isnan(names).argmax())}] is missing; every row belongs to a run")
+    try:
+        _, codes, lengths = np.unique(names, return_inverse=True, return_counts=True)
+    except TypeError as error:
+        raise OrderError(f"column {column!r} cannot be sorted: {error}") from error
+    return np.argsort(codes, kind="stable"), lengths

@@ -1,0 +1,106 @@
+"""How runs lie in the memory of a space."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import portable as pk
+from portable.errors import InputError
+
+from . import run_kernels
+from .kernels import PACK
+
+# In place of log(0): so low that a density of order 2 or more is zero beside any other, yet finite: times 0 it is 0.
+NEVER = {np.float32: -1e30, np.float64: -1e300}
+
+# A vector of smaller sum is weighed again: a third of the dtype's range, for entries differ much.
+FADED = {np.float32: 1e-12, np.float64: 1e-100}
+
+_WIDEST = 1e25  # float32: the largest gap over the smallest, so that products with rates stay in range
+_RADIX = 2**16  # NumPy sorts 16-bit keys by counting
+
+
+class Packed:
+    """Runs sorted by length and laid side by side, PACK of them: each pack is padded to its longest run.
+
+    Attributes
+    ----------
+    n_packs, n_rows : int
+        Packs, and the sum of their longest runs.
+    unit : float
+        Mean gap, in whose units gaps are: so the range of float32 is that around the data.
+    gaps : View of dtype, shape (n_rows * 2 * PACK,)
+        Row offset[pack] + k holds gap k of each run of the pack, then their logarithms; NEVER for a gap of zero.
+    offset, steps : Views of int64, shape (n_packs,)
+        A pack's first row, and its longest run.
+    lengths, begin : Views of int64, shape (n_packs, PACK)
+        Gaps of each run in packed order, and where they begin among the runs' values; 0 where the last pack has no run.
+    open_end : View of int64, shape (n_packs, PACK), or (1, 1) if there is none
+        1 where the last gap is an open one.
+    """
+
+    def __init__(self, runs, space, dtype=np.float64):
+        self.runs, self.dtype = runs, dtype
+        self.n_packs = -(-runs.n_runs // PACK)
+        self.unit = runs.mean or 1.0
+        self._check_range()
+        order = _by_length(runs.lengths)
+        lengths = self._slots(runs.lengths[order])
+        steps = lengths[:, 0].copy()
+        offset = np.cumsum(steps) - steps
+        begin = self._slots((np.cumsum(runs.lengths) - runs.lengths)[order])
+        self.censoring = bool(runs.censored.any())
+        open_end = self._slots(runs.censored[order]) if self.censoring else np.zeros((1, 1), np.int64)
+        parts = offset, steps, lengths, begin, open_end
+        self.offset, self.steps, self.lengths, self.begin, self.open_end = (pk.copy_of(p, space) for p in parts)
+        self.space = self.offset.space
+        self.n_rows, self._ends = int(steps.sum()), np.append(offset, steps.sum())
+        self.gaps = pk.empty((self.n_rows * 2 * PACK,), dtype, space)
+        values = pk.copy_of(runs.values, space)
+        pk.parallel_for(self.teams(), run_kernels.lay_out, self.unit, NEVER[dtype], self.tiny, self.offset, self.steps,
+                        self.lengths, self.begin, values, self.gaps, label="tmap.lay_out")
+
+    @property
+    def tiny(self):
+        """The smallest normal number of the dtype."""
+        return float(np.finfo(self.dtype).tiny)
+
+    @property
+    def faded(self):
+        return FADED[self.dtype]
+
+    @property
+    def views(self):
+        """What kernels take of the runs, in their order."""
+        return self.offset, self.steps, self.lengths, self.open_end, self.gaps
+
+    def teams(self):
+        """A team a pack."""
+        return pk.TeamPolicy(self.n_packs, PACK, space=self.space)
+
+    def rows_of(self, n_packs):
+        """Rows of the first, longest packs."""
+        return int(self._ends[n_packs])
+
+    def log_unit(self):
+        """What the logarithm of the density in these units is too large by."""
+        runs = self.runs
+        return (runs.n_gaps - int(runs.censored.sum())) * np.log(self.unit)
+
+    def _slots(self, sorted_runs):
+        table = np.zeros(self.n_packs * PACK, np.int64)
+        table[: len(sorted_runs)] = sorted_runs
+        return table.reshape(self.n_packs, PACK)
+
+    def _check_range(self):
+        runs = self.runs
+        if self.dtype is not np.float64 and runs.longest > _WIDEST * runs.shortest:
+            raise InputError(f"gaps range from {runs.shortest:.3g} to {runs.longest:.3g}, more than a factor of {_WIDEST:g}; "
+                             "dtype='float64' is wanted")
+
+
+def _by_length(lengths):
+    """Runs in descending order of length; those of equal length as they came."""
+    longest = lengths.max()
+    keys = longest - lengths
+    return np.argsort(keys.astype(np.uint16) if longest < _RADIX else keys, kind="stable")

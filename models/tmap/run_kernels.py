@@ -1,0 +1,157 @@
+"""Kernels that deal with single runs: how they are laid out, what is said of each gap, and how they are simulated.
+
+Arguments are those of `kernels`.
+"""
+
+import math
+
+import math
+
+import portable as pk
+
+from .kernels import ALPHA, EXIT, PACK, POWER, RATE, SWITCHING, at, log_survival, step_on, survive, weigh
+
+
+@pk.kernel
+def lay_out(team, unit, never, tiny, offset, steps, lengths, begin, values, gaps):
+    """Put the runs of a pack side by side, in units of `unit`; a team a pack. 3 items and a logarithm a gap.
+
+    A gap too small for the dtype becomes the smallest one, for zero means something else. What is beyond a run is zero.
+    """
+    pack = team.league_rank
+    for lane in team.thread_range(PACK):
+        for k in range(steps[pack]):
+            row = offset[pack] + k
+            value = pk.float64(0.0)
+            if k < lengths[pack, lane]:
+                value = values[begin[pack, lane] + k] / unit
+            positive = value > 0.0
+            value = max(value, tiny) if positive else 0.0
+            gaps[at(row, 2, 0, lane)] = value
+            gaps[at(row, 2, 1, lane)] = pk.log(value) if positive else never
+
+
+@pk.kernel
+def branch_probabilities(team, n, r, censoring, faded, tiny, model, offset, steps, lengths, open_end, gaps, found):
+    """q_i[k] of (8) for every gap, into `found`, shape (n_rows R PACK,), which holds g on the way forward."""
+    a = pk.local(n, gaps.dtype)
+    g = pk.local(n, gaps.dtype)
+    q = pk.local(n, gaps.dtype)
+    u = pk.local(n, gaps.dtype)
+    stretched = pk.local(n, pk.float64)
+    pack = team.league_rank
+    for lane in team.thread_range(PACK):
+        length = lengths[pack, lane]
+        complete = length - open_end[pack, lane] if censoring else length
+        for i in range(r):
+            a[i] = model[ALPHA, i]
+            q[i] = 0.0
+            g[i] = 0.0
+        for k in range(steps[pack]):
+            if k < complete:
+                row = offset[pack] + k
+                weigh(r, model, gaps[at(row, 2, 0, lane)], gaps[at(row, 2, 1, lane)], faded, a, g)
+                step_on(r, model, g, a)
+                for i in range(r):
+                    found[at(row, n, i, lane)] = g[i]
+        end = 0.0
+        for i in range(r):
+            q[i] = g[i] * model[EXIT, i]
+            end += q[i]
+        for i in range(r):
+            q[i] = q[i] / end if end >= tiny else 0.0
+        if censoring:
+            if complete < length:
+                row = offset[pack] + complete
+                survive(n, r, model, gaps[at(row, 2, 0, lane)], gaps[at(row, 2, 1, lane)], a, q, stretched)
+        for back in range(steps[pack]):
+            k = steps[pack] - 1 - back
+            row = offset[pack] + k
+            if k < length - 1:
+                for i in range(r):
+                    g[i] = found[at(row, n, i, lane)]
+                for j in range(r):
+                    total = 0.0
+                    for i in range(r):
+                        total += g[i] * model[SWITCHING + i, j]
+                    u[j] = q[j] / total if total >= tiny else 0.0
+                for i in range(r):
+                    onward = 0.0
+                    for j in range(r):
+                        onward += model[SWITCHING + i, j] * u[j]
+                    q[i] = g[i] * onward
+            if k < length:
+                for i in range(r):
+                    found[at(row, n, i, lane)] = q[i]
+
+
+@pk.kernel
+def hand_back(team, n, r, offset, steps, lengths, begin, found, out):
+    """`found` of `branch_probabilities` in the order of the gaps, shape (n_gaps, R)."""
+    pack = team.league_rank
+    for lane in team.thread_range(PACK):
+        for k in range(steps[pack]):
+            if k < lengths[pack, lane]:
+                for i in range(r):
+                    out[begin[pack, lane] + k, i] = pk.float64(found[at(offset[pack] + k, n, i, lane)])
+
+
+@pk.kernel
+def rescale(team, n, r, never, faded, model, offset, steps, lengths, begin, gaps, out):
+    """Probability of a gap as short as each or shorter, given the gaps before it and that there is one."""
+    a = pk.local(n, gaps.dtype)
+    g = pk.local(n, gaps.dtype)
+    pack = team.league_rank
+    for lane in team.thread_range(PACK):
+        length = lengths[pack, lane]
+        for i in range(r):
+            a[i] = model[ALPHA, i]
+        for k in range(steps[pack]):
+            if k < length:
+                row = offset[pack] + k
+                longer = pk.float64(0.0)
+                total = pk.float64(0.0)
+                for i in range(r):
+                    log_tail, _ = log_survival(model, i, gaps[at(row, 2, 0, lane)], gaps[at(row, 2, 1, lane)])
+                    longer += pk.float64(a[i]) * pk.exp(log_tail)
+                    total += pk.float64(a[i])
+                made = weigh(r, model, gaps[at(row, 2, 0, lane)], gaps[at(row, 2, 1, lane)], faded, a, g) > 0.1 * never
+                out[begin[pack, lane] + k] = pk.clip(1.0 - longer / total, 0.0, 1.0) if made else math.nan
+                step_on(r, model, g, a)
+
+
+@pk.function
+def choose(r, u, weights, row):
+    """The first index at which the running sum of a row of `weights` exceeds u; R if none does."""
+    chosen = r
+    total = 0.0
+    for i in range(r):
+        total += weights[row, i]
+        if chosen == r and u < total:
+            chosen = i
+    return chosen
+
+
+@pk.kernel
+def simulate_lengths(run, r, model, seed, lengths):
+    """Number of gaps of a run: its walk through the branches on stream 2 * run. A random number a gap."""
+    branch = choose(r, pk.random.uniform(seed, 2 * run, 0), model, ALPHA)
+    gaps = 0
+    while branch < r:
+        gaps += 1
+        branch = choose(r, pk.random.uniform(seed, 2 * run, gaps), model, SWITCHING + branch)
+    lengths[run] = gaps
+
+
+@pk.kernel
+def simulate_gaps(run, r, model, seed, begin, lengths, values):
+    """The gaps of a run: the same walk again, and each stage of an Erlang gap on stream 2 * run + 1."""
+    branch = choose(r, pk.random.uniform(seed, 2 * run, 0), model, ALPHA)
+    draw = 0
+    for k in range(lengths[run]):
+        stages = 0.0
+        for _ in range(int(model[POWER, branch]) + 1):
+            stages += pk.random.exponential(seed, 2 * run + 1, draw)
+            draw += 1
+        values[begin[run] + k] = stages / model[RATE, branch]
+        branch = choose(r, pk.random.uniform(seed, 2 * run, k + 1), model, SWITCHING + branch)

@@ -1,0 +1,138 @@
+"""Standard errors of a fit, from the observed information."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+import portable as pk
+from portable.errors import InputError
+
+from .em import EM
+from .kernels import DEAD
+from .model import TransientMAP, check_type
+
+# In the logarithms of rates and probabilities: differences are then wrong by some 1e-6 of themselves, while rounding,
+# some 1e-13 of the sums over all gaps, is divided by this.
+_STEP = 1e-3
+_AT_BOUND = 1e-7  # a probability this small is taken as zero, which it cannot fall below
+_AT_ONCE = 16
+
+
+@dataclass(frozen=True)
+class StandardErrors:
+    """Standard errors of a model's parameters; NaN for a parameter at its bound, or held there, or of a dead branch.
+
+    Attributes
+    ----------
+    alpha, rates, exits : ndarray, shape (n_branches,)
+    switching : ndarray, shape (n_branches, n_branches)
+    covariance : ndarray, shape (m, m), m = 3 n_branches + n_branches^2
+        Of alpha, rates, exits and the rows of switching, one after the other.
+    """
+
+    alpha: np.ndarray
+    rates: np.ndarray
+    exits: np.ndarray
+    switching: np.ndarray
+    covariance: np.ndarray
+
+
+def standard_errors(model, runs, *, space=None):
+    """Standard errors of the maximum-likelihood estimate `model`.
+
+    The gradient of the log-likelihood follows from the sums (6) (Fisher's identity; Louis, JRSS B 44, 1982); its
+    central differences are the observed information. Parameters are logarithms of rates, and of probabilities up to
+    a constant of each row, so that rows keep their sum; the delta method leads back.
+
+    Parameters
+    ----------
+    model : TransientMAP
+        A maximum: what `fit` returns once it has converged.
+    runs : Runs
+    space : str or Space, optional
+
+    Returns
+    -------
+    StandardErrors
+
+    Raises
+    ------
+    InputError
+        The information is not positive definite: `model` is no maximum, or the runs do not tell its branches apart.
+    """
+    check_type(runs)
+    em = EM(runs, model.orders, _AT_ONCE, np.float64, pk.default_space() if space is None else space)
+    alive = em.expectation([model])[0].visits > DEAD
+    held = model.orders / model.rates <= em.shortest * (1 + 1e-12)  # see `fit`: such a branch takes zeros only
+    free = _free(model, alive, held)
+    whole = np.concatenate([model.alpha, model.rates, model.exits, model.switching.ravel()])
+    steps = np.eye(len(whole))[free] * _STEP
+    points = [_moved(model, sign * step) for step in steps for sign in (1.0, -1.0)]
+    slopes = np.array([_gradient(point, sums)[free] for point, sums in zip(points, em.expectation(points))])
+    information = (slopes[1::2] - slopes[::2]) / (2.0 * _STEP)
+    to_whole = _jacobian(model)[:, free]
+    # Logarithms of a row's probabilities mean something but for a constant: that direction has no information.
+    values, vectors = np.linalg.eigh(0.5 * (information + information.T))
+    blank = _n_rows(model, free)
+    order = np.argsort(np.abs(values))[blank:]
+    if (values[order] <= 1e-9 * np.abs(values).max()).any():
+        raise InputError("model is not at a maximum of the likelihood that the runs determine: fit with a smaller tol, or "
+                         "with fewer branches")
+    half = to_whole @ vectors[:, order] / np.sqrt(values[order])
+    covariance = half @ half.T
+    covariance[~free] = covariance[:, ~free] = np.nan
+    n = model.n_branches
+    errors = np.sqrt(covariance.diagonal())
+    return StandardErrors(errors[:n], errors[n : 2 * n], errors[2 * n : 3 * n], errors[3 * n :].reshape(n, n), covariance)
+
+
+def _rows(model):
+    """Where the probabilities that sum to 1 are among alpha, rates, exits and switching."""
+    n = model.n_branches
+    yield np.arange(n)
+    for i in range(n):
+        yield np.concatenate([[2 * n + i], 3 * n + i * n + np.arange(n)])
+
+
+def _free(model, alive, held):
+    """What can be estimated, shape (m,)."""
+    n = model.n_branches
+    into = model.switching > _AT_BOUND
+    free = np.concatenate([model.alpha > _AT_BOUND, alive & ~held, (model.exits > _AT_BOUND) & alive,
+                           (into & alive[:, None] & alive).ravel()])
+    for row in _rows(model):
+        if free[row].sum() == 1:  # all of the row's probability in one place
+            free[row] = False
+    return free
+
+
+def _n_rows(model, free):
+    return sum(bool(free[row].any()) for row in _rows(model))
+
+
+def _moved(model, step):
+    """The model with a step in the logarithms, each row scaled back to its sum."""
+    n = model.n_branches
+    parts = [model.alpha, model.rates, model.exits, model.switching.ravel()]
+    whole = np.concatenate(parts) * np.exp(step)
+    for row in _rows(model):
+        whole[row] /= whole[row].sum()
+    return TransientMAP(whole[:n], model.orders, whole[n : 2 * n], whole[3 * n :].reshape(n, n))
+
+
+def _gradient(model, sums):
+    """Of the log-likelihood in the logarithms."""
+    row_sums = sums.seen
+    return np.concatenate([sums.first - sums.first.sum() * model.alpha, model.orders * sums.visits - model.rates * sums.time,
+                           sums.last - row_sums * model.exits, (sums.moves - row_sums[:, None] * model.switching).ravel()])
+
+
+def _jacobian(model):
+    """Of the parameters in the logarithms."""
+    whole = np.concatenate([model.alpha, model.rates, model.exits, model.switching.ravel()])
+    jacobian = np.diag(whole)
+    for row in _rows(model):
+        jacobian[np.ix_(row, row)] -= np.outer(whole[row], whole[row])
+    return jacobian

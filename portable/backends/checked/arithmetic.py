@@ -1,0 +1,106 @@
+"""Operators of kernels as plain Python with the layer's rules: weak numbers, the kernel's own float, integers that overflow.
+
+NumPy's scalars already have the types that kernels have. What differs is mended here: an integer beside a float32 gives
+float32, the quotient of two integers is weak, bools add up to integers, nothing raises where a kernel returns an infinity.
+An operator's result of the commonest types leaves at once; `settle` looks at the rest.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import sys
+
+import numpy as np
+
+_LOW, _HIGH = -(2**63), 2**63
+_EXACT = {"+": operator.add, "-": operator.sub, "*": operator.mul, "//": operator.floordiv, "%": operator.mod, "**": operator.pow,
+          "/": operator.truediv, "<<": operator.lshift, ">>": operator.rshift, "&": operator.and_, "|": operator.or_,
+          "^": operator.xor}
+_SIGNED = (np.int32, np.int64)
+NAMES = {"Add": "+", "Sub": "-", "Mult": "*", "FloorDiv": "//", "Mod": "%", "Pow": "**", "Div": "/", "LShift": "<<", "RShift": ">>",
+         "BitAnd": "&", "BitOr": "|", "BitXor": "^"}
+
+_TEMPLATE = """
+def {name}(a, b):
+    try:
+        r = a {op} b
+    except (ZeroDivisionError, OverflowError, TypeError) as error:
+        return unusual("{op}", a, b, error)
+    kind = r.__class__
+    if kind is float or kind is {own}:
+        return r
+    if kind is int and LOW <= r < HIGH:
+        return r
+    return settle("{op}", a, b, r, kind)
+"""
+
+
+class Overflow:
+    """Whether NumPy has seen an overflow since it was last asked, and who wants to hear of integers that did."""
+
+    seen = False
+    tell = None  # called with a message and the frame of the kernel
+
+    @classmethod
+    def handler(cls, _kind, _flag):
+        cls.seen = True
+
+
+def settle(op, a, b, r, kind):
+    """The result of an operator, of the type that a compiled kernel gives it."""
+    if kind is int:
+        Overflow.tell(f"{a} {op} {b} is {_brief(r)}, beyond int64", sys._getframe(2))
+        return (r - _LOW) % 2**64 + _LOW
+    if kind in _SIGNED:
+        if Overflow.seen:
+            Overflow.seen = False
+            exact = _EXACT[op](int(a), int(b))
+            if exact != r:
+                Overflow.tell(f"{a} {op} {b} is {_brief(exact)}, beyond {r.dtype}", sys._getframe(2))
+        return r
+    if kind is np.float64:
+        return _floating(op, a, b, r)
+    if kind is np.bool_ and op in "+-*":
+        return _EXACT[op](int(a), int(b))
+    if kind is complex:
+        return math.nan
+    return r
+
+
+def _floating(op, a, b, r):
+    """A float64 of NumPy's making: what an integer gave beside a float32 or a weak float keeps that one's type."""
+    kinds = {a.__class__, b.__class__}
+    if np.float64 in kinds:
+        return r
+    if np.float32 in kinds:  # the other one is an integer of an array
+        return _EXACT[op](np.float32(a), np.float32(b))
+    return float(r)
+
+
+def unusual(op, a, b, error):
+    """What a compiled kernel has where Python raises."""
+    if isinstance(error, ZeroDivisionError):
+        if isinstance(a, float) or isinstance(b, float) or op in ("/", "**"):
+            return float(_EXACT[op](np.float64(a), np.float64(b)))
+        return 0
+    if isinstance(error, OverflowError) and isinstance(a, float):
+        return float(_EXACT[op](np.float64(a), np.float64(b)))
+    if isinstance(error, TypeError) and isinstance(a, np.bool_) and isinstance(b, np.bool_):
+        return _EXACT[op](int(a), int(b))
+    raise error
+
+
+def _brief(n):
+    return str(n) if abs(n) < 10**24 else f"about 2**{n.bit_length()}"
+
+
+def operators(own):
+    """The operators by the names of their syntax tree nodes; `own` is the float that leaves at once."""
+    scope = {"unusual": unusual, "settle": settle, "LOW": _LOW, "HIGH": _HIGH, "float32": np.float32, "float64": np.float64}
+    for name, op in NAMES.items():
+        exec(_TEMPLATE.format(name=f"_{name}", op=op, own=own), scope)  # noqa: S102  (the text above)
+    return {f"_{name}": scope[f"_{name}"] for name in NAMES}
+
+
+DOUBLE, SINGLE = operators("float64"), operators("float32")

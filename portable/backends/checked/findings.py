@@ -1,0 +1,107 @@
+"""What the checked space has to say: findings, each with its place, its memory and the members that it is about."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+# What a finding may be, in the order in which a report lists them: what may have caused the rest comes first.
+KINDS = {
+    "divergent barrier": "a barrier or collective that some members do not reach",
+    "out of bounds": "an index beyond the view, its scratch or its private array",
+    "negative index": "an index below zero: indices never wrap",
+    "read-only write": "a write through a read-only view",
+    "scratch overflow": "more scratch than TeamPolicy(scratch_bytes=) asked for",
+    "uninitialised read": "a read of memory that nobody has written",
+    "missing barrier": "members of a team that reach the same element, one of them writing, without a barrier between",
+    "non-atomic update": "an element that some update atomically and others read or write plainly",
+    "race": "indices, teams or members that reach the same element in no order, one of them writing",
+    "integer overflow": "signed integers beyond 32 or 64 bits",
+    "float64 in float32": "a float64 value stored by a kernel whose views are all float32",
+    "assertion": "an assert that does not hold",
+    "exception": "anything else that Python raised",
+    "team size": "results that differ between team sizes by more than rounding",
+}
+_RANK = {kind: rank for rank, kind in enumerate(KINDS)}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One defect of a kernel, as `pk.check` reports it.
+
+    Attributes
+    ----------
+    kind : str
+        A key of `KINDS`.
+    kernel, file : str
+    line : int
+        Where the defect shows. Of two accesses the one that comes later in the kernel's course.
+    message : str
+        What happened, and what to do about it.
+    view : str or None
+        The label of the memory concerned: a view's label, else the name of the parameter or variable.
+    index : tuple of int or None
+        The element.
+    members : tuple of str
+        The index, team or members concerned, "index 3" or "member 1 of team 0"; two where two are involved.
+    other_line : int or None
+        Where the other member was.
+    seed : int
+        The schedule; the same seed and team size run the same schedule again.
+    team_size : int or None
+        Members of a team in that run; None for a policy without teams.
+    times : int
+        How often the same was found.
+    """
+
+    kind: str
+    kernel: str
+    file: str
+    line: int
+    message: str
+    view: str | None = None
+    index: tuple | None = None
+    members: tuple = ()
+    other_line: int | None = None
+    seed: int = 0
+    team_size: int | None = None
+    times: int = 1
+
+    def __str__(self):
+        run = f"seed {self.seed}" + (f", team size {self.team_size}" if self.team_size is not None else "")
+        again = f"; found {self.times:,} times" if self.times > 1 else ""
+        return f"{self.kind}: kernel '{self.kernel}' ({self.file}:{self.line}): {self.message} [{run}{again}]"
+
+    @property
+    def key(self):
+        """Findings of one key are one defect."""
+        return self.kind, self.file, self.line, self.view
+
+
+def in_order(findings):
+    """Findings, causes first."""
+    return sorted(findings, key=lambda f: (_RANK[f.kind], f.file, f.line))
+
+
+class Notes:
+    """The findings of one run, each defect once."""
+
+    def __init__(self, kernel, seed, team_size):
+        self.kernel, self.seed, self.team_size = kernel, seed, team_size
+        self._found = {}  # key -> [finding, times]
+
+    def add(self, kind, file, line, message, view=None, index=None, members=(), other_line=None, times=1):
+        """Note a defect; `message` may be a function that makes it, called for the first of its kind only."""
+        known = self._found.get((kind, file, line, view))
+        if known is not None:
+            known[1] += times
+            return
+        text = message() if callable(message) else message
+        found = Finding(kind, self.kernel, file, line, text, view, index, tuple(members), other_line, self.seed, self.team_size)
+        self._found[found.key] = [found, times]
+
+    def findings(self):
+        """A list of Finding, causes first."""
+        return in_order(replace(found, times=times) for found, times in self._found.values())
+
+    def __bool__(self):
+        return bool(self._found)

@@ -1,0 +1,238 @@
+"""Memory under watch: views that note every access, and the numbers by which they are told apart.
+
+Every byte that a launch can reach has a number, its cell: arguments that overlap share cells, scratch has cells of its
+own in each team. An access appends one integer to the run's trace:
+
+    cell << 23 | site << 3 | how    how: READ, WRITE; atomically: UPDATE, REPLACE (does not read), SWAP (compares first)
+
+Everything else about races is worked out from the trace afterwards (races.py). Bounds are looked at here.
+"""
+
+from __future__ import annotations
+
+import bisect
+import operator
+
+import numpy as np
+
+from ...scatter import ScatterView
+from ...view import View, mark_unwritten
+
+READ, WRITE, UPDATE, REPLACE, SWAP = range(5)
+SITE_SHIFT, CELL_SHIFT = 3, 23
+_ALIGN = 64
+_MARK32 = 0x7FF5FACE  # what memory that nobody has written holds (view.UNWRITTEN), in four bytes
+_MARK = {4: _MARK32, 8: _MARK32 << 32 | _MARK32}
+
+
+def array_of(arg):
+    """The NumPy array of an argument that has elements (a device's are copied), else None."""
+    if isinstance(arg, ScatterView):
+        arg = arg.view
+    return arg.to_numpy() if isinstance(arg, View) else arg if isinstance(arg, np.ndarray) else None
+
+
+def arrays_in(args, names):
+    """(name, array) of every array among arguments and tuples of them; a view's label is its name."""
+    for arg, name in zip(args, names):
+        if isinstance(arg, tuple):
+            yield from arrays_in(arg, [f"{name}[{k}]" for k in range(len(arg))])
+        elif (array := array_of(arg)) is not None:
+            yield getattr(arg, "label", None) or name, array
+
+
+def replaced(args, arrays):
+    """The arguments with each array replaced by the next of an iterator."""
+    return tuple(replaced(a, arrays) if isinstance(a, tuple) else next(arrays) if array_of(a) is not None else a for a in args)
+
+
+class Fault(BaseException):
+    """A lane cannot go on: (kind, message, label, index)."""
+
+
+class Watched:
+    """A view as a kernel sees it in the checked space.
+
+    `first` and `steps` are in cells: element (i, j) is cell first + i * steps[0] + j * steps[1]. `valid` holds a byte for
+    each byte of a private array that has been written; memory that others reach too has None and is traced.
+    """
+
+    __slots__ = ("array", "dtype", "first", "label", "length", "log", "ndim", "root", "run", "shape", "step", "steps", "valid")
+
+    def __init__(self, array, run, first, root=None, valid=None, label=None):
+        self.array, self.run, self.log, self.first, self.valid = array, run, run.log, first, valid
+        self.shape, self.steps, self.ndim, self.dtype = array.shape, array.strides, array.ndim, array.dtype
+        self.length, self.step = (self.shape[0], self.steps[0]) if self.ndim else (0, 0)
+        self.root = self if root is None else root
+        self.label = label
+
+    @property
+    def size(self):
+        return self.array.size
+
+    def __len__(self):
+        return self.length
+
+    def index_of(self, cell):
+        """The index of a cell in this view, or None if it has no such element."""
+        rest, index = cell - self.first, [0] * self.ndim
+        for k in sorted(range(self.ndim), key=lambda k: -abs(self.steps[k])):
+            if self.steps[k]:
+                index[k] = min(max(rest // self.steps[k], 0), self.shape[k] - 1)
+                rest -= index[k] * self.steps[k]
+        return tuple(map(int, index)) if rest == 0 else None
+
+    def element(self, index, site):
+        """The cell of an element, or None and the part that an index of fewer dimensions or a slice leaves."""
+        whole = index if index.__class__ is tuple else (index,)
+        if len(whole) == self.ndim and slice not in map(type, whole):
+            cell = self.first
+            for i, extent, step in zip(whole, self.shape, self.steps):
+                i = operator.index(i)
+                if not 0 <= i < extent:
+                    self.beyond(whole)
+                cell += i * step
+            return cell, None
+        return None, self.part(whole)
+
+    def part(self, index):
+        """A view of what an index leaves, of the same memory."""
+        cell, plain = self.first, []
+        for i, extent, step in zip(index, self.shape, self.steps):
+            if i.__class__ is slice:
+                start = 0 if i.start is None else operator.index(i.start)
+                stop = extent if i.stop is None else operator.index(i.stop)
+                if not 0 <= start <= stop <= extent:
+                    self.beyond(index)
+                plain.append(slice(start, stop))
+                cell += start * step
+            else:
+                i = operator.index(i)
+                if not 0 <= i < extent:
+                    self.beyond(index)
+                plain.append(i)
+                cell += i * step
+        return Watched(self.array[tuple(plain)], self.run, cell, self.root, self.valid, self.label)
+
+    def beyond(self, index):
+        """Raise the Fault of an index outside."""
+        index = tuple((i.start, i.stop) if i.__class__ is slice else int(i) for i in index)
+        below = any(i < 0 for part in index for i in (part if isinstance(part, tuple) else (part,)) if i is not None)
+        text = ", ".join(f"{i[0]}:{i[1]}" if isinstance(i, tuple) else str(i) for i in index)
+        extent = self.shape[0] if self.ndim == 1 else self.shape
+        raise Fault("negative index" if below else "out of bounds",
+                    f"'{self.name}' of {'length' if self.ndim == 1 else 'shape'} {extent} has no element [{text}]",
+                    self.name, index)
+
+    @property
+    def name(self):
+        """What messages call it: a view's label, a parameter, or the variable that scratch was assigned to."""
+        return self.root.label or ("scratch" if self.root.valid is None else "local")
+
+
+class Memory:
+    """The cells of one run: who owns which."""
+
+    def __init__(self):
+        self.top = _ALIGN
+        self._starts, self._owners = [], []  # first cells, ascending; the views over them
+        self.undefined = []  # pairs of cells: what nobody has written when the run begins
+
+    def claim(self, n_bytes):
+        """The first of so many new cells."""
+        first = self.top
+        self.top += -(-max(n_bytes, 1) // _ALIGN) * _ALIGN
+        return first
+
+    def own(self, first, views):
+        """Say which views lie over the cells from `first` on."""
+        self._starts.append(first)
+        self._owners.append(views)
+
+    def owner(self, cell):
+        """(view, index) of a cell."""
+        views = self._owners[bisect.bisect_right(self._starts, cell) - 1]
+        for view in views:
+            index = view.index_of(cell)
+            if index is not None:
+                return view, index
+        return views[0], None
+
+    def watch(self, arrays, run):
+        """Watched views of arrays of the caller, (label, array) pairs; those that share memory share cells."""
+        bounds = sorted({_bytes(a) for _, a in arrays})
+        blocks = []  # [lowest address, one past the highest, first cell, views]
+        for low, high in bounds:
+            if blocks and low < blocks[-1][1]:
+                blocks[-1][1] = max(blocks[-1][1], high)
+            else:
+                blocks.append([low, high, 0, []])
+        for block in blocks:
+            low, high = block[:2]
+            block[2] = self.claim(high - low + low % _ALIGN) + low % _ALIGN
+            self.own(block[2], block[3])
+        lows, watched = [b[0] for b in blocks], []
+        for label, array in arrays:
+            block = blocks[bisect.bisect_right(lows, _bytes(array)[0]) - 1]
+            first = block[2] + _pointer(array) - block[0]
+            view = Watched(array, run, first, label=label)
+            block[3].append(view)
+            self._find_unwritten(view)
+            watched.append(view)
+        return watched
+
+    def _find_unwritten(self, view):
+        array = view.array
+        if not array.size:
+            return
+        bits = array.view(f"u{array.itemsize}")
+        mask = bits > 1 if array.dtype == bool else bits == bits.dtype.type(_MARK[array.itemsize])
+        if mask.any():
+            self.undefined.append(view.first + np.argwhere(mask) @ np.array(view.steps, np.int64).reshape(array.ndim))
+
+
+def _pointer(array):
+    return array.__array_interface__["data"][0]
+
+
+def _bytes(array):
+    """The lowest address of an array, and one past the highest."""
+    start = _pointer(array)
+    low = start + sum(min(step, 0) * (n - 1) for step, n in zip(array.strides, array.shape))
+    high = start + sum(max(step, 0) * (n - 1) for step, n in zip(array.strides, array.shape)) + array.itemsize
+    return (low, high) if array.size else (start, start + 1)
+
+
+def unwritten(shape, dtype):
+    """A new array of memory that nobody has written."""
+    array = np.empty(shape, dtype)
+    mark_unwritten(array.reshape(-1).view(np.uint8))
+    return array
+
+
+def copies(arrays):
+    """Copies of arrays with the same strides and flags; arrays that share memory have copies that do so too."""
+    blocks = []
+    for low, high in sorted({_bytes(a) for a in arrays if a.size}):
+        if blocks and low < blocks[-1][1]:
+            blocks[-1][1] = max(blocks[-1][1], high)
+        else:
+            blocks.append([low, high])
+    lows, buffers = [b[0] for b in blocks], []
+    for low, high in blocks:
+        buffer = np.empty(high - low + _ALIGN, np.uint8)
+        shift = (low - _pointer(buffer)) % _ALIGN
+        buffers.append((buffer, shift))
+    result = []
+    for array in arrays:
+        if not array.size:
+            result.append(array.copy())
+            continue
+        k = bisect.bisect_right(lows, _bytes(array)[0]) - 1
+        buffer, shift = buffers[k]
+        copy = np.ndarray(array.shape, array.dtype, buffer, shift + _pointer(array) - lows[k], array.strides)
+        copy[...] = array
+        result.append(copy)
+    for array, copy in zip(arrays, result):
+        copy.flags.writeable = array.flags.writeable
+    return result

@@ -1,0 +1,230 @@
+"""Races and reads of unwritten memory, from the trace of a run: by what is ordered before what, not by what happened first.
+
+Two accesses are ordered if one lane made both, or if they are of one team and a barrier lies between (their `epoch`
+differs). A reduce, scan or broadcast (their `phase` differs) lets nobody go on before all have come, so what was read
+before it is not disturbed by what is written after it; but it shows nobody what others wrote. Nothing orders teams, or
+the indices of a range: the next launch does. Two accesses of one element in no order race if one writes, unless both
+are atomic, or one is a read that its lane's compare-and-swap looks at again.
+
+NumPy narrows the trace down to elements that several lanes reach and one writes; only those that look wrong are looked
+at in Python, a few for each combination of places in the text.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import NamedTuple
+
+import numpy as np
+
+from .memory import CELL_SHIFT, READ, REPLACE, SITE_SHIFT, SWAP, UPDATE, WRITE
+
+_EXAMPLES = 40  # elements looked at for one combination of places
+_ROWS = 160  # accesses of one element looked at
+_HOW = {READ: "reads", WRITE: "writes", UPDATE: "atomically updates", REPLACE: "atomically replaces", SWAP: "compares and swaps"}
+
+
+class Accesses(NamedTuple):
+    """A trace in columns."""
+
+    cell: np.ndarray
+    site: np.ndarray
+    how: np.ndarray
+    lane: np.ndarray
+    team: np.ndarray
+    epoch: np.ndarray
+    phase: np.ndarray
+    time: np.ndarray
+
+    def take(self, rows):
+        return Accesses(*(column[rows] for column in self))
+
+
+def look(run, sites):
+    """Note in `run.notes` what its trace shows."""
+    if not run.trace:
+        return
+    all_of = _columns(run)
+    seen = _races(run, all_of, sites)
+    _unwritten(run, all_of, sites, seen)
+
+
+def _columns(run):
+    words = np.frombuffer(run.trace, np.int64)
+    segments = np.array(run.segments, np.int64)
+    who = np.repeat(np.arange(len(segments)), np.diff(np.append(segments[:, 0], len(words))))
+    columns = (segments[:, k][who] for k in range(1, 5))
+    site = (words >> SITE_SHIFT) & ((1 << (CELL_SHIFT - SITE_SHIFT)) - 1)
+    return Accesses(words >> CELL_SHIFT, site, words & ((1 << SITE_SHIFT) - 1), *columns, np.arange(len(words)))
+
+
+def _races(run, all_of, sites):
+    """Note races; the sites that take part in one."""
+    cell, top = _compact(all_of.cell, run.memory.top)
+    last, shared, written, plain = np.zeros(top, np.int64), *np.zeros((3, top), bool)
+    last[cell] = all_of.lane
+    shared[cell[last[cell] != all_of.lane]] = True
+    written[cell[all_of.how != READ]] = True
+    plain[cell[all_of.how <= WRITE]] = True
+    rows = np.flatnonzero((shared & written & plain)[cell])
+    if not rows.size:
+        return set()
+    some = all_of.take(rows)
+    some = some.take(np.lexsort((some.phase, some.epoch, some.team, some.cell)))
+    seen = set()
+    for bounds, columns in _suspects(some):
+        for first, end, times in _examples(bounds, some):
+            _pairs(run, all_of, some.take(slice(first, min(end, first + _ROWS))), sites, seen, columns, times)
+    return seen
+
+
+def _compact(cells, top):
+    """(numbers below a bound, the bound) for cells; the cells themselves where they are not many more than accesses."""
+    if top < 16 * len(cells) + (1 << 20):
+        return cells, top
+    known, number = np.unique(cells, return_inverse=True)
+    return number, len(known)
+
+
+def _suspects(some):
+    """(bounds of groups of accesses that may race, whether they are of one team), for one team and between teams."""
+    start = np.ones(len(some.cell), bool)
+
+    def bounds(*columns):
+        start[1:] = np.logical_or.reduce([c[1:] != c[:-1] for c in columns])
+        return np.append(np.flatnonzero(start), len(some.cell))
+
+    def conflicts(b, who):
+        first = b[:-1]
+        many = np.minimum.reduceat(who, first) != np.maximum.reduceat(who, first)
+        has = np.bitwise_or.reduceat(1 << some.how, first)
+        return many & ((has & 2 > 0) | (has & 1 > 0) & (has >> UPDATE > 0))
+
+    between = bounds(some.cell)
+    bad = conflicts(between, some.team)
+    yield np.stack([between[:-1][bad], between[1:][bad]]), False
+    at_once = bounds(some.cell, some.team, some.epoch, some.phase)
+    bad = conflicts(at_once, some.lane)
+    yield np.stack([at_once[:-1][bad], at_once[1:][bad]]), True
+    within = bounds(some.cell, some.team, some.epoch)
+    first = within[:-1]
+    write_phase = np.minimum.reduceat(np.where(some.how == READ, np.iinfo(np.int64).max, some.phase), first)
+    bad = conflicts(within, some.lane) & (write_phase < np.maximum.reduceat(some.phase, first))
+    yield np.stack([first[bad], within[1:][bad]]), True
+
+
+def _examples(bounds, some):
+    """(first, end, how many like it) of a few groups for each combination of sites."""
+    if not bounds.size:
+        return
+    _, number = np.unique(some.site, return_inverse=True)
+    marks = np.int64(1) << (number % 62)
+    inside = bounds.T.ravel()
+    if inside[-1] == len(marks):
+        marks = np.append(marks, 0)
+    combined = np.bitwise_or.reduceat(marks, inside)[::2]
+    values, counts = np.unique(combined, return_counts=True)
+    for value, count in zip(values, counts):
+        rows = np.flatnonzero(combined == value)[:_EXAMPLES]
+        for row in rows:
+            yield int(bounds[0, row]), int(bounds[1, row]), max(int(count) // len(rows), 1)
+
+
+def _pairs(run, all_of, group, sites, seen, same_team, times):
+    """Note the pairs of a group that race."""
+    rows = {}
+    for k in range(len(group.cell)):
+        rows.setdefault((group.site[k], group.how[k], group.lane[k], group.phase[k]), k)
+    rows = sorted(rows.values(), key=lambda k: -int(group.how[k] == WRITE))
+    known = set()
+    for a, b in itertools.combinations(rows, 2):
+        if not _race(group, a, b, same_team):
+            continue
+        lines = frozenset((sites[group.site[a]][1:3], sites[group.site[b]][1:3]))
+        seen.update((int(group.site[a]), int(group.site[b])))
+        if lines not in known:
+            known.add(lines)
+            _note(run, all_of, group, a, b, sites, same_team, times)
+
+
+def _race(group, a, b, same_team):
+    who = group.lane if same_team else group.team
+    if who[a] == who[b] or group.how[a] == group.how[b] == READ or (group.how[a] > WRITE and group.how[b] > WRITE):
+        return False
+    if READ in (group.how[a], group.how[b]) and max(group.how[a], group.how[b]) > WRITE:
+        reader = group.lane[a if group.how[a] == READ else b]  # what it read is looked at again by its compare-and-swap
+        if ((group.lane == reader) & (group.how == SWAP)).any():
+            return False
+    if same_team and group.phase[a] != group.phase[b]:
+        early = a if group.phase[a] < group.phase[b] else b
+        return group.how[early] != READ
+    return True
+
+
+def _note(run, all_of, group, a, b, sites, same_team, times):
+    atomic = group.how[a] > WRITE, group.how[b] > WRITE
+    if atomic[0] > atomic[1] or atomic[0] == atomic[1] and not _later(all_of, group, a, b, sites, same_team):
+        a, b = b, a  # a: the plain one beside an atomic, else the later in the kernel's course
+    here, there = sites[group.site[a]], sites[group.site[b]]
+    view, index = run.memory.owner(int(group.cell[a]))
+    kind = "race"
+    if max(group.how[a], group.how[b]) > WRITE:
+        kind, advice = "non-atomic update", "Make every access that may meet an update an atomic one"
+    elif same_team and here.line != there.line:
+        kind, advice = "missing barrier", f"Put a team.barrier() before line {here.line}"
+        if group.phase[a] != group.phase[b]:
+            advice += "; a reduce, scan or broadcast does not show what others wrote"
+    elif same_team:
+        advice = "Let one member do it, or combine by team.reduce or an atomic"
+    else:
+        advice = "Update by an atomic, or write to an array that the launch does not read"
+    element = f"{view.name}[{', '.join(map(str, index or '?'))}]"
+    lanes = int(group.lane[a]), int(group.lane[b])
+
+    def message():
+        return (f"{run.name_of(lanes[0])} {_HOW[int(group.how[a])]} {element} in line {here.line}, {run.name_of(lanes[1])} "
+                f"{_HOW[int(group.how[b])]} it in line {there.line}, in no order. {advice}")
+    run.note(kind, here, message, view.name, index, lanes, other_line=there.line, times=times)
+
+
+def _later(all_of, group, a, b, sites, same_team):
+    """Whether access `a` comes after `b` in the kernel's course: as a member goes that makes both, else as the text does."""
+    one, two = group.site[a], group.site[b]
+    near = (all_of.site == one) | (all_of.site == two)
+    if same_team:
+        near &= (all_of.team == group.team[a]) & (all_of.epoch == group.epoch[a])
+    else:
+        near &= (all_of.lane == group.lane[a]) | (all_of.lane == group.lane[b])
+    order = {}
+    for row in np.flatnonzero(near):
+        order.setdefault(int(all_of.lane[row]), {}).setdefault(int(all_of.site[row]), row)
+    for lane in sorted(order):
+        if len(order[lane]) == 2:
+            return bool(order[lane][int(one)] > order[lane][int(two)])
+    return sites[one].line > sites[two].line
+
+
+def _unwritten(run, all_of, sites, racing):
+    """Note reads of cells that nobody had written; not where a race already says why."""
+    if not run.memory.undefined and not run.scratch_cells:
+        return
+    undefined = np.zeros(run.memory.top, bool)
+    for cells in run.memory.undefined:
+        undefined[cells] = True
+    for first, end in run.scratch_cells:
+        undefined[first:end] = True
+    some = all_of.take(np.flatnonzero(undefined[all_of.cell]))
+    cell, top = _compact(some.cell, run.memory.top)
+    writes = np.flatnonzero(some.how != READ)[::-1]
+    first_write = np.full(top, len(all_of.cell))
+    first_write[cell[writes]] = some.time[writes]  # of several the last one counts: the earliest
+    reads = (some.how != WRITE) & (some.how != REPLACE)
+    bad = some.take(np.flatnonzero(reads & (first_write[cell] >= some.time)))
+    for site in np.unique(bad.site):
+        if int(site) in racing:
+            continue
+        rows = np.flatnonzero(bad.site == site)
+        view, index = run.memory.owner(int(bad.cell[rows[0]]))
+        lane = int(bad.lane[rows[0]])
+        run.note("uninitialised read", sites[site], f"{run.name_of(lane)} reads {view.name}[{', '.join(map(str, index or '?'))}], which "
+                 "nobody has written", view.name, index, (lane,), times=len(rows))

@@ -1,0 +1,83 @@
+"""Whether results depend on the size of the teams, which is the machine's choice."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .findings import Finding
+from .memory import arrays_in
+
+
+def disagreements(kernel, groups):
+    """What differs by more than rounding between trials of different team sizes.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    groups : list of lists of trials
+        For each team size its trials under several seeds. Elements that differ between those depend on the order of
+        atomics, which is open: they are not compared.
+
+    Returns
+    -------
+    list of Finding, one for the first size that disagrees with the first group's
+    """
+    first = groups[0]
+    for other in groups[1:]:
+        terms = max(t.n_accesses // t.n_indices for t in (*first, *other))
+        for name, ones, others in zip(names(kernel, first[0]), zip(*map(_of, first)), zip(*map(_of, other))):
+            limit = bound([*ones, *others], [r for r in _of(first[0]) if r.dtype.kind == "f"], terms)
+            differ = apart(ones[0], others[0], limit)
+            for same_size in (ones, others):
+                for again in same_size[1:]:
+                    differ &= ~apart(same_size[0], again, limit)
+            if differ.any():
+                return [_finding(kernel, name, first[0], other[0], ones[0], others[0], differ)]
+    return []
+
+
+def _of(trial):
+    return results(trial.args, trial.reduced)
+
+
+def results(args, reduced):
+    """Every array among arguments, and the results of a reduction as arrays."""
+    arrays = [array for _, array in arrays_in(args, [""] * len(args))]
+    return [*arrays, *(np.asarray(r, np.float64).reshape(-1) for r in reduced)]
+
+
+def names(kernel, trial):
+    """What to call each of `results`."""
+    params = kernel.portable_text.params
+    yield from (name for name, _ in arrays_in(trial.args, params[len(params) - len(trial.args):]))
+    yield from ("the result" for _ in trial.reduced)
+
+
+def bound(ones, inputs, terms):
+    """How far two orders of adding so many terms may lie apart, for terms as large as any number here.
+
+    Each order is wrong by at most half an eps a term (Higham 2002, section 4.2); eight more for functions and products.
+    """
+    if ones[0].dtype.kind != "f":
+        return 0.0
+    largest = max((float(np.abs(r[np.isfinite(r)]).max(initial=0.0)) for r in (*ones, *inputs)), default=0.0)
+    coarsest = max(float(np.finfo(r.dtype).eps) for r in (*ones, *inputs))
+    return (8 + terms) * coarsest * largest
+
+
+def apart(a, b, limit):
+    """Where two arrays differ by more than a limit; integers at all. Two NaN are equal."""
+    if a.dtype.kind != "f":
+        return a != b
+    with np.errstate(all="ignore"):
+        return ~((a == b) | (np.isnan(a) & np.isnan(b)) | (np.abs(a - b) <= limit))
+
+
+def _finding(kernel, name, first, other, one, two, differ):
+    index, text = tuple(map(int, np.argwhere(differ)[0])), kernel.portable_text
+    element = name if name == "the result" else f"{name}[{', '.join(map(str, index))}]"
+    message = (f"{element} is {one[index]} in teams of {first.team_size} and {two[index]} in teams of {other.team_size}; "
+               f"{int(differ.sum())} element(s) differ by more than rounding. A team's size is the machine's choice: take it from "
+               "team.size, and let results not depend on it")
+    return Finding("team size", kernel.name, text.file, text.line, message, name, index, (), None, first.seed,
+                   other.team_size)

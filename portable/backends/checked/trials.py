@@ -1,0 +1,116 @@
+"""A launch run again and again on copies of its arguments, under several schedules and team sizes."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from ... import dispatch
+from ...errors import CheckError, CollectiveError, ReadOnlyError
+from ...policy import AUTO, kind_of, n_indices
+from ...scatter import ScatterView
+from . import memory
+from .findings import in_order
+from .interpreter import Run, combined
+from .sizes import disagreements
+
+MANY = 100_000  # accesses, a quarter of a second: of launches with more, all trials but the first visit the first few teams or indices
+
+
+def run(policy, kernel, args, reducers, seeds, in_full, team_sizes):
+    """(findings, seeds, team sizes that ran, how many teams or indices all but the first trial visited or None for all).
+
+    Parameters
+    ----------
+    policy, kernel, args, reducers
+        The launch.
+    seeds : tuple of int
+    in_full : bool
+        Whether every seed visits all indices, however many accesses they make.
+    team_sizes : tuple of int
+        Besides the policy's own; empty for policies without teams.
+    """
+    refusal, room = _room(policy, kernel, args, reducers)
+
+    def trial(seed, size=None, limit=None):
+        if size is None:
+            return Trial(policy, kernel, args, reducers, seed, room, limit)
+        # Scratch that was asked for together with a team size need not do for another.
+        enough = room if policy.team_size is AUTO else None
+        return Trial(dataclasses.replace(policy, team_size=size), kernel, args, reducers, seed, enough, limit)
+
+    full = [trial(seed) for seed in (seeds if in_full else seeds[:1])]
+    others = [size for size in team_sizes if size != full[0].team_size]
+    limit = full[0].first_few() if others or not in_full else None
+    if limit is None:
+        same_size = full + [trial(seed) for seed in seeds[len(full):]]
+    else:
+        same_size = [trial(seed, None, limit) for seed in seeds]
+    groups = [same_size, *([trial(seed, size, limit) for seed in seeds] for size in others)]
+    found = _merged(f for t in dict.fromkeys([*full, *(t for group in groups for t in group)]) for f in t.findings)
+    if refusal is not None and not found:
+        raise refusal
+    return found or disagreements(kernel, groups), seeds, [g[0].team_size for g in groups if team_sizes], limit
+
+
+def reference(policy, kernel, args, reducers):
+    """A Trial under seed 0; CheckError if it found anything."""
+    policy = dataclasses.replace(policy, space="checked")
+    refusal, room = _room(policy, kernel, args, reducers)
+    if refusal is not None:
+        raise refusal
+    trial = Trial(policy, kernel, args, reducers, 0, room, None)
+    if trial.findings:
+        raise CheckError(trial.findings)
+    return trial
+
+
+def _room(policy, kernel, args, reducers):
+    """(refusal, bytes of scratch a team may use): the refusals that a run explains better, and what was then not worked out."""
+    try:
+        _, _, _, static, _ = dispatch._bind(policy, kernel, copied(args), reducers)
+    except (CollectiveError, ReadOnlyError) as refusal:
+        return refusal, None
+    return None, static + getattr(policy, "scratch_bytes", 0)
+
+
+def copied(args):
+    """Host copies of arguments; what shares memory still does."""
+    scattered = iter([isinstance(a, ScatterView) for a in _flat(args) if memory.array_of(a) is not None])
+    copies = memory.copies([array for _, array in memory.arrays_in(args, [""] * len(args))])
+    return memory.replaced(args, (ScatterView(c) if next(scattered) else c for c in copies))
+
+
+def _flat(args):
+    for arg in args:
+        yield from _flat(arg) if isinstance(arg, tuple) else (arg,)
+
+
+class Trial:
+    """One run on copies: its findings, the arrays it left behind, and what it reduced to."""
+
+    def __init__(self, policy, kernel, args, reducers, seed, room, limit):
+        self.args = copied(args)
+        run = Run(policy, kernel.fn, self.args, names=_labels(kernel, args, policy), seed=seed, room=room, limit=limit)
+        values = run.results()
+        self.team_size, self.findings, self.seed = run.team_size, run.findings(), seed
+        self.reduced = combined(run, values, reducers) if reducers and not self.findings else ()
+        self.n_indices, self.n_accesses = max(len(values), 1), len(run.trace)
+
+    def first_few(self):
+        """How many teams or indices the other trials visit; None for all."""
+        return None if self.n_accesses <= MANY else max(MANY * self.n_indices // self.n_accesses, 2)
+
+
+def _labels(kernel, args, policy):
+    """What to call each argument: a view's label, else the parameter."""
+    names = kernel.portable_text.params[n_indices(kind_of(policy)):]
+    return [getattr(a, "label", None) or name for a, name in zip(args, names)]
+
+
+def _merged(findings):
+    """Each defect once, as first found."""
+    first = {}
+    for f in findings:
+        known = first.get(f.key)
+        first[f.key] = f if known is None else dataclasses.replace(known, times=known.times + f.times)
+    return in_order(first.values())

@@ -1,0 +1,184 @@
+"""Lowerings for counting builds: `Tally` counts the text's operations where they happen, `Marked` keeps track of lines and
+leaves the layer's own functions (exp, random numbers) as calls, so that the optimised code says what the text became.
+"""
+
+from __future__ import annotations
+
+import contextlib
+
+from llvmlite import ir
+
+from .. import elementary, random
+from .frames import Facts, flat
+from .lowering import Lowering
+from .types import UNIFORM, VARYING
+from .values import I64, Value
+
+_OWN = {module.__file__: prefix for module, prefix in ((elementary, ""), (random, "random."))}
+SPECIAL = "special "  # begins the name of a function that is one operation of the text
+
+
+class _Named(Lowering):
+    """Knows when a function of the layer's own is inlined that counts as one operation."""
+
+    def __init__(self, *args):
+        super().__init__(*args)
+        self.name, self.silent = None, False
+
+    def math(self, name, values, node, fast=False):
+        outer, self.name = self.name, self.name or ("fast_" if fast else "") + name
+        result = super().math(name, values, node, fast)
+        self.name = outer
+        return result
+
+    def inline(self, text, args, node=None):
+        prefix, line = _OWN.get(text.file), self.line
+        if prefix is None or self.silent:
+            result = super().inline(text, args, node)
+            self.line = line
+            return result
+        name = self.name or prefix + text.name.removesuffix("_f64").removesuffix("_f32")
+        return self.special(name, text, args, node)
+
+
+class Tally(_Named):
+    """A counter for each line, operation and dtype, in registers until `flush`. Nothing counts before `speaking`.
+
+    Of a pack each lane that takes part counts one, and `issued` counters count the lanes that the pack has.
+    """
+
+    issued = False  # whether lanes that are masked off count too
+
+    def begin(self, builder, mask=None):
+        super().begin(builder, mask)
+        self.counters, self.silent = {}, True
+
+    @contextlib.contextmanager
+    def speaking(self, on=True):
+        outer, self.silent = self.silent, not on
+        yield
+        self.silent = outer
+
+    def needs_branch(self, node):
+        return self.W == 1 or super().needs_branch(node)
+
+    def special(self, name, text, args, node):
+        with self.speaking(False):
+            result = self.inline(text, args, node)
+        return self.counted(name, result)
+
+    def counted(self, operation, value=None, dtype=None):
+        first = value[0] if isinstance(value, tuple) and value else value
+        if self.silent or isinstance(first, Value) and first.const is not None:
+            return value
+        dtype = self.strong(dtype if dtype is not None else first.dtype)
+        place = self.counters.setdefault((self.line, operation, dtype), None) or self.slot(I64)
+        self.counters[self.line, operation, dtype] = place
+        self.b.store(self.b.add(self.b.load(place, typ=I64), self._lanes()), place)
+        return value
+
+    def _lanes(self):
+        if self.W == 1 or self.mask is None or self.issued:
+            return ir.Constant(I64, self.W)
+        bits = ir.IntType(self.W)
+        count = self.call(f"llvm.ctpop.i{self.W}", [self.b.bitcast(self.mask, bits)], bits)
+        return self.b.zext(count, I64)
+
+    def flush(self, base):
+        """Add all counters, in their order, to the numbers at `base`, whoever else does so at the same time."""
+        for k, place in enumerate(self.counters.values()):
+            total = self.b.gep(base, [ir.Constant(I64, k)], source_etype=I64)
+            self.b.atomic_rmw("add", total, self.b.load(place, typ=I64), "monotonic")
+
+
+class Issued(Tally):
+    """Counts all lanes of every pack that an operation was done for."""
+
+    issued = True
+
+
+class Marked(_Named):
+    """Gives each instruction its line as debug information: the k-th of `lines`; 0 is for no line of a kernel."""
+
+    def __init__(self, *args):
+        self.lines, self.specials, self._line, self._scope = [""], {}, "", None
+        super().__init__(*args)
+
+    @property
+    def line(self):
+        return self._line
+
+    @line.setter
+    def line(self, where):
+        self._line = where
+        if self.__dict__.get("b") is not None and self._scope is not None:
+            if where not in self.lines:
+                self.lines.append(where)
+            self.b.debug_metadata = self.b.module.add_debug_info("DILocation", {
+                "line": self.lines.index(where), "column": 1, "scope": self._scope})
+
+    def begin(self, builder, mask=None):
+        super().begin(builder, mask)
+        module, function = builder.module, builder.function
+        if "llvm.module.flags" not in module.namedmetadata:
+            module.add_named_metadata("llvm.module.flags", [ir.Constant(ir.IntType(32), n) if isinstance(n, int) else n
+                                                            for n in (2, "Debug Info Version", 3)])
+        file = module.add_debug_info("DIFile", {"filename": "kernel", "directory": ""})
+        unit = module.add_debug_info("DICompileUnit", {"language": ir.DIToken("DW_LANG_Python"), "file": file, "isOptimized": True,
+                                                       "emissionKind": ir.DIToken("NoDebug")}, is_distinct=True)
+        kind = module.add_debug_info("DISubroutineType", {"types": module.add_metadata([None])})
+        if "llvm.dbg.cu" not in module.namedmetadata:
+            module.add_named_metadata("llvm.dbg.cu")
+        module.get_named_metadata("llvm.dbg.cu").add(unit)
+        self._scope = module.add_debug_info("DISubprogram", {"name": function.name, "file": file, "line": 1, "type": kind, "unit": unit,
+                                                             "spFlags": ir.DIToken("DISPFlagDefinition")}, is_distinct=True)
+        function.set_metadata("dbg", self._scope)
+        self.line = ""
+
+    def special(self, name, text, args, node):
+        """A call of a function with the text's code, which the optimiser does not look into."""
+        args = [Value(v.dtype, VARYING, self.get(v, v.dtype, VARYING)) if v.kind not in (UNIFORM, VARYING) else v for v in args]
+        label = f"{SPECIAL}{name} " + " ".join(f"{self.strong(v.dtype)} {v.kind} {v.const}" for v in args)
+        passed = [v for v in args if v.const is None]
+        if label not in self.specials:
+            self._settle(text, args, label)
+        function, results = self.specials[label]
+        x = self.b.call(function, [self.get(v) for v in passed])
+        if not isinstance(results, tuple):
+            return Value(results.dtype, results.kind, x)
+        return tuple(Value(r.dtype, r.kind, self.b.extract_value(x, k)) for k, r in enumerate(results))
+
+    def _settle(self, text, args, label):
+        """Define the function of a special; its emission is repeated in modules of its own until types are known."""
+        facts = Facts()
+        while True:
+            facts.changed = False
+            result = self._define(ir.Module(), facts, text, args, label, None)[1]
+            if not facts.changed:
+                break
+        returned = [self.type_of(v.dtype, v.kind) for v in flat(result)]
+        returned = ir.LiteralStructType(returned) if isinstance(result, tuple) else returned[0]
+        self.specials[label] = self._define(self.b.module, facts, text, args, label, returned)
+
+    def _define(self, module, facts, text, args, label, returned):
+        lower = Lowering(self.target, self.W, self.float_dtype, self.fastmath, facts, self.kernel_name)
+        types = [self.type_of(v.dtype, v.kind) for v in args if v.const is None]
+        function = ir.Function(module, ir.FunctionType(returned or ir.VoidType(), types), label)
+        function.linkage = "internal"
+        function.attributes.add("noinline")
+        builder = ir.IRBuilder(function.append_basic_block("begin"))
+        start = builder.append_basic_block("start")
+        builder.branch(start)
+        builder.position_at_end(start)
+        lower.begin(builder)
+        passed = iter(function.args)
+        result = lower.inline(text, [v if v.const is not None else Value(v.dtype, v.kind, next(passed)) for v in args], "special")
+        if returned is not None:
+            values = [lower.get(v) for v in flat(result)]
+            whole = values[0]
+            if isinstance(result, tuple):
+                whole = ir.Constant(returned, ir.Undefined)
+                for k, x in enumerate(values):
+                    whole = builder.insert_value(whole, x, k)
+            builder.ret(whole)
+        return function, result

@@ -1,0 +1,40 @@
+"""How often a launch does what: counted, not estimated, by a build of the kernel that counts while it runs."""
+
+from __future__ import annotations
+
+from . import dispatch
+from .errors import InputError, SpaceError
+
+BUILDS = ("text", "lanes", "issued", "executed")
+
+
+def count(policy, kernel, *args, reducer=(), scan=None, build="text"):
+    """Run a launch once in a counting build, and tell how often each operation happened.
+
+    Parameters
+    ----------
+    policy, kernel, *args : as in parallel_for; on "serial" or "threads". The launch happens: what it writes is written.
+    reducer : Reducer or tuple of Reducers
+        Of a reduction or scan; their combine step then counts once an index.
+    scan : "inclusive" or "exclusive", optional
+        For build "executed" of a scan, whose output is the last argument. A ScatterView's sums count as atomics.
+    build : str
+        "text": operations of the kernel's text, index by index; a team has one member, who does all the work.
+        "lanes": the same for packs of lanes, each lane that takes part; "issued": all lanes of each pack.
+        "executed": instructions of the optimised code, also those of the loops around the kernel.
+
+    Returns
+    -------
+    dict of (line, operation, type) to int
+        line is "file:line". Of text the operation is a Python operator, a word of the language ("select", "convert"), an
+        access ("load x", "store x", "atomic add x" of the argument x; "load (local)" and "load (scratch)" of arrays made in
+        the kernel) or a function's name, and the type a dtype; what is known at compile time does not count. Executed operations and types are LLVM's; "special exp ..." is
+        a call of one of the layer's own functions.
+    """
+    if build not in BUILDS:
+        raise InputError(f"build: {build!r} was given; one of {', '.join(BUILDS)} is wanted")
+    space, policy, backend, policy_kind, specs, reducers, words = dispatch.describe_launch(policy, kernel, args, reducer, scan)
+    if not hasattr(backend, "count"):
+        raise SpaceError(f"operations are counted on 'serial' and 'threads', not on '{space}'; a kernel's text does the same on all")
+    with dispatch._lock:
+        return backend.count(space, kernel, policy, policy_kind, specs, reducers, words, build)

@@ -1,0 +1,114 @@
+"""For the tests of programs that use portable: one kernel on all spaces, and launches that are watched."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+
+import numpy as np
+
+from . import dispatch, events, view
+from . import space as spaces
+from .copy import copy_of
+from .policy import as_policy
+
+
+def assert_same_on_all_spaces(policy, kernel, *args, reducer=None, terms=None):
+    """Run a launch on "checked", "serial", "threads" and, if a device answers, "cuda", and compare what it leaves behind.
+
+    Parameters
+    ----------
+    policy, kernel, *args : as in parallel_for, or parallel_reduce
+        Arrays are copied; the caller's do not change.
+    reducer : Reducer or tuple of Reducers, optional
+        For kernels that return contributions.
+    terms : int, optional
+        The longest sum that a result is made of. Not given: as many as a team or index reads elements, and in a
+        reduction as the policy has indices.
+
+    Raises
+    ------
+    CheckError
+        The checked space found a defect.
+    AssertionError
+        Two spaces differ: integers at all, floats by more than (8 + terms) eps times the largest number in the arrays.
+    """
+    from .backends.checked import sizes, trials
+
+    policy, reducers = as_policy(policy), () if reducer is None else reducer if isinstance(reducer, tuple) else (reducer,)
+    wanted = trials.reference(policy, kernel, args, reducers)
+    if terms is None:
+        terms = wanted.n_accesses // wanted.n_indices + (wanted.n_indices if reducers else 0)
+    for name in ("serial", "threads", "cuda"):
+        if spaces.unavailable_because(name) is not None:
+            continue
+        moved, reduced = _run(dataclasses.replace(policy, space=name), kernel, args, reducers, name)
+        got = sizes.results(moved, reduced)
+        reference = sizes.results(wanted.args, wanted.reduced)
+        for label, one, other in zip(sizes.names(kernel, wanted), reference, got, strict=True):
+            bound = sizes.bound([one, other], [r for r in reference if r.dtype.kind == "f"], terms)
+            apart = sizes.apart(one, other, bound)
+            if apart.any():
+                index = tuple(map(int, np.argwhere(apart)[0]))
+                raise AssertionError(f"kernel '{kernel.name}' ({kernel.place}): {label}{list(index)} is {one[index]} on 'checked' and "
+                                     f"{other[index]} on '{name}'; {int(apart.sum())} element(s) differ by more than {bound:.3g}")
+
+
+def _run(policy, kernel, args, reducers, space):
+    """Host copies of what the arguments hold after a launch, and its results."""
+    from .backends.checked.trials import copied
+
+    def there(arg):
+        if isinstance(arg, tuple):
+            return tuple(map(there, arg))
+        return copy_of(arg, space) if isinstance(arg, np.ndarray) and space == "cuda" else arg
+
+    def back(arg):
+        if isinstance(arg, tuple):
+            return tuple(map(back, arg))
+        return arg.to_numpy() if isinstance(arg, view.View) else arg
+    moved, results = there(copied(args)), ()
+    if reducers:
+        results = dispatch.parallel_reduce(policy, kernel, *moved, reducer=reducers)
+    else:
+        dispatch.parallel_for(policy, kernel, *moved)
+    dispatch.fence(policy.space)
+    return back(moved), results
+
+
+@contextlib.contextmanager
+def watching(seed=0):
+    """Send every launch on the host to the checked space: `with watching() as launches: ...`.
+
+    Those that name "serial" or "threads" too. Launches on a GPU stay there, as do those that a capture records for
+    another space.
+
+    Parameters
+    ----------
+    seed : int
+        The schedule; see `pk.check`.
+
+    Yields
+    ------
+    dict
+        "checked": how many launches were watched so far; "elsewhere": how many were not.
+    """
+    from .backends.checked import interpreter
+
+    launches, before = {"checked": 0, "elsewhere": 0}, (dispatch._bind, interpreter.default_seed, view.mark_all)
+
+    def redirected(policy, kernel, args, reducers, scan=None):
+        policy = as_policy(policy)
+        recording = events.recording is not None and events.recording.space.name != "checked"
+        if spaces.resolve(policy.space).name in ("serial", "threads") and not recording:
+            policy = dataclasses.replace(policy, space="checked")
+        bound = before[0](policy, kernel, args, reducers, scan)
+        launches["checked" if bound[0].name == "checked" else "elsewhere"] += 1
+        return bound
+
+    dispatch._bind, interpreter.default_seed, view.mark_all = redirected, seed, True
+    try:
+        with spaces.use("checked"):
+            yield launches
+    finally:
+        dispatch._bind, interpreter.default_seed, view.mark_all = before

@@ -1,0 +1,235 @@
+"""How fast a launch could be: the time that each resource wants at its measured ceiling, and the largest of them.
+
+arithmetic      flops of the text at the FMA peak of their precision, and special functions at their own rates: they
+                share the same units, so their times add up
+integer         executed integer operations, each lane one, at the integer peak; of the text where none were executed
+                and the kernel has no floating-point work
+memory LEVEL    compulsory bytes at the bandwidth of the nearest level that holds all of them
+requested       executed loads and stores at the first level's bandwidth (CPU)
+scratch         loads and stores of scratch at shared memory's bandwidth (GPU)
+atomics         at the rate of atomic additions, each to its own place
+launch          the cost of a launch
+"""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Bound:
+    """What one launch could take.
+
+    Attributes
+    ----------
+    wants : dict of str to seconds
+        By resource, the largest first.
+    level : str
+        The memory level that holds the launch's arrays.
+    special : float, seconds
+        The part of the arithmetic that is special functions.
+    notes : list of str
+    """
+
+    wants: dict
+    level: str
+    special: float = 0.0
+    notes: list = field(default_factory=list)
+
+    @property
+    def seconds(self):
+        """The least time at the measured ceilings."""
+        return next(iter(self.wants.values()))
+
+    @property
+    def by(self):
+        """The resource that bounds the launch."""
+        return next(iter(self.wants))
+
+
+def bound(counts, ceilings):
+    """The bound of one launch.
+
+    Parameters
+    ----------
+    counts : Counts
+    ceilings : Ceilings
+
+    Returns
+    -------
+    Bound
+    """
+    notes = []
+    level = ceilings.level_of(counts.compulsory)
+    executed = counts.executed_totals if counts.ptx is None else None  # of the CPU's code
+    special = _special(counts, ceilings, notes)
+    wants = {
+        "arithmetic": special + sum(n / ceilings.rate(f"fma {dtype}") for dtype, n in counts.flops_by_dtype.items()),
+        "integer": _integer(counts, executed, ceilings),
+        f"memory {level}": counts.compulsory / ceilings.bandwidth(level),
+        "atomics": sum(counts.atomics.values()) / ceilings.rate("atomic apart int64"),
+        "launch": ceilings.rate("launch"),
+    }
+    if executed and "bandwidth L1" in ceilings.items:
+        wants["requested"] = (executed["loaded"] + executed["stored"]) / ceilings.bandwidth("L1")
+    if "bandwidth shared" in ceilings.items:
+        wants["scratch"] = counts.scratch / ceilings.bandwidth("shared")
+    return Bound(dict(sorted(wants.items(), key=lambda item: -item[1])), level, special, notes)
+
+
+def _special(counts, ceilings, notes):
+    seconds = 0.0
+    for (name, dtype), n in counts.special.items():
+        rate = ceilings.rate(f"{name} {dtype}")
+        if rate is None:
+            notes.append(f"no ceiling of {name} {dtype}: its {n:,} calls are left out of the attainable time")
+        else:
+            seconds += n / rate
+    return seconds
+
+
+def _integer(counts, executed, ceilings):
+    n = executed["integer"] if executed else 0 if counts.flops or counts.special else counts.integer
+    return n / ceilings.rate("integer int64")
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """A whole call against its roof.
+
+    Attributes
+    ----------
+    seconds : float
+        The call, measured.
+    launches : list of (label, Counts, Bound, seconds)
+        Each launch of one call; its time was measured while profiled.
+    notes : list of str
+    """
+
+    seconds: float
+    launches: list
+    notes: list
+
+    @property
+    def attainable(self):
+        """Seconds that the launches would take at the ceilings."""
+        return sum(b.seconds for _, _, b, _ in self.launches)
+
+    @property
+    def share(self):
+        """The attainable time over the measured one: 1 is the roof."""
+        return self.attainable / self.seconds
+
+    @property
+    def by(self):
+        """What bounds the call: the resource that wants most of the attainable time."""
+        wants = {}
+        for _, _, b, _ in self.launches:
+            wants[b.by] = wants.get(b.by, 0.0) + b.seconds
+        return max(wants, key=wants.get)
+
+    def total(self, quantity):
+        """The sum of a quantity of Counts over the launches."""
+        return sum(getattr(counts, quantity) for _, counts, _, _ in self.launches)
+
+    @property
+    def special(self):
+        """Calls of special functions."""
+        return sum(n for _, counts, _, _ in self.launches for n in counts.special.values())
+
+    @property
+    def flops_by_dtype(self):
+        """Flops of the text by precision."""
+        found = Counter()
+        for _, counts, _, _ in self.launches:
+            found.update(counts.flops_by_dtype)
+        return dict(found)
+
+    @property
+    def special_share(self):
+        """The part of the arithmetic's time that special functions want."""
+        total = sum(b.wants["arithmetic"] for _, _, b, _ in self.launches)
+        return sum(b.special for _, _, b, _ in self.launches) / total if total else 0.0
+
+    @property
+    def wants(self):
+        """Seconds by resource, the launches added up, the largest first: attainable times side by side."""
+        found = Counter()
+        for _, _, b, _ in self.launches:
+            found.update(b.wants)
+        return dict(found.most_common())
+
+    @property
+    def intensity(self):
+        """Flops per compulsory byte, or None where nothing is moved."""
+        moved = self.total("compulsory")
+        return self.total("flops") / moved if moved else None
+
+    def as_dict(self):
+        """The JSON object; every number says where it comes from."""
+        return {
+            "seconds": {"value": self.seconds, "provenance": "measured"},
+            "attainable_seconds": {"value": self.attainable, "provenance": "modelled"},
+            "share_of_attainable": self.share,
+            "bound_by": self.by,
+            "flops": self.total("flops"),
+            "special": self.special,
+            "compulsory_bytes": self.total("compulsory"),
+            "intensity": self.intensity,
+            "launches": [
+                {"label": label, "seconds": seconds, "level": b.level, "wants_seconds": b.wants, **counts.as_dict()}
+                for label, counts, b, seconds in self.launches
+            ],
+            "notes": self.notes,
+        }
+
+
+def analyse_launch(label, counts, seconds, ceilings):
+    """One launch against its roof; `seconds` is what it took."""
+    found = bound(counts, ceilings)
+    analysis = Analysis(seconds, [(label, counts, found, seconds)], [*counts.notes, *found.notes])
+    _note_roof(analysis)
+    return analysis
+
+
+def analyse(profile, seconds, ceilings, *, executed=True):
+    """One profiled call against its roof.
+
+    Parameters
+    ----------
+    profile : Profile
+        Of one call.
+    seconds : float
+        What a call takes, measured without the profile.
+    ceilings : callable of a set of (name, dtype) that gives Ceilings
+        Asked for with the special functions that were counted.
+    executed : bool
+        Also count what is executed, by four more runs.
+
+    Returns
+    -------
+    Analysis, or None where the call launched nothing
+    """
+    counted = profile.counts(executed=executed)
+    if not counted:
+        return None
+    roof = ceilings({name for _, counts in counted for c in counts for name in c.special})
+    launches = []
+    for event, counts in counted:
+        for launch, c in zip(event.launches, counts, strict=True):
+            launches.append((launch.label, c, bound(c, roof), event.seconds / len(counts)))
+    notes = list(dict.fromkeys(note for _, c, b, _ in launches for note in (*c.notes, *b.notes)))
+    analysis = Analysis(seconds, launches, notes)
+    inside = sum(s for *_, s in launches)
+    if inside < 0.5 * seconds:
+        notes.append(f"launches take {inside / seconds:.0%} of the call; the rest is Python, copies and waiting")
+    if profile.short():
+        notes.append(f"too short to time one by one: {', '.join(profile.short())}")
+    _note_roof(analysis)
+    return analysis
+
+
+def _note_roof(analysis):
+    if analysis.share > 1.1:
+        analysis.notes.append(
+            "above its roof: a ceiling was measured too low, or work was counted that the compiler removed"
+        )

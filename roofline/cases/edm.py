@@ -1,0 +1,73 @@
+"""Empirical dynamic modelling: cross mapping of all pairs, and nearest neighbours of one long series.
+
+`--n` is the number of series of the cross map; the neighbours are then left out.
+"""
+
+import numpy as np
+
+from models import edm
+from roofline import peers
+from roofline.contract import Contender, Duel
+
+# Steps and series: of larval zebrafish recordings (Takahashi et al. 2021, table 1), and a part of a larger one.
+SHAPES = {"cpu": [(1600, 154)], "cuda": [(1600, 154), (10608, 82), (3780, 1000)]}
+E_MAX = 20
+LONG = 10_000  # times of the series whose neighbours are searched
+TOOLS = ("kedm", "scipy", "sklearn", "faiss")
+
+
+def coupled_logistic(n_steps, n_series, seed=0, burn=300):
+    """Noisy logistic maps, each coupled to two others, in float32, shape (n_steps, n_series)."""
+    random = np.random.default_rng(seed)
+    r, x = random.uniform(3.6, 3.9, n_series), random.uniform(0.2, 0.8, n_series)
+    a, b = random.integers(0, n_series, (2, n_series))
+    c = random.uniform(0.0, 0.15, n_series)
+    out = np.empty((n_steps, n_series), np.float32)
+    for t in range(-burn, n_steps):
+        x = x * (r - r * x) * (1 - c) + c * 0.5 * (x[a] + x[b])
+        x = np.clip(x + 1e-3 * random.standard_normal(n_series), 1e-3, 1 - 1e-3)
+        if t >= 0:
+            out[t] = x
+    return out
+
+
+def random_dims(n_series, seed=7):
+    """Dimensions from 1 to E_MAX; the first is E_MAX, so that all tables are needed."""
+    dims = np.random.default_rng(seed).integers(1, E_MAX + 1, n_series)
+    dims[0] = E_MAX
+    return dims
+
+
+def duels(space, n, quick):
+    """Ours against kedm, SciPy's tree, scikit-learn and faiss; see `roofline.cases.Case`."""
+    small = quick or space == "checked"
+    shapes = [(40, 3)] if small else [(1600, n)] if n else SHAPES["cuda" if space.startswith("cuda") else "cpu"]
+    found = [_cross_map(space, *shape) for shape in shapes]
+    if not n:
+        found += [_neighbours(space, 40 if small else LONG, E) for E in ((2,) if small else (1, 5, 10, 20))]
+    return found
+
+
+def _cross_map(space, n_steps, n_series):
+    data, dims, result = coupled_logistic(n_steps, n_series), random_dims(n_series), []
+    if n_steps < 2 * E_MAX + 2:
+        dims = np.minimum(dims, 4)
+
+    def call():
+        result[:] = [edm.cross_map(data, dims, space=space)]
+
+    rivals, absent = peers.gather("edm", space, "cross_map", data, dims, tools=TOOLS[:1])
+    ours = Contender(f"portable, {space}", call, result=lambda: float(result[0].mean()))
+    title = f"cross map, {n_series:,} series of {n_steps:,} steps, E up to {dims.max()}"
+    return Duel(title, ours, rivals, absent, tolerance=1e-3)  # kedm takes equal points for none, and sums in float32
+
+
+def _neighbours(space, n_steps, E):
+    x, result = np.random.default_rng(1931).random(n_steps, np.float32), []
+
+    def call():
+        result[:] = [edm.knn(x, E, dtype="float32", space=space)]
+
+    rivals, absent = peers.gather("edm", space, "neighbours", x, E, tools=TOOLS)
+    ours = Contender(f"portable, {space}", call, result=lambda: float(result[0].distances[:, -1].mean()))
+    return Duel(f"{E + 1} nearest neighbours of each point, {n_steps:,} steps, E = {E}", ours, rivals, absent, tolerance=1e-3)

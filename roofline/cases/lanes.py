@@ -1,0 +1,48 @@
+"""What lanes gain: each kernel in packs against the same text one lane at a time, on the same space and memory."""
+
+import functools
+
+import numpy as np
+
+import portable as pk
+from roofline.cases import layer
+from roofline.contract import Contender, Duel
+from roofline.digest import digest
+
+LIMIT = 200  # steps of a Mandelbrot point
+
+
+@pk.kernel
+def gather(i, order, x, out):
+    """One element from anywhere: memory's time, whoever asks."""
+    out[i] = x[order[i]]
+
+
+def duels(space, n, quick):
+    """A duel a kind of kernel; see `roofline.cases.Case`. `n` counts indices."""
+    n = n or (100 if space == "checked" else 10_000 if quick else 1_000_000)
+    random = np.random.default_rng(0)
+    x, order = random.random(n), random.integers(0, n, n)
+    edge = max(2, int((n / 10) ** 0.5))
+    cx, cy = (c.ravel() for c in np.meshgrid(np.linspace(-2.0, 0.6, edge), np.linspace(-1.2, 1.2, edge)))
+    return [
+        _duel(space, "exp under a condition", n, layer.exp_of_large, (x,), np.float64),
+        _duel(space, f"a loop until it escapes, at most {LIMIT} steps", len(cx), layer.mandelbrot, (LIMIT, cx, cy), np.int32),
+        _duel(space, "gather", n, gather, (order, x), np.float64),
+        _duel(space, "axpy", n, layer.axpy, (0.0, x), np.float64),
+    ]
+
+
+def _duel(space, title, n, kernel, inputs, dtype):
+    """Packs against one lane at a time. axpy's factor is zero, so that repeating it changes nothing."""
+    inputs = [pk.copy_of(v, space) if isinstance(v, np.ndarray) else v for v in inputs]
+    policy = pk.RangePolicy(0, n, space=space)
+
+    def contender(label, text):
+        out = pk.zeros((n,), dtype, space)
+        call = functools.partial(pk.parallel_for, policy, text, *inputs, out)
+        return Contender(label, call, functools.partial(pk.fence, space), lambda: call() or digest(out.to_numpy()))
+
+    scalar = [] if space.startswith("cuda") else [contender("one lane at a time", pk.kernel(kernel.fn, packed=False))]
+    absent = [] if scalar else [("one lane at a time", "a GPU's threads are its lanes")]
+    return Duel(f"{title}, {n:,} indices", contender(f"portable, {space}", kernel), scalar, absent, layer.CHAOS)

@@ -1,0 +1,115 @@
+"""One run of each method and of each word of the layer, on simulated inputs, for the report.
+
+Hawkes processes have a file of their own, with real data; duels against peers are in the files of each method.
+"""
+
+import functools
+
+import numpy as np
+
+import portable as pk
+from models import mixture, resampling, tmap
+from roofline.cases import layer
+from roofline.cases.mixture import K, P, packed
+from roofline.contract import Run
+
+ITERATIONS = 3  # of EM: each does the same
+SCHEMES = ("systematic", "multinomial", "metropolis", "rejection")
+STEPS = 16  # of the Metropolis scheme
+
+
+def prepare(space, data, quick):
+    """Runs of all methods; see `roofline.cases.Case`. Real data have no part in it."""
+    size = 60 if space == "checked" else 1_000 if quick else 1_000_000 if space.startswith("cuda") else 100_000
+    small = max(40, size // 10)
+    return [*_mixture(space, small), *_tmap(space, small), *_resampling(space, size), *_words(space, 10 * size)]
+
+
+def _run(method, size, unit, space, call):
+    return Run(method, "simulated", size, unit, call, sync=functools.partial(pk.fence, space))
+
+
+def _mixture(space, n):
+    random = np.random.default_rng(0)
+    points = random.normal(size=(n, P)) + 4.0 * random.integers(0, 2, (n, 1))
+    records = 0.2 * random.normal(size=(K, P + P * (P + 1) // 2 + 1))
+    views = pk.copy_of(points.T.copy(), space), pk.copy_of(records, space), pk.empty((n,), np.float64, space)
+    k = 2 if space == "checked" else 16
+
+    def fit():
+        estimator = mixture.DirichletMixture(k, max_iter=ITERATIONS, tol=0.0, random_state=0, space=space)
+        return float(estimator.fit(points).objective_history_[-1])
+
+    density = functools.partial(pk.parallel_for, pk.RangePolicy(0, n, space=space), packed, *views)
+    return [
+        _run(f"mixture density, {P} dimensions, {K} components", n, "points", space, density),
+        _run(f"mixture, {ITERATIONS} EM iterations, {k} components", n, "points", space, fit),
+    ]
+
+
+def _tmap(space, n):
+    model = tmap.TransientMAP([0.3, 0.3, 0.4], [1, 2, 3], [1.0, 2.0, 3.0], np.full((3, 3), 0.29))
+    runs = model.simulate(n, seed=1, space=space)
+
+    def fit():
+        return tmap.fit(runs, orders=[1, 2, 3], max_iter=ITERATIONS, tol=0.0, space=space)[1].log_likelihood
+
+    likelihood = functools.partial(model.log_likelihood, runs, space=space)
+    return [
+        _run("TMAP, log-likelihood, 3 branches", runs.n_gaps, "gaps", space, likelihood),
+        _run(f"TMAP, {ITERATIONS} EM iterations, 3 branches", runs.n_gaps, "gaps", space, fit),
+    ]
+
+
+def _resampling(space, n):
+    weights = pk.copy_of(np.random.default_rng(0).random(n), space)
+    for name in SCHEMES:
+        options = {"n_steps": STEPS} if name == "metropolis" else {}
+        scheme = functools.partial(getattr(resampling, name), weights, seed=1, space=space, **options)
+        yield _run(f"resampling, {name}", n, "particles", space, functools.partial(_silent, scheme))
+
+
+def _silent(call):
+    """A call whose result is no number."""
+    call()
+
+
+def _words(space, n):
+    random = np.random.default_rng(0)
+    x, y = (pk.copy_of(a, space) for a in random.random((2, n)))
+    edge, side = max(3, round(n ** (1 / 3))), max(1, round(n ** (1 / 3) / layer.T)) * layer.T
+    cube = pk.copy_of(np.resize(random.random(1000), (edge,) * 3), space)
+    square = [pk.copy_of(random.random((side, side)), space) for _ in range(3)]
+    every = pk.RangePolicy(0, n, space=space)
+    launches = {
+        "axpy": (n, "elements", pk.parallel_for, every, layer.axpy, layer.A, x, y),
+        "dot product": (n, "elements", pk.parallel_reduce, every, layer.product, x, y),
+        "matrix product, tiles in scratch": (
+            side,
+            "rows",
+            pk.parallel_for,
+            pk.TeamPolicy((side // layer.T) ** 2, space=space),
+            layer.matmul,
+            *square,
+        ),
+        "7-point stencil": (
+            edge,
+            "planes",
+            pk.parallel_for,
+            pk.MDRangePolicy((1,) * 3, (edge - 1,) * 3, space=space),
+            layer.stencil,
+            cube,
+            pk.zeros(cube.shape, np.float64, space),
+        ),
+        "histogram": (
+            n,
+            "elements",
+            pk.parallel_for,
+            every,
+            layer.count,
+            pk.copy_of(random.integers(0, layer.BINS, n, np.int32), space),
+            pk.zeros((layer.BINS,), np.int32, space),
+        ),
+    }
+    for name, (size, unit, word, *args) in launches.items():
+        yield _run(name, size, unit, space, functools.partial(word, *args))

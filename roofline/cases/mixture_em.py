@@ -1,0 +1,114 @@
+"""One EM iteration of a Gaussian mixture with full covariances, by maximum likelihood: sums over all points, new parameters.
+
+Points are drawn either from the mixture's own components, far apart, so that few components have a share in a point; or
+from one normal distribution, so that all have and no work can be left out. Operations are those that cannot be avoided
+there: p (p + 3) for a log-density and (p + 1) (p + 2) for the weighted sums of a pair, exponentials not counted.
+
+The last duel is against the paper's own way, by the same layer: responsibilities are stored, and `calc_sigma` is launched
+once for each entry of each component's covariance. An entry costs 5 operations a point and reads 24 bytes of it.
+"""
+
+import functools
+
+import numpy as np
+
+import portable as pk
+from models.mixture.blocks import Components, Points
+from models.mixture.covariance import factors_of
+from models.mixture.prior import WithoutPrior, centred
+from roofline import peers
+from roofline.contract import Contender, Duel
+from roofline.units import scaled
+
+P = 14  # coordinates
+FAR, NEAR = 4.0, 0.1  # standard deviation of the components' means; a component's own is 1
+
+
+@pk.kernel
+def calc_sigma(i, r, x, y, x_mean, y_mean):
+    """What point i adds to one entry of one component's scatter: the paper's calcSigma."""
+    return r[i] * (x[i] - x_mean) * (y[i] - y_mean)
+
+
+def duels(space, n, quick):
+    """Ours against each peer; see `roofline.cases.Case`."""
+    small = space == "checked" or quick
+    on_device = space.startswith("cuda")
+    k = 4 if small else 256 if on_device else 64
+    n = n or (64 if space == "checked" else 2_000 if quick else 5_000_000 if on_device else 100_000)
+    found = [_duel(space, n, k, FAR, "float64"), _duel(space, n, k, NEAR, "float64"), _duel(space, n, k, NEAR, "float32")]
+    if on_device and not small:
+        found.append(_duel(space, n // 10, 4096, NEAR, "float64"))
+    found.append(_against_calc_sigma(space, max(n // 10, 64), k))
+    return found
+
+
+def iteration(points, model, components):
+    """The log-likelihood at `components`, and one step from them."""
+    likelihood, sums = points.sweep(components)
+    n, xbar, scatter = centred("full", sums, points.reference(components.means))
+    means, covariances = model.update(n, xbar, scatter)
+    return likelihood, Components(model.log_weights(), means, factors_of("full", covariances))
+
+
+def _problem(space, n, k, apart, dtype):
+    """Points, where they lie in the space, and the components that an iteration starts from."""
+    random = np.random.default_rng(0)
+    means = random.normal(0.0, apart, (k, P))
+    x = random.standard_normal((n, P), np.float32)
+    if apart == FAR:
+        x += means[random.integers(0, k, n)]
+    x = x.astype(dtype)
+    components = Components(np.full(k, -np.log(k)), means, np.tile(np.eye(P), (k, 1, 1)))
+    return x, Points(x, k, space, np.zeros(P), diagonal=False), components
+
+
+def _duel(space, n, k, apart, dtype):
+    x, points, components = _problem(space, n, k, apart, dtype)
+    model = WithoutPrior(1e-6, "full", np.full(k, 1.0 / k))
+    ours = Contender(
+        f"portable, {space}",
+        functools.partial(iteration, points, model, components),
+        sync=functools.partial(pk.fence, space),
+        result=lambda: iteration(points, model, components)[0],
+    )
+    rivals, absent = peers.gather("mixture_em", space, x, components.means)
+    operations = n * k * (P * (P + 3) + (P + 1) * (P + 2))
+    overlap = "components far apart" if apart == FAR else "all components overlap"
+    title = (f"one EM iteration, {overlap}, {n:,} points, {P} dimensions, {k:,} components, {dtype}, "
+             f"{scaled(operations)} operations")
+    # Of components far apart most operations are left out: a rate would flatter.
+    return Duel(title, ours, rivals, absent, tolerance=1e-10 if dtype == "float64" else 1e-4,
+                flops=None if apart == FAR else operations)
+
+
+def _against_calc_sigma(space, n, k):
+    x, points, components = _problem(space, n, k, NEAR, "float64")
+    with pk.use(space):
+        columns = pk.copy_of(np.ascontiguousarray(x.T))
+        sigma = pk.zeros((k, P, P))
+    means = points.reference(components.means)
+
+    def by_entry():
+        r = pk.copy_of(np.ascontiguousarray(points.responsibilities(components).T), space)
+        for j in range(k):
+            for a in range(P):
+                for b in range(a + 1):
+                    pk.parallel_reduce(pk.RangePolicy(0, n, space=space), calc_sigma, r[j], columns[a], columns[b],
+                                       means[j, a], means[j, b], out=sigma[j, a, b:b + 1])
+
+    ours = Contender(
+        f"portable, {space}",
+        functools.partial(points.sweep, components),
+        sync=functools.partial(pk.fence, space),
+        result=lambda: float(np.trace(points.sweep(components)[1][:, 1:, 1:].sum(axis=0))),
+    )
+    before = Contender(
+        "calcSigma, launched for each entry",
+        by_entry,
+        sync=functools.partial(pk.fence, space),
+        result=lambda: float(np.trace(sigma.to_numpy().sum(axis=0))),
+    )
+    title = (f"E-step and sums, {n:,} points, {P} dimensions, {k:,} components, float64: one sweep against "
+             f"{k * P * (P + 1) // 2:,} launches")
+    return Duel(title, ours, [before], tolerance=1e-10)

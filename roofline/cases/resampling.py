@@ -1,0 +1,77 @@
+"""Resampling against the libraries that do it, scheme by scheme, from the weights of the paper's experiment at y = 2.
+
+On a CPU ours is the public call, checks and allocation included, as is the peer's. On a GPU ours is the graph of a call's
+launches, weights in float32: what the device does, without the host's part, which a filter pays while the device works.
+"""
+
+import functools
+
+import numpy as np
+
+import portable as pk
+from models import resampling
+from models.resampling import launches
+from models.resampling.weights import Tables
+from roofline import peers
+from roofline.contract import Contender, Duel
+
+SCHEMES = ("systematic", "stratified", "multinomial", "residual", "ssp")
+ON_DEVICE = (("systematic", ()), ("metropolis", (16,)))
+STEPS = 16  # of Metropolis
+SEED = 7
+
+
+def duels(space, n, quick):
+    """Ours against its peers for each scheme; see `roofline.cases.Case`."""
+    on_device = space.startswith("cuda")
+    sizes = (n,) if n else (64,) if space == "checked" else (1_000,) if quick else (1 << 20, 1 << 24 if on_device else 1 << 22)
+    return [duel for size in sizes for duel in (_on_device(space, size) if on_device else _on_host(space, size))]
+
+
+def _particles(n, dtype=np.float64):
+    """States x ~ N(0, 1) and weights proportional to N(x; 2, 1)."""
+    x = np.random.default_rng(0).normal(size=n)
+    return x, np.exp(-0.5 * (x - 2.0) ** 2).astype(dtype)
+
+
+def _on_host(space, n):
+    x, w = _particles(n)
+    for name in SCHEMES:
+        call = functools.partial(getattr(resampling, name), w, seed=SEED, space=space)
+        yield _duel(f"{name}, {n:,} float64 weights", f"portable, {space}", call, lambda call=call: _mean(x, call()), space, name, x, w)
+
+
+def _on_device(space, n):
+    x, w = _particles(n, np.float32)
+    with pk.use(space):
+        values, ancestors = pk.copy_of(w).reshape(1, -1), pk.empty((1, n), np.int64)
+        for name, options in ON_DEVICE:
+            tables = Tables(values, False, n)
+            draw = functools.partial(_launch, name, tables, ancestors, options)
+            draw()  # compiles
+            with pk.capture() as graph:
+                draw()
+
+            def result(graph=graph):
+                graph.replay()
+                return _mean(x, ancestors.to_numpy()[0])
+
+            title = f"{name}{f', {STEPS} steps' * bool(options)}, {n:,} float32 weights"
+            yield _duel(title, f"portable, {space}, a graph of {len(graph.launches)} launches", graph.replay, result, space, name,
+                        x, w)
+
+
+def _launch(name, tables, ancestors, options):
+    tables.find_extremes()
+    getattr(launches, name)(tables, np.uint64(SEED), np.uint64(0), ancestors, *options)
+
+
+def _mean(x, ancestors):
+    return float(x[ancestors].mean())
+
+
+def _duel(title, label, call, result, space, name, x, w):
+    """Both sides estimate the posterior mean, 1; draws differ, so means do by a few standard errors."""
+    ours = Contender(label, call, sync=functools.partial(pk.fence, space), result=result)
+    rivals, absent = peers.gather("resampling", space, name, x, w)
+    return Duel(title, ours, rivals, absent, tolerance=10 / len(x) ** 0.5, bytes=8 * len(x) + w.nbytes)

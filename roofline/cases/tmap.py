@@ -1,0 +1,70 @@
+"""EM for transient Markovian arrival processes: 30 iterations, both steps, on runs that are ready where they are needed.
+
+Runs are those of the paper's timing: 1 + a geometric number of gaps, 8.8 on average, of mean 1; three branches of orders
+1, 2 and 3. The bytes of the title are what one iteration must read, each gap once; ours also writes and reads R numbers
+a gap, mostly in cache.
+"""
+
+import functools
+
+import numpy as np
+
+import portable as pk
+from models import tmap
+from models.tmap.em import EM
+from roofline import peers
+from roofline.contract import Contender, Duel
+from roofline.peers import tmap_packages
+from roofline.units import one_line
+
+ORDERS, RATES = (1, 2, 3), (1.0, 2.0, 3.0)
+START = np.array([0.3, 0.3, 0.4]), np.array(ORDERS), np.array(RATES), np.full((3, 3), 0.29)
+N_ITERATIONS = 30
+
+
+def _runs(n, seed=1):
+    random = np.random.default_rng(seed)
+    lengths = 1 + random.geometric(1 / 7.82, n)
+    return random.exponential(1.0, lengths.sum()), lengths
+
+
+def _ours(values, lengths, n_iterations, dtype, space):
+    model = tmap.TransientMAP(*(START[k] for k in (0, 1, 2, 3)))
+    em = EM(tmap.Runs(values, lengths), model.orders, 1, dtype, space)
+    history = pk.empty((1, n_iterations + 1), np.float64, space)
+    iterations = em.iterations(n_iterations, n_iterations, 0.0, history)
+
+    def call():
+        em.load([model])
+        iterations.replay()
+
+    return Contender(f"portable, {space}, {np.dtype(dtype).name}", call, sync=functools.partial(pk.fence, space),
+                     result=lambda: float(history.to_numpy()[0, n_iterations - 1] - em.packed.log_unit()))
+
+
+def duels(space, n, quick):
+    """Ours against the same EM by hand, then against packages; see `roofline.cases.Case`."""
+    n = n or (8 if space == "checked" else 500 if quick else 1_000_000 if space.startswith("cuda") else 100_000)
+    n_iterations = 2 if quick or space == "checked" else N_ITERATIONS
+    values, lengths = _runs(n)
+    found = []
+    for dtype, tolerance in ((np.float64, 1e-10), (np.float32, 1e-6)):
+        rivals, absent = peers.gather("tmap", space, values.astype(dtype), lengths, START, n_iterations)
+        title = f"{n_iterations} EM iterations, {n:,} runs, {len(values):,} gaps, orders 1, 2, 3"
+        ours = _ours(values, lengths, n_iterations, dtype, space)
+        found.append(Duel(title, ours, rivals, absent, tolerance=tolerance))
+    return [*found, _packages(space, max(n // 100, 8), min(n_iterations, 10))]
+
+
+def _packages(space, n, n_iterations):
+    """Packages are some thousand times slower: on fewer runs."""
+    values, lengths = _runs(n)
+    rivals, absent = [], []
+    if space != "checked":
+        for maker, branches in ((tmap_packages.hmmlearn, len(ORDERS)), (tmap_packages.line_solver, list(ORDERS))):
+            try:
+                rivals.append(maker(values, lengths, branches, n_iterations))
+            except Exception as error:  # noqa: BLE001 - a foreign tool may fail in any way it likes
+                absent.append((maker.__name__, one_line(error)))
+    title = f"{n_iterations} EM iterations, {n:,} runs, {len(values):,} gaps, 3 branches: packages"
+    return Duel(title, _ours(values, lengths, n_iterations, np.float64, space), rivals, absent)

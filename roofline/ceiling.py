@@ -1,0 +1,236 @@
+"""`roofline.ceilings`: what this machine can do, measured by kernels of the layer, kept on disk until it is stale."""
+
+import contextlib
+import datetime
+import hashlib
+import json
+import os
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+
+from platformdirs import user_cache_dir
+from rich.table import Table
+
+import portable as pk
+from roofline import files, machine, measuring, microkernels
+from roofline.timing import Samples
+from roofline.units import scaled, spread
+
+SCHEMA_VERSION = 1
+DAYS = 30  # after which ceilings are measured anew: drivers, clocks and neighbours change
+_unwritten = {}  # what this process measured and could not write
+QUIETER = 0.3  # cores that others kept busy then and leave free now: a measurement of worth can be had
+
+
+@dataclass(frozen=True)
+class Ceiling:
+    """One ceiling: rates in `unit`s per second (or seconds, of the launch), one a repeat.
+
+    The roof is the best repeat, for a machine can do what it was seen to do; what other work took away shows in the
+    spread. `name` is "fma float64", "exp float32", "integer int64", "atomic apart int64", "bandwidth L2", "launch" ...
+    """
+
+    name: str
+    unit: str
+    rate: Samples
+    method: str
+
+    @property
+    def best(self):
+        """The best repeat."""
+        return min(self.rate.values) if self.unit == "s" else max(self.rate.values)
+
+    def as_dict(self):
+        """The JSON object."""
+        return {
+            "name": self.name,
+            "unit": self.unit,
+            "best": self.best,
+            "method": self.method,
+            "provenance": "measured",
+            **self.rate.as_dict(),
+        }
+
+
+@dataclass(frozen=True)
+class Ceilings:
+    """All ceilings of a space on this machine.
+
+    Attributes
+    ----------
+    space, date : str
+    machine : dict, see `roofline.machine.facts`
+    clock : float or None
+        Cycles per second of a core while it was measured; None on a GPU.
+    levels : list of (name, bytes)
+        Memory levels from the nearest to the farthest, with their capacity (of all cores together; None: no end).
+    items : dict of name to Ceiling
+    """
+
+    space: str
+    date: str
+    machine: dict
+    clock: float | None
+    levels: list
+    items: dict
+
+    def rate(self, name):
+        """The roof of that name, or None where it was not measured."""
+        return self.items[name].best if name in self.items else None
+
+    def bandwidth(self, level):
+        """Bytes per second of a memory level: the best of its measurements."""
+        return max(c.best for c in self.items.values() if c.name.split(" ")[-1] == level and c.unit == "B")
+
+    def level_of(self, n_bytes):
+        """The nearest memory level that holds so many bytes."""
+        return next(name for name, capacity in self.levels if capacity is None or n_bytes <= capacity)
+
+    def as_dict(self):
+        """The JSON document."""
+        return {
+            "schema": "roofline-ceilings",
+            "schema_version": SCHEMA_VERSION,
+            "space": self.space,
+            "date": self.date,
+            "machine": self.machine,
+            "clock": self.clock,
+            "levels": self.levels,
+            "ceilings": [c.as_dict() for c in self.items.values()],
+        }
+
+    @classmethod
+    def from_dict(cls, document):
+        """The inverse of `as_dict`."""
+        items = {
+            c["name"]: Ceiling(c["name"], c["unit"], Samples(tuple(c["values"]), c["calls_per_repeat"]), c["method"])
+            for c in document["ceilings"]
+        }
+        levels = [tuple(level) for level in document["levels"]]
+        return cls(document["space"], document["date"], document["machine"], document["clock"], levels, items)
+
+    def table(self):
+        """The terminal's table."""
+        caption = f"measured {self.date} on {self.machine['device'] or self.machine['cpu']}"
+        if self.clock:
+            caption += f", a core at {scaled(self.clock, 'Hz')}"
+        table = Table(title=f"Ceilings of {self.space}", title_justify="left", caption=caption, caption_justify="left")
+        for name, justify in (
+            ("ceiling", "left"),
+            ("roof", "right"),
+            ("median", "right"),
+            ("quartiles", "right"),
+            ("method", "left"),
+        ):
+            table.add_column(name, justify=justify)
+        for c in self.items.values():
+            unit = c.unit if c.unit == "s" else f"{c.unit}/s"
+            table.add_row(c.name, scaled(c.best, unit), scaled(c.rate.median, unit), spread(c.rate, unit), c.method)
+        return table
+
+
+def ceilings(space=None, *, special=(), fresh=False, quick=False, on_start=lambda name, done, total: None):
+    """The ceilings of a space on this machine.
+
+    Measured on the first call, which takes some ten seconds, then read from a file of the user's cache folder
+    (`PORTABLE_CACHE` moves it, `PORTABLE_CACHE=0` turns it off). Another machine, another version of the software, an
+    age of 30 days, or a machine that is quieter than it was then calls for a new measurement. A folder that cannot be
+    written costs a warning, never the result.
+
+    Parameters
+    ----------
+    space : str or Space, optional
+        The default space if not given.
+    special : iterable of (name, dtype)
+        More special functions, as `Counts.special` names them; what has no function of one argument has no ceiling.
+    fresh : bool
+        Measure, whatever the file says.
+    quick : bool
+        Tiny measurements, for trying out: nothing of worth, never kept.
+    on_start : callable of (str, int, int)
+        Told each measurement before it starts, how many are done, and how many there are.
+
+    Returns
+    -------
+    Ceilings
+
+    Raises
+    ------
+    SpaceError
+        The space is "checked" or cannot run here.
+    """
+    with pk.use(space if space is not None else pk.default_space()) as chosen:
+        measuring.check(chosen)
+        facts = machine.facts(str(chosen))
+        key = _key(facts, chosen)
+        path = None if quick else _folder()
+        result = (
+            None
+            if fresh or quick
+            else (path and _read(path / f"{key}.json", facts["busy_cores"])) or _unwritten.get(key)
+        )
+        clock, levels, plans = measuring.plans(chosen, quick) if not result else (None, None, [])
+        if not result:
+            result = Ceilings(str(chosen), facts["date"], facts, clock() if clock else None, levels, {})
+        more = (
+            measuring.special(chosen, *names, quick)
+            for names in sorted(set(special))
+            if " ".join(names) not in result.items
+        )
+        plans = {plan.name: plan for plan in [*plans, *more] if plan}
+        for done, plan in enumerate(plans.values()):
+            on_start(plan.name, done, len(plans))
+            result.items[plan.name] = Ceiling(plan.name, plan.unit, plan.measure(quick), plan.method)
+    if plans and not quick and not (path and _write(path / f"{key}.json", result)):
+        _unwritten[key] = result
+    return result
+
+
+def _key(facts, space):
+    """What decides whether a measurement still holds."""
+    source = "".join(Path(module.__file__).read_text(encoding="utf-8") for module in (microkernels, measuring))
+    parts = [facts[name] for name in ("system", "cpu", "cores", "space", "device", "versions")]
+    return hashlib.sha256(json.dumps([*parts, space.n_threads, SCHEMA_VERSION, source]).encode()).hexdigest()[:32]
+
+
+def _folder():
+    """The folder of measurements, or None where the cache is off or cannot be made."""
+    setting = os.environ.get("PORTABLE_CACHE", "")
+    if setting == "0":
+        return None
+    path = Path(setting or user_cache_dir("portable", appauthor=False)) / "ceilings"
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        _warn(path, error)
+        return None
+    return path
+
+
+def _warn(path, error):
+    warnings.warn(
+        f"roofline: ceilings are measured anew in every process, '{path}' cannot be used ({error.strerror})",
+        stacklevel=3,
+    )
+
+
+def _read(path, busy_cores):
+    """A measurement that still holds, or None; a broken file is as good as none, and one of busier hours too."""
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        document = json.loads(path.read_text(encoding="utf-8"))
+        age = datetime.datetime.now(datetime.UTC) - datetime.datetime.fromisoformat(document["date"])
+        quieter = (busy_cores or 0.0) + QUIETER < (document["machine"]["busy_cores"] or 0.0)
+        if age < datetime.timedelta(days=DAYS) and not quieter:
+            return Ceilings.from_dict(document)
+    return None
+
+
+def _write(path, result):
+    """Whether the measurement could be kept."""
+    try:
+        files.write(path, json.dumps(result.as_dict(), indent=1) + "\n")
+    except OSError as error:
+        _warn(path.parent, error)
+        return False
+    return True

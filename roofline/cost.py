@@ -1,0 +1,60 @@
+"""What an author says that a kernel costs, to be held against what is counted."""
+
+from dataclasses import dataclass
+
+from portable.errors import InputError
+
+_declared = {}  # kernel -> Cost
+
+QUANTITIES = ("flops", "bytes", "special")
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Declared quantities of one launch, functions of (extent, *args) or None: see `cost`."""
+
+    flops: object = None
+    bytes: object = None
+    special: object = None
+
+
+def cost(*, flops=None, bytes=None, special=None):  # noqa: A002 - the name of the quantity
+    """Declare what a launch of a kernel costs; `roofline.count` and reports say where the count disagrees.
+
+        @roofline.cost(flops=lambda n, a, x, y: 2 * n)
+        @pk.kernel
+        def axpy(i, a, x, y): ...
+
+    Parameters
+    ----------
+    flops, bytes, special : callable of (extent, *args), optional
+        Floating-point operations of the text (FMA = 2), compulsory bytes, calls of special functions. The extent is the
+        number of indices or teams, of a box a tuple of them.
+    """
+    for name, value in (("flops", flops), ("bytes", bytes), ("special", special)):
+        if value is not None and not callable(value):
+            raise InputError(f"cost: {name} is {value!r}; a function of (extent, *args) is wanted")
+
+    def declare(kernel):
+        _declared[kernel] = Cost(flops, bytes, special)
+        return kernel
+
+    return declare
+
+
+def disagreements(kernel, extent, args, counted):
+    """Sentences on each declared quantity that is not what was counted.
+
+    Parameters
+    ----------
+    counted : dict of quantity to number
+    """
+    found, declared = [], _declared.get(kernel)
+    for name in QUANTITIES if declared else ():
+        function = getattr(declared, name)
+        if function is None:
+            continue
+        said = function(extent, *args)
+        if said != counted[name]:
+            found.append(f"declared {name}: {said:,}; counted: {counted[name]:,}")
+    return found

@@ -1,0 +1,406 @@
+"""`roofline.count`: the operations of one launch, of the text and executed, and the bytes that it must move.
+
+Conventions. A floating-point operation (flop) is one of + - * / // % on floats; an fma is two. Negation, abs, min, max,
+comparisons, selections and conversions are listed, and are no flops. A special function (exp, sqrt, a random number) is
+one operation under its own name. What is known at compile time, and the counting of loops, is no operation of the text.
+A team of the text has one member, who does all the work.
+
+Three byte figures are kept apart: compulsory (of each array what is read, and what is written, once), requested (every
+load and store) and transferred (which hardware alone can tell). Accesses to scratch and to a kernel's own small arrays
+are none of these.
+"""
+
+import ast
+import collections
+import dataclasses
+import re
+from dataclasses import dataclass, field
+
+import numpy as np
+from rich.table import Table
+
+import portable as pk
+from roofline.cost import disagreements
+from roofline.mix import executed_totals, ptx_mix
+
+SIZES = {"bool": 1, "int32": 4, "uint32": 4, "float32": 4, "int64": 8, "uint64": 8, "float64": 8}
+ARITHMETIC = {"+": 1, "-": 1, "*": 1, "/": 1, "//": 1, "%": 1, "fma": 2}
+LISTED = ("compare", "neg", "abs", "min", "max", "select", "convert", "rint", "floor", "ceil", "trunc", "copysign")
+LOGIC = ("&", "|", "^", "<<", ">>", "~")
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Counts of one launch. Every number is counted, none is estimated.
+
+    Attributes
+    ----------
+    kernel, place, policy : str
+    text : dict of (line, operation, dtype) to int
+        As `portable.count` gives them.
+    executed : dict of (line, instruction, LLVM type) to int, or None
+        Of the optimised code for this machine's CPU, including the loops around the kernel.
+    masked : float
+        Share of the lanes of packs that took no part in the operations which were done for them; 0 without packs.
+    arrays : dict of str to (read, written), bytes
+        Compulsory bytes of each argument.
+    ptx : dict of str to int, or None
+        Static instructions of the PTX by kind and type (cuda).
+    notes : list of str
+        What a reader must know: data-dependent counts, declared costs that disagree, ...
+    """
+
+    kernel: str
+    place: str
+    policy: str
+    text: dict
+    executed: dict | None
+    masked: float
+    arrays: dict
+    ptx: dict | None = None
+    notes: list = field(default_factory=list)
+
+    def _sum(self, wanted):
+        return sum(n * wanted(operation, dtype) for (_, operation, dtype), n in self.text.items())
+
+    @property
+    def flops_by_dtype(self):
+        """Floating-point operations of the text: {"float64": n, ...}."""
+        found = collections.Counter()
+        for (_, operation, dtype), n in self.text.items():
+            if dtype.startswith("float") and operation in ARITHMETIC:
+                found[dtype] += n * ARITHMETIC[operation]
+        return dict(found)
+
+    @property
+    def flops(self):
+        """Floating-point operations of the text, all precisions."""
+        return sum(self.flops_by_dtype.values())
+
+    @property
+    def special(self):
+        """Special functions: {("exp", "float64"): n, ...}."""
+        found = collections.Counter()
+        for (_, operation, dtype), n in self.text.items():
+            if _is_special(operation):
+                found[operation, dtype] += n
+        return dict(found)
+
+    @property
+    def integer(self):
+        """Integer operations of the text, index arithmetic included."""
+        return self._sum(lambda operation, dtype: "int" in dtype and (operation in ARITHMETIC or operation in LOGIC))
+
+    @property
+    def comparisons(self):
+        """Comparisons of the text, of all types."""
+        return self._sum(lambda operation, _: operation == "compare")
+
+    @property
+    def atomics(self):
+        """Atomic operations: {("add", "int64"): n, ...}."""
+        found = collections.Counter()
+        for (_, operation, dtype), n in self.text.items():
+            if operation.startswith("atomic "):
+                found[operation.split(" ")[1], dtype] += n
+        return dict(found)
+
+    @property
+    def loaded(self):
+        """Requested bytes: every load of an argument's element, atomics included."""
+        return self._sum(lambda operation, dtype: _accesses(operation, ("load ", "atomic ")) * SIZES.get(dtype, 0))
+
+    @property
+    def stored(self):
+        """Requested bytes: every store, atomics included."""
+        return self._sum(lambda operation, dtype: _accesses(operation, ("store ", "atomic ")) * SIZES.get(dtype, 0))
+
+    @property
+    def scratch(self):
+        """Bytes loaded from and stored to a team's scratch."""
+        return self._sum(lambda operation, dtype: operation.endswith("(scratch)") * SIZES.get(dtype, 0))
+
+    @property
+    def compulsory(self):
+        """Compulsory bytes: of each argument what is read, once, and what is written, once."""
+        return sum(read + written for read, written in self.arrays.values())
+
+    @property
+    def intensity(self):
+        """Flops per compulsory byte, or None where nothing is moved."""
+        return self.flops / self.compulsory if self.compulsory else None
+
+    @property
+    def executed_totals(self):
+        """Executed operations: flops by precision, special functions, loads and stores; None if not counted."""
+        return executed_totals(self.executed) if self.executed is not None else None
+
+    def by_line(self):
+        """{line: {operation and dtype: n}} of the text, the lines in their order."""
+        found = {}
+        for (line, operation, dtype), n in self.text.items():
+            row = found.setdefault(line, collections.Counter())
+            row[f"{operation} {dtype}".strip()] += n
+        return {line: dict(found[line]) for line in sorted(found, key=_line_order)}
+
+    def table(self):
+        """The terminal's table, and a notebook's."""
+        table = Table(
+            title=f"{self.kernel}, {self.policy}",
+            title_justify="left",
+            caption_justify="left",
+            caption="; ".join([*self.explanation(), *self.notes]),
+        )
+        table.add_column("counted")
+        table.add_column("", justify="right")
+        named = [(f"flops {dtype}", n) for dtype, n in self.flops_by_dtype.items()]
+        named += [(" ".join(key), n) for key, n in self.special.items()]
+        named += [(f"atomic {' '.join(key)}", n) for key, n in self.atomics.items()]
+        named += [
+            ("integer operations", self.integer),
+            ("comparisons", self.comparisons),
+            ("bytes, compulsory", self.compulsory),
+            ("bytes, loaded", self.loaded),
+            ("bytes, stored", self.stored),
+            ("bytes, scratch", self.scratch),
+        ]
+        for name, n in named:
+            table.add_row(name, f"{n:,}")
+        return table
+
+    def explanation(self):
+        """Sentences on why executed flops are not those of the text."""
+        if self.executed is None:
+            return ["executed operations were not counted"]
+        flops, executed = self.flops, sum(self.executed_totals["flops"].values())
+        sentences = [f"executed: {executed:,} flops; of the text: {flops:,}"]
+        if self.masked > 0:  # also where no flop but an exp is concerned
+            sentences.append(f"{self.masked:.2%} of the lanes were masked off, and computed all the same")
+        if executed < flops:
+            sentences.append("what is the same for all lanes, or for all trips of a loop, is computed once")
+        if executed > flops:
+            sentences.append("packs are filled up to their width; partial sums of packs, blocks and teams are combined")
+        return sentences
+
+    def as_dict(self):
+        """The JSON object."""
+        return {
+            "kernel": self.kernel,
+            "place": self.place,
+            "policy": self.policy,
+            "provenance": "counted",
+            "flops": self.flops_by_dtype,
+            "special": _joined(self.special),
+            "integer": self.integer,
+            "comparisons": self.comparisons,
+            "atomics": _joined(self.atomics),
+            "bytes": {
+                "compulsory": self.compulsory,
+                "loaded": self.loaded,
+                "stored": self.stored,
+                "scratch": self.scratch,
+            },
+            "lines": self.by_line(),
+            "executed": self.executed_totals,
+            "masked_lanes": self.masked,
+            "ptx": self.ptx,
+            "notes": self.notes,
+        }
+
+
+def _joined(pairs):
+    return {" ".join(key): n for key, n in pairs.items()}
+
+
+def _line_order(line):
+    file, _, number = line.rpartition(":")
+    return file, int(number or 0)
+
+
+def _accesses(operation, words):
+    return operation.startswith(words) and not operation.endswith(")")
+
+
+def _is_special(operation):
+    return not (
+        operation in ARITHMETIC
+        or operation in LISTED
+        or operation in LOGIC
+        or operation.startswith("team.")
+        or operation.startswith(("load ", "store ", "atomic "))
+    )
+
+
+def count(policy, kernel, *args, reducer=(), scan=None, executed=True):
+    """Count the operations of one launch, without hardware counters.
+
+    The launch runs, on the host, in builds of its own; what it wrote is undone afterwards, so that the arguments are as
+    before. On cuda the views are copied to the host first: a text does the same operations on every space.
+
+    Parameters
+    ----------
+    policy, kernel, *args : as in portable.parallel_for
+    reducer : Reducer or tuple of Reducers, for a parallel_reduce or parallel_scan
+        Its combine step counts once an index.
+    scan : "inclusive" or "exclusive", optional
+        The last argument is then the scan's `out`.
+    executed : bool
+        Also count the instructions of the optimised code and masked lanes, and look whether counts stay the same on
+        what the launch wrote: four runs more.
+
+    Returns
+    -------
+    Counts
+
+    Raises
+    ------
+    KernelError, InputError, SpaceError
+        As a launch would.
+    """
+    wanted, space = _on_host(policy)
+    on_device = space.startswith("cuda")
+    data = _Data(args)
+    notes = data.notes
+    with data:
+        text = _text(wanted, kernel, data.args, reducer, scan)
+        again = (
+            _text(wanted, kernel, data.args, reducer, scan) if executed and data.saved and _branches(kernel) else text
+        )
+        if again != text:
+            notes.append("the counts depend on data that the launch itself changes; these are of the data as given")
+        elif _branches(kernel):
+            notes.append("the text has conditions: the counts are of these data")
+        masked, instructions = 0.0, None
+        if executed:
+            masked = _masked(wanted, kernel, data, reducer, scan)
+            data.restore()
+            instructions = pk.count(wanted, kernel, *data.args, reducer=reducer, scan=scan, build="executed")
+    ptx = None
+    if on_device:
+        ptx = ptx_mix(pk.listing(policy, kernel, *args, reducer=reducer, scan=scan))
+    counts = Counts(
+        kernel.name,
+        kernel.place,
+        in_words(wanted),
+        text,
+        instructions,
+        masked,
+        _arrays(text, kernel, wanted, args),
+        ptx,
+        notes,
+    )
+    quantities = {"flops": counts.flops, "bytes": counts.compulsory, "special": sum(counts.special.values())}
+    notes += disagreements(kernel, _extent(wanted), args, quantities)
+    return counts
+
+
+def _on_host(policy):
+    """The policy on a space of the host, and the name of its own space."""
+    policy = pk.RangePolicy(0, policy) if isinstance(policy, int) else policy
+    space = getattr(policy, "space", None)
+    with pk.use(space if space is not None else pk.default_space()) as here:
+        pass
+    host = here if here.name in ("serial", "threads") else pk.Threads()
+    return (dataclasses.replace(policy, space=host) if dataclasses.is_dataclass(policy) else policy), str(here)
+
+
+def _text(policy, kernel, args, reducer, scan, build="text"):
+    """Counts of the text; those of a scan are a reduction's, and a store of each prefix."""
+    if not scan:
+        return pk.count(policy, kernel, *args, reducer=reducer, build=build)
+    *inputs, out = args
+    found = pk.count(policy, kernel, *inputs, reducer=reducer, build=build)
+    place = kernel.place, "store out", out.dtype.name
+    return found | {place: policy.end - policy.begin}
+
+
+def _masked(policy, kernel, data, reducer, scan):
+    """The share of lanes that did nothing of what was done for them."""
+    data.restore()
+    active = _text(policy, kernel, data.args, reducer, scan, "lanes")
+    data.restore()
+    issued = sum(_text(policy, kernel, data.args, reducer, scan, "issued").values())
+    return 1.0 - sum(active.values()) / issued if issued else 0.0
+
+
+def _branches(kernel):
+    """True where a text decides by values what it does."""
+    return any(isinstance(node, (ast.If, ast.While, ast.IfExp)) for node in ast.walk(kernel.portable_text.tree))
+
+
+def _extent(policy):
+    """The number of indices or teams; of a box the tuple of its extents."""
+    if isinstance(policy, pk.TeamPolicy):
+        return policy.league_size
+    return policy.extents if isinstance(policy, pk.MDRangePolicy) else policy.end - policy.begin
+
+
+def in_words(policy):
+    """The size of a policy: "1,000 indices", "20 teams"."""
+    extent = _extent(policy)
+    sizes = " x ".join(f"{n:,}" for n in (extent if isinstance(extent, tuple) else (extent,)))
+    return f"{sizes} {'teams' if isinstance(policy, pk.TeamPolicy) else 'indices'}"
+
+
+def _arrays(text, kernel, policy, args):
+    """Compulsory bytes (read, written) of each argument: no more than it has, and no more than is asked for."""
+    n_indices = len(policy.begin) if isinstance(policy, pk.MDRangePolicy) else 1
+    names = [*kernel.portable_text.params[n_indices:], "out"]
+    sizes = dict(_named_sizes(names, args))
+    asked = collections.defaultdict(lambda: [0, 0])
+    for (_, operation, dtype), n in text.items():
+        for which, words in enumerate((("load ", "atomic "), ("store ", "atomic "))):
+            if _accesses(operation, words):
+                asked[operation.rpartition(" ")[2]][which] += n * SIZES[dtype]
+    return {name: tuple(min(n, sizes.get(name, n)) for n in both) for name, both in asked.items()}
+
+
+def _named_sizes(names, args):
+    for name, a in zip(names, args, strict=False):
+        a = a.view if isinstance(a, pk.ScatterView) else a
+        if isinstance(a, tuple):
+            yield from _named_sizes([re.sub("$", f"[{k}]", name) for k in range(len(a))], a)
+        elif hasattr(a, "nbytes") and hasattr(a, "ndim"):
+            yield name, a.size * SIZES[a.dtype.name]
+
+
+class _Data:
+    """A launch's arguments on the host, with what is needed to put them back as they were."""
+
+    def __init__(self, args):
+        self.notes, self.saved, self._copies, self._spans = [], [], {}, []
+        self.args = tuple(map(self._host, args))
+
+    def _host(self, a):
+        if isinstance(a, tuple):
+            return tuple(map(self._host, a))
+        a = a.view if isinstance(a, pk.ScatterView) else a
+        if isinstance(a, pk.View) and a.memory != "host":
+            return self._copied(a)
+        if isinstance(a, (pk.View, np.ndarray)):
+            array = np.asarray(a)
+            if array.flags.writeable:
+                self.saved.append((array, array.copy()))
+        return a
+
+    def _copied(self, view):
+        """Equal views of a device get one copy; what else they share is lost."""
+        key = view.pointer, view.shape, view.strides, view.dtype.name
+        if key not in self._copies:
+            begin, end = view.pointer, view.pointer + max(view.nbytes, 1)
+            if any(begin < other_end and other < end for other, other_end in self._spans):
+                self.notes.append("arguments overlap in the device's memory; they were counted as if they did not")
+            self._spans.append((begin, end))
+            self._copies[key] = view.to_numpy()
+            self.saved.append((self._copies[key], self._copies[key].copy()))
+        return self._copies[key]
+
+    def restore(self):
+        for array, content in self.saved:
+            array[...] = content
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.restore()

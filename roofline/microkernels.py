@@ -1,0 +1,237 @@
+"""Kernels that do one thing as fast as the machine can, from which the ceilings are measured.
+
+Chains of operations that do not depend on each other hide the time that each operation takes; 8 to 12 of them are
+enough for a pack of lanes on a CPU, and threads add their own on a GPU. What is multiplied and added comes from the
+arguments, so that no compiler can work it out, and values stay of order one, far from infinities and subnormals.
+"""
+
+import functools
+
+import portable as pk
+
+CHAINS = 12  # two units with four cycles each want eight; sixteen vector registers hold twelve and two operands
+UNROLLED = 8  # steps of each chain in a trip: the loop costs three instructions
+FEW = 4  # of what is itself a sequence of operations, and waits for nothing
+
+
+@pk.kernel
+def fma(i, trips, b, c, out):
+    """2 CHAINS UNROLLED flops a trip."""
+    x = pk.local(CHAINS, out.dtype)
+    for k in range(pk.static(CHAINS)):
+        x[k] = out[i] + k
+    for _ in range(trips):
+        for _ in range(pk.static(UNROLLED)):
+            for k in range(pk.static(CHAINS)):
+                x[k] = pk.fma(x[k], b[0], c[0])
+    total = 0.0
+    for k in range(pk.static(CHAINS)):
+        total += x[k]
+    out[i] = total
+
+
+@pk.kernel
+def add_and_multiply(i, trips, b, c, out):
+    """CHAINS UNROLLED flops a trip, half of them additions, and none of them fused: no chain has both."""
+    x = pk.local(CHAINS, out.dtype)
+    for k in range(pk.static(CHAINS)):
+        x[k] = out[i] + k
+    for _ in range(trips):
+        for _ in range(pk.static(UNROLLED)):
+            for k in range(pk.static(CHAINS // 2)):
+                x[k] = x[k] * b[0]
+                x[k + CHAINS // 2] = x[k + CHAINS // 2] + c[0]
+    total = 0.0
+    for k in range(pk.static(CHAINS)):
+        total += x[k]
+    out[i] = total
+
+
+@pk.kernel
+def integers(i, trips, b, c, out):
+    """2 CHAINS UNROLLED integer operations a trip: an exclusive or and an addition."""
+    x = pk.local(CHAINS, out.dtype)
+    for k in range(pk.static(CHAINS)):
+        x[k] = out[i] + k
+    for _ in range(trips):
+        for _ in range(pk.static(UNROLLED)):
+            for k in range(pk.static(CHAINS)):
+                x[k] = (x[k] ^ b[0]) + c[0]
+    total = out[i]
+    for k in range(pk.static(CHAINS)):
+        total ^= x[k]
+    out[i] = total
+
+
+FUNCTIONS = ("exp", "fast_exp", "log", "sqrt", "divide")  # what most methods have; others are measured when asked for
+
+
+@functools.cache
+def special(name):
+    """A kernel of FEW calls a trip of any function of the layer, as counts name it; None where there is none.
+
+    Calls do not wait for each other, only sums do. Arguments lie near b; each costs an addition and its sum another.
+    """
+    if name.startswith("random."):
+        draw = getattr(pk.random, name.removeprefix("random."), None)
+        return None if draw in (None, pk.random.words) else _draws_of(draw)
+    plain = _divide if name == "divide" else getattr(pk, name, None)
+    if not callable(plain):
+        return None
+
+    @pk.kernel
+    def calls(i, trips, b, c, out):
+        total = pk.local(FEW, out.dtype)
+        for k in range(pk.static(FEW)):
+            total[k] = 0.0
+        x = b[0] + out[i]
+        for _ in range(trips):
+            for k in range(pk.static(FEW)):
+                x += c[0]
+                total[k] += plain(x)
+        out[i] = 1e-9 * (total[0] + total[1] + total[2] + total[3])
+
+    @pk.kernel
+    def powers(i, trips, b, c, out):
+        total = pk.local(FEW, out.dtype)
+        for k in range(pk.static(FEW)):
+            total[k] = 0.0
+        x = b[0] + out[i]
+        for _ in range(trips):
+            for k in range(pk.static(FEW)):
+                x += c[0]
+                total[k] += plain(x, b[0])
+        out[i] = 1e-9 * (total[0] + total[1] + total[2] + total[3])
+
+    return powers if name == "pow" else calls
+
+
+@pk.function
+def _divide(x):
+    return 1.0 / x
+
+
+def _draws_of(draw):
+    """Random numbers: an index is a stream, a call a draw."""
+
+    @pk.kernel
+    def draws(i, trips, b, c, out):
+        total = 0.0
+        for trip in range(trips):
+            for k in range(pk.static(FEW)):
+                total += draw(1, i, FEW * trip + k)
+        out[i] = total
+
+    @pk.kernel
+    def bounded(i, trips, b, c, out):
+        total = 0.0
+        for trip in range(trips):
+            for k in range(pk.static(FEW)):
+                total += draw(1, i, FEW * trip + k, 1000)
+        out[i] = total
+
+    return bounded if draw is pk.random.randint else draws
+
+
+@pk.kernel
+def atomic_apart(i, trips, counts):
+    """An atomic addition a trip, each index to its own place."""
+    for _ in range(trips):
+        pk.atomic_add(counts, i, 1)
+
+
+@pk.kernel
+def atomic_together(i, trips, counts):
+    """An atomic addition a trip, all indices to one place."""
+    for _ in range(trips):
+        pk.atomic_add(counts, 0, 1)
+
+
+@pk.kernel
+def triad(i, s, b, c, a):
+    """STREAM's triad: two elements read, one written."""
+    a[i] = b[i] + s[0] * c[i]
+
+
+@pk.kernel
+def copy(i, b, a):
+    """An element read and written."""
+    a[i] = b[i]
+
+
+@pk.kernel
+def element(i, x):
+    """An element read."""
+    return x[i]
+
+
+@pk.kernel
+def triad_again(team, trips, s, b, c, a):
+    """The triad on a team's own rows, over and over: the rows stay in the cache that holds them."""
+    row = team.league_rank
+    for _ in range(trips):
+        for j in team.thread_range(a.shape[1]):
+            a[row, j] = b[row, j] + s[0] * c[row, j]
+
+
+@pk.kernel
+def read_again(team, trips, x, out):
+    """A team's own eight rows read over and over, each into a sum of its own."""
+    first = 8 * team.league_rank
+    total = pk.local(8, out.dtype)
+    for k in range(pk.static(8)):
+        total[k] = 0.0
+    for _ in range(trips):
+        for j in team.thread_range(x.shape[1]):
+            for k in range(pk.static(8)):
+                total[k] += x[first + k, j]
+    row = 0.0
+    for k in range(pk.static(8)):
+        row += total[k]
+    row = team.reduce(row)
+    if team.single():
+        out[team.league_rank] = row
+
+
+@pk.kernel
+def read_around(team, trips, x, out):
+    """Each team reads all rows in turn, another one first: what one level shared by all teams delivers."""
+    total = 0.0
+    for trip in range(trips):
+        row = (team.league_rank + trip) % x.shape[0]
+        for j in team.thread_range(x.shape[1]):
+            total += x[row, j]
+    total = team.reduce(total)
+    if team.single():
+        out[team.league_rank] = total
+
+
+@pk.kernel
+def read_scratch(team, trips, width, out):
+    """Each member reads the team's scratch, its neighbours' elements next to its own."""
+    kept = team.scratch(width, out.dtype)
+    for j in team.thread_range(width):
+        kept[j] = 1.0
+    team.barrier()
+    total = 0.0
+    for trip in range(trips):
+        for j in team.thread_range(width):
+            total += kept[(j + trip) % width]
+    total = team.reduce(total)
+    if team.single():
+        out[team.league_rank] = total
+
+
+@pk.kernel
+def dependent(i, trips, b, c, out):
+    """One chain of an exclusive or and an addition: two cycles a trip on every CPU core."""
+    x = out[i]
+    for _ in range(trips):
+        x = (x ^ b[0]) + c[0]
+    out[i] = x
+
+
+@pk.kernel
+def nothing(i, out):
+    """A launch and no more."""
+    out[i] = 0.0

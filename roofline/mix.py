@@ -1,0 +1,138 @@
+"""Compiled code in kinds of operations: LLVM's instructions as they were executed, PTX as it stands."""
+
+import collections
+import re
+
+_LLVM = {
+    "double": ("float64", 8),
+    "float": ("float32", 4),
+    "i64": ("int64", 8),
+    "i32": ("int32", 4),
+    "i16": ("int16", 2),
+    "i8": ("int8", 1),
+    "i1": ("bool", 1),
+    "ptr": ("pointer", 8),
+}
+_FLOPS = {"fadd": 1, "fsub": 1, "fmul": 1, "fdiv": 1, "frem": 1, "fma": 2, "fmuladd": 2}
+_INTEGER = {
+    "add",
+    "sub",
+    "mul",
+    "sdiv",
+    "udiv",
+    "srem",
+    "urem",
+    "shl",
+    "lshr",
+    "ashr",
+    "and",
+    "or",
+    "xor",
+    "smin",
+    "smax",
+    "umin",
+    "umax",
+    "abs",
+}
+_LOADS, _STORES = {"load", "masked.load", "masked.gather"}, {"store", "masked.store", "masked.scatter"}
+_PTX_TYPES = {
+    "f64": "float64",
+    "f32": "float32",
+    "s64": "int64",
+    "u64": "int64",
+    "b64": "int64",
+    "s32": "int32",
+    "u32": "int32",
+    "b32": "int32",
+}
+_PTX_KINDS = {
+    "fma": "fma",
+    "add": "add",
+    "sub": "add",
+    "mul": "mul",
+    "mad": "fma",
+    "div": "div",
+    "rcp": "div",
+    "sqrt": "sqrt",
+    "rsqrt": "sqrt",
+    "ex2": "ex2",
+    "lg2": "lg2",
+    "sin": "sin",
+    "cos": "cos",
+    "tanh": "tanh",
+    "ld": "load",
+    "st": "store",
+    "atom": "atomic",
+    "red": "atomic",
+    "setp": "compare",
+    "cvt": "convert",
+    "selp": "select",
+    "bra": "branch",
+    "bar": "barrier",
+    "shfl": "shuffle",
+}
+
+
+def lanes_and_type(text):
+    """(lanes, dtype, bytes of an element) of an LLVM type: "<8 x double>" is (8, "float64", 8)."""
+    vector = re.match(r"<(\d+) x (\w+)>", text)
+    lanes, element = (int(vector[1]), vector[2]) if vector else (1, text)
+    return (lanes, *_LLVM.get(element, (element, 0)))
+
+
+def executed_totals(executed):
+    """Totals of executed instructions, each lane of a vector an operation.
+
+    Parameters
+    ----------
+    executed : dict of (line, instruction, LLVM type) to int
+
+    Returns
+    -------
+    dict
+        "flops" and "vector_flops" (those of vector instructions) by dtype, "special" by name, "integer", "loaded" and
+        "stored" bytes (masked lanes included), "atomics".
+    """
+    flops, vector, special = collections.Counter(), collections.Counter(), collections.Counter()
+    totals = collections.Counter(integer=0, loaded=0, stored=0, atomics=0)
+    for (_, name, of), n in executed.items():
+        lanes, dtype, size = lanes_and_type(of)
+        each = _FLOPS.get(name, 0)
+        if name.startswith("vector.reduce.f") and not name.startswith("vector.reduce.fm"):
+            each = 1
+        if each:
+            flops[dtype] += each * lanes * n
+            vector[dtype] += each * lanes * n * (lanes > 1)
+        elif name.startswith("special "):
+            special[f"{name.removeprefix('special ')} {dtype}"] += lanes * n
+        elif name == "sqrt":
+            special[f"sqrt {dtype}"] += lanes * n
+        elif name in _INTEGER and "int" in dtype:
+            totals["integer"] += lanes * n
+        elif name in _LOADS:
+            totals["loaded"] += lanes * size * n
+        elif name in _STORES:
+            totals["stored"] += lanes * size * n
+        elif name.startswith(("atomicrmw", "cmpxchg")):
+            totals["atomics"] += n
+    return {"flops": dict(flops), "vector_flops": dict(vector), "special": dict(special), **totals}
+
+
+def ptx_mix(ptx):
+    """Static instructions of a PTX text, by kind and type: {"fma float64": 12, "load global": 3, ...}."""
+    found = collections.Counter()
+    for line in ptx.splitlines():
+        instruction = re.match(r"\s+(?:@!?%p\d+ )?([a-z][\w.]*)", line)
+        if not instruction:
+            continue
+        name, *parts = instruction[1].split(".")
+        kind = _PTX_KINDS.get(name)
+        if kind in ("load", "store", "atomic"):
+            kind += " " + next((p for p in parts if p in ("global", "shared", "local", "param")), "generic")
+        elif kind in ("branch", "barrier", "shuffle"):
+            pass
+        elif kind:
+            kind += " " + next((_PTX_TYPES[p] for p in reversed(parts) if p in _PTX_TYPES), "other")
+        if kind:
+            found[kind] += 1
+    return dict(found)

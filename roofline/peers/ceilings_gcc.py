@@ -1,0 +1,121 @@
+"""The micro-kernels in C, compiled by gcc for this processor, with OpenMP where there is more than one thread.
+
+Chains of fused multiply-adds are vectors by type (gcc's own vector extension), eight float64 to a vector where the
+processor has such registers, else four: what an author of a peak benchmark writes.
+"""
+
+import ctypes
+import functools
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from roofline.contract import Contender
+from roofline.digest import digest
+
+if shutil.which("gcc") is None:
+    raise ImportError("gcc is not installed")
+
+SOURCE = r"""
+#ifdef __AVX512F__
+#define BYTES 64
+#else
+#define BYTES 32
+#endif
+
+void copy(int threads, long n, const double *restrict b, double *restrict a) {
+    #pragma omp parallel for num_threads(threads)
+    for (long i = 0; i < n; ++i) a[i] = b[i];
+}
+
+void triad(int threads, long n, double s, const double *restrict b, const double *restrict c, double *restrict a) {
+    #pragma omp parallel for num_threads(threads)
+    for (long i = 0; i < n; ++i) a[i] = b[i] + s * c[i];
+}
+
+#define FMA(NAME, TYPE)                                                                               \
+typedef TYPE NAME##_pack __attribute__((vector_size(BYTES)));                                         \
+void NAME(int threads, long n, long trips, double b_, double c_, TYPE *restrict out) {                \
+    const long lanes = BYTES / sizeof(TYPE);                                                          \
+    const NAME##_pack b = (TYPE)b_ - (NAME##_pack){0}, c = (TYPE)c_ - (NAME##_pack){0};               \
+    _Pragma("omp parallel for num_threads(threads)")                                                  \
+    for (long i = 0; i < n; i += lanes) {                                                             \
+        NAME##_pack x[CHAINS], start = *(NAME##_pack *)(out + i), total = {0};                        \
+        _Pragma("GCC unroll 32") for (int k = 0; k < CHAINS; ++k) x[k] = start + (TYPE)k;             \
+        for (long t = 0; t < trips; ++t)                                                              \
+            _Pragma("GCC unroll 32") for (int k = 0; k < CHAINS; ++k) x[k] = x[k] * b + c;            \
+        _Pragma("GCC unroll 32") for (int k = 0; k < CHAINS; ++k) total += x[k];                      \
+        *(NAME##_pack *)(out + i) = total;                                                            \
+    }                                                                                                 \
+}
+FMA(fma_float64, double)
+FMA(fma_float32, float)
+"""
+
+
+@functools.cache
+def _library(chains):
+    """The shared object; its folder goes with it, for what is loaded needs no file."""
+    with tempfile.TemporaryDirectory() as folder:
+        source, made = Path(folder, "peaks.c"), Path(folder, "peaks.so")
+        source.write_text(SOURCE, encoding="utf-8")
+        flags = ["-O3", "-march=native", "-fopenmp", "-shared", "-fPIC", f"-DCHAINS={chains}"]
+        done = subprocess.run(
+            ["gcc", *flags, str(source), "-o", str(made)], capture_output=True, text=True, check=False
+        )
+        if done.returncode:
+            raise ImportError(f"gcc refused the text: {(done.stderr.splitlines() or ['no message'])[0]}")
+        return ctypes.CDLL(str(made))
+
+
+def contenders(name, chains, *inputs, threads):
+    """One peer; `name` is "copy", "triad", "fma_float64" or "fma_float32"."""
+    function = getattr(_library(chains), name)
+    if name.startswith("fma"):
+        call, result = _peak(function, threads, name.removeprefix("fma_"), *inputs)
+    else:
+        call, result = _stream(function, threads, *inputs)
+    return [Contender(f"C, gcc -O3 -march=native, {threads} thread{'s' if threads > 1 else ''}", call, result=result)]
+
+
+def _aligned(array):
+    """A copy at an address that whole registers like."""
+    room = np.zeros(array.nbytes + 64, np.uint8)
+    start = -room.ctypes.data % 64
+    made = room[start : start + array.nbytes].view(array.dtype)
+    made[:] = array
+    return made
+
+
+def _stream(function, threads, *inputs):
+    arrays = [_aligned(a) for a in inputs if a.size > 1]
+    scale = [ctypes.c_double(a[0]) for a in inputs if a.size == 1]
+    out = _aligned(np.zeros_like(arrays[0]))
+    pointers = [ctypes.c_void_p(a.ctypes.data) for a in (*arrays, out)]
+    call = functools.partial(function, ctypes.c_int(threads), ctypes.c_long(out.size), *scale, *pointers)
+    call.kept = arrays, out
+    return call, lambda: digest(out)
+
+
+def _peak(function, threads, dtype, n, trips, b, c):
+    out = _aligned(np.ones(n, dtype))
+    call = functools.partial(
+        function,
+        ctypes.c_int(threads),
+        ctypes.c_long(n),
+        ctypes.c_long(trips),
+        ctypes.c_double(b),
+        ctypes.c_double(c),
+        ctypes.c_void_p(out.ctypes.data),
+    )
+
+    def result():
+        out[:] = 1
+        call()
+        return digest(out)
+
+    call.kept = out
+    return call, result

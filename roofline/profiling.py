@@ -1,0 +1,194 @@
+"""`with roofline.profile() as p:` gathers every launch: when, how long, what, and on request its counts."""
+
+import contextlib
+import math
+import time
+from dataclasses import dataclass
+
+import numpy as np
+from rich.table import Table
+
+import portable as pk
+from portable.errors import InputError
+from roofline.counting import count, in_words
+from roofline.timing import Samples
+from roofline.units import scaled, spread
+
+SHORT = 20e-6  # seconds: below this a launch's own cost is a good part of what was measured
+
+
+@dataclass(frozen=True)
+class Event:
+    """One launch, or one replay of a graph.
+
+    Attributes
+    ----------
+    label, region, space : str
+        `region` names the `p.region(...)` blocks around the launch, outermost first, joined by " / ".
+    launches : tuple
+        What was launched, as `portable.listening` tells it; several for a graph.
+    seconds : float
+        On cuda between two events of the device around the launch, elsewhere by the host's clock.
+    """
+
+    label: str
+    region: str
+    space: str
+    launches: tuple
+    seconds: float
+
+
+class Profile:
+    """Launches gathered inside `with roofline.profile() as p:`.
+
+    Attributes
+    ----------
+    seconds : float
+        Of the whole block, by the host's clock, to the end of its work.
+    """
+
+    def __init__(self):
+        self.seconds, self._marks, self._open, self._regions, self._events, self._counts = 0.0, [], {}, [], None, {}
+
+    @contextlib.contextmanager
+    def region(self, name):
+        """Name what is launched inside a block: `with p.region("set up"): ...`"""
+        self._regions.append(str(name))
+        try:
+            yield
+        finally:
+            self._regions.pop()
+
+    def _hear(self, phase, what, launch):
+        if phase == "begin":
+            self._open[id(launch)] = pk.stamp(launch.space)
+        else:
+            self._marks.append((launch, " / ".join(self._regions), self._open.pop(id(launch)), pk.stamp(launch.space)))
+
+    @property
+    def events(self):
+        """The launches in their order, a list of Event; work on a device is waited for."""
+        if self._events is None or len(self._events) != len(self._marks):
+            self._events = [_event(*mark) for mark in self._marks]
+        return self._events
+
+    def of(self, kernel):
+        """The events of one kernel.
+
+        Raises
+        ------
+        InputError
+            It was never launched inside the block; the message says what was.
+        """
+        found = [e for e in self.events if any(launch.kernel is kernel for launch in e.launches)]
+        if not found:
+            seen = ", ".join(sorted({f"'{e.label}'" for e in self.events})) or "nothing"
+            name = getattr(kernel, "name", repr(kernel))
+            raise InputError(f"kernel '{name}' was never launched inside this profile; launched were: {seen}")
+        return found
+
+    def groups(self):
+        """{(region, label, space, shapes): Samples of seconds}: launches of the same kind, as they came."""
+        found = {}
+        for e in self.events:
+            found.setdefault((e.region, e.label, e.space, _shapes(e)), []).append(e.seconds)
+        return {key: Samples(tuple(values)) for key, values in found.items()}
+
+    def counts(self, *, executed=True):
+        """Counts of every launch: a list of (Event, list of Counts), the second one for each launch of the event.
+
+        Launches of one kernel and policy on the same arrays are counted once, on the data as they are now; where counts
+        depend on data, their notes say so.
+        """
+        return [(e, [self.count(launch, executed=executed) for launch in e.launches]) for e in self.events]
+
+    @staticmethod
+    def identity(launch):
+        """What tells launches apart: kernel, policy, reducers and arguments, of arrays where they lie."""
+        return launch.kernel, launch.policy, launch.reducers, launch.scan, tuple(map(_identity, launch.args))
+
+    @staticmethod
+    def size(launch):
+        """How many indices or teams a launch has, and which of both."""
+        number, _, unit = in_words(launch.policy).rpartition(" ")
+        return math.prod(int(n.replace(",", "")) for n in number.split(" x ")), unit
+
+    def count(self, launch, *, executed=True):
+        """The Counts of one of the launches; those of the same identity are counted once."""
+        key = (*self.identity(launch), executed)
+        if key not in self._counts:
+            self._counts[key] = count(
+                launch.policy,
+                launch.kernel,
+                *launch.args,
+                reducer=launch.reducers,
+                scan=launch.scan and launch.scan.split(" ")[1],
+                executed=executed,
+            )
+        return self._counts[key]
+
+    def short(self):
+        """Labels of launches so short that their times are mostly the cost of a launch."""
+        return sorted({label for (_, label, _, _), s in self.groups().items() if s.median < SHORT})
+
+    def table(self):
+        """The terminal's table, the costliest first."""
+        table = Table(title="Launches", title_justify="left", caption=self._caption(), caption_justify="left")
+        for name in ("region", "launch", "space", "size"):
+            table.add_column(name)
+        for name in ("launches", "total", "median", "quartiles"):
+            table.add_column(name, justify="right")
+        ordered = sorted(self.groups().items(), key=lambda item: -sum(item[1].values))
+        for (region, label, space, shapes), s in ordered:
+            total = scaled(sum(s.values), "s")
+            table.add_row(
+                region, label, space, shapes, f"{len(s.values):,}", total, scaled(s.median, "s"), spread(s, "s")
+            )
+        return table
+
+    def _caption(self):
+        launched = sum(e.seconds for e in self.events)
+        text = f"{scaled(launched, 's')} in launches, of {scaled(self.seconds, 's')}"
+        return text + (f"; too short to time one by one: {', '.join(self.short())}" if self.short() else "")
+
+
+@contextlib.contextmanager
+def profile():
+    """Gather every launch of a block: `with roofline.profile() as p: ...`
+
+    A launch costs two stamps more (a microsecond or two); nothing is waited for until the events are asked for. A
+    replayed graph is one event.
+
+    Yields
+    ------
+    Profile
+    """
+    made, start = Profile(), time.perf_counter()
+    with pk.listening(made._hear):
+        yield made
+    for space in {launch.space for launch, *_ in made._marks}:
+        pk.fence(space)
+    made.seconds = time.perf_counter() - start
+
+
+def _event(launch, region, begin, end):
+    launches = tuple(pair[0] for pair in launch.launches) if hasattr(launch, "launches") else (launch,)
+    return Event(launch.label, region, str(launch.space), launches, end.seconds_since(begin))
+
+
+def _shapes(event):
+    """Sizes of the policies in words."""
+    words = [in_words(launch.policy) for launch in event.launches[:3]]
+    return ", ".join(words) + (", ..." if len(event.launches) > 3 else "")
+
+
+def _identity(a):
+    """What tells one argument from another: arrays by where they lie, numbers by their value."""
+    if isinstance(a, tuple):
+        return tuple(map(_identity, a))
+    a = a.view if isinstance(a, pk.ScatterView) else a
+    if isinstance(a, np.ndarray):
+        return a.ctypes.data, a.shape, a.strides, a.dtype.name
+    if isinstance(a, pk.View):
+        return a.pointer, a.shape, a.strides, a.dtype.name
+    return type(a), getattr(a, "value", a)

@@ -1,0 +1,72 @@
+"""What the figures say, in plain words: a sentence a method, and advice that names its evidence."""
+
+from roofline.units import scaled, times
+
+NEAR = 0.8  # of the attainable rate: measured ceilings move by more than the rest
+WORDS = {
+    "arithmetic": "its arithmetic",
+    "integer": "its integer operations",
+    "atomics": "its atomic operations",
+    "launch": "the cost of launches",
+    "requested": "its loads and stores from the nearest cache",
+    "scratch": "its loads and stores of scratch",
+}
+
+
+def resource(name):
+    """A resource in words: "memory L2" is "moving its data through L2"."""
+    return WORDS.get(name) or f"moving its data through {name.removeprefix('memory ')}"
+
+
+def verdict(result):
+    """One sentence on a result that has a roof: what bounds it, and how much faster it could be."""
+    roof = result.roof
+    if roof.share > 1.1:
+        return (
+            f"{result.method} is faster than its measured roof, which is therefore wrong: measure the ceilings again "
+            "on a quiet machine (python -m roofline ceilings --fresh)."
+        )
+    took = scaled(roof.seconds, "s")
+    if roof.share >= NEAR:
+        return f"{result.method} is at its roof: {took}, {roof.share:.0%} of what {resource(roof.by)} allows here."
+    return (
+        f"{result.method} takes {took}; {resource(roof.by)} would take {scaled(roof.attainable, 's')}, so it could be "
+        f"up to {times(1 / roof.share)} times as fast."
+    )
+
+
+def advice(result):
+    """What might help, each with its evidence; a list of sentences, empty where nothing stands out."""
+    roof, found = result.roof, []
+    inside = sum(seconds for *_, seconds in roof.launches)
+    if inside < 0.5 * roof.seconds:
+        found.append(
+            f"{1 - inside / roof.seconds:.0%} of the time is spent outside of kernels: fewer, larger launches, pk.plan "
+            "or pk.capture, and data that stay in the space."
+        )
+    if roof.by == "launch":
+        found.append(
+            "Its launches are so small that they cost more than their work: one launch for several, or pk.capture."
+        )
+    masked = max((counts.masked for _, counts, _, _ in roof.launches), default=0.0)
+    if masked > 0.2:
+        found.append(
+            f"Up to {masked:.0%} of the lanes were masked off: neighbours that take the same branch would waste fewer."
+        )
+    if roof.by.startswith("memory") and roof.share > 0.5:
+        found.append(
+            "It moves data as fast as the memory gives: only fewer bytes help (float32, or one kernel for two)."
+        )
+    special = roof.special_share
+    if roof.by == "arithmetic" and special > 0.5:
+        found.append(
+            f"{special:.0%} of its arithmetic is special functions: pk.fast_exp and pk.fast_log, or fewer of them."
+        )
+    if roof.by == "arithmetic" and set(roof.flops_by_dtype) == {"float64"} and roof.share > 0.5:
+        found.append("All of it is float64: float32, where its digits are enough, has a higher roof.")
+    if not found and roof.share < 0.5:
+        found.append(
+            "No rate of the machine explains the time: operations that wait for each other, or lines that reach memory "
+            "with gaps (pk.explain tells which)."
+        )
+    return found

@@ -1,0 +1,30 @@
+"""A row of the gallery."""
+
+import inspect
+from typing import NamedTuple
+
+
+class Case(NamedTuple):
+    """A broken kernel, what it should be accused of, and the kernel that is right.
+
+    kind : str
+        A key of portable.backends.checked.findings.KINDS.
+    args : callable
+        Fresh arguments for either kernel.
+    """
+
+    kind: str
+    broken: object
+    corrected: object
+    policy: object
+    args: object
+
+    @property
+    def name(self):
+        return self.corrected.name
+
+    @property
+    def line(self):
+        """The line that is marked as wrong."""
+        lines, first = inspect.getsourcelines(self.broken.fn)
+        return next(first + k for k, line in enumerate(lines) if "# wrong" in line)

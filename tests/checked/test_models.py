@@ -1,0 +1,123 @@
+"""Every kernel of models/ and docs/examples in the checked space, and under `pk.check` in teams of 1, 2, 7 and 32.
+
+A model is run by its public functions, as in tests/models/test_ptx.py: a new model joins there.
+"""
+
+import ast
+import functools
+import importlib
+import inspect
+import pkgutil
+import re
+import runpy
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import models
+import portable as pk
+from portable.backends.checked import trials
+from portable.kernel import Function, Kernel
+from portable.policy import kind_of
+from portable.testing import watching
+
+from ..conformance.test_gate import EXAMPLES, KERNELS, REDUCTIONS, example
+from ..examples.test_more_examples import MORE
+from ..models.test_ptx import MODELS
+
+PACKAGES = sorted(info.name for info in pkgutil.iter_modules(models.__path__) if info.ispkg)
+
+
+class Checking:
+    """A listener that checks the first launch of each kernel for each policy and types, as it stands, in teams of other sizes.
+
+    Not of kernels that name `team.size`: they may lay out arrays by it, for others to read in teams of that size. What comes
+    out of those at the end is compared between spaces by the model's own tests.
+    """
+
+    def __init__(self):
+        self.reports, self.kernels = {}, set()
+
+    def __call__(self, phase, what, launch):
+        if phase != "begin" or not isinstance(getattr(launch, "kernel", None), Kernel):
+            return
+        self.kernels.add(launch.kernel.name)
+        key = launch.kernel, kind_of(launch.policy), tuple(map(describe, launch.args)), launch.reducers
+        if key not in self.reports and not launch.scan and not names_its_size(launch.kernel):
+            self.reports[key] = pk.check(launch.policy, launch.kernel, *launch.args, reducer=launch.reducers or None)
+
+    def accused(self):
+        return [str(report) for report in self.reports.values() if not report.ok]
+
+
+def describe(arg):
+    if isinstance(arg, tuple):
+        return tuple(map(describe, arg))
+    return (arg.dtype.name, len(arg.shape)) if isinstance(arg, (np.ndarray, pk.View)) else type(arg)
+
+
+def names_its_size(kernel):
+    """Whether a kernel, or a function that it calls, mentions the size of its team."""
+    text = kernel.portable_text
+    called = {value for node in ast.walk(text.tree) if isinstance(node, (ast.Name, ast.Attribute))
+              if isinstance(value := mentioned(text, node), Function)}
+    return "team.size" in text.source or any(map(names_its_size, called))
+
+
+def mentioned(text, node):
+    if isinstance(node, ast.Attribute):
+        return getattr(mentioned(text, node.value), node.attr, None)
+    return text.scope.get(node.id) if isinstance(node, ast.Name) else None
+
+
+@functools.cache
+def checked(run):
+    """A run of a model's public functions in the checked space, under a seed that interleaves members at accesses."""
+    checking, before = Checking(), trials.MANY
+    trials.MANY = 10_000  # of a large launch, further schedules visit this many accesses
+    try:
+        with watching(seed=1), pk.listening(checking):
+            run()
+    finally:
+        trials.MANY = before
+    return checking
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_no_kernel_is_accused(name):
+    checking = checked(MODELS[name][0])
+    assert checking.reports and not checking.accused(), "\n".join(checking.accused())
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_every_kernel_of_a_model_ran(package):
+    """What is missing here is missing in tests/models/test_ptx.py too: its run of the model must reach every kernel."""
+    runs = {run for run, module in MODELS.values() if module.__name__.startswith(f"models.{package}.")}
+    ran = set().union(*(checked(run).kernels for run in runs))
+    wanted = set()
+    for path in Path(models.__path__[0], package).glob("*.py"):
+        if re.search(r"^@pk\.kernel", path.read_text(), re.MULTILINE):
+            module = importlib.import_module(f"models.{package}.{path.stem}")
+            wanted |= {k.name for _, k in inspect.getmembers(module, lambda member: isinstance(member, Kernel))}
+    assert wanted and not wanted - ran
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_no_example_of_the_gate_is_accused(name):
+    module = example(name)
+    kernel = getattr(module, KERNELS[name][0])
+    policy, args, _ = module.make(40, np.float32, np.random.default_rng(1))
+    report = pk.check(policy, kernel, *args, reducer=pk.Sum if name in REDUCTIONS else None)
+    assert report.ok, str(report)
+
+
+@pytest.mark.parametrize("name", MORE)
+def test_no_other_example_is_accused(name, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", [f"{name}.py", "checked"])
+    checking = Checking()
+    monkeypatch.setattr(trials, "MANY", 10_000)
+    with pk.listening(checking):
+        runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name="__main__")
+    assert checking.kernels and not checking.accused(), "\n".join(checking.accused())

@@ -1,0 +1,96 @@
+"""portable.testing and the pytest plugin, as another project's tests use them."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import portable as pk
+from portable.testing import assert_same_on_all_spaces, watching
+
+from .gallery_of_indices import (
+    X,
+    backward_difference,
+    forward_difference_broken,
+    histogram,
+    histogram_broken,
+    zeros,
+)
+from .gallery_of_teams import FOUR, arrays, reverse, reverse_broken
+
+pytest_plugins = "pytester"
+
+
+@pk.kernel
+def square(i, x):
+    return x[i] * x[i]
+
+
+@pk.kernel
+def lanes_of_this_machine(team, out):
+    if team.single():
+        out[team.league_rank] = team.size
+
+
+def test_spaces_agree():
+    x, out = arrays()
+    assert_same_on_all_spaces(FOUR, reverse, x, out)
+    assert_same_on_all_spaces(12, histogram, X, zeros(8, np.int64))
+    assert_same_on_all_spaces(12, backward_difference, X, zeros())
+    assert_same_on_all_spaces(12, square, X, reducer=pk.MaxLoc)
+    assert not out.any()
+
+
+def test_spaces_that_differ_are_told():
+    with pytest.raises(AssertionError, match=r"lanes_of_this_machine.*out\[0\] is 3 on 'checked' and 8 on 'serial'"):
+        assert_same_on_all_spaces(pk.TeamPolicy(2, 3), lanes_of_this_machine, np.zeros(2, np.int64))
+
+
+def test_a_defect_is_told_before_spaces_are_compared():
+    with pytest.raises(pk.CheckError, match="race"):
+        assert_same_on_all_spaces(12, histogram_broken, X, zeros(8, np.int64))
+
+
+def test_launches_that_name_a_space_of_the_host_are_watched_too():
+    out = np.zeros((3, 12))
+    policy = pk.TeamPolicy(3, 4, space="serial")
+    pk.parallel_for(policy, reverse_broken, arrays()[0], out)
+    with watching() as launches, pytest.raises(pk.CheckError, match="missing barrier"):
+        pk.parallel_for(policy, reverse_broken, arrays()[0], out)
+    assert launches == {"checked": 1, "elsewhere": 0}
+    pk.parallel_for(policy, reverse_broken, arrays()[0], out)
+
+
+def test_the_seed_is_used():
+    with watching(seed=5), pytest.raises(pk.CheckError) as error:
+        pk.parallel_for(12, forward_difference_broken, X, zeros())
+    assert error.value.findings[0].seed == 5
+
+
+PROJECT = '''
+import numpy as np
+import portable as pk
+
+@pk.kernel
+def shift(i, x):
+    x[i] = x[(i + 1) % x.shape[0]]
+
+@pk.kernel
+def double(i, x):
+    x[i] *= 2.0
+
+def test_races():
+    pk.parallel_for(pk.RangePolicy(0, 8, space="threads"), shift, np.ones(8))
+
+def test_is_right():
+    pk.parallel_for(8, double, np.ones(8))
+'''
+
+
+def test_the_plugin(pytester, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(Path(pk.__file__).parents[1]))
+    pytester.makepyfile(PROJECT)
+    pytester.runpytest_subprocess("-p", "portable.pytest_plugin").assert_outcomes(passed=2)
+    watched = pytester.runpytest_subprocess("-p", "portable.pytest_plugin", "--portable-check")
+    watched.assert_outcomes(passed=1, failed=1)
+    watched.stdout.fnmatch_lines(["*race: kernel 'shift'*", "*portable-check: 2 launches were watched*"])

@@ -1,0 +1,180 @@
+"""Counting builds: what a launch does, and how often."""
+
+import collections
+import math
+
+import numpy as np
+import pytest
+
+import portable as pk
+from portable.errors import InputError, SpaceError
+
+N = 1003  # neither a multiple of 8 nor of 16 lanes
+
+
+@pk.function
+def shifted(v):
+    return v + 1.0
+
+
+@pk.kernel
+def branches(i, x, out):
+    if x[i] > 0.5:
+        out[i] = math.exp(-x[i]) * shifted(x[i])
+    elif x[i] > 0.25 and x[i] * x[i] < 0.2:
+        out[i] = math.sqrt(x[i]) / 3.0
+
+
+@pk.kernel
+def row_sums(team, a, out):
+    total = 0.0
+    for j in team.thread_range(a.shape[1]):
+        total += a[team.league_rank, j]
+    total = team.reduce(total)
+    if team.single():
+        out[team.league_rank] = total
+
+
+@pk.kernel
+def product(i, x, y):
+    return x[i] * y[i]
+
+
+@pk.kernel
+def until_small(i, x, steps):
+    v, n = x[i], 0
+    while v > 1e-3:
+        v *= 0.5
+        n += 1
+    steps[i] = n
+
+
+@pk.kernel
+def shuffled(i, x, bins):
+    pk.atomic_add(bins, int(x[i] * 8.0), 1.0)
+    bins[8] = pk.random.uniform(1, i, 0)
+
+
+def totals(counts):
+    """Without the lines."""
+    found = collections.Counter()
+    for (_, operation, dtype), n in counts.items():
+        word, _, of = operation.rpartition(" ")
+        access = word in ("load", "store") or word.startswith("atomic ")
+        found[f"{word if access else operation} {dtype}".strip()] += n
+    return dict(found)
+
+
+@pytest.fixture
+def x():
+    return np.random.default_rng(0).random(N)
+
+
+@pytest.fixture(params=["serial", "threads"])
+def cpu(request):
+    with pk.use(request.param):
+        yield
+
+
+@pytest.mark.parametrize("build", ["text", "lanes"])
+def test_branches_count_where_they_are_taken(x, cpu, build):
+    found = totals(pk.count(N, branches, x, np.zeros(N), build=build))
+    high, middle = x > 0.5, (x <= 0.5) & (x > 0.25)
+    low = middle & (x * x < 0.2)
+    assert found == {
+        "compare float64": N + (x <= 0.5).sum() + middle.sum(), "neg float64": high.sum(), "exp float64": high.sum(),
+        "* float64": high.sum() + middle.sum(), "+ float64": high.sum(), "sqrt float64": low.sum(), "/ float64": low.sum(),
+        "load float64": N + 2 * high.sum() + (x <= 0.5).sum() + 2 * middle.sum() + low.sum(),
+        "store float64": high.sum() + low.sum()}
+
+
+def test_a_team_of_the_text_has_one_member(cpu):
+    a, out = np.ones((7, 100)), np.zeros(7)
+    found = totals(pk.count(pk.TeamPolicy(7), row_sums, a, out))
+    assert found == {"load float64": 700, "+ float64": 700, "store float64": 7, "team.reduce": 7}
+    assert (out == 100).all()
+
+
+def test_a_reduction_combines_once_an_index(x, cpu):
+    found = totals(pk.count(N, product, x, x, reducer=pk.Sum))
+    assert found == {"load float64": 2 * N, "* float64": N, "+ float64": N}
+
+
+def test_loops_count_their_trips(x, cpu):
+    steps = np.zeros(N, np.int64)
+    found = totals(pk.count(N, until_small, x, steps, build="lanes"))
+    assert found == {"load float64": N, "compare float64": steps.sum() + N, "* float64": steps.sum(), "+ int64": steps.sum(),
+                     "store int64": N}
+    issued = totals(pk.count(N, until_small, x, steps, build="issued"))
+    packs = np.resize(np.append(steps, np.zeros(5, int)), (126, 8))
+    assert issued["* float64"] == 8 * packs.max(1).sum()
+
+
+def test_atomics_and_random_numbers_are_operations(x, cpu):
+    found = totals(pk.count(N, shuffled, x, np.zeros(9)))
+    assert found == {"load float64": N, "* float64": N, "convert int64": N, "atomic add float64": N,
+                     "random.uniform float64": N, "store float64": N}
+
+
+def test_executed_instructions_are_those_of_the_packs(x, cpu):
+    found = totals(pk.count(N, product, x, x, reducer=pk.Sum, build="executed"))
+    assert found["fmul <8 x double>"] == 126 and found["fadd <8 x double>"] >= 126
+    assert not any("exp" in name for name in found)
+    out = np.zeros(N)
+    found = totals(pk.count(N, branches, x, out, build="executed"))
+    assert found["special exp <8 x double>"] == 126
+    np.testing.assert_allclose(out[x > 0.5], (np.exp(-x) * (x + 1.0))[x > 0.5])
+
+
+def test_operations_know_their_lines(x):
+    with pk.use("serial"):
+        text, executed = (pk.count(N, branches, x, np.zeros(N), build=b) for b in ("text", "executed"))
+    line = branches.portable_text.line + 2
+    for counts, operation in ((text, "exp"), (executed, "special exp")):
+        assert [place.rpartition(":")[2] for place, name, _ in counts if name == operation] == [str(line)]
+
+
+def test_a_scan_is_executed(x, cpu):
+    out = np.zeros(N)
+    counts = pk.count(N, product, x, x, out, reducer=pk.Sum, scan="inclusive", build="executed")
+    np.testing.assert_allclose(out, np.cumsum(x * x))
+    assert totals(counts)["fmul <8 x double>"] >= 126
+
+
+def test_listing_is_machine_code(x):
+    with pk.use("serial"):
+        assert "ret" in pk.listing(N, product, x, x, reducer=pk.Sum)
+    with pytest.raises(SpaceError, match="plain Python"):
+        pk.listing(pk.RangePolicy(0, N, space="checked"), branches, x, x)
+
+
+def test_what_cannot_be_counted_is_refused(x):
+    with pytest.raises(InputError, match="build: 'all' was given"):
+        pk.count(N, branches, x, x, build="all")
+    with pytest.raises(SpaceError, match="counted on 'serial' and 'threads'"):
+        pk.count(pk.RangePolicy(0, N, space="checked"), branches, x, x)
+
+
+def test_accesses_name_their_argument(x):
+    with pk.use("serial"):
+        found = pk.count(N, shuffled, x, np.zeros(9))
+    assert {name for _, name, _ in found if " " in name} == {"load x", "atomic add bins", "store bins"}
+
+
+def test_stamps_tell_the_time_between(space):
+    earlier = pk.stamp(space)
+    pk.parallel_for(pk.RangePolicy(0, 0, space=space), product, pk.zeros(1, space=space), pk.zeros(1, space=space))
+    assert 0.0 <= pk.stamp(space).seconds_since(earlier) < 10.0
+
+
+def test_listeners_hear_of_scans_and_of_graphs(space, x):
+    heard = []
+    views = pk.copy_of(x, space), pk.empty((N,), np.float64, space)
+    policy = pk.RangePolicy(0, N, space=space)
+    with pk.capture(space) as graph:
+        pk.parallel_for(policy, product, views[0], views[0], label="once")
+    with pk.listening(lambda phase, what, launch: heard.append((phase, launch))):
+        pk.parallel_scan(policy, product, views[0], views[0], out=views[1])
+        graph.replay()
+    assert [phase for phase, _ in heard] == ["begin", "end"] * 2
+    assert heard[0][1].scan == "scan inclusive" and heard[2][1] is graph and graph.launches[0][0].label == "once"

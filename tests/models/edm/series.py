@@ -1,0 +1,29 @@
+"""Series for the tests: short maps that an interpreter can search, and the published ones where they are found."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+
+def logistic_maps(n_times, n_series, seed=1):
+    """Coupled logistic maps with noise, so that no two distances are equal; each series depends on the one before it."""
+    random = np.random.default_rng(seed)
+    r = random.uniform(3.6, 3.9, n_series)
+    x = random.uniform(0.2, 0.8, n_series)
+    out = np.empty((n_times, n_series))
+    for t in range(-50, n_times):
+        x = np.clip(0.9 * x * (r - r * x) + 0.05 * np.roll(x, 1) + 0.01 * random.normal(size=n_series), 0.001, 0.999)
+        if t >= 0:
+            out[t] = x
+    return out
+
+
+def published(name):
+    """The columns of a file of kEDM's or rEDM's tests, without the header; skipped where the file is not found."""
+    beside = Path(__file__).parents[4] / "shared" / "data"
+    path = Path(os.environ.get("PORTABLE_DATA", beside)) / "edm" / f"{name}.csv"
+    if not path.exists():
+        pytest.skip(f"real data not found: {path} (set PORTABLE_DATA to the folder that holds edm/)")
+    return np.genfromtxt(path, delimiter=",", skip_header=1, encoding="utf-8-sig")

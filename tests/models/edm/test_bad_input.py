@@ -1,0 +1,118 @@
+"""Wrong calls: the exception's type and the words of its message. Nothing is computed before it is raised."""
+
+import numpy as np
+import pytest
+
+import portable as pk
+from models import edm
+
+X = np.sin(np.arange(30.0))
+GAPS = np.where(np.arange(30) % 3 == 0, np.nan, X)
+
+NEIGHBOURS = [
+    ({"tau": 0}, pk.InputError, "tau is 0; at least 1"),
+    ({"tau": 1.5}, pk.DTypeError, "tau must be an integer, got 1.5"),
+    ({"E": 0}, pk.InputError, "E is 0; at least 1"),
+    ({"E": 31}, pk.ShapeError, "library has 30 times; an embedding with E = 31 and tau = 1 takes 31"),
+    ({"E": 2, "tau": 30}, pk.ShapeError, "E = 2 and tau = 30 takes 31"),
+    ({"Tp": 30}, pk.InputError, "Tp is 30; -29 to 28 is wanted"),
+    ({"Tp": -30}, pk.InputError, "Tp is -30"),
+    ({"Tp": 0.5}, pk.DTypeError, "Tp must be an integer, got 0.5"),
+    ({"k": 0}, pk.InputError, "k is 0; at least 1"),
+    ({"k": 29}, pk.InputError, "k is 29, but the library has 28 points once the 1 within exclusion_radius = 0"),
+    ({"k": 9, "exclusion_radius": 10}, pk.InputError, "k is 9, but the library has 8 points once the 21 within exclusion_radius = 10"),
+    ({"exclusion_radius": -1}, pk.InputError, "exclusion_radius is -1; at least 0"),
+    ({"library": []}, pk.ShapeError, r"library has shape \(0,\); at least one time"),
+    ({"library": np.zeros((3, 3, 3))}, pk.ShapeError, r"library has shape \(3, 3, 3\)"),
+    ({"library": ["a"] * 30}, pk.DTypeError, "library must hold real numbers, got dtype <U1"),
+    ({"library": np.full(30, np.nan)}, pk.InputError, "library holds nothing but NaN"),
+    ({"library": np.where(X > 0.9, np.inf, X)}, pk.FiniteError, r"library\[2\] is inf"),
+    ({"library": GAPS, "E": 3}, pk.InputError, "k is 4, but the library has 0 points"),
+    ({"points": np.zeros((30, 2))}, pk.ShapeError, r"points has 2 column\(s\); 1 wanted"),
+    ({"points": np.zeros(1)}, pk.ShapeError, "points has 1 times"),
+    ({"lib": (0, 31)}, pk.InputError, r"lib holds \(0, 31\); 0 <= begin < end <= 30"),
+    ({"pred": (5, 5)}, pk.InputError, r"pred holds \(5, 5\)"),
+    ({"pred": (0, 1)}, pk.InputError, r"pred is \[\(0, 1\)\], where no point with E = 2 and tau = 1 ends: the first ends at 1"),
+    ({"lib": 5}, pk.ShapeError, "lib is 5; .begin, end. is wanted"),
+    ({"lib": (0.0, 9.0)}, pk.DTypeError, "integers are wanted"),
+    ({"dtype": "float16"}, pk.InputError, "dtype is 'float16'; wanted one of 'float32', 'float64'"),
+]
+
+CROSS = [
+    ({"dims": [2, 0, 2]}, pk.InputError, r"dims\[1\] is 0; at least 1"),
+    ({"dims": [2, 2]}, pk.ShapeError, r"dims has shape \(2,\); .*shape \(3,\)"),
+    ({"dims": 2.5}, pk.DTypeError, "dims must be whole numbers"),
+    ({"dims": 29}, pk.InputError, "series 0: k is 30, but the library has 1 points"),
+    ({"dataset": np.column_stack([X, GAPS, X]), "dims": 3}, pk.InputError, "series 1: k is 4, but the library has 0 points"),
+    ({"dataset": np.column_stack([X, np.full(30, np.nan)])}, pk.InputError, "dataset holds nothing but NaN: column 1"),
+    ({"libraries": [3]}, pk.InputError, "libraries is 3; 0 to 2"),
+    ({"libraries": [0.5]}, pk.DTypeError, "libraries must be numbers of columns"),
+    ({"out": "rho.txt"}, pk.InputError, "the name of a .npy file is wanted"),
+    ({"out": "/nowhere/rho.npy"}, pk.InputError, "there is no folder '/nowhere'"),
+    ({"memory_mb": 0}, pk.InputError, "memory_mb is 0; more than 0"),
+    ({"progress": 1}, pk.DTypeError, "progress must be True or False"),
+    ({"Tp": 40}, pk.InputError, "Tp is 40"),
+]
+
+CONVERGENCE = [
+    ({"library_sizes": [2]}, pk.InputError, r"library_sizes holds 2; 3 \(k\) to 29 \(points of the library\)"),
+    ({"library_sizes": [10, 30]}, pk.InputError, "library_sizes holds 30"),
+    ({"library_sizes": []}, pk.ShapeError, r"library_sizes has shape \(0,\)"),
+    ({"library_sizes": [5.5]}, pk.DTypeError, "library_sizes must be whole numbers"),
+    ({"target": X[:-1]}, pk.ShapeError, "target has 29 times; 30 wanted"),
+    ({"target": np.zeros((30, 2))}, pk.ShapeError, "target has 2 columns; one series"),
+    ({"n_samples": 0}, pk.InputError, "n_samples is 0"),
+    ({"n_surrogates": -1}, pk.InputError, "n_surrogates is -1"),
+    ({"surrogate": "none"}, pk.InputError, "surrogate is 'none'"),
+    ({"target": GAPS, "n_surrogates": 2, "surrogate": "phase"}, pk.InputError, r"target\[0\] is NaN; phase surrogates"),
+    ({"seed": -1}, pk.InputError, "seed is -1"),
+]
+
+MAPS = [
+    ({"theta": -1.0}, pk.InputError, "theta holds -1.0; numbers of at least 0"),
+    ({"theta": [0.0, np.nan]}, pk.FiniteError, "theta holds nan"),
+    ({"theta": []}, pk.ShapeError, r"theta has shape \(0,\)"),
+    ({"theta": "2"}, pk.DTypeError, "theta must hold real numbers"),
+]
+
+
+def ids(table):
+    return [str(list(row[0])) + row[2][:20] for row in table]
+
+
+@pytest.mark.parametrize("change, error, words", NEIGHBOURS, ids=ids(NEIGHBOURS))
+@pytest.mark.parametrize("function", [edm.knn, edm.simplex])
+def test_neighbours(function, change, error, words):
+    with pytest.raises(error, match=words):
+        function(**({"library": X, "E": 2, "Tp": 0} | change))
+
+
+@pytest.mark.parametrize("change, error, words", CROSS, ids=ids(CROSS))
+def test_cross_map(change, error, words):
+    with pytest.raises(error, match=words):
+        edm.cross_map(**({"dataset": np.column_stack([X, X**2, X**3]), "dims": 2} | change))
+
+
+@pytest.mark.parametrize("change, error, words", CONVERGENCE, ids=ids(CONVERGENCE))
+def test_ccm(change, error, words):
+    with pytest.raises(error, match=words):
+        edm.ccm(**({"library": X, "target": X**2, "E": 2, "library_sizes": [10]} | change))
+
+
+@pytest.mark.parametrize("change, error, words", MAPS, ids=ids(MAPS))
+def test_smap(change, error, words):
+    with pytest.raises(error, match=words):
+        edm.smap(**({"library": X, "E": 2, "theta": 1.0} | change))
+
+
+def test_sweep():
+    with pytest.raises(pk.ShapeError, match="library has 2 columns; one series"):
+        edm.embedding_dimension(np.zeros((30, 2)), 3)
+    with pytest.raises(pk.ShapeError, match="E = 31"):
+        edm.embedding_dimension(X, 31)
+
+
+def test_words_in_a_table_are_named():
+    pandas = pytest.importorskip("pandas")
+    with pytest.raises(pk.DTypeError, match="column 'site' has dtype"):
+        edm.cross_map(pandas.DataFrame({"x": X, "site": ["a"] * 30}), 2)

@@ -1,0 +1,100 @@
+"""The command line, the readers and the figures."""
+
+import numpy as np
+import pytest
+
+import portable as pk
+from models import edm
+from models.edm import figures, files
+from models.edm.__main__ import main
+
+from .series import logistic_maps
+
+
+@pytest.fixture
+def table(tmp_path):
+    """A CSV file with a column of dates, a missing cell, and two series."""
+    x = logistic_maps(80, 2)
+    path = tmp_path / "table.csv"
+    lines = [f"day {t},{a!r},{b!r}" for t, (a, b) in enumerate(x.tolist())]
+    lines[7] = lines[7].rsplit(",", 1)[0] + ","
+    path.write_text("date,a,b\n" + "\n".join(lines) + "\n")
+    x[7, 1] = np.nan
+    return path, x
+
+
+def test_readers(tmp_path, table):
+    path, x = table
+    assert list(files.read(path)) == ["a", "b"]
+    np.testing.assert_array_equal(files.read(path)["b"], x[:, 1])
+    np.save(tmp_path / "x.npy", x)
+    np.testing.assert_array_equal(files.read(tmp_path / "x.npy")["1"], x[:, 1])
+
+
+def test_hdf5(tmp_path):
+    h5py = pytest.importorskip("h5py")
+    x = logistic_maps(30, 2)
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file["recording/values"] = x
+    np.testing.assert_array_equal(files.read(tmp_path / "x.h5")["0"], x[:, 0])
+    with pytest.raises(pk.InputError, match="has no dataset 'other'; it has recording/values"):
+        files.read(tmp_path / "x.h5", "other")
+
+
+@pytest.mark.parametrize("name, content, error, words", [
+    ("absent.csv", None, pk.InputError, "there is no file"),
+    ("table.txt", "a\n1\n", pk.InputError, r"ends in '.txt'; .csv, .npy"),
+    ("short.csv", "a,b\n", pk.ShapeError, r"has 1 line\(s\)"),
+    ("ragged.csv", "a,b\n1,2\n3\n", pk.ShapeError, "line 3, has 1 cells; 2 are wanted"),
+    ("words.csv", "a,b\nx,y\n", pk.DTypeError, "has no column of numbers"),
+])
+def test_files_that_cannot_be_read(tmp_path, name, content, error, words):
+    if content is not None:
+        (tmp_path / name).write_text(content)
+    with pytest.raises(error, match=words):
+        files.read(tmp_path / name)
+
+
+def test_commands(table, tmp_path, capsys):
+    path, x = table
+    assert main(["embed", str(path), "--columns", "a", "--E-max", "3", "--space", "threads"]) == 0
+    assert f"best E: {edm.embedding_dimension(x[:, 0], 3, space='threads').best}" in capsys.readouterr().out
+    out = tmp_path / "predicted.csv"
+    assert main(["simplex", str(path), "--columns", "a", "--target", "b", "-E", "2", "--out", str(out), "--space", "threads"]) == 0
+    found = edm.simplex(x[:, 0], 2, target=x[:, 1], space="threads")
+    assert f"rho = {found.rho:.6f}" in capsys.readouterr().out
+    np.testing.assert_allclose(np.genfromtxt(out, delimiter=",", skip_header=1)[:, 2], found.predicted, rtol=1e-9)
+    assert main(["smap", str(path), "--columns", "a", "-E", "2", "--theta", "0", "2", "--space", "threads"]) == 0
+    assert f"{edm.smap(x[:, 0], 2, theta=2.0, space='threads').rho[0]:.6g}" in capsys.readouterr().out
+    assert main(["ccm", str(path), "--columns", "a", "--target", "b", "-E", "2", "--sizes", "20", "--samples", "3", "--space", "threads"]) == 0
+    wanted = edm.ccm(x[:, 0], x[:, 1], 2, library_sizes=[20], n_samples=3, space="threads")
+    assert f"{wanted.mean[0]:.6g}" in capsys.readouterr().out
+    matrix = tmp_path / "rho.npy"
+    assert main(["crossmap", str(path), "-E", "2", "--out", str(matrix), "--space", "threads"]) == 0
+    np.testing.assert_array_equal(np.load(matrix), edm.cross_map(x, 2, space="threads"))
+
+
+def test_wrong_requests_have_their_reason(table, capsys):
+    path, _ = table
+    assert main(["embed", str(path), "--columns", "c"]) == 2
+    assert "edm: columns: there is no column 'c'; the columns are a, b" in capsys.readouterr().err
+    assert main(["simplex", str(path), "--columns", "a", "--target", "z", "-E", "2"]) == 2
+    assert "target: there is no column 'z'" in capsys.readouterr().err
+
+
+def test_figures_show_what_they_are_given(tmp_path):
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    x = logistic_maps(80, 4)
+    found = edm.embedding_dimension(x[:, 0], 3, space="threads")
+    axes = figures.draw_dimensions(found)
+    np.testing.assert_array_equal(axes.lines[0].get_ydata(), found.rho)
+    theta = edm.smap(x[:, 0], 2, theta=[0.0, 1.0], space="threads")
+    np.testing.assert_array_equal(figures.draw_theta(theta).lines[0].get_ydata(), theta.rho)
+    grown = edm.ccm(x[:, 0], x[:, 1], 2, library_sizes=[10, 40], n_samples=4, n_surrogates=3, space="threads")
+    np.testing.assert_array_equal(figures.draw_convergence(grown).lines[0].get_ydata(), grown.mean)
+    rho = edm.cross_map(x, 2, space="threads")
+    order = figures.cluster_order(rho)
+    assert sorted(order) == [0, 1, 2, 3]
+    np.testing.assert_array_equal(figures.draw_cross_map(rho).images[0].get_array(), rho[np.ix_(order, order)])
+    matplotlib.pyplot.close("all")

@@ -1,0 +1,117 @@
+"""Cross mapping of all pairs: against plain NumPy, with offsets, missing values, batches, files and names."""
+
+import json
+
+import numpy as np
+import pytest
+
+from models import edm
+from models.edm import reference
+
+from .series import logistic_maps
+
+DIMS = np.array([2, 1, 3, 2])
+
+
+def dataset(space, seed=1):
+    return logistic_maps(24 if space == "checked" else 300, len(DIMS), seed)
+
+
+# Float32: rounded coordinates change a distance near its smallest by some eps / d_1, and weights by as much.
+@pytest.mark.parametrize("dtype, tolerance", [("float64", 1e-12), ("float32", 1e-4)])
+@pytest.mark.parametrize("tau, Tp, radius", [(1, 0, 0), (2, 1, 3), (1, -1, 0)])
+def test_all_pairs(space, tau, Tp, radius, dtype, tolerance):
+    x = dataset(space)
+    found = edm.cross_map(x, DIMS, tau=tau, Tp=Tp, exclusion_radius=radius, dtype=dtype, space=space)
+    np.testing.assert_allclose(found, reference.cross_map(x, DIMS, tau=tau, Tp=Tp, radius=radius), rtol=0, atol=tolerance)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_equal_to_kedm(seed):
+    kedm = pytest.importorskip("kedm")
+    x = logistic_maps(300, 6, seed).astype(np.float32)
+    dims = np.random.default_rng(seed).integers(2, 9, 6)
+    np.testing.assert_allclose(edm.cross_map(x, dims, space="threads"), kedm.xmap(x, dims.tolist(), tau=1, Tp=0), rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("offset", [1e2, 1e6])
+def test_offsets_do_not_matter(space, offset):
+    x = dataset(space)
+    plain = edm.cross_map(x, DIMS, space=space)
+    np.testing.assert_allclose(edm.cross_map(x + offset, DIMS, space=space), plain, rtol=0, atol=1e-4)
+
+
+def test_part_of_the_libraries_in_batches(space):
+    x = dataset(space)
+    whole = edm.cross_map(x, DIMS, space=space)
+    part = edm.cross_map(x, DIMS, libraries=[3, 1], memory_mb=1e-6, space=space)
+    np.testing.assert_array_equal(part, whole[[3, 1]])
+
+
+def test_missing_values(space):
+    x = dataset(space)
+    x[[7, 20], 0] = np.nan
+    x[15, 2] = np.nan
+    found = edm.cross_map(x, DIMS, dtype="float64", space=space)
+    for i in range(4):
+        for j in range(4):
+            predicted = reference_with_gaps(x[:, i], x[:, j], DIMS[j])
+            assert found[i, j] == pytest.approx(reference.rho(predicted, x[DIMS[j] - 1:, j]), abs=1e-12)
+
+
+def reference_with_gaps(library, target, E):
+    """Points without all coordinates predict nothing."""
+    predicted = reference.simplex(library, target, E, Tp=0)
+    predicted[np.isnan(reference.embedded(library, E, 1)).any(axis=1)] = np.nan
+    return predicted
+
+
+def test_constant_series_are_named(space):
+    x = dataset(space)
+    x[:, 2] = 0.1
+    with pytest.warns(RuntimeWarning, match=r"1 series do not vary \(2\)"):
+        found = edm.cross_map(x, DIMS, space=space)
+    expected = np.zeros((4, 4), bool)
+    expected[2] = expected[:, 2] = True
+    np.testing.assert_array_equal(np.isnan(found), expected)
+
+
+def test_file_is_filled_and_resumed(tmp_path, monkeypatch):
+    x = logistic_maps(100, 70)
+    dims = np.full(70, 2)
+    plain = edm.cross_map(x, dims, space="threads")
+    path, note = tmp_path / "rho.npy", tmp_path / "rho.npy.part"
+    part = edm.mapping.Mapping.run
+    calls = []
+
+    def interrupted(self, first, times):
+        calls.append(first)
+        if len(calls) == 5:
+            raise KeyboardInterrupt
+        return part(self, first, times)
+
+    monkeypatch.setattr(edm.mapping.Mapping, "run", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        edm.cross_map(x, dims, out=path, space="threads")
+    done = json.loads(note.read_text())["rows"]
+    assert 0 < done < 70
+    found = edm.cross_map(x, dims, out=path, space="threads")
+    assert len(calls) == 5 + -(-(70 - done) // 2) and calls[5][0] == done  # two libraries a part
+    np.testing.assert_array_equal(found, plain)
+    np.testing.assert_array_equal(np.load(path), plain)
+    assert not note.exists()
+
+
+def test_names_come_back():
+    pandas = pytest.importorskip("pandas")
+    x = logistic_maps(60, 3)
+    found = edm.cross_map(pandas.DataFrame(x, columns=["a", "b", "c"]), 2, space="threads")
+    np.testing.assert_array_equal(found.loc["b", "c"], edm.cross_map(x, 2, space="threads")[1, 2])
+    assert found.index.name == "library" and found.columns.name == "target"
+
+
+def test_names_of_xarray_come_back():
+    xarray = pytest.importorskip("xarray")
+    x = logistic_maps(60, 3)
+    found = edm.cross_map(xarray.DataArray(x, dims=("time", "cell"), coords={"cell": ["a", "b", "c"]}), 2, space="threads")
+    assert float(found.sel(library="b", target="c")) == edm.cross_map(x, 2, space="threads")[1, 2]

@@ -1,0 +1,96 @@
+"""Neighbours and simplex projection against plain NumPy."""
+
+import numpy as np
+import pytest
+
+from models import edm
+from models.edm import reference
+
+from ...tolerance import assert_close
+from .series import logistic_maps
+
+
+def length(space):
+    """Enough for several chunks and tiles of any team; an interpreter gets one of each."""
+    return 40 if space == "checked" else 301
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("E, tau, Tp, radius", [(1, 1, 0, 0), (3, 2, 1, 4), (4, 1, -2, 0)])
+def test_neighbours(space, E, tau, Tp, radius, dtype):
+    x = logistic_maps(length(space), 1)[:, 0]
+    found = edm.knn(x, E, tau=tau, Tp=Tp, exclusion_radius=radius, dtype=dtype, space=space)
+    distances, rows = reference.knn(x, E, E + 1, tau=tau, Tp=Tp, radius=radius)
+    # Differences of numbers near 1 that were rounded once.
+    np.testing.assert_allclose(found.distances, distances, rtol=0, atol=20 * np.finfo(dtype).eps)
+    if dtype == "float64":
+        np.testing.assert_array_equal(found.indices, rows)
+    np.testing.assert_array_equal(found.points, np.arange(len(rows)))
+
+
+def test_ties_go_to_the_earlier_row(space):
+    """Whole numbers: every distance is met many times, more often than a list has room for."""
+    x = np.random.default_rng(1).integers(0, 3, 60 if space == "checked" else 2000).astype(float)
+    found = edm.knn(x, 2, k=5, space=space)
+    distances, rows = reference.knn(x, 2, 5)
+    np.testing.assert_array_equal(found.distances, distances)
+    np.testing.assert_array_equal(found.indices, rows)
+
+
+def test_many_neighbours_of_another_series(space):
+    x = logistic_maps(length(space), 4)
+    k = length(space) - 10
+    found = edm.knn(x[:, :2], 2, tau=3, k=k, points=x[:30, 2:], space=space)
+    distances, rows = reference.knn(x[:, :2], 2, k, tau=3, points=x[:30, 2:])
+    assert_close(found.distances, distances, np.float64, 4, scale=1.0)
+    np.testing.assert_array_equal(found.indices, rows)
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e6])
+def test_simplex(space, offset):
+    x = logistic_maps(length(space), 2)
+    found = edm.simplex(x[:, 0] + offset, 3, target=x[:, 1] + offset, space=space)
+    wanted = reference.simplex(x[:, 0], x[:, 1], 3)
+    # An offset of 1e6 leaves differences of 1e-10, and a distance of a few thousandths divides them.
+    np.testing.assert_allclose(found.predicted - offset, wanted, rtol=0, atol=1e-12 if not offset else 1e-7)
+    observed = np.append(x[3:, 1], np.nan) + offset
+    np.testing.assert_array_equal(found.observed, observed)
+    assert found.rho == pytest.approx(reference.rho(wanted[:-1], x[3:, 1]), abs=1e-7)
+
+
+def test_windows_do_not_share_points(space):
+    """A library of two windows: no candidate reaches across the gap, and the last window ends Tp early."""
+    x = logistic_maps(60, 1)[:, 0]
+    found = edm.knn(x, 3, Tp=1, k=4, lib=[(0, 20), (30, 50)], pred=(52, 60), space=space)
+    assert set(found.indices.ravel().tolist()) <= set(range(18)) | set(range(30, 47))
+    candidates = np.r_[0:18, 30:47]
+    rows = reference.embedded(x, 3, 1)
+    d = np.sqrt(((rows[found.points][:, None] - rows[candidates]) ** 2).sum(axis=2))
+    np.testing.assert_array_equal(found.indices, candidates[np.argsort(d, axis=1)[:, :4]])
+
+
+def test_equal_points_weigh_all_alike(space):
+    """A period of four: the nearest distances are zero, and the prediction is exact."""
+    x = np.tile([0.0, 1.0, 3.0, 2.0], 10)
+    found = edm.simplex(x, 2, space=space)
+    np.testing.assert_allclose(found.predicted[:-1], x[2:], rtol=0, atol=1e-12)
+    assert found.rho == pytest.approx(1.0, abs=1e-12)
+
+
+@pytest.mark.parametrize("values", ["continuous", "few"])
+@pytest.mark.parametrize("radius", [0, 3])
+def test_tree_finds_the_same(monkeypatch, values, radius):
+    """A long series of low dimension goes to a tree; one of few values has many ties."""
+    pytest.importorskip("scipy")
+    x = logistic_maps(6000, 1)[:, 0]
+    x = np.round(x, 3) if values == "few" else x
+    built = []
+    build = edm.tree.build
+    monkeypatch.setattr(edm.tree, "NS_A_PAIR", 1e9)
+    monkeypatch.setattr(edm.tree, "build", lambda *args: built.append(build(*args)) or built[-1])
+    by_tree = edm.knn(x, 2, k=4, Tp=1, exclusion_radius=radius, pred=(100, 400), space="threads")
+    monkeypatch.setattr(edm.tree, "build", lambda *args: None)
+    by_kernel = edm.knn(x, 2, k=4, Tp=1, exclusion_radius=radius, pred=(100, 400), space="threads")
+    assert built[0] is not None
+    np.testing.assert_allclose(by_tree.distances, by_kernel.distances, rtol=0, atol=1e-15)
+    np.testing.assert_array_equal(by_tree.indices, by_kernel.indices)

@@ -1,0 +1,117 @@
+"""Sweeps over the dimension, theta and the library's size."""
+
+import numpy as np
+import pytest
+
+from models import edm
+from models.edm import reference
+from models.edm.surrogates import surrogates
+
+from .series import logistic_maps
+
+
+def length(space):
+    return 40 if space == "checked" else 200
+
+
+def test_embedding_dimension(space):
+    x = logistic_maps(length(space), 1)[:, 0]
+    found = edm.embedding_dimension(x, 4, tau=2, space=space)
+    wanted = [edm.simplex(x, E, tau=2, space="serial").rho for E in (1, 2, 3, 4)]
+    np.testing.assert_allclose(found.rho, wanted, rtol=0, atol=1e-12)
+    assert found.best == 1 + int(np.argmax(wanted))
+
+
+def test_smap_sweep(space):
+    x = logistic_maps(length(space), 2)
+    theta = [0.0, 1.0, 4.0]
+    found = edm.smap(x[:, 0], 2, theta=theta, target=x[:, 1], space=space)
+    for h, value in enumerate(theta):
+        predicted, coefficients = reference.smap(x[:, 0], x[:, 1], 2, value)
+        np.testing.assert_allclose(found.predicted[h, :-1], predicted, rtol=0, atol=1e-9)
+        np.testing.assert_allclose(found.coefficients[h, :-1], coefficients, rtol=0, atol=1e-8)
+        assert found.rho[h] == pytest.approx(reference.rho(predicted, x[2:, 1]), abs=1e-9)
+    assert (found.rank == 3).all()
+
+
+def test_smap_of_several_columns_and_few_neighbours(space):
+    """Fitted to the 12 nearest alone; the bound is a least squares fit of those by NumPy."""
+    x = logistic_maps(length(space), 2)
+    found = edm.smap(x, 1, theta=2.0, k=12, pred=(30, 36), space=space)
+    near = edm.knn(x, 1, k=12, Tp=1, pred=(30, 36), space="serial")
+    for i, t in enumerate(range(30, 36)):
+        d, s = near.distances[i], near.indices[i]
+        w = np.exp(-2.0 * d / d.mean())
+        a = np.column_stack([np.ones(12), x[s]]) * w[:, None]
+        c = np.linalg.lstsq(a, w * x[s + 1, 0], rcond=None)[0]
+        assert found.predicted[0, i] == pytest.approx(c[0] + c[1:] @ x[t], abs=1e-9)
+
+
+def test_smap_says_where_it_is_singular(space):
+    """Two columns that are the same: one direction has no information, and the prediction is still right."""
+    x = logistic_maps(length(space), 1)
+    found = edm.smap(np.column_stack([x, x]), 1, theta=1.0, space=space)
+    alone = edm.smap(x, 1, theta=1.0, space=space)
+    assert (found.rank == 2).all() and (alone.rank == 2).all()
+    np.testing.assert_allclose(found.predicted[0, :-1], edm.smap(x[:, 0], 1, theta=np.sqrt(1.0), space=space).predicted[0, :-1],
+                               rtol=0, atol=1e-8)
+
+
+def test_ccm_of_the_whole_library_is_the_cross_map(space):
+    x = logistic_maps(length(space), 2)
+    n = len(x) - 1
+    found = edm.ccm(x[:, 0], x[:, 1], 2, library_sizes=[n], n_samples=2, dtype="float64", space=space)
+    wanted = edm.cross_map(x, 2, dtype="float64", space=space)[0, 1]
+    np.testing.assert_allclose(found.rho, np.full((1, 2), wanted), rtol=0, atol=1e-12)
+    assert np.isnan(found.p_values).all()
+
+
+def test_ccm_sample_by_sample(space):
+    """Each sample is a search among its own points, with targets shuffled or not."""
+    x = logistic_maps(length(space), 2)
+    found = edm.ccm(x[:, 0], x[:, 1], 2, library_sizes=[10, 25], n_samples=3, n_surrogates=2, seed=5, dtype="float64", space=space)
+    random = np.random.default_rng(5)
+    targets = [x[:, 1], *surrogates(x[:, 1], 2, "random", random)]
+    rows = reference.embedded(x[:, 0], 2, 1)
+    for s, size in enumerate((10, 25)):
+        skills = np.empty((3, 3))
+        for sample in range(3):
+            times = np.sort(random.choice(np.arange(1, len(x)), size, replace=False))
+            d = np.sqrt(((rows[:, None] - rows[times - 1]) ** 2).sum(axis=2))
+            d[np.arange(1, len(x))[:, None] == times] = np.inf
+            nearest = np.argsort(d, axis=1, kind="stable")[:, :3]
+            w = reference.weights(np.take_along_axis(d, nearest, axis=1))
+            skills[sample] = [reference.rho((w * y[times[nearest]]).sum(axis=1), y[1:]) for y in targets]
+        np.testing.assert_allclose(found.rho[s], skills[:, 0], rtol=0, atol=1e-12)
+        np.testing.assert_allclose(found.surrogate_rho[s], skills[:, 1:].mean(axis=0), rtol=0, atol=1e-12)
+        assert found.p_values[s] == (1 + (skills[:, 1:].mean(axis=0) >= skills[:, 0].mean()).sum()) / 3
+
+
+def test_ccm_rises_where_there_is_a_cause():
+    """The second series drives nothing of a noise that was never coupled, and is found in the series that it drives."""
+    x = logistic_maps(400, 2)
+    noise = np.random.default_rng(3).normal(size=400)
+    sizes = [5, 40, 300]
+    driven = edm.ccm(x[:, 1], x[:, 0], 2, library_sizes=sizes, n_samples=20, n_surrogates=40, space="threads")
+    free = edm.ccm(noise, x[:, 0], 2, library_sizes=sizes, n_samples=20, n_surrogates=40, space="threads")
+    assert (np.diff(driven.mean) > 0).all() and driven.p_values[2] < 0.05
+    assert free.p_values[2] > 0.05
+    low, high = driven.band()
+    assert (low <= np.median(driven.rho, axis=1)).all() and (np.median(driven.rho, axis=1) <= high).all()
+
+
+@pytest.mark.parametrize("n", [50, 51])
+def test_phase_surrogates_keep_values_and_spectrum(n):
+    x = np.random.default_rng(1).normal(size=n).cumsum()
+    for y in surrogates(x, 3, "phase", np.random.default_rng(2)):
+        np.testing.assert_array_equal(np.sort(y), np.sort(x))
+        assert not np.array_equal(x, y)
+        slow = [abs(np.fft.rfft(v - v.mean())[1:6]).sum() / abs(np.fft.rfft(v - v.mean())[1:]).sum() for v in (x, y)]
+        assert slow[1] > 0.5 * slow[0]  # a shuffled walk would have a tenth
+
+
+def test_random_surrogates_keep_gaps():
+    x = np.array([1.0, np.nan, 2.0, 3.0])
+    y, = surrogates(x, 1, "random", np.random.default_rng(1))
+    np.testing.assert_array_equal(np.isnan(y), np.isnan(x))
+    np.testing.assert_array_equal(np.sort(y), np.sort(x))

@@ -1,0 +1,126 @@
+"""Readers, what they refuse, the command line, the figures."""
+
+import json
+
+import numpy as np
+import pytest
+
+import portable as pk
+from models.tmap import Runs, TransientMAP, load, read, save
+from models.tmap.__main__ import main
+from models.tmap.files import from_events, from_frame
+
+from .problems import MODEL
+
+TABLE = {"run": np.array(["b", "a", "b", "a", "a"]), "gap": np.array([1.0, 2.0, 3.0, 4.0, 0.0])}
+EVENTS = {"user": np.array([2, 1, 1, 2, 1, 1, 3]), "time": np.array([10.0, 5.0, 0.0, 13.0, 6.0, 60.0, 1.0])}
+
+
+def test_table_of_gaps():
+    runs = from_frame(TABLE)
+    np.testing.assert_array_equal(runs.values, [2, 4, 0, 1, 3])
+    np.testing.assert_array_equal(runs.lengths, [3, 2])
+    still = from_frame(TABLE | {"open": np.array([False, False, True, True, False])}, censored="open")
+    np.testing.assert_array_equal(still.censored, [False, True])
+
+
+def test_table_of_events():
+    runs = from_events(EVENTS, run="user")
+    np.testing.assert_array_equal(runs.values, [5, 1, 54, 3])
+    np.testing.assert_array_equal(runs.lengths, [3, 1])
+    split = from_events(EVENTS, run="user", timeout=30.0)  # the event at 60 begins a run of its own, without a gap
+    np.testing.assert_array_equal(split.values, [5, 1, 3])
+    np.testing.assert_array_equal(split.lengths, [2, 1])
+    np.testing.assert_array_equal(from_events(EVENTS, timeout=30.0).lengths, [5])
+
+
+def test_dates_are_seconds():
+    days = np.array(["2026-01-01", "2026-01-02", "2026-01-01T12"], "datetime64[s]")
+    np.testing.assert_array_equal(from_events({"time": days}).values, [43200, 43200])
+
+
+def test_npz(tmp_path):
+    runs = MODEL.simulate(20, seed=1, space="serial")
+    np.savez(tmp_path / "a.npz", x=runs.values, K=runs.lengths)
+    np.savez(tmp_path / "b.npz", values=runs.values, lengths=runs.lengths, censored=np.arange(20) % 2 == 0)
+    np.testing.assert_array_equal(read(tmp_path / "a.npz").values, runs.values)
+    np.testing.assert_array_equal(read(tmp_path / "b.npz").censored, np.arange(20) % 2 == 0)
+
+
+def test_csv(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    pandas.DataFrame(TABLE).to_csv(tmp_path / "gaps.csv", index=False)
+    pandas.DataFrame(EVENTS).to_csv(tmp_path / "events.csv", index=False)
+    np.testing.assert_array_equal(read(tmp_path / "gaps.csv").values, [2, 4, 0, 1, 3])
+    np.testing.assert_array_equal(read(tmp_path / "events.csv", time="time", run="user", timeout=30.0).lengths, [2, 1])
+    np.testing.assert_array_equal(from_frame(pandas.DataFrame(TABLE)).lengths, [3, 2])
+
+
+WRONG = [
+    (lambda: from_frame(TABLE, gap="x"), pk.InputError, "no column 'x'; there are 'run', 'gap'"),
+    (lambda: from_frame({"run": [1.0, np.nan], "gap": [1.0, 2.0]}), pk.FiniteError, r"run\[1\] is missing"),
+    (lambda: from_frame({"run": [1, 1], "gap": ["a", "b"]}), pk.DTypeError, "gap must hold real numbers"),
+    (lambda: from_frame({"run": [1, 1], "gap": [1.0, -1.0]}), pk.InputError, "run 0, gap 1"),
+    (lambda: from_frame(3), pk.DTypeError, "frame must be a pandas.DataFrame or a mapping"),
+    (lambda: from_events({"time": [1.0, np.inf]}), pk.FiniteError, r"time\[1\] is inf"),
+    (lambda: from_events({"time": [1.0, 2.0], "u": [1, 2]}, run="u"), pk.InputError, "no two events are of one run"),
+    (lambda: from_events(EVENTS, run="user", timeout=0.0), pk.InputError, "timeout is 0.0"),
+    (lambda: Runs([1.0], [1], [1]), pk.DTypeError, "censored must hold True or False"),
+    (lambda: Runs([1.0], [1], [True, False]), pk.ShapeError, r"censored has shape \(2,\); \(1,\) is wanted"),
+    (lambda: read("nowhere.csv"), pk.InputError, "there is no file nowhere.csv"),
+    (lambda: load("nowhere.json"), pk.InputError, "nowhere.json holds no model"),
+]
+
+
+@pytest.mark.parametrize("call, error, words", WRONG)
+def test_wrong_tables(call, error, words):
+    with pytest.raises(error, match=words):
+        call()
+
+
+def test_wrong_files(tmp_path):
+    np.savez(tmp_path / "a.npz", y=[1.0])
+    with pytest.raises(pk.InputError, match="a.npz has the arrays y; 'values' and 'lengths'"):
+        read(tmp_path / "a.npz")
+    (tmp_path / "a.doc").write_text("")
+    with pytest.raises(pk.InputError, match="'a.doc'; a .npz or a .csv"):
+        read(tmp_path / "a.doc")
+    (tmp_path / "m.json").write_text(json.dumps({"alpha": [1.0]}))
+    with pytest.raises(pk.InputError, match="m.json holds no model: KeyError: 'orders'"):
+        load(tmp_path / "m.json")
+
+
+def test_models_come_back(tmp_path):
+    save(tmp_path / "m.json", MODEL)
+    again = load(tmp_path / "m.json")
+    for name in ("alpha", "orders", "rates", "switching"):
+        np.testing.assert_array_equal(getattr(again, name), getattr(MODEL, name))
+
+
+def test_command_line(tmp_path, capsys):
+    """A process is written, simulated, fitted and described."""
+    save(tmp_path / "truth.json", TransientMAP([0.6, 0.4], [1, 2], [5.0, 1.0], [[0.5, 0.3], [0.2, 0.6]]))
+    runs, model = str(tmp_path / "runs.npz"), str(tmp_path / "model.json")
+    assert main(["simulate", str(tmp_path / "truth.json"), "--runs", "400", "--out", runs, "--space", "serial"]) == 0
+    fitting = ["fit", runs, "--orders", "1,2", "--starts", "2", "--errors", "--out", model, "--space", "serial"]
+    assert main(fitting) == 0
+    assert main(["fit", runs, "--total", "2", "--starts", "1", "--space", "serial"]) == 0
+    assert main(["describe", runs, "--model", model, "--space", "serial"]) == 0
+    out = capsys.readouterr().out
+    for words in ("n_runs=400", "log-likelihood", "standard errors", "orders by BIC", "rescaled gaps"):
+        assert words in out
+    assert load(model).orders.tolist() == [1, 2]
+    assert main(["describe", str(tmp_path / "none.npz")]) == 2
+    assert "there is no file" in capsys.readouterr().err.replace("\n", " ")
+
+
+def test_figures(tmp_path):
+    pytest.importorskip("matplotlib")
+    from models.tmap import figures
+
+    runs = MODEL.simulate(200, seed=2, space="serial")
+    figure = figures.overview(MODEL, runs)
+    figure.savefig(tmp_path / "a.png")
+    assert (tmp_path / "a.png").stat().st_size > 10_000 and len(figure.axes) == 3
+    assert figures.empirical_correlation(runs, 1) == pytest.approx(MODEL.lag_correlation(), abs=0.15)
+    assert np.isnan(figures.empirical_correlation(Runs([1.0, 2.0], [1, 1]), 1))

@@ -1,0 +1,210 @@
+"""Ceilings: what is measured, kept, and measured anew. Whether they are right is a comparison: `compare ceilings`."""
+
+import datetime
+import json
+import os
+import warnings
+
+import numpy as np
+import pytest
+
+import portable as pk
+import roofline
+from portable.errors import SpaceError
+from roofline import ceiling, machine, measuring, microkernels
+from roofline import __main__ as cli
+from roofline.timing import Samples
+
+ALWAYS = {"fma float64", "fma float32", "no fma float64", "exp float64", "log float32", "sqrt float64", "divide float64",
+          "integer int64", "atomic apart int64", "atomic together int64", "launch"}  # fmt: skip
+
+
+def test_every_ceiling_has_a_rate_a_spread_and_a_method(space, quick_ceilings):
+    if space == "checked":
+        with pytest.raises(SpaceError, match="interpreter"):
+            roofline.ceilings(space)
+        return
+    found = quick_ceilings(space)
+    memory = (
+        {"read L2", "bandwidth HBM", "bandwidth shared"}
+        if space == "cuda"
+        else {"bandwidth L1", "bandwidth L2", "bandwidth DRAM"}
+    )
+    assert (ALWAYS | memory) <= found.items.keys()
+    for c in found.items.values():
+        assert min(c.rate.values) > 0 and len(c.rate.values) >= 3 and c.method
+        assert c.best == (min if c.unit == "s" else max)(c.rate.values)
+    assert found.levels[-1][1] is None and found.bandwidth(found.levels[-1][0]) > 0
+    assert found.level_of(100) == found.levels[0][0] and found.level_of(1 << 50) == found.levels[-1][0]
+    assert (found.clock is None) == (space == "cuda")
+    assert ceiling.Ceilings.from_dict(json.loads(json.dumps(found.as_dict()))) == found
+
+
+def test_full_measurements_have_amounts_and_sizes(monkeypatch):
+    monkeypatch.setattr(measuring, "_memory", lambda: 1 << 24)
+    _, levels, plans = measuring.plans(pk.Threads(1), quick=False)
+    assert {plan.unit for plan in plans} == {"flop", "op", "B", "s"} and all(plan.amount >= 1 for plan in plans)
+    assert {name for name, _ in levels} == {plan.name.split()[1] for plan in plans if plan.unit == "B"}
+
+
+@pytest.mark.parametrize("name", ["exp", "sqrt", "expm1", "pow", "ndtr", "random.normal", "random.randint"])
+def test_any_special_function_can_be_measured(name):
+    found = measuring.special(pk.Threads(1), name, "float64", quick=True)
+    assert found.amount > 0 and found.measure(quick=True).median > 0
+
+
+def test_nobody_measures_what_there_is_not():
+    assert measuring.special(pk.Threads(1), "words", "float64", quick=True) is None
+    assert measuring.special(pk.Threads(1), "random.words", "uint32", quick=True) is None
+
+
+def test_micro_kernels_do_what_their_amounts_say():
+    """The amounts of the plans are those that are counted."""
+    out, b, c = np.ones(8), np.array([0.999]), np.array([0.001])
+    chains, steps = microkernels.CHAINS, microkernels.CHAINS * microkernels.UNROLLED
+    wanted = [
+        (
+            microkernels.fma,
+            (5, b, c, out),
+            2 * steps * 5 * 8 + 2 * chains * 8,
+        ),  # the starts and the sum of the chains, too
+        (microkernels.add_and_multiply, (5, b, c, out), steps * 5 * 8 + 2 * chains * 8),
+        (microkernels.triad, (b, np.ones(8), np.ones(8), out), 16),
+    ]
+    with pk.use("serial"):
+        for kernel, args, flops in wanted:
+            first = 8 if kernel is not microkernels.triad else 0  # out[i] + 0 for the first chain is known to be out[i]
+            assert abs(roofline.count(8, kernel, *args).flops - flops) <= first
+        counted = roofline.count(8, microkernels.special("exp"), 5, b, c, out)
+        assert counted.special == {("exp", "float64"): microkernels.FEW * 5 * 8}
+
+
+def test_independent_tools_do_the_same_work(space, capsys):
+    """Copies, triads and chains in C or CUDA C++ give the same numbers, or the tool is named with its reason."""
+    assert cli.main(["compare", "ceilings", "--quick", "--space", space, "--rounds", "3"]) == 0
+    out = capsys.readouterr().out
+    tool = "CUDA C++" if space == "cuda" else "gcc -O3"
+    assert out.count(tool) == 4 or out.count("not here: ") == 4
+
+
+@pytest.fixture
+def kept(tmp_path, monkeypatch):
+    """An empty cache, and how often something was measured since."""
+    monkeypatch.setenv("PORTABLE_CACHE", str(tmp_path))
+    monkeypatch.setattr(ceiling, "_unwritten", {})
+    measured = []
+
+    class Plan:
+        name, unit, method = "fma float64", "flop", "a pretence"
+
+        def measure(self, quick):
+            measured.append(1)
+            return Samples((1.0, 2.0, 3.0))
+
+    monkeypatch.setattr(measuring, "plans", lambda space, quick: (None, [("DRAM", None)], [Plan()]))
+    monkeypatch.setattr(machine, "busy_cores", lambda: 0.0)
+    return measured
+
+
+def file_in(folder):
+    (path,) = (folder / "ceilings").iterdir()
+    return path
+
+
+def test_a_measurement_is_kept(kept, tmp_path):
+    first = roofline.ceilings("serial")
+    assert roofline.ceilings("serial") == first and len(kept) == 1
+    roofline.ceilings("serial", fresh=True)
+    assert len(kept) == 2 and file_in(tmp_path).stat().st_size < 10_000
+
+
+@pytest.mark.parametrize("spoil", ["age", "cpu", "content", "source"])
+def test_a_stale_measurement_is_made_anew(kept, tmp_path, monkeypatch, spoil):
+    roofline.ceilings("serial")
+    path = file_in(tmp_path)
+    document = json.loads(path.read_text())
+    if spoil == "age":
+        long_ago = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=ceiling.DAYS + 1)
+        path.write_text(json.dumps(document | {"date": long_ago.isoformat()}))
+    elif spoil == "cpu":
+        monkeypatch.setattr(machine, "cpu_model", lambda: "another processor")
+    elif spoil == "content":
+        path.write_text(path.read_text()[:100])
+    else:
+        monkeypatch.setattr(ceiling, "SCHEMA_VERSION", 99)
+    roofline.ceilings("serial")
+    assert len(kept) == 2
+
+
+def test_what_a_busy_machine_gave_holds_until_it_is_quieter(kept, monkeypatch):
+    monkeypatch.setattr(machine, "busy_cores", lambda: 1.5)
+    roofline.ceilings("serial")
+    roofline.ceilings("serial")
+    assert len(kept) == 1
+    monkeypatch.setattr(machine, "busy_cores", lambda: 0.1)
+    roofline.ceilings("serial")
+    assert len(kept) == 2
+
+
+def test_a_special_function_is_added_to_what_is_kept(kept, tmp_path):
+    assert "expm1 float64" not in roofline.ceilings("serial").items
+    found = roofline.ceilings("serial", special=[("expm1", "float64"), ("words", "float64")])
+    assert len(kept) == 1 and found.items["expm1 float64"].best > 0 and "words float64" not in found.items
+    assert "expm1 float64" in roofline.ceilings("serial").items
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root may write everywhere")
+def test_an_unwritable_folder_costs_a_warning(kept, tmp_path):
+    tmp_path.chmod(0o500)
+    try:
+        with pytest.warns(UserWarning, match="cannot be used"):
+            assert roofline.ceilings("serial").rate("fma float64") == 3.0
+    finally:
+        tmp_path.chmod(0o700)
+
+
+def test_a_folder_that_is_a_file_costs_a_warning(kept, tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("PORTABLE_CACHE", str(tmp_path / "file"))
+    with pytest.warns(UserWarning, match="cannot be used"):
+        assert roofline.ceilings("serial").rate("fma float64") == 3.0
+
+
+def test_the_cache_can_be_off(kept, monkeypatch, tmp_path):
+    monkeypatch.setenv("PORTABLE_CACHE", "0")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        roofline.ceilings("serial")
+        roofline.ceilings("serial")
+    assert len(kept) == 1 and not list(tmp_path.iterdir())  # this process remembers
+
+
+def test_the_command_prints_and_writes(tmp_path, capsys):
+    numbers = tmp_path / "ceilings.json"
+    assert cli.main(["ceilings", "--space", "serial", "--quick", "--json", str(numbers)]) == 0
+    out, document = capsys.readouterr().out, json.loads(numbers.read_text())
+    assert "fma float64" in out and document["schema"] == "roofline-ceilings"
+    assert {c["name"] for c in document["ceilings"]} >= ALWAYS
+    assert cli.main(["ceilings", "--space", "moon"]) == 2
+
+
+def test_cache_sizes_come_from_the_system_or_are_assumed(tmp_path):
+    for index, (kind, level, size) in enumerate(
+        [("Data", 1, "48K"), ("Instruction", 1, "32K"), ("Unified", 2, "2048K")]
+    ):
+        folder = tmp_path / f"index{index}"
+        folder.mkdir()
+        for name, text in (("type", kind), ("level", level), ("size", size)):
+            (folder / name).write_text(f"{text}\n")
+    assert measuring._cpu_levels(pk.Threads(2), tmp_path) == [
+        ("L1", 96 << 10),
+        ("L2", 4 << 20),
+        ("L3", 8 << 20),
+        ("DRAM", None),
+    ]
+    assert [name for name, _ in measuring._cpu_levels(pk.Threads(1), tmp_path / "nowhere")] == [
+        "L1",
+        "L2",
+        "L3",
+        "DRAM",
+    ]

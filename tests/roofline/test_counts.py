@@ -1,0 +1,138 @@
+"""Counts against formulas by hand, exactly; and what a count says of itself."""
+
+import io
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+import portable as pk
+import roofline
+from portable.errors import InputError, LanguageError, LoweringError
+from tests.roofline.counted import costed, reverse
+
+COSTED = costed()
+
+
+@pytest.fixture(scope="module")
+def counts():
+    """{name: (Costed, Counts)}, counted once."""
+    with pk.use("threads"):
+        return {name: (c, roofline.count(c.policy, c.kernel, *c.args, **c.options)) for name, c in COSTED.items()}
+
+
+@pytest.mark.parametrize("name", COSTED)
+def test_text_counts_are_the_formulas_of_the_hand(counts, name):
+    wanted, got = counts[name]
+    assert got.flops_by_dtype == wanted.flops
+    assert got.special == wanted.special
+    assert got.comparisons == wanted.comparisons
+    assert got.atomics == wanted.atomics
+    assert (got.loaded, got.stored, got.compulsory) == (wanted.loaded, wanted.stored, wanted.compulsory)
+    if wanted.integer is not None:
+        assert got.integer == wanted.integer
+
+
+@pytest.mark.parametrize("name", COSTED)
+def test_executed_counts_are_those_of_the_text_or_explained(counts, name):
+    wanted, got = counts[name]
+    executed = sum(got.executed_totals["flops"].values())
+    assert (executed == got.flops and got.masked == 0) == (len(got.explanation()) == 1)
+    if wanted.same_executed:
+        assert executed == got.flops
+    special = sum(got.executed_totals["special"].values())
+    assert special >= sum(got.special.values())  # masked lanes compute an exp all the same
+    if got.masked == 0 and not got.special:
+        assert executed <= 1.2 * got.flops + 4096  # sums of packs and blocks are combined
+
+
+def test_masked_lanes_are_told_apart(counts):
+    _, conditional = counts["conditional"]
+    n_masked = conditional.executed_totals["special"]["exp float64"] - conditional.special["exp", "float64"]
+    assert 0.3 < n_masked / conditional.executed_totals["special"]["exp float64"] < 0.7 and conditional.masked > 0.1
+    assert any("masked off" in line for line in conditional.explanation())
+    assert counts["axpy"][1].masked < 0.01
+
+
+@pytest.fixture(autouse=True)
+def on_host():
+    with pk.use("serial"):
+        yield
+
+
+def test_counting_changes_no_argument(space):
+    views = [pk.copy_of(np.arange(10.0), space), pk.copy_of(np.ones(10), space)]
+    kernel = COSTED["axpy"].kernel
+    policy = pk.RangePolicy(0, 10, space=space)
+    counted = roofline.count(policy, kernel, 2.0, *views)
+    np.testing.assert_array_equal(views[1].to_numpy(), np.ones(10))
+    assert counted.flops == 20 and counted.compulsory == 240
+    assert (counted.ptx is not None) == space.startswith("cuda")
+
+
+def test_shared_memory_stays_shared():
+    x = np.arange(10.0)
+    roofline.count(10, COSTED["axpy"].kernel, 1.0, x, x)
+    np.testing.assert_array_equal(x, np.arange(10.0))
+
+
+@pk.kernel
+def halve(i, x):
+    while x[i] > 1.0:
+        x[i] *= 0.5
+
+
+@pk.kernel
+def threshold(i, x, out):
+    out[i] = 1.0 if x[i] > 0.5 else 0.0
+
+
+def test_counts_that_depend_on_changing_data_say_so():
+    changing = roofline.count(4, halve, np.array([1.0, 2.0, 4.0, 8.0]))
+    assert changing.flops == 0 + 1 + 2 + 3
+    assert any("data that the launch itself changes" in note for note in changing.notes)
+    steady = roofline.count(4, threshold, np.ones(4), np.zeros(4))
+    assert any("of these data" in note for note in steady.notes)
+    assert COSTED["axpy"].kernel and roofline.count(4, COSTED["axpy"].kernel, 1.0, np.ones(4), np.ones(4)).notes == []
+
+
+@roofline.cost(flops=lambda n, x, y: 2 * n, bytes=lambda n, x, y: 3 * x.nbytes)
+@pk.kernel
+def well_declared(i, x, y):
+    y[i] += 2.0 * x[i]
+
+
+@roofline.cost(flops=lambda n, x, y: n)
+@pk.kernel
+def badly_declared(i, x, y):
+    y[i] += 2.0 * x[i]
+
+
+def test_a_declared_cost_is_held_against_the_count():
+    assert roofline.count(5, well_declared, np.ones(5), np.ones(5)).notes == []
+    assert roofline.count(5, badly_declared, np.ones(5), np.ones(5)).notes == ["declared flops: 5; counted: 10"]
+    with pytest.raises(InputError, match="cost: flops is 3"):
+        roofline.cost(flops=3)
+
+
+def test_a_kernel_without_floating_point_has_counts_too():
+    words, out = np.arange(100, dtype=np.int32), np.zeros(100, np.int32)
+    counted = roofline.count(100, reverse, words, out)
+    assert counted.flops == 0 and counted.intensity == 0.0 and counted.integer == 600
+    assert counted.as_dict()["bytes"]["compulsory"] == 800
+
+
+def test_the_table_names_every_kind(counts):
+    text = io.StringIO()
+    Console(file=text, width=200).print(counts["conditional"][1].table())
+    told = " ".join(text.getvalue().split())
+    assert all(word in told for word in ("exp float64", "bytes, compulsory", "16,048", "masked off", "of these data"))
+
+
+def test_wrong_launches_are_refused_as_a_launch_would():
+    with pytest.raises(LanguageError, match="cannot be launched"):
+        roofline.count(5, np.sin, np.ones(5))
+    with pytest.raises(InputError, match="takes 2 argument"):
+        roofline.count(5, well_declared, np.ones(5))
+    with pytest.raises((LanguageError, LoweringError)):
+        roofline.count(5, threshold, np.ones((5, 5)), np.ones(5))

@@ -1,0 +1,90 @@
+"""Two reports, before and after."""
+
+import json
+
+import pytest
+
+from portable.errors import InputError
+from roofline import __main__ as cli
+from roofline import diff
+from tests.roofline import fakes
+
+
+def saved(tmp_path, name, *results, **machine):
+    path = tmp_path / name
+    path.write_text(json.dumps(fakes.report(*results, **machine).as_dict()))
+    return str(path)
+
+
+STEADY = (0.0100, 0.0101, 0.0102)
+
+
+@pytest.mark.parametrize(
+    ("after", "verdict", "code"),
+    [
+        (STEADY, "same", 0),
+        ((0.0103, 0.0104, 0.0105), "same", 0),  # apart, but by 3 % only
+        ((0.0090, 0.0110, 0.0150), "same", 0),  # far in the middle, but the quartiles meet
+        ((0.0120, 0.0121, 0.0122), "slower", 1),
+        ((0.0080, 0.0081, 0.0082), "faster", 0),
+    ],
+)
+def test_a_change_counts_beyond_the_spread(tmp_path, capsys, after, verdict, code):
+    paths = [saved(tmp_path, "a", fakes.result(seconds=STEADY)), saved(tmp_path, "b", fakes.result(seconds=after))]
+    (change,) = diff.changes(*map(diff.read, paths))
+    assert change.verdict == verdict and change.speedup == pytest.approx(0.0101 / sorted(after)[1])
+    assert cli.main(["diff", *paths]) == code
+    assert verdict in capsys.readouterr().out
+
+
+def test_methods_of_one_report_are_told_and_no_regression(tmp_path, capsys):
+    paths = [
+        saved(tmp_path, "a", fakes.result("old"), fakes.result("both")),
+        saved(tmp_path, "b", fakes.result("both"), fakes.result("fresh")),
+    ]
+    assert {c.method: c.verdict for c in diff.changes(*map(diff.read, paths))} == {
+        "old": "gone",
+        "both": "same",
+        "fresh": "new",
+    }
+    assert cli.main(["diff", *paths]) == 0
+    assert "gone" in capsys.readouterr().out
+
+
+def test_the_worst_stands_first(tmp_path):
+    before = saved(tmp_path, "a", *(fakes.result(name, seconds=STEADY) for name in "abc"))
+    after = saved(
+        tmp_path,
+        "b",
+        *(fakes.result(name, seconds=[f * s for s in STEADY]) for name, f in zip("abc", (1, 3, 2), strict=True)),
+    )
+    assert [c.method for c in diff.changes(diff.read(before), diff.read(after))] == ["b", "c", "a"]
+
+
+def test_other_machines_are_refused_unless_asked_for(tmp_path, capsys):
+    paths = [saved(tmp_path, "a", fakes.result()), saved(tmp_path, "b", fakes.result(), cpu="Another")]
+    with pytest.raises(InputError, match="different machines .cpu: A processor and Another."):
+        diff.changes(*map(diff.read, paths))
+    assert cli.main(["diff", *paths]) == 2 and "--across" in capsys.readouterr().err
+    assert cli.main(["diff", "--across", *paths]) == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (None, "cannot be read"),
+        ("{", "no JSON"),
+        ("[1]", "no report"),
+        ('{"schema": "roofline-compare"}', "no report"),
+        ('{"schema": "roofline-report", "schema_version": 1}', "version 1"),
+        ('{"schema": "roofline-report", "schema_version": 2}', "damaged"),
+        ('{"schema": "roofline-report", "schema_version": 2, "results": [{}], "machine": {}}', "damaged"),
+    ],
+)
+def test_a_foreign_file_is_refused(tmp_path, capsys, text, words):
+    path = tmp_path / "file.json"
+    if text is not None:
+        path.write_text(text)
+    good = saved(tmp_path, "good", fakes.result())
+    assert cli.main(["diff", str(path), good]) == 2
+    assert words in capsys.readouterr().err

@@ -1,0 +1,41 @@
+"""Instructions in kinds."""
+
+from roofline.mix import executed_totals, lanes_and_type, ptx_mix
+
+
+def test_lanes_of_types():
+    assert lanes_and_type("<8 x double>") == (8, "float64", 8)
+    assert lanes_and_type("float") == (1, "float32", 4)
+    assert lanes_and_type("{ i64, i1 }") == (1, "{ i64, i1 }", 0)
+
+
+def test_each_lane_is_an_operation_and_an_fma_is_two():
+    found = executed_totals({
+        ("a", "fadd", "<8 x double>"): 3, ("a", "fma", "<8 x double>"): 2, ("b", "fdiv", "float"): 5, ("b", "fneg", "float"): 9,
+        ("b", "vector.reduce.fadd", "<8 x double>"): 1, ("c", "special exp", "<8 x double>"): 4, ("c", "sqrt", "double"): 1,
+        ("c", "add", "i64"): 7, ("c", "load", "<8 x double>"): 2, ("c", "masked.store", "<16 x float>"): 1,
+        ("c", "atomicrmw add", "i32"): 6, ("c", "load", "ptr"): 1,
+    })  # fmt: skip
+    assert found == {
+        "flops": {"float64": 24 + 32 + 8, "float32": 5}, "vector_flops": {"float64": 64, "float32": 0},
+        "special": {"exp float64": 32, "sqrt float64": 1}, "integer": 7, "loaded": 136, "stored": 64, "atomics": 6,
+    }  # fmt: skip
+
+
+def test_ptx_is_told_by_kind_and_type():
+    ptx = """
+.visible .entry entry(
+\t.reg .f64 %fd<4>;
+\tld.param.u64 %rd1, [entry_param_0];
+\t@%p1 bra $L1;
+\tld.global.nc.f64 %fd1, [%rd1];
+\tfma.rn.f64 %fd2, %fd1, %fd1, %fd1;
+\tadd.s64 %rd2, %rd1, 8;
+\tst.shared.v2.f32 [%rd2], {%f1, %f2};
+\tatom.global.add.u32 %r1, [%rd1], 1;
+\tex2.approx.ftz.f32 %f1, %f2;
+\tbar.sync 0;
+\tret;
+"""
+    assert ptx_mix(ptx) == {"load param": 1, "branch": 1, "load global": 1, "fma float64": 1, "add int64": 1, "store shared": 1,
+                            "atomic global": 1, "ex2 float32": 1, "barrier": 1}  # fmt: skip

@@ -1,0 +1,155 @@
+"""Profiles: every launch is heard of, with its time, its place and its counts."""
+
+import io
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+import portable as pk
+import roofline
+from portable.errors import InputError
+from roofline import profiling
+from roofline.attainable import analyse, bound
+from roofline.cases import layer
+
+N = 1000
+
+
+@pk.kernel
+def never(i, x):
+    x[i] = 0.0
+
+
+@pytest.fixture
+def views(space):
+    return [pk.copy_of(np.linspace(0.0, 1.0, N), space) for _ in range(2)]
+
+
+def launch(space, x, y, times=3):
+    for _ in range(times):
+        pk.parallel_for(pk.RangePolicy(0, N, space=space), layer.axpy, 2.0, x, y)
+    return pk.parallel_reduce(pk.RangePolicy(0, N, space=space), layer.product, x, y, label="scalar product")
+
+
+def test_launches_are_gathered_with_their_regions(space, views):
+    with roofline.profile() as p:
+        launch(space, *views, times=1)
+        with p.region("outer"), p.region("inner"):
+            launch(space, *views)
+    pk.parallel_for(pk.RangePolicy(0, N, space=space), never, views[0])
+    assert [e.label for e in p.events] == ["axpy", "scalar product", "axpy", "axpy", "axpy", "scalar product"]
+    assert [e.region for e in p.events] == [""] * 2 + ["outer / inner"] * 4
+    assert all(e.seconds >= 0 and e.space == space for e in p.events)
+    assert 0 < sum(e.seconds for e in p.events) < p.seconds
+    assert {(region, label, len(s.values)) for (region, label, *_), s in p.groups().items()} == {
+        ("", "axpy", 1), ("", "scalar product", 1), ("outer / inner", "axpy", 3), ("outer / inner", "scalar product", 1)}  # fmt: skip
+    assert len(p.of(layer.axpy)) == 4
+    text = io.StringIO()
+    Console(file=text, width=200).print(p.table())
+    assert "outer / inner" in text.getvalue() and "1,000" in text.getvalue()
+
+
+def test_a_kernel_that_was_never_launched_is_told(space, views):
+    with roofline.profile() as p:
+        launch(space, *views, times=1)
+    with pytest.raises(
+        InputError, match="kernel 'never' was never launched .* launched were: 'axpy', 'scalar product'"
+    ):
+        p.of(never)
+
+
+def test_launches_are_counted(space, views):
+    out = pk.empty((N,), np.float64, space)
+    with roofline.profile() as p:
+        launch(space, *views, times=1)
+        pk.parallel_scan(pk.RangePolicy(0, N, space=space), layer.value, views[0], out=out)
+    counts = [c for _, (c,) in p.counts(executed=False)]
+    assert [c.flops for c in counts] == [2 * N, 2 * N, N]
+    assert [c.compulsory for c in counts] == [24 * N, 16 * N, 16 * N]
+    assert p.counts(executed=False)[0][1][0] is counts[0]
+
+
+def test_a_graph_is_one_event(space, views):
+    with pk.capture(space) as graph:
+        for _ in range(3):
+            pk.parallel_for(pk.RangePolicy(0, N, space=space), layer.axpy, 2.0, *views)
+    with roofline.profile() as p:
+        graph.replay()
+    (event,) = p.events
+    assert event.label == "axpy + axpy + axpy" and len(event.launches) == 3
+    ((_, counts),) = p.counts(executed=False)
+    assert [c.flops for c in counts] == [2 * N] * 3
+
+
+def test_plans_are_heard_of(space, views):
+    plan = pk.plan(pk.RangePolicy(0, N, space=space), layer.axpy, 2.0, *views)
+    with roofline.profile() as p:
+        plan()
+        plan()
+    assert [e.label for e in p.events] == ["axpy", "axpy"]
+
+
+def test_short_launches_are_named(views, space, monkeypatch):
+    monkeypatch.setattr(profiling, "SHORT", 10.0)
+    with roofline.profile() as p:
+        pk.parallel_for(pk.RangePolicy(0, 1, space=space), never, views[0])
+    assert p.short() == ["never"] and "too short" in p.table().caption
+    monkeypatch.setattr(profiling, "SHORT", 0.0)
+    assert p.short() == [] and "too short" not in p.table().caption
+
+
+def test_nothing_launched_is_an_empty_profile():
+    with roofline.profile() as p:
+        pass
+    assert p.events == [] and p.groups() == {} and p.counts() == []
+    assert analyse(p, 1.0, lambda special: None) is None
+
+
+def test_a_call_is_held_against_its_roof(views, space, quick_ceilings):
+    if space == "checked":
+        pytest.skip("an interpreter has no roof")
+    with roofline.profile() as p:
+        launch(space, *views, times=1)
+    asked = []
+    analysis = analyse(p, 0.5, lambda special: asked.append(special) or quick_ceilings(space))
+    assert asked == [set()] and analysis.total("flops") == 4 * N and analysis.total("compulsory") == 40 * N
+    assert analysis.intensity == pytest.approx(0.1) and 0 < analysis.share < 1
+    assert analysis.attainable == sum(b.seconds for _, _, b, _ in analysis.launches)
+    assert any("the rest is Python" in note for note in analysis.notes)
+    assert (
+        analysis.as_dict()["launches"][0]["wants_seconds"][analysis.launches[0][2].by]
+        == analysis.launches[0][2].seconds
+    )
+
+
+def test_the_largest_want_bounds_a_launch(quick_ceilings):
+    roof = quick_ceilings("serial")
+    x = np.ones(N)
+    with pk.use("serial"):
+        counts = roofline.count(N, layer.axpy, 2.0, x, x.copy())
+    found = bound(counts, roof)
+    level = roof.level_of(24 * N)
+    assert found.wants["arithmetic"] == 2 * N / roof.rate("fma float64")
+    assert found.wants[f"memory {level}"] == 24 * N / roof.bandwidth(level)
+    assert found.seconds == max(found.wants.values()) and found.wants[found.by] == found.seconds
+
+
+def test_a_function_without_a_ceiling_is_left_out_and_said(quick_ceilings):
+    with pk.use("serial"):
+        counts = roofline.count(4, odd, np.ones(4))
+    found = bound(counts, quick_ceilings("serial"))
+    assert found.wants["arithmetic"] == 0 and "no ceiling of tanh float64: its 4 calls" in found.notes[0]
+
+
+@pk.kernel
+def odd(i, x):
+    x[i] = pk.tanh(x[i])
+
+
+def test_a_kernel_without_floating_point_has_a_roof_too(quick_ceilings):
+    counts_of = np.arange(N) % layer.BINS
+    with pk.use("serial"):
+        counts = roofline.count(N, layer.count, counts_of, np.zeros(layer.BINS, np.int64))
+    found = bound(counts, quick_ceilings("serial"))
+    assert counts.flops == 0 and found.seconds > 0 and found.wants["atomics"] > 0

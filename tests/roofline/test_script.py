@@ -1,0 +1,107 @@
+"""Any program's launches, each against its roof."""
+
+import json
+import sys
+from xml.etree import ElementTree
+
+import pytest
+
+from roofline import __main__ as cli
+
+PROGRAM = """
+import sys
+import numpy as np
+import portable as pk
+import roofline
+
+@pk.kernel
+def saxpy(i, a, x, y):
+    y[i] += a * x[i]
+
+@pk.kernel
+def square(i, x):
+    return x[i] * x[i]
+
+x, y = np.ones(1000), np.ones(1000)
+for _ in range(3):
+    pk.parallel_for(1000, saxpy, 2.0, x, y)
+print(pk.parallel_reduce(1000, square, x, label="squares"), sys.argv[1:])
+"""
+
+
+@pytest.fixture
+def report(tmp_path):
+    """The exit code and the JSON of a report of a program."""
+
+    def made(text, *arguments, space="serial"):
+        program, numbers = tmp_path / "program.py", tmp_path / "report.json"
+        program.write_text(text)
+        options = ["--space", space, "--out", str(tmp_path / "page.html"), "--json", str(numbers)]
+        return cli.main(["report", *options, str(program), *arguments]), json.loads(numbers.read_text())
+
+    return made
+
+
+def test_each_kind_of_launch_is_reported(report, capsys):
+    before = list(sys.argv)
+    code, document = report(PROGRAM, "--flag", "7")
+    assert code == 0 and sys.argv == before
+    out = capsys.readouterr().out
+    assert "1000.0 ['--flag', '7']" in out and "Against the roof" in out
+    saxpy, squares = document["results"]
+    assert (saxpy["method"], saxpy["size"], saxpy["unit"], saxpy["source"]) == ("saxpy", 1000, "indices", "program.py")
+    assert len(saxpy["seconds"]["values"]) == 3 and saxpy["roof"]["flops"] == 2000
+    assert squares["method"] == "squares" and squares["roof"]["compulsory_bytes"] == 8000
+    assert any("launched once" in note for note in squares["roof"]["notes"])
+
+
+def test_the_plot_alone_is_a_file_for_papers(tmp_path, capsys):
+    program, drawing = tmp_path / "program.py", tmp_path / "plot.svg"
+    program.write_text(PROGRAM)
+    options = ["--out", str(tmp_path / "page.html"), "--svg", str(drawing), str(program)]
+    assert cli.main(["report", "--space", "serial", *options]) == 0
+    names = [element.text for element in ElementTree.parse(drawing).iter("{http://www.w3.org/2000/svg}text")]
+    assert "1. saxpy" in names and any("DRAM" in name for name in names)
+    assert cli.main(["report", "--space", "checked", *options]) == 1
+    assert "nothing to plot" in capsys.readouterr().err
+
+
+def test_a_program_may_profile_itself(report):
+    text = PROGRAM.replace("for _ in range(3):", "with roofline.profile() as p, p.region('setup'):")
+    assert [r["method"] for r in report(text)[1]["results"]] == ["saxpy", "squares"]
+
+
+@pytest.mark.parametrize(
+    ("end", "words"),
+    [("raise ValueError('broken')", "ValueError: broken"), ("sys.exit(3)", "exit code 3"), ("1 +", "SyntaxError")],
+)
+def test_a_program_that_fails_keeps_what_it_launched(report, capsys, end, words):
+    code, document = report(f"{PROGRAM}\n{end}\n")
+    assert code == 1 and words in document["failures"][0]["message"] and words in capsys.readouterr().err
+    assert len(document["results"]) == (0 if "Syntax" in words else 2)
+
+
+def test_a_program_may_end_well_by_itself(report):
+    code, document = report(f"{PROGRAM}\nsys.exit()\n")
+    assert code == 0 and len(document["results"]) == 2
+
+
+def test_an_interrupted_program_keeps_what_it_launched(report):
+    code, document = report(f"{PROGRAM}\nraise KeyboardInterrupt\n")
+    assert code == 130 and document["interrupted"] and len(document["results"]) == 2
+
+
+def test_a_program_without_launches_says_so(report, capsys):
+    code, document = report("print(1)")
+    assert code == 1 and document["failures"] == [{"case": "script", "method": document["failures"][0]["method"],
+                                                   "message": "it launched no kernel"}]  # fmt: skip
+
+
+def test_an_interpreter_has_no_roof(report):
+    code, document = report(PROGRAM, space="checked")
+    assert code == 0 and all(r["roof"] is None for r in document["results"])
+
+
+def test_a_missing_program_is_refused(tmp_path, capsys):
+    assert cli.main(["report", "--space", "serial", "--out", str(tmp_path / "page.html"), "nowhere.py"]) == 2
+    assert "'nowhere.py' is no file" in capsys.readouterr().err
