@@ -74,7 +74,7 @@ def background_by_cells(team, n_dims, n_mu, x, t, cell, start, shape, order, rea
 def cell_kernels_of(trigger):
     """The kernels that a `Triggering` is compiled into, by their names."""
     functions = excitation_functions(trigger)
-    size = 1 + len(trigger.names)
+    size, g = 1 + len(trigger.names), trigger.functions
 
     @pk.kernel
     def list_pairs(i, n_dims, fill, x, t, cell, start, shape, reach, cut, p, counts, first, stride, r2_of, dt_of,
@@ -91,7 +91,7 @@ def cell_kernels_of(trigger):
             while j >= begin and t[i] - t[j] <= reach:
                 r2 = squared_distance(n_dims, x, i, x, j)
                 dt = t[i] - t[j]
-                if trigger.exponent(r2, dt, p) <= cut:
+                if g.exponent(r2, dt, p) <= cut:
                     if fill > 0:
                         place = first[i] + n_pairs * stride[i]
                         r2_of[place] = r2

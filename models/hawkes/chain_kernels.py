@@ -69,7 +69,7 @@ def chain_background(team, n_dims, n_parts, n_teams, x, t, reach, self_term, cou
 @functools.cache
 def chain_kernels_of(trigger):
     """The kernels that a `Triggering` is compiled into, by their names."""
-    n_own = len(trigger.names)
+    n_own, g = len(trigger.names), trigger.functions
     lists, windows = cell_kernels_of(trigger), excitation_functions(trigger)
 
     reciprocal = tuple(unit == "km" for unit in trigger.units)
@@ -109,7 +109,7 @@ def chain_kernels_of(trigger):
         background = mu0
         if not given:
             background = mu0 * normal_scale(n_dims, 1.0 / proposed[chain, 1]) * normal_scale(1, 1.0 / proposed[chain, 2])
-        return background, proposed[chain, 3] * trigger.scale(n_dims, p)
+        return background, proposed[chain, 3] * g.scale(n_dims, p)
 
     @pk.kernel
     def chain_events(team, n_dims, given, n_teams, block, t, horizon, counts, place_of, proposed, background, excitation,
@@ -142,11 +142,11 @@ def chain_kernels_of(trigger):
                 for i in team.thread_range(begin, end):
                     shares += 0.5 * (pk.erf((horizon - t[i]) * per_hour) + pk.erf(t[i] * per_hour))
             if new_xi:
-                if trigger.exponent(0.0, horizon - t[end - 1], p) > SPENT:
+                if g.exponent(0.0, horizon - t[end - 1], p) > SPENT:
                     masses = float(end - begin) if team.rank == 0 else 0.0
                 else:
                     for i in team.thread_range(begin, end):
-                        masses += trigger.integral(horizon - t[i], p)
+                        masses += g.integral(horizon - t[i], p)
             block_sums = (logs, inverses, shares, masses)
             for k in range(pk.static(N_SUMS)):
                 total = team.reduce(block_sums[k])

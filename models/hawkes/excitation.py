@@ -17,15 +17,15 @@ def kernels_of(trigger):
 @functools.cache
 def excitation_functions(trigger):
     """Kernel functions that the kernels of one triggering function share."""
-    size = 1 + len(trigger.names)
+    size, g = 1 + len(trigger.names), trigger.functions
 
     @pk.function
     def terms_of(n_xi, r2, dt, p, out):
         """The triggering function, with its other moments if n_xi > 1."""
         if n_xi == 1:
-            out[0] = trigger.value(r2, dt, p)
+            out[0] = g.value(r2, dt, p)
         else:
-            trigger.moments(r2, dt, p, out)
+            g.moments(r2, dt, p, out)
 
     @pk.function
     def excitation_group(team, group, n_dims, n_parts, n_xi, x, t, reach, p, excitation):
@@ -181,7 +181,7 @@ def _pair_kernels(trigger):
 
 
 def _event_kernels(trigger):
-    n_own = len(trigger.names)
+    n_own, g = len(trigger.names), trigger.functions
 
     @pk.kernel
     def event_terms(i, mu_scale, xi_scale, theta, p, horizon, t, background, excitation):
@@ -190,7 +190,7 @@ def _event_kernels(trigger):
         8 operations, a logarithm, an exponential, and 24 bytes an event.
         """
         rate = mu_scale * background[0, i] + xi_scale * excitation[0, i]
-        return pk.log(rate) - theta * trigger.integral(horizon - t[i], p), 1.0 / rate
+        return pk.log(rate) - theta * g.integral(horizon - t[i], p), 1.0 / rate
 
     @pk.kernel
     def event_slopes(team, n_dims, block, a_x, a_t, mu_scale, xi_scale, theta, p, horizon, t, background, excitation, sums):
@@ -209,11 +209,11 @@ def _event_kernels(trigger):
             rate = mu_scale * background[0, i] + xi_scale * excitation[0, i]
             inverse = 1.0 / rate
             left = horizon - t[i]
-            expected = theta * trigger.integral(left, p)
-            trigger.integral_gradient(left, p, late)
+            expected = theta * g.integral(left, p)
+            g.integral_gradient(left, p, late)
             for k in range(pk.static(1 + n_own)):
                 moments[k] = excitation[k, i]
-            trigger.slopes(n_dims, moments, p, slopes)
+            g.slopes(n_dims, moments, p, slopes)
             total[0] += pk.log(rate) - expected
             total[1] += inverse
             weight = mu_scale * inverse

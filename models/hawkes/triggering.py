@@ -9,7 +9,9 @@ samplers ask for nothing else.
 
 from __future__ import annotations
 
+import functools
 import math
+import types
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -62,6 +64,12 @@ class Triggering:
     reach_h: Callable
     reach_km: Callable
     draw: Callable
+
+    @functools.cached_property
+    def functions(self):
+        """The kernel functions by name: a namespace, which kernels may look into."""
+        names = "value", "moments", "slopes", "integral", "integral_gradient", "exponent", "scale"
+        return types.SimpleNamespace(**{name: getattr(self, name) for name in names})
 
     def for_kernels(self, p):
         """Parameters as kernel functions want them: lengths as reciprocals."""
