@@ -28,8 +28,9 @@ def count(policy, kernel, *args, reducer=(), scan=None, build="text"):
     dict of (line, operation, type) to int
         line is "file:line". Of text the operation is a Python operator, a word of the language ("select", "convert"), an
         access ("load x", "store x", "atomic add x" of the argument x; "load (local)" and "load (scratch)" of arrays made in
-        the kernel) or a function's name, and the type a dtype; what is known at compile time does not count. Executed operations and types are LLVM's; "special exp ..." is
-        a call of one of the layer's own functions.
+        the kernel) or a function's name, and the type a dtype; what is known at compile time does not count. Executed operations
+        and types are LLVM's; "special exp" is a call of one of the layer's own functions, and "inside exp fma" what such
+        calls did, of functions that have no branches.
     """
     if build not in BUILDS:
         raise InputError(f"build: {build!r} was given; one of {', '.join(BUILDS)} is wanted")

@@ -28,8 +28,9 @@ MAX_NDIM = 4
 _ALIGNMENT = 64  # bytes: a cache line, and the widest vector; NumPy's own allocations start at multiples of 16
 _MAX_BYTES = 2**62  # far beyond any machine; products of sizes must not wrap on the way to an allocator
 _PACKERS = [struct.Struct(f"<{1 + 2 * ndim}q").pack for ndim in range(MAX_NDIM + 1)]
-UNWRITTEN = np.frombuffer(b"\xce\xfa\xf5\x7f" * 16, np.uint8)  # marks memory that nobody has written: NaN for floats, no bool
-mark_all = False  # whether all of what `empty` makes on the host is marked; else the first 64 bytes, but for the checked space
+# The mark of memory that nobody has written, NaN for floats and no bool; and whether all of what `empty` makes on the host
+# bears it, or the first 64 bytes, but for the checked space.
+UNWRITTEN, mark_all = np.frombuffer(b"\xce\xfa\xf5\x7f" * 16, np.uint8), False
 _known = {}  # (type, dtype, NumPy's flags, ndim) -> spec if the last dimension is contiguous, spec if not, itemsize
 
 
@@ -334,8 +335,7 @@ def _allocate(shape, dtype, space, label, *, zero):
             raise _no_room(where, nbytes, shape, dtype) from error
         metadata = np.ndarray(shape, dtype, raw, -_address(raw) % _ALIGNMENT)
         if not zero:
-            start = -_address(raw) % _ALIGNMENT
-            mark_unwritten(raw[start:start + (nbytes if mark_all or where.name == "checked" else min(nbytes, 64))])
+            mark_unwritten(metadata.reshape(-1).view(np.uint8), nbytes if mark_all or where.name == "checked" else min(nbytes, 64))
     else:
         context = _context(where.memory)
         memory = context.allocate(nbytes)
@@ -346,12 +346,9 @@ def _allocate(shape, dtype, space, label, *, zero):
     return _view(metadata, where.memory, str(where), label)
 
 
-def mark_unwritten(raw):
-    """Fill bytes with the mark by which the checked space knows memory that nobody has written."""
-    if len(raw) <= 64:
-        raw[:] = UNWRITTEN[:len(raw)]
-    else:
-        raw[:] = np.resize(UNWRITTEN, len(raw))
+def mark_unwritten(raw, n):
+    """Fill the first n bytes with the mark by which the checked space knows memory that nobody has written."""
+    raw[:n] = UNWRITTEN[:n] if n <= 64 else np.resize(UNWRITTEN, n)
 
 
 def _no_room(where, nbytes, shape, dtype):

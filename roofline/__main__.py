@@ -1,4 +1,4 @@
-"""Command line: `python -m roofline {ceilings, report, compare, diff}`.
+"""Command line: `python -m roofline {ceilings, report, compare, diff, counters}`.
 
 Exit codes: 0 all was measured; 1 some method failed, a value disagreed, something got slower or a file could not be
 written, and what was measured was kept; 2 the request cannot be met, nothing was run; 130 interrupted, what was
@@ -14,7 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 
 import portable as pk
 from portable.errors import InputError, SpaceError
-from roofline import cases, ceiling, compare, diff, files, html, machine, report, roofpage, roofplot, script
+from roofline import cases, ceiling, compare, counters, diff, files, html, machine, report, roofpage, roofplot, script
 
 BUSY = 0.3  # cores taken by others, of which a report says so; less is what an idle system needs
 
@@ -26,8 +26,8 @@ def main(argv=None):
         for option in ("out", "json", "svg"):
             if getattr(options, option, None):
                 files.check_writable(f"--{option}", getattr(options, option))
-        if options.command is _diff:
-            return _diff(options)
+        if options.command in (_diff, _counters):
+            return options.command(options)
         with pk.use(options.space or pk.default_space()) as space:
             return options.command(options, str(space))
     except (InputError, SpaceError) as error:
@@ -69,6 +69,9 @@ def _parser():
     saved.add_argument("after", metavar="AFTER")
     saved.add_argument("--across", action="store_true", help="the reports may be of different machines")
     saved.set_defaults(command=_diff)
+    hardware = commands.add_parser("counters", help="executed operations beside those of a GPU's own counters (ncu)")
+    hardware.add_argument("--json", metavar="FILE", help="also write the numbers as JSON")
+    hardware.set_defaults(command=_counters)
     for command in (made, roofs, against):
         command.add_argument("--space", metavar="NAME", help="execution space (default: the layer's own choice)")
         command.add_argument("--json", metavar="FILE", help="also write the numbers as JSON")
@@ -182,6 +185,13 @@ def _diff(options):
     found = diff.changes(diff.read(options.before), diff.read(options.after), options.across)
     _console().print(diff.table(found))
     return _code(False, all(change.verdict != "slower" for change in found))
+
+
+def _counters(options):
+    found = counters.rows()
+    _console().print(counters.table(found))
+    document = {"schema": "roofline-counters", "schema_version": 1, "machine": machine.facts("cuda")}
+    return _code(False, _keep(options.json, _as_json(document | {"launches": [row.as_dict() for row in found]})))
 
 
 def _warn_if_busy(facts):

@@ -67,6 +67,7 @@ class Assignments:
 
 def sample(points, prior, components, n_draws, n_burn, n_thin, seed):
     """Draws from `components` on; see `DirichletMixture.sample_posterior`. Labels are matched to the first assignment."""
+    assignment_solver()  # said now if it is missing, not after the first sweep
     random = np.random.Generator(np.random.Philox(seed))
     assignments, alpha = Assignments(points, seed), prior.shape / prior.rate
     reference, kept = None, []
@@ -128,9 +129,14 @@ def match(shared):
 
     `shared[a, b]`: points with label a in the draw and b in the reference.
     """
+    draw, reference = assignment_solver()(shared, maximize=True)
+    return draw[np.argsort(reference)]
+
+
+def assignment_solver():
+    """SciPy's; InputError where it is not installed."""
     try:
         from scipy.optimize import linear_sum_assignment
     except ImportError as error:
         raise InputError("sample_posterior matches labels by SciPy, which is not installed: pip install scipy") from error
-    draw, reference = linear_sum_assignment(shared, maximize=True)
-    return draw[np.argsort(reference)]
+    return linear_sum_assignment

@@ -1,6 +1,7 @@
 """Kernels of Gaussian mixtures; the equations are numbered in `models.mixture`.
 
-Points are worked on in blocks; for one block and all components the logarithms l_ij of (1) are kept. No array is larger.
+Points are worked on in blocks; for one block and all components the logarithms l_ij of (1) are kept: no array of points and
+components is larger.
 
 Arguments that recur
     p           number of coordinates, pk.static: up to 16 of them the loops over coordinates unroll
@@ -26,6 +27,7 @@ PAD = 32  # points; a warp, and two packs of lanes
 TILE = 512  # points of a team of `log_joint`
 GROUP = 32  # components of a team of `moments`
 STAGED = 64  # points that such a team has in scratch: 24 kB with their shares, so that eight teams fit a core of a GPU
+BATCH = 8  # values that are read before the first is used, a divisor of GROUP
 NEGLIGIBLE = -70.0  # log r: a component's count loses less than n e^-70 if such shares count as 0
 LOG_ZERO = -1e30  # instead of log 0: finite, so that differences are no NaN, and far below any density
 
@@ -120,11 +122,12 @@ def normalise(i, n, lse):
 
 
 @pk.function
-def stage(team, p, x, joint, lse, begin, end, first, last, points, shares):
-    """Points begin to end in scratch, a row each, and r_ij of them for components first to last.
+def stage(team, p, x, joint, lse, begin, end, first, logs, points, shares):
+    """Points begin to end in scratch, a row each, and r_ij of them for GROUP components from `first` on.
 
-    One exponential a pair that counts; 8 bytes a pair and 8 p a point.
+    BATCH values are on their way from memory at a time. One exponential a pair that counts; 8 bytes a pair and 8 p a point.
     """
+    k = joint.shape[0]
     team.barrier()
     for t in range(end - begin):
         for j in team.thread_range(GROUP):
@@ -134,10 +137,12 @@ def stage(team, p, x, joint, lse, begin, end, first, last, points, shares):
             points[i - begin, c] = x[c, i]
     team.barrier()
     for i in team.thread_range(begin, end):
-        for j in range(first, last):
-            e = joint[j, i] - lse[0, i]
-            if e > NEGLIGIBLE:
-                shares[i - begin, j - first] = pk.fast_exp(e)
+        for j in range(0, GROUP, BATCH):
+            for b in range(pk.static(BATCH)):
+                logs[b] = joint[min(first + j + b, k - 1), i] - lse[0, i]
+            for b in range(pk.static(BATCH)):
+                if logs[b] > NEGLIGIBLE:
+                    shares[i - begin, j + b] = pk.fast_exp(logs[b])
     team.barrier()
 
 
@@ -157,6 +162,7 @@ def moments(team, p, side, n_sides, n_slices, x, joint, lse, means, sums):
     length = (width // PAD + n_slices - 1) // n_slices * PAD
     points = team.scratch((STAGED, p), x.dtype)
     shares = team.scratch((STAGED, GROUP + 1), x.dtype)  # rows of odd length lie in different banks
+    logs = pk.local(BATCH, x.dtype)
     part = pk.local((side, side), x.dtype)
     weighted = pk.local(side, x.dtype)
     row_means = pk.local(side, x.dtype)
@@ -164,7 +170,7 @@ def moments(team, p, side, n_sides, n_slices, x, joint, lse, means, sums):
     last = min(own * length + length, width)
     for begin in range(own * length, last, STAGED):
         end = min(begin + STAGED, last)
-        stage(team, p, x, joint, lse, begin, end, first, min(first + GROUP, k), points, shares)
+        stage(team, p, x, joint, lse, begin, end, first, logs, points, shares)
         for j in team.thread_range(first, min(first + GROUP, k)):
             for A in range(n_sides):
                 for B in range(A + 1):
@@ -203,13 +209,14 @@ def diagonal_moments(team, p, side, n_sides, n_slices, x, joint, lse, means, sum
     length = (width // PAD + n_slices - 1) // n_slices * PAD
     points = team.scratch((STAGED, p), x.dtype)
     shares = team.scratch((STAGED, GROUP + 1), x.dtype)
+    logs = pk.local(BATCH, x.dtype)
     centre = pk.local(side, x.dtype)
     once = pk.local(side, x.dtype)
     twice = pk.local(side, x.dtype)
     last = min(own * length + length, width)
     for begin in range(own * length, last, STAGED):
         end = min(begin + STAGED, last)
-        stage(team, p, x, joint, lse, begin, end, first, min(first + GROUP, k), points, shares)
+        stage(team, p, x, joint, lse, begin, end, first, logs, points, shares)
         for j in team.thread_range(first, min(first + GROUP, k)):
             for A in range(n_sides):
                 count = 0.0 * means[0, j]

@@ -15,7 +15,15 @@ from rich.progress import track
 import portable as pk
 from portable.errors import DTypeError, FiniteError, InputError, ShapeError
 
-from ..checks import as_numbers, check_choice, check_count, check_finite, check_flag, check_number, check_seed
+from ..checks import (
+    as_numbers,
+    check_choice,
+    check_count,
+    check_finite,
+    check_flag,
+    check_number,
+    check_seed,
+)
 from . import filter_kernels, launches, weighing
 from .checks import MOST
 from .schemes import Call
@@ -116,11 +124,10 @@ class ParticleFilter:
     def _n_dims(self, y, params):
         """Components of a state, from one call of each function in plain Python."""
         initial, propagate, log_weight = self.functions
-        for name, call in (("initial", lambda s: initial(0, 0, 0, params[0])),
-                           ("propagate", lambda s: propagate(1, s, 0, 0, 0, params[0]))):
-            state = call(None if name == "initial" else np.array(state, self.dtype))
-            if not isinstance(state, tuple) or not 0 < len(state) < 65:
-                raise DTypeError(f"{name} must return a tuple of 1 to 64 numbers, got {state!r:.60}")
+        state = _check_state(initial(0, 0, 0, params[0]), "initial")
+        moved = _check_state(propagate(1, np.array(state, self.dtype), 0, 0, 0, params[0]), "propagate")
+        if len(moved) != len(state):
+            raise DTypeError(f"propagate returns {len(moved)} numbers, initial {len(state)}; as many of both are wanted")
         weight = log_weight(0, state, y[0], params[0])
         if np.ndim(weight) or isinstance(weight, tuple):
             raise DTypeError(f"log_weight must return a number, got {weight!r:.60}")
@@ -131,6 +138,12 @@ class ParticleFilter:
         if n_dims not in self._kernels:
             self._kernels[n_dims] = filter_kernels.model_kernels(*self.functions, n_dims)
         return self._kernels[n_dims]
+
+
+def _check_state(state, name):
+    if not isinstance(state, tuple) or not 0 < len(state) < 65:
+        raise DTypeError(f"{name} must return a tuple of 1 to 64 numbers, got {state!r:.60}")
+    return state
 
 
 class _Run:

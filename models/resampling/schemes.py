@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 import portable as pk
-from portable.errors import FiniteError, InputError
+from portable.errors import InputError
 
 from ..checks import check_choice, check_count, check_flag, check_number, check_seed
 from . import chains, launches, offspring

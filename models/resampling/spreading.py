@@ -18,6 +18,8 @@ from .weighing import TILE, fixed, scale, split
 
 SHORT = 8  # copies that a member writes alone
 LONG = 4096  # places in a stretch
+ITEMS = 8  # neighbours that a member of a large team scans by itself
+LANES = 16  # the most members that move together
 FEW = 128  # multinomial draws that are drawn one by one
 
 
@@ -143,27 +145,61 @@ def spreading(begin_row, below, of="weights"):
         if team.single():
             counts[0] = below(carry, r, start, total, parts, ratio, seed, step, draws) + pk.int64(carry_copies)
             n_pending[0] = 0
-        for base in range(0, length, team.size):
-            i = base + team.rank
-            q = pk.uint64(0)
-            whole = pk.uint64(0)
-            if i < length:
-                if offspring:
-                    q = pk.uint64(w[r, first + i])
-                else:
-                    q = fixed(pk.float64(w[r, first + i]), row_scale, log)
-            if residues:
-                o, rest = split(q, n_draws, weight, per_weight)
-                whole = pk.uint64(o)
-                q = pk.uint64(rest) >> lost
-            after = carry + team.scan(q) + q
-            if residues:
-                whole += carry_copies + team.scan(whole)
-                carry_copies = team.broadcast(whole, team.size - 1)
-            high = below(after, r, start, total, parts, ratio, seed, step, draws) + pk.int64(whole)
-            if i < length:
-                counts[i + 1] = high
-            carry = team.broadcast(after, team.size - 1)
+        if team.size <= LANES:  # members move together: a scan costs little, and neighbours are read by neighbours
+            for base in range(0, length, team.size):
+                i = base + team.rank
+                q = pk.uint64(0)
+                whole = pk.uint64(0)
+                if i < length:
+                    if offspring:
+                        q = pk.uint64(w[r, first + i])
+                    else:
+                        q = fixed(pk.float64(w[r, first + i]), row_scale, log)
+                if residues:
+                    o, rest = split(q, n_draws, weight, per_weight)
+                    whole = pk.uint64(o)
+                    q = pk.uint64(rest) >> lost
+                after = carry + team.scan(q) + q
+                if residues:
+                    whole += carry_copies + team.scan(whole)
+                    carry_copies = team.broadcast(whole, team.size - 1)
+                high = below(after, r, start, total, parts, ratio, seed, step, draws) + pk.int64(whole)
+                if i < length:
+                    counts[i + 1] = high
+                carry = team.broadcast(after, team.size - 1)
+        else:  # members wait for one another: few scans, of several neighbours of each member
+            own_q = pk.local(ITEMS, pk.uint64)
+            own_whole = pk.local(ITEMS, pk.uint64)
+            for base in range(0, length, ITEMS * team.size):
+                own = base + ITEMS * team.rank  # neighbours are one member's
+                sum_q = pk.uint64(0)
+                sum_whole = pk.uint64(0)
+                for m in range(pk.static(ITEMS)):
+                    own_q[m] = pk.uint64(0)
+                    own_whole[m] = pk.uint64(0)
+                    if own + m < length:
+                        if offspring:
+                            own_q[m] = pk.uint64(w[r, first + own + m])
+                        else:
+                            own_q[m] = fixed(pk.float64(w[r, first + own + m]), row_scale, log)
+                    if residues:
+                        o, rest = split(own_q[m], n_draws, weight, per_weight)
+                        own_whole[m] = pk.uint64(o)
+                        own_q[m] = pk.uint64(rest) >> lost
+                        sum_whole += own_whole[m]
+                    sum_q += own_q[m]
+                position = carry + team.scan(sum_q)
+                carry = team.broadcast(position + sum_q, team.size - 1)
+                copies = carry_copies
+                if residues:
+                    copies += team.scan(sum_whole)
+                    carry_copies = team.broadcast(copies + sum_whole, team.size - 1)
+                for m in range(pk.static(ITEMS)):
+                    position += own_q[m]
+                    copies += own_whole[m]
+                    high = below(position, r, start, total, parts, ratio, seed, step, draws) + pk.int64(copies)
+                    if own + m < length:
+                        counts[own + m + 1] = high
         team.barrier()
         for i in team.thread_range(length):
             low = counts[i]

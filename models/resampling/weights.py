@@ -15,7 +15,7 @@ from .checks import check_extremes, check_rows
 from .pairing import SPAN
 from .spreading import LONG
 
-TEAM, ROW_TEAM = 256, 1024  # members of a tile's team and of a row's, where the space lets one choose
+TEAM, ROW_TEAM = 128, 1024  # members of a tile's team and of a row's, where the space lets one choose
 
 
 class Weights:

@@ -71,10 +71,11 @@ class EM:
         model = n_models, kernels.SWITCHING + n, n
         self._exact, self._models = pk.empty(model, np.float64, space), pk.empty(model, dtype, space)
         self._state = pk.zeros((n_models, 2), np.int64, space)
-        self._sums = pk.empty((n_models, n_sums, n_teams), np.float64, space)
-        self._total = pk.empty((n_models, n_sums), np.float64, space)
+        self._sums = pk.zeros((n_models, n_sums, n_teams), np.float64, space)
+        self._total = pk.zeros((n_models, n_sums), np.float64, space)
         self._factorials = pk.copy_of(log_factorials(orders), space)
-        filtered = pk.empty((n_models, packed.rows_of(n_teams) * n * PACK), dtype, space)
+        # Zeros: lanes ask for the next vector whether or not it is theirs.
+        filtered = pk.zeros((n_models, packed.rows_of(n_teams) * n * PACK), dtype, space)
         self._expectation = (
             (pk.TeamPolicy(n_models * n_teams, PACK, space=space), kernels.expectation, *kernels.branches(n), n_teams,
              pk.static(packed.censoring), packed.faded, packed.tiny, self._state, self._models, *packed.views, filtered,
@@ -118,7 +119,7 @@ class EM:
             `history` has the log-likelihood before each step and after the last.
         """
         self.load(models)
-        history = pk.empty((self.n_models, max_iter + 1), np.float64, self.packed.space)
+        history = pk.zeros((self.n_models, max_iter + 1), np.float64, self.packed.space)
         iterations = self.iterations(min(_BATCH, max_iter + 1), max_iter, tol, history)
         while True:
             iterations.replay()

@@ -133,18 +133,24 @@ def in_order(model):
 
 
 def random_start(runs, orders, random):
-    """Rates around those of the mean gap, and switching that gives runs of the mean length."""
+    """Branches whose means are gaps drawn from the data, and switching that gives runs of the mean length.
+
+    A branch of order 1 that draws a zero starts as one that makes nothing else: from longer means EM seldom gets there.
+    """
     n = len(orders)
-    rates = orders / runs.mean * np.exp(random.normal(0.0, 1.0, n))
+    least = np.where(orders == 1, SHORTEST, 1.0) * runs.shortest
+    means = np.maximum(random.choice(runs.values, n), least) * np.exp(random.normal(0.0, 0.5, n))
     going_on = 1.0 - runs.n_runs / (runs.n_gaps + 1)
-    return TransientMAP(random.dirichlet(np.ones(n)), orders, rates, going_on * random.dirichlet(np.ones(n), n))
+    return TransientMAP(random.dirichlet(np.ones(n)), orders, orders / means, going_on * random.dirichlet(np.ones(n), n))
 
 
 def _notes(em, runs, model):
     """Words on what the data say little about."""
     n_ends = int((~runs.censored).sum())
-    few = [f"{n_ends} run{'s' * (n_ends != 1)} that end{'s' * (n_ends == 1)}, for {len(model.orders)} branches: the probabilities to start and "
-           "to end are hardly known"] if n_ends < len(model.orders) else []
+    few = ()
+    if n_ends < len(model.orders):
+        ends = "1 run that ends" if n_ends == 1 else f"{n_ends} runs that end"
+        few = (f"{ends}, for {len(model.orders)} branches: the probabilities to start and to end are hardly known",)
     visits = em.expectation([model])[0].visits
     means = model.orders / model.rates
     dead = (f"branch {i} is dead: no gap is expected to come from it, and its rate and switching mean nothing"

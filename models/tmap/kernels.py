@@ -7,7 +7,7 @@ Arguments that recur
     offset, steps, lengths, open_end, gaps     the runs, see `packed.Packed`: the lanes of a pack are different ones
     censoring   whether any run is open, a compile-time constant
     faded       a vector of smaller sum is weighed again with care; tiny: the dtype's smallest normal number
-    sums        shape (n_starts, n_sums, n_teams): rows of `Sums` below
+    sums        shape (n_starts, n_sums, n_teams), rows as named below
 
 Vectors may be multiplied by any factor: divided by the largest density of each gap, they stay in range, and the
 logarithms of what they were divided by add up to (4). The way back needs no densities: with the filtered vector
@@ -197,14 +197,12 @@ def expectation(team, n, r, n_teams, censoring, faded, tiny, state, models, offs
     own = team.scratch((row_of(MOVE, n, n * n), PACK), pk.float64)
     if state[start, STATUS] != CLIMBING:
         return
-    model = pk.local((SWITCHING + n, n), gaps.dtype)
-    for i in range(r):
-        for c in range(SWITCHING + r):
-            model[c, i] = models[start, c, i]
+    model = models[start]
     a = pk.local(n, gaps.dtype)
     g = pk.local(n, gaps.dtype)
     q = pk.local(n, gaps.dtype)
     u = pk.local(n, gaps.dtype)
+    soon = pk.local(n, gaps.dtype)  # what the next step needs is asked for a step ahead
     part_time = pk.local(n, gaps.dtype)
     part_move = pk.local((n, n), gaps.dtype)
     stretched = pk.local(n, pk.float64)
@@ -224,15 +222,21 @@ def expectation(team, n, r, n_teams, censoring, faded, tiny, state, models, offs
             for i in range(r):
                 a[i] = model[ALPHA, i]
                 g[i] = 0.0
+            x = gaps[at(top, 2, 0, lane)]
+            log_x = gaps[at(top, 2, 1, lane)]
             for begin in range(0, n_steps, TERMS):
                 part = 0.0
                 for k in range(begin, min(begin + TERMS, n_steps)):
+                    row = top + min(k + 1, n_steps - 1)
+                    soon_x = gaps[at(row, 2, 0, lane)]
+                    soon_log = gaps[at(row, 2, 1, lane)]
                     if k < complete:
-                        row = top + k
-                        part += weigh(r, model, gaps[at(row, 2, 0, lane)], gaps[at(row, 2, 1, lane)], faded, a, g)
+                        part += weigh(r, model, x, log_x, faded, a, g)
                         step_on(r, model, g, a)
                         for i in range(r):
                             filtered[start, at(kept + k, n, i, lane)] = g[i]
+                    x = soon_x
+                    log_x = soon_log
                 own[row_of(LOGLIK, n, 0), team.rank] += pk.float64(part)
 
             end = 0.0
@@ -251,17 +255,25 @@ def expectation(team, n, r, n_teams, censoring, faded, tiny, state, models, offs
             if censoring:
                 if complete < length:
                     row = top + complete
-                    own[row_of(LOGLIK, n, 0), team.rank] += survive(n, r, model, gaps[at(row, 2, 0, lane)], gaps[at(row, 2, 1, lane)], a, q, stretched)
+                    own[row_of(LOGLIK, n, 0), team.rank] += survive(n, r, model, gaps[at(row, 2, 0, lane)],
+                                                                    gaps[at(row, 2, 1, lane)], a, q, stretched)
                     for i in range(r):
                         own[row_of(OPEN, n, i), team.rank] += pk.float64(q[i])
                         part_time[i] = q[i] * stretched[i]
 
+            row = max(n_steps - 2, 0)
+            x = gaps[at(top + row, 2, 0, lane)]
+            for i in range(r):
+                soon[i] = filtered[start, at(kept + row, n, i, lane)]
             for past in range(0, n_steps - 1, TERMS):
                 for back in range(past, min(past + TERMS, n_steps - 1)):
                     k = n_steps - 2 - back
+                    row = max(k - 1, 0)
+                    soon_x = gaps[at(top + row, 2, 0, lane)]
+                    for i in range(r):
+                        g[i] = soon[i]
+                        soon[i] = filtered[start, at(kept + row, n, i, lane)]
                     if k < length - 1:
-                        for i in range(r):
-                            g[i] = filtered[start, at(kept + k, n, i, lane)]
                         for j in range(r):
                             total = 0.0
                             for i in range(r):
@@ -273,7 +285,8 @@ def expectation(team, n, r, n_teams, censoring, faded, tiny, state, models, offs
                                 onward += model[SWITCHING + i, j] * u[j]
                                 part_move[i, j] += g[i] * u[j]
                             q[i] = g[i] * onward
-                            part_time[i] += gaps[at(top + k, 2, 0, lane)] * q[i]
+                            part_time[i] += x * q[i]
+                    x = soon_x
                 for i in range(r):
                     own[row_of(TIME, n, i), team.rank] += pk.float64(part_time[i])
                     part_time[i] = 0.0

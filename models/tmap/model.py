@@ -16,7 +16,7 @@ from .packed import NEVER, Packed
 from .runs import Runs
 
 _ROUNDING = 1e-9  # by how much probabilities may miss their sum
-TEAMS = 2112  # of a warp: enough to fill a GPU, few enough that their partial sums cost nothing
+TEAMS = 8448  # of a warp: enough to fill a GPU several times over, few enough that their partial sums cost little
 
 
 class TransientMAP:
@@ -266,8 +266,8 @@ class TransientMAP:
         packed, shared = self._on(runs, "float64", space)
         out = pk.empty((runs.n_gaps,), np.float64, packed.space)
         n, r, _, faded, rows = shared
-        pk.parallel_for(packed.teams(), run_kernels.rescale, n, r, NEVER[np.float64], faded, rows, packed.offset, packed.steps, packed.lengths,
-                        packed.begin, packed.gaps, out, label="tmap.rescale")
+        pk.parallel_for(packed.teams(), run_kernels.rescale, n, r, NEVER[np.float64], faded, rows, packed.offset,
+                        packed.steps, packed.lengths, packed.begin, packed.gaps, out, label="tmap.rescale")
         return out.to_numpy()
 
     def _on(self, runs, dtype, space):

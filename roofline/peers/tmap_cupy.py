@@ -150,7 +150,7 @@ def contenders(values, lengths, start, n_iterations):
         iterate()
         graph = stream.end_capture()
 
-    def call():
+    def call(held=(args, partial)):  # the graph holds addresses only
         with stream:
             cp.copyto(model, first)
             graph.launch(stream)

@@ -30,13 +30,9 @@ def contenders(values, lengths, start, n_iterations, *, threads):
     """
     set_threads(threads)
     begin = np.concatenate([[0], np.cumsum(lengths)])
-    return [_contender(values, begin, start, n_iterations, threads, fastmath) for fastmath in (False, True)]
+    chunk = njit(fastmath=True)(_chunk_sums)
 
-
-def _contender(values, begin, start, n_iterations, threads, fastmath):
-    chunk = njit(fastmath=fastmath)(_chunk_sums)
-
-    @njit(parallel=threads > 1, fastmath=fastmath)
+    @njit(parallel=threads > 1, fastmath=True)
     def expectation(values, begin, alpha, orders, rates, switching, sums):
         n_runs = len(begin) - 1
         for c in prange(CHUNKS):
@@ -57,7 +53,7 @@ def _contender(values, begin, start, n_iterations, threads, fastmath):
             switching = switching * total[1 + 3 * n :].reshape(n, n) / visits[:, None]
         return found[0]
 
-    return Contender(f"numba{', fastmath=True' if fastmath else ''}", call, result=lambda: found[0])
+    return [Contender("numba, fastmath=True", call, result=lambda: found[0])]
 
 
 def _chunk_sums(values, begin, first_run, end_run, alpha, orders, rates, switching, sums):

@@ -3,6 +3,7 @@
 import contextlib
 import io
 import logging
+import warnings
 
 import numpy as np
 
@@ -23,7 +24,9 @@ def hmmlearn(values, lengths, n_branches, n_iterations):
 
 def line_solver(values, lengths, orders, n_iterations):
     """Erlang branches, one run: the runs joined end to end. Its loop runs to one below `iter_max`."""
-    from line_solver.lib.kpctoolbox.erchmm import erchmm_emfit
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from line_solver.lib.kpctoolbox.erchmm import erchmm_emfit
 
     def call():
         with contextlib.redirect_stdout(io.StringIO()), np.errstate(all="ignore"):

@@ -96,14 +96,17 @@ def code_lines(path):
                for number, line in enumerate(source.splitlines(), 1))
 
 
+APART = ("check.py", "testing.py", "pytest_plugin.py", "count.py", "counting.py", "algorithms.py")
+
+
 def test_the_layer_stays_small():
     """Read in an afternoon: about 4,000 lines of code, and half as many that stand in for numba (docs/decisions/0001).
 
-    Without the checked space, the elementary functions, the counting builds, which no launch needs, and the algorithms, which
-    are kernels that stand on the layer.
+    Without the checked space and its doors, the elementary functions, the counting builds, which no launch needs, and the
+    algorithms, which are kernels that stand on the layer.
     """
     counted = [p for p in SOURCES if within(p, "portable") and not within(p, "portable", "backends", "checked")
-               and not p.name.startswith("elementary") and p.name not in ("count.py", "counting.py", "algorithms.py")]
+               and not p.name.startswith("elementary") and p.name not in APART]
     lines = {str(p): code_lines(p) for p in counted}
     assert sum(lines.values()) < 6000, lines
 

@@ -150,6 +150,19 @@ def copy(i, x, y):
 
 
 @pk.kernel
+def summed_in_double(i, x, out):
+    total = pk.float64(0.0)
+    for k in range(3):
+        total += x[i]
+    out[i] = total
+
+
+def test_a_kernel_that_says_float64_means_it():
+    x = X.astype(np.float32)
+    assert pk.check(12, summed_in_double, x, zeros(dtype=np.float32)).ok
+
+
+@pk.kernel
 def narrowed(i, x, out):
     out[i] = pk.int32(x[i])
 

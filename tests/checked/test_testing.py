@@ -1,5 +1,6 @@
 """portable.testing and the pytest plugin, as another project's tests use them."""
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -88,7 +89,9 @@ def test_is_right():
 
 
 def test_the_plugin(pytester, monkeypatch):
-    monkeypatch.setenv("PYTHONPATH", str(Path(pk.__file__).parents[1]))
+    paths = str(Path(pk.__file__).parents[1]), os.environ.get("PYTHONPATH", "")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, paths)))
+    monkeypatch.setenv("PORTABLE_SPACE", "threads")
     pytester.makepyfile(PROJECT)
     pytester.runpytest_subprocess("-p", "portable.pytest_plugin").assert_outcomes(passed=2)
     watched = pytester.runpytest_subprocess("-p", "portable.pytest_plugin", "--portable-check")

@@ -14,6 +14,14 @@ from models.hawkes import excitation as hawkes_excitation
 from models.hawkes import kernels as hawkes_plain
 from models.hawkes import summary_kernels as hawkes_summaries
 from models.mixture import kernels as mixture_kernels
+from models.resampling import (
+    chains,
+    filter_kernels,
+    pairing,
+    spreading,
+    strata,
+    weighing,
+)
 from models.resampling import kernels as resampling_kernels
 from models.tmap import kernels as tmap_kernels
 from models.tmap import run_kernels as tmap_run_kernels
@@ -66,18 +74,46 @@ def run_tmap():
     model.rescaled(runs, space="serial")
 
 
+@pk.function
+def normal_state(seed, stream, draw, params):
+    return (pk.random.normal(seed, stream, draw),)
+
+
+@pk.function
+def random_step(t, state, seed, stream, draw, params):
+    return (state[0] + pk.random.normal(seed, stream, draw),)
+
+
+@pk.function
+def normal_weight(t, state, y, params):
+    return -0.5 * (y[0] - state[0]) ** 2
+
+
+RESAMPLING = types.SimpleNamespace(**{f"{module.__name__}.{name}": kernel for module in (
+    chains, filter_kernels, pairing, resampling_kernels, spreading, strata, weighing)
+    for name, kernel in inspect.getmembers(module, lambda member: isinstance(member, Kernel))})
+
+
 def run_resampling():
     weights = np.arange(1.0, 20.0)
-    for scheme in ("systematic", "stratified", "multinomial", "residual", "rejection", "killing"):
-        ancestors = getattr(resampling, scheme)(weights, seed=1, space="serial")
-    resampling.metropolis(weights, seed=1, n_steps=4, space="serial")
+    for scheme in ("systematic", "stratified", "multinomial", "residual", "ssp", "rejection", "killing"):
+        ancestors = getattr(resampling, scheme)(weights, seed=1, n_draws=19, space="serial")
+    for scheme in ("metropolis", "megopolis"):
+        getattr(resampling, scheme)(weights, seed=1, n_steps=4, space="serial")
+    resampling.partial_rejection(weights, seed=1, max_weight=9.0, space="serial")
     resampling.systematic(log_weights=np.log(weights), seed=1, space="serial")
     offspring = resampling.ancestors_to_offspring(ancestors, len(weights), space="serial")
-    resampling.offspring_to_ancestors(offspring, space="serial")
+    resampling.cumulative_to_ancestors(resampling.offspring_to_cumulative(offspring, space="serial"), space="serial")
     resampling.cumulative_to_offspring(np.cumsum(offspring), space="serial")
     resampling.permute(ancestors, space="serial")
     resampling.effective_sample_size(weights, space="serial")
     resampling.log_sum_exp(np.log(weights), space="serial")
+    for in_place in (False, True):
+        model = resampling.ParticleFilter(normal_state, random_step, normal_weight, in_place=in_place, space="serial")
+        model.run(np.zeros(3), 20, seed=1)
+        RESAMPLING.start, RESAMPLING.advance = model.kernels(1)
+    model = resampling.ParticleFilter(normal_state, random_step, normal_weight, space="serial")
+    model.run(np.zeros(3), 20, seed=1, keep=True).trajectories(4, seed=1)
 
 
 def run_mixture():
@@ -117,7 +153,7 @@ def lowered(modules):
 
 MODELS = {"edm": (run_edm, lambda: [edm_search, edm_local]), "hawkes": (run_hawkes, hawkes_kernels), "tmap": (run_tmap, tmap_kernels),
           "tmap, runs": (run_tmap, tmap_run_kernels),
-          "resampling": (run_resampling, resampling_kernels), "mixture": (run_mixture, mixture_kernels),
+          "resampling": (run_resampling, RESAMPLING), "mixture": (run_mixture, mixture_kernels),
           "algorithms": (run_algorithms, algorithms)}
 
 

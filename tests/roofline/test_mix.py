@@ -15,10 +15,11 @@ def test_each_lane_is_an_operation_and_an_fma_is_two():
         ("b", "vector.reduce.fadd", "<8 x double>"): 1, ("c", "special exp", "<8 x double>"): 4, ("c", "sqrt", "double"): 1,
         ("c", "add", "i64"): 7, ("c", "load", "<8 x double>"): 2, ("c", "masked.store", "<16 x float>"): 1,
         ("c", "atomicrmw add", "i32"): 6, ("c", "load", "ptr"): 1,
+        ("c", "inside exp fma", "<8 x double>"): 3, ("c", "inside exp fcmp", "<8 x double>"): 2,
     })  # fmt: skip
     assert found == {
         "flops": {"float64": 24 + 32 + 8, "float32": 5}, "vector_flops": {"float64": 64, "float32": 0},
-        "special": {"exp float64": 32, "sqrt float64": 1}, "integer": 7, "loaded": 136, "stored": 64, "atomics": 6,
+        "inside_flops": {"float64": 48}, "special": {"exp float64": 32, "sqrt float64": 1}, "integer": 7, "loaded": 136, "stored": 64, "atomics": 6,
     }  # fmt: skip
 
 

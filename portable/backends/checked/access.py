@@ -60,7 +60,7 @@ def store(x, index, value, site):
         x.log(cell << CELL_SHIFT | site << SITE_SHIFT | WRITE)
     else:
         x.valid[cell] = 1
-    if value.__class__ is _FLOAT64 and run.single and x.dtype == np.float32:
+    if value.__class__ is _FLOAT64 and run.float32_only and x.dtype == np.float32:
         run.leak(x, cell, site)
     try:
         x.array[index] = value

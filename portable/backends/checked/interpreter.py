@@ -66,8 +66,9 @@ class Run:
         names = names or fn.__code__.co_varnames[len(policy.begin) if self._places is not None else 1:fn.__code__.co_argcount]
         *args, self.out = self._watch((*args, out), (*names, "out"))
         self.args = tuple(args)
-        self.single = self._is_single()
-        self.call = watched(fn, self.single, self)
+        single = self._is_single()
+        self.call, says_double = watched(fn, single, self)
+        self.float32_only = single and not says_double
 
     # ---- arguments
     def _watch(self, args, names):

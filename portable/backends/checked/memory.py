@@ -206,7 +206,7 @@ def _bytes(array):
 def unwritten(shape, dtype):
     """A new array of memory that nobody has written."""
     array = np.empty(shape, dtype)
-    mark_unwritten(array.reshape(-1).view(np.uint8))
+    mark_unwritten(array.reshape(-1).view(np.uint8), array.nbytes)
     return array
 
 

@@ -18,6 +18,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ... import words
+from ...kernel import Function
+from ...reducer import Reducer
 from . import access, arithmetic
 from .plain import Module, meaning_of, rebind
 
@@ -98,10 +100,10 @@ class _Rewriter(ast.NodeTransformer):
         """The function of this name, or attribute of a module or namespace, outside the kernel; None for anything else."""
         if isinstance(node, ast.Attribute):
             module = self.outside(node.value)
-            value = getattr(module, node.attr, None) if isinstance(module, (types.ModuleType, types.SimpleNamespace)) else None
+            value = getattr(module, node.attr, None) if _holds_functions(module) else None
         else:
             value = self.names.get(node.id) if isinstance(node, ast.Name) else None
-        return value if isinstance(value, (types.FunctionType, types.ModuleType, types.SimpleNamespace)) or value is np.int32 else None
+        return value if isinstance(value, types.FunctionType) or value is np.int32 or _holds_functions(value) else None
 
     def visit_Return(self, node):
         node = self.generic_visit(node)
@@ -161,6 +163,16 @@ class _Rewriter(ast.NodeTransformer):
         return [*place, ast.Expr(self.call("_store", name(view), name(index), self.call(operation, old, value), site))]
 
 
+def _holds_functions(value):
+    """Whether a kernel may find functions in its attributes: a module, or any object that keeps some."""
+    if isinstance(value, (types.ModuleType, types.SimpleNamespace)):
+        return True
+    if isinstance(value, (type, types.FunctionType, Function, Reducer)):
+        return False
+    names = getattr(value, "_fields", None) or getattr(value, "__dict__", None) or getattr(type(value), "__slots__", ())
+    return any(isinstance(getattr(value, name, None), Function) for name in names if isinstance(name, str))
+
+
 def _outside(function):
     """What names outside a function hold now."""
     names = dict(function.__globals__)
@@ -196,7 +208,7 @@ def _placed(new, old):
 
 
 def watched(function, single, run):
-    """`function` as the checked space runs it, bound to what its outside names hold now.
+    """`function` as the checked space runs it, bound to what its outside names hold now; whether it says float64 anywhere.
 
     Parameters
     ----------
@@ -210,7 +222,9 @@ def watched(function, single, run):
     tools = {"_load": access.load, "_store": access.store, "_slice": slice, "_leave": run.leave, "_named": _named,
              **{name: access.ATOMICS.get(word, run.local) for word, name in WORDS.items()}, "_int32": run.int32,
              **(arithmetic.SINGLE if single else arithmetic.DOUBLE)}
-    return _bind(function, single, tools, {})
+    seen = {}
+    bound = _bind(function, single, tools, seen)
+    return bound, any("float64" in f.__code__.co_names for f in seen.values() if WATCHED in f.__globals__)
 
 
 def _bind(function, single, tools, seen):
@@ -223,7 +237,7 @@ def _bind(function, single, tools, seen):
     copy = seen[function] = types.FunctionType(code, scope, function.__name__)
 
     def meaning(value):
-        if isinstance(value, (types.ModuleType, types.SimpleNamespace)):
+        if _holds_functions(value):
             return Module(value, meaning)
         inner = getattr(value, "fn", None)  # a @pk.function or @pk.kernel called by the kernel
         if isinstance(inner, types.FunctionType):

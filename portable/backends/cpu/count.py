@@ -67,7 +67,9 @@ class _Executed:
         """The code with counters, for each worker a row of them; `self.mixes` says what each block does."""
         self.mixes, self.lines = [], dict(re.findall(r"^!(\d+) = !DILocation\(line: (\d+)", text, re.MULTILINE))
         parts = re.split(r"^(define .*?^}$)", text, flags=re.MULTILINE | re.DOTALL)
-        functions = [k for k, part in enumerate(parts) if part.startswith("define ") and SPECIAL not in part.partition("(")[0]]
+        every = [k for k, part in enumerate(parts) if part.startswith("define ")]
+        functions = [k for k in every if SPECIAL not in parts[k].partition("(")[0]]
+        self.inside = dict(_inside(parts[k]) for k in set(every) - set(functions))
         n_blocks = sum(len(re.findall(_TERMINATOR, parts[k], re.MULTILINE)) for k in functions)
         for k in functions:
             parts[k] = self._with_counters(parts[k], n_blocks)
@@ -103,8 +105,10 @@ class _Executed:
         result, n = collections.Counter(), len(self.mixes)
         for row in range(0, len(totals), n):
             for mix, times in zip(self.mixes, totals[row:row + n]):
-                for key, count in mix.items():
-                    result[key] += count * times
+                for (where, name, of), count in mix.items():
+                    result[where, name.split(" of ")[0], of] += count * times
+                    for (part, type_), each in self.inside.get(name, {}).items():
+                        result[where, f"inside {name.split(' ')[1]} {part}", type_] += each * count * times
         return {key: count for key, count in result.items() if count}
 
 
@@ -121,6 +125,21 @@ _VALUE = r"(?:<\d+ x \w+>|\{.*?\}|\w+)"
 _FLAGS = r"(?: (?:nuw|nsw|exact|disjoint|nneg|samesign|inbounds|contract|reassoc|nsz|arcp|afn|nnan|ninf|fast|atomic|volatile))*"
 
 
+def _short(callee):
+    """ "special exp of float64 varying": what is called, and with what."""
+    words = callee.split(" ")
+    return f"{' '.join(words[:2])} of {' '.join(words[2:])}"
+
+
+def _inside(function):
+    """(name, instructions) of a special function; none of one that branches, for which way it goes is not seen."""
+    head, _, body = function.partition("{\n")
+    lines = body.split("\n")
+    mix = collections.Counter(found for line in lines if not re.match(_TERMINATOR, line) and (found := _instruction(line)))
+    straight = sum(bool(re.match(_TERMINATOR, line)) for line in lines) == 1
+    return _short(re.search(r'@"?([^"(]+)', head)[1]), mix if straight else {}
+
+
 def _instruction(line):
     """(name, type) of a line of LLVM code: what it does, and to what; None for what costs nothing or is no instruction."""
     text = re.sub(r"^  (?:%[\w.]+ = )?", "", line)
@@ -133,7 +152,7 @@ def _instruction(line):
         if callee.startswith(("llvm.lifetime", "llvm.assume", "llvm.dbg", "llvm.experimental")):
             return None
         if callee.startswith(SPECIAL):
-            return " ".join(callee.split(" ")[:2]), result
+            return _short(callee), result
         name = callee.removeprefix("llvm.")
         name = re.sub(r"(\.(v\d+)?(f|i|p)\d+)+$", "", name)
         of_argument = result == "void" or name.startswith("vector.reduce")

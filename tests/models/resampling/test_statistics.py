@@ -1,12 +1,13 @@
 """Expectations, bounds and variances with known answers. Fixed seeds; five standard errors: false alarm 6e-7 each."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
 import portable as pk
 from models import resampling
-from models.resampling import reference
-from models.resampling import launches, spreading
+from models.resampling import launches, reference, spreading
 from models.resampling.weights import Tables, Weights
 
 from .cases import BIASED, SCHEMES, paper_weights
@@ -114,7 +115,7 @@ def stratified_variance(w):
     """The sum over strata and weights of l (1 - l), l the share of the stratum that the weight covers."""
     ends = np.concatenate([[0.0], np.cumsum(w)]) * len(w) / w.sum()
     total = 0.0
-    for low, high in zip(ends[:-1], ends[1:]):
+    for low, high in pairwise(ends):
         for k in range(int(low), min(int(np.ceil(high)), len(w))):
             share = min(high, k + 1) - max(low, k)
             total += share * (1 - share)

@@ -139,7 +139,7 @@ def test_a_dead_branch_is_named():
 def test_real_runs(name):
     """Better than independent gaps: the best mixture of Erlang branches of as many stages, and geometric lengths."""
     runs = real_runs(name)
-    model, info = fit(runs, orders=[1, 1, 2], n_starts=4, max_iter=200, space="threads")
+    model, info = fit(runs, orders=[1, 1, 1, 1], n_starts=4, max_iter=200, space="threads")
     assert np.diff(info.history).min() >= 0.0
     assert info.log_likelihood > _best_renewal(runs, 4) + 0.01 * runs.n_gaps
     assert model.mean_arrivals() == pytest.approx(runs.n_gaps / runs.n_runs, rel=0.01)

@@ -1,0 +1,78 @@
+"""What `ncu` prints, read and held beside the counts; the counters themselves are a GPU's."""
+
+import subprocess
+from types import SimpleNamespace
+
+import pytest
+
+import portable as pk
+from portable.errors import SpaceUnavailableError
+from roofline import __main__ as cli
+from roofline import counters
+from roofline.cases import counters as workload
+
+N_LAUNCHES = len(list(workload.launches("serial", n=64)))
+HEAD = '==PROF== Connected to process 1\n"ID","Kernel Name","Metric Name","Metric Unit","Metric Value"\n'
+
+
+def printed(n=N_LAUNCHES, value="1,024"):
+    """What ncu prints of n kernels."""
+    metrics = [*counters.FLOPS, *counters.BYTES.values()]
+    return HEAD + "".join(f'"{k}","entry","{name}","inst","{value}"\n' for k in range(n) for name in metrics)
+
+
+@pytest.fixture
+def ncu(monkeypatch):
+    """A machine with a GPU whose ncu prints a given text."""
+
+    def pretend(out, code=0, err=""):
+        monkeypatch.setattr(counters.shutil, "which", lambda name: "/usr/bin/ncu")
+        done = SimpleNamespace(stdout=out, stderr=err, returncode=code)
+        monkeypatch.setattr(subprocess, "run", lambda *args, **options: done)
+
+    monkeypatch.setattr(counters.pk, "unavailable_because", lambda space: None)
+    return pretend
+
+
+def test_kernels_are_read_in_their_order():
+    text = HEAD + '"1","b","m","byte","2"\n"0","a","m","byte","1,000"\n"1","b","k","byte","3.0"\n'
+    assert counters.parse(text) == [{"m": 1000}, {"m": 2, "k": 3}]
+    with pytest.raises(SpaceUnavailableError, match="no kernel"):
+        counters.parse("==PROF== nothing")
+
+
+def test_counts_stand_beside_the_hardware(ncu, capsys):
+    ncu(printed())
+    assert cli.main(["counters"]) == 0
+    out = capsys.readouterr().out
+    assert "axpy" in out and "mixture density" in out and f"{1024 * (1 + 1 + 2) * 2:,}" in out
+
+
+@pytest.mark.parametrize(
+    ("out", "code", "words"),
+    [
+        ("==ERROR== ERR_NVGPUCTRPERM", 1, "administrator"),
+        ("==ERROR== out of luck", 1, "out of luck"),
+        (printed(2), 0, "ncu told of 2 kernels"),
+    ],
+)
+def test_what_ncu_refuses_is_told(ncu, capsys, out, code, words):
+    ncu(out, code)
+    assert cli.main(["counters"]) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_without_a_gpu_or_the_tool_there_is_a_reason(monkeypatch, capsys):
+    monkeypatch.setattr(counters.pk, "unavailable_because", lambda space: "no driver")
+    assert cli.main(["counters"]) == 2 and "no driver" in capsys.readouterr().err
+    monkeypatch.setattr(counters.pk, "unavailable_because", lambda space: None)
+    monkeypatch.setattr(counters.shutil, "which", lambda name: None)
+    monkeypatch.setattr(counters.glob, "glob", lambda pattern: [])
+    assert cli.main(["counters"]) == 2 and "not installed" in capsys.readouterr().err
+
+
+def test_the_workload_runs():
+    if pk.unavailable_because("cuda"):
+        workload.run("serial")
+    else:
+        workload.run("cuda")
