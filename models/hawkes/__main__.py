@@ -234,7 +234,8 @@ def run_simulate(options):
 def run_paper(options):
     """Print the paper's table beside ours."""
     table = Table(title="Holbrook et al. (2021), 4 chains x 10,000 steps, 1,000 not kept", title_justify="left")
-    for column in ("data", "quantity", "printed mean (95%)", "found mean (95%)", "ESS", "R-hat", "seconds", *(["long run"] if options.long else [])):
+    long = ["long run"] if options.long else []
+    for column in ("data", "quantity", "printed mean (95%)", "found mean (95%)", "ESS", "R-hat", "seconds", *long):
         table.add_column(column)
     for row in reproduce(Path(options.data), space=options.space, seed=options.seed, longer=options.long):
         table.add_row(*row.cells(bool(options.long)))
@@ -244,7 +245,8 @@ def run_paper(options):
 def run_calibrate(options):
     """Print p-values of uniform ranks."""
     found = calibrate(options.sampler, n_sets=options.sets, space=options.space, seed=options.seed, progress=console.is_terminal)
-    console.print(f"{options.sets} data sets of at least {found.least_events} events, at least {found.least_ess:.0f} effective draws")
+    console.print(f"{options.sets} data sets of at least {found.least_events} events, at least {found.least_ess:.0f} effective "
+                  "draws")
     for name, p_value in found.p_values.items():
         console.print(f"  {name:6} ranks uniform: p = {p_value:.3f}")
     least = 0.01 / len(found.p_values)

@@ -101,7 +101,8 @@ def _data_set(seed, space):
         truth = Parameters(tau_x=1.0, tau_t=1.0, **values)
         if truth.theta >= 1.0:  # its clusters have no mean size; the prior says so once in ten thousand draws
             continue
-        made = simulate(truth, n_immigrants=truth.mu0 * _IMMIGRANTS, horizon_h=_HORIZON_H, box_km=((0.0, _SIDE_KM),) * 2, seed=random)
+        made = simulate(truth, n_immigrants=truth.mu0 * _IMMIGRANTS, horizon_h=_HORIZON_H, box_km=((0.0, _SIDE_KM),) * 2,
+                        seed=random)
         # Observation begins with the first event, before which there was nothing: of the prior, next to nothing is lost.
         if len(made.times) >= 200:
             break

@@ -110,10 +110,10 @@ class PairList:
         """What kernels want to know of the list."""
         return self.n_slices, self.r2, self.dt, self.begin, self.length, self.event
 
-    def sums(self, n_dims, n_xi, p, excitation):
+    def sums(self, n_xi, p, excitation):
         """Fill rows of `excitation`, shape (n_xi, n_events), where events have pairs; elsewhere it must be zero already."""
         if self.n_teams:
-            pk.parallel_for(self._policy, cell_kernels_of(self.trigger).listed_sums, pk.static(n_dims), pk.static(n_xi),
+            pk.parallel_for(self._policy, cell_kernels_of(self.trigger).listed_sums, pk.static(n_xi),
                             *self.args, p, excitation, label="hawkes.listed_sums")
 
 

@@ -36,6 +36,7 @@ OUT_OF_RANGE, TOO_COARSE = 1, 2
 DRAWS = 64  # random numbers set aside for a step: the choice, the acceptance, and the tries of a truncated normal
 TARGET = 0.44  # acceptance rate of univariate proposals (Roberts and Rosenthal), as in the paper
 N_SUMS = 4
+SPENT = 40.0  # beyond this exponent all offspring have come: 1 - exp(-40) is 1 in float64
 
 
 @pk.function
@@ -68,7 +69,7 @@ def chain_background(team, n_dims, n_parts, n_teams, x, t, reach, self_term, cou
 @functools.cache
 def chain_kernels_of(trigger):
     """The kernels that a `Triggering` is compiled into, by their names."""
-    n_own = len(trigger.names)
+    n_own, g = len(trigger.names), trigger.functions
     lists, windows = cell_kernels_of(trigger), excitation_functions(trigger)
 
     reciprocal = tuple(unit == "km" for unit in trigger.units)
@@ -81,14 +82,14 @@ def chain_kernels_of(trigger):
             p[k] = 1.0 / v if reciprocal[k] else v
 
     @pk.kernel
-    def chain_listed(team, n_dims, n_teams, n_slices, r2_of, dt_of, begin, length, event, counts, place_of, proposed,
+    def chain_listed(team, n_teams, n_slices, r2_of, dt_of, begin, length, event, counts, place_of, proposed,
                      excitation):
         """Sums of (2) over a list of pairs for the chains that move a parameter of the triggering function."""
         chain = team.league_rank // n_teams
         if moves(counts, chain, place_of, 4, pk.static(3 + n_own)):
             p = pk.local(n_own, pk.float64)
             own_parameters(proposed, chain, p)
-            lists.row_sums(team, team.league_rank % n_teams, n_dims, pk.static(1), n_slices, r2_of, dt_of, begin, length,
+            lists.row_sums(team, team.league_rank % n_teams, pk.static(1), n_slices, r2_of, dt_of, begin, length,
                            event, p, excitation[chain, 1 - counts[chain, XI_HALF]])
 
     @pk.kernel
@@ -105,8 +106,10 @@ def chain_kernels_of(trigger):
     def scales(n_dims, given, proposed, chain, p):
         """What multiplies the sums of (1) and (2)."""
         mu0 = proposed[chain, 0]
-        background = mu0 if given else mu0 * normal_scale(n_dims, 1.0 / proposed[chain, 1]) * 0.3989422804014327 / proposed[chain, 2]
-        return background, proposed[chain, 3] * trigger.scale(n_dims, p)
+        background = mu0
+        if not given:
+            background = mu0 * normal_scale(n_dims, 1.0 / proposed[chain, 1]) * normal_scale(1, 1.0 / proposed[chain, 2])
+        return background, proposed[chain, 3] * g.scale(n_dims, p)
 
     @pk.kernel
     def chain_events(team, n_dims, given, n_teams, block, t, horizon, counts, place_of, proposed, background, excitation,
@@ -139,8 +142,11 @@ def chain_kernels_of(trigger):
                 for i in team.thread_range(begin, end):
                     shares += 0.5 * (pk.erf((horizon - t[i]) * per_hour) + pk.erf(t[i] * per_hour))
             if new_xi:
-                for i in team.thread_range(begin, end):
-                    masses += trigger.integral(horizon - t[i], p)
+                if g.exponent(0.0, horizon - t[end - 1], p) > SPENT:
+                    masses = float(end - begin) if team.rank == 0 else 0.0
+                else:
+                    for i in team.thread_range(begin, end):
+                        masses += g.integral(horizon - t[i], p)
             block_sums = (logs, inverses, shares, masses)
             for k in range(pk.static(N_SUMS)):
                 total = team.reduce(block_sums[k])

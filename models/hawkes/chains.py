@@ -62,8 +62,8 @@ class Chains:
         state = np.zeros((self.n_chains, 5))
         if self.given:
             state[:, ck.SHARE] = likelihood.background.mass
-        host = {"values": values, "proposed": values, "sds": coordinates * (0.1 if widths is None else widths), "tallies": tallies, "state": state,
-                "counts": np.zeros((self.n_chains, 5), np.int64),
+        host = {"values": values, "proposed": values, "sds": coordinates * (0.1 if widths is None else widths),
+                "tallies": tallies, "state": state, "counts": np.zeros((self.n_chains, 5), np.int64),
                 "draws": np.full((self.n_chains, n_steps, len(free) + 1), np.nan)}
         with pk.use(self.space):
             self.memory = {name: pk.copy_of(array) for name, array in host.items()}
@@ -134,7 +134,7 @@ class Chains:
                             *self.sums.data, 2.0 * self.sums.span_h + 1.0, self.sums.self_term, *who, m["proposed"],
                             self._background)
         if self.pairs is not None and self.pairs.n_teams:
-            pk.parallel_for(pk.TeamPolicy(self.n_chains * self.pairs.n_teams, 32), kernels_.chain_listed, n_dims,
+            pk.parallel_for(pk.TeamPolicy(self.n_chains * self.pairs.n_teams, 32), kernels_.chain_listed,
                             self.pairs.n_teams, *self.pairs.args, *who, m["proposed"], self._excitation)
         elif self.pairs is None:
             reach = self.trigger.reach_h(self.trigger.slowest(self.range.low, self.range.high), self.range.cut)

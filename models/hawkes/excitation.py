@@ -17,15 +17,15 @@ def kernels_of(trigger):
 @functools.cache
 def excitation_functions(trigger):
     """Kernel functions that the kernels of one triggering function share."""
-    size = 1 + len(trigger.names)
+    size, g = 1 + len(trigger.names), trigger.functions
 
     @pk.function
-    def terms_of(n_dims, n_xi, r2, dt, p, out):
-        """The triggering function, with its derivatives if n_xi > 1."""
+    def terms_of(n_xi, r2, dt, p, out):
+        """The triggering function, with its other moments if n_xi > 1."""
         if n_xi == 1:
-            out[0] = trigger.value(r2, dt, p)
+            out[0] = g.value(r2, dt, p)
         else:
-            trigger.gradient(n_dims, r2, dt, p, out)
+            g.moments(r2, dt, p, out)
 
     @pk.function
     def excitation_group(team, group, n_dims, n_parts, n_xi, x, t, reach, p, excitation):
@@ -49,7 +49,7 @@ def excitation_functions(trigger):
                 for r in range(pk.static(GROUP)):
                     i = min(own + r, newest)
                     dt = elapsed(n_parts, t, i, t, j)
-                    terms_of(n_dims, n_xi, squared_distance(n_dims, x, i, x, j), dt, p, terms)
+                    terms_of(n_xi, squared_distance(n_dims, x, i, x, j), dt, p, terms)
                     for k in range(n_xi):
                         xi_part[k, r] += pk.where(dt > 0.0, terms[k], 0.0)
             for r in range(pk.static(GROUP)):
@@ -134,8 +134,8 @@ def _pair_kernels(trigger):
                         for r in range(rows):
                             r2 = squared_distance(n_dims, x_own, r, x, j)
                             dt = elapsed(n_parts, t_own, r, t, j)
-                            background_terms(n_dims, r2, dt, a_x, a_t, mu_terms)
-                            functions.terms_of(n_dims, n_xi, r2, dt, p, xi_terms)
+                            background_terms(r2, dt, a_x, a_t, mu_terms)
+                            functions.terms_of(n_xi, r2, dt, p, xi_terms)
                             for k in range(n_mu):
                                 term = mu_terms[k]
                                 if limited:
@@ -181,7 +181,7 @@ def _pair_kernels(trigger):
 
 
 def _event_kernels(trigger):
-    n_own = len(trigger.names)
+    n_own, g = len(trigger.names), trigger.functions
 
     @pk.kernel
     def event_terms(i, mu_scale, xi_scale, theta, p, horizon, t, background, excitation):
@@ -190,16 +190,18 @@ def _event_kernels(trigger):
         8 operations, a logarithm, an exponential, and 24 bytes an event.
         """
         rate = mu_scale * background[0, i] + xi_scale * excitation[0, i]
-        return pk.log(rate) - theta * trigger.integral(horizon - t[i], p), 1.0 / rate
+        return pk.log(rate) - theta * g.integral(horizon - t[i], p), 1.0 / rate
 
     @pk.kernel
-    def event_slopes(team, block, mu_scale, xi_scale, theta, p, horizon, t, background, excitation, sums):
+    def event_slopes(team, n_dims, block, a_x, a_t, mu_scale, xi_scale, theta, p, horizon, t, background, excitation, sums):
         """Over a block of events: the sums of `event_terms`, and what the events add to the derivatives of (4) in the
         logarithms of mu0, tau_x, tau_t (their shares in (3) apart), theta and p. Row k of `sums` is one of these.
         """
         n_rows = pk.static(6 + n_own)
         total = pk.local(n_rows, pk.float64)
+        late = pk.local(n_own, pk.float64)
         slopes = pk.local(n_own, pk.float64)
+        moments = pk.local(1 + n_own, pk.float64)
         for k in range(n_rows):
             total[k] = 0.0
         begin = team.league_rank * block
@@ -207,15 +209,20 @@ def _event_kernels(trigger):
             rate = mu_scale * background[0, i] + xi_scale * excitation[0, i]
             inverse = 1.0 / rate
             left = horizon - t[i]
-            expected = theta * trigger.integral(left, p)
-            trigger.integral_gradient(left, p, slopes)
+            expected = theta * g.integral(left, p)
+            g.integral_gradient(left, p, late)
+            for k in range(pk.static(1 + n_own)):
+                moments[k] = excitation[k, i]
+            g.slopes(n_dims, moments, p, slopes)
             total[0] += pk.log(rate) - expected
             total[1] += inverse
-            for k in range(pk.static(3)):
-                total[2 + k] += mu_scale * background[k, i] * inverse
+            weight = mu_scale * inverse
+            total[2] += weight * background[0, i]
+            total[3] += weight * (-2.0 * a_x * background[1, i] - n_dims * background[0, i])
+            total[4] += weight * (-2.0 * a_t * background[2, i] - background[0, i])
             total[5] += xi_scale * excitation[0, i] * inverse - expected
             for k in range(pk.static(n_own)):
-                total[6 + k] += xi_scale * excitation[1 + k, i] * inverse - theta * slopes[k]
+                total[6 + k] += xi_scale * slopes[k] * inverse - theta * late[k]
         for k in range(n_rows):
             value = team.reduce(total[k])
             if team.single():

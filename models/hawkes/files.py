@@ -110,7 +110,8 @@ def _read(path, wanted):
                 cells = []
                 for number, row in enumerate((row for row in rows if row), 2):
                     if len(row) != len(names):
-                        raise InputError(f"'{path}', line {number} has {len(row)} cells, the header {len(names)}; as many are wanted")
+                        raise InputError(f"'{path}', line {number} has {len(row)} cells, the header {len(names)}; as many are "
+                                         "wanted")
                     cells.append([row[k] for k in places])
             columns = list(zip(*cells)) if cells else [()] * len(wanted)
             return dict(zip(wanted, columns))

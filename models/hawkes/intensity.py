@@ -42,8 +42,9 @@ def intensity(likelihood, params, locations, times):
         places = pk.copy_of(np.ascontiguousarray((locations - likelihood.centre).T))
         events = pk.copy_of(np.ascontiguousarray(sums.locations.T))
         if len(times):
+            mu_scale = 0.0 if likelihood.background else params.background_scale(likelihood.n_dims)
             pk.parallel_for(pk.TeamPolicy(len(times), 128), summary_kernels_of(params.triggering).intensity_at,
-                            pk.static(likelihood.n_dims), 0.0 if likelihood.background else params.background_scale(likelihood.n_dims),
+                            pk.static(likelihood.n_dims), mu_scale,
                             params.excitation_scale(likelihood.n_dims), places, pk.copy_of(times - likelihood.origin_h), events,
                             sums.t, -0.5 / params.tau_x**2, -0.5 / params.tau_t**2, params.kernel_values, out,
                             label="hawkes.intensity_at")

@@ -8,12 +8,12 @@ Arguments that recur
     a_x, a_t    -1 / (2 tau_x^2), -1 / (2 tau_t^2): what multiplies squares in the exponent of (1)
     p           the parameters of the triggering function, a tuple of numbers
     n_dims, n_parts    compile-time constants
-    n_mu, n_xi  compile-time constants: 1, or 1 + the number of parameters whose derivatives are wanted as well
+    n_mu, n_xi  compile-time constants: 1, or where derivatives are wanted as well 3, and 1 + the number of parameters in p
 
 The constant factors of (1) and (2) stay out of the sums. Row 0 of `background` and `excitation`, shapes (n_mu, n_events) and
-(n_xi, n_events), is the sum itself; the rows below are its derivatives, those of the factors included, in the logarithms of
-tau_x and tau_t, or of p. Contributions are added up in the dtype of x and t, a few dozen at a time, and those partial sums in
-float64.
+(n_xi, n_events), is the sum itself; the rows below are sums of moments, of which derivatives are made: of terms times r^2 and
+times dt^2, or what `Triggering.moments` says. Contributions are added up in the dtype of x and t, a few dozen at a time, and
+those partial sums in float64.
 """
 
 import portable as pk
@@ -42,26 +42,20 @@ def elapsed(n_parts, t, i, s, j):
 
 
 @pk.function
-def background_terms(n_dims, r2, dt, a_x, a_t, out):
-    """The exponential of (1), a normal density in space and time, and its derivatives in log tau_x and log tau_t."""
-    half_x, half_t = a_x * r2, a_t * dt * dt
-    term = pk.fast_exp(half_x + half_t)
+def background_terms(r2, dt, a_x, a_t, out):
+    """The exponential of (1), a normal density in space and time, and its moments."""
+    dt2 = dt * dt
+    term = pk.fast_exp(a_x * r2 + a_t * dt2)
     out[0] = term
-    out[1] = term * (-2.0 * half_x - n_dims)
-    out[2] = term * (-2.0 * half_t - 1.0)
-
-
-@pk.function
-def self_terms(n_dims, self_term, k):
-    """Row k of what an event adds to its own background: `background_terms` of no distance."""
-    return self_term * (1.0 if k == 0 else -1.0 * n_dims if k == 1 else -1.0)
+    out[1] = term * r2
+    out[2] = term * dt2
 
 
 @pk.kernel
-def add_tiles(i, n_dims, n_mu, n_xi, block, self_term, mu, xi, background, excitation):
+def add_tiles(i, n_mu, n_xi, block, self_term, mu, xi, background, excitation):
     """Add up the blocks of `pair_tiles`; xi has rows of the event's own and earlier blocks only. 12 n_blocks bytes a row."""
     for k in range(n_mu):
-        total = pk.float64(self_terms(n_dims, self_term, k))
+        total = pk.float64(self_term if k == 0 else 0.0)
         for b in range(mu.shape[1]):
             total += mu[k, b, i]
         background[k, i] = total
@@ -117,7 +111,7 @@ def background_group(team, group, n_dims, n_parts, n_mu, x, t, reach, self_term,
             for r in range(pk.static(GROUP)):
                 i = min(own + r, newest)
                 r2, dt = squared_distance(n_dims, x, i, x, j), elapsed(n_parts, t, i, t, j)
-                background_terms(n_dims, r2, dt, a_x, a_t, terms)
+                background_terms(r2, dt, a_x, a_t, terms)
                 for k in range(n_mu):
                     mu_part[k, r] += pk.where(j == i, 0.0, terms[k])
         for r in range(pk.static(GROUP)):
@@ -127,7 +121,7 @@ def background_group(team, group, n_dims, n_parts, n_mu, x, t, reach, self_term,
         for k in range(n_mu):
             total = team.reduce(mu[k, r])
             if team.single() and own + r <= newest:
-                background[k, own + r] = self_terms(n_dims, self_term, k) + total
+                background[k, own + r] = total + (self_term if k == 0 else 0.0)
 
 
 @pk.kernel

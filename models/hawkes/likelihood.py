@@ -215,7 +215,8 @@ class Likelihood:
         n_blocks = -(-self.n_events // block)
         with pk.use(self.space):
             sums = pk.empty((6 + len(params.trigger_values), n_blocks), np.float64)
-            pk.parallel_for(pk.TeamPolicy(n_blocks, 128), kernels_of(params.triggering).event_slopes, block,
+            pk.parallel_for(pk.TeamPolicy(n_blocks, 128), kernels_of(params.triggering).event_slopes, self.sums.sizes[0], block,
+                            -0.5 / params.tau_x**2, -0.5 / params.tau_t**2,
                             *self._event_args(params), sums, label="hawkes.event_slopes")
         terms, inverse_rates, *slopes = sums.to_numpy().sum(axis=1).tolist()
         share, share_slope = self.observed_share(params)

@@ -37,11 +37,12 @@ def bin_quantile(i, probability, n_draws, bins, row, out):
 @functools.cache
 def summary_kernels_of(trigger):
     """The kernels that a `Triggering` is compiled into, by their names."""
+    g = trigger.functions
 
     @pk.kernel
     def pair_shares(e, scale, r2_of, dt_of, p, event, rates, out):
         """The share of one listed pair in the rate of its later event."""
-        out[e] = scale * trigger.value(r2_of[e], dt_of[e], p) / rates[event[e]]
+        out[e] = scale * g.value(r2_of[e], dt_of[e], p) / rates[event[e]]
 
     @pk.kernel
     def intensity_at(team, n_dims, mu_scale, xi_scale, places, moments, x, t, a_x, a_t, p, out):
@@ -56,10 +57,10 @@ def summary_kernels_of(trigger):
             r2 = squared_distance(n_dims, places, i, x, j)
             dt = moments[i] - t[j]
             if mu_scale > 0.0:
-                background_terms(n_dims, r2, dt, a_x, a_t, terms)
+                background_terms(r2, dt, a_x, a_t, terms)
                 background += terms[0]
             if dt > 0.0:
-                excitation += trigger.value(r2, dt, p)
+                excitation += g.value(r2, dt, p)
         background = team.reduce(background)
         excitation = team.reduce(excitation)
         if team.single():
@@ -79,7 +80,7 @@ def summary_kernels_of(trigger):
             background += 0.5 * pk.erf((t[i] - t[j]) * per_hour)
         excitation = 0.0
         for j in team.thread_range(first_xi[i], i):
-            excitation += trigger.integral(t[i] - t[j], p)
+            excitation += g.integral(t[i] - t[j], p)
         background = team.reduce(background)
         excitation = team.reduce(excitation)
         if team.single():

@@ -15,8 +15,8 @@ from .excitation import kernels_of
 
 METHODS = ("auto", "all_pairs", "windowed", "cells")
 
-# Events that a member of pair_tiles keeps in registers; with derivatives each takes three times as many.
-_ROWS, _ROWS_OF_SLOPES = 8, 4
+# Events that a member of pair_tiles keeps in registers; with derivatives each takes three times as many, in float64 twice that.
+_ROWS, _ROWS_OF_SLOPES = 8, {np.float32: 8, np.float64: 4}
 
 # Below this many events every sum is shorter than the work of starting it, so windows save nothing.
 _FEW_EVENTS = 1024
@@ -148,7 +148,7 @@ class PairSums:
         p = params.kernel_values
         if method == "cells":
             self.list_pairs(params, windows)
-            self.pairs.sums(self.n_dims, n_xi, p, self.excitation)
+            self.pairs.sums(n_xi, p, self.excitation)
             return
         self._listed = False
         pk.parallel_for(self._groups, kernels_of(params.triggering).excitation_sums, *self.sizes, pk.static(n_xi), *self.data,
@@ -185,10 +185,10 @@ class PairSums:
         sizes = pk.static(n_mu), pk.static(n_xi)
         self._listed = False
         pk.parallel_for(policy, kernels_of(params.triggering).pair_tiles,
-                        pk.static(_ROWS if rows == 1 else _ROWS_OF_SLOPES), *self.sizes, *sizes, *self.data, self._before, tiles,
-                        block, *widths, params.kernel_values, *tables, label="hawkes.pair_tiles")
+                        pk.static(_ROWS if rows == 1 else _ROWS_OF_SLOPES[self.dtype]), *self.sizes, *sizes, *self.data,
+                        self._before, tiles, block, *widths, params.kernel_values, *tables, label="hawkes.pair_tiles")
         events = pk.RangePolicy(0, self.n_events, space=self.space)
-        pk.parallel_for(events, kernels.add_tiles, self.sizes[0], *sizes, block, self.self_term, *tables, self.background,
+        pk.parallel_for(events, kernels.add_tiles, *sizes, block, self.self_term, *tables, self.background,
                         self.excitation, label="hawkes.add_tiles")
 
 

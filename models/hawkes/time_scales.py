@@ -52,20 +52,28 @@ def time_scales(n_scales):
         return pk.fast_exp(-0.5 * p[0] * p[0] * r2) * decay / total(p)[1]
 
     @pk.function
-    def gradient(n_dims, r2, dt, p, out):
-        z2 = p[0] * p[0] * r2
-        sums = total(p)
-        near = pk.fast_exp(-0.5 * z2) / sums[1]
+    def moments(r2, dt, p, out):
+        """Of each scale, its term (that of the first in out[0], with all others) and its term times dt; value times r2."""
+        near = pk.fast_exp(-0.5 * p[0] * p[0] * r2) / total(p)[1]
         out[0] = 0.0
         for k in range(n):
             term = near * weight(k, p) * p[1 + k] * pk.fast_exp(-p[1 + k] * dt)
             out[0] += term
-            out[2 + k] = term - term * (p[1 + k] * dt)
+            out[1 + k] = term * dt
             if k > 0:
-                out[1 + n + k] = term
+                out[n + k] = term
+        out[2 * n] = out[0] * r2
+
+    @pk.function
+    def slopes(n_dims, sums, p, out):
+        weights = total(p)[0]
+        out[0] = p[0] * p[0] * sums[2 * n] - n_dims * sums[0]
+        first = sums[0]
         for k in range(1, n):
-            out[1 + n + k] -= out[0] * weight(k, p) / sums[0]
-        out[1] = out[0] * (z2 - n_dims)
+            first -= sums[n + k]
+            out[1 + k] = sums[n + k] - p[1 + k] * sums[1 + k]
+            out[n + k] = sums[n + k] - sums[0] * weight(k, p) / weights
+        out[1] = first - p[1] * sums[1]
 
     @pk.function
     def integral(left, p):
@@ -110,8 +118,8 @@ def time_scales(n_scales):
     rates = [f"omega_{k + 1}" for k in range(n)]
     weights = [f"weight_{k + 1}" for k in range(1, n)]
     trigger = Triggering(
-        ("h", *rates, *weights), ("km", *["1/h"] * n, *["1"] * (n - 1)), value, gradient, integral, integral_gradient, exponent,
-        scale, slowest=lambda low, high: (high[0], *low[1:]), reach_h=lambda p, k: k / min(p[1 : 1 + n]),
+        ("h", *rates, *weights), ("km", *["1/h"] * n, *["1"] * (n - 1)), value, moments, slopes, integral, integral_gradient,
+        exponent, scale, slowest=lambda low, high: (high[0], *low[1:]), reach_h=lambda p, k: k / min(p[1 : 1 + n]),
         reach_km=lambda p, k: p[0] * (2.0 * k) ** 0.5, draw=draw)
     names = ["mu0", "tau_x", "tau_t", "theta", *trigger.names]
     return make_dataclass(f"TimeScales{n}", [(name, float) for name in names], bases=(ParametersBase,), frozen=True,

@@ -9,7 +9,9 @@ samplers ask for nothing else.
 
 from __future__ import annotations
 
+import functools
 import math
+import types
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -21,7 +23,8 @@ class Triggering:
     """A density g of delays dt > 0 and squared distances r2, with positive parameters p.
 
     g is split: g = scale(n_dims, p) * value(r2, dt, p), with value at most 1, so that sums of values fit float32. Derivatives
-    are with respect to the logarithms of the parameters, where they have no unit; those of g are divided by its scale. Kernel
+    are with respect to the logarithms of the parameters, where they have no unit; those of g are divided by its scale. They are
+    linear in a few products of a pair, such as value * dt: pairs add up these moments, and only their sums are combined. Kernel
     functions get lengths as reciprocals (`for_kernels`), so that no pair costs a division; p below is in that form for them.
 
     Parameters
@@ -29,8 +32,10 @@ class Triggering:
     names, units : tuple of str
         Of the parameters, in the order of p.
     value : kernel function (r2, dt, p)
-    gradient : kernel function (n_dims, r2, dt, p, out)
-        Writes value to out[0] and the derivative in the logarithm of p[k] to out[1 + k].
+    moments : kernel function (r2, dt, p, out)
+        Writes value to out[0], and other products to as many more places as there are parameters.
+    slopes : kernel function (n_dims, sums, p, out)
+        From sums of moments, the derivative in the logarithm of p[k] to out[k].
     integral : kernel function (left, p)
         The share of offspring that comes within `left` hours.
     integral_gradient : kernel function (left, p, out)
@@ -49,7 +54,8 @@ class Triggering:
     names: tuple
     units: tuple
     value: Callable
-    gradient: Callable
+    moments: Callable
+    slopes: Callable
     integral: Callable
     integral_gradient: Callable
     exponent: Callable
@@ -58,6 +64,12 @@ class Triggering:
     reach_h: Callable
     reach_km: Callable
     draw: Callable
+
+    @functools.cached_property
+    def functions(self):
+        """The kernel functions by name: a namespace, which kernels may look into."""
+        names = "value", "moments", "slopes", "integral", "integral_gradient", "exponent", "scale"
+        return types.SimpleNamespace(**{name: getattr(self, name) for name in names})
 
     def for_kernels(self, p):
         """Parameters as kernel functions want them: lengths as reciprocals."""
@@ -80,12 +92,17 @@ def _value(r2, dt, p):
 
 
 @pk.function
-def _gradient(n_dims, r2, dt, p, out):
-    z2 = p[1] * p[1] * r2
-    value = pk.fast_exp(-0.5 * z2 - p[0] * dt)
+def _moments(r2, dt, p, out):
+    value = _value(r2, dt, p)
     out[0] = value
-    out[1] = value - value * (p[0] * dt)
-    out[2] = value * (z2 - n_dims)
+    out[1] = value * dt
+    out[2] = value * r2
+
+
+@pk.function
+def _slopes(n_dims, sums, p, out):
+    out[0] = sums[0] - p[0] * sums[1]
+    out[1] = p[1] * p[1] * sums[2] - n_dims * sums[0]
 
 
 @pk.function
@@ -110,7 +127,7 @@ def _scale(n_dims, p):
 
 
 EXPONENTIAL = Triggering(
-    ("omega", "h"), ("1/h", "km"), _value, _gradient, _integral, _integral_gradient, _exponent, _scale,
+    ("omega", "h"), ("1/h", "km"), _value, _moments, _slopes, _integral, _integral_gradient, _exponent, _scale,
     slowest=lambda low, high: (low[0], high[1]),
     reach_h=lambda p, k: k / p[0],
     reach_km=lambda p, k: p[1] * math.sqrt(2.0 * k),

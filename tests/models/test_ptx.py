@@ -1,6 +1,5 @@
 """Every kernel of every model lowers to PTX without a GPU, for the argument types that the model uses."""
 import inspect
-import types
 
 import numpy as np
 import pytest

@@ -6,7 +6,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from models.hawkes import Background, Likelihood, Parameters, fit, half_normal, reference, simulate, time_scales, uniform
+from models.hawkes import (
+    Background,
+    Likelihood,
+    Parameters,
+    fit,
+    half_normal,
+    reference,
+    simulate,
+    time_scales,
+    uniform,
+)
 from portable.errors import DTypeError, InputError
 
 from .events import PARAMS, random_events
@@ -88,7 +98,7 @@ def test_fit_finds_the_truth(space):
 
 def test_standard_errors_are_those_of_counts():
     """With every parent beyond doubt, theta is a number of offspring over a number of events: sd sqrt(theta / n)."""
-    truth, made, background, horizon_h = known()
+    _, made, background, horizon_h = known()
     found = fit(Likelihood(made.locations, made.times, background=background, horizon_h=horizon_h, space="serial"))
     assert found.standard_errors["theta"] == pytest.approx((found.params.theta / len(made.times)) ** 0.5, rel=0.05)
 

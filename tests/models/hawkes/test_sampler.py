@@ -9,8 +9,17 @@ import numpy as np
 import pytest
 
 import portable as pk
-from models.hawkes import (Likelihood, Parameters, Posterior, calibrate, half_normal, reference, sample_nuts, sample_posterior,
-                           uniform)
+from models.hawkes import (
+    Likelihood,
+    Parameters,
+    Posterior,
+    calibrate,
+    half_normal,
+    reference,
+    sample_nuts,
+    sample_posterior,
+    uniform,
+)
 from models.hawkes.chains import Chains
 from portable.errors import DTypeError, InputError
 
@@ -95,7 +104,7 @@ def test_pairs_are_listed_anew_on_the_way(space, monkeypatch):
 
 @pytest.fixture(scope="module")
 def small():
-    truth, made, background, horizon_h = known(60.0, 600.0)
+    _, made, background, horizon_h = known(60.0, 600.0)
     return Likelihood(made.locations, made.times, background=background, horizon_h=horizon_h, space="serial")
 
 

@@ -67,7 +67,8 @@ def test_all_pairs_has_no_such_error(space):
 def test_auto_counts_pairs():
     """Few events: all pairs. Many in a small place: windows in time. Many over a wide one, in long windows: cells."""
     rng = np.random.default_rng(3)
-    for n_events, side_km, omega, method in ((100, 1.0, 1.0, "all_pairs"), (3000, 0.1, 1.0, "windowed"), (3000, 1000.0, 0.005, "cells")):
+    cases = (100, 1.0, 1.0, "all_pairs"), (3000, 0.1, 1.0, "windowed"), (3000, 1000.0, 0.005, "cells")
+    for n_events, side_km, omega, method in cases:
         locations, times = rng.uniform(0, side_km, (n_events, 2)), np.sort(rng.uniform(0, 5.0 * n_events, n_events))
         likelihood = Likelihood(locations, times, space="serial")
         params = replace(PARAMS, omega=omega)
