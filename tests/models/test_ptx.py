@@ -1,5 +1,6 @@
 """Every kernel of every model lowers to PTX without a GPU, for the argument types that the model uses."""
 import inspect
+import types
 
 import numpy as np
 import pytest
@@ -79,6 +80,9 @@ def normal_state(seed, stream, draw, params):
     return (pk.random.normal(seed, stream, draw),)
 
 
+FILTER = types.SimpleNamespace()  # the kernels that a filter makes of its user's functions
+
+
 @pk.function
 def random_step(t, state, seed, stream, draw, params):
     return (state[0] + pk.random.normal(seed, stream, draw),)
@@ -87,11 +91,6 @@ def random_step(t, state, seed, stream, draw, params):
 @pk.function
 def normal_weight(t, state, y, params):
     return -0.5 * (y[0] - state[0]) ** 2
-
-
-RESAMPLING = types.SimpleNamespace(**{f"{module.__name__}.{name}": kernel for module in (
-    chains, filter_kernels, pairing, resampling_kernels, spreading, strata, weighing)
-    for name, kernel in inspect.getmembers(module, lambda member: isinstance(member, Kernel))})
 
 
 def run_resampling():
@@ -111,7 +110,7 @@ def run_resampling():
     for in_place in (False, True):
         model = resampling.ParticleFilter(normal_state, random_step, normal_weight, in_place=in_place, space="serial")
         model.run(np.zeros(3), 20, seed=1)
-        RESAMPLING.start, RESAMPLING.advance = model.kernels(1)
+        FILTER.start, FILTER.advance = model.kernels(1)
     model = resampling.ParticleFilter(normal_state, random_step, normal_weight, space="serial")
     model.run(np.zeros(3), 20, seed=1, keep=True).trajectories(4, seed=1)
 
@@ -144,14 +143,15 @@ def run_algorithms():
 
 def lowered(modules):
     """(kernel, what it was compiled for on the CPU) for every kernel of a module, or of several."""
-    for module in modules() if callable(modules) else [modules]:
+    for module in modules() if callable(modules) else modules if isinstance(modules, list) else [modules]:
         for _, kernel in inspect.getmembers(module, lambda member: isinstance(member, Kernel)):
-            types = [key[1:] for key in kernel.compiled if key[0] == "cpu"]
-            for policy_kind, specs, reducers in types:
+            uses = [key[1:] for key in kernel.compiled if key[0] == "cpu"]
+            for policy_kind, specs, reducers in uses:
                 yield kernel, policy_kind, specs, reducers
 
 
-MODELS = {"edm": (run_edm, lambda: [edm_search, edm_local]), "hawkes": (run_hawkes, hawkes_kernels), "tmap": (run_tmap, tmap_kernels),
+RESAMPLING = [FILTER, chains, filter_kernels, pairing, resampling_kernels, spreading, strata, weighing]
+MODELS = {"edm": (run_edm, [edm_search, edm_local]), "hawkes": (run_hawkes, hawkes_kernels), "tmap": (run_tmap, tmap_kernels),
           "tmap, runs": (run_tmap, tmap_run_kernels),
           "resampling": (run_resampling, RESAMPLING), "mixture": (run_mixture, mixture_kernels),
           "algorithms": (run_algorithms, algorithms)}
