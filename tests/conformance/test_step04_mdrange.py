@@ -7,7 +7,7 @@ import pytest
 
 import portable as pk
 
-from ..launching import launch_for, launch_reduce
+from ..launching import launch_for, launch_reduce, move
 from ..tolerance import assert_close
 
 SHAPES_2D = [(0, 0), (0, 5), (5, 0), (1, 1), (3, 8), (2, 17), (40, 3), (7, 33)]
@@ -36,6 +36,18 @@ def test_every_cell_of_three_dimensions_once(space, shape):
     a, b, c = np.indices(shape)
     count = launch_for(space, pk.MDRangePolicy((0, 0, 0), shape), visit_3d, np.zeros(shape, np.int64))
     np.testing.assert_array_equal(count, 10_000 * a + 100 * b + c + 1)
+
+
+def test_a_box_beyond_what_a_device_launches_at_once(space):
+    """65,535 blocks are CUDA's most along an outer axis; a plan has all of the parts, too."""
+    shape = (70_000 if space != "checked" else 300, 1, 2)
+    count = move(np.zeros(shape, np.int64), space)
+    policy = pk.MDRangePolicy((0, 0, 0), shape, space=space)
+    pk.parallel_for(policy, visit_3d, count)
+    pk.plan(policy, visit_3d, count)()
+    pk.fence(space)
+    a, b, c = np.indices(shape)
+    np.testing.assert_array_equal(pk.asview(count).to_numpy(), 2 * (10_000 * a + 100 * b + c + 1))
 
 
 def test_a_box_may_begin_anywhere(space):

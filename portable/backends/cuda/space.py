@@ -114,7 +114,7 @@ def _tile_bits(extents, threads):
 
 
 def _box_grid(extents, threads):
-    """(x, y, z) blocks of a box, a tile of its last two dimensions each; no block where there is no index."""
+    """(x, y, z) blocks of a box, a tile of its last two dimensions each; 0 for an empty box."""
     width = 1 << _tile_bits(extents, threads)
     wide, near = -(-extents[-1] // width), -(-extents[-2] // (threads // width))
     return (wide, near, extents[0] if len(extents) == 3 else 1) if 0 not in extents else 0
@@ -217,13 +217,14 @@ def run(pattern, space, compiled, policy, words, outs):
         compiled.launch(grid, block, shared, space.stream, handle)
     if outs:
         return None
-    _wait(compiled.context, space)
+    fence(space)
     return compiled.results.read(ctypes.string_at(work.results.pointer, compiled.results.n_bytes))
 
 
 def plan_for(space, compiled, policy, words):
     """A callable that does what run_for does, with all but the driver's call done before."""
-    return next(iter(_calls(space, _for(space, compiled, policy, words, (), None))), lambda: None)
+    calls = list(_calls(space, _for(space, compiled, policy, words, (), None)))
+    return calls[0] if len(calls) == 1 else lambda: [call() for call in calls]
 
 
 def _calls(space, rows):
@@ -271,11 +272,6 @@ def _workspace(device, stream):
     return _Workspace(driver.context(device))
 
 
-def _wait(context, space):
-    context.activate()
-    driver.cu.cuStreamSynchronize(space.stream or None)
-
-
 def stamp(space):
     event = driver.context(space.device).event()
     event.record(space.stream or None)
@@ -283,7 +279,8 @@ def stamp(space):
 
 
 def fence(space):
-    _wait(driver.context(space.device), space)
+    driver.context(space.device).activate()
+    driver.cu.cuStreamSynchronize(space.stream or None)
 
 
 def explain(space, kernel, policy, policy_kind, specs):
