@@ -191,7 +191,7 @@ class Memory(Ops):
         slot = self.slot(values.type) if want_old else None
         for k in range(self.W):
             with self.lane_is_live(k):
-                place = self._lane_pointer(how, pointer, k, dtype)
+                place = self._lane_pointer(how, pointer, k, view, indices)
                 old = self._atomic_step(op, place, self.lane(values, k), wanted and self.lane(wanted, k), view)
                 if want_old:
                     self.b.store(self.b.insert_element(self.b.load(slot, typ=values.type), old, ir.Constant(I32, k)), slot)
@@ -201,10 +201,24 @@ class Memory(Ops):
         """A block that runs if lane k is live."""
         return self.b.if_then(ir.Constant(I1, 1) if self.mask is None else self.lane(self.mask, k))
 
-    def _lane_pointer(self, how, pointer, k, dtype):
+    def _lane_pointer(self, how, pointer, k, view, indices):
         if how == "uniform":
             return pointer
-        return self.advance(pointer, k * itemsize(dtype)) if how == "contiguous" else self.lane(pointer, k)
+        if how == "contiguous":
+            return self.advance(pointer, k * itemsize(view.dtype))
+        if view.lanes_last:
+            return self.lane(pointer, k)
+        place = view.pointer  # lane by lane: LLVM then loads an index, where it would take packs of addresses apart
+        for v, stride in [*view.prefix, *zip(indices, view.strides)]:
+            place = self.advance(place, self.bytes_times(self._index_of_lane(v, k), stride))
+        return place
+
+    def _index_of_lane(self, v, k):
+        """Lane k's index as a Python integer or an i64."""
+        if v.kind == VARYING:
+            v = Value(v.dtype, UNIFORM, self.lane(v.ir, k))
+        index = self.index_number(v) if v.kind == UNIFORM else v.ir
+        return self.plus(index, k * v.step)
 
     def _atomic_step(self, op, pointer, x, expected, view):
         dtype = view.dtype

@@ -19,6 +19,7 @@ from .lanes import CpuTarget, CpuTeam, combine_lanes
 
 _VOID = ir.VoidType()
 ENTRY = ir.FunctionType(_VOID, [PTR, I64, I64, I64])
+APART = 128  # bytes: prefetchers fetch cache lines in pairs
 _COPIES = 4  # independent accumulators: one fused multiply-add takes about four cycles
 
 
@@ -53,10 +54,14 @@ class Entry(entry.Entry):
         b, first = self.lower.b, self.signature.n_words + len(entry.EXTRA)
         return b.load(self.word(self.block, first), typ=I64), b.load(self.word(self.block, first + 1 + k), typ=PTR)
 
+    def _apart(self, view):
+        """Bytes between copies: whole blocks of APART, so that no two threads write to one cache line."""
+        return self.lower.b.and_(self.lower.b.add(self.n_bytes(view), ir.Constant(I64, APART - 1)), ir.Constant(I64, -APART))
+
     def _own_copies(self, worker):
         b = self.lower.b
         for k, view in enumerate(self.scatters):
-            at = b.mul(b.sub(worker, ir.Constant(I64, 1)), self.n_bytes(view))
+            at = b.mul(b.sub(worker, ir.Constant(I64, 1)), self._apart(view))
             own = b.gep(self._copies(k)[1], [at], source_etype=I8)
             view.pointer = b.select(b.icmp_signed("==", worker, ir.Constant(I64, 0)), view.pointer, own)
             view.unshared = True
@@ -67,10 +72,10 @@ class Entry(entry.Entry):
         self.open(function)
         lower, b, (_, begin, end, _) = self.lower, self.lower.b, function.args
         view, (n_copies, copies) = self.scatters[k], self._copies(k)
-        element, n_bytes = lower.scalar(view.dtype), self.n_bytes(view)
+        element, apart = lower.scalar(view.dtype), self._apart(view)
 
         def copy(number):
-            own = b.gep(copies, [b.mul(number, n_bytes)], source_etype=I8)
+            own = b.gep(copies, [b.mul(number, apart)], source_etype=I8)
 
             def add(j):
                 total, more = (b.gep(p, [j], source_etype=element) for p in (view.pointer, own))

@@ -13,7 +13,7 @@ from ...errors import InputError
 from ...events import Stamp
 from ...policy import MDRangePolicy, RangePolicy, TeamPolicy, box_words
 from . import engine
-from .lower import Entry
+from .lower import APART, Entry
 from .pool import Pool
 from .scan import ScanEntry
 
@@ -76,12 +76,12 @@ def _for(compiled, policy, words, outs, n_threads):
 
 def _copies(compiled, words, n_threads):
     """(memory, words of the block, rows that merge) of a copy for every thread but one; no memory if it were too much."""
-    sizes = compiled.signature.scattered(words)
+    sizes = [(n, -(-n_bytes // APART) * APART) for n, n_bytes in compiled.signature.scattered(words)]
     total = (n_threads - 1) * sum(n_bytes for _, n_bytes in sizes)
     if total > _MOST_COPIES:
         return None, b"", []
-    memory, places = ctypes.create_string_buffer(total), []
-    place = ctypes.addressof(memory)
+    memory, places = ctypes.create_string_buffer(total + APART), []
+    place = -(-ctypes.addressof(memory) // APART) * APART
     for _, n_bytes in sizes:
         places.append(place)
         place += (n_threads - 1) * n_bytes
