@@ -104,17 +104,25 @@ class Entry(entry.Entry):
             self.visit(index, lower.compare("<", index, Value("int", UNIFORM, end)).ir, 0, "tail", outer)
 
     def _rows(self, first, last, copies):
-        """The rows first..last of a box: all its dimensions but the last, counted row by row."""
+        """The indices first..last of a box, counted row by row: a stretch may begin and end within a row."""
         b, d = self.lower.b, int(self.policy_kind[-1])
         bounds = [(self.extra(f"begin{k}"), self.extra(f"end{k}")) for k in range(d)]
+        begin, zero, one = bounds[-1][0], ir.Constant(I64, 0), ir.Constant(I64, 1)
+        length, width = (b.sub(high, low, flags=("nsw",)) for low, high in (bounds[-1], bounds[-2]))
 
         def row(number):
+            before = b.mul(number, length, flags=("nsw",))
+            low, high = b.sub(first, before), self._smaller(b.sub(last, before), length)
+            low = b.select(b.icmp_signed(">", low, zero), low, zero)
             outer = [number] if d == 2 else [b.sdiv(number, width), b.srem(number, width)]
             outer = [Value("int", UNIFORM, b.add(v, low, flags=("nsw",))) for v, (low, _) in zip(outer, bounds)]
-            self._range(*bounds[-1], copies, tuple(outer))
+            self._range(b.add(begin, low, flags=("nsw",)), b.add(begin, high, flags=("nsw",)), copies, tuple(outer))
 
-        width = b.sub(bounds[-2][1], bounds[-2][0], flags=("nsw",))
-        self.loop(first, last, 1, row)
+        some = b.select(b.icmp_signed(">", length, zero), length, one)  # an empty box has no rows
+        self.loop(b.sdiv(first, some), b.sdiv(b.add(last, b.sub(some, one)), some), 1, row)
+
+    def _smaller(self, x, y):
+        return self.lower.b.select(self.lower.b.icmp_signed("<", x, y), x, y)
 
     def _league(self, begin, end, copies):
         lower = self.lower
@@ -140,7 +148,7 @@ class Entry(entry.Entry):
             low = b.add(begin, b.mul(number, size, flags=("nsw",)), flags=("nsw",))
             high = b.add(low, size, flags=("nsw",))
             self.open_accumulators()
-            stretch(low, b.select(b.icmp_signed("<", high, end), high, end), copies)
+            stretch(low, self._smaller(high, end), copies)
             lower.begin_pack(None)
             self.totals = [self._one_state(r, s) for r, s in zip(self.reducers, self.collected())]
             self.write_words(self.totals, self.word(partials, b.mul(number, ir.Constant(I64, self.n_words()))))
