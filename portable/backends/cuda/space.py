@@ -59,7 +59,7 @@ class Compiled:
         key = cache.key("cubin", device.compute_capability, driver.version(), ptx)
         code = cache.get(key)
         if code is None:
-            code, _ = self.context.link(ptx)
+            code = self.context.link(ptx)
             cache.put(key, code)
         return self.context.load(code)
 
@@ -94,8 +94,8 @@ def _configure(space, compiled, policy):
     asked = _AUTO_TEAM if policy.team_size is AUTO else policy.team_size
     size = -(-asked // WARP) * WARP
     device = driver.devices()[space.device]
-    if size > 1024:
-        raise InputError(f"TeamPolicy: team_size {asked} is beyond this device's limit of 1024")
+    if size > device.max_threads_per_block:
+        raise InputError(f"TeamPolicy: team_size {asked} is beyond this device's limit of {device.max_threads_per_block}")
     compiled = compiled(size)
     shared = compiled.scratch_static + policy.scratch_bytes
     if shared > compiled.allowed:
