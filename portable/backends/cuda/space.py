@@ -39,7 +39,7 @@ class Compiled:
         if scans:
             self.finish, self.apply, self.tile = module.function("finish"), module.function("apply"), entry.tile
         self.handle = self.function.handle
-        self.kernel, self.threads = kernel, entry.threads
+        self.kernel, self.threads, self.indices = kernel, entry.threads, entry.threads * entry.width  # of a block
         self.results, self.state_words, self.accesses = entry.results, entry.n_words(), entry.accesses
         self.team_size, self.scratch_static = team_size, entry.scratch_static
         self.allowed, self.signature, self.scatters = _DEFAULT_SHARED, entry.signature, bool(entry.scatters)
@@ -90,7 +90,7 @@ def _configure(space, compiled, policy):
     if policy.__class__ is MDRangePolicy:
         return compiled, _box_grid(policy.extents, compiled.threads), 0
     if policy.__class__ is RangePolicy:
-        return compiled, max(0, -(-(policy.end - policy.begin) // compiled.threads)), 0
+        return compiled, max(0, -(-(policy.end - policy.begin) // compiled.indices)), 0
     asked = _AUTO_TEAM if policy.team_size is AUTO else policy.team_size
     size = -(-asked // WARP) * WARP
     device = driver.devices()[space.device]
@@ -145,7 +145,7 @@ def _extra(policy, shared, partials=0, counter=0, depth=0):
 def run_for(space, compiled, policy, words):
     if policy.__class__ is RangePolicy and not compiled.scatters:  # the shortest way: most launches are these
         begin, end = policy.begin, policy.end
-        grid = (end - begin + RANGE_THREADS - 1) // RANGE_THREADS
+        grid = (end - begin + compiled.indices - 1) // compiled.indices
         if 0 < grid <= _MAX_GRID:
             compiled.launch(grid, words + _BEGIN_END(begin, end), 0, space.stream)
             return
@@ -287,7 +287,8 @@ def explain(space, kernel, policy, policy_kind, specs):
     compiled, grid, shared = _configure(space, prepare(space, kernel, policy_kind, specs), policy)
     f, blocks = compiled.function, compiled.function.blocks_per_sm(compiled.threads, shared)
     device = compiled.context.device
-    return {"code": "one thread a lane", "blocks": grid, "threads a block": compiled.threads, "registers a thread": f.registers,
+    each = compiled.indices // compiled.threads
+    return {"code": "one thread a lane" if each == 1 else f"one thread for {each} indices", "blocks": grid, "threads a block": compiled.threads, "registers a thread": f.registers,
             "spills and local arrays, bytes a thread": f.local_bytes, "scratch, bytes": shared,
             "occupancy": f"{blocks * compiled.threads / device.max_threads_per_sm:.0%} of the threads a multiprocessor can hold",
             }, compiled.accesses
