@@ -9,7 +9,7 @@ from ..reducer import Reducer, Sum
 from . import types as t
 from .known import Known
 from .memory import itemsize
-from .types import UNIFORM
+from .types import UNIFORM, VARYING
 from .values import Value, ViewValue
 
 _ALIGN = 64
@@ -23,7 +23,8 @@ def widened(dtype):
 
 
 class Team:
-    """Words on the team. A machine's subclass gives rank, size, barrier, combine, pick, append, call_scan, scratch_base, thread_range."""
+    """Words on the team. A machine's subclass gives rank, size, barrier, combine, pick, append, sums_before, scratch_base,
+    thread_range."""
 
     def __init__(self, league_rank, league_size):
         self.league_rank, self.league_size = league_rank, league_size
@@ -71,6 +72,13 @@ class Team:
         if len(values) == 2 and values[1].kind != UNIFORM:
             lower.fail(node, "broadcast: the rank must be the same for all members")
         return self.pick(lower, values[0], values[1] if len(values) == 2 else lower.const(0))
+
+    def call_scan(self, lower, node):
+        """Exclusive prefix sums in rank order."""
+        self.together(lower, node)
+        v, = lower.arguments(node, 1)
+        dtype = "int64" if v.dtype == "bool" else lower.strong(v.dtype)
+        return self.sums_before(lower, Value(dtype, VARYING, lower.get(v, dtype, VARYING)), lower.cast(lower.const(0), dtype))
 
     def call_append(self, lower, node):
         """append(view, at, value, keep): the values of the members that keep, side by side from view[at] on."""

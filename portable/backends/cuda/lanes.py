@@ -127,13 +127,8 @@ class CudaTeam(Team):
             lower.store(view, [lower.binary("+", at, before)], value)
         return Value("int", UNIFORM, total.ir)
 
-    def call_scan(self, lower, node):
-        """Exclusive prefix sums in rank order."""
-        self.together(lower, node)
-        v, = lower.arguments(node, 1)
-        dtype = "int64" if v.dtype == "bool" else lower.strong(v.dtype)
-        own = Value(dtype, VARYING, lower.get(v, dtype))
-        return scan_block(lower, own, lower.cast(lower.const(0), dtype), lambda a, b: lower.binary("+", a, b), self.n)[0]
+    def sums_before(self, lower, v, zero):
+        return scan_block(lower, v, zero, lambda a, b: lower.binary("+", a, b), self.n)[0]
 
 
 def scan_block(lower, own, neutral, combine, n):
