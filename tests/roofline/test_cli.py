@@ -249,7 +249,7 @@ def test_compare_has_a_row_a_peer(name, tmp_path, capsys):
     out, document = capsys.readouterr().out, json.loads(numbers.read_text())
     assert document["duels"] and all(title in out for title in titles)
     for duel in document["duels"]:
-        assert duel["rows"] and not duel["absent"]
+        assert duel["rows"] and all("'warp'" in absence["reason"] for absence in duel["absent"])  # the one that may be missing
         for row in duel["rows"]:
             assert len(row["peer_over_ours"]["values"]) == 3 and row["peer"] in out
 
