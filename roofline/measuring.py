@@ -15,6 +15,8 @@ from roofline import timing
 from roofline.timing import Samples
 
 _ASSUMED = (("L1", 32 << 10), ("L2", 512 << 10), ("L3", 8 << 20))  # where the system tells no sizes
+CHUNK = 64  # indices a CPU's thread takes: some 20 microseconds, so that nobody waits long for the slowest at the end
+SCALE = 1e-3  # the triad's
 _CONSTANTS = {"fma": (0.999, 0.001), "no fma": (1.0, 1e-6), "integer": (5, 3)}  # values stay of order one
 
 
@@ -54,7 +56,7 @@ def plans(space, quick):
     plans : list of Plan
     """
     gpu = space.name == "cuda"
-    levels = _gpu_levels() if gpu else _cpu_levels(space)
+    levels = _gpu_levels() if gpu else cpu_levels(space)
     found = [*_arithmetic(space, quick), *_atomics(space, gpu, quick)]
     found += _gpu_bandwidth(space, quick) if gpu else _cpu_bandwidth(space, levels, quick)
     found += _launch(space, gpu)
@@ -73,7 +75,7 @@ def _view(space, values, dtype):
 def _arithmetic(space, quick):
     """Peaks, and the special functions that most methods have: many indices, each with its chains."""
     n = _indices(space, quick)
-    policy = pk.RangePolicy(0, n, space=space)
+    policy = pk.RangePolicy(0, n, space=space, chunk=CHUNK)
     steps = kernels.CHAINS * kernels.UNROLLED
     chains = [
         ("fma", kernels.fma, 2 * steps, "fused multiply-adds"),
@@ -111,7 +113,7 @@ def special(space, name, dtype, quick=False):
         "op",
         kernels.FEW * trips * n,
         how,
-        pk.RangePolicy(0, n, space=space),
+        pk.RangePolicy(0, n, space=space, chunk=CHUNK),
         kernel,
         trips,
         b,
@@ -122,7 +124,7 @@ def special(space, name, dtype, quick=False):
 
 def _indices(space, quick):
     """Enough indices to fill the machine."""
-    return 256 if quick else 2**22 if space.name == "cuda" else 1024 * space.n_threads
+    return 256 if quick else 2**22 if space.name == "cuda" else 2048 * space.n_threads
 
 
 def _atomics(space, gpu, quick):
@@ -133,7 +135,7 @@ def _atomics(space, gpu, quick):
         yield _plan(space, f"atomic {name} int64", "op", n * trips, method, policy, kernel, trips, counts)
 
 
-def _cpu_levels(space, folder="/sys/devices/system/cpu/cpu0/cache"):
+def cpu_levels(space, folder="/sys/devices/system/cpu/cpu0/cache"):
     """(name, bytes of all threads together) of each cache, then memory."""
     found = dict(_ASSUMED)
     for index in sorted(Path(folder).glob("index*")):
@@ -147,48 +149,36 @@ def _cpu_levels(space, folder="/sys/devices/system/cpu/cpu0/cache"):
     return [*near, ("DRAM", None)]
 
 
+def rows_in(space, n_bytes, quick):
+    """(rows, their length, trips over each) such that a triad's three rows fill half of a core's cache of so many bytes."""
+    length = max(64, n_bytes // 2 // 24 // 64 * 64)
+    trips = 2 if quick else max(2, (64 << 20) // (24 * length))
+    return 8 * space.n_threads, length, trips  # more rows than threads, so that no thread waits long for the last
+
+
 def _cpu_bandwidth(space, levels, quick):
     """The triad: on rows that stay in a core's own cache, then over arrays that all cores share."""
-    sizes, scale = dict(levels), _view(space, [1e-3], "float64")
-    league = 8 * space.n_threads  # more rows than threads, so that no thread waits for the last
+    sizes = dict(levels)
     for name in ("L1", "L2"):
-        length = max(64, sizes[name] // space.n_threads // 2 // 24 // 64 * 64)  # half a cache for three rows
-        trips = 2 if quick else max(2, (64 << 20) // (24 * length * 8))
-        rows = [pk.zeros((league, length), "float64", space) for _ in range(3)]
-        method = f"triad on {3 * 8 * length >> 10} KiB a core, over and over"
-        yield _plan(
-            space,
-            f"bandwidth {name}",
-            "B",
-            24 * length * trips * league,
-            method,
-            pk.TeamPolicy(league, space=space),
-            kernels.triad_again,
-            trips,
-            scale,
-            *rows,
-        )
-        eight, out = (
-            pk.zeros((8 * league, max(64, length * 3 // 8)), "float64", space),
-            pk.zeros((league,), "float64", space),
-        )
-        n_bytes = 8 * eight.size
-        yield _plan(
-            space,
-            f"read {name}",
-            "B",
-            n_bytes * trips,
-            f"{n_bytes // league >> 10} KiB a core, read over and over",
-            pk.TeamPolicy(league, space=space),
-            kernels.read_again,
-            trips,
-            eight,
-            out,
-        )
+        league, length, trips = rows_in(space, sizes[name] // space.n_threads, quick)
+        policy, method = pk.TeamPolicy(league, space=space), f"triad on {3 * 8 * length >> 10} KiB a core, over and over"
+        rows, amount = _ones(space, *[(league, length)] * 3), 24 * length * trips * league
+        yield _plan(space, f"bandwidth {name}", "B", amount, method, policy, kernels.triad_again, trips, SCALE, *rows)
+        eight, out = _ones(space, (8 * league, max(64, length * 3 // 8)), (league,))
+        method = f"{8 * eight.size // league >> 10} KiB a core, read over and over"
+        yield _plan(space, f"read {name}", "B", 8 * eight.size * trips, method, policy, kernels.read_again, trips, eight, out)
     last = sizes.get("L3", sizes["L2"])
     for name, n_bytes in (("L3", last // 2), ("DRAM", min(max(8 * last, 256 << 20), _memory() // 4))):
         if name in sizes:
-            yield from _long(space, name, (1 << 16 if quick else n_bytes) // 24, scale)
+            yield from _long(space, name, (1 << 16 if quick else n_bytes) // 24)
+
+
+def _ones(space, *shapes):
+    """Arrays that have been written: pages of memory that never were are one and the same, and lie in the first cache."""
+    views = [pk.empty(shape, "float64", space) for shape in shapes]
+    for view in views:
+        pk.deep_copy(view, 1.0)
+    return views
 
 
 def _memory():
@@ -199,12 +189,12 @@ def _memory():
         return 2 << 30
 
 
-def _long(space, level, n, scale):
-    """Triad and sum over arrays of n elements."""
-    policy, arrays = pk.RangePolicy(0, n, space=space), [pk.zeros((n,), "float64", space) for _ in range(3)]
+def _long(space, level, n):
+    """Triad, copy and sum over arrays of n elements."""
+    policy, arrays = pk.RangePolicy(0, n, space=space), _ones(space, *[(n,)] * 3)
     megabytes = f"{24 * n / 1e6:,.0f} MB"
     yield _plan(
-        space, f"bandwidth {level}", "B", 24 * n, f"triad over {megabytes}", policy, kernels.triad, scale, *arrays
+        space, f"bandwidth {level}", "B", 24 * n, f"triad over {megabytes}", policy, kernels.triad, SCALE, *arrays
     )
     yield _plan(space, f"copy {level}", "B", 16 * n, f"copy, {16 * n / 1e6:,.0f} MB", policy, kernels.copy, *arrays[:2])
     call = functools.partial(pk.parallel_reduce, policy, kernels.element, arrays[0])
@@ -231,7 +221,7 @@ def _gpu_bandwidth(space, quick):
         pk.static(width),
         out,
     )
-    rows = pk.zeros((league, length), "float64", space)
+    (rows,) = _ones(space, (league, length))
     yield _plan(
         space,
         "read L2",
@@ -244,7 +234,7 @@ def _gpu_bandwidth(space, quick):
         rows,
         out,
     )
-    yield from _long(space, "HBM", 1 << 12 if quick else 1 << 27, _view(space, [1e-3], "float64"))
+    yield from _long(space, "HBM", 1 << 12 if quick else 1 << 27)
 
 
 def _launch(space, gpu):

@@ -150,7 +150,7 @@ def atomic_together(i, trips, counts):
 @pk.kernel
 def triad(i, s, b, c, a):
     """STREAM's triad: two elements read, one written."""
-    a[i] = b[i] + s[0] * c[i]
+    a[i] = b[i] + s * c[i]
 
 
 @pk.kernel
@@ -171,7 +171,7 @@ def triad_again(team, trips, s, b, c, a):
     row = team.league_rank
     for _ in range(trips):
         for j in team.thread_range(a.shape[1]):
-            a[row, j] = b[row, j] + s[0] * c[row, j]
+            a[row, j] = b[row, j] + s * c[row, j]
 
 
 @pk.kernel
