@@ -42,11 +42,15 @@ class Executed:
                 lines += self.bump(len(self.mixes))
                 self.mixes.append(mix)
                 mix = collections.Counter()
-            elif found := _instruction(line):
+            elif not self.is_free(line) and (found := _instruction(line)):
                 name, of = found
                 mix[(self._line(line), *found) if inside is None else ("", f"inside {inside} {name}", of)] += 1
             lines.append(line)
         return head + "{\n" + "\n".join(lines)
+
+    def is_free(self, line):
+        """Whether an instruction is no work on this machine."""
+        return False
 
     def _line(self, text):
         mark = re.search(r"!dbg !(\d+)", text)

@@ -9,7 +9,7 @@ from typing import Protocol
 from roofline.contract import Duel, Run
 
 REPORTED = ("hawkes", "methods")  # have `prepare`
-COMPARED = ("algorithms", "ceilings", "edm", "hawkes", "lanes", "launch", "layer", "mixture", "mixture_em", "resampling", "tmap")  # have `duels`
+COMPARED = ("algorithms", "ceilings", "edm", "hawkes", "lanes", "launch", "layer", "mixture", "mixture_em", "profile", "resampling", "tmap")  # have `duels`
 
 
 class Case(Protocol):

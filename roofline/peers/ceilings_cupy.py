@@ -25,13 +25,13 @@ triad(long long n, double s, const double* __restrict__ b, const double* __restr
 }
 
 #define FMA(NAME, TYPE)                                                        \
-extern "C" __global__ void __launch_bounds__(BLOCK)                            \
+extern "C" __global__ void __launch_bounds__(BLOCK, 2048 / BLOCK)              \
 NAME(long long n, long long trips, TYPE b, TYPE c, TYPE* out) {                \
     const long long i = blockIdx.x * (long long)BLOCK + threadIdx.x;           \
     if (i >= n) return;                                                        \
     TYPE x[CHAINS], total = 0;                                                 \
     _Pragma("unroll") for (int k = 0; k < CHAINS; ++k) x[k] = out[i] + k;      \
-    for (long long t = 0; t < trips; ++t)                                      \
+    _Pragma("unroll 8") for (long long t = 0; t < trips; ++t)                  \
         _Pragma("unroll") for (int k = 0; k < CHAINS; ++k) x[k] = x[k] * b + c; \
     _Pragma("unroll") for (int k = 0; k < CHAINS; ++k) total += x[k];          \
     out[i] = total;                                                            \

@@ -60,7 +60,7 @@ def test_nobody_measures_what_there_is_not():
 
 def test_micro_kernels_do_what_their_amounts_say():
     """The amounts of the plans are those that are counted."""
-    out, b, c = np.ones(8), np.array([0.999]), np.array([0.001])
+    out, b, c = np.ones(8), 0.999, 0.001
     chains, steps = microkernels.CHAINS, microkernels.CHAINS * microkernels.UNROLLED
     wanted = [
         (
@@ -208,3 +208,18 @@ def test_cache_sizes_come_from_the_system_or_are_assumed(tmp_path):
         "L3",
         "DRAM",
     ]
+
+
+def test_what_a_gpu_keeps_near_shows_in_rates(monkeypatch):
+    """Working sets that are read at the cache's rate fit into it, and so do those of which most does."""
+    rates = dict(zip(measuring._WORKING_SETS, (7.0, 7.1, 6.9, 6.0, 4.6, 4.4, 4.3), strict=True))
+
+    class Plan:
+        def __init__(self, rate):
+            self.rate = rate
+
+        def measure(self, quick):
+            return Samples((0.9 * self.rate, self.rate))
+
+    monkeypatch.setattr(measuring, "_read_around", lambda space, size, total: Plan(rates[size]))
+    assert measuring.gpu_levels(None, quick=False) == [("L2", 32 << 20), ("HBM", None)]

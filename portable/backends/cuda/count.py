@@ -20,6 +20,9 @@ from .lower import Entry
 from .scan import ScanEntry
 
 
+_PLACES = r"^  (\S+) = getelementptr [^,]*, ptr (%[\w.]+),"  # of words in the argument block
+
+
 class _Executed(Executed):
     """Counters in the device's memory at `address`, of all threads together."""
 
@@ -28,10 +31,17 @@ class _Executed(Executed):
     def instrumented(self, text):
         parts, every = self.functions(text)
         for k in every:
+            self.block_names = set(re.findall(r"(%[\w.]+)\) ", parts[k].partition("{\n")[0]))
+            self.block_names |= {name for name, of in re.findall(_PLACES, parts[k], re.MULTILINE) if of in self.block_names}
             name = special(parts[k])[0].split(" ")[1] if is_special(parts[k]) else None
             parts[k] = self.with_counters(parts[k], inside=name)
         names = sorted(set(re.findall(rf'@"({SPECIAL}[^"]*)"', text)))
         return re.sub(rf'@"({SPECIAL}[^"]*)"', lambda m: f"@special_{names.index(m[1])}", "".join(parts))  # PTX has no such names
+
+    def is_free(self, line):
+        """Arguments are read from constant memory, as operands of other instructions."""
+        read = re.match(r"  \S+ = load .*?, ptr (%[\w.]+)", line)
+        return read is not None and read[1] in self.block_names
 
     def bump(self, k):
         place = f"inttoptr (i64 {self.address + 8 * k} to ptr addrspace(1))"
@@ -88,11 +98,12 @@ def counted(space, kernel, policy, policy_kind, specs, reducers, words, build):
     compiled = functools.partial(_compiled, space, kernel, policy_kind, specs, reducers)
     compiled = compiled if policy_kind == "team" else compiled(0)
     pattern = "scan" if policy_kind.startswith("scan") else "reduce" if reducers else "for"
-    work, done = launches._workspace(space.device, space.stream), {}
-    for made, handle, grid, shared, block in launches._STEPS[pattern](space, compiled, policy, words, (), work):
-        if made not in done:
-            made.context.fill(made.totals.pointer, 0, made.totals.nbytes, space.stream or None)
+    rows = launches._STEPS[pattern](space, compiled, policy, words, (), launches._workspace(space.device, space.stream))
+    if not rows:
+        return {}
+    made = rows[0][0]  # one build makes all kernels of a launch
+    made.context.fill(made.totals.pointer, 0, made.totals.nbytes, space.stream or None)
+    for _, handle, grid, shared, block in rows:
         made.launch(grid, block, shared, space.stream, handle)
-        done[made] = True
     launches.fence(space)
-    return {key: n for made in done for key, n in made.counted().items()}
+    return made.counted()
