@@ -9,8 +9,7 @@ from itertools import accumulate
 
 from portable import random
 
-from .strata import EXTRA, QUANTILES
-from .weighing import TILE
+from .strata import EXTRA, HALF, QUANTILES
 
 
 def quantised(weights, n_draws):
@@ -74,8 +73,8 @@ def _strata(n_draws, seed, draw):
     n_strata = max(n_draws, 1) if n_draws < 128 else n_draws - int(10.0 * math.sqrt(n_draws))
     counts = [0] * n_strata
     for b in range(n_strata if n_draws >= 128 else 0):
-        second = b % TILE >= TILE // 2
-        words = random.words(seed, b - TILE // 2 if second else b, draw)[2 if second else 0:][:2]
+        second = b % (2 * HALF) >= HALF
+        words = random.words(seed, b - HALF if second else b, draw)[2 if second else 0:][:2]
         u = ((int(words[1]) << 32 | int(words[0])) >> 11) / 2**53
         counts[b] = sum(u >= quantile for quantile in QUANTILES)
     for k in range(n_draws - sum(counts)):
