@@ -69,10 +69,10 @@ def _draw_strata(wanted, counts, before, seed, step):
 
 def ssp(tables, seed, step, ancestors):
     offspring, levels = tables.meetings
-    for level, (n_items, n_lanes, items, parts, next_items, next_parts) in enumerate(levels):
-        pk.parallel_for(pk.MDRangePolicy((0, 0), (tables.n_rows, n_lanes)), pairing.meet, pk.static(level > 0), level, n_lanes,
-                        n_items, tables.bits, tables.log, tables.n_draws, tables.values, tables.extremes, tables.sums, seed,
-                        step, items, parts, next_items, next_parts, offspring)
+    for level, (n_items, items, parts, next_items, next_parts) in enumerate(levels):
+        groups = pk.TeamPolicy(tables.n_rows * -(-next_items.shape[1] // pairing.LANES), pairing.LANES)
+        pk.parallel_for(groups, pairing.meet, pk.static(level > 0), level, n_items, tables.bits, tables.log, tables.n_draws,
+                        tables.values, tables.extremes, tables.sums, seed, step, items, parts, next_items, next_parts, offspring)
     spread_offspring(offspring, tables.offspring_sums, tables.extremes, tables.stretches, ancestors)
 
 

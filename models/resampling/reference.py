@@ -9,6 +9,7 @@ from itertools import accumulate
 
 from portable import random
 
+from .pairing import LANES, SPAN
 from .strata import EXTRA, HALF, QUANTILES
 
 
@@ -94,33 +95,30 @@ def residual(weights, n_draws, seed, draw):
     return _expanded([a + b for a, b in zip(whole, drawn)])
 
 
-def ssp(weights, n_draws, seed, draw, span=64):
+def ssp(weights, n_draws, seed, draw):
     q = quantised(weights, n_draws)
     total = sum(q)
     offspring = [n_draws * v // total for v in q]
     items = [(i, n_draws * v % total) for i, v in enumerate(q)]
     level = 0
     while level == 0 or len(items) > 1:
-        n_lanes = -(-len(items) // span)
-        items = [_meet(items[b::n_lanes], total, offspring, seed, draw + level) for b in range(n_lanes)]
-        level += 1
+        left = []
+        for group in (items[first:first + LANES * SPAN] for first in range(0, len(items), LANES * SPAN)):
+            n_lanes = min(LANES, -(-len(items) // SPAN) - len(left))
+            left += [_meet(group[lane::n_lanes], total, offspring, seed, draw + level) for lane in range(n_lanes)]
+        items, level = left, level + 1
     return _expanded(list(accumulate(offspring)))
 
 
 def _meet(items, total, offspring, seed, draw):
     """The fraction that is left of several after pairs met, one after another."""
-    held, part = -1, 0
+    held, part = 0, 0
     for item, other in items:
-        if not other:
-            continue
-        if not part:
-            held, part = item, other
-            continue
         u, both = float(random.uniform(seed, item, draw)), part + other
         if both < total:
-            held, part = held if u < float(part) / float(both) else item, both
+            held, part = held if u * float(both) < float(part) else item, both
         else:
-            rises = u < float(total - other) / float(2 * total - both)
+            rises = u * float(2 * total - both) < float(total - other)
             offspring[held if rises else item] += 1
             held, part = item if rises else held, both - total
     return held, part

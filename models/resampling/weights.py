@@ -112,13 +112,13 @@ class Tables:
 
     @functools.cached_property
     def meetings(self):
-        """Room for `pairing`: offspring, and of each level (n_items, n_lanes, items, parts, next_items, next_parts)."""
+        """Room for `pairing`: offspring, and of each level (n_items, items, parts, next_items, next_parts)."""
         levels, n_items = [], self.n
         kept = (pk.empty((self.n_rows, 1), np.int64), pk.empty((self.n_rows, 1), np.int64))
         while not levels or n_items > 1:
             n_lanes = -(-n_items // SPAN)
             left = pk.empty((self.n_rows, n_lanes), np.int64), pk.empty((self.n_rows, n_lanes), np.int64)
-            levels.append((n_items, n_lanes, *kept, *left))
+            levels.append((n_items, *kept, *left))
             n_items, kept = n_lanes, left
         return pk.empty((self.n_rows, self.n), np.int64), levels
 
