@@ -10,7 +10,7 @@ import portable as pk
 
 from . import kernels
 from .kernels import PACK
-from .model import TEAMS, TransientMAP, log_factorials
+from .model import TransientMAP, log_factorials
 from .packed import Packed
 
 _BATCH = 10  # iterations between two looks at whether the starts have come to rest
@@ -66,7 +66,10 @@ class EM:
         self.orders, self.n_branches, self.n_models = orders, len(orders), n_models
         self.n_gaps = runs.n_gaps
         self.shortest = SHORTEST * runs.shortest
-        n, space, n_teams = self.n_branches, packed.space, min(packed.n_packs, TEAMS)
+        n, space = self.n_branches, packed.space
+        shares = packed.shares()
+        longest, n_teams = packed.rows_of(shares[:-1]), len(shares) - 1
+        kept = np.cumsum(longest) - longest
         n_sums = kernels.row_of(kernels.MOVE, n, n * n)
         model = n_models, kernels.SWITCHING + n, n
         self._exact, self._models = pk.empty(model, np.float64, space), pk.empty(model, dtype, space)
@@ -74,12 +77,11 @@ class EM:
         self._sums = pk.zeros((n_models, n_sums, n_teams), np.float64, space)
         self._total = pk.zeros((n_models, n_sums), np.float64, space)
         self._factorials = pk.copy_of(log_factorials(orders), space)
-        # Zeros: lanes ask for the next vector whether or not it is theirs.
-        filtered = pk.zeros((n_models, packed.rows_of(n_teams) * n * PACK), dtype, space)
+        filtered = pk.empty((n_models, int(longest.sum()) * n * PACK), dtype, space)
         self._expectation = (
-            (pk.TeamPolicy(n_models * n_teams, PACK, space=space), kernels.expectation, *kernels.branches(n), n_teams,
-             pk.static(packed.censoring), packed.faded, packed.tiny, self._state, self._models, *packed.views, filtered,
-             self._sums),
+            (pk.TeamPolicy(n_models * n_teams, PACK, space=space), kernels.expectation, *kernels.branches(n),
+             pk.static(packed.censoring), packed.faded, packed.tiny, pk.copy_of(shares, space), pk.copy_of(kept, space),
+             self._state, self._models, *packed.views, filtered, self._sums),
             (pk.TeamPolicy(n_models * n_sums, 128, space=space), kernels.add_sums, self._sums, self._total),
         )
 

@@ -16,7 +16,6 @@ from .packed import NEVER, Packed
 from .runs import Runs
 
 _ROUNDING = 1e-9  # by how much probabilities may miss their sum
-TEAMS = 8448  # of a warp: enough to fill a GPU several times over, few enough that their partial sums cost little
 
 
 class TransientMAP:
@@ -220,8 +219,9 @@ class TransientMAP:
             Minus infinity where the process cannot make the runs: a gap of zero without a branch of order 1.
         """
         packed, shared = self._on(runs, dtype, space)
-        policy = pk.TeamPolicy(min(packed.n_packs, TEAMS), kernels.PACK, space=packed.space)
-        loglik = pk.parallel_reduce(policy, kernels.log_likelihood, *shared, *packed.views, label="tmap.log_likelihood")
+        shares = packed.shares()
+        policy = pk.TeamPolicy(len(shares) - 1, kernels.PACK, space=packed.space)
+        loglik = pk.parallel_reduce(policy, kernels.log_likelihood, *shared, pk.copy_of(shares, packed.space), *packed.views, label="tmap.log_likelihood")
         return float(loglik - packed.log_unit()) if loglik > 0.1 * NEVER[packed.dtype] else -math.inf
 
     def branch_probabilities(self, runs, *, space=None):

@@ -16,6 +16,8 @@ NEVER = {np.float32: -1e30, np.float64: -1e300}
 # A vector of smaller sum is weighed again: a third of the dtype's range, for entries differ much.
 FADED = {np.float32: 1e-12, np.float64: 1e-100}
 
+TEAMS = 4  # for each that a space runs at once: enough to share the work, few enough that their sums cost little
+
 _WIDEST = 1e25  # float32: the largest gap over the smallest, so that products with rates stay in range
 _RADIX = 2**16  # NumPy sorts 16-bit keys by counting
 
@@ -78,9 +80,15 @@ class Packed:
         """A team a pack."""
         return pk.TeamPolicy(self.n_packs, PACK, space=self.space)
 
-    def rows_of(self, n_packs):
-        """Rows of the first, longest packs."""
-        return int(self._ends[n_packs])
+    def shares(self):
+        """Each team's first pack, and the number of packs: neighbours, of like numbers of rows; shape (n_teams + 1,)."""
+        n_teams = min(self.n_packs, TEAMS * pk.concurrency(self.space))
+        wanted = np.arange(n_teams) * self.n_rows // n_teams
+        return np.append(np.unique(np.searchsorted(self._ends[:-1], wanted)), self.n_packs)
+
+    def rows_of(self, packs):
+        """Rows of each of these packs."""
+        return self._ends[packs + 1] - self._ends[packs]
 
     def log_unit(self):
         """What the logarithm of the density in these units is too large by."""
