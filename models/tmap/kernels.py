@@ -198,7 +198,7 @@ def log_likelihood(team, n, r, censoring, faded, model, shares, offset, steps, l
 
 
 @pk.kernel(fastmath=True)
-def expectation(team, n, r, censoring, faded, tiny, shares, kept, state, models, offset, steps, lengths, open_end, gaps,
+def expectation(team, n, r, censoring, faded, tiny, state, models, shares, kept, offset, steps, lengths, open_end, gaps,
                 filtered, sums):
     """Sums (4) and (6), a team a column of `sums`, for each start that still climbs.
 
@@ -218,7 +218,6 @@ def expectation(team, n, r, censoring, faded, tiny, shares, kept, state, models,
     g = pk.local(n, gaps.dtype)
     q = pk.local(n, gaps.dtype)
     u = pk.local(n, gaps.dtype)
-    last = pk.local(n, gaps.dtype)
     reached = pk.local(n, gaps.dtype)
     soon = pk.local(n, gaps.dtype)  # what the next step needs is asked for a step ahead
     part_time = pk.local(n, gaps.dtype)
@@ -266,25 +265,24 @@ def expectation(team, n, r, censoring, faded, tiny, shares, kept, state, models,
                 own[row_of(LOGLIK, n, 0), team.rank] += log_or_never(end)
             scale = 1.0 / end if end >= tiny and complete == length else 0.0
             for i in range(r):
-                last[i] = q[i] * scale
-                own[row_of(LAST, n, i), team.rank] += pk.float64(last[i])
-                part_time[i] = gaps[at(top + max(length - 1, 0), 2, 0, lane)] * last[i]
+                q[i] *= scale
+                own[row_of(LAST, n, i), team.rank] += pk.float64(q[i])
+                part_time[i] = gaps[at(top + max(length - 1, 0), 2, 0, lane)] * q[i]
                 for j in range(r):
                     part_move[i, j] = 0.0
             if censoring:
                 if complete < length:
                     row = top + complete
                     own[row_of(LOGLIK, n, 0), team.rank] += survive(n, r, model, gaps[at(row, 2, 0, lane)],
-                                                                    gaps[at(row, 2, 1, lane)], reached, last, stretched)
+                                                                    gaps[at(row, 2, 1, lane)], reached, q, stretched)
                     for i in range(r):
-                        own[row_of(OPEN, n, i), team.rank] += pk.float64(last[i])
-                        part_time[i] = last[i] * stretched[i]
+                        own[row_of(OPEN, n, i), team.rank] += pk.float64(q[i])
+                        part_time[i] = q[i] * stretched[i]
 
             row = max(n_steps - 2, 0)
             x = gaps[at(top + row, 2, 0, lane)]
             for i in range(r):
                 soon[i] = filtered[start, at(kept[share] + row, n, i, lane)]
-                q[i] = last[i] if length == n_steps else 0.0
             for past in range(0, n_steps - 1, TERMS):
                 for back in range(past, min(past + TERMS, n_steps - 1)):
                     k = n_steps - 2 - back
@@ -293,14 +291,12 @@ def expectation(team, n, r, censoring, faded, tiny, shares, kept, state, models,
                     for i in range(r):
                         g[i] = soon[i]
                         soon[i] = filtered[start, at(kept[share] + row, n, i, lane)]
-                    step_back(r, model, tiny, g, q, u)
-                    for i in range(r):
-                        part_time[i] += x * q[i]
-                        for j in range(r):
-                            part_move[i, j] += g[i] * u[j]
-                    if k == length - 1:
+                    if k < length - 1:
+                        step_back(r, model, tiny, g, q, u)
                         for i in range(r):
-                            q[i] = last[i]
+                            part_time[i] += x * q[i]
+                            for j in range(r):
+                                part_move[i, j] += g[i] * u[j]
                     x = soon_x
                 for i in range(r):
                     own[row_of(TIME, n, i), team.rank] += pk.float64(part_time[i])
@@ -318,8 +314,8 @@ def expectation(team, n, r, censoring, faded, tiny, shares, kept, state, models,
 
 
 @pk.kernel
-def add_sums(team, sums, total):
-    """Add up a row of `sums`; a team a row. 8 n_teams bytes."""
+def add_sums(team, part, sums, total):
+    """Add up a row of `sums`; a team a row. What `total` holds is added to but for the first part. 8 n_teams bytes."""
     start = team.league_rank // sums.shape[1]
     row = team.league_rank - start * sums.shape[1]
     value = 0.0
@@ -327,7 +323,7 @@ def add_sums(team, sums, total):
         value += sums[start, row, column]
     value = team.reduce(value)
     if team.single():
-        total[start, row] = value
+        total[start, row] = value if part == 0 else total[start, row] + value
 
 
 @pk.kernel
