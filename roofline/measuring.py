@@ -58,7 +58,7 @@ def plans(space, quick):
     found = [*_arithmetic(space, quick), *_atomics(space, gpu, quick)]
     found += _gpu_bandwidth(space, quick) if gpu else _cpu_bandwidth(space, levels, quick)
     found += _launch(space, gpu)
-    return None if gpu else functools.partial(_clock, quick), levels, found
+    return None if gpu else functools.partial(clock, quick), levels, found
 
 
 def _plan(space, name, unit, amount, method, policy, kernel, *args):
@@ -261,7 +261,7 @@ def _launch(space, gpu):
     yield Plan("round trip", "s", 1, call, wait, "a kernel that does nothing, and the wait for its end")
 
 
-def _clock(quick):
+def clock(quick=False):
     """Cycles per second of one core, by a chain of operations of one cycle each."""
     trips, space = 100_000 if quick else 2_000_000, "serial"
     b, c, out = (_view(space, [v] * 8, "int64") for v in (5, 3, 1))
