@@ -173,13 +173,6 @@ def run(pattern, space, compiled, policy, words, outs):
     return None if outs else compiled.results.read(buffer)
 
 
-def count(space, kernel, policy, policy_kind, specs, reducers, words, build):
-    """What one launch does, as counted by a build of its own; see count.py."""
-    from .count import counted  # only those who count pay for it
-
-    return counted(space, kernel, policy, policy_kind, specs, reducers, words, build)
-
-
 def plan_for(space, compiled, policy, words):
     """A callable that does what run_for does, with all but the call itself done before."""
     memory, block, rows = _for(compiled, policy, words, (), space.n_threads)

@@ -30,10 +30,12 @@ _EXTRA = struct.Struct(f"={len(EXTRA)}q")
 class Compiled:
     """A loaded kernel for one device, policy kind, signature and team size, with its own argument block."""
 
+    entries = Entry, ScanEntry
+
     def __init__(self, space, kernel, policy_kind, specs, reducers, team_size):
         self.context = driver.context(space.device)
         scans = policy_kind.startswith("scan")
-        entry = (ScanEntry if scans else Entry)(kernel, policy_kind, specs, reducers, team_size)
+        entry = self.entries[scans](kernel, policy_kind, specs, reducers, team_size)
         module = self._load(entry, kernel.name)
         self.function = module.function("entry")
         if scans:
