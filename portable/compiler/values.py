@@ -336,6 +336,7 @@ class Ops:
         return self.full(I1, 1) if mask is None else mask
 
     def any_lane(self, mask):
+        self.diverges()
         bits = ir.IntType(self.W)
         return self.b.icmp_unsigned("!=", self.b.bitcast(mask, bits), ir.Constant(bits, 0))
 
