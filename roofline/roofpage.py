@@ -128,5 +128,5 @@ def _ceilings(ceilings):
     for c in ceilings.items.values():
         unit = c.unit if c.unit == "s" else f"{c.unit}/s"
         rows.append((c.name, scaled(c.best, unit), scaled(c.rate.median, unit), spread(c.rate, unit), c.method))
-    caption = f"Measured {ceilings.date}" + (f", a core at {scaled(ceilings.clock, 'Hz')}" if ceilings.clock else "")
+    caption = f"Measured {ceilings.date}{ceilings.clock_in_words()}"
     return f"<h2>Ceilings</h2>\n{table(caption, ('Ceiling', 'Roof', 'Median', 'Quartiles', 'Method'), rows)}"
