@@ -118,17 +118,16 @@ def find_extremes(team, n_sweeps, w, extremes):
     """The largest and smallest weight of a row; a team for SWEEP of them. One read of the weights, two atomics a team."""
     r = team.league_rank // n_sweeps
     begin = team.league_rank % n_sweeps * SWEEP
-    largest = pk.float64(-math.inf)
-    smallest = pk.float64(math.inf)
+    largest = w[r, begin]
+    smallest = w[r, begin]
     for i in team.thread_range(begin, min(begin + SWEEP, w.shape[1])):
-        x = pk.float64(w[r, i])
-        largest = pk.maximum(largest, x)
-        smallest = pk.minimum(smallest, x)
+        largest = pk.maximum(largest, w[r, i])
+        smallest = pk.minimum(smallest, w[r, i])
     largest = team.reduce(largest, pk.Max)
     smallest = team.reduce(smallest, pk.Min)
     if team.single():
-        pk.atomic_max(extremes, (r, 0), order(largest))
-        pk.atomic_min(extremes, (r, 1), order(smallest))
+        pk.atomic_max(extremes, (r, 0), order(pk.float64(largest)))
+        pk.atomic_min(extremes, (r, 1), order(pk.float64(smallest)))
 
 
 @pk.kernel
@@ -152,13 +151,16 @@ def add_up(team, offsets):
     """Totals of tiles become what lies before each tile; a team a row. 16 bytes a tile."""
     r = team.league_rank
     last = offsets.shape[1] - 1
-    carry = pk.uint64(0)
-    for first in range(0, last, team.size):
-        tile = first + team.rank
-        total = offsets[r, tile] if tile < last else pk.uint64(0)
-        before = team.scan(total)
-        if tile < last:
-            offsets[r, tile] = carry + before
-        carry = team.broadcast(carry + before + total, team.size - 1)
-    if team.single():
-        offsets[r, last] = carry
+    share = (last + team.size - 1) // team.size  # neighbours are one member's: one scan for all
+    begin = min(team.rank * share, last)
+    end = min(begin + share, last)
+    total = pk.uint64(0)
+    for tile in range(begin, end):
+        total += offsets[r, tile]
+    before = team.scan(total)
+    for tile in range(begin, end):
+        total = offsets[r, tile]
+        offsets[r, tile] = before
+        before += total
+    if team.rank == team.size - 1:
+        offsets[r, last] = before

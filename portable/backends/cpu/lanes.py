@@ -75,15 +75,8 @@ class CpuTeam(Team):
         lower.mask = outer
         return Value("int", UNIFORM, b.zext(count, I64))
 
-    def call_scan(self, lower, node):
-        """Exclusive prefix sums in rank order."""
-        self.together(lower, node)
-        v, = lower.arguments(node, 1)
-        dtype = "int64" if v.dtype == "bool" else v.dtype
-        v = Value(dtype, VARYING, lower.get(v, dtype, VARYING))
-        zero = lower.cast(lower.const(0), dtype)
-        _, before = lane_prefixes(lower, v, zero, lambda a, b: lower.binary("+", a, b))
-        return Value(dtype, VARYING, lower.get(before, dtype, VARYING))
+    def before(self, lower, own, neutral, combine):
+        return lane_prefixes(lower, own, neutral, combine)[1]
 
     def thread_range(self, lower, s, lo, hi):
         """Whole packs of the range first, then the rest under a mask; member r takes lo + r, lo + r + W, ..."""
