@@ -102,7 +102,7 @@ class Tables:
     @functools.cached_property
     def multinomial_draws(self):
         """Room for `strata`: (wanted, counts, before)."""
-        n_tiles = -(-self.n_draws // (2 * strata.HALF))
+        n_tiles = -(-self.n_draws // strata.TILE)
         return (pk.empty((self.n_rows,), np.int64), pk.empty((self.n_rows, self.n_draws + 1), np.int32),
                 pk.empty((self.n_rows, n_tiles + 1), np.uint64))
 
