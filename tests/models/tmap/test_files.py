@@ -104,10 +104,10 @@ def test_command_line(tmp_path, capsys):
     assert main(["simulate", str(tmp_path / "truth.json"), "--runs", "400", "--out", runs, "--space", "serial"]) == 0
     fitting = ["fit", runs, "--orders", "1,2", "--starts", "2", "--errors", "--out", model, "--space", "serial"]
     assert main(fitting) == 0
-    assert main(["fit", runs, "--total", "2", "--starts", "1", "--space", "serial"]) == 0
+    assert main(["fit", runs, "--total", "2", "--starts", "1", "--renewal", "--space", "serial"]) == 0
     assert main(["describe", runs, "--model", model, "--space", "serial"]) == 0
     out = capsys.readouterr().out
-    for words in ("n_runs=400", "log-likelihood", "standard errors", "orders by BIC", "rescaled gaps"):
+    for words in ("n_runs=400", "log-likelihood", "standard errors", "orders by BIC", "renewal process", "rescaled gaps"):
         assert words in out
     assert load(model).orders.tolist() == [1, 2]
     assert main(["describe", str(tmp_path / "none.npz")]) == 2
