@@ -13,19 +13,32 @@ from rich.table import Table
 from portable.errors import InputError, PortableError
 
 from . import best_renewal, fit, goodness_of_fit, load, read, save, select_orders, standard_errors
-from .figures import complete_gaps, empirical_correlation, overview
+from .figures import complete_gaps, empirical_correlation, new_figure, overview
 
 
 def main(arguments=None):
     """Run the command line; the exit status."""
     options = _parser().parse_args(arguments)
-    console = Console()
+    console = Console(width=None if sys.stdout.isatty() else 160)
     try:
+        _check_outputs(options)
         options.run_command(options, console)
     except PortableError as error:
         Console(stderr=True).print(f"[bold red]error:[/] {error}", highlight=False)
         return 2
     return 0
+
+
+def _check_outputs(options):
+    """Refuse, before anything is computed, what could not be written after."""
+    for name in ("out", "figure"):
+        path = getattr(options, name, None)
+        if path and not Path(path).absolute().parent.is_dir():
+            raise InputError(f"--{name} is {path}: there is no folder {Path(path).absolute().parent}")
+    if getattr(options, "figure", None):
+        known = new_figure().canvas.get_supported_filetypes()
+        if Path(options.figure).suffix[1:] not in known:
+            raise InputError(f"--figure is {options.figure}; a name that ends in one of {', '.join(sorted(known))} is wanted")
 
 
 def _parser():
