@@ -118,8 +118,8 @@ def test_a_call_is_held_against_its_roof(views, space, quick_ceilings):
     assert analysis.attainable == sum(b.seconds for _, _, b, _ in analysis.launches)
     assert any("the rest is Python" in note for note in analysis.notes)
     assert (
-        analysis.as_dict()["launches"][0]["wants_seconds"][analysis.launches[0][2].by]
-        == analysis.launches[0][2].seconds
+        analysis.as_dict()["kernels"][0]["wants_seconds"][analysis.kernels[0].bound.by]
+        == analysis.kernels[0].bound.seconds
     )
 
 
