@@ -29,7 +29,7 @@ def test_posterior_sums(space, orders):
     sums, = EM(runs, model.orders, 1, np.float64, space).expectation([model])
     assert sums.loglik == pytest.approx(reference.log_likelihood(model, runs), rel=1e-12)
     for got, wanted in zip((sums.first, sums.visits, sums.time, sums.moves), reference.posterior_sums(model, runs)):
-        np.testing.assert_allclose(got, wanted, rtol=1e-11)
+        np.testing.assert_allclose(got, wanted, rtol=1e-12)
 
 
 def test_teams_that_take_several_packs(space, monkeypatch):
