@@ -11,7 +11,7 @@ from . import list_kernels as kernels
 from .search import BLOCK, NARROWEST, WIDEST, Library, Search, bytes_a_point, centre_of, flat, mean_of, scale_of
 
 MOST = 2**31 - 1  # places are counted in 32 bits
-TASKS_AT_A_TIME = 64  # tasks of one launch for each that runs at a time, so that all end at about the same time
+TASKS_AT_A_TIME = 512  # tasks of one launch for each that runs at a time, so that all end at about the same time
 
 
 class Mapping:
@@ -39,7 +39,7 @@ class Mapping:
         self.dtype, self.Tp, self.radius, self.windows, self.memory_bytes = np.dtype(dtype), Tp, radius, windows, memory_bytes
         self.lag, self.n_dims, self.front = lag, len(lag), int(lag.max())
         self.order = np.argsort(dims, kind="stable")
-        self.n_targets = len(dims)
+        self.n_targets, self.room = len(dims), None
         self.dims = np.unique(dims)
         begins = np.searchsorted(dims[self.order], [*self.dims, self.n_dims + 1])
         self.blocks = np.cumsum([0] + [-(-(end - begin) // BLOCK) for begin, end in windows])
@@ -68,12 +68,12 @@ class Mapping:
         return pk.copy_of(np.take(values, self.order, axis=1))
 
     def batch_size(self, n_candidates):
-        """Library sets of one launch: half of the memory is theirs, and no more are taken than keep the space busy."""
+        """Library sets of one launch: a quarter of the memory is theirs, and no more are taken than keep the space busy."""
         n_words = -(-n_candidates // (32 * NARROWEST))
         each = (n_candidates + WIDEST * (self.front + 1) + self.n_blocks * kernels.SUMS * self.n_targets) * self.dtype.itemsize
         each += self.n_blocks * BLOCK * bytes_a_point(len(self.dims), n_words, self.dtype.itemsize)
         enough = -(-TASKS_AT_A_TIME * pk.concurrency() // (self.n_blocks * len(self.dims)))
-        return int(max(1, min(self.memory_bytes // (2 * each), enough)))
+        return int(max(1, min(self.memory_bytes // (4 * each), enough)))
 
     def run(self, first, times):
         """rho of each set and target, shape (n_sets, n_targets).
@@ -81,31 +81,51 @@ class Mapping:
         first : array of int, shape (n_sets,), the column of each set
         times : array of int, shape (1 or n_sets, n_candidates), ascending
         """
-        size = self.batch_size(times.shape[1])
+        size = min(self.batch_size(times.shape[1]), len(first))
+        if self.room is None or not self.room.serves(size, times):
+            self.room = Room(self, size, times)
         parts = [slice(begin, begin + size) for begin in range(0, len(first), size)]
-        return np.concatenate([self._run(first[part], times if len(times) == 1 else times[part]) for part in parts])
+        return np.concatenate([self._run(first[part] * self.stride, times if len(times) == 1 else times[part]) for part in parts])
 
-    def _run(self, first, times):
-        begin = first * self.stride
-        n_sets, n_candidates = len(first), times.shape[1]
-        library = Library(self.source, self.stride, self.front, begin, np.zeros(self.n_dims, int), self.lag, times)
-        most = max(end - begin for begin, end in self.windows)
-        search = Search(library, self.dims, self.dims + 1, begin, self.offset, self.points, self.radius, most,
-                        self.memory_bytes // 2)
-        sums = pk.empty((n_sets, self.n_blocks, kernels.SUMS, self.n_targets), self.dtype)
-        rho = pk.empty((n_sets, self.n_targets), np.float64)
+    def _run(self, begin, times):
+        library, search, sums, rho = self.room.turn_to(begin, times)
+        n_sets = len(begin)
         for window, low in zip(self.windows, self.blocks.tolist()):
             for start, end in search.parts(*window):
                 at = low + (start - window[0]) // BLOCK
                 n_blocks = -(-(end - start) // BLOCK)
-                pk.parallel_for(search.policy(n_sets * n_blocks * len(self.dims)), kernels.cross_map, self.n_dims, n_candidates,
-                                library.pad, search.room, start, end, BLOCK, self.radius, self.Tp, *library.arguments,
-                                search.first, search.offset, self.points, search.dims, self.begins, self.targets, self.observed,
-                                search.closest, search.bounds, search.marks, sums[:, at:at + n_blocks], label="edm.cross_map")
-        pk.parallel_for(pk.MDRangePolicy((0, 0), rho.shape), kernels.correlate, sums, rho, label="edm.correlate")
-        out = np.empty(rho.shape)
-        out[:, self.order] = rho.to_numpy()
+                pk.parallel_for(search.policy(n_sets * n_blocks * len(self.dims)), kernels.cross_map, library.adjacent,
+                                self.n_dims, library.n_candidates, library.pad, search.room, start, end, BLOCK, self.radius,
+                                self.Tp, *library.arguments, library.first, search.offset, self.points, search.dims, self.begins,
+                                self.targets, self.observed, search.closest, search.bounds, search.marks,
+                                sums[:, at:at + n_blocks], label="edm.cross_map")
+        pk.parallel_for(pk.MDRangePolicy((0, 0), (n_sets, self.n_targets)), kernels.correlate, sums, rho, label="edm.correlate")
+        out = np.empty((n_sets, self.n_targets))
+        out[:, self.order] = rho[:n_sets].to_numpy()
         return out
+
+
+class Room:
+    """What a mapping keeps on the space for a number of sets; it serves others of no larger number."""
+
+    def __init__(self, mapping, n_sets, times):
+        self.mapping, self.n_sets, self.times, self.search = mapping, n_sets, times, None
+        self.library = Library(mapping.source, mapping.stride, mapping.front, np.zeros(mapping.n_dims, int), mapping.lag, n_sets,
+                               times)
+        self.sums = pk.empty((n_sets, mapping.n_blocks, kernels.SUMS, mapping.n_targets), mapping.dtype)
+        self.rho = pk.empty((n_sets, mapping.n_targets), np.float64)
+
+    def serves(self, n_sets, times):
+        return n_sets <= self.n_sets and len(self.times) == 1 and np.array_equal(times, self.times)
+
+    def turn_to(self, begin, times):
+        """(library, search, sums, rho), with these sets in the library."""
+        self.library.arrange(begin, times)
+        if self.search is None:
+            m = self.mapping
+            most = max(end - begin for begin, end in m.windows)
+            self.search = Search(self.library, m.dims, m.dims + 1, m.offset, m.points, m.radius, most, m.memory_bytes)
+        return self.library, self.search, self.sums, self.rho
 
 
 def _moments(columns):

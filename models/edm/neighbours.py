@@ -165,15 +165,14 @@ class Problem:
         source, stride = flat((self.masked - centre) / scale, front, self.dtype)
         series, point_stride = flat((self.point_columns - centre) / scale, front, self.dtype)
         offset = self.column * point_stride + front - self.lag
-        library = Library(pk.copy_of(source), stride, front, np.zeros(1, int), self.column, self.lag,
-                          self.candidates[None])
+        library = Library(pk.copy_of(source), stride, front, self.column, self.lag, 1, self.candidates[None])
+        library.arrange(np.zeros(1, int), self.candidates[None])
         n_dims, n, radius = len(self.lag), last - first, -1 if self.radius is None else self.radius
-        search = Search(library, np.array([n_dims]), np.array([k]), np.zeros(1, int), offset, pk.copy_of(series), radius, n,
-                        MEMORY_BYTES)
+        search = Search(library, np.array([n_dims]), np.array([k]), offset, pk.copy_of(series), radius, n, MEMORY_BYTES)
         distances, times = pk.empty((n, k), self.dtype), pk.empty((n, k), np.int32)
         for begin, end in search.parts(first, last):
             part = slice(begin - first, end - first)
-            pk.parallel_for(search.policy(-(-(end - begin) // kernels.GROUP)), kernels.nearest, n_dims, len(self.candidates),
+            pk.parallel_for(search.policy(-(-(end - begin) // kernels.GROUP)), kernels.nearest, library.adjacent, n_dims, len(self.candidates),
                             library.pad, search.room, k, begin, end, radius, *library.arguments, search.offset, search.series,
                             search.bounds, search.marks, distances[part], times[part], label="edm.nearest")
         return distances, times, scale

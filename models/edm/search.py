@@ -66,16 +66,16 @@ class Library:
     ----------
     source : View, shape (n_columns * stride,), from `flat`
     stride, front : int
-    first : array of int, shape (n_sets,)
-        Where in `source` the first column of each set begins.
     column, lag : arrays of int, shape (n_dims,)
-        The coordinates, counted from that column.
+        The coordinates, counted from the first column of a set.
+    n_sets : int
+        The most that will be arranged at a time.
     times : array of int, shape (1 or n_sets, n_candidates)
-        The candidates' times, ascending.
+        The candidates' times, ascending, of all sets.
     """
 
-    def __init__(self, source, stride, front, first, column, lag, times):
-        self.n_sets, self.n_candidates = len(first), times.shape[1]
+    def __init__(self, source, stride, front, column, lag, n_sets, times):
+        self.source, self.most_sets, self.n_candidates = source, n_sets, times.shape[1]
         runs_on = bool((np.diff(times, axis=1) == 1).all())
         if runs_on:  # lags are found in the same arrangement, `pad` rows further up
             parts, self.pad = column[lag == 0] * stride + front, int(lag.max(initial=0))
@@ -83,15 +83,20 @@ class Library:
         else:
             parts, self.pad = column * stride + front - lag, 0
             part, lead = np.arange(len(lag)), np.zeros(len(lag))
-        size = self.n_candidates + WIDEST + self.pad * WIDEST
-        self.part, self.lead = _integers(part), _integers(lead)
-        self.values = pk.empty((self.n_sets, len(parts) * size), source.dtype)
-        self.place = pk.empty((len(times), self.n_candidates + WIDEST), np.int32)
-        width = pk.empty(1, np.int32)
-        pk.parallel_for(pk.TeamPolicy(self.n_sets, TEAM), kernels.arrange, self.n_candidates, self.pad, _integers(parts),
-                        _integers(first), _integers(times), source, self.values, self.place, width, label="edm.arrange")
-        self.width = int(width.to_numpy()[0])
+        self.adjacent = pk.static(int(runs_on and np.array_equal(lag, np.arange(len(lag)))))
+        size = self.n_candidates + WIDEST + (self.pad + 1) * WIDEST
+        self.parts, self.part, self.lead, self.width = _integers(parts), _integers(part), _integers(lead), None
+        self.values = pk.empty((n_sets, len(parts) * size), source.dtype)
+        self.place = pk.empty((min(n_sets, len(times)), self.n_candidates + 2 * WIDEST), np.int32)
         self.arguments = self.place, self.values, self.part, self.lead
+
+    def arrange(self, first, times):
+        """Lay out sets; `first`, shape (n_sets,), says where in `source` the first column of each begins."""
+        self.n_sets, self.first = len(first), _integers(first)
+        width = pk.empty(1, np.int32)
+        pk.parallel_for(pk.TeamPolicy(self.n_sets, TEAM), kernels.arrange, self.n_candidates, self.pad, self.parts, self.first,
+                        _integers(times), self.source, self.values, self.place, width, label="edm.arrange")
+        self.width = self.width or int(width.to_numpy()[0])
 
 
 class Search:
@@ -100,12 +105,12 @@ class Search:
     Parameters
     ----------
     library : Library
+        In which sets have been arranged; others may be later.
     dims, wanted : arrays of int, shape (n_searches,)
         Coordinates of each search, ascending, and its number of neighbours.
-    first : array of int, shape (n_sets,)
-        Where in `series` the points of each set begin.
     offset : array of int, shape (n_dims,)
     series : View, from `flat`
+        Points of a set begin where its library does.
     radius : int
         -1 excludes no candidate.
     n_points : int
@@ -114,19 +119,19 @@ class Search:
         Bound of what is kept here.
     """
 
-    def __init__(self, library, dims, wanted, first, offset, series, radius, n_points, memory_bytes):
+    def __init__(self, library, dims, wanted, offset, series, radius, n_points, memory_bytes):
         self.library, self.radius, self.n_dims, self.skip = library, radius, int(dims[-1]), int(dims[0]) - 1
         self.dims, self.wanted, self.most_wanted = _integers(dims), _integers(wanted), int(max(wanted))
-        self.first, self.offset, self.series = _integers(first), _integers(offset), series
+        self.offset, self.series = _integers(offset), series
         itemsize, n_words = series.dtype.itemsize, -(-library.n_candidates // (32 * library.width))
-        shape = library.n_sets, len(dims)
-        at_once = memory_bytes // (2 * library.n_sets * bytes_a_point(len(dims), n_words, itemsize))
+        shape = library.most_sets, len(dims)
+        at_once = memory_bytes // (4 * library.most_sets * bytes_a_point(len(dims), n_words, itemsize))
         self.n_points = BLOCK * max(1, min(-(-n_points // BLOCK), at_once // BLOCK))
         self.closest, self.bounds = (pk.empty((*shape, self.n_points), series.dtype) for _ in range(2))
         self.marks = pk.empty((*shape, self.n_points * n_words), np.uint32)
         room = self.n_dims - self.skip, library.n_candidates + WIDEST
-        n_tasks = library.n_sets * self.n_points // library.width
-        most = memory_bytes // (2 * room[0] * room[1] * itemsize)
+        n_tasks = library.most_sets * self.n_points // library.width
+        most = 3 * memory_bytes // (4 * room[0] * room[1] * itemsize)
         self.n_teams = int(max(1, min(n_tasks, TEAMS_AT_A_TIME * pk.concurrency(), most)))
         self.minima = pk.empty((self.n_teams, *room), series.dtype)
         self.room = 2 * self.most_wanted + list_kernels.ROOM
@@ -142,14 +147,14 @@ class Search:
         scratch = self.n_dims * (4 + TEAM * self.series.dtype.itemsize) + 128
         pk.parallel_for(pk.TeamPolicy(self.n_teams, TEAM, scratch_bytes=scratch), kernels.bound, self.n_dims, self.skip,
                         self.library.n_candidates, self.library.pad, first, -(-(last - first) // self.library.width),
-                        self.library.n_sets, self.radius, *self.library.arguments, self.first, self.offset, self.series,
+                        self.library.n_sets, self.radius, *self.library.arguments, self.library.first, self.offset, self.series,
                         self.dims, self.wanted, self.minima, self.closest, self.bounds, self.marks, label="edm.bound")
 
     def policy(self, n_teams):
         """Teams of the kernels that list neighbours."""
         size = self.series.dtype.itemsize + 4
         entries = self.room + self.most_wanted + 1 + list_kernels.GROUP * (self.most_wanted + 4) + self.n_dims
-        return pk.TeamPolicy(n_teams, TEAM, scratch_bytes=entries * size + 4 * 64 + 10 * 64)
+        return pk.TeamPolicy(n_teams, TEAM, scratch_bytes=entries * size + 4 * list_kernels.CHOSEN + 10 * 64)
 
 
 def bytes_a_point(n_searches, n_words, itemsize):
