@@ -33,6 +33,58 @@ LARGEST = 3e38  # finite in float32: a bound for all that was observed
 
 
 @pk.kernel
+def summarise(team, columns, summary):
+    """Smallest, largest, mean and standard deviation of what is known of each column, a team a column; in float64.
+
+    summary : shape (4, n_columns)
+    """
+    c = team.league_rank
+    low = pk.float64(math.inf)
+    high = pk.float64(-math.inf)
+    n = pk.float64(0.0)
+    total = pk.float64(0.0)
+    for t in team.thread_range(columns.shape[0]):
+        v = pk.float64(columns[t, c])
+        low = min(low, v)
+        high = max(high, v)
+        n += pk.where(pk.isfinite(v), 1.0, 0.0)
+        total += pk.where(pk.isfinite(v), v, 0.0)
+    n = team.reduce(n)
+    mean = team.reduce(total) / n
+    low = team.reduce(low, pk.Min)
+    high = team.reduce(high, pk.Max)
+    square = pk.float64(0.0)
+    for t in team.thread_range(columns.shape[0]):
+        u = columns[t, c] - mean
+        square += pk.where(pk.isfinite(u), u * u, 0.0)
+    square = team.reduce(square)
+    if team.single():
+        summary[0, c] = low
+        summary[1, c] = high
+        summary[2, c] = mean
+        summary[3, c] = pk.sqrt(square / n)
+
+
+@pk.kernel
+def line_up(c, i, front, centre, per_scale, columns, series):
+    """Column c, centred and scaled, with NaN before and behind, as part of one long series. 12 bytes an element.
+
+    series : shape (n_columns * stride,), i < stride
+    """
+    t = i - front
+    there = 0 <= t < columns.shape[0]
+    value = (columns[min(max(t, 0), columns.shape[0] - 1), c] - centre[c]) * per_scale
+    series[c * (series.shape[0] // centre.shape[0]) + i] = pk.where(there, value, math.nan)
+
+
+@pk.kernel
+def standardise(t, q, column, middle, spread, columns, target):
+    """Target q is a column with its mean removed, in units of its standard deviation. 12 bytes an element."""
+    c = column[q]
+    target[t, q] = (columns[t, c] - middle[c]) / spread[c]
+
+
+@pk.kernel
 def arrange(team, n_candidates, pad, part_at, first, times, source, library, place, width):
     """Lay a set's candidates out in chunks, a team a set: `library` and `place` above. 8 bytes an element.
 

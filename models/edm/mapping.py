@@ -5,12 +5,19 @@ from __future__ import annotations
 import numpy as np
 
 import portable as pk
-from portable.errors import InputError
 
 from . import list_kernels as kernels
-from .search import BLOCK, NARROWEST, WIDEST, Library, Search, bytes_a_point, centre_of, flat, mean_of, scale_of
+from .search import (
+    BLOCK,
+    NARROWEST,
+    WIDEST,
+    Columns,
+    Library,
+    Search,
+    bytes_a_point,
+    lined_up,
+)
 
-MOST = 2**31 - 1  # places are counted in 32 bits
 TASKS_AT_A_TIME = 512  # tasks of one launch for each that runs at a time, so that all end at about the same time
 
 
@@ -44,28 +51,19 @@ class Mapping:
         begins = np.searchsorted(dims[self.order], [*self.dims, self.n_dims + 1])
         self.blocks = np.cumsum([0] + [-(-(end - begin) // BLOCK) for begin, end in windows])
         self.n_blocks = int(self.blocks[-1])
-        centre = centre_of(source)
-        scale = scale_of(source)
-        values, self.stride = flat((source - centre) / scale, self.front, self.dtype)
-        if values.size > MOST:
-            raise InputError(f"{source.shape[1]} series of {source.shape[0]} times take {values.size:,} places; at most "
-                             f"{MOST:,} are possible: cross-map parts of them")
-        self.source = pk.copy_of(values)
+        given = Columns(source)
+        centre, scale = given.centre(), given.scale()
+        self.source, self.stride = lined_up(given.values, centre, scale, self.front, self.dtype)
         self.points = self.source
         if points is not source:
-            self.points = pk.copy_of(flat((points - centre) / scale, self.front, self.dtype)[0])
+            self.points, _ = lined_up(pk.copy_of(points), centre, scale, self.front, self.dtype)
         self.begins = pk.copy_of(begins.astype(np.int32))
         self.offset = self.front - lag
-        middle, spread = _moments(targets)
-        self.targets = self._copied(targets, middle, spread)
-        self.observed = self.targets if observed is None else self._copied(observed, middle, spread)
-
-    def _copied(self, targets, middle, spread):
-        """The targets in the order of dimensions, so standardised that sums of products in float32 lose little."""
-        values = targets - middle
-        values /= spread
-        values = np.broadcast_to(values.astype(self.dtype), (len(targets), self.n_targets))
-        return pk.copy_of(np.take(values, self.order, axis=1))
+        given = given if targets is source else Columns(targets)
+        column = self.order if targets.shape[1] > 1 else np.zeros(self.n_targets, int)
+        self.targets = self.observed = given.standardised(column, self.dtype)
+        if observed is not None:
+            self.observed = given.standardised(column, self.dtype, observed)
 
     def batch_size(self, n_candidates):
         """Library sets of one launch: a quarter of the memory is theirs, and no more are taken than keep the space busy."""
@@ -126,10 +124,3 @@ class Room:
             most = max(end - begin for begin, end in m.windows)
             self.search = Search(self.library, m.dims, m.dims + 1, m.offset, m.points, m.radius, most, m.memory_bytes)
         return self.library, self.search, self.sums, self.rho
-
-
-def _moments(columns):
-    """Mean and standard deviation of each column; 1 for the latter where nothing varies."""
-    middle = mean_of(columns)
-    spread = np.sqrt(mean_of((columns - middle) ** 2))
-    return middle, np.where(spread > 0, spread, 1.0)

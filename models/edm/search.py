@@ -5,9 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 import portable as pk
+from portable.errors import InputError
 
 from . import kernels, list_kernels
 
+MOST = 2**31 - 1  # places are counted in 32 bits
+SUMMARY_TEAM = 128
 TEAM = 32  # members asked for: a warp, whose collectives cost least
 WIDEST = 64  # members that a team has at most, on any space
 NARROWEST = 8  # and at least, where series are long
@@ -15,43 +18,65 @@ BLOCK = 64  # points whose products are added up in the kernel's dtype; blocks a
 TEAMS_AT_A_TIME = 4  # teams launched for each that runs at a time, so that all end at about the same time
 
 
-def mean_of(columns):
-    """The mean of what is known in each column."""
-    mean = columns.mean(axis=0)  # much faster than nanmean, and seldom NaN
-    return np.nanmean(columns, axis=0) if np.isnan(mean).any() else mean
+class Columns:
+    """Series on the space as they were given, and a summary of each.
 
+    Parameters
+    ----------
+    values : ndarray of float32 or float64, shape (n_times, n_columns); NaN where nothing was observed
 
-def extremes(columns):
-    """Smallest and largest known number of each column."""
-    return np.fmin.reduce(columns, axis=0), np.fmax.reduce(columns, axis=0)
-
-
-def centre_of(columns):
-    """A number near the middle of each column that is subtracted without rounding where the column allows it.
-
-    A multiple of a power of two near the spread: numbers of one binade with few digits stay exact, so ties stay ties.
+    Attributes
+    ----------
+    low, high, mean, spread : ndarray, shape (n_columns,)
+        Of what is known; `spread` is the standard deviation.
     """
-    low, high = extremes(columns)
-    step = np.exp2(np.floor(np.log2(np.where(high > low, high - low, 1.0))) - 1)
-    return np.round(mean_of(columns) / step) * step
+
+    def __init__(self, values):
+        self.values = pk.copy_of(values)
+        summary = pk.empty((4, values.shape[1]), np.float64)
+        pk.parallel_for(pk.TeamPolicy(values.shape[1], SUMMARY_TEAM), kernels.summarise, self.values, summary, label="edm.summarise")
+        self.low, self.high, self.mean, self.spread = summary.to_numpy()
+
+    def centre(self):
+        """A number near the middle of each column that is subtracted without rounding where the column allows it.
+
+        A multiple of a power of two near the spread: numbers of one binade with few digits stay exact, so ties stay ties.
+        """
+        step = np.exp2(np.floor(np.log2(np.where(self.high > self.low, self.high - self.low, 1.0))) - 1)
+        return np.round(self.mean / step) * step
+
+    def scale(self):
+        """A power of two near the largest spread, so that squares neither overflow nor vanish in float32."""
+        widest = (self.high - self.low).max()
+        return float(np.exp2(np.floor(np.log2(widest)))) if widest > 0 else 1.0
+
+    def standardised(self, column, dtype, values=None):
+        """Chosen columns with mean 0 and spread 1 (0 where nothing varies), shape (n_times, len(column)).
+
+        values : ndarray, columns of other times that are treated alike; these themselves if not given
+        """
+        values = self.values if values is None else pk.copy_of(values)
+        target = pk.empty((values.shape[0], len(column)), dtype)
+        spread = pk.copy_of(np.where(self.spread > 0, self.spread, 1.0))
+        pk.parallel_for(pk.MDRangePolicy((0, 0), target.shape), kernels.standardise, _integers(column), pk.copy_of(self.mean), spread,
+                        values, target, label="edm.standardise")
+        return target
 
 
-def scale_of(columns):
-    """A power of two near the largest spread, so that squares neither overflow nor vanish in float32."""
-    low, high = extremes(columns.ravel())
-    return float(np.exp2(np.floor(np.log2(high - low)))) if high > low else 1.0
+def lined_up(values, centre, scale, front, dtype):
+    """Columns one after the other, centred and scaled, each with NaN before and behind; and the step from one to the next.
 
-
-def flat(columns, front, dtype):
-    """Columns one after the other, each with NaN before and behind; and the distance from one to the next.
-
-    Behind, a tile of points may reach past the last one.
+    values : View, shape (n_times, n_columns). Behind a column, a tile of points may reach past the last one.
     """
-    n_times, n_columns = columns.shape
+    n_times, n_columns = values.shape
     stride = front + n_times + WIDEST
-    padded = np.full((n_columns, stride), np.nan, dtype)
-    padded[:, front:front + n_times] = columns.T
-    return padded.ravel(), stride
+    if n_columns * stride > MOST:
+        raise InputError(f"{n_columns} series of {n_times} times take {n_columns * stride:,} places; at most {MOST:,} are possible: "
+                         "take parts of them")
+    series = pk.empty(n_columns * stride, dtype)
+    pk.parallel_for(pk.MDRangePolicy((0, 0), (n_columns, stride)), kernels.line_up, front, pk.copy_of(centre), 1.0 / scale, values,
+                    series, label="edm.line_up")
+    return series, stride
 
 
 def coordinates(n_columns, E, tau):
@@ -64,7 +89,7 @@ class Library:
 
     Parameters
     ----------
-    source : View, shape (n_columns * stride,), from `flat`
+    source : View, shape (n_columns * stride,), from `lined_up`
     stride, front : int
     column, lag : arrays of int, shape (n_dims,)
         The coordinates, counted from the first column of a set.
@@ -109,7 +134,7 @@ class Search:
     dims, wanted : arrays of int, shape (n_searches,)
         Coordinates of each search, ascending, and its number of neighbours.
     offset : array of int, shape (n_dims,)
-    series : View, from `flat`
+    series : View, from `lined_up`
         Points of a set begin where its library does.
     radius : int
         -1 excludes no candidate.
