@@ -104,9 +104,7 @@ def cross_map(dataset, dims, *, tau=1, Tp=0, exclusion_radius=0, libraries=None,
     with pk.use(pk.default_space() if space is None else space), _bar(progress) as bar:
         task = bar.add_task("cross mapping", total=len(rows), completed=target.done)
         mapping = Mapping(dataset, dataset, dataset, dims, lag, Tp, [(0, n_times)], radius, dtype, memory_bytes)
-        size = mapping.batch_size(len(times))
-        if out is not None or progress:
-            size = min(size, max(1, -(-len(rows) // STEPS)))
+        size = len(rows) if out is None and not progress else -(-len(rows) // STEPS)
         while target.done < len(rows):
             part = rows[target.done:target.done + size]
             rho = mapping.run(part, times[None])

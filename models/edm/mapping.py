@@ -7,11 +7,11 @@ import numpy as np
 import portable as pk
 from portable.errors import InputError
 
-from . import kernels
-from .search import WIDEST, Library, Workspace, centre_of, flat, mean_of, scale_of
+from . import list_kernels as kernels
+from .search import BLOCK, NARROWEST, WIDEST, Library, Search, bytes_a_point, centre_of, flat, mean_of, scale_of
 
 MOST = 2**31 - 1  # places are counted in 32 bits
-ROWS_A_BLOCK = 64  # points whose products are added up in the kernel's dtype; blocks are added up in float64
+TASKS_AT_A_TIME = 64  # tasks of one launch for each that runs at a time, so that all end at about the same time
 
 
 class Mapping:
@@ -40,8 +40,9 @@ class Mapping:
         self.lag, self.n_dims, self.front = lag, len(lag), int(lag.max())
         self.order = np.argsort(dims, kind="stable")
         self.n_targets = len(dims)
-        begins = np.searchsorted(dims[self.order], np.arange(1, self.n_dims + 2))
-        self.blocks = np.cumsum([0] + [-(-(end - begin) // ROWS_A_BLOCK) for begin, end in windows])
+        self.dims = np.unique(dims)
+        begins = np.searchsorted(dims[self.order], [*self.dims, self.n_dims + 1])
+        self.blocks = np.cumsum([0] + [-(-(end - begin) // BLOCK) for begin, end in windows])
         self.n_blocks = int(self.blocks[-1])
         centre = centre_of(source)
         scale = scale_of(source)
@@ -54,7 +55,7 @@ class Mapping:
         if points is not source:
             self.points = pk.copy_of(flat((points - centre) / scale, self.front, self.dtype)[0])
         self.begins = pk.copy_of(begins.astype(np.int32))
-        self.offset = pk.copy_of((self.front - lag).astype(np.int32))
+        self.offset = self.front - lag
         middle, spread = _moments(targets)
         self.targets = self._copied(targets, middle, spread)
         self.observed = self.targets if observed is None else self._copied(observed, middle, spread)
@@ -67,9 +68,12 @@ class Mapping:
         return pk.copy_of(np.take(values, self.order, axis=1))
 
     def batch_size(self, n_candidates):
-        """Library sets of one launch: half of the memory is theirs."""
+        """Library sets of one launch: half of the memory is theirs, and no more are taken than keep the space busy."""
+        n_words = -(-n_candidates // (32 * NARROWEST))
         each = (n_candidates + WIDEST * (self.front + 1) + self.n_blocks * kernels.SUMS * self.n_targets) * self.dtype.itemsize
-        return max(1, int(self.memory_bytes // (2 * each)))
+        each += self.n_blocks * BLOCK * bytes_a_point(len(self.dims), n_words, self.dtype.itemsize)
+        enough = -(-TASKS_AT_A_TIME * pk.concurrency() // (self.n_blocks * len(self.dims)))
+        return int(max(1, min(self.memory_bytes // (2 * each), enough)))
 
     def run(self, first, times):
         """rho of each set and target, shape (n_sets, n_targets).
@@ -77,19 +81,27 @@ class Mapping:
         first : array of int, shape (n_sets,), the column of each set
         times : array of int, shape (1 or n_sets, n_candidates), ascending
         """
+        size = self.batch_size(times.shape[1])
+        parts = [slice(begin, begin + size) for begin in range(0, len(first), size)]
+        return np.concatenate([self._run(first[part], times if len(times) == 1 else times[part]) for part in parts])
+
+    def _run(self, first, times):
         begin = first * self.stride
         n_sets, n_candidates = len(first), times.shape[1]
         library = Library(self.source, self.stride, self.front, begin, np.zeros(self.n_dims, int), self.lag, times)
-        begin = pk.copy_of(begin.astype(np.int32))
-        work = Workspace(n_sets * self.n_blocks, n_candidates, self.n_dims, self.n_dims, self.n_dims + 1, self.dtype,
-                         self.memory_bytes // 2)
+        most = max(end - begin for begin, end in self.windows)
+        search = Search(library, self.dims, self.dims + 1, begin, self.offset, self.points, self.radius, most,
+                        self.memory_bytes // 2)
         sums = pk.empty((n_sets, self.n_blocks, kernels.SUMS, self.n_targets), self.dtype)
         rho = pk.empty((n_sets, self.n_targets), np.float64)
-        for window, low, high in zip(self.windows, self.blocks, self.blocks[1:]):
-            pk.parallel_for(work.policy, kernels.cross_map, self.n_dims, n_candidates, library.pad, work.room, *window,
-                            ROWS_A_BLOCK, n_sets, self.radius, self.Tp, library.place, library.values, library.part,
-                            library.lead, begin, self.offset, self.points, self.begins, self.targets, self.observed,
-                            work.minima, work.marks, work.chosen, sums[:, int(low):int(high)], label="edm.cross_map")
+        for window, low in zip(self.windows, self.blocks.tolist()):
+            for start, end in search.parts(*window):
+                at = low + (start - window[0]) // BLOCK
+                n_blocks = -(-(end - start) // BLOCK)
+                pk.parallel_for(search.policy(n_sets * n_blocks * len(self.dims)), kernels.cross_map, self.n_dims, n_candidates,
+                                library.pad, search.room, start, end, BLOCK, self.radius, self.Tp, *library.arguments,
+                                search.first, search.offset, self.points, search.dims, self.begins, self.targets, self.observed,
+                                search.closest, search.bounds, search.marks, sums[:, at:at + n_blocks], label="edm.cross_map")
         pk.parallel_for(pk.MDRangePolicy((0, 0), rho.shape), kernels.correlate, sums, rho, label="edm.correlate")
         out = np.empty(rho.shape)
         out[:, self.order] = rho.to_numpy()

@@ -10,7 +10,8 @@ import portable as pk
 from portable.errors import InputError
 
 from ..checks import check_choice, check_count
-from . import kernels, tree
+from . import list_kernels as kernels
+from . import tree
 from .checks import (
     DTYPES,
     check_columns,
@@ -21,7 +22,7 @@ from .checks import (
     check_series,
     check_windows,
 )
-from .search import Library, Workspace, centre_of, coordinates, flat, scale_of
+from .search import Library, Search, centre_of, coordinates, flat, scale_of
 
 MEMORY_BYTES = 1 << 32  # bound of what the teams keep
 
@@ -166,13 +167,15 @@ class Problem:
         offset = self.column * point_stride + front - self.lag
         library = Library(pk.copy_of(source), stride, front, np.zeros(1, int), self.column, self.lag,
                           self.candidates[None])
-        n_dims, n = len(self.lag), last - first
-        work = Workspace(-(-n // 8), len(self.candidates), n_dims, 1, k, self.dtype, MEMORY_BYTES)
+        n_dims, n, radius = len(self.lag), last - first, -1 if self.radius is None else self.radius
+        search = Search(library, np.array([n_dims]), np.array([k]), np.zeros(1, int), offset, pk.copy_of(series), radius, n,
+                        MEMORY_BYTES)
         distances, times = pk.empty((n, k), self.dtype), pk.empty((n, k), np.int32)
-        pk.parallel_for(work.policy, kernels.nearest, n_dims, len(self.candidates), library.pad, work.room, k, first, last,
-                        -1 if self.radius is None else self.radius, library.place, library.values, library.part,
-                        library.lead, pk.copy_of(offset.astype(np.int32)), pk.copy_of(series), work.minima, work.marks,
-                        work.chosen, distances, times, label="edm.nearest")
+        for begin, end in search.parts(first, last):
+            part = slice(begin - first, end - first)
+            pk.parallel_for(search.policy(-(-(end - begin) // kernels.GROUP)), kernels.nearest, n_dims, len(self.candidates),
+                            library.pad, search.room, k, begin, end, radius, *library.arguments, search.offset, search.series,
+                            search.bounds, search.marks, distances[part], times[part], label="edm.nearest")
         return distances, times, scale
 
 

@@ -6,10 +6,12 @@ import numpy as np
 
 import portable as pk
 
-from . import kernels
+from . import kernels, list_kernels
 
 TEAM = 32  # members asked for: a warp, whose collectives cost least
 WIDEST = 64  # members that a team has at most, on any space
+NARROWEST = 8  # and at least, where series are long
+BLOCK = 64  # points whose products are added up in the kernel's dtype; blocks are added up in float64
 TEAMS_AT_A_TIME = 4  # teams launched for each that runs at a time, so that all end at about the same time
 
 
@@ -85,26 +87,74 @@ class Library:
         self.part, self.lead = _integers(part), _integers(lead)
         self.values = pk.empty((self.n_sets, len(parts) * size), source.dtype)
         self.place = pk.empty((len(times), self.n_candidates + WIDEST), np.int32)
+        width = pk.empty(1, np.int32)
         pk.parallel_for(pk.TeamPolicy(self.n_sets, TEAM), kernels.arrange, self.n_candidates, self.pad, _integers(parts),
-                        _integers(first), _integers(times), source, self.values, self.place,
-                        label="edm.arrange")
+                        _integers(first), _integers(times), source, self.values, self.place, width, label="edm.arrange")
+        self.width = int(width.to_numpy()[0])
+        self.arguments = self.place, self.values, self.part, self.lead
 
 
-class Workspace:
-    """What each team keeps while it searches among so many candidates for k neighbours, in `n_kept` dimensions at once."""
+class Search:
+    """The chunks of a library in which the neighbours of points lie.
 
-    def __init__(self, n_tasks, n_candidates, n_dims, n_kept, k, dtype, memory_bytes):
-        size = n_candidates + WIDEST
-        itemsize = np.dtype(dtype).itemsize
-        each = size * (n_kept * itemsize + 4)
-        self.n_teams = max(1, min(n_tasks, TEAMS_AT_A_TIME * pk.concurrency(), int(memory_bytes // each)))
-        self.room = 2 * k + 7 * TEAM
-        self.minima = pk.empty((self.n_teams, n_kept, size), dtype)
-        self.marks = pk.empty((self.n_teams, size // 32 + 2 * WIDEST), np.uint32)
-        self.chosen = pk.empty((self.n_teams, size), np.int32)
-        lists = self.room * (2 * itemsize + 8) + TEAM * (n_dims + 4) * (itemsize + 4)
-        scratch = lists + n_dims * (4 + TEAM * itemsize) + 10 * 64
-        self.policy = pk.TeamPolicy(self.n_teams, TEAM, scratch_bytes=scratch)
+    Parameters
+    ----------
+    library : Library
+    dims, wanted : arrays of int, shape (n_searches,)
+        Coordinates of each search, ascending, and its number of neighbours.
+    first : array of int, shape (n_sets,)
+        Where in `series` the points of each set begin.
+    offset : array of int, shape (n_dims,)
+    series : View, from `flat`
+    radius : int
+        -1 excludes no candidate.
+    n_points : int
+        Points that will be asked for in one window.
+    memory_bytes : int
+        Bound of what is kept here.
+    """
+
+    def __init__(self, library, dims, wanted, first, offset, series, radius, n_points, memory_bytes):
+        self.library, self.radius, self.n_dims, self.skip = library, radius, int(dims[-1]), int(dims[0]) - 1
+        self.dims, self.wanted, self.most_wanted = _integers(dims), _integers(wanted), int(max(wanted))
+        self.first, self.offset, self.series = _integers(first), _integers(offset), series
+        itemsize, n_words = series.dtype.itemsize, -(-library.n_candidates // (32 * library.width))
+        shape = library.n_sets, len(dims)
+        at_once = memory_bytes // (2 * library.n_sets * bytes_a_point(len(dims), n_words, itemsize))
+        self.n_points = BLOCK * max(1, min(-(-n_points // BLOCK), at_once // BLOCK))
+        self.closest, self.bounds = (pk.empty((*shape, self.n_points), series.dtype) for _ in range(2))
+        self.marks = pk.empty((*shape, self.n_points * n_words), np.uint32)
+        room = self.n_dims - self.skip, library.n_candidates + WIDEST
+        n_tasks = library.n_sets * self.n_points // library.width
+        most = memory_bytes // (2 * room[0] * room[1] * itemsize)
+        self.n_teams = int(max(1, min(n_tasks, TEAMS_AT_A_TIME * pk.concurrency(), most)))
+        self.minima = pk.empty((self.n_teams, *room), series.dtype)
+        self.room = 2 * self.most_wanted + list_kernels.ROOM
+
+    def parts(self, begin, end):
+        """A window of times in parts that fit; when one is handed out, its bounds and marks are there."""
+        for first in range(begin, end, self.n_points):
+            last = min(first + self.n_points, end)
+            self._bound(first, last)
+            yield first, last
+
+    def _bound(self, first, last):
+        scratch = self.n_dims * (4 + TEAM * self.series.dtype.itemsize) + 128
+        pk.parallel_for(pk.TeamPolicy(self.n_teams, TEAM, scratch_bytes=scratch), kernels.bound, self.n_dims, self.skip,
+                        self.library.n_candidates, self.library.pad, first, -(-(last - first) // self.library.width),
+                        self.library.n_sets, self.radius, *self.library.arguments, self.first, self.offset, self.series,
+                        self.dims, self.wanted, self.minima, self.closest, self.bounds, self.marks, label="edm.bound")
+
+    def policy(self, n_teams):
+        """Teams of the kernels that list neighbours."""
+        size = self.series.dtype.itemsize + 4
+        entries = self.room + self.most_wanted + 1 + list_kernels.GROUP * (self.most_wanted + 4) + self.n_dims
+        return pk.TeamPolicy(n_teams, TEAM, scratch_bytes=entries * size + 4 * 64 + 10 * 64)
+
+
+def bytes_a_point(n_searches, n_words, itemsize):
+    """What a search keeps of a point of one set: the closest distance, the bound and the marks."""
+    return n_searches * (2 * itemsize + 4 * n_words)
 
 
 def _integers(values):

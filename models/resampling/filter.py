@@ -166,7 +166,7 @@ class _Run:
         self.evidence, self.sizes = pk.empty((n_steps, n_rows)), pk.empty((n_steps, n_rows))
         self.half = (62 - (n - 1).bit_length()) // 2
         self.means = pk.empty((n_steps, n_dims, n_rows)) if means else None
-        self.parts = pk.empty((n_dims + 1, n_rows, self.tables.n_tiles)) if means else None
+        self.parts = pk.empty((n_dims + 1, n_rows, self.tables.n_sweeps)) if means else None
         self.start, self.advance = model.kernels(n_dims)
         if model.in_place:
             self.owner, self.permuted = pk.empty((n_rows, n), np.int64), pk.empty((n_rows, n), np.int64)
@@ -177,17 +177,17 @@ class _Run:
         tables, slot = self.tables, t % self.n_slots
         before, now = self.extremes[max(t - 1, 0)], self.extremes[t]
         if t == 0:
-            pk.parallel_for(tables.tiles, self.start, tables.n_tiles, self.seed, self.y, self.params, self.x, self.log_w, now)
+            pk.parallel_for(tables.sweeps, self.start, tables.n_sweeps, self.seed, self.y, self.params, self.x, self.log_w, now)
         else:
-            pk.parallel_for(tables.tiles, self.advance, tables.n_tiles, pk.static(self.model.in_place), t, (t - 1) % self.n_slots,
+            pk.parallel_for(tables.sweeps, self.advance, tables.n_sweeps, pk.static(self.model.in_place), t, (t - 1) % self.n_slots,
                             slot, self.seed, self.y, self.params, self.ancestors[(t - 1) % len(self.ancestors)], before, self.x,
                             self.log_w, now)
-        pk.parallel_for(tables.tiles, filter_kernels.weigh, tables.n_tiles, tables.bits, self.half, self.log_w, now, tables.sums,
+        pk.parallel_for(tables.tiles, filter_kernels.weigh, tables.tile_size, tables.bits, self.half, self.log_w, now, tables.sums,
                         self.squares)
         pk.parallel_for(tables.rows, filter_kernels.decide, tables.bits, self.half, tables.n, self.model.threshold, now,
                         tables.sums, self.squares, self.mass, self.evidence[t], self.sizes[t])
         if self.means is not None:
-            pk.parallel_for(tables.tiles, filter_kernels.average_tiles, tables.n_tiles, slot, self.log_w, now, self.x, self.parts)
+            pk.parallel_for(tables.sweeps, filter_kernels.average_sweeps, tables.n_sweeps, slot, self.log_w, now, self.x, self.parts)
             pk.parallel_for(tables.rows, filter_kernels.average, self.parts, self.means[t])
         if t < len(self.y) - 1:
             self._resample(t, now)

@@ -1,7 +1,8 @@
 """Kernels of a particle filter; the notation is that of `models.resampling.filter`.
 
 Arguments that recur
-    n_tiles      tiles of a row (see `weighing`); a row is a filter
+    n_sweeps     teams of a row, SWEEP particles each; a row is a filter
+    tile_size    see `weighing`
     t            step
     y            observations, shape (n_steps, n_values)
     params       shape (n_rows, n_params)
@@ -15,7 +16,7 @@ import math
 import portable as pk
 
 from .spreading import key
-from .weighing import TILE, fixed, order, ordered, scale
+from .weighing import SWEEP, fixed, order, ordered, scale
 
 
 @pk.function
@@ -28,12 +29,12 @@ def model_kernels(initial, propagate, log_weight, n_dims):
     """(start, advance) of a model."""
 
     @pk.kernel
-    def start(team, n_tiles, seed, y, params, x, log_w, now):
-        """States and log-weights of step 0, and the largest of these; a team a tile."""
-        r = team.league_rank // n_tiles
-        begin = team.league_rank % n_tiles * TILE
+    def start(team, n_sweeps, seed, y, params, x, log_w, now):
+        """States and log-weights of step 0, and the largest of these; a team a sweep."""
+        r = team.league_rank // n_sweeps
+        begin = team.league_rank % n_sweeps * SWEEP
         largest = pk.float64(-math.inf)
-        for k in team.thread_range(begin, min(begin + TILE, log_w.shape[1])):
+        for k in team.thread_range(begin, min(begin + SWEEP, log_w.shape[1])):
             state = initial(seed, key(r, k), user_draw(0), params[r])
             for c in range(n_dims):
                 x[0, c, r, k] = state[c]
@@ -44,17 +45,17 @@ def model_kernels(initial, propagate, log_weight, n_dims):
             pk.atomic_max(now, (r, 0), order(largest))
 
     @pk.kernel
-    def advance(team, n_tiles, in_place, t, old, new, seed, y, params, ancestors, before, x, log_w, now):
-        """States and log-weights of step t, from ancestors where the row was resampled; a team a tile.
+    def advance(team, n_sweeps, in_place, t, old, new, seed, y, params, ancestors, before, x, log_w, now):
+        """States and log-weights of step t, from ancestors where the row was resampled; a team a sweep.
 
         Reads an ancestor and its state, writes state and log-weight: 8 (2 n_dims + 2) bytes in float64.
         """
-        r = team.league_rank // n_tiles
-        begin = team.league_rank % n_tiles * TILE
+        r = team.league_rank // n_sweeps
+        begin = team.league_rank % n_sweeps * SWEEP
         resampled = before[r, 2] == 0
         state = pk.local(n_dims, x.dtype)
         largest = pk.float64(-math.inf)
-        for k in team.thread_range(begin, min(begin + TILE, log_w.shape[1])):
+        for k in team.thread_range(begin, min(begin + SWEEP, log_w.shape[1])):
             a = pk.int64(k)
             if resampled and not in_place:
                 a = ancestors[r, k]
@@ -74,16 +75,17 @@ def model_kernels(initial, propagate, log_weight, n_dims):
 
 
 @pk.kernel
-def weigh(team, n_tiles, bits, half, log_w, now, sums, squares):
+def weigh(team, tile_size, bits, half, log_w, now, sums, squares):
     """The sums of q and of its upper half squared over a tile; a team a tile. One exponential, one read of the weights."""
+    n_tiles = sums.shape[1] - 1
     r = team.league_rank // n_tiles
     tile = team.league_rank % n_tiles
     row_scale = scale(now, r, bits, True)
     lost = pk.uint64(bits - half)
-    begin = tile * TILE
+    begin = tile * tile_size
     total = pk.uint64(0)
     square = pk.uint64(0)
-    for k in team.thread_range(begin, min(begin + TILE, log_w.shape[1])):
+    for k in team.thread_range(begin, min(begin + tile_size, log_w.shape[1])):
         q = fixed(pk.float64(log_w[r, k]), row_scale, True)
         total += q
         square += (q >> lost) * (q >> lost)
@@ -139,19 +141,19 @@ def overwrite(r, k, now, ancestors, x):
 
 
 @pk.kernel
-def average_tiles(team, n_tiles, slot, log_w, now, x, parts):
-    """Sums of w x over a tile, w relative to the largest, and of w; a team a tile, parts of shape (n_dims + 1, n_rows, n_tiles)."""
-    r = team.league_rank // n_tiles
-    tile = team.league_rank % n_tiles
+def average_sweeps(team, n_sweeps, slot, log_w, now, x, parts):
+    """Sums of w x over a sweep, w relative to the largest, and of w; a team a sweep, parts (n_dims + 1, n_rows, n_sweeps)."""
+    r = team.league_rank // n_sweeps
+    sweep = team.league_rank % n_sweeps
     largest = ordered(now[r, 0])
     for c in range(x.shape[1] + 1):
         total = pk.float64(0.0)
-        for k in team.thread_range(tile * TILE, min(tile * TILE + TILE, log_w.shape[1])):
+        for k in team.thread_range(sweep * SWEEP, min(sweep * SWEEP + SWEEP, log_w.shape[1])):
             w = pk.exp(pk.float64(log_w[r, k]) - largest)
             total += w * pk.float64(x[slot, c, r, k]) if c < x.shape[1] else w
         total = team.reduce(total)
         if team.single():
-            parts[c, r, tile] = total
+            parts[c, r, sweep] = total
 
 
 @pk.kernel

@@ -8,7 +8,7 @@ beyond the M-th are dropped). Below a hundred draws all are drawn one by one.
 Arguments beyond those of `spreading`
     wanted   shape (n_rows,), int64: M
     counts   shape (n_rows, at least B + 1), int32: draws of a stratum, then draws before it
-    before   shape (n_rows, n_tiles + 1), uint64: draws before a tile of strata
+    before   shape (n_rows, n_tiles + 1), uint64: draws before a tile of 2 HALF strata
 """
 
 import math
@@ -16,8 +16,9 @@ import math
 import portable as pk
 
 from .spreading import FEW, key, n_strata, residue_bits
-from .weighing import TILE, fixed, scale, split
+from .weighing import fixed, scale, split
 
+HALF = 1024  # strata b and b + HALF of a tile of 2 HALF share a block of random bits
 EXTRA = 2**31  # the first draw of positions that are drawn one by one
 
 
@@ -59,18 +60,19 @@ def begin_residual_draws(r, n_draws, copies, wanted, before):
 
 
 @pk.kernel
-def weigh_residues(team, n_tiles, bits, log, n_draws, w, extremes, sums, copies, offsets):
+def weigh_residues(team, tile_size, bits, log, n_draws, w, extremes, sums, copies, offsets):
     """Whole copies floor(M q / Q) of a tile, and what they leave, M q mod Q; a team a tile. One read of the weights."""
+    n_tiles = sums.shape[1] - 1
     r = team.league_rank // n_tiles
     tile = team.league_rank % n_tiles
     row_scale = scale(extremes, r, bits, log)
     total = sums[r, n_tiles]
     ratio = pk.float64(n_draws) / pk.float64(pk.int64(total))
     lost = pk.uint64(residue_bits(w.shape[1], n_draws, total))
-    begin = tile * TILE
+    begin = tile * tile_size
     whole = pk.int64(0)
     left = pk.uint64(0)
-    for i in team.thread_range(begin, min(begin + TILE, w.shape[1])):
+    for i in team.thread_range(begin, min(begin + tile_size, w.shape[1])):
         o, rest = split(fixed(pk.float64(w[r, i]), row_scale, log), pk.uint64(n_draws), total, ratio)
         whole += o
         left += pk.uint64(rest) >> lost
@@ -82,14 +84,15 @@ def weigh_residues(team, n_tiles, bits, log, n_draws, w, extremes, sums, copies,
 
 
 @pk.kernel
-def fill_strata(team, n_tiles, wanted, seed, step, counts, before):
+def fill_strata(team, wanted, seed, step, counts, before):
     """Poisson counts of a tile of strata; a team a tile. A block of random bits for two strata, 4 bytes out."""
+    n_tiles = before.shape[1] - 1
     r = team.league_rank // n_tiles
     tile = team.league_rank % n_tiles
-    first = tile * TILE
+    first = tile * (2 * HALF)
     n = n_strata(wanted[r])
     drawn = 0
-    for i in team.thread_range(min(TILE // 2, max(n - first, 0))):
+    for i in team.thread_range(min(HALF, max(n - first, 0))):
         b = first + i
         words = pk.random.words(seed, key(r, b), step)
         one = poisson(words[0], words[1])
@@ -99,8 +102,8 @@ def fill_strata(team, n_tiles, wanted, seed, step, counts, before):
             two = 0
         counts[r, b] = one
         drawn += one
-        if b + TILE // 2 < n:
-            counts[r, b + TILE // 2] = two
+        if b + HALF < n:
+            counts[r, b + HALF] = two
             drawn += two
     drawn = team.reduce(drawn)
     if team.single():
@@ -109,28 +112,29 @@ def fill_strata(team, n_tiles, wanted, seed, step, counts, before):
 
 
 @pk.kernel
-def draw_one_by_one(r, k, n_tiles, stride, wanted, seed, step, counts, before):
+def draw_one_by_one(r, k, stride, wanted, seed, step, counts, before):
     """What the Poisson counts leave of M, `stride` indices a row. A block of random bits and two atomics a draw."""
-    missing = wanted[r] - pk.int64(before[r, n_tiles])
+    missing = wanted[r] - pk.int64(before[r, before.shape[1] - 1])
     n = pk.uint64(n_strata(wanted[r]))
     j = pk.int64(k)
     while j < missing:
         words = pk.random.words(seed, key(r, j), step + pk.uint64(EXTRA))
         b = pk.int64((pk.uint64(words[1]) * n + ((pk.uint64(words[0]) * n) >> 32)) >> 32)
         pk.atomic_add(counts, (r, b), 1)
-        pk.atomic_add(before, (r, b // TILE), pk.uint64(1))
+        pk.atomic_add(before, (r, b // (2 * HALF)), pk.uint64(1))
         j += stride
 
 
 @pk.kernel
-def lay_strata(team, n_tiles, wanted, before, counts):
+def lay_strata(team, wanted, before, counts):
     """Counts become draws before each stratum, and at the end M; a team a tile of strata. 8 bytes."""
+    n_tiles = before.shape[1] - 1
     r = team.league_rank // n_tiles
     tile = team.league_rank % n_tiles
-    first = tile * TILE
+    first = tile * (2 * HALF)
     n = n_strata(wanted[r])
     carry = pk.int64(before[r, tile])
-    for base in range(first, min(first + TILE, n), team.size):
+    for base in range(first, min(first + 2 * HALF, n), team.size):
         b = base + team.rank
         count = pk.int64(0)
         if b < n:

@@ -1,10 +1,10 @@
 """Kernels that bring weights to whole numbers q_i and add them up; the notation is that of `models.resampling`.
 
-Rows are weight vectors of their own, one for each filter. A row is cut into tiles of TILE numbers, a team each; totals of
-tiles become what lies before each tile, on the device, so that no number travels to the host between kernels.
+Rows are weight vectors of their own, one for each filter. A row is cut into n_tiles tiles, a team each; totals of tiles
+become what lies before each tile, on the device, so that no number travels to the host between kernels.
 
 Arguments that recur
-    n_tiles      tiles of a row; a league has n_rows * n_tiles teams
+    tile_size    numbers of a tile; a league has n_rows * n_tiles teams
     bits         b: the largest q of a row lies in [2^(b - 1), 2^b]
     log          compile-time: w holds log-weights
     w            weights, shape (n_rows, n), float32 or float64; every value is used as float64
@@ -18,7 +18,7 @@ import numpy as np
 
 import portable as pk
 
-TILE = 2048
+SWEEP = 2048  # particles of a team where tiles do not matter
 NONE = -(2**63)  # `order` of no number
 NAN = 2**63 - 1  # `order` of NaN
 
@@ -114,13 +114,13 @@ def begin(team, extremes, stretches):
 
 
 @pk.kernel
-def find_extremes(team, n_tiles, w, extremes):
-    """The largest and smallest weight of a row; a team a tile. One read of the weights, two atomics a team."""
-    r = team.league_rank // n_tiles
-    begin = team.league_rank % n_tiles * TILE
+def find_extremes(team, n_sweeps, w, extremes):
+    """The largest and smallest weight of a row; a team for SWEEP of them. One read of the weights, two atomics a team."""
+    r = team.league_rank // n_sweeps
+    begin = team.league_rank % n_sweeps * SWEEP
     largest = pk.float64(-math.inf)
     smallest = pk.float64(math.inf)
-    for i in team.thread_range(begin, min(begin + TILE, w.shape[1])):
+    for i in team.thread_range(begin, min(begin + SWEEP, w.shape[1])):
         x = pk.float64(w[r, i])
         largest = pk.maximum(largest, x)
         smallest = pk.minimum(smallest, x)
@@ -132,14 +132,15 @@ def find_extremes(team, n_tiles, w, extremes):
 
 
 @pk.kernel
-def weigh_tiles(team, n_tiles, bits, log, w, extremes, offsets):
+def weigh_tiles(team, tile_size, bits, log, w, extremes, offsets):
     """The sum of q over a tile; a team a tile. One read of the weights."""
+    n_tiles = offsets.shape[1] - 1
     r = team.league_rank // n_tiles
     tile = team.league_rank % n_tiles
     row_scale = scale(extremes, r, bits, log)
-    begin = tile * TILE
+    begin = tile * tile_size
     total = pk.uint64(0)
-    for i in team.thread_range(begin, min(begin + TILE, w.shape[1])):
+    for i in team.thread_range(begin, min(begin + tile_size, w.shape[1])):
         total += fixed(pk.float64(w[r, i]), row_scale, log)
     total = team.reduce(total)
     if team.single():
@@ -158,6 +159,6 @@ def add_up(team, offsets):
         before = team.scan(total)
         if tile < last:
             offsets[r, tile] = carry + before
-        carry += team.reduce(total)
+        carry = team.broadcast(carry + before + total, team.size - 1)
     if team.single():
         offsets[r, last] = carry

@@ -12,7 +12,6 @@ from ..checks import check_choice, check_count, check_number, check_seed
 from .checks import MOST_BRANCHES
 from .fit import FitInfo, fit
 from .model import TransientMAP, check_type
-from .runs import Runs
 
 
 @dataclass(frozen=True)
@@ -57,7 +56,7 @@ def select_orders(runs, total_order, *, most_branches=MOST_BRANCHES, criterion="
         Share of the runs that "held_out" keeps from the fit, drawn at random.
     seed : int, 0 to 2^64 - 1
     **options
-        Of `fit`: max_iter, tol, n_starts, dtype, space.
+        Of `fit`: max_iter, tol, n_starts, dtype, memory_limit, space.
 
     Returns
     -------
@@ -80,7 +79,8 @@ def select_orders(runs, total_order, *, most_branches=MOST_BRANCHES, criterion="
         if kept is None:
             score = -2.0 * info.log_likelihood + p * np.log(runs.n_runs)
         else:
-            score = -model.log_likelihood(kept, space=options.get("space")) / kept.n_gaps
+            where = {name: options.get(name) for name in ("memory_limit", "space")}
+            score = -model.log_likelihood(kept, **where) / kept.n_gaps
         found.append(Candidate(tuple(orders), model, info, p, float(score)))
     return sorted(found, key=lambda candidate: candidate.score)
 
@@ -106,6 +106,4 @@ def _split(runs, share, random):
         raise InputError(f"held_out is {share}, of {runs.n_runs} runs: at least one run must be held out and one fitted")
     out = np.zeros(runs.n_runs, bool)
     out[random.choice(runs.n_runs, n_kept, replace=False)] = True
-    per_gap = np.repeat(out, runs.lengths)
-    return tuple(Runs(runs.values[per_gap == side], runs.lengths[out == side], runs.censored[out == side])
-                 for side in (False, True))
+    return runs.subset(~out), runs.subset(out)

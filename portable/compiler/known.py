@@ -59,7 +59,7 @@ def _table():
         table[math.fma] = ("fma",)
     table |= {cast: ("cast", dtype) for cast, dtype in CASTS.items() if cast not in (int, float, bool)}
     table |= {word: ("atomic", op) for word, op in ATOMICS.items()}
-    table |= {portable_math.fast_exp: ("math", "exp", True), portable_math.fast_log: ("math", "log", True)}
+    table |= {getattr(portable_math, f"fast_{name}"): ("math", name, True) for name in ("exp", "exp2", "log")}
     for name in portable_math.NAMES:
         for module in (portable_math, math, np):
             fn = getattr(module, {"pow": "power"}.get(name, name) if module is np else name, None)

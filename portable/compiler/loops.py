@@ -158,6 +158,7 @@ class Loops(Frames):
 
     def run_loop(self, s, test, prepare, advance):
         """A loop: `test` at its head, `prepare` at the top of the body, `advance` before the next trip."""
+        self.diverges()
         key = (self.frame.path, id(s))
         varying = bool(self.facts.get((key, "varying")) or self.facts.get((key, "varying exit")))
         if varying and self.W > 1:

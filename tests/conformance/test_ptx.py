@@ -70,3 +70,22 @@ def test_every_architecture_lowers(capability, target):
     """In the oldest PTX that knows it; one of the future in the newest known, which its driver takes."""
     policy, args, _ = example("axpy").make(9, np.float64, np.random.default_rng(1))
     assert f".target sm_{target}" in lower(example("axpy").axpy, policy, args, capability)
+
+
+@pk.kernel
+def scaled_sum(i, a, x, y):
+    y[i] += a * x[i]
+
+
+@pk.kernel
+def scaled_sum_of_large(i, a, x, y):
+    if x[i] > a:
+        y[i] += a * x[i]
+
+
+@pytest.mark.parametrize("kernel, dtype, indices", [(scaled_sum, np.float32, 4), (scaled_sum, np.float64, 1), (scaled_sum_of_large, np.float32, 1)])
+def test_a_thread_takes_several_indices_of_straight_text_on_narrow_elements(kernel, dtype, indices):
+    """All loads come before the first store: so many are on their way at once."""
+    x = np.zeros(9, dtype)
+    ptx = lower(kernel, 9, (2.0, x, x), CAPABILITIES[-1])
+    assert ptx.partition("st.global")[0].count("ld.global") == 2 * indices

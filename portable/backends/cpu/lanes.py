@@ -12,6 +12,8 @@ from ...compiler.values import I1, I64, Value
 class CpuTarget:
     """The CPU's part of lowering."""
 
+    step, straight = 1, False
+
     @staticmethod
     def fast_math(lower, name, values):
         return None

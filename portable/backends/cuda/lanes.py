@@ -9,7 +9,7 @@ from ...compiler.team import Team, combine_states
 from ...compiler.types import UNIFORM, VARYING
 from ...compiler.values import F32, I8, I32, I64, PTR, Value
 
-WARP = 32
+WARP, RANGE_THREADS = 32, 256
 _VOID = ir.VoidType()
 _ALL = ir.Constant(I32, -1)
 
@@ -46,12 +46,15 @@ def dynamic_shared(module):
 
 
 class CudaTarget:
-    """CUDA's part of lowering."""
+    """CUDA's part of lowering. A pack's indices lie a block apart, so that threads at neighbouring places read neighbours."""
+
+    step, straight = RANGE_THREADS, True
 
     @staticmethod
     def fast_math(lower, name, values):
         """The device's own float32 forms, two units in the last place; None where there is none."""
         v = values[0]
+        lower.diverges()  # these are instructions on one number
         if lower.strong(v.dtype) != "float32" or name not in ("exp", "exp2", "log", "log2"):
             return None
         kind = v.kind

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models.tmap import Runs, TransientMAP, fit, select_orders, standard_errors
+from models.tmap.packed import parts_of
 
 from .problems import MODEL, censored_runs, random_runs, real_runs
 
@@ -29,6 +30,29 @@ def test_all_spaces_climb_alike(space):
     np.testing.assert_allclose(model.rates, wanted.rates, rtol=1e-9)
     np.testing.assert_allclose(model.switching, wanted.switching, rtol=1e-9)
     assert np.diff(info.history).min() > 0.0 and info.n_iterations == 5 and not info.converged
+
+
+@pytest.mark.parametrize("censored", [False, True])
+def test_streamed_in_parts(space, censored):
+    """Packs of 32 runs, the longest of 9 gaps, in 5 KB: a part takes a pack or two of seven; sums in another order."""
+    runs = (censored_runs if censored else random_runs)(6, 200)
+    assert len(parts_of(runs, np.float64, 5_000)) > 3
+    how = {"orders": [1, 2], "max_iter": 4, "tol": 0.0, "space": space}
+    model, info = fit(runs, memory_limit=5_000, **how)
+    wanted, whole = fit(runs, **how)
+    np.testing.assert_allclose(info.history, whole.history, rtol=1e-12)
+    np.testing.assert_allclose(model.switching, wanted.switching, rtol=1e-10)
+    parted = model.log_likelihood(runs, memory_limit=5_000, space=space)
+    assert parted == pytest.approx(model.log_likelihood(runs, space=space), rel=1e-13)
+
+
+def test_parts_hold_every_run():
+    runs = random_runs(1, 500)
+    parts = parts_of(runs, np.float32, 20_000)
+    assert [part.n_runs for part in parts[:-1]] == [32 * (part.n_runs // 32) for part in parts[:-1]]
+    assert sorted(np.concatenate([part.values for part in parts])) == sorted(runs.values)
+    packed = [8 * 32 * np.sort(part.lengths)[::-1][::32].sum() for part in parts]
+    assert max(packed) <= 20_000 and min(packed[:-1]) > 10_000
 
 
 def test_one_branch_is_found_in_one_step(space):
