@@ -57,7 +57,7 @@ class CpuTeam(Team):
         if W == 1:
             with b.if_then(lower.get(keep, "bool")):
                 lower.store(view, [at], value)
-            return lower.cast(keep, "int")
+            return Value("int", UNIFORM, lower.get(keep, "int"))  # a team of one lane
         x, mask = lower.get(value, view.dtype, VARYING), lower.get(keep, "bool", VARYING)
         bits, wide = ir.IntType(W), ir.IntType(2 * W)
         count = b.zext(lower.intrinsic("ctpop", [b.bitcast(mask, bits)]), wide)
