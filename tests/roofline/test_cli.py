@@ -240,7 +240,7 @@ def test_compare_launch_runs_without_any_peer(space, tmp_path, monkeypatch, caps
 
 
 PEERS = {"edm": (["kedm", "scipy", "sklearn", "faiss"], ["kedm"]), "lanes": ([], []), "mixture_em": (["sklearn"], ["scikit-learn"]),
-         "resampling": (["particles"], ["particles"]), "ceilings": ([], ["gcc"])}
+         "resampling": (["particles"], ["particles"]), "ceilings": ([], ["gcc"]), "profile": ([], ["not profiled"])}
 
 
 @pytest.mark.parametrize("name", cases.COMPARED)
