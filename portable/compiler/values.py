@@ -51,7 +51,7 @@ class ViewValue:
 
 
 class Ops:
-    """Emits instructions on values into `self.b`."""
+    """Emits instructions on values into `self.b`. Needs from the class on top: `diverges` (see frames.py)."""
 
     def __init__(self, width, float_dtype, fastmath, step=1):
         self.W, self.float_dtype, self.flags = width, float_dtype, FAST if fastmath else CONTRACT
