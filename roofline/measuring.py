@@ -18,7 +18,8 @@ from roofline import timing
 from roofline.timing import Samples
 
 _ASSUMED = (("L1", 32 << 10), ("L2", 512 << 10), ("L3", 8 << 20))  # where the system tells no sizes
-_WORKING_SETS = tuple(1 << k for k in range(22, 29))  # 4 to 256 MiB
+_WORKING_SETS, _FITS = tuple(1 << k for k in range(21, 29)), 0.9  # 2 to 256 MiB; of the fastest rate
+_TEAM = 256  # threads a team on a GPU
 CHUNK = 64  # indices a CPU's thread takes: some 20 microseconds, so that nobody waits long for the slowest at the end
 SCALE = 1e-3  # the triad's
 _CONSTANTS = {"fma": (0.999, 0.001), "no fma": (1.0, 1e-6), "integer": (5, 3), "special": (2.0, 1e-9)}  # of order one
@@ -196,30 +197,28 @@ def _long(space, level, n):
 
 
 def gpu_levels(space, quick):
-    """L2 and memory. What L2 holds shows in how fast working sets are read: those below the middle of best and worst miss."""
+    """L2 and memory. What L2 holds shows in how fast working sets are read: those that fit, about as fast as the fastest."""
     if quick:
         return [("L2", 1 << 20), ("HBM", None)]
-    rates = {size: max(_read_around(space, size, 1 << 30).measure(quick=True).values) for size in _WORKING_SETS}
-    middle = math.sqrt(min(rates.values()) * max(rates.values()))
-    return [("L2", max(size for size, rate in rates.items() if rate >= middle)), ("HBM", None)]
+    rates = {size: max(_read_around(space, size).measure(quick=True).values) for size in _WORKING_SETS}
+    return [("L2", max(size for size, rate in rates.items() if rate >= _FITS * max(rates.values()))), ("HBM", None)]
 
 
-def _read_around(space, n_bytes, total):
-    """A working set read by all teams in turn until `total` bytes are."""
-    league = 2048 if n_bytes >= 1 << 22 else 8
-    rows, out = _ones(space, (league, n_bytes // 8 // league), (league,))
-    method, trips = f"{n_bytes >> 20} MiB, read by all teams in turn", max(2, total // n_bytes)
-    policy = pk.TeamPolicy(league, 256, space=space)
-    return _plan(space, "read L2", "B", n_bytes * trips, method, policy, kernels.read_around, trips, rows, out)
+def _read_around(space, n_bytes, league=2048):
+    """A working set in rows of 8 KiB, read by all teams until each has read 64 rows."""
+    length, trips = 1024, 64
+    rows, out = _ones(space, (n_bytes // 8 // length, length), (league,))
+    policy, method = pk.TeamPolicy(league, _TEAM, space=space), f"{n_bytes >> 20} MiB, read by all teams in turn"
+    return _plan(space, "read L2", "B", 8 * length * trips * league, method, policy, kernels.read_around, trips, rows, out)
 
 
 def _gpu_bandwidth(space, levels, quick):
-    league, width, trips = (8, 64, 2) if quick else (2048, 2048, 64)
-    policy, out = pk.TeamPolicy(league, 256, space=space), pk.zeros((league,), "float64", space)
-    method, amount = f"{8 * width >> 10} KiB of scratch a team, read over and over", 8 * league * trips * width
+    league, trips, width = 8 if quick else 2048, 2 if quick else 512, kernels.BAND * kernels.BANDS
+    policy, out = pk.TeamPolicy(league, _TEAM, space=space), pk.zeros((league,), "float64", space)
+    method, amount = f"{8 * width >> 10} KiB of scratch a team, read over and over", 8 * league * trips * kernels.BANDS * _TEAM
     width = pk.static(width)
     yield _plan(space, "bandwidth shared", "B", amount, method, policy, kernels.read_scratch, trips, width, out)
-    yield _read_around(space, levels[0][1] // 2, 1 << 20 if quick else 1 << 30)
+    yield _read_around(space, levels[0][1] // 2, league)
     yield from _long(space, "HBM", 1 << 12 if quick else 1 << 27)
 
 
