@@ -90,12 +90,14 @@ def _peak(dtype, space, n, trips):
         f"fma_{dtype}",
         (n, trips * kernels.UNROLLED, B, C),
         tolerance=1e-5 if dtype == "float32" else 1e-12,
+        flops=operations,
+        best=True,
     )
 
 
-def _duel(title, space, call, result, name, inputs, tolerance=1e-14, bytes=None):  # noqa: A002 - the contract's name
+def _duel(title, space, call, result, name, inputs, tolerance=1e-14, **work):
     rivals, absent = peers.gather(
         "ceilings", space, name, kernels.CHAINS, *inputs, tools=("cupy",) if space.startswith("cuda") else ("gcc",)
     )
     ours = Contender(f"portable, {space}", call, sync=functools.partial(pk.fence, space), result=result)
-    return Duel(title, ours, rivals, absent, tolerance, bytes=bytes)
+    return Duel(title, ours, rivals, absent, tolerance, **work)
