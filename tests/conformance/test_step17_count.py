@@ -198,3 +198,22 @@ def test_listeners_hear_of_scans_and_of_graphs(space, x):
         graph.replay()
     assert [phase for phase, _ in heard] == ["begin", "end"] * 2
     assert heard[0][1].scan == "scan inclusive" and heard[2][1] is graph and graph.launches[0][0].label == "once"
+
+
+@pk.kernel
+def gathered(team, x, kept):
+    n = 0
+    for i in range((x.shape[0] + team.size - 1) // team.size):
+        m = min(i * team.size + team.rank, x.shape[0] - 1)
+        n = team.append(kept, n, x[m], i * team.size + team.rank < x.shape[0] and x[m] > 0.0)
+    for j in team.thread_range(n):
+        kept[j] = kept[j] + 1.0
+
+
+def test_a_list_that_a_team_appends_to_is_counted():
+    """What append returns is the same for all members, in a team of one too."""
+    x = np.where(np.arange(N) % 4, -1.0, 1.0)
+    with pk.use("serial"):
+        found = pk.count(pk.TeamPolicy(1), gathered, x, np.zeros(N))
+    assert sum(n for (_, name, _), n in found.items() if name == "+") >= -(-N // 4)
+    assert [n for (_, name, _), n in found.items() if name == "load kept"] == [-(-N // 4)]

@@ -12,8 +12,8 @@ import pytest
 import portable as pk
 import roofline
 from portable.errors import SpaceError
-from roofline import ceiling, machine, measuring, microkernels
 from roofline import __main__ as cli
+from roofline import ceiling, machine, measuring, microkernels
 from roofline.timing import Samples
 
 ALWAYS = {"fma float64", "fma float32", "no fma float64", "exp float64", "log float32", "sqrt float64", "divide float64",

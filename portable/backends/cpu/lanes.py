@@ -57,7 +57,7 @@ class CpuTeam(Team):
         if W == 1:
             with b.if_then(lower.get(keep, "bool")):
                 lower.store(view, [at], value)
-            return lower.cast(keep, "int")
+            return Value("int", UNIFORM, lower.get(keep, "int"))  # a team of one lane
         x, mask = lower.get(value, view.dtype, VARYING), lower.get(keep, "bool", VARYING)
         bits, wide = ir.IntType(W), ir.IntType(2 * W)
         count = b.zext(lower.intrinsic("ctpop", [b.bitcast(mask, bits)]), wide)
@@ -68,9 +68,8 @@ class CpuTeam(Team):
         lower.mask = outer
         return Value("int", UNIFORM, b.zext(count, I64))
 
-    def sums_before(self, lower, v, zero):
-        _, before = lane_prefixes(lower, v, zero, lambda a, b: lower.binary("+", a, b))
-        return Value(v.dtype, VARYING, lower.get(before, v.dtype, VARYING))
+    def before(self, lower, own, neutral, combine):
+        return lane_prefixes(lower, own, neutral, combine)[1]
 
     def thread_range(self, lower, s, lo, hi):
         """Whole packs of the range first, then the rest under a mask; member r takes lo + r, lo + r + W, ..."""
