@@ -145,10 +145,19 @@ def cpu_levels(space, folder="/sys/devices/system/cpu/cpu0/cache"):
 
 
 def rows_in(space, n_bytes, quick):
-    """(rows, their length, trips over each) such that a triad's three rows fill half of a core's cache of so many bytes."""
-    length = max(64, n_bytes // 2 // 24 // 64 * 64)
+    """(rows, their length, trips over each) such that a triad's three rows fill two thirds of so many bytes, a core's cache.
+
+    The three lie one behind the other, what is written in the middle: see `three_rows`.
+    """
+    length = max(64, n_bytes * 2 // 3 // 24 // 64 * 64)
+    length -= 64 if length % 512 == 0 else 0  # what lies 4 KiB apart waits for each other in a core's store buffer
     trips = 2 if quick else max(2, (64 << 20) // (24 * length))
     return 8 * space.n_threads, length, trips  # more rows than threads, so that no thread waits long for the last
+
+
+def three_rows(block):
+    """(b, c, a) for a triad in near memory: views of a block of shape (rows, 3, length)."""
+    return block[:, 0], block[:, 2], block[:, 1]
 
 
 def _cpu_bandwidth(space, levels, quick):
@@ -157,7 +166,7 @@ def _cpu_bandwidth(space, levels, quick):
     for name in ("L1", "L2"):
         league, length, trips = rows_in(space, sizes[name] // space.n_threads, quick)
         policy, method = pk.TeamPolicy(league, space=space), f"triad on {3 * 8 * length >> 10} KiB a core, over and over"
-        rows, amount = _ones(space, *[(league, length)] * 3), 24 * length * trips * league
+        rows, amount = three_rows(*_ones(space, (league, 3, length))), 24 * length * trips * league
         yield _plan(space, f"bandwidth {name}", "B", amount, method, policy, kernels.triad_again, trips, SCALE, *rows)
         eight, out = _ones(space, (8 * league, max(64, length * 3 // 8)), (league,))
         method = f"{8 * eight.size // league >> 10} KiB a core, read over and over"
