@@ -16,7 +16,7 @@ import math
 import portable as pk
 
 from .spreading import key
-from .weighing import LOGS, SWEEP, fixed, lay_out, order, scale
+from .weighing import IN_FLIGHT, LOGS, SWEEP, fixed, lay_out, order, scale
 
 
 @pk.function
@@ -82,19 +82,28 @@ def model_kernels(initial, propagate, log_weight, n_dims):
         tile = team.league_rank % n_tiles
         row_scale = scale(now, r, bits, log)
         lost = pk.uint64(bits - half)
-        begin = tile * tile_size
+        end = min(tile * tile_size + tile_size, log_w.shape[1])
         total = pk.uint64(0)
         square = pk.uint64(0)
+        own = pk.local(IN_FLIGHT, log_w.dtype)
         part = pk.local(n_dims, pk.float64)
         for c in range(n_dims):
             part[c] = 0.0
-        for k in team.thread_range(begin, min(begin + tile_size, log_w.shape[1])):
-            q = fixed(pk.float64(log_w[r, k]), row_scale, log)
-            total += q
-            square += (q >> lost) * (q >> lost)
-            if averaged:
-                for c in range(n_dims):
-                    part[c] += pk.float64(pk.int64(q)) * pk.float64(x[slot, c, r, k])
+        for base in range(tile * tile_size, end, IN_FLIGHT * team.size):
+            for m in range(IN_FLIGHT):
+                own[m] = -math.inf
+                if base + m * team.size + team.rank < end:
+                    own[m] = log_w[r, base + m * team.size + team.rank]
+            for m in range(IN_FLIGHT):
+                k = base + m * team.size + team.rank
+                q = fixed(pk.float64(own[m]), row_scale, log)
+                q = pk.where(k < end, q, pk.uint64(0))
+                total += q
+                square += (q >> lost) * (q >> lost)
+                if averaged:
+                    if k < end:
+                        for c in range(n_dims):
+                            part[c] += pk.float64(pk.int64(q)) * pk.float64(x[slot, c, r, k])
         total = team.reduce(total)
         square = team.reduce(square)
         if team.single():
@@ -117,7 +126,8 @@ def decide(team, bits, half, n, threshold, now, sums, squares, mass, evidence, s
     resampling. A row of no use adds -infinity and is resampled from equal weights. 32 bytes a tile.
     """
     r = team.league_rank
-    total = lay_out(team, r, sums)
+    shelf = team.scratch(sums.shape[1], pk.uint64)
+    total = lay_out(team, r, sums, shelf)
     square = pk.uint64(0)
     for tile in team.thread_range(squares.shape[1]):
         square += squares[r, tile]
