@@ -133,7 +133,7 @@ def decide(team, bits, half, n, threshold, now, sums, squares, mass, evidence, s
         square += squares[r, tile]
     square = team.reduce(square)
     if team.single():
-        usable, largest, one, two = scale(now, r, bits, LOGS)
+        usable, largest, one, two, _ = scale(now, r, bits, LOGS)
         total = pk.float64(pk.int64(total))
         part = total * 2.0 ** pk.float64(half - bits)
         size = part * part / pk.float64(pk.int64(square)) if usable else 0.0
