@@ -25,6 +25,16 @@ def user_draw(t):
     return (2 * pk.uint64(t) + pk.uint64(1)) << 32
 
 
+@pk.function
+def fetch(n_dims, by_ancestor, slot, r, k, ancestors, x, state):
+    """The state of particle k, or of its ancestor."""
+    a = pk.int64(k)
+    if by_ancestor:
+        a = pk.int64(ancestors[r, k])
+    for c in range(n_dims):
+        state[c] = x[slot, c, r, a]
+
+
 def model_kernels(initial, propagate, log_weight, n_dims):
     """(start, advance, weigh) of a model."""
 
@@ -54,13 +64,16 @@ def model_kernels(initial, propagate, log_weight, n_dims):
         begin = team.league_rank % n_sweeps * SWEEP
         resampled = before[r, 2] == 0
         state = pk.local(n_dims, x.dtype)
+        ahead = pk.local(n_dims, x.dtype)  # the next particle's: on its way while this one's is at work
         largest = pk.float64(-math.inf)
-        for k in team.thread_range(begin, min(begin + SWEEP, log_w.shape[1])):
-            a = pk.int64(k)
-            if resampled and not in_place:
-                a = ancestors[r, k]
+        end = min(begin + SWEEP, log_w.shape[1])
+        if begin + team.rank < end:
+            fetch(n_dims, resampled and not in_place, old, r, begin + team.rank, ancestors, x, ahead)
+        for k in team.thread_range(begin, end):
             for c in range(n_dims):
-                state[c] = x[old, c, r, a]
+                state[c] = ahead[c]
+            if k + team.size < end:
+                fetch(n_dims, resampled and not in_place, old, r, k + team.size, ancestors, x, ahead)
             moved = propagate(t, state, seed, key(r, k), user_draw(t), params[r])
             for c in range(n_dims):
                 x[new, c, r, k] = moved[c]
