@@ -113,10 +113,9 @@ def model_kernels(initial, propagate, log_weight, n_dims):
                 q = pk.where(k < end, q, pk.uint64(0))
                 total += q
                 square += (q >> lost) * (q >> lost)
-                if averaged:
-                    if k < end:
-                        for c in range(n_dims):
-                            part[c] += pk.float64(pk.int64(q)) * pk.float64(x[slot, c, r, k])
+                if averaged and k < end:
+                    for c in range(n_dims):
+                        part[c] += pk.float64(pk.int64(q)) * pk.float64(x[slot, c, r, k])
         total = team.reduce(total)
         square = team.reduce(square)
         if team.single():
