@@ -66,6 +66,8 @@ def tell(made, source, part, ceilings=None, on_start=lambda label, done: None):
             kinds.setdefault(key, []).append((event, launch))
     ranked = sorted(kinds.items(), key=lambda item: -_seconds(item[1]))
     total = sum(map(_seconds, kinds.values()))
+    if ranked:
+        part(ranked[0][1][0][0].space).program_seconds = made.seconds
     told = [item for item in ranked[:KINDS] if _seconds(item[1]) >= LEAST * total]
     for done, ((region, label, *_), found) in enumerate(told):
         on_start(label, done)
