@@ -92,8 +92,11 @@ class Problem:
         self.windows = check_windows(lib, "lib", self.n_times)
         pred = check_windows(pred, "pred", len(self.point_columns))
         self.masked, self.candidates = self._candidates()
-        points = np.unique(np.concatenate([np.arange(*w) for w in pred]))
-        self.points = points[points >= (self.E - 1) * self.tau]
+        asked = np.zeros(len(self.point_columns), bool)
+        for begin, end in pred:
+            asked[begin:end] = True
+        asked[:(self.E - 1) * self.tau] = False
+        self.points = np.flatnonzero(asked)
         if not self.points.size:
             raise InputError(f"pred is {pred}, where no point with E = {E} and tau = {tau} ends: the first ends at "
                              f"{(E - 1) * tau}")

@@ -159,6 +159,8 @@ class Search:
         most = 3 * memory_bytes // (4 * room[0] * room[1] * itemsize)
         self.n_teams = int(max(1, min(n_tasks, TEAMS_AT_A_TIME * pk.concurrency(), most)))
         self.minima = pk.empty((self.n_teams, *room), series.dtype)
+        n_chunks = -(-library.n_candidates // library.width)  # a share p of points lies within p^(1 / E) of the largest distance
+        self.guess = float(min(0.5, (wanted[0] / n_chunks) ** (2 / dims[0])))
         self.room = 2 * self.most_wanted + list_kernels.ROOM
 
     def parts(self, begin, end):
@@ -172,7 +174,7 @@ class Search:
         scratch = self.n_dims * (4 + TEAM * self.series.dtype.itemsize) + 128
         pk.parallel_for(pk.TeamPolicy(self.n_teams, TEAM, scratch_bytes=scratch), kernels.bound, self.n_dims, self.skip,
                         self.library.n_candidates, self.library.pad, first, -(-(last - first) // self.library.width),
-                        self.library.n_sets, self.radius, *self.library.arguments, self.library.first, self.offset, self.series,
+                        self.library.n_sets, self.radius, self.guess, *self.library.arguments, self.library.first, self.offset, self.series,
                         self.dims, self.wanted, self.minima, self.closest, self.bounds, self.marks, label="edm.bound")
 
     def policy(self, n_teams):
