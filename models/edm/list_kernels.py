@@ -345,6 +345,51 @@ def nearest(team, adjacent, n_dims, n_candidates, pad, room, k, first_point, las
 
 
 @pk.kernel
+def nearest_on_line(i, k, n_known, radius, first_time, first_point, values, order, points, distances, times):
+    """As `nearest` for points of one coordinate: from where point i belongs among the sorted candidates, outwards.
+
+    values, order : the candidates' coordinates, of times first_time, first_time + 1, ...; their places in rising order, of
+        which the first n_known count
+    points : coordinates of all times; point i is that of time first_point + i
+    """
+    s = first_point + i
+    here = points[s]
+    right = 0
+    end = n_known
+    while right < end:
+        middle = (right + end) // 2
+        if values[order[middle]] < here:
+            right = middle + 1
+        else:
+            end = middle
+    left = right - 1
+    n = 0
+    going = pk.isfinite(here)
+    while going:
+        q_left = order[max(left, 0)]
+        q_right = order[min(right, n_known - 1)]
+        below = (values[q_left] - here) * (values[q_left] - here) if left >= 0 else math.inf
+        above = (values[q_right] - here) * (values[q_right] - here) if right < n_known else math.inf
+        d = min(below, above)
+        t = first_time + (q_left if below <= above else q_right)
+        going = d < math.inf and (n < k or d <= distances[i, k - 1])
+        if going and abs(t - s) > radius and (n < k or d < distances[i, k - 1] or t < times[i, k - 1]):
+            m = min(n, k - 1)
+            while m > 0 and (distances[i, m - 1] > d or (distances[i, m - 1] == d and times[i, m - 1] > t)):
+                distances[i, m] = distances[i, m - 1]
+                times[i, m] = times[i, m - 1]
+                m -= 1
+            distances[i, m] = d
+            times[i, m] = t
+            n = min(n + 1, k)
+        left -= 1 if below <= above else 0
+        right += 0 if below <= above else 1
+    for m in range(k):
+        distances[i, m] = pk.sqrt(distances[i, m]) if m < n else math.inf
+        times[i, m] = times[i, m] if m < n else -1
+
+
+@pk.kernel
 def project(i, q, Tp, distances, times, target, predicted, variance):
     """The simplex prediction (3) of point i for target q, and the weighted mean of squares about it. A weight a neighbour."""
     nearest = distances[i, 0]

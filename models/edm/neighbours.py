@@ -24,6 +24,7 @@ from .checks import (
 )
 from .search import Columns, Library, Search, coordinates, lined_up
 
+FEW = 64  # neighbours that are kept sorted one by one
 MEMORY_BYTES = 1 << 32  # bound of what the teams keep
 
 
@@ -140,7 +141,23 @@ class Problem:
 
         Distances are in units of the third result.
         """
+        if len(self.lag) == 1 and k <= FEW:
+            return self._search_line(k)
         return self._search_tree(k) or self._search_all(k)
+
+    def _search_line(self, k):
+        """By sorting, where points have one coordinate."""
+        given = Columns(self.columns)
+        centre, scale = given.centre(), given.scale()
+        source, _ = lined_up(pk.copy_of(self.masked), centre, scale, 0, self.dtype)
+        points, _ = lined_up(pk.copy_of(self.point_columns), centre, scale, 0, self.dtype)
+        values = source[int(self.candidates[0]):int(self.candidates[-1]) + 1]
+        first, n = int(self.points[0]), int(self.points[-1] - self.points[0]) + 1
+        distances, times = pk.empty((n, k), self.dtype), pk.empty((n, k), np.int32)
+        pk.parallel_for(n, kernels.nearest_on_line, k, self.n_valid, -1 if self.radius is None else self.radius,
+                        int(self.candidates[0]), first, values, pk.argsort(values), points, distances, times,
+                        label="edm.nearest_on_line")
+        return distances, times, scale
 
     def _search_tree(self, k):
         """By a tree on the host, where that is known to be faster; else None."""

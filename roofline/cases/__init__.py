@@ -8,7 +8,7 @@ from typing import Protocol
 
 from roofline.contract import Duel, Run
 
-REPORTED = ("hawkes", "methods")  # have `prepare`
+REPORTED = ("hawkes", "methods", "edm")  # have `prepare`
 COMPARED = (  # have `duels`
     "algorithms", "ceilings", "edm", "hawkes", "lanes", "launch", "layer", "mixture", "mixture_em", "profile", "resampling", "start", "tmap")
 
