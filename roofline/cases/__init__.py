@@ -10,7 +10,7 @@ from roofline.contract import Duel, Run
 
 REPORTED = ("hawkes", "methods", "edm")  # have `prepare`
 COMPARED = (  # have `duels`
-    "algorithms", "ceilings", "edm", "hawkes", "lanes", "launch", "layer", "mixture", "mixture_em", "profile", "resampling", "start", "tmap")
+    "algorithms", "ceilings", "edm", "edm_brains", "hawkes", "lanes", "launch", "layer", "mixture", "mixture_em", "profile", "resampling", "start", "tmap")
 
 
 class Case(Protocol):
