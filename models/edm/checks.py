@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+import warnings
 
 import numpy as np
 
@@ -69,6 +70,15 @@ def check_series(values, name, n_times=None):
     if n_times is not None and len(columns) != n_times:
         raise ShapeError(f"{name} has {len(columns)} times; {n_times} wanted, as many as the library has")
     return columns[:, 0]
+
+
+def without_variation(**series):
+    """Whether one of these does not vary, so that there is no correlation; a RuntimeWarning says which."""
+    still = [name for name, columns in series.items() if columns is not None and np.equal(*extremes(columns)).all()]
+    if still:
+        warnings.warn(f"{' and '.join(still)} {'does' if len(still) == 1 else 'do'} not vary: the correlation is NaN",
+                      RuntimeWarning, stacklevel=3)
+    return bool(still)
 
 
 def check_embedding(E, tau, n_times, name="library"):

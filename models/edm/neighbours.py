@@ -21,6 +21,7 @@ from .checks import (
     check_radius,
     check_series,
     check_windows,
+    without_variation,
 )
 from .search import Columns, Library, Search, coordinates, lined_up
 
@@ -63,7 +64,8 @@ class Prediction:
     times : ndarray of int, shape (n_points,)
         Of what was predicted, Tp after the last coordinate of a point.
     rho : float
-        Pearson's correlation of predicted and observed, where both are known; NaN if either does not vary.
+        Pearson's correlation of predicted and observed, where both are known; NaN, with a RuntimeWarning, if library or
+        target does not vary.
     """
 
     predicted: np.ndarray
@@ -285,7 +287,8 @@ def simplex(library, E=1, *, tau=1, Tp=1, k=None, target=None, points=None, excl
     predicted, variance = (np.where(problem.known, v, np.nan).astype(np.float64) for v in (predicted, variance))
     times = problem.points + problem.Tp
     observed = observed_at(times, problem.truth(target, given))
-    return Prediction(predicted, observed, variance, times, correlation(predicted, observed))
+    still = without_variation(library=problem.columns, target=target if given else None)
+    return Prediction(predicted, observed, variance, times, np.nan if still else correlation(predicted, observed))
 
 
 def observed_at(times, truth):

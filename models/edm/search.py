@@ -101,14 +101,14 @@ class Library:
 
     def __init__(self, source, stride, front, column, lag, n_sets, times):
         self.source, self.most_sets, self.n_candidates = source, n_sets, times.shape[1]
-        runs_on = bool((np.diff(times, axis=1) == 1).all())
-        if runs_on:  # lags are found in the same arrangement, `pad` rows further up
+        self.runs_on = bool((np.diff(times, axis=1) == 1).all())
+        if self.runs_on:  # lags are found in the same arrangement, `pad` rows further up
             parts, self.pad = column[lag == 0] * stride + front, int(lag.max(initial=0))
             part, lead = np.searchsorted(np.unique(column), column), self.pad - lag
         else:
             parts, self.pad = column * stride + front - lag, 0
             part, lead = np.arange(len(lag)), np.zeros(len(lag))
-        self.adjacent = pk.static(int(runs_on and np.array_equal(lag, np.arange(len(lag)))))
+        self.adjacent = pk.static(int(self.runs_on and np.array_equal(lag, np.arange(len(lag)))))
         size = self.n_candidates + WIDEST + (self.pad + 1) * WIDEST
         self.parts, self.part, self.lead, self.width = _integers(parts), _integers(part), _integers(lead), None
         self.values = pk.empty((n_sets, len(parts) * size), source.dtype)
@@ -173,7 +173,7 @@ class Search:
     def _bound(self, first, last):
         scratch = self.n_dims * (4 + TEAM * self.series.dtype.itemsize) + 128
         pk.parallel_for(pk.TeamPolicy(self.n_teams, TEAM, scratch_bytes=scratch), kernels.bound, self.n_dims, self.skip,
-                        self.library.n_candidates, self.library.pad, first, -(-(last - first) // self.library.width),
+                        self.library.n_candidates, self.library.runs_on, self.library.pad, first, -(-(last - first) // self.library.width),
                         self.library.n_sets, self.radius, self.guess, *self.library.arguments, self.library.first, self.offset, self.series,
                         self.dims, self.wanted, self.minima, self.closest, self.bounds, self.marks, label="edm.bound")
 
