@@ -30,7 +30,8 @@ def check_columns(values, name, n_columns=None, dtype=None):
     if not array.size:
         raise ShapeError(f"{name} has shape {array.shape}; at least one time and one column are wanted")
     columns = array.reshape(len(array), -1)
-    columns = columns.astype(np.result_type(dtype or np.float64, columns.dtype if columns.dtype == np.float32 else np.float64), copy=False)
+    if columns.dtype != np.float32 or dtype != np.float32:
+        columns = columns.astype(np.float64, copy=False)
     low, high = extremes(columns)
     if not np.isfinite(low + high).all():
         _check_known(columns, name, array.ndim, low)

@@ -218,8 +218,8 @@ def mark_chunks(team, n_chunks, bound, minima, number, marks):
 
 
 @pk.kernel
-def bound(team, n_dims, skip, n_candidates, runs_on, pad, first_point, n_tiles, n_sets, radius, guess, place, library, part, lead, first,
-          offset, series, dims, wanted, minima, closest, bounds, marks):
+def bound(team, n_dims, skip, n_candidates, runs_on, pad, first_point, n_tiles, n_sets, radius, guess, place, library, part,
+          lead, first, offset, series, dims, wanted, minima, closest, bounds, marks):
     """Closest candidates, bounds and marks of every search; a team a set and tile of points, a member a point.
 
     runs_on : whether the candidates' times are consecutive

@@ -147,8 +147,8 @@ def measure_chosen(team, adjacent, n_dims, k, n, bound, s, radius, n_chosen, pla
 
 
 @pk.function
-def list_neighbours(team, adjacent, n_dims, k, s, radius, bound, n_chunks, marks, place, library, row, offset, series, point, chosen,
-                    distance, time, spare_distance, spare_time):
+def list_neighbours(team, adjacent, n_dims, k, s, radius, bound, n_chunks, marks, place, library, row, offset, series, point,
+                    chosen, distance, time, spare_distance, spare_time):
     """All candidates of the marked chunks within the bound, in no order; returns their number."""
     for e in team.thread_range(n_dims):
         point[e] = series[pk.int64(offset[e]) + s]
@@ -161,8 +161,8 @@ def list_neighbours(team, adjacent, n_dims, k, s, radius, bound, n_chunks, marks
             for m in team.thread_range(n_chosen, n_chosen + 3):
                 chosen[m] = pk.int32(n_chunks)  # holds nothing
             team.barrier()
-            n = measure_chosen(team, adjacent, n_dims, k, n, bound, s, radius, n_chosen, place, library, row, point, chosen, distance, time,
-                               spare_distance, spare_time)
+            n = measure_chosen(team, adjacent, n_dims, k, n, bound, s, radius, n_chosen, place, library, row, point, chosen,
+                               distance, time, spare_distance, spare_time)
             n_chosen = 0
             team.barrier()
     if n > 2 * k + team.size:
@@ -239,8 +239,8 @@ def add_predictions(team, n_points, k, Tp, tile, weight, time, begin, end, targe
 
 
 @pk.kernel
-def cross_map(team, adjacent, n_most, n_candidates, pad, room, first_point, last_point, block, radius, Tp, place, library, part, lead,
-              first, offset, series, dims, target_begin, target, observed, closest, bounds, marks, sums):
+def cross_map(team, adjacent, n_most, n_candidates, pad, room, first_point, last_point, block, radius, Tp, place, library,
+              part, lead, first, offset, series, dims, target_begin, target, observed, closest, bounds, marks, sums):
     """Sums for Pearson's rho of simplex predictions; a team a set, block of points, and search with its targets.
 
     n_most : the largest of dims
@@ -334,8 +334,8 @@ def nearest(team, adjacent, n_dims, n_candidates, pad, room, k, first_point, las
     begin = first_point + team.league_rank * GROUP
     for s in range(begin, min(begin + GROUP, last_point)):
         number = s - first_point
-        n = list_neighbours(team, adjacent, n_dims, k, s, radius, bounds[0, 0, number], n_chunks, marks[0, 0][number * n_words:], place[0],
-                            library[0], row, offset, series, point, chosen, distance, time, spare_distance, spare_time)
+        n = list_neighbours(team, adjacent, n_dims, k, s, radius, bounds[0, 0, number], n_chunks,
+                            marks[0, 0][number * n_words:], place[0], library[0], row, offset, series, point, chosen, distance, time, spare_distance, spare_time)
         sort_nearest(team, n, k, distance, time, spare_distance, spare_time)
         for m in team.thread_range(k):
             there = m < n

@@ -194,8 +194,9 @@ class Problem:
         distances, times = pk.empty((n, k), self.dtype), pk.empty((n, k), np.int32)
         for begin, end in search.parts(first, last):
             part = slice(begin - first, end - first)
-            pk.parallel_for(search.policy(-(-(end - begin) // kernels.GROUP)), kernels.nearest, library.adjacent, n_dims, len(self.candidates),
-                            library.pad, search.room, k, begin, end, radius, *library.arguments, search.offset, search.series,
+            n_teams = -(-(end - begin) // kernels.GROUP)
+            pk.parallel_for(search.policy(n_teams), kernels.nearest, library.adjacent, n_dims, len(self.candidates), library.pad,
+                            search.room, k, begin, end, radius, *library.arguments, search.offset, search.series,
                             search.bounds, search.marks, distances[part], times[part], label="edm.nearest")
         return distances, times, scale
 
