@@ -70,3 +70,12 @@ def test_every_architecture_lowers(capability, target):
     """In the oldest PTX that knows it; one of the future in the newest known, which its driver takes."""
     policy, args, _ = example("axpy").make(9, np.float64, np.random.default_rng(1))
     assert f".target sm_{target}" in lower(example("axpy").axpy, policy, args, capability)
+
+
+def test_teams_that_should_fit_a_multiprocessor():
+    def body(team, out):
+        out[team.league_rank] = team.size
+
+    for teams, wanted in ((1, 0), (3, 1)):
+        ptx = lower(pk.kernel(body, teams=teams), pk.TeamPolicy(2), [np.zeros(2)], (9, 0))
+        assert ptx.count(".minnctapersm 3") == wanted
