@@ -45,8 +45,8 @@ def duels(space, n, quick):
 
 def iteration(points, model, components):
     """The log-likelihood at `components`, and one step from them."""
-    likelihood, sums = points.sweep(components)
-    n, xbar, scatter = centred("full", sums, points.reference(components.means))
+    likelihood, *sums = points.sweep(components)
+    n, xbar, scatter = centred("full", *sums, components.means)
     means, covariances = model.update(n, xbar, scatter)
     return likelihood, Components(model.log_weights(), means, factors_of("full", covariances))
 
@@ -87,7 +87,7 @@ def _against_calc_sigma(space, n, k):
     with pk.use(space):
         columns = pk.copy_of(np.ascontiguousarray(x.T))
         sigma = pk.zeros((k, P, P))
-    means = points.reference(components.means)
+    means = components.means
 
     def by_entry():
         r = pk.copy_of(np.ascontiguousarray(points.responsibilities(components).T), space)
