@@ -60,7 +60,7 @@ def diagonal_squares(p, rows, own, staged, j, y, square):
     return 2 * p
 
 
-@pk.kernel
+@pk.kernel(teams=3)
 def log_joint(team, p, diagonal, rows, slice, length, x, records, joint, lse):
     """l_ij of (1) for TILE points and `slice` components, and their log-sum-exp with the largest so far factored out.
 
@@ -189,7 +189,7 @@ def stage_shares(team, n, group, begin, first, last, joint, lse, some, shares):
         q += 1
 
 
-@pk.kernel(teams=3)
+@pk.kernel(teams=2)
 def moments(team, p, diagonal, n_blocks, n_own, group, tile, n_slices, x, joint, lse, begin, end, number, references, chosen, sums):
     """The sums of (3) for `group` components, a block of features and a slice of points: shares times features.
 
