@@ -24,7 +24,7 @@ from .events import listening
 from .explain import explain, listing
 from .graph import capture
 from .kernel import function, kernel
-from .math import (cos, erf, erfc, exp, exp2, expm1, fast_exp, fast_log, lgamma, log, log1p, log2, log10, ndtr,  # noqa: A004
+from .math import (cos, erf, erfc, exp, exp2, expm1, fast_exp, fast_exp2, fast_log, lgamma, log, log1p, log2, log10, ndtr,  # noqa: A004
                    pow, rsqrt, sin, sqrt, tan, tanh)
 from .policy import AUTO, MDRangePolicy, RangePolicy, TeamPolicy
 from .reducer import LogSumExp, Max, MaxLoc, Min, MinLoc, Prod, Reducer, Sum

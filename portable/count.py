@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+
 from . import dispatch
 from .errors import InputError, SpaceError
 
@@ -13,7 +15,8 @@ def count(policy, kernel, *args, reducer=(), scan=None, build="text"):
 
     Parameters
     ----------
-    policy, kernel, *args : as in parallel_for; on "serial" or "threads". The launch happens: what it writes is written.
+    policy, kernel, *args : as in parallel_for; on "serial" or "threads", and on "cuda" for build "executed", that of the GPU's
+        own code. The launch happens: what it writes is written.
     reducer : Reducer or tuple of Reducers
         Of a reduction or scan; their combine step then counts once an index.
     scan : "inclusive" or "exclusive", optional
@@ -30,12 +33,15 @@ def count(policy, kernel, *args, reducer=(), scan=None, build="text"):
         access ("load x", "store x", "atomic add x" of the argument x; "load (local)" and "load (scratch)" of arrays made in
         the kernel) or a function's name, and the type a dtype; what is known at compile time does not count. Executed operations
         and types are LLVM's; "special exp" is a call of one of the layer's own functions, and "inside exp fma" what such
-        calls did, of functions that have no branches.
+        calls did, on a CPU of functions that have no branches.
     """
     if build not in BUILDS:
         raise InputError(f"build: {build!r} was given; one of {', '.join(BUILDS)} is wanted")
     space, policy, backend, policy_kind, specs, reducers, words = dispatch.describe_launch(policy, kernel, args, reducer, scan)
-    if not hasattr(backend, "count"):
-        raise SpaceError(f"operations are counted on 'serial' and 'threads', not on '{space}'; a kernel's text does the same on all")
+    builds = BUILDS if space.name in ("serial", "threads") else BUILDS[3:] if space.name == "cuda" else ()
+    if build not in builds:
+        raise SpaceError(f"build '{build}': operations are counted on 'serial' and 'threads', executed ones on 'cuda' too, not on "
+                         f"'{space}'; a kernel's text does the same on all")
+    counting = importlib.import_module(f"{backend.__package__}.count")  # only those who count pay for it
     with dispatch._lock:
-        return backend.count(space, kernel, policy, policy_kind, specs, reducers, words, build)
+        return counting.counted(space, kernel, policy, policy_kind, specs, reducers, words, build)

@@ -12,11 +12,11 @@ elementary_tables.ACCURACY.
 """
 
 from .elementary_tables import (COS_32, COS_64, ERF_32, ERF_64, ERFCX_32, ERFCX_64, EXP2_32, EXP2_64, EXP_32, EXP_64,
-                                EXPM1_32, EXPM1_64, FAST_EXP_32, FAST_EXP_64, LGAMMA_32, LGAMMA_64, LOG2_32, LOG2_64,
+                                EXPM1_32, EXPM1_64, FAST_EXP2_32, FAST_EXP2_64, FAST_EXP_32, FAST_EXP_64, LGAMMA_32, LGAMMA_64, LOG2_32, LOG2_64,
                                 LOG_32, LOG_64, POW_32, POW_64, SIN_32, SIN_64, SINPI_32, SINPI_64, STIRLING_32,
                                 STIRLING_64, TWO_OVER_PI)
 from .words import (any, bits, copysign, float32, float64, floor, fma, from_bits32, from_bits64, int32, int64, isnan,
-                    maximum, minimum, rint, sqrt, trunc, where)
+                    maximum, minimum, rint, sqrt, trunc, uint64, where)
 
 INF = float("inf")
 NAN = float("nan")
@@ -666,8 +666,11 @@ def lgamma_f32(x):
     return lgamma_of(x, log_parts_f32, -6.637773886097875e-09, 0.418938547372818, LGAMMA_32, STIRLING_32, SINPI_32)
 
 
-# ---- approximations, right to 3 ulp: fewer coefficients, or no error kept. exp gives 0 below the normal numbers;
-# log does not look after zero, negative numbers, infinity, NaN and subnormals.
+# ---- approximations, right to 3 ulp: fewer coefficients, or no error kept. exp and exp2 give 0 below the normal numbers;
+# exp2 does not look after NaN, and log not after zero, negative numbers, infinity, NaN and subnormals.
+INT_1024, INT_M1022, INT_M1023 = 0x4090 << 48, 0xC08FF << 44, 0xC08FF8 << 40  # bits of 1024.0, -1022.0, -1023.0
+
+
 def fast_exp_f64(x):
     r, _, t = reduce_exp(clamp_f64(x, -708.5, 710.0), LOG2E_64, LN2_64, MAGIC_64)
     return horner(r, FAST_EXP_64) * power_f64(t)
@@ -676,6 +679,21 @@ def fast_exp_f64(x):
 def fast_exp_f32(x):
     r, _, t = reduce_exp(clamp_f32(x, -87.5, 89.0), LOG2E_32, LN2_32, MAGIC_32)
     return horner(r, FAST_EXP_32) * power_f32(t)
+
+
+def fast_exp2_f64(x):
+    """Integers do what they can, for a GPU has 16 times as many units for them as for float64; x = -1023 gives 0, 1024 infinity."""
+    n = bits(x)
+    n = where(n > INT_1024, INT_1024, n)
+    x = from_bits64(where(uint64(n) > INT_M1022, INT_M1023, uint64(n)))
+    t = x + ROUND_64
+    return from_bits64(bits(horner(x - (t - ROUND_64), FAST_EXP2_64)) + (bits(t) << 52))
+
+
+def fast_exp2_f32(x):
+    x = where(x < -126.0, -127.0, minimum(x, 128.0))
+    t = x + ROUND_32
+    return from_bits32(bits(horner(x - (t - ROUND_32), FAST_EXP2_32)) + (bits(t) << 23))
 
 
 def fast_log_f64(x):
@@ -710,5 +728,6 @@ FUNCTIONS = {
 
 FAST = {
     "exp": (fast_exp_f32, fast_exp_f64),
+    "exp2": (fast_exp2_f32, fast_exp2_f64),
     "log": (fast_log_f32, fast_log_f64),
 }

@@ -31,12 +31,12 @@ _QUARTER = 1.5707963267948966  # of a turn
 @function
 def philox(c0, c1, c2, c3, k0, k1):
     """Philox4x32-10 of a counter of four 32-bit words under a key of two: four uint32, by 20 multiplications."""
-    c0, c1, c2, c3, k0, k1 = uint32(c0), uint32(c1), uint32(c2), uint32(c3), uint32(k0), uint32(k1)
-    for _ in range(10):
-        p, q = uint64(c0) * _MULTIPLIERS[0], uint64(c2) * _MULTIPLIERS[1]
-        c0, c1, c2, c3 = uint32(q >> 32) ^ c1 ^ k0, uint32(q & _LOW), uint32(p >> 32) ^ c3 ^ k1, uint32(p & _LOW)
+    c0, c1, c2, c3, k0, k1 = uint64(c0), uint64(c1), uint64(c2), uint64(c3), uint64(k0), uint64(k1)
+    for _ in range(10):  # lower halves of 64 bits: lanes that became 32 bits wide in between would cost twice as much
+        p, q = (c0 & _LOW) * _MULTIPLIERS[0], (c2 & _LOW) * _MULTIPLIERS[1]
+        c0, c1, c2, c3 = (q >> 32) ^ c1 ^ k0, q, (p >> 32) ^ c3 ^ k1, p
         k0, k1 = k0 + _WEYL[0], k1 + _WEYL[1]
-    return c0, c1, c2, c3
+    return uint32(c0 & _LOW), uint32(c1 & _LOW), uint32(c2 & _LOW), uint32(c3 & _LOW)
 
 
 @function

@@ -86,19 +86,19 @@ def _with_index(value, index):
     return value, index
 
 
-def _first(wins, a, b):
-    """The state that wins; between equals (two NaN too) the lower index."""
-    tie = (a[0] == b[0]) | ((a[0] != a[0]) & (b[0] != b[0]))
-    take = where(tie, a[1] <= b[1], wins)
+def _first(before, after, a, b):
+    """The state whose number comes first, NaN before all others; between equals (two NaN too) the lower index."""
+    nan, number, lower = a[0] != a[0], b[0] == b[0], a[1] <= b[1]
+    take = before | where(after, False, (nan & number) | (lower & (nan | number)))
     return where(take, a[0], b[0]), where(take, a[1], b[1])
 
 
 def _minloc(a, b):
-    return _first((a[0] < b[0]) | (a[0] != a[0]), a, b)
+    return _first(a[0] < b[0], b[0] < a[0], a, b)
 
 
 def _maxloc(a, b):
-    return _first((a[0] > b[0]) | (a[0] != a[0]), a, b)
+    return _first(a[0] > b[0], b[0] > a[0], a, b)
 
 
 def _exponent(v):

@@ -68,7 +68,7 @@ def describe(array):
 
 def _examine(array):
     """Check what arrays with these flags share; their specs with a contiguous and with a strided last dimension."""
-    if isinstance(array, np.ma.MaskedArray):
+    if hasattr(array, "filled"):  # without importing numpy.ma, which takes as long as a first launch
         raise DTypeError("masked arrays are not supported: kernels would not see the mask. Pass array.filled(...).")
     name = check_dtype(array.dtype).name
     if array.ndim > MAX_NDIM:

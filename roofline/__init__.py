@@ -9,6 +9,7 @@ the only folder that knows the models, and what it is compared with lives in `ro
 from roofline.ceiling import ceilings
 from roofline.cost import cost
 from roofline.counting import count
-from roofline.profiling import profile
+from roofline.profiling import profile, region
+from roofline.reporting import report
 
-__all__ = ["ceilings", "cost", "count", "profile"]
+__all__ = ["ceilings", "cost", "count", "profile", "region", "report"]

@@ -1,4 +1,4 @@
-"""Command line: `python -m roofline {ceilings, report, compare, diff, counters}`.
+"""Command line: `python -m roofline {ceilings, report, show, compare, diff, counters}`.
 
 Exit codes: 0 all was measured; 1 some method failed, a value disagreed, something got slower or a file could not be
 written, and what was measured was kept; 2 the request cannot be met, nothing was run; 130 interrupted, what was
@@ -10,23 +10,48 @@ import json
 import sys
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+)
 
 import portable as pk
 from portable.errors import InputError, SpaceError
-from roofline import cases, ceiling, compare, counters, diff, files, html, machine, report, roofpage, roofplot, script
-
-BUSY = 0.3  # cores taken by others, of which a report says so; less is what an idle system needs
+from roofline import (
+    cases,
+    ceiling,
+    compare,
+    counters,
+    diff,
+    figure,
+    files,
+    html,
+    machine,
+    reporting,
+    roofplot,
+    rows,
+    script,
+    tables,
+    target,
+)
+from roofline.checks import BUSY
+from roofline.units import one_line
 
 
 def main(argv=None):
     """Run the command line; returns the exit code."""
     options = _parser().parse_args(argv)
     try:
-        for option in ("out", "json", "svg"):
+        for option in ("out", "json", "svg", "pdf"):
             if getattr(options, option, None):
                 files.check_writable(f"--{option}", getattr(options, option))
-        if options.command in (_diff, _counters):
+        if getattr(options, "pdf", None):
+            figure.check()
+        if options.command in (_report, _show, _diff, _counters):
             return options.command(options)
         with pk.use(options.space or pk.default_space()) as space:
             return options.command(options, str(space))
@@ -43,17 +68,30 @@ def _parser():
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     made = commands.add_parser("report", help="time every method; print a table and write an offline page")
-    made.add_argument("script", nargs="?", help="a program whose launches are reported instead of the methods")
-    made.add_argument("arguments", nargs=argparse.REMAINDER, help="its own arguments")
+    made.add_argument(
+        "script", nargs="?", help="a program whose launches are reported instead of the methods, or FILE.py::kernel"
+    )
+    made.add_argument(
+        "arguments",
+        nargs=argparse.REMAINDER,
+        help="the program's own; of a kernel: [NAME=VALUE,... to sweep over] POLICY ARGUMENT ..., Python expressions",
+    )
     made.add_argument(
         "--data", metavar="FOLDER", help="folder of real data, holding hawkes/ (default: PORTABLE_DATA, else simulated)"
     )
     made.add_argument("--out", metavar="FILE", default="roofline-report.html", help="the page (default: %(default)s)")
-    made.add_argument("--svg", metavar="FILE", help="also write the plot alone, for papers")
     made.add_argument(
         "--quick", action="store_true", help="tiny inputs: shows that everything runs, measures nothing of worth"
     )
     made.set_defaults(command=_report)
+    shown = commands.add_parser("show", help="show saved reports, several side by side: of a CPU and a GPU, say")
+    shown.add_argument("reports", metavar="REPORT", nargs="+", help="written by report --json")
+    shown.add_argument("--out", metavar="FILE", help="also write the page")
+    shown.add_argument("--json", metavar="FILE", help="also write them as one report")
+    shown.set_defaults(command=_show)
+    for command in (made, shown):
+        command.add_argument("--svg", metavar="FILE", help="also write the plots alone, for papers")
+        command.add_argument("--pdf", metavar="FILE", help="the same as PDF (by matplotlib)")
     roofs = commands.add_parser("ceilings", help="measure what this machine can do, or show what was measured")
     roofs.add_argument("--fresh", action="store_true", help="measure anew, whatever was kept")
     roofs.add_argument("--quick", action="store_true", help="tiny measurements: shows that everything runs")
@@ -72,8 +110,12 @@ def _parser():
     hardware = commands.add_parser("counters", help="executed operations beside those of a GPU's own counters (ncu)")
     hardware.add_argument("--json", metavar="FILE", help="also write the numbers as JSON")
     hardware.set_defaults(command=_counters)
-    for command in (made, roofs, against):
+    made.add_argument(
+        "--space", metavar="NAMES", help="execution spaces, as in threads,cuda (default: threads, and cuda where there is one)"
+    )
+    for command in (roofs, against):
         command.add_argument("--space", metavar="NAME", help="execution space (default: the layer's own choice)")
+    for command in (made, roofs, against):
         command.add_argument("--json", metavar="FILE", help="also write the numbers as JSON")
     return parser
 
@@ -85,12 +127,22 @@ def _positive(text):
     return value
 
 
-def _report(options, space):
-    if options.script:
+def _report(options):
+    spaces = _spaces(options.space)
+    parts = {}
+
+    def part(space):
+        space = space or spaces[0]
+        if space not in parts:
+            parts[space] = reporting.Report(space, machine.facts(space))
+        return parts[space]
+
+    kernel = options.script and target.SEPARATOR in options.script
+    if options.script and not kernel:
         script.check(options.script)
     folder = files.data_folder(options.data)
-    made = report.Report(space, machine.facts(space))
-    _warn_if_busy(made.machine)
+    with pk.use(spaces[0]):
+        _warn_if_busy(part(spaces[0]).machine)
     with _progress() as progress:
         task = progress.add_task("preparing inputs", total=None)
 
@@ -98,36 +150,86 @@ def _report(options, space):
             progress.update(task, description=text, completed=done)
 
         def roofs(name, special):
-            known = made.ceilings
-            if known and known.space == name and all(" ".join(function) in known.items for function in special):
+            known = parts[name].ceilings
+            if known and all(" ".join(function) in known.items for function in special):
                 return known
             return ceiling.ceilings(name, special=special, quick=options.quick)
 
-        roofs = None if space == "checked" else roofs
-        if options.script:
-            script.collect(made, options.script, options.arguments, roofs, start)
+        if options.script and not kernel:
+            with pk.use(spaces[0]):
+                script.collect(options.script, options.arguments, part, None if spaces[0] == "checked" else roofs, start)
         else:
-            runs = [
-                (name, run) for name in cases.REPORTED for run in cases.load(name).prepare(space, folder, options.quick)
-            ]
+            _collect(options, spaces, part, roofs, folder, kernel, progress, task, start)
+    shown = [made for made in parts.values() if made.results or made.failures or made.interrupted]
+    return _tell(options, reporting.document(made.as_dict() for made in shown or parts.values()))
+
+
+def _collect(options, spaces, part, roofs, folder, kernel, progress, task, start):
+    """Time the methods, or a kernel, on each space in turn."""
+    for name in spaces:
+        with pk.use(name) as space:
+            if kernel:
+                runs = [("kernel", run) for run in target.runs(options.script, options.arguments, space)]
+            else:
+                runs = [(case, run) for case in cases.REPORTED for run in cases.load(case).prepare(name, folder, options.quick)]
             progress.update(task, total=len(runs))
-            report.collect(made, runs, start, ceilings=roofs)
-    _console().print(made.table())
-    if against := made.roofs():
-        _console().print(against)
-    for failure in made.failures:
-        print(f"not measured: {failure.method}: {failure.message}", file=sys.stderr)
-    kept = _keep(options.out, html.page(made))
-    kept &= _keep(options.json, _as_json(made.as_dict()))
-    if options.svg:
-        drawing = roofplot.standalone(roofpage.numbered(made), made.ceilings) if made.ceilings else ""
-        kept &= _keep(options.svg, drawing) if drawing else _no_plot()
-    return _code(made.interrupted, kept and not made.failures)
+            reporting.collect(part(name), runs, start, ceilings=None if name == "checked" else roofs)
+        if part(name).interrupted:
+            return
 
 
-def _no_plot():
-    print("roofline: nothing to plot: no method with floating-point operations has a roof here", file=sys.stderr)
-    return False
+def _spaces(names):
+    """The spaces asked for; else the CPU's, and the GPU beside it where there is one."""
+    if names is None:
+        default = str(pk.default_space())
+        return ["threads", default] if default.startswith("cuda") else [default]
+    found = []
+    for name in names.split(","):
+        with pk.use(name.strip()) as space:
+            found.append(str(space))
+    return list(dict.fromkeys(found))
+
+
+def _show(options):
+    documents = [_readable(path) for path in options.reports]
+    return _tell(options, reporting.document(part for document in documents for part in document["parts"]), keep=False)
+
+
+def _readable(path):
+    """A saved report whose rows can be shown."""
+    document = diff.read(path)
+    try:
+        rows.parts_of(document)
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise InputError(f"'{path}' is damaged: {one_line(error)}.") from error
+    return document
+
+
+def _tell(options, document, keep=True):
+    """Print and write a report; the exit code."""
+    for table in tables.tables(document):
+        _console().print(table)
+    failures = [failure for part in document["parts"] for failure in part["failures"]]
+    for failure in failures:
+        print(f"not measured: {failure['method']}: {failure['message']}", file=sys.stderr)
+    kept = _keep(options.out, html.page(document))
+    kept &= _keep(options.json, _as_json(document))
+    kept &= _figures(options, document)
+    interrupted = any(part["interrupted"] for part in document["parts"])
+    return _code(interrupted, kept and not (keep and failures))
+
+
+def _figures(options, document):
+    """Write the plots that were asked for; whether all is well."""
+    drawing = roofplot.together(rows.parts_of(document)) if options.svg else None
+    if drawing == "" or (options.pdf and figure.figure(document) is None):
+        print("roofline: nothing to plot: no method with floating-point operations has a roof here", file=sys.stderr)
+        return False
+    kept = _keep(options.svg, drawing)
+    if options.pdf:
+        figure.write(document, options.pdf)
+        print(f"wrote {options.pdf}")
+    return kept
 
 
 def _ceilings(options, space):
@@ -217,7 +319,7 @@ def _progress():
 
 def _console():
     """Standard output; a file or a pipe gets whole lines instead of a narrow terminal's, and names are no markup."""
-    return Console(width=None if sys.stdout.isatty() else 160, markup=False, highlight=False)
+    return Console(width=None if sys.stdout.isatty() else 200, markup=False, highlight=False)
 
 
 def _as_json(document):

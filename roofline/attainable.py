@@ -11,8 +11,13 @@ atomics         at the rate of atomic additions, each to its own place
 launch          the cost of a launch
 """
 
+import linecache
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import cached_property
+
+LOW = 0.6  # of the attainable rate: below, a report says why
+QUOTED = 6  # lines of a kernel's text that a report quotes, the costliest
 
 
 @dataclass(frozen=True)
@@ -92,6 +97,73 @@ def _integer(counts, executed, ceilings):
     return n / ceilings.rate("integer int64")
 
 
+def other_operations(counts):
+    """Operations of the text that are no flops: of integers, atomics, loads and stores."""
+    reached = sum(n for (_, name, _), n in counts.text.items() if name.startswith(("load ", "store ", "atomic ")))
+    return counts.integer + reached
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """The launches of one kernel over one size within a call: `times` in seconds, one a launch."""
+
+    label: str
+    counts: object
+    bound: Bound
+    times: tuple
+
+    @property
+    def seconds(self):
+        """All launches together, measured."""
+        return sum(self.times)
+
+    @property
+    def attainable(self):
+        """All launches together, at the ceilings."""
+        return len(self.times) * self.bound.seconds
+
+    @property
+    def near_bytes(self):
+        """What is asked of the nearest memory level: loads and stores, those that the optimiser left if they were
+        counted, and of scratch."""
+        totals = self.counts.executed_totals if self.counts.ptx is None else None
+        asked = totals or {"loaded": self.counts.loaded, "stored": self.counts.stored}
+        return asked["loaded"] + asked["stored"] + self.counts.scratch
+
+    @property
+    def operations(self):
+        """Operations of one launch that are no flops: of integers, atomics, loads and stores."""
+        return other_operations(self.counts)
+
+    def _quoted(self):
+        """(place, text) of the costliest lines."""
+        ranked = sorted(self.counts.by_line().items(), key=lambda item: -sum(item[1].values()))
+        for place, _ in ranked[:QUOTED]:
+            file, _, number = place.rpartition(":")
+            if text := linecache.getline(file, int(number)).strip() if number.isdigit() else "":
+                yield place, text
+
+    def as_dict(self, seconds):
+        """The JSON object; `seconds` is what the whole call took."""
+        left = seconds - self.seconds + min(self.attainable, self.seconds)
+        return {
+            "label": self.label,
+            "launches": len(self.times),
+            "seconds": self.seconds,
+            "share_of_time": self.seconds / seconds,
+            "attainable_seconds": self.attainable,
+            "gain_of_the_call": seconds / left,
+            "level": self.bound.level,
+            "bound_by": self.bound.by,
+            "wants_seconds": self.bound.wants,
+            "near_bytes": self.near_bytes,
+            "operations": self.operations,
+            "explanation": self.counts.explanation(),
+            "source": dict(self._quoted()),
+            **self.counts.as_dict(),
+        }
+
+
 @dataclass(frozen=True)
 class Analysis:
     """A whole call against its roof.
@@ -101,13 +173,28 @@ class Analysis:
     seconds : float
         The call, measured.
     launches : list of (label, Counts, Bound, seconds)
-        Each launch of one call; its time was measured while profiled.
+        Each launch of one call; its share of the time was measured while profiled.
     notes : list of str
     """
 
     seconds: float
     launches: list
     notes: list
+
+    @cached_property
+    def kernels(self):
+        """Launches of a kind together, a list of Kernel, the costliest first; where queues overlap, their times are scaled
+        to fit into the call."""
+        found, scale = {}, min(1.0, self.seconds / (sum(s for *_, s in self.launches) or self.seconds))
+        for label, counts, b, seconds in self.launches:
+            key = label, counts.kernel, counts.policy, counts.compulsory, counts.flops
+            found.setdefault(key, (label, counts, b, []))[-1].append(seconds * scale)
+        return sorted((Kernel(*head, tuple(times)) for *head, times in found.values()), key=lambda k: -k.seconds)
+
+    @property
+    def outside(self):
+        """Seconds of the call that no kernel ran: Python, copies, waiting."""
+        return max(0.0, self.seconds - sum(k.seconds for k in self.kernels))
 
     @property
     def attainable(self):
@@ -164,6 +251,14 @@ class Analysis:
         moved = self.total("compulsory")
         return self.total("flops") / moved if moved else None
 
+    @property
+    def level(self):
+        """The memory level of the launches that move most."""
+        moved = Counter()
+        for _, counts, b, _ in self.launches:
+            moved[b.level] += counts.compulsory
+        return moved.most_common(1)[0][0]
+
     def as_dict(self):
         """The JSON object; every number says where it comes from."""
         return {
@@ -171,14 +266,19 @@ class Analysis:
             "attainable_seconds": {"value": self.attainable, "provenance": "modelled"},
             "share_of_attainable": self.share,
             "bound_by": self.by,
+            "level": self.level,
             "flops": self.total("flops"),
+            "flops_by_dtype": self.flops_by_dtype,
             "special": self.special,
+            "operations": sum(len(k.times) * k.operations for k in self.kernels),
+            "integer": self.total("integer"),
             "compulsory_bytes": self.total("compulsory"),
+            "requested_bytes": self.total("loaded") + self.total("stored"),
+            "near_bytes": sum(len(k.times) * k.near_bytes for k in self.kernels),
             "intensity": self.intensity,
-            "launches": [
-                {"label": label, "seconds": seconds, "level": b.level, "wants_seconds": b.wants, **counts.as_dict()}
-                for label, counts, b, seconds in self.launches
-            ],
+            "wants_seconds": self.wants,
+            "outside_seconds": {"value": self.outside, "provenance": "measured"},
+            "kernels": [kernel.as_dict(self.seconds) for kernel in self.kernels],
             "notes": self.notes,
         }
 
@@ -213,10 +313,10 @@ def analyse(profile, seconds, ceilings, *, executed=True):
     if not counted:
         return None
     roof = ceilings({name for _, counts in counted for c in counts for name in c.special})
-    launches = []
+    launches, scale = [], seconds / profile.seconds  # the profiled call may have met a busier moment
     for event, counts in counted:
         for launch, c in zip(event.launches, counts, strict=True):
-            launches.append((launch.label, c, bound(c, roof), event.seconds / len(counts)))
+            launches.append((launch.label, c, bound(c, roof), scale * event.seconds / len(counts)))
     notes = list(dict.fromkeys(note for _, c, b, _ in launches for note in (*c.notes, *b.notes)))
     analysis = Analysis(seconds, launches, notes)
     inside = sum(s for *_, s in launches)

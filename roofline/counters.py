@@ -60,7 +60,7 @@ def rows():
     if reason:
         raise SpaceUnavailableError(f"counters: hardware counters are read on a GPU, and there is none: {reason}")
     seen = parse(_ncu([sys.executable, "-m", workload.__name__]))
-    planned = list(workload.launches("threads"))
+    planned = list(workload.launches("cuda"))
     if len(seen) != len(planned):
         raise SpaceUnavailableError(f"counters: ncu told of {len(seen)} kernels, {len(planned)} were launched")
     found = []
@@ -109,7 +109,7 @@ def parse(text):
 
 def table(found):
     """The terminal's table."""
-    caption = "executed: counted on the CPU, those inside special functions among them; the GPU's: by ncu"
+    caption = "executed: counted by the GPU's own code, those inside special functions among them; the GPU's: by ncu"
     made = Table(title="Counted and counted by hardware", title_justify="left", caption=caption, caption_justify="left")
     made.add_column("launch")
     for name in ("flops of the text", "executed", "the GPU's", "executed / GPU's", "compulsory", *BYTES):

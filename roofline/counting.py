@@ -12,6 +12,7 @@ are none of these.
 
 import ast
 import collections
+import contextlib
 import dataclasses
 import re
 from dataclasses import dataclass, field
@@ -39,9 +40,10 @@ class Counts:
     text : dict of (line, operation, dtype) to int
         As `portable.count` gives them.
     executed : dict of (line, instruction, LLVM type) to int, or None
-        Of the optimised code for this machine's CPU, including the loops around the kernel.
+        Of the optimised code for the launch's space, including what the layer puts around the kernel.
     masked : float
-        Share of the lanes of packs that took no part in the operations which were done for them; 0 without packs.
+        Share of the lanes of packs that took no part in the operations which were done for them; 0 without packs, so on
+        cuda, where threads branch.
     arrays : dict of str to (read, written), bytes
         Compulsory bytes of each argument.
     ptx : dict of str to int, or None
@@ -178,8 +180,10 @@ class Counts:
             sentences.append(f"{self.masked:.2%} of the lanes were masked off, and computed all the same")
         if executed < flops:
             sentences.append("what is the same for all lanes, or for all trips of a loop, is computed once")
-        if executed > flops:
+        if executed > flops and self.ptx is None:
             sentences.append("packs are filled up to their width; partial sums of packs, blocks and teams are combined")
+        if executed > flops and self.ptx is not None:
+            sentences.append("partial sums of threads, warps and blocks are combined, by every thread of them")
         return sentences
 
     def as_dict(self):
@@ -234,8 +238,9 @@ def _is_special(operation):
 def count(policy, kernel, *args, reducer=(), scan=None, executed=True):
     """Count the operations of one launch, without hardware counters.
 
-    The launch runs, on the host, in builds of its own; what it wrote is undone afterwards, so that the arguments are as
-    before. On cuda the views are copied to the host first: a text does the same operations on every space.
+    The launch runs in builds of its own; what it wrote is undone afterwards, so that the arguments are as before. The text
+    is counted on the host, with copies of the views that lie on a device, for a text does the same operations on every
+    space; executed operations are counted where the launch would run, in the code that the optimiser made for it.
 
     Parameters
     ----------
@@ -271,13 +276,16 @@ def count(policy, kernel, *args, reducer=(), scan=None, executed=True):
         elif _branches(kernel):
             notes.append("the text has conditions: the counts are of these data")
         masked, instructions = 0.0, None
-        if executed:
+        if executed and not on_device:
             masked = _masked(wanted, kernel, data, reducer, scan)
             data.restore()
             instructions = pk.count(wanted, kernel, *data.args, reducer=reducer, scan=scan, build="executed")
     ptx = None
     if on_device:
         ptx = ptx_mix(pk.listing(policy, kernel, *args, reducer=reducer, scan=scan))
+    if executed and on_device:
+        with data.on_device():
+            instructions = pk.count(policy, kernel, *args, reducer=reducer, scan=scan, build="executed")
     counts = Counts(
         kernel.name,
         kernel.place,
@@ -368,7 +376,7 @@ class _Data:
     """A launch's arguments on the host, with what is needed to put them back as they were."""
 
     def __init__(self, args):
-        self.notes, self.saved, self._copies, self._spans = [], [], {}, []
+        self.notes, self.saved, self._copies, self._spans, self._views = [], [], {}, [], []
         self.args = tuple(map(self._host, args))
 
     def _host(self, a):
@@ -393,7 +401,18 @@ class _Data:
             self._spans.append((begin, end))
             self._copies[key] = view.to_numpy()
             self.saved.append((self._copies[key], self._copies[key].copy()))
+            self._views.append((view, self.saved[-1][1]))
         return self._copies[key]
+
+    @contextlib.contextmanager
+    def on_device(self):
+        """Afterwards the device's views hold what they held before."""
+        try:
+            yield
+        finally:
+            for view, content in self._views:
+                if not view.readonly:
+                    pk.deep_copy(view, content)
 
     def restore(self):
         for array, content in self.saved:

@@ -1,18 +1,16 @@
 """`python -m roofline diff BEFORE AFTER`: two saved reports, method by method."""
 
-import json
 from dataclasses import dataclass
-from pathlib import Path
 
 from rich.table import Table
 
 from portable.errors import InputError
-from roofline.report import SCHEMA_VERSION
+from roofline import reporting
 from roofline.timing import Samples
-from roofline.units import scaled, spread, times
+from roofline.units import one_line, scaled, spread, times
 
 LEAST = 0.05  # a change below 5 % is none, however small the spread: layouts of memory move times by as much
-_MACHINE = ("cpu", "device", "cores", "space")
+_MACHINE = ("cpu", "device", "cores")
 
 
 @dataclass(frozen=True)
@@ -22,6 +20,7 @@ class Change:
     method: str
     source: str
     size: int
+    space: str
     before: Samples | None
     after: Samples | None
 
@@ -42,46 +41,36 @@ class Change:
 
 
 def read(path):
-    """A saved report.
+    """A saved report; see `roofline.reporting.read`.
 
     Raises
     ------
     InputError
-        The file cannot be read, is no JSON, no report of this tool, or of another version of its schema.
+        It is none, or damaged; the message names the file.
     """
-    try:
-        document = json.loads(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"'{path}' cannot be read: {error.strerror}.") from error
-    except ValueError as error:
-        raise InputError(f"'{path}' is no JSON: {error}.") from error
-    if not isinstance(document, dict) or document.get("schema") != "roofline-report":
-        raise InputError(f"'{path}' is no report; `python -m roofline report --json FILE` writes one.")
-    if document.get("schema_version") != SCHEMA_VERSION:
-        raise InputError(
-            f"'{path}' has version {document.get('schema_version')} of the schema; {SCHEMA_VERSION} is wanted. "
-            "Make the report anew."
-        )
+    document = reporting.read(path)
     try:
         _samples(document)
-        _machine(document)
-    except (KeyError, TypeError, AttributeError) as error:
-        raise InputError(f"'{path}' is damaged: a result has no {error}.") from error
+        _machines(document)
+    except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
+        raise InputError(f"'{path}' is damaged: {one_line(error)}.") from error
     return document
 
 
 def _samples(document):
-    """{(method, source, size): Samples}."""
-    return {
-        (r["method"], r["source"], r["size"]): Samples(
-            tuple(map(float, r["seconds"]["values"])), r["seconds"]["calls_per_repeat"]
-        )
-        for r in document["results"]
-    }
+    """{(method, source, size, space): Samples}."""
+    found = {}
+    for part in document["parts"]:
+        for r in part["results"]:
+            values = tuple(map(float, r["seconds"]["values"]))
+            values[0]  # at least one
+            found[r["method"], r["source"], r["size"], r["space"]] = Samples(values, r["seconds"]["calls_per_repeat"])
+    return found
 
 
-def _machine(document):
-    return {name: document["machine"][name] for name in _MACHINE}
+def _machines(document):
+    """{space: facts that make two machines the same}."""
+    return {part["space"]: {name: part["machine"][name] for name in _MACHINE} for part in document["parts"]}
 
 
 def changes(before, after, across=False):
@@ -98,10 +87,20 @@ def changes(before, after, across=False):
     InputError
         They are of different machines, and that was not asked for.
     """
-    here, there = _machine(before), _machine(after)
-    if here != there and not across:
-        told = "; ".join(f"{name}: {here[name]} and {there[name]}" for name in _MACHINE if here[name] != there[name])
-        raise InputError(f"the reports are of different machines ({told}). Say --across to compare them all the same.")
+    here, there = _machines(before), _machines(after)
+    if not across:
+        told = [
+            f"{name}: {here[space][name]} and {there[space][name]}"
+            for space in here.keys() & there.keys()
+            for name in _MACHINE
+            if here[space][name] != there[space][name]
+        ]
+        if not here.keys() & there.keys():
+            told = [f"space: {', '.join(here)} and {', '.join(there)}"]
+        if told:
+            raise InputError(
+                f"the reports are of different machines ({'; '.join(told)}). Say --across to compare them all the same."
+            )
     old, new = _samples(before), _samples(after)
     found = [Change(*key, old.get(key), new.get(key)) for key in {**old, **new}]
     return sorted(found, key=lambda c: (c.speedup is None, c.speedup))
@@ -118,6 +117,7 @@ def table(found):
     for name, justify in (
         ("method", "left"),
         ("input", "left"),
+        ("space", "left"),
         ("before", "right"),
         ("after", "right"),
         ("before / after", "right"),
@@ -126,5 +126,5 @@ def table(found):
         made.add_column(name, justify=justify)
     for c in found:
         cells = ("" if s is None else f"{scaled(s.median, 's')} ({spread(s, 's')})" for s in (c.before, c.after))
-        made.add_row(c.method, f"{c.source}, {c.size:,}", *cells, times(c.speedup) if c.speedup else "", c.verdict)
+        made.add_row(c.method, f"{c.source}, {c.size:,}", c.space, *cells, times(c.speedup) if c.speedup else "", c.verdict)
     return made

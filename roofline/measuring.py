@@ -1,7 +1,10 @@
 """Which micro-kernels measure which ceiling, at which sizes."""
 
 import functools
+import math
 import os
+import re
+import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +18,10 @@ from roofline import timing
 from roofline.timing import Samples
 
 _ASSUMED = (("L1", 32 << 10), ("L2", 512 << 10), ("L3", 8 << 20))  # where the system tells no sizes
-_CONSTANTS = {"fma": (0.999, 0.001), "no fma": (1.0, 1e-6), "integer": (5, 3)}  # values stay of order one
+_WORKING_SETS = tuple(1 << k for k in range(22, 29))  # 4 to 256 MiB
+CHUNK = 64  # indices a CPU's thread takes: some 20 microseconds, so that nobody waits long for the slowest at the end
+SCALE = 1e-3  # the triad's
+_CONSTANTS = {"fma": (0.999, 0.001), "no fma": (1.0, 1e-6), "integer": (5, 3), "special": (2.0, 1e-9)}  # of order one
 
 
 @dataclass(frozen=True)
@@ -49,16 +55,17 @@ def plans(space, quick):
 
     Returns
     -------
-    clock : callable that gives cycles per second, or None
+    clock : callable that gives cycles per second or None, or None
     levels : list of (name, bytes)
     plans : list of Plan
     """
     gpu = space.name == "cuda"
-    levels = _gpu_levels() if gpu else _cpu_levels(space)
+    levels = gpu_levels(space, quick) if gpu else cpu_levels(space)
     found = [*_arithmetic(space, quick), *_atomics(space, gpu, quick)]
-    found += _gpu_bandwidth(space, quick) if gpu else _cpu_bandwidth(space, levels, quick)
+    found += (_gpu_bandwidth if gpu else _cpu_bandwidth)(space, levels, quick)
     found += _launch(space, gpu)
-    return None if gpu else functools.partial(_clock, quick), levels, found
+    cycles = functools.partial(_gpu_clock, space, found[0]) if gpu and not quick else functools.partial(clock, quick)
+    return None if gpu and quick else cycles, levels, found
 
 
 def _plan(space, name, unit, amount, method, policy, kernel, *args):
@@ -73,7 +80,7 @@ def _view(space, values, dtype):
 def _arithmetic(space, quick):
     """Peaks, and the special functions that most methods have: many indices, each with its chains."""
     n = _indices(space, quick)
-    policy = pk.RangePolicy(0, n, space=space)
+    policy = pk.RangePolicy(0, n, space=space, chunk=CHUNK)
     steps = kernels.CHAINS * kernels.UNROLLED
     chains = [
         ("fma", kernels.fma, 2 * steps, "fused multiply-adds"),
@@ -82,10 +89,9 @@ def _arithmetic(space, quick):
     many, few = (2, 1) if quick else (64, 16) if space.name == "cuda" else (128, 128)  # a millisecond or so
 
     def plan(label, kernel, each, dtype, trips, method, unit):
-        b, c = (_view(space, [v], dtype) for v in _CONSTANTS.get(label, (2.0, 0.0)))
         out = _view(space, np.ones(n), dtype)
         how = f"{method}, {trips} trips of {n:,} indices"
-        return _plan(space, f"{label} {dtype}", unit, each * trips * n, how, policy, kernel, trips, b, c, out)
+        return _plan(space, f"{label} {dtype}", unit, each * trips * n, how, policy, kernel, trips, *_CONSTANTS[label], out)
 
     for dtype in ("float64", "float32"):
         for label, kernel, each, method in chains:
@@ -103,26 +109,16 @@ def special(space, name, dtype, quick=False):
     if kernel is None:
         return None
     n, trips = _indices(space, quick), 2 if quick else 25 if space.name == "cuda" else 100
-    b, c, out = (_view(space, v, dtype) for v in ([2.0], [1e-9], np.zeros(n)))
+    out, policy = _view(space, np.zeros(n), dtype), pk.RangePolicy(0, n, space=space, chunk=CHUNK)
     how = f"{kernels.FEW} calls in each of {trips} trips of {n:,} indices"
     return _plan(
-        space,
-        f"{name} {dtype}",
-        "op",
-        kernels.FEW * trips * n,
-        how,
-        pk.RangePolicy(0, n, space=space),
-        kernel,
-        trips,
-        b,
-        c,
-        out,
+        space, f"{name} {dtype}", "op", kernels.FEW * trips * n, how, policy, kernel, trips, *_CONSTANTS["special"], out
     )
 
 
 def _indices(space, quick):
     """Enough indices to fill the machine."""
-    return 256 if quick else 2**22 if space.name == "cuda" else 1024 * space.n_threads
+    return 256 if quick else 2**22 if space.name == "cuda" else 2048 * space.n_threads
 
 
 def _atomics(space, gpu, quick):
@@ -133,7 +129,7 @@ def _atomics(space, gpu, quick):
         yield _plan(space, f"atomic {name} int64", "op", n * trips, method, policy, kernel, trips, counts)
 
 
-def _cpu_levels(space, folder="/sys/devices/system/cpu/cpu0/cache"):
+def cpu_levels(space, folder="/sys/devices/system/cpu/cpu0/cache"):
     """(name, bytes of all threads together) of each cache, then memory."""
     found = dict(_ASSUMED)
     for index in sorted(Path(folder).glob("index*")):
@@ -147,48 +143,36 @@ def _cpu_levels(space, folder="/sys/devices/system/cpu/cpu0/cache"):
     return [*near, ("DRAM", None)]
 
 
+def rows_in(space, n_bytes, quick):
+    """(rows, their length, trips over each) such that a triad's three rows fill half of a core's cache of so many bytes."""
+    length = max(64, n_bytes // 2 // 24 // 64 * 64)
+    trips = 2 if quick else max(2, (64 << 20) // (24 * length))
+    return 8 * space.n_threads, length, trips  # more rows than threads, so that no thread waits long for the last
+
+
 def _cpu_bandwidth(space, levels, quick):
     """The triad: on rows that stay in a core's own cache, then over arrays that all cores share."""
-    sizes, scale = dict(levels), _view(space, [1e-3], "float64")
-    league = 8 * space.n_threads  # more rows than threads, so that no thread waits for the last
+    sizes = dict(levels)
     for name in ("L1", "L2"):
-        length = max(64, sizes[name] // space.n_threads // 2 // 24 // 64 * 64)  # half a cache for three rows
-        trips = 2 if quick else max(2, (64 << 20) // (24 * length * 8))
-        rows = [pk.zeros((league, length), "float64", space) for _ in range(3)]
-        method = f"triad on {3 * 8 * length >> 10} KiB a core, over and over"
-        yield _plan(
-            space,
-            f"bandwidth {name}",
-            "B",
-            24 * length * trips * league,
-            method,
-            pk.TeamPolicy(league, space=space),
-            kernels.triad_again,
-            trips,
-            scale,
-            *rows,
-        )
-        eight, out = (
-            pk.zeros((8 * league, max(64, length * 3 // 8)), "float64", space),
-            pk.zeros((league,), "float64", space),
-        )
-        n_bytes = 8 * eight.size
-        yield _plan(
-            space,
-            f"read {name}",
-            "B",
-            n_bytes * trips,
-            f"{n_bytes // league >> 10} KiB a core, read over and over",
-            pk.TeamPolicy(league, space=space),
-            kernels.read_again,
-            trips,
-            eight,
-            out,
-        )
+        league, length, trips = rows_in(space, sizes[name] // space.n_threads, quick)
+        policy, method = pk.TeamPolicy(league, space=space), f"triad on {3 * 8 * length >> 10} KiB a core, over and over"
+        rows, amount = _ones(space, *[(league, length)] * 3), 24 * length * trips * league
+        yield _plan(space, f"bandwidth {name}", "B", amount, method, policy, kernels.triad_again, trips, SCALE, *rows)
+        eight, out = _ones(space, (8 * league, max(64, length * 3 // 8)), (league,))
+        method = f"{8 * eight.size // league >> 10} KiB a core, read over and over"
+        yield _plan(space, f"read {name}", "B", 8 * eight.size * trips, method, policy, kernels.read_again, trips, eight, out)
     last = sizes.get("L3", sizes["L2"])
     for name, n_bytes in (("L3", last // 2), ("DRAM", min(max(8 * last, 256 << 20), _memory() // 4))):
         if name in sizes:
-            yield from _long(space, name, (1 << 16 if quick else n_bytes) // 24, scale)
+            yield from _long(space, name, (1 << 16 if quick else n_bytes) // 24)
+
+
+def _ones(space, *shapes):
+    """Arrays that have been written: pages of memory that never were are one and the same, and lie in the first cache."""
+    views = [pk.empty(shape, "float64", space) for shape in shapes]
+    for view in views:
+        pk.deep_copy(view, 1.0)
+    return views
 
 
 def _memory():
@@ -199,52 +183,44 @@ def _memory():
         return 2 << 30
 
 
-def _long(space, level, n, scale):
-    """Triad and sum over arrays of n elements."""
-    policy, arrays = pk.RangePolicy(0, n, space=space), [pk.zeros((n,), "float64", space) for _ in range(3)]
+def _long(space, level, n):
+    """Triad, copy and sum over arrays of n elements."""
+    policy, arrays = pk.RangePolicy(0, n, space=space), _ones(space, *[(n,)] * 3)
     megabytes = f"{24 * n / 1e6:,.0f} MB"
     yield _plan(
-        space, f"bandwidth {level}", "B", 24 * n, f"triad over {megabytes}", policy, kernels.triad, scale, *arrays
+        space, f"bandwidth {level}", "B", 24 * n, f"triad over {megabytes}", policy, kernels.triad, SCALE, *arrays
     )
     yield _plan(space, f"copy {level}", "B", 16 * n, f"copy, {16 * n / 1e6:,.0f} MB", policy, kernels.copy, *arrays[:2])
     call = functools.partial(pk.parallel_reduce, policy, kernels.element, arrays[0])
     yield Plan(f"read {level}", "B", 8 * n, call, functools.partial(pk.fence, space), f"sum over {8 * n / 1e6:,.0f} MB")
 
 
-def _gpu_levels():
-    return [("L2", 32 << 20), ("HBM", None)]
+def gpu_levels(space, quick):
+    """L2 and memory. What L2 holds shows in how fast working sets are read: those below the middle of best and worst miss."""
+    if quick:
+        return [("L2", 1 << 20), ("HBM", None)]
+    rates = {size: max(_read_around(space, size, 1 << 30).measure(quick=True).values) for size in _WORKING_SETS}
+    middle = math.sqrt(min(rates.values()) * max(rates.values()))
+    return [("L2", max(size for size, rate in rates.items() if rate >= middle)), ("HBM", None)]
 
 
-def _gpu_bandwidth(space, quick):
-    league, length, trips = (8, 64, 2) if quick else (2048, 1024, 64)
+def _read_around(space, n_bytes, total):
+    """A working set read by all teams in turn until `total` bytes are."""
+    league = 2048 if n_bytes >= 1 << 22 else 8
+    rows, out = _ones(space, (league, n_bytes // 8 // league), (league,))
+    method, trips = f"{n_bytes >> 20} MiB, read by all teams in turn", max(2, total // n_bytes)
+    policy = pk.TeamPolicy(league, 256, space=space)
+    return _plan(space, "read L2", "B", n_bytes * trips, method, policy, kernels.read_around, trips, rows, out)
+
+
+def _gpu_bandwidth(space, levels, quick):
+    league, width, trips = (8, 64, 2) if quick else (2048, 2048, 64)
     policy, out = pk.TeamPolicy(league, 256, space=space), pk.zeros((league,), "float64", space)
-    width = 64 if quick else 2048
-    yield _plan(
-        space,
-        "bandwidth shared",
-        "B",
-        8 * league * trips * width,
-        f"{8 * width >> 10} KiB of scratch a team, read over and over",
-        policy,
-        kernels.read_scratch,
-        trips,
-        pk.static(width),
-        out,
-    )
-    rows = pk.zeros((league, length), "float64", space)
-    yield _plan(
-        space,
-        "read L2",
-        "B",
-        8 * league * length * trips,
-        f"{8 * league * length >> 20} MiB, read by all teams in turn",
-        policy,
-        kernels.read_around,
-        trips,
-        rows,
-        out,
-    )
-    yield from _long(space, "HBM", 1 << 12 if quick else 1 << 27, _view(space, [1e-3], "float64"))
+    method, amount = f"{8 * width >> 10} KiB of scratch a team, read over and over", 8 * league * trips * width
+    width = pk.static(width)
+    yield _plan(space, "bandwidth shared", "B", amount, method, policy, kernels.read_scratch, trips, width, out)
+    yield _read_around(space, levels[0][1] // 2, 1 << 20 if quick else 1 << 30)
+    yield from _long(space, "HBM", 1 << 12 if quick else 1 << 27)
 
 
 def _launch(space, gpu):
@@ -261,9 +237,23 @@ def _launch(space, gpu):
     yield Plan("round trip", "s", 1, call, wait, "a kernel that does nothing, and the wait for its end")
 
 
-def _clock(quick):
+def clock(quick=False):
     """Cycles per second of one core, by a chain of operations of one cycle each."""
     trips, space = 100_000 if quick else 2_000_000, "serial"
-    b, c, out = (_view(space, [v] * 8, "int64") for v in (5, 3, 1))
-    call = functools.partial(pk.parallel_for, pk.RangePolicy(0, 8, space=space), kernels.dependent, trips, b, c, out)
+    policy, out = pk.RangePolicy(0, 8, space=space), _view(space, np.ones(8), "int64")
+    call = functools.partial(pk.parallel_for, policy, kernels.dependent, trips, *_CONSTANTS["integer"], out)
     return 2 * trips / min(timing.measure(call, min_time=1e-3, repeats=5).values)
+
+
+def _gpu_clock(space, plan):
+    """Cycles per second of a GPU at work, by the driver's own tool; None where that is missing or tells nothing."""
+    for _ in range(timing.QUEUE):  # half a second or more, in which the tool looks
+        plan.call()
+    number = str(space).partition(":")[2] or "0"
+    command = ["nvidia-smi", f"--id={number}", "--query-gpu=clocks.sm", "--format=csv,noheader,nounits"]
+    try:
+        told = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        told = ""
+    plan.sync()
+    return 1e6 * float(told) if re.fullmatch(r"\s*\d+\s*", told) else None

@@ -16,6 +16,18 @@ from roofline.units import scaled, spread
 
 SHORT = 20e-6  # seconds: below this a launch's own cost is a good part of what was measured
 
+_regions = []  # open blocks, outermost first: a program names them whoever profiles it
+
+
+@contextlib.contextmanager
+def region(name):
+    """Name what is launched inside a block, for every profile that hears it: `with roofline.region("set up"): ...`"""
+    _regions.append(str(name))
+    try:
+        yield
+    finally:
+        _regions.pop()
+
 
 @dataclass(frozen=True)
 class Event:
@@ -24,7 +36,7 @@ class Event:
     Attributes
     ----------
     label, region, space : str
-        `region` names the `p.region(...)` blocks around the launch, outermost first, joined by " / ".
+        `region` names the `region(...)` blocks around the launch, outermost first, joined by " / ".
     launches : tuple
         What was launched, as `portable.listening` tells it; several for a graph.
     seconds : float
@@ -48,22 +60,18 @@ class Profile:
     """
 
     def __init__(self):
-        self.seconds, self._marks, self._open, self._regions, self._events, self._counts = 0.0, [], {}, [], None, {}
+        self.seconds, self._marks, self._open, self._events, self._counts = 0.0, [], {}, None, {}
 
-    @contextlib.contextmanager
-    def region(self, name):
+    @staticmethod
+    def region(name):
         """Name what is launched inside a block: `with p.region("set up"): ...`"""
-        self._regions.append(str(name))
-        try:
-            yield
-        finally:
-            self._regions.pop()
+        return region(name)
 
     def _hear(self, phase, what, launch):
         if phase == "begin":
             self._open[id(launch)] = pk.stamp(launch.space)
         else:
-            self._marks.append((launch, " / ".join(self._regions), self._open.pop(id(launch)), pk.stamp(launch.space)))
+            self._marks.append((launch, " / ".join(_regions), self._open.pop(id(launch)), pk.stamp(launch.space)))
 
     @property
     def events(self):

@@ -1,132 +1,217 @@
-"""The part of the report's page that holds every method against its roof."""
+"""The part of the report's page that tells each row: the overview, and a card with all that was counted."""
 
 from html import escape
 
-from roofline.report import ROOF_COLUMNS, roof_cells
-from roofline.roofplot import plot
-from roofline.units import scaled, spread
-from roofline.verdicts import advice, resource, verdict
+from roofline.roofplot import FLOPS, OTHERS, drawing
+from roofline.units import scaled, times
+from roofline.verdicts import resource
 
-LINES = 5  # of a kernel's text that are shown, the costliest first
-
-
-def numbered(report):
-    """(number, Result) of the results that have a roof, as the page counts them."""
-    return list(enumerate((r for r in report.results if r.roof), 1))
+LINES = 4  # of a kernel's text that are shown, the costliest first
+KERNELS = 3  # of a call that are told in full, the costliest first
 
 
-def section(report):
-    """Verdicts, plot, table and details of the results that have a roof; "" where none has."""
-    rows = numbered(report)
+def table(caption, names, rows, *, numbers=(), rare=()):
+    """A table in a box of its own, which scrolls where the screen is narrow.
+
+    Parameters
+    ----------
+    caption : str
+    names : sequence of str
+    rows : sequence of sequences of str; text is escaped here, an `Html` stays as it is
+    numbers, rare : columns that are numbers, and those that narrow screens leave out
+    """
+
+    def kind(k):
+        words = ["number"] * (k in numbers) + ["rare"] * (k in rare)
+        return f' class="{" ".join(words)}"' if words else ""
+
+    head = "".join(f'<th scope="col"{kind(k)}>{escape(name)}</th>' for k, name in enumerate(names))
+    body = "".join(
+        "<tr>" + "".join(f"<td{kind(k)}>{_cell(cell)}</td>" for k, cell in enumerate(row)) + "</tr>" for row in rows
+    )
+    return (
+        f'<div class="scroll" tabindex="0" role="group" aria-label="{escape(caption[:60])}"><table><caption>{escape(caption)}'
+        f"</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+    )
+
+
+class Html(str):
+    """Text that is markup already."""
+
+
+def _cell(cell):
+    return cell if isinstance(cell, Html) else escape(str(cell))
+
+
+def overview(rows):
+    """Every row in one table, with its share of attainable and the reason where that is low."""
     if not rows:
         return ""
-    verdicts = "".join(f"<li>{escape(verdict(r))}{_advice(r)}</li>" for _, r in rows)
-    details = "".join(_details(number, r) for number, r in rows)
+    several = len({row.place for row in rows}) > 1
+    names = ("No.", "Method", *["Space"] * several, "Time", "Could take", "Share of roof", "Bound by", "Why not more")
+    caption = (
+        "Time: median and quartiles, measured. Could take: the least time at the measured ceilings, modelled from counts. "
+        "Share of roof: could take over time."
+    )
+    k = 2 + several  # where the times stand
+    lines = [_line(row, several) for row in rows]
+    return "<h2>At a glance</h2>" + table(caption, names, lines, numbers=(0, k, k + 1), rare=(k + 1, k + 3, k + 4))
+
+
+def _line(row, several):
+    r, roof = row.result, row.roof
+    seconds = r["seconds"]
+    weight = f"<br><span class=soft>{row.weight:.0%} of the time</span>" if row.weight is not None else ""
+    name = Html(f'<div class="name">{escape(r["method"])}<br><span class="soft">{escape(row.about)}</span>{weight}</div>')
+    spread = f"{scaled(seconds['lower'], 's')} to {scaled(seconds['upper'], 's')}"
+    took = Html(f'{escape(scaled(seconds["median"], "s"))}<br><span class="soft rare">{escape(spread)}</span>')
+    place = [row.place] * several
+    if not roof:
+        return row.number, name, *place, took, "", "", "", "no ceilings here"
+    number = Html(f'<a href="#row{row.number}">{row.number}</a>')
+    why = roof["reason"]["text"] if roof["reason"] else ""
+    could = scaled(roof["attainable_seconds"]["value"], "s")
+    return number, name, *place, took, could, _share(roof["share_of_attainable"]), resource(roof["bound_by"]), why
+
+
+def _share(share):
+    return Html(f'<span class="share"><i style="width:{100 * min(share, 1):.0f}%"></i></span> {share:.0%}')
+
+
+def without_flops(rows):
+    """Rows without floating-point work: their bytes a second against the level that holds them."""
+    found = []
+    for row in rows:
+        roof = row.roof
+        if roof and not roof["flops"] and roof["compulsory_bytes"]:
+            rate = roof["compulsory_bytes"] / roof["seconds"]["value"]
+            most = row.part.ceilings.bandwidth(roof["level"])
+            found.append((row.number, row.result["method"], row.place, scaled(rate, "B/s"), f"{roof['level']} {scaled(most, 'B/s')}",
+                          _share(rate / most), scaled(roof["integer"] / roof["seconds"]["value"], "op/s")))  # fmt: skip
+    if not found:
+        return ""
+    names = ("No.", "Method", "Space", "Compulsory bytes a second", "Of at most", "Share", "Integer operations a second")
+    return "<h2>Kernels without floating-point operations</h2>" + table(
+        "Rates measured, bytes and operations counted", names, found, numbers=(0, 3, 4, 6), rare=(2,)
+    )
+
+
+def cards(rows):
+    """A card for each row: the verdict to read, the figures to unfold."""
+    told = "".join(_card(row) for row in rows if row.roof)
+    if not told:
+        return ""
     return (
-        f"<h2>Against the roof</h2>\n{plot(rows, report.ceilings)}\n<ol>{verdicts}</ol>\n{_overview(rows)}\n"
-        f"<h2>What each method does</h2>\n<p>Counted in the text of the kernels, not estimated.</p>\n{details}\n"
-        f"{_ceilings(report.ceilings)}"
+        "<h2>One by one</h2><p>Each line unfolds to the time that every resource wants, the kernels behind it and what "
+        f"they do.</p>\n{told}"
     )
 
 
-def _advice(result):
-    return "".join(f'<p class="soft">{escape(sentence)}</p>' for sentence in advice(result))
+def _card(row):
+    roof = row.roof
+    place = f' <span class="tag">{escape(row.place)}</span>'
+    why = f"<p>{escape(roof['reason']['text'])}</p>" if roof["reason"] else ""
+    help_ = "".join(f"<li>{escape(sentence)}</li>" for sentence in roof["advice"])
+    notes = "".join(f"<li>{escape(note)}</li>" for note in roof["notes"])
+    kernels = roof["kernels"]
+    parts = [
+        f'<h3 id="row{row.number}">{escape(row.result["method"])}, {escape(row.about)}, {escape(row.place)}</h3>',
+        why,
+        _returned(row.result),
+        f"<p>What might help:</p><ul>{help_}</ul>" if help_ else "",
+        _bars(roof),
+        _plot(row),
+        _kernels(roof) if len(kernels) > 1 or roof["outside_seconds"]["value"] > 0.05 * roof["seconds"]["value"] else "",
+        *(_kernel(kernel) for kernel in kernels[:KERNELS] if kernel["share_of_time"] > 0.02 or kernel is kernels[0]),
+        f"<p>Notes:</p><ul>{notes}</ul>" if notes else "",
+    ]
+    return f"<details><summary><b>{row.number}.</b> {escape(roof['verdict'])}{place}</summary>{''.join(parts)}</details>\n"
 
 
-def table(caption, names, rows):
-    """A table that narrow screens lay out as blocks; its roles are written out, for some browsers lose them then."""
-    head = "".join(f'<th role="columnheader" scope="col">{escape(name)}</th>' for name in names)
-    body = "".join(
-        '<tr role="row">'
-        + "".join(
-            f'<td role="cell" data-label="{escape(n)}">{escape(str(cell))}</td>'
-            for n, cell in zip(names, row, strict=True)
-        )
-        + "</tr>"
-        for row in rows
-    )
-    return (
-        f'<table role="table"><caption>{escape(caption)}</caption>'
-        f'<thead role="rowgroup"><tr role="row">{head}</tr></thead>'
-        f'<tbody role="rowgroup">{body}</tbody></table>'
-    )
-
-
-def _overview(rows):
-    cells = [(number, r.method, *roof_cells(r)) for number, r in rows]
-    caption = "Median: measured. Flops, special functions, compulsory bytes: counted. Attainable: modelled."
-    return table(caption, ("No.", "Method", *ROOF_COLUMNS), cells)
-
-
-def _details(number, result):
-    """The launches of one method, folded away."""
-    launches = {}
-    for label, counts, bound, seconds in result.roof.launches:
-        launches.setdefault((label, counts.policy), []).append((counts, bound, seconds))
-    parts = [_launch(label, same, result.roof.seconds) for (label, _), same in launches.items()]
-    notes = "".join(f"<li>{escape(note)}</li>" for note in result.roof.notes)
-    return (
-        f"<details><summary>{number}. {escape(result.method)}</summary>{_bars(result.roof)}{''.join(parts)}"
-        f"{f'<ul>{notes}</ul>' if notes else ''}</details>"
-    )
+def _returned(result):
+    """What the method returned: methods on one input should agree."""
+    words = [] if result["value"] is None else [f"It returned {result['value']:.12g}"]
+    words += [f"{scaled(result['pairs_per_second'])} pairs a second"] if result["pairs_per_second"] else []
+    return f'<p class="soft">{escape("; ".join(words))}.</p>' if words else ""
 
 
 def _bars(roof):
-    """The time that each resource wants, beside the measured one."""
-    rows = [
-        ("measured", roof.seconds),
-        *((resource(name), seconds) for name, seconds in roof.wants.items() if seconds > 0),
-    ]
+    """The time that each resource wants, ranked, beside the measured one."""
+    wants = [(resource(name), s) for name, s in roof["wants_seconds"].items() if s > 0.001 * roof["seconds"]["value"]]
+    if (outside := roof["outside_seconds"]["value"]) > 0.01 * roof["seconds"]["value"]:
+        wants.append(("measured, outside of kernels", outside))
+    rows = [("measured", roof["seconds"]["value"]), *sorted(wants, key=lambda want: -want[1])]
     longest = max(seconds for _, seconds in rows)
-    spoken = "Time wanted by each resource; the table above has the largest"
-    parts = [f'<svg height="{34 * len(rows)}" role="img" aria-label="{spoken}">']
+    parts = []
     for k, (name, seconds) in enumerate(rows):
         y = 34 * k
         parts.append(
             f'<text x="0" y="{y + 14}">{escape(name)}: {escape(scaled(seconds, "s"))}</text>'
             f'<rect class="bar" x="0" y="{y + 19}" width="{100 * seconds / longest:.2f}%" height="8"/>'
         )
-    return f"<figure>{''.join(parts)}</svg></figure>"
-
-
-def _launch(label, same, total):
-    """Launches of one kernel over one size: what one of them does."""
-    counts, bound, _ = same[0]
-    share = sum(seconds for *_, seconds in same) / total
-    operations = [(f"flops, {dtype}", f"{n:,}") for dtype, n in counts.flops_by_dtype.items()]
-    operations += [(f"{name}, {dtype}", f"{n:,}") for (name, dtype), n in counts.special.items()]
-    operations += [(f"atomic {name}, {dtype}", f"{n:,}") for (name, dtype), n in counts.atomics.items()]
-    operations += [
-        ("integer operations", f"{counts.integer:,}"),
-        ("comparisons", f"{counts.comparisons:,}"),
-        ("bytes, compulsory", scaled(counts.compulsory, "B")),
-        ("bytes, requested by loads and stores", scaled(counts.loaded + counts.stored, "B")),
-        ("bytes, transferred", "not measured: that needs hardware counters"),
-        ("requested / compulsory", _ratio(counts)),
-        ("bound by", resource(bound.by)),
-    ]
-    operations += [("executed", sentence) for sentence in counts.explanation()]
-    title = (
-        f"{label}: {len(same):,} launch{'es' if len(same) > 1 else ''} over {counts.policy}, {share:.0%} of the time"
+    spoken = "; ".join(f"{name} {scaled(seconds, 's')}" for name, seconds in rows)
+    return (
+        f'<figure><svg class="bars" height="{34 * len(rows)}" role="img" aria-label="{escape(spoken)}">{"".join(parts)}</svg>'
+        "<figcaption>Time measured, and wanted by each resource if it were the only one (modelled)</figcaption></figure>"
     )
-    return table(title, ("Of one launch", "Count"), operations) + _lines(counts)
 
 
-def _ratio(counts):
-    return f"{(counts.loaded + counts.stored) / counts.compulsory:.3g}" if counts.compulsory else ""
+def _plot(row):
+    """The kernels of the call, each with a mark for each memory level that is known, on the roofs of the part."""
+    for view in (FLOPS, OTHERS):
+        dots = row.kernels(view)
+        if dots and view in row.part.axes:
+            small, axes = row.part.small(view)
+            label = f"Kernels of {row.result['method']} against the roof"
+            caption = "Kernels of this call; area is the share of its time." if len(dots) > 1 else ""
+            picture = drawing(axes, dots, roofs=small, label=label, links=False)
+            return f'<figure class="small">{picture}<figcaption>{caption}</figcaption></figure>'
+    return ""
 
 
-def _lines(counts):
-    """The lines with most operations."""
-    ranked = sorted(counts.by_line().items(), key=lambda item: -sum(item[1].values()))[:LINES]
-    rows = [(place, ", ".join(f"{n:,} {what}" for what, n in done.items())) for place, done in ranked]
-    return table("Costliest lines", ("Line", "Operations"), rows)
-
-
-def _ceilings(ceilings):
+def _kernels(roof):
+    """All kernels of the call with their share of it, and Amdahl's law."""
     rows = []
-    for c in ceilings.items.values():
-        unit = c.unit if c.unit == "s" else f"{c.unit}/s"
-        rows.append((c.name, scaled(c.best, unit), scaled(c.rate.median, unit), spread(c.rate, unit), c.method))
-    caption = f"Measured {ceilings.date}" + (f", a core at {scaled(ceilings.clock, 'Hz')}" if ceilings.clock else "")
-    return f"<h2>Ceilings</h2>\n{table(caption, ('Ceiling', 'Roof', 'Median', 'Quartiles', 'Method'), rows)}"
+    for k, kernel in enumerate(roof["kernels"], 1):
+        rows.append((f"{k}. {kernel['label']}", f"{kernel['launches']:,}", scaled(kernel["seconds"], "s"),
+                     f"{kernel['share_of_time']:.0%}", scaled(kernel["attainable_seconds"], "s"), resource(kernel["bound_by"]),
+                     times(kernel["gain_of_the_call"])))  # fmt: skip
+    total, outside = roof["seconds"]["value"], roof["outside_seconds"]["value"]
+    rows.append(("outside of kernels", "", scaled(outside, "s"), f"{outside / total:.0%}", "", "", times(total / max(total - outside, 1e-12))))
+    names = ("Kernel", "Launches", "Time", "Share", "Could take", "Bound by", "Call then faster")
+    caption = "Times measured; the last column is how many times as fast the call were, with this one at its roof"
+    return table(caption, names, rows, numbers=(1, 2, 3, 4, 6))
+
+
+def _kernel(kernel):
+    """What one launch of a kernel does."""
+    moved, requested = kernel["bytes"]["compulsory"], kernel["bytes"]["loaded"] + kernel["bytes"]["stored"]
+    rows = [(f"flops, {dtype}", f"{n:,}") for dtype, n in kernel["flops"].items()]
+    rows += [(name, f"{n:,}") for name, n in kernel["special"].items()]
+    rows += [(f"atomic {name}", f"{n:,}") for name, n in kernel["atomics"].items()]
+    rows += [("integer operations", f"{kernel['integer']:,}"), ("comparisons", f"{kernel['comparisons']:,}")]
+    rows += [
+        ("bytes, compulsory", scaled(moved, "B")),
+        ("bytes, requested", scaled(requested, "B") + (f", {requested / moved:.3g} times the compulsory" if moved else "")),
+        ("bytes, transferred", "not measured: that needs hardware counters"),
+    ]
+    if kernel["bytes"]["scratch"]:
+        rows.append(("bytes, scratch", scaled(kernel["bytes"]["scratch"], "B")))
+    body = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in rows)
+    title = f"Counted in one launch of {kernel['label']}, {kernel['policy']}"
+    told = "".join(f"<li>{escape(sentence)}</li>" for sentence in kernel["explanation"])
+    return f"<h3>{escape(title)}</h3><dl>{body}</dl><ul>{told}</ul>{_lines(kernel)}"
+
+
+def _lines(kernel):
+    """The lines with most operations."""
+    ranked = sorted(kernel["lines"].items(), key=lambda item: -sum(item[1].values()))[:LINES]
+    if not ranked:
+        return ""
+    items = []
+    for place, done in ranked:
+        source = kernel["source"].get(place)
+        code = f"<br><code>{escape(source)}</code>" if source else ""
+        ops = ", ".join(f"{n:,} {what}" for what, n in sorted(done.items(), key=lambda item: -item[1])[:6])
+        items.append(f"<li>{escape('/'.join(place.split('/')[-2:]))}{code}<br><span class=soft>{escape(ops)}</span></li>")
+    return f"<p>Costliest lines:</p><ul>{''.join(items)}</ul>"

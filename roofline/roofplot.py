@@ -1,143 +1,284 @@
-"""The roofline plot as inline SVG: measured roofs, a numbered mark for each method, and how high it could stand.
+"""The roofline plot as SVG: measured roofs, a mark for each row, and how high it could stand.
 
-Drawn in percentages across and in pixels down, so that letters keep their size on a narrow screen.
+A page holds it twice, wide and narrow, so that letters keep their size on a phone. Plots of one part share their axes and
+roofs, which stand in the page once.
 """
 
 import math
+from dataclasses import dataclass
 from html import escape
 
 from roofline.units import scaled
 
-HEIGHT, AXIS, TOP, WIDTH = 340, 40, 14, 900
-_STYLE = (  # of a file; a page has its own, which follows the reader's choice of light and dark
-    "text{font:14px sans-serif}.soft{fill:#5a626b;font-size:12px}.grid{stroke:#d5dae0}"
-    ".roof{stroke:#5a626b;stroke-width:2}.reach{stroke:#0b5cad;stroke-dasharray:3 3}.mark path{fill:#0b5cad}.label{font-weight:600}"
+WIDE, NARROW, SMALL = (880, 460), (336, 400), (336, 250)  # width and height in pixels
+LEFT, RIGHT, TOP, BOTTOM = 46, 6, 10, 40
+STYLE = (  # of a file; a page has its own, which follows the reader's choice of light and dark
+    "text{font:13px sans-serif;fill:#1c2024}.soft{fill:#4f5760;font-size:12px}.grid{stroke:#dde1e6}.roof{stroke:#5a626b;"
+    "stroke-width:1.6}.reach{stroke:#0b5cad;stroke-dasharray:3 3}.mark path{fill:#0b5cad;stroke:#fff}.near path{fill:#fff;"
+    "stroke:#0b5cad;stroke-width:1.5}.join{stroke:#0b5cad}.label{font-weight:600}.back{fill:#fff}"
 )
-SHAPES = ("M-7,-7H7V7H-7Z", "M0,-9L9,0L0,9L-9,0Z", "M0,-9L9,7H-9Z", "M-9,-7H9L0,9Z")  # square, diamond, triangles
-PEAKS = ("fma float64", "fma float32", "no fma float64")
+SHAPES = (  # of about unit area: disc, square, diamond, triangles up and down, cross
+    "M0,-.56A.56,.56 0 1 1 0,.56A.56,.56 0 1 1 0,-.56Z",
+    "M-.5,-.5H.5V.5H-.5Z",
+    "M0,-.7L.7,0L0,.7L-.7,0Z",
+    "M0,-.75L.75,.5H-.75Z",
+    "M-.75,-.5H.75L0,.75Z",
+    "M-.22,-.65H.22V-.22H.65V.22H.22V.65H-.22V.22H-.65V-.22H-.22Z",
+)
+LEAST, MOST = 9.0, 24.0  # pixels across a mark of none and of all of the time
 
 
-class _Axes:
-    """Both logarithmic scales, whole powers of ten."""
+@dataclass(frozen=True)
+class View:
+    """What a plot counts, and the peaks that bound it."""
 
-    def __init__(self, intensities, rates):
-        self.x0, self.x1 = _decades(intensities)
-        self.y0, self.y1 = _decades(rates)
+    unit: str
+    across: str
+    peaks: tuple
+
+    def roofs(self, ceilings):
+        """{name: rate} of the peaks that were measured."""
+        return {name: ceilings.rate(name) for name in self.peaks if ceilings.rate(name)}
+
+
+FLOPS = View("flop/s", "flops per byte", ("fma float64", "fma float32", "no fma float64"))
+OTHERS = View("op/s", "operations per byte", ("integer int64", "atomic apart int64"))
+
+
+@dataclass(frozen=True)
+class Dot:
+    """A mark: operations, bytes, seconds, and seconds at the roof; `share` of the run's time; `near` are the bytes asked of
+    the nearest memory level, `level` the one that holds the compulsory bytes."""
+
+    number: int
+    name: str
+    operations: float
+    bytes: float
+    seconds: float
+    attainable: float
+    level: str
+    near: float = 0.0
+    near_level: str = ""
+    share: float = 0.3
+    link: str = ""
+    bound_by: str = ""
+
+    @property
+    def rate(self):
+        """Operations per second."""
+        return self.operations / self.seconds
+
+    @property
+    def intensities(self):
+        """Operations per byte: (compulsory, asked of the nearest level), the second one may lack."""
+        near = self.operations / self.near if self.near and self.near_level != self.level else None
+        return self.operations / self.bytes, near
+
+    def spoken(self, unit):
+        """The mark in a sentence."""
+        far, near = self.intensities
+        also = f", {near:.3g} by the bytes asked of {self.near_level}" if near else ""
+        return (
+            f"{self.number}, {self.name}: {scaled(self.rate, unit)} at {far:.3g} per compulsory byte, which {self.level} "
+            f"holds{also}; {self.attainable / self.seconds:.0%} of attainable, bound by {self.bound_by}"
+        )
+
+
+class Axes:
+    """Both logarithmic scales, whole powers of ten, that hold all marks of a part and its roofs."""
+
+    def __init__(self, dots, ceilings, view):
+        self.view, self.ceilings, self.peaks = view, ceilings, view.roofs(ceilings)
+        self.levels = {name: ceilings.bandwidth(name) for name in names_of_levels(ceilings)}
+        self.top = max(self.peaks.values())
+        ridges = [self.top / bandwidth for bandwidth in self.levels.values()]
+        across = [i for d in dots for i in d.intensities if i] + ridges
+        up = [rate for d in dots for rate in (d.rate, d.operations / d.attainable)] + list(self.peaks.values())
+        (self.x0, self.x1), (self.y0, self.y1) = _decades(across), _decades(up)
+        self.size = WIDE
+
+    def sized(self, size):
+        """These axes for a drawing of another size."""
+        other = object.__new__(Axes)
+        other.__dict__.update(self.__dict__, size=size)
+        return other
 
     def x(self, value):
-        return 100 * (math.log10(value) - self.x0) / (self.x1 - self.x0)
+        """Pixels from the left."""
+        part = (math.log10(value) - self.x0) / (self.x1 - self.x0)
+        return LEFT + (self.size[0] - LEFT - RIGHT) * part
 
     def y(self, value):
-        return TOP + (HEIGHT - TOP) * (self.y1 - math.log10(value)) / (self.y1 - self.y0)
+        """Pixels from above."""
+        part = (self.y1 - math.log10(value)) / (self.y1 - self.y0)
+        return TOP + (self.size[1] - TOP - BOTTOM) * part
+
+
+def names_of_levels(ceilings):
+    """Memory levels that have a bandwidth, the nearest first: scratch stands for the first cache of a GPU."""
+    names = [name for name, _ in ceilings.levels]
+    return (["shared"] if "bandwidth shared" in ceilings.items else []) + names
 
 
 def _decades(values):
-    low, high = math.floor(math.log10(min(values)) - 0.2), math.ceil(math.log10(max(values)) + 0.1)
+    low, high = math.floor(math.log10(min(values)) - 0.1), math.ceil(math.log10(max(values)) + 0.05)
     return low, max(high, low + 1)
 
 
-def plot(results, ceilings):
-    """The figure of the results that have flops and bytes; "" where none has.
+def drawing(axes, dots, *, roofs=None, label="", links=True):
+    """An SVG element of the size of `axes`.
 
     Parameters
     ----------
-    results : list of (number, Result)
-        Numbers are shown in the plot, and stand before the method's verdict below it.
-    ceilings : Ceilings
+    axes : Axes
+    dots : list of Dot
+    roofs : str, optional
+        The id of roofs that stand elsewhere in the page, of the same axes and size.
+    label : str
+        What the whole shows, for a screen reader.
+    links : bool
+        Marks are links to their row's details; otherwise they only take the focus.
     """
-    dots = [(number, r) for number, r in results if r.roof and r.roof.intensity]
-    if not dots:
-        return ""
-    levels = [name for name, _ in ceilings.levels]
-    peaks = {name: ceilings.rate(name) for name in PEAKS if ceilings.rate(name)}
-    top = max(peaks.values())
-    ridges = [top / ceilings.bandwidth(level) for level in levels]
-    rates = [rate for _, r in dots for rate in _rates(r)]
-    axes = _Axes([r.roof.intensity for _, r in dots] + ridges, [*rates, *peaks.values()])
-    label = (
-        "Operations per second over operations per byte, both logarithmic; the verdicts below tell the same in words"
+    width, height = axes.size
+    back = f'<use href="#{roofs}"/>' if roofs else background(axes)
+    places, parts = [], []
+    for dot in sorted(dots, key=lambda d: -d.share):  # small ones on top
+        parts.append(_mark(axes, dot, places, links))
+    return (
+        f'<svg viewBox="0 0 {width} {height}" role="group" aria-label="{escape(label)}">{back}{"".join(parts)}</svg>'
     )
-    parts = [f'<svg class="roofs" height="{HEIGHT + AXIS}" role="group" aria-label="{label}">', *_grid(axes)]
-    parts += [_slope(axes, level, ceilings.bandwidth(level), top, k) for k, level in enumerate(levels)]
-    parts += [_flat(axes, name, rate, min(ridges)) for name, rate in peaks.items()]
-    parts += [_mark(axes, number, r) for number, r in dots]
-    parts.append("</svg>")
-    caption = (
-        "Across: floating-point operations per compulsory byte. Up: operations per second. Slopes are memory levels, "
-        "flat lines peaks, all measured. A numbered mark is a method; the stroke above it ends where its own roof is, "
-        "special functions included."
-    )
-    return f"<figure>{''.join(parts)}<figcaption>{caption}</figcaption></figure>"
 
 
-def standalone(results, ceilings):
-    """The plot as an SVG file of its own, for papers; "" where there is none. Parameters as in `plot`."""
-    figure = plot(results, ceilings)
-    if not figure:
-        return ""
-    drawing = figure[figure.index("<svg") : figure.rindex("</svg>") + len("</svg>")]
-    names = "".join(
-        f'<text class="soft" x="2" y="{HEIGHT + AXIS + 18 * k}">{number}. {escape(r.method)}</text>'
-        for k, (number, r) in enumerate(results, 1)
-    )
-    height = HEIGHT + AXIS + 18 * (len(results) + 1)
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}"><style>{_STYLE}</style>'
-    return f"{head}{drawing}{names}</svg>\n"
-
-
-def _rates(result):
-    """Measured and attainable flops per second."""
-    flops = result.roof.total("flops")
-    return flops / result.roof.seconds, flops / result.roof.attainable
+def background(axes):
+    """Grid, roofs and their labels."""
+    return "".join([*_grid(axes), *_slopes(axes), *_peaks(axes)])
 
 
 def _grid(axes):
+    width, height = axes.size
+    step = max(1, math.ceil((axes.x1 - axes.x0) / (8 if width > 500 else 4)))
     for power in range(axes.x0, axes.x1 + 1):
-        at = axes.x(10.0**power)
-        anchor = "start" if power == axes.x0 else "end" if power == axes.x1 else "middle"
-        yield f'<line class="grid" x1="{at:.2f}%" x2="{at:.2f}%" y1="{TOP}" y2="{HEIGHT}"/>'
-        if (power - axes.x0) % max(1, (axes.x1 - axes.x0) // 4) == 0:
-            yield f'<text class="soft" x="{at:.2f}%" y="{HEIGHT + 16}" text-anchor="{anchor}">{10.0**power:g}</text>'
+        x = axes.x(10.0**power)
+        yield f'<path class="grid" d="M{x:.1f},{TOP}V{height - BOTTOM}"/>'
+        if (power - axes.x0) % step == 0:
+            anchor = "end" if power == axes.x1 else "middle"
+            yield f'<text class="soft" x="{x:.1f}" y="{height - BOTTOM + 16}" text-anchor="{anchor}">{10.0**power:g}</text>'
     for power in range(axes.y0, axes.y1 + 1):
         y = axes.y(10.0**power)
-        yield f'<line class="grid" x1="0" x2="100%" y1="{y:.1f}" y2="{y:.1f}"/>'
-        yield f'<text class="soft" x="2" y="{y - 3:.1f}">{escape(scaled(10.0**power, "flop/s"))}</text>'
-    yield f'<text class="soft" x="50%" y="{HEIGHT + 34}" text-anchor="middle">flops per byte</text>'
+        yield f'<path class="grid" d="M{LEFT},{y:.1f}H{width - RIGHT}"/>'
+        yield f'<text class="soft" x="{LEFT - 5}" y="{y + 4:.1f}" text-anchor="end">{escape(scaled(10.0**power))}</text>'
+    middle = (LEFT + width - RIGHT) / 2
+    yield f'<text class="soft" x="{middle:.0f}" y="{height - 6}" text-anchor="middle">{axes.view.across}</text>'
 
 
-def _slope(axes, level, bandwidth, top, k):
-    """The roof of a memory level, from the plot's edge up to the highest peak."""
+def _slopes(axes):
+    """The roofs of the memory levels, from the plot's edge to the highest peak, each with its label along it."""
+    width, height = axes.size
+    rise = (height - TOP - BOTTOM) / (axes.y1 - axes.y0)
+    angle = math.degrees(math.atan2(rise, (width - LEFT - RIGHT) / (axes.x1 - axes.x0)))
+    heights = []
+    for level, bandwidth in axes.levels.items():
+        start, end = _span(axes, bandwidth)
+        yield (
+            f'<path class="roof" d="M{axes.x(start):.1f},{axes.y(start * bandwidth):.1f}'
+            f'L{axes.x(end):.1f},{axes.y(end * bandwidth):.1f}"/>'
+        )
+        heights.append((axes.y(bandwidth), f"{level} {scaled(bandwidth, 'B/s')}", bandwidth))
+    for text, bandwidth in _labels(heights, 14 / math.cos(math.radians(angle))):
+        start, _ = _span(axes, bandwidth)
+        x, y = axes.x(start), axes.y(start * bandwidth)
+        turn = f"rotate({-angle:.1f} {x:.1f} {y:.1f})"
+        yield f'<text class="soft" x="{x + 14:.1f}" y="{y - 4:.1f}" transform="{turn}">{escape(text)}</text>'
+
+
+def _span(axes, bandwidth):
+    """Where a slope begins and ends, across."""
     start = max(10.0**axes.x0, 10.0**axes.y0 / bandwidth)
-    end = min(10.0**axes.x1, top / bandwidth)
-    label = f"{level} {scaled(bandwidth, 'B/s')}"
-    at = start * (end / start) ** (0.35 + 0.12 * k)  # labels of neighbours do not lie on each other
+    return start, max(start, min(10.0**axes.x1, axes.top / bandwidth))
+
+
+def _labels(heights, apart):
+    """(text, rate) of lines at these heights: those so near to each other that labels would meet share the upper one's."""
+    found = []
+    for y, text, rate in sorted(heights):
+        if found and y - found[-1][0] < apart:
+            found[-1][1].append(text)
+        else:
+            found.append((y, [text], rate))
+    return [(", ".join(texts), rate) for _, texts, rate in found]
+
+
+def _peaks(axes):
+    """The flat roofs, from where a memory level reaches them to the right edge."""
+    right, fastest, heights = axes.size[0] - RIGHT, max(axes.levels.values()), []
+    for name, rate in axes.peaks.items():
+        y = axes.y(rate)
+        yield f'<path class="roof" d="M{max(LEFT, axes.x(rate / fastest)):.1f},{y:.1f}H{right}"/>'
+        heights.append((y, f"{name} {scaled(rate, axes.view.unit)}", rate))
+    for text, rate in _labels(heights, 15):
+        yield f'<text class="soft" x="{right}" y="{axes.y(rate) - 4:.1f}" text-anchor="end">{escape(text)}</text>'
+
+
+def _mark(axes, dot, places, links):
+    """A mark, which the keyboard reaches and a screen reader speaks, with its number where there is room."""
+    spoken = escape(dot.spoken(axes.view.unit))
+    far, near = dot.intensities
+    x, y, roof = axes.x(far), axes.y(dot.rate), axes.y(dot.operations / dot.attainable)
+    side = math.sqrt(LEAST**2 + (MOST**2 - LEAST**2) * min(1.0, max(0.0, dot.share)))
+    shape = SHAPES[(dot.number - 1) % len(SHAPES)]
+    parts = [f"<title>{spoken}</title>", f'<path class="reach" d="M{x:.1f},{y:.1f}V{roof:.1f}"/>']
+    if near:
+        parts.append(f'<path class="join" d="M{x:.1f},{y:.1f}H{axes.x(near):.1f}"/>')
+        parts.append(f'<g class="near">{_shape(shape, axes.x(near), y, 0.7 * side)}</g>')
+    parts.append(_shape(shape, x, y, side))
+    at = _free(axes, places, x, y, side, len(str(dot.number)))
+    parts.append(f'<text class="label" x="{at[0]:.1f}" y="{at[1] + 4.5:.1f}" text-anchor="middle">{dot.number}</text>')
+    if links:
+        return f'<a class="mark" href="#{dot.link}" aria-label="{spoken}">{"".join(parts)}</a>'
+    return f'<g class="mark" tabindex="0" role="img" aria-label="{spoken}">{"".join(parts)}</g>'
+
+
+def _shape(path, x, y, side):
+    return f'<path transform="translate({x:.1f} {y:.1f}) scale({side:.1f})" vector-effect="non-scaling-stroke" d="{path}"/>'
+
+
+def _free(axes, places, x, y, side, digits):
+    """Where a number fits beside its mark: the first place around it where no other mark or number is."""
+    away, half = side / 2 + 5 + 3 * digits, (4 * digits + 1, 6)
+    best, least = None, math.inf
+    for ring in (1.0, 1.8, 2.8):
+        for dx, dy in ((1, 0), (-1, 0), (0, 1), (0, -1), (0.8, 0.8), (-0.8, 0.8), (0.8, -0.8), (-0.8, -0.8)):
+            cx, cy = x + ring * away * dx, y + ring * (side / 2 + 8) * dy
+            if not (LEFT + 4 < cx < axes.size[0] - RIGHT - 4 and TOP < cy < axes.size[1] - BOTTOM):
+                continue
+            hits = sum(abs(cx - px) < half[0] + w and abs(cy - py) < half[1] + h for px, py, w, h in places)
+            if hits < least:
+                best, least = (cx, cy), hits
+        if least == 0:
+            break
+    best = best or (x, y - side)
+    places += [(x, y, side / 2, side / 2), (*best, *half)]
+    return best
+
+
+def together(parts):
+    """The plots of all parts below each other as one SVG file, for papers, with the names of their rows; "" where nothing
+    can be plotted."""
+    drawings, down, width = [], 0, WIDE[0]
+    for part in parts:
+        for view, axes in part.axes.items():
+            dots = part.dots(view)
+            inner = drawing(axes.sized(WIDE), dots, links=False, label=f"Roofline of {part.place}")
+            sized = inner.replace("<svg ", f'<svg y="{down + 24}" width="{width}" height="{WIDE[1]}" ', 1)
+            drawings.append(f'<text class="label" x="{LEFT}" y="{down + 18}">{escape(part.place)}</text>{sized}')
+            down += WIDE[1] + 24
+            for dot in sorted(dots, key=lambda d: d.number):
+                down += 17
+                drawings.append(f'<text x="{LEFT}" y="{down}">{dot.number}. {escape(dot.name)}</text>')
+            down += 20
+    if not drawings:
+        return ""
     return (
-        f'<line class="roof" x1="{axes.x(start):.2f}%" y1="{axes.y(start * bandwidth):.1f}" x2="{axes.x(end):.2f}%" '
-        f'y2="{axes.y(end * bandwidth):.1f}"/>'
-        f'<text class="soft" x="{axes.x(at):.2f}%" y="{axes.y(at * bandwidth) - 5:.1f}">{escape(label)}</text>'
-    )
-
-
-def _flat(axes, name, rate, ridge):
-    """The roof of a peak, to the plot's right edge."""
-    y, label = axes.y(rate), f"{name} {scaled(rate, 'flop/s')}"
-    return (
-        f'<line class="roof" x1="{max(0.0, axes.x(ridge)):.2f}%" x2="100%" y1="{y:.1f}" y2="{y:.1f}"/>'
-        f'<text class="soft" x="100%" y="{y - 4:.1f}" text-anchor="end">{escape(label)}</text>'
-    )
-
-
-def _mark(axes, number, result):
-    """A method's mark, which the keyboard reaches and a screen reader speaks."""
-    measured, attainable = _rates(result)
-    x, y, roof = axes.x(result.roof.intensity), axes.y(measured), axes.y(attainable)
-    spoken = (
-        f"{number}, {result.method}: {scaled(measured, 'flop/s')} at {result.roof.intensity:.3g} flops per byte, "
-        f"{result.roof.share:.0%} of attainable, bound by {result.roof.by}"
-    )
-    return (
-        f'<g class="mark" tabindex="0" role="img" aria-label="{escape(spoken)}"><title>{escape(spoken)}</title>'
-        f'<line class="reach" x1="{x:.2f}%" x2="{x:.2f}%" y1="{y:.1f}" y2="{roof:.1f}"/>'
-        f'<svg x="{x:.2f}%" y="{y:.1f}" overflow="visible"><path d="{SHAPES[number % len(SHAPES)]}"/></svg>'
-        f'<text class="label" x="{x:.2f}%" y="{y + 22:.1f}" text-anchor="middle">{number}</text></g>'
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{down}"><style>{STYLE}</style>'
+        f'<rect class="back" width="{width}" height="{down}"/>{"".join(drawings)}</svg>\n'
     )

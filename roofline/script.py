@@ -8,9 +8,13 @@ from portable.errors import InputError
 from roofline.attainable import analyse_launch
 from roofline.contract import Work
 from roofline.profiling import SHORT, profile
-from roofline.report import LONG, Failure, Result
+from roofline.reasons import reason
+from roofline.reporting import LONG, Failure, Result
 from roofline.timing import Samples
-from roofline.units import one_line
+from roofline.units import one_line, scaled
+
+KINDS = 40  # of launches that are told one by one, the costliest; a page stays readable
+LEAST = 0.002  # of the time in launches, below which a kind is not told by itself
 
 
 def check(path):
@@ -22,57 +26,92 @@ def check(path):
         The message names the file.
     """
     if not Path(path).is_file():
-        raise InputError(f"script: '{path}' is no file. Name a Python program that launches kernels.")
+        raise InputError(f"script: '{path}' is no file. Name a Python program that launches kernels, or KERNELS.py::name.")
 
 
-def collect(report, path, arguments=(), ceilings=None, on_start=lambda label, done: None):
-    """Run a program under a profile; a result for each kind of launch that it made goes into the report.
+def collect(path, arguments, part, ceilings=None, on_start=lambda label, done: None):
+    """Run a program under a profile; a result for each kind of launch that it made goes into the report of its space.
 
-    Launches of one kernel over one size on the same arrays are one kind, timed one by one as they came. A program that
-    raises, or that ends by sys.exit, keeps what it had launched.
+    A program that raises, or that ends by sys.exit, keeps what it had launched.
 
     Parameters
     ----------
-    report : Report, filled in place
     path : str
     arguments : sequence of str
         What the program finds in sys.argv behind its name.
-    ceilings, on_start : as in `roofline.report.collect`
+    part : callable of a space's name, or None for the default space, that gives the Report to fill in place
+    ceilings, on_start : as in `roofline.reporting.collect`
     """
     with profile() as made:
-        _run(report, path, arguments)
+        _run(part, path, arguments)
+    if not made.events:
+        part(None).failures.append(Failure("script", str(path), "it launched no kernel"))
+    tell(made, Path(path).name, part, ceilings, on_start)
+
+
+def tell(made, source, part, ceilings=None, on_start=lambda label, done: None):
+    """Each kind of launch of a profile, the costliest first: one kernel over one size, in one region, on one space.
+
+    Parameters
+    ----------
+    made : Profile
+    source : str
+        Where the launches were made, in words.
+    part, ceilings, on_start : as in `collect`
+    """
     kinds = {}
     for event in made.events:
         for launch in event.launches:
-            kinds.setdefault(made.identity(launch), []).append((event, launch))
-    if not kinds:
-        report.failures.append(Failure("script", str(path), "it launched no kernel"))
-    for done, found in enumerate(kinds.values()):
-        event, launch = found[0]
-        on_start(launch.label, done)
-        seconds = Samples(tuple(e.seconds / len(e.launches) for e, _ in found))
-        try:
-            roof = _roof(report, made, launch, seconds, ceilings) if ceilings else None
-        except Exception as error:  # noqa: BLE001 - one kernel's failure must not cost the others
-            report.failures.append(Failure("script", launch.label, one_line(error)))
-            continue
-        size, unit = made.size(launch)
-        report.results.append(
-            Result("script", launch.label, Path(path).name, size, unit, event.space, seconds, Work(), None, roof)
+            key = event.region, launch.label, event.space, launch.kernel, made.size(launch), _shapes(launch.args)
+            kinds.setdefault(key, []).append((event, launch))
+    ranked = sorted(kinds.items(), key=lambda item: -_seconds(item[1]))
+    total = sum(map(_seconds, kinds.values()))
+    if ranked:
+        part(ranked[0][1][0][0].space).program_seconds = made.seconds
+    told = [item for item in ranked[:KINDS] if _seconds(item[1]) >= LEAST * total]
+    for done, ((region, label, *_), found) in enumerate(told):
+        on_start(label, done)
+        _tell_kind(made, part(found[0][0].space), f"{source}, {region}" if region else source, found, ceilings)
+    if rest := ranked[len(told) :]:
+        seconds = sum(_seconds(found) for _, found in rest)
+        part(rest[0][1][0][0].space).notes.append(
+            f"{len(rest):,} more kinds of launches, {scaled(seconds, 's')} of {scaled(total, 's')} together, are left out"
         )
 
 
-def _run(report, path, arguments):
+def _tell_kind(made, report, source, found, ceilings):
+    event, launch = found[0]
+    seconds = Samples(tuple(e.seconds / len(e.launches) for e, _ in found))
+    try:
+        roof = _roof(report, made, launch, seconds, ceilings) if ceilings else None
+        why = reason(roof, report.ceilings, seconds) if roof else None
+    except Exception as error:  # noqa: BLE001 - one kernel's failure must not cost the others
+        report.failures.append(Failure("script", launch.label, one_line(error)))
+        return
+    about = "script", launch.label, source, *made.size(launch), event.space
+    report.results.append(Result(*about, seconds, Work(), None, roof, why))
+
+
+def _seconds(found):
+    return sum(event.seconds / len(event.launches) for event, _ in found)
+
+
+def _shapes(args):
+    """What makes two launches of a kernel differ in their work: shapes and types of arrays."""
+    return tuple(_shapes(a) if isinstance(a, tuple) else (getattr(a, "shape", None), str(getattr(a, "dtype", ""))) for a in args)
+
+
+def _run(part, path, arguments):
     kept, sys.argv = sys.argv, [str(path), *arguments]
     try:
         runpy.run_path(str(path), run_name="__main__")
     except KeyboardInterrupt:
-        report.interrupted = True
+        part(None).interrupted = True
     except SystemExit as stop:
         if stop.code not in (None, 0):
-            report.failures.append(Failure("script", str(path), f"it ended with exit code {stop.code}"))
+            part(None).failures.append(Failure("script", str(path), f"it ended with exit code {stop.code}"))
     except Exception as error:  # noqa: BLE001 - what it had launched is still worth telling
-        report.failures.append(Failure("script", str(path), one_line(error)))
+        part(None).failures.append(Failure("script", str(path), one_line(error)))
     finally:
         sys.argv = kept
 
@@ -80,10 +119,8 @@ def _run(report, path, arguments):
 def _roof(report, made, launch, seconds, ceilings):
     space = str(launch.space)
     counts = made.count(launch, executed=not space.startswith("cuda") and seconds.median < LONG)
-    found = ceilings(space, set(counts.special))
-    if report.ceilings is None or space == report.space:
-        report.ceilings = found
-    roof = analyse_launch(launch.label, counts, seconds.median, found)
+    report.ceilings = ceilings(space, set(counts.special))
+    roof = analyse_launch(launch.label, counts, seconds.median, report.ceilings)
     if seconds.median < SHORT:
         roof.notes.append("too short to time one by one: mostly the cost of a launch")
     if len(seconds.values) == 1:

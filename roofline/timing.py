@@ -16,6 +16,7 @@ import numpy as np
 
 MIN_SECONDS = 0.05  # of a repeat: ten thousand times what the clock and a synchronisation cost
 MIN_SAMPLES = 3  # quartiles of fewer samples say nothing
+PAUSE = 0.1  # seconds between contenders: idle threads of OpenBLAS spin for 40 ms, on the other side's cores
 QUEUE = 500  # launches; CUDA's driver takes about 1,000 before it makes the caller wait
 
 
@@ -128,7 +129,9 @@ def alternate(
     min_time=None,
     host_only=False,
 ) -> dict[str, Samples]:
-    """Time several calls in turn: first, second, ..., first, second, ...
+    """Time several calls in turn: first, second, ..., first, second, ..., after a pause each.
+
+    Worker threads that found no more work may spin for a while; without the pause the next contender would pay for it.
 
     Parameters
     ----------
@@ -154,6 +157,7 @@ def alternate(
     values = {name: [] for name in fns}
     for _ in range(rounds):
         for name, fn in fns.items():
+            time.sleep(PAUSE)
             values[name].append(_batch_seconds(fn, waits[name], batch[name], host_only))
     return {name: Samples(tuple(v), batch[name]) for name, v in values.items()}
 

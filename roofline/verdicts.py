@@ -11,6 +11,18 @@ WORDS = {
     "requested": "its loads and stores from the nearest cache",
     "scratch": "its loads and stores of scratch",
 }
+HELP = {  # by the cause that `roofline.reasons` found
+    "waiting": "More independent work for each index or thread hides waiting; pk.explain tells which lines reach memory "
+    "with gaps.",
+    "executed": "pk.explain tells what runs one lane at a time, and which branches cost lanes.",
+    "instructions": "Fewer instructions for each flop: indices computed once, short loops with pk.static lengths.",
+    "overfetch": "Arrays laid out so that neighbouring indices read neighbouring elements are fetched by whole lines.",
+    "scattered": "Neighbouring indices that read neighbouring elements are served by one load.",
+    "reread": "Pieces that fit the nearest cache, or a team's scratch, would be read once.",
+    "together": "Partial results in pk.ScatterView, in scratch, or a reduction, meet less often.",
+    "parallelism": "More indices or teams in one launch would fill the machine.",
+    "launch": "Larger launches, pk.plan or pk.capture.",
+}
 
 
 def resource(name):
@@ -45,9 +57,7 @@ def advice(result):
             "or pk.capture, and data that stay in the space."
         )
     if roof.by == "launch":
-        found.append(
-            "Its launches are so small that they cost more than their work: one launch for several, or pk.capture."
-        )
+        found.append("Its launches cost more than their work: one launch for several, or pk.capture.")
     masked = max((counts.masked for _, counts, _, _ in roof.launches), default=0.0)
     if masked > 0.2:
         found.append(
@@ -64,9 +74,5 @@ def advice(result):
         )
     if roof.by == "arithmetic" and set(roof.flops_by_dtype) == {"float64"} and roof.share > 0.5:
         found.append("All of it is float64: float32, where its digits are enough, has a higher roof.")
-    if not found and roof.share < 0.5:
-        found.append(
-            "No rate of the machine explains the time: operations that wait for each other, or lines that reach memory "
-            "with gaps (pk.explain tells which)."
-        )
-    return found
+    found += [HELP[cause["name"]] for cause in (result.reason or {"causes": []})["causes"] if cause["name"] in HELP]
+    return list(dict.fromkeys(found))

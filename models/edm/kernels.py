@@ -1,23 +1,23 @@
-"""Kernels of empirical dynamic modelling; the equations are numbered in `models.edm`.
+"""Kernels that say where neighbours are; the equations are numbered in `models.edm`.
 
-Arguments that recur
+Arguments that recur, here and in `list_kernels`
     n_dims      E, the coordinates of an embedded point
+    dims, wanted  shape (n_searches,): coordinates of each search, ascending, and its number k of neighbours
     library     arranged series, shape (n_sets, n_parts * depth * width), see `arrange`; infinity where nothing was observed
     place       arranged times of the candidates, shape (1 or n_sets, n_chunks * width); -1 where there is none
     series      the series of the queried points, one after the other, shape (n_columns * length,); NaN where nothing was
                 observed
-    part, lead  coordinate e of candidate (c, r) is at row part[e] * depth + lead[e] + c of `library`, column r;
-                `row` in a team's scratch is part * depth + lead
-    offset      coordinate e of the point of time s is series[offset[e] + s], counted from the set's first column;
-                `point` in a team's scratch holds those of a tile of points, shape (n_dims, width)
-    minima      shape (n_teams, E, n), or (n_teams, 1, n) for one E alone: of each chunk of candidates and each point the
-                smallest squared distance
-    marks       shape (n_teams, n): bit c of a point says that chunk c may hold a neighbour
+    part, lead  coordinate e of candidate (c, r) is at row part[e] * depth + lead[e] + c of `library`, column r
+    offset      coordinate e of the point of time s is series[offset[e] + s], counted from the set's first column
+    closest     the smallest squared distance from each point, shape (n_sets, n_searches, n_points)
+    bounds      an upper bound of the k-th smallest, the same shape
+    marks       which chunks may hold a neighbour, a bit a chunk, shape (n_sets, n_searches, n_points * n_words)
 
-The candidates lie in chunks of `team.size`: chunk c holds candidates c, c + n_chunks, c + 2 n_chunks, ... A member first
+The candidates lie in chunks of `team.size`: chunk c holds candidates c, c + n_chunks, c + 2 n_chunks, ... First a member
 owns a point, and meets all candidates one by one; distances of all E are those of E - 1 and one more term. Only the
 smallest of each chunk is kept. The k-th smallest of these bounds the k-th nearest distance from above, closely, since
-the nearest few seldom share a chunk. Then the chunks within the bound are measured again, a member a candidate.
+the nearest few seldom share a chunk. Then (`list_kernels`) the chunks within the bound are measured again, a member a
+candidate.
 """
 
 import math
@@ -26,37 +26,97 @@ import portable as pk
 
 SLACK = 1  # chunks above k that the bound may let through: to look longer costs more than to measure one more
 FIRST_GUESS = 0.2  # where between its extremes the k-th of many minima is looked for first
+REACH = 0.75  # how far from the place itself two others are counted at, as a share of the way to the nearer end
+LEAST_SHARE = 0.03  # of the way from one end of an interval, nearer than which no place is tried
 STEPS = 40  # of that search; where minima tie it would go on to the last bit
 LARGEST = 3e38  # finite in float32: a bound for all that was observed
-FLOOR = 1e-6  # smallest weight of a neighbour
-SUMS = 6  # number, p, o, p^2, o^2, p o
 
 
 @pk.kernel
-def arrange(team, n_candidates, pad, part_at, first, times, source, library, place):
+def summarise(team, columns, summary):
+    """Smallest, largest, mean and standard deviation of what is known of each column, a team a column; in float64.
+
+    summary : shape (4, n_columns)
+    """
+    c = team.league_rank
+    low = pk.float64(math.inf)
+    high = pk.float64(-math.inf)
+    n = pk.float64(0.0)
+    total = pk.float64(0.0)
+    for t in team.thread_range(columns.shape[0]):
+        v = pk.float64(columns[t, c])
+        low = min(low, v)
+        high = max(high, v)
+        n += pk.where(pk.isfinite(v), 1.0, 0.0)
+        total += pk.where(pk.isfinite(v), v, 0.0)
+    n = team.reduce(n)
+    mean = team.reduce(total) / n
+    low = team.reduce(low, pk.Min)
+    high = team.reduce(high, pk.Max)
+    square = pk.float64(0.0)
+    for t in team.thread_range(columns.shape[0]):
+        u = columns[t, c] - mean
+        square += pk.where(pk.isfinite(u), u * u, 0.0)
+    square = team.reduce(square)
+    if team.single():
+        summary[0, c] = low
+        summary[1, c] = high
+        summary[2, c] = mean
+        summary[3, c] = pk.sqrt(square / n)
+
+
+@pk.kernel
+def line_up(c, i, front, centre, per_scale, columns, series):
+    """Column c, centred and scaled, with NaN before and behind, as part of one long series. 12 bytes an element.
+
+    series : shape (n_columns * stride,), i < stride
+    """
+    t = i - front
+    there = 0 <= t < columns.shape[0]
+    value = (columns[min(max(t, 0), columns.shape[0] - 1), c] - centre[c]) * per_scale
+    series[c * (series.shape[0] // centre.shape[0]) + i] = pk.where(there, value, math.nan)
+
+
+@pk.kernel
+def standardise(t, q, column, middle, spread, columns, target):
+    """Target q is a column with its mean removed, in units of its standard deviation. 12 bytes an element."""
+    c = column[q]
+    target[t, q] = (columns[t, c] - middle[c]) / spread[c]
+
+
+@pk.kernel
+def arrange(team, n_candidates, pad, part_at, first, times, source, library, place, width):
     """Lay a set's candidates out in chunks, a team a set: `library` and `place` above. 8 bytes an element.
 
+    A chunk of nothing but infinity follows, so that chunks can be taken several at a time.
+
+    width : shape (1,), is told how many candidates a chunk has
     times : shape (1 or n_sets, n_candidates), ascending; consecutive where pad > 0
     source : the series one after the other, NaN before their beginning
     first : shape (n_sets,), where in `source` a set begins
     part_at : shape (n_parts,), where in `source` time 0 of a part is, counted from there
     """
     b = team.league_rank
+    if b == 0 and team.single():
+        width[0] = team.size
     own_times = times[min(b, times.shape[0] - 1)]
-    width = team.size
-    n_chunks = (n_candidates + width - 1) // width
-    depth = n_chunks + pad
+    n_chunks = (n_candidates + team.size - 1) // team.size
+    depth = n_chunks + pad + 1
     if b < place.shape[0]:
-        for item in team.thread_range(n_chunks * width):
-            q = (item % width) * n_chunks + item // width
-            place[b, item] = pk.where(q < n_candidates, own_times[min(q, n_candidates - 1)], pk.int32(-1))
+        for item in team.thread_range((n_chunks + 1) * team.size):
+            c = item // team.size
+            q = (item % team.size) * n_chunks + c
+            there = (c < n_chunks) & (q < n_candidates)
+            place[b, item] = pk.where(there, own_times[min(q, n_candidates - 1)], pk.int32(-1))
     for p in range(part_at.shape[0]):
         begin = pk.int64(first[b]) + part_at[p]
-        for item in team.thread_range(depth * width):
-            q = (item % width) * n_chunks + item // width - pad
+        for item in team.thread_range(depth * team.size):
+            c = item // team.size - pad
+            q = (item % team.size) * n_chunks + c
+            there = (c < n_chunks) & (q < n_candidates)
             time = pk.int64(own_times[min(max(q, 0), n_candidates - 1)]) + min(q, 0)
             value = source[begin + time]
-            library[b, p * depth * width + item] = pk.where((q < n_candidates) & pk.isfinite(value), value, math.inf)
+            library[b, p * depth * team.size + item] = pk.where(there & pk.isfinite(value), value, math.inf)
 
 
 @pk.function
@@ -81,20 +141,25 @@ def measure_minima(team, n_dims, skip, n_chunks, tile, radius, place, library, r
         for e in range(n_dims):
             here = point[e, team.rank]
             first = (pk.int64(row[e]) + c) * team.size
-            least = math.inf
+            even = math.inf  # two, so that few instructions wait for the one before
+            odd = math.inf
             for r in range(pk.static(team.size)):
                 u = library[first + r] - here
                 d[r] += u * u
-                least = min(least, d[r])
+                if r % 2 == 0:
+                    even = min(even, d[r])
+                else:
+                    odd = min(odd, d[r])
             if e >= skip:
-                minima[e - skip, c * team.size + team.rank] = least
+                minima[e - skip, c * team.size + team.rank] = min(even, odd)
 
 
 @pk.function
 def bound_of(team, n_chunks, k, guess, minima):
     """The nearest squared distance, and one that k to k + SLACK of a point's minima do not exceed (more at ties).
 
-    By repeated interpolation. `guess` is where between the extremes to look first; where it was is the third result.
+    By repeated interpolation, at three places in one pass. `guess` is where between the extremes to look first; where it
+    was is the third result.
     """
     low = math.inf
     high = 0.0
@@ -114,379 +179,67 @@ def bound_of(team, n_chunks, k, guess, minima):
     steps = 0
     while search and steps < STEPS:
         steps += 1
-        probe = low + share * (high - low)
-        count = 0.0
+        middle = low + share * (high - low)
+        left = low + (1.0 - REACH) * share * (high - low)
+        right = middle + REACH * min(share, 1.0 - share) * (high - low)
+        n_left = 0.0
+        n_middle = 0.0
+        n_right = 0.0
         for c in range(n_chunks):
-            count += pk.where(minima[c * team.size + team.rank] <= probe, 1.0, 0.0)
-        search = probe > low and probe < high
-        if count >= k:
-            high = probe
-            above = count
-            search = search and count > k + SLACK
-        else:
-            low = probe
-            below = count
-        share = pk.clip((k + 0.5 * SLACK - below) / (above - below), 0.1, 0.9)
+            m = minima[c * team.size + team.rank]
+            n_left += pk.where(m <= left, 1.0, 0.0)
+            n_middle += pk.where(m <= middle, 1.0, 0.0)
+            n_right += pk.where(m <= right, 1.0, 0.0)
+        search = middle > low and middle < high
+        for probe, n in ((left, n_left), (middle, n_middle), (right, n_right)):
+            low = pk.where(n < k, probe, low)
+            below = pk.where(n < k, n, below)
+        for probe, n in ((right, n_right), (middle, n_middle), (left, n_left)):
+            high = pk.where(n >= k, probe, high)
+            above = pk.where(n >= k, n, above)
+        search = search and above > k + SLACK
+        share = pk.clip((k + 0.5 * SLACK - below) / (above - below), LEAST_SHARE, 1.0 - LEAST_SHARE)
     found = pk.where(spread > 0.0, (high - nearest) / spread, guess)
     return nearest, pk.where(enough, high, LARGEST), pk.where(enough, found, guess)
 
 
 @pk.function
-def mark_chunks(team, n_chunks, bound, minima, marks):
+def mark_chunks(team, n_chunks, bound, minima, number, marks):
     """A bit for each chunk whose smallest distance does not exceed the bound, 32 to a word."""
-    for w in range((n_chunks + 31) // 32):
+    n_words = (n_chunks + 31) // 32
+    for w in range(n_words):
         word = pk.uint32(0)
         for c in range(32 * w, min(32 * w + 32, n_chunks)):
             bit = pk.uint32(1) << pk.uint32(c - 32 * w)
             word = pk.where(minima[c * team.size + team.rank] <= bound, word | bit, word)
-        marks[w * team.size + team.rank] = word
-
-
-@pk.function
-def ranks_before(n, distance, time, d, t):
-    """How many of n listed neighbours come before one at distance d and time t."""
-    rank = pk.int32(0)
-    for q in range(n):
-        rank += pk.where((distance[q] < d) | ((distance[q] == d) & (time[q] < t)), pk.int32(1), pk.int32(0))
-    return rank
-
-
-@pk.function
-def sort_nearest(team, n, k, distance, time, sorted_distance, sorted_time):
-    """The k nearest of a list, sorted by distance, at ties by time."""
-    for m in team.thread_range(n):
-        rank = ranks_before(n, distance, time, distance[m], time[m])
-        if rank < k:
-            sorted_distance[rank] = distance[m]
-            sorted_time[rank] = time[m]
-    team.barrier()
-
-
-@pk.function
-def trim(team, n, k, distance, time, spare_distance, spare_time):
-    """Leave out of a list what the bound of its k-th distance excludes; returns how many remain, k + SLACK but for ties."""
-    low = math.inf
-    high = 0.0
-    for m in team.thread_range(n):
-        low = min(low, distance[m])
-        high = max(high, distance[m])
-    low = team.reduce(low, pk.Min)
-    high = team.reduce(high, pk.Max)
-    above = 1.0 * n
-    below = 0.0
-    steps = 0
-    while above > k + SLACK and steps < STEPS:
-        steps += 1
-        share = pk.clip((k + 0.5 * SLACK - below) / (above - below), 0.1, 0.9)
-        probe = low + share * (high - low)
-        count = 0.0
-        for m in team.thread_range(n):
-            count += pk.where(distance[m] <= probe, 1.0, 0.0)
-        count = team.reduce(count)
-        if count >= k:
-            high = probe
-            above = count
-        else:
-            low = probe
-            below = count
-    kept = 0
-    for i in range((n + team.size - 1) // team.size):
-        m = min(i * team.size + team.rank, n - 1)
-        keep = i * team.size + team.rank < n and distance[m] <= high
-        team.append(spare_time, kept, time[m], keep)
-        kept = team.append(spare_distance, kept, distance[m], keep)
-    team.barrier()
-    for m in team.thread_range(kept):
-        distance[m] = spare_distance[m]
-        time[m] = spare_time[m]
-    team.barrier()
-    return kept
-
-
-@pk.function
-def choose_chunks(team, n_chunks, r, marks, chosen):
-    """The numbers of the chunks that are marked for the point of member r; returns how many."""
-    n = 0
-    for w in range((n_chunks + 31) // 32):
-        word = marks[w * team.size + r]
-        for part in range(32 // team.size):
-            bit = part * team.size + team.rank
-            n = team.append(chosen, n, 32 * w + bit, (word >> bit) & 1 == 1)
-    team.barrier()
-    return n
-
-
-@pk.function
-def add_term(team, e, r, row, point, library, q0, q1, q2, q3, d0, d1, d2, d3):
-    """Coordinate e of the squared distances of point r from candidates of four chunks."""
-    here = point[e, r]
-    first = pk.int64(row[e]) * team.size
-    u0 = library[first + q0] - here
-    u1 = library[first + q1] - here
-    u2 = library[first + q2] - here
-    u3 = library[first + q3] - here
-    return d0 + u0 * u0, d1 + u1 * u1, d2 + u2 * u2, d3 + u3 * u3
-
-
-@pk.function
-def list_neighbours(team, n_dims, k, r, s, radius, bound, n_chosen, chosen, place, library, row, point, distance, time,
-                    spare_distance, spare_time):
-    """All candidates of the chosen chunks within the bound, in no order; returns their number. 2 E operations a candidate.
-
-    Four chunks and terms at a time, so that few instructions wait for the one before. Where more candidates tie than
-    the list has room for, it is cut to the k nearest now and then.
-    """
-    n = 0
-    limit = bound
-    last = n_chosen - 1
-    for i in range(0, n_chosen, 4):
-        q0 = pk.int64(chosen[i]) * team.size + team.rank
-        q1 = pk.int64(chosen[min(i + 1, last)]) * team.size + team.rank
-        q2 = pk.int64(chosen[min(i + 2, last)]) * team.size + team.rank
-        q3 = pk.int64(chosen[min(i + 3, last)]) * team.size + team.rank
-        t0 = place[q0]
-        t1 = place[q1]
-        t2 = place[q2]
-        t3 = place[q3]
-        d0 = start(t0, s, radius)
-        d1 = start(t1, s, radius)
-        d2 = start(t2, s, radius)
-        d3 = start(t3, s, radius)
-        for begin in range(0, n_dims - 3, 4):
-            for e in range(pk.static(4)):
-                d0, d1, d2, d3 = add_term(team, begin + e, r, row, point, library, q0, q1, q2, q3, d0, d1, d2, d3)
-        for e in range(n_dims - n_dims % 4, n_dims):
-            d0, d1, d2, d3 = add_term(team, e, r, row, point, library, q0, q1, q2, q3, d0, d1, d2, d3)
-        for t, d, there in ((t0, d0, True), (t1, d1, i + 1 <= last), (t2, d2, i + 2 <= last), (t3, d3, i + 3 <= last)):
-            keep = d <= limit and there
-            team.append(time, n, t, keep)
-            n = team.append(distance, n, d, keep)
-        if n > distance.shape[0] - 4 * team.size:
-            team.barrier()
-            sort_nearest(team, n, k, distance, time, spare_distance, spare_time)
-            n = min(n, k)
-            for m in team.thread_range(n):
-                distance[m] = spare_distance[m]
-                time[m] = spare_time[m]
-            team.barrier()
-            limit = distance[n - 1] if n == k else limit
-    team.barrier()
-    if n > 2 * k + team.size:
-        n = trim(team, n, k, distance, time, spare_distance, spare_time)
-    return n
-
-
-@pk.function
-def weight_of(d, nearest):
-    """The simplex weight (2) of a neighbour at distance d, before it is divided by the sum."""
-    ratio = pk.fast_exp(-d / nearest) if nearest > 0.0 else pk.where(d > 0.0, 0.0, 1.0)
-    return max(ratio, FLOOR)
-
-
-@pk.function
-def weigh(team, n, k, nearest, distance, time, weight, kept_time):
-    """Simplex weights (2) of the k nearest of a list, not yet divided by their sum. An exponential a neighbour.
-
-    Three neighbours of weight 0 follow, so that they can be taken four at a time.
-    """
-    kept = 0
-    for i in range((n + team.size - 1) // team.size):
-        there = i * team.size + team.rank < n
-        m = min(i * team.size + team.rank, n - 1)
-        d = distance[m]
-        keep = there
-        if n > k:
-            keep = there and ranks_before(n, distance, time, d, time[m]) < k
-        team.append(kept_time, kept, time[m], keep)
-        kept = team.append(weight, kept, weight_of(pk.sqrt(d), nearest), keep)
-    team.barrier()
-    for m in team.thread_range(kept, kept + 3):
-        weight[m] = 0.0
-        kept_time[m] = kept_time[0]
-    team.barrier()
-
-
-@pk.function
-def add_predictions(team, n_points, k, Tp, tile, weight, time, begin, end, target, observed, sums):
-    """The predictions (3) of a tile of points for each target, a member a target, into the sums of their block."""
-    for q in team.thread_range(begin, end):
-        n_known = 0.0
-        p_sum = 0.0
-        o_sum = 0.0
-        pp_sum = 0.0
-        oo_sum = 0.0
-        po_sum = 0.0
-        for r in range(n_points):
-            if weight[r, 0] >= 0.0:
-                p = 0.0
-                total = 0.0
-                for first in range(0, k, 4):
-                    for i in range(pk.static(4)):
-                        w = weight[r, first + i]
-                        total += w
-                        p += w * target[time[r, first + i] + Tp, q]
-                p /= total
-                o = observed[tile + r + Tp, q]
-                known = pk.isfinite(p + o)
-                p = pk.where(known, p, 0.0)
-                o = pk.where(known, o, 0.0)
-                n_known += pk.where(known, 1.0, 0.0)
-                p_sum += p
-                o_sum += o
-                pp_sum += p * p
-                oo_sum += o * o
-                po_sum += p * o
-        sums[0, q] += n_known
-        sums[1, q] += p_sum
-        sums[2, q] += o_sum
-        sums[3, q] += pp_sum
-        sums[4, q] += oo_sum
-        sums[5, q] += po_sum
+        marks[number * n_words + w] = word
 
 
 @pk.kernel
-def cross_map(team, n_dims, n_candidates, pad, room, first_point, last_point, block, n_sets, radius, Tp, place, library, part,
-              lead, first, offset, series, target_begin, target, observed, minima, marks, chosen, sums):
-    """Sums for Pearson's rho of simplex predictions, each library set against all targets; a team a set and block of points.
+def bound(team, n_dims, skip, n_candidates, pad, first_point, n_tiles, n_sets, radius, place, library, part, lead, first,
+          offset, series, dims, wanted, minima, closest, bounds, marks):
+    """Closest candidates, bounds and marks of every search; a team a set and tile of points, a member a point.
 
-    target : shape (n_times, n_targets), standardised, NaN where missing; those of E coordinates are columns
-        target_begin[E - 1] to target_begin[E]. `observed` is the same on the points' times
-    sums : shape (n_sets, n_blocks, SUMS, n_targets), of blocks of `block` points
+    minima : shape (n_teams, n_dims - skip, n), room for the smallest distance in each chunk
     """
-    distance = team.scratch(room, library.dtype)
-    weight = team.scratch((team.size, n_dims + 4), library.dtype)  # of a tile of points; below 0 where there is no prediction
-    kept_time = team.scratch((team.size, n_dims + 4), pk.int32)
-    spare_distance = team.scratch(room, library.dtype)
-    time = team.scratch(room, pk.int32)
-    spare_time = team.scratch(room, pk.int32)
-    bounds = team.scratch(team.size, library.dtype)
-    smallest = team.scratch(team.size, library.dtype)
     n_chunks = (n_candidates + team.size - 1) // team.size
     row = team.scratch(n_dims, pk.int32)
     point = team.scratch((n_dims, team.size), library.dtype)
     for e in team.thread_range(n_dims):
-        row[e] = part[e] * (n_chunks + pad) + lead[e]
+        row[e] = part[e] * (n_chunks + pad + 1) + lead[e]
     team.barrier()
-    n_blocks = sums.shape[1]
     own_minima = minima[team.league_rank]
-    own_marks = marks[team.league_rank]
-    own_chosen = chosen[team.league_rank]
-    for turn in range((n_sets * n_blocks - team.league_rank + team.league_size - 1) // team.league_size):
+    for turn in range((n_sets * n_tiles - team.league_rank + team.league_size - 1) // team.league_size):
         task = team.league_rank + turn * team.league_size
-        b = task // n_blocks
-        own_series = series[first[b]:]
-        own_library = library[b]
-        own_place = place[min(b, place.shape[0] - 1)]
-        begin = first_point + (task % n_blocks) * block
-        end = min(begin + block, last_point)
-        own_sums = sums[b, task % n_blocks]
-        for v in range(SUMS):
-            for q in team.thread_range(target.shape[1]):
-                own_sums[v, q] = 0.0
-        for tile in range(begin, end, team.size):
-            measure_minima(team, n_dims, 0, n_chunks, tile, radius, own_place, own_library, row, offset, own_series, point,
-                           own_minima)
-            share = FIRST_GUESS
-            for e in range(n_dims):
-                if target_begin[e] < target_begin[e + 1]:
-                    k = e + 2
-                    closest, bound, share = bound_of(team, n_chunks, k, share, own_minima[e])
-                    mark_chunks(team, n_chunks, bound, own_minima[e], own_marks)
-                    bounds[team.rank] = bound
-                    smallest[team.rank] = closest
-                    team.barrier()
-                    for r in range(min(team.size, end - tile)):
-                        n = choose_chunks(team, n_chunks, r, own_marks, own_chosen)
-                        n = list_neighbours(team, e + 1, k, r, tile + r, radius, bounds[r], n, own_chosen, own_place,
-                                            own_library, row, point, distance, time, spare_distance, spare_time)
-                        if n >= k and 0 <= tile + r + Tp and tile + r + Tp < observed.shape[0]:
-                            weigh(team, n, k, pk.sqrt(smallest[r]), distance, time, weight[r], kept_time[r])
-                        elif team.single():
-                            weight[r, 0] = -1.0
-                        team.barrier()
-                    add_predictions(team, min(team.size, end - tile), k, Tp, tile, weight, kept_time, target_begin[e],
-                                    target_begin[e + 1], target, observed, own_sums)
-                    team.barrier()
-
-
-@pk.kernel
-def correlate(b, q, sums, rho):
-    """Pearson's rho (4) from the sums of all blocks, added up in float64. 8 n_blocks SUMS bytes a number."""
-    n = pk.float64(0.0)
-    p = pk.float64(0.0)
-    o = pk.float64(0.0)
-    pp = pk.float64(0.0)
-    oo = pk.float64(0.0)
-    po = pk.float64(0.0)
-    for block in range(sums.shape[1]):
-        n += sums[b, block, 0, q]
-        p += sums[b, block, 1, q]
-        o += sums[b, block, 2, q]
-        pp += sums[b, block, 3, q]
-        oo += sums[b, block, 4, q]
-        po += sums[b, block, 5, q]
-    spread = (pp - p * p / n) * (oo - o * o / n)
-    rho[b, q] = (po - p * o / n) / pk.sqrt(spread) if spread > 0.0 else math.nan
-
-
-@pk.kernel
-def nearest(team, n_dims, n_candidates, pad, room, k, first_point, last_point, radius, place, library, part, lead,
-            offset, series, minima, marks, chosen, distances, times):
-    """The k nearest candidates of each point, sorted; a team every league_size-th tile of points.
-
-    distances, times : shape (n_points, k); infinity and -1 where there are fewer
-    """
-    distance = team.scratch(room, library.dtype)
-    time = team.scratch(room, pk.int32)
-    spare_distance = team.scratch(room, library.dtype)
-    spare_time = team.scratch(room, pk.int32)
-    bounds = team.scratch(team.size, library.dtype)
-    n_chunks = (n_candidates + team.size - 1) // team.size
-    row = team.scratch(n_dims, pk.int32)
-    point = team.scratch((n_dims, team.size), library.dtype)
-    for e in team.thread_range(n_dims):
-        row[e] = part[e] * (n_chunks + pad) + lead[e]
-    team.barrier()
-    own_minima = minima[team.league_rank]
-    own_marks = marks[team.league_rank]
-    own_chosen = chosen[team.league_rank]
-    n_tiles = (last_point - first_point + team.size - 1) // team.size
-    for turn in range((n_tiles - team.league_rank + team.league_size - 1) // team.league_size):
-        tile = first_point + (team.league_rank + turn * team.league_size) * team.size
-        measure_minima(team, n_dims, n_dims - 1, n_chunks, tile, radius, place[0], library[0], row, offset, series,
-                       point, own_minima)
-        _closest, bound, _share = bound_of(team, n_chunks, k, FIRST_GUESS, own_minima[0])
-        mark_chunks(team, n_chunks, bound, own_minima[0], own_marks)
-        bounds[team.rank] = bound
-        team.barrier()
-        for r in range(min(team.size, last_point - tile)):
-            n = choose_chunks(team, n_chunks, r, own_marks, own_chosen)
-            n = list_neighbours(team, n_dims, k, r, tile + r, radius, bounds[r], n, own_chosen, place[0], library[0], row,
-                                point, distance, time, spare_distance, spare_time)
-            sort_nearest(team, n, k, distance, time, spare_distance, spare_time)
-            number = tile + r - first_point
-            for m in team.thread_range(k):
-                there = m < n
-                distances[number, m] = pk.sqrt(spare_distance[m]) if there else math.inf
-                times[number, m] = spare_time[m] if there else -1
-            team.barrier()
-
-
-@pk.kernel
-def project(i, q, Tp, distances, times, target, predicted, variance):
-    """The simplex prediction (3) of point i for target q, and the weighted mean of squares about it. A weight a neighbour."""
-    nearest = distances[i, 0]
-    total = 0.0
-    value = 0.0
-    for m in range(distances.shape[1]):
-        w = weight_of(distances[i, m], nearest)
-        total += w
-        value += w * target[max(times[i, m], 0) + Tp, q]
-    value /= total
-    spread = 0.0
-    for m in range(distances.shape[1]):
-        u = target[max(times[i, m], 0) + Tp, q] - value
-        spread += weight_of(distances[i, m], nearest) * u * u
-    known = times[i, distances.shape[1] - 1] >= 0
-    predicted[i, q] = pk.where(known, value, math.nan)
-    variance[i, q] = pk.where(known, spread / total, math.nan)
+        b = task // n_tiles
+        tile = task % n_tiles * team.size
+        number = tile + team.rank
+        measure_minima(team, n_dims, skip, n_chunks, first_point + tile, radius, place[min(b, place.shape[0] - 1)], library[b],
+                       row, offset, series[first[b]:], point, own_minima)
+        share = FIRST_GUESS
+        for u in range(dims.shape[0]):
+            smallest = own_minima[dims[u] - 1 - skip]
+            nearest, limit, share = bound_of(team, n_chunks, wanted[u], share, smallest)
+            closest[b, u, number] = nearest
+            bounds[b, u, number] = limit
+            mark_chunks(team, n_chunks, limit, smallest, number, marks[b, u])

@@ -7,6 +7,8 @@ import portable as pk
 
 from .kernels import GROUP, TERMS, background_terms, elapsed, squared_distance
 
+MEMBERS = 32  # of a team of pair_tiles, at most: one warp
+
 
 @functools.cache
 def kernels_of(trigger):
@@ -80,6 +82,10 @@ def _pair_kernels(trigger):
         registers and walks the earlier ones. 3 D + 11 operations and two exponentials a pair; 8 (D + 2) bytes for every
         rows * team.size pairs.
         """
+        mu_sums = team.scratch((n_mu, rows, MEMBERS), pk.float64)  # of the members' events, over all earlier ones so far
+        xi_sums = team.scratch((n_xi, rows, MEMBERS), pk.float64)
+        # What each member adds to the earlier events at hand; rows longer by one, so that columns lie in different banks.
+        shares = team.scratch((n_mu, TERMS, MEMBERS + 1), x.dtype)
         later = tiles[0, team.league_rank]
         earlier = tiles[1, team.league_rank]
         n = x.shape[1]
@@ -94,77 +100,79 @@ def _pair_kernels(trigger):
                 mu[k, earlier, i] = 0.0
         team.barrier()
 
-        background_limit = pk.local(rows, pk.int64)  # a member's event r takes background from earlier events up to here,
-        excitation_limit = pk.local(rows, pk.int64)  # and excitation up to here
         x_own = pk.local((n_dims, rows), x.dtype)
         t_own = pk.local((n_parts, rows), t.dtype)
-        mu_own = pk.local((n_mu, rows), pk.float64)
-        xi_own = pk.local((n_xi, rows), pk.float64)
         mu_part = pk.local((n_mu, rows), x.dtype)
         xi_part = pk.local((n_xi, rows), x.dtype)
         mu_terms = pk.local(3, x.dtype)
         xi_terms = pk.local(size, x.dtype)
-        columns = pk.local(n_mu, x.dtype)
+        share = pk.local(n_mu, x.dtype)
         for first in range(later * block, last, width):
             for r in range(rows):
-                i = first + r * team.size + team.rank
-                present = min(i, n - 1)
-                background_limit[r] = pk.where(i < last, i, 0)
-                excitation_limit[r] = pk.where(i < last, before[present], 0)
+                present = min(first + r * team.size + team.rank, n - 1)
                 for c in range(n_dims):
                     x_own[c, r] = x[c, present]
                 for c in range(n_parts):
                     t_own[c, r] = t[c, present]
                 for k in range(n_mu):
-                    mu_own[k, r] = 0.0
+                    mu_sums[k, r, team.rank] = 0.0
                 for k in range(n_xi):
-                    xi_own[k, r] = 0.0
+                    xi_sums[k, r, team.rank] = 0.0
             stop = min(end, first + width)
-            free = min(before[first], stop) if first + width <= last else begin  # before it no pair is in doubt
+            free = max(min(before[first], stop), begin) if first + width <= last else begin  # before it no pair is in doubt
             for limited in (False, True):
-                for start in range(max(free, begin) if limited else begin, stop if limited else free, TERMS):
+                limit = stop if limited else free
+                for start in range(free if limited else begin, limit, TERMS):
+                    until = min(start + TERMS, limit)
                     for r in range(rows):
                         for k in range(n_mu):
                             mu_part[k, r] = 0.0
                         for k in range(n_xi):
                             xi_part[k, r] = 0.0
-                    for j in range(start, min(start + TERMS, stop if limited else free)):
+                    for j in range(start, until):
                         for k in range(n_mu):
-                            columns[k] = 0.0
+                            share[k] = 0.0
                         for r in range(rows):
                             r2 = squared_distance(n_dims, x_own, r, x, j)
                             dt = elapsed(n_parts, t_own, r, t, j)
                             background_terms(r2, dt, a_x, a_t, mu_terms)
                             functions.terms_of(n_xi, r2, dt, p, xi_terms)
+                            i = first + r * team.size + team.rank
+                            counts = j < i and i < last
                             for k in range(n_mu):
                                 term = mu_terms[k]
                                 if limited:
-                                    term = pk.where(j < background_limit[r], term, 0.0)
+                                    term = pk.where(counts, term, 0.0)
                                 mu_part[k, r] += term
-                                columns[k] += term
+                                share[k] += term
                             for k in range(n_xi):
                                 term = xi_terms[k]
                                 if limited:
-                                    term = pk.where(j < excitation_limit[r], term, 0.0)
+                                    term = pk.where(counts and dt > 0.0, term, 0.0)
                                 xi_part[k, r] += term
                         for k in range(n_mu):
-                            sum_before = mu[k, later, j]
-                            column = team.reduce(columns[k])
-                            if team.single():
-                                mu[k, later, j] = sum_before + pk.float64(column)
+                            shares[k, j - start, team.rank] = share[k]
+                    team.barrier()
+                    for j in team.thread_range(start, until):
+                        for k in range(n_mu):
+                            total = 0.0
+                            for m in range(pk.static(team.size)):
+                                total += shares[k, j - start, m]
+                            mu[k, later, j] += pk.float64(total)
+                    team.barrier()
                     for r in range(rows):
                         for k in range(n_mu):
-                            mu_own[k, r] += pk.float64(mu_part[k, r])
+                            mu_sums[k, r, team.rank] += pk.float64(mu_part[k, r])
                         for k in range(n_xi):
-                            xi_own[k, r] += pk.float64(xi_part[k, r])
+                            xi_sums[k, r, team.rank] += pk.float64(xi_part[k, r])
             team.barrier()
             for r in range(rows):
                 i = first + r * team.size + team.rank
                 if i < last:
                     for k in range(n_mu):
-                        mu[k, earlier, i] += mu_own[k, r]
+                        mu[k, earlier, i] += mu_sums[k, r, team.rank]
                     for k in range(n_xi):
-                        xi[k, earlier, i] = xi_own[k, r]
+                        xi[k, earlier, i] = xi_sums[k, r, team.rank]
             team.barrier()
 
     @pk.kernel

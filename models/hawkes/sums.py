@@ -11,7 +11,7 @@ import portable as pk
 from . import kernels
 from .cell_kernels import background_by_cells
 from .cells import Grid, PairList, Range
-from .excitation import kernels_of
+from .excitation import MEMBERS, kernels_of
 
 METHODS = ("auto", "all_pairs", "windowed", "cells")
 
@@ -21,11 +21,10 @@ _ROWS, _ROWS_OF_SLOPES = 8, {np.float32: 8, np.float64: 4}
 # Below this many events every sum is shorter than the work of starting it, so windows save nothing.
 _FEW_EVENTS = 1024
 
-# One warp, whose members add up without a barrier: pair_tiles does so once for each earlier event.
-_TEAM_SIZE = 32
+_TEAM_SIZE = 32  # of sums by windows and cells
 
-# Events of a block of pair_tiles: a multiple of 256, and at most 128 blocks, since each costs 16 bytes an event.
-_BLOCK, _MOST_BLOCKS = 256, 128
+# Events of a block of pair_tiles: a multiple of 256. Many pairs of small blocks end evenly; but a block costs 16 bytes an event.
+_BLOCK, _MOST_BLOCKS = 256, 150
 
 # A list of pairs serves parameters of the triggering function up to this factor from those that it was made for.
 _LIST_RANGE = 1.5
@@ -179,7 +178,7 @@ class PairSums:
             with pk.use(self.space):
                 tiles = pk.copy_of(np.stack([later[order], earlier[order]]))
                 tables = [pk.empty((rows, n_blocks, self.n_events), np.float64) for _ in range(2)]
-            self._tiles = pk.TeamPolicy(len(order), _TEAM_SIZE, space=self.space), tiles, block, tables, rows
+            self._tiles = pk.TeamPolicy(len(order), MEMBERS, space=self.space), tiles, block, tables, rows
         policy, tiles, block, tables, _ = self._tiles
         widths = -0.5 / params.tau_x**2, -0.5 / params.tau_t**2
         sizes = pk.static(n_mu), pk.static(n_xi)

@@ -8,6 +8,7 @@ from dataclasses import make_dataclass
 import portable as pk
 
 from ..checks import check_count
+from .kernels import LOG2_E
 from .parameters import ParametersBase
 from .triggering import Triggering, normal_scale
 
@@ -48,16 +49,16 @@ def time_scales(n_scales):
     def value(r2, dt, p):
         decay = 0.0
         for k in range(n):
-            decay += weight(k, p) * p[1 + k] * pk.fast_exp(-p[1 + k] * dt)
-        return pk.fast_exp(-0.5 * p[0] * p[0] * r2) * decay / total(p)[1]
+            decay += weight(k, p) * p[1 + k] * pk.fast_exp2(-LOG2_E * p[1 + k] * dt)
+        return pk.fast_exp2(-0.5 * LOG2_E * p[0] * p[0] * r2) * decay / total(p)[1]
 
     @pk.function
     def moments(r2, dt, p, out):
         """Of each scale, its term (that of the first in out[0], with all others) and its term times dt; value times r2."""
-        near = pk.fast_exp(-0.5 * p[0] * p[0] * r2) / total(p)[1]
+        near = pk.fast_exp2(-0.5 * LOG2_E * p[0] * p[0] * r2) / total(p)[1]
         out[0] = 0.0
         for k in range(n):
-            term = near * weight(k, p) * p[1 + k] * pk.fast_exp(-p[1 + k] * dt)
+            term = near * weight(k, p) * p[1 + k] * pk.fast_exp2(-LOG2_E * p[1 + k] * dt)
             out[0] += term
             out[1 + k] = term * dt
             if k > 0:

@@ -17,6 +17,8 @@ from dataclasses import dataclass
 
 import portable as pk
 
+from .kernels import LOG2_E
+
 
 @dataclass(frozen=True, eq=False)
 class Triggering:
@@ -88,7 +90,7 @@ def normal_scale(n_dims, per_km):
 # ---- one decay: omega exp(-omega dt) h^-D phi_D(r / h); p = (omega, 1/h) in kernels
 @pk.function
 def _value(r2, dt, p):
-    return pk.fast_exp(-0.5 * p[1] * p[1] * r2 - p[0] * dt)
+    return pk.fast_exp2(-0.5 * LOG2_E * p[1] * p[1] * r2 - LOG2_E * p[0] * dt)
 
 
 @pk.function

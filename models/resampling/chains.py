@@ -9,7 +9,7 @@ Arguments beyond those of `spreading`
 import portable as pk
 
 from .spreading import key
-from .weighing import TILE, fixed, ordered, scale, scaled
+from .weighing import fixed, ordered, scale, scaled
 
 SEGMENT = 32  # particles that Megopolis moves together: a warp
 
@@ -100,14 +100,15 @@ def find(cumulative, r, position):
 
 
 @pk.kernel
-def scan_weights(team, n_tiles, bits, log, w, extremes, sums, cumulative):
+def scan_weights(team, tile_size, bits, log, w, extremes, sums, cumulative):
     """Q_i; a team a tile. One read of the weights, 8 bytes out."""
+    n_tiles = sums.shape[1] - 1
     r = team.league_rank // n_tiles
     tile = team.league_rank % n_tiles
     row_scale = scale(extremes, r, bits, log)
     carry = sums[r, tile]
-    end = min(tile * TILE + TILE, w.shape[1])
-    for base in range(tile * TILE, end, team.size):
+    end = min(tile * tile_size + tile_size, w.shape[1])
+    for base in range(tile * tile_size, end, team.size):
         i = base + team.rank
         q = pk.uint64(0)
         if i < end:

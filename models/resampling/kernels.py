@@ -5,7 +5,7 @@ r is the row of a filter, k a draw, i a particle.
 
 import portable as pk
 
-from .weighing import TILE, ordered
+from .weighing import ordered
 
 
 @pk.kernel
@@ -41,12 +41,13 @@ def count(r, k, ancestors, offspring):
 
 
 @pk.kernel
-def sum_tiles(team, n_tiles, x, sums):
+def sum_tiles(team, tile_size, x, sums):
     """The sum of a tile of whole numbers; a team a tile. 8 bytes a number."""
+    n_tiles = sums.shape[1] - 1
     r = team.league_rank // n_tiles
     tile = team.league_rank % n_tiles
     total = pk.int64(0)
-    for i in team.thread_range(tile * TILE, min(tile * TILE + TILE, x.shape[1])):
+    for i in team.thread_range(tile * tile_size, min(tile * tile_size + tile_size, x.shape[1])):
         total += x[r, i]
     total = team.reduce(total)
     if team.single():
@@ -54,13 +55,14 @@ def sum_tiles(team, n_tiles, x, sums):
 
 
 @pk.kernel
-def scan_tiles(team, n_tiles, sums, x, cumulative):
+def scan_tiles(team, tile_size, sums, x, cumulative):
     """x_0 + ... + x_i from what lies before each tile; a team a tile. 16 bytes a number."""
+    n_tiles = sums.shape[1] - 1
     r = team.league_rank // n_tiles
     tile = team.league_rank % n_tiles
     carry = pk.int64(sums[r, tile])
-    end = min(tile * TILE + TILE, x.shape[1])
-    for first in range(tile * TILE, end, team.size):
+    end = min(tile * tile_size + tile_size, x.shape[1])
+    for first in range(tile * tile_size, end, team.size):
         i = first + team.rank
         number = pk.int64(0)
         if i < end:
@@ -91,9 +93,9 @@ def settle(r, k, ancestors, owner, permuted):
     passed, 8 bytes out.
     """
     n = ancestors.shape[1]
-    slot = ancestors[r, k]
+    slot = pk.int64(ancestors[r, k])
     if owner[r, slot] != k:
         slot = k
         while owner[r, slot] < n:
-            slot = owner[r, slot]
+            slot = pk.int64(owner[r, slot])
     permuted[r, slot] = ancestors[r, k]

@@ -1,6 +1,6 @@
 """The launches of every scheme, in order. Nothing here waits for the space: a filter calls these at every step.
 
-Each takes the `Tables` of weights whose extremes are known, seed and step as uint64 (the key, and the first draw of the
+Each takes the `Tables` of weights whose extremes and sums are known (extremes alone for metropolis, megopolis, rejection), seed and step as uint64 (the key, and the first draw of the
 call), and fills ancestors, a View of int64, shape (n_rows, n_draws).
 """
 
@@ -11,13 +11,13 @@ import numpy as np
 import portable as pk
 
 from . import chains, kernels, pairing, spreading, strata, weighing
-from .weights import ROW_TEAM, TEAM
+from .weights import ROW_TEAM, SWEEP_TEAM, TEAM, tile_size
 
 _ONE_BY_ONE = 4096  # indices that share a row's draws beyond the Poisson counts
 
 
 def _spread(kernel, tables, draws, seed, step, ancestors):
-    pk.parallel_for(tables.tiles, kernel, tables.n_tiles, tables.bits, tables.log, tables.values, tables.extremes, tables.sums,
+    pk.parallel_for(tables.tiles, kernel, tables.tile_size, tables.bits, tables.log, tables.values, tables.extremes, tables.sums,
                     draws, seed, step, ancestors, tables.stretches)
     _fill_stretches(tables.stretches, ancestors)
 
@@ -25,22 +25,19 @@ def _spread(kernel, tables, draws, seed, step, ancestors):
 def _fill_stretches(stretches, ancestors):
     n_stretches = ancestors.shape[1] // spreading.LONG
     if n_stretches:
-        policy = pk.TeamPolicy(ancestors.shape[0] * n_stretches, TEAM)
+        policy = pk.TeamPolicy(ancestors.shape[0] * n_stretches, SWEEP_TEAM)
         pk.parallel_for(policy, spreading.fill_stretches, n_stretches, stretches, ancestors)
 
 
 def systematic(tables, seed, step, ancestors):
-    tables.add_up()
     _spread(spreading.spread_systematic, tables, 0, seed, step, ancestors)
 
 
 def stratified(tables, seed, step, ancestors):
-    tables.add_up()
     _spread(spreading.spread_stratified, tables, 0, seed, step, ancestors)
 
 
 def multinomial(tables, seed, step, ancestors):
-    tables.add_up()
     wanted, counts, before = tables.multinomial_draws
     pk.parallel_for(tables.n_rows, strata.begin_draws, tables.n_draws, wanted, before)
     _draw_strata(wanted, counts, before, seed, step)
@@ -48,9 +45,8 @@ def multinomial(tables, seed, step, ancestors):
 
 
 def residual(tables, seed, step, ancestors):
-    tables.add_up()
     copies, residues = tables.residues
-    pk.parallel_for(tables.tiles, strata.weigh_residues, tables.n_tiles, tables.bits, tables.log, tables.n_draws,
+    pk.parallel_for(tables.tiles, strata.weigh_residues, tables.tile_size, tables.bits, tables.log, tables.n_draws,
                     tables.values, tables.extremes, tables.sums, copies, residues)
     for sums in (copies, residues):
         pk.parallel_for(tables.rows, weighing.add_up, sums)
@@ -62,22 +58,21 @@ def residual(tables, seed, step, ancestors):
 
 def _draw_strata(wanted, counts, before, seed, step):
     n_rows, n_tiles = before.shape[0], before.shape[1] - 1
-    tiles = pk.TeamPolicy(n_rows * n_tiles, TEAM)
-    pk.parallel_for(tiles, strata.fill_strata, n_tiles, wanted, seed, step, counts, before)
+    tiles = pk.TeamPolicy(n_rows * n_tiles, SWEEP_TEAM)
+    pk.parallel_for(tiles, strata.fill_strata, wanted, seed, step, counts, before)
     stride = min(_ONE_BY_ONE, counts.shape[1])
-    pk.parallel_for(pk.MDRangePolicy((0, 0), (n_rows, stride)), strata.draw_one_by_one, n_tiles, stride, wanted, seed, step,
+    pk.parallel_for(pk.MDRangePolicy((0, 0), (n_rows, stride)), strata.draw_one_by_one, stride, wanted, seed, step,
                     counts, before)
     pk.parallel_for(pk.TeamPolicy(n_rows, ROW_TEAM), weighing.add_up, before)
-    pk.parallel_for(tiles, strata.lay_strata, n_tiles, wanted, before, counts)
+    pk.parallel_for(tiles, strata.lay_strata, wanted, before, counts)
 
 
 def ssp(tables, seed, step, ancestors):
-    tables.add_up()
     offspring, levels = tables.meetings
-    for level, (n_items, n_lanes, items, parts, next_items, next_parts) in enumerate(levels):
-        pk.parallel_for(pk.MDRangePolicy((0, 0), (tables.n_rows, n_lanes)), pairing.meet, pk.static(level > 0), level, n_lanes,
-                        n_items, tables.bits, tables.log, tables.n_draws, tables.values, tables.extremes, tables.sums, seed,
-                        step, items, parts, next_items, next_parts, offspring)
+    for level, (n_items, items, parts, next_items, next_parts) in enumerate(levels):
+        groups = pk.TeamPolicy(tables.n_rows * -(-next_items.shape[1] // pairing.LANES), pairing.LANES)
+        pk.parallel_for(groups, pairing.meet, pk.static(level > 0), level, n_items, tables.bits, tables.log, tables.n_draws,
+                        tables.values, tables.extremes, tables.sums, seed, step, items, parts, next_items, next_parts, offspring)
     spread_offspring(offspring, tables.offspring_sums, tables.extremes, tables.stretches, ancestors)
 
 
@@ -85,7 +80,7 @@ def spread_offspring(offspring, sums, extremes, stretches, ancestors):
     """Ancestors of offspring; `extremes` and `stretches` as `weighing.begin` leaves them, `sums` is room."""
     sum_up(offspring, sums)
     n_tiles = sums.shape[1] - 1
-    pk.parallel_for(pk.TeamPolicy(offspring.shape[0] * n_tiles, TEAM), spreading.spread_offspring, n_tiles, 0, pk.static(False),
+    pk.parallel_for(pk.TeamPolicy(offspring.shape[0] * n_tiles, TEAM), spreading.spread_offspring, tile_size(offspring.shape[1]), 0, pk.static(False),
                     offspring, extremes, sums, 0, np.uint64(0), np.uint64(0), ancestors, stretches)
     _fill_stretches(stretches, ancestors)
 
@@ -93,7 +88,7 @@ def spread_offspring(offspring, sums, extremes, stretches, ancestors):
 def sum_up(counts, sums):
     """What lies before each tile of whole numbers, and at the end the sum of all."""
     n_rows, n_tiles = sums.shape[0], sums.shape[1] - 1
-    pk.parallel_for(pk.TeamPolicy(n_rows * n_tiles, TEAM), kernels.sum_tiles, n_tiles, counts, sums)
+    pk.parallel_for(pk.TeamPolicy(n_rows * n_tiles, TEAM), kernels.sum_tiles, tile_size(counts.shape[1]), counts, sums)
     pk.parallel_for(pk.TeamPolicy(n_rows, ROW_TEAM), weighing.add_up, sums)
 
 
@@ -113,9 +108,8 @@ def rejection(tables, seed, step, ancestors, bound):
 
 
 def killing(tables, seed, step, ancestors):
-    tables.add_up()
     cumulative = tables.cumulative
-    pk.parallel_for(tables.tiles, chains.scan_weights, tables.n_tiles, tables.bits, tables.log, tables.values, tables.extremes,
+    pk.parallel_for(tables.tiles, chains.scan_weights, tables.tile_size, tables.bits, tables.log, tables.values, tables.extremes,
                     tables.sums, cumulative)
     pk.parallel_for(tables.draws, chains.survive_or_draw, tables.log, tables.values, tables.extremes, tables.sums, cumulative,
                     seed, step, ancestors)

@@ -14,7 +14,7 @@ from ..checks import check_count
 from . import kernels, launches, weighing
 from .checks import MOST, check_rows
 from .spreading import LONG
-from .weights import on, reached
+from .weights import TEAM, on, reached, tile_size
 
 
 class _Rows:
@@ -91,7 +91,7 @@ def offspring_to_cumulative(offspring, *, space=None):
 
 
 def _summed(offspring):
-    sums = pk.empty((offspring.shape[0], -(-offspring.shape[1] // weighing.TILE) + 1), np.uint64)
+    sums = pk.empty((offspring.shape[0], -(-offspring.shape[1] // tile_size(offspring.shape[1])) + 1), np.uint64)
     launches.sum_up(offspring, sums)
     return sums
 
@@ -100,7 +100,7 @@ def accumulate(offspring):
     """Cumulative offspring of rows of offspring."""
     sums, cumulative = _summed(offspring), pk.empty(offspring.shape, np.int64)
     n_tiles = sums.shape[1] - 1
-    pk.parallel_for(pk.TeamPolicy(offspring.shape[0] * n_tiles, launches.TEAM), kernels.scan_tiles, n_tiles, sums, offspring,
+    pk.parallel_for(pk.TeamPolicy(offspring.shape[0] * n_tiles, TEAM), kernels.scan_tiles, tile_size(offspring.shape[1]), sums, offspring,
                     cumulative)
     return cumulative
 

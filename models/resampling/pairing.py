@@ -2,14 +2,15 @@
 
 e_i = M q_i / Q is a whole part and a fraction f_i / Q, with f_i a whole number. Two fractions meet; their sum stays:
 one of them becomes 0 or Q, the other takes the rest and meets the next. Chances are such that expectations stay. Sums
-are of whole numbers, so that the last fraction is 0 exactly. Any order of meetings will do: here those of SPAN particles,
-a stride apart, make a lane's work, what is left over of each lane meets again, and so on until one is left.
+are of whole numbers, so that the last fraction is 0 exactly. Any order of meetings will do: here items are cut into
+groups of LANES * SPAN, a lane takes the items of its group that lie LANES apart, what is left of each lane meets again,
+and so on until one is left.
 
 Arguments beyond those of `spreading`
     later      compile-time: whether there was a level before, whose remains are read instead of weights
-    n_items    fractions that meet at this level; lane b takes items b, b + n_lanes, ...
-    items      shape (n_rows, n_items), int64: their particles, -1 for none; next_items is the next level's
-    parts      shape (n_rows, n_items), int64: f, 1 to Q - 1; next_parts is the next level's
+    n_lanes    of a row; the last group may have fewer than LANES
+    items      shape (n_rows, n_items), int64: their particles; next_items is the next level's, shape (n_rows, n_lanes)
+    parts      shape (n_rows, n_items), int64: f, 0 to Q - 1; next_parts is the next level's
     offspring  shape (n_rows, n), int64
 """
 
@@ -18,43 +19,62 @@ import portable as pk
 from .spreading import key
 from .weighing import fixed, scale, split
 
-SPAN = 64
+SPAN, LANES = 16, 32
+
+
+@pk.function
+def meeting(part, other, whole, u):
+    """(whether the first takes the rest, the rest, whether one has become whole) of two fractions; u is uniform.
+
+    Below Q together, the first keeps all with a chance of f / (f + g); above, it becomes whole with (Q - g) / (2 Q - f - g).
+    """
+    both = part + other
+    over = both >= whole
+    chance = pk.float64(pk.where(over, whole - other, part))
+    of = pk.float64(pk.where(over, whole + (whole - both), both))
+    return (u * of < chance) != over, both - pk.where(over, whole, 0), over
 
 
 @pk.kernel
-def meet(r, b, later, level, n_lanes, n_items, bits, log, n_draws, w, extremes, sums, seed, step, items, parts, next_items,
-         next_parts, offspring):
-    """The meetings of lane b of row r. One read of the weights at level 0, a block of random bits a meeting."""
+def meet(team, later, level, n_items, bits, log, n_draws, w, extremes, sums, seed, step, items, parts, next_items, next_parts,
+         offspring):
+    """The meetings of a group; a team a group. One read of the weights at level 0, a block of random bits an item."""
+    n_lanes = next_items.shape[1]
+    n_groups = (n_lanes + LANES - 1) // LANES
+    r = team.league_rank // n_groups
+    group = team.league_rank % n_groups
+    begin = group * (LANES * SPAN)
+    end = min(begin + LANES * SPAN, n_items)
+    here = min(LANES, n_lanes - group * LANES)
     total = sums[r, sums.shape[1] - 1]
     whole = pk.int64(total)
     ratio = pk.float64(n_draws) / pk.float64(whole)
     row_scale = scale(extremes, r, bits, log)
-    held = pk.int64(-1)
-    part = pk.int64(0)
-    for turn in range((n_items - b + n_lanes - 1) // n_lanes):
-        i = b + turn * n_lanes
-        if later:
-            item = items[r, i]
-            other = parts[r, i]
-        else:
-            item = pk.int64(i)
-            o, other = split(fixed(pk.float64(w[r, i]), row_scale, log), pk.uint64(n_draws), total, ratio)
-            offspring[r, i] = o
-        if other > 0:
-            if part == 0:
-                held = item
-                part = other
-            else:
-                u = pk.random.uniform(seed, key(r, item), step + pk.uint64(level))
-                both = part + other
-                if both < whole:
-                    stays = u < pk.float64(part) / pk.float64(both)
-                    held = pk.where(stays, held, item)
-                    part = both
+    for lane in team.thread_range(here):
+        held = pk.int64(0)
+        held_o = pk.int64(0)
+        part = pk.int64(0)
+        for turn in range((end - begin + here - 1) // here):
+            i = begin + turn * here + lane
+            if i < end:
+                if later:
+                    item = items[r, i]
+                    other = parts[r, i]
+                    o = pk.int64(0)
+                    if other > 0:
+                        o = offspring[r, item]
                 else:
-                    rises = u < pk.float64(whole - other) / pk.float64(2 * whole - both)
-                    offspring[r, pk.where(rises, held, item)] += 1
-                    held = pk.where(rises, item, held)
-                    part = both - whole
-    next_items[r, b] = held
-    next_parts[r, b] = part
+                    item = pk.int64(i)
+                    o, other = split(fixed(pk.float64(w[r, i]), row_scale, log), pk.uint64(n_draws), total, ratio)
+                stays, part, over = meeting(part, other, whole, pk.random.uniform(seed, key(r, item), step + pk.uint64(level)))
+                if over and not stays:  # the one held has become whole
+                    offspring[r, held] = held_o + 1
+                o += pk.where(over and stays, 1, 0)
+                if not later:
+                    offspring[r, i] = o
+                elif over and stays:
+                    offspring[r, item] = o
+                held = pk.where(stays, held, item)
+                held_o = pk.where(stays, held_o, o)
+        next_items[r, group * LANES + lane] = held
+        next_parts[r, group * LANES + lane] = part

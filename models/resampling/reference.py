@@ -9,8 +9,8 @@ from itertools import accumulate
 
 from portable import random
 
-from .strata import EXTRA, QUANTILES
-from .weighing import TILE
+from .pairing import LANES, SPAN
+from .strata import EXTRA, QUANTILES, QUARTER, TILE
 
 
 def quantised(weights, n_draws):
@@ -74,10 +74,9 @@ def _strata(n_draws, seed, draw):
     n_strata = max(n_draws, 1) if n_draws < 128 else n_draws - int(10.0 * math.sqrt(n_draws))
     counts = [0] * n_strata
     for b in range(n_strata if n_draws >= 128 else 0):
-        second = b % TILE >= TILE // 2
-        words = random.words(seed, b - TILE // 2 if second else b, draw)[2 if second else 0:][:2]
-        u = ((int(words[1]) << 32 | int(words[0])) >> 11) / 2**53
-        counts[b] = sum(u >= quantile for quantile in QUANTILES)
+        m = b % TILE // QUARTER
+        word = int(random.words(seed, b - m * QUARTER, draw)[m])
+        counts[b] = sum(word >= quantile for quantile in QUANTILES)
     for k in range(n_draws - sum(counts)):
         counts[_proposal(seed, k, draw + EXTRA, n_strata)[0]] += 1
     return counts
@@ -95,33 +94,30 @@ def residual(weights, n_draws, seed, draw):
     return _expanded([a + b for a, b in zip(whole, drawn)])
 
 
-def ssp(weights, n_draws, seed, draw, span=64):
+def ssp(weights, n_draws, seed, draw):
     q = quantised(weights, n_draws)
     total = sum(q)
     offspring = [n_draws * v // total for v in q]
     items = [(i, n_draws * v % total) for i, v in enumerate(q)]
     level = 0
     while level == 0 or len(items) > 1:
-        n_lanes = -(-len(items) // span)
-        items = [_meet(items[b::n_lanes], total, offspring, seed, draw + level) for b in range(n_lanes)]
-        level += 1
+        left = []
+        for group in (items[first:first + LANES * SPAN] for first in range(0, len(items), LANES * SPAN)):
+            n_lanes = min(LANES, -(-len(items) // SPAN) - len(left))
+            left += [_meet(group[lane::n_lanes], total, offspring, seed, draw + level) for lane in range(n_lanes)]
+        items, level = left, level + 1
     return _expanded(list(accumulate(offspring)))
 
 
 def _meet(items, total, offspring, seed, draw):
     """The fraction that is left of several after pairs met, one after another."""
-    held, part = -1, 0
+    held, part = 0, 0
     for item, other in items:
-        if not other:
-            continue
-        if not part:
-            held, part = item, other
-            continue
         u, both = float(random.uniform(seed, item, draw)), part + other
         if both < total:
-            held, part = held if u < float(part) / float(both) else item, both
+            held, part = held if u * float(both) < float(part) else item, both
         else:
-            rises = u < float(total - other) / float(2 * total - both)
+            rises = u * float(2 * total - both) < float(total - other)
             offspring[held if rises else item] += 1
             held, part = item if rises else held, both - total
     return held, part

@@ -62,8 +62,10 @@ class Call:
         """The largest weight of each row; raises if the weights are of no use."""
         return self.tables.check(self.weights, self.degenerate_allowed)
 
-    def draw(self, launch, *options):
-        """Ancestors by rows."""
+    def draw(self, launch, *options, sums=True):
+        """Ancestors by rows, from sums over the weights or without."""
+        if sums:
+            self.tables.add_up()
         ancestors = pk.empty((self.tables.n_rows, self.n_draws), np.int64)
         launch(self.tables, self.seed, self.step, ancestors, *options)
         return ancestors
@@ -135,7 +137,7 @@ def metropolis(call, *, n_steps=None, error=0.01):
     Biased towards the start: E[o] = 1^T P^B. Without n_steps, B is that of `metropolis_steps` for the given error. A
     particle of weight zero keeps its place only if each of its B proposals has weight zero too.
     """
-    return call.draw(launches.metropolis, _steps(call, n_steps, error))
+    return call.draw(launches.metropolis, _steps(call, n_steps, error), sums=False)
 
 
 @_scheme
@@ -144,7 +146,7 @@ def megopolis(call, *, n_steps=None, error=0.01):
 
     Each chain is that of `metropolis`; chains of one call depend on each other.
     """
-    return call.draw(launches.megopolis, _steps(call, n_steps, error))
+    return call.draw(launches.megopolis, _steps(call, n_steps, error), sums=False)
 
 
 def _steps(call, n_steps, error):
@@ -161,7 +163,7 @@ def rejection(call, *, max_weight=None):
     max_weight is an upper bound of the weights (a log-weight with log_weights=); their largest if not given. One below
     the largest is refused, and one so high that more than 2^20 proposals a draw are to be expected.
     """
-    return call.draw(launches.rejection, _bound(call, max_weight, capped=False))
+    return call.draw(launches.rejection, _bound(call, max_weight, capped=False), sums=False)
 
 
 def _bound(call, max_weight, capped):
@@ -220,7 +222,7 @@ def partial_rejection(weights=None, *, seed, max_weight, log_weights=None, step=
         call = Call(weights, log_weights, seed, step, n_draws, on_degenerate)
         call.tables.find_extremes()
         bound = _bound(call, max_weight, capped=True)
-        ancestors = call.draw(launches.rejection, bound)
+        ancestors = call.draw(launches.rejection, bound, sums=False)
         carried = pk.empty(ancestors.shape, np.float64)
         pk.parallel_for(call.tables.draws, chains.excess, call.tables.log, call.tables.values, call.tables.extremes, bound,
                         ancestors, carried)

@@ -14,12 +14,12 @@ Arguments beyond those of `weighing`
 
 import portable as pk
 
-from .weighing import TILE, fixed, scale, split
+from .weighing import fixed, scale, split
 
-SHORT = 8  # copies that a member writes alone
+CHUNK = 512  # particles of a tile that are spread at once
+WINDOW = 2 * CHUNK  # draws of a chunk that are written side by side; a chunk with more has heavy particles
 LONG = 4096  # places in a stretch
-ITEMS = 8  # neighbours that a member of a large team scans by itself
-LANES = 16  # the most members that move together
+ITEMS = 8  # neighbours that a member scans by itself
 FEW = 128  # multinomial draws that are drawn one by one
 
 
@@ -114,119 +114,128 @@ def spreading(begin_row, below, of="weights"):
     residues, offspring, by_strata = of == "residues", of == "offspring", below is below_multinomial
 
     @pk.kernel
-    def spread(team, n_tiles, bits, log, w, extremes, sums, draws, seed, step, ancestors, stretches):
+    def spread(team, tile_size, bits, log, w, extremes, sums, draws, seed, step, ancestors, stretches):
         """Ancestors of a tile of particles; a team a tile. Reads the weights once, writes 8 bytes a draw."""
+        n_tiles = sums.shape[1] - 1
         r = team.league_rank // n_tiles
         tile = team.league_rank % n_tiles
-        counts = team.scratch(TILE + 1, pk.int64)  # O_i, the first of them of the particle before the tile
-        pending = team.scratch(TILE, pk.int32)  # particles with many copies
-        n_pending = team.scratch(1, pk.int32)
+        marks = team.scratch(WINDOW, pk.int32)
+        ends = team.scratch(CHUNK, pk.int32)  # O_i of a chunk's particles, item by item of the members
+        own = pk.local(ITEMS, pk.uint64)
+        own_whole = pk.local(ITEMS, pk.int64)
+        own_end = pk.local(ITEMS, pk.int32)
         n = w.shape[1]
         n_draws = pk.uint64(ancestors.shape[1])
         total = sums[r, n_tiles]
         carry = sums[r, tile]
         parts = n_draws
-        carry_copies = pk.uint64(0)
+        copies = pk.int64(0)
         if by_strata:
             parts = pk.uint64(n_strata(draws[0][r]))
         if residues:
             weight = total
             per_weight = pk.float64(pk.int64(n_draws)) / pk.float64(pk.int64(weight))
             lost = pk.uint64(residue_bits(n, pk.int64(n_draws), weight))
-            carry_copies = draws[2][r, tile]
+            copies = pk.int64(draws[2][r, tile])
             carry = draws[3][r, tile]
             total = draws[3][r, n_tiles]
             total = pk.where(total > 0, total, pk.uint64(1))  # nothing is left, and nothing will be drawn
         ratio = pk.float64(pk.int64(parts)) / pk.float64(pk.int64(total))
         row_scale = scale(extremes, r, bits, log)
         start = begin_row(r, total, seed, step)
-        first = tile * TILE
-        length = 0 if extremes[r, 2] != 0 else min(TILE, n - first)
-        if team.single():
-            counts[0] = below(carry, r, start, total, parts, ratio, seed, step, draws) + pk.int64(carry_copies)
-            n_pending[0] = 0
-        if team.size <= LANES:  # members move together: a scan costs little, and neighbours are read by neighbours
-            for base in range(0, length, team.size):
-                i = base + team.rank
-                q = pk.uint64(0)
-                whole = pk.uint64(0)
-                if i < length:
-                    if offspring:
-                        q = pk.uint64(w[r, first + i])
-                    else:
-                        q = fixed(pk.float64(w[r, first + i]), row_scale, log)
-                if residues:
-                    o, rest = split(q, n_draws, weight, per_weight)
-                    whole = pk.uint64(o)
-                    q = pk.uint64(rest) >> lost
-                after = carry + team.scan(q) + q
-                if residues:
-                    whole += carry_copies + team.scan(whole)
-                    carry_copies = team.broadcast(whole, team.size - 1)
-                high = below(after, r, start, total, parts, ratio, seed, step, draws) + pk.int64(whole)
-                if i < length:
-                    counts[i + 1] = high
-                carry = team.broadcast(after, team.size - 1)
-        else:  # members wait for one another: few scans, of several neighbours of each member
-            own_q = pk.local(ITEMS, pk.uint64)
-            own_whole = pk.local(ITEMS, pk.uint64)
+        begin = tile * tile_size
+        end = begin if extremes[r, 2] != 0 else min(begin + tile_size, n)
+        before = below(carry, r, start, total, parts, ratio, seed, step, draws) + copies
+        for k in team.thread_range(WINDOW):
+            marks[k] = 0
+        team.barrier()
+        for first in range(begin, end, CHUNK):
+            length = min(CHUNK, end - first)
+            here = pk.int32(0)  # draws of the chunk
             for base in range(0, length, ITEMS * team.size):
-                own = base + ITEMS * team.rank  # neighbours are one member's
+                mine = base + ITEMS * team.rank  # neighbours are one member's
                 sum_q = pk.uint64(0)
-                sum_whole = pk.uint64(0)
-                for m in range(pk.static(ITEMS)):
-                    own_q[m] = pk.uint64(0)
-                    own_whole[m] = pk.uint64(0)
-                    if own + m < length:
+                sum_whole = pk.int64(0)
+                for m in range(ITEMS):
+                    own[m] = pk.uint64(0)
+                    own_whole[m] = pk.int64(0)
+                    if mine + m < length:
                         if offspring:
-                            own_q[m] = pk.uint64(w[r, first + own + m])
+                            own[m] = pk.uint64(w[r, first + mine + m])
                         else:
-                            own_q[m] = fixed(pk.float64(w[r, first + own + m]), row_scale, log)
+                            own[m] = fixed(pk.float64(w[r, first + mine + m]), row_scale, log)
                     if residues:
-                        o, rest = split(own_q[m], n_draws, weight, per_weight)
-                        own_whole[m] = pk.uint64(o)
-                        own_q[m] = pk.uint64(rest) >> lost
-                        sum_whole += own_whole[m]
-                    sum_q += own_q[m]
+                        o, rest = split(own[m], n_draws, weight, per_weight)
+                        own_whole[m] = o
+                        own[m] = pk.uint64(rest) >> lost
+                        sum_whole += o
+                    sum_q += own[m]
                 position = carry + team.scan(sum_q)
                 carry = team.broadcast(position + sum_q, team.size - 1)
-                copies = carry_copies
+                whole = copies
                 if residues:
-                    copies += team.scan(sum_whole)
-                    carry_copies = team.broadcast(copies + sum_whole, team.size - 1)
-                for m in range(pk.static(ITEMS)):
-                    position += own_q[m]
-                    copies += own_whole[m]
-                    high = below(position, r, start, total, parts, ratio, seed, step, draws) + pk.int64(copies)
-                    if own + m < length:
-                        counts[own + m + 1] = high
-        team.barrier()
-        for i in team.thread_range(length):
-            low = counts[i]
-            high = counts[i + 1]
-            if high - low > SHORT:
-                pending[pk.atomic_add(n_pending, 0, 1)] = i
+                    whole += team.scan(sum_whole)
+                    copies = team.broadcast(whole + sum_whole, team.size - 1)
+                for m in range(ITEMS):
+                    position += own[m]
+                    whole += own_whole[m]
+                    o_i = below(position, r, start, total, parts, ratio, seed, step, draws) + whole
+                    own_end[m] = pk.int32(o_i - before)
+                low = max(here, team.scan(own_end[ITEMS - 1], pk.Max))
+                here = team.broadcast(own_end[ITEMS - 1], team.size - 1)
+                for m in range(ITEMS):
+                    ends[base + m * team.size + team.rank] = own_end[m]
+                    if own_end[m] > low and low < WINDOW:
+                        marks[low] = pk.int32(mine + m)
+                    low = own_end[m]
+            team.barrier()
+            if here <= WINDOW:
+                write_from_marks(team, r, first, before, here, marks, ancestors)
             else:
-                for k in range(low, high):
-                    ancestors[r, k] = first + i
-        team.barrier()
-        for p in range(n_pending[0]):
-            i = pending[p]
-            low = counts[i]
-            high = counts[i + 1]
-            middle = high
-            again = high
-            if high - low >= 2 * LONG:  # at least one whole stretch lies inside
-                middle = -(-low // LONG) * LONG
-                again = high // LONG * LONG
-                for s in team.thread_range(middle // LONG, again // LONG):
-                    stretches[r, s] = first + i
-            for k in team.thread_range(low, middle):
-                ancestors[r, k] = first + i
-            for k in team.thread_range(again, high):
-                ancestors[r, k] = first + i
+                for k in team.thread_range(WINDOW):
+                    marks[k] = 0
+                write_one_by_one(team, r, first, length, before, ends, ancestors, stretches)
+            team.barrier()
+            before += here
 
     return spread
+
+
+@pk.function
+def write_from_marks(team, r, first, before, here, marks, ancestors):
+    """Where a parent's draws begin stands its number: the largest so far is the ancestor. Marks are left zero."""
+    parent = pk.int32(0)
+    for base in range(0, here, team.size):
+        k = base + team.rank
+        mark = pk.int32(0)
+        if k < here:
+            mark = marks[k]
+            marks[k] = 0
+        a = max(max(parent, mark), team.scan(mark, pk.Max))
+        parent = team.broadcast(a, team.size - 1)
+        if k < here:
+            ancestors[r, before + k] = first + pk.int64(a)
+
+
+@pk.function
+def write_one_by_one(team, r, first, length, before, ends, ancestors, stretches):
+    """Parents of many, one after another: each by all members, whole stretches left to `fill_stretches`."""
+    low = before
+    for i in range(length):
+        member = i // ITEMS % team.size
+        high = before + ends[i - i % (ITEMS * team.size) + i % ITEMS * team.size + member]
+        middle = high
+        again = high
+        if high - low >= 2 * LONG:  # at least one whole stretch lies inside
+            middle = -(-low // LONG) * LONG
+            again = high // LONG * LONG
+            for s in team.thread_range(middle // LONG, again // LONG):
+                stretches[r, s] = first + i
+        for k in team.thread_range(low, middle):
+            ancestors[r, k] = first + i
+        for k in team.thread_range(again, high):
+            ancestors[r, k] = first + i
+        low = high
 
 
 @pk.function

@@ -8,7 +8,7 @@ beyond the M-th are dropped). Below a hundred draws all are drawn one by one.
 Arguments beyond those of `spreading`
     wanted   shape (n_rows,), int64: M
     counts   shape (n_rows, at least B + 1), int32: draws of a stratum, then draws before it
-    before   shape (n_rows, n_tiles + 1), uint64: draws before a tile of strata
+    before   shape (n_rows, n_tiles + 1), uint64: draws before a tile of TILE strata
 """
 
 import math
@@ -16,15 +16,17 @@ import math
 import portable as pk
 
 from .spreading import FEW, key, n_strata, residue_bits
-from .weighing import TILE, fixed, scale, split
+from .weighing import fixed, scale, split
 
+TILE = 2048  # strata of a team
+QUARTER = TILE // 4  # strata b, b + QUARTER, ... of a tile share a block of random bits
 EXTRA = 2**31  # the first draw of positions that are drawn one by one
 
 
 def poisson_quantiles():
-    """P(c <= k) for Poisson(1), until it is 1 in float64."""
-    terms = [math.exp(-1.0) / math.factorial(k) for k in range(18)]
-    return tuple(math.fsum(terms[: k + 1]) for k in range(18))
+    """P(c <= k) for Poisson(1) in units of 2^-32, until it is 1."""
+    terms = [math.exp(-1.0) / math.factorial(k) for k in range(13)]
+    return tuple(round(math.fsum(terms[: k + 1]) * 2**32) for k in range(12))
 
 
 QUANTILES = poisson_quantiles()
@@ -32,9 +34,9 @@ COMMON = 7  # counts beyond it are one in 100,000
 
 
 @pk.function
-def poisson(low, high):
-    """A Poisson(1) number from two words, by inversion of 53 bits."""
-    u = pk.float64(pk.int64((pk.uint64(high) << 21) | (pk.uint64(low) >> 11))) * 2.0**-53
+def poisson(word):
+    """A Poisson(1) number by inversion of 32 bits: its law is the same in all strata, and right to 2^-32."""
+    u = pk.int64(word)
     count = 0
     for k in range(COMMON):
         count += pk.where(u >= QUANTILES[k], 1, 0)
@@ -59,18 +61,19 @@ def begin_residual_draws(r, n_draws, copies, wanted, before):
 
 
 @pk.kernel
-def weigh_residues(team, n_tiles, bits, log, n_draws, w, extremes, sums, copies, offsets):
+def weigh_residues(team, tile_size, bits, log, n_draws, w, extremes, sums, copies, offsets):
     """Whole copies floor(M q / Q) of a tile, and what they leave, M q mod Q; a team a tile. One read of the weights."""
+    n_tiles = sums.shape[1] - 1
     r = team.league_rank // n_tiles
     tile = team.league_rank % n_tiles
     row_scale = scale(extremes, r, bits, log)
     total = sums[r, n_tiles]
     ratio = pk.float64(n_draws) / pk.float64(pk.int64(total))
     lost = pk.uint64(residue_bits(w.shape[1], n_draws, total))
-    begin = tile * TILE
+    begin = tile * tile_size
     whole = pk.int64(0)
     left = pk.uint64(0)
-    for i in team.thread_range(begin, min(begin + TILE, w.shape[1])):
+    for i in team.thread_range(begin, min(begin + tile_size, w.shape[1])):
         o, rest = split(fixed(pk.float64(w[r, i]), row_scale, log), pk.uint64(n_draws), total, ratio)
         whole += o
         left += pk.uint64(rest) >> lost
@@ -82,26 +85,23 @@ def weigh_residues(team, n_tiles, bits, log, n_draws, w, extremes, sums, copies,
 
 
 @pk.kernel
-def fill_strata(team, n_tiles, wanted, seed, step, counts, before):
-    """Poisson counts of a tile of strata; a team a tile. A block of random bits for two strata, 4 bytes out."""
+def fill_strata(team, wanted, seed, step, counts, before):
+    """Poisson counts of a tile of strata; a team a tile. A block of random bits for four strata, 4 bytes out."""
+    n_tiles = before.shape[1] - 1
     r = team.league_rank // n_tiles
     tile = team.league_rank % n_tiles
     first = tile * TILE
     n = n_strata(wanted[r])
+    few = wanted[r] < FEW
     drawn = 0
-    for i in team.thread_range(min(TILE // 2, max(n - first, 0))):
-        b = first + i
-        words = pk.random.words(seed, key(r, b), step)
-        one = poisson(words[0], words[1])
-        two = poisson(words[2], words[3])
-        if wanted[r] < FEW:
-            one = 0
-            two = 0
-        counts[r, b] = one
-        drawn += one
-        if b + TILE // 2 < n:
-            counts[r, b + TILE // 2] = two
-            drawn += two
+    for i in team.thread_range(min(QUARTER, max(n - first, 0))):
+        words = pk.random.words(seed, key(r, first + i), step)
+        for m in range(4):
+            b = first + i + m * QUARTER
+            if b < n:
+                count = 0 if few else poisson(words[m])
+                counts[r, b] = count
+                drawn += count
     drawn = team.reduce(drawn)
     if team.single():
         before[r, tile] = pk.uint64(drawn)
@@ -109,9 +109,9 @@ def fill_strata(team, n_tiles, wanted, seed, step, counts, before):
 
 
 @pk.kernel
-def draw_one_by_one(r, k, n_tiles, stride, wanted, seed, step, counts, before):
+def draw_one_by_one(r, k, stride, wanted, seed, step, counts, before):
     """What the Poisson counts leave of M, `stride` indices a row. A block of random bits and two atomics a draw."""
-    missing = wanted[r] - pk.int64(before[r, n_tiles])
+    missing = wanted[r] - pk.int64(before[r, before.shape[1] - 1])
     n = pk.uint64(n_strata(wanted[r]))
     j = pk.int64(k)
     while j < missing:
@@ -123,8 +123,9 @@ def draw_one_by_one(r, k, n_tiles, stride, wanted, seed, step, counts, before):
 
 
 @pk.kernel
-def lay_strata(team, n_tiles, wanted, before, counts):
+def lay_strata(team, wanted, before, counts):
     """Counts become draws before each stratum, and at the end M; a team a tile of strata. 8 bytes."""
+    n_tiles = before.shape[1] - 1
     r = team.league_rank // n_tiles
     tile = team.league_rank % n_tiles
     first = tile * TILE

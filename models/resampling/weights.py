@@ -10,12 +10,17 @@ import numpy as np
 import portable as pk
 from portable.errors import DTypeError, InputError
 
-from . import kernels, weighing
+from . import kernels, spreading, strata, weighing
 from .checks import check_extremes, check_rows
 from .pairing import SPAN
-from .spreading import LONG
 
-TEAM, ROW_TEAM = 128, 1024  # members of a tile's team and of a row's, where the space lets one choose
+TEAM, SWEEP_TEAM, ROW_TEAM = 32, 128, 1024  # members of a tile's team, of a sweep's and a row's, where the space lets one choose
+MOST_TILES = 8192  # of a row
+
+
+def tile_size(n):
+    """Numbers of a tile: a row of n has few tiles for the one team that adds them up, and many for the others."""
+    return spreading.CHUNK * max(1, 2 ** math.ceil(math.log2(n / (spreading.CHUNK * MOST_TILES))))
 
 
 class Weights:
@@ -29,7 +34,7 @@ class Weights:
     Attributes
     ----------
     values : View, shape (n_rows, n), float32 or float64
-    log : bool
+    log : int, WEIGHTS or LOGS
     n_rows, n : int
     as_view : bool
         Whether the caller gave a View, and so wants one back.
@@ -38,7 +43,7 @@ class Weights:
     def __init__(self, weights, log_weights):
         if (weights is None) == (log_weights is None):
             raise InputError("one of weights and log_weights is wanted, and the other left out")
-        self.log = weights is None
+        self.log = weighing.WEIGHTS if weights is not None else weighing.LOGS
         self.name = "log_weights" if self.log else "weights"
         self.given = check_rows(log_weights if self.log else weights, self.name)
         self.as_view, self.is_vector = isinstance(self.given, pk.View), len(self.given.shape) == 1
@@ -58,42 +63,46 @@ class Tables:
     Parameters
     ----------
     values : View, shape (n_rows, n)
-    log : bool
+    log : int
+        WEIGHTS, LOGS or LOGS32 of `models.resampling.weighing`.
     n_draws : int
 
     Attributes
     ----------
     extremes, sums, stretches : Views, see `models.resampling.weighing` and `.spreading`
     bits : int
-    n_tiles : int
+    tile_size, n_tiles, n_sweeps : int
     """
 
     def __init__(self, values, log, n_draws):
         self.values, self.log, self.n_draws = values, pk.static(log), n_draws
         self.n_rows, self.n = values.shape
         self.bits = 62 - (max(self.n, n_draws) - 1).bit_length()
-        self.n_tiles = -(-self.n // weighing.TILE)
+        self.tile_size = tile_size(self.n)
+        self.n_tiles = -(-self.n // self.tile_size)
+        self.n_sweeps = -(-self.n // weighing.SWEEP)
         self.tiles = pk.TeamPolicy(self.n_rows * self.n_tiles, TEAM)
+        self.sweeps = pk.TeamPolicy(self.n_rows * self.n_sweeps, SWEEP_TEAM)
         self.rows = pk.TeamPolicy(self.n_rows, ROW_TEAM)
         self.draws = pk.MDRangePolicy((0, 0), (self.n_rows, n_draws))
         self.extremes = pk.empty((self.n_rows, 3), np.int64)
         self.sums = pk.empty((self.n_rows, self.n_tiles + 1), np.uint64)
-        self.stretches = pk.empty((self.n_rows, max(1, n_draws // LONG)), np.int64)
+        self.stretches = pk.empty((self.n_rows, max(1, n_draws // spreading.LONG)), np.int64)
 
     def find_extremes(self):
         pk.parallel_for(self.rows, weighing.begin, self.extremes, self.stretches)
-        pk.parallel_for(self.tiles, weighing.find_extremes, self.n_tiles, self.values, self.extremes)
+        pk.parallel_for(self.sweeps, weighing.find_extremes, self.n_sweeps, self.values, self.extremes)
 
     def add_up(self):
         """q_i added up by tiles."""
-        pk.parallel_for(self.tiles, weighing.weigh_tiles, self.n_tiles, self.bits, self.log, self.values, self.extremes,
+        pk.parallel_for(self.tiles, weighing.weigh_tiles, self.tile_size, self.bits, self.log, self.values, self.extremes,
                         self.sums)
         pk.parallel_for(self.rows, weighing.add_up, self.sums)
 
     @functools.cached_property
     def multinomial_draws(self):
         """Room for `strata`: (wanted, counts, before)."""
-        n_tiles = -(-self.n_draws // weighing.TILE)
+        n_tiles = -(-self.n_draws // strata.TILE)
         return (pk.empty((self.n_rows,), np.int64), pk.empty((self.n_rows, self.n_draws + 1), np.int32),
                 pk.empty((self.n_rows, n_tiles + 1), np.uint64))
 
@@ -104,13 +113,13 @@ class Tables:
 
     @functools.cached_property
     def meetings(self):
-        """Room for `pairing`: offspring, and of each level (n_items, n_lanes, items, parts, next_items, next_parts)."""
+        """Room for `pairing`: offspring, and of each level (n_items, items, parts, next_items, next_parts)."""
         levels, n_items = [], self.n
         kept = (pk.empty((self.n_rows, 1), np.int64), pk.empty((self.n_rows, 1), np.int64))
         while not levels or n_items > 1:
             n_lanes = -(-n_items // SPAN)
             left = pk.empty((self.n_rows, n_lanes), np.int64), pk.empty((self.n_rows, n_lanes), np.int64)
-            levels.append((n_items, n_lanes, *kept, *left))
+            levels.append((n_items, *kept, *left))
             n_items, kept = n_lanes, left
         return pk.empty((self.n_rows, self.n), np.int64), levels
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from portable.errors import DTypeError, FiniteError, InputError, ShapeError
 
-from ..checks import as_numbers, check_choice
+from ..checks import as_numbers, check_choice, check_count
 
 # Between these, logarithms and products with rates of like range stay within float64's normal numbers.
 SMALLEST, LARGEST = 1e-150, 1e150
@@ -80,3 +80,8 @@ def check_orders(orders):
 def check_dtype(dtype):
     """NumPy's type of that name."""
     return {"float32": np.float32, "float64": np.float64}[check_choice(dtype, "dtype", ("float32", "float64"))]
+
+
+def check_memory(memory_limit):
+    """Bytes, or None."""
+    return None if memory_limit is None else check_count(memory_limit, "memory_limit")

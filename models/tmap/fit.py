@@ -10,7 +10,7 @@ import portable as pk
 from portable.errors import DTypeError, InputError
 
 from ..checks import check_count, check_number, check_seed
-from .checks import check_dtype, check_orders
+from .checks import check_dtype, check_memory, check_orders
 from .em import EM, SHORTEST
 from .kernels import DEAD
 from .model import TransientMAP, check_type
@@ -46,7 +46,8 @@ class FitInfo:
     notes: tuple
 
 
-def fit(runs, *, orders, max_iter=500, tol=1e-8, seed=0, n_starts=1, initial=None, dtype="float64", space=None):
+def fit(runs, *, orders, max_iter=500, tol=1e-8, seed=0, n_starts=1, initial=None, dtype="float64",
+        memory_limit=None, space=None):
     """Fit a TransientMAP of given orders to runs.
 
     Parameters
@@ -67,6 +68,9 @@ def fit(runs, *, orders, max_iter=500, tol=1e-8, seed=0, n_starts=1, initial=Non
         The first start, of the same orders; the others are random.
     dtype : {"float64", "float32"}
         Of the recursion over gaps. Sums over gaps and the model itself are in float64 either way.
+    memory_limit : int, optional
+        Bytes of the space that gaps may take, 16 a gap in float64 and 8 in float32. More data than that are streamed: they
+        stay in the host's memory, and each EM step copies them to the space part by part.
     space : str or Space, optional
 
     Returns
@@ -78,19 +82,20 @@ def fit(runs, *, orders, max_iter=500, tol=1e-8, seed=0, n_starts=1, initial=Non
     Raises
     ------
     InputError
-        All gaps are zero, or some are but no order is 1, there are fewer gaps than branches, no run ends, or `initial` has
-        other orders or cannot make the runs.
+        All gaps are zero, or some are but no order is 1, there are fewer gaps than branches, no run ends, `initial` has
+        other orders or cannot make the runs, or `memory_limit` does not hold the longest runs.
     """
     check_type(runs)
     orders = np.sort(check_orders(orders))
     max_iter, n_starts = check_count(max_iter, "max_iter", most=1_000_000), check_count(n_starts, "n_starts")
     tol, dtype = check_number(tol, "tol", least=0.0), check_dtype(dtype)
     random = np.random.default_rng(check_seed(seed))
+    memory_limit = check_memory(memory_limit)
     check_fit(runs, orders)
     space = pk.default_space() if space is None else space
-    first = [] if initial is None else [in_order(_check_initial(initial, orders, runs, space))]
+    first = [] if initial is None else [in_order(_check_initial(initial, orders, runs, memory_limit, space))]
     starts = first + [random_start(runs, orders, random) for _ in range(n_starts - len(first))]
-    em = EM(runs, orders, min(n_starts, _AT_ONCE), dtype, space)
+    em = EM(runs, orders, min(n_starts, _AT_ONCE), dtype, space, memory_limit)
     found = [end for begin in range(0, n_starts, _AT_ONCE)
              for end in em.climb(starts[begin : begin + _AT_ONCE], max_iter, tol)]
     model, history, converged = max(found, key=lambda end: end[1][-1])
@@ -116,12 +121,12 @@ def check_fit(runs, orders):
                          f"{orders.tolist()}")
 
 
-def _check_initial(model, orders, runs, space):
+def _check_initial(model, orders, runs, memory_limit, space):
     if not isinstance(model, TransientMAP):
         raise DTypeError(f"initial must be a TransientMAP, got {type(model).__name__}")
     if not np.array_equal(np.sort(model.orders), orders):
         raise InputError(f"initial has orders {model.orders.tolist()}, but {orders.tolist()} are wanted")
-    if model.log_likelihood(runs, space=space) == -np.inf:
+    if model.log_likelihood(runs, memory_limit=memory_limit, space=space) == -np.inf:
         raise InputError("initial cannot make these runs: their likelihood is zero, from where EM does not climb")
     return model
 

@@ -97,6 +97,21 @@ def step_on(r, model, g, a):
 
 
 @pk.function
+def step_back(r, model, tiny, g, q, u):
+    """From q[k+1] to q[k] by (8), and u."""
+    for j in range(r):
+        total = 0.0
+        for i in range(r):
+            total += g[i] * model[SWITCHING + i, j]
+        u[j] = q[j] / total if total >= tiny else 0.0
+    for i in range(r):
+        onward = 0.0
+        for j in range(r):
+            onward += model[SWITCHING + i, j] * u[j]
+        q[i] = g[i] * onward
+
+
+@pk.function
 def log_survival(model, i, x, log_x):
     """Logarithm of the probability that branch i makes a gap longer than x, and the mean of such gaps, in float64.
 
@@ -148,16 +163,14 @@ def survive(n, r, model, x, log_x, a, q, stretched):
 
 
 @pk.kernel
-def log_likelihood(team, n, r, censoring, faded, model, offset, steps, lengths, open_end, gaps):
-    """(4), a team every league_size-th pack. 2 R^2 + 8 R operations, R exponentials, 2 items a gap; a log a run."""
+def log_likelihood(team, n, r, censoring, faded, model, shares, offset, steps, lengths, open_end, gaps):
+    """(4), a team its share of the packs. 2 R^2 + 8 R operations, R exponentials, 2 items a gap; a log a run."""
     a = pk.local(n, gaps.dtype)
     g = pk.local(n, gaps.dtype)
     q = pk.local(n, gaps.dtype)
     stretched = pk.local(n, pk.float64)
     loglik = pk.float64(0.0)
-    n_packs = steps.shape[0]
-    for turn in range((n_packs - team.league_rank + team.league_size - 1) // team.league_size):
-        pack = team.league_rank + turn * team.league_size
+    for pack in range(shares[team.league_rank], shares[team.league_rank + 1]):
         top = offset[pack]
         for lane in team.thread_range(PACK):
             complete = lengths[pack, lane] - open_end[pack, lane] if censoring else lengths[pack, lane]
@@ -185,13 +198,16 @@ def log_likelihood(team, n, r, censoring, faded, model, offset, steps, lengths, 
 
 
 @pk.kernel(fastmath=True)
-def expectation(team, n, r, n_teams, censoring, faded, tiny, state, models, offset, steps, lengths, open_end, gaps,
+def expectation(team, n, r, censoring, faded, tiny, state, models, shares, kept, offset, steps, lengths, open_end, gaps,
                 filtered, sums):
-    """Sums (4) and (6) over every n_teams-th pack, a team a column of `sums`, for each start that still climbs.
+    """Sums (4) and (6), a team a column of `sums`, for each start that still climbs.
 
-    `filtered`, shape (n_starts, n_rows R PACK), takes g of a team's longest pack, the first: it is used again for
-    each, and stays in cache. 6 R^2 + 14 R operations, R exponentials and R divisions, 2 R + 4 items a gap.
+    A team's packs are those from shares[team] to shares[team + 1]: neighbours, so that memory is read in its order. Row
+    kept[team] + k of `filtered`, shape (n_starts, n_rows R PACK), takes g of gap k: it is used again for each pack, and
+    stays in cache. Lanes go on beyond the end of their runs, where nothing counts: that is cheaper than to hold them
+    back. 6 R^2 + 14 R operations, R exponentials and R divisions, 2 R + 4 items a gap.
     """
+    n_teams = kept.shape[0]
     start = team.league_rank // n_teams
     share = team.league_rank - start * n_teams
     own = team.scratch((row_of(MOVE, n, n * n), PACK), pk.float64)
@@ -202,26 +218,23 @@ def expectation(team, n, r, n_teams, censoring, faded, tiny, state, models, offs
     g = pk.local(n, gaps.dtype)
     q = pk.local(n, gaps.dtype)
     u = pk.local(n, gaps.dtype)
+    reached = pk.local(n, gaps.dtype)
     soon = pk.local(n, gaps.dtype)  # what the next step needs is asked for a step ahead
     part_time = pk.local(n, gaps.dtype)
     part_move = pk.local((n, n), gaps.dtype)
     stretched = pk.local(n, pk.float64)
     for row in range(sums.shape[1]):
         own[row, team.rank] = 0.0
-    kept = offset[share]
-    n_packs = steps.shape[0]
-    for turn in range((n_packs + n_teams - 1) // n_teams):
-        # Every other turn runs backwards through the teams: packs get shorter, and so each team gets its share.
-        ahead = n_teams - 1 - share if turn % 2 == 1 else share
-        pack = min(turn * n_teams + ahead, n_packs - 1)
-        n_steps = steps[pack] if turn * n_teams + ahead < n_packs else 0
+    for pack in range(shares[share], shares[share + 1]):
+        n_steps = steps[pack]
         top = offset[pack]
         for lane in team.thread_range(PACK):
-            length = lengths[pack, lane] if n_steps > 0 else 0
+            length = lengths[pack, lane]
             complete = length - open_end[pack, lane] if censoring else length
             for i in range(r):
                 a[i] = model[ALPHA, i]
-                g[i] = 0.0
+                reached[i] = a[i]
+                q[i] = 0.0
             x = gaps[at(top, 2, 0, lane)]
             log_x = gaps[at(top, 2, 1, lane)]
             for begin in range(0, n_steps, TERMS):
@@ -230,18 +243,23 @@ def expectation(team, n, r, n_teams, censoring, faded, tiny, state, models, offs
                     row = top + min(k + 1, n_steps - 1)
                     soon_x = gaps[at(row, 2, 0, lane)]
                     soon_log = gaps[at(row, 2, 1, lane)]
-                    if k < complete:
-                        part += weigh(r, model, x, log_x, faded, a, g)
-                        step_on(r, model, g, a)
+                    divisor = weigh(r, model, x, log_x, faded, a, g)
+                    part += pk.where(k < complete, divisor, 0.0)
+                    step_on(r, model, g, a)
+                    for i in range(r):
+                        filtered[start, at(kept[share] + k, n, i, lane)] = g[i]
+                    if k == complete - 1:
                         for i in range(r):
-                            filtered[start, at(kept + k, n, i, lane)] = g[i]
+                            q[i] = g[i]
+                            if censoring:
+                                reached[i] = a[i]
                     x = soon_x
                     log_x = soon_log
                 own[row_of(LOGLIK, n, 0), team.rank] += pk.float64(part)
 
             end = 0.0
             for i in range(r):
-                q[i] = g[i] * model[EXIT, i]
+                q[i] *= model[EXIT, i]
                 end += q[i]
             if complete > 0 and complete == length:
                 own[row_of(LOGLIK, n, 0), team.rank] += log_or_never(end)
@@ -256,7 +274,7 @@ def expectation(team, n, r, n_teams, censoring, faded, tiny, state, models, offs
                 if complete < length:
                     row = top + complete
                     own[row_of(LOGLIK, n, 0), team.rank] += survive(n, r, model, gaps[at(row, 2, 0, lane)],
-                                                                    gaps[at(row, 2, 1, lane)], a, q, stretched)
+                                                                    gaps[at(row, 2, 1, lane)], reached, q, stretched)
                     for i in range(r):
                         own[row_of(OPEN, n, i), team.rank] += pk.float64(q[i])
                         part_time[i] = q[i] * stretched[i]
@@ -264,7 +282,7 @@ def expectation(team, n, r, n_teams, censoring, faded, tiny, state, models, offs
             row = max(n_steps - 2, 0)
             x = gaps[at(top + row, 2, 0, lane)]
             for i in range(r):
-                soon[i] = filtered[start, at(kept + row, n, i, lane)]
+                soon[i] = filtered[start, at(kept[share] + row, n, i, lane)]
             for past in range(0, n_steps - 1, TERMS):
                 for back in range(past, min(past + TERMS, n_steps - 1)):
                     k = n_steps - 2 - back
@@ -272,20 +290,13 @@ def expectation(team, n, r, n_teams, censoring, faded, tiny, state, models, offs
                     soon_x = gaps[at(top + row, 2, 0, lane)]
                     for i in range(r):
                         g[i] = soon[i]
-                        soon[i] = filtered[start, at(kept + row, n, i, lane)]
+                        soon[i] = filtered[start, at(kept[share] + row, n, i, lane)]
                     if k < length - 1:
-                        for j in range(r):
-                            total = 0.0
-                            for i in range(r):
-                                total += g[i] * model[SWITCHING + i, j]
-                            u[j] = q[j] / total if total >= tiny else 0.0
+                        step_back(r, model, tiny, g, q, u)
                         for i in range(r):
-                            onward = 0.0
-                            for j in range(r):
-                                onward += model[SWITCHING + i, j] * u[j]
-                                part_move[i, j] += g[i] * u[j]
-                            q[i] = g[i] * onward
                             part_time[i] += x * q[i]
+                            for j in range(r):
+                                part_move[i, j] += g[i] * u[j]
                     x = soon_x
                 for i in range(r):
                     own[row_of(TIME, n, i), team.rank] += pk.float64(part_time[i])
@@ -303,8 +314,8 @@ def expectation(team, n, r, n_teams, censoring, faded, tiny, state, models, offs
 
 
 @pk.kernel
-def add_sums(team, sums, total):
-    """Add up a row of `sums`; a team a row. 8 n_teams bytes."""
+def add_sums(team, part, sums, total):
+    """Add up a row of `sums`; a team a row. What `total` holds is added to but for the first part. 8 n_teams bytes."""
     start = team.league_rank // sums.shape[1]
     row = team.league_rank - start * sums.shape[1]
     value = 0.0
@@ -312,7 +323,7 @@ def add_sums(team, sums, total):
         value += sums[start, row, column]
     value = team.reduce(value)
     if team.single():
-        total[start, row] = value
+        total[start, row] = value if part == 0 else total[start, row] + value
 
 
 @pk.kernel

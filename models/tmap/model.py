@@ -11,12 +11,11 @@ from portable.errors import DTypeError, InputError, ShapeError
 
 from ..checks import as_numbers, check_count, check_finite, check_flag, check_seed
 from . import kernels, run_kernels
-from .checks import LARGEST, SMALLEST, check_dtype, check_orders
-from .packed import NEVER, Packed
+from .checks import LARGEST, SMALLEST, check_dtype, check_memory, check_orders
+from .packed import FADED, NEVER, Packed, check_range, log_unit, parts_of, tiny, unit_of
 from .runs import Runs
 
 _ROUNDING = 1e-9  # by how much probabilities may miss their sum
-TEAMS = 8448  # of a warp: enough to fill a GPU several times over, few enough that their partial sums cost little
 
 
 class TransientMAP:
@@ -204,7 +203,7 @@ class TransientMAP:
         visits = self.visits()
         return (found * np.exp(-0.5 * y)) @ visits / visits.sum()
 
-    def log_likelihood(self, runs, *, dtype="float64", space=None):
+    def log_likelihood(self, runs, *, dtype="float64", memory_limit=None, space=None):
         """Logarithm (4) of the density of runs; of the probability, as far as open gaps go.
 
         Parameters
@@ -212,6 +211,8 @@ class TransientMAP:
         runs : Runs
         dtype : {"float64", "float32"}
             Of the recursion; sums over runs are in float64 either way.
+        memory_limit : int, optional
+            Bytes of the space that gaps may take: more than that goes there in parts, one after the other.
         space : str or Space, optional
 
         Returns
@@ -219,10 +220,16 @@ class TransientMAP:
         float
             Minus infinity where the process cannot make the runs: a gap of zero without a branch of order 1.
         """
-        packed, shared = self._on(runs, dtype, space)
-        policy = pk.TeamPolicy(min(packed.n_packs, TEAMS), kernels.PACK, space=packed.space)
-        loglik = pk.parallel_reduce(policy, kernels.log_likelihood, *shared, *packed.views, label="tmap.log_likelihood")
-        return float(loglik - packed.log_unit()) if loglik > 0.1 * NEVER[packed.dtype] else -math.inf
+        check_type(runs)
+        dtype, loglik = check_dtype(dtype), 0.0
+        check_range(runs, dtype)
+        for part in parts_of(runs, dtype, check_memory(memory_limit)):
+            packed, shared = self._on(part, dtype, space, unit_of(runs))
+            shares = packed.shares()
+            policy = pk.TeamPolicy(len(shares) - 1, kernels.PACK, space=packed.space)
+            loglik += pk.parallel_reduce(policy, kernels.log_likelihood, *shared, pk.copy_of(shares, packed.space),
+                                         *packed.views, label="tmap.log_likelihood")
+        return float(loglik - log_unit(runs)) if loglik > 0.1 * NEVER[dtype] else -math.inf
 
     def branch_probabilities(self, runs, *, space=None):
         """Probability of each gap's branch given all gaps of its run: q_i[k] of (5).
@@ -237,11 +244,11 @@ class TransientMAP:
         ndarray, shape (n_gaps, n_branches)
             In the order of `runs.values`.
         """
-        packed, shared = self._on(runs, "float64", space)
+        packed, shared = self._on(check_type(runs), np.float64, space)
         found = pk.empty((packed.n_rows * self.n_branches * kernels.PACK,), np.float64, packed.space)
         out = pk.empty((runs.n_gaps, self.n_branches), np.float64, packed.space)
         n, r, censoring, faded, rows = shared
-        pk.parallel_for(packed.teams(), run_kernels.branch_probabilities, n, r, censoring, faded, packed.tiny, rows,
+        pk.parallel_for(packed.teams(), run_kernels.branch_probabilities, n, r, censoring, faded, tiny(np.float64), rows,
                         *packed.views, found, label="tmap.branch_probabilities")
         pk.parallel_for(packed.teams(), run_kernels.hand_back, n, r, packed.offset, packed.steps, packed.lengths,
                         packed.begin, found, out, label="tmap.hand_back")
@@ -263,18 +270,18 @@ class TransientMAP:
         ndarray, shape (n_gaps,), in [0, 1]
             NaN for a gap that the process cannot make: zero, without a branch of order 1.
         """
-        packed, shared = self._on(runs, "float64", space)
+        packed, shared = self._on(check_type(runs), np.float64, space)
         out = pk.empty((runs.n_gaps,), np.float64, packed.space)
         n, r, _, faded, rows = shared
         pk.parallel_for(packed.teams(), run_kernels.rescale, n, r, NEVER[np.float64], faded, rows, packed.offset,
                         packed.steps, packed.lengths, packed.begin, packed.gaps, out, label="tmap.rescale")
         return out.to_numpy()
 
-    def _on(self, runs, dtype, space):
+    def _on(self, runs, dtype, space, unit=None):
         """Runs in a space, and what every kernel takes first."""
-        packed = Packed(check_type(runs), pk.default_space() if space is None else space, check_dtype(dtype))
-        rows = pk.copy_of(self.rows(packed.unit).astype(packed.dtype), packed.space)
-        return packed, (*kernels.branches(self.n_branches), pk.static(packed.censoring), packed.faded, rows)
+        packed = Packed(runs, pk.default_space() if space is None else space, dtype, unit)
+        rows = pk.copy_of(self.rows(packed.unit).astype(dtype), packed.space)
+        return packed, (*kernels.branches(self.n_branches), pk.static(packed.censoring), FADED[dtype], rows)
 
     def simulate(self, n_runs, *, seed, space=None, max_gaps=100_000_000):
         """Random runs; equal seeds give equal walks through the branches on every space.

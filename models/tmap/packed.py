@@ -16,6 +16,9 @@ NEVER = {np.float32: -1e30, np.float64: -1e300}
 # A vector of smaller sum is weighed again: a third of the dtype's range, for entries differ much.
 FADED = {np.float32: 1e-12, np.float64: 1e-100}
 
+# Teams: some for each that a space runs at once, and enough to be shared out evenly; more of them cost more sums.
+ROUNDS, LEAST_TEAMS = 3, 64
+
 _WIDEST = 1e25  # float32: the largest gap over the smallest, so that products with rates stay in range
 _RADIX = 2**16  # NumPy sorts 16-bit keys by counting
 
@@ -23,12 +26,18 @@ _RADIX = 2**16  # NumPy sorts 16-bit keys by counting
 class Packed:
     """Runs sorted by length and laid side by side, PACK of them: each pack is padded to its longest run.
 
+    Parameters
+    ----------
+    runs : Runs
+    space : str or Space
+    dtype : type
+    unit : float, optional
+        In which gaps are counted; by default their mean. The range of float32 is that around the data.
+
     Attributes
     ----------
     n_packs, n_rows : int
         Packs, and the sum of their longest runs.
-    unit : float
-        Mean gap, in whose units gaps are: so the range of float32 is that around the data.
     gaps : View of dtype, shape (n_rows * 2 * PACK,)
         Row offset[pack] + k holds gap k of each run of the pack, then their logarithms; NEVER for a gap of zero.
     offset, steps : Views of int64, shape (n_packs,)
@@ -39,11 +48,9 @@ class Packed:
         1 where the last gap is an open one.
     """
 
-    def __init__(self, runs, space, dtype=np.float64):
-        self.runs, self.dtype = runs, dtype
+    def __init__(self, runs, space, dtype=np.float64, unit=None):
+        self.runs, self.dtype, self.unit = runs, dtype, unit or unit_of(runs)
         self.n_packs = -(-runs.n_runs // PACK)
-        self.unit = runs.mean or 1.0
-        self._check_range()
         order = _by_length(runs.lengths)
         lengths = self._slots(runs.lengths[order])
         steps = lengths[:, 0].copy()
@@ -57,17 +64,8 @@ class Packed:
         self.n_rows, self._ends = int(steps.sum()), np.append(offset, steps.sum())
         self.gaps = pk.empty((self.n_rows * 2 * PACK,), dtype, space)
         values = pk.copy_of(runs.values, space)
-        pk.parallel_for(self.teams(), run_kernels.lay_out, self.unit, NEVER[dtype], self.tiny, self.offset, self.steps,
+        pk.parallel_for(self.teams(), run_kernels.lay_out, self.unit, NEVER[dtype], tiny(dtype), self.offset, self.steps,
                         self.lengths, self.begin, values, self.gaps, label="tmap.lay_out")
-
-    @property
-    def tiny(self):
-        """The smallest normal number of the dtype."""
-        return float(np.finfo(self.dtype).tiny)
-
-    @property
-    def faded(self):
-        return FADED[self.dtype]
 
     @property
     def views(self):
@@ -78,25 +76,71 @@ class Packed:
         """A team a pack."""
         return pk.TeamPolicy(self.n_packs, PACK, space=self.space)
 
-    def rows_of(self, n_packs):
-        """Rows of the first, longest packs."""
-        return int(self._ends[n_packs])
+    def shares(self):
+        """Each team's first pack, and the number of packs: neighbours, of like numbers of rows; shape (n_teams + 1,)."""
+        n_teams = min(self.n_packs, max(ROUNDS * pk.concurrency(self.space), LEAST_TEAMS))
+        wanted = np.arange(n_teams) * self.n_rows // n_teams
+        return np.append(np.unique(np.searchsorted(self._ends[:-1], wanted)), self.n_packs)
 
-    def log_unit(self):
-        """What the logarithm of the density in these units is too large by."""
-        runs = self.runs
-        return (runs.n_gaps - int(runs.censored.sum())) * np.log(self.unit)
+    def rows_of(self, packs):
+        """Rows of each of these packs."""
+        return self._ends[packs + 1] - self._ends[packs]
 
     def _slots(self, sorted_runs):
         table = np.zeros(self.n_packs * PACK, np.int64)
         table[: len(sorted_runs)] = sorted_runs
         return table.reshape(self.n_packs, PACK)
 
-    def _check_range(self):
-        runs = self.runs
-        if self.dtype is not np.float64 and runs.longest > _WIDEST * runs.shortest:
-            raise InputError(f"gaps range from {runs.shortest:.3g} to {runs.longest:.3g}, more than a factor of {_WIDEST:g}; "
-                             "dtype='float64' is wanted")
+
+def tiny(dtype):
+    """The smallest normal number."""
+    return float(np.finfo(dtype).tiny)
+
+
+def unit_of(runs):
+    """The mean gap; 1 if all are zero."""
+    return runs.mean or 1.0
+
+
+def log_unit(runs):
+    """What the logarithm of the density of gaps in these units is too large by."""
+    return (runs.n_gaps - int(runs.censored.sum())) * np.log(unit_of(runs))
+
+
+def check_range(runs, dtype):
+    """Refuse what float32 cannot hold."""
+    if dtype is not np.float64 and runs.longest > _WIDEST * runs.shortest:
+        raise InputError(f"gaps range from {runs.shortest:.3g} to {runs.longest:.3g}, more than a factor of {_WIDEST:g}; "
+                         "dtype='float64' is wanted")
+
+
+def parts_of(runs, dtype, memory_limit):
+    """The same runs in parts, each of whole packs and of gaps that take no more memory than that once they are packed.
+
+    Parameters
+    ----------
+    runs : Runs
+    dtype : type
+    memory_limit : int or None
+        Bytes. None: one part.
+
+    Returns
+    -------
+    list of Runs
+    """
+    if memory_limit is None:
+        return [runs]
+    order = _by_length(runs.lengths)
+    size = runs.lengths[order][::PACK] * (2 * PACK * np.dtype(dtype).itemsize)
+    if size[0] > memory_limit:
+        raise InputError(f"memory_limit is {memory_limit} bytes, but {PACK} runs of up to {runs.lengths[order[0]]} gaps take "
+                         f"{size[0]}")
+    ends = np.cumsum(size)
+    cuts = [0]
+    while cuts[-1] < len(size):
+        before = ends[cuts[-1] - 1] if cuts[-1] else 0
+        cuts.append(int(np.searchsorted(ends, before + memory_limit, side="right")))
+    return [runs.subset(order[PACK * a : PACK * b]) for a, b in zip(cuts, cuts[1:])] if len(cuts) > 2 else [runs]
 
 
 def _by_length(lengths):

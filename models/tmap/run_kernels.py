@@ -5,30 +5,31 @@ Arguments are those of `kernels`.
 
 import math
 
-import math
-
 import portable as pk
 
-from .kernels import ALPHA, EXIT, PACK, POWER, RATE, SWITCHING, at, log_survival, step_on, survive, weigh
+from .kernels import ALPHA, EXIT, PACK, POWER, RATE, SWITCHING, at, log_survival, step_back, step_on, survive, weigh
 
 
 @pk.kernel
 def lay_out(team, unit, never, tiny, offset, steps, lengths, begin, values, gaps):
     """Put the runs of a pack side by side, in units of `unit`; a team a pack. 3 items and a logarithm a gap.
 
-    A gap too small for the dtype becomes the smallest one, for zero means something else. What is beyond a run is zero.
+    A gap too small for the dtype becomes the smallest one, for zero means something else. Beyond a run is what any branch
+    makes: a gap of zero whose logarithm is zero too.
     """
     pack = team.league_rank
     for lane in team.thread_range(PACK):
         for k in range(steps[pack]):
             row = offset[pack] + k
             value = pk.float64(0.0)
+            log_value = pk.float64(0.0)
             if k < lengths[pack, lane]:
                 value = values[begin[pack, lane] + k] / unit
-            positive = value > 0.0
-            value = max(value, tiny) if positive else 0.0
+                positive = value > 0.0
+                value = max(value, tiny) if positive else 0.0
+                log_value = pk.log(value) if positive else never
             gaps[at(row, 2, 0, lane)] = value
-            gaps[at(row, 2, 1, lane)] = pk.log(value) if positive else never
+            gaps[at(row, 2, 1, lane)] = log_value
 
 
 @pk.kernel
@@ -70,16 +71,7 @@ def branch_probabilities(team, n, r, censoring, faded, tiny, model, offset, step
             if k < length - 1:
                 for i in range(r):
                     g[i] = found[at(row, n, i, lane)]
-                for j in range(r):
-                    total = 0.0
-                    for i in range(r):
-                        total += g[i] * model[SWITCHING + i, j]
-                    u[j] = q[j] / total if total >= tiny else 0.0
-                for i in range(r):
-                    onward = 0.0
-                    for j in range(r):
-                        onward += model[SWITCHING + i, j] * u[j]
-                    q[i] = g[i] * onward
+                step_back(r, model, tiny, g, q, u)
             if k < length:
                 for i in range(r):
                     found[at(row, n, i, lane)] = q[i]

@@ -63,6 +63,13 @@ class Runs:
         values = np.concatenate([part for part in parts if part.size] or [np.empty(0)])
         return cls(values, [part.size for part in parts], censored)
 
+    def subset(self, which):
+        """Some of the runs, by number or by True and False, as Runs."""
+        which = np.arange(self.n_runs)[which]
+        lengths = self.lengths[which]
+        shifts = (np.cumsum(self.lengths) - self.lengths)[which] - (np.cumsum(lengths) - lengths)
+        return Runs(self.values[np.arange(lengths.sum()) + np.repeat(shifts, lengths)], lengths, self.censored[which])
+
     @functools.cached_property
     def mean(self):
         """Mean of all values, in their unit."""

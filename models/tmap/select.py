@@ -57,7 +57,7 @@ def select_orders(runs, total_order, *, most_branches=MOST_BRANCHES, criterion="
         Share of the runs that "held_out" keeps from the fit, drawn at random.
     seed : int, 0 to 2^64 - 1
     **options
-        Of `fit`: max_iter, tol, n_starts, dtype, space.
+        Of `fit`: max_iter, tol, n_starts, dtype, memory_limit, space.
 
     Returns
     -------
@@ -80,9 +80,37 @@ def select_orders(runs, total_order, *, most_branches=MOST_BRANCHES, criterion="
         if kept is None:
             score = -2.0 * info.log_likelihood + p * np.log(runs.n_runs)
         else:
-            score = -model.log_likelihood(kept, space=options.get("space")) / kept.n_gaps
+            where = {name: options.get(name) for name in ("memory_limit", "space")}
+            score = -model.log_likelihood(kept, **where) / kept.n_gaps
         found.append(Candidate(tuple(orders), model, info, p, float(score)))
     return sorted(found, key=lambda candidate: candidate.score)
+
+
+def best_renewal(runs, total_order, **options):
+    """Log-likelihood of the best renewal process of as many stages: independent gaps, a geometric number of them.
+
+    Its gaps are a mixture of Erlang branches, of every partition of `total_order`; such mixtures come as close to any
+    distribution as one likes (phase-type distributions of this form: Thummler, Buchholz and Telek, IEEE TDSC 3, 2006).
+
+    Parameters
+    ----------
+    runs : Runs
+        None of them censored.
+    total_order : int
+    **options
+        Of `select_orders`.
+
+    Returns
+    -------
+    float
+    """
+    if check_type(runs).censored.any():
+        raise InputError("runs hold censored ones; the renewal process is fitted to complete gaps only")
+    gaps = Runs(runs.values, np.ones(runs.n_gaps, int))  # a mixture has no order in time: each gap is a run of its own
+    best = max(found.info.log_likelihood for found in select_orders(gaps, total_order, **options))
+    going_on, ending = runs.n_gaps - runs.n_runs, runs.n_runs
+    lengths = sum(n * np.log(n / runs.n_gaps) for n in (going_on, ending) if n)
+    return float(best + lengths)
 
 
 def partitions(total, most_parts):
@@ -106,6 +134,4 @@ def _split(runs, share, random):
         raise InputError(f"held_out is {share}, of {runs.n_runs} runs: at least one run must be held out and one fitted")
     out = np.zeros(runs.n_runs, bool)
     out[random.choice(runs.n_runs, n_kept, replace=False)] = True
-    per_gap = np.repeat(out, runs.lengths)
-    return tuple(Runs(runs.values[per_gap == side], runs.lengths[out == side], runs.censored[out == side])
-                 for side in (False, True))
+    return runs.subset(~out), runs.subset(out)

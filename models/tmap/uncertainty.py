@@ -9,6 +9,7 @@ import numpy as np
 import portable as pk
 from portable.errors import InputError
 
+from .checks import check_memory
 from .em import EM
 from .kernels import DEAD
 from .model import TransientMAP, check_type
@@ -39,7 +40,7 @@ class StandardErrors:
     covariance: np.ndarray
 
 
-def standard_errors(model, runs, *, space=None):
+def standard_errors(model, runs, *, memory_limit=None, space=None):
     """Standard errors of the maximum-likelihood estimate `model`.
 
     The gradient of the log-likelihood follows from the sums (6) (Fisher's identity; Louis, JRSS B 44, 1982); its
@@ -51,6 +52,8 @@ def standard_errors(model, runs, *, space=None):
     model : TransientMAP
         A maximum: what `fit` returns once it has converged.
     runs : Runs
+    memory_limit : int, optional
+        As in `fit`.
     space : str or Space, optional
 
     Returns
@@ -63,7 +66,8 @@ def standard_errors(model, runs, *, space=None):
         The information is not positive definite: `model` is no maximum, or the runs do not tell its branches apart.
     """
     check_type(runs)
-    em = EM(runs, model.orders, _AT_ONCE, np.float64, pk.default_space() if space is None else space)
+    space = pk.default_space() if space is None else space
+    em = EM(runs, model.orders, _AT_ONCE, np.float64, space, check_memory(memory_limit))
     alive = em.expectation([model])[0].visits > DEAD
     held = model.orders / model.rates <= em.shortest * (1 + 1e-12)  # see `fit`: such a branch takes zeros only
     free = _free(model, alive, held)
@@ -98,7 +102,6 @@ def _rows(model):
 
 def _free(model, alive, held):
     """What can be estimated, shape (m,)."""
-    n = model.n_branches
     into = model.switching > _AT_BOUND
     free = np.concatenate([model.alpha > _AT_BOUND, alive & ~held, (model.exits > _AT_BOUND) & alive,
                            (into & alive[:, None] & alive).ravel()])

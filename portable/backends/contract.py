@@ -22,8 +22,8 @@ is a function of the space: a new backend is done when it passes.
         Of the time when everything queued before has finished; `mark.seconds_since(earlier)`.
     explain(space, kernel, policy, policy_kind, specs) -> (dict of facts, accesses)
     listing(space, kernel, policy, policy_kind, specs, reducers) -> str, the machine code; not of "checked"
-    count(space, kernel, policy, policy_kind, specs, reducers, words, build) -> dict
-        What portable.count returns; on the CPU alone.
+    count.counted(space, kernel, policy, policy_kind, specs, reducers, words, build) -> dict
+        What portable.count returns, in a module of its own; not of "checked".
 
 `policy_kind` is "range", "team", "box2", "box3", "scan inclusive" or "scan exclusive"; `words` is the argument block of
 compiler/signature.py as bytes. The checked space compiles nothing: its `prepare` refuses what compilers would refuse, and

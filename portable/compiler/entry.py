@@ -98,13 +98,14 @@ class Entry:
         """for index in begin, begin + step, ... while index + step <= end; returns the first index left over."""
         b = self.lower.b
         by = step if isinstance(step, ir.Value) else ir.Constant(I64, step)
+        limit = b.sub(end, b.sub(by, ir.Constant(I64, 1)))  # known before the loop: one addition fewer a trip
         counter = self.lower.slot(I64)
         b.store(begin, counter)
         head, inside, done = (b.append_basic_block(n) for n in ("packs", "pack", "rest"))
         b.branch(head)
         b.position_at_end(head)
         index = b.load(counter, typ=I64)
-        b.cbranch(b.icmp_signed("<=", b.add(index, by, flags=("nsw",)), end), inside, done)
+        b.cbranch(b.icmp_signed("<", index, limit), inside, done)
         b.position_at_end(inside)
         body(index)
         b.store(b.add(index, by, flags=("nsw",)), counter)

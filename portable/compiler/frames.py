@@ -55,12 +55,13 @@ class Frames(Calls):
 
     Parameters
     ----------
-    target : the machine: `fast_math`, its own forms of elementary functions
+    target : the machine: `fast_math`, its own forms of elementary functions; `step`, how far apart a pack's indices lie;
+        `straight`, whether it has packs for straight text alone
     width : lanes of a pack; 1 for code whose lanes are threads, or scalar code
     """
 
     def __init__(self, target, width, float_dtype, fastmath, facts, kernel_name):
-        super().__init__(width, float_dtype, fastmath)
+        super().__init__(width, float_dtype, fastmath, target.step)
         self.target, self.facts, self.fastmath, self.kernel_name = target, facts, fastmath, kernel_name
         self.frame = self.mask = None
         self.accesses, self.line = set(), ""
@@ -76,6 +77,11 @@ class Frames(Calls):
         """Emit the next pack of lanes: a region of its own, live under `mask`."""
         self.region, self.mask, self.alive, self.divergent, self.dead, self.depth = object(), mask, True, False, False, 0
         self.private_bytes = 0
+
+    def diverges(self):
+        """Note that lanes may part here, or meet again: not for packs that are only more loads in flight."""
+        if self.W > 1 and self.target.straight:
+            self.facts.setdefault("scalar", "the text has conditions or loops")
 
     # ---- storage
     def slot(self, llvm_type):

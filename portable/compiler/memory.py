@@ -64,7 +64,8 @@ class Memory(Ops):
         return self.b.gep(pointer, [offset], inbounds=True, source_etype=I8)
 
     def locate(self, view, indices):
-        """('uniform', pointer), ('contiguous', pointer of lane 0) or ('scattered', vector of pointers) of an element."""
+        """How lanes reach an element, and where: 'uniform' or 'contiguous' (the pointer, of lane 0), 'apart' (all lanes' in
+        a list) or 'scattered' (a vector of pointers)."""
         base, lane_bytes, offsets = 0, 0, None
         pairs = [*view.prefix, *zip(indices, view.strides)]
         for v, stride in pairs:
@@ -88,16 +89,17 @@ class Memory(Ops):
         pointer = self.advance(view.pointer, base)
         if offsets is None and lane_bytes == itemsize(view.dtype):
             return self.noted(view, "contiguous", pointer)
+        self.noted(view, "contiguous" if self._lane_stride(pairs) == itemsize(view.dtype) else "strided or gathered", pointer)
+        if offsets is None and self.mask is None:
+            return "apart", [self.advance(pointer, lane_bytes * k) for k in range(self.W)]
         steps = ir.Constant(ir.VectorType(I64, self.W), [lane_bytes * k for k in range(self.W)])
         offsets = steps if offsets is None else self.plus(offsets, steps) if lane_bytes else offsets
-        self.noted(view, "strided or gathered", pointer)
         return "scattered", self._pointers(pointer, offsets)
 
-    @staticmethod
-    def _lane_stride(pairs):
+    def _lane_stride(self, pairs):
         """Bytes between the elements of neighbouring lanes, or None: known where the last index alone differs and counts by one."""
         *others, (last, stride) = pairs
-        consecutive = last.step == 1 and all(v.kind == UNIFORM for v, _ in others)
+        consecutive = last.step == self.step and all(v.kind == UNIFORM for v, _ in others)
         return stride if consecutive and isinstance(stride, int) else None
 
     def _pointers(self, pointer, offsets):
@@ -136,6 +138,10 @@ class Memory(Ops):
         if how == "uniform":
             pointer = pointer if self.W == 1 else self.guarded(pointer)
             x = self.b.load(pointer, align=align, typ=element)
+        elif how == "apart":
+            x = ir.Constant(ir.VectorType(element, self.W), ir.Undefined)
+            for k, place in enumerate(pointer):
+                x = self.b.insert_element(x, self.b.load(place, align=align, typ=element), ir.Constant(I32, k))
         else:
             vector = ir.VectorType(element, self.W)
             if how == "contiguous" and (self.mask is None or view.lanes_last):
@@ -173,6 +179,9 @@ class Memory(Ops):
             if self.mask is not None:
                 x = self.b.select(self.mask, x, self.b.load(pointer, align=align, typ=x.type))
             self.b.store(x, pointer, align=align)
+        elif how == "apart":
+            for k, place in enumerate(pointer):
+                self.b.store(self.lane(x, k), place, align=align)
         else:
             name = self._masked_name("store" if how == "contiguous" else "scatter", x.type)
             self.call(name, [x, pointer, ir.Constant(I32, align), self.mask_value(self.mask)], _VOID)
@@ -191,7 +200,7 @@ class Memory(Ops):
         slot = self.slot(values.type) if want_old else None
         for k in range(self.W):
             with self.lane_is_live(k):
-                place = self._lane_pointer(how, pointer, k, dtype)
+                place = self._lane_pointer(how, pointer, k, view, indices)
                 old = self._atomic_step(op, place, self.lane(values, k), wanted and self.lane(wanted, k), view)
                 if want_old:
                     self.b.store(self.b.insert_element(self.b.load(slot, typ=values.type), old, ir.Constant(I32, k)), slot)
@@ -201,10 +210,24 @@ class Memory(Ops):
         """A block that runs if lane k is live."""
         return self.b.if_then(ir.Constant(I1, 1) if self.mask is None else self.lane(self.mask, k))
 
-    def _lane_pointer(self, how, pointer, k, dtype):
+    def _lane_pointer(self, how, pointer, k, view, indices):
         if how == "uniform":
             return pointer
-        return self.advance(pointer, k * itemsize(dtype)) if how == "contiguous" else self.lane(pointer, k)
+        if how == "contiguous":
+            return self.advance(pointer, k * itemsize(view.dtype))
+        if view.lanes_last:
+            return self.lane(pointer, k)
+        place = view.pointer  # lane by lane: LLVM then loads an index, where it would take packs of addresses apart
+        for v, stride in [*view.prefix, *zip(indices, view.strides)]:
+            place = self.advance(place, self.bytes_times(self._index_of_lane(v, k), stride))
+        return place
+
+    def _index_of_lane(self, v, k):
+        """Lane k's index as a Python integer or an i64."""
+        if v.kind == VARYING:
+            v = Value(v.dtype, UNIFORM, self.lane(v.ir, k))
+        index = self.index_number(v) if v.kind == UNIFORM else v.ir
+        return self.plus(index, k * v.step)
 
     def _atomic_step(self, op, pointer, x, expected, view):
         dtype = view.dtype

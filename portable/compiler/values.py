@@ -53,9 +53,9 @@ class ViewValue:
 class Ops:
     """Emits instructions on values into `self.b`."""
 
-    def __init__(self, width, float_dtype, fastmath):
+    def __init__(self, width, float_dtype, fastmath, step=1):
         self.W, self.float_dtype, self.flags = width, float_dtype, FAST if fastmath else CONTRACT
-        self.b = None
+        self.b, self.step = None, step  # of the indices of neighbouring lanes
 
     def counted(self, operation, value=None, dtype=None):
         """`value`, the result of one operation of the text; a counting build (counting.py) takes note of it here."""
@@ -81,9 +81,9 @@ class Ops:
         return Value(dtype, UNIFORM, None, number)
 
     def lanes(self, base):
-        """base + 0, 1, ..., W - 1: the indices of a pack."""
+        """base, base + step, ...: the indices of a pack, which are neighbours on a CPU."""
         aligned = isinstance(base, ir.Constant) and base.constant % self.W == 0
-        return Value("int", LINEAR if self.W > 1 else VARYING, base, step=1, aligned=aligned)  # without packs the step is a remark for `explain`
+        return Value("int", LINEAR if self.W > 1 else VARYING, base, step=self.step, aligned=aligned)  # without packs the step is a remark for `explain`
 
     def full(self, scalar_type, number):
         return ir.Constant(ir.VectorType(scalar_type, self.W), [number] * self.W)
@@ -319,6 +319,7 @@ class Ops:
 
     # ---- masks: an LLVM vector of bools, or None for all lanes
     def mask_and(self, mask, condition):
+        self.diverges()
         c = self.get(condition, "bool", VARYING)
         return c if mask is None else self.masked(mask, c)
 
@@ -327,6 +328,7 @@ class Ops:
         return self.b.select(mask, bits, self.full(I1, 0))
 
     def mask_without(self, mask, condition):
+        self.diverges()
         c = self.b.not_(self.get(condition, "bool", VARYING))
         return c if mask is None else self.masked(mask, c)
 

@@ -9,7 +9,8 @@ from typing import Protocol
 from roofline.contract import Duel, Run
 
 REPORTED = ("hawkes", "methods")  # have `prepare`
-COMPARED = ("algorithms", "ceilings", "edm", "hawkes", "lanes", "launch", "layer", "mixture", "mixture_em", "resampling", "tmap")  # have `duels`
+COMPARED = (  # have `duels`
+    "algorithms", "ceilings", "edm", "hawkes", "lanes", "launch", "layer", "mixture", "mixture_em", "profile", "resampling", "start", "tmap")
 
 
 class Case(Protocol):

@@ -1,6 +1,9 @@
 """The micro-kernels of the ceilings against independent tools: C compiled by gcc on a CPU, CUDA C++ on a GPU.
 
-Both sides of a duel do the same operations on the same numbers. `n` counts the elements of the vectors.
+Copies and triads in memory, on a CPU triads in each core's own caches, and peaks of fused multiply-adds.
+
+Both sides of a duel do the same operations on the same numbers, in the same memory: how fast that is depends on where it
+lies. `n` counts the elements of the vectors.
 """
 
 import functools
@@ -9,41 +12,68 @@ import numpy as np
 
 import portable as pk
 from roofline import microkernels as kernels
-from roofline import peers
+from roofline import measuring, peers
 from roofline.contract import Contender, Duel
 from roofline.digest import digest
 from roofline.units import scaled
 
-B, C, S = 0.999, 0.001, 1e-3  # values stay of order one
+B, C = 0.999, 0.001  # values stay of order one
 
 
 def duels(space, n, quick):
-    """Copy, triad and both FMA peaks; see `roofline.cases.Case`."""
+    """See `roofline.cases.Case`."""
     gpu, checked = space.startswith("cuda"), space == "checked"
     n = n or (64 if checked else 10_000 if quick else 1 << 27 if gpu else 1 << 24)
     few = 64 if checked else 1 << (10 if quick else 22 if gpu else 14)
     trips = 2 if checked or quick else 64 if gpu else 128
     b, c = np.random.default_rng(0).random((2, n))
     return [
-        _stream("copy", space, kernels.copy, 16 * n, b),
-        _stream("triad", space, kernels.triad, 24 * n, np.array([S]), b, c),
+        _stream("copy", space, kernels.copy, 16 * n, (), b),
+        _stream("triad", space, kernels.triad, 24 * n, (measuring.SCALE,), b, c),
+        *([] if gpu or checked else _near(space, quick)),
         *(_peak(dtype, space, few, trips) for dtype in ("float64", "float32")),
     ]
 
 
-def _stream(name, space, kernel, n_bytes, *inputs):
+def _stream(name, space, kernel, n_bytes, scale, *inputs):
     n = inputs[-1].size
     views = [*(pk.copy_of(a, space) for a in inputs), pk.zeros((n,), np.float64, space)]
-    call = functools.partial(pk.parallel_for, pk.RangePolicy(0, n, space=space), kernel, *views)
+    call = functools.partial(pk.parallel_for, pk.RangePolicy(0, n, space=space), kernel, *scale, *views)
     title = f"{name} of {n:,} float64, {scaled(n_bytes, 'B')} to move"
-    return _duel(title, space, call, lambda: digest(views[-1].to_numpy()), name, inputs, bytes=n_bytes)
+    return _duel(title, space, call, _written(call, views[-1]), name, (scale, views), bytes=n_bytes)
+
+
+def _near(space, quick):
+    """Triads on rows that stay in a core's own cache."""
+    with pk.use(space) as here:
+        sizes = dict(measuring.cpu_levels(here))
+        shapes = {level: measuring.rows_in(here, sizes[level] // here.n_threads, quick) for level in ("L1", "L2")}
+    for level, (league, length, trips) in shapes.items():
+        inputs = np.random.default_rng(0).random((2, league, length))
+        views = [*(pk.copy_of(a, space) for a in inputs), pk.zeros((league, length), np.float64, space)]
+        policy, n_bytes = pk.TeamPolicy(league, space=space), 24 * league * length * trips
+        call = functools.partial(pk.parallel_for, policy, kernels.triad_again, trips, measuring.SCALE, *views)
+        title = f"triad in {level}, {trips:,} times on each of {league} rows of {length:,} float64"
+        inputs = trips, measuring.SCALE, views
+        yield _duel(title, space, call, _written(call, views[-1]), "triad_again", inputs, bytes=n_bytes)
+
+
+def _written(call, view):
+    """What a call leaves in a view, which both sides write."""
+
+    def result():
+        pk.deep_copy(view, 0.0)
+        call()
+        return digest(view.to_numpy())
+
+    return result
 
 
 def _peak(dtype, space, n, trips):
-    b, c = (pk.copy_of(np.array([v], dtype), space) for v in (B, C))
     ones = np.ones(n, dtype)
     out = pk.copy_of(ones, space)
-    call = functools.partial(pk.parallel_for, pk.RangePolicy(0, n, space=space), kernels.fma, trips, b, c, out)
+    policy = pk.RangePolicy(0, n, space=space, chunk=measuring.CHUNK)
+    call = functools.partial(pk.parallel_for, policy, kernels.fma, trips, B, C, out)
 
     def result():
         pk.deep_copy(out, ones)

@@ -1,15 +1,23 @@
-"""What lanes gain: each kernel in packs against the same text one lane at a time, on the same space and memory."""
+"""What lanes gain: each kernel in packs against the same text one lane at a time, on the same space and memory.
+
+The mixture density also runs against the peak of the arithmetic units: as many operations as its code executes, those of its
+exponentials included, in chains of fused multiply-adds. That ratio is the share of the peak that it reaches.
+"""
 
 import functools
 
 import numpy as np
 
 import portable as pk
-from roofline.cases import layer
+from roofline import microkernels
+from roofline.cases import layer, mixture
 from roofline.contract import Contender, Duel
+from roofline.counting import count
 from roofline.digest import digest
+from roofline.units import scaled
 
 LIMIT = 200  # steps of a Mandelbrot point
+COUNTED = 256  # points on which the density's operations are counted: no branch depends on them
 
 
 @pk.kernel
@@ -30,6 +38,7 @@ def duels(space, n, quick):
         _duel(space, f"a loop until it escapes, at most {LIMIT} steps", len(cx), layer.mandelbrot, (LIMIT, cx, cy), np.int32),
         _duel(space, "gather", n, gather, (order, x), np.float64),
         _duel(space, "axpy", n, layer.axpy, (0.0, x), np.float64),
+        _density(space, max(n // (1 if space.startswith("cuda") else 10), 8)),
     ]
 
 
@@ -46,3 +55,23 @@ def _duel(space, title, n, kernel, inputs, dtype):
     scalar = [] if space.startswith("cuda") else [contender("one lane at a time", pk.kernel(kernel.fn, packed=False))]
     absent = [] if scalar else [("one lane at a time", "a GPU's threads are its lanes")]
     return Duel(f"{title}, {n:,} indices", contender(f"portable, {space}", kernel), scalar, absent, layer.CHAOS)
+
+
+def _density(space, n):
+    random = np.random.default_rng(0)
+    x, rec = random.normal(size=(mixture.P, n)), mixture.records(random)
+    duel = _duel(space, "mixture density", n, mixture.packed, (x, rec), np.float64)
+    some = [np.ascontiguousarray(x[:, :COUNTED]), rec, np.empty(COUNTED)]
+    executed = count(pk.RangePolicy(0, some[0].shape[1], space="serial"), mixture.packed, *some).executed_totals
+    each = sum(executed[kind].get("float64", 0) for kind in ("flops", "inside_flops")) / some[0].shape[1]
+    title = f"{duel.title}, {scaled(each * n)} operations executed"
+    return Duel(title, duel.ours, [*duel.peers, _peak(space, each * n)], duel.absent, duel.tolerance, flops=each * n)
+
+
+def _peak(space, flops):
+    """So many operations as fast as the machine can."""
+    n = 1 << (18 if space.startswith("cuda") else 11)
+    trips = max(1, round(flops / (2 * microkernels.CHAINS * microkernels.UNROLLED * n)))
+    views = [pk.copy_of(np.array(v), space) for v in ([0.999], [0.001], np.ones(n))]
+    call = functools.partial(pk.parallel_for, pk.RangePolicy(0, n, space=space), microkernels.fma, trips, *views)
+    return Contender("the peak: as many in fused multiply-adds", call, functools.partial(pk.fence, space))

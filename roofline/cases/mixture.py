@@ -48,8 +48,7 @@ def duels(space, n, quick):
     """Ours against the same text under numba; see `roofline.cases.Case`."""
     n = n or (8 if space == "checked" else 1_000 if quick else 100_000)
     random = np.random.default_rng(0)
-    # 0.2 keeps the densities far from overflow and from zero.
-    x, rec = random.normal(size=(P, n)), 0.2 * random.normal(size=(K, P + P * (P + 1) // 2 + 1))
+    x, rec = random.normal(size=(P, n)), records(random)
     with pk.use(space):
         views = _copy(x), _copy(rec), pk.empty((n,), np.float64)
     policy = pk.RangePolicy(0, n, space=space)
@@ -63,6 +62,11 @@ def duels(space, n, quick):
     operations = n * K * (3 * P * (P + 1) // 2 + 2 * P + 2)
     title = f"mixture density, {n:,} points, {P} dimensions, {K} components, {scaled(operations)} operations"
     return [Duel(title, ours, rivals, absent, tolerance=1e-12)]
+
+
+def records(random):
+    """Components at random; 0.2 keeps the densities far from overflow and from zero."""
+    return 0.2 * random.normal(size=(K, P + P * (P + 1) // 2 + 1))
 
 
 def _copy(array):

@@ -63,6 +63,8 @@ def _on_device(space, n):
 
 def _launch(name, tables, ancestors, options):
     tables.find_extremes()
+    if name != "metropolis":
+        tables.add_up()
     getattr(launches, name)(tables, np.uint64(SEED), np.uint64(0), ancestors, *options)
 
 

@@ -36,6 +36,18 @@ void triad(int threads, long n, double s, const double *restrict b, const double
     for (long i = 0; i < n; ++i) a[i] = b[i] + s * c[i];
 }
 
+void triad_again(int threads, long rows, long n, long trips, double s, const double *b_, const double *c_, double *a_) {
+    #pragma omp parallel for num_threads(threads) schedule(dynamic, 1)
+    for (long row = 0; row < rows; ++row) {
+        const double *restrict b = b_ + row * n, *restrict c = c_ + row * n;
+        double *restrict a = a_ + row * n;
+        for (long trip = 0; trip < trips; ++trip) {
+            for (long j = 0; j < n; ++j) a[j] = b[j] + s * c[j];
+            __asm__ volatile("" ::: "memory");  // each trip is done
+        }
+    }
+}
+
 #define FMA(NAME, TYPE)                                                                               \
 typedef TYPE NAME##_pack __attribute__((vector_size(BYTES)));                                         \
 void NAME(int threads, long n, long trips, double b_, double c_, TYPE *restrict out) {                \
@@ -72,12 +84,15 @@ def _library(chains):
 
 
 def contenders(name, chains, *inputs, threads):
-    """One peer; `name` is "copy", "triad", "fma_float64" or "fma_float32"."""
+    """One peer; `name` is "copy", "triad", "triad_again", "fma_float64" or "fma_float32"."""
     function = getattr(_library(chains), name)
     if name.startswith("fma"):
         call, result = _peak(function, threads, name.removeprefix("fma_"), *inputs)
+    elif name == "triad_again":
+        trips, scale, views = inputs
+        call, result = _stream(function, threads, [*views[0].shape, trips], [scale], views)
     else:
-        call, result = _stream(function, threads, *inputs)
+        call, result = _stream(function, threads, [inputs[1][0].size], *inputs)
     return [Contender(f"C, gcc -O3 -march=native, {threads} thread{'s' if threads > 1 else ''}", call, result=result)]
 
 
@@ -85,19 +100,22 @@ def _aligned(array):
     """A copy at an address that whole registers like."""
     room = np.zeros(array.nbytes + 64, np.uint8)
     start = -room.ctypes.data % 64
-    made = room[start : start + array.nbytes].view(array.dtype)
-    made[:] = array
+    made = room[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+    made[...] = array
     return made
 
 
-def _stream(function, threads, *inputs):
-    arrays = [_aligned(a) for a in inputs if a.size > 1]
-    scale = [ctypes.c_double(a[0]) for a in inputs if a.size == 1]
-    out = _aligned(np.zeros_like(arrays[0]))
-    pointers = [ctypes.c_void_p(a.ctypes.data) for a in (*arrays, out)]
-    call = functools.partial(function, ctypes.c_int(threads), ctypes.c_long(out.size), *scale, *pointers)
-    call.kept = arrays, out
-    return call, lambda: digest(out)
+def _stream(function, threads, sizes, scale, views):
+    arrays = [np.asarray(view) for view in views]
+    numbers = [ctypes.c_int(threads), *map(ctypes.c_long, sizes), *map(ctypes.c_double, scale)]
+    call = functools.partial(function, *numbers, *(ctypes.c_void_p(a.ctypes.data) for a in arrays))
+
+    def result():
+        arrays[-1][...] = 0
+        call()
+        return digest(arrays[-1])
+
+    return call, result
 
 
 def _peak(function, threads, dtype, n, trips, b, c):

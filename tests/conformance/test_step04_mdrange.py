@@ -10,8 +10,9 @@ import portable as pk
 from ..launching import launch_for, launch_reduce, move
 from ..tolerance import assert_close
 
-SHAPES_2D = [(0, 0), (0, 5), (5, 0), (1, 1), (3, 8), (2, 17), (40, 3), (7, 33)]
-SHAPES_3D = [(0, 2, 3), (2, 3, 0), (1, 1, 1), (2, 3, 9), (4, 5, 16)]
+# The long ones are cut within rows, wherever several threads take part.
+SHAPES_2D = [(0, 0), (0, 5), (5, 0), (1, 1), (3, 8), (2, 17), (40, 3), (7, 33), (1, 20_000), (5, 7_001)]
+SHAPES_3D = [(0, 2, 3), (2, 3, 0), (1, 1, 1), (2, 3, 9), (4, 5, 16), (2, 1, 9_001)]
 
 
 @pk.kernel
@@ -87,7 +88,7 @@ def cell(r, c, u):
     return u[r, c]
 
 
-@pytest.mark.parametrize("shape", [(0, 4), (1, 1), (5, 19), (33, 40)], ids=str)
+@pytest.mark.parametrize("shape", [(0, 4), (1, 1), (5, 19), (33, 40), (1, 50_000)], ids=str)
 def test_sums_over_cells(space, shape):
     u = np.random.default_rng(2).random(shape)
     assert_close(

@@ -57,3 +57,16 @@ def test_the_same_bits_everywhere(space, name, dtype):
     # Plain Python's ndtr rounds x / sqrt(2) before it takes erfc, which the tail multiplies by x^2.
     allowed = ULPS + (2 * np.square(x[finite].astype(np.float64)) if name == "ndtr" else 0.0)
     assert (error <= allowed).all(), (x[finite][(error - allowed).argmax()], error.max())
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_fast_exp2(space, dtype):
+    """Three ulp from the smallest normal number on; 0 below, infinity above, exact where the power is whole."""
+    top = 128 if dtype is np.float32 else 1024
+    inside = np.random.default_rng(1).uniform(2 - top, top, 300).astype(dtype)
+    inside = inside[inside < top]
+    x = np.concatenate([inside, np.array([0.0, -0.0, 5.0, 2 - top, top - 1, top, 1e30, np.inf, -2.0 * top, -1e30, -np.inf], dtype)])
+    got = launch_for(space, len(x), kernel_of("fast_exp2"), x, x, np.zeros_like(x))[2]
+    wanted = np.exp2(inside.astype(np.longdouble))
+    assert np.max(np.abs(got[: len(inside)] - wanted) / wanted) < 3 * np.finfo(dtype).eps
+    np.testing.assert_allclose(got[len(inside) :], [1.0, 1.0, 32.0, 2.0 ** (2 - top), 2.0 ** (top - 1), *[np.inf] * 3, *[0.0] * 3], rtol=3 * np.finfo(dtype).eps)

@@ -8,6 +8,7 @@ import pytest
 import portable as pk
 from models import edm, hawkes, mixture, resampling, tmap
 from models.edm import kernels as edm_search
+from models.edm import list_kernels as edm_lists
 from models.edm import local_kernels as edm_local
 from models.hawkes import cell_kernels as hawkes_cells
 from models.hawkes import chain_kernels as hawkes_chains
@@ -110,7 +111,7 @@ def run_resampling():
     for in_place in (False, True):
         model = resampling.ParticleFilter(normal_state, random_step, normal_weight, in_place=in_place, space="serial")
         model.run(np.zeros(3), 20, seed=1)
-        FILTER.start, FILTER.advance = model.kernels(1)
+        FILTER.start, FILTER.advance, FILTER.weigh = model.kernels(1)
     model = resampling.ParticleFilter(normal_state, random_step, normal_weight, space="serial")
     model.run(np.zeros(3), 20, seed=1, keep=True).trajectories(4, seed=1)
 
@@ -151,7 +152,7 @@ def lowered(modules):
 
 
 RESAMPLING = [FILTER, chains, filter_kernels, pairing, resampling_kernels, spreading, strata, weighing]
-MODELS = {"edm": (run_edm, [edm_search, edm_local]), "hawkes": (run_hawkes, hawkes_kernels), "tmap": (run_tmap, tmap_kernels),
+MODELS = {"edm": (run_edm, [edm_search, edm_lists, edm_local]), "hawkes": (run_hawkes, hawkes_kernels), "tmap": (run_tmap, tmap_kernels),
           "tmap, runs": (run_tmap, tmap_run_kernels),
           "resampling": (run_resampling, RESAMPLING), "mixture": (run_mixture, mixture_kernels),
           "algorithms": (run_algorithms, algorithms)}

@@ -47,7 +47,7 @@ def test_devices(fake_cuda):
     first, second = driver.devices()
     assert (first.ordinal, second.ordinal) == (0, 1)
     assert (first.name, first.memory_bytes, first.compute_capability) == ("Fake", MEMORY_BYTES, (9, 0))
-    assert (first.multiprocessors, first.warp_size, first.shared_bytes_per_block_optin) == (132, 32, 232448)
+    assert (first.multiprocessors, first.shared_bytes_per_block_optin) == (132, 232448)
     with pytest.raises(SpaceUnavailableError, match="cuda:2.*numbered 0 to 1"):
         driver.context(2)
 
@@ -99,11 +99,11 @@ def test_copies_and_fills(context, fake_cuda):
 
 
 def test_programs(context, fake_cuda):
-    code, log = context.link(GOOD_PTX.decode().rstrip("\0"))
-    assert code == b"\x7fELF\0code" and log == "ptxas info: 8 registers"
+    code = context.link(GOOD_PTX.decode().rstrip("\0"))
+    assert code == b"\x7fELF\0code"
     assert not fake_cuda.live  # the linker's state is gone
     function = context.load(code).function("entry")
-    assert (function.max_threads, function.shared_bytes, function.local_bytes, function.registers) == (10, 11, 13, 14)
+    assert (function.shared_bytes, function.local_bytes, function.registers) == (11, 13, 14)
     assert function.blocks_per_sm(256) == 8
     function.allow_shared(100_000)
     assert list(fake_cuda.live.values()) == ["module"]  # held by its function
@@ -147,9 +147,6 @@ def test_streams_events_graphs_release_what_they_hold(context, fake_cuda):
         pass
     graph.launch(stream.handle)
     end.record(stream.handle)
-    stream.wait(end)
-    stream.synchronize()
-    end.synchronize()
     assert end.seconds_since(begin) == pytest.approx(2.5e-3)
     assert sorted(fake_cuda.live.values()) == ["event", "event", "executable", "stream"]
     del stream, begin, end, graph

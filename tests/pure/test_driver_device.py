@@ -78,15 +78,15 @@ class Adder:
 def test_device(context):
     device = context.device
     assert device.name and device.memory_bytes > 1 << 30 and device.compute_capability >= (5, 0)
-    assert device.warp_size == 32 and device.multiprocessors > 0 and device.l2_bytes > 0 and device.clock_khz > 0
-    assert device.shared_bytes_per_block_optin >= device.shared_bytes_per_block == 48 << 10
+    assert device.multiprocessors > 0 and device.shared_bytes_per_block_optin >= 48 << 10
+    assert device.max_threads_per_sm >= device.max_threads_per_block == 1024
     free, total = context.memory_info()
     assert 0 < free <= total
     assert driver.version() >= (11, 4)
 
 
 def test_launch_from_ptx_and_from_linked_code(context):
-    code, _ = context.link(PTX)
+    code = context.link(PTX)
     assert code.startswith(b"\x7fELF")
     for image in (PTX, code):
         adder = Adder(context, image)
@@ -97,7 +97,7 @@ def test_launch_from_ptx_and_from_linked_code(context):
 
 def test_function_attributes_and_limits(context):
     function = context.load(PTX).function("add")
-    assert function.registers > 0 and function.max_threads >= 1024 and function.local_bytes == 0
+    assert function.registers > 0 and function.local_bytes == 0
     assert function.blocks_per_sm(BLOCK) >= 8
     function.allow_shared(context.device.shared_bytes_per_block_optin)
     assert function.blocks_per_sm(BLOCK, context.device.shared_bytes_per_block_optin) == 1
@@ -126,7 +126,6 @@ def test_streams_events_and_graphs(context):
     adder.launch(1, stream.handle)
     adder.launch(1, stream.handle.value)
     end.record(stream.handle)
-    end.synchronize()
     assert 0 <= end.seconds_since(begin) < 10
     with context.capture(stream.handle) as graph:
         for _ in range(5):
@@ -134,14 +133,7 @@ def test_streams_events_and_graphs(context):
     assert adder.result() == 2
     for _ in range(3):
         graph.launch(stream.handle)
-    stream.synchronize()
     assert adder.result() == 152
-    other, mark = context.stream(blocking=True), context.event(timing=False)
-    mark.record(stream.handle)
-    other.wait(mark)
-    adder.launch(1000, other.handle)
-    other.synchronize()
-    assert adder.result() == 1152
 
 
 def test_an_exception_in_a_capture_leaves_the_stream_usable(context):

@@ -10,6 +10,7 @@ from roofline import ceiling, ceilings, timing
 @pytest.fixture(autouse=True)
 def short_repeats(monkeypatch):
     monkeypatch.setattr(timing, "MIN_SECONDS", 0.001)
+    monkeypatch.setattr(timing, "PAUSE", 0.0)
 
 
 @functools.cache

@@ -1,7 +1,7 @@
 """Results that nobody measured, for what only shows them."""
 
 from roofline.contract import Work
-from roofline.report import Failure, Report, Result
+from roofline.reporting import Failure, Report, Result, document
 from roofline.timing import Samples
 
 MARKUP = '<script>alert("x")</script> & <b>'
@@ -28,3 +28,8 @@ def result(method="all pairs", seconds=(0.010, 0.011, 0.012), pairs=1e8, source=
 
 def report(*results, failures=(), **changes):
     return Report("threads", machine(**changes), list(results), [Failure("fake", *failure) for failure in failures])
+
+
+def saved(*results, **options):
+    """The document of a report."""
+    return document([report(*results, **options).as_dict()])

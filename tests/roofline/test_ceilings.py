@@ -4,6 +4,7 @@ import datetime
 import json
 import os
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,8 +12,8 @@ import pytest
 import portable as pk
 import roofline
 from portable.errors import SpaceError
-from roofline import ceiling, machine, measuring, microkernels
 from roofline import __main__ as cli
+from roofline import ceiling, machine, measuring, microkernels
 from roofline.timing import Samples
 
 ALWAYS = {"fma float64", "fma float32", "no fma float64", "exp float64", "log float32", "sqrt float64", "divide float64",
@@ -60,7 +61,7 @@ def test_nobody_measures_what_there_is_not():
 
 def test_micro_kernels_do_what_their_amounts_say():
     """The amounts of the plans are those that are counted."""
-    out, b, c = np.ones(8), np.array([0.999]), np.array([0.001])
+    out, b, c = np.ones(8), 0.999, 0.001
     chains, steps = microkernels.CHAINS, microkernels.CHAINS * microkernels.UNROLLED
     wanted = [
         (
@@ -69,7 +70,7 @@ def test_micro_kernels_do_what_their_amounts_say():
             2 * steps * 5 * 8 + 2 * chains * 8,
         ),  # the starts and the sum of the chains, too
         (microkernels.add_and_multiply, (5, b, c, out), steps * 5 * 8 + 2 * chains * 8),
-        (microkernels.triad, (b, np.ones(8), np.ones(8), out), 16),
+        (microkernels.triad, (0.5, np.ones(8), np.ones(8), out), 16),
     ]
     with pk.use("serial"):
         for kernel, args, flops in wanted:
@@ -83,8 +84,8 @@ def test_independent_tools_do_the_same_work(space, capsys):
     """Copies, triads and chains in C or CUDA C++ give the same numbers, or the tool is named with its reason."""
     assert cli.main(["compare", "ceilings", "--quick", "--space", space, "--rounds", "3"]) == 0
     out = capsys.readouterr().out
-    tool = "CUDA C++" if space == "cuda" else "gcc -O3"
-    assert out.count(tool) == 4 or out.count("not here: ") == 4
+    tool, duels = ("CUDA C++", 4) if space == "cuda" else ("gcc -O3", 6)  # on a CPU triads in two caches, too
+    assert out.count(tool) == duels or out.count("not here: ") >= 4
 
 
 @pytest.fixture
@@ -196,15 +197,44 @@ def test_cache_sizes_come_from_the_system_or_are_assumed(tmp_path):
         folder.mkdir()
         for name, text in (("type", kind), ("level", level), ("size", size)):
             (folder / name).write_text(f"{text}\n")
-    assert measuring._cpu_levels(pk.Threads(2), tmp_path) == [
+    assert measuring.cpu_levels(pk.Threads(2), tmp_path) == [
         ("L1", 96 << 10),
         ("L2", 4 << 20),
         ("L3", 8 << 20),
         ("DRAM", None),
     ]
-    assert [name for name, _ in measuring._cpu_levels(pk.Threads(1), tmp_path / "nowhere")] == [
+    assert [name for name, _ in measuring.cpu_levels(pk.Threads(1), tmp_path / "nowhere")] == [
         "L1",
         "L2",
         "L3",
         "DRAM",
     ]
+
+
+def test_what_a_gpu_keeps_near_shows_in_rates(monkeypatch):
+    """Working sets that are read at the cache's rate fit into it, and so do those of which most does."""
+    rates = dict(zip(measuring._WORKING_SETS, (7.0, 7.1, 6.9, 6.0, 4.6, 4.4, 4.3), strict=True))
+
+    class Plan:
+        def __init__(self, rate):
+            self.rate = rate
+
+        def measure(self, quick):
+            return Samples((0.9 * self.rate, self.rate))
+
+    monkeypatch.setattr(measuring, "_read_around", lambda space, size, total: Plan(rates[size]))
+    assert measuring.gpu_levels(None, quick=False) == [("L2", 32 << 20), ("HBM", None)]
+
+
+@pytest.mark.parametrize(("told", "clock"), [("1980\n", 1.98e9), ("[N/A]\n", None), (None, None)])
+def test_a_gpu_at_work_is_asked_for_its_clock(monkeypatch, told, clock):
+    done, plan = [], SimpleNamespace(call=lambda: done.append("launch"), sync=lambda: done.append("wait"))
+
+    def run(command, **options):
+        assert command[0] == "nvidia-smi" and "--id=1" in command and done.count("launch") > 100
+        if told is None:
+            raise FileNotFoundError("nvidia-smi")
+        return SimpleNamespace(stdout=told)
+
+    monkeypatch.setattr(measuring.subprocess, "run", run)
+    assert measuring._gpu_clock("cuda:1", plan) == clock and done[-1] == "wait"

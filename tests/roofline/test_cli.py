@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from roofline import __main__ as cli
-from roofline import cases, files, machine, report
+from roofline import cases, files, machine, reporting
+from roofline.attainable import LOW
 from roofline.contract import Contender, Duel, Run, Work
 from tests.roofline.schema import problems
 
@@ -55,16 +56,17 @@ def test_report_writes_table_page_and_json(space, hawkes_alone, tmp_path, capsys
     text, document = page.read_text(encoding="utf-8"), json.loads(numbers.read_text())
     for method in methods:
         assert f"Hawkes, {method}" in out and f"Hawkes, {method}" in text
-    assert [result["method"] for result in document["results"]] == [f"Hawkes, {method}" for method in methods]
-    assert document["space"] == space and document["failures"] == []
-    values = [result["value"] for result in document["results"]]
+    (part,) = document["parts"]
+    assert [result["method"] for result in part["results"]] == [f"Hawkes, {method}" for method in methods]
+    assert part["space"] == space and part["failures"] == []
+    values = [result["value"] for result in part["results"]]
     assert values == pytest.approx([values[0]] * 4, rel=1e-6)
     assert problems(document) == []
     if space == "checked":  # an interpreter has no roof
-        assert document["ceilings"] is None and all(result["roof"] is None for result in document["results"])
+        assert part["ceilings"] is None and all(result["roof"] is None for result in part["results"])
         return
-    assert "Against the roof" in out and "Against the roof" in text and len(text.encode()) < 500_000
-    for result in document["results"]:
+    assert "attainable" in out and "Against the roof" in text and len(text.encode()) < 500_000
+    for result in part["results"]:
         roof = result["roof"]
         assert (
             roof["flops"] > 0
@@ -72,21 +74,22 @@ def test_report_writes_table_page_and_json(space, hawkes_alone, tmp_path, capsys
             and roof["compulsory_bytes"] > 0
             and roof["share_of_attainable"] > 0
         )
-    assert document["ceilings"]["space"] == space
+        assert (roof["reason"] is None) == (roof["share_of_attainable"] >= LOW)
+    assert part["ceilings"]["space"] == space
 
 
 def test_every_method_is_held_against_its_roof(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(report, "LONG", 0.0)  # what is executed is another test's, and takes its time to compile
+    monkeypatch.setattr(reporting, "LONG", 0.0)  # what is executed is another test's, and takes its time to compile
     numbers = tmp_path / "report.json"
     arguments = ["report", "--quick", "--space", "serial", "--out", str(tmp_path / "page.html"), "--json", str(numbers)]
     assert cli.main(arguments) == 0
-    document = json.loads(numbers.read_text())
-    names = " ".join(result["method"] for result in document["results"])
+    results = json.loads(numbers.read_text())["parts"][0]["results"]
+    names = " ".join(result["method"] for result in results)
     assert all(word in names for word in ("Hawkes", "mixture", "TMAP", "resampling", "axpy", "stencil", "histogram"))
-    for result in document["results"]:
+    for result in results:
         assert result["roof"]["bound_by"] and result["roof"]["share_of_attainable"] > 0, result["method"]
-    (histogram,) = (result for result in document["results"] if result["method"] == "histogram")
-    assert histogram["roof"]["flops"] == 0 and histogram["roof"]["launches"][0]["atomics"] == {"add int32": 10_000}
+    (histogram,) = (result for result in results if result["method"] == "histogram")
+    assert histogram["roof"]["flops"] == 0 and histogram["roof"]["kernels"][0]["atomics"] == {"add int32": 10_000}
 
 
 def test_report_on_real_files(hawkes_alone, tmp_path, capsys):
@@ -133,6 +136,9 @@ def test_wrong_data_is_refused_before_any_run(tmp_path, capsys, content, words):
         (["report", "--out", "nowhere/report.html"], "--out: the folder 'nowhere' does not exist"),
         (["report", "--json", "nowhere/report.json"], "--json: the folder 'nowhere' does not exist"),
         (["report", "--space", "moon"], "'moon'"),
+        (["report", "--space", "serial,moon"], "'moon'"),
+        (["report", "--pdf", "nowhere/x.pdf"], "--pdf: the folder"),
+        (["show", "nowhere.json"], "'nowhere.json' cannot be read"),
         (["compare", "launch", "--space", "moon"], "'moon'"),
         (["compare", "launch", "--json", "nowhere/x.json"], "--json: the folder"),
     ],
@@ -186,8 +192,8 @@ def test_an_interruption_keeps_what_was_measured(tmp_path, monkeypatch):
     pretend(monkeypatch, {"first": lambda: 1.0, "second": raising(KeyboardInterrupt()), "third": lambda: 1.0})
     page, numbers = tmp_path / "report.html", tmp_path / "report.json"
     assert cli.main(["report", "--space", "serial", "--out", str(page), "--json", str(numbers)]) == 130
-    document = json.loads(numbers.read_text())
-    assert [result["method"] for result in document["results"]] == ["first"] and document["interrupted"]
+    (part,) = json.loads(numbers.read_text())["parts"]
+    assert [result["method"] for result in part["results"]] == ["first"] and part["interrupted"]
     assert "interrupted" in page.read_text()
 
 
@@ -205,7 +211,7 @@ def test_a_busy_machine_is_told(tmp_path, monkeypatch, capsys, busy, told):
     arguments = ["report", "--space", "serial", "--out", str(tmp_path / "report.html"), "--json", str(numbers)]
     assert cli.main(arguments) == 0
     assert ("keep 1.25 of" in capsys.readouterr().err) == told
-    assert json.loads(numbers.read_text())["machine"]["busy_cores"] == busy
+    assert json.loads(numbers.read_text())["parts"][0]["machine"]["busy_cores"] == busy
 
 
 def test_a_full_disk_leaves_the_table(tmp_path, monkeypatch, capsys):
@@ -234,7 +240,7 @@ def test_compare_launch_runs_without_any_peer(space, tmp_path, monkeypatch, caps
 
 
 PEERS = {"edm": (["kedm", "scipy", "sklearn", "faiss"], ["kedm"]), "lanes": ([], []), "mixture_em": (["sklearn"], ["scikit-learn"]),
-         "resampling": (["particles"], ["particles"]), "ceilings": ([], ["gcc"])}
+         "resampling": (["particles"], ["particles"]), "ceilings": ([], ["gcc"]), "profile": ([], ["not profiled"])}
 
 
 @pytest.mark.parametrize("name", cases.COMPARED)
@@ -249,7 +255,7 @@ def test_compare_has_a_row_a_peer(name, tmp_path, capsys):
     out, document = capsys.readouterr().out, json.loads(numbers.read_text())
     assert document["duels"] and all(title in out for title in titles)
     for duel in document["duels"]:
-        assert duel["rows"] and not duel["absent"]
+        assert duel["rows"] and all("'warp'" in absence["reason"] for absence in duel["absent"])  # the one that may be missing
         for row in duel["rows"]:
             assert len(row["peer_over_ours"]["values"]) == 3 and row["peer"] in out
 

@@ -30,6 +30,8 @@ def ncu(monkeypatch):
         done = SimpleNamespace(stdout=out, stderr=err, returncode=code)
         monkeypatch.setattr(subprocess, "run", lambda *args, **options: done)
 
+    launches = workload.launches
+    monkeypatch.setattr(workload, "launches", lambda space: launches("threads"))
     monkeypatch.setattr(counters.pk, "unavailable_because", lambda space: None)
     return pretend
 

@@ -12,7 +12,7 @@ from tests.roofline import fakes
 
 def saved(tmp_path, name, *results, **machine):
     path = tmp_path / name
-    path.write_text(json.dumps(fakes.report(*results, **machine).as_dict()))
+    path.write_text(json.dumps(fakes.saved(*results, **machine)))
     return str(path)
 
 
@@ -77,8 +77,10 @@ def test_other_machines_are_refused_unless_asked_for(tmp_path, capsys):
         ("[1]", "no report"),
         ('{"schema": "roofline-compare"}', "no report"),
         ('{"schema": "roofline-report", "schema_version": 1}', "version 1"),
-        ('{"schema": "roofline-report", "schema_version": 2}', "damaged"),
-        ('{"schema": "roofline-report", "schema_version": 2, "results": [{}], "machine": {}}', "damaged"),
+        ('{"schema": "roofline-report", "schema_version": 3}', "damaged"),
+        ('{"schema": "roofline-report", "schema_version": 3, "parts": [{"results": [{}], "machine": {}}]}', "damaged"),
+        ('{"schema": "roofline-report", "schema_version": 3, "parts": [{"results": [], "space": "serial", "machine": {}}]}',
+         "damaged"),
     ],
 )
 def test_a_foreign_file_is_refused(tmp_path, capsys, text, words):

@@ -81,3 +81,16 @@ def test_samples_give_median_and_quartiles():
 def test_ratio_refuses_results_of_different_lengths():
     with pytest.raises(ValueError):
         timing.ratio(Samples((1.0, 2.0)), Samples((1.0,)))
+
+
+def test_a_pause_lies_before_each_side_and_counts_for_none(clock, monkeypatch):
+    pauses = []
+
+    def sleep(seconds):
+        pauses.append(seconds)
+        clock.now += seconds
+
+    monkeypatch.setattr(timing, "PAUSE", 0.02)
+    monkeypatch.setattr(timing.time, "sleep", sleep)
+    found = timing.alternate({"ours": clock.taking(1.0), "peer": clock.taking(2.0)}, 3, min_time=0.5)
+    assert pauses == [0.02] * 6 and found["ours"].values == pytest.approx((1.0,) * 3)

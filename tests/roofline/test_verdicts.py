@@ -8,13 +8,10 @@ import pytest
 
 import portable as pk
 import roofline
-from roofline import html
 from roofline.attainable import Analysis, Bound
 from roofline.cases import layer
-from roofline.roofplot import plot
 from roofline.verdicts import advice, resource, verdict
 from tests.roofline import fakes
-from tests.roofline.test_html import Page
 
 
 @pytest.fixture(scope="module")
@@ -62,44 +59,17 @@ def test_a_verdict_names_what_bounds_and_how_much_is_left(result, wants, words):
         ({"wants": {"memory L2": 0.009, "arithmetic": 0.001}}, "only fewer bytes help"),
         ({"wants": {"arithmetic": 0.004}, "special": 0.003}, "75% of its arithmetic is special functions"),
         ({"wants": {"arithmetic": 0.006}}, "float32, where its digits are enough"),
-        ({}, "No rate of the machine explains the time"),
+        ({"causes": ["waiting"]}, "More independent work"),
+        ({"causes": ["together"]}, "Partial results"),
     ],
 )
 def test_advice_names_its_evidence(result, changes, words):
-    found = advice(result(changes.pop("wants", {"arithmetic": 0.001}), **changes))
+    causes = [{"name": name} for name in changes.pop("causes", [])]
+    held = result(changes.pop("wants", {"arithmetic": 0.001}), **changes)
+    found = advice(dataclasses.replace(held, reason={"text": "", "causes": causes}))
     assert any(words in sentence for sentence in found)
 
 
 def test_every_resource_has_words(counts, quick_ceilings):
     bound = roofline.attainable.bound(counts, quick_ceilings("serial"))
     assert all(re.fullmatch(r"[\w' ]+", resource(name)) for name in (*bound.wants, "scratch"))
-
-
-def test_the_page_shows_roofs_marks_and_tables(result, quick_ceilings):
-    report = fakes.report(
-        result({"arithmetic": 0.002}, method=fakes.MARKUP), result({"memory L2": 0.001}, method="second")
-    )
-    report.ceilings = quick_ceilings("serial")
-    text = html.page(report)
-    assert "<script" not in text and fakes.MARKUP in " ".join(Page(text).data)
-    marks = re.findall(r'<g class="mark" tabindex="0" role="img" aria-label="([^"]+)"', text)
-    assert len(marks) == 2 and all("of attainable, bound by" in spoken for spoken in marks)
-    assert "Against the roof" in text and "Costliest lines" in text and "fma float64" in text
-    assert "not measured: that needs hardware counters" in text
-    assert text.index("Ceilings") < len(text) < 500_000
-
-
-def test_marks_and_roofs_lie_within_the_plot(result, quick_ceilings):
-    picture = plot([(1, result({"arithmetic": 0.002}))], quick_ceilings("serial"))
-    across = [float(x) for x in re.findall(r' x[12]?="(-?[\d.]+)%"', picture)]
-    down = [float(y) for y in re.findall(r' y[12]?="(-?[\d.]+)"', picture)]
-    assert all(0 <= x <= 100 for x in across) and all(-10 <= y <= 390 for y in down)
-
-
-def test_no_flops_no_plot(result, quick_ceilings):
-    silent = dataclasses.replace(result({"atomics": 0.002}), roof=Analysis(0.01, [], []))
-    assert plot([(1, silent)], quick_ceilings("serial")) == ""
-
-
-def test_a_page_without_roofs_has_no_section():
-    assert "Against the roof" not in html.page(fakes.report(fakes.result()))

@@ -8,15 +8,14 @@
 
 from __future__ import annotations
 
-import collections
 import ctypes
 import re
 
-
-from ...compiler.counting import SPECIAL, Issued, Marked, Tally
+from ...compiler.counting import Issued, Tally
 from ...compiler.entry import EXTRA
 from ...compiler.signature import without_scatter
 from ...compiler.values import PTR
+from ..count import Executed, is_special, n_blocks, special
 from . import engine, space as launches
 from .lower import Entry
 from .scan import ScanEntry
@@ -58,58 +57,32 @@ class _Issued(_Tallied):
     lowering = Issued
 
 
-class _Executed:
-    """Mixed into an entry: its optimised code with a counter at the end of every basic block."""
-
-    lowering = Marked
+class _Executed(Executed):
+    """Counters in the launch's own memory, a row of them for each worker; special functions have none."""
 
     def instrumented(self, text):
-        """The code with counters, for each worker a row of them; `self.mixes` says what each block does."""
-        self.mixes, self.lines = [], dict(re.findall(r"^!(\d+) = !DILocation\(line: (\d+)", text, re.MULTILINE))
-        parts = re.split(r"^(define .*?^}$)", text, flags=re.MULTILINE | re.DOTALL)
-        every = [k for k, part in enumerate(parts) if part.startswith("define ")]
-        functions = [k for k in every if SPECIAL not in parts[k].partition("(")[0]]
-        self.inside = dict(_inside(parts[k]) for k in set(every) - set(functions))
-        n_blocks = sum(len(re.findall(_TERMINATOR, parts[k], re.MULTILINE)) for k in functions)
-        for k in functions:
-            parts[k] = self._with_counters(parts[k], n_blocks)
+        parts, every = self.functions(text)
+        own = [k for k in every if not is_special(parts[k])]
+        self.inside = dict(special(parts[k]) for k in set(every) - set(own))
+        n = sum(n_blocks(parts[k]) for k in own)
+        for k in own:
+            parts[k] = self.with_counters(parts[k], self._row(parts[k], n))
         return "".join(parts)
 
-    def _with_counters(self, function, n_blocks):
-        head, _, body = function.partition("{\n")
-        names = re.findall(r"(%[\w.]+)(?=[,)])", head)
+    def _row(self, function, n):
+        """Where the counters of this call's worker begin."""
+        names = re.findall(r"(%[\w.]+)(?=[,)])", function.partition("{\n")[0])
         worker = names[3] if len(names) > 3 else "0"
         place = 8 * (self.signature.n_words + EXTRA.index("counter"))
-        top = (f"  %count.place = getelementptr i8, ptr {names[0]}, i64 {place}\n  %count.all = load ptr, ptr %count.place\n"
-               f"  %count.skip = mul i64 {worker}, {8 * n_blocks}\n  %count.row = getelementptr i8, ptr %count.all, i64 %count.skip\n")
-        label, _, rest = body.partition("\n")
-        lines, mix = [label, top.rstrip("\n")], collections.Counter()
-        for line in rest.split("\n"):
-            if re.match(_TERMINATOR, line):
-                k = len(self.mixes)
-                lines += [f"  %count.p{k} = getelementptr i64, ptr %count.row, i64 {k}", f"  %count.v{k} = load i64, ptr %count.p{k}",
-                          f"  %count.n{k} = add i64 %count.v{k}, 1", f"  store i64 %count.n{k}, ptr %count.p{k}"]
-                self.mixes.append(mix)
-                mix = collections.Counter()
-            elif found := _instruction(line):
-                mix[self._line(line), *found] += 1
-            lines.append(line)
-        return head + "{\n" + "\n".join(lines)
+        return (f"  %count.place = getelementptr i8, ptr {names[0]}, i64 {place}", "  %count.all = load ptr, ptr %count.place",
+                f"  %count.skip = mul i64 {worker}, {8 * n}", "  %count.row = getelementptr i8, ptr %count.all, i64 %count.skip")
 
-    def _line(self, text):
-        mark = re.search(r"!dbg !(\d+)", text)
-        number = int(self.lines.get(mark[1], 0)) if mark else 0
-        return self.lower.lines[number]
+    def bump(self, k):
+        return [f"  %count.p{k} = getelementptr i64, ptr %count.row, i64 {k}", f"  %count.v{k} = load i64, ptr %count.p{k}",
+                f"  %count.n{k} = add i64 %count.v{k}, 1", f"  store i64 %count.n{k}, ptr %count.p{k}"]
 
     def counted(self, totals):
-        result, n = collections.Counter(), len(self.mixes)
-        for row in range(0, len(totals), n):
-            for mix, times in zip(self.mixes, totals[row:row + n]):
-                for (where, name, of), count in mix.items():
-                    result[where, name.split(" of ")[0], of] += count * times
-                    for (part, type_), each in self.inside.get(name, {}).items():
-                        result[where, f"inside {name.split(' ')[1]} {part}", type_] += each * count * times
-        return {key: count for key, count in result.items() if count}
+        return super().counted(totals, self.inside)
 
 
 class _ExecutedFor(_Executed, Entry):
@@ -118,62 +91,6 @@ class _ExecutedFor(_Executed, Entry):
 
 class _ExecutedScan(_Executed, ScanEntry):
     pass
-
-
-_TERMINATOR = r"  (?:ret|br|switch|unreachable) ?"
-_VALUE = r"(?:<\d+ x \w+>|\{.*?\}|\w+)"
-_FLAGS = r"(?: (?:nuw|nsw|exact|disjoint|nneg|samesign|inbounds|contract|reassoc|nsz|arcp|afn|nnan|ninf|fast|atomic|volatile))*"
-
-
-def _short(callee):
-    """ "special exp of float64 varying": what is called, and with what."""
-    words = callee.split(" ")
-    return f"{' '.join(words[:2])} of {' '.join(words[2:])}"
-
-
-def _inside(function):
-    """(name, instructions) of a special function; none of one that branches, for which way it goes is not seen."""
-    head, _, body = function.partition("{\n")
-    lines = body.split("\n")
-    mix = collections.Counter(found for line in lines if not re.match(_TERMINATOR, line) and (found := _instruction(line)))
-    straight = sum(bool(re.match(_TERMINATOR, line)) for line in lines) == 1
-    return _short(re.search(r'@"?([^"(]+)', head)[1]), mix if straight else {}
-
-
-def _instruction(line):
-    """(name, type) of a line of LLVM code: what it does, and to what; None for what costs nothing or is no instruction."""
-    text = re.sub(r"^  (?:%[\w.]+ = )?", "", line)
-    if text == line or text.startswith(("#dbg", ";")):
-        return None
-    name = text.split(" ")[0]
-    if name in ("tail", "call", "musttail", "notail"):
-        call = re.search(rf"({_VALUE}) @\"?([^\"(]+)\"?\(({_VALUE})?", text)
-        result, callee, first = call.groups()
-        if callee.startswith(("llvm.lifetime", "llvm.assume", "llvm.dbg", "llvm.experimental")):
-            return None
-        if callee.startswith(SPECIAL):
-            return _short(callee), result
-        name = callee.removeprefix("llvm.")
-        name = re.sub(r"(\.(v\d+)?(f|i|p)\d+)+$", "", name)
-        of_argument = result == "void" or name.startswith("vector.reduce")
-        return name, first if of_argument else result
-    if name in ("phi", "getelementptr", "alloca", "bitcast", "freeze", "ptrtoint", "inttoptr"):
-        return None
-    if name == "store":
-        return name, re.match(rf"store{_FLAGS} ({_VALUE})", text)[1]
-    if name in ("icmp", "fcmp"):
-        return name, re.match(rf"\w+{_FLAGS} \w+ ({_VALUE})", text)[1]
-    if name == "atomicrmw":
-        step, of = re.match(rf"atomicrmw{_FLAGS} (\w+) ptr \S+, ({_VALUE})", text).groups()
-        return f"atomicrmw {step}", of
-    if name == "cmpxchg":
-        return name, re.match(rf"cmpxchg.*?, ({_VALUE}) ", text)[1]
-    if name == "select":
-        return name, re.search(rf", ({_VALUE}) [^,]*, ", text)[1]
-    if name in ("extractelement", "insertelement", "shufflevector", "extractvalue", "insertvalue"):
-        return None if name.endswith("value") else (name, re.match(rf"\w+{_FLAGS} ({_VALUE})", text)[1])
-    found = re.match(rf"\w+{_FLAGS} ({_VALUE})", text)
-    return name, found[1] if found else ""
 
 
 def _compiled(kernel, policy_kind, specs, reducers, build):

@@ -13,12 +13,13 @@ from llvmlite import ir
 
 from ...compiler import entry
 from ...compiler.team import combine_states
-from ...compiler.types import UNIFORM, VARYING
+from ...compiler.types import UNIFORM
 from ...compiler.values import I8, I64, PTR, Value
 from .lanes import CpuTarget, CpuTeam, combine_lanes
 
 _VOID = ir.VoidType()
 ENTRY = ir.FunctionType(_VOID, [PTR, I64, I64, I64])
+APART = 128  # bytes: prefetchers fetch cache lines in pairs
 _COPIES = 4  # independent accumulators: one fused multiply-add takes about four cycles
 
 
@@ -53,10 +54,14 @@ class Entry(entry.Entry):
         b, first = self.lower.b, self.signature.n_words + len(entry.EXTRA)
         return b.load(self.word(self.block, first), typ=I64), b.load(self.word(self.block, first + 1 + k), typ=PTR)
 
+    def _apart(self, view):
+        """Bytes between copies: whole blocks of APART, so that no two threads write to one cache line."""
+        return self.lower.b.and_(self.lower.b.add(self.n_bytes(view), ir.Constant(I64, APART - 1)), ir.Constant(I64, -APART))
+
     def _own_copies(self, worker):
         b = self.lower.b
         for k, view in enumerate(self.scatters):
-            at = b.mul(b.sub(worker, ir.Constant(I64, 1)), self.n_bytes(view))
+            at = b.mul(b.sub(worker, ir.Constant(I64, 1)), self._apart(view))
             own = b.gep(self._copies(k)[1], [at], source_etype=I8)
             view.pointer = b.select(b.icmp_signed("==", worker, ir.Constant(I64, 0)), view.pointer, own)
             view.unshared = True
@@ -67,10 +72,10 @@ class Entry(entry.Entry):
         self.open(function)
         lower, b, (_, begin, end, _) = self.lower, self.lower.b, function.args
         view, (n_copies, copies) = self.scatters[k], self._copies(k)
-        element, n_bytes = lower.scalar(view.dtype), self.n_bytes(view)
+        element, apart = lower.scalar(view.dtype), self._apart(view)
 
         def copy(number):
-            own = b.gep(copies, [b.mul(number, n_bytes)], source_etype=I8)
+            own = b.gep(copies, [b.mul(number, apart)], source_etype=I8)
 
             def add(j):
                 total, more = (b.gep(p, [j], source_etype=element) for p in (view.pointer, own))
@@ -99,17 +104,25 @@ class Entry(entry.Entry):
             self.visit(index, lower.compare("<", index, Value("int", UNIFORM, end)).ir, 0, "tail", outer)
 
     def _rows(self, first, last, copies):
-        """The rows first..last of a box: all its dimensions but the last, counted row by row."""
+        """The indices first..last of a box, counted row by row: a stretch may begin and end within a row."""
         b, d = self.lower.b, int(self.policy_kind[-1])
         bounds = [(self.extra(f"begin{k}"), self.extra(f"end{k}")) for k in range(d)]
+        begin, zero, one = bounds[-1][0], ir.Constant(I64, 0), ir.Constant(I64, 1)
+        length, width = (b.sub(high, low, flags=("nsw",)) for low, high in (bounds[-1], bounds[-2]))
 
         def row(number):
+            before = b.mul(number, length, flags=("nsw",))
+            low, high = b.sub(first, before), self._smaller(b.sub(last, before), length)
+            low = b.select(b.icmp_signed(">", low, zero), low, zero)
             outer = [number] if d == 2 else [b.sdiv(number, width), b.srem(number, width)]
             outer = [Value("int", UNIFORM, b.add(v, low, flags=("nsw",))) for v, (low, _) in zip(outer, bounds)]
-            self._range(*bounds[-1], copies, tuple(outer))
+            self._range(b.add(begin, low, flags=("nsw",)), b.add(begin, high, flags=("nsw",)), copies, tuple(outer))
 
-        width = b.sub(bounds[-2][1], bounds[-2][0], flags=("nsw",))
-        self.loop(first, last, 1, row)
+        some = b.select(b.icmp_signed(">", length, zero), length, one)  # an empty box has no rows
+        self.loop(b.sdiv(first, some), b.sdiv(b.add(last, b.sub(some, one)), some), 1, row)
+
+    def _smaller(self, x, y):
+        return self.lower.b.select(self.lower.b.icmp_signed("<", x, y), x, y)
 
     def _league(self, begin, end, copies):
         lower = self.lower
@@ -135,7 +148,7 @@ class Entry(entry.Entry):
             low = b.add(begin, b.mul(number, size, flags=("nsw",)), flags=("nsw",))
             high = b.add(low, size, flags=("nsw",))
             self.open_accumulators()
-            stretch(low, b.select(b.icmp_signed("<", high, end), high, end), copies)
+            stretch(low, self._smaller(high, end), copies)
             lower.begin_pack(None)
             self.totals = [self._one_state(r, s) for r, s in zip(self.reducers, self.collected())]
             self.write_words(self.totals, self.word(partials, b.mul(number, ir.Constant(I64, self.n_words()))))
@@ -143,11 +156,7 @@ class Entry(entry.Entry):
         self.loop(first, last, 1, block)
 
     def _one_state(self, reducer, state):
-        if self.width == 1 or self.policy_kind == "team":
-            return state
-        lower = self.lower
-        packs = tuple(Value(v.dtype, VARYING, lower.get(v, None, VARYING)) for v in state)
-        return combine_lanes(lower, packs, reducer, combine_states)
+        return state if self.policy_kind == "team" else combine_lanes(self.lower, state, reducer, combine_states)
 
     def _finish(self):
         """Combine the partial states one after the other."""

@@ -53,8 +53,7 @@ class ScanEntry(cpu.Entry):
             start = b.load(place, typ=lower.scalar(self.dtype)) if store else lower.get(self._neutral())
             b.store(start, carry)
             low = b.add(begin, b.mul(number, size, flags=("nsw",)), flags=("nsw",))
-            high = b.add(low, size, flags=("nsw",))
-            high = b.select(b.icmp_signed("<", high, end), high, end)
+            high = self._smaller(b.add(low, size, flags=("nsw",)), end)
             rest = self.loop(low, high, self.width, lambda base: self._pack(base, None, carry, store and out))
             if self.width > 1:
                 with b.if_then(b.icmp_signed("<", rest, high)):

@@ -13,7 +13,7 @@ from ...errors import InputError
 from ...events import Stamp
 from ...policy import MDRangePolicy, RangePolicy, TeamPolicy, box_words
 from . import engine
-from .lower import Entry
+from .lower import APART, Entry
 from .pool import Pool
 from .scan import ScanEntry
 
@@ -76,12 +76,12 @@ def _for(compiled, policy, words, outs, n_threads):
 
 def _copies(compiled, words, n_threads):
     """(memory, words of the block, rows that merge) of a copy for every thread but one; no memory if it were too much."""
-    sizes = compiled.signature.scattered(words)
+    sizes = [(n, -(-n_bytes // APART) * APART) for n, n_bytes in compiled.signature.scattered(words)]
     total = (n_threads - 1) * sum(n_bytes for _, n_bytes in sizes)
     if total > _MOST_COPIES:
         return None, b"", []
-    memory, places = ctypes.create_string_buffer(total), []
-    place = ctypes.addressof(memory)
+    memory, places = ctypes.create_string_buffer(total + APART), []
+    place = -(-ctypes.addressof(memory) // APART) * APART
     for _, n_bytes in sizes:
         places.append(place)
         place += (n_threads - 1) * n_bytes
@@ -91,7 +91,7 @@ def _copies(compiled, words, n_threads):
 
 def _reduce(compiled, policy, words, outs, n_threads):
     begin, end, _ = _stretch(policy, compiled, 1)
-    least = 1 if policy.__class__ is not RangePolicy else _REDUCE_LEAST if compiled.simple else 64
+    least = 1 if policy.__class__ is TeamPolicy else _REDUCE_LEAST if compiled.simple else 64
     size = max(least, -(-(end - begin) // _REDUCE_BLOCKS))
     n_blocks = -(-(end - begin) // size)
     buffer, tail = _room(compiled, outs, n_blocks * compiled.state_words)
@@ -130,20 +130,15 @@ def _extra(compiled, policy, begin=0, end=0, block_size=0, partials=0):
 
 
 def _stretch(policy, compiled, n_threads):
-    """begin, end and the indices a thread takes at a time."""
+    """begin, end and the indices a thread takes at a time; those of a box are counted row by row."""
     if policy.__class__ is TeamPolicy:
         return 0, policy.league_size, max(1, policy.league_size // (n_threads * _CHUNKS_A_THREAD))
-    if policy.__class__ is MDRangePolicy:
-        *outer, last = policy.extents
-        rows = math.prod(outer) if last else 0
-        least = -(-_SMALL // max(last, 1)) if compiled.simple else 1
-        return 0, rows, max(least, rows // (n_threads * _CHUNKS_A_THREAD))
-    n, width = policy.end - policy.begin, compiled.width
-    chunk = policy.chunk
+    box, width = policy.__class__ is MDRangePolicy, compiled.width
+    begin, end, chunk = (0, math.prod(policy.extents), None) if box else (policy.begin, policy.end, policy.chunk)
     if chunk is None:
         least = _SMALL if compiled.simple else width
-        chunk = max(least, n // (n_threads * _CHUNKS_A_THREAD))
-    return policy.begin, policy.end, -(-chunk // width) * width
+        chunk = max(least, (end - begin) // (n_threads * _CHUNKS_A_THREAD))
+    return begin, end, -(-chunk // width) * width
 
 
 @functools.cache
@@ -176,13 +171,6 @@ def run(pattern, space, compiled, policy, words, outs):
     for row in rows:
         _call(space, block, *row)()
     return None if outs else compiled.results.read(buffer)
-
-
-def count(space, kernel, policy, policy_kind, specs, reducers, words, build):
-    """What one launch does, as counted by a build of its own; see count.py."""
-    from .count import counted  # only those who count pay for it
-
-    return counted(space, kernel, policy, policy_kind, specs, reducers, words, build)
 
 
 def plan_for(space, compiled, policy, words):

@@ -35,7 +35,7 @@ class Context:
     """One device: memory, copies, programs and launches. Get it from `context(ordinal)`.
 
     Every method makes the device current in the calling thread. Streams are Stream.handle, or None for the default
-    stream (which cannot be captured). Copies and fills are queued on their stream; `wait=True` waits for it.
+    stream (which cannot be captured). Copies and fills are queued on the default stream; `wait=True` waits for it.
     """
 
     def __init__(self, ordinal):
@@ -111,35 +111,32 @@ class Context:
         cu.cuMemGetInfo(byref(free), byref(total))
         return free.value, total.value
 
-    def copy_to_device(self, target, source, nbytes, stream=None, wait=True):
+    def copy_to_device(self, target, source, nbytes):
         """Copy from host address `source` to device address `target`."""
-        self._queue(cu.cuMemcpyHtoDAsync, target, source, nbytes, stream, wait)
+        self._queue(cu.cuMemcpyHtoDAsync, target, source, nbytes)
 
-    def copy_to_host(self, target, source, nbytes, stream=None, wait=True):
+    def copy_to_host(self, target, source, nbytes):
         """Copy from device address `source` to host address `target`."""
-        self._queue(cu.cuMemcpyDtoHAsync, target, source, nbytes, stream, wait)
+        self._queue(cu.cuMemcpyDtoHAsync, target, source, nbytes)
 
-    def copy(self, target, source, nbytes, stream=None, wait=False):
+    def copy(self, target, source, nbytes, wait=False):
         """Copy within the device."""
-        self._queue(cu.cuMemcpyDtoDAsync, target, source, nbytes, stream, wait)
+        self._queue(cu.cuMemcpyDtoDAsync, target, source, nbytes, wait=wait)
 
-    def copy_from(self, other, target, source, nbytes, stream=None, wait=True):
-        """Copy from address `source` of another Context to `target` of this one; `stream` is this one's."""
-        self.activate()
-        cu.cuMemcpyPeerAsync(target, self.handle, source, other.handle, nbytes, stream)
-        if wait:
-            cu.cuStreamSynchronize(stream)
+    def copy_from(self, other, target, source, nbytes):
+        """Copy from address `source` of another Context to `target` of this one."""
+        self._queue(cu.cuMemcpyPeerAsync, target, self.handle, source, other.handle, nbytes)
 
-    def fill(self, target, byte, nbytes, stream=None, wait=False):
+    def fill(self, target, byte, nbytes, wait=False):
         """Set every byte to `byte`."""
-        self._queue(cu.cuMemsetD8Async, target, byte, nbytes, stream, wait)
+        self._queue(cu.cuMemsetD8Async, target, byte, nbytes, wait=wait)
 
-    def _queue(self, call, target, source, nbytes, stream, wait):
+    def _queue(self, call, *arguments, wait=True):
         self.activate()
-        if nbytes:
-            call(target, source, nbytes, stream)
+        if arguments[-1]:  # bytes
+            call(*arguments, None)
         if wait:
-            cu.cuStreamSynchronize(stream)
+            cu.cuStreamSynchronize(None)
 
     # Programs
 
@@ -152,12 +149,7 @@ class Context:
         return Module(self, module)
 
     def link(self, ptx):
-        """Compile PTX to this device's machine code.
-
-        Returns
-        -------
-        (bytes, str) : what `load` takes, to be kept on disk, and the compiler's remarks
-        """
+        """This device's machine code of PTX: bytes that `load` takes, to be kept on disk."""
         self.activate()
         image, log = _image(ptx), _Log()
         state, cubin, size = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_size_t()
@@ -166,27 +158,26 @@ class Context:
             try:
                 cu.cuLinkAddData(state, 1, image, len(image), b"kernel", 0, None, None)  # 1: PTX
                 cu.cuLinkComplete(state, byref(cubin), byref(size))
-                code = ctypes.string_at(cubin, size.value)
+                return ctypes.string_at(cubin, size.value)
             finally:
                 cu.cuLinkDestroy(state)
-        return code, log.remarks
 
     # Streams, events, graphs
 
-    def stream(self, *, blocking=False):
-        """A new Stream; `blocking` ones and the default stream wait for each other, and cannot both be in a capture."""
+    def stream(self):
+        """A new Stream; it and the default stream do not wait for each other."""
         self.activate()
-        return Stream(self, blocking)
+        return Stream(self)
 
     def lasting_stream(self):
         """The handle, an int, of a new stream that is released with the process."""
         self.lasting.append(self.stream())
         return self.lasting[-1].handle.value
 
-    def event(self, *, timing=True):
+    def event(self):
         """A new Event."""
         self.activate()
-        return Event(self, timing)
+        return Event(self)
 
     def capture(self, stream):
         """Context manager: records what is queued on `stream` instead of running it, in the Graph it yields."""
@@ -243,12 +234,11 @@ class Function:
     registers : int, a thread's
     local_bytes : int, a thread's spills and local arrays
     shared_bytes : int, a block's static shared memory
-    max_threads : int, the largest block
     """
 
     def __init__(self, module, handle):
         self.module, self.handle = module, handle
-        self.max_threads, self.shared_bytes, self.local_bytes, self.registers = map(self._attribute, (0, 1, 3, 4))
+        self.shared_bytes, self.local_bytes, self.registers = map(self._attribute, (1, 3, 4))
 
     def _attribute(self, number):
         value = ctypes.c_int()
@@ -271,28 +261,18 @@ class Function:
 class Stream(_Owner):
     """A queue of work. Attribute: handle."""
 
-    def __init__(self, context, blocking=False):
+    def __init__(self, context):
         handle = ctypes.c_void_p()
-        cu.cuStreamCreate(byref(handle), 0 if blocking else 1)
+        cu.cuStreamCreate(byref(handle), 1)  # 1: the default stream does not wait for it
         super().__init__(context, handle, cu.cuStreamDestroy)
-
-    def synchronize(self):
-        """Wait for what is queued."""
-        self.context.activate()
-        cu.cuStreamSynchronize(self.handle)
-
-    def wait(self, event):
-        """Later work on this stream starts after `event`."""
-        self.context.activate()
-        cu.cuStreamWaitEvent(self.handle, event.handle, 0)
 
 
 class Event(_Owner):
     """A mark in a stream."""
 
-    def __init__(self, context, timing=True):
+    def __init__(self, context):
         handle = ctypes.c_void_p()
-        cu.cuEventCreate(byref(handle), 0 if timing else 2)
+        cu.cuEventCreate(byref(handle), 0)
         super().__init__(context, handle, cu.cuEventDestroy)
 
     def record(self, stream=None):
@@ -300,14 +280,10 @@ class Event(_Owner):
         self.context.activate()
         cu.cuEventRecord(self.handle, stream)
 
-    def synchronize(self):
-        """Wait until the device has reached the mark."""
-        self.context.activate()
-        cu.cuEventSynchronize(self.handle)
-
     def seconds_since(self, earlier):
         """Time between two recorded events, once the device has reached the later one."""
-        self.synchronize()
+        self.context.activate()
+        cu.cuEventSynchronize(self.handle)
         milliseconds = ctypes.c_float()
         cu.cuEventElapsedTime(byref(milliseconds), earlier.handle, self.handle)
         return milliseconds.value * 1e-3
@@ -347,17 +323,12 @@ def _capture(context, stream):
 
 
 class _Log:
-    """The options with which the driver's compiler writes its remarks and errors into our buffers."""
+    """The options with which the driver's compiler writes its errors into our buffer."""
 
     def __init__(self, nbytes=16384):
-        self._remarks, self._errors = ctypes.create_string_buffer(nbytes), ctypes.create_string_buffer(nbytes)
-        remarks, errors = ctypes.addressof(self._remarks), ctypes.addressof(self._errors)
-        words = (ctypes.c_int * 5)(3, 4, 5, 6, 12)  # remarks, their size, errors, their size, verbose
-        self.options = 5, words, (ctypes.c_void_p * 5)(remarks, nbytes, errors, nbytes, 1)
-
-    @property
-    def remarks(self):
-        return self._remarks.value.decode(errors="replace").strip()
+        self._errors = ctypes.create_string_buffer(nbytes)
+        words = (ctypes.c_int * 2)(5, 6)  # errors, their size
+        self.options = 2, words, (ctypes.c_void_p * 2)(ctypes.addressof(self._errors), nbytes)
 
     @contextlib.contextmanager
     def attached(self):

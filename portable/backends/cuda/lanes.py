@@ -9,7 +9,7 @@ from ...compiler.team import Team, combine_states
 from ...compiler.types import UNIFORM, VARYING
 from ...compiler.values import F32, I8, I32, I64, PTR, Value
 
-WARP = 32
+WARP, RANGE_THREADS = 32, 256
 _VOID = ir.VoidType()
 _ALL = ir.Constant(I32, -1)
 
@@ -46,12 +46,15 @@ def dynamic_shared(module):
 
 
 class CudaTarget:
-    """CUDA's part of lowering."""
+    """CUDA's part of lowering. A pack's indices lie a block apart, so that threads at neighbouring places read neighbours."""
+
+    step, straight = RANGE_THREADS, True
 
     @staticmethod
     def fast_math(lower, name, values):
         """The device's own float32 forms, two units in the last place; None where there is none."""
         v = values[0]
+        lower.diverges()  # these are instructions on one number
         if lower.strong(v.dtype) != "float32" or name not in ("exp", "exp2", "log", "log2"):
             return None
         kind = v.kind
@@ -102,6 +105,8 @@ class CudaTeam(Team):
     def pick(self, lower, value, rank):
         if value.kind == UNIFORM:
             return value
+        if self.n == WARP and rank.const is not None:
+            return Value(value.dtype, UNIFORM, _shuffled(lower, value, "idx", rank.const, WARP - 1).ir)
         place = shared_words(lower, 1, "picked")
         here = lower.b.icmp_signed("==", thread(lower), lower.get(rank, "int"))
         with lower.b.if_then(here):
@@ -126,13 +131,8 @@ class CudaTeam(Team):
             lower.store(view, [lower.binary("+", at, before)], value)
         return Value("int", UNIFORM, total.ir)
 
-    def call_scan(self, lower, node):
-        """Exclusive prefix sums in rank order."""
-        self.together(lower, node)
-        v, = lower.arguments(node, 1)
-        dtype = "int64" if v.dtype == "bool" else lower.strong(v.dtype)
-        own = Value(dtype, VARYING, lower.get(v, dtype))
-        return scan_block(lower, own, lower.cast(lower.const(0), dtype), lambda a, b: lower.binary("+", a, b), self.n)[0]
+    def before(self, lower, own, neutral, combine):
+        return scan_block(lower, own, neutral, combine, self.n)[0]
 
 
 def scan_block(lower, own, neutral, combine, n):

@@ -29,7 +29,7 @@ _SIGNATURES = {
     "cuMemAlloc_v2": "PZ", "cuMemFree_v2": "D", "cuMemGetInfo_v2": "PP", "cuMemHostAlloc": "PZU", "cuMemFreeHost": "P",
     "cuMemcpyHtoDAsync_v2": "DPZP", "cuMemcpyDtoHAsync_v2": "PDZP", "cuMemcpyDtoDAsync_v2": "DDZP",
     "cuMemcpyPeerAsync": "DPDPZP", "cuMemsetD8Async": "DBZP",
-    "cuStreamCreate": "PU", "cuStreamDestroy_v2": "P", "cuStreamSynchronize": "P", "cuStreamWaitEvent": "PPU",
+    "cuStreamCreate": "PU", "cuStreamDestroy_v2": "P", "cuStreamSynchronize": "P",
     "cuStreamBeginCapture_v2": "PI", "cuStreamEndCapture": "PP",
     "cuEventCreate": "PU", "cuEventDestroy_v2": "P", "cuEventRecord": "PP", "cuEventSynchronize": "P",
     "cuEventElapsedTime": "PPP",
@@ -122,30 +122,20 @@ if hasattr(os, "register_at_fork"):
 
 @dataclasses.dataclass(frozen=True)
 class Device:
-    """What the driver says of one GPU: bytes, kHz, and per SM (multiprocessor) or per block."""
+    """What the driver says of one GPU; an SM is a multiprocessor."""
 
     ordinal: int
     name: str
     memory_bytes: int
     compute_capability: tuple[int, int]
     multiprocessors: int
-    clock_khz: int
-    memory_clock_khz: int
-    memory_bus_bits: int
-    l2_bytes: int
-    warp_size: int
     max_threads_per_block: int
     max_threads_per_sm: int
-    registers_per_sm: int
-    shared_bytes_per_block: int      # without asking
     shared_bytes_per_block_optin: int  # after Function.allow_shared
-    shared_bytes_per_sm: int
 
 
 # Numbers of the driver's device attributes.
-_ATTRIBUTES = dict(multiprocessors=16, clock_khz=13, memory_clock_khz=36, memory_bus_bits=37, l2_bytes=38, warp_size=10,
-                   max_threads_per_block=1, max_threads_per_sm=39, registers_per_sm=82, shared_bytes_per_block=8,
-                   shared_bytes_per_block_optin=97, shared_bytes_per_sm=81)
+_ATTRIBUTES = dict(multiprocessors=16, max_threads_per_block=1, max_threads_per_sm=39, shared_bytes_per_block_optin=97)
 
 
 @functools.cache

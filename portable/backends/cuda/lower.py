@@ -11,13 +11,15 @@ from llvmlite import ir
 
 from ...compiler import entry
 from ...compiler.memory import itemsize
+from ...compiler.signature import flatten
 from ...compiler.team import combine_states
 from ...compiler.types import UNIFORM, VARYING
 from ...compiler.values import I8, I64, PTR, Value
-from .lanes import CudaTarget, CudaTeam, barrier, block, combine_block, dynamic_shared, grid, shared_words, thread
+from .lanes import RANGE_THREADS, CudaTarget, CudaTeam, barrier, block, combine_block, dynamic_shared, grid, shared_words, thread
 
-RANGE_THREADS, REDUCE_THREADS = 256, 256
-_COPIES = 4  # loads in flight in a reduction
+REDUCE_THREADS = 256
+_COPIES = 6  # loads in flight in a reduction
+_PACK, _SHORT = 4, 200  # indices a thread takes of a straight text on 32 bits, and its instructions at most
 _VOID = ir.VoidType()
 DATA_LAYOUT = "e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64"
 
@@ -33,9 +35,10 @@ class Entry(entry.Entry):
         super().__init__(kernel, policy_kind, specs, reducers)
         self.text = self._as_kernel(self.text)
 
-    @staticmethod
-    def lanes(signature):
-        return 1
+    def lanes(self, signature):
+        """Loads of 4 bytes, one a thread, do not fill the memory's pipe: there, threads take packs of indices."""
+        plain = self.policy_kind == "range" and not self.reducers and not any(s[0] == "scatter" for s in flatten(signature.specs))
+        return _PACK if plain and signature.width == 16 else 1
 
     def emit(self):
         self.module.triple, self.module.data_layout = "nvptx64-nvidia-cuda", DATA_LAYOUT
@@ -56,15 +59,29 @@ class Entry(entry.Entry):
         return re.sub(r'define void @"(\w+)"\(ptr (%"[^"]+")\)',
                       rf'define ptx_kernel void @"\1"(ptr byval([{n_words} x i64]) align 8 \2) {bound}', text)
 
-    def _first(self, threads):
+    def _first(self, indices):
+        """This thread's first index, counted from the policy's, where a block takes so many."""
         lower = self.lower
-        return lower.b.add(lower.b.mul(block(lower), ir.Constant(I64, threads), flags=("nsw",)), thread(lower), flags=("nsw",))
+        return lower.b.add(lower.b.mul(block(lower), ir.Constant(I64, indices), flags=("nsw",)), thread(lower), flags=("nsw",))
 
     def _range(self):
-        lower, b = self.lower, self.lower.b
-        index = b.add(self.extra("begin"), self._first(self.threads), flags=("nsw",))
-        with b.if_then(b.icmp_signed("<", index, self.extra("end"))):
-            self.visit(lower.lanes(index), None, 0, "whole")
+        lower, b, W, step = self.lower, self.lower.b, self.width, ir.Constant(I64, self.threads)
+        index = b.add(self.extra("begin"), self._first(self.threads * W), flags=("nsw",))
+        end = self.extra("end")
+        if W == 1:
+            with b.if_then(b.icmp_signed("<", index, end)):
+                self.visit(lower.lanes(index), None, 0, "whole")
+            return
+        whole = b.icmp_signed("<", b.add(index, ir.Constant(I64, self.threads * (W - 1)), flags=("nsw",)), end)
+        with b.if_else(whole) as (pack, rest):
+            with pack:
+                self.visit(lower.lanes(index), None, 0, "whole")
+                if sum(len(block.instructions) for block in b.function.blocks) > _SHORT:
+                    lower.facts.setdefault("scalar", "the text is long")
+            with rest:
+                lower.W = 1
+                self.loop(index, b.add(b.sub(end, ir.Constant(I64, 1)), step), step, lambda k: self.visit(lower.lanes(k), None, 0, "rest"))
+                lower.W = W
 
     def _reduced_range(self):
         """Every thread folds indices that lie a whole grid apart."""

@@ -30,16 +30,18 @@ _EXTRA = struct.Struct(f"={len(EXTRA)}q")
 class Compiled:
     """A loaded kernel for one device, policy kind, signature and team size, with its own argument block."""
 
+    entries = Entry, ScanEntry
+
     def __init__(self, space, kernel, policy_kind, specs, reducers, team_size):
         self.context = driver.context(space.device)
         scans = policy_kind.startswith("scan")
-        entry = (ScanEntry if scans else Entry)(kernel, policy_kind, specs, reducers, team_size)
+        entry = self.entries[scans](kernel, policy_kind, specs, reducers, team_size)
         module = self._load(entry, kernel.name)
         self.function = module.function("entry")
         if scans:
             self.finish, self.apply, self.tile = module.function("finish"), module.function("apply"), entry.tile
         self.handle = self.function.handle
-        self.kernel, self.threads = kernel, entry.threads
+        self.kernel, self.threads, self.indices = kernel, entry.threads, entry.threads * entry.width  # of a block
         self.results, self.state_words, self.accesses = entry.results, entry.n_words(), entry.accesses
         self.team_size, self.scratch_static = team_size, entry.scratch_static
         self.allowed, self.signature, self.scatters = _DEFAULT_SHARED, entry.signature, bool(entry.scatters)
@@ -59,7 +61,7 @@ class Compiled:
         key = cache.key("cubin", device.compute_capability, driver.version(), ptx)
         code = cache.get(key)
         if code is None:
-            code, _ = self.context.link(ptx)
+            code = self.context.link(ptx)
             cache.put(key, code)
         return self.context.load(code)
 
@@ -90,12 +92,12 @@ def _configure(space, compiled, policy):
     if policy.__class__ is MDRangePolicy:
         return compiled, _box_grid(policy.extents, compiled.threads), 0
     if policy.__class__ is RangePolicy:
-        return compiled, max(0, -(-(policy.end - policy.begin) // compiled.threads)), 0
+        return compiled, max(0, -(-(policy.end - policy.begin) // compiled.indices)), 0
     asked = _AUTO_TEAM if policy.team_size is AUTO else policy.team_size
     size = -(-asked // WARP) * WARP
     device = driver.devices()[space.device]
-    if size > 1024:
-        raise InputError(f"TeamPolicy: team_size {asked} is beyond this device's limit of 1024")
+    if size > device.max_threads_per_block:
+        raise InputError(f"TeamPolicy: team_size {asked} is beyond this device's limit of {device.max_threads_per_block}")
     compiled = compiled(size)
     shared = compiled.scratch_static + policy.scratch_bytes
     if shared > compiled.allowed:
@@ -145,7 +147,7 @@ def _extra(policy, shared, partials=0, counter=0, depth=0):
 def run_for(space, compiled, policy, words):
     if policy.__class__ is RangePolicy and not compiled.scatters:  # the shortest way: most launches are these
         begin, end = policy.begin, policy.end
-        grid = (end - begin + RANGE_THREADS - 1) // RANGE_THREADS
+        grid = (end - begin + compiled.indices - 1) // compiled.indices
         if 0 < grid <= _MAX_GRID:
             compiled.launch(grid, words + _BEGIN_END(begin, end), 0, space.stream)
             return
@@ -287,7 +289,8 @@ def explain(space, kernel, policy, policy_kind, specs):
     compiled, grid, shared = _configure(space, prepare(space, kernel, policy_kind, specs), policy)
     f, blocks = compiled.function, compiled.function.blocks_per_sm(compiled.threads, shared)
     device = compiled.context.device
-    return {"code": "one thread a lane", "blocks": grid, "threads a block": compiled.threads, "registers a thread": f.registers,
+    each = compiled.indices // compiled.threads
+    return {"code": "one thread a lane" if each == 1 else f"one thread for {each} indices", "blocks": grid, "threads a block": compiled.threads, "registers a thread": f.registers,
             "spills and local arrays, bytes a thread": f.local_bytes, "scratch, bytes": shared,
             "occupancy": f"{blocks * compiled.threads / device.max_threads_per_sm:.0%} of the threads a multiprocessor can hold",
             }, compiled.accesses

@@ -19,7 +19,7 @@ GOLDEN = {
     "stratified": "91dba245be667c96",
     "multinomial": "fc9b6bb32cffb005",
     "residual": "6efbe74784f084cf",
-    "ssp": "48657e8c3bb48203",
+    "ssp": "56ce4176594d6c0a",
     "megopolis": "c5256f9c34ebac66",
     "metropolis": "72dc6b7dc05dd9fb",
     "rejection": "4a45b595ff771eb5",

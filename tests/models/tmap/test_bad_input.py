@@ -66,6 +66,8 @@ FITS = [
     ({"initial": TransientMAP([0.0, 1.0], [1, 2], [1.0, 1.0], np.zeros((2, 2)))}, pk.InputError, "initial cannot make these runs"),
     ({"dtype": "float16"}, pk.InputError, "dtype is 'float16'; wanted one of"),
     ({"dtype": "float32", "runs": Runs([1e-20, 1e20], [1, 1]), "orders": [1]}, pk.InputError, "gaps range from .*dtype='float64'"),
+    ({"memory_limit": 100}, pk.InputError, "memory_limit is 100 bytes, but 32 runs of up to 2 gaps take 1024"),
+    ({"memory_limit": 1e9}, pk.DTypeError, "memory_limit must be an integer"),
     ({"max_iter": 0}, pk.InputError, "max_iter is 0; 1 to 1000000"),
     ({"max_iter": 10.0}, pk.DTypeError, "max_iter must be an integer"),
     ({"n_starts": 0}, pk.InputError, "n_starts is 0"),

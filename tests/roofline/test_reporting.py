@@ -6,7 +6,8 @@ import json
 from rich.console import Console
 
 from roofline.contract import Run, Work
-from roofline.report import SCHEMA_VERSION, collect, verdict
+from roofline.reporting import SCHEMA_VERSION, collect
+from roofline.tables import tables
 from tests.roofline import fakes
 
 
@@ -43,33 +44,21 @@ def test_an_interruption_keeps_what_was_measured():
     assert report.interrupted and not report.failures
 
 
-def test_results_are_grouped_by_input():
-    groups = fakes.report(fakes.result("a"), fakes.result("b", source="file"), fakes.result("c")).groups()
-    assert {name: [r.method for r in results] for name, results in groups.items()} == {
-        "simulated, 10,000 events": ["a", "c"],
-        "file, 10,000 events": ["b"],
-    }
-
-
-def test_verdict_names_the_fastest_and_by_how_much():
-    slow, fast = fakes.result("slow", seconds=(0.2,) * 3), fakes.result("fast", seconds=(0.05,) * 3)
-    assert verdict([slow, fast]) == "Fastest: fast, 50.0 ms a call; 4 times as fast as slow."
-    assert verdict([slow]) == "Fastest: slow, 200 ms a call."
-
-
 def test_table_has_a_row_a_run():
     text = io.StringIO()
-    Console(file=text, width=200).print(fakes.report(fakes.result("one"), fakes.result("two", pairs=None)).table())
+    (table,) = tables(fakes.saved(fakes.result("one"), fakes.result("two", pairs=None)))
+    Console(file=text, width=200).print(table)
     rows = [line for line in text.getvalue().splitlines() if "simulated" in line]
     assert len(rows) == 2
-    assert all(word in rows[0] for word in ("one", "10,000", "threads", "11.0 ms", "10.5 ms to 11.5 ms", "9.09 G"))
+    assert all(word in rows[0] for word in ("one", "10,000", "threads", "11.0 ms", "10.5 ms to 11.5 ms", "-12.5"))
 
 
 def test_json_states_its_schema_and_holds_every_sample():
-    document = json.loads(json.dumps(fakes.report(fakes.result(), failures=[("bad", "why")]).as_dict()))
+    document = json.loads(json.dumps(fakes.saved(fakes.result(), failures=[("bad", "why")])))
     assert (document["schema"], document["schema_version"]) == ("roofline-report", SCHEMA_VERSION)
-    assert document["machine"]["cores"] == 2
-    (result,) = document["results"]
+    (part,) = document["parts"]
+    assert part["machine"]["cores"] == 2
+    (result,) = part["results"]
     assert result["seconds"]["values"] == [0.010, 0.011, 0.012]
-    assert result["work"] == {"pairs": 1e8, "flops": None, "bytes": None}
-    assert document["failures"] == [{"case": "fake", "method": "bad", "message": "why"}]
+    assert result["work"] == {"pairs": 1e8, "flops": None, "bytes": None} and result["pairs_per_second"] == 1e8 / 0.011
+    assert part["failures"] == [{"case": "fake", "method": "bad", "message": "why"}]

@@ -1,0 +1,364 @@
+"""Kernels that list neighbours and predict from them; the equations are numbered in `models.edm`.
+
+Arguments are those of `kernels`, and
+    adjacent    known at compile time: whether coordinate e lies e rows of `library` before coordinate 0
+    row         in a team's scratch, where in `library` coordinate e of candidate 0 is
+    point       in a team's scratch, the coordinates of one point
+    distance, time  in a team's scratch, a list of candidates in no order: squared distances and times
+"""
+
+import math
+
+import portable as pk
+
+from .kernels import SLACK, STEPS, start
+
+FLOOR = 1e-6  # smallest weight of a neighbour
+SUMS = 6  # number, p, o, p^2, o^2, p o
+GROUP = 16  # points whose neighbours are kept until the targets are met
+CHOSEN = 68  # chunks that are taken together: 32 at most, those of one more word, and fillers
+ROOM = 160  # entries of a list beyond those it is cut to: four chunks of 32 at a time, and one
+
+
+@pk.function
+def ranks_before(n, distance, time, d, t):
+    """How many of n listed neighbours come before one at distance d and time t."""
+    rank = pk.int32(0)
+    for q in range(n):
+        rank += pk.where((distance[q] < d) | ((distance[q] == d) & (time[q] < t)), pk.int32(1), pk.int32(0))
+    return rank
+
+
+@pk.function
+def sort_nearest(team, n, k, distance, time, sorted_distance, sorted_time):
+    """The k nearest of a list, sorted by distance, at ties by time."""
+    for m in team.thread_range(n):
+        rank = ranks_before(n, distance, time, distance[m], time[m])
+        if rank < k:
+            sorted_distance[rank] = distance[m]
+            sorted_time[rank] = time[m]
+    team.barrier()
+
+
+@pk.function
+def trim(team, n, k, distance, time):
+    """Leave out of a list what the bound of its k-th distance excludes; returns how many remain, k + SLACK but for ties."""
+    low = math.inf
+    high = 0.0
+    for m in team.thread_range(n):
+        low = min(low, distance[m])
+        high = max(high, distance[m])
+    low = team.reduce(low, pk.Min)
+    high = team.reduce(high, pk.Max)
+    above = 1.0 * n
+    below = 0.0
+    steps = 0
+    while above > k + SLACK and steps < STEPS:
+        steps += 1
+        share = pk.clip((k + 0.5 * SLACK - below) / (above - below), 0.1, 0.9)
+        probe = low + share * (high - low)
+        count = 0.0
+        for m in team.thread_range(n):
+            count += pk.where(distance[m] <= probe, 1.0, 0.0)
+        count = team.reduce(count)
+        if count >= k:
+            high = probe
+            above = count
+        else:
+            low = probe
+            below = count
+    kept = 0
+    for i in range((n + team.size - 1) // team.size):
+        m = min(i * team.size + team.rank, n - 1)
+        d = distance[m]
+        t = time[m]
+        keep = i * team.size + team.rank < n and d <= high
+        team.barrier()  # what is overwritten has been read
+        team.append(time, kept, t, keep)
+        kept = team.append(distance, kept, d, keep)
+    team.barrier()
+    return kept
+
+
+@pk.function
+def choose_chunks(team, w, n_chosen, marks, chosen):
+    """Add the chunks that word w of a point's marks names to a list of n_chosen; returns how many there are."""
+    word = marks[w]
+    for part in range(32 // team.size):
+        bit = part * team.size + team.rank
+        n_chosen = team.append(chosen, n_chosen, 32 * w + bit, (word >> bit) & 1 == 1)
+    return n_chosen
+
+
+@pk.function
+def add_term(team, adjacent, e, newest, row, point, library, q0, q1, q2, q3, d0, d1, d2, d3):
+    """Coordinate e of the squared distances of a point from candidates of four chunks."""
+    here = point[e]
+    first = newest - e * team.size if adjacent else pk.int64(row[e])
+    u0 = library[first + q0] - here
+    u1 = library[first + q1] - here
+    u2 = library[first + q2] - here
+    u3 = library[first + q3] - here
+    return d0 + u0 * u0, d1 + u1 * u1, d2 + u2 * u2, d3 + u3 * u3
+
+
+@pk.function
+def measure_chosen(team, adjacent, n_dims, k, n, bound, s, radius, n_chosen, place, library, row, point, chosen, distance, time,
+                   spare_distance, spare_time):
+    """Add to a list of n candidates those of the chosen chunks within the bound; returns how many there are.
+
+    2 E operations a candidate; four chunks and terms at a time, so that few instructions wait for the one before. Where
+    more candidates tie than the list has room for, it is cut to the k nearest now and then.
+    """
+    limit = bound
+    newest = pk.int64(row[0])
+    for i in range(0, n_chosen, 4):
+        q0 = pk.int64(chosen[i]) * team.size + team.rank
+        q1 = pk.int64(chosen[i + 1]) * team.size + team.rank
+        q2 = pk.int64(chosen[i + 2]) * team.size + team.rank
+        q3 = pk.int64(chosen[i + 3]) * team.size + team.rank
+        t0 = place[q0]
+        t1 = place[q1]
+        t2 = place[q2]
+        t3 = place[q3]
+        d0 = start(t0, s, radius)
+        d1 = start(t1, s, radius)
+        d2 = start(t2, s, radius)
+        d3 = start(t3, s, radius)
+        for begin in range(0, n_dims - 3, 4):
+            for e in range(pk.static(4)):
+                d0, d1, d2, d3 = add_term(team, adjacent, begin + e, newest, row, point, library, q0, q1, q2, q3, d0, d1, d2, d3)
+        for e in range(n_dims - n_dims % 4, n_dims):
+            d0, d1, d2, d3 = add_term(team, adjacent, e, newest, row, point, library, q0, q1, q2, q3, d0, d1, d2, d3)
+        for t, d in ((t0, d0), (t1, d1), (t2, d2), (t3, d3)):
+            keep = d <= limit
+            team.append(time, n, t, keep)
+            n = team.append(distance, n, d, keep)
+        if n > distance.shape[0] - 4 * team.size:
+            team.barrier()
+            sort_nearest(team, n, k, distance, time, spare_distance, spare_time)
+            n = min(n, k)
+            for m in team.thread_range(n):
+                distance[m] = spare_distance[m]
+                time[m] = spare_time[m]
+            team.barrier()
+            limit = distance[n - 1] if n == k else limit
+    return n
+
+
+@pk.function
+def list_neighbours(team, adjacent, n_dims, k, s, radius, bound, n_chunks, marks, place, library, row, offset, series, point, chosen,
+                    distance, time, spare_distance, spare_time):
+    """All candidates of the marked chunks within the bound, in no order; returns their number."""
+    for e in team.thread_range(n_dims):
+        point[e] = series[pk.int64(offset[e]) + s]
+    n = 0
+    n_chosen = 0
+    n_words = (n_chunks + 31) // 32
+    for w in range(n_words):
+        n_chosen = choose_chunks(team, w, n_chosen, marks, chosen)
+        if n_chosen > 32 or w == n_words - 1:
+            for m in team.thread_range(n_chosen, n_chosen + 3):
+                chosen[m] = pk.int32(n_chunks)  # holds nothing
+            team.barrier()
+            n = measure_chosen(team, adjacent, n_dims, k, n, bound, s, radius, n_chosen, place, library, row, point, chosen, distance, time,
+                               spare_distance, spare_time)
+            n_chosen = 0
+            team.barrier()
+    if n > 2 * k + team.size:
+        n = trim(team, n, k, distance, time)
+    return n
+
+
+@pk.function
+def weight_of(d, nearest):
+    """The simplex weight (2) of a neighbour at distance d, before it is divided by the sum."""
+    ratio = pk.fast_exp(-d / nearest) if nearest > 0.0 else pk.where(d > 0.0, 0.0, 1.0)
+    return max(ratio, FLOOR)
+
+
+@pk.function
+def weigh(team, n, k, nearest, distance, time, weight, kept_time):
+    """Simplex weights (2) of the k nearest of a list, not yet divided by their sum. An exponential a neighbour.
+
+    Three neighbours of weight 0 follow, so that they can be taken four at a time.
+    """
+    kept = 0
+    for i in range((n + team.size - 1) // team.size):
+        there = i * team.size + team.rank < n
+        m = min(i * team.size + team.rank, n - 1)
+        d = distance[m]
+        keep = there
+        if n > k:
+            keep = there and ranks_before(n, distance, time, d, time[m]) < k
+        team.append(kept_time, kept, time[m], keep)
+        kept = team.append(weight, kept, weight_of(pk.sqrt(d), nearest), keep)
+    team.barrier()
+    for m in team.thread_range(kept, kept + 3):
+        weight[m] = 0.0
+        kept_time[m] = kept_time[0]
+    team.barrier()
+
+
+@pk.function
+def add_predictions(team, n_points, k, Tp, tile, weight, time, begin, end, target, observed, sums):
+    """The predictions (3) of a tile of points for each target, a member a target, into the sums of their block."""
+    for q in team.thread_range(begin, end):
+        n_known = 0.0
+        p_sum = 0.0
+        o_sum = 0.0
+        pp_sum = 0.0
+        oo_sum = 0.0
+        po_sum = 0.0
+        for r in range(n_points):
+            if weight[r, 0] >= 0.0:
+                p = 0.0
+                total = 0.0
+                for first in range(0, k, 4):
+                    for i in range(pk.static(4)):
+                        w = weight[r, first + i]
+                        total += w
+                        p += w * target[time[r, first + i] + Tp, q]
+                p /= total
+                o = observed[tile + r + Tp, q]
+                known = pk.isfinite(p + o)
+                p = pk.where(known, p, 0.0)
+                o = pk.where(known, o, 0.0)
+                n_known += pk.where(known, 1.0, 0.0)
+                p_sum += p
+                o_sum += o
+                pp_sum += p * p
+                oo_sum += o * o
+                po_sum += p * o
+        sums[0, q] += n_known
+        sums[1, q] += p_sum
+        sums[2, q] += o_sum
+        sums[3, q] += pp_sum
+        sums[4, q] += oo_sum
+        sums[5, q] += po_sum
+
+
+@pk.kernel
+def cross_map(team, adjacent, n_most, n_candidates, pad, room, first_point, last_point, block, radius, Tp, place, library, part, lead,
+              first, offset, series, dims, target_begin, target, observed, closest, bounds, marks, sums):
+    """Sums for Pearson's rho of simplex predictions; a team a set, block of points, and search with its targets.
+
+    n_most : the largest of dims
+    target : shape (n_times, n_targets), standardised, NaN where missing; those of search u are columns target_begin[u] to
+        target_begin[u + 1]. `observed` is the same on the points' times
+    sums : shape (n_sets, n_blocks, SUMS, n_targets), of blocks of `block` points
+    """
+    distance = team.scratch(room, library.dtype)
+    time = team.scratch(room, pk.int32)
+    spare_distance = team.scratch(n_most + 1, library.dtype)
+    spare_time = team.scratch(n_most + 1, pk.int32)
+    weight = team.scratch((GROUP, n_most + 4), library.dtype)  # below 0 where there is no prediction
+    kept_time = team.scratch((GROUP, n_most + 4), pk.int32)
+    row = team.scratch(n_most, pk.int32)
+    point = team.scratch(n_most, library.dtype)
+    chosen = team.scratch(CHOSEN, pk.int32)
+    u = team.league_rank % dims.shape[0]
+    n_dims = pk.int64(dims[u])
+    k = n_dims + 1
+    b = team.league_rank // dims.shape[0] // sums.shape[1]
+    n_block = team.league_rank // dims.shape[0] % sums.shape[1]
+    n_chunks = (n_candidates + team.size - 1) // team.size
+    n_words = (n_chunks + 31) // 32
+    for e in team.thread_range(n_dims):
+        row[e] = (part[e] * (n_chunks + pad + 1) + lead[e]) * team.size
+    own_sums = sums[b, n_block]
+    for v in range(SUMS):
+        for q in team.thread_range(target_begin[u], target_begin[u + 1]):
+            own_sums[v, q] = 0.0
+    team.barrier()
+    own_marks = marks[b, u]
+    begin = first_point + n_block * block
+    end = min(begin + block, last_point)
+    for group in range(begin, end, GROUP):
+        n_points = min(GROUP, end - group)
+        for r in range(n_points):
+            s = group + r
+            number = s - first_point
+            n = list_neighbours(team, adjacent, n_dims, k, s, radius, bounds[b, u, number], n_chunks, own_marks[number * n_words:],
+                                place[min(b, place.shape[0] - 1)], library[b], row, offset, series[first[b]:], point, chosen,
+                                distance, time, spare_distance, spare_time)
+            if n >= k and 0 <= s + Tp and s + Tp < observed.shape[0]:
+                weigh(team, n, k, pk.sqrt(closest[b, u, number]), distance, time, weight[r], kept_time[r])
+            elif team.single():
+                weight[r, 0] = -1.0
+            team.barrier()
+        add_predictions(team, n_points, k, Tp, group, weight, kept_time, target_begin[u], target_begin[u + 1], target, observed,
+                        own_sums)
+        team.barrier()
+
+
+@pk.kernel
+def correlate(b, q, sums, rho):
+    """Pearson's rho (4) from the sums of all blocks, added up in float64. 8 n_blocks SUMS bytes a number."""
+    n = pk.float64(0.0)
+    p = pk.float64(0.0)
+    o = pk.float64(0.0)
+    pp = pk.float64(0.0)
+    oo = pk.float64(0.0)
+    po = pk.float64(0.0)
+    for block in range(sums.shape[1]):
+        n += sums[b, block, 0, q]
+        p += sums[b, block, 1, q]
+        o += sums[b, block, 2, q]
+        pp += sums[b, block, 3, q]
+        oo += sums[b, block, 4, q]
+        po += sums[b, block, 5, q]
+    spread = (pp - p * p / n) * (oo - o * o / n)
+    rho[b, q] = (po - p * o / n) / pk.sqrt(spread) if spread > 0.0 else math.nan
+
+
+@pk.kernel
+def nearest(team, adjacent, n_dims, n_candidates, pad, room, k, first_point, last_point, radius, place, library, part, lead, offset,
+            series, bounds, marks, distances, times):
+    """The k nearest candidates of each point, sorted; a team a group of points.
+
+    distances, times : shape (n_points, k); infinity and -1 where there are fewer
+    """
+    distance = team.scratch(room, library.dtype)
+    time = team.scratch(room, pk.int32)
+    spare_distance = team.scratch(k, library.dtype)
+    spare_time = team.scratch(k, pk.int32)
+    row = team.scratch(n_dims, pk.int32)
+    point = team.scratch(n_dims, library.dtype)
+    chosen = team.scratch(CHOSEN, pk.int32)
+    n_chunks = (n_candidates + team.size - 1) // team.size
+    n_words = (n_chunks + 31) // 32
+    for e in team.thread_range(n_dims):
+        row[e] = (part[e] * (n_chunks + pad + 1) + lead[e]) * team.size
+    team.barrier()
+    begin = first_point + team.league_rank * GROUP
+    for s in range(begin, min(begin + GROUP, last_point)):
+        number = s - first_point
+        n = list_neighbours(team, adjacent, n_dims, k, s, radius, bounds[0, 0, number], n_chunks, marks[0, 0][number * n_words:], place[0],
+                            library[0], row, offset, series, point, chosen, distance, time, spare_distance, spare_time)
+        sort_nearest(team, n, k, distance, time, spare_distance, spare_time)
+        for m in team.thread_range(k):
+            there = m < n
+            distances[number, m] = pk.sqrt(spare_distance[m]) if there else math.inf
+            times[number, m] = spare_time[m] if there else -1
+        team.barrier()
+
+
+@pk.kernel
+def project(i, q, Tp, distances, times, target, predicted, variance):
+    """The simplex prediction (3) of point i for target q, and the weighted mean of squares about it. A weight a neighbour."""
+    nearest = distances[i, 0]
+    total = 0.0
+    value = 0.0
+    for m in range(distances.shape[1]):
+        w = weight_of(distances[i, m], nearest)
+        total += w
+        value += w * target[max(times[i, m], 0) + Tp, q]
+    value /= total
+    spread = 0.0
+    for m in range(distances.shape[1]):
+        u = target[max(times[i, m], 0) + Tp, q] - value
+        spread += weight_of(distances[i, m], nearest) * u * u
+    known = times[i, distances.shape[1] - 1] >= 0
+    predicted[i, q] = pk.where(known, value, math.nan)
+    variance[i, q] = pk.where(known, spread / total, math.nan)

@@ -1,0 +1,109 @@
+"""Executed instructions of a launch on CUDA: the GPU's own code, each basic block of which counts its runs in a thread.
+
+The counters' address is part of the code, so that the layer's own functions, which branch here, count like all others.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import re
+
+import llvmlite.binding as llvm
+
+from ...compiler.counting import SPECIAL
+from ...compiler.optimise import optimise
+from ...compiler.signature import without_scatter
+from ..count import Executed, is_special, n_blocks, special
+from . import engine, space as launches
+from .lower import Entry
+from .scan import ScanEntry
+
+
+_PLACES = r"^  (\S+) = getelementptr [^,]*, ptr (%[\w.]+),"  # of words in the argument block
+
+
+class _Executed(Executed):
+    """Counters in the device's memory at `address`, of all threads together."""
+
+    address = 0
+
+    def instrumented(self, text):
+        parts, every = self.functions(text)
+        for k in every:
+            self.block_names = set(re.findall(r"(%[\w.]+)\) ", parts[k].partition("{\n")[0]))
+            self.block_names |= {name for name, of in re.findall(_PLACES, parts[k], re.MULTILINE) if of in self.block_names}
+            name = special(parts[k])[0].split(" ")[1] if is_special(parts[k]) else None
+            parts[k] = self.with_counters(parts[k], inside=name)
+        names = sorted(set(re.findall(rf'@"({SPECIAL}[^"]*)"', text)))
+        return re.sub(rf'@"({SPECIAL}[^"]*)"', lambda m: f"@special_{names.index(m[1])}", "".join(parts))  # PTX has no such names
+
+    def is_free(self, line):
+        """Arguments are read from constant memory, as operands of other instructions."""
+        read = re.match(r"  \S+ = load .*?, ptr (%[\w.]+)", line)
+        return read is not None and read[1] in self.block_names
+
+    def bump(self, k):
+        place = f"inttoptr (i64 {self.address + 8 * k} to ptr addrspace(1))"
+        return [f"  %count.v{k} = atomicrmw add ptr addrspace(1) {place}, i64 1 monotonic"]
+
+
+class ExecutedFor(_Executed, Entry):
+    pass
+
+
+class ExecutedScan(_Executed, ScanEntry):
+    pass
+
+
+def ptx(entry, capability, name, allocate):
+    """PTX of an entry with counters at the address that `allocate` gives for so many bytes."""
+    machine = engine.machine(capability)
+    text = str(optimise(entry.text, machine, name))
+    entry.address = allocate(8 * sum(n_blocks(part) for part in entry.functions(text)[0] if part.startswith("define ")))
+    module = llvm.parse_assembly(entry.instrumented(text))
+    module.verify()
+    return machine.emit_assembly(module)
+
+
+class _Counting(launches.Compiled):
+    entries = ExecutedFor, ExecutedScan
+
+    def _load(self, entry, name):
+        self.entry = entry
+        return self.context.load(self.context.link(ptx(entry, self.context.device.compute_capability, name, self._allocate)))
+
+    def _allocate(self, n_bytes):
+        self.totals = self.context.allocate(n_bytes)
+        return self.totals.pointer
+
+    def counted(self):
+        host = (ctypes.c_int64 * len(self.entry.mixes))()
+        self.context.copy_to_host(ctypes.addressof(host), self.totals.pointer, ctypes.sizeof(host))
+        return self.entry.counted(list(host))
+
+
+def _compiled(space, kernel, policy_kind, specs, reducers, team_size):
+    key = ("cuda", "executed", space.device, policy_kind, specs, reducers, team_size)
+    if key not in kernel.compiled:
+        made = kernel.compiled[key] = _Counting(space, kernel, policy_kind, specs, reducers, team_size)
+        made.plain = functools.partial(_compiled, space, kernel, policy_kind, without_scatter(specs), reducers, team_size)
+    return kernel.compiled[key]
+
+
+def counted(space, kernel, policy, policy_kind, specs, reducers, words, build):
+    """Run the counting build once; how often each (line, instruction, type) happened."""
+    if reducers or policy_kind != "range":
+        specs = without_scatter(specs)
+    compiled = functools.partial(_compiled, space, kernel, policy_kind, specs, reducers)
+    compiled = compiled if policy_kind == "team" else compiled(0)
+    pattern = "scan" if policy_kind.startswith("scan") else "reduce" if reducers else "for"
+    rows = launches._STEPS[pattern](space, compiled, policy, words, (), launches._workspace(space.device, space.stream))
+    if not rows:
+        return {}
+    made = rows[0][0]  # one build makes all kernels of a launch
+    made.context.fill(made.totals.pointer, 0, made.totals.nbytes, wait=True)
+    for _, handle, grid, shared, block in rows:
+        made.launch(grid, block, shared, space.stream, handle)
+    launches.fence(space)
+    return made.counted()

@@ -1,0 +1,77 @@
+"""What a report checks of itself: whether its figures can be trusted, each in a sentence."""
+
+from roofline.profiling import SHORT
+from roofline.units import scaled, spread
+
+STEADY = 0.25  # of the median: quartiles farther apart are about the machine's other work
+ABOVE = 1.1  # of the roof: more than repeats of a ceiling differ by
+DRIFT = 0.05  # of a core's clock between the ceilings' measurement and the report's
+BUSY = 0.3  # cores taken by others, of which a report says so; less is what an idle system needs
+
+
+def of_result(result):
+    """The checks of one result that has a roof.
+
+    Returns
+    -------
+    list of dict: "check" (its name), "passed", "text"
+    """
+    roof, seconds = result.roof, result.seconds
+    apart = (seconds.upper - seconds.lower) / seconds.median
+    single = len(seconds.values) == 1
+    found = [
+        _check(
+            "below its roof",
+            roof.share <= ABOVE,
+            f"{roof.share:.0%} of attainable"
+            + ("" if roof.share <= ABOVE else ": a ceiling was measured too low, or the compiler removed work that was counted"),
+        ),
+        _check(
+            "long enough",
+            seconds.median * seconds.calls >= SHORT,
+            f"{scaled(seconds.median * seconds.calls, 's')} a repeat of {seconds.calls:,} call{'s' * (seconds.calls > 1)}"
+            + ("" if seconds.median * seconds.calls >= SHORT else ": too short to time one by one, mostly the cost of a launch"),
+        ),
+        _check(
+            "steady",
+            apart <= STEADY and not single,
+            "timed once: no spread is known, and the time may hold the compilation"
+            if single
+            else f"quartiles {spread(seconds, 's')}, {apart:.0%} of the median apart",
+        ),
+    ]
+    declared = [note for note in roof.notes if note.startswith("declared ")]
+    found += [_check("declared cost", False, note) for note in declared]
+    if roof.level not in ("DRAM", "HBM"):
+        text = f"repeats find the {scaled(max(k.counts.compulsory for k in roof.kernels), 'B')} of its largest launch in {roof.level}; a first call does not"
+        found.append(_check("working set", True, text))
+    return found
+
+
+def of_part(machine, ceilings, clock):
+    """The checks of the machine: what else it did, and whether its clock drifted.
+
+    Parameters
+    ----------
+    machine : dict, see `roofline.machine.facts`
+    ceilings : Ceilings or None
+    clock : float or None
+        Cycles per second of a core now.
+    """
+    found = []
+    if machine["busy_cores"] is not None:
+        text = f"other work kept {machine['busy_cores']:g} of {machine['cores']} cores busy when the run began"
+        found.append(_check("quiet machine", machine["busy_cores"] <= BUSY, text))
+    if ceilings:
+        busy = ceilings.machine["busy_cores"]
+        if busy is not None:
+            text = f"other work kept {busy:g} cores busy when the ceilings were measured, {ceilings.date}"
+            found.append(_check("quiet ceilings", busy <= BUSY, text))
+        if ceilings.clock and clock:
+            text = f"a core ran at {scaled(ceilings.clock, 'Hz')} for the ceilings, at {scaled(clock, 'Hz')} at the end of this run"
+            found.append(_check("steady clock", abs(clock / ceilings.clock - 1) <= DRIFT, text))
+    return found
+
+
+def _check(name, passed, text):
+    return {"check": name, "passed": bool(passed), "text": text}

@@ -1,0 +1,214 @@
+"""Why a method stays below its roof: what its time went into, by what was measured and counted.
+
+A roof is the least time of the text's operations and compulsory bytes. Here each further thing that costs time is given
+a time of its own, and the one that comes nearest to the measured time is the reason:
+
+neighbours    the median less the fastest repeat, where that is much                                       measured
+outside       the part of the call in which no kernel ran                                                  measured
+launch        the cost of a launch, times launches                                                         measured
+executed      the operations that ran, at their rates: lanes that a condition masks off and padding included, what
+              runs one lane at a time at two operations a cycle                                            modelled
+instructions  all instructions that ran, at four a cycle and core                                          modelled
+memory LEVEL  compulsory bytes from a farther level than the nearest that could hold them                  modelled
+reread        all loads and stores at the level that holds the arrays: nothing stays in nearer caches      modelled
+scattered     elements gathered or scattered one by one, two a cycle                                       modelled
+overfetch     a whole line of memory for each of these elements                                            modelled
+together      atomic operations that all go to one place                                                   modelled
+integer       integer operations of the text (GPU)                                                         modelled
+parallelism   the roof of that part of the machine which so few indices or teams can fill                  modelled
+
+What none of these explains to a half is waiting: of operations for the one before, of threads for each other.
+"""
+
+import math
+import re
+from dataclasses import dataclass
+
+import portable as pk
+from roofline.attainable import LOW
+from roofline.mix import lanes_and_type
+from roofline.units import scaled, times
+
+DISTURBED = 0.7  # of the median: a fastest repeat below says that something else took the time
+HALF = 0.5  # of the time that a cause must explain to be called the reason
+PER_CYCLE, LOADS_PER_CYCLE = 4, 2  # instructions, and loads or scalar operations, that a core starts in a cycle
+LINE = 64  # bytes that a cache moves at once
+IN_FLIGHT = 128  # threads that a GPU keeps in flight for each of the teams that pk.concurrency tells
+ARITHMETIC = {"fadd": 1, "fsub": 1, "fmul": 1, "fdiv": 1, "fma": 2, "fmuladd": 2}  # flops of LLVM's instructions
+
+
+@dataclass(frozen=True)
+class Cause:
+    """Something that costs time: `seconds` of the call, and a clause that says so."""
+
+    name: str
+    seconds: float
+    text: str
+    provenance: str = "modelled"
+
+    def as_dict(self):
+        """The JSON object."""
+        return vars(self)
+
+
+def reason(analysis, ceilings, samples=None):
+    """Why a call stays below `LOW` of its roof; None where it does not.
+
+    Parameters
+    ----------
+    analysis : Analysis
+    ceilings : Ceilings
+    samples : Samples, optional
+        The repeats of the call: where the fastest took far less than the median, other work took the rest.
+
+    Returns
+    -------
+    dict of "text" (sentences) and "causes" (list, the weightiest first), fit for JSON; or None
+    """
+    if analysis.share >= LOW:
+        return None
+    kernel = max(analysis.kernels, key=lambda k: k.seconds - k.attainable)
+    gap, causes = kernel.seconds - kernel.attainable, []
+    n = len(analysis.launches)
+    if analysis.outside > 0.25 * analysis.seconds:
+        text = (
+            f"{analysis.outside / analysis.seconds:.0%} of the call passes outside of its {n:,} "
+            f"kernel{'s' if n > 1 else ''}, in Python, copies and waiting"
+        )
+        causes.append(Cause("outside", analysis.outside, text, "measured"))
+    if gap > 0.25 * analysis.seconds:
+        causes += _of_kernel(kernel, ceilings)
+    if not causes:
+        causes = [Cause("several", analysis.seconds, "several kernels each lose a little, as their own figures tell", "measured")]
+    causes.sort(key=lambda cause: cause.name != "outside" or analysis.outside < gap)
+    if samples and (fastest := min(samples.values)) < DISTURBED * samples.median:
+        text = f"the fastest repeat took {scaled(fastest, 's')}: the rest is other work on this machine, or a first run"
+        causes.insert(0, Cause("neighbours", samples.median - fastest, text, "measured"))
+    return {"text": ". ".join(_sentence(c.text) for c in causes[:2]) + ".", "causes": [c.as_dict() for c in causes]}
+
+
+def _sentence(text):
+    return text[:1].upper() + text[1:]
+
+
+def _of_kernel(kernel, ceilings):
+    """At most two causes of a kernel's time, the nearest to it first."""
+    took = kernel.seconds / len(kernel.times)
+    name = f"kernel {kernel.label}"
+    found = [c for c in candidates(kernel, ceilings) if c.seconds >= HALF * took]
+    found.sort(key=lambda c: abs(math.log(c.seconds / took)))
+    if not found:
+        return [Cause("waiting", kernel.seconds, f"{name} waits: {_waits(kernel, ceilings, took)}")]
+    scale = len(kernel.times)
+    return [
+        Cause(c.name, scale * min(c.seconds, took), f"{name}: {c.text}", c.provenance)
+        for c in found[: 1 if 0.8 < found[0].seconds / took < 1.25 else 2]
+    ]
+
+
+def candidates(kernel, ceilings):
+    """The time of one launch by each thing that could have cost it, a list of Cause."""
+    counts, found = kernel.counts, []
+    launch = ceilings.rate("launch")
+    found.append(Cause("launch", launch, f"its work is so short that a launch costs as much ({scaled(launch, 's')})", "measured"))
+    if counts.executed and counts.ptx is None and ceilings.clock:
+        found += _of_instructions(kernel, ceilings)
+    found += _of_memory(kernel, ceilings)
+    atomics = sum(counts.atomics.values())
+    if atomics and (together := ceilings.rate("atomic together int64")):
+        text = f"its {atomics:,} atomic operations wait for each other where they meet in one place"
+        found.append(Cause("together", atomics / together, text))
+    if counts.ptx is not None and counts.integer:
+        text = f"its text has {counts.integer:,} integer operations, index arithmetic included"
+        found.append(Cause("integer", counts.integer / ceilings.rate("integer int64"), text))
+    return [*found, *_of_parallelism(kernel, ceilings)]
+
+
+def _of_instructions(kernel, ceilings):
+    """What the optimised code does more, or other, than the text."""
+    counts, cycles = kernel.counts, ceilings.clock * _threads(ceilings)
+    vector, scalar, total, scattered = 0.0, 0, 0, 0
+    for (_, name, of), n in counts.executed.items():
+        if name.startswith("special "):
+            continue
+        lanes, dtype, _ = lanes_and_type(of)
+        total += n
+        if name in ("masked.gather", "masked.scatter"):
+            scattered += n * lanes
+        if dtype.startswith("float") and name in ARITHMETIC:
+            if lanes == 1:
+                scalar += n
+            else:
+                kind = "fma" if name in ("fma", "fmuladd") else "no fma"
+                vector += n * lanes * ARITHMETIC[name] / ceilings.rate(f"{kind} {dtype}")
+    special = sum(n / (ceilings.rate(name) or math.inf) for name, n in counts.executed_totals["special"].items())
+    one_by_one = scalar / (LOADS_PER_CYCLE * cycles)
+    masked = f"; {counts.masked:.0%} of the lanes are masked off and computed all the same" if counts.masked > 0.1 else ""
+    if vector + special + one_by_one > 1.3 * kernel.bound.wants["arithmetic"]:
+        text = f"the compiled code does more arithmetic than the text{masked}"
+        if one_by_one > vector + special:
+            text = f"its {scaled(scalar)} operations run one lane at a time{masked}"
+        yield Cause("executed", vector + special + one_by_one, text)
+    text = f"its {scaled(total)} instructions, of which arithmetic is a part, want that time to be started{masked}"
+    yield Cause("instructions", total / (PER_CYCLE * cycles), text)
+    if scattered:
+        text = f"it reads or writes {scaled(scattered)} elements at scattered places, one by one"
+        yield Cause("scattered", scattered / (LOADS_PER_CYCLE * cycles), text)
+        lines = LINE * scattered
+        text = f"each of {scaled(scattered)} elements at scattered places brings a line of {LINE} bytes, {scaled(lines, 'B')} together"
+        yield Cause("overfetch", lines / ceilings.bandwidth(ceilings.level_of(lines)), text)
+
+
+def _of_memory(kernel, ceilings):
+    """Bytes that come from farther than the roof assumes."""
+    levels = [name for name, _ in ceilings.levels]
+    moved, level = kernel.counts.compulsory, kernel.bound.level
+    for farther in levels[levels.index(level) + 1 :]:
+        text = f"its {scaled(moved, 'B')} would fit into {level}, and come from {farther} at the rate seen"
+        yield Cause(f"memory {farther}", moved / ceilings.bandwidth(farther), text)
+    asked = kernel.near_bytes - kernel.counts.scratch
+    if moved and asked > 1.5 * moved:
+        text = (
+            f"its loads and stores ask for {scaled(asked, 'B')}, {times(asked / moved)} times what it must move, "
+            f"and {level} serves them at the rate seen"
+        )
+        yield Cause("reread", asked / ceilings.bandwidth(level), text)
+
+
+def _of_parallelism(kernel, ceilings):
+    """The roof, were there only that part of the machine which so few indices can fill."""
+    extent, unit = extent_of(kernel)
+    slots = _threads(ceilings)
+    if ceilings.space.startswith("cuda"):
+        wide = slots // 16 if unit == "teams" else slots * IN_FLIGHT
+    else:
+        wide = slots
+    if extent < wide:
+        text = f"its {extent:,} {unit} fill a part of the machine only, which has room for {wide:,} at once"
+        yield Cause("parallelism", kernel.bound.seconds * wide / extent, text)
+
+
+def extent_of(kernel):
+    """How many indices or teams a launch has, and which of both."""
+    number, _, unit = kernel.counts.policy.rpartition(" ")
+    return math.prod(int(n) for n in re.findall(r"\d+", number.replace(",", ""))), unit
+
+
+def _waits(kernel, ceilings, took):
+    """What shows that nothing but waiting is left."""
+    counts = kernel.counts
+    if counts.executed and counts.ptx is None and ceilings.clock:
+        total = sum(n for (_, name, _), n in counts.executed.items() if not name.startswith("special "))
+        rate = total / (took * ceilings.clock * _threads(ceilings))
+        return (
+            f"it starts {rate:.1f} instructions a cycle, of about {PER_CYCLE}, so operations wait for the one before, "
+            f"for memory, or for a neighbour on this machine"
+        )
+    met = sum(n for (_, operation, _), n in counts.text.items() if operation.startswith("team.")) // max(extent_of(kernel)[0], 1)
+    meets = f", or for each other: a team meets {met:,} times" if met else ""
+    return f"no rate of the machine explains its time, so its threads wait for the operation before, for memory{meets}"
+
+
+def _threads(ceilings):
+    """Threads of a CPU's space; of a GPU what `pk.concurrency` tells."""
+    return pk.concurrency(ceilings.space)

@@ -1,0 +1,248 @@
+"""`python -m roofline report`: run every method, and tell how long each took, and how long it could take.
+
+A report is a document of parts, one for each space and machine; everything that shows it, the page, the tables, the
+figures, reads the document, so that a saved one can be shown again, or beside another.
+"""
+
+import json
+from dataclasses import dataclass, field
+from html import escape
+from pathlib import Path
+
+from portable.errors import InputError
+from roofline import ceiling, checks, machine, measuring, timing
+from roofline.attainable import Analysis, analyse
+from roofline.ceiling import Ceilings
+from roofline.contract import Run, Work
+from roofline.profiling import profile
+from roofline.reasons import reason
+from roofline.timing import Samples
+from roofline.units import finite, one_line
+from roofline.verdicts import advice, verdict
+
+SCHEMA_VERSION = 3
+MAX_SECONDS = 6.0  # for the repeats of one run, so that the default report ends within a minute
+LONG = 0.3  # seconds of a call, on a CPU, whose executed operations are not counted too: that takes several times as long
+
+
+@dataclass(frozen=True)
+class Result:
+    """One run, timed; `value` is what the call returned, `roof` what it could have taken, or None, and `reason` why it
+    took more."""
+
+    case: str
+    method: str
+    source: str
+    size: int
+    unit: str
+    space: str
+    seconds: Samples
+    work: Work
+    value: float | None
+    roof: Analysis | None = None
+    reason: dict | None = None
+
+    @property
+    def pairs_per_second(self):
+        """The median rate, or None for work without pairs."""
+        return None if self.work.pairs is None else self.work.pairs / self.seconds.median
+
+    def as_dict(self):
+        """The JSON object of a result."""
+        return {
+            "case": self.case,
+            "method": self.method,
+            "source": self.source,
+            "size": self.size,
+            "unit": self.unit,
+            "space": self.space,
+            "seconds": self.seconds.as_dict(),
+            "work": vars(self.work),
+            "pairs_per_second": self.pairs_per_second,
+            "value": finite(self.value),
+            "roof": self.roof.as_dict() | self._judgement() if self.roof else None,
+        }
+
+    def _judgement(self):
+        return {
+            "verdict": verdict(self),
+            "advice": advice(self),
+            "reason": self.reason,
+            "checks": checks.of_result(self),
+        }
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A run that raised."""
+
+    case: str
+    method: str
+    message: str
+
+
+@dataclass
+class Report:
+    """What was measured so far on one space."""
+
+    space: str
+    machine: dict
+    results: list[Result] = field(default_factory=list)
+    failures: list[Failure] = field(default_factory=list)
+    interrupted: bool = False
+    ceilings: Ceilings | None = None  # once they were wanted
+    notes: list[str] = field(default_factory=list)
+    program_seconds: float | None = None  # of a program whose launches these are, the first of its spaces only
+
+    def as_dict(self):
+        """A part of the JSON document."""
+        on_cores = self.ceilings and self.ceilings.clock and not self.space.startswith("cuda")
+        clock = measuring.clock() if on_cores else None
+        return {
+            "space": self.space,
+            "machine": self.machine,
+            "ceilings": self.ceilings.as_dict() if self.ceilings else None,
+            "results": [result.as_dict() for result in self.results],
+            "failures": [vars(failure) for failure in self.failures],
+            "interrupted": self.interrupted,
+            "notes": self.notes,
+            "program_seconds": self.program_seconds,
+            "checks": checks.of_part(self.machine, self.ceilings, clock),
+        }
+
+
+def document(parts):
+    """The JSON document of parts, each as `Report.as_dict` gives it; `schema_version` grows when a reader would have to
+    change."""
+    return {"schema": "roofline-report", "schema_version": SCHEMA_VERSION, "parts": list(parts)}
+
+
+class Shown(dict):
+    """A report's document that a notebook shows as the page, and `print` of rich as tables."""
+
+    def page(self):
+        """The offline page, as text."""
+        from roofline.html import page
+
+        return page(self)
+
+    def _repr_html_(self):
+        """The page in a frame of its own, so that its styles stay inside."""
+        framed = escape(self.page())
+        return f'<iframe title="Roofline report" sandbox style="width:100%;height:45rem;border:0" srcdoc="{framed}"></iframe>'
+
+    def __rich_console__(self, console, options):
+        from roofline.tables import tables
+
+        yield from tables(self)
+
+
+def report(made, source="launches"):
+    """Hold what a profile heard against the roofs of its spaces: `with roofline.profile() as p: ...`, then `report(p)`.
+
+    Counting takes a few runs of each kind of launch, on the data as they are now; ceilings are measured if they are not
+    known.
+
+    Parameters
+    ----------
+    made : Profile
+    source : str
+        What it was, in words.
+
+    Returns
+    -------
+    Shown
+        The report's document (docs/report.schema.json), a dict; a notebook shows it as a page.
+
+    Raises
+    ------
+    InputError
+        Nothing was launched.
+    """
+    from roofline import script
+
+    if not made.events:
+        raise InputError("report: the profile heard no launch; launch kernels inside its with-block")
+    parts = {}
+
+    def part(space):
+        return parts.setdefault(space, Report(space, machine.facts(space)))
+
+    def roofs(space, special):
+        return ceiling.ceilings(space, special=special)
+
+    script.tell(made, source, part, roofs if all(e.space != "checked" for e in made.events) else None)
+    return Shown(document(made.as_dict() for made in parts.values()))
+
+
+def read(path):
+    """A saved report's document.
+
+    Raises
+    ------
+    InputError
+        The file cannot be read, is no JSON, no report of this tool, or of another version of its schema.
+    """
+    try:
+        found = json.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"'{path}' cannot be read: {error.strerror}.") from error
+    except ValueError as error:
+        raise InputError(f"'{path}' is no JSON: {error}.") from error
+    if not isinstance(found, dict) or found.get("schema") != "roofline-report":
+        raise InputError(f"'{path}' is no report; `python -m roofline report --json FILE` writes one.")
+    if found.get("schema_version") != SCHEMA_VERSION:
+        raise InputError(
+            f"'{path}' has version {found.get('schema_version')} of the schema; {SCHEMA_VERSION} is wanted. Make the report anew."
+        )
+    return found
+
+
+def collect(report: Report, runs: list[tuple[str, Run]], on_start=lambda method, done: None, ceilings=None):
+    """Time each run and put it into the report; one that raises is noted and the next goes on.
+
+    Parameters
+    ----------
+    report : Report
+        Filled in place, so that an interruption loses nothing.
+    runs : list of (case name, Run)
+    on_start : callable of (str, int)
+        Told each method before it starts, and how many are done.
+    ceilings : callable of (space, special functions) giving Ceilings, optional
+        Asked when the first launch was counted; without it nothing is held against a roof.
+    """
+    try:
+        for done, (case, run) in enumerate(runs):
+            on_start(run.method, done)
+            try:
+                seconds, value = _timed(run)
+                roof = _roof(report, run, seconds, ceilings) if ceilings else None
+                why = reason(roof, report.ceilings, seconds) if roof else None
+            except Exception as error:  # noqa: BLE001 - one method's failure must not cost the others
+                report.failures.append(Failure(case, run.method, one_line(error)))
+                continue
+            about = case, run.method, run.source, run.size, run.unit, report.space
+            report.results.append(Result(*about, seconds, run.work, value, roof, why))
+    except KeyboardInterrupt:
+        report.interrupted = True
+
+
+def _timed(run):
+    """Seconds per call, and what the last call returned."""
+    values = []
+    seconds = timing.measure(lambda: values.append(run.call()), run.sync, max_time=MAX_SECONDS)
+    return seconds, values[-1]
+
+
+def _roof(report, run, seconds, ceilings):
+    """One more call, profiled and counted."""
+    with profile() as made:
+        run.call()
+        if run.sync:
+            run.sync()
+
+    def roofs(special):
+        report.ceilings = ceilings(report.space, special)
+        return report.ceilings
+
+    return analyse(made, seconds.median, roofs, executed=not report.space.startswith("cuda") and seconds.median < LONG)

@@ -1,0 +1,61 @@
+"""A report with all that a page can hold: kernels with and without floating-point work, of two spaces, with hostile names."""
+
+import functools
+
+import numpy as np
+
+import portable as pk
+import roofline
+from roofline import reporting
+from roofline.attainable import Analysis, bound
+from roofline.cases import layer
+from roofline.reasons import reason
+from roofline.timing import Samples
+from tests.roofline import fakes
+
+N = 4096
+
+
+@pk.kernel
+def copy(i, x, y):
+    y[i] = x[i]
+
+
+@functools.cache
+def counted():
+    """Counts of a few kernels, by name."""
+    x, y = np.linspace(0.0, 1.0, N), np.ones(N)
+    with pk.use("serial"):
+        return {
+            "axpy": roofline.count(N, layer.axpy, 2.0, x, y),
+            "dot": roofline.count(N, layer.product, x, y, reducer=pk.Sum),
+            "histogram": roofline.count(N, layer.count, np.arange(N, dtype=np.int32) % layer.BINS, np.zeros(layer.BINS, np.int32)),
+            "copy": roofline.count(N, copy, x, y),
+        }
+
+
+def result(ceilings, method, kernels, slow=2.0, case="fake", size=N, space="serial", source="simulated"):
+    """A result whose kernels take `slow` times what they could, and its reason."""
+    launches = [(name, counted()[name], bound(counted()[name], ceilings), slow * bound(counted()[name], ceilings).seconds) for name in kernels]
+    seconds = Samples(tuple(f * sum(s for *_, s in launches) for f in (0.98, 1.0, 1.05)))
+    roof = Analysis(seconds.median, launches, [])
+    made = fakes.result(method, seconds=seconds.values, size=size, source=source)
+    about = {"case": case, "space": space, "roof": roof, "reason": reason(roof, ceilings, seconds)}
+    return type(made)(**{**vars(made), **about})
+
+
+def document(ceilings, name="axpy", parts=2):
+    """A document of a call of two kernels, others without floating-point work, and a sweep."""
+    found = []
+    for k in range(parts):
+        space = ("serial", "threads")[k]
+        results = [
+            result(ceilings, name, ["axpy", "dot"], slow=1.1, source=name, space=space),
+            result(ceilings, "histogram", ["histogram"], slow=4.0, space=space),
+            result(ceilings, "copy", ["copy"], slow=2.5, space=space),
+            *(result(ceilings, "swept", ["dot"], slow=9.0 / e, size=10**e, space=space) for e in (3, 4, 5)),
+        ]
+        part = reporting.Report(space, fakes.machine(space=space, cpu=name), results, [reporting.Failure("fake", name, name)])
+        part.ceilings = ceilings
+        found.append(part.as_dict())
+    return reporting.document(found)

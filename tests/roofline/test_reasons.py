@@ -1,0 +1,133 @@
+"""Why a kernel stays below its roof: each cause from evidence that is made to show it."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import portable as pk
+import roofline
+from roofline.attainable import LOW, Analysis, bound
+from roofline.cases import layer
+from roofline.ceiling import Ceiling, Ceilings
+from roofline.reasons import reason
+from roofline.timing import Samples
+from tests.roofline import fakes, shown
+
+CLOCK = 1e9
+RATES = {  # of a made-up machine: one core at 1 GHz, eight lanes
+    "fma float64": ("flop", 32e9), "no fma float64": ("flop", 16e9), "exp float64": ("op", 1e9), "integer int64": ("op", 8e9),
+    "atomic apart int64": ("op", 1e9), "atomic together int64": ("op", 1e7), "bandwidth L1": ("B", 128e9),
+    "bandwidth L2": ("B", 64e9), "bandwidth DRAM": ("B", 4e9), "launch": ("s", 1e-6),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def machine():
+    items = {name: Ceiling(name, unit, Samples((rate,)), "made up") for name, (unit, rate) in RATES.items()}
+    levels = [("L1", 32 << 10), ("L2", 1 << 20), ("DRAM", None)]
+    return Ceilings("serial", "2026-01-01T00:00:00+00:00", fakes.machine(space="serial"), CLOCK, levels, items)
+
+
+def why(machine, counts, seconds, inside=None, samples=None):
+    """The reason of a call of one launch that took so long."""
+    roof = Analysis(seconds, [("k", counts, bound(counts, machine), inside or seconds)], [])
+    found = reason(roof, machine, samples)
+    return found and (found["causes"][0]["name"], found["text"])
+
+
+def test_near_the_roof_nothing_is_asked(machine):
+    counts = shown.counted()["axpy"]
+    least = bound(counts, machine).seconds
+    assert why(machine, counts, least / (LOW + 0.01)) is None
+    assert why(machine, counts, least / (LOW - 0.01)) is not None
+
+
+def test_time_outside_of_kernels(machine):
+    name, text = why(machine, shown.counted()["axpy"], 1e-3, inside=1e-4)
+    assert name == "outside" and text.startswith("90% of the call passes outside of its 1 kernel,")
+
+
+def test_data_from_farther_than_assumed(machine):
+    counts = shown.counted()["axpy"]
+    name, text = why(machine, counts, counts.compulsory / 4e9)
+    assert name == "memory DRAM" and "come from DRAM at the rate seen" in text
+
+
+def test_atomics_that_meet(machine):
+    counts = shown.counted()["histogram"]
+    name, text = why(machine, counts, sum(counts.atomics.values()) / 1e7)
+    assert name == "together" and "4,096 atomic operations wait for each other" in text
+
+
+def test_lanes_that_are_masked_off(machine):
+    x = np.where(np.arange(shown.N) % 8, -1.0, 1.0)
+    with pk.use("serial"):
+        counts = roofline.count(shown.N, rare_exp, x, np.ones(shown.N))
+    assert counts.executed_totals["special"] == {"exp float64": shown.N} and sum(counts.special.values()) == shown.N // 8
+    name, text = why(machine, counts, shown.N / 1e9)
+    assert name == "executed" and "of the lanes are masked off" in text
+
+
+@pk.kernel
+def rare_exp(i, x, y):
+    if x[i] > 0.0:
+        y[i] = pk.exp(x[i])
+
+
+def test_one_lane_at_a_time(machine):
+    counts = dataclasses.replace(shown.counted()["axpy"], executed={("", "fma", "double"): 100 * shown.N})
+    name, text = why(machine, counts, 100 * shown.N / (2 * CLOCK))
+    assert name == "executed" and "run one lane at a time" in text
+
+
+def test_scattered_elements(machine):
+    executed = {("", "masked.gather", "<8 x double>"): shown.N}
+    counts = dataclasses.replace(shown.counted()["copy"], executed=executed)
+    name, text = why(machine, counts, 8 * shown.N / (2 * CLOCK))
+    assert name == "scattered" and "at scattered places" in text
+
+
+def test_a_launch_that_costs_as_much_as_its_work(machine):
+    with pk.use("serial"):
+        counts = roofline.count(8, layer.axpy, 2.0, np.ones(8), np.ones(8))
+    assert bound(counts, machine).by == "launch"
+    assert why(machine, counts, 1.9e-6)[0] == "launch"
+
+
+def test_what_no_rate_explains_waits(machine):
+    name, text = why(machine, shown.counted()["dot"], 1e-3)
+    assert name == "waiting" and "it starts 0.0 instructions a cycle, of about 4" in text
+
+
+def test_other_work_on_the_machine(machine):
+    counts = shown.counted()["axpy"]
+    name, text = why(machine, counts, 1e-3, samples=Samples((1e-4, 1e-3, 1e-3)))
+    assert name == "neighbours" and text.startswith("The fastest repeat took 100 µs")
+
+
+def test_too_few_indices_for_the_machine(machine):
+    threads = dataclasses.replace(machine, space="threads:4")
+    with pk.use("threads:4"):
+        counts = roofline.count(pk.TeamPolicy(1), busy, np.zeros(1))
+    least = bound(counts, threads).seconds
+    causes = reason(Analysis(4 * least, [("k", counts, bound(counts, threads), 4 * least)], []), threads)["causes"]
+    assert "parallelism" in [cause["name"] for cause in causes]
+
+
+@pk.kernel
+def busy(team, out):
+    total = 0.0
+    for j in team.thread_range(100_000):
+        total += pk.exp(float(j) * 1e-6)
+    total = team.reduce(total)
+    if team.single():
+        out[0] = total
+
+
+@pytest.mark.parametrize("name", ["axpy", "dot", "histogram", "copy"])
+@pytest.mark.parametrize("slow", [1.7, 5.0, 1000.0])
+def test_there_is_always_a_reason(machine, name, slow):
+    counts = shown.counted()[name]
+    name, text = why(machine, counts, slow * bound(counts, machine).seconds)
+    assert name and text.endswith(".")
