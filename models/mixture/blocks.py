@@ -138,20 +138,25 @@ class Points:
             Of r (1, d) (1, d)', or of r, r d, r d^2, with d = x - reference.
         reference : ndarray, shape (k, p)
         """
-        if self._sums is None:
-            self._sums = Sums(self._block, self.k, self.p, self.dtype, self.diagonal, self.space)
-        self._sums.begin(components, self.centre)
+        room = self.room()
+        room.begin(components, self.centre)
         for b, n, x, joint, lse in self._blocks(components):
             if assign is not None:
                 assign(b * self._block, n, joint, lse)
-            self._sums.add(x, joint, lse)
-        sums = self._sums.total()
+            room.add(x, joint, lse)
+        sums = room.total()
         if not self.diagonal:
             a, b = np.tril_indices(self.p + 1)
             square = np.empty((self.k, self.p + 1, self.p + 1))
             square[:, a, b] = square[:, b, a] = sums
             sums = square
-        return float(self._totals.to_numpy().sum()), sums, self._sums.reference
+        return float(self._totals.to_numpy().sum()), sums, room.reference
+
+    def room(self):
+        """Room for sums, made when they are first asked for."""
+        if self._sums is None:
+            self._sums = Sums(self._block, self.k, self.p, self.dtype, self.diagonal, self.space)
+        return self._sums
 
     def log_densities(self, components):
         """lse_i, shape (n,)."""
