@@ -46,6 +46,7 @@ class Outcome:
     duel: Duel
     rows: list[Row] = field(default_factory=list)
     alone: Samples | None = None  # our seconds, where no peer could run
+    ceiling: float | None = None
     absent: list[tuple[str, str]] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
@@ -57,6 +58,7 @@ class Outcome:
             "tolerance": self.duel.tolerance,
             "bytes": self.duel.bytes,
             "flops": self.duel.flops,
+            "ceiling": self.ceiling,
             "alone_seconds": self.alone.as_dict() if self.alone else None,
             "rows": [row.as_dict() for row in self.rows],
             "absent": [{"peer": peer, "reason": reason} for peer, reason in self.absent],
@@ -74,7 +76,8 @@ class Outcome:
         if rate := self.rate(self.duel.bytes):
             caption += f"; ours moves {scaled(rate, 'B/s')}"
         if rate := self.rate(self.duel.flops):
-            caption += f"; ours does {scaled(rate, 'FLOP/s')}"
+            share = f", {rate / self.ceiling:.0%} of the ceiling of {scaled(self.ceiling, 'FLOP/s')}" if self.ceiling else ""
+            caption += f"; ours does {scaled(rate, 'FLOP/s')}{share}"
         table = Table(title=self.duel.title, title_justify="left", caption_justify="left", caption=caption)
         table.add_column("peer")
         table.add_column(f"ours: {self.duel.ours.label}", justify="right")
@@ -147,3 +150,4 @@ def run(duel: Duel, rounds: int, outcome: Outcome, on_start=lambda label: None):
     if not outcome.rows:
         wait = {"ours": duel.ours.sync} if duel.ours.sync else {}
         outcome.alone = timing.alternate({"ours": duel.ours.call}, rounds, host_only=duel.host_only, sync=wait)["ours"]
+    outcome.ceiling = duel.ceiling() if duel.ceiling else None

@@ -94,6 +94,8 @@ class Duel:
         Floating-point operations of the work, FMA = 2; the table then says at what rate ours does them.
     best : bool
         Also compare the best rounds: what a machine can do is what it was seen to do, and the rest its neighbours'.
+    ceiling : callable, optional
+        Operations a second that the machine can do, asked for after timing; the table then says what share ours reaches.
     """
 
     title: str
@@ -105,3 +107,4 @@ class Duel:
     bytes: float | None = None
     flops: float | None = None
     best: bool = False
+    ceiling: Callable[[], float] | None = None
