@@ -306,9 +306,7 @@ def _ceilings(part):
         unit = item.unit if item.unit == "s" else f"{item.unit}/s"
         quartiles = f"{scaled(item.rate.lower, unit)} to {scaled(item.rate.upper, unit)}"
         rows.append((item.name, scaled(item.best, unit), scaled(item.rate.median, unit), quartiles, item.method))
-    caption = f"Measured {c.date}" + (f", a core at {scaled(c.clock, 'Hz')}" if c.clock else "") + (
-        "; the roof is the best repeat, for a machine can do what it was seen to do."
-    )
+    caption = f"Measured {c.date}{c.clock_in_words()}; the roof is the best repeat, for a machine can do what it was seen to do."
     table = roofpage.table(caption, ("Ceiling", "Roof", "Median", "Quartiles", "Method"), rows, numbers=(1, 2, 3))
     return f"<h2>Ceilings of {escape(part.place)}</h2>\n{table}"
 

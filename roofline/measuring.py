@@ -3,6 +3,8 @@
 import functools
 import math
 import os
+import re
+import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,7 +55,7 @@ def plans(space, quick):
 
     Returns
     -------
-    clock : callable that gives cycles per second, or None
+    clock : callable that gives cycles per second or None, or None
     levels : list of (name, bytes)
     plans : list of Plan
     """
@@ -62,7 +64,8 @@ def plans(space, quick):
     found = [*_arithmetic(space, quick), *_atomics(space, gpu, quick)]
     found += (_gpu_bandwidth if gpu else _cpu_bandwidth)(space, levels, quick)
     found += _launch(space, gpu)
-    return None if gpu else functools.partial(clock, quick), levels, found
+    cycles = functools.partial(_gpu_clock, space, found[0]) if gpu and not quick else functools.partial(clock, quick)
+    return None if gpu and quick else cycles, levels, found
 
 
 def _plan(space, name, unit, amount, method, policy, kernel, *args):
@@ -240,3 +243,17 @@ def clock(quick=False):
     policy, out = pk.RangePolicy(0, 8, space=space), _view(space, np.ones(8), "int64")
     call = functools.partial(pk.parallel_for, policy, kernels.dependent, trips, *_CONSTANTS["integer"], out)
     return 2 * trips / min(timing.measure(call, min_time=1e-3, repeats=5).values)
+
+
+def _gpu_clock(space, plan):
+    """Cycles per second of a GPU at work, by the driver's own tool; None where that is missing or tells nothing."""
+    for _ in range(timing.QUEUE):  # half a second or more, in which the tool looks
+        plan.call()
+    number = str(space).partition(":")[2] or "0"
+    command = ["nvidia-smi", f"--id={number}", "--query-gpu=clocks.sm", "--format=csv,noheader,nounits"]
+    try:
+        told = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        told = ""
+    plan.sync()
+    return 1e6 * float(told) if re.fullmatch(r"\s*\d+\s*", told) else None

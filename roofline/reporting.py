@@ -96,7 +96,8 @@ class Report:
 
     def as_dict(self):
         """A part of the JSON document."""
-        clock = measuring.clock() if self.ceilings and self.ceilings.clock else None
+        on_cores = self.ceilings and self.ceilings.clock and not self.space.startswith("cuda")
+        clock = measuring.clock() if on_cores else None
         return {
             "space": self.space,
             "machine": self.machine,

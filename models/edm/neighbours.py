@@ -22,7 +22,7 @@ from .checks import (
     check_series,
     check_windows,
 )
-from .search import Library, Search, centre_of, coordinates, flat, scale_of
+from .search import Columns, Library, Search, coordinates, lined_up
 
 MEMORY_BYTES = 1 << 32  # bound of what the teams keep
 
@@ -159,21 +159,20 @@ class Problem:
 
     def _search_all(self, k):
         """By meeting every candidate."""
-        centre, scale = centre_of(self.columns), scale_of(self.columns)
+        given = Columns(self.columns)
+        centre, scale, front = given.centre(), given.scale(), int(self.lag.max())
         first, last = int(self.points[0]), int(self.points[-1]) + 1
-        front = int(self.lag.max())
-        source, stride = flat((self.masked - centre) / scale, front, self.dtype)
-        series, point_stride = flat((self.point_columns - centre) / scale, front, self.dtype)
+        source, stride = lined_up(pk.copy_of(self.masked), centre, scale, front, self.dtype)
+        series, point_stride = lined_up(pk.copy_of(self.point_columns), centre, scale, front, self.dtype)
         offset = self.column * point_stride + front - self.lag
-        library = Library(pk.copy_of(source), stride, front, np.zeros(1, int), self.column, self.lag,
-                          self.candidates[None])
+        library = Library(source, stride, front, self.column, self.lag, 1, self.candidates[None])
+        library.arrange(np.zeros(1, int), self.candidates[None])
         n_dims, n, radius = len(self.lag), last - first, -1 if self.radius is None else self.radius
-        search = Search(library, np.array([n_dims]), np.array([k]), np.zeros(1, int), offset, pk.copy_of(series), radius, n,
-                        MEMORY_BYTES)
+        search = Search(library, np.array([n_dims]), np.array([k]), offset, series, radius, n, MEMORY_BYTES)
         distances, times = pk.empty((n, k), self.dtype), pk.empty((n, k), np.int32)
         for begin, end in search.parts(first, last):
             part = slice(begin - first, end - first)
-            pk.parallel_for(search.policy(-(-(end - begin) // kernels.GROUP)), kernels.nearest, n_dims, len(self.candidates),
+            pk.parallel_for(search.policy(-(-(end - begin) // kernels.GROUP)), kernels.nearest, library.adjacent, n_dims, len(self.candidates),
                             library.pad, search.room, k, begin, end, radius, *library.arguments, search.offset, search.series,
                             search.bounds, search.marks, distances[part], times[part], label="edm.nearest")
         return distances, times, scale
@@ -252,17 +251,17 @@ def simplex(library, E=1, *, tau=1, Tp=1, k=None, target=None, points=None, excl
     problem = Problem(library, points, E, tau, Tp, k, exclusion_radius, lib, pred, dtype)
     given = target is not None
     target = check_series(target, "target", problem.n_times) if given else problem.columns[:, 0]
-    centre, scale = centre_of(target[:, None])[0], scale_of(target)
     with pk.use(pk.default_space() if space is None else space):
         distances, times, _ = problem.search(problem.k)
         n = distances.shape[0]
         predicted, variance = pk.empty((n, 1), problem.dtype), pk.empty((n, 1), problem.dtype)
-        values = pk.copy_of(((target - centre) / scale)[:, None].astype(problem.dtype))
+        of = Columns(target[:, None])
+        values = of.standardised(np.zeros(1, int), problem.dtype)
         pk.parallel_for(pk.MDRangePolicy((0, 0), (n, 1)), kernels.project, problem.Tp, distances, times, values, predicted,
                         variance, label="edm.project")
         rows = problem.points - problem.points[0]
-        predicted = predicted.to_numpy()[rows, 0] * scale + centre
-        variance = variance.to_numpy()[rows, 0] * scale**2
+        predicted = predicted.to_numpy()[rows, 0] * of.spread + of.mean
+        variance = variance.to_numpy()[rows, 0] * of.spread**2
     predicted, variance = (np.where(problem.known, v, np.nan).astype(np.float64) for v in (predicted, variance))
     times = problem.points + problem.Tp
     observed = observed_at(times, problem.truth(target, given))

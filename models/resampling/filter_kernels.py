@@ -16,7 +16,7 @@ import math
 import portable as pk
 
 from .spreading import key
-from .weighing import SWEEP, fixed, order, ordered, scale
+from .weighing import LOGS, SWEEP, fixed, lay_out, order, scale
 
 
 @pk.function
@@ -26,7 +26,7 @@ def user_draw(t):
 
 
 def model_kernels(initial, propagate, log_weight, n_dims):
-    """(start, advance) of a model."""
+    """(start, advance, weigh) of a model."""
 
     @pk.kernel
     def start(team, n_sweeps, seed, y, params, x, log_w, now):
@@ -71,29 +71,42 @@ def model_kernels(initial, propagate, log_weight, n_dims):
         if team.single():
             pk.atomic_max(now, (r, 0), order(largest))
 
-    return start, advance
+    @pk.kernel
+    def weigh(team, tile_size, bits, half, log, averaged, slot, x, log_w, now, sums, squares, parts):
+        """Sums over a tile of q, of its upper half squared, and, where averaged, of q x; a team a tile.
 
+        One read of the log-weights, and where averaged of the states; one exponential.
+        """
+        n_tiles = sums.shape[1] - 1
+        r = team.league_rank // n_tiles
+        tile = team.league_rank % n_tiles
+        row_scale = scale(now, r, bits, log)
+        lost = pk.uint64(bits - half)
+        begin = tile * tile_size
+        total = pk.uint64(0)
+        square = pk.uint64(0)
+        part = pk.local(n_dims, pk.float64)
+        for c in range(n_dims):
+            part[c] = 0.0
+        for k in team.thread_range(begin, min(begin + tile_size, log_w.shape[1])):
+            q = fixed(pk.float64(log_w[r, k]), row_scale, log)
+            total += q
+            square += (q >> lost) * (q >> lost)
+            if averaged:
+                for c in range(n_dims):
+                    part[c] += pk.float64(pk.int64(q)) * pk.float64(x[slot, c, r, k])
+        total = team.reduce(total)
+        square = team.reduce(square)
+        if team.single():
+            sums[r, tile] = total
+            squares[r, tile] = square
+        if averaged:
+            for c in range(n_dims):
+                own = team.reduce(part[c])
+                if team.single():
+                    parts[c, r, tile] = own
 
-@pk.kernel
-def weigh(team, tile_size, bits, half, log_w, now, sums, squares):
-    """The sums of q and of its upper half squared over a tile; a team a tile. One exponential, one read of the weights."""
-    n_tiles = sums.shape[1] - 1
-    r = team.league_rank // n_tiles
-    tile = team.league_rank % n_tiles
-    row_scale = scale(now, r, bits, True)
-    lost = pk.uint64(bits - half)
-    begin = tile * tile_size
-    total = pk.uint64(0)
-    square = pk.uint64(0)
-    for k in team.thread_range(begin, min(begin + tile_size, log_w.shape[1])):
-        q = fixed(pk.float64(log_w[r, k]), row_scale, True)
-        total += q
-        square += (q >> lost) * (q >> lost)
-    total = team.reduce(total)
-    square = team.reduce(square)
-    if team.single():
-        sums[r, tile] = total
-        squares[r, tile] = square
+    return start, advance, weigh
 
 
 @pk.kernel
@@ -104,24 +117,14 @@ def decide(team, bits, half, n, threshold, now, sums, squares, mass, evidence, s
     resampling. A row of no use adds -infinity and is resampled from equal weights. 32 bytes a tile.
     """
     r = team.league_rank
-    last = sums.shape[1] - 1
-    carry = pk.uint64(0)
+    total = lay_out(team, r, sums)
     square = pk.uint64(0)
-    for first in range(0, last, team.size):
-        tile = first + team.rank
-        total = pk.uint64(0)
-        if tile < last:
-            total = sums[r, tile]
-            square += squares[r, tile]
-        after = carry + team.scan(total) + total
-        if tile < last:
-            sums[r, tile] = after - total
-        carry = team.broadcast(after, team.size - 1)
+    for tile in team.thread_range(squares.shape[1]):
+        square += squares[r, tile]
     square = team.reduce(square)
     if team.single():
-        sums[r, last] = carry
-        usable, largest, one, two = scale(now, r, bits, True)
-        total = pk.float64(pk.int64(carry))
+        usable, largest, one, two = scale(now, r, bits, LOGS)
+        total = pk.float64(pk.int64(total))
         part = total * 2.0 ** pk.float64(half - bits)
         size = part * part / pk.float64(pk.int64(square)) if usable else 0.0
         idle = usable and size >= threshold * n
@@ -141,31 +144,11 @@ def overwrite(r, k, now, ancestors, x):
 
 
 @pk.kernel
-def average_sweeps(team, n_sweeps, slot, log_w, now, x, parts):
-    """Sums of w x over a sweep, w relative to the largest, and of w; a team a sweep, parts (n_dims + 1, n_rows, n_sweeps)."""
-    r = team.league_rank // n_sweeps
-    sweep = team.league_rank % n_sweeps
-    largest = ordered(now[r, 0])
-    for c in range(x.shape[1] + 1):
-        total = pk.float64(0.0)
-        for k in team.thread_range(sweep * SWEEP, min(sweep * SWEEP + SWEEP, log_w.shape[1])):
-            w = pk.exp(pk.float64(log_w[r, k]) - largest)
-            total += w * pk.float64(x[slot, c, r, k]) if c < x.shape[1] else w
-        total = team.reduce(total)
-        if team.single():
-            parts[c, r, sweep] = total
-
-
-@pk.kernel
-def average(team, parts, means):
+def average(team, sums, parts, means):
     """Weighted means of a row, shape (n_dims, n_rows); a team a row."""
     r = team.league_rank
-    last = parts.shape[0] - 1
-    weight = 0.0
-    for tile in team.thread_range(parts.shape[2]):
-        weight += parts[last, r, tile]
-    weight = team.reduce(weight)
-    for c in range(last):
+    weight = pk.float64(pk.int64(sums[r, sums.shape[1] - 1]))
+    for c in range(parts.shape[0]):
         total = 0.0
         for tile in team.thread_range(parts.shape[2]):
             total += parts[c, r, tile]

@@ -6,7 +6,7 @@ become what lies before each tile, on the device, so that no number travels to t
 Arguments that recur
     tile_size    numbers of a tile; a league has n_rows * n_tiles teams
     bits         b: the largest q of a row lies in [2^(b - 1), 2^b]
-    log          compile-time: w holds log-weights
+    log          compile-time: w holds WEIGHTS, LOGS, or LOGS32, whose exponentials are of float32
     w            weights, shape (n_rows, n), float32 or float64; every value is used as float64
     extremes     shape (n_rows, 3), int64: the largest and smallest weight of each row, by `order`; not 0 if the row idles
     offsets      shape (n_rows, n_tiles + 1), uint64: what lies before each tile, and at the end Q
@@ -18,6 +18,7 @@ import numpy as np
 
 import portable as pk
 
+WEIGHTS, LOGS, LOGS32 = 0, 1, 2
 SWEEP = 2048  # particles of a team where tiles do not matter
 NONE = -(2**63)  # `order` of no number
 NAN = 2**63 - 1  # `order` of NaN
@@ -75,7 +76,8 @@ def scale(extremes, r, bits, log):
 def scaled(x, scale, log):
     """A weight times the factors of its row's scale, 1 in a row without use."""
     if log:
-        w = pk.exp(pk.where(scale[0], x, 0.0) - scale[1])
+        below = pk.where(scale[0], x, 0.0) - scale[1]
+        w = pk.exp(below) if log == LOGS else pk.float64(pk.exp(pk.float32(below)))
         return pk.where(scale[0], w * scale[2] * scale[3], 1.0)
     return pk.where(scale[0], pk.where(scale[0], x, 0.0) * scale[2] * scale[3], 1.0)
 
@@ -118,17 +120,16 @@ def find_extremes(team, n_sweeps, w, extremes):
     """The largest and smallest weight of a row; a team for SWEEP of them. One read of the weights, two atomics a team."""
     r = team.league_rank // n_sweeps
     begin = team.league_rank % n_sweeps * SWEEP
-    largest = pk.float64(-math.inf)
-    smallest = pk.float64(math.inf)
+    largest = w[r, begin]
+    smallest = w[r, begin]
     for i in team.thread_range(begin, min(begin + SWEEP, w.shape[1])):
-        x = pk.float64(w[r, i])
-        largest = pk.maximum(largest, x)
-        smallest = pk.minimum(smallest, x)
+        largest = pk.maximum(largest, w[r, i])
+        smallest = pk.minimum(smallest, w[r, i])
     largest = team.reduce(largest, pk.Max)
     smallest = team.reduce(smallest, pk.Min)
     if team.single():
-        pk.atomic_max(extremes, (r, 0), order(largest))
-        pk.atomic_min(extremes, (r, 1), order(smallest))
+        pk.atomic_max(extremes, (r, 0), order(pk.float64(largest)))
+        pk.atomic_min(extremes, (r, 1), order(pk.float64(smallest)))
 
 
 @pk.kernel
@@ -147,18 +148,28 @@ def weigh_tiles(team, tile_size, bits, log, w, extremes, offsets):
         offsets[r, tile] = total
 
 
+@pk.function
+def lay_out(team, r, offsets):
+    """Totals of tiles become what lies before each tile; returns their sum."""
+    last = offsets.shape[1] - 1
+    share = (last + team.size - 1) // team.size  # neighbours are one member's: one scan for all
+    begin = min(team.rank * share, last)
+    end = min(begin + share, last)
+    own = pk.uint64(0)
+    for tile in range(begin, end):
+        own += offsets[r, tile]
+    before = team.scan(own)
+    total = team.broadcast(before + own, team.size - 1)
+    for tile in range(begin, end):
+        own = offsets[r, tile]
+        offsets[r, tile] = before
+        before += own
+    if team.single():
+        offsets[r, last] = total
+    return total
+
+
 @pk.kernel
 def add_up(team, offsets):
-    """Totals of tiles become what lies before each tile; a team a row. 16 bytes a tile."""
-    r = team.league_rank
-    last = offsets.shape[1] - 1
-    carry = pk.uint64(0)
-    for first in range(0, last, team.size):
-        tile = first + team.rank
-        total = offsets[r, tile] if tile < last else pk.uint64(0)
-        before = team.scan(total)
-        if tile < last:
-            offsets[r, tile] = carry + before
-        carry = team.broadcast(carry + before + total, team.size - 1)
-    if team.single():
-        offsets[r, last] = carry
+    """Totals of tiles become what lies before each tile; a team a row. 24 bytes a tile."""
+    lay_out(team, team.league_rank, offsets)

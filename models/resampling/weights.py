@@ -34,7 +34,7 @@ class Weights:
     Attributes
     ----------
     values : View, shape (n_rows, n), float32 or float64
-    log : bool
+    log : int, WEIGHTS or LOGS
     n_rows, n : int
     as_view : bool
         Whether the caller gave a View, and so wants one back.
@@ -43,7 +43,7 @@ class Weights:
     def __init__(self, weights, log_weights):
         if (weights is None) == (log_weights is None):
             raise InputError("one of weights and log_weights is wanted, and the other left out")
-        self.log = weights is None
+        self.log = weighing.WEIGHTS if weights is not None else weighing.LOGS
         self.name = "log_weights" if self.log else "weights"
         self.given = check_rows(log_weights if self.log else weights, self.name)
         self.as_view, self.is_vector = isinstance(self.given, pk.View), len(self.given.shape) == 1
@@ -63,7 +63,8 @@ class Tables:
     Parameters
     ----------
     values : View, shape (n_rows, n)
-    log : bool
+    log : int
+        WEIGHTS, LOGS or LOGS32 of `models.resampling.weighing`.
     n_draws : int
 
     Attributes
@@ -101,7 +102,7 @@ class Tables:
     @functools.cached_property
     def multinomial_draws(self):
         """Room for `strata`: (wanted, counts, before)."""
-        n_tiles = -(-self.n_draws // (2 * strata.HALF))
+        n_tiles = -(-self.n_draws // strata.TILE)
         return (pk.empty((self.n_rows,), np.int64), pk.empty((self.n_rows, self.n_draws + 1), np.int32),
                 pk.empty((self.n_rows, n_tiles + 1), np.uint64))
 

@@ -29,8 +29,8 @@ from .fit import FitInfo, fit
 from .goodness import Goodness, goodness_of_fit
 from .model import TransientMAP
 from .runs import Runs
-from .select import Candidate, select_orders
+from .select import Candidate, best_renewal, select_orders
 from .uncertainty import StandardErrors, standard_errors
 
-__all__ = ["Candidate", "FitInfo", "Goodness", "Runs", "StandardErrors", "TransientMAP", "fit", "from_events", "from_frame",
-           "goodness_of_fit", "load", "read", "save", "select_orders", "standard_errors"]
+__all__ = ["Candidate", "FitInfo", "Goodness", "Runs", "StandardErrors", "TransientMAP", "best_renewal", "fit", "from_events",
+           "from_frame", "goodness_of_fit", "load", "read", "save", "select_orders", "standard_errors"]

@@ -12,20 +12,33 @@ from rich.table import Table
 
 from portable.errors import InputError, PortableError
 
-from . import fit, goodness_of_fit, load, read, save, select_orders, standard_errors
-from .figures import complete_gaps, empirical_correlation, overview
+from . import best_renewal, fit, goodness_of_fit, load, read, save, select_orders, standard_errors
+from .figures import complete_gaps, empirical_correlation, new_figure, overview
 
 
 def main(arguments=None):
     """Run the command line; the exit status."""
     options = _parser().parse_args(arguments)
-    console = Console()
+    console = Console(width=None if sys.stdout.isatty() else 160)
     try:
+        _check_outputs(options)
         options.run_command(options, console)
     except PortableError as error:
         Console(stderr=True).print(f"[bold red]error:[/] {error}", highlight=False)
         return 2
     return 0
+
+
+def _check_outputs(options):
+    """Refuse, before anything is computed, what could not be written after."""
+    for name in ("out", "figure"):
+        path = getattr(options, name, None)
+        if path and not Path(path).absolute().parent.is_dir():
+            raise InputError(f"--{name} is {path}: there is no folder {Path(path).absolute().parent}")
+    if getattr(options, "figure", None):
+        known = new_figure().canvas.get_supported_filetypes()
+        if Path(options.figure).suffix[1:] not in known:
+            raise InputError(f"--figure is {options.figure}; a name that ends in one of {', '.join(sorted(known))} is wanted")
 
 
 def _parser():
@@ -42,6 +55,8 @@ def _parser():
     fitting.add_argument("--tol", type=float, default=1e-8, help="gain for each gap at which to stop (default: %(default)s)")
     fitting.add_argument("--dtype", choices=("float64", "float32"), default="float64")
     fitting.add_argument("--seed", type=int, default=0)
+    fitting.add_argument("--memory-limit", type=int, metavar="BYTES", help="of the space, for gaps; what is more is streamed")
+    fitting.add_argument("--renewal", action="store_true", help="compare with the best renewal process of as many stages")
     fitting.add_argument("--errors", action="store_true", help="standard errors too")
     fitting.add_argument("--out", metavar="MODEL.json", help="write the model")
     fitting.add_argument("--figure", metavar="FILE.png", help="draw fitted against empirical")
@@ -86,7 +101,7 @@ def _fit(options, console):
     runs = _read(options)
     console.print(repr(runs), highlight=False)
     how = {"n_starts": options.starts, "max_iter": options.max_iter, "tol": options.tol, "dtype": options.dtype,
-           "seed": options.seed, "space": options.space}
+           "seed": options.seed, "memory_limit": options.memory_limit, "space": options.space}
     if options.orders:
         model, info = fit(runs, orders=options.orders, **how)
     else:
@@ -97,6 +112,9 @@ def _fit(options, console):
     console.print(_table_of(model, errors))
     rest = "at rest" if info.converged else "not yet at rest: try more --max-iter"
     console.print(f"log-likelihood {info.log_likelihood:.6f} after {info.n_iterations} steps, {rest}", highlight=False)
+    if options.renewal:
+        renewal = best_renewal(runs, int(model.orders.sum()), **how)
+        console.print(f"log-likelihood {renewal:.6f} of the best renewal process of as many stages", highlight=False)
     for note in (*info.notes, *notes):
         console.print(f"note: {note}", highlight=False)
     if options.out:
@@ -110,7 +128,7 @@ def _errors(model, runs, options):
     if not options.errors:
         return None, ()
     try:
-        return standard_errors(model, runs, space=options.space), ()
+        return standard_errors(model, runs, memory_limit=options.memory_limit, space=options.space), ()
     except InputError as error:
         return None, (f"no standard errors: {error}",)
 

@@ -24,16 +24,21 @@ def overview(model, runs, *, most_lags=8):
     -------
     matplotlib.figure.Figure
     """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise InputError('matplotlib is wanted for figures: pip install ".[plot]"') from error
-    figure = Figure(figsize=(12.0, 3.6), layout="constrained")
+    figure = new_figure()
     gaps, lengths, correlations = figure.subplots(1, 3)
     plot_gaps(gaps, model, runs)
     plot_lengths(lengths, model, runs)
     plot_correlations(correlations, model, runs, most_lags)
     return figure
+
+
+def new_figure():
+    """An empty matplotlib.figure.Figure."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise InputError('matplotlib is wanted for figures: pip install ".[plot]"') from error
+    return Figure(figsize=(12.0, 3.6), layout="constrained")
 
 
 def complete_gaps(runs):

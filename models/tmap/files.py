@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -104,19 +105,33 @@ def read(path, *, gap="gap", run="run", time=None, timeout=None, censored=None):
         import pandas
     except ImportError as error:
         raise InputError(f'pandas is wanted to read {path.name}: pip install ".[files]"') from error
-    frame = pandas.read_csv(path)
+    try:
+        frame = pandas.read_csv(path)
+    except ValueError as error:  # pandas's own errors are ValueErrors
+        raise InputError(f"path: {path.name} is no table with a header: {error}") from error
     if time is None:
         return from_frame(frame, run=run, gap=gap, censored=censored)
     return from_events(frame, time=time, run=run if run in frame else None, timeout=timeout)
 
 
 def _from_npz(path):
-    with np.load(path) as file:
+    with _opened(path) as file:
         for values, lengths in (("x", "K"), ("values", "lengths")):
             if values in file and lengths in file:
                 return Runs(file[values], file[lengths], file["censored"] if "censored" in file else None)
         raise InputError(f"{path.name} has the arrays {', '.join(file.files) or 'none'}; 'values' and 'lengths' (or 'x' and "
                          "'K') are wanted")
+
+
+def _opened(path):
+    """An .npz file. What NumPy cannot read looks to it like anything else."""
+    try:
+        file = np.load(path)
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise InputError(f"path: {path.name} is no .npz file: {error}") from error
+    if not isinstance(file, np.lib.npyio.NpzFile):
+        raise InputError(f"path: {path.name} is no .npz file, but a single array")
+    return file
 
 
 def save(path, model):

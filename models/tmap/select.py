@@ -12,6 +12,7 @@ from ..checks import check_choice, check_count, check_number, check_seed
 from .checks import MOST_BRANCHES
 from .fit import FitInfo, fit
 from .model import TransientMAP, check_type
+from .runs import Runs
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,33 @@ def select_orders(runs, total_order, *, most_branches=MOST_BRANCHES, criterion="
             score = -model.log_likelihood(kept, **where) / kept.n_gaps
         found.append(Candidate(tuple(orders), model, info, p, float(score)))
     return sorted(found, key=lambda candidate: candidate.score)
+
+
+def best_renewal(runs, total_order, **options):
+    """Log-likelihood of the best renewal process of as many stages: independent gaps, a geometric number of them.
+
+    Its gaps are a mixture of Erlang branches, of every partition of `total_order`; such mixtures come as close to any
+    distribution as one likes (phase-type distributions of this form: Thummler, Buchholz and Telek, IEEE TDSC 3, 2006).
+
+    Parameters
+    ----------
+    runs : Runs
+        None of them censored.
+    total_order : int
+    **options
+        Of `select_orders`.
+
+    Returns
+    -------
+    float
+    """
+    if check_type(runs).censored.any():
+        raise InputError("runs hold censored ones; the renewal process is fitted to complete gaps only")
+    gaps = Runs(runs.values, np.ones(runs.n_gaps, int))  # a mixture has no order in time: each gap is a run of its own
+    best = max(found.info.log_likelihood for found in select_orders(gaps, total_order, **options))
+    going_on, ending = runs.n_gaps - runs.n_runs, runs.n_runs
+    lengths = sum(n * np.log(n / runs.n_gaps) for n in (going_on, ending) if n)
+    return float(best + lengths)
 
 
 def partitions(total, most_parts):

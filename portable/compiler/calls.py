@@ -135,8 +135,8 @@ class Calls(Expressions):
         off = self.b.not_(c)
         return Value("bool", UNIFORM, self.b.not_(self.any_lane(off if self.mask is None else self.b.and_(off, self.mask))))
 
-    def word_round(self, node, name):
-        return self.float_intrinsic(name, self.arguments(node, 1))
+    def word_intrinsic(self, node, name, n):
+        return self.float_intrinsic(name, self.arguments(node, n))
 
     def word_whole(self, node, name):
         """math.floor, math.ceil, math.trunc and int: whole numbers as integers."""
@@ -146,12 +146,6 @@ class Calls(Expressions):
         if v.const is not None:
             return self.const({"floor": math.floor, "ceil": math.ceil, "trunc": math.trunc}[name](v.const))
         return self.counted("convert", self.cast(v if name == "trunc" else self.float_intrinsic(name, [v]), "int"))
-
-    def word_fma(self, node):
-        return self.float_intrinsic("fma", self.arguments(node, 3))
-
-    def word_copysign(self, node):
-        return self.float_intrinsic("copysign", self.arguments(node, 2))
 
     def float_intrinsic(self, name, values):
         dtype = "float"

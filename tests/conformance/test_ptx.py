@@ -9,6 +9,8 @@ import pytest
 
 import portable as pk
 from portable.backends.cuda import engine
+from portable.backends.cuda.count import ExecutedFor
+from portable.backends.cuda.count import ptx as counting_ptx
 from portable.backends.cuda.lower import Entry
 from portable.policy import as_policy, kind_of
 
@@ -55,6 +57,18 @@ def test_the_ten_kernels(name, dtype, capability, tmp_path):
         assert not re.findall(r".*\.f64.*", ptx)
     if capability == CAPABILITIES[-1]:
         assemble(ptx, capability, tmp_path)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_counting_builds_of_the_ten_kernels(name, tmp_path):
+    """A block of the optimised code bumps its own counter, whose address is part of the code."""
+    policy, args, _ = example(name).make(9, np.float64, np.random.default_rng(1))
+    kind = kind_of(as_policy(policy))
+    kernel, reducers = getattr(example(name), KERNELS[name][0]), (pk.Sum,) if name in REDUCTIONS else ()
+    entry = ExecutedFor(kernel, kind, tuple(spec(arg) for arg in args), reducers, TEAM_SIZE if kind == "team" else 0)
+    ptx = counting_ptx(entry, CAPABILITIES[-1], name, lambda n_bytes: 1 << 40)
+    assert ptx.count("atom.global.add.u64") >= len(entry.mixes) > 0 and sum(mix.total() for mix in entry.mixes) > 0
+    assemble(ptx, CAPABILITIES[-1], tmp_path)
 
 
 @pytest.mark.parametrize("kernel, make, dtype, terms", CASES, ids=[name_of(item) for item in CASES])

@@ -126,6 +126,26 @@ def test_executed_instructions_are_those_of_the_packs(x, cpu):
     np.testing.assert_allclose(out[x > 0.5], (np.exp(-x) * (x + 1.0))[x > 0.5])
 
 
+def test_a_gpu_counts_what_its_threads_do(x):
+    """Exactly: a thread an index, branches taken or not, no argument read from memory."""
+    if reason := pk.unavailable_because("cuda"):
+        pytest.skip(reason)
+    with pk.use("cuda"):
+        a, out, high = pk.copy_of(x), pk.zeros((N,)), int((x > 0.5).sum())
+        found = totals(pk.count(N, product, a, a, reducer=pk.Sum, build="executed"))
+        assert found["fmul double"] == N and found["fadd double"] >= N
+        found = totals(pk.count(N, branches, a, out, build="executed"))
+        assert found["special exp double"] == high and found["fdiv double"] == found["sqrt double"]
+        assert found["store double"] == high + found["sqrt double"] and "load i64" not in found
+        assert totals(pk.count(0, branches, a, out, build="executed")) == {}
+        prefixes = pk.zeros((N,))
+        found = totals(pk.count(N, product, a, a, prefixes, reducer=pk.Sum, scan="inclusive", build="executed"))
+        assert found["fmul double"] == 2 * N  # once for the totals of tiles, once for the prefixes
+        np.testing.assert_allclose(prefixes.to_numpy(), np.cumsum(x * x))
+        with pytest.raises(SpaceError, match="not on 'cuda"):
+            pk.count(N, branches, a, out)
+
+
 def test_operations_know_their_lines(x):
     with pk.use("serial"):
         text, executed = (pk.count(N, branches, x, np.zeros(N), build=b) for b in ("text", "executed"))

@@ -111,7 +111,7 @@ def run_resampling():
     for in_place in (False, True):
         model = resampling.ParticleFilter(normal_state, random_step, normal_weight, in_place=in_place, space="serial")
         model.run(np.zeros(3), 20, seed=1)
-        FILTER.start, FILTER.advance = model.kernels(1)
+        FILTER.start, FILTER.advance, FILTER.weigh = model.kernels(1)
     model = resampling.ParticleFilter(normal_state, random_step, normal_weight, space="serial")
     model.run(np.zeros(3), 20, seed=1, keep=True).trajectories(4, seed=1)
 

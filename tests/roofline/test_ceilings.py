@@ -4,6 +4,7 @@ import datetime
 import json
 import os
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -223,3 +224,17 @@ def test_what_a_gpu_keeps_near_shows_in_rates(monkeypatch):
 
     monkeypatch.setattr(measuring, "_read_around", lambda space, size, total: Plan(rates[size]))
     assert measuring.gpu_levels(None, quick=False) == [("L2", 32 << 20), ("HBM", None)]
+
+
+@pytest.mark.parametrize(("told", "clock"), [("1980\n", 1.98e9), ("[N/A]\n", None), (None, None)])
+def test_a_gpu_at_work_is_asked_for_its_clock(monkeypatch, told, clock):
+    done, plan = [], SimpleNamespace(call=lambda: done.append("launch"), sync=lambda: done.append("wait"))
+
+    def run(command, **options):
+        assert command[0] == "nvidia-smi" and "--id=1" in command and done.count("launch") > 100
+        if told is None:
+            raise FileNotFoundError("nvidia-smi")
+        return SimpleNamespace(stdout=told)
+
+    monkeypatch.setattr(measuring.subprocess, "run", run)
+    assert measuring._gpu_clock("cuda:1", plan) == clock and done[-1] == "wait"

@@ -46,6 +46,27 @@ def test_executed_counts_are_those_of_the_text_or_explained(counts, name):
         assert executed <= 1.2 * got.flops + 4096  # sums of packs and blocks are combined
 
 
+@pytest.mark.parametrize("name", COSTED)
+def test_executed_counts_on_a_gpu_are_its_own(name):
+    """Threads branch where packs mask: no special function runs that the text does not ask for."""
+    if reason := pk.unavailable_because("cuda"):
+        pytest.skip(reason)
+    wanted = COSTED[name]
+    with pk.use("cuda"):
+        args = [pk.copy_of(a) if isinstance(a, np.ndarray) else a for a in wanted.args]
+        before = [a.to_numpy() for a in args if isinstance(a, pk.View)]
+        got = roofline.count(wanted.policy, wanted.kernel, *args, **wanted.options)
+        after = [a.to_numpy() for a in args if isinstance(a, pk.View)]
+    assert got.flops_by_dtype == wanted.flops and got.masked == 0
+    executed = got.executed_totals
+    assert executed["special"] == {f"{function} {dtype}": n for (function, dtype), n in wanted.special.items()}
+    if wanted.same_executed:
+        assert executed["flops"] == wanted.flops
+    assert executed["stored"] >= wanted.stored > 0 or wanted.options or wanted.atomics
+    for old, new in zip(before, after, strict=True):
+        np.testing.assert_array_equal(old, new)
+
+
 def test_masked_lanes_are_told_apart(counts):
     _, conditional = counts["conditional"]
     n_masked = conditional.executed_totals["special"]["exp float64"] - conditional.special["exp", "float64"]

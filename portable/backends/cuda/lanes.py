@@ -103,6 +103,8 @@ class CudaTeam(Team):
     def pick(self, lower, value, rank):
         if value.kind == UNIFORM:
             return value
+        if self.n == WARP and rank.const is not None:
+            return Value(value.dtype, UNIFORM, _shuffled(lower, value, "idx", rank.const, WARP - 1).ir)
         place = shared_words(lower, 1, "picked")
         here = lower.b.icmp_signed("==", thread(lower), lower.get(rank, "int"))
         with lower.b.if_then(here):
@@ -127,13 +129,8 @@ class CudaTeam(Team):
             lower.store(view, [lower.binary("+", at, before)], value)
         return Value("int", UNIFORM, total.ir)
 
-    def call_scan(self, lower, node):
-        """Exclusive prefix sums in rank order."""
-        self.together(lower, node)
-        v, = lower.arguments(node, 1)
-        dtype = "int64" if v.dtype == "bool" else lower.strong(v.dtype)
-        own = Value(dtype, VARYING, lower.get(v, dtype))
-        return scan_block(lower, own, lower.cast(lower.const(0), dtype), lambda a, b: lower.binary("+", a, b), self.n)[0]
+    def before(self, lower, own, neutral, combine):
+        return scan_block(lower, own, neutral, combine, self.n)[0]
 
 
 def scan_block(lower, own, neutral, combine, n):

@@ -173,4 +173,5 @@ def test_poisson_quantiles_are_those_of_scipy():
     stats = pytest.importorskip("scipy.stats")
     from models.resampling.strata import QUANTILES
 
-    np.testing.assert_allclose(QUANTILES, stats.poisson.cdf(np.arange(18), 1.0), rtol=1e-14)
+    np.testing.assert_allclose(np.array(QUANTILES) / 2**32, stats.poisson.cdf(np.arange(12), 1.0), rtol=0, atol=2.0**-33)
+    assert stats.poisson.sf(len(QUANTILES), 1.0) < 2.0**-32

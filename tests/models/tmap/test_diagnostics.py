@@ -20,9 +20,9 @@ def test_branch_probabilities_add_up_to_the_sums(space, censored):
     np.testing.assert_allclose(found.sum(axis=1), 1.0, rtol=1e-12)
     if not censored:
         starts, visits, times, _ = reference.posterior_sums(model, runs)
-        np.testing.assert_allclose(found.sum(axis=0), visits, rtol=1e-11)
-        np.testing.assert_allclose(runs.values @ found, times, rtol=1e-11)
-        np.testing.assert_allclose(found[np.cumsum(runs.lengths) - runs.lengths].sum(axis=0), starts, rtol=1e-11)
+        np.testing.assert_allclose(found.sum(axis=0), visits, rtol=1e-12)
+        np.testing.assert_allclose(runs.values @ found, times, rtol=1e-12)
+        np.testing.assert_allclose(found[np.cumsum(runs.lengths) - runs.lengths].sum(axis=0), starts, rtol=1e-12)
 
 
 def test_rescaled_gaps(space):

@@ -85,9 +85,23 @@ def test_wrong_files(tmp_path):
     (tmp_path / "a.doc").write_text("")
     with pytest.raises(pk.InputError, match="'a.doc'; a .npz or a .csv"):
         read(tmp_path / "a.doc")
+    (tmp_path / "b.npz").write_bytes(b"not a zip file")
+    with pytest.raises(pk.InputError, match="b.npz is no .npz file"):
+        read(tmp_path / "b.npz")
+    with (tmp_path / "c.npz").open("wb") as file:
+        np.save(file, np.ones(3))
+    with pytest.raises(pk.InputError, match="c.npz is no .npz file, but a single array"):
+        read(tmp_path / "c.npz")
     (tmp_path / "m.json").write_text(json.dumps({"alpha": [1.0]}))
     with pytest.raises(pk.InputError, match="m.json holds no model: KeyError: 'orders'"):
         load(tmp_path / "m.json")
+
+
+def test_an_empty_table(tmp_path):
+    pytest.importorskip("pandas")
+    (tmp_path / "a.csv").write_text("")
+    with pytest.raises(pk.InputError, match="a.csv is no table with a header"):
+        read(tmp_path / "a.csv")
 
 
 def test_models_come_back(tmp_path):
@@ -104,14 +118,23 @@ def test_command_line(tmp_path, capsys):
     assert main(["simulate", str(tmp_path / "truth.json"), "--runs", "400", "--out", runs, "--space", "serial"]) == 0
     fitting = ["fit", runs, "--orders", "1,2", "--starts", "2", "--errors", "--out", model, "--space", "serial"]
     assert main(fitting) == 0
-    assert main(["fit", runs, "--total", "2", "--starts", "1", "--space", "serial"]) == 0
+    assert main(["fit", runs, "--total", "2", "--starts", "1", "--renewal", "--space", "serial"]) == 0
     assert main(["describe", runs, "--model", model, "--space", "serial"]) == 0
     out = capsys.readouterr().out
-    for words in ("n_runs=400", "log-likelihood", "standard errors", "orders by BIC", "rescaled gaps"):
+    for words in ("n_runs=400", "log-likelihood", "standard errors", "orders by BIC", "renewal process", "rescaled gaps"):
         assert words in out
     assert load(model).orders.tolist() == [1, 2]
     assert main(["describe", str(tmp_path / "none.npz")]) == 2
     assert "there is no file" in capsys.readouterr().err.replace("\n", " ")
+
+
+def test_outputs_are_checked_first(tmp_path, capsys):
+    """Before the file is looked for, which is not there."""
+    assert main(["fit", "none.npz", "--orders", "1", "--out", str(tmp_path / "no" / "a.json")]) == 2
+    assert "--out is" in capsys.readouterr().err
+    pytest.importorskip("matplotlib")
+    assert main(["fit", "none.npz", "--orders", "1", "--figure", "a.xyz"]) == 2
+    assert "--figure is a.xyz; a name that ends in one of" in capsys.readouterr().err
 
 
 def test_figures(tmp_path):

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.tmap import Runs, TransientMAP, fit, select_orders, standard_errors
+import portable as pk
+from models.tmap import Runs, TransientMAP, best_renewal, fit, standard_errors
 from models.tmap.packed import parts_of
 
 from .problems import MODEL, censored_runs, random_runs, real_runs
@@ -161,18 +162,19 @@ def test_a_dead_branch_is_named():
 
 @pytest.mark.parametrize("name", ["cdnow_interpurchase_days", "nasa_http_19950801_sessions"])
 def test_real_runs(name):
-    """Better than independent gaps: the best mixture of Erlang branches of as many stages, and geometric lengths."""
+    """Better than the best renewal process of as many stages."""
     runs = real_runs(name)
     model, info = fit(runs, orders=[1, 1, 1, 1], n_starts=4, max_iter=200, space="threads")
     assert np.diff(info.history).min() >= 0.0
-    assert info.log_likelihood > _best_renewal(runs, 4) + 0.01 * runs.n_gaps
+    assert info.log_likelihood > best_renewal(runs, 4, n_starts=2, max_iter=200, space="threads") + 0.01 * runs.n_gaps
     assert model.mean_arrivals() == pytest.approx(runs.n_gaps / runs.n_runs, rel=0.01)
     assert model.mean_gap() == pytest.approx(runs.values.mean(), rel=0.05)
 
 
-def _best_renewal(runs, total_order):
-    """Log-likelihood of the best renewal process: a mixture has no order in time, so each gap is a run of its own."""
-    gaps = Runs(runs.values, np.ones(runs.n_gaps, int))
-    best = max(c.info.log_likelihood for c in select_orders(gaps, total_order, n_starts=2, max_iter=200, space="threads"))
-    end = runs.n_runs / runs.n_gaps
-    return best + runs.n_runs * np.log(end) + (runs.n_gaps - runs.n_runs) * np.log(1.0 - end)
+def test_renewal_in_closed_form():
+    """One stage: exponential gaps, 12 of them in 5 runs."""
+    runs = Runs(np.linspace(0.0, 2.2, 12), [1, 2, 2, 3, 4])
+    wanted = -12 * (np.log(runs.mean) + 1.0) + 5 * np.log(5 / 12) + 7 * np.log(7 / 12)
+    assert best_renewal(runs, 1, space="serial") == pytest.approx(wanted, rel=1e-12)
+    with pytest.raises(pk.InputError, match="censored"):
+        best_renewal(censored_runs(1, 20), 1)

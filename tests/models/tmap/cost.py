@@ -1,0 +1,71 @@
+"""`python -m tests.models.tmap.cost`: an EM iteration by the number of gaps, in memory and streamed, and the set-up.
+
+Runs are 8.8 gaps long on average, branches of orders 1, 2, 3; an iteration is the mean of ten, after one to warm up.
+The set-up takes gaps and run lengths from host arrays to the packs of the space; beside it the mere copy of the two.
+"""
+
+import argparse
+import time
+
+import numpy as np
+
+import portable as pk
+from models.tmap import TransientMAP
+from models.tmap.em import EM
+from models.tmap.packed import Packed
+
+MODEL = TransientMAP([0.3, 0.3, 0.4], [1, 2, 3], [1.0, 2.0, 3.0], np.full((3, 3), 0.2955))
+N_ITERATIONS = 10
+
+
+def seconds(runs, dtype, space, memory_limit=None):
+    """Of an iteration."""
+    em = EM(runs, MODEL.orders, 1, dtype, space, memory_limit)
+    history = pk.zeros((1, N_ITERATIONS + 2), np.float64, space)
+    iterations = em.iterations(1, N_ITERATIONS + 1, 0.0, history)
+    em.load([MODEL])
+    iterations.replay()
+    pk.fence(space)
+    begin = time.perf_counter()
+    for _ in range(N_ITERATIONS):
+        iterations.replay()
+    pk.fence(space)
+    return (time.perf_counter() - begin) / N_ITERATIONS
+
+
+def set_up(runs, dtype, space):
+    """Seconds of the set-up and of the copy, the least of three."""
+    found = []
+    for what in (lambda: Packed(runs, space, dtype), lambda: [pk.copy_of(part, space) for part in (runs.values, runs.lengths)]):
+        times = []
+        for _ in range(3):
+            begin = time.perf_counter()
+            kept = what()
+            pk.fence(space)
+            times.append(time.perf_counter() - begin)
+            del kept
+        found.append(min(times))
+    return found
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--space", default=None)
+    parser.add_argument("--dtype", default="float32", choices=("float32", "float64"))
+    parser.add_argument("--gaps", type=float, nargs="+", default=[1e5, 1e6, 1e7])
+    parser.add_argument("--streamed", type=int, default=4, help="parts of the streamed iteration (default: %(default)s)")
+    options = parser.parse_args()
+    dtype, space = np.dtype(options.dtype).type, options.space or pk.default_space()
+    for n_gaps in options.gaps:
+        runs = MODEL.simulate(round(n_gaps / MODEL.mean_arrivals()), seed=1, space=space, max_gaps=2**33)
+        whole = seconds(runs, dtype, space)
+        limit = 2 * np.dtype(dtype).itemsize * runs.n_gaps // options.streamed
+        parts = seconds(runs, dtype, space, limit)
+        ready, copied = set_up(runs, dtype, space)
+        print(f"{runs.n_gaps:>13,} gaps  {whole * 1e3:10.3f} ms  {whole / runs.n_gaps * 1e12:8.1f} ps a gap;  "
+              f"streamed through {limit / 1e6:,.1f} MB  {parts * 1e3:10.3f} ms  {parts / runs.n_gaps * 1e12:8.1f} ps a gap;  "
+              f"set-up {ready * 1e3:.1f} ms, copy {copied * 1e3:.1f} ms", flush=True)
+
+
+if __name__ == "__main__":
+    main()
