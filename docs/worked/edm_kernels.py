@@ -22,13 +22,11 @@ if __name__ == "__main__":
     for n in (int(steps) // 10, int(steps)):
         x, y = random.random((2, n), np.float32)
         for E in DIMENSIONS:
-            edm.simplex(x, E, target=y, dtype="float32", space=space)  # compiles
             with roofline.region(f"E = {E}, L = {n:,}"):
                 for _ in range(REPEATS):
                     edm.simplex(x, E, target=y, dtype="float32", space=space)
     data = random.random((int(steps) // 10, int(series)), np.float32)
     dims = random.integers(1, min(DIMENSIONS[-1], int(steps) // 40) + 1, int(series))
-    edm.cross_map(data, dims, space=space)
     with roofline.region(f"cross map, {series} series, L = {len(data):,}"):
         for _ in range(REPEATS):
             edm.cross_map(data, dims, space=space)
