@@ -11,8 +11,8 @@ import functools
 import numpy as np
 
 import portable as pk
-from roofline import microkernels as kernels
 from roofline import measuring, peers
+from roofline import microkernels as kernels
 from roofline.contract import Contender, Duel
 from roofline.digest import digest
 from roofline.units import scaled
