@@ -15,13 +15,13 @@ N = 500  # matvec 22 x 22, product 32 cubed: four tiles, stencil 7 cubed
 
 @pytest.fixture
 def alone(monkeypatch):
-    monkeypatch.setattr(peers, "gather", lambda *args: ([], [("peers", "not asked")]))
+    monkeypatch.setattr(peers, "gather", lambda *args, **options: ([], [("peers", "not asked")]))
 
 
 def handed_over(monkeypatch, space, n):
     """What the case gives to its peers, in its order: (word, inputs), with ours for each."""
     given = []
-    monkeypatch.setattr(peers, "gather", lambda method, where, word, *inputs: given.append((word, inputs)) or ([], []))
+    monkeypatch.setattr(peers, "gather", lambda method, where, word, *inputs, tools: given.append((word, inputs)) or ([], []))
     return [(word, inputs, duel) for duel, (word, inputs) in zip(layer.duels(space, n, True), given, strict=True)]
 
 
