@@ -1,7 +1,6 @@
 """Which micro-kernels measure which ceiling, at which sizes."""
 
 import functools
-import math
 import os
 import re
 import subprocess
