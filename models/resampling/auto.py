@@ -23,8 +23,7 @@ def resample(weights=None, *, method="auto", decisions=None, log_weights=None, s
     ----------
     method : str, default "auto"
         A scheme's name, or "auto": what a study on this machine found fastest for the number of particles and the
-        evenness of the weights; without a study systematic, which was the fastest in most cells on two CPU cores and
-        on an H200.
+        evenness of the weights; without a study systematic: docs/measured.md says by how much.
     decisions : str or path, optional
         The study.json that `python -m models.resampling experiment` wrote.
     weights, log_weights, space, **options : as in the schemes
