@@ -42,7 +42,6 @@ class Text:
     file: str
     line: int
     tree: ast.FunctionDef
-    source: str
     params: list
     scope: dict
     webs: dict = field(default_factory=dict)
@@ -83,10 +82,10 @@ def read(fn, kind="kernel"):
         tree = ast.parse(source).body[0]
     except SyntaxError as error:
         raise SourceError(f"{place}: its source cannot be parsed on its own ({error.msg})") from error
-    if not isinstance(tree, ast.FunctionDef):
-        raise LanguageError(f"{place}: a def is wanted")
+    if not isinstance(tree, ast.FunctionDef) or tree.name != fn.__code__.co_name:
+        raise SourceError(f"{place}: at this place of the file stands something else; it was edited after it was imported")
     first += tree.lineno - 1  # the def line, below its decorators
-    text = Text(fn.__name__, fn.__code__.co_filename, first, tree, ast.unparse(_bare(tree)), [], _scope(fn))
+    text = Text(fn.__name__, fn.__code__.co_filename, first, tree, [], _scope(fn))
     _check_signature(text, kind)
     text.params = [a.arg for a in tree.args.args]
     _Webs(text).run()
@@ -105,14 +104,6 @@ def _always_returns(body):
     if isinstance(last, ast.While) and isinstance(last.test, ast.Constant) and last.test.value:
         return not any(isinstance(n, ast.Break) for n in ast.walk(last))
     return isinstance(last, ast.Return)
-
-
-def _bare(tree):
-    """The function without decorators and docstring: what decides the compiled code."""
-    body = tree.body
-    if isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant) and isinstance(body[0].value.value, str):
-        body = body[1:] or [ast.Pass()]
-    return ast.FunctionDef(tree.name, tree.args, body, [], None, None, lineno=1, col_offset=0, type_params=[])
 
 
 def _scope(fn):

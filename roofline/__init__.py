@@ -10,5 +10,6 @@ from roofline.ceiling import ceilings
 from roofline.cost import cost
 from roofline.counting import count
 from roofline.profiling import profile, region
+from roofline.reporting import report
 
-__all__ = ["ceilings", "cost", "count", "profile", "region"]
+__all__ = ["ceilings", "cost", "count", "profile", "region", "report"]

@@ -39,6 +39,7 @@ from roofline import (
     target,
 )
 from roofline.checks import BUSY
+from roofline.units import one_line
 
 
 def main(argv=None):
@@ -190,8 +191,18 @@ def _spaces(names):
 
 
 def _show(options):
-    documents = [diff.read(path) for path in options.reports]
+    documents = [_readable(path) for path in options.reports]
     return _tell(options, reporting.document(part for document in documents for part in document["parts"]), keep=False)
+
+
+def _readable(path):
+    """A saved report whose rows can be shown."""
+    document = diff.read(path)
+    try:
+        rows.parts_of(document)
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise InputError(f"'{path}' is damaged: {one_line(error)}.") from error
+    return document
 
 
 def _tell(options, document, keep=True):
@@ -308,7 +319,7 @@ def _progress():
 
 def _console():
     """Standard output; a file or a pipe gets whole lines instead of a narrow terminal's, and names are no markup."""
-    return Console(width=None if sys.stdout.isatty() else 160, markup=False, highlight=False)
+    return Console(width=None if sys.stdout.isatty() else 200, markup=False, highlight=False)
 
 
 def _as_json(document):

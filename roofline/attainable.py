@@ -173,7 +173,7 @@ class Analysis:
     seconds : float
         The call, measured.
     launches : list of (label, Counts, Bound, seconds)
-        Each launch of one call; its time was measured while profiled.
+        Each launch of one call; its share of the time was measured while profiled.
     notes : list of str
     """
 
@@ -183,10 +183,8 @@ class Analysis:
 
     @cached_property
     def kernels(self):
-        """Launches of a kind together, a list of Kernel, the costliest first.
-
-        A profiled call can take longer than one that is not: the times of its launches are scaled to fit into the call.
-        """
+        """Launches of a kind together, a list of Kernel, the costliest first; where queues overlap, their times are scaled
+        to fit into the call."""
         found, scale = {}, min(1.0, self.seconds / (sum(s for *_, s in self.launches) or self.seconds))
         for label, counts, b, seconds in self.launches:
             key = label, counts.kernel, counts.policy, counts.compulsory, counts.flops
@@ -315,10 +313,12 @@ def analyse(profile, seconds, ceilings, *, executed=True):
     if not counted:
         return None
     roof = ceilings({name for _, counts in counted for c in counts for name in c.special})
-    launches = []
+    # On a CPU the profiled call may have met a busier moment; a device's own clock sees none.
+    on_device = any(event.space.startswith("cuda") for event, _ in counted)
+    launches, scale = [], 1.0 if on_device else seconds / profile.seconds
     for event, counts in counted:
         for launch, c in zip(event.launches, counts, strict=True):
-            launches.append((launch.label, c, bound(c, roof), event.seconds / len(counts)))
+            launches.append((launch.label, c, bound(c, roof), scale * event.seconds / len(counts)))
     notes = list(dict.fromkeys(note for _, c, b, _ in launches for note in (*c.notes, *b.notes)))
     analysis = Analysis(seconds, launches, notes)
     inside = sum(s for *_, s in launches)

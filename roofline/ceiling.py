@@ -62,7 +62,7 @@ class Ceilings:
     space, date : str
     machine : dict, see `roofline.machine.facts`
     clock : float or None
-        Cycles per second of a core while it was measured; None on a GPU.
+        Cycles per second of a core while it was measured; of a GPU at work, where nvidia-smi tells, else None.
     levels : list of (name, bytes)
         Memory levels from the nearest to the farthest, with their capacity (of all cores together; None: no end).
     items : dict of name to Ceiling
@@ -86,6 +86,11 @@ class Ceilings:
     def level_of(self, n_bytes):
         """The nearest memory level that holds so many bytes."""
         return next(name for name, capacity in self.levels if capacity is None or n_bytes <= capacity)
+
+    def clock_in_words(self):
+        """The end of a sentence on the machine: ", a core at 3.7 GHz", or nothing."""
+        which = "the GPU" if self.space.startswith("cuda") else "a core"
+        return f", {which} at {scaled(self.clock, 'Hz')}" if self.clock else ""
 
     def as_dict(self):
         """The JSON document."""
@@ -112,9 +117,7 @@ class Ceilings:
 
     def table(self):
         """The terminal's table."""
-        caption = f"measured {self.date} on {self.machine['device'] or self.machine['cpu']}"
-        if self.clock:
-            caption += f", a core at {scaled(self.clock, 'Hz')}"
+        caption = f"measured {self.date} on {self.machine['device'] or self.machine['cpu']}{self.clock_in_words()}"
         table = Table(title=f"Ceilings of {self.space}", title_justify="left", caption=caption, caption_justify="left")
         for name, justify in (
             ("ceiling", "left"),

@@ -1,12 +1,13 @@
 """The report as one HTML page: no script, no network, every name escaped."""
 
+import datetime
 import math
 from html import escape
 
 from roofline import roofpage
 from roofline.attainable import LOW
 from roofline.roofplot import FLOPS, NARROW, SMALL, WIDE, background, drawing
-from roofline.rows import parts_of, rows_of, sweeps
+from roofline.rows import parts_of, program, rows_of, sweeps
 from roofline.units import scaled, times
 from roofline.verdicts import NEAR
 
@@ -104,7 +105,7 @@ def page(document):
     body = [
         f"<h1>{title}</h1>",
         *(_where(part) for part in parts),
-        _short(rows),
+        _short(rows, program(parts)),
         _failures(parts),
         roofpage.overview(rows),
         _plots(parts),
@@ -140,10 +141,16 @@ def page(document):
 
 
 def _where(part):
-    return f'<p class="soft">Measured {escape(part.machine["date"])} on {escape(part.space)}: {escape(part.hardware)}.</p>'
+    return f'<p class="soft">Measured {escape(_date(part.machine["date"]))} on {escape(part.space)}: {escape(part.hardware)}.</p>'
 
 
-def _short(rows):
+def _date(text):
+    """A date as people write it: "21 November 2026, 16:07 UTC"."""
+    moment = datetime.datetime.fromisoformat(text)
+    return f"{moment.day} {moment:%B %Y, %H:%M} UTC"
+
+
+def _short(rows, times_of_program):
     """The whole in a few sentences."""
     held = [row for row in rows if row.roof]
     if not rows:
@@ -155,9 +162,18 @@ def _short(rows):
     low = [row for row in held if row.roof["share_of_attainable"] < LOW]
     text = [
         f"{len(held):,} {kind} were timed and held against what this machine was measured to do.",
-        f"{len(at):,} are at their roof: only less work, or fewer bytes, would make them faster." if at else "",
-        f"{len(low):,} stay below {LOW:.0%} of it, each with its reason." if low else "",
+        f"{_many(len(at), 'is at its roof', 'are at their roof')}: only less work, or fewer bytes, would make more of "
+        f"{'it' if len(at) == 1 else 'them'}."
+        if at
+        else "",
+        f"{_many(len(low), 'stays', 'stay')} below {LOW:.0%} of it, each for a reason that is told." if low else "",
     ]
+    if times_of_program:
+        whole, inside = times_of_program
+        text.append(
+            f"Kernels ran for {scaled(inside, 's')} of the {scaled(whole, 's')} that the program took; the rest is Python, "
+            "compilation, copies and waiting."
+        )
     most = max(held, key=_to_gain)
     if most.weight is not None and most.roof["share_of_attainable"] < NEAR:
         gain = 1 / (1 - most.weight * (1 - most.roof["share_of_attainable"]))
@@ -166,6 +182,10 @@ def _short(rows):
             f"them together would be {times(gain)} times as fast."
         )
     return f'<p class="lead">{escape(" ".join(filter(None, text)))}</p>'
+
+
+def _many(n, one, more):
+    return f"{n:,} {one if n == 1 else more}"
 
 
 def _to_gain(row):
@@ -192,7 +212,7 @@ def _plots(parts):
 
 def _caption(part, view):
     what = "floating-point operations" if view is FLOPS else "operations of kernels without floating-point work: of integers, atomics, loads and stores"
-    near = part.near_level
+    near = {"shared": "L1 and shared memory"}.get(part.near_level, part.near_level)
     return (
         f"{part.place}. Up: {what}, a second. Across: operations per byte. Slopes are memory levels and flat lines "
         "peaks, all measured. A filled mark stands at its compulsory bytes (each array once, counted), the hollow one joined "
@@ -286,9 +306,7 @@ def _ceilings(part):
         unit = item.unit if item.unit == "s" else f"{item.unit}/s"
         quartiles = f"{scaled(item.rate.lower, unit)} to {scaled(item.rate.upper, unit)}"
         rows.append((item.name, scaled(item.best, unit), scaled(item.rate.median, unit), quartiles, item.method))
-    caption = f"Measured {c.date}" + (f", a core at {scaled(c.clock, 'Hz')}" if c.clock else "") + (
-        "; the roof is the best repeat, for a machine can do what it was seen to do."
-    )
+    caption = f"Measured {c.date}{c.clock_in_words()}; the roof is the best repeat, for a machine can do what it was seen to do."
     table = roofpage.table(caption, ("Ceiling", "Roof", "Median", "Quartiles", "Method"), rows, numbers=(1, 2, 3))
     return f"<h2>Ceilings of {escape(part.place)}</h2>\n{table}"
 

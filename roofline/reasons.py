@@ -12,6 +12,7 @@ instructions  all instructions that ran, at four a cycle and core               
 memory LEVEL  compulsory bytes from a farther level than the nearest that could hold them                  modelled
 reread        all loads and stores at the level that holds the arrays: nothing stays in nearer caches      modelled
 scattered     elements gathered or scattered one by one, two a cycle                                       modelled
+overfetch     a whole line of memory for each of these elements                                            modelled
 together      atomic operations that all go to one place                                                   modelled
 integer       integer operations of the text (GPU)                                                         modelled
 parallelism   the roof of that part of the machine which so few indices or teams can fill                  modelled
@@ -26,11 +27,12 @@ from dataclasses import dataclass
 import portable as pk
 from roofline.attainable import LOW
 from roofline.mix import lanes_and_type
-from roofline.units import scaled
+from roofline.units import scaled, times
 
 DISTURBED = 0.7  # of the median: a fastest repeat below says that something else took the time
 HALF = 0.5  # of the time that a cause must explain to be called the reason
 PER_CYCLE, LOADS_PER_CYCLE = 4, 2  # instructions, and loads or scalar operations, that a core starts in a cycle
+LINE = 64  # bytes that a cache moves at once
 IN_FLIGHT = 128  # threads that a GPU keeps in flight for each of the teams that pk.concurrency tells
 ARITHMETIC = {"fadd": 1, "fsub": 1, "fmul": 1, "fdiv": 1, "fma": 2, "fmuladd": 2}  # flops of LLVM's instructions
 
@@ -71,7 +73,7 @@ def reason(analysis, ceilings, samples=None):
     if analysis.outside > 0.25 * analysis.seconds:
         text = (
             f"{analysis.outside / analysis.seconds:.0%} of the call passes outside of its {n:,} "
-            f"kernel{'s' if n > 1 else ''}, in Python, copies and waiting"
+            f"launch{'es' if n > 1 else ''}, in Python, copies and waiting"
         )
         causes.append(Cause("outside", analysis.outside, text, "measured"))
     if gap > 0.25 * analysis.seconds:
@@ -152,6 +154,9 @@ def _of_instructions(kernel, ceilings):
     if scattered:
         text = f"it reads or writes {scaled(scattered)} elements at scattered places, one by one"
         yield Cause("scattered", scattered / (LOADS_PER_CYCLE * cycles), text)
+        lines = LINE * scattered
+        text = f"each of {scaled(scattered)} elements at scattered places brings a line of {LINE} bytes, {scaled(lines, 'B')} together"
+        yield Cause("overfetch", lines / ceilings.bandwidth(ceilings.level_of(lines)), text)
 
 
 def _of_memory(kernel, ceilings):
@@ -164,7 +169,7 @@ def _of_memory(kernel, ceilings):
     asked = kernel.near_bytes - kernel.counts.scratch
     if moved and asked > 1.5 * moved:
         text = (
-            f"its loads and stores ask for {scaled(asked, 'B')}, {asked / moved:.2g} times what it must move, "
+            f"its loads and stores ask for {scaled(asked, 'B')}, {times(asked / moved)} times what it must move, "
             f"and {level} serves them at the rate seen"
         )
         yield Cause("reread", asked / ceilings.bandwidth(level), text)
@@ -172,8 +177,7 @@ def _of_memory(kernel, ceilings):
 
 def _of_parallelism(kernel, ceilings):
     """The roof, were there only that part of the machine which so few indices can fill."""
-    number, _, unit = kernel.counts.policy.rpartition(" ")
-    extent = math.prod(int(n) for n in re.findall(r"\d+", number.replace(",", "")))
+    extent, unit = extent_of(kernel)
     slots = _threads(ceilings)
     if ceilings.space.startswith("cuda"):
         wide = slots // 16 if unit == "teams" else slots * IN_FLIGHT
@@ -184,19 +188,25 @@ def _of_parallelism(kernel, ceilings):
         yield Cause("parallelism", kernel.bound.seconds * wide / extent, text)
 
 
+def extent_of(kernel):
+    """How many indices or teams a launch has, and which of both."""
+    number, _, unit = kernel.counts.policy.rpartition(" ")
+    return math.prod(int(n) for n in re.findall(r"\d+", number.replace(",", ""))), unit
+
+
 def _waits(kernel, ceilings, took):
     """What shows that nothing but waiting is left."""
     counts = kernel.counts
-    met = sum(n for (_, operation, _), n in counts.text.items() if operation.startswith("team."))
-    meets = f"; the team meets {met:,} times" if met else ""
     if counts.executed and counts.ptx is None and ceilings.clock:
         total = sum(n for (_, name, _), n in counts.executed.items() if not name.startswith("special "))
         rate = total / (took * ceilings.clock * _threads(ceilings))
         return (
             f"it starts {rate:.1f} instructions a cycle, of about {PER_CYCLE}, so operations wait for the one before, "
-            f"for memory, or for a neighbour on this machine{meets}"
+            f"for memory, or for a neighbour on this machine"
         )
-    return f"no rate of the machine explains its time, so its threads wait for the operation before, or for memory{meets}"
+    met = sum(n for (_, operation, _), n in counts.text.items() if operation.startswith("team.")) // max(extent_of(kernel)[0], 1)
+    meets = f", or for each other: a team meets {met:,} times" if met else ""
+    return f"no rate of the machine explains its time, so its threads wait for the operation before, for memory{meets}"
 
 
 def _threads(ceilings):

@@ -6,10 +6,11 @@ figures, reads the document, so that a saved one can be shown again, or beside a
 
 import json
 from dataclasses import dataclass, field
+from html import escape
 from pathlib import Path
 
 from portable.errors import InputError
-from roofline import checks, measuring, timing
+from roofline import ceiling, checks, machine, measuring, timing
 from roofline.attainable import Analysis, analyse
 from roofline.ceiling import Ceilings
 from roofline.contract import Run, Work
@@ -91,10 +92,12 @@ class Report:
     interrupted: bool = False
     ceilings: Ceilings | None = None  # once they were wanted
     notes: list[str] = field(default_factory=list)
+    program_seconds: float | None = None  # of a program whose launches these are, the first of its spaces only
 
     def as_dict(self):
         """A part of the JSON document."""
-        clock = measuring.clock() if self.ceilings and self.ceilings.clock else None
+        on_cores = self.ceilings and self.ceilings.clock and not self.space.startswith("cuda")
+        clock = measuring.clock() if on_cores else None
         return {
             "space": self.space,
             "machine": self.machine,
@@ -103,6 +106,7 @@ class Report:
             "failures": [vars(failure) for failure in self.failures],
             "interrupted": self.interrupted,
             "notes": self.notes,
+            "program_seconds": self.program_seconds,
             "checks": checks.of_part(self.machine, self.ceilings, clock),
         }
 
@@ -111,6 +115,64 @@ def document(parts):
     """The JSON document of parts, each as `Report.as_dict` gives it; `schema_version` grows when a reader would have to
     change."""
     return {"schema": "roofline-report", "schema_version": SCHEMA_VERSION, "parts": list(parts)}
+
+
+class Shown(dict):
+    """A report's document that a notebook shows as the page, and `print` of rich as tables."""
+
+    def page(self):
+        """The offline page, as text."""
+        from roofline.html import page
+
+        return page(self)
+
+    def _repr_html_(self):
+        """The page in a frame of its own, so that its styles stay inside."""
+        framed = escape(self.page())
+        return f'<iframe title="Roofline report" sandbox style="width:100%;height:45rem;border:0" srcdoc="{framed}"></iframe>'
+
+    def __rich_console__(self, console, options):
+        from roofline.tables import tables
+
+        yield from tables(self)
+
+
+def report(made, source="launches"):
+    """Hold what a profile heard against the roofs of its spaces: `with roofline.profile() as p: ...`, then `report(p)`.
+
+    Counting takes a few runs of each kind of launch, on the data as they are now; ceilings are measured if they are not
+    known.
+
+    Parameters
+    ----------
+    made : Profile
+    source : str
+        What it was, in words.
+
+    Returns
+    -------
+    Shown
+        The report's document (docs/report.schema.json), a dict; a notebook shows it as a page.
+
+    Raises
+    ------
+    InputError
+        Nothing was launched.
+    """
+    from roofline import script
+
+    if not made.events:
+        raise InputError("report: the profile heard no launch; launch kernels inside its with-block")
+    parts = {}
+
+    def part(space):
+        return parts.setdefault(space, Report(space, machine.facts(space)))
+
+    def roofs(space, special):
+        return ceiling.ceilings(space, special=special)
+
+    script.tell(made, source, part, roofs if all(e.space != "checked" for e in made.events) else None)
+    return Shown(document(made.as_dict() for made in parts.values()))
 
 
 def read(path):
@@ -173,8 +235,13 @@ def _timed(run):
 
 
 def _roof(report, run, seconds, ceilings):
-    """One more call, profiled and counted."""
-    with profile() as made:
+    """One more call, profiled, and counted on the data that each launch meets."""
+    executed = not report.space.startswith("cuda") and seconds.median < LONG
+
+    def count(launch):
+        made.count(launch, executed=executed)
+
+    with profile(count) as made:
         run.call()
         if run.sync:
             run.sync()
@@ -183,4 +250,4 @@ def _roof(report, run, seconds, ceilings):
         report.ceilings = ceilings(report.space, special)
         return report.ceilings
 
-    return analyse(made, seconds.median, roofs, executed=not report.space.startswith("cuda") and seconds.median < LONG)
+    return analyse(made, seconds.median, roofs, executed=executed)

@@ -47,29 +47,31 @@ def overview(rows):
     """Every row in one table, with its share of attainable and the reason where that is low."""
     if not rows:
         return ""
-    names = ("No.", "Method", "Space", "Time", "Could take", "Share of roof", "Bound by", "Why not more")
+    several = len({row.place for row in rows}) > 1
+    names = ("No.", "Method", *["Space"] * several, "Time", "Could take", "Share of roof", "Bound by", "Why not more")
     caption = (
         "Time: median and quartiles, measured. Could take: the least time at the measured ceilings, modelled from counts. "
         "Share of roof: could take over time."
     )
-    return "<h2>At a glance</h2>" + table(
-        caption, names, [_line(row) for row in rows], numbers=(0, 3, 4), rare=(2, 4, 6, 7)
-    )
+    k = 2 + several  # where the times stand
+    lines = [_line(row, several) for row in rows]
+    return "<h2>At a glance</h2>" + table(caption, names, lines, numbers=(0, k, k + 1), rare=(k + 1, k + 3, k + 4))
 
 
-def _line(row):
+def _line(row, several):
     r, roof = row.result, row.roof
     seconds = r["seconds"]
     weight = f"<br><span class=soft>{row.weight:.0%} of the time</span>" if row.weight is not None else ""
     name = Html(f'<div class="name">{escape(r["method"])}<br><span class="soft">{escape(row.about)}</span>{weight}</div>')
     spread = f"{scaled(seconds['lower'], 's')} to {scaled(seconds['upper'], 's')}"
     took = Html(f'{escape(scaled(seconds["median"], "s"))}<br><span class="soft rare">{escape(spread)}</span>')
+    place = [row.place] * several
     if not roof:
-        return row.number, name, row.place, took, "", "", "", "no ceilings here"
+        return row.number, name, *place, took, "", "", "", "no ceilings here"
     number = Html(f'<a href="#row{row.number}">{row.number}</a>')
     why = roof["reason"]["text"] if roof["reason"] else ""
     could = scaled(roof["attainable_seconds"]["value"], "s")
-    return number, name, row.place, took, could, _share(roof["share_of_attainable"]), resource(roof["bound_by"]), why
+    return number, name, *place, took, could, _share(roof["share_of_attainable"]), resource(roof["bound_by"]), why
 
 
 def _share(share):
@@ -115,6 +117,7 @@ def _card(row):
     parts = [
         f'<h3 id="row{row.number}">{escape(row.result["method"])}, {escape(row.about)}, {escape(row.place)}</h3>',
         why,
+        _returned(row.result),
         f"<p>What might help:</p><ul>{help_}</ul>" if help_ else "",
         _bars(roof),
         _plot(row),
@@ -125,12 +128,19 @@ def _card(row):
     return f"<details><summary><b>{row.number}.</b> {escape(roof['verdict'])}{place}</summary>{''.join(parts)}</details>\n"
 
 
+def _returned(result):
+    """What the method returned: methods on one input should agree."""
+    words = [] if result["value"] is None else [f"It returned {result['value']:.12g}"]
+    words += [f"{scaled(result['pairs_per_second'])} pairs a second"] if result["pairs_per_second"] else []
+    return f'<p class="soft">{escape("; ".join(words))}.</p>' if words else ""
+
+
 def _bars(roof):
     """The time that each resource wants, ranked, beside the measured one."""
     wants = [(resource(name), s) for name, s in roof["wants_seconds"].items() if s > 0.001 * roof["seconds"]["value"]]
-    rows = [("measured", roof["seconds"]["value"]), *wants]
     if (outside := roof["outside_seconds"]["value"]) > 0.01 * roof["seconds"]["value"]:
-        rows.append(("measured, outside of kernels", outside))
+        wants.append(("measured, outside of kernels", outside))
+    rows = [("measured", roof["seconds"]["value"]), *sorted(wants, key=lambda want: -want[1])]
     longest = max(seconds for _, seconds in rows)
     parts = []
     for k, (name, seconds) in enumerate(rows):

@@ -176,30 +176,52 @@ def _slopes(axes):
     width, height = axes.size
     rise = (height - TOP - BOTTOM) / (axes.y1 - axes.y0)
     angle = math.degrees(math.atan2(rise, (width - LEFT - RIGHT) / (axes.x1 - axes.x0)))
+    heights = []
     for level, bandwidth in axes.levels.items():
-        start = max(10.0**axes.x0, 10.0**axes.y0 / bandwidth)
-        end = min(10.0**axes.x1, axes.top / bandwidth)
-        if end <= start:
-            continue
+        start, end = _span(axes, bandwidth)
+        yield (
+            f'<path class="roof" d="M{axes.x(start):.1f},{axes.y(start * bandwidth):.1f}'
+            f'L{axes.x(end):.1f},{axes.y(end * bandwidth):.1f}"/>'
+        )
+        heights.append((axes.y(bandwidth), _named(axes, level, bandwidth, "B/s"), bandwidth))
+    for text, bandwidth in _labels(heights, 14 / math.cos(math.radians(angle))):
+        start, _ = _span(axes, bandwidth)
         x, y = axes.x(start), axes.y(start * bandwidth)
-        text = f"{level} {scaled(bandwidth, 'B/s')}"
         turn = f"rotate({-angle:.1f} {x:.1f} {y:.1f})"
-        yield f'<path class="roof" d="M{x:.1f},{y:.1f}L{axes.x(end):.1f},{axes.y(end * bandwidth):.1f}"/>'
         yield f'<text class="soft" x="{x + 14:.1f}" y="{y - 4:.1f}" transform="{turn}">{escape(text)}</text>'
+
+
+def _named(axes, name, rate, unit):
+    """A roof's label; small plots leave its value to the large one."""
+    return name if axes.size == SMALL else f"{name} {scaled(rate, unit)}"
+
+
+def _span(axes, bandwidth):
+    """Where a slope begins and ends, across."""
+    start = max(10.0**axes.x0, 10.0**axes.y0 / bandwidth)
+    return start, max(start, min(10.0**axes.x1, axes.top / bandwidth))
+
+
+def _labels(heights, apart):
+    """(text, rate) of lines at these heights: those so near to each other that labels would meet share the upper one's."""
+    found = []
+    for y, text, rate in sorted(heights):
+        if found and y - found[-1][0] < apart:
+            found[-1][1].append(text)
+        else:
+            found.append((y, [text], rate))
+    return [(", ".join(texts), rate) for _, texts, rate in found]
 
 
 def _peaks(axes):
     """The flat roofs, from where a memory level reaches them to the right edge."""
-    width = axes.size[0]
-    fastest, last = max(axes.levels.values()), -99.0
-    for name, rate in sorted(axes.peaks.items(), key=lambda item: -item[1]):
+    right, fastest, heights = axes.size[0] - RIGHT, max(axes.levels.values()), []
+    for name, rate in axes.peaks.items():
         y = axes.y(rate)
-        x = max(LEFT, axes.x(rate / fastest))
-        yield f'<path class="roof" d="M{x:.1f},{y:.1f}H{width - RIGHT}"/>'
-        if y - last > 13:  # labels of peaks that all but coincide would lie on each other; the page's table has them
-            last = y
-            text = f"{name} {scaled(rate, axes.view.unit)}"
-            yield f'<text class="soft" x="{width - RIGHT}" y="{y - 4:.1f}" text-anchor="end">{escape(text)}</text>'
+        yield f'<path class="roof" d="M{max(LEFT, axes.x(rate / fastest)):.1f},{y:.1f}H{right}"/>'
+        heights.append((y, _named(axes, name, rate, axes.view.unit), rate))
+    for text, rate in _labels(heights, 15):
+        yield f'<text class="soft" x="{right}" y="{axes.y(rate) - 4:.1f}" text-anchor="end">{escape(text)}</text>'
 
 
 def _mark(axes, dot, places, links):

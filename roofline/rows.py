@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from roofline.ceiling import Ceilings
 from roofline.roofplot import FLOPS, OTHERS, SMALL, Axes, Dot
 
+SMALLEST = 0.1  # of a call's time, below which a kernel has no mark of its own
 PROGRAM = "script"  # the case of launches of a program, whose times add up to the program's
 
 
@@ -50,10 +51,11 @@ class Row:
         return roof and self._dot(view, self.number, self.result["method"], roof, roof["seconds"]["value"], self.weight or 0.2)
 
     def kernels(self, view):
-        """Dots of the row's kernels, their area the share of the call's time."""
+        """Dots of the row's kernels but the smallest, their area the share of the call's time."""
         found = (
             self._dot(view, k, kernel["label"], _of_call(kernel), kernel["seconds"], kernel["share_of_time"])
             for k, kernel in enumerate(self.roof["kernels"], 1)
+            if kernel["share_of_time"] >= SMALLEST
         )
         return [dot for dot in found if dot]
 
@@ -152,6 +154,12 @@ def parts_of(document):
 def _total(result):
     """Seconds of all launches of a kind that a program made."""
     return sum(result["seconds"]["values"])
+
+
+def program(parts):
+    """(seconds of the program, seconds of it in launches) of reports of a program; None of others."""
+    whole = sum(part.content["program_seconds"] or 0.0 for part in parts)
+    return (whole, sum(_total(row.result) for part in parts for row in part.rows)) if whole else None
 
 
 def rows_of(parts):

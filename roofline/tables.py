@@ -2,7 +2,7 @@
 
 from rich.table import Table
 
-from roofline.rows import parts_of, rows_of
+from roofline.rows import parts_of, program, rows_of
 from roofline.units import scaled
 
 CAPTION = (
@@ -18,9 +18,12 @@ def tables(document):
     -------
     list of rich Table
     """
-    rows = rows_of(parts_of(document))
+    parts = parts_of(document)
+    rows = rows_of(parts)
     found = [_measured(rows)]
     low = [row for row in rows if row.roof and row.roof["reason"]]
+    if times := program(parts):
+        found[0].caption = f"kernels ran for {scaled(times[1], 's')} of the program's {scaled(times[0], 's')}; {found[0].caption or ''}"
     return found + ([_reasons(low)] if low else [])
 
 

@@ -16,6 +16,7 @@ HELP = {  # by the cause that `roofline.reasons` found
     "with gaps.",
     "executed": "pk.explain tells what runs one lane at a time, and which branches cost lanes.",
     "instructions": "Fewer instructions for each flop: indices computed once, short loops with pk.static lengths.",
+    "overfetch": "Arrays laid out so that neighbouring indices read neighbouring elements are fetched by whole lines.",
     "scattered": "Neighbouring indices that read neighbouring elements are served by one load.",
     "reread": "Pieces that fit the nearest cache, or a team's scratch, would be read once.",
     "together": "Partial results in pk.ScatterView, in scratch, or a reduction, meet less often.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+import warnings
 
 import numpy as np
 
@@ -13,26 +14,42 @@ from ..checks import as_numbers, check_count
 DTYPES = ("float32", "float64")
 
 
-def check_columns(values, name, n_columns=None):
-    """Series as columns of float64, shape (n_times, n_columns); NaN is a missing value, infinity is refused."""
+def extremes(columns):
+    """Smallest and largest known number of each column."""
+    return np.fmin.reduce(columns, axis=0), np.fmax.reduce(columns, axis=0)
+
+
+def check_columns(values, name, n_columns=None, dtype=None):
+    """Series as columns, shape (n_times, n_columns); NaN is a missing value, infinity is refused.
+
+    They become float64; or float32 stays, without a copy, where `dtype` allows it.
+    """
     array = _numbers(values, name)
     if array.ndim not in (1, 2):
         raise ShapeError(f"{name} has shape {array.shape}; (n_times,) or (n_times, n_columns) is wanted")
     if not array.size:
         raise ShapeError(f"{name} has shape {array.shape}; at least one time and one column are wanted")
-    columns = array.reshape(len(array), -1).astype(np.float64)
-    infinite = np.isinf(columns)
-    if infinite.any():
-        t, c = np.argwhere(infinite)[0].tolist()
-        raise FiniteError(f"{name}[{t}{f', {c}' if array.ndim == 2 else ''}] is {columns[t, c]}; "
-                          "finite numbers are wanted, or NaN where nothing was observed")
-    empty = np.flatnonzero(np.isnan(columns).all(axis=0))
-    if empty.size:
-        where = f": column {int(empty[0])}" if array.ndim == 2 else ""
-        raise InputError(f"{name} holds nothing but NaN{where}")
+    columns = array.reshape(len(array), -1)
+    if columns.dtype != np.float32 or dtype != np.float32:
+        columns = columns.astype(np.float64, copy=False)
+    low, high = extremes(columns)
+    if not np.isfinite(low + high).all():
+        _check_known(columns, name, array.ndim, low)
     if n_columns is not None and columns.shape[1] != n_columns:
         raise ShapeError(f"{name} has {columns.shape[1]} column(s); {n_columns} wanted, as many as the library has")
     return columns
+
+
+def _check_known(columns, name, n_dims, low):
+    infinite = np.isinf(columns)
+    if infinite.any():
+        t, c = np.argwhere(infinite)[0].tolist()
+        raise FiniteError(f"{name}[{t}{f', {c}' if n_dims == 2 else ''}] is {columns[t, c]}; "
+                          "finite numbers are wanted, or NaN where nothing was observed")
+    empty = np.flatnonzero(np.isnan(low))
+    if empty.size:
+        where = f": column {int(empty[0])}" if n_dims == 2 else ""
+        raise InputError(f"{name} holds nothing but NaN{where}")
 
 
 def _numbers(values, name):
@@ -54,6 +71,15 @@ def check_series(values, name, n_times=None):
     if n_times is not None and len(columns) != n_times:
         raise ShapeError(f"{name} has {len(columns)} times; {n_times} wanted, as many as the library has")
     return columns[:, 0]
+
+
+def without_variation(**series):
+    """Whether one of these does not vary, so that there is no correlation; a RuntimeWarning says which."""
+    still = [name for name, columns in series.items() if columns is not None and np.equal(*extremes(columns)).all()]
+    if still:
+        warnings.warn(f"{' and '.join(still)} {'does' if len(still) == 1 else 'do'} not vary: the correlation is NaN",
+                      RuntimeWarning, stacklevel=3)
+    return bool(still)
 
 
 def check_embedding(E, tau, n_times, name="library"):

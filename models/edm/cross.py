@@ -29,9 +29,9 @@ from .checks import (
     check_horizon,
     check_library,
     check_radius,
+    extremes,
 )
 from .mapping import Mapping
-from .search import extremes
 
 STEPS = 64  # of the progress, and of a result that goes to a file: at most one such part is computed twice
 
@@ -81,7 +81,7 @@ def cross_map(dataset, dims, *, tau=1, Tp=0, exclusion_radius=0, libraries=None,
     Takahashi et al., kEDM (PEARC 2021); Sugihara et al., Science 338 (2012), 496; equations (1) to (4) of `models.edm`.
     """
     names, given = frames.names_of(dataset), dataset
-    dataset = check_columns(dataset, "dataset")
+    dataset = check_columns(dataset, "dataset", dtype=np.float32)
     n_times, n_series = dataset.shape
     dims = _check_dims(dims, n_series)
     E, tau = check_embedding(int(dims.max()), tau, n_times, "dataset")

@@ -25,17 +25,71 @@ import math
 import portable as pk
 
 SLACK = 1  # chunks above k that the bound may let through: to look longer costs more than to measure one more
-FIRST_GUESS = 0.2  # where between its extremes the k-th of many minima is looked for first
+REACH = 0.75  # how far from the place itself two others are counted at, as a share of the way to the nearer end
+LEAST_SHARE = 0.03  # of the way from one end of an interval, nearer than which no place is tried
 STEPS = 40  # of that search; where minima tie it would go on to the last bit
 LARGEST = 3e38  # finite in float32: a bound for all that was observed
+
+
+@pk.kernel
+def summarise(team, columns, summary):
+    """Smallest, largest, mean and standard deviation of what is known of each column, a team a column; in float64.
+
+    summary : shape (4, n_columns)
+    """
+    c = team.league_rank
+    low = pk.float64(math.inf)
+    high = pk.float64(-math.inf)
+    n = pk.float64(0.0)
+    total = pk.float64(0.0)
+    for t in team.thread_range(columns.shape[0]):
+        v = pk.float64(columns[t, c])
+        low = min(low, v)
+        high = max(high, v)
+        n += pk.where(pk.isfinite(v), 1.0, 0.0)
+        total += pk.where(pk.isfinite(v), v, 0.0)
+    n = team.reduce(n)
+    mean = team.reduce(total) / n
+    low = team.reduce(low, pk.Min)
+    high = team.reduce(high, pk.Max)
+    square = pk.float64(0.0)
+    for t in team.thread_range(columns.shape[0]):
+        u = columns[t, c] - mean
+        square += pk.where(pk.isfinite(u), u * u, 0.0)
+    square = team.reduce(square)
+    if team.single():
+        summary[0, c] = low
+        summary[1, c] = high
+        summary[2, c] = mean
+        summary[3, c] = pk.sqrt(square / n)
+
+
+@pk.kernel
+def line_up(c, i, front, centre, per_scale, columns, series):
+    """Column c, centred and scaled, with NaN before and behind, as part of one long series. 12 bytes an element.
+
+    series : shape (n_columns * stride,), i < stride
+    """
+    t = i - front
+    there = 0 <= t < columns.shape[0]
+    value = (columns[min(max(t, 0), columns.shape[0] - 1), c] - centre[c]) * per_scale
+    series[c * (series.shape[0] // centre.shape[0]) + i] = pk.where(there, value, math.nan)
+
+
+@pk.kernel
+def standardise(t, q, column, middle, spread, columns, target):
+    """Target q is a column with its mean removed, in units of its standard deviation. 12 bytes an element."""
+    c = column[q]
+    target[t, q] = (columns[t, c] - middle[c]) / spread[c]
 
 
 @pk.kernel
 def arrange(team, n_candidates, pad, part_at, first, times, source, library, place, width):
     """Lay a set's candidates out in chunks, a team a set: `library` and `place` above. 8 bytes an element.
 
-    width : shape (1,), told how many candidates a chunk has
+    A chunk of nothing but infinity follows, so that chunks can be taken several at a time.
 
+    width : shape (1,), is told how many candidates a chunk has
     times : shape (1 or n_sets, n_candidates), ascending; consecutive where pad > 0
     source : the series one after the other, NaN before their beginning
     first : shape (n_sets,), where in `source` a set begins
@@ -46,18 +100,22 @@ def arrange(team, n_candidates, pad, part_at, first, times, source, library, pla
         width[0] = team.size
     own_times = times[min(b, times.shape[0] - 1)]
     n_chunks = (n_candidates + team.size - 1) // team.size
-    depth = n_chunks + pad
+    depth = n_chunks + pad + 1
     if b < place.shape[0]:
-        for item in team.thread_range(n_chunks * team.size):
-            q = (item % team.size) * n_chunks + item // team.size
-            place[b, item] = pk.where(q < n_candidates, own_times[min(q, n_candidates - 1)], pk.int32(-1))
+        for item in team.thread_range((n_chunks + 1) * team.size):
+            c = item // team.size
+            q = (item % team.size) * n_chunks + c
+            there = (c < n_chunks) & (q < n_candidates)
+            place[b, item] = pk.where(there, own_times[min(q, n_candidates - 1)], pk.int32(-1))
     for p in range(part_at.shape[0]):
         begin = pk.int64(first[b]) + part_at[p]
         for item in team.thread_range(depth * team.size):
-            q = (item % team.size) * n_chunks + item // team.size - pad
+            c = item // team.size - pad
+            q = (item % team.size) * n_chunks + c
+            there = (c < n_chunks) & (q < n_candidates)
             time = pk.int64(own_times[min(max(q, 0), n_candidates - 1)]) + min(q, 0)
             value = source[begin + time]
-            library[b, p * depth * team.size + item] = pk.where((q < n_candidates) & pk.isfinite(value), value, math.inf)
+            library[b, p * depth * team.size + item] = pk.where(there & pk.isfinite(value), value, math.inf)
 
 
 @pk.function
@@ -67,35 +125,43 @@ def start(place, s, radius):
 
 
 @pk.function
-def measure_minima(team, n_dims, skip, n_chunks, tile, radius, place, library, row, offset, series, point, minima):
+def measure_minima(team, n_dims, skip, n_chunks, runs_on, tile, radius, place, library, row, offset, series, point, minima):
     """The smallest squared distance in each chunk, for skip + 1 to n_dims coordinates; 3 operations a pair and coordinate."""
     s = tile + team.rank
     for e in range(n_dims):
         point[e, team.rank] = series[pk.int64(offset[e]) + s]
     d = pk.local(team.size, library.dtype)
+    reach = radius + team.size
+    ahead = (tile - place[0] + reach) % n_chunks  # chunks until one with a candidate near the tile, if their times run on
     for c in range(n_chunks):
         for r in range(pk.static(team.size)):
-            t = place[c * team.size + r]
             d[r] = 0.0
-            if abs(t - tile) <= radius + team.size:  # seldom, so that most candidates need not be compared
-                d[r] = start(t, s, radius)
+        if ahead <= 2 * reach or not runs_on:
+            for r in range(pk.static(team.size)):
+                d[r] = start(place[c * team.size + r], s, radius)
+        ahead = ahead - 1 if ahead > 0 else n_chunks - 1
         for e in range(n_dims):
             here = point[e, team.rank]
             first = (pk.int64(row[e]) + c) * team.size
-            least = math.inf
+            even = math.inf  # two, so that few instructions wait for the one before
+            odd = math.inf
             for r in range(pk.static(team.size)):
                 u = library[first + r] - here
                 d[r] += u * u
-                least = min(least, d[r])
+                if r % 2 == 0:
+                    even = min(even, d[r])
+                else:
+                    odd = min(odd, d[r])
             if e >= skip:
-                minima[e - skip, c * team.size + team.rank] = least
+                minima[e - skip, c * team.size + team.rank] = min(even, odd)
 
 
 @pk.function
 def bound_of(team, n_chunks, k, guess, minima):
     """The nearest squared distance, and one that k to k + SLACK of a point's minima do not exceed (more at ties).
 
-    By repeated interpolation. `guess` is where between the extremes to look first; where it was is the third result.
+    By repeated interpolation, at three places in one pass. `guess` is where between the extremes to look first; where it
+    was is the third result.
     """
     low = math.inf
     high = 0.0
@@ -115,19 +181,26 @@ def bound_of(team, n_chunks, k, guess, minima):
     steps = 0
     while search and steps < STEPS:
         steps += 1
-        probe = low + share * (high - low)
-        count = 0.0
+        middle = low + share * (high - low)
+        left = low + (1.0 - REACH) * share * (high - low)
+        right = middle + REACH * min(share, 1.0 - share) * (high - low)
+        n_left = 0.0
+        n_middle = 0.0
+        n_right = 0.0
         for c in range(n_chunks):
-            count += pk.where(minima[c * team.size + team.rank] <= probe, 1.0, 0.0)
-        search = probe > low and probe < high
-        if count >= k:
-            high = probe
-            above = count
-            search = search and count > k + SLACK
-        else:
-            low = probe
-            below = count
-        share = pk.clip((k + 0.5 * SLACK - below) / (above - below), 0.1, 0.9)
+            m = minima[c * team.size + team.rank]
+            n_left += pk.where(m <= left, 1.0, 0.0)
+            n_middle += pk.where(m <= middle, 1.0, 0.0)
+            n_right += pk.where(m <= right, 1.0, 0.0)
+        search = middle > low and middle < high
+        for probe, n in ((left, n_left), (middle, n_middle), (right, n_right)):
+            low = pk.where(n < k, probe, low)
+            below = pk.where(n < k, n, below)
+        for probe, n in ((right, n_right), (middle, n_middle), (left, n_left)):
+            high = pk.where(n >= k, probe, high)
+            above = pk.where(n >= k, n, above)
+        search = search and above > k + SLACK
+        share = pk.clip((k + 0.5 * SLACK - below) / (above - below), LEAST_SHARE, 1.0 - LEAST_SHARE)
     found = pk.where(spread > 0.0, (high - nearest) / spread, guess)
     return nearest, pk.where(enough, high, LARGEST), pk.where(enough, found, guess)
 
@@ -145,17 +218,19 @@ def mark_chunks(team, n_chunks, bound, minima, number, marks):
 
 
 @pk.kernel
-def bound(team, n_dims, skip, n_candidates, pad, first_point, n_tiles, n_sets, radius, place, library, part, lead, first,
-          offset, series, dims, wanted, minima, closest, bounds, marks):
+def bound(team, n_dims, skip, n_candidates, runs_on, pad, first_point, n_tiles, n_sets, radius, guess, place, library, part,
+          lead, first, offset, series, dims, wanted, minima, closest, bounds, marks):
     """Closest candidates, bounds and marks of every search; a team a set and tile of points, a member a point.
 
+    runs_on : whether the candidates' times are consecutive
+    guess : where between the extremes of a point's minima the bound of the first search may lie
     minima : shape (n_teams, n_dims - skip, n), room for the smallest distance in each chunk
     """
     n_chunks = (n_candidates + team.size - 1) // team.size
     row = team.scratch(n_dims, pk.int32)
     point = team.scratch((n_dims, team.size), library.dtype)
     for e in team.thread_range(n_dims):
-        row[e] = part[e] * (n_chunks + pad) + lead[e]
+        row[e] = part[e] * (n_chunks + pad + 1) + lead[e]
     team.barrier()
     own_minima = minima[team.league_rank]
     for turn in range((n_sets * n_tiles - team.league_rank + team.league_size - 1) // team.league_size):
@@ -163,9 +238,9 @@ def bound(team, n_dims, skip, n_candidates, pad, first_point, n_tiles, n_sets, r
         b = task // n_tiles
         tile = task % n_tiles * team.size
         number = tile + team.rank
-        measure_minima(team, n_dims, skip, n_chunks, first_point + tile, radius, place[min(b, place.shape[0] - 1)], library[b],
-                       row, offset, series[first[b]:], point, own_minima)
-        share = FIRST_GUESS
+        measure_minima(team, n_dims, skip, n_chunks, runs_on, first_point + tile, radius, place[min(b, place.shape[0] - 1)],
+                       library[b], row, offset, series[first[b]:], point, own_minima)
+        share = guess
         for u in range(dims.shape[0]):
             smallest = own_minima[dims[u] - 1 - skip]
             nearest, limit, share = bound_of(team, n_chunks, wanted[u], share, smallest)

@@ -1,6 +1,7 @@
 """Kernels that list neighbours and predict from them; the equations are numbered in `models.edm`.
 
 Arguments are those of `kernels`, and
+    adjacent    known at compile time: whether coordinate e lies e rows of `library` before coordinate 0
     row         in a team's scratch, where in `library` coordinate e of candidate 0 is
     point       in a team's scratch, the coordinates of one point
     distance, time  in a team's scratch, a list of candidates in no order: squared distances and times
@@ -15,6 +16,7 @@ from .kernels import SLACK, STEPS, start
 FLOOR = 1e-6  # smallest weight of a neighbour
 SUMS = 6  # number, p, o, p^2, o^2, p o
 GROUP = 16  # points whose neighbours are kept until the targets are met
+CHOSEN = 68  # chunks that are taken together: 32 at most, those of one more word, and fillers
 ROOM = 160  # entries of a list beyond those it is cut to: four chunks of 32 at a time, and one
 
 
@@ -89,10 +91,10 @@ def choose_chunks(team, w, n_chosen, marks, chosen):
 
 
 @pk.function
-def add_term(team, e, row, point, library, q0, q1, q2, q3, d0, d1, d2, d3):
+def add_term(team, adjacent, e, newest, row, point, library, q0, q1, q2, q3, d0, d1, d2, d3):
     """Coordinate e of the squared distances of a point from candidates of four chunks."""
     here = point[e]
-    first = pk.int64(row[e])
+    first = newest - e * team.size if adjacent else pk.int64(row[e])
     u0 = library[first + q0] - here
     u1 = library[first + q1] - here
     u2 = library[first + q2] - here
@@ -101,7 +103,7 @@ def add_term(team, e, row, point, library, q0, q1, q2, q3, d0, d1, d2, d3):
 
 
 @pk.function
-def measure_chosen(team, n_dims, k, n, bound, s, radius, n_chosen, place, library, row, point, chosen, distance, time,
+def measure_chosen(team, adjacent, n_dims, k, n, bound, s, radius, n_chosen, place, library, row, point, chosen, distance, time,
                    spare_distance, spare_time):
     """Add to a list of n candidates those of the chosen chunks within the bound; returns how many there are.
 
@@ -109,12 +111,12 @@ def measure_chosen(team, n_dims, k, n, bound, s, radius, n_chosen, place, librar
     more candidates tie than the list has room for, it is cut to the k nearest now and then.
     """
     limit = bound
-    last = n_chosen - 1
+    newest = pk.int64(row[0])
     for i in range(0, n_chosen, 4):
         q0 = pk.int64(chosen[i]) * team.size + team.rank
-        q1 = pk.int64(chosen[min(i + 1, last)]) * team.size + team.rank
-        q2 = pk.int64(chosen[min(i + 2, last)]) * team.size + team.rank
-        q3 = pk.int64(chosen[min(i + 3, last)]) * team.size + team.rank
+        q1 = pk.int64(chosen[i + 1]) * team.size + team.rank
+        q2 = pk.int64(chosen[i + 2]) * team.size + team.rank
+        q3 = pk.int64(chosen[i + 3]) * team.size + team.rank
         t0 = place[q0]
         t1 = place[q1]
         t2 = place[q2]
@@ -125,11 +127,11 @@ def measure_chosen(team, n_dims, k, n, bound, s, radius, n_chosen, place, librar
         d3 = start(t3, s, radius)
         for begin in range(0, n_dims - 3, 4):
             for e in range(pk.static(4)):
-                d0, d1, d2, d3 = add_term(team, begin + e, row, point, library, q0, q1, q2, q3, d0, d1, d2, d3)
+                d0, d1, d2, d3 = add_term(team, adjacent, begin + e, newest, row, point, library, q0, q1, q2, q3, d0, d1, d2, d3)
         for e in range(n_dims - n_dims % 4, n_dims):
-            d0, d1, d2, d3 = add_term(team, e, row, point, library, q0, q1, q2, q3, d0, d1, d2, d3)
-        for t, d, there in ((t0, d0, True), (t1, d1, i + 1 <= last), (t2, d2, i + 2 <= last), (t3, d3, i + 3 <= last)):
-            keep = d <= limit and there
+            d0, d1, d2, d3 = add_term(team, adjacent, e, newest, row, point, library, q0, q1, q2, q3, d0, d1, d2, d3)
+        for t, d in ((t0, d0), (t1, d1), (t2, d2), (t3, d3)):
+            keep = d <= limit
             team.append(time, n, t, keep)
             n = team.append(distance, n, d, keep)
         if n > distance.shape[0] - 4 * team.size:
@@ -145,8 +147,8 @@ def measure_chosen(team, n_dims, k, n, bound, s, radius, n_chosen, place, librar
 
 
 @pk.function
-def list_neighbours(team, n_dims, k, s, radius, bound, n_chunks, marks, place, library, row, offset, series, point, chosen,
-                    distance, time, spare_distance, spare_time):
+def list_neighbours(team, adjacent, n_dims, k, s, radius, bound, n_chunks, marks, place, library, row, offset, series, point,
+                    chosen, distance, time, spare_distance, spare_time):
     """All candidates of the marked chunks within the bound, in no order; returns their number."""
     for e in team.thread_range(n_dims):
         point[e] = series[pk.int64(offset[e]) + s]
@@ -156,9 +158,11 @@ def list_neighbours(team, n_dims, k, s, radius, bound, n_chunks, marks, place, l
     for w in range(n_words):
         n_chosen = choose_chunks(team, w, n_chosen, marks, chosen)
         if n_chosen > 32 or w == n_words - 1:
+            for m in team.thread_range(n_chosen, n_chosen + 3):
+                chosen[m] = pk.int32(n_chunks)  # holds nothing
             team.barrier()
-            n = measure_chosen(team, n_dims, k, n, bound, s, radius, n_chosen, place, library, row, point, chosen, distance, time,
-                               spare_distance, spare_time)
+            n = measure_chosen(team, adjacent, n_dims, k, n, bound, s, radius, n_chosen, place, library, row, point, chosen,
+                               distance, time, spare_distance, spare_time)
             n_chosen = 0
             team.barrier()
     if n > 2 * k + team.size:
@@ -235,8 +239,8 @@ def add_predictions(team, n_points, k, Tp, tile, weight, time, begin, end, targe
 
 
 @pk.kernel
-def cross_map(team, n_most, n_candidates, pad, room, first_point, last_point, block, radius, Tp, place, library, part, lead,
-              first, offset, series, dims, target_begin, target, observed, closest, bounds, marks, sums):
+def cross_map(team, adjacent, n_most, n_candidates, pad, room, first_point, last_point, block, radius, Tp, place, library,
+              part, lead, first, offset, series, dims, target_begin, target, observed, closest, bounds, marks, sums):
     """Sums for Pearson's rho of simplex predictions; a team a set, block of points, and search with its targets.
 
     n_most : the largest of dims
@@ -252,7 +256,7 @@ def cross_map(team, n_most, n_candidates, pad, room, first_point, last_point, bl
     kept_time = team.scratch((GROUP, n_most + 4), pk.int32)
     row = team.scratch(n_most, pk.int32)
     point = team.scratch(n_most, library.dtype)
-    chosen = team.scratch(64, pk.int32)
+    chosen = team.scratch(CHOSEN, pk.int32)
     u = team.league_rank % dims.shape[0]
     n_dims = pk.int64(dims[u])
     k = n_dims + 1
@@ -261,7 +265,7 @@ def cross_map(team, n_most, n_candidates, pad, room, first_point, last_point, bl
     n_chunks = (n_candidates + team.size - 1) // team.size
     n_words = (n_chunks + 31) // 32
     for e in team.thread_range(n_dims):
-        row[e] = (part[e] * (n_chunks + pad) + lead[e]) * team.size
+        row[e] = (part[e] * (n_chunks + pad + 1) + lead[e]) * team.size
     own_sums = sums[b, n_block]
     for v in range(SUMS):
         for q in team.thread_range(target_begin[u], target_begin[u + 1]):
@@ -275,7 +279,7 @@ def cross_map(team, n_most, n_candidates, pad, room, first_point, last_point, bl
         for r in range(n_points):
             s = group + r
             number = s - first_point
-            n = list_neighbours(team, n_dims, k, s, radius, bounds[b, u, number], n_chunks, own_marks[number * n_words:],
+            n = list_neighbours(team, adjacent, n_dims, k, s, radius, bounds[b, u, number], n_chunks, own_marks[number * n_words:],
                                 place[min(b, place.shape[0] - 1)], library[b], row, offset, series[first[b]:], point, chosen,
                                 distance, time, spare_distance, spare_time)
             if n >= k and 0 <= s + Tp and s + Tp < observed.shape[0]:
@@ -309,7 +313,7 @@ def correlate(b, q, sums, rho):
 
 
 @pk.kernel
-def nearest(team, n_dims, n_candidates, pad, room, k, first_point, last_point, radius, place, library, part, lead, offset,
+def nearest(team, adjacent, n_dims, n_candidates, pad, room, k, first_point, last_point, radius, place, library, part, lead, offset,
             series, bounds, marks, distances, times):
     """The k nearest candidates of each point, sorted; a team a group of points.
 
@@ -321,23 +325,68 @@ def nearest(team, n_dims, n_candidates, pad, room, k, first_point, last_point, r
     spare_time = team.scratch(k, pk.int32)
     row = team.scratch(n_dims, pk.int32)
     point = team.scratch(n_dims, library.dtype)
-    chosen = team.scratch(64, pk.int32)
+    chosen = team.scratch(CHOSEN, pk.int32)
     n_chunks = (n_candidates + team.size - 1) // team.size
     n_words = (n_chunks + 31) // 32
     for e in team.thread_range(n_dims):
-        row[e] = (part[e] * (n_chunks + pad) + lead[e]) * team.size
+        row[e] = (part[e] * (n_chunks + pad + 1) + lead[e]) * team.size
     team.barrier()
     begin = first_point + team.league_rank * GROUP
     for s in range(begin, min(begin + GROUP, last_point)):
         number = s - first_point
-        n = list_neighbours(team, n_dims, k, s, radius, bounds[0, 0, number], n_chunks, marks[0, 0][number * n_words:], place[0],
-                            library[0], row, offset, series, point, chosen, distance, time, spare_distance, spare_time)
+        n = list_neighbours(team, adjacent, n_dims, k, s, radius, bounds[0, 0, number], n_chunks,
+                            marks[0, 0][number * n_words:], place[0], library[0], row, offset, series, point, chosen, distance, time, spare_distance, spare_time)
         sort_nearest(team, n, k, distance, time, spare_distance, spare_time)
         for m in team.thread_range(k):
             there = m < n
             distances[number, m] = pk.sqrt(spare_distance[m]) if there else math.inf
             times[number, m] = spare_time[m] if there else -1
         team.barrier()
+
+
+@pk.kernel
+def nearest_on_line(i, k, n_known, radius, first_time, first_point, values, order, points, distances, times):
+    """As `nearest` for points of one coordinate: from where point i belongs among the sorted candidates, outwards.
+
+    values, order : the candidates' coordinates, of times first_time, first_time + 1, ...; their places in rising order, of
+        which the first n_known count
+    points : coordinates of all times; point i is that of time first_point + i
+    """
+    s = first_point + i
+    here = points[s]
+    right = 0
+    end = n_known
+    while right < end:
+        middle = (right + end) // 2
+        if values[order[middle]] < here:
+            right = middle + 1
+        else:
+            end = middle
+    left = right - 1
+    n = 0
+    going = pk.isfinite(here)
+    while going:
+        q_left = order[max(left, 0)]
+        q_right = order[min(right, n_known - 1)]
+        below = (values[q_left] - here) * (values[q_left] - here) if left >= 0 else math.inf
+        above = (values[q_right] - here) * (values[q_right] - here) if right < n_known else math.inf
+        d = min(below, above)
+        t = first_time + (q_left if below <= above else q_right)
+        going = d < math.inf and (n < k or d <= distances[i, k - 1])
+        if going and abs(t - s) > radius and (n < k or d < distances[i, k - 1] or t < times[i, k - 1]):
+            m = min(n, k - 1)
+            while m > 0 and (distances[i, m - 1] > d or (distances[i, m - 1] == d and times[i, m - 1] > t)):
+                distances[i, m] = distances[i, m - 1]
+                times[i, m] = times[i, m - 1]
+                m -= 1
+            distances[i, m] = d
+            times[i, m] = t
+            n = min(n + 1, k)
+        left -= 1 if below <= above else 0
+        right += 0 if below <= above else 1
+    for m in range(k):
+        distances[i, m] = pk.sqrt(distances[i, m]) if m < n else math.inf
+        times[i, m] = times[i, m] if m < n else -1
 
 
 @pk.kernel

@@ -5,13 +5,20 @@ from __future__ import annotations
 import numpy as np
 
 import portable as pk
-from portable.errors import InputError
 
 from . import list_kernels as kernels
-from .search import BLOCK, NARROWEST, WIDEST, Library, Search, bytes_a_point, centre_of, flat, mean_of, scale_of
+from .search import (
+    BLOCK,
+    NARROWEST,
+    WIDEST,
+    Columns,
+    Library,
+    Search,
+    bytes_a_point,
+    lined_up,
+)
 
-MOST = 2**31 - 1  # places are counted in 32 bits
-TASKS_AT_A_TIME = 64  # tasks of one launch for each that runs at a time, so that all end at about the same time
+TASKS_AT_A_TIME = 512  # tasks of one launch for each that runs at a time, so that all end at about the same time
 
 
 class Mapping:
@@ -39,41 +46,32 @@ class Mapping:
         self.dtype, self.Tp, self.radius, self.windows, self.memory_bytes = np.dtype(dtype), Tp, radius, windows, memory_bytes
         self.lag, self.n_dims, self.front = lag, len(lag), int(lag.max())
         self.order = np.argsort(dims, kind="stable")
-        self.n_targets = len(dims)
+        self.n_targets, self.room = len(dims), None
         self.dims = np.unique(dims)
         begins = np.searchsorted(dims[self.order], [*self.dims, self.n_dims + 1])
         self.blocks = np.cumsum([0] + [-(-(end - begin) // BLOCK) for begin, end in windows])
         self.n_blocks = int(self.blocks[-1])
-        centre = centre_of(source)
-        scale = scale_of(source)
-        values, self.stride = flat((source - centre) / scale, self.front, self.dtype)
-        if values.size > MOST:
-            raise InputError(f"{source.shape[1]} series of {source.shape[0]} times take {values.size:,} places; at most "
-                             f"{MOST:,} are possible: cross-map parts of them")
-        self.source = pk.copy_of(values)
+        given = Columns(source)
+        centre, scale = given.centre(), given.scale()
+        self.source, self.stride = lined_up(given.values, centre, scale, self.front, self.dtype)
         self.points = self.source
         if points is not source:
-            self.points = pk.copy_of(flat((points - centre) / scale, self.front, self.dtype)[0])
+            self.points, _ = lined_up(pk.copy_of(points), centre, scale, self.front, self.dtype)
         self.begins = pk.copy_of(begins.astype(np.int32))
         self.offset = self.front - lag
-        middle, spread = _moments(targets)
-        self.targets = self._copied(targets, middle, spread)
-        self.observed = self.targets if observed is None else self._copied(observed, middle, spread)
-
-    def _copied(self, targets, middle, spread):
-        """The targets in the order of dimensions, so standardised that sums of products in float32 lose little."""
-        values = targets - middle
-        values /= spread
-        values = np.broadcast_to(values.astype(self.dtype), (len(targets), self.n_targets))
-        return pk.copy_of(np.take(values, self.order, axis=1))
+        given = given if targets is source else Columns(targets)
+        column = self.order if targets.shape[1] > 1 else np.zeros(self.n_targets, int)
+        self.targets = self.observed = given.standardised(column, self.dtype)
+        if observed is not None:
+            self.observed = given.standardised(column, self.dtype, observed)
 
     def batch_size(self, n_candidates):
-        """Library sets of one launch: half of the memory is theirs, and no more are taken than keep the space busy."""
+        """Library sets of one launch: a quarter of the memory is theirs, and no more are taken than keep the space busy."""
         n_words = -(-n_candidates // (32 * NARROWEST))
         each = (n_candidates + WIDEST * (self.front + 1) + self.n_blocks * kernels.SUMS * self.n_targets) * self.dtype.itemsize
         each += self.n_blocks * BLOCK * bytes_a_point(len(self.dims), n_words, self.dtype.itemsize)
         enough = -(-TASKS_AT_A_TIME * pk.concurrency() // (self.n_blocks * len(self.dims)))
-        return int(max(1, min(self.memory_bytes // (2 * each), enough)))
+        return int(max(1, min(self.memory_bytes // (4 * each), enough)))
 
     def run(self, first, times):
         """rho of each set and target, shape (n_sets, n_targets).
@@ -81,35 +79,48 @@ class Mapping:
         first : array of int, shape (n_sets,), the column of each set
         times : array of int, shape (1 or n_sets, n_candidates), ascending
         """
-        size = self.batch_size(times.shape[1])
+        size = min(self.batch_size(times.shape[1]), len(first))
+        if self.room is None or not self.room.serves(size, times):
+            self.room = Room(self, size, times)
         parts = [slice(begin, begin + size) for begin in range(0, len(first), size)]
-        return np.concatenate([self._run(first[part], times if len(times) == 1 else times[part]) for part in parts])
+        return np.concatenate([self._run(first[part] * self.stride, times if len(times) == 1 else times[part]) for part in parts])
 
-    def _run(self, first, times):
-        begin = first * self.stride
-        n_sets, n_candidates = len(first), times.shape[1]
-        library = Library(self.source, self.stride, self.front, begin, np.zeros(self.n_dims, int), self.lag, times)
-        most = max(end - begin for begin, end in self.windows)
-        search = Search(library, self.dims, self.dims + 1, begin, self.offset, self.points, self.radius, most,
-                        self.memory_bytes // 2)
-        sums = pk.empty((n_sets, self.n_blocks, kernels.SUMS, self.n_targets), self.dtype)
-        rho = pk.empty((n_sets, self.n_targets), np.float64)
+    def _run(self, begin, times):
+        library, search, sums, rho = self.room.turn_to(begin, times)
+        n_sets = len(begin)
         for window, low in zip(self.windows, self.blocks.tolist()):
             for start, end in search.parts(*window):
                 at = low + (start - window[0]) // BLOCK
                 n_blocks = -(-(end - start) // BLOCK)
-                pk.parallel_for(search.policy(n_sets * n_blocks * len(self.dims)), kernels.cross_map, self.n_dims, n_candidates,
-                                library.pad, search.room, start, end, BLOCK, self.radius, self.Tp, *library.arguments,
-                                search.first, search.offset, self.points, search.dims, self.begins, self.targets, self.observed,
-                                search.closest, search.bounds, search.marks, sums[:, at:at + n_blocks], label="edm.cross_map")
-        pk.parallel_for(pk.MDRangePolicy((0, 0), rho.shape), kernels.correlate, sums, rho, label="edm.correlate")
-        out = np.empty(rho.shape)
-        out[:, self.order] = rho.to_numpy()
+                pk.parallel_for(search.policy(n_sets * n_blocks * len(self.dims)), kernels.cross_map, library.adjacent,
+                                self.n_dims, library.n_candidates, library.pad, search.room, start, end, BLOCK, self.radius,
+                                self.Tp, *library.arguments, library.first, search.offset, self.points, search.dims, self.begins,
+                                self.targets, self.observed, search.closest, search.bounds, search.marks,
+                                sums[:, at:at + n_blocks], label="edm.cross_map")
+        pk.parallel_for(pk.MDRangePolicy((0, 0), (n_sets, self.n_targets)), kernels.correlate, sums, rho, label="edm.correlate")
+        out = np.empty((n_sets, self.n_targets))
+        out[:, self.order] = rho[:n_sets].to_numpy()
         return out
 
 
-def _moments(columns):
-    """Mean and standard deviation of each column; 1 for the latter where nothing varies."""
-    middle = mean_of(columns)
-    spread = np.sqrt(mean_of((columns - middle) ** 2))
-    return middle, np.where(spread > 0, spread, 1.0)
+class Room:
+    """What a mapping keeps on the space for a number of sets; it serves others of no larger number."""
+
+    def __init__(self, mapping, n_sets, times):
+        self.mapping, self.n_sets, self.times, self.search = mapping, n_sets, times, None
+        self.library = Library(mapping.source, mapping.stride, mapping.front, np.zeros(mapping.n_dims, int), mapping.lag, n_sets,
+                               times)
+        self.sums = pk.empty((n_sets, mapping.n_blocks, kernels.SUMS, mapping.n_targets), mapping.dtype)
+        self.rho = pk.empty((n_sets, mapping.n_targets), np.float64)
+
+    def serves(self, n_sets, times):
+        return n_sets <= self.n_sets and len(self.times) == 1 and np.array_equal(times, self.times)
+
+    def turn_to(self, begin, times):
+        """(library, search, sums, rho), with these sets in the library."""
+        self.library.arrange(begin, times)
+        if self.search is None:
+            m = self.mapping
+            most = max(end - begin for begin, end in m.windows)
+            self.search = Search(self.library, m.dims, m.dims + 1, m.offset, m.points, m.radius, most, m.memory_bytes)
+        return self.library, self.search, self.sums, self.rho

@@ -21,9 +21,11 @@ from .checks import (
     check_radius,
     check_series,
     check_windows,
+    without_variation,
 )
-from .search import Library, Search, centre_of, coordinates, flat, scale_of
+from .search import Columns, Library, Search, coordinates, lined_up
 
+FEW = 64  # neighbours that are kept sorted one by one
 MEMORY_BYTES = 1 << 32  # bound of what the teams keep
 
 
@@ -62,7 +64,8 @@ class Prediction:
     times : ndarray of int, shape (n_points,)
         Of what was predicted, Tp after the last coordinate of a point.
     rho : float
-        Pearson's correlation of predicted and observed, where both are known; NaN if either does not vary.
+        Pearson's correlation of predicted and observed, where both are known; NaN, with a RuntimeWarning, if library or
+        target does not vary.
     """
 
     predicted: np.ndarray
@@ -92,8 +95,11 @@ class Problem:
         self.windows = check_windows(lib, "lib", self.n_times)
         pred = check_windows(pred, "pred", len(self.point_columns))
         self.masked, self.candidates = self._candidates()
-        points = np.unique(np.concatenate([np.arange(*w) for w in pred]))
-        self.points = points[points >= (self.E - 1) * self.tau]
+        asked = np.zeros(len(self.point_columns), bool)
+        for begin, end in pred:
+            asked[begin:end] = True
+        asked[:(self.E - 1) * self.tau] = False
+        self.points = np.flatnonzero(asked)
         if not self.points.size:
             raise InputError(f"pred is {pred}, where no point with E = {E} and tau = {tau} ends: the first ends at "
                              f"{(E - 1) * tau}")
@@ -137,7 +143,23 @@ class Problem:
 
         Distances are in units of the third result.
         """
+        if len(self.lag) == 1 and k <= FEW:
+            return self._search_line(k)
         return self._search_tree(k) or self._search_all(k)
+
+    def _search_line(self, k):
+        """By sorting, where points have one coordinate."""
+        given = Columns(self.columns)
+        centre, scale = given.centre(), given.scale()
+        source, _ = lined_up(pk.copy_of(self.masked), centre, scale, 0, self.dtype)
+        points, _ = lined_up(pk.copy_of(self.point_columns), centre, scale, 0, self.dtype)
+        values = source[int(self.candidates[0]):int(self.candidates[-1]) + 1]
+        first, n = int(self.points[0]), int(self.points[-1] - self.points[0]) + 1
+        distances, times = pk.empty((n, k), self.dtype), pk.empty((n, k), np.int32)
+        pk.parallel_for(n, kernels.nearest_on_line, k, self.n_valid, -1 if self.radius is None else self.radius,
+                        int(self.candidates[0]), first, values, pk.argsort(values), points, distances, times,
+                        label="edm.nearest_on_line")
+        return distances, times, scale
 
     def _search_tree(self, k):
         """By a tree on the host, where that is known to be faster; else None."""
@@ -159,22 +181,22 @@ class Problem:
 
     def _search_all(self, k):
         """By meeting every candidate."""
-        centre, scale = centre_of(self.columns), scale_of(self.columns)
+        given = Columns(self.columns)
+        centre, scale, front = given.centre(), given.scale(), int(self.lag.max())
         first, last = int(self.points[0]), int(self.points[-1]) + 1
-        front = int(self.lag.max())
-        source, stride = flat((self.masked - centre) / scale, front, self.dtype)
-        series, point_stride = flat((self.point_columns - centre) / scale, front, self.dtype)
+        source, stride = lined_up(pk.copy_of(self.masked), centre, scale, front, self.dtype)
+        series, point_stride = lined_up(pk.copy_of(self.point_columns), centre, scale, front, self.dtype)
         offset = self.column * point_stride + front - self.lag
-        library = Library(pk.copy_of(source), stride, front, np.zeros(1, int), self.column, self.lag,
-                          self.candidates[None])
+        library = Library(source, stride, front, self.column, self.lag, 1, self.candidates[None])
+        library.arrange(np.zeros(1, int), self.candidates[None])
         n_dims, n, radius = len(self.lag), last - first, -1 if self.radius is None else self.radius
-        search = Search(library, np.array([n_dims]), np.array([k]), np.zeros(1, int), offset, pk.copy_of(series), radius, n,
-                        MEMORY_BYTES)
+        search = Search(library, np.array([n_dims]), np.array([k]), offset, series, radius, n, MEMORY_BYTES)
         distances, times = pk.empty((n, k), self.dtype), pk.empty((n, k), np.int32)
         for begin, end in search.parts(first, last):
             part = slice(begin - first, end - first)
-            pk.parallel_for(search.policy(-(-(end - begin) // kernels.GROUP)), kernels.nearest, n_dims, len(self.candidates),
-                            library.pad, search.room, k, begin, end, radius, *library.arguments, search.offset, search.series,
+            n_teams = -(-(end - begin) // kernels.GROUP)
+            pk.parallel_for(search.policy(n_teams), kernels.nearest, library.adjacent, n_dims, len(self.candidates), library.pad,
+                            search.room, k, begin, end, radius, *library.arguments, search.offset, search.series,
                             search.bounds, search.marks, distances[part], times[part], label="edm.nearest")
         return distances, times, scale
 
@@ -252,21 +274,22 @@ def simplex(library, E=1, *, tau=1, Tp=1, k=None, target=None, points=None, excl
     problem = Problem(library, points, E, tau, Tp, k, exclusion_radius, lib, pred, dtype)
     given = target is not None
     target = check_series(target, "target", problem.n_times) if given else problem.columns[:, 0]
-    centre, scale = centre_of(target[:, None])[0], scale_of(target)
     with pk.use(pk.default_space() if space is None else space):
         distances, times, _ = problem.search(problem.k)
         n = distances.shape[0]
         predicted, variance = pk.empty((n, 1), problem.dtype), pk.empty((n, 1), problem.dtype)
-        values = pk.copy_of(((target - centre) / scale)[:, None].astype(problem.dtype))
+        of = Columns(target[:, None])
+        values = of.standardised(np.zeros(1, int), problem.dtype)
         pk.parallel_for(pk.MDRangePolicy((0, 0), (n, 1)), kernels.project, problem.Tp, distances, times, values, predicted,
                         variance, label="edm.project")
         rows = problem.points - problem.points[0]
-        predicted = predicted.to_numpy()[rows, 0] * scale + centre
-        variance = variance.to_numpy()[rows, 0] * scale**2
+        predicted = predicted.to_numpy()[rows, 0] * of.spread + of.mean
+        variance = variance.to_numpy()[rows, 0] * of.spread**2
     predicted, variance = (np.where(problem.known, v, np.nan).astype(np.float64) for v in (predicted, variance))
     times = problem.points + problem.Tp
     observed = observed_at(times, problem.truth(target, given))
-    return Prediction(predicted, observed, variance, times, correlation(predicted, observed))
+    still = without_variation(library=problem.columns, target=target if given else None)
+    return Prediction(predicted, observed, variance, times, np.nan if still else correlation(predicted, observed))
 
 
 def observed_at(times, truth):

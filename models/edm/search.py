@@ -5,9 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 import portable as pk
+from portable.errors import InputError
 
 from . import kernels, list_kernels
 
+MOST = 2**31 - 1  # places are counted in 32 bits
+SUMMARY_TEAM = 128
 TEAM = 32  # members asked for: a warp, whose collectives cost least
 WIDEST = 64  # members that a team has at most, on any space
 NARROWEST = 8  # and at least, where series are long
@@ -15,43 +18,66 @@ BLOCK = 64  # points whose products are added up in the kernel's dtype; blocks a
 TEAMS_AT_A_TIME = 4  # teams launched for each that runs at a time, so that all end at about the same time
 
 
-def mean_of(columns):
-    """The mean of what is known in each column."""
-    mean = columns.mean(axis=0)  # much faster than nanmean, and seldom NaN
-    return np.nanmean(columns, axis=0) if np.isnan(mean).any() else mean
+class Columns:
+    """Series on the space as they were given, and a summary of each.
 
+    Parameters
+    ----------
+    values : ndarray of float32 or float64, shape (n_times, n_columns); NaN where nothing was observed
 
-def extremes(columns):
-    """Smallest and largest known number of each column."""
-    return np.fmin.reduce(columns, axis=0), np.fmax.reduce(columns, axis=0)
-
-
-def centre_of(columns):
-    """A number near the middle of each column that is subtracted without rounding where the column allows it.
-
-    A multiple of a power of two near the spread: numbers of one binade with few digits stay exact, so ties stay ties.
+    Attributes
+    ----------
+    low, high, mean, spread : ndarray, shape (n_columns,)
+        Of what is known; `spread` is the standard deviation.
     """
-    low, high = extremes(columns)
-    step = np.exp2(np.floor(np.log2(np.where(high > low, high - low, 1.0))) - 1)
-    return np.round(mean_of(columns) / step) * step
+
+    def __init__(self, values):
+        self.values = pk.copy_of(values)
+        summary = pk.empty((4, values.shape[1]), np.float64)
+        pk.parallel_for(pk.TeamPolicy(values.shape[1], SUMMARY_TEAM), kernels.summarise, self.values, summary,
+                        label="edm.summarise")
+        self.low, self.high, self.mean, self.spread = summary.to_numpy()
+
+    def centre(self):
+        """A number near the middle of each column that is subtracted without rounding where the column allows it.
+
+        A multiple of a power of two near the spread: numbers of one binade with few digits stay exact, so ties stay ties.
+        """
+        step = np.exp2(np.floor(np.log2(np.where(self.high > self.low, self.high - self.low, 1.0))) - 1)
+        return np.round(self.mean / step) * step
+
+    def scale(self):
+        """A power of two near the largest spread, so that squares neither overflow nor vanish in float32."""
+        widest = (self.high - self.low).max()
+        return float(np.exp2(np.floor(np.log2(widest)))) if widest > 0 else 1.0
+
+    def standardised(self, column, dtype, values=None):
+        """Chosen columns with mean 0 and spread 1 (0 where nothing varies), shape (n_times, len(column)).
+
+        values : ndarray, columns of other times that are treated alike; these themselves if not given
+        """
+        values = self.values if values is None else pk.copy_of(values)
+        target = pk.empty((values.shape[0], len(column)), dtype)
+        spread = pk.copy_of(np.where(self.spread > 0, self.spread, 1.0))
+        pk.parallel_for(pk.MDRangePolicy((0, 0), target.shape), kernels.standardise, _integers(column), pk.copy_of(self.mean),
+                        spread, values, target, label="edm.standardise")
+        return target
 
 
-def scale_of(columns):
-    """A power of two near the largest spread, so that squares neither overflow nor vanish in float32."""
-    low, high = extremes(columns.ravel())
-    return float(np.exp2(np.floor(np.log2(high - low)))) if high > low else 1.0
+def lined_up(values, centre, scale, front, dtype):
+    """Columns one after the other, centred and scaled, each with NaN before and behind; and the step from one to the next.
 
-
-def flat(columns, front, dtype):
-    """Columns one after the other, each with NaN before and behind; and the distance from one to the next.
-
-    Behind, a tile of points may reach past the last one.
+    values : View, shape (n_times, n_columns). Behind a column, a tile of points may reach past the last one.
     """
-    n_times, n_columns = columns.shape
+    n_times, n_columns = values.shape
     stride = front + n_times + WIDEST
-    padded = np.full((n_columns, stride), np.nan, dtype)
-    padded[:, front:front + n_times] = columns.T
-    return padded.ravel(), stride
+    if n_columns * stride > MOST:
+        raise InputError(f"{n_columns} series of {n_times} times take {n_columns * stride:,} places; at most {MOST:,} are "
+                         "possible: take parts of them")
+    series = pk.empty(n_columns * stride, dtype)
+    pk.parallel_for(pk.MDRangePolicy((0, 0), (n_columns, stride)), kernels.line_up, front, pk.copy_of(centre), 1.0 / scale, values,
+                    series, label="edm.line_up")
+    return series, stride
 
 
 def coordinates(n_columns, E, tau):
@@ -64,34 +90,39 @@ class Library:
 
     Parameters
     ----------
-    source : View, shape (n_columns * stride,), from `flat`
+    source : View, shape (n_columns * stride,), from `lined_up`
     stride, front : int
-    first : array of int, shape (n_sets,)
-        Where in `source` the first column of each set begins.
     column, lag : arrays of int, shape (n_dims,)
-        The coordinates, counted from that column.
+        The coordinates, counted from the first column of a set.
+    n_sets : int
+        The most that will be arranged at a time.
     times : array of int, shape (1 or n_sets, n_candidates)
-        The candidates' times, ascending.
+        The candidates' times, ascending, of all sets.
     """
 
-    def __init__(self, source, stride, front, first, column, lag, times):
-        self.n_sets, self.n_candidates = len(first), times.shape[1]
-        runs_on = bool((np.diff(times, axis=1) == 1).all())
-        if runs_on:  # lags are found in the same arrangement, `pad` rows further up
+    def __init__(self, source, stride, front, column, lag, n_sets, times):
+        self.source, self.most_sets, self.n_candidates = source, n_sets, times.shape[1]
+        self.runs_on = bool((np.diff(times, axis=1) == 1).all())
+        if self.runs_on:  # lags are found in the same arrangement, `pad` rows further up
             parts, self.pad = column[lag == 0] * stride + front, int(lag.max(initial=0))
             part, lead = np.searchsorted(np.unique(column), column), self.pad - lag
         else:
             parts, self.pad = column * stride + front - lag, 0
             part, lead = np.arange(len(lag)), np.zeros(len(lag))
-        size = self.n_candidates + WIDEST + self.pad * WIDEST
-        self.part, self.lead = _integers(part), _integers(lead)
-        self.values = pk.empty((self.n_sets, len(parts) * size), source.dtype)
-        self.place = pk.empty((len(times), self.n_candidates + WIDEST), np.int32)
-        width = pk.empty(1, np.int32)
-        pk.parallel_for(pk.TeamPolicy(self.n_sets, TEAM), kernels.arrange, self.n_candidates, self.pad, _integers(parts),
-                        _integers(first), _integers(times), source, self.values, self.place, width, label="edm.arrange")
-        self.width = int(width.to_numpy()[0])
+        self.adjacent = pk.static(int(self.runs_on and np.array_equal(lag, np.arange(len(lag)))))
+        size = self.n_candidates + WIDEST + (self.pad + 1) * WIDEST
+        self.parts, self.part, self.lead, self.width = _integers(parts), _integers(part), _integers(lead), None
+        self.values = pk.empty((n_sets, len(parts) * size), source.dtype)
+        self.place = pk.empty((min(n_sets, len(times)), self.n_candidates + 2 * WIDEST), np.int32)
         self.arguments = self.place, self.values, self.part, self.lead
+
+    def arrange(self, first, times):
+        """Lay out sets; `first`, shape (n_sets,), says where in `source` the first column of each begins."""
+        self.n_sets, self.first = len(first), _integers(first)
+        width = pk.empty(1, np.int32)
+        pk.parallel_for(pk.TeamPolicy(self.n_sets, TEAM), kernels.arrange, self.n_candidates, self.pad, self.parts, self.first,
+                        _integers(times), self.source, self.values, self.place, width, label="edm.arrange")
+        self.width = self.width or int(width.to_numpy()[0])
 
 
 class Search:
@@ -100,12 +131,12 @@ class Search:
     Parameters
     ----------
     library : Library
+        In which sets have been arranged; others may be later.
     dims, wanted : arrays of int, shape (n_searches,)
         Coordinates of each search, ascending, and its number of neighbours.
-    first : array of int, shape (n_sets,)
-        Where in `series` the points of each set begin.
     offset : array of int, shape (n_dims,)
-    series : View, from `flat`
+    series : View, from `lined_up`
+        Points of a set begin where its library does.
     radius : int
         -1 excludes no candidate.
     n_points : int
@@ -114,21 +145,23 @@ class Search:
         Bound of what is kept here.
     """
 
-    def __init__(self, library, dims, wanted, first, offset, series, radius, n_points, memory_bytes):
+    def __init__(self, library, dims, wanted, offset, series, radius, n_points, memory_bytes):
         self.library, self.radius, self.n_dims, self.skip = library, radius, int(dims[-1]), int(dims[0]) - 1
         self.dims, self.wanted, self.most_wanted = _integers(dims), _integers(wanted), int(max(wanted))
-        self.first, self.offset, self.series = _integers(first), _integers(offset), series
+        self.offset, self.series = _integers(offset), series
         itemsize, n_words = series.dtype.itemsize, -(-library.n_candidates // (32 * library.width))
-        shape = library.n_sets, len(dims)
-        at_once = memory_bytes // (2 * library.n_sets * bytes_a_point(len(dims), n_words, itemsize))
+        shape = library.most_sets, len(dims)
+        at_once = memory_bytes // (4 * library.most_sets * bytes_a_point(len(dims), n_words, itemsize))
         self.n_points = BLOCK * max(1, min(-(-n_points // BLOCK), at_once // BLOCK))
         self.closest, self.bounds = (pk.empty((*shape, self.n_points), series.dtype) for _ in range(2))
         self.marks = pk.empty((*shape, self.n_points * n_words), np.uint32)
         room = self.n_dims - self.skip, library.n_candidates + WIDEST
-        n_tasks = library.n_sets * self.n_points // library.width
-        most = memory_bytes // (2 * room[0] * room[1] * itemsize)
+        n_tasks = library.most_sets * self.n_points // library.width
+        most = 3 * memory_bytes // (4 * room[0] * room[1] * itemsize)
         self.n_teams = int(max(1, min(n_tasks, TEAMS_AT_A_TIME * pk.concurrency(), most)))
         self.minima = pk.empty((self.n_teams, *room), series.dtype)
+        n_chunks = -(-library.n_candidates // library.width)  # a share p of points lies within p^(1 / E) of the largest distance
+        self.guess = float(min(0.5, (wanted[0] / n_chunks) ** (2 / dims[0])))
         self.room = 2 * self.most_wanted + list_kernels.ROOM
 
     def parts(self, begin, end):
@@ -140,16 +173,17 @@ class Search:
 
     def _bound(self, first, last):
         scratch = self.n_dims * (4 + TEAM * self.series.dtype.itemsize) + 128
+        library = self.library
         pk.parallel_for(pk.TeamPolicy(self.n_teams, TEAM, scratch_bytes=scratch), kernels.bound, self.n_dims, self.skip,
-                        self.library.n_candidates, self.library.pad, first, -(-(last - first) // self.library.width),
-                        self.library.n_sets, self.radius, *self.library.arguments, self.first, self.offset, self.series,
+                        library.n_candidates, library.runs_on, library.pad, first, -(-(last - first) // library.width),
+                        library.n_sets, self.radius, self.guess, *library.arguments, library.first, self.offset, self.series,
                         self.dims, self.wanted, self.minima, self.closest, self.bounds, self.marks, label="edm.bound")
 
     def policy(self, n_teams):
         """Teams of the kernels that list neighbours."""
         size = self.series.dtype.itemsize + 4
         entries = self.room + self.most_wanted + 1 + list_kernels.GROUP * (self.most_wanted + 4) + self.n_dims
-        return pk.TeamPolicy(n_teams, TEAM, scratch_bytes=entries * size + 4 * 64 + 10 * 64)
+        return pk.TeamPolicy(n_teams, TEAM, scratch_bytes=entries * size + 4 * list_kernels.CHOSEN + 10 * 64)
 
 
 def bytes_a_point(n_searches, n_words, itemsize):

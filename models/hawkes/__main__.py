@@ -114,6 +114,7 @@ def _add_events(command):
     command.add_argument("--method", choices=METHODS, default="auto")
     command.add_argument("--precision", choices=PRECISIONS, default="float64")
     command.add_argument("--tolerance", type=float, default=1e-9, help="bound on the relative error of log-likelihoods (1e-9)")
+    command.add_argument("--horizon-h", type=float, help="end of observation, hours after the first event (the last event)")
     command.add_argument("--space", default=None, help="serial, threads, cuda (the fastest there is)")
     command.add_argument("--output", default=".", metavar="FOLDER", help="where results go (here)")
     command.add_argument("--figures", choices=("png", "svg", "none"), default="png")
@@ -134,7 +135,7 @@ def _prepare(options):
                          time_unit=options.time_unit, lonlat=options.lonlat)
     start = Parameters(mu0=0.5, tau_x=options.tau_x, tau_t=options.tau_t, theta=0.3, omega=1.0, h=1.0)
     likelihood = Likelihood(*events, method=options.method, precision=options.precision, tolerance=options.tolerance,
-                            background_self=not options.sample_tau, space=options.space)
+                            background_self=not options.sample_tau, horizon_h=options.horizon_h, space=options.space)
     span = f"{events.times[-1] / 24:.5g} days"
     console.print(f"{len(events.times):,} events in {events.locations.shape[1]} dimensions over {span}, on {likelihood.space}")
     return folder, events, likelihood, start, () if options.sample_tau else ("tau_x", "tau_t")

@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 import portable as pk
+from portable.errors import InputError
 
 from ..checks import check_choice, check_flag
 from . import kernels
@@ -17,6 +18,8 @@ from .sums import METHODS, PairSums
 from .windows import EVERYTHING, choose
 
 PRECISIONS = ("float64", "mixed")
+
+_LEAST_TOLERANCE = 1e-15  # a few units of float64's rounding
 
 # Events of a team of event_slopes: at least so many, and as many as make at most so many teams, whose sums the host adds up.
 _SLOPE_BLOCK, _MOST_SLOPE_BLOCKS = 256, 512
@@ -38,8 +41,8 @@ class Likelihood:
         pairs says is cheapest.
     background_self : bool, default True
         Whether an event is part of its own background, as in the paper. Give False where tau_x or tau_t is estimated.
-    tolerance : float, default 1e-9
-        Largest relative error of the log-likelihood that leaving out pairs may cause ("windowed").
+    tolerance : float, 1e-15 or more, default 1e-9
+        Largest relative error of the log-likelihood that leaving out pairs may cause ("windowed", "cells").
     precision : {"float64", "mixed"}, default "float64"
         "mixed" evaluates pairs in float32, from time differences that lose no digit, and adds up in float64; relative
         errors of the log-likelihood are below 1e-6.
@@ -87,6 +90,9 @@ class Likelihood:
         check_choice(precision, "precision", PRECISIONS)
         self.background_self = check_flag(background_self, "background_self")
         self.tolerance = check_positive(tolerance, "tolerance")
+        if self.tolerance < _LEAST_TOLERANCE:
+            raise InputError(f"tolerance is {self.tolerance:g}, a bound that sums in float64 cannot meet, for they round; "
+                             f"{_LEAST_TOLERANCE:g} or more is wanted")
         self.background = check_background(background, len(times))
         self.n_events, self.n_dims = locations.shape
         self.asked, self.method = method, None

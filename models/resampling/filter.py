@@ -115,7 +115,7 @@ class ParticleFilter:
             raise InputError("keep is True, but in_place keeps no states of earlier steps; one of them is wanted")
         n_dims = self._n_dims(y, table)
         with on(self.space):
-            state = _Run(self, n, n_dims, reached(y.astype(self.dtype)), reached(table.astype(self.dtype)), seed, keep,
+            state = Run(self, n, n_dims, reached(y.astype(self.dtype)), reached(table.astype(self.dtype)), seed, keep,
                          check_flag(means, "means"))
             for t in track(range(len(y)), "filtering", disable=not check_flag(progress, "progress"), transient=True):
                 state.step(t)
@@ -134,7 +134,7 @@ class ParticleFilter:
         return len(state)
 
     def kernels(self, n_dims):
-        """(start, advance), made once."""
+        """(start, advance, weigh), made once."""
         if n_dims not in self._kernels:
             self._kernels[n_dims] = filter_kernels.model_kernels(*self.functions, n_dims)
         return self._kernels[n_dims]
@@ -146,7 +146,7 @@ def _check_state(state, name):
     return state
 
 
-class _Run:
+class Run:
     """One run: its arrays on the space, and the launches of a step."""
 
     def __init__(self, model, n, n_dims, y, params, seed, keep, means):
@@ -155,21 +155,21 @@ class _Run:
         self.n_slots = n_steps if keep else 1 if model.in_place else min(2, n_steps)
         self.x = pk.empty((self.n_slots, n_dims, n_rows, n), model.dtype)
         self.log_w = pk.empty((n_rows, n), model.dtype)
-        self.ancestors = pk.empty((n_steps if keep else 1, n_rows, n), np.int64)
-        self.tables = Tables(self.log_w, True, n)
+        self.ancestors = pk.empty((n_steps if keep else 1, n_rows, n), np.int32)
+        self.tables = Tables(self.log_w, weighing.LOGS32 if model.dtype == np.float32 else weighing.LOGS, n)
         self.extremes = pk.empty((n_steps, n_rows, 3), np.int64)
         pk.parallel_for(pk.TeamPolicy(n_steps * n_rows), weighing.begin, self.extremes.reshape(-1, 3),
                         pk.empty((n_steps * n_rows, 0), np.int64))
         pk.parallel_for(self.tables.rows, weighing.begin, self.tables.extremes, self.tables.stretches)
-        self.squares = pk.empty(self.tables.sums.shape, np.uint64)
+        self.squares = pk.empty((n_rows, self.tables.n_tiles), np.uint64)
         self.mass = pk.copy_of(np.full(n_rows, np.log(float(n))))
         self.evidence, self.sizes = pk.empty((n_steps, n_rows)), pk.empty((n_steps, n_rows))
         self.half = (62 - (n - 1).bit_length()) // 2
         self.means = pk.empty((n_steps, n_dims, n_rows)) if means else None
-        self.parts = pk.empty((n_dims + 1, n_rows, self.tables.n_sweeps)) if means else None
-        self.start, self.advance = model.kernels(n_dims)
+        self.parts = pk.empty((n_dims, n_rows, self.tables.n_tiles if means else 1))
+        self.start, self.advance, self.weigh = model.kernels(n_dims)
         if model.in_place:
-            self.owner, self.permuted = pk.empty((n_rows, n), np.int64), pk.empty((n_rows, n), np.int64)
+            self.owner, self.permuted = pk.empty((n_rows, n), np.int32), pk.empty((n_rows, n), np.int32)
             pk.deep_copy(self.ancestors, 0)  # rows that idle are permuted too: any particles will do
 
     def step(self, t):
@@ -182,13 +182,12 @@ class _Run:
             pk.parallel_for(tables.sweeps, self.advance, tables.n_sweeps, pk.static(self.model.in_place), t, (t - 1) % self.n_slots,
                             slot, self.seed, self.y, self.params, self.ancestors[(t - 1) % len(self.ancestors)], before, self.x,
                             self.log_w, now)
-        pk.parallel_for(tables.tiles, filter_kernels.weigh, tables.tile_size, tables.bits, self.half, self.log_w, now, tables.sums,
-                        self.squares)
+        pk.parallel_for(tables.tiles, self.weigh, tables.tile_size, tables.bits, self.half, tables.log,
+                        pk.static(self.means is not None), slot, self.x, self.log_w, now, tables.sums, self.squares, self.parts)
         pk.parallel_for(tables.rows, filter_kernels.decide, tables.bits, self.half, tables.n, self.model.threshold, now,
                         tables.sums, self.squares, self.mass, self.evidence[t], self.sizes[t])
         if self.means is not None:
-            pk.parallel_for(tables.sweeps, filter_kernels.average_sweeps, tables.n_sweeps, slot, self.log_w, now, self.x, self.parts)
-            pk.parallel_for(tables.rows, filter_kernels.average, self.parts, self.means[t])
+            pk.parallel_for(tables.rows, filter_kernels.average, tables.sums, self.parts, self.means[t])
         if t < len(self.y) - 1:
             self._resample(t, now)
 
@@ -255,7 +254,7 @@ class Filtered:
     means: np.ndarray | None
     states: pk.View
     log_weights: pk.View
-    _run: _Run = field(repr=False)
+    _run: Run = field(repr=False)
     _single: bool = field(repr=False)
 
     def trajectories(self, n, *, seed):

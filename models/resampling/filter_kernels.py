@@ -16,7 +16,7 @@ import math
 import portable as pk
 
 from .spreading import key
-from .weighing import SWEEP, fixed, order, ordered, scale
+from .weighing import IN_FLIGHT, LOGS, SWEEP, fixed, lay_out, order, scale
 
 
 @pk.function
@@ -25,8 +25,18 @@ def user_draw(t):
     return (2 * pk.uint64(t) + pk.uint64(1)) << 32
 
 
+@pk.function
+def fetch(n_dims, by_ancestor, slot, r, k, ancestors, x, state):
+    """The state of particle k, or of its ancestor."""
+    a = pk.int64(k)
+    if by_ancestor:
+        a = pk.int64(ancestors[r, k])
+    for c in range(n_dims):
+        state[c] = x[slot, c, r, a]
+
+
 def model_kernels(initial, propagate, log_weight, n_dims):
-    """(start, advance) of a model."""
+    """(start, advance, weigh) of a model."""
 
     @pk.kernel
     def start(team, n_sweeps, seed, y, params, x, log_w, now):
@@ -54,13 +64,16 @@ def model_kernels(initial, propagate, log_weight, n_dims):
         begin = team.league_rank % n_sweeps * SWEEP
         resampled = before[r, 2] == 0
         state = pk.local(n_dims, x.dtype)
+        ahead = pk.local(n_dims, x.dtype)  # the next particle's: on its way while this one's is at work
         largest = pk.float64(-math.inf)
-        for k in team.thread_range(begin, min(begin + SWEEP, log_w.shape[1])):
-            a = pk.int64(k)
-            if resampled and not in_place:
-                a = ancestors[r, k]
+        end = min(begin + SWEEP, log_w.shape[1])
+        if begin + team.rank < end:
+            fetch(n_dims, resampled and not in_place, old, r, begin + team.rank, ancestors, x, ahead)
+        for k in team.thread_range(begin, end):
             for c in range(n_dims):
-                state[c] = x[old, c, r, a]
+                state[c] = ahead[c]
+            if k + team.size < end:
+                fetch(n_dims, resampled and not in_place, old, r, k + team.size, ancestors, x, ahead)
             moved = propagate(t, state, seed, key(r, k), user_draw(t), params[r])
             for c in range(n_dims):
                 x[new, c, r, k] = moved[c]
@@ -71,29 +84,50 @@ def model_kernels(initial, propagate, log_weight, n_dims):
         if team.single():
             pk.atomic_max(now, (r, 0), order(largest))
 
-    return start, advance
+    @pk.kernel
+    def weigh(team, tile_size, bits, half, log, averaged, slot, x, log_w, now, sums, squares, parts):
+        """Sums over a tile of q, of its upper half squared, and, where averaged, of q x; a team a tile.
 
+        One read of the log-weights, and where averaged of the states; one exponential.
+        """
+        n_tiles = sums.shape[1] - 1
+        r = team.league_rank // n_tiles
+        tile = team.league_rank % n_tiles
+        row_scale = scale(now, r, bits, log)
+        lost = pk.uint64(bits - half)
+        end = min(tile * tile_size + tile_size, log_w.shape[1])
+        total = pk.uint64(0)
+        square = pk.uint64(0)
+        own = pk.local(IN_FLIGHT, log_w.dtype)
+        part = pk.local(n_dims, pk.float64)
+        for c in range(n_dims):
+            part[c] = 0.0
+        for base in range(tile * tile_size, end, IN_FLIGHT * team.size):
+            for m in range(IN_FLIGHT):
+                own[m] = -math.inf
+                if base + m * team.size + team.rank < end:
+                    own[m] = log_w[r, base + m * team.size + team.rank]
+            for m in range(IN_FLIGHT):
+                k = base + m * team.size + team.rank
+                q = fixed(pk.float64(own[m]), row_scale, log)
+                q = pk.where(k < end, q, pk.uint64(0))
+                total += q
+                square += (q >> lost) * (q >> lost)
+                if averaged and k < end:
+                    for c in range(n_dims):
+                        part[c] += pk.float64(pk.int64(q)) * pk.float64(x[slot, c, r, k])
+        total = team.reduce(total)
+        square = team.reduce(square)
+        if team.single():
+            sums[r, tile] = total
+            squares[r, tile] = square
+        if averaged:
+            for c in range(n_dims):
+                own = team.reduce(part[c])
+                if team.single():
+                    parts[c, r, tile] = own
 
-@pk.kernel
-def weigh(team, tile_size, bits, half, log_w, now, sums, squares):
-    """The sums of q and of its upper half squared over a tile; a team a tile. One exponential, one read of the weights."""
-    n_tiles = sums.shape[1] - 1
-    r = team.league_rank // n_tiles
-    tile = team.league_rank % n_tiles
-    row_scale = scale(now, r, bits, True)
-    lost = pk.uint64(bits - half)
-    begin = tile * tile_size
-    total = pk.uint64(0)
-    square = pk.uint64(0)
-    for k in team.thread_range(begin, min(begin + tile_size, log_w.shape[1])):
-        q = fixed(pk.float64(log_w[r, k]), row_scale, True)
-        total += q
-        square += (q >> lost) * (q >> lost)
-    total = team.reduce(total)
-    square = team.reduce(square)
-    if team.single():
-        sums[r, tile] = total
-        squares[r, tile] = square
+    return start, advance, weigh
 
 
 @pk.kernel
@@ -104,24 +138,15 @@ def decide(team, bits, half, n, threshold, now, sums, squares, mass, evidence, s
     resampling. A row of no use adds -infinity and is resampled from equal weights. 32 bytes a tile.
     """
     r = team.league_rank
-    last = sums.shape[1] - 1
-    carry = pk.uint64(0)
+    shelf = team.scratch(sums.shape[1], pk.uint64)
+    total = lay_out(team, r, sums, shelf)
     square = pk.uint64(0)
-    for first in range(0, last, team.size):
-        tile = first + team.rank
-        total = pk.uint64(0)
-        if tile < last:
-            total = sums[r, tile]
-            square += squares[r, tile]
-        after = carry + team.scan(total) + total
-        if tile < last:
-            sums[r, tile] = after - total
-        carry = team.broadcast(after, team.size - 1)
+    for tile in team.thread_range(squares.shape[1]):
+        square += squares[r, tile]
     square = team.reduce(square)
     if team.single():
-        sums[r, last] = carry
-        usable, largest, one, two = scale(now, r, bits, True)
-        total = pk.float64(pk.int64(carry))
+        usable, largest, one, two, _ = scale(now, r, bits, LOGS)
+        total = pk.float64(pk.int64(total))
         part = total * 2.0 ** pk.float64(half - bits)
         size = part * part / pk.float64(pk.int64(square)) if usable else 0.0
         idle = usable and size >= threshold * n
@@ -141,31 +166,11 @@ def overwrite(r, k, now, ancestors, x):
 
 
 @pk.kernel
-def average_sweeps(team, n_sweeps, slot, log_w, now, x, parts):
-    """Sums of w x over a sweep, w relative to the largest, and of w; a team a sweep, parts (n_dims + 1, n_rows, n_sweeps)."""
-    r = team.league_rank // n_sweeps
-    sweep = team.league_rank % n_sweeps
-    largest = ordered(now[r, 0])
-    for c in range(x.shape[1] + 1):
-        total = pk.float64(0.0)
-        for k in team.thread_range(sweep * SWEEP, min(sweep * SWEEP + SWEEP, log_w.shape[1])):
-            w = pk.exp(pk.float64(log_w[r, k]) - largest)
-            total += w * pk.float64(x[slot, c, r, k]) if c < x.shape[1] else w
-        total = team.reduce(total)
-        if team.single():
-            parts[c, r, sweep] = total
-
-
-@pk.kernel
-def average(team, parts, means):
+def average(team, sums, parts, means):
     """Weighted means of a row, shape (n_dims, n_rows); a team a row."""
     r = team.league_rank
-    last = parts.shape[0] - 1
-    weight = 0.0
-    for tile in team.thread_range(parts.shape[2]):
-        weight += parts[last, r, tile]
-    weight = team.reduce(weight)
-    for c in range(last):
+    weight = pk.float64(pk.int64(sums[r, sums.shape[1] - 1]))
+    for c in range(parts.shape[0]):
         total = 0.0
         for tile in team.thread_range(parts.shape[2]):
             total += parts[c, r, tile]

@@ -93,9 +93,9 @@ def settle(r, k, ancestors, owner, permuted):
     passed, 8 bytes out.
     """
     n = ancestors.shape[1]
-    slot = ancestors[r, k]
+    slot = pk.int64(ancestors[r, k])
     if owner[r, slot] != k:
         slot = k
         while owner[r, slot] < n:
-            slot = owner[r, slot]
+            slot = pk.int64(owner[r, slot])
     permuted[r, slot] = ancestors[r, k]

@@ -10,7 +10,7 @@ from itertools import accumulate
 from portable import random
 
 from .pairing import LANES, SPAN
-from .strata import EXTRA, HALF, QUANTILES
+from .strata import EXTRA, QUANTILES, QUARTER, TILE
 
 
 def quantised(weights, n_draws):
@@ -74,10 +74,9 @@ def _strata(n_draws, seed, draw):
     n_strata = max(n_draws, 1) if n_draws < 128 else n_draws - int(10.0 * math.sqrt(n_draws))
     counts = [0] * n_strata
     for b in range(n_strata if n_draws >= 128 else 0):
-        second = b % (2 * HALF) >= HALF
-        words = random.words(seed, b - HALF if second else b, draw)[2 if second else 0:][:2]
-        u = ((int(words[1]) << 32 | int(words[0])) >> 11) / 2**53
-        counts[b] = sum(u >= quantile for quantile in QUANTILES)
+        m = b % TILE // QUARTER
+        word = int(random.words(seed, b - m * QUARTER, draw)[m])
+        counts[b] = sum(word >= quantile for quantile in QUANTILES)
     for k in range(n_draws - sum(counts)):
         counts[_proposal(seed, k, draw + EXTRA, n_strata)[0]] += 1
     return counts

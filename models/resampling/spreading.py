@@ -19,6 +19,7 @@ from .weighing import fixed, scale, split
 CHUNK = 512  # particles of a tile that are spread at once
 WINDOW = 2 * CHUNK  # draws of a chunk that are written side by side; a chunk with more has heavy particles
 LONG = 4096  # places in a stretch
+ITEMS = 8  # neighbours that a member scans by itself
 FEW = 128  # multinomial draws that are drawn one by one
 
 
@@ -38,9 +39,9 @@ def one_start(r, total, seed, step):
 def below_systematic(position, r, start, total, n_draws, ratio, seed, step, draws):
     """How many of the positions floor((k Q + start) / M) are below Q_i: the k with k Q + start < Q_i M."""
     share = pk.float64(pk.int64(start)) / pk.float64(pk.int64(total))
-    k = max(pk.int64(pk.float64(pk.int64(position)) * ratio - share), 0)
+    k = pk.int64(pk.fma(pk.float64(pk.int64(position)), ratio, 0.5 - share))  # the nearest: right, or too small by one
     rest = pk.int64(position * n_draws - pk.uint64(k) * total - start)  # of 64 bits, and right although products wrap
-    return k + pk.where(rest > 0, 1, 0) + pk.where(rest > pk.int64(total), 1, 0)
+    return k + pk.where(rest > 0, 1, 0)
 
 
 @pk.function
@@ -118,9 +119,11 @@ def spreading(begin_row, below, of="weights"):
         n_tiles = sums.shape[1] - 1
         r = team.league_rank // n_tiles
         tile = team.league_rank % n_tiles
-        ends = team.scratch(CHUNK + 1, pk.int32)  # O_i in a chunk, from what is before it
-        kept = team.scratch(CHUNK, pk.int32)
         marks = team.scratch(WINDOW, pk.int32)
+        ends = team.scratch(CHUNK, pk.int32)  # O_i of a chunk's particles, item by item of the members
+        own = pk.local(ITEMS, pk.uint64)
+        own_whole = pk.local(ITEMS, pk.int64)
+        own_end = pk.local(ITEMS, pk.int32)
         n = w.shape[1]
         n_draws = pk.uint64(ancestors.shape[1])
         total = sums[r, n_tiles]
@@ -143,85 +146,84 @@ def spreading(begin_row, below, of="weights"):
         begin = tile * tile_size
         end = begin if extremes[r, 2] != 0 else min(begin + tile_size, n)
         before = below(carry, r, start, total, parts, ratio, seed, step, draws) + copies
-        if team.single():
-            ends[0] = 0
+        for k in team.thread_range(WINDOW):
+            marks[k] = 0
+        team.barrier()
         for first in range(begin, end, CHUNK):
             length = min(CHUNK, end - first)
-            last = before
-            for base in range(0, length, team.size):
-                i = base + team.rank
-                q = pk.uint64(0)
-                whole = pk.int64(0)
-                if i < length:
-                    if offspring:
-                        q = pk.uint64(w[r, first + i])
-                    else:
-                        q = fixed(pk.float64(w[r, first + i]), row_scale, log)
+            here = pk.int32(0)  # draws of the chunk
+            for base in range(0, length, ITEMS * team.size):
+                mine = base + ITEMS * team.rank  # neighbours are one member's
+                sum_q = pk.uint64(0)
+                sum_whole = pk.int64(0)
+                for m in range(ITEMS):
+                    own[m] = pk.uint64(0)
+                    own_whole[m] = pk.int64(0)
+                    if mine + m < length:
+                        if offspring:
+                            own[m] = pk.uint64(w[r, first + mine + m])
+                        else:
+                            own[m] = fixed(pk.float64(w[r, first + mine + m]), row_scale, log)
+                    if residues:
+                        o, rest = split(own[m], n_draws, weight, per_weight)
+                        own_whole[m] = o
+                        own[m] = pk.uint64(rest) >> lost
+                        sum_whole += o
+                    sum_q += own[m]
+                position = carry + team.scan(sum_q)
+                carry = team.broadcast(position + sum_q, team.size - 1)
+                whole = copies
                 if residues:
-                    o, rest = split(q, n_draws, weight, per_weight)
-                    q = pk.uint64(rest) >> lost
-                    whole = copies + team.scan(o) + o
-                    copies = team.broadcast(whole, team.size - 1)
-                position = carry + team.scan(q) + q
-                carry = team.broadcast(position, team.size - 1)
-                o_i = below(position, r, start, total, parts, ratio, seed, step, draws) + whole
-                last = team.broadcast(o_i, team.size - 1)
-                if i < length:
-                    ends[i + 1] = pk.int32(o_i - before)
+                    whole += team.scan(sum_whole)
+                    copies = team.broadcast(whole + sum_whole, team.size - 1)
+                for m in range(ITEMS):
+                    position += own[m]
+                    whole += own_whole[m]
+                    o_i = below(position, r, start, total, parts, ratio, seed, step, draws) + whole
+                    own_end[m] = pk.int32(o_i - before)
+                low = max(here, team.scan(own_end[ITEMS - 1], pk.Max))
+                here = team.broadcast(own_end[ITEMS - 1], team.size - 1)
+                for m in range(ITEMS):
+                    ends[base + m * team.size + team.rank] = own_end[m]
+                    if own_end[m] > low and low < WINDOW:
+                        marks[low] = pk.int32(mine + m)
+                    low = own_end[m]
             team.barrier()
-            n_kept = keep_parents(team, length, ends, kept)
-            team.barrier()
-            if last - before <= WINDOW:
-                write_from_marks(team, r, first, n_kept, before, last - before, ends, kept, marks, ancestors)
+            if here <= WINDOW:
+                write_from_marks(team, r, first, before, here, marks, ancestors)
             else:
-                write_one_by_one(team, r, first, n_kept, before, ends, kept, ancestors, stretches)
+                for k in team.thread_range(WINDOW):
+                    marks[k] = 0
+                write_one_by_one(team, r, first, length, before, ends, ancestors, stretches)
             team.barrier()
-            before = last
+            before += here
 
     return spread
 
 
 @pk.function
-def keep_parents(team, length, ends, kept):
-    """The tile's particles that have offspring, in order; returns how many."""
-    n_kept = 0
-    for base in range(0, length, team.size):
-        i = base + team.rank
-        has_offspring = False
-        if i < length:
-            has_offspring = ends[i + 1] > ends[i]
-        n_kept = team.append(kept, n_kept, pk.int32(i), has_offspring)
-    return n_kept
-
-
-@pk.function
-def write_from_marks(team, r, first, n_kept, before, n_here, ends, kept, marks, ancestors):
-    """Where a parent's draws begin stands how far it is from the parent before; the sums of these are the ancestors."""
-    for k in team.thread_range(n_here):
-        marks[k] = 0
-    team.barrier()
-    for j in team.thread_range(n_kept):
-        marks[ends[kept[j]]] = kept[j] - (kept[j - 1] if j > 0 else 0)
-    team.barrier()
+def write_from_marks(team, r, first, before, here, marks, ancestors):
+    """Where a parent's draws begin stands its number: the largest so far is the ancestor. Marks are left zero."""
     parent = pk.int32(0)
-    for base in range(0, n_here, team.size):
+    for base in range(0, here, team.size):
         k = base + team.rank
-        ahead = pk.int32(0)
-        if k < n_here:
-            ahead = marks[k]
-        a = parent + team.scan(ahead) + ahead
+        mark = pk.int32(0)
+        if k < here:
+            mark = marks[k]
+            marks[k] = 0
+        a = max(max(parent, mark), team.scan(mark, pk.Max))
         parent = team.broadcast(a, team.size - 1)
-        if k < n_here:
+        if k < here:
             ancestors[r, before + k] = first + pk.int64(a)
 
 
 @pk.function
-def write_one_by_one(team, r, first, n_kept, before, ends, kept, ancestors, stretches):
+def write_one_by_one(team, r, first, length, before, ends, ancestors, stretches):
     """Parents of many, one after another: each by all members, whole stretches left to `fill_stretches`."""
-    for j in range(n_kept):
-        i = kept[j]
-        low = before + ends[i]
-        high = before + ends[i + 1]
+    low = before
+    for i in range(length):
+        member = i // ITEMS % team.size
+        high = before + ends[i - i % (ITEMS * team.size) + i % ITEMS * team.size + member]
         middle = high
         again = high
         if high - low >= 2 * LONG:  # at least one whole stretch lies inside
@@ -233,6 +235,7 @@ def write_one_by_one(team, r, first, n_kept, before, ends, kept, ancestors, stre
             ancestors[r, k] = first + i
         for k in team.thread_range(again, high):
             ancestors[r, k] = first + i
+        low = high
 
 
 @pk.function

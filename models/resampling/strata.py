@@ -8,7 +8,7 @@ beyond the M-th are dropped). Below a hundred draws all are drawn one by one.
 Arguments beyond those of `spreading`
     wanted   shape (n_rows,), int64: M
     counts   shape (n_rows, at least B + 1), int32: draws of a stratum, then draws before it
-    before   shape (n_rows, n_tiles + 1), uint64: draws before a tile of 2 HALF strata
+    before   shape (n_rows, n_tiles + 1), uint64: draws before a tile of TILE strata
 """
 
 import math
@@ -18,14 +18,15 @@ import portable as pk
 from .spreading import FEW, key, n_strata, residue_bits
 from .weighing import fixed, scale, split
 
-HALF = 1024  # strata b and b + HALF of a tile of 2 HALF share a block of random bits
+TILE = 2048  # strata of a team
+QUARTER = TILE // 4  # strata b, b + QUARTER, ... of a tile share a block of random bits
 EXTRA = 2**31  # the first draw of positions that are drawn one by one
 
 
 def poisson_quantiles():
-    """P(c <= k) for Poisson(1), until it is 1 in float64."""
-    terms = [math.exp(-1.0) / math.factorial(k) for k in range(18)]
-    return tuple(math.fsum(terms[: k + 1]) for k in range(18))
+    """P(c <= k) for Poisson(1) in units of 2^-32, until it is 1."""
+    terms = [math.exp(-1.0) / math.factorial(k) for k in range(13)]
+    return tuple(round(math.fsum(terms[: k + 1]) * 2**32) for k in range(12))
 
 
 QUANTILES = poisson_quantiles()
@@ -33,9 +34,9 @@ COMMON = 7  # counts beyond it are one in 100,000
 
 
 @pk.function
-def poisson(low, high):
-    """A Poisson(1) number from two words, by inversion of 53 bits."""
-    u = pk.float64(pk.int64((pk.uint64(high) << 21) | (pk.uint64(low) >> 11))) * 2.0**-53
+def poisson(word):
+    """A Poisson(1) number by inversion of 32 bits: its law is the same in all strata, and right to 2^-32."""
+    u = pk.int64(word)
     count = 0
     for k in range(COMMON):
         count += pk.where(u >= QUANTILES[k], 1, 0)
@@ -85,26 +86,22 @@ def weigh_residues(team, tile_size, bits, log, n_draws, w, extremes, sums, copie
 
 @pk.kernel
 def fill_strata(team, wanted, seed, step, counts, before):
-    """Poisson counts of a tile of strata; a team a tile. A block of random bits for two strata, 4 bytes out."""
+    """Poisson counts of a tile of strata; a team a tile. A block of random bits for four strata, 4 bytes out."""
     n_tiles = before.shape[1] - 1
     r = team.league_rank // n_tiles
     tile = team.league_rank % n_tiles
-    first = tile * (2 * HALF)
+    first = tile * TILE
     n = n_strata(wanted[r])
+    few = wanted[r] < FEW
     drawn = 0
-    for i in team.thread_range(min(HALF, max(n - first, 0))):
-        b = first + i
-        words = pk.random.words(seed, key(r, b), step)
-        one = poisson(words[0], words[1])
-        two = poisson(words[2], words[3])
-        if wanted[r] < FEW:
-            one = 0
-            two = 0
-        counts[r, b] = one
-        drawn += one
-        if b + HALF < n:
-            counts[r, b + HALF] = two
-            drawn += two
+    for i in team.thread_range(min(QUARTER, max(n - first, 0))):
+        words = pk.random.words(seed, key(r, first + i), step)
+        for m in range(4):
+            b = first + i + m * QUARTER
+            if b < n:
+                count = 0 if few else poisson(words[m])
+                counts[r, b] = count
+                drawn += count
     drawn = team.reduce(drawn)
     if team.single():
         before[r, tile] = pk.uint64(drawn)
@@ -121,7 +118,7 @@ def draw_one_by_one(r, k, stride, wanted, seed, step, counts, before):
         words = pk.random.words(seed, key(r, j), step + pk.uint64(EXTRA))
         b = pk.int64((pk.uint64(words[1]) * n + ((pk.uint64(words[0]) * n) >> 32)) >> 32)
         pk.atomic_add(counts, (r, b), 1)
-        pk.atomic_add(before, (r, b // (2 * HALF)), pk.uint64(1))
+        pk.atomic_add(before, (r, b // TILE), pk.uint64(1))
         j += stride
 
 
@@ -131,10 +128,10 @@ def lay_strata(team, wanted, before, counts):
     n_tiles = before.shape[1] - 1
     r = team.league_rank // n_tiles
     tile = team.league_rank % n_tiles
-    first = tile * (2 * HALF)
+    first = tile * TILE
     n = n_strata(wanted[r])
     carry = pk.int64(before[r, tile])
-    for base in range(first, min(first + 2 * HALF, n), team.size):
+    for base in range(first, min(first + TILE, n), team.size):
         b = base + team.rank
         count = pk.int64(0)
         if b < n:

@@ -18,6 +18,11 @@ TEAM, SWEEP_TEAM, ROW_TEAM = 32, 128, 1024  # members of a tile's team, of a swe
 MOST_TILES = 8192  # of a row
 
 
+def row_policy(n_rows, n_tiles):
+    """A team for each row, with room for what lies before its tiles."""
+    return pk.TeamPolicy(n_rows, ROW_TEAM, scratch_bytes=8 * (n_tiles + 1))
+
+
 def tile_size(n):
     """Numbers of a tile: a row of n has few tiles for the one team that adds them up, and many for the others."""
     return spreading.CHUNK * max(1, 2 ** math.ceil(math.log2(n / (spreading.CHUNK * MOST_TILES))))
@@ -34,7 +39,7 @@ class Weights:
     Attributes
     ----------
     values : View, shape (n_rows, n), float32 or float64
-    log : bool
+    log : int, WEIGHTS or LOGS
     n_rows, n : int
     as_view : bool
         Whether the caller gave a View, and so wants one back.
@@ -43,7 +48,7 @@ class Weights:
     def __init__(self, weights, log_weights):
         if (weights is None) == (log_weights is None):
             raise InputError("one of weights and log_weights is wanted, and the other left out")
-        self.log = weights is None
+        self.log = weighing.WEIGHTS if weights is not None else weighing.LOGS
         self.name = "log_weights" if self.log else "weights"
         self.given = check_rows(log_weights if self.log else weights, self.name)
         self.as_view, self.is_vector = isinstance(self.given, pk.View), len(self.given.shape) == 1
@@ -63,7 +68,8 @@ class Tables:
     Parameters
     ----------
     values : View, shape (n_rows, n)
-    log : bool
+    log : int
+        WEIGHTS, LOGS or LOGS32 of `models.resampling.weighing`.
     n_draws : int
 
     Attributes
@@ -82,7 +88,7 @@ class Tables:
         self.n_sweeps = -(-self.n // weighing.SWEEP)
         self.tiles = pk.TeamPolicy(self.n_rows * self.n_tiles, TEAM)
         self.sweeps = pk.TeamPolicy(self.n_rows * self.n_sweeps, SWEEP_TEAM)
-        self.rows = pk.TeamPolicy(self.n_rows, ROW_TEAM)
+        self.rows = row_policy(self.n_rows, self.n_tiles)
         self.draws = pk.MDRangePolicy((0, 0), (self.n_rows, n_draws))
         self.extremes = pk.empty((self.n_rows, 3), np.int64)
         self.sums = pk.empty((self.n_rows, self.n_tiles + 1), np.uint64)
@@ -101,7 +107,7 @@ class Tables:
     @functools.cached_property
     def multinomial_draws(self):
         """Room for `strata`: (wanted, counts, before)."""
-        n_tiles = -(-self.n_draws // (2 * strata.HALF))
+        n_tiles = -(-self.n_draws // strata.TILE)
         return (pk.empty((self.n_rows,), np.int64), pk.empty((self.n_rows, self.n_draws + 1), np.int32),
                 pk.empty((self.n_rows, n_tiles + 1), np.uint64))
 

@@ -44,11 +44,11 @@ def _table():
         words.where: ("where",), np.where: ("where",), words.clip: ("clip",),
         words.any: ("lanes", "any"), words.all: ("lanes", "all"),
         builtins.abs: ("abs",), math.fabs: ("abs",), np.abs: ("abs",), np.fabs: ("abs",), builtins.len: ("len",),
-        words.rint: ("round", "rint"), np.rint: ("round", "rint"),
-        words.floor: ("round", "floor"), np.floor: ("round", "floor"), math.floor: ("whole", "floor"),
-        words.ceil: ("round", "ceil"), np.ceil: ("round", "ceil"), math.ceil: ("whole", "ceil"),
-        words.trunc: ("round", "trunc"), np.trunc: ("round", "trunc"), math.trunc: ("whole", "trunc"),
-        words.fma: ("fma",), words.copysign: ("copysign",), math.copysign: ("copysign",), np.copysign: ("copysign",),
+        words.rint: ("intrinsic", "rint", 1), np.rint: ("intrinsic", "rint", 1),
+        words.floor: ("intrinsic", "floor", 1), np.floor: ("intrinsic", "floor", 1), math.floor: ("whole", "floor"),
+        words.ceil: ("intrinsic", "ceil", 1), np.ceil: ("intrinsic", "ceil", 1), math.ceil: ("whole", "ceil"),
+        words.trunc: ("intrinsic", "trunc", 1), np.trunc: ("intrinsic", "trunc", 1), math.trunc: ("whole", "trunc"),
+        words.fma: ("intrinsic", "fma", 3), words.copysign: ("intrinsic", "copysign", 2), math.copysign: ("intrinsic", "copysign", 2), np.copysign: ("intrinsic", "copysign", 2),
         words.isnan: ("isnan",), math.isnan: ("isnan",), np.isnan: ("isnan",),
         words.isfinite: ("isfinite",), math.isfinite: ("isfinite",), np.isfinite: ("isfinite",),
         words.bits: ("bits",), words.from_bits64: ("from_bits", "float64"), words.from_bits32: ("from_bits", "float32"),
@@ -56,7 +56,7 @@ def _table():
         builtins.int: ("whole", "trunc"), builtins.float: ("cast", "float"), builtins.bool: ("cast", "bool"),
     }
     if hasattr(math, "fma"):
-        table[math.fma] = ("fma",)
+        table[math.fma] = ("intrinsic", "fma", 3)
     table |= {cast: ("cast", dtype) for cast, dtype in CASTS.items() if cast not in (int, float, bool)}
     table |= {word: ("atomic", op) for word, op in ATOMICS.items()}
     table |= {getattr(portable_math, f"fast_{name}"): ("math", name, True) for name in ("exp", "exp2", "log")}
@@ -71,7 +71,7 @@ def _table():
 WORDS = _table()
 
 
-def elementary(fn):
+def layers_own(fn):
     """True for the layer's own plain functions (elementary.py, reducer.py), which are inlined without a decorator."""
     return isinstance(fn, python_types.FunctionType) and fn.__module__ in ("portable.elementary", "portable.reducer")
 

@@ -273,18 +273,6 @@ class Loops(Frames):
             vector = ir.VectorType(I1, self.W)
             self.b.store(self.b.and_(self.b.load(place, typ=vector), self.b.not_(self.mask)), place)
 
-    def run_once(self, s, item, name):
-        """The body of loop `s` once, for one value of its target, where lanes may leave early."""
-        key = (self.frame.path, id(s), name)
-        exit_block = self.b.append_basic_block("done")
-        live = current = None
-        if self.W > 1:
-            live, current = self.slot(ir.VectorType(I1, self.W)), self.slot(ir.VectorType(I1, self.W))
-            self.b.store(self.mask, live)
-            self.b.store(self.mask, current)
-        self._trip(s, Loop(key, exit_block, exit_block, live, current), lambda: self.assign_to(s.target, item))
-        self.b.position_at_end(exit_block)
-
 
 def _own_exit(loop):
     """True if the loop's body breaks or continues this very loop."""

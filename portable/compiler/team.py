@@ -9,7 +9,7 @@ from ..reducer import Reducer, Sum
 from . import types as t
 from .known import Known
 from .memory import itemsize
-from .types import UNIFORM
+from .types import UNIFORM, VARYING
 from .values import Value, ViewValue
 
 _ALIGN = 64
@@ -23,22 +23,22 @@ def widened(dtype):
 
 
 class Team:
-    """Words on the team. A machine's subclass gives rank, size, barrier, combine, pick, append, call_scan, scratch_base, thread_range."""
+    """Words on the team. A machine's subclass gives rank, size, registers, barrier, combine, pick, append, before, scratch_base, thread_range."""
 
     def __init__(self, league_rank, league_size):
         self.league_rank, self.league_size = league_rank, league_size
 
     def attribute(self, lower, node):
-        if node.attr == "league_rank":
-            return Value("int", UNIFORM, self.league_rank)
-        if node.attr == "league_size":
-            return Value("int", UNIFORM, self.league_size)
+        if node.attr in ("league_rank", "league_size"):
+            return Value("int", UNIFORM, getattr(self, node.attr))
         if node.attr == "rank":
             return self.rank(lower)
         if node.attr == "size":
             return self.size(lower)
-        lower.fail(node, f"the team has no '{node.attr}' (league_rank, league_size, rank, size, thread_range, barrier, reduce, "
-                         "scan, single, broadcast, append, scratch)", LanguageError)
+        if node.attr == "registers":
+            return lower.const(self.registers)
+        lower.fail(node, f"the team has no '{node.attr}' (league_rank, league_size, rank, size, registers, thread_range, barrier, "
+                         "reduce, scan, single, broadcast, append, scratch)", LanguageError)
 
     def method(self, lower, node):
         name = node.func.attr
@@ -84,12 +84,13 @@ class Team:
             lower.fail(node, "append: the place to begin must be an integer that is the same for all members")
         return lower.binary("+", at, self.append(lower, view, at, value, lower.truth(keep)))
 
-    def call_reduce(self, lower, node):
+    def contribution(self, lower, node):
+        """(reducer, state) of what reduce and scan are called with: a value, and a reducer if not Sum."""
         self.together(lower, node)
         parts = [lower.expr(a) for a in node.args[:1]]
         others = node.args[1:] + [k.value for k in node.keywords if k.arg == "reducer"]
         if not parts or len(others) > 1 or any(k.arg != "reducer" for k in node.keywords):
-            lower.fail(node, "reduce takes a value and a reducer")
+            lower.fail(node, f"{node.func.attr} takes a value and a reducer")
         reducer = lower.expr(others[0]).value if others and isinstance(lower.expr(others[0]), Known) else Sum
         if not isinstance(reducer, Reducer):
             lower.fail(node, f"`{ast.unparse(others[0])}` is not a reducer (pk.Sum, pk.Min, ...)")
@@ -103,8 +104,21 @@ class Team:
         state = lifted(lower, reducer, value, index)
         if len(state) != reducer.n_words:
             lower.fail(node, f"{reducer!r} has states of {reducer.n_words} number(s), got {len(state)}")
-        state = tuple(lower.cast(v, "int64" if v.dtype == "bool" else lower.strong(v.dtype)) for v in state)
+        return reducer, tuple(lower.cast(v, "int64" if v.dtype == "bool" else lower.strong(v.dtype)) for v in state)
+
+    def call_reduce(self, lower, node):
+        reducer, state = self.contribution(lower, node)
         return finished(lower, reducer, self.combine(lower, state, reducer))
+
+    def call_scan(self, lower, node):
+        """What the members before this one combine to."""
+        reducer, state = self.contribution(lower, node)
+        if len(state) != 1 or reducer.finish is not None:
+            lower.fail(node, f"scan: {reducer!r} has no state of one number that is its result")
+        own = Value(state[0].dtype, VARYING, lower.get(state[0], None, VARYING))
+        neutral = lower.strong_const(reducer.identity(own.dtype), own.dtype)
+        x = self.before(lower, own, neutral, lambda a, b: combine_states(lower, reducer, (a,), (b,))[0])
+        return Value(x.dtype, VARYING, lower.get(x, None, VARYING))
 
     def call_scratch(self, lower, node):
         if lower.frame.caller is not None or lower.depth > 1:

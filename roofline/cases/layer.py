@@ -151,7 +151,8 @@ def _usual(space, quick):
 
 def _duel(name, title, n_bytes, space, call, result, inputs, tolerance=TOLERANCE):
     """Ours against the peers' text of that name, which get the same host arrays."""
-    rivals, absent = peers.gather("layer", space, name, *inputs)
+    tools = None if space.startswith("cuda") else ("numba", "warp")
+    rivals, absent = peers.gather("layer", space, name, *inputs, tools=tools)
     ours = Contender(f"portable, {space}", call, sync=functools.partial(pk.fence, space), result=result)
     return Duel(f"{title}, {scaled(n_bytes, 'B')} to move", ours, rivals, absent, tolerance, bytes=n_bytes)
 

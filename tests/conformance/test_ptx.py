@@ -9,6 +9,8 @@ import pytest
 
 import portable as pk
 from portable.backends.cuda import engine
+from portable.backends.cuda.count import ExecutedFor
+from portable.backends.cuda.count import ptx as counting_ptx
 from portable.backends.cuda.lower import Entry
 from portable.policy import as_policy, kind_of
 
@@ -57,6 +59,18 @@ def test_the_ten_kernels(name, dtype, capability, tmp_path):
         assemble(ptx, capability, tmp_path)
 
 
+@pytest.mark.parametrize("name", KERNELS)
+def test_counting_builds_of_the_ten_kernels(name, tmp_path):
+    """A block of the optimised code bumps its own counter, whose address is part of the code."""
+    policy, args, _ = example(name).make(9, np.float64, np.random.default_rng(1))
+    kind = kind_of(as_policy(policy))
+    kernel, reducers = getattr(example(name), KERNELS[name][0]), (pk.Sum,) if name in REDUCTIONS else ()
+    entry = ExecutedFor(kernel, kind, tuple(spec(arg) for arg in args), reducers, TEAM_SIZE if kind == "team" else 0)
+    ptx = counting_ptx(entry, CAPABILITIES[-1], name, lambda n_bytes: 1 << 40)
+    assert ptx.count("atom.global.add.u64") >= len(entry.mixes) > 0 and sum(mix.total() for mix in entry.mixes) > 0
+    assemble(ptx, CAPABILITIES[-1], tmp_path)
+
+
 @pytest.mark.parametrize("kernel, make, dtype, terms", CASES, ids=[name_of(item) for item in CASES])
 def test_the_language(kernel, make, dtype, terms, tmp_path):
     args = make(np.random.default_rng(7), dtype)
@@ -70,6 +84,15 @@ def test_every_architecture_lowers(capability, target):
     """In the oldest PTX that knows it; one of the future in the newest known, which its driver takes."""
     policy, args, _ = example("axpy").make(9, np.float64, np.random.default_rng(1))
     assert f".target sm_{target}" in lower(example("axpy").axpy, policy, args, capability)
+
+
+def test_teams_that_should_fit_a_multiprocessor():
+    def body(team, out):
+        out[team.league_rank] = team.size
+
+    for teams, wanted in ((1, 0), (3, 1)):
+        ptx = lower(pk.kernel(body, teams=teams), pk.TeamPolicy(2), [np.zeros(2)], (9, 0))
+        assert ptx.count(".minnctapersm 3") == wanted
 
 
 @pk.kernel

@@ -171,6 +171,39 @@ def test_scan_sums_the_members_before(space, size):
 
 
 @pk.kernel
+def largest_before(team, x, out):
+    """Per member: the largest of 7 r mod 5 over members before r, as x's dtype, and what a scan of sums would say."""
+    one = x[0]
+    v = one * (7 * team.rank % 5)
+    before = team.scan(v, pk.Max)
+    wanted = one * 0
+    for r in range(team.rank):
+        wanted = max(wanted, one * (7 * r % 5))
+    wrong = before != wanted if team.rank > 0 else before >= wanted
+    wrong = team.reduce(1 if wrong else 0)
+    if team.single():
+        out[team.league_rank] = wrong
+
+
+@sizes
+@pytest.mark.parametrize("dtype", ["int32", "int64", "float32", "float64"])
+def test_scan_takes_a_reducer(space, size, dtype):
+    """The first member gets the neutral number: less than all others."""
+    _, out = launch_for(space, pk.TeamPolicy(2, size), largest_before, np.ones(1, dtype), np.full(2, -1, np.int64))
+    assert out.tolist() == [0, 0]
+
+
+@pk.kernel
+def scan_of_pairs(team, out):
+    out[0] = team.scan((team.rank, 0), pk.MinLoc)[1]
+
+
+def test_scan_is_of_one_number(space):
+    with pytest.raises(pk.errors.PortableError, match="scan"):
+        launch_for(space, pk.TeamPolicy(1, 4), scan_of_pairs, np.zeros(1, np.int64))
+
+
+@pk.kernel
 def early_leave_in_item(team, x, out):
     row = team.league_rank
     found = 0

@@ -55,6 +55,11 @@ def shuffled(i, x, bins):
     bins[8] = pk.random.uniform(1, i, 0)
 
 
+@pk.kernel
+def levels(i, x, counts):
+    pk.atomic_add(counts, int(x[i] * 8.0), 1)
+
+
 def totals(counts):
     """Without the lines."""
     found = collections.Counter()
@@ -126,6 +131,30 @@ def test_executed_instructions_are_those_of_the_packs(x, cpu):
     np.testing.assert_allclose(out[x > 0.5], (np.exp(-x) * (x + 1.0))[x > 0.5])
 
 
+def test_a_gpu_counts_what_its_threads_do(x):
+    """Exactly: a thread an index, branches taken or not, no argument read from memory."""
+    if reason := pk.unavailable_because("cuda"):
+        pytest.skip(reason)
+    with pk.use("cuda"):
+        a, out, high = pk.copy_of(x), pk.zeros((N,)), int((x > 0.5).sum())
+        found = totals(pk.count(N, product, a, a, reducer=pk.Sum, build="executed"))
+        assert found["fmul double"] == N and found["fadd double"] >= N
+        found = totals(pk.count(N, branches, a, out, build="executed"))
+        assert found["special exp double"] == high and found["fdiv double"] == found["sqrt double"]
+        assert found["store double"] == high + found["sqrt double"] and "load i64" not in found
+        assert totals(pk.count(0, branches, a, out, build="executed")) == {}
+        prefixes = pk.zeros((N,))
+        found = totals(pk.count(N, product, a, a, prefixes, reducer=pk.Sum, scan="inclusive", build="executed"))
+        assert found["fmul double"] == 2 * N  # once for the totals of tiles, once for the prefixes
+        np.testing.assert_allclose(prefixes.to_numpy(), np.cumsum(x * x))
+        for room, more in ((8, True), (10_000, False)):  # copies in shared memory are added up; too large, there are none
+            counts = pk.zeros((room,), "int64")
+            found = totals(pk.count(N, levels, a, pk.ScatterView(counts), build="executed"))
+            assert counts.to_numpy().sum() == N and (found["atomicrmw add i64"] > N) == more and found["atomicrmw add i64"] >= N
+        with pytest.raises(SpaceError, match="not on 'cuda"):
+            pk.count(N, branches, a, out)
+
+
 def test_operations_know_their_lines(x):
     with pk.use("serial"):
         text, executed = (pk.count(N, branches, x, np.zeros(N), build=b) for b in ("text", "executed"))
@@ -178,3 +207,22 @@ def test_listeners_hear_of_scans_and_of_graphs(space, x):
         graph.replay()
     assert [phase for phase, _ in heard] == ["begin", "end"] * 2
     assert heard[0][1].scan == "scan inclusive" and heard[2][1] is graph and graph.launches[0][0].label == "once"
+
+
+@pk.kernel
+def gathered(team, x, kept):
+    n = 0
+    for i in range((x.shape[0] + team.size - 1) // team.size):
+        m = min(i * team.size + team.rank, x.shape[0] - 1)
+        n = team.append(kept, n, x[m], i * team.size + team.rank < x.shape[0] and x[m] > 0.0)
+    for j in team.thread_range(n):
+        kept[j] = kept[j] + 1.0
+
+
+def test_a_list_that_a_team_appends_to_is_counted():
+    """What append returns is the same for all members, in a team of one too."""
+    x = np.where(np.arange(N) % 4, -1.0, 1.0)
+    with pk.use("serial"):
+        found = pk.count(pk.TeamPolicy(1), gathered, x, np.zeros(N))
+    assert sum(n for (_, name, _), n in found.items() if name == "+") >= -(-N // 4)
+    assert [n for (_, name, _), n in found.items() if name == "load kept"] == [-(-N // 4)]

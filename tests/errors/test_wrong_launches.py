@@ -1,6 +1,7 @@
 """Wrong launches, policies, spaces and views: the exception's type and the words of its message."""
 
 import functools
+import importlib.util
 
 import numpy as np
 import pytest
@@ -70,6 +71,19 @@ def test_a_kernel_without_source_is_refused():
     exec("@pk.kernel\ndef typed_in(i, x):\n    x[i] = 1.0\n", scope)
     with pytest.raises(SourceError, match="kernel 'typed_in'.*source"):
         pk.parallel_for(pk.RangePolicy(0, 3, space="serial"), scope["typed_in"], np.ones(3))
+
+
+def test_a_file_edited_after_its_import_is_refused(tmp_path):
+    """Where the kernel stood, another def stands by the time of the first launch."""
+    path = tmp_path / "edited.py"
+    kernels = "import portable as pk\n\n@pk.kernel\ndef {}(i, x):\n    x[i] = 1.0\n"
+    path.write_text(kernels.format("first"))
+    spec = importlib.util.spec_from_file_location("edited", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    path.write_text(kernels.format("second"))
+    with pytest.raises(SourceError, match="kernel 'first' .*edited.py:3.*edited after"):
+        pk.parallel_for(pk.RangePolicy(0, 3, space="serial"), module.first, np.ones(3))
 
 
 @pytest.mark.parametrize("name", ["gpu", "", "Serial", "cuda:x", "threads:0", "threads:x", "serial:2"])
@@ -229,6 +243,13 @@ def test_more_scratch_than_a_team_can_have(space):
         pk.parallel_for(pk.TeamPolicy(4, space=space, scratch_bytes=8 * 10**9), fill_scratch, 10**9, x)
     with pytest.raises(InputError, match=r"kernel 'known_scratch': 800000000 bytes of scratch asked, but .* at most \d+"):
         pk.parallel_for(pk.TeamPolicy(4, space=space), known_scratch, x)
+
+
+def test_a_team_larger_than_the_device_has(space):
+    if not space.startswith("cuda"):
+        pytest.skip("a CPU's team has the size of a pack, whatever was asked; plain Python's any size")
+    with pytest.raises(InputError, match="team_size 4096 is beyond this device's limit of 1024"):
+        pk.parallel_for(pk.TeamPolicy(1, 4096, space=space), fill_scratch, 1, move(np.zeros(4), space))
 
 
 def test_scratch_beyond_what_was_asked_for_is_found_in_plain_python():

@@ -111,7 +111,7 @@ def run_resampling():
     for in_place in (False, True):
         model = resampling.ParticleFilter(normal_state, random_step, normal_weight, in_place=in_place, space="serial")
         model.run(np.zeros(3), 20, seed=1)
-        FILTER.start, FILTER.advance = model.kernels(1)
+        FILTER.start, FILTER.advance, FILTER.weigh = model.kernels(1)
     model = resampling.ParticleFilter(normal_state, random_step, normal_weight, space="serial")
     model.run(np.zeros(3), 20, seed=1, keep=True).trajectories(4, seed=1)
 
@@ -129,6 +129,8 @@ def run_edm():
     x = np.random.default_rng(1).random((60, 3))
     for dtype in ("float32", "float64"):
         edm.simplex(x[:, 0], 2, dtype=dtype, space="serial")
+        edm.knn(x[:, 0], 1, dtype=dtype, space="serial")
+        edm.ccm(x[:, 0], x[:, 1], 2, library_sizes=[20], n_samples=2, dtype=dtype, space="serial")
         edm.cross_map(x, [1, 2, 3], dtype=dtype, space="serial")
     edm.smap(x[:, 0], 2, theta=1.0, space="serial")
 

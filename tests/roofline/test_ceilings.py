@@ -4,6 +4,7 @@ import datetime
 import json
 import os
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,8 +12,8 @@ import pytest
 import portable as pk
 import roofline
 from portable.errors import SpaceError
-from roofline import ceiling, machine, measuring, microkernels
 from roofline import __main__ as cli
+from roofline import ceiling, machine, measuring, microkernels
 from roofline.timing import Samples
 
 ALWAYS = {"fma float64", "fma float32", "no fma float64", "exp float64", "log float32", "sqrt float64", "divide float64",
@@ -211,8 +212,8 @@ def test_cache_sizes_come_from_the_system_or_are_assumed(tmp_path):
 
 
 def test_what_a_gpu_keeps_near_shows_in_rates(monkeypatch):
-    """Working sets that are read at the cache's rate fit into it, and so do those of which most does."""
-    rates = dict(zip(measuring._WORKING_SETS, (7.0, 7.1, 6.9, 6.0, 4.6, 4.4, 4.3), strict=True))
+    """Working sets that are read about as fast as the fastest fit into the cache."""
+    rates = dict(zip(measuring._WORKING_SETS, (6.9, 7.0, 7.1, 6.9, 6.6, 5.6, 4.4, 4.3), strict=True))
 
     class Plan:
         def __init__(self, rate):
@@ -221,5 +222,19 @@ def test_what_a_gpu_keeps_near_shows_in_rates(monkeypatch):
         def measure(self, quick):
             return Samples((0.9 * self.rate, self.rate))
 
-    monkeypatch.setattr(measuring, "_read_around", lambda space, size, total: Plan(rates[size]))
+    monkeypatch.setattr(measuring, "_read_around", lambda space, size: Plan(rates[size]))
     assert measuring.gpu_levels(None, quick=False) == [("L2", 32 << 20), ("HBM", None)]
+
+
+@pytest.mark.parametrize(("told", "clock"), [("1980\n", 1.98e9), ("[N/A]\n", None), (None, None)])
+def test_a_gpu_at_work_is_asked_for_its_clock(monkeypatch, told, clock):
+    done, plan = [], SimpleNamespace(call=lambda: done.append("launch"), sync=lambda: done.append("wait"))
+
+    def run(command, **options):
+        assert command[0] == "nvidia-smi" and "--id=1" in command and done.count("launch") > 100
+        if told is None:
+            raise FileNotFoundError("nvidia-smi")
+        return SimpleNamespace(stdout=told)
+
+    monkeypatch.setattr(measuring.subprocess, "run", run)
+    assert measuring._gpu_clock("cuda:1", plan) == clock and done[-1] == "wait"

@@ -46,6 +46,27 @@ def test_executed_counts_are_those_of_the_text_or_explained(counts, name):
         assert executed <= 1.2 * got.flops + 4096  # sums of packs and blocks are combined
 
 
+@pytest.mark.parametrize("name", COSTED)
+def test_executed_counts_on_a_gpu_are_its_own(name):
+    """Threads branch where packs mask: no special function runs that the text does not ask for."""
+    if reason := pk.unavailable_because("cuda"):
+        pytest.skip(reason)
+    wanted = COSTED[name]
+    with pk.use("cuda"):
+        args = [pk.copy_of(a) if isinstance(a, np.ndarray) else a for a in wanted.args]
+        before = [a.to_numpy() for a in args if isinstance(a, pk.View)]
+        got = roofline.count(wanted.policy, wanted.kernel, *args, **wanted.options)
+        after = [a.to_numpy() for a in args if isinstance(a, pk.View)]
+    assert got.flops_by_dtype == wanted.flops and got.masked == 0
+    executed = got.executed_totals
+    assert executed["special"] == {f"{function} {dtype}": n for (function, dtype), n in wanted.special.items()}
+    if wanted.same_executed:
+        assert executed["flops"] == wanted.flops
+    assert executed["stored"] >= wanted.stored > 0 or wanted.options or wanted.atomics
+    for old, new in zip(before, after, strict=True):
+        np.testing.assert_array_equal(old, new)
+
+
 def test_masked_lanes_are_told_apart(counts):
     _, conditional = counts["conditional"]
     n_masked = conditional.executed_totals["special"]["exp float64"] - conditional.special["exp", "float64"]
@@ -136,3 +157,20 @@ def test_wrong_launches_are_refused_as_a_launch_would():
         roofline.count(5, well_declared, np.ones(5))
     with pytest.raises((LanguageError, LoweringError)):
         roofline.count(5, threshold, np.ones((5, 5)), np.ones(5))
+
+
+@pk.kernel
+def by_members(team, x, parts):
+    for m in range(x.shape[0] // team.size):
+        x[m * team.size + team.rank] *= 2.0
+        total = team.reduce(x[m * team.size + team.rank])
+        if team.single():
+            parts[m] = total
+
+
+def test_a_kernel_whose_arrays_fit_its_team_size_is_counted_as_it_runs():
+    """Teams have eight members at least; of one there would be eight times as many parts as there is room for."""
+    x, parts = np.ones(64), np.zeros(8)
+    with pk.use("serial"):
+        counts = roofline.count(pk.TeamPolicy(1, 8), by_members, x, parts)
+    assert counts.flops >= 64 and 0 < counts.arrays["parts"][1] <= 64 and counts.arrays["x"][1] == 512

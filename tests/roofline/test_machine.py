@@ -1,6 +1,9 @@
 """Facts of the machine."""
 
 import json
+import os
+import subprocess
+import sys
 
 import pytest
 
@@ -47,3 +50,27 @@ def test_busy_cores_counts_our_cores_only(tmp_path, monkeypatch):
 
 def test_busy_cores_is_unknown_where_nobody_tells(tmp_path):
     assert machine.busy_cores(stat=tmp_path / "nowhere") is None
+
+
+ALONE = """
+import os
+os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+import numpy as np
+import portable as pk, roofline
+from roofline import measuring
+from roofline.cases import layer
+with pk.use("threads") as space:
+    assert space.n_threads == 1
+    x = np.ones(100)
+    with roofline.profile() as p:
+        pk.parallel_for(100, layer.axpy, 2.0, x, x)
+    ((_, (counts,)),) = p.counts()
+    assert counts.flops == 200 and counts.executed_totals["flops"] == {"float64": 208}
+    assert measuring.special(space, "exp", "float64", quick=True).measure(quick=True).median > 0
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="no way to take cores away")
+def test_one_core_is_enough():
+    done = subprocess.run([sys.executable, "-c", ALONE], capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr

@@ -24,7 +24,11 @@ class Team:
         This team's number, and the number of teams.
     rank, size : int
         This member's number in the team, and the number of members.
+    registers : int
+        Numbers of 64 bits that a member's registers hold; here those of an AVX-512 machine.
     """
+
+    registers = 32
 
     def __init__(self, member, group, run):
         self.rank, self.size = member.rank, group.size
@@ -53,13 +57,13 @@ class Team:
             return finish(functools.reduce(combine, values))
         return self._meet("reduce", over_members, lift(*value) if reducer.with_index else lift(value, None))
 
-    def scan(self, value):
-        """The sum of the values of the members before this one; 0 for the first."""
+    def scan(self, value, reducer=Sum):
+        """The values of the members before this one, combined; the reducer's neutral number for the first."""
+        _, combine, _ = reducing(reducer)
+
         def running(values):
-            sums = [values[0] * 0]        # a zero of the values' own type
-            for other in values[:-1]:
-                sums.append(sums[-1] + other)
-            return sums
+            own = np.dtype(np.int64) if isinstance(values[0], bool | np.bool_) else np.result_type(values[0])
+            return list(itertools.accumulate(values[:-1], combine, initial=own.type(reducer.identity(own.name))))
         return self._meet("scan", running, value)[self.rank]
 
     def broadcast(self, value, rank=0):

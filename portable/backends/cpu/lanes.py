@@ -6,7 +6,8 @@ from llvmlite import ir
 
 from ...compiler.team import Team, combine_states
 from ...compiler.types import LINEAR, UNIFORM, VARYING
-from ...compiler.values import I1, I64, Value
+from ...compiler.values import I64, Value
+from . import engine
 
 
 class CpuTarget:
@@ -24,7 +25,7 @@ class CpuTeam(Team):
 
     def __init__(self, league_rank, league_size, scratch):
         super().__init__(league_rank, league_size)
-        self.scratch = scratch
+        self.scratch, self.registers = scratch, engine.pack_registers()
 
     def rank(self, lower):
         return lower.lanes(ir.Constant(I64, 0)) if lower.W > 1 else Value("int", VARYING, ir.Constant(I64, 0))
@@ -43,17 +44,8 @@ class CpuTeam(Team):
         view.unshared = True  # a team is one thread: what is atomic among its lanes costs nothing
         return view
 
-    def call_single(self, lower, node):
-        first = [1] + [0] * (lower.W - 1)
-        one = ir.Constant(I1, 1) if lower.W == 1 else ir.Constant(ir.VectorType(I1, lower.W), first)
-        return Value("bool", VARYING, one)
-
     def combine(self, lower, state, reducer):
-        """Every member's state combined by a fixed tree over the lanes."""
-        if lower.W == 1:
-            return tuple(Value(v.dtype, UNIFORM, lower.get(v)) for v in state)
-        packs = tuple(Value(v.dtype, VARYING, lower.get(v, None, VARYING)) for v in state)
-        return combine_lanes(lower, packs, reducer, combine_states)
+        return combine_lanes(lower, state, reducer, combine_states)
 
     def pick(self, lower, value, rank):
         if lower.W == 1 or value.kind == UNIFORM:
@@ -66,7 +58,7 @@ class CpuTeam(Team):
         if W == 1:
             with b.if_then(lower.get(keep, "bool")):
                 lower.store(view, [at], value)
-            return lower.cast(keep, "int")
+            return Value("int", UNIFORM, lower.get(keep, "int"))  # a team of one lane
         x, mask = lower.get(value, view.dtype, VARYING), lower.get(keep, "bool", VARYING)
         bits, wide = ir.IntType(W), ir.IntType(2 * W)
         count = b.zext(lower.intrinsic("ctpop", [b.bitcast(mask, bits)]), wide)
@@ -77,15 +69,8 @@ class CpuTeam(Team):
         lower.mask = outer
         return Value("int", UNIFORM, b.zext(count, I64))
 
-    def call_scan(self, lower, node):
-        """Exclusive prefix sums in rank order."""
-        self.together(lower, node)
-        v, = lower.arguments(node, 1)
-        dtype = "int64" if v.dtype == "bool" else v.dtype
-        v = Value(dtype, VARYING, lower.get(v, dtype, VARYING))
-        zero = lower.cast(lower.const(0), dtype)
-        _, before = lane_prefixes(lower, v, zero, lambda a, b: lower.binary("+", a, b))
-        return Value(dtype, VARYING, lower.get(before, dtype, VARYING))
+    def before(self, lower, own, neutral, combine):
+        return lane_prefixes(lower, own, neutral, combine)[1]
 
     def thread_range(self, lower, s, lo, hi):
         """Whole packs of the range first, then the rest under a mask; member r takes lo + r, lo + r + W, ..."""
@@ -107,7 +92,7 @@ class CpuTeam(Team):
         member = Value("int", LINEAR, full_end, step=1, aligned=aligned)
         mask = lower.mask_and(lower.mask, lower.compare("<", member, Value("int", UNIFORM, hi)))
         with lower.inner_region(mask, alive=lower.mask is None):
-            lower.run_once(s, member, "rest")
+            lower.unroll(s, [member])
         b.branch(after)
         b.position_at_end(after)
 
@@ -146,9 +131,10 @@ def lane_prefixes(lower, v, neutral, combine):
 
 def combine_lanes(lower, packs, reducer, combine):
     """States of all lanes combined by a fixed tree; uniform Values."""
-    by = lower.W // 2
-    while by:
-        packs = combine(lower, reducer, packs, tuple(lower.rotated(v, by) for v in packs))
+    by = lower.W
+    while True:
         packs = tuple(Value(v.dtype, VARYING, lower.get(v, None, VARYING)) for v in packs)
         by //= 2
-    return tuple(Value(v.dtype, UNIFORM, lower.lane(v.ir, 0)) for v in packs)
+        if not by:
+            return tuple(Value(v.dtype, UNIFORM, lower.lane(v.ir, 0) if lower.W > 1 else v.ir) for v in packs)
+        packs = combine(lower, reducer, packs, tuple(lower.rotated(v, by) for v in packs))

@@ -13,7 +13,7 @@ from llvmlite import ir
 
 from ...compiler import entry
 from ...compiler.team import combine_states
-from ...compiler.types import UNIFORM, VARYING
+from ...compiler.types import UNIFORM
 from ...compiler.values import I8, I64, PTR, Value
 from .lanes import CpuTarget, CpuTeam, combine_lanes
 
@@ -156,11 +156,7 @@ class Entry(entry.Entry):
         self.loop(first, last, 1, block)
 
     def _one_state(self, reducer, state):
-        if self.width == 1 or self.policy_kind == "team":
-            return state
-        lower = self.lower
-        packs = tuple(Value(v.dtype, VARYING, lower.get(v, None, VARYING)) for v in state)
-        return combine_lanes(lower, packs, reducer, combine_states)
+        return state if self.policy_kind == "team" else combine_lanes(self.lower, state, reducer, combine_states)
 
     def _finish(self):
         """Combine the partial states one after the other."""

@@ -71,7 +71,7 @@ class _Counting(launches.Compiled):
 
     def _load(self, entry, name):
         self.entry = entry
-        return self.context.load(self.context.link(ptx(entry, self.context.device.compute_capability, name, self._allocate))[0])
+        return self.context.load(self.context.link(ptx(entry, self.context.device.compute_capability, name, self._allocate)))
 
     def _allocate(self, n_bytes):
         self.totals = self.context.allocate(n_bytes)
@@ -102,7 +102,7 @@ def counted(space, kernel, policy, policy_kind, specs, reducers, words, build):
     if not rows:
         return {}
     made = rows[0][0]  # one build makes all kernels of a launch
-    made.context.fill(made.totals.pointer, 0, made.totals.nbytes, space.stream or None)
+    made.context.fill(made.totals.pointer, 0, made.totals.nbytes, wait=True)
     for _, handle, grid, shared, block in rows:
         made.launch(grid, block, shared, space.stream, handle)
     launches.fence(space)

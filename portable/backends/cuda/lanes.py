@@ -70,6 +70,8 @@ class CudaTarget:
 class CudaTeam(Team):
     """A block of `n` threads, n a multiple of a warp and known at compile time."""
 
+    registers = 128  # 255 of 32 bits
+
     def __init__(self, league_rank, league_size, n, scratch):
         super().__init__(league_rank, league_size)
         self.n, self.scratch = n, scratch
@@ -103,6 +105,8 @@ class CudaTeam(Team):
     def pick(self, lower, value, rank):
         if value.kind == UNIFORM:
             return value
+        if self.n == WARP and rank.const is not None:
+            return Value(value.dtype, UNIFORM, _shuffled(lower, value, "idx", rank.const, WARP - 1).ir)
         place = shared_words(lower, 1, "picked")
         here = lower.b.icmp_signed("==", thread(lower), lower.get(rank, "int"))
         with lower.b.if_then(here):
@@ -127,13 +131,8 @@ class CudaTeam(Team):
             lower.store(view, [lower.binary("+", at, before)], value)
         return Value("int", UNIFORM, total.ir)
 
-    def call_scan(self, lower, node):
-        """Exclusive prefix sums in rank order."""
-        self.together(lower, node)
-        v, = lower.arguments(node, 1)
-        dtype = "int64" if v.dtype == "bool" else lower.strong(v.dtype)
-        own = Value(dtype, VARYING, lower.get(v, dtype))
-        return scan_block(lower, own, lower.cast(lower.const(0), dtype), lambda a, b: lower.binary("+", a, b), self.n)[0]
+    def before(self, lower, own, neutral, combine):
+        return scan_block(lower, own, neutral, combine, self.n)[0]
 
 
 def scan_block(lower, own, neutral, combine, n):

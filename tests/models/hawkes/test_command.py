@@ -133,6 +133,8 @@ def test_files_that_are_none(tmp_path, capsys):
     csv_file = write(tmp_path / "c.csv", "1,2,3", "1,3,4")
     assert main(["residuals", str(csv_file), "--params", str(tmp_path / "params.json"), "--output", str(tmp_path)]) == 2
     assert "is no JSON object of mu0" in " ".join(capsys.readouterr().out.split())
+    assert main(["fit", str(csv_file), "--horizon-h", "0.5", "--output", str(tmp_path)]) == 2
+    assert "horizon_h is 0.5, before the last event at 1.0" in " ".join(capsys.readouterr().out.split())
 
 
 def test_warnings_with_evidence(tmp_path):

@@ -1,0 +1,53 @@
+"""A team for each entry and slice: the entry is the team's, so that all members read one element of x, at once.
+
+    python -m roofline report docs/worked/calc_sigma_3.py [space] [points] [components]
+
+Members are components.
+"""
+import sys
+import time
+
+import numpy as np
+
+import portable as pk
+
+P, ENTRIES, SLICES = 14, 105, 16  # coordinates; entries of a triangle; slices of the points
+
+
+@pk.kernel
+def entries(team, r, x, means, out):
+    n, k = r.shape
+    entry = team.league_rank % ENTRIES
+    length = (n + SLICES - 1) // SLICES
+    begin = team.league_rank // ENTRIES * length
+    a = 0
+    while (a + 1) * (a + 2) // 2 <= entry:
+        a += 1
+    b = entry - a * (a + 1) // 2
+    for j in team.thread_range(k):
+        total = 0.0
+        for i in range(begin, min(begin + length, n)):
+            total += r[i, j] * (x[i, a] - means[j, a]) * (x[i, b] - means[j, b])
+        pk.atomic_add(out, (j, a, b), total)
+
+
+def sigma(r, x, means, out):
+    pk.parallel_for(pk.TeamPolicy(ENTRIES * SLICES), entries, r, x, means, out)
+
+
+if __name__ == "__main__":
+    space, n, k = (*sys.argv[1:], *("threads", "20000", "64")[len(sys.argv) - 1:])
+    random = np.random.default_rng(0)
+    x, r, means = random.normal(size=(int(n), P)), random.random((int(n), int(k))), random.normal(size=(int(k), P))
+    with pk.use(space):
+        r_there, x_there, m_there, out = pk.copy_of(r), pk.copy_of(x), pk.copy_of(means), pk.zeros((int(k), P, P))
+        for _ in range(20):
+            pk.deep_copy(out, np.zeros(out.shape))
+            pk.fence()
+            start = time.perf_counter()
+            sigma(r_there, x_there, m_there, out)
+            pk.fence()
+            seconds = time.perf_counter() - start
+    d = x[:, None, :] - means
+    np.testing.assert_allclose(out.to_numpy(), np.tril(np.einsum("ij,ija,ijb->jab", r, d, d)), rtol=1e-9, atol=1e-9)
+    print(f"calc_sigma_3 on {space}: {seconds * 1e3:.1f} ms for all covariances")

@@ -1,0 +1,33 @@
+"""Nearest neighbours, lookups and cross maps of several sizes and dimensions, each kernel against its roof: what kEDM's
+Figures 6 to 9 show, rooflines of the search and of the lookup and their share of the time.
+
+    python -m roofline report docs/worked/edm_kernels.py [space] [steps] [series]
+
+K. Takahashi et al.: kEDM, a performance-portable implementation of empirical dynamic modeling using Kokkos. PEARC 2021.
+"""
+import sys
+
+import numpy as np
+
+import portable as pk
+import roofline
+from models import edm
+
+DIMENSIONS = (1, 5, 10, 20)
+REPEATS = 3
+
+if __name__ == "__main__":
+    space, steps, series = (*sys.argv[1:], *(str(pk.default_space()), "10000", "10")[len(sys.argv) - 1:])
+    random = np.random.default_rng(1931)
+    for n in (int(steps) // 10, int(steps)):
+        x, y = random.random((2, n), np.float32)
+        for E in DIMENSIONS:
+            with roofline.region(f"E = {E}, L = {n:,}"):
+                for _ in range(REPEATS):
+                    edm.simplex(x, E, target=y, dtype="float32", space=space)
+    data = random.random((int(steps) // 10, int(series)), np.float32)
+    dims = random.integers(1, min(DIMENSIONS[-1], int(steps) // 40) + 1, int(series))
+    with roofline.region(f"cross map, {series} series, L = {len(data):,}"):
+        for _ in range(REPEATS):
+            edm.cross_map(data, dims, space=space)
+    print(f"edm_kernels on {space}: E = {', '.join(map(str, DIMENSIONS))}, L up to {int(steps):,}")
