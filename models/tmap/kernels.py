@@ -324,7 +324,8 @@ def expectation(team, n, r, censoring, faded, tiny, state, models, shares, kept,
     for row in team.thread_range(sums.shape[1]):
         total = pk.float64(0.0)
         for c in range(team.size):  # each member begins in a column of its own: no two want the same bank of memory
-            total += own[row, (row + c) % team.size]
+            column = team.rank + c
+            total += own[row, column - team.size if column >= team.size else column]
         sums[start, row, share] = total
 
 
