@@ -14,9 +14,9 @@ class _Written:
 
     kind = "function"
 
-    def __init__(self, fn, fastmath=False, packed=True):
+    def __init__(self, fn, fastmath=False, packed=True, teams=1):
         frontend.check_function(fn, self.kind)
-        self.fn, self.fastmath, self.packed = fn, fastmath, packed
+        self.fn, self.fastmath, self.packed, self.teams = fn, fastmath, packed, teams
         self.compiled = {}  # what a backend made of it, by its own key
         functools.update_wrapper(self, fn)
 
@@ -51,7 +51,7 @@ class Function(_Written):
     """What @function makes of a function; kernels call it, and it is compiled into them."""
 
 
-def kernel(fn=None, *, fastmath=False, packed=True):
+def kernel(fn=None, *, fastmath=False, packed=True, teams=1):
     """Mark a plain Python function as a kernel.
 
     Its first parameter is the index (RangePolicy), or the team (TeamPolicy). The text is read and compiled at the first
@@ -63,6 +63,8 @@ def kernel(fn=None, *, fastmath=False, packed=True):
         Allow reassociation and the device's fast float32 functions. Off by default: compensated sums must survive.
     packed : bool
         False compiles for the CPU one index at a time, for comparison.
+    teams : int
+        Teams that should fit a GPU's multiprocessor at a time, where registers would let fewer: threads get fewer of them.
 
     Raises
     ------
@@ -70,8 +72,8 @@ def kernel(fn=None, *, fastmath=False, packed=True):
         Not a plain function written with def.
     """
     if fn is None:
-        return lambda f: Kernel(f, fastmath, packed)
-    return Kernel(fn, fastmath, packed)
+        return lambda f: Kernel(f, fastmath, packed, teams)
+    return Kernel(fn, fastmath, packed, teams)
 
 
 def function(fn):

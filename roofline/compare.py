@@ -22,6 +22,11 @@ class Row:
     ratio: Samples
     difference: float | None
 
+    @property
+    def best(self):
+        """The peer's best time over our best."""
+        return min(self.peer_seconds.values) / min(self.ours_seconds.values)
+
     def as_dict(self):
         """The JSON object of a row."""
         return {
@@ -29,6 +34,7 @@ class Row:
             "ours_seconds": self.ours_seconds.as_dict(),
             "peer_seconds": self.peer_seconds.as_dict(),
             "peer_over_ours": self.ratio.as_dict(),
+            "best_over_best": self.best,
             "relative_difference": finite(self.difference),
         }
 
@@ -40,6 +46,7 @@ class Outcome:
     duel: Duel
     rows: list[Row] = field(default_factory=list)
     alone: Samples | None = None  # our seconds, where no peer could run
+    ceiling: float | None = None
     absent: list[tuple[str, str]] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
@@ -51,6 +58,7 @@ class Outcome:
             "tolerance": self.duel.tolerance,
             "bytes": self.duel.bytes,
             "flops": self.duel.flops,
+            "ceiling": self.ceiling,
             "alone_seconds": self.alone.as_dict() if self.alone else None,
             "rows": [row.as_dict() for row in self.rows],
             "absent": [{"peer": peer, "reason": reason} for peer, reason in self.absent],
@@ -68,23 +76,23 @@ class Outcome:
         if rate := self.rate(self.duel.bytes):
             caption += f"; ours moves {scaled(rate, 'B/s')}"
         if rate := self.rate(self.duel.flops):
-            caption += f"; ours does {scaled(rate, 'FLOP/s')}"
+            share = f", {rate / self.ceiling:.0%} of the ceiling of {scaled(self.ceiling, 'FLOP/s')}" if self.ceiling else ""
+            caption += f"; ours does {scaled(rate, 'FLOP/s')}{share}"
         table = Table(title=self.duel.title, title_justify="left", caption_justify="left", caption=caption)
         table.add_column("peer")
         table.add_column(f"ours: {self.duel.ours.label}", justify="right")
         table.add_column("the peer", justify="right")
         table.add_column("peer / ours", justify="right")
+        if self.duel.best:
+            table.add_column("best / best", justify="right")
         table.add_column("difference", justify="right")
         for row in self.rows:
-            table.add_row(
-                row.peer,
-                _cell(row.ours_seconds, "s"),
-                _cell(row.peer_seconds, "s"),
-                f"{row.ratio.median:.3g} ({row.ratio.lower:.3g} to {row.ratio.upper:.3g})",
-                "" if row.difference is None else f"{row.difference:.1e}",
-            )
+            ratios = [f"{row.ratio.median:.3g} ({row.ratio.lower:.3g} to {row.ratio.upper:.3g})"]
+            ratios += [f"{row.best:.3g}"] if self.duel.best else []
+            difference = "" if row.difference is None else f"{row.difference:.1e}"
+            table.add_row(row.peer, _cell(row.ours_seconds, "s"), _cell(row.peer_seconds, "s"), *ratios, difference)
         if self.alone:
-            table.add_row("none here", _cell(self.alone, "s"), "", "", "")
+            table.add_row("none here", _cell(self.alone, "s"))
         return table
 
 
@@ -142,3 +150,4 @@ def run(duel: Duel, rounds: int, outcome: Outcome, on_start=lambda label: None):
     if not outcome.rows:
         wait = {"ours": duel.ours.sync} if duel.ours.sync else {}
         outcome.alone = timing.alternate({"ours": duel.ours.call}, rounds, host_only=duel.host_only, sync=wait)["ours"]
+    outcome.ceiling = duel.ceiling() if duel.ceiling else None

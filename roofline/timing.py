@@ -16,7 +16,7 @@ import numpy as np
 
 MIN_SECONDS = 0.05  # of a repeat: ten thousand times what the clock and a synchronisation cost
 MIN_SAMPLES = 3  # quartiles of fewer samples say nothing
-PAUSE = 0.02  # seconds between contenders: threads of libgomp spin for some milliseconds, on the other side's cores
+PAUSE = 0.1  # seconds between contenders: idle threads of OpenBLAS spin for 40 ms, on the other side's cores
 QUEUE = 500  # launches; CUDA's driver takes about 1,000 before it makes the caller wait
 
 

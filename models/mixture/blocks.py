@@ -9,19 +9,15 @@ import numpy as np
 import portable as pk
 
 from . import kernels
+from .sums import Sums, n_features
 
-# Logarithms l_ij that are held at once, 256 MiB in float64: enough for a large GPU to have work for all its cores.
-_PAIRS = 2**25
+# Logarithms l_ij that are held at once, 512 MiB in float64: enough for a large GPU to have work for all its cores.
+_PAIRS = 2**26
+_FEATURES = 128  # of more features than these so much the fewer, for their sums take room too
 _LEAST, _BLOCKS = 4096, 8  # small data are one block, others at least so many: the logarithms of all are never held
 
-# Slices of a block whose sums are kept apart: enough teams for any machine, and points enough in each to pay for it.
-_TEAMS, _SLICE_POINTS = 1024, 512
-
-# Points that a member of `log_joint` keeps in registers: what is read of a component serves all of them.
-_ROWS = {np.float64: 4, np.float32: 4}
-_SIDE = 5  # sums in registers are a square of so many: with what they are made of they fill 32 registers
+_ROWS = 4  # points that a member of `log_joint` keeps in registers: what is read of a component serves all of them
 _RECORDS, _MOST_RECORDS = 3072, 16  # numbers and components in scratch for `log_joint`
-_UNROLLED = 16  # coordinates up to which kernels have code of their own for each
 
 
 @dataclass(frozen=True)
@@ -78,24 +74,17 @@ class Points:
         self.X, self.centre, self.diagonal, self.k = X, centre, diagonal, n_components
         self.n, self.p = X.shape
         self.dtype = np.float32 if X.dtype == np.float32 else np.float64
-        block = min(max(-(-self.n // _BLOCKS), _LEAST), max(_PAIRS // n_components, 1))
+        pairs = _PAIRS // max(n_features(self.p, diagonal) // _FEATURES, 1)
+        block = min(max(-(-self.n // _BLOCKS), _LEAST), max(pairs // n_components, 1))
         self._block = _padded(min(block, self.n))
-        self._static_p = pk.static(self.p)
         length = 2 * self.p + 1 if diagonal else self.p * (self.p + 3) // 2 + 1
         self._record = max(min(_RECORDS // length, _MOST_RECORDS), 1), length
-        n_slices = -(-n_components // self._record[0])
-        n_sides = -(-(self.p if diagonal else self.p + 1) // _SIDE)
-        self._n_sides = pk.static(n_sides) if self.p <= _UNROLLED else n_sides
-        self._n_groups = -(-n_components // kernels.GROUP)
-        m = 1 + 2 * self.p if diagonal else (self.p + 1) * (self.p + 2) // 2
-        self._n_slices = min(max(_TEAMS // self._n_groups, 1), -(-self._block // _SLICE_POINTS))
         with pk.use(pk.default_space() if space is None else space) as self.space:
             self._joint = pk.empty((n_components, self._block), self.dtype)
-            self._lse = pk.empty((n_slices, self._block), self.dtype)
-            self._sums = pk.empty((self._n_slices, m, n_components), np.float64)
-            self._added = pk.empty((m, n_components), np.float64)
+            self._lse = pk.empty((-(-n_components // self._record[0]), self._block), self.dtype)
             self._totals = pk.empty((len(self.starts),), np.float64)
             self._kept = None if streamed else [self._read(start) for start in self.starts]
+        self._sums = None
 
     @property
     def starts(self):
@@ -121,9 +110,8 @@ class Points:
             width = x.shape[1]
             joint, lse = self._joint[:, :width], self._lse[:, :width]
             teams = -(-width // kernels.TILE) * lse.shape[0]
-            pk.parallel_for(pk.TeamPolicy(teams, 128, space=self.space), kernels.log_joint, self._static_p,
-                            pk.static(int(self.diagonal)), pk.static(_ROWS[self.dtype]), *map(pk.static, self._record),
-                            x, records, joint, lse, label="mixture.log_joint")
+            pk.parallel_for(pk.TeamPolicy(teams, 128, space=self.space), kernels.log_joint, pk.static(self.p),
+                            pk.static(int(self.diagonal)), pk.static(_ROWS), *map(pk.static, self._record), x, records, joint, lse, label="mixture.log_joint")
             pk.parallel_reduce(pk.RangePolicy(0, width, space=self.space), kernels.normalise, n, lse,
                                out=self._totals[b:b + 1], label="mixture.normalise")
             yield b, n, x, joint, lse
@@ -147,30 +135,28 @@ class Points:
         -------
         log_likelihood : float
         sums : ndarray, shape (k, 1 + p, 1 + p), or (k, 1 + 2 p) if diagonal
-            Of r (1, d) (1, d)', or of r, r d, r d^2, with d = x - `reference(means)`.
+            Of r (1, d) (1, d)', or of r, r d, r d^2, with d = x - reference.
+        reference : ndarray, shape (k, p)
         """
-        pk.deep_copy(self._sums, 0.0)
-        means = pk.copy_of(np.ascontiguousarray((components.means - self.centre).T, self.dtype), self.space)
-        kernel = kernels.diagonal_moments if self.diagonal else kernels.moments
+        room = self.room()
+        room.begin(components, self.centre)
         for b, n, x, joint, lse in self._blocks(components):
             if assign is not None:
                 assign(b * self._block, n, joint, lse)
-            pk.parallel_for(pk.TeamPolicy(self._n_groups * self._n_slices, kernels.GROUP, space=self.space), kernel,
-                            self._static_p, pk.static(_SIDE), self._n_sides, self._n_slices, x, joint, lse, means, self._sums,
-                            label="mixture.moments")
-        pk.parallel_for(pk.MDRangePolicy((0, 0), self._added.shape, space=self.space), kernels.add_slices, self._sums,
-                        self._added, label="mixture.add_slices")
-        sums = self._added.to_numpy().T
+            room.add(x, joint, lse)
+        sums = room.total()
         if not self.diagonal:
             a, b = np.tril_indices(self.p + 1)
             square = np.empty((self.k, self.p + 1, self.p + 1))
             square[:, a, b] = square[:, b, a] = sums
             sums = square
-        return float(self._totals.to_numpy().sum()), sums
+        return float(self._totals.to_numpy().sum()), sums, room.reference
 
-    def reference(self, means):
-        """The means about which `sweep` sums: rounded to the dtype of the points."""
-        return (means - self.centre).astype(self.dtype).astype(np.float64) + self.centre
+    def room(self):
+        """Room for sums, made when they are first asked for."""
+        if self._sums is None:
+            self._sums = Sums(self._block, self.k, self.p, self.dtype, self.diagonal, self.space)
+        return self._sums
 
     def log_densities(self, components):
         """lse_i, shape (n,)."""

@@ -60,10 +60,20 @@ def factors_of(kind, covariances):
             if not (covariances > 0.0).all():
                 raise np.linalg.LinAlgError
             return 1.0 / np.sqrt(covariances)
-        return np.swapaxes(np.linalg.inv(np.linalg.cholesky(covariances)), -1, -2)
+        return np.swapaxes(inverse_of_lower(np.linalg.cholesky(covariances)), -1, -2)
     except np.linalg.LinAlgError as error:
         raise InputError("a component has collapsed: its covariance is not positive definite. Raise reg_covar, ask for "
                          "fewer components, or give a prior") from error
+
+
+def inverse_of_lower(lower):
+    """Inverses of lower triangular matrices, shape (..., p, p), row by row for all of them: many are small."""
+    inverse = np.zeros_like(lower)
+    for a in range(lower.shape[-1]):
+        inverse[..., a, a] = 1.0
+        inverse[..., a, :a] = -np.einsum("...b,...bc->...c", lower[..., a, :a], inverse[..., :a, :a])
+        inverse[..., a, :a + 1] /= lower[..., a, a, None]
+    return inverse
 
 
 def for_each(kind, factors, k, p):

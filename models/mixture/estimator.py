@@ -126,12 +126,12 @@ class DirichletMixture(Parameters):
             factors = covariance.factors_of(kind, covariances)
             components = self._components(model.log_weights(), means, factors)
             last = len(history) == self.max_iter
-            likelihood, sums = (points.log_likelihood(components), None) if last else points.sweep(components)
+            likelihood, *sums = (points.log_likelihood(components),) if last else points.sweep(components)
             history.append(model.objective(likelihood, means, factors))
             converged = len(history) > 1 and history[-1] - history[-2] < self.tol * points.n
             if converged or last:
                 return history, converged, np.exp(model.log_weights()), means, covariances, factors
-            means, covariances = model.update(*centred(kind, sums, points.reference(means)))
+            means, covariances = model.update(*centred(kind, *sums, means))
 
     def sample_posterior(self, X, n_draws=1000, *, n_burn=100, n_thin=1, seed=0):
         """Draws from the posterior by blocked Gibbs sampling, from the fitted mode on.

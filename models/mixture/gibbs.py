@@ -73,10 +73,10 @@ def sample(points, prior, components, n_draws, n_burn, n_thin, seed):
     reference, kept = None, []
     for sweep in range(n_burn + n_draws * n_thin):
         assignments.sweep = sweep
-        likelihood, sums = points.sweep(components, assignments.draw)
+        likelihood, *sums = points.sweep(components, assignments.draw)
         if reference is None:
             reference = [pk.copy_of(labels, points.space) for labels in assignments.labels]
-        n, xbar, scatter = centred("full", sums, points.reference(components.means))
+        n, xbar, scatter = centred("full", *sums, components.means)
         components, alpha, covariances = draw_parameters(prior, alpha, n, xbar, scatter, random)
         if sweep >= n_burn and (sweep - n_burn + 1) % n_thin == 0:
             order = match(assignments.shared(reference))

@@ -13,10 +13,8 @@ Arguments that recur
                 L^-1_a0 .. L^-1_aa (diagonal: L^-1_aa alone), then log pi - (p / 2) log 2 pi - sum log diag L
     joint       l_ij, shape (k, width)
     lse         row s: log-densities by components s * slice and following; after `normalise` row 0 holds those by all
-    means       mu less the common centre, shape (p, k)
-    sums        shape (n_slices, m, k): of a slice of points and a component the sums of r, and with d = x - mu, of r d and
-                r d d', as the lower triangle of r (1, d) (1, d)' (diagonal: of r, all r d, all r d^2), float64. The sums
-                about the present mean cancel little
+    sums        shape (n_slices, k, m): of a slice of points and a component the sums of r, r d and r d d' with d = x less
+                a reference, as the lower triangle of r (1, d) (1, d)' (diagonal: of r, all r d, all r d^2), float64
 
 All but `sums` have the dtype of x.
 """
@@ -25,9 +23,8 @@ import portable as pk
 
 PAD = 32  # points; a warp, and two packs of lanes
 TILE = 512  # points of a team of `log_joint`
-GROUP = 32  # components of a team of `moments`
-STAGED = 64  # points that such a team has in scratch: 24 kB with their shares, so that eight teams fit a core of a GPU
-BATCH = 8  # values that are read before the first is used, a divisor of GROUP
+COLUMNS = 16  # features of a row of places of `moments`: a multiple of the lanes of any pack
+BATCH = 8  # values that are read before the first is used
 NEGLIGIBLE = -70.0  # log r: a component's count loses less than n e^-70 if such shares count as 0
 LOG_ZERO = -1e30  # instead of log 0: finite, so that differences are no NaN, and far below any density
 
@@ -63,7 +60,7 @@ def diagonal_squares(p, rows, own, staged, j, y, square):
     return 2 * p
 
 
-@pk.kernel
+@pk.kernel(teams=3)
 def log_joint(team, p, diagonal, rows, slice, length, x, records, joint, lse):
     """l_ij of (1) for TILE points and `slice` components, and their log-sum-exp with the largest so far factored out.
 
@@ -122,132 +119,169 @@ def normalise(i, n, lse):
 
 
 @pk.function
-def stage(team, p, x, joint, lse, begin, end, first, logs, points, shares):
-    """Points begin to end in scratch, a row each, and r_ij of them for GROUP components from `first` on.
+def products(team, p, base, first, last, points, features):
+    """d_a d_b of a tile's points, b <= a, as feature a (a + 1) / 2 + b - `base`, for a from `first` to `last`; d_0 = 1."""
+    for e in team.thread_range(points.shape[0] * COLUMNS):
+        t = e // COLUMNS
+        for c in range(pk.static(p // COLUMNS + 1)):
+            b = c * COLUMNS + e % COLUMNS
+            own = points[t, b]
+            for a in range(first, last):
+                f = a * (a + 1) // 2 + b - base
+                if b <= a and 0 <= f and f < features.shape[1]:
+                    features[t, f] = points[t, a] * own
 
-    BATCH values are on their way from memory at a time. One exponential a pair that counts; 8 bytes a pair and 8 p a point.
+
+@pk.function
+def powers(team, p, base, points, features):
+    """1 and d_a, then d_a^2, of a tile's points, the feature numbered `base` first."""
+    for e in team.thread_range(points.shape[0] * COLUMNS):
+        t = e // COLUMNS
+        for c in range(pk.static(p // COLUMNS + 1)):
+            b = c * COLUMNS + e % COLUMNS
+            own = points[t, b]
+            f = b - base
+            if b <= p and 0 <= f and f < features.shape[1]:
+                features[t, f] = own
+            if 0 < b and b <= p and 0 <= f + p and f + p < features.shape[1]:
+                features[t, f + p] = own * own
+
+
+@pk.function
+def row_of(f):
+    """The a of feature a (a + 1) / 2 + b."""
+    a = 0
+    while (a + 1) * (a + 2) // 2 <= f:
+        a += 1
+    return a
+
+
+@pk.function
+def stage_points(team, p, begin, x, reference, some, points):
+    """d of a tile's points, a row each, behind d_0. BATCH values are on their way from memory at a time."""
+    n, q = points.shape[0], 0
+    while q * BATCH * team.size < p * n:
+        for b in range(pk.static(BATCH)):
+            e = (q * BATCH + b) * team.size + team.rank
+            c = min(e // n, p - 1)
+            some[b] = x[c, begin + e % n] - reference[c]
+        for b in range(pk.static(BATCH)):
+            e = (q * BATCH + b) * team.size + team.rank
+            if e < p * n:
+                points[e % n, e // n + 1] = some[b]
+        q += 1
+
+
+@pk.function
+def stage_shares(team, n, group, begin, first, last, joint, lse, some, shares):
+    """r_ij of a tile's points and a group of components, a row each. One exponential and 8 bytes a pair."""
+    q = 0
+    while q * BATCH * team.size < group * n:
+        for b in range(pk.static(BATCH)):
+            e = (q * BATCH + b) * team.size + team.rank
+            i = begin + e % n
+            some[b] = joint[min(first + e // n, last - 1), i] - lse[0, i]
+        team.barrier()  # whoever still works on the tile before has what it needs
+        for b in range(pk.static(BATCH)):
+            e = (q * BATCH + b) * team.size + team.rank
+            if group * n % (BATCH * team.size) == 0 or e < group * n:
+                shares[e // n, e % n] = pk.where(some[b] > NEGLIGIBLE, pk.fast_exp(some[b]), 0.0)
+        q += 1
+
+
+@pk.kernel(teams=2)
+def moments(team, p, diagonal, n_blocks, n_own, group, tile, n_slices, x, joint, lse, begin, end, number, references, chosen, sums):
+    """The sums of (3) for `group` components, a block of features and a slice of points: shares times features.
+
+    Shares and features of `tile` points at a time are staged in scratch. The product has places: rows of components by
+    COLUMNS of features; a member keeps the sums of `depth` by `n_own` of them at each of its places in registers, as many
+    as half of them hold. 2 operations a pair and feature, and one exponential a pair.
+
+    begin, end      components
+    number          of the reference: sums are those of the points less references[number], for components whose `chosen` it is
+    n_blocks        blocks of features of n_own * COLUMNS each, pk.static
     """
-    k = joint.shape[0]
+    n_groups = (end - begin + group - 1) // group
+    first = begin + team.league_rank % n_groups * group
+    base = team.league_rank // n_groups % n_blocks * (n_own * COLUMNS)
+    own = team.league_rank // n_groups // n_blocks
+    length = (x.shape[1] // PAD + n_slices - 1) // n_slices * PAD
+    last = min(own * length + length, x.shape[1])
+    depth = max(min(team.registers // (2 * n_own), group * COLUMNS // team.size), 1)
+    rows = (group + depth - 1) // depth
+    n_places = (rows * COLUMNS + team.size - 1) // team.size
+    points = team.scratch((tile, (p // COLUMNS + 1) * COLUMNS), x.dtype)
+    features = team.scratch((tile, n_own * COLUMNS), x.dtype)
+    shares = team.scratch((rows * depth, tile + 2), x.dtype)  # rows lie in different banks
+    total = pk.local((n_places, depth, n_own), x.dtype)
+    part = pk.local((depth, n_own), x.dtype)
+    r = pk.local(depth, x.dtype)
+    some = pk.local(BATCH, x.dtype)
+    for t in range(tile):
+        for f in team.thread_range(n_own * COLUMNS):
+            features[t, f] = 0.0
+        for c in team.thread_range((p // COLUMNS + 1) * COLUMNS):
+            points[t, c] = 1.0
     team.barrier()
-    for t in range(end - begin):
-        for j in team.thread_range(GROUP):
-            shares[t, j] = 0.0
-    for i in team.thread_range(begin, end):
-        for c in range(p):
-            points[i - begin, c] = x[c, i]
-    team.barrier()
-    for i in team.thread_range(begin, end):
-        for j in range(0, GROUP, BATCH):
-            for b in range(pk.static(BATCH)):
-                logs[b] = joint[min(first + j + b, k - 1), i] - lse[0, i]
-            for b in range(pk.static(BATCH)):
-                if logs[b] > NEGLIGIBLE:
-                    shares[i - begin, j + b] = pk.fast_exp(logs[b])
-    team.barrier()
+    place = 0
+    while place < n_places:
+        for a in range(pk.static(depth)):
+            for b in range(pk.static(n_own)):
+                total[place, a, b] = 0.0
+        place += 1
+    for i in range(own * length, last, tile):
+        stage_points(team, p, i, x, references[number], some, points)
+        stage_shares(team, tile, group, i, first, end, joint, lse, some, shares)
+        team.barrier()
+        if diagonal:
+            powers(team, p, base, points, features)
+        elif n_blocks == 1:
+            products(team, p, 0, 0, p + 1, points, features)
+        else:
+            products(team, p, base, row_of(base), min(row_of(base + n_own * COLUMNS - 1), p) + 1, points, features)
+        team.barrier()
+        place = 0
+        while place < n_places:
+            e = place * team.size + team.rank
+            if rows * COLUMNS % team.size == 0 or e < rows * COLUMNS:
+                row, column = e // COLUMNS, e % COLUMNS
+                for a in range(pk.static(depth)):
+                    for b in range(pk.static(n_own)):
+                        part[a, b] = total[place, a, b]
+                t = 0
+                while t < tile:
+                    for a in range(pk.static(depth)):
+                        r[a] = shares[a * rows + row, t]
+                    for b in range(pk.static(n_own)):
+                        feature = features[t, column + b * COLUMNS]
+                        for a in range(pk.static(depth)):
+                            part[a, b] += r[a] * feature
+                    t += 1
+                for a in range(pk.static(depth)):
+                    for b in range(pk.static(n_own)):
+                        total[place, a, b] = part[a, b]
+            place += 1
+    place = 0
+    while place < n_places:
+        e = place * team.size + team.rank
+        if rows * COLUMNS % team.size == 0 or e < rows * COLUMNS:
+            for a in range(pk.static(depth)):
+                j = first + a * rows + e // COLUMNS
+                if j < min(first + group, end) and chosen[j] == number:
+                    for b in range(pk.static(n_own)):
+                        f = base + e % COLUMNS + b * COLUMNS
+                        if f < sums.shape[2]:
+                            sums[own, j, f] += pk.float64(total[place, a, b])
+        place += 1
 
 
 @pk.kernel
-def moments(team, p, side, n_sides, n_slices, x, joint, lse, means, sums):
-    """The sums of (3) for GROUP components and a slice of points; a member has components of its own.
-
-    Of the triangle (1, d) (1, d)' a square of side^2 products at a time is held in registers while the points pass.
-    (p + 1) (p + 2) operations and about (p + 1)^2 / side subtractions and products a pair that counts; one exponential
-    and 8 bytes of memory.
-    """
-    k = joint.shape[0]
-    n_groups = (k + GROUP - 1) // GROUP
-    first = team.league_rank % n_groups * GROUP
-    own = team.league_rank // n_groups
-    width = x.shape[1]
-    length = (width // PAD + n_slices - 1) // n_slices * PAD
-    points = team.scratch((STAGED, p), x.dtype)
-    shares = team.scratch((STAGED, GROUP + 1), x.dtype)  # rows of odd length lie in different banks
-    logs = pk.local(BATCH, x.dtype)
-    part = pk.local((side, side), x.dtype)
-    weighted = pk.local(side, x.dtype)
-    row_means = pk.local(side, x.dtype)
-    column_means = pk.local(side, x.dtype)
-    last = min(own * length + length, width)
-    for begin in range(own * length, last, STAGED):
-        end = min(begin + STAGED, last)
-        stage(team, p, x, joint, lse, begin, end, first, logs, points, shares)
-        for j in team.thread_range(first, min(first + GROUP, k)):
-            for A in range(n_sides):
-                for B in range(A + 1):
-                    for a in range(pk.static(side)):
-                        row_means[a] = means[min(max(A * side + a, 1), p) - 1, j]
-                        column_means[a] = means[min(max(B * side + a, 1), p) - 1, j]
-                        for b in range(pk.static(side)):
-                            part[a, b] = 0.0
-                    for t in range(end - begin):
-                        r = shares[t, j - first]
-                        if pk.any(r > 0.0):
-                            for a in range(pk.static(side)):
-                                row = min(A * side + a, p)
-                                weighted[a] = r * (points[t, row - 1] - row_means[a]) if row > 0 else r
-                            for b in range(pk.static(side)):
-                                column = min(B * side + b, p)
-                                d = points[t, column - 1] - column_means[b] if column > 0 else 1.0
-                                for a in range(pk.static(side)):
-                                    part[a, b] += weighted[a] * d
-                    for a in range(pk.static(side)):
-                        for b in range(pk.static(side)):
-                            row = A * side + a
-                            column = B * side + b
-                            if row <= p and column <= row:
-                                sums[own, row * (row + 1) // 2 + column, j] += pk.float64(part[a, b])
-
-
-@pk.kernel
-def diagonal_moments(team, p, side, n_sides, n_slices, x, joint, lse, means, sums):
-    """`moments` without products of two coordinates. 6 p + 1 operations a pair that counts."""
-    k = joint.shape[0]
-    n_groups = (k + GROUP - 1) // GROUP
-    first = team.league_rank % n_groups * GROUP
-    own = team.league_rank // n_groups
-    width = x.shape[1]
-    length = (width // PAD + n_slices - 1) // n_slices * PAD
-    points = team.scratch((STAGED, p), x.dtype)
-    shares = team.scratch((STAGED, GROUP + 1), x.dtype)
-    logs = pk.local(BATCH, x.dtype)
-    centre = pk.local(side, x.dtype)
-    once = pk.local(side, x.dtype)
-    twice = pk.local(side, x.dtype)
-    last = min(own * length + length, width)
-    for begin in range(own * length, last, STAGED):
-        end = min(begin + STAGED, last)
-        stage(team, p, x, joint, lse, begin, end, first, logs, points, shares)
-        for j in team.thread_range(first, min(first + GROUP, k)):
-            for A in range(n_sides):
-                count = 0.0 * means[0, j]
-                for a in range(pk.static(side)):
-                    centre[a] = means[min(A * side + a, p - 1), j]
-                    once[a] = 0.0
-                    twice[a] = 0.0
-                for t in range(end - begin):
-                    r = shares[t, j - first]
-                    if pk.any(r > 0.0):
-                        count += r
-                        for a in range(pk.static(side)):
-                            d = points[t, min(A * side + a, p - 1)] - centre[a]
-                            once[a] += r * d
-                            twice[a] += r * d * d
-                if A == 0:
-                    sums[own, 0, j] += pk.float64(count)
-                for a in range(pk.static(side)):
-                    c = A * side + a
-                    if c < p:
-                        sums[own, 1 + c, j] += pk.float64(once[a])
-                        sums[own, 1 + p + c, j] += pk.float64(twice[a])
-
-
-@pk.kernel
-def add_slices(o, j, sums, added):
+def add_slices(j, f, sums, added):
     """Add up the slices, always in the same order. 8 n_slices bytes a sum."""
-    total = sums[0, o, j]
+    total = sums[0, j, f]
     for s in range(1, sums.shape[0]):
-        total += sums[s, o, j]
-    added[o, j] = total
+        total += sums[s, j, f]
+    added[j, f] = total
 
 
 @pk.kernel

@@ -125,11 +125,12 @@ def check_prior(prior):
     return prior
 
 
-def centred(kind, sums, reference):
+def centred(kind, sums, reference, means):
     """n_j, xbar_j and S_j of (3) from sums about a reference; a component without points keeps its mean."""
     n, first, second = covariance.moments(kind, sums)
     away = first / np.maximum(n, np.finfo(float).tiny)[:, None]
-    return n, reference + away, second - covariance.squared(kind, np.sqrt(n)[:, None] * away)
+    xbar = np.where(n[:, None] > 0.0, reference + away, means)
+    return n, xbar, second - covariance.squared(kind, np.sqrt(n)[:, None] * away)
 
 
 def _hold(sticks):

@@ -23,22 +23,22 @@ def widened(dtype):
 
 
 class Team:
-    """Words on the team. A machine's subclass gives rank, size, barrier, combine, pick, append, before, scratch_base, thread_range."""
+    """Words on the team. A machine's subclass gives rank, size, registers, barrier, combine, pick, append, before, scratch_base, thread_range."""
 
     def __init__(self, league_rank, league_size):
         self.league_rank, self.league_size = league_rank, league_size
 
     def attribute(self, lower, node):
-        if node.attr == "league_rank":
-            return Value("int", UNIFORM, self.league_rank)
-        if node.attr == "league_size":
-            return Value("int", UNIFORM, self.league_size)
+        if node.attr in ("league_rank", "league_size"):
+            return Value("int", UNIFORM, getattr(self, node.attr))
         if node.attr == "rank":
             return self.rank(lower)
         if node.attr == "size":
             return self.size(lower)
-        lower.fail(node, f"the team has no '{node.attr}' (league_rank, league_size, rank, size, thread_range, barrier, reduce, "
-                         "scan, single, broadcast, append, scratch)", LanguageError)
+        if node.attr == "registers":
+            return lower.const(self.registers)
+        lower.fail(node, f"the team has no '{node.attr}' (league_rank, league_size, rank, size, registers, thread_range, barrier, "
+                         "reduce, scan, single, broadcast, append, scratch)", LanguageError)
 
     def method(self, lower, node):
         name = node.func.attr

@@ -86,6 +86,15 @@ def test_every_architecture_lowers(capability, target):
     assert f".target sm_{target}" in lower(example("axpy").axpy, policy, args, capability)
 
 
+def test_teams_that_should_fit_a_multiprocessor():
+    def body(team, out):
+        out[team.league_rank] = team.size
+
+    for teams, wanted in ((1, 0), (3, 1)):
+        ptx = lower(pk.kernel(body, teams=teams), pk.TeamPolicy(2), [np.zeros(2)], (9, 0))
+        assert ptx.count(".minnctapersm 3") == wanted
+
+
 @pk.kernel
 def scaled_sum(i, a, x, y):
     y[i] += a * x[i]

@@ -222,3 +222,23 @@ def test_atomics_of_all_members_in_scratch(space, size):
     out = launch_for(space, pk.TeamPolicy(3, size), atomics_in_scratch, x, np.zeros((3, 4), np.int64))[1]
     wanted = [100 + x.sum(1), 100 - x.sum(1), np.maximum(100, x.max(1)), np.minimum(100, x.min(1))]
     np.testing.assert_array_equal(out, np.transpose(wanted))
+
+
+@pk.kernel
+def in_as_many_registers(team, x, out):
+    own = pk.local(team.registers // 4, x.dtype)
+    total = 0.0
+    for begin in range(0, x.shape[1], team.registers // 4):
+        for k in range(pk.static(team.registers // 4)):
+            own[k] = x[team.league_rank, min(begin + k, x.shape[1] - 1)]
+        for k in range(pk.static(team.registers // 4)):
+            total += pk.where(begin + k < x.shape[1], own[k], 0.0)
+    if team.single():
+        out[team.league_rank] = total
+
+
+@sizes
+def test_small_arrays_as_large_as_registers_are(space, size):
+    x = np.random.default_rng(3).integers(-300, 300, (3, 37)).astype(np.float64)
+    out = launch_for(space, pk.TeamPolicy(3, size), in_as_many_registers, x, np.zeros(3))[1]
+    np.testing.assert_array_equal(out, x.sum(1))

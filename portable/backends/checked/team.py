@@ -24,7 +24,11 @@ class Team:
         This team's number, and the number of teams.
     rank, size : int
         This member's number in the team, and the number of members.
+    registers : int
+        Numbers of 64 bits that a member's registers hold; here those of an AVX-512 machine.
     """
+
+    registers = 32
 
     def __init__(self, member, group, run):
         self.rank, self.size = member.rank, group.size

@@ -28,6 +28,12 @@ def new_machine():
 machine = functools.cache(new_machine)  # the one that optimises
 
 
+@functools.cache
+def pack_registers():
+    """Packs of 512 bits that this machine's vector registers hold."""
+    return 32 if llvm.get_host_cpu_features().get("avx512f") else 8
+
+
 def load(text, kernel_name):
     """Addresses of the functions of an IR text, compiled or taken from the cache.
 

@@ -6,7 +6,8 @@ from llvmlite import ir
 
 from ...compiler.team import Team, combine_states
 from ...compiler.types import LINEAR, UNIFORM, VARYING
-from ...compiler.values import I1, I64, Value
+from ...compiler.values import I64, Value
+from . import engine
 
 
 class CpuTarget:
@@ -24,7 +25,7 @@ class CpuTeam(Team):
 
     def __init__(self, league_rank, league_size, scratch):
         super().__init__(league_rank, league_size)
-        self.scratch = scratch
+        self.scratch, self.registers = scratch, engine.pack_registers()
 
     def rank(self, lower):
         return lower.lanes(ir.Constant(I64, 0)) if lower.W > 1 else Value("int", VARYING, ir.Constant(I64, 0))

@@ -70,6 +70,8 @@ class CudaTarget:
 class CudaTeam(Team):
     """A block of `n` threads, n a multiple of a warp and known at compile time."""
 
+    registers = 128  # 255 of 32 bits
+
     def __init__(self, league_rank, league_size, n, scratch):
         super().__init__(league_rank, league_size)
         self.n, self.scratch = n, scratch

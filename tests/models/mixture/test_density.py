@@ -6,6 +6,7 @@ import pytest
 import portable as pk
 from models.mixture import log_density, reference
 from models.mixture.blocks import Components, Points
+from models.mixture.prior import centred
 
 from ...tolerance import assert_close
 from .problems import WIDE, draw, factors_of, random_mixture
@@ -39,11 +40,11 @@ def test_sweep_agrees_with_numpy(space, n, p, dtype):
     X = draw(n, weights, means, covariances).astype(dtype)
     points = Points(X, 3, space, X.mean(axis=0, dtype=float), diagonal=False)
     components = Components(np.log(weights), means, factors_of(covariances))
-    likelihood, sums = points.sweep(components)
+    likelihood, sums, about = points.sweep(components)
     terms = reference.log_joint(X.astype(float), np.log(weights), means, covariances)
     lse = reference.log_sum_exp(terms)
     r = np.exp(terms - lse[:, None])
-    d = np.concatenate([np.ones((n, 3, 1)), X[:, None] - points.reference(means)], axis=2)
+    d = np.concatenate([np.ones((n, 3, 1)), X[:, None] - about], axis=2)
     size = np.abs(terms).max()
     assert_close(likelihood, lse.sum(), dtype, size, scale=np.abs(lse).sum())
     assert_sums(sums, np.einsum("ij,ija,ijb->jab", r, d, d), dtype)
@@ -52,20 +53,47 @@ def test_sweep_agrees_with_numpy(space, n, p, dtype):
     np.testing.assert_array_equal(points.labels(components), terms.argmax(axis=1))
 
 
-def test_diagonal_sweep_agrees_with_numpy(space):
+@pytest.mark.parametrize("p", [7, 70])
+def test_diagonal_sweep_agrees_with_numpy(space, p):
+    """The features of 70 coordinates are two blocks."""
+    if space == "checked" and p > 7:
+        pytest.skip("too many operations for plain Python")
     n = 21
-    weights, means, covariances = random_mixture(3, 7)
+    weights, means, covariances = random_mixture(3, p)
     X = draw(n, weights, means, covariances)
     points = Points(X, 3, space, X.mean(axis=0), diagonal=True)
     variances = np.diagonal(covariances, axis1=1, axis2=2)
-    likelihood, sums = points.sweep(Components(np.log(weights), means, 1.0 / np.sqrt(variances)))
-    terms = reference.log_joint(X, np.log(weights), means, variances[:, :, None] * np.eye(7))
+    likelihood, sums, about = points.sweep(Components(np.log(weights), means, 1.0 / np.sqrt(variances)))
+    terms = reference.log_joint(X, np.log(weights), means, variances[:, :, None] * np.eye(p))
     lse = reference.log_sum_exp(terms)
     r = np.exp(terms - lse[:, None])
-    d = X[:, None] - points.reference(means)
+    d = X[:, None] - about
     assert_close(likelihood, lse.sum(), float, 64, scale=np.abs(lse).sum())
     wanted = [r.sum(axis=0)[:, None], np.einsum("ij,ija->ja", r, d), np.einsum("ij,ija->ja", r, d * d)]
     assert_sums(sums, np.concatenate(wanted, axis=1), float)
+
+
+@pytest.mark.parametrize("dtype, width", [(np.float64, 1e-6), (np.float32, 1e-3)])
+def test_narrow_components_far_from_the_centre_keep_their_digits(space, dtype, width):
+    """Their sums are about a mean of their own; about the centre nothing of a covariance would be left. Two share one."""
+    random = np.random.default_rng(5)
+    centres = np.array([[1.0, -1.0], [1.0 + 3.0 * width, -1.0], [-2.0, 2.0], [0.1, 0.0]])
+    widths = width * np.array([1.0, 1.0, 1.0, 1.0 / width])
+    labels = np.arange(80) % 4
+    X = (centres[labels] + widths[labels, None] * random.normal(size=(80, 2))).astype(dtype)
+    factors = np.eye(2) / widths[:, None, None]
+    points = Points(X, 4, space, np.zeros(2), diagonal=False)
+    _, sums, about = points.sweep(Components(np.full(4, np.log(0.25)), centres, factors))
+    assert (about[0] == about[1]).all() and not (about[0] == 0.0).all() and not about[3].any()
+    n, xbar, scatter = centred("full", sums, about, centres)
+    terms = reference.log_joint(X.astype(float), np.full(4, np.log(0.25)), centres, widths[:, None, None] ** 2 * np.eye(2))
+    r = np.exp(terms - reference.log_sum_exp(terms)[:, None])
+    means = (r.T @ X) / r.sum(axis=0)[:, None]
+    away = X.astype(float)[:, None] - means
+    wanted = np.einsum("ij,ija,ijb->jab", r, away, away)
+    # The logarithms are right to eps / width, the distance that a digit's last place is in units of the width.
+    np.testing.assert_allclose(scatter / wanted[:, :1, :1], wanted / wanted[:, :1, :1], rtol=0.0,
+                               atol=30.0 * np.finfo(dtype).eps / width)
 
 
 def test_many_components_and_slices(space):
@@ -76,7 +104,7 @@ def test_many_components_and_slices(space):
     weights, means, covariances = random_mixture(k, 3)
     X = draw(n, weights, means, covariances)
     points = Points(X, k, space, X.mean(axis=0), diagonal=False)
-    likelihood, sums = points.sweep(Components(np.log(weights), means, factors_of(covariances)))
+    likelihood, sums, _ = points.sweep(Components(np.log(weights), means, factors_of(covariances)))
     terms = reference.log_joint(X, np.log(weights), means, covariances)
     lse = reference.log_sum_exp(terms)
     assert_close(likelihood, lse.sum(), float, 64, scale=np.abs(lse).sum())
@@ -89,7 +117,7 @@ def test_sums_have_the_same_bits_again_and_on_one_thread():
     components = Components(np.log(weights), means, factors_of(covariances))
     results = [Points(X, 4, space, X.mean(axis=0), diagonal=False).sweep(components)
                for space in ("serial", "threads", "threads")]
-    for likelihood, sums in results[1:]:
+    for likelihood, sums, _ in results[1:]:
         assert likelihood == results[0][0]
         np.testing.assert_array_equal(sums, results[0][1])
 
@@ -98,17 +126,20 @@ def test_points_without_a_share_cost_no_accuracy(space):
     """Responsibilities below e^-70 are left out; a far component then has a count of 0 instead of some 1e-200."""
     X = np.linspace(-1.0, 1.0, 40)[:, None]
     points = Points(X, 2, space, np.zeros(1), diagonal=False)
-    _, sums = points.sweep(Components(np.log([0.5, 0.5]), np.array([[0.0], [40.0]]), np.ones((2, 1, 1))))
+    _, sums, _ = points.sweep(Components(np.log([0.5, 0.5]), np.array([[0.0], [40.0]]), np.ones((2, 1, 1))))
     assert sums[0, 0, 0] == 40.0
     assert sums[1, 0, 0] == 0.0
 
 
-@pytest.mark.parametrize("n, k", [(40_000, 10), (100_000, 64), (5_000, 4096)])
-def test_no_array_holds_all_pairs(n, k):
-    """The largest array has an eighth of the pairs, or 2^25 of them; small data are one block."""
-    points = Points(np.zeros((n, 1), np.float32), k, "serial", np.zeros(1), diagonal=False)
-    largest = max(view.size for view in vars(points).values() if isinstance(view, pk.View))
-    assert largest <= max(min(n * k / 8 + 32 * k, 2**25), 4096 * k)
+@pytest.mark.parametrize("n, p, k", [(40_000, 1, 10), (100_000, 14, 64), (5_000, 14, 4096), (5_000_000, 14, 256), (5_000_000, 14, 4096),
+                                     (200_000, 64, 4096)])
+def test_memory_beyond_the_points(n, p, k):
+    """No array holds all pairs, and all of them together stay below a gigabyte."""
+    points = Points(np.broadcast_to(np.zeros(1), (n, p)), k, "serial", np.zeros(p), diagonal=False, streamed=True)
+    components = Components(np.zeros(k), np.zeros((k, p)), np.broadcast_to(np.eye(p), (k, p, p)))
+    arrays = [view for owner in (points, points.room()) for view in vars(owner).values() if isinstance(view, pk.View)]
+    assert max(view.size for view in arrays) <= max(n * k / 8 + 32 * k, 4096 * k)
+    assert sum(view.size * view.dtype.itemsize for view in arrays) + components.records(np.zeros(p)).nbytes < 1e9
 
 
 def test_component_of_weight_zero_and_far_points(space):

@@ -165,7 +165,7 @@ def test_recovers_a_known_mixture(space):
     covariances = np.array([[[1.0, 0.5], [0.5, 1.0]], [[0.5, 0.0], [0.0, 2.0]], [[1.0, 0.0], [0.0, 1.0]]])
     weights = np.array([0.5, 0.3, 0.2])
     X = draw(n, weights, means, covariances)
-    n_iter = 10 if space == "checked" else 100
+    n_iter = 6 if space == "checked" else 100
     model = DirichletMixture(3, prior=None, max_iter=n_iter, random_state=0, space=space).fit(X)
     assert_never_falls(model)
     order = [int(np.argmin(((model.means_ - m) ** 2).sum(axis=1))) for m in means]
@@ -249,6 +249,7 @@ BAD = [
     ({"prior": Prior(dof=0.5)}, X, pk.InputError, "prior.dof is 0.5"),
     ({"prior": Prior(rate=0.0)}, X, pk.InputError, "prior.rate is 0.0"),
     ({"prior": None, "n_components": 11}, X, pk.ShapeError, "at least 11 points"),
+    ({"prior": None}, np.random.default_rng(5).normal(size=(3, 5)), pk.ShapeError, "at least 5 points"),
     ({"prior": None, "reg_covar": -1.0}, X, pk.InputError, "reg_covar is -1.0"),
     ({"means_init": np.zeros((3, 2))}, X, pk.ShapeError, "2 rows are wanted"),
     ({"covariances_init": np.zeros((2, 2, 2))}, X, pk.InputError, "covariances_init is not positive definite"),

@@ -32,7 +32,7 @@ def test_assignments_follow_the_responsibilities(space):
     components = Components(np.log([0.5, 0.3, 0.2]), np.array([[0.0], [1.0], [-1.0]]), np.ones((3, 1, 1)))
     points = Points(np.full((n, 1), 0.3), 3, space, np.zeros(1), diagonal=False)
     assignments = gibbs.Assignments(points, seed=5)
-    _, sums = points.sweep(components, assignments.draw)
+    _, sums, _ = points.sweep(components, assignments.draw)
     weights = np.array([0.5, 0.3, 0.2]) * np.exp(-0.5 * (0.3 - np.array([0.0, 1.0, -1.0])) ** 2)
     assert sums[:, 0, 0].sum() == n
     assert stats.chisquare(sums[:, 0, 0], n * weights / weights.sum()).pvalue > LEVEL
