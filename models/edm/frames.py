@@ -34,6 +34,30 @@ def matrix_like(dataset, matrix, rows, columns):
     return matrix
 
 
+def to_pandas(found):
+    """A result of `simplex`, `smap`, `embedding_dimension` or `ccm` as a DataFrame.
+
+    A row is a prediction (of an S-map: for a theta), a dimension, or a library size with the band of its samples.
+    """
+    try:
+        import pandas
+    except ImportError as error:
+        raise InputError("a DataFrame needs pandas: pip install pandas") from error
+    if hasattr(found, "coefficients"):
+        n_thetas, n_points = found.predicted.shape
+        columns = {"theta": np.repeat(found.theta, n_points), "time": np.tile(found.times, n_thetas),
+                   "observed": np.tile(found.observed, n_thetas), "predicted": found.predicted.ravel()}
+        columns |= {f"c{c}": found.coefficients[..., c].ravel() for c in range(found.coefficients.shape[-1])}
+    elif hasattr(found, "predicted"):
+        columns = {"time": found.times, "observed": found.observed, "predicted": found.predicted, "variance": found.variance}
+    elif hasattr(found, "best"):
+        columns = {"E": found.E, "rho": found.rho}
+    else:
+        low, high = found.band()
+        columns = {"library_size": found.library_sizes, "rho": found.mean, "low": low, "high": high, "p": found.p_values}
+    return pandas.DataFrame(columns)
+
+
 def choose(table, names, what="columns"):
     """Columns of a table (pandas, or a dict of series) by name, shape (n_times, n_names)."""
     names = [names] if isinstance(names, str) else list(names)

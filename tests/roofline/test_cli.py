@@ -244,7 +244,14 @@ PEERS = {"edm": (["kedm", "scipy", "sklearn", "faiss"], ["kedm"]), "lanes": ([],
 ALONE = ("edm_brains",)  # nobody competes: what it takes is what is asked
 
 
-@pytest.mark.parametrize("name", cases.COMPARED)
+def test_whole_brains_have_no_peer(tmp_path):
+    numbers = tmp_path / "compare.json"
+    assert cli.main(["compare", "edm_brains", "--quick", "--space", "serial", "--rounds", "3", "--json", str(numbers)]) == 0
+    duel, = json.loads(numbers.read_text())["duels"]
+    assert duel["alone_seconds"]["median"] > 0 and not duel["rows"]
+
+
+@pytest.mark.parametrize("name", [name for name in cases.COMPARED if name != "edm_brains"])
 def test_compare_has_a_row_a_peer(name, tmp_path, capsys):
     tools, titles = PEERS.get(name, (["numba"], ["numba"]))
     for tool in tools:

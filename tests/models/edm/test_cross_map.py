@@ -7,6 +7,7 @@ import sys
 import numpy as np
 import pytest
 
+import portable as pk
 from models import edm
 from models.edm import reference
 
@@ -48,6 +49,24 @@ def test_part_of_the_libraries_in_batches(space):
     whole = edm.cross_map(x, DIMS[:3], space=space)
     part = edm.cross_map(x, DIMS[:3], libraries=[2, 1], memory_mb=1e-6, space=space)
     np.testing.assert_array_equal(part, whole[[2, 1]])
+
+
+def test_memory_keeps_to_its_budget(space, monkeypatch):
+    """What is allocated beside the dataset, its copy and the targets; all of it is kept until the end."""
+    taken, empty = [], pk.empty
+
+    def counted(shape, dtype="float64", *args, **options):
+        view = empty(shape, dtype, *args, **options)
+        taken.append(int(np.prod(view.shape)) * view.dtype.itemsize)
+        return view
+
+    x = logistic_maps(24 if space == "checked" else 1000, len(DIMS))
+    wanted = edm.cross_map(x, DIMS, space=space)
+    monkeypatch.setattr(pk, "empty", counted)
+    found = edm.cross_map(x, DIMS, memory_mb=0.5, space=space)
+    copies = 2 * 4 * len(DIMS) * (len(x) + 100)
+    assert 0 < sum(taken) <= 2**19 + copies
+    np.testing.assert_array_equal(found, wanted)
 
 
 def test_missing_values(space):

@@ -5,6 +5,7 @@ import pytest
 
 from models import edm
 from models.edm import reference
+from models.edm.frames import to_pandas
 from models.edm.surrogates import surrogates
 
 from .series import logistic_maps
@@ -128,3 +129,17 @@ def test_series_that_do_not_vary_have_no_skill(space):
         for library, target, name in ((still, x, "library"), (x, still, "target")):
             with pytest.warns(RuntimeWarning, match=f"{name} does not vary: the correlation is NaN"):
                 assert np.isnan(call(library, target)).all()
+
+
+def test_results_become_tables():
+    pytest.importorskip("pandas")
+    x = logistic_maps(60, 2)
+    found = edm.simplex(x[:, 0], 2, space="threads")
+    np.testing.assert_array_equal(to_pandas(found)[["time", "predicted"]].to_numpy(), np.column_stack([found.times, found.predicted]))
+    maps = edm.smap(x[:, 0], 2, theta=[0.0, 2.0], space="threads")
+    table = to_pandas(maps)
+    np.testing.assert_array_equal(table[table.theta == 2.0].c1, maps.coefficients[1, :, 1])
+    dimensions = edm.embedding_dimension(x[:, 0], 3, space="threads")
+    assert to_pandas(dimensions).set_index("E").rho[2] == dimensions.rho[1]
+    grown = edm.ccm(x[:, 0], x[:, 1], 2, library_sizes=[9, 20], n_samples=3, space="threads")
+    np.testing.assert_array_equal(to_pandas(grown).rho, grown.mean)
