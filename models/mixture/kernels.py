@@ -60,7 +60,7 @@ def diagonal_squares(p, rows, own, staged, j, y, square):
     return 2 * p
 
 
-@pk.kernel(teams=3)
+@pk.kernel
 def log_joint(team, p, diagonal, rows, slice, length, x, records, joint, lse):
     """l_ij of (1) for TILE points and `slice` components, and their log-sum-exp with the largest so far factored out.
 
