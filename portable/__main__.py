@@ -1,8 +1,12 @@
-"""`python -m portable`: what this machine offers. `python -m portable cache`: the compiled kernels on disk."""
+"""`python -m portable`: what this machine offers. `python -m portable cache`: the compiled kernels on disk.
+
+`python -m portable cache program.py its arguments` runs a program first: hits and misses are then the program's.
+"""
 
 from __future__ import annotations
 
 import platform
+import runpy
 import sys
 from importlib import metadata
 
@@ -45,7 +49,10 @@ def _version(package):
 
 def main(arguments):
     console = Console()
-    if arguments == ["cache"]:
+    if arguments[:1] == ["cache"]:
+        if arguments[1:]:
+            sys.argv = arguments[1:]
+            runpy.run_path(sys.argv[0], run_name="__main__")
         console.print(_table("compiled kernels", cache.statistics().items()))
     elif not arguments:
         console.print(_table("execution spaces", [*_spaces(), ("default", space.default_space())]))
@@ -53,7 +60,7 @@ def main(arguments):
                                           *((p, _version(p)) for p in ("numpy", "llvmlite"))]))
         console.print(_table("compiled kernels", [("folder", cache.folder() or "off")]))
     else:
-        console.print("usage: python -m portable [cache]")
+        console.print("usage: python -m portable [cache [program.py ...]]", markup=False)
         return 2
     return 0
 

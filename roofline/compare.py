@@ -22,6 +22,11 @@ class Row:
     ratio: Samples
     difference: float | None
 
+    @property
+    def best(self):
+        """The peer's best time over our best."""
+        return min(self.peer_seconds.values) / min(self.ours_seconds.values)
+
     def as_dict(self):
         """The JSON object of a row."""
         return {
@@ -29,6 +34,7 @@ class Row:
             "ours_seconds": self.ours_seconds.as_dict(),
             "peer_seconds": self.peer_seconds.as_dict(),
             "peer_over_ours": self.ratio.as_dict(),
+            "best_over_best": self.best,
             "relative_difference": finite(self.difference),
         }
 
@@ -77,17 +83,16 @@ class Outcome:
         table.add_column(f"ours: {self.duel.ours.label}", justify="right")
         table.add_column("the peer", justify="right")
         table.add_column("peer / ours", justify="right")
+        if self.duel.best:
+            table.add_column("best / best", justify="right")
         table.add_column("difference", justify="right")
         for row in self.rows:
-            table.add_row(
-                row.peer,
-                _cell(row.ours_seconds, "s"),
-                _cell(row.peer_seconds, "s"),
-                f"{row.ratio.median:.3g} ({row.ratio.lower:.3g} to {row.ratio.upper:.3g})",
-                "" if row.difference is None else f"{row.difference:.1e}",
-            )
+            ratios = [f"{row.ratio.median:.3g} ({row.ratio.lower:.3g} to {row.ratio.upper:.3g})"]
+            ratios += [f"{row.best:.3g}"] if self.duel.best else []
+            difference = "" if row.difference is None else f"{row.difference:.1e}"
+            table.add_row(row.peer, _cell(row.ours_seconds, "s"), _cell(row.peer_seconds, "s"), *ratios, difference)
         if self.alone:
-            table.add_row("none here", _cell(self.alone, "s"), "", "", "")
+            table.add_row("none here", _cell(self.alone, "s"))
         return table
 
 

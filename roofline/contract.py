@@ -92,6 +92,8 @@ class Duel:
         Bytes that the work must move; the table then says at what rate ours moves them.
     flops : float, optional
         Floating-point operations of the work, FMA = 2; the table then says at what rate ours does them.
+    best : bool
+        Also compare the best rounds: what a machine can do is what it was seen to do, and the rest its neighbours'.
     ceiling : callable, optional
         Operations a second that the machine can do, asked for after timing; the table then says what share ours reaches.
     """
@@ -104,4 +106,5 @@ class Duel:
     host_only: bool = False
     bytes: float | None = None
     flops: float | None = None
+    best: bool = False
     ceiling: Callable[[], float] | None = None

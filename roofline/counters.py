@@ -109,7 +109,10 @@ def parse(text):
 
 def table(found):
     """The terminal's table."""
-    caption = "executed: counted by the GPU's own code, those inside special functions among them; the GPU's: by ncu"
+    caption = (
+        "executed: counted by the GPU's own code, those inside special functions among them; the GPU's: by ncu, for which a "
+        "sign that no operand takes up is an addition, and a division or a root several operations"
+    )
     made = Table(title="Counted and counted by hardware", title_justify="left", caption=caption, caption_justify="left")
     made.add_column("launch")
     for name in ("flops of the text", "executed", "the GPU's", "executed / GPU's", "compulsory", *BYTES):

@@ -3,7 +3,8 @@
 Conventions. A floating-point operation (flop) is one of + - * / // % on floats; an fma is two. Negation, abs, min, max,
 comparisons, selections and conversions are listed, and are no flops. A special function (exp, sqrt, a random number) is
 one operation under its own name. What is known at compile time, and the counting of loops, is no operation of the text.
-A team of the text has one member, who does all the work.
+A team of the text has one member, who does all the work; where a kernel asks for its team's size, and a launch gives one,
+members work as they do, and what is the same for all of a pack counts once.
 
 Three byte figures are kept apart: compulsory (of each array what is read, and what is written, once), requested (every
 load and store) and transferred (which hardware alone can tell). Accesses to scratch and to a kernel's own small arrays
@@ -14,6 +15,7 @@ import ast
 import collections
 import contextlib
 import dataclasses
+import functools
 import re
 from dataclasses import dataclass, field
 
@@ -314,12 +316,32 @@ def _on_host(policy):
 
 def _text(policy, kernel, args, reducer, scan, build="text"):
     """Counts of the text; those of a scan are a reduction's, and a store of each prefix."""
+    if build == "text" and isinstance(policy, pk.TeamPolicy) and policy.team_size is not pk.AUTO and _asks_for_size(kernel):
+        build = "lanes"  # its arrays may fit teams of the size that was asked for, and no others
     if not scan:
         return pk.count(policy, kernel, *args, reducer=reducer, build=build)
     *inputs, out = args
     found = pk.count(policy, kernel, *inputs, reducer=reducer, build=build)
     place = kernel.place, "store out", out.dtype.name
     return found | {place: policy.end - policy.begin}
+
+
+def _asks_for_size(kernel):
+    """True where a text, or a function that it calls, reads how many members its team has."""
+    texts, seen = [kernel.portable_text], set()
+    while texts:
+        text = texts.pop()
+        if id(text) in seen:
+            continue
+        seen.add(id(text))
+        for node in ast.walk(text.tree):
+            if isinstance(node, ast.Attribute) and node.attr == "size":
+                return True
+            if isinstance(node, ast.Call):
+                name = ast.unparse(node.func).split(".")
+                called = functools.reduce(lambda a, b: getattr(a, b, None), name[1:], text.scope.get(name[0]))
+                texts += [called.portable_text] if hasattr(called, "portable_text") else []
+    return False
 
 
 def _masked(policy, kernel, data, reducer, scan):

@@ -212,7 +212,7 @@ def _plots(parts):
 
 def _caption(part, view):
     what = "floating-point operations" if view is FLOPS else "operations of kernels without floating-point work: of integers, atomics, loads and stores"
-    near = part.near_level
+    near = {"shared": "L1 and shared memory"}.get(part.near_level, part.near_level)
     return (
         f"{part.place}. Up: {what}, a second. Across: operations per byte. Slopes are memory levels and flat lines "
         "peaks, all measured. A filled mark stands at its compulsory bytes (each array once, counted), the hollow one joined "

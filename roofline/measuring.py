@@ -18,7 +18,8 @@ from roofline import timing
 from roofline.timing import Samples
 
 _ASSUMED = (("L1", 32 << 10), ("L2", 512 << 10), ("L3", 8 << 20))  # where the system tells no sizes
-_WORKING_SETS = tuple(1 << k for k in range(22, 29))  # 4 to 256 MiB
+_WORKING_SETS, _FITS = tuple(1 << k for k in range(21, 29)), 0.9  # 2 to 256 MiB; of the fastest rate
+_TEAM = 256  # threads a team on a GPU
 CHUNK = 64  # indices a CPU's thread takes: some 20 microseconds, so that nobody waits long for the slowest at the end
 SCALE = 1e-3  # the triad's
 _CONSTANTS = {"fma": (0.999, 0.001), "no fma": (1.0, 1e-6), "integer": (5, 3), "special": (2.0, 1e-9)}  # of order one
@@ -144,10 +145,19 @@ def cpu_levels(space, folder="/sys/devices/system/cpu/cpu0/cache"):
 
 
 def rows_in(space, n_bytes, quick):
-    """(rows, their length, trips over each) such that a triad's three rows fill half of a core's cache of so many bytes."""
-    length = max(64, n_bytes // 2 // 24 // 64 * 64)
+    """(rows, their length, trips over each) such that a triad's three rows fill two thirds of so many bytes, a core's cache.
+
+    The three lie one behind the other, what is written in the middle: see `three_rows`.
+    """
+    length = max(64, n_bytes * 2 // 3 // 24 // 64 * 64)
+    length -= 64 if length % 512 == 0 else 0  # what lies 4 KiB apart waits for each other in a core's store buffer
     trips = 2 if quick else max(2, (64 << 20) // (24 * length))
     return 8 * space.n_threads, length, trips  # more rows than threads, so that no thread waits long for the last
+
+
+def three_rows(block):
+    """(b, c, a) for a triad in near memory: views of a block of shape (rows, 3, length)."""
+    return block[:, 0], block[:, 2], block[:, 1]
 
 
 def _cpu_bandwidth(space, levels, quick):
@@ -156,7 +166,7 @@ def _cpu_bandwidth(space, levels, quick):
     for name in ("L1", "L2"):
         league, length, trips = rows_in(space, sizes[name] // space.n_threads, quick)
         policy, method = pk.TeamPolicy(league, space=space), f"triad on {3 * 8 * length >> 10} KiB a core, over and over"
-        rows, amount = _ones(space, *[(league, length)] * 3), 24 * length * trips * league
+        rows, amount = three_rows(*_ones(space, (league, 3, length))), 24 * length * trips * league
         yield _plan(space, f"bandwidth {name}", "B", amount, method, policy, kernels.triad_again, trips, SCALE, *rows)
         eight, out = _ones(space, (8 * league, max(64, length * 3 // 8)), (league,))
         method = f"{8 * eight.size // league >> 10} KiB a core, read over and over"
@@ -196,30 +206,28 @@ def _long(space, level, n):
 
 
 def gpu_levels(space, quick):
-    """L2 and memory. What L2 holds shows in how fast working sets are read: those below the middle of best and worst miss."""
+    """L2 and memory. What L2 holds shows in how fast working sets are read: those that fit, about as fast as the fastest."""
     if quick:
         return [("L2", 1 << 20), ("HBM", None)]
-    rates = {size: max(_read_around(space, size, 1 << 30).measure(quick=True).values) for size in _WORKING_SETS}
-    middle = math.sqrt(min(rates.values()) * max(rates.values()))
-    return [("L2", max(size for size, rate in rates.items() if rate >= middle)), ("HBM", None)]
+    rates = {size: max(_read_around(space, size).measure(quick=True).values) for size in _WORKING_SETS}
+    return [("L2", max(size for size, rate in rates.items() if rate >= _FITS * max(rates.values()))), ("HBM", None)]
 
 
-def _read_around(space, n_bytes, total):
-    """A working set read by all teams in turn until `total` bytes are."""
-    league = 2048 if n_bytes >= 1 << 22 else 8
-    rows, out = _ones(space, (league, n_bytes // 8 // league), (league,))
-    method, trips = f"{n_bytes >> 20} MiB, read by all teams in turn", max(2, total // n_bytes)
-    policy = pk.TeamPolicy(league, 256, space=space)
-    return _plan(space, "read L2", "B", n_bytes * trips, method, policy, kernels.read_around, trips, rows, out)
+def _read_around(space, n_bytes, league=2048):
+    """A working set in rows of 8 KiB, read by all teams until each has read 64 rows."""
+    length, trips = 1024, 64
+    rows, out = _ones(space, (n_bytes // 8 // length, length), (league,))
+    policy, method = pk.TeamPolicy(league, _TEAM, space=space), f"{n_bytes >> 20} MiB, read by all teams in turn"
+    return _plan(space, "read L2", "B", 8 * length * trips * league, method, policy, kernels.read_around, trips, rows, out)
 
 
 def _gpu_bandwidth(space, levels, quick):
-    league, width, trips = (8, 64, 2) if quick else (2048, 2048, 64)
-    policy, out = pk.TeamPolicy(league, 256, space=space), pk.zeros((league,), "float64", space)
-    method, amount = f"{8 * width >> 10} KiB of scratch a team, read over and over", 8 * league * trips * width
+    league, trips, width = 8 if quick else 2048, 2 if quick else 512, kernels.BAND * kernels.BANDS
+    policy, out = pk.TeamPolicy(league, _TEAM, space=space), pk.zeros((league,), "float64", space)
+    method, amount = f"{8 * width >> 10} KiB of scratch a team, read over and over", 8 * league * trips * kernels.BANDS * _TEAM
     width = pk.static(width)
     yield _plan(space, "bandwidth shared", "B", amount, method, policy, kernels.read_scratch, trips, width, out)
-    yield _read_around(space, levels[0][1] // 2, 1 << 20 if quick else 1 << 30)
+    yield _read_around(space, levels[0][1] // 2, league)
     yield from _long(space, "HBM", 1 << 12 if quick else 1 << 27)
 
 

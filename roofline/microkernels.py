@@ -13,6 +13,8 @@ import portable as pk
 
 CHAINS = 12  # two units with four cycles each want eight; sixteen vector registers hold twelve and two operands
 UNROLLED = 8  # steps of each chain in a trip: the loop costs three instructions
+LEAP = 1031  # rows: about as many teams run on a large GPU at once
+BAND, BANDS = 512, 8  # elements of scratch, 32 KiB in all
 FEW = 4  # of what is itself a sequence of operations, and waits for nothing
 
 
@@ -197,10 +199,10 @@ def read_again(team, trips, x, out):
 
 @pk.kernel
 def read_around(team, trips, x, out):
-    """Each team reads all rows in turn, another one first: what one level shared by all teams delivers."""
+    """Each team reads row after row, LEAP apart: a row comes back when about all others have been read."""
     total = 0.0
     for trip in range(trips):
-        row = (team.league_rank + trip) % x.shape[0]
+        row = (team.league_rank + trip * pk.static(LEAP)) % x.shape[0]
         for j in team.thread_range(x.shape[1]):
             total += x[row, j]
     total = team.reduce(total)
@@ -210,18 +212,24 @@ def read_around(team, trips, x, out):
 
 @pk.kernel
 def read_scratch(team, trips, width, out):
-    """Each member reads the team's scratch, its neighbours' elements next to its own."""
+    """Each member reads BANDS elements of the team's scratch a trip, its neighbours those next to them."""
     kept = team.scratch(width, out.dtype)
     for j in team.thread_range(width):
         kept[j] = 1.0
     team.barrier()
-    total = 0.0
+    total = pk.local(BANDS, out.dtype)
+    for k in range(pk.static(BANDS)):
+        total[k] = 0.0
     for trip in range(trips):
-        for j in team.thread_range(width):
-            total += kept[(j + trip) % width]
-    total = team.reduce(total)
+        start = (team.rank + trip) % pk.static(BAND)
+        for k in range(pk.static(BANDS)):
+            total[k] += kept[start + k * pk.static(BAND)]
+    all_bands = 0.0
+    for k in range(pk.static(BANDS)):
+        all_bands += total[k]
+    all_bands = team.reduce(all_bands)
     if team.single():
-        out[team.league_rank] = total
+        out[team.league_rank] = all_bands / team.size
 
 
 @pk.kernel

@@ -67,6 +67,18 @@ _PTX_KINDS = {
     "setp": "compare",
     "cvt": "convert",
     "selp": "select",
+    "rem": "rem",
+    "neg": "neg",
+    "abs": "abs",
+    "min": "min",
+    "max": "max",
+    "and": "logic",
+    "or": "logic",
+    "xor": "logic",
+    "not": "logic",
+    "shl": "shift",
+    "shr": "shift",
+    "call": "call",
     "bra": "branch",
     "bar": "barrier",
     "shfl": "shuffle",
@@ -130,7 +142,7 @@ def executed_totals(executed):
 
 
 def ptx_mix(ptx):
-    """Static instructions of a PTX text, by kind and type: {"fma float64": 12, "load global": 3, ...}."""
+    """Static instructions of a PTX text, by kind and type: {"fma float64": 12, "load global": 3, ...}; moves are none."""
     found = collections.Counter()
     for line in ptx.splitlines():
         instruction = re.match(r"\s+(?:@!?%p\d+ )?([a-z][\w.]*)", line)
@@ -140,7 +152,7 @@ def ptx_mix(ptx):
         kind = _PTX_KINDS.get(name)
         if kind in ("load", "store", "atomic"):
             kind += " " + next((p for p in parts if p in ("global", "shared", "local", "param")), "generic")
-        elif kind in ("branch", "barrier", "shuffle"):
+        elif kind in ("branch", "barrier", "shuffle", "call"):
             pass
         elif kind:
             kind += " " + next((_PTX_TYPES[p] for p in reversed(parts) if p in _PTX_TYPES), "other")

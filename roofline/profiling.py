@@ -29,6 +29,11 @@ def region(name):
         _regions.pop()
 
 
+def region_now():
+    """The names of the open blocks, outermost first, joined by " / "."""
+    return " / ".join(_regions)
+
+
 @dataclass(frozen=True)
 class Event:
     """One launch, or one replay of a graph.
@@ -59,7 +64,8 @@ class Profile:
         Of the whole block, by the host's clock, to the end of its work.
     """
 
-    def __init__(self):
+    def __init__(self, before=None):
+        self._before, self._aside, self._busy = before, 0.0, False
         self.seconds, self._marks, self._open, self._events, self._counts = 0.0, [], {}, None, {}
 
     @staticmethod
@@ -68,10 +74,23 @@ class Profile:
         return region(name)
 
     def _hear(self, phase, what, launch):
+        if self._busy:  # launches that `before` makes are not the program's
+            return
         if phase == "begin":
+            if self._before:
+                self._step_aside(launch)
             self._open[id(launch)] = pk.stamp(launch.space)
         else:
-            self._marks.append((launch, " / ".join(_regions), self._open.pop(id(launch)), pk.stamp(launch.space)))
+            self._marks.append((launch, region_now(), self._open.pop(id(launch)), pk.stamp(launch.space)))
+
+    def _step_aside(self, launch):
+        start, self._busy = time.perf_counter(), True
+        try:
+            for one in _launches(launch):
+                self._before(one)
+        finally:
+            self._busy = False
+            self._aside += time.perf_counter() - start
 
     @property
     def events(self):
@@ -161,27 +180,36 @@ class Profile:
 
 
 @contextlib.contextmanager
-def profile():
+def profile(before=None):
     """Gather every launch of a block: `with roofline.profile() as p: ...`
 
     A launch costs two stamps more (a microsecond or two); nothing is waited for until the events are asked for. A
     replayed graph is one event.
 
+    Parameters
+    ----------
+    before : callable of a launch, optional
+        Called before each launch begins, and not timed: to count it on the data that it will meet, say.
+
     Yields
     ------
     Profile
     """
-    made, start = Profile(), time.perf_counter()
+    made, start = Profile(before), time.perf_counter()
     with pk.listening(made._hear):
         yield made
     for space in {launch.space for launch, *_ in made._marks}:
         pk.fence(space)
-    made.seconds = time.perf_counter() - start
+    made.seconds = time.perf_counter() - start - made._aside
 
 
 def _event(launch, region, begin, end):
-    launches = tuple(pair[0] for pair in launch.launches) if hasattr(launch, "launches") else (launch,)
-    return Event(launch.label, region, str(launch.space), launches, end.seconds_since(begin))
+    return Event(launch.label, region, str(launch.space), _launches(launch), end.seconds_since(begin))
+
+
+def _launches(launch):
+    """The launches of a graph, or the one."""
+    return tuple(pair[0] for pair in launch.launches) if hasattr(launch, "launches") else (launch,)
 
 
 def _shapes(event):

@@ -73,7 +73,7 @@ def reason(analysis, ceilings, samples=None):
     if analysis.outside > 0.25 * analysis.seconds:
         text = (
             f"{analysis.outside / analysis.seconds:.0%} of the call passes outside of its {n:,} "
-            f"kernel{'s' if n > 1 else ''}, in Python, copies and waiting"
+            f"launch{'es' if n > 1 else ''}, in Python, copies and waiting"
         )
         causes.append(Cause("outside", analysis.outside, text, "measured"))
     if gap > 0.25 * analysis.seconds:

@@ -235,8 +235,13 @@ def _timed(run):
 
 
 def _roof(report, run, seconds, ceilings):
-    """One more call, profiled and counted."""
-    with profile() as made:
+    """One more call, profiled, and counted on the data that each launch meets."""
+    executed = not report.space.startswith("cuda") and seconds.median < LONG
+
+    def count(launch):
+        made.count(launch, executed=executed)
+
+    with profile(count) as made:
         run.call()
         if run.sync:
             run.sync()
@@ -245,4 +250,4 @@ def _roof(report, run, seconds, ceilings):
         report.ceilings = ceilings(report.space, special)
         return report.ceilings
 
-    return analyse(made, seconds.median, roofs, executed=not report.space.startswith("cuda") and seconds.median < LONG)
+    return analyse(made, seconds.median, roofs, executed=executed)

@@ -183,12 +183,17 @@ def _slopes(axes):
             f'<path class="roof" d="M{axes.x(start):.1f},{axes.y(start * bandwidth):.1f}'
             f'L{axes.x(end):.1f},{axes.y(end * bandwidth):.1f}"/>'
         )
-        heights.append((axes.y(bandwidth), f"{level} {scaled(bandwidth, 'B/s')}", bandwidth))
+        heights.append((axes.y(bandwidth), _named(axes, level, bandwidth, "B/s"), bandwidth))
     for text, bandwidth in _labels(heights, 14 / math.cos(math.radians(angle))):
         start, _ = _span(axes, bandwidth)
         x, y = axes.x(start), axes.y(start * bandwidth)
         turn = f"rotate({-angle:.1f} {x:.1f} {y:.1f})"
         yield f'<text class="soft" x="{x + 14:.1f}" y="{y - 4:.1f}" transform="{turn}">{escape(text)}</text>'
+
+
+def _named(axes, name, rate, unit):
+    """A roof's label; small plots leave its value to the large one."""
+    return name if axes.size == SMALL else f"{name} {scaled(rate, unit)}"
 
 
 def _span(axes, bandwidth):
@@ -214,7 +219,7 @@ def _peaks(axes):
     for name, rate in axes.peaks.items():
         y = axes.y(rate)
         yield f'<path class="roof" d="M{max(LEFT, axes.x(rate / fastest)):.1f},{y:.1f}H{right}"/>'
-        heights.append((y, f"{name} {scaled(rate, axes.view.unit)}", rate))
+        heights.append((y, _named(axes, name, rate, axes.view.unit), rate))
     for text, rate in _labels(heights, 15):
         yield f'<text class="soft" x="{right}" y="{axes.y(rate) - 4:.1f}" text-anchor="end">{escape(text)}</text>'
 

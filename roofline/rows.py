@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from roofline.ceiling import Ceilings
 from roofline.roofplot import FLOPS, OTHERS, SMALL, Axes, Dot
 
-SMALLEST = 0.02  # of a call's time, below which a kernel has no mark of its own
+SMALLEST = 0.1  # of a call's time, below which a kernel has no mark of its own
 PROGRAM = "script"  # the case of launches of a program, whose times add up to the program's
 
 

@@ -2,18 +2,21 @@
 
 import runpy
 import sys
+import time
 from pathlib import Path
 
 from portable.errors import InputError
 from roofline.attainable import analyse_launch
 from roofline.contract import Work
-from roofline.profiling import SHORT, profile
+from roofline.counting import count
+from roofline.profiling import SHORT, profile, region_now
 from roofline.reasons import reason
-from roofline.reporting import LONG, Failure, Result
+from roofline.reporting import Failure, Result
 from roofline.timing import Samples
 from roofline.units import one_line, scaled
 
 KINDS = 40  # of launches that are told one by one, the costliest; a page stays readable
+PATIENCE = 2.0  # seconds for counting a text, above which what is executed is not counted too: it takes several times as long
 LEAST = 0.002  # of the time in launches, below which a kind is not told by itself
 
 
@@ -42,14 +45,53 @@ def collect(path, arguments, part, ceilings=None, on_start=lambda label, done: N
     part : callable of a space's name, or None for the default space, that gives the Report to fill in place
     ceilings, on_start : as in `roofline.reporting.collect`
     """
-    with profile() as made:
+    counted = Counted()
+    with profile(counted.before if ceilings else None) as made:
         _run(part, path, arguments)
     if not made.events:
         part(None).failures.append(Failure("script", str(path), "it launched no kernel"))
-    tell(made, Path(path).name, part, ceilings, on_start)
+    tell(made, Path(path).name, part, ceilings, on_start, counted)
 
 
-def tell(made, source, part, ceilings=None, on_start=lambda label, done: None):
+class Counted:
+    """Counts of the first launch of each kind, taken before it runs: afterwards its data may be others'."""
+
+    def __init__(self):
+        self._found = {}
+
+    def before(self, launch):
+        """Count a launch if it is the first of its kind; what goes wrong is told when the counts are wanted."""
+        key = _kind(launch, region_now())
+        if key in self._found:
+            return
+        try:
+            start = time.perf_counter()
+            self._found[key] = _count(launch, executed=False)
+            if time.perf_counter() - start < PATIENCE:
+                self._found[key] = _count(launch, executed=True)
+        except Exception as error:  # noqa: BLE001 - the program goes on
+            self._found[key] = error
+
+    def of(self, launch, region):
+        """The counts of a launch's kind."""
+        found = self._found[_kind(launch, region)]
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+
+def _count(launch, *, executed):
+    scan = launch.scan and launch.scan.split(" ")[1]
+    return count(launch.policy, launch.kernel, *launch.args, reducer=launch.reducers, scan=scan, executed=executed)
+
+
+def _kind(launch, region):
+    """What launches of one kind have in common."""
+    shapes = _shapes(launch.args)
+    return region, launch.label, str(launch.space), launch.kernel, launch.policy, launch.reducers, launch.scan, shapes
+
+
+def tell(made, source, part, ceilings=None, on_start=lambda label, done: None, counted=None):
     """Each kind of launch of a profile, the costliest first: one kernel over one size, in one region, on one space.
 
     Parameters
@@ -62,16 +104,18 @@ def tell(made, source, part, ceilings=None, on_start=lambda label, done: None):
     kinds = {}
     for event in made.events:
         for launch in event.launches:
-            key = event.region, launch.label, event.space, launch.kernel, made.size(launch), _shapes(launch.args)
-            kinds.setdefault(key, []).append((event, launch))
+            kinds.setdefault(_kind(launch, event.region), []).append((event, launch))
     ranked = sorted(kinds.items(), key=lambda item: -_seconds(item[1]))
     total = sum(map(_seconds, kinds.values()))
     if ranked:
         part(ranked[0][1][0][0].space).program_seconds = made.seconds
     told = [item for item in ranked[:KINDS] if _seconds(item[1]) >= LEAST * total]
-    for done, ((region, label, *_), found) in enumerate(told):
-        on_start(label, done)
-        _tell_kind(made, part(found[0][0].space), f"{source}, {region}" if region else source, found, ceilings)
+    for done, (_, found) in enumerate(told):
+        event, launch = found[0]
+        on_start(launch.label, done)
+        where = f"{source}, {event.region}" if event.region else source
+        counts = counted.of if counted else lambda launch, _: made.count(launch)
+        _tell_kind(made.size(launch), part(event.space), where, found, counts, ceilings)
     if rest := ranked[len(told) :]:
         seconds = sum(_seconds(found) for _, found in rest)
         part(rest[0][1][0][0].space).notes.append(
@@ -79,16 +123,16 @@ def tell(made, source, part, ceilings=None, on_start=lambda label, done: None):
         )
 
 
-def _tell_kind(made, report, source, found, ceilings):
+def _tell_kind(size, report, source, found, counts, ceilings):
     event, launch = found[0]
     seconds = Samples(tuple(e.seconds / len(e.launches) for e, _ in found))
     try:
-        roof = _roof(report, made, launch, seconds, ceilings) if ceilings else None
+        roof = _roof(report, launch, counts(launch, event.region), seconds, ceilings) if ceilings else None
         why = reason(roof, report.ceilings, seconds) if roof else None
     except Exception as error:  # noqa: BLE001 - one kernel's failure must not cost the others
         report.failures.append(Failure("script", launch.label, one_line(error)))
         return
-    about = "script", launch.label, source, *made.size(launch), event.space
+    about = "script", launch.label, source, *size, event.space
     report.results.append(Result(*about, seconds, Work(), None, roof, why))
 
 
@@ -116,10 +160,8 @@ def _run(part, path, arguments):
         sys.argv = kept
 
 
-def _roof(report, made, launch, seconds, ceilings):
-    space = str(launch.space)
-    counts = made.count(launch, executed=not space.startswith("cuda") and seconds.median < LONG)
-    report.ceilings = ceilings(space, set(counts.special))
+def _roof(report, launch, counts, seconds, ceilings):
+    report.ceilings = ceilings(str(launch.space), set(counts.special))
     roof = analyse_launch(launch.label, counts, seconds.median, report.ceilings)
     if seconds.median < SHORT:
         roof.notes.append("too short to time one by one: mostly the cost of a launch")

@@ -56,7 +56,7 @@ if __name__ == "__main__":
     x, r, means = random.normal(size=(int(n), P)), random.random((int(n), int(k))), random.normal(size=(int(k), P))
     with pk.use(space):
         r_there, x_there, m_there, out = pk.copy_of(r), pk.copy_of(x), pk.copy_of(means), pk.zeros((int(k), P, P))
-        for _ in range(5):
+        for _ in range(20):
             pk.deep_copy(out, np.zeros(out.shape))
             pk.fence()
             start = time.perf_counter()

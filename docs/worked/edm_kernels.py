@@ -14,21 +14,19 @@ import roofline
 from models import edm
 
 DIMENSIONS = (1, 5, 10, 20)
-REPEATS = 5
+REPEATS = 3
 
 if __name__ == "__main__":
-    space, steps, series = (*sys.argv[1:], *(str(pk.default_space()), "10000", "30")[len(sys.argv) - 1:])
+    space, steps, series = (*sys.argv[1:], *(str(pk.default_space()), "10000", "10")[len(sys.argv) - 1:])
     random = np.random.default_rng(1931)
     for n in (int(steps) // 10, int(steps)):
         x, y = random.random((2, n), np.float32)
         for E in DIMENSIONS:
-            edm.simplex(x, E, target=y, dtype="float32", space=space)  # compiles
             with roofline.region(f"E = {E}, L = {n:,}"):
                 for _ in range(REPEATS):
                     edm.simplex(x, E, target=y, dtype="float32", space=space)
-    data = random.random((int(steps) // 6, int(series)), np.float32)
-    dims = random.integers(1, min(DIMENSIONS[-1], int(steps) // 24) + 1, int(series))
-    edm.cross_map(data, dims, space=space)
+    data = random.random((int(steps) // 10, int(series)), np.float32)
+    dims = random.integers(1, min(DIMENSIONS[-1], int(steps) // 40) + 1, int(series))
     with roofline.region(f"cross map, {series} series, L = {len(data):,}"):
         for _ in range(REPEATS):
             edm.cross_map(data, dims, space=space)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+import warnings
 
 import numpy as np
 
@@ -29,7 +30,8 @@ def check_columns(values, name, n_columns=None, dtype=None):
     if not array.size:
         raise ShapeError(f"{name} has shape {array.shape}; at least one time and one column are wanted")
     columns = array.reshape(len(array), -1)
-    columns = columns.astype(np.result_type(dtype or np.float64, columns.dtype if columns.dtype == np.float32 else np.float64), copy=False)
+    if columns.dtype != np.float32 or dtype != np.float32:
+        columns = columns.astype(np.float64, copy=False)
     low, high = extremes(columns)
     if not np.isfinite(low + high).all():
         _check_known(columns, name, array.ndim, low)
@@ -69,6 +71,15 @@ def check_series(values, name, n_times=None):
     if n_times is not None and len(columns) != n_times:
         raise ShapeError(f"{name} has {len(columns)} times; {n_times} wanted, as many as the library has")
     return columns[:, 0]
+
+
+def without_variation(**series):
+    """Whether one of these does not vary, so that there is no correlation; a RuntimeWarning says which."""
+    still = [name for name, columns in series.items() if columns is not None and np.equal(*extremes(columns)).all()]
+    if still:
+        warnings.warn(f"{' and '.join(still)} {'does' if len(still) == 1 else 'do'} not vary: the correlation is NaN",
+                      RuntimeWarning, stacklevel=3)
+    return bool(still)
 
 
 def check_embedding(E, tau, n_times, name="library"):

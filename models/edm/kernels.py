@@ -25,7 +25,6 @@ import math
 import portable as pk
 
 SLACK = 1  # chunks above k that the bound may let through: to look longer costs more than to measure one more
-FIRST_GUESS = 0.2  # where between its extremes the k-th of many minima is looked for first
 REACH = 0.75  # how far from the place itself two others are counted at, as a share of the way to the nearer end
 LEAST_SHARE = 0.03  # of the way from one end of an interval, nearer than which no place is tried
 STEPS = 40  # of that search; where minima tie it would go on to the last bit
@@ -126,18 +125,21 @@ def start(place, s, radius):
 
 
 @pk.function
-def measure_minima(team, n_dims, skip, n_chunks, tile, radius, place, library, row, offset, series, point, minima):
+def measure_minima(team, n_dims, skip, n_chunks, runs_on, tile, radius, place, library, row, offset, series, point, minima):
     """The smallest squared distance in each chunk, for skip + 1 to n_dims coordinates; 3 operations a pair and coordinate."""
     s = tile + team.rank
     for e in range(n_dims):
         point[e, team.rank] = series[pk.int64(offset[e]) + s]
     d = pk.local(team.size, library.dtype)
+    reach = radius + team.size
+    ahead = (tile - place[0] + reach) % n_chunks  # chunks until one with a candidate near the tile, if their times run on
     for c in range(n_chunks):
         for r in range(pk.static(team.size)):
-            t = place[c * team.size + r]
             d[r] = 0.0
-            if abs(t - tile) <= radius + team.size:  # seldom, so that most candidates need not be compared
-                d[r] = start(t, s, radius)
+        if ahead <= 2 * reach or not runs_on:
+            for r in range(pk.static(team.size)):
+                d[r] = start(place[c * team.size + r], s, radius)
+        ahead = ahead - 1 if ahead > 0 else n_chunks - 1
         for e in range(n_dims):
             here = point[e, team.rank]
             first = (pk.int64(row[e]) + c) * team.size
@@ -216,10 +218,12 @@ def mark_chunks(team, n_chunks, bound, minima, number, marks):
 
 
 @pk.kernel
-def bound(team, n_dims, skip, n_candidates, pad, first_point, n_tiles, n_sets, radius, place, library, part, lead, first,
-          offset, series, dims, wanted, minima, closest, bounds, marks):
+def bound(team, n_dims, skip, n_candidates, runs_on, pad, first_point, n_tiles, n_sets, radius, guess, place, library, part,
+          lead, first, offset, series, dims, wanted, minima, closest, bounds, marks):
     """Closest candidates, bounds and marks of every search; a team a set and tile of points, a member a point.
 
+    runs_on : whether the candidates' times are consecutive
+    guess : where between the extremes of a point's minima the bound of the first search may lie
     minima : shape (n_teams, n_dims - skip, n), room for the smallest distance in each chunk
     """
     n_chunks = (n_candidates + team.size - 1) // team.size
@@ -234,9 +238,9 @@ def bound(team, n_dims, skip, n_candidates, pad, first_point, n_tiles, n_sets, r
         b = task // n_tiles
         tile = task % n_tiles * team.size
         number = tile + team.rank
-        measure_minima(team, n_dims, skip, n_chunks, first_point + tile, radius, place[min(b, place.shape[0] - 1)], library[b],
-                       row, offset, series[first[b]:], point, own_minima)
-        share = FIRST_GUESS
+        measure_minima(team, n_dims, skip, n_chunks, runs_on, first_point + tile, radius, place[min(b, place.shape[0] - 1)],
+                       library[b], row, offset, series[first[b]:], point, own_minima)
+        share = guess
         for u in range(dims.shape[0]):
             smallest = own_minima[dims[u] - 1 - skip]
             nearest, limit, share = bound_of(team, n_chunks, wanted[u], share, smallest)

@@ -147,8 +147,8 @@ def measure_chosen(team, adjacent, n_dims, k, n, bound, s, radius, n_chosen, pla
 
 
 @pk.function
-def list_neighbours(team, adjacent, n_dims, k, s, radius, bound, n_chunks, marks, place, library, row, offset, series, point, chosen,
-                    distance, time, spare_distance, spare_time):
+def list_neighbours(team, adjacent, n_dims, k, s, radius, bound, n_chunks, marks, place, library, row, offset, series, point,
+                    chosen, distance, time, spare_distance, spare_time):
     """All candidates of the marked chunks within the bound, in no order; returns their number."""
     for e in team.thread_range(n_dims):
         point[e] = series[pk.int64(offset[e]) + s]
@@ -161,8 +161,8 @@ def list_neighbours(team, adjacent, n_dims, k, s, radius, bound, n_chunks, marks
             for m in team.thread_range(n_chosen, n_chosen + 3):
                 chosen[m] = pk.int32(n_chunks)  # holds nothing
             team.barrier()
-            n = measure_chosen(team, adjacent, n_dims, k, n, bound, s, radius, n_chosen, place, library, row, point, chosen, distance, time,
-                               spare_distance, spare_time)
+            n = measure_chosen(team, adjacent, n_dims, k, n, bound, s, radius, n_chosen, place, library, row, point, chosen,
+                               distance, time, spare_distance, spare_time)
             n_chosen = 0
             team.barrier()
     if n > 2 * k + team.size:
@@ -239,8 +239,8 @@ def add_predictions(team, n_points, k, Tp, tile, weight, time, begin, end, targe
 
 
 @pk.kernel
-def cross_map(team, adjacent, n_most, n_candidates, pad, room, first_point, last_point, block, radius, Tp, place, library, part, lead,
-              first, offset, series, dims, target_begin, target, observed, closest, bounds, marks, sums):
+def cross_map(team, adjacent, n_most, n_candidates, pad, room, first_point, last_point, block, radius, Tp, place, library,
+              part, lead, first, offset, series, dims, target_begin, target, observed, closest, bounds, marks, sums):
     """Sums for Pearson's rho of simplex predictions; a team a set, block of points, and search with its targets.
 
     n_most : the largest of dims
@@ -334,14 +334,59 @@ def nearest(team, adjacent, n_dims, n_candidates, pad, room, k, first_point, las
     begin = first_point + team.league_rank * GROUP
     for s in range(begin, min(begin + GROUP, last_point)):
         number = s - first_point
-        n = list_neighbours(team, adjacent, n_dims, k, s, radius, bounds[0, 0, number], n_chunks, marks[0, 0][number * n_words:], place[0],
-                            library[0], row, offset, series, point, chosen, distance, time, spare_distance, spare_time)
+        n = list_neighbours(team, adjacent, n_dims, k, s, radius, bounds[0, 0, number], n_chunks,
+                            marks[0, 0][number * n_words:], place[0], library[0], row, offset, series, point, chosen, distance, time, spare_distance, spare_time)
         sort_nearest(team, n, k, distance, time, spare_distance, spare_time)
         for m in team.thread_range(k):
             there = m < n
             distances[number, m] = pk.sqrt(spare_distance[m]) if there else math.inf
             times[number, m] = spare_time[m] if there else -1
         team.barrier()
+
+
+@pk.kernel
+def nearest_on_line(i, k, n_known, radius, first_time, first_point, values, order, points, distances, times):
+    """As `nearest` for points of one coordinate: from where point i belongs among the sorted candidates, outwards.
+
+    values, order : the candidates' coordinates, of times first_time, first_time + 1, ...; their places in rising order, of
+        which the first n_known count
+    points : coordinates of all times; point i is that of time first_point + i
+    """
+    s = first_point + i
+    here = points[s]
+    right = 0
+    end = n_known
+    while right < end:
+        middle = (right + end) // 2
+        if values[order[middle]] < here:
+            right = middle + 1
+        else:
+            end = middle
+    left = right - 1
+    n = 0
+    going = pk.isfinite(here)
+    while going:
+        q_left = order[max(left, 0)]
+        q_right = order[min(right, n_known - 1)]
+        below = (values[q_left] - here) * (values[q_left] - here) if left >= 0 else math.inf
+        above = (values[q_right] - here) * (values[q_right] - here) if right < n_known else math.inf
+        d = min(below, above)
+        t = first_time + (q_left if below <= above else q_right)
+        going = d < math.inf and (n < k or d <= distances[i, k - 1])
+        if going and abs(t - s) > radius and (n < k or d < distances[i, k - 1] or t < times[i, k - 1]):
+            m = min(n, k - 1)
+            while m > 0 and (distances[i, m - 1] > d or (distances[i, m - 1] == d and times[i, m - 1] > t)):
+                distances[i, m] = distances[i, m - 1]
+                times[i, m] = times[i, m - 1]
+                m -= 1
+            distances[i, m] = d
+            times[i, m] = t
+            n = min(n + 1, k)
+        left -= 1 if below <= above else 0
+        right += 0 if below <= above else 1
+    for m in range(k):
+        distances[i, m] = pk.sqrt(distances[i, m]) if m < n else math.inf
+        times[i, m] = times[i, m] if m < n else -1
 
 
 @pk.kernel

@@ -11,7 +11,7 @@ from portable.errors import FiniteError, InputError, ShapeError
 
 from ..checks import as_numbers
 from . import local_kernels as kernels
-from .checks import check_series
+from .checks import check_series, without_variation
 from .neighbours import Problem, correlation, observed_at
 
 TRIANGLE_BYTES = 1 << 28  # bound of the triangles of one launch
@@ -96,7 +96,8 @@ def smap(library, E=1, *, theta, tau=1, Tp=1, k=None, target=None, points=None, 
     coefficients[:, problem.known] = solution
     times = problem.points + problem.Tp
     observed = observed_at(times, problem.truth(target, given))
-    rho = np.array([correlation(p, observed) for p in predicted])
+    still = without_variation(library=problem.columns, target=target if given else None)
+    rho = np.array([np.nan if still else correlation(p, observed) for p in predicted])
     return SMap(theta, predicted, coefficients, ranks, observed, times, rho)
 
 

@@ -21,9 +21,11 @@ from .checks import (
     check_radius,
     check_series,
     check_windows,
+    without_variation,
 )
 from .search import Columns, Library, Search, coordinates, lined_up
 
+FEW = 64  # neighbours that are kept sorted one by one
 MEMORY_BYTES = 1 << 32  # bound of what the teams keep
 
 
@@ -62,7 +64,8 @@ class Prediction:
     times : ndarray of int, shape (n_points,)
         Of what was predicted, Tp after the last coordinate of a point.
     rho : float
-        Pearson's correlation of predicted and observed, where both are known; NaN if either does not vary.
+        Pearson's correlation of predicted and observed, where both are known; NaN, with a RuntimeWarning, if library or
+        target does not vary.
     """
 
     predicted: np.ndarray
@@ -92,8 +95,11 @@ class Problem:
         self.windows = check_windows(lib, "lib", self.n_times)
         pred = check_windows(pred, "pred", len(self.point_columns))
         self.masked, self.candidates = self._candidates()
-        points = np.unique(np.concatenate([np.arange(*w) for w in pred]))
-        self.points = points[points >= (self.E - 1) * self.tau]
+        asked = np.zeros(len(self.point_columns), bool)
+        for begin, end in pred:
+            asked[begin:end] = True
+        asked[:(self.E - 1) * self.tau] = False
+        self.points = np.flatnonzero(asked)
         if not self.points.size:
             raise InputError(f"pred is {pred}, where no point with E = {E} and tau = {tau} ends: the first ends at "
                              f"{(E - 1) * tau}")
@@ -137,7 +143,23 @@ class Problem:
 
         Distances are in units of the third result.
         """
+        if len(self.lag) == 1 and k <= FEW:
+            return self._search_line(k)
         return self._search_tree(k) or self._search_all(k)
+
+    def _search_line(self, k):
+        """By sorting, where points have one coordinate."""
+        given = Columns(self.columns)
+        centre, scale = given.centre(), given.scale()
+        source, _ = lined_up(pk.copy_of(self.masked), centre, scale, 0, self.dtype)
+        points, _ = lined_up(pk.copy_of(self.point_columns), centre, scale, 0, self.dtype)
+        values = source[int(self.candidates[0]):int(self.candidates[-1]) + 1]
+        first, n = int(self.points[0]), int(self.points[-1] - self.points[0]) + 1
+        distances, times = pk.empty((n, k), self.dtype), pk.empty((n, k), np.int32)
+        pk.parallel_for(n, kernels.nearest_on_line, k, self.n_valid, -1 if self.radius is None else self.radius,
+                        int(self.candidates[0]), first, values, pk.argsort(values), points, distances, times,
+                        label="edm.nearest_on_line")
+        return distances, times, scale
 
     def _search_tree(self, k):
         """By a tree on the host, where that is known to be faster; else None."""
@@ -172,8 +194,9 @@ class Problem:
         distances, times = pk.empty((n, k), self.dtype), pk.empty((n, k), np.int32)
         for begin, end in search.parts(first, last):
             part = slice(begin - first, end - first)
-            pk.parallel_for(search.policy(-(-(end - begin) // kernels.GROUP)), kernels.nearest, library.adjacent, n_dims, len(self.candidates),
-                            library.pad, search.room, k, begin, end, radius, *library.arguments, search.offset, search.series,
+            n_teams = -(-(end - begin) // kernels.GROUP)
+            pk.parallel_for(search.policy(n_teams), kernels.nearest, library.adjacent, n_dims, len(self.candidates), library.pad,
+                            search.room, k, begin, end, radius, *library.arguments, search.offset, search.series,
                             search.bounds, search.marks, distances[part], times[part], label="edm.nearest")
         return distances, times, scale
 
@@ -265,7 +288,8 @@ def simplex(library, E=1, *, tau=1, Tp=1, k=None, target=None, points=None, excl
     predicted, variance = (np.where(problem.known, v, np.nan).astype(np.float64) for v in (predicted, variance))
     times = problem.points + problem.Tp
     observed = observed_at(times, problem.truth(target, given))
-    return Prediction(predicted, observed, variance, times, correlation(predicted, observed))
+    still = without_variation(library=problem.columns, target=target if given else None)
+    return Prediction(predicted, observed, variance, times, np.nan if still else correlation(predicted, observed))
 
 
 def observed_at(times, truth):

@@ -34,7 +34,8 @@ class Columns:
     def __init__(self, values):
         self.values = pk.copy_of(values)
         summary = pk.empty((4, values.shape[1]), np.float64)
-        pk.parallel_for(pk.TeamPolicy(values.shape[1], SUMMARY_TEAM), kernels.summarise, self.values, summary, label="edm.summarise")
+        pk.parallel_for(pk.TeamPolicy(values.shape[1], SUMMARY_TEAM), kernels.summarise, self.values, summary,
+                        label="edm.summarise")
         self.low, self.high, self.mean, self.spread = summary.to_numpy()
 
     def centre(self):
@@ -58,8 +59,8 @@ class Columns:
         values = self.values if values is None else pk.copy_of(values)
         target = pk.empty((values.shape[0], len(column)), dtype)
         spread = pk.copy_of(np.where(self.spread > 0, self.spread, 1.0))
-        pk.parallel_for(pk.MDRangePolicy((0, 0), target.shape), kernels.standardise, _integers(column), pk.copy_of(self.mean), spread,
-                        values, target, label="edm.standardise")
+        pk.parallel_for(pk.MDRangePolicy((0, 0), target.shape), kernels.standardise, _integers(column), pk.copy_of(self.mean),
+                        spread, values, target, label="edm.standardise")
         return target
 
 
@@ -71,8 +72,8 @@ def lined_up(values, centre, scale, front, dtype):
     n_times, n_columns = values.shape
     stride = front + n_times + WIDEST
     if n_columns * stride > MOST:
-        raise InputError(f"{n_columns} series of {n_times} times take {n_columns * stride:,} places; at most {MOST:,} are possible: "
-                         "take parts of them")
+        raise InputError(f"{n_columns} series of {n_times} times take {n_columns * stride:,} places; at most {MOST:,} are "
+                         "possible: take parts of them")
     series = pk.empty(n_columns * stride, dtype)
     pk.parallel_for(pk.MDRangePolicy((0, 0), (n_columns, stride)), kernels.line_up, front, pk.copy_of(centre), 1.0 / scale, values,
                     series, label="edm.line_up")
@@ -101,14 +102,14 @@ class Library:
 
     def __init__(self, source, stride, front, column, lag, n_sets, times):
         self.source, self.most_sets, self.n_candidates = source, n_sets, times.shape[1]
-        runs_on = bool((np.diff(times, axis=1) == 1).all())
-        if runs_on:  # lags are found in the same arrangement, `pad` rows further up
+        self.runs_on = bool((np.diff(times, axis=1) == 1).all())
+        if self.runs_on:  # lags are found in the same arrangement, `pad` rows further up
             parts, self.pad = column[lag == 0] * stride + front, int(lag.max(initial=0))
             part, lead = np.searchsorted(np.unique(column), column), self.pad - lag
         else:
             parts, self.pad = column * stride + front - lag, 0
             part, lead = np.arange(len(lag)), np.zeros(len(lag))
-        self.adjacent = pk.static(int(runs_on and np.array_equal(lag, np.arange(len(lag)))))
+        self.adjacent = pk.static(int(self.runs_on and np.array_equal(lag, np.arange(len(lag)))))
         size = self.n_candidates + WIDEST + (self.pad + 1) * WIDEST
         self.parts, self.part, self.lead, self.width = _integers(parts), _integers(part), _integers(lead), None
         self.values = pk.empty((n_sets, len(parts) * size), source.dtype)
@@ -159,6 +160,8 @@ class Search:
         most = 3 * memory_bytes // (4 * room[0] * room[1] * itemsize)
         self.n_teams = int(max(1, min(n_tasks, TEAMS_AT_A_TIME * pk.concurrency(), most)))
         self.minima = pk.empty((self.n_teams, *room), series.dtype)
+        n_chunks = -(-library.n_candidates // library.width)  # a share p of points lies within p^(1 / E) of the largest distance
+        self.guess = float(min(0.5, (wanted[0] / n_chunks) ** (2 / dims[0])))
         self.room = 2 * self.most_wanted + list_kernels.ROOM
 
     def parts(self, begin, end):
@@ -170,9 +173,10 @@ class Search:
 
     def _bound(self, first, last):
         scratch = self.n_dims * (4 + TEAM * self.series.dtype.itemsize) + 128
+        library = self.library
         pk.parallel_for(pk.TeamPolicy(self.n_teams, TEAM, scratch_bytes=scratch), kernels.bound, self.n_dims, self.skip,
-                        self.library.n_candidates, self.library.pad, first, -(-(last - first) // self.library.width),
-                        self.library.n_sets, self.radius, *self.library.arguments, self.library.first, self.offset, self.series,
+                        library.n_candidates, library.runs_on, library.pad, first, -(-(last - first) // library.width),
+                        library.n_sets, self.radius, self.guess, *library.arguments, library.first, self.offset, self.series,
                         self.dims, self.wanted, self.minima, self.closest, self.bounds, self.marks, label="edm.bound")
 
     def policy(self, n_teams):

@@ -9,7 +9,13 @@ import numpy as np
 import portable as pk
 
 from ..checks import check_choice, check_count, check_seed
-from .checks import DTYPES, check_library_sizes, check_series, check_windows
+from .checks import (
+    DTYPES,
+    check_library_sizes,
+    check_series,
+    check_windows,
+    without_variation,
+)
 from .mapping import Mapping
 from .neighbours import MEMORY_BYTES, Problem
 from .surrogates import SURROGATES, surrogates
@@ -63,6 +69,8 @@ def embedding_dimension(library, E_max=20, *, tau=1, Tp=1, target=None, points=N
                           problem.lag, problem.Tp, windows, -1 if problem.radius is None else problem.radius, dtype,
                           MEMORY_BYTES, observed=observed[:, None])
         rho = mapping.run(np.zeros(1, int), problem.candidates[None])[0]
+    if without_variation(library=problem.columns, target=target if given else None):
+        rho[:] = np.nan
     best = int(dims[np.nanargmax(rho)]) if np.isfinite(rho).any() else 0
     return Dimensions(dims, rho, best)
 
@@ -151,8 +159,10 @@ def ccm(library, target, E, *, library_sizes, n_samples=100, tau=1, Tp=0, exclus
         for s, size in enumerate(sizes.tolist()):
             times = np.stack([np.sort(random.choice(valid, size, replace=False)) for _ in range(n_samples)])
             rho[s] = mapping.run(np.zeros(n_samples, int), times)
+    if without_variation(library=problem.columns, target=target):
+        rho[:] = np.nan
     mean = rho.mean(axis=1)
     p_values = np.full(len(sizes), np.nan)
-    if n_surrogates:
+    if n_surrogates and np.isfinite(mean).any():
         p_values = (1 + (mean[:, 1:] >= mean[:, :1]).sum(axis=1)) / (1 + n_surrogates)
     return Convergence(sizes, rho[:, :, 0], mean[:, 1:], p_values)

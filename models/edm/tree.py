@@ -10,7 +10,7 @@ FEWEST = 4000  # candidates: below, the kernel is always faster
 MOST_DIMS = 10
 SAMPLE = 64  # points whose search is timed
 # Nanoseconds of the kernel for a pair, and for each coordinate of it, on one core with AVX-512 (docs/measured.md).
-NS_A_PAIR, NS_A_COORDINATE = 1.0, 0.25
+NS_A_PAIR, NS_A_COORDINATE = 0.25, 0.085
 
 
 def build(candidates, points, k, workers):

@@ -55,18 +55,21 @@ def background_terms(r2, dt, a_x, a_t, out):
 
 
 @pk.kernel
-def add_tiles(i, n_mu, n_xi, block, self_term, mu, xi, background, excitation):
-    """Add up the blocks of `pair_tiles`; xi has rows of the event's own and earlier blocks only. 12 n_blocks bytes a row."""
-    for k in range(n_mu):
-        total = pk.float64(self_term if k == 0 else 0.0)
+def add_tiles(row, i, n_mu, block, self_term, mu, xi, background, excitation):
+    """Add up the blocks of `pair_tiles`, rows of the background before those of the excitation. 8 n_blocks bytes.
+
+    xi has rows of the event's own and earlier blocks only.
+    """
+    if row < n_mu:
+        total = pk.float64(self_term if row == 0 else 0.0)
         for b in range(mu.shape[1]):
-            total += mu[k, b, i]
-        background[k, i] = total
-    for k in range(n_xi):
-        total = xi[k, 0, i]
+            total += mu[row, b, i]
+        background[row, i] = total
+    else:
+        total = xi[row - n_mu, 0, i]
         for b in range(1, i // block + 1):
-            total += xi[k, b, i]
-        excitation[k, i] = total
+            total += xi[row - n_mu, b, i]
+        excitation[row - n_mu, i] = total
 
 
 @pk.function

@@ -186,9 +186,8 @@ class PairSums:
         pk.parallel_for(policy, kernels_of(params.triggering).pair_tiles,
                         pk.static(_ROWS if rows == 1 else _ROWS_OF_SLOPES[self.dtype]), *self.sizes, *sizes, *self.data,
                         self._before, tiles, block, *widths, params.kernel_values, *tables, label="hawkes.pair_tiles")
-        events = pk.RangePolicy(0, self.n_events, space=self.space)
-        pk.parallel_for(events, kernels.add_tiles, *sizes, block, self.self_term, *tables, self.background,
-                        self.excitation, label="hawkes.add_tiles")
+        pk.parallel_for(pk.MDRangePolicy((0, 0), (n_mu + n_xi, self.n_events), space=self.space), kernels.add_tiles, n_mu, block,
+                        self.self_term, *tables, self.background, self.excitation, label="hawkes.add_tiles")
 
 
 def near_share(locations, reach_km):

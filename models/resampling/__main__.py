@@ -1,12 +1,13 @@
 """Command line: `python -m models.resampling experiment`, the paper's study on this machine."""
 
 import argparse
+import pathlib
 import sys
 
 import portable as pk
 from portable.errors import PortableError
 
-from .study import ROW, decisions, study, write
+from .study import ROW, decisions, load, save, study, write
 
 
 def main(argv=None):
@@ -17,7 +18,7 @@ def main(argv=None):
     made.add_argument("--space", action="append", metavar="NAME", help="where to run; may be repeated (default: all but serial)")
     made.add_argument("--largest", type=int, default=22, metavar="P", help="up to N = 2^P (default: %(default)s)")
     made.add_argument("--runs", type=int, default=16, metavar="K", help="replicates of a cell (default: %(default)s)")
-    made.add_argument("--out", default="resampling-study", metavar="FOLDER", help="default: %(default)s")
+    made.add_argument("--out", default="resampling-study", metavar="FOLDER", help="default: %(default)s; what its study.json holds is not computed again")
     made.add_argument("--quick", action="store_true", help="N = 2^4 to 2^8, three values of y: shows that everything runs")
     options = parser.parse_args(argv)
     if not 4 <= options.largest <= 30 or options.runs < 1:
@@ -27,13 +28,19 @@ def main(argv=None):
     ys = [0.0, 2.0, 4.0] if options.quick else [0.5 * k for k in range(9)]
     print("scheme       where         N    y     MSE/N bias/MSE    seconds")
     try:
-        cells = study(spaces, sizes, ys, options.runs, on_cell=lambda cell: print(ROW.format(**cell), flush=True))
-        for path in write(cells, options.out):
+        before = pathlib.Path(options.out) / "study.json"
+        known = load(before) if before.exists() else []
+        for cell in study(spaces, sizes, ys, options.runs, known):
+            print(ROW.format(**cell), flush=True)
+            if cell not in known:
+                known.append(cell)
+                save(known, options.out)
+        for path in write(known, options.out):
             print(f"wrote {path}")
     except (PortableError, OSError, ImportError) as error:
         print(f"resampling: {error}", file=sys.stderr)
         return 1
-    for kind, best in decisions(cells).items():
+    for kind, best in decisions(known).items():
         names = sorted(set(best.values()))
         print(f"fastest, {kind}: " + "; ".join(f"{name} in {list(best.values()).count(name)} of {len(best)} cells" for name in names))
     return 0

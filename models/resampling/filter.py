@@ -115,7 +115,7 @@ class ParticleFilter:
             raise InputError("keep is True, but in_place keeps no states of earlier steps; one of them is wanted")
         n_dims = self._n_dims(y, table)
         with on(self.space):
-            state = _Run(self, n, n_dims, reached(y.astype(self.dtype)), reached(table.astype(self.dtype)), seed, keep,
+            state = Run(self, n, n_dims, reached(y.astype(self.dtype)), reached(table.astype(self.dtype)), seed, keep,
                          check_flag(means, "means"))
             for t in track(range(len(y)), "filtering", disable=not check_flag(progress, "progress"), transient=True):
                 state.step(t)
@@ -146,7 +146,7 @@ def _check_state(state, name):
     return state
 
 
-class _Run:
+class Run:
     """One run: its arrays on the space, and the launches of a step."""
 
     def __init__(self, model, n, n_dims, y, params, seed, keep, means):
@@ -254,7 +254,7 @@ class Filtered:
     means: np.ndarray | None
     states: pk.View
     log_weights: pk.View
-    _run: _Run = field(repr=False)
+    _run: Run = field(repr=False)
     _single: bool = field(repr=False)
 
     def trajectories(self, n, *, seed):

@@ -16,13 +16,23 @@ import math
 import portable as pk
 
 from .spreading import key
-from .weighing import LOGS, SWEEP, fixed, lay_out, order, scale
+from .weighing import IN_FLIGHT, LOGS, SWEEP, fixed, lay_out, order, scale
 
 
 @pk.function
 def user_draw(t):
     """The first draw that belongs to the model at step t; resampling has the even numbers."""
     return (2 * pk.uint64(t) + pk.uint64(1)) << 32
+
+
+@pk.function
+def fetch(n_dims, by_ancestor, slot, r, k, ancestors, x, state):
+    """The state of particle k, or of its ancestor."""
+    a = pk.int64(k)
+    if by_ancestor:
+        a = pk.int64(ancestors[r, k])
+    for c in range(n_dims):
+        state[c] = x[slot, c, r, a]
 
 
 def model_kernels(initial, propagate, log_weight, n_dims):
@@ -54,13 +64,16 @@ def model_kernels(initial, propagate, log_weight, n_dims):
         begin = team.league_rank % n_sweeps * SWEEP
         resampled = before[r, 2] == 0
         state = pk.local(n_dims, x.dtype)
+        ahead = pk.local(n_dims, x.dtype)  # the next particle's: on its way while this one's is at work
         largest = pk.float64(-math.inf)
-        for k in team.thread_range(begin, min(begin + SWEEP, log_w.shape[1])):
-            a = pk.int64(k)
-            if resampled and not in_place:
-                a = ancestors[r, k]
+        end = min(begin + SWEEP, log_w.shape[1])
+        if begin + team.rank < end:
+            fetch(n_dims, resampled and not in_place, old, r, begin + team.rank, ancestors, x, ahead)
+        for k in team.thread_range(begin, end):
             for c in range(n_dims):
-                state[c] = x[old, c, r, a]
+                state[c] = ahead[c]
+            if k + team.size < end:
+                fetch(n_dims, resampled and not in_place, old, r, k + team.size, ancestors, x, ahead)
             moved = propagate(t, state, seed, key(r, k), user_draw(t), params[r])
             for c in range(n_dims):
                 x[new, c, r, k] = moved[c]
@@ -82,19 +95,27 @@ def model_kernels(initial, propagate, log_weight, n_dims):
         tile = team.league_rank % n_tiles
         row_scale = scale(now, r, bits, log)
         lost = pk.uint64(bits - half)
-        begin = tile * tile_size
+        end = min(tile * tile_size + tile_size, log_w.shape[1])
         total = pk.uint64(0)
         square = pk.uint64(0)
+        own = pk.local(IN_FLIGHT, log_w.dtype)
         part = pk.local(n_dims, pk.float64)
         for c in range(n_dims):
             part[c] = 0.0
-        for k in team.thread_range(begin, min(begin + tile_size, log_w.shape[1])):
-            q = fixed(pk.float64(log_w[r, k]), row_scale, log)
-            total += q
-            square += (q >> lost) * (q >> lost)
-            if averaged:
-                for c in range(n_dims):
-                    part[c] += pk.float64(pk.int64(q)) * pk.float64(x[slot, c, r, k])
+        for base in range(tile * tile_size, end, IN_FLIGHT * team.size):
+            for m in range(IN_FLIGHT):
+                own[m] = -math.inf
+                if base + m * team.size + team.rank < end:
+                    own[m] = log_w[r, base + m * team.size + team.rank]
+            for m in range(IN_FLIGHT):
+                k = base + m * team.size + team.rank
+                q = fixed(pk.float64(own[m]), row_scale, log)
+                q = pk.where(k < end, q, pk.uint64(0))
+                total += q
+                square += (q >> lost) * (q >> lost)
+                if averaged and k < end:
+                    for c in range(n_dims):
+                        part[c] += pk.float64(pk.int64(q)) * pk.float64(x[slot, c, r, k])
         total = team.reduce(total)
         square = team.reduce(square)
         if team.single():
@@ -117,13 +138,14 @@ def decide(team, bits, half, n, threshold, now, sums, squares, mass, evidence, s
     resampling. A row of no use adds -infinity and is resampled from equal weights. 32 bytes a tile.
     """
     r = team.league_rank
-    total = lay_out(team, r, sums)
+    shelf = team.scratch(sums.shape[1], pk.uint64)
+    total = lay_out(team, r, sums, shelf)
     square = pk.uint64(0)
     for tile in team.thread_range(squares.shape[1]):
         square += squares[r, tile]
     square = team.reduce(square)
     if team.single():
-        usable, largest, one, two = scale(now, r, bits, LOGS)
+        usable, largest, one, two, _ = scale(now, r, bits, LOGS)
         total = pk.float64(pk.int64(total))
         part = total * 2.0 ** pk.float64(half - bits)
         size = part * part / pk.float64(pk.int64(square)) if usable else 0.0

@@ -11,7 +11,7 @@ import numpy as np
 import portable as pk
 
 from . import chains, kernels, pairing, spreading, strata, weighing
-from .weights import ROW_TEAM, SWEEP_TEAM, TEAM, tile_size
+from .weights import SWEEP_TEAM, TEAM, row_policy, tile_size
 
 _ONE_BY_ONE = 4096  # indices that share a row's draws beyond the Poisson counts
 
@@ -63,7 +63,7 @@ def _draw_strata(wanted, counts, before, seed, step):
     stride = min(_ONE_BY_ONE, counts.shape[1])
     pk.parallel_for(pk.MDRangePolicy((0, 0), (n_rows, stride)), strata.draw_one_by_one, stride, wanted, seed, step,
                     counts, before)
-    pk.parallel_for(pk.TeamPolicy(n_rows, ROW_TEAM), weighing.add_up, before)
+    pk.parallel_for(row_policy(n_rows, n_tiles), weighing.add_up, before)
     pk.parallel_for(tiles, strata.lay_strata, wanted, before, counts)
 
 
@@ -89,7 +89,7 @@ def sum_up(counts, sums):
     """What lies before each tile of whole numbers, and at the end the sum of all."""
     n_rows, n_tiles = sums.shape[0], sums.shape[1] - 1
     pk.parallel_for(pk.TeamPolicy(n_rows * n_tiles, TEAM), kernels.sum_tiles, tile_size(counts.shape[1]), counts, sums)
-    pk.parallel_for(pk.TeamPolicy(n_rows, ROW_TEAM), weighing.add_up, sums)
+    pk.parallel_for(row_policy(n_rows, n_tiles), weighing.add_up, sums)
 
 
 def metropolis(tables, seed, step, ancestors, n_steps):

@@ -39,9 +39,9 @@ def one_start(r, total, seed, step):
 def below_systematic(position, r, start, total, n_draws, ratio, seed, step, draws):
     """How many of the positions floor((k Q + start) / M) are below Q_i: the k with k Q + start < Q_i M."""
     share = pk.float64(pk.int64(start)) / pk.float64(pk.int64(total))
-    k = max(pk.int64(pk.float64(pk.int64(position)) * ratio - share), 0)
+    k = pk.int64(pk.fma(pk.float64(pk.int64(position)), ratio, 0.5 - share))  # the nearest: right, or too small by one
     rest = pk.int64(position * n_draws - pk.uint64(k) * total - start)  # of 64 bits, and right although products wrap
-    return k + pk.where(rest > 0, 1, 0) + pk.where(rest > pk.int64(total), 1, 0)
+    return k + pk.where(rest > 0, 1, 0)
 
 
 @pk.function

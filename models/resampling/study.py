@@ -17,16 +17,19 @@ import time
 import numpy as np
 
 import portable as pk
+from portable.errors import InputError
 
 from . import schemes
 
 SCHEMES = ("multinomial", "stratified", "systematic", "residual", "ssp", "killing", "metropolis", "megopolis", "rejection")
-MOST_AT_ONCE = 1 << 20  # particles of all replicates that are held together
+MOST_AT_ONCE, MOST_IN_ALL = 1 << 20, 1 << 24  # particles of all replicates: held together, and computed
+ERRORS = "runs", "mse", "bias_share"
+LONG_ENOUGH = 1.0  # seconds of timed calls
 ROW = "{scheme:12} {kind:5} {n:9,d} {y:4.1f} {mse:9.4f} {bias_share:9.2e} {seconds:10.3e}"
 
 
-def study(spaces, sizes, ys, n_runs, on_cell=lambda cell: None):
-    """The cells of the study.
+def study(spaces, sizes, ys, n_runs, known=()):
+    """The cells of the study, one after another.
 
     Parameters
     ----------
@@ -34,15 +37,16 @@ def study(spaces, sizes, ys, n_runs, on_cell=lambda cell: None):
     sizes : list of int
     ys : list of float
     n_runs : int
-        K, replicates of each cell.
-    on_cell : callable of a cell
-        Told each one when it is done.
+        K, replicates of a cell; fewer beyond 2^24 particles in all, but at least 4.
+    known : list of dict
+        Cells that need no computing. Of another kind of machine they say the errors: draws are the same everywhere.
 
-    Returns
-    -------
-    list of dict: scheme, kind ("cpu" or "cuda"), n, y, mse, bias_share, seconds
+    Yields
+    ------
+    dict: scheme, kind ("cpu" or "cuda"), n, y, runs, mse, bias_share, seconds
     """
-    cells = []
+    done = {_place(cell): cell for cell in known}
+    errors = {(cell["scheme"], cell["n"], cell["y"]): {name: cell[name] for name in ERRORS} for cell in known}
     for space in spaces:
         kind = "cuda" if space.startswith("cuda") else "cpu"
         for n in sizes:
@@ -50,12 +54,20 @@ def study(spaces, sizes, ys, n_runs, on_cell=lambda cell: None):
             for y in ys:
                 w = np.exp(-0.5 * (x - y) ** 2)
                 for name in SCHEMES:
-                    scheme = getattr(schemes, name)
-                    mse, share = _errors(scheme, w, n_runs, space)
-                    cells.append({"scheme": name, "kind": kind, "n": n, "y": y, "mse": mse, "bias_share": share,
-                                  "seconds": _seconds(scheme, w, space)})
-                    on_cell(cells[-1])
-    return cells
+                    cell = {"scheme": name, "kind": kind, "n": n, "y": y}
+                    yield done.get(_place(cell)) or _measured(cell, errors, w, n_runs, space)
+
+
+def _place(cell):
+    return cell["scheme"], cell["kind"], cell["n"], cell["y"]
+
+
+def _measured(cell, errors, w, n_runs, space):
+    scheme, place = getattr(schemes, cell["scheme"]), (cell["scheme"], cell["n"], cell["y"])
+    if place not in errors:
+        runs = min(n_runs, max(4, MOST_IN_ALL // len(w)))
+        errors[place] = dict(zip(ERRORS, (runs, *_errors(scheme, w, runs, space))))
+    return cell | errors[place] | {"seconds": _seconds(scheme, w, space)}
 
 
 def _errors(scheme, w, n_runs, space):
@@ -75,6 +87,8 @@ def _seconds(scheme, w, space, repeats=5):
     scheme(view, seed=2, permuted=True, space=space)
     times = []
     for step in range(repeats):
+        if sum(times) > LONG_ENOUGH:
+            break
         start = time.perf_counter()
         scheme(view, seed=2, step=step, permuted=True, space=space)
         pk.fence(space)
@@ -97,11 +111,25 @@ def decisions(cells):
 
 def write(cells, folder):
     """study.json, which `resample(..., decisions=...)` reads, and Figures 2 to 6; the paths that were written."""
-    folder = pathlib.Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / "study.json"
+    return [save(cells, folder), *_figures(cells, pathlib.Path(folder))]
+
+
+def save(cells, folder):
+    """Write study.json; returns its path."""
+    path = pathlib.Path(folder) / "study.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps({"schema": "resampling-study", "cells": cells}, indent=1) + "\n")
-    return [path, *_figures(cells, folder)]
+    return path
+
+
+def load(path):
+    """The cells of a study.json."""
+    try:
+        cells = json.loads(pathlib.Path(path).read_text())["cells"]
+        [(_place(cell), cell["seconds"]) for cell in cells]
+        return cells
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(f"'{path}' is no study that `python -m models.resampling experiment` wrote: {error}") from error
 
 
 def _figures(cells, folder):

@@ -19,6 +19,7 @@ import numpy as np
 import portable as pk
 
 WEIGHTS, LOGS, LOGS32 = 0, 1, 2
+IN_FLIGHT = 4  # loads that a member has under way
 SWEEP = 2048  # particles of a team where tiles do not matter
 NONE = -(2**63)  # `order` of no number
 NAN = 2**63 - 1  # `order` of NaN
@@ -58,8 +59,8 @@ def exponent(x):
 
 @pk.function
 def scale(extremes, r, bits, log):
-    """(usable, subtract, two factors): q = (w or exp(w - subtract)) times both factors, one after the other, so that
-    neither overflows; or 1 throughout a row that has no positive weight, a negative one or one that is not finite."""
+    """(usable, subtract, two factors, more): q = (w or exp(w - subtract)) times both factors, one after the other, so that
+    neither overflows; or `more`, 1, throughout a row that has no positive weight, a negative one or one that is not finite."""
     largest = ordered(extremes[r, 0])
     smallest = ordered(extremes[r, 1])
     if log:
@@ -69,17 +70,18 @@ def scale(extremes, r, bits, log):
         usable = largest > 0.0 and largest < math.inf and smallest >= 0.0
         shift = bits - exponent(pk.where(usable, largest, 1.0))
     half = shift >> 1
-    return usable, pk.where(usable, largest, 0.0), power(half), power(shift - half)
+    return usable, pk.where(usable, largest, 0.0), power(half), power(shift - half), pk.where(usable, 0.0, 1.0)
 
 
 @pk.function
 def scaled(x, scale, log):
     """A weight times the factors of its row's scale, 1 in a row without use."""
     if log:
-        below = pk.where(scale[0], x, 0.0) - scale[1]
+        below = pk.where(scale[0], x, -math.inf) - scale[1]
         w = pk.exp(below) if log == LOGS else pk.float64(pk.exp(pk.float32(below)))
-        return pk.where(scale[0], w * scale[2] * scale[3], 1.0)
-    return pk.where(scale[0], pk.where(scale[0], x, 0.0) * scale[2] * scale[3], 1.0)
+    else:
+        w = pk.where(scale[0], x, 0.0)
+    return pk.fma(w * scale[2], scale[3], scale[4])
 
 
 @pk.function
@@ -92,15 +94,13 @@ def fixed(x, scale, log):
 def split(position, parts, total, ratio):
     """(k, rest) with position * parts = k * total + rest and 0 <= rest < total: exact, without a product of 128 bits.
 
-    position <= total <= 2^62, parts <= 2^31, ratio is near parts / total. The estimate of k is off by one at most; the
-    rest then fits into 64 bits and is right although the products wrap.
+    position <= total <= 2^62, parts <= 2^31, ratio is near parts / total: position * ratio is right to 2^-20, so that the
+    estimate of k is right or too small by one; the rest then fits into 64 bits and is right although the products wrap.
     """
-    k = pk.int64(pk.float64(pk.int64(position)) * ratio)
+    k = pk.int64(pk.fma(pk.float64(pk.int64(position)), ratio, -(2.0**-18)))
     rest = pk.int64(position * parts - pk.uint64(k) * total)
-    whole = pk.int64(total)
-    below = rest < 0
-    above = rest >= whole
-    return k + pk.where(above, 1, 0) - pk.where(below, 1, 0), rest + pk.where(below, whole, 0) - pk.where(above, whole, 0)
+    above = rest >= pk.int64(total)
+    return k + pk.where(above, 1, 0), rest - pk.where(above, pk.int64(total), 0)
 
 
 @pk.kernel
@@ -120,11 +120,17 @@ def find_extremes(team, n_sweeps, w, extremes):
     """The largest and smallest weight of a row; a team for SWEEP of them. One read of the weights, two atomics a team."""
     r = team.league_rank // n_sweeps
     begin = team.league_rank % n_sweeps * SWEEP
+    end = min(begin + SWEEP, w.shape[1])
     largest = w[r, begin]
     smallest = w[r, begin]
-    for i in team.thread_range(begin, min(begin + SWEEP, w.shape[1])):
-        largest = pk.maximum(largest, w[r, i])
-        smallest = pk.minimum(smallest, w[r, i])
+    x = pk.local(IN_FLIGHT, w.dtype)
+    for base in range(begin, end, IN_FLIGHT * team.size):
+        for m in range(IN_FLIGHT):
+            x[m] = w[r, begin]
+            if base + m * team.size + team.rank < end:
+                x[m] = w[r, base + m * team.size + team.rank]
+        largest = pk.maximum(largest, pk.maximum(pk.maximum(x[0], x[1]), pk.maximum(x[2], x[3])))
+        smallest = pk.minimum(smallest, pk.minimum(pk.minimum(x[0], x[1]), pk.minimum(x[2], x[3])))
     largest = team.reduce(largest, pk.Max)
     smallest = team.reduce(smallest, pk.Min)
     if team.single():
@@ -134,36 +140,49 @@ def find_extremes(team, n_sweeps, w, extremes):
 
 @pk.kernel
 def weigh_tiles(team, tile_size, bits, log, w, extremes, offsets):
-    """The sum of q over a tile; a team a tile. One read of the weights."""
+    """The sum of q over a tile; a team a tile, the last first: those are still in a cache. One read of the weights."""
     n_tiles = offsets.shape[1] - 1
     r = team.league_rank // n_tiles
-    tile = team.league_rank % n_tiles
+    tile = n_tiles - 1 - team.league_rank % n_tiles
     row_scale = scale(extremes, r, bits, log)
-    begin = tile * tile_size
+    end = min(tile * tile_size + tile_size, w.shape[1])
+    x = pk.local(IN_FLIGHT, w.dtype)
     total = pk.uint64(0)
-    for i in team.thread_range(begin, min(begin + tile_size, w.shape[1])):
-        total += fixed(pk.float64(w[r, i]), row_scale, log)
+    for base in range(tile * tile_size, end, IN_FLIGHT * team.size):
+        for m in range(IN_FLIGHT):
+            x[m] = 0
+            if base + m * team.size + team.rank < end:
+                x[m] = w[r, base + m * team.size + team.rank]
+        for m in range(IN_FLIGHT):
+            q = fixed(pk.float64(x[m]), row_scale, log)
+            total += pk.where(base + m * team.size + team.rank < end, q, pk.uint64(0))
     total = team.reduce(total)
     if team.single():
         offsets[r, tile] = total
 
 
 @pk.function
-def lay_out(team, r, offsets):
-    """Totals of tiles become what lies before each tile; returns their sum."""
+def lay_out(team, r, offsets, shelf):
+    """Totals of tiles become what lies before each tile; returns their sum. The shelf is scratch for them."""
     last = offsets.shape[1] - 1
-    share = (last + team.size - 1) // team.size  # neighbours are one member's: one scan for all
+    share = (last + team.size - 1) // team.size | 1  # neighbours are one member's: one scan for all; odd, as memory has banks
+    for tile in team.thread_range(last):
+        shelf[tile] = offsets[r, tile]
+    team.barrier()
     begin = min(team.rank * share, last)
     end = min(begin + share, last)
     own = pk.uint64(0)
     for tile in range(begin, end):
-        own += offsets[r, tile]
+        own += shelf[tile]
     before = team.scan(own)
     total = team.broadcast(before + own, team.size - 1)
     for tile in range(begin, end):
-        own = offsets[r, tile]
-        offsets[r, tile] = before
+        own = shelf[tile]
+        shelf[tile] = before
         before += own
+    team.barrier()
+    for tile in team.thread_range(last):
+        offsets[r, tile] = shelf[tile]
     if team.single():
         offsets[r, last] = total
     return total
@@ -171,5 +190,6 @@ def lay_out(team, r, offsets):
 
 @pk.kernel
 def add_up(team, offsets):
-    """Totals of tiles become what lies before each tile; a team a row. 24 bytes a tile."""
-    lay_out(team, team.league_rank, offsets)
+    """Totals of tiles become what lies before each tile; a team a row, with scratch for them. 16 bytes a tile."""
+    shelf = team.scratch(offsets.shape[1], pk.uint64)
+    lay_out(team, team.league_rank, offsets, shelf)

@@ -18,6 +18,11 @@ TEAM, SWEEP_TEAM, ROW_TEAM = 32, 128, 1024  # members of a tile's team, of a swe
 MOST_TILES = 8192  # of a row
 
 
+def row_policy(n_rows, n_tiles):
+    """A team for each row, with room for what lies before its tiles."""
+    return pk.TeamPolicy(n_rows, ROW_TEAM, scratch_bytes=8 * (n_tiles + 1))
+
+
 def tile_size(n):
     """Numbers of a tile: a row of n has few tiles for the one team that adds them up, and many for the others."""
     return spreading.CHUNK * max(1, 2 ** math.ceil(math.log2(n / (spreading.CHUNK * MOST_TILES))))
@@ -83,7 +88,7 @@ class Tables:
         self.n_sweeps = -(-self.n // weighing.SWEEP)
         self.tiles = pk.TeamPolicy(self.n_rows * self.n_tiles, TEAM)
         self.sweeps = pk.TeamPolicy(self.n_rows * self.n_sweeps, SWEEP_TEAM)
-        self.rows = pk.TeamPolicy(self.n_rows, ROW_TEAM)
+        self.rows = row_policy(self.n_rows, self.n_tiles)
         self.draws = pk.MDRangePolicy((0, 0), (self.n_rows, n_draws))
         self.extremes = pk.empty((self.n_rows, 3), np.int64)
         self.sums = pk.empty((self.n_rows, self.n_tiles + 1), np.uint64)

@@ -101,7 +101,7 @@ class EM:
             yield (pk.TeamPolicy(self.n_models * sums.shape[2], PACK, space=self.space), kernels.expectation,
                    *kernels.branches(self.n_branches), pk.static(censoring), FADED[self.dtype], tiny(self.dtype),
                    self._state, self._models, *views, self._filtered, sums)
-            yield (pk.TeamPolicy(self._total.size, 128, space=self.space), kernels.add_sums, number, sums, self._total)
+            yield (pk.TeamPolicy(self._total.size, 512, space=self.space), kernels.add_sums, number, sums, self._total)
 
     def load(self, models):
         """Start from these, at most n_models; branches in the order of `orders`."""

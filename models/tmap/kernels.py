@@ -26,7 +26,7 @@ import portable as pk
 ALPHA, CONSTANT, RATE, POWER, EXIT, SWITCHING = range(6)  # rows of a model; the last is the first of R
 STATUS, STEP = range(2)  # columns of `state`
 CLIMBING, AT_REST, USED_UP = range(3)
-TERMS = 32  # gaps of a run between two additions to float64: at most 32 roundings in float32
+TERMS = 32  # gaps between two additions to float64: at most 64 roundings in float32
 PACK = 32  # runs side by side: a warp, and a whole number of packs of any CPU
 UNROLLED = 6  # branches: the code grows with their square
 DEAD = 1e-9  # gaps: a branch expected to make fewer, of all the data, tells nothing about itself
@@ -53,8 +53,8 @@ def at(row, n_items, item, lane):
 
 @pk.function
 def log_or_never(v):
-    """The logarithm in float64, also of zero: fast forms need not know it."""
-    return pk.log(pk.float64(v)) if v > 0.0 else -math.inf
+    """The logarithm as float64, also of zero: fast forms need not know it."""
+    return pk.float64(pk.log(v)) if v > 0.0 else -math.inf
 
 
 @pk.function
@@ -197,6 +197,17 @@ def log_likelihood(team, n, r, censoring, faded, model, shares, offset, steps, l
     return team.reduce(loglik)
 
 
+@pk.function
+def add_parts(n, r, part_time, part_move, own, rank):
+    """Move what a member has added up in the dtype of the gaps to its sums."""
+    for i in range(r):
+        own[row_of(TIME, n, i), rank] += pk.float64(part_time[i])
+        part_time[i] = 0.0
+        for j in range(r):
+            own[row_of(MOVE, n, i * n + j), rank] += pk.float64(part_move[i, j])
+            part_move[i, j] = 0.0
+
+
 @pk.kernel(fastmath=True)
 def expectation(team, n, r, censoring, faded, tiny, state, models, shares, kept, offset, steps, lengths, open_end, gaps,
                 filtered, sums):
@@ -223,8 +234,14 @@ def expectation(team, n, r, censoring, faded, tiny, state, models, shares, kept,
     part_time = pk.local(n, gaps.dtype)
     part_move = pk.local((n, n), gaps.dtype)
     stretched = pk.local(n, pk.float64)
+    keep = kept[share]
     for row in range(sums.shape[1]):
         own[row, team.rank] = 0.0
+    added = 0
+    for i in range(r):
+        part_time[i] = 0.0
+        for j in range(r):
+            part_move[i, j] = 0.0
     for pack in range(shares[share], shares[share + 1]):
         n_steps = steps[pack]
         top = offset[pack]
@@ -247,7 +264,7 @@ def expectation(team, n, r, censoring, faded, tiny, state, models, shares, kept,
                     part += pk.where(k < complete, divisor, 0.0)
                     step_on(r, model, g, a)
                     for i in range(r):
-                        filtered[start, at(kept[share] + k, n, i, lane)] = g[i]
+                        filtered[start, at(keep + k, n, i, lane)] = g[i]
                     if k == complete - 1:
                         for i in range(r):
                             q[i] = g[i]
@@ -267,9 +284,7 @@ def expectation(team, n, r, censoring, faded, tiny, state, models, shares, kept,
             for i in range(r):
                 q[i] *= scale
                 own[row_of(LAST, n, i), team.rank] += pk.float64(q[i])
-                part_time[i] = gaps[at(top + max(length - 1, 0), 2, 0, lane)] * q[i]
-                for j in range(r):
-                    part_move[i, j] = 0.0
+                part_time[i] += gaps[at(top + max(length - 1, 0), 2, 0, lane)] * q[i]
             if censoring:
                 if complete < length:
                     row = top + complete
@@ -277,20 +292,20 @@ def expectation(team, n, r, censoring, faded, tiny, state, models, shares, kept,
                                                                     gaps[at(row, 2, 1, lane)], reached, q, stretched)
                     for i in range(r):
                         own[row_of(OPEN, n, i), team.rank] += pk.float64(q[i])
-                        part_time[i] = q[i] * stretched[i]
+                        part_time[i] += q[i] * stretched[i]
 
             row = max(n_steps - 2, 0)
             x = gaps[at(top + row, 2, 0, lane)]
             for i in range(r):
-                soon[i] = filtered[start, at(kept[share] + row, n, i, lane)]
-            for past in range(0, n_steps - 1, TERMS):
+                soon[i] = filtered[start, at(keep + row, n, i, lane)]
+            for past in range(0, n_steps, TERMS):
                 for back in range(past, min(past + TERMS, n_steps - 1)):
                     k = n_steps - 2 - back
                     row = max(k - 1, 0)
                     soon_x = gaps[at(top + row, 2, 0, lane)]
                     for i in range(r):
                         g[i] = soon[i]
-                        soon[i] = filtered[start, at(kept[share] + row, n, i, lane)]
+                        soon[i] = filtered[start, at(keep + row, n, i, lane)]
                     if k < length - 1:
                         step_back(r, model, tiny, g, q, u)
                         for i in range(r):
@@ -298,19 +313,19 @@ def expectation(team, n, r, censoring, faded, tiny, state, models, shares, kept,
                             for j in range(r):
                                 part_move[i, j] += g[i] * u[j]
                     x = soon_x
-                for i in range(r):
-                    own[row_of(TIME, n, i), team.rank] += pk.float64(part_time[i])
-                    part_time[i] = 0.0
-                    for j in range(r):
-                        own[row_of(MOVE, n, i * n + j), team.rank] += pk.float64(part_move[i, j])
-                        part_move[i, j] = 0.0
+                added += min(TERMS, n_steps - past)
+                if added >= TERMS:
+                    added = 0
+                    add_parts(n, r, part_time, part_move, own, team.rank)
             for i in range(r):
                 own[row_of(FIRST, n, i), team.rank] += pk.float64(q[i])
-                own[row_of(TIME, n, i), team.rank] += pk.float64(part_time[i])
-    for row in range(sums.shape[1]):
-        total = team.reduce(own[row, team.rank])
-        if team.single():
-            sums[start, row, share] = total
+    add_parts(n, r, part_time, part_move, own, team.rank)
+    team.barrier()
+    for row in team.thread_range(sums.shape[1]):
+        total = pk.float64(0.0)
+        for c in range(team.size):  # each member begins in a column of its own: no two want the same bank of memory
+            total += own[row, (row + c) % team.size]
+        sums[start, row, share] = total
 
 
 @pk.kernel

@@ -11,10 +11,11 @@ import types as python_types
 
 import numpy as np
 
+from .. import elementary
 from ..errors import LanguageError, ReadOnlyError
 from . import types as t
 from .expressions import Expressions
-from .known import CASTS, WORDS, Known, elementary, text_of
+from .known import CASTS, WORDS, Known, layers_own, text_of
 from .types import UNIFORM, VARYING
 from .values import Value, ViewValue
 
@@ -41,19 +42,16 @@ class Calls(Expressions):
         if word is not None:
             return getattr(self, "word_" + word[0])(node, *word[1:])
         inlined = getattr(fn, "portable_text", None)
-        if inlined is None and elementary(fn):
+        if inlined is None and layers_own(fn):
             inlined = text_of(fn)
         if inlined is not None:
-            return self.inline_call(inlined, node)
+            args = [self.expr(a) for a in node.args]
+            if len(args) != len(inlined.params):
+                self.fail(node, f"'{inlined.name}' takes {len(inlined.params)} argument(s), but {len(args)} were given")
+            return self.inline(inlined, args, node)
         name = ast.unparse(node.func)
         hint = "; mark it with @pk.function" if isinstance(fn, python_types.FunctionType) else ""
         self.fail(node, f"`{name}` cannot be called in a kernel{hint}", LanguageError)
-
-    def inline_call(self, text, node):
-        args = [self.expr(a) for a in node.args]
-        if len(args) != len(text.params):
-            self.fail(node, f"'{text.name}' takes {len(text.params)} argument(s), but {len(args)} were given")
-        return self.inline(text, args, node)
 
     def arguments(self, node, least, most=None):
         most = least if most is None else most
@@ -198,7 +196,10 @@ class Calls(Expressions):
             native = self.target.fast_math(self, name, values)
             if native is not None:
                 return native
-        text = self.elementary_text(name, self.strong(dtype), fast, node)
+        pair = fast and elementary.FAST.get(name) or elementary.FUNCTIONS.get(name)
+        if pair is None:
+            self.fail(node, f"'{name}' is not available in kernels yet", LanguageError)
+        text = text_of(pair[self.strong(dtype) == "float64"])
         outer, self.float_dtype = self.float_dtype, self.strong(dtype)  # constants among themselves are of the function's dtype
         result = self.inline(text, values, node)
         self.float_dtype = outer

@@ -113,6 +113,11 @@ class Entry:
         b.position_at_end(done)
         return b.load(counter, typ=I64)
 
+    def steps(self, begin, end, step, body):
+        """for index in range(begin, end, step)."""
+        b = self.lower.b
+        self.loop(begin, b.add(b.sub(end, ir.Constant(I64, 1)), step, flags=("nsw",)), step, body)
+
     def visit(self, index, mask, slot, variant, outer=()):
         """The kernel at one index (or pack, or team); what it returns goes into accumulator `slot`.
 

@@ -20,7 +20,6 @@ from llvmlite import ir
 from ..errors import LanguageError
 from . import types as t
 from .calls import Calls
-from .known import text_of
 from .memory import itemsize
 from .types import UNIFORM, VARYING
 from .values import I1, I64, PTR, Value, ViewValue
@@ -269,17 +268,6 @@ class Frames(Calls):
             self.b.cbranch(self.any_lane(self.mask), more, frame.exit_block)
             self.b.position_at_end(more)
             self.alive = True
-
-    def elementary_text(self, name, dtype, fast, node):
-        """The layer's own text of an elementary function."""
-        from .. import elementary
-
-        pair = elementary.FUNCTIONS.get(name)
-        if fast:
-            pair = elementary.FAST.get(name, pair)
-        if pair is None:
-            self.fail(node, f"'{name}' is not available in kernels yet", LanguageError)
-        return text_of(pair[0] if dtype == "float32" else pair[1])
 
 
 def flat(values):

@@ -71,7 +71,7 @@ def _table():
 WORDS = _table()
 
 
-def elementary(fn):
+def layers_own(fn):
     """True for the layer's own plain functions (elementary.py, reducer.py), which are inlined without a decorator."""
     return isinstance(fn, python_types.FunctionType) and fn.__module__ in ("portable.elementary", "portable.reducer")
 

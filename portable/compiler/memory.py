@@ -215,8 +215,8 @@ class Memory(Ops):
             return pointer
         if how == "contiguous":
             return self.advance(pointer, k * itemsize(view.dtype))
-        if view.lanes_last:
-            return self.lane(pointer, k)
+        if how == "apart" or view.lanes_last:
+            return pointer[k] if how == "apart" else self.lane(pointer, k)
         place = view.pointer  # lane by lane: LLVM then loads an index, where it would take packs of addresses apart
         for v, stride in [*view.prefix, *zip(indices, view.strides)]:
             place = self.advance(place, self.bytes_times(self._index_of_lane(v, k), stride))

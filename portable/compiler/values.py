@@ -51,7 +51,7 @@ class ViewValue:
 
 
 class Ops:
-    """Emits instructions on values into `self.b`."""
+    """Emits instructions on values into `self.b`. Needs from the class on top: `diverges` (see frames.py)."""
 
     def __init__(self, width, float_dtype, fastmath, step=1):
         self.W, self.float_dtype, self.flags = width, float_dtype, FAST if fastmath else CONTRACT
@@ -336,6 +336,7 @@ class Ops:
         return self.full(I1, 1) if mask is None else mask
 
     def any_lane(self, mask):
+        self.diverges()
         bits = ir.IntType(self.W)
         return self.b.icmp_unsigned("!=", self.b.bitcast(mask, bits), ir.Constant(bits, 0))
 

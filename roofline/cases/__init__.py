@@ -8,9 +8,9 @@ from typing import Protocol
 
 from roofline.contract import Duel, Run
 
-REPORTED = ("hawkes", "methods")  # have `prepare`
+REPORTED = ("hawkes", "methods", "edm")  # have `prepare`
 COMPARED = (  # have `duels`
-    "algorithms", "ceilings", "edm", "hawkes", "lanes", "launch", "layer", "mixture", "mixture_em", "profile", "resampling", "start", "tmap")
+    "algorithms", "ceilings", "edm", "edm_brains", "hawkes", "lanes", "launch", "layer", "mixture", "mixture_em", "profile", "resampling", "start", "tmap")
 
 
 class Case(Protocol):

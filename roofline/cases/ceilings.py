@@ -11,8 +11,8 @@ import functools
 import numpy as np
 
 import portable as pk
-from roofline import microkernels as kernels
 from roofline import measuring, peers
+from roofline import microkernels as kernels
 from roofline.contract import Contender, Duel
 from roofline.digest import digest
 from roofline.units import scaled
@@ -49,8 +49,7 @@ def _near(space, quick):
         sizes = dict(measuring.cpu_levels(here))
         shapes = {level: measuring.rows_in(here, sizes[level] // here.n_threads, quick) for level in ("L1", "L2")}
     for level, (league, length, trips) in shapes.items():
-        inputs = np.random.default_rng(0).random((2, league, length))
-        views = [*(pk.copy_of(a, space) for a in inputs), pk.zeros((league, length), np.float64, space)]
+        views = measuring.three_rows(pk.copy_of(np.random.default_rng(0).random((league, 3, length)), space))
         policy, n_bytes = pk.TeamPolicy(league, space=space), 24 * league * length * trips
         call = functools.partial(pk.parallel_for, policy, kernels.triad_again, trips, measuring.SCALE, *views)
         title = f"triad in {level}, {trips:,} times on each of {league} rows of {length:,} float64"
@@ -90,12 +89,14 @@ def _peak(dtype, space, n, trips):
         f"fma_{dtype}",
         (n, trips * kernels.UNROLLED, B, C),
         tolerance=1e-5 if dtype == "float32" else 1e-12,
+        flops=operations,
+        best=True,
     )
 
 
-def _duel(title, space, call, result, name, inputs, tolerance=1e-14, bytes=None):  # noqa: A002 - the contract's name
+def _duel(title, space, call, result, name, inputs, tolerance=1e-14, **work):
     rivals, absent = peers.gather(
         "ceilings", space, name, kernels.CHAINS, *inputs, tools=("cupy",) if space.startswith("cuda") else ("gcc",)
     )
     ours = Contender(f"portable, {space}", call, sync=functools.partial(pk.fence, space), result=result)
-    return Duel(title, ours, rivals, absent, tolerance, bytes=bytes)
+    return Duel(title, ours, rivals, absent, tolerance, **work)

@@ -1,4 +1,4 @@
-"""Empirical dynamic modelling: cross mapping of all pairs, and nearest neighbours of one long series.
+"""Empirical dynamic modelling: cross mapping of all pairs, nearest neighbours of one long series, S-maps.
 
 `--n` is the number of series of the cross map; the neighbours are then left out.
 """
@@ -7,7 +7,7 @@ import numpy as np
 
 from models import edm
 from roofline import peers
-from roofline.contract import Contender, Duel
+from roofline.contract import Contender, Duel, Run
 
 # Steps and series: of larval zebrafish recordings (Takahashi et al. 2021, table 1), and a part of a larger one.
 SHAPES = {"cpu": [(1600, 154)], "cuda": [(1600, 154), (10608, 82), (3780, 1000)]}
@@ -36,6 +36,28 @@ def random_dims(n_series, seed=7):
     dims = np.random.default_rng(seed).integers(1, E_MAX + 1, n_series)
     dims[0] = E_MAX
     return dims
+
+
+def prepare(space, data, quick):
+    """Runs of the report, on simulated series; see `roofline.cases.Case`."""
+    small, gpu = quick or space == "checked", space.startswith("cuda")
+    n_steps, n_series = (40, 3) if small else SHAPES["cuda"][0] if gpu else (800, 20)
+    long = 40 if small else LONG if gpu else 4000
+    series, x = coupled_logistic(n_steps, n_series), coupled_logistic(long, 1)[:, 0]
+    dims = np.minimum(random_dims(n_series), n_steps // 10)
+    theta = np.arange(2.0) if small else np.arange(8.0)
+
+    def run(method, size, unit, call):
+        return Run(f"EDM, {method}", "simulated", size, unit, call)
+
+    return [
+        run(f"cross map of {n_series} series, E up to {dims.max()}", n_steps, "steps",
+            lambda: float(edm.cross_map(series, dims, space=space).mean())),
+        run("11 nearest neighbours, E = 10" if not small else "3 nearest neighbours, E = 2", long, "points",
+            lambda: float(edm.knn(x, 2 if small else 10, dtype="float32", space=space).distances[:, -1].mean())),
+        run(f"S-maps, E = 3, {len(theta)} thetas", len(x[:1000]), "points",
+            lambda: float(edm.smap(x[:1000], 3, theta=theta, space=space).rho[-1])),
+    ]
 
 
 def duels(space, n, quick):

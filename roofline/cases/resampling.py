@@ -2,16 +2,19 @@
 
 On a CPU ours is the public call, checks and allocation included, as is the peer's. On a GPU ours is the graph of a call's
 launches, weights in float32: what the device does, without the host's part, which a filter pays while the device works.
+There a step of a stochastic-volatility filter, resampled, is set beside a copy of its states, log-weights and ancestors.
 """
 
 import functools
+import math
 
 import numpy as np
 
 import portable as pk
 from models import resampling
 from models.resampling import launches
-from models.resampling.weights import Tables
+from models.resampling.filter import Run
+from models.resampling.weights import Tables, reached
 from roofline import peers
 from roofline.contract import Contender, Duel
 
@@ -59,6 +62,51 @@ def _on_device(space, n):
             title = f"{name}{f', {STEPS} steps' * bool(options)}, {n:,} float32 weights"
             yield _duel(title, f"portable, {space}, a graph of {len(graph.launches)} launches", graph.replay, result, space, name,
                         x, w)
+    yield _filter_step(space, n)
+
+
+@pk.function
+def initial(seed, stream, draw, params):
+    return (params[1] / math.sqrt(1.0 - params[0] * params[0]) * pk.random.normal32(seed, stream, draw),)
+
+
+@pk.function
+def propagate(t, state, seed, stream, draw, params):
+    return (params[0] * state[0] + params[1] * pk.random.normal32(seed, stream, draw),)
+
+
+@pk.function
+def log_weight(t, state, y, params):
+    return -0.5 * (y[0] * y[0] * math.exp(-state[0]) + state[0])
+
+
+@pk.kernel
+def copy(i, x, log_w, ancestors, other_x, other_log_w, other_ancestors):
+    """Reads and writes 12 bytes."""
+    other_x[i] = x[i]
+    other_log_w[i] = log_w[i]
+    other_ancestors[i] = ancestors[i]
+
+
+def _filter_step(space, n):
+    """x_t = phi x_(t-1) + sigma e_t, y_t = exp(x_t / 2) d_t in float32, resampled at every step."""
+    with pk.use(space):
+        model = resampling.ParticleFilter(initial, propagate, log_weight, threshold=1.0, dtype=np.float32, space=space)
+        y, params = (reached(np.array(a, np.float32)) for a in ([[0.3], [-0.2], [0.5]], [[0.95, 0.3]]))
+        run = Run(model, n, 1, y, params, np.uint64(SEED), keep=False, means=False)
+        run.step(0)
+        run.step(1)
+        own = run.x[1, 0, 0], run.log_w[0], run.ancestors[0, 0]
+        other = [pk.empty((n,), view.dtype) for view in own]
+        pk.parallel_for(n, copy, *own, *other)
+        with pk.capture() as step:
+            run.step(1)
+        with pk.capture() as copied:
+            pk.parallel_for(n, copy, *own, *other)
+    wait = functools.partial(pk.fence, space)
+    return Duel(f"a step of a filter, {n:,} particles in float32", Contender(f"portable, {space}, a graph of {len(step.launches)} launches",
+                step.replay, sync=wait), [Contender("a copy of states, log-weights and ancestors", copied.replay, sync=wait)],
+                bytes=24 * n)
 
 
 def _launch(name, tables, ancestors, options):

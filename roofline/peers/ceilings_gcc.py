@@ -36,11 +36,12 @@ void triad(int threads, long n, double s, const double *restrict b, const double
     for (long i = 0; i < n; ++i) a[i] = b[i] + s * c[i];
 }
 
-void triad_again(int threads, long rows, long n, long trips, double s, const double *b_, const double *c_, double *a_) {
+void triad_again(int threads, long rows, long n, long step, long trips, double s, const double *b_, const double *c_,
+                 double *a_) {
     #pragma omp parallel for num_threads(threads) schedule(dynamic, 1)
     for (long row = 0; row < rows; ++row) {
-        const double *restrict b = b_ + row * n, *restrict c = c_ + row * n;
-        double *restrict a = a_ + row * n;
+        const double *restrict b = b_ + row * step, *restrict c = c_ + row * step;
+        double *restrict a = a_ + row * step;
         for (long trip = 0; trip < trips; ++trip) {
             for (long j = 0; j < n; ++j) a[j] = b[j] + s * c[j];
             __asm__ volatile("" ::: "memory");  // each trip is done
@@ -90,7 +91,8 @@ def contenders(name, chains, *inputs, threads):
         call, result = _peak(function, threads, name.removeprefix("fma_"), *inputs)
     elif name == "triad_again":
         trips, scale, views = inputs
-        call, result = _stream(function, threads, [*views[0].shape, trips], [scale], views)
+        step = views[0].strides[0] // views[0].dtype.itemsize
+        call, result = _stream(function, threads, [*views[0].shape, step, trips], [scale], views)
     else:
         call, result = _stream(function, threads, [inputs[1][0].size], *inputs)
     return [Contender(f"C, gcc -O3 -march=native, {threads} thread{'s' if threads > 1 else ''}", call, result=result)]

@@ -1,8 +1,12 @@
 """Resampling by particles 0.4 (Chopin), whose loops are numba's, on one thread: it has no other."""
 
-from particles import resampling
-
 from roofline.contract import Contender
+
+try:
+    from particles import resampling
+except ImportError as error:
+    raise ImportError(f"{error}; `pip install --no-deps particles==0.4` brings it, which asks for NumPy below 2, though its "
+                      "resampling runs with NumPy 2") from error
 
 
 def contenders(scheme, x, w, *, threads):

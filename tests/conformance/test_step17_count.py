@@ -55,6 +55,11 @@ def shuffled(i, x, bins):
     bins[8] = pk.random.uniform(1, i, 0)
 
 
+@pk.kernel
+def levels(i, x, counts):
+    pk.atomic_add(counts, int(x[i] * 8.0), 1)
+
+
 def totals(counts):
     """Without the lines."""
     found = collections.Counter()
@@ -142,6 +147,10 @@ def test_a_gpu_counts_what_its_threads_do(x):
         found = totals(pk.count(N, product, a, a, prefixes, reducer=pk.Sum, scan="inclusive", build="executed"))
         assert found["fmul double"] == 2 * N  # once for the totals of tiles, once for the prefixes
         np.testing.assert_allclose(prefixes.to_numpy(), np.cumsum(x * x))
+        for room, more in ((8, True), (10_000, False)):  # copies in shared memory are added up; too large, there are none
+            counts = pk.zeros((room,), "int64")
+            found = totals(pk.count(N, levels, a, pk.ScatterView(counts), build="executed"))
+            assert counts.to_numpy().sum() == N and (found["atomicrmw add i64"] > N) == more and found["atomicrmw add i64"] >= N
         with pytest.raises(SpaceError, match="not on 'cuda"):
             pk.count(N, branches, a, out)
 

@@ -41,6 +41,11 @@ def test_an_old_driver():
         assert not usable and "too old" in reason and "cuGraphInstantiateWithFlags" in reason
 
 
+def test_a_foreign_address_may_be_the_first_question():
+    with installed(FakeDriver()):
+        assert driver.device_of(BASE) == 0 and driver.device_of(1) is None
+
+
 def test_devices(fake_cuda):
     assert driver.available() == (True, "")
     assert driver.version() == (13, 0)

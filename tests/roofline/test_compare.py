@@ -8,8 +8,9 @@ import pytest
 from rich.console import Console
 
 from roofline import compare, peers
-from roofline.compare import Outcome
+from roofline.compare import Outcome, Row
 from roofline.contract import Contender, Duel
+from roofline.timing import Samples
 
 
 def side(label, log=None, value=1.0, error=None):
@@ -52,6 +53,13 @@ def test_each_row_has_both_times_and_their_ratio():
         assert list(row.ratio.values) == quotients and len(quotients) == 3
         assert row.difference == 0.0
     assert not outcome.problems
+
+
+def test_best_rounds_are_compared_where_a_duel_asks():
+    row = Row("a", Samples((2.0, 3.0, 4.0)), Samples((1.0, 9.0, 9.0)), Samples((0.5, 3.0, 2.25)), 0.0)
+    told = [shown(Outcome(Duel("work", side("ours"), [], best=best), [row])) for best in (True, False)]
+    assert "best / best" in told[0] and " 0.5 " in told[0] and "best" not in told[1]
+    assert row.as_dict()["best_over_best"] == 0.5
 
 
 @pytest.mark.parametrize("value", [1.1, float("nan")])

@@ -157,3 +157,20 @@ def test_wrong_launches_are_refused_as_a_launch_would():
         roofline.count(5, well_declared, np.ones(5))
     with pytest.raises((LanguageError, LoweringError)):
         roofline.count(5, threshold, np.ones((5, 5)), np.ones(5))
+
+
+@pk.kernel
+def by_members(team, x, parts):
+    for m in range(x.shape[0] // team.size):
+        x[m * team.size + team.rank] *= 2.0
+        total = team.reduce(x[m * team.size + team.rank])
+        if team.single():
+            parts[m] = total
+
+
+def test_a_kernel_whose_arrays_fit_its_team_size_is_counted_as_it_runs():
+    """Teams have eight members at least; of one there would be eight times as many parts as there is room for."""
+    x, parts = np.ones(64), np.zeros(8)
+    with pk.use("serial"):
+        counts = roofline.count(pk.TeamPolicy(1, 8), by_members, x, parts)
+    assert counts.flops >= 64 and 0 < counts.arrays["parts"][1] <= 64 and counts.arrays["x"][1] == 512

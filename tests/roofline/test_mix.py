@@ -35,8 +35,13 @@ def test_ptx_is_told_by_kind_and_type():
 \tst.shared.v2.f32 [%rd2], {%f1, %f2};
 \tatom.global.add.u32 %r1, [%rd1], 1;
 \tex2.approx.ftz.f32 %f1, %f2;
+\tshl.b64 %rd3, %rd1, 3;
+\tand.b32 %r2, %r1, 31;
+\tneg.f64 %fd3, %fd1;
+\tmov.u32 %r3, %tid.x;
 \tbar.sync 0;
 \tret;
 """
     assert ptx_mix(ptx) == {"load param": 1, "branch": 1, "load global": 1, "fma float64": 1, "add int64": 1, "store shared": 1,
-                            "atomic global": 1, "ex2 float32": 1, "barrier": 1}  # fmt: skip
+                            "atomic global": 1, "ex2 float32": 1, "barrier": 1,
+                            "shift int64": 1, "logic int32": 1, "neg float64": 1}  # fmt: skip

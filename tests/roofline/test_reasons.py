@@ -45,7 +45,7 @@ def test_near_the_roof_nothing_is_asked(machine):
 
 def test_time_outside_of_kernels(machine):
     name, text = why(machine, shown.counted()["axpy"], 1e-3, inside=1e-4)
-    assert name == "outside" and text.startswith("90% of the call passes outside of its 1 kernel,")
+    assert name == "outside" and text.startswith("90% of the call passes outside of its 1 launch,")
 
 
 def test_data_from_farther_than_assumed(machine):

@@ -108,3 +108,23 @@ def test_an_interpreter_has_no_roof(report):
 def test_a_missing_program_is_refused(tmp_path, capsys):
     assert cli.main(["report", "--space", "serial", "--out", str(tmp_path / "page.html"), "nowhere.py"]) == 2
     assert "'nowhere.py' is no file" in capsys.readouterr().err
+
+
+def test_launches_are_counted_on_the_data_that_they_met(report):
+    """Afterwards the program's arrays may hold others, or places outside of them."""
+    text = """
+import numpy as np
+import portable as pk
+
+@pk.kernel
+def some(i, place, x):
+    if place[i] >= 0:
+        x[place[i]] += 1.0
+
+place = np.arange(100)
+place[50:] = -1
+pk.parallel_for(100, some, place, np.zeros(100))
+place[:] = 10**12
+"""
+    code, part = report(text)
+    assert code == 0 and part["results"][0]["roof"]["flops"] == 50

@@ -6,7 +6,7 @@ from llvmlite import ir
 
 from ...compiler.team import Team, combine_states
 from ...compiler.types import LINEAR, UNIFORM, VARYING
-from ...compiler.values import I1, I64, Value
+from ...compiler.values import I64, Value
 from . import engine
 
 

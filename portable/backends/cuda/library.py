@@ -178,6 +178,8 @@ def device_of(pointer):
     Memory of the host that CUDA has pinned counts as known; managed memory too.
     """
     ordinal = ctypes.c_int()
+    if _load():  # a foreign array may be this process's first use of CUDA
+        return None
     try:
         cu.cuPointerGetAttribute(byref(ordinal), 9, pointer)
     except DeviceError:

@@ -1,4 +1,4 @@
-"""Entry kernels on CUDA: one thread an index, one block a team; a reduction finishes in the same launch.
+"""Entry kernels on CUDA: a thread an index or a pack of them, a block a team; a reduction finishes in the same launch.
 
 The argument block travels by value, as the kernel's one parameter.
 """
@@ -65,6 +65,7 @@ class Entry(entry.Entry):
         return lower.b.add(lower.b.mul(block(lower), ir.Constant(I64, indices), flags=("nsw",)), thread(lower), flags=("nsw",))
 
     def _range(self):
+        """One index a thread, or a pack of them; the last block goes through what is left one by one."""
         lower, b, W, step = self.lower, self.lower.b, self.width, ir.Constant(I64, self.threads)
         index = b.add(self.extra("begin"), self._first(self.threads * W), flags=("nsw",))
         end = self.extra("end")
@@ -80,7 +81,7 @@ class Entry(entry.Entry):
                     lower.facts.setdefault("scalar", "the text is long")
             with rest:
                 lower.W = 1
-                self.loop(index, b.add(b.sub(end, ir.Constant(I64, 1)), step), step, lambda k: self.visit(lower.lanes(k), None, 0, "rest"))
+                self.steps(index, end, step, lambda k: self.visit(lower.lanes(k), None, 0, "rest"))
                 lower.W = W
 
     def _reduced_range(self):
@@ -100,12 +101,11 @@ class Entry(entry.Entry):
             step = b.mul(stride, ir.Constant(I64, _COPIES), flags=("nsw",))
             bound = b.add(b.sub(end, ir.Constant(I64, 1)), b.sub(step, far), flags=("nsw",))
             begin = self.loop(begin, bound, step, several)
-        one = b.add(b.sub(end, ir.Constant(I64, 1)), stride, flags=("nsw",))
-        self.loop(begin, one, stride, lambda index: self.visit(lower.lanes(index), None, 0, "whole"))
+        self.steps(begin, end, stride, lambda index: self.visit(lower.lanes(index), None, 0, "whole"))
 
     def _scattered_range(self):
         """A grid's stride again; views that are only added to have a copy in each block's shared memory."""
-        lower, b, one, step = self.lower, self.lower.b, ir.Constant(I64, 1), ir.Constant(I64, self.threads)
+        lower, b, step = self.lower, self.lower.b, ir.Constant(I64, self.threads)
         own, shared = b.addrspacecast(dynamic_shared(self.module), PTR), []
 
         def each(view, body):
@@ -113,8 +113,8 @@ class Entry(entry.Entry):
             element = lower.scalar(view.dtype)
             size = b.sdiv(self.n_bytes(view), ir.Constant(I64, itemsize(view.dtype)))
             places = [p for v, *p in shared if v is view][0]
-            self.loop(thread(lower), b.add(b.sub(size, one), step), step,
-                      lambda j: body(*(b.gep(p, [j], source_etype=element) for p in places), element))
+            self.steps(thread(lower), size, step,
+                       lambda j: body(*(b.gep(p, [j], source_etype=element) for p in places), element))
 
         for view in self.scatters:
             shared.append((view, own, view.pointer))
@@ -166,7 +166,7 @@ class Entry(entry.Entry):
             start = b.add(begin, b.mul(b.mul(block(lower, axis), depth), step), flags=("nsw",))
             last = b.add(start, b.mul(depth, step), flags=("nsw",))
             last = b.select(b.icmp_signed("<", last, end), last, end)
-            self.loop(b.add(start, offset, flags=("nsw",)), b.add(b.sub(last, one), step, flags=("nsw",)), step, body)
+            self.steps(b.add(start, offset, flags=("nsw",)), last, step, body)
 
         def visit(*outer):
             with b.if_then(b.icmp_signed("<", index, bounds[-1][1])):
@@ -178,8 +178,7 @@ class Entry(entry.Entry):
         begin, end = bounds[1]
         first = b.add(begin, b.add(b.mul(block(lower, "y"), height), row), flags=("nsw",))
         stride = b.mul(grid(lower, "y"), height)
-        self.loop(first, b.add(b.sub(end, one), stride, flags=("nsw",)), stride,
-                  lambda j: deep(one, ir.Constant(I64, 0), "z", lambda i: visit(i, j)))
+        self.steps(first, end, stride, lambda j: deep(one, ir.Constant(I64, 0), "z", lambda i: visit(i, j)))
 
     def _team(self):
         lower = self.lower
@@ -240,8 +239,7 @@ class Entry(entry.Entry):
                 for v, p in zip(combine_states(lower, reducer, self._loaded(part, row), part), row):
                     b.store(lower.get(v), p)
 
-        step = ir.Constant(I64, self.threads)
-        self.loop(thread(lower), b.add(b.sub(n_blocks, ir.Constant(I64, 1)), step), step, fold)
+        self.steps(thread(lower), n_blocks, ir.Constant(I64, self.threads), fold)
         lower.begin_pack(None)
         totals = self._block_states(self.collected())
         with b.if_then(leader):

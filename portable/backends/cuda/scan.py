@@ -152,8 +152,7 @@ class ScanEntry(cuda.Entry):
                 b.store(lower.get(self._combined(before, exclusive)), self.word(partials, index))
             b.store(lower.get(self._combined(before, total)), carry)
 
-        bound = b.add(b.sub(end, ir.Constant(I64, 1)), step)
-        self.loop(ir.Constant(I64, 0), bound, step, stretch)
+        self.steps(ir.Constant(I64, 0), end, step, stretch)
         lower.begin_pack(None)
         with b.if_then(b.icmp_signed("==", thread(lower), ir.Constant(I64, 0))):
             self.write_results([(Value(self.dtype, UNIFORM, b.load(carry, typ=scalar)),)])

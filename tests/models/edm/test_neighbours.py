@@ -37,6 +37,19 @@ def test_ties_go_to_the_earlier_row(space):
     np.testing.assert_array_equal(found.indices, rows)
 
 
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_ties_on_a_line(space, dtype):
+    """One coordinate goes by sorting: ties to the left and right, missing values, points that exclude others."""
+    x = np.random.default_rng(2).integers(0, 9, 40 if space == "checked" else 500).astype(float)
+    x[[3, 17]] = np.nan
+    found = edm.knn(x, 1, k=6, Tp=1, exclusion_radius=2, dtype=dtype, space=space)
+    known = np.isfinite(x)
+    distances, rows = reference.knn(x, 1, 6, Tp=1, radius=2)
+    np.testing.assert_array_equal(found.distances[known], distances[known])
+    np.testing.assert_array_equal(found.indices[known], rows[known])
+    assert np.isnan(found.distances[~known]).all() and (found.indices[~known] == -1).all()
+
+
 def test_many_neighbours_of_another_series(space):
     x = logistic_maps(length(space), 4)
     k = length(space) - 10

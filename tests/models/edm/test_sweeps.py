@@ -115,3 +115,16 @@ def test_random_surrogates_keep_gaps():
     y, = surrogates(x, 1, "random", np.random.default_rng(1))
     np.testing.assert_array_equal(np.isnan(y), np.isnan(x))
     np.testing.assert_array_equal(np.sort(y), np.sort(x))
+
+
+def test_series_that_do_not_vary_have_no_skill(space):
+    x = logistic_maps(length(space), 1)[:, 0]
+    still = np.full(len(x), 0.1)
+    calls = [lambda a, b: edm.simplex(a, 2, target=b, space=space).rho,
+             lambda a, b: edm.smap(a, 1, theta=1.0, target=b, space=space).rho,
+             lambda a, b: edm.embedding_dimension(a, 2, target=b, space=space).rho,
+             lambda a, b: edm.ccm(a, b, 2, library_sizes=[9], n_samples=2, n_surrogates=1, space=space).rho]
+    for call in calls:
+        for library, target, name in ((still, x, "library"), (x, still, "target")):
+            with pytest.warns(RuntimeWarning, match=f"{name} does not vary: the correlation is NaN"):
+                assert np.isnan(call(library, target)).all()

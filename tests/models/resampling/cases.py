@@ -1,5 +1,7 @@
 """Weight vectors and schemes that several tests share."""
 
+import hashlib
+
 import numpy as np
 
 from models import resampling
@@ -33,12 +35,31 @@ def vectors():
 
 
 def many(n_vectors=1000):
-    """Weight vectors of 1 to 40 particles over many orders of magnitude, a third of the entries of some zero."""
+    """Weight vectors of 1 to 40 particles over many orders of magnitude, every other one in float32.
+
+    In turn as they are, a third of them zero, one of them heavy, subnormal, and huge.
+    """
     random = np.random.default_rng(12)
     for v in range(n_vectors):
-        n = 1 + v % 40
+        n, kind, single = 1 + v % 40, v % 5, v % 2
         w = np.ldexp(random.random(n), random.integers(-(v % 60) - 1, 1, n))
-        if v % 3 == 0:
+        if kind == 1:
             w = np.where(random.random(n) < 1 / 3, 0.0, w)
-        w[v % n] = 0.5
-        yield w.astype(np.float32) if v % 2 else w
+        w[v % n] = 2.0**50 if kind == 2 else 0.5
+        w = np.ldexp(w, {3: -140 if single else -1060, 4: 127 if single else 1023}.get(kind, 0))
+        yield w.astype(np.float32) if single else w
+
+
+def many_logs(n_vectors=200):
+    """Log-weights of 1 to 40 particles, far from 0, a few of them -inf."""
+    random = np.random.default_rng(13)
+    for v in range(n_vectors):
+        n = 1 + v % 40
+        log_w = 12.0 * random.normal(size=n) + 700.0 * random.normal()
+        log_w[random.random(n) < 0.1] = -np.inf
+        log_w[v % n] = 700.0
+        yield log_w.astype(np.float32) if v % 2 else log_w
+
+
+def digest(ancestors):
+    return hashlib.sha256(np.concatenate(ancestors).astype("<i8").tobytes()).hexdigest()[:16]

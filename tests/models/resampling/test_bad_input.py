@@ -96,6 +96,13 @@ def test_options(scheme, given, error, message):
         scheme(W, seed=0, **given)
 
 
+def test_more_particles_than_int32_counts():
+    """One number seen 2^31 times: nothing is computed of it."""
+    for given in ({"weights": np.broadcast_to(1.0, (2**31,))}, {"log_weights": np.broadcast_to(0.0, (2, 2**31))}):
+        with pytest.raises(E.InputError, match=r"weights has shape .*2147483648.*; at most 2\^31 - 1 in each dimension"):
+            resampling.systematic(**given, seed=0)
+
+
 def test_max_weight_of_log_weights():
     with pytest.raises(E.InputError, match="max_weight is -2.0, below the largest of log_weights, -1.0"):
         resampling.rejection(log_weights=[-1.0, -3.0], seed=0, max_weight=-2.0)

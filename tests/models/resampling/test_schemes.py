@@ -1,7 +1,5 @@
 """Ancestors against plain Python, and the same on every space for weights of equal value."""
 
-import hashlib
-
 import numpy as np
 import pytest
 
@@ -9,21 +7,21 @@ import portable as pk
 from models import resampling
 from models.resampling import reference
 
-from .cases import NAMES, SCHEMES, many, vectors
+from .cases import NAMES, SCHEMES, digest, many, many_logs, vectors
 
 SEED, STEP = 2**50 + 11, 3
-# SHA-256 (first 16 digits) of the ancestors of all of `many()`, one after another as little-endian int64; made with
-# models.resampling.reference, not with the kernels.
+# SHA-256 (first 16 digits) of the ancestors of all of `many()`, one after another as little-endian int64, and of all of
+# `many_logs()`. Made with models.resampling.reference, not with the kernels: `python -m tests.models.resampling.golden`.
 GOLDEN = {
-    "systematic": "f5fe75755db06fd2",
-    "stratified": "91dba245be667c96",
-    "multinomial": "fc9b6bb32cffb005",
-    "residual": "6efbe74784f084cf",
-    "ssp": "56ce4176594d6c0a",
-    "megopolis": "c5256f9c34ebac66",
-    "metropolis": "72dc6b7dc05dd9fb",
-    "rejection": "4a45b595ff771eb5",
-    "killing": "7c795fa31d9fe6c8",
+    "systematic": ("96ee7835ca7b34e9", "8bb646a77d4d17fd"),
+    "stratified": ("c0bbea1e8d127b7f", "53b6885e57060628"),
+    "multinomial": ("80dd2504badf0bd3", "e6df7fe0b96aa263"),
+    "residual": ("80e18b6dfb574949", "558e9974163e2715"),
+    "ssp": ("c44aeff7b2704bec", "8207b3533cb3f569"),
+    "metropolis": ("3e15f3a2ca2d91a3", "6fd75ff6bb4396b9"),
+    "megopolis": ("e697dadde71d11ed", "80dd512c463941f7"),
+    "rejection": ("ba1ef8a65953a067", "b70064503afdd514"),
+    "killing": ("c9b1ef98b4b76b24", "9ab234091df75e40"),
 }
 
 
@@ -39,16 +37,13 @@ def test_ancestors_are_those_of_plain_python(space, scheme, options):
             np.testing.assert_array_equal(got, wanted, err_msg=f"{name}, {n_draws} draws")
 
 
-def digest(ancestors):
-    return hashlib.sha256(np.concatenate(ancestors).astype("<i8").tobytes()).hexdigest()[:16]
-
-
 @pytest.mark.parametrize("scheme, options", SCHEMES, ids=NAMES)
 def test_golden_hashes(space, scheme, options):
     if space == "checked":
         pytest.skip("plain Python is for few vectors")
-    drawn = [scheme(w, seed=v, step=STEP, space=space, **options) for v, w in enumerate(many())]
-    assert digest(drawn) == GOLDEN[scheme.__name__]
+    weights = [scheme(w, seed=v, step=STEP, space=space, **options) for v, w in enumerate(many())]
+    logs = [scheme(log_weights=w, seed=v, step=STEP, space=space, **options) for v, w in enumerate(many_logs())]
+    assert (digest(weights), digest(logs)) == GOLDEN[scheme.__name__]
 
 
 @pytest.mark.parametrize("scheme, options", SCHEMES, ids=NAMES)

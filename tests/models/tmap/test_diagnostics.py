@@ -4,7 +4,15 @@ import numpy as np
 import pytest
 
 import portable as pk
-from models.tmap import Runs, TransientMAP, fit, goodness_of_fit, reference, select_orders, standard_errors
+from models.tmap import (
+    Runs,
+    TransientMAP,
+    fit,
+    goodness_of_fit,
+    reference,
+    select_orders,
+    standard_errors,
+)
 from models.tmap.goodness import kolmogorov
 from models.tmap.select import partitions
 
