@@ -128,7 +128,7 @@ def products(team, p, base, first, last, points, features):
             own = points[t, b]
             for a in range(first, last):
                 f = a * (a + 1) // 2 + b - base
-                if b <= a and 0 <= f and f < features.shape[1]:
+                if b <= a and 0 <= f < features.shape[1]:
                     features[t, f] = points[t, a] * own
 
 
@@ -141,9 +141,9 @@ def powers(team, p, base, points, features):
             b = c * COLUMNS + e % COLUMNS
             own = points[t, b]
             f = b - base
-            if b <= p and 0 <= f and f < features.shape[1]:
+            if b <= p and 0 <= f < features.shape[1]:
                 features[t, f] = own
-            if 0 < b and b <= p and 0 <= f + p and f + p < features.shape[1]:
+            if 0 < b <= p and 0 <= f + p < features.shape[1]:
                 features[t, f + p] = own * own
 
 

@@ -12,7 +12,7 @@ SLICE = 512  # points whose sums are kept apart: enough to pay for writing them,
 _OWN = 8  # features of a member of `moments`, at most
 _GROUP = 64  # components of a team, at most
 _TILE = 32  # points that a team has in scratch, a divisor of kernels.PAD
-_MEMBERS = 256  # of a full team
+_MEMBERS = 256  # of such a team
 
 # |L^-1 (mu - c)|^2 up to which sums may be taken about c: so many units in the last place is what a covariance loses.
 _CANCELS = {np.float64: 1e8, np.float32: 1e4}
