@@ -207,7 +207,7 @@ def moments(team, p, diagonal, n_blocks, n_own, group, tile, n_slices, x, joint,
     own = team.league_rank // n_groups // n_blocks
     length = (x.shape[1] // PAD + n_slices - 1) // n_slices * PAD
     last = min(own * length + length, x.shape[1])
-    depth = max(min(team.registers // (2 * n_own), group * COLUMNS // team.size), 1)
+    depth = max(min(team.registers // (2 * n_own), group * COLUMNS // max(team.size, COLUMNS)), 1)
     rows = (group + depth - 1) // depth
     n_places = (rows * COLUMNS + team.size - 1) // team.size
     points = team.scratch((tile, (p // COLUMNS + 1) * COLUMNS), x.dtype)
@@ -222,6 +222,9 @@ def moments(team, p, diagonal, n_blocks, n_own, group, tile, n_slices, x, joint,
             features[t, f] = 0.0
         for c in team.thread_range((p // COLUMNS + 1) * COLUMNS):
             points[t, c] = 1.0
+    for j in range(group, rows * depth):  # no components
+        for t in team.thread_range(tile):
+            shares[j, t] = 0.0
     team.barrier()
     place = 0
     while place < n_places:
