@@ -70,7 +70,7 @@ def names_its_size(kernel):
     text = kernel.portable_text
     called = {value for node in ast.walk(text.tree) if isinstance(node, (ast.Name, ast.Attribute))
               if isinstance(value := mentioned(text, node), Function)}
-    return "team.size" in text.source or any(map(names_its_size, called))
+    return "team.size" in ast.unparse(text.tree) or any(map(names_its_size, called))
 
 
 def mentioned(text, node):

@@ -264,7 +264,7 @@ def test_local_arrays_have_a_limit(space):
 
 
 def test_no_room_says_what_was_asked_for(space):
-    with pytest.raises(OutOfMemoryError, match=r"no room for the 281,474,976,710,656 bytes of shape \(35184372088832,\)"):
+    with pytest.raises(OutOfMemoryError, match="no room for (the )?281,474,976,710,656 bytes"):
         pk.empty(2**45, space=space)
 
 

@@ -54,8 +54,10 @@ class CudaTarget:
     def fast_math(lower, name, values):
         """The device's own float32 forms, two units in the last place; None where there is none."""
         v = values[0]
-        lower.diverges()  # these are instructions on one number
         if lower.strong(v.dtype) != "float32" or name not in ("exp", "exp2", "log", "log2"):
+            return None
+        lower.diverges()  # these are instructions on one number
+        if lower.W > 1:
             return None
         kind = v.kind
         x = lower.get(v, None, kind)

@@ -173,7 +173,7 @@ def _for(space, compiled, policy, words, outs, work):
 def _boxes(policy):
     """The box in parts that CUDA launches at once: the outer axes of a grid hold 65,535 blocks."""
     most = [_MAX_OUTER] * (len(policy.extents) - 1) + [policy.extents[-1]]
-    if all(n <= m for n, m in zip(policy.extents, most)):
+    if 0 in policy.extents or all(n <= m for n, m in zip(policy.extents, most)):
         return [policy]
     starts = itertools.product(*(range(low, high, m) for low, high, m in zip(policy.begin, policy.end, most)))
     return [MDRangePolicy(s, tuple(min(k + m, high) for k, m, high in zip(s, most, policy.end)), space=policy.space) for s in starts]
