@@ -60,7 +60,7 @@ def diagonal_squares(p, rows, own, staged, j, y, square):
     return 2 * p
 
 
-@pk.kernel(teams=3)
+@pk.kernel
 def log_joint(team, p, diagonal, rows, slice, length, x, records, joint, lse):
     """l_ij of (1) for TILE points and `slice` components, and their log-sum-exp with the largest so far factored out.
 
@@ -128,7 +128,7 @@ def products(team, p, base, first, last, points, features):
             own = points[t, b]
             for a in range(first, last):
                 f = a * (a + 1) // 2 + b - base
-                if b <= a and 0 <= f and f < features.shape[1]:
+                if b <= a and 0 <= f < features.shape[1]:
                     features[t, f] = points[t, a] * own
 
 
@@ -141,9 +141,9 @@ def powers(team, p, base, points, features):
             b = c * COLUMNS + e % COLUMNS
             own = points[t, b]
             f = b - base
-            if b <= p and 0 <= f and f < features.shape[1]:
+            if b <= p and 0 <= f < features.shape[1]:
                 features[t, f] = own
-            if 0 < b and b <= p and 0 <= f + p and f + p < features.shape[1]:
+            if 0 < b <= p and 0 <= f + p < features.shape[1]:
                 features[t, f + p] = own * own
 
 
@@ -207,7 +207,7 @@ def moments(team, p, diagonal, n_blocks, n_own, group, tile, n_slices, x, joint,
     own = team.league_rank // n_groups // n_blocks
     length = (x.shape[1] // PAD + n_slices - 1) // n_slices * PAD
     last = min(own * length + length, x.shape[1])
-    depth = max(min(team.registers // (2 * n_own), group * COLUMNS // team.size), 1)
+    depth = max(min(team.registers // (2 * n_own), group * COLUMNS // max(team.size, COLUMNS)), 1)
     rows = (group + depth - 1) // depth
     n_places = (rows * COLUMNS + team.size - 1) // team.size
     points = team.scratch((tile, (p // COLUMNS + 1) * COLUMNS), x.dtype)
@@ -222,6 +222,9 @@ def moments(team, p, diagonal, n_blocks, n_own, group, tile, n_slices, x, joint,
             features[t, f] = 0.0
         for c in team.thread_range((p // COLUMNS + 1) * COLUMNS):
             points[t, c] = 1.0
+    for j in range(group, rows * depth):  # no components
+        for t in team.thread_range(tile):
+            shares[j, t] = 0.0
     team.barrier()
     place = 0
     while place < n_places:

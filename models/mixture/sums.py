@@ -10,9 +10,9 @@ from . import kernels
 
 SLICE = 512  # points whose sums are kept apart: enough to pay for writing them, few enough for float32 to add them up
 _OWN = 8  # features of a member of `moments`, at most
-_GROUP = 512  # bytes of the r of one point for the components of a team, at most
+_GROUP = 64  # components of a team, at most
 _TILE = 32  # points that a team has in scratch, a divisor of kernels.PAD
-_MEMBERS = 256  # of a full team
+_MEMBERS = 256  # of such a team
 
 # |L^-1 (mu - c)|^2 up to which sums may be taken about c: so many units in the last place is what a covariance loses.
 _CANCELS = {np.float64: 1e8, np.float32: 1e4}
@@ -39,9 +39,8 @@ class Sums:
         m, widest = n_features(p, diagonal), _OWN * kernels.COLUMNS
         self._n_blocks, self._n_slices = -(-m // widest), -(-block // SLICE)
         n_own = -(-m // (self._n_blocks * kernels.COLUMNS))
-        most = _GROUP // np.dtype(dtype).itemsize
-        self._group = min(most, 1 << (k - 1).bit_length())
-        self._team = max(_MEMBERS * self._group // most, 32)
+        self._group = min(_GROUP, 1 << (k - 1).bit_length())
+        self._team = max(_MEMBERS * self._group // _GROUP, 32)
         self._static = [pk.static(v) for v in (p, int(diagonal), self._n_blocks, n_own, self._group, _TILE)]
         with pk.use(space):
             self._slices = pk.empty((self._n_slices, k, m), np.float64)

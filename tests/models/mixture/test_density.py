@@ -85,7 +85,7 @@ def test_narrow_components_far_from_the_centre_keep_their_digits(space, dtype, w
     points = Points(X, 4, space, np.zeros(2), diagonal=False)
     _, sums, about = points.sweep(Components(np.full(4, np.log(0.25)), centres, factors))
     assert (about[0] == about[1]).all() and not (about[0] == 0.0).all() and not about[3].any()
-    n, xbar, scatter = centred("full", sums, about, centres)
+    _, _, scatter = centred("full", sums, about, centres)
     terms = reference.log_joint(X.astype(float), np.full(4, np.log(0.25)), centres, widths[:, None, None] ** 2 * np.eye(2))
     r = np.exp(terms - reference.log_sum_exp(terms)[:, None])
     means = (r.T @ X) / r.sum(axis=0)[:, None]
