@@ -155,28 +155,33 @@ def _lines(cells, quantity, label, path, by):
 
     other = "y" if by == "n" else "n"
     panels = sorted({cell[other] for cell in cells})
-    figure, axes = pyplot.subplots(1, len(panels), figsize=(3 * len(panels) + 2, 3.2), sharey=True, squeeze=False)
-    for axis, panel in zip(axes[0], panels):
+    columns = min(len(panels), 5)
+    rows = -(-len(panels) // columns)
+    figure, axes = pyplot.subplots(rows, columns, figsize=(2.4 * columns + 1.6, 2.6 * rows), sharex=True, sharey=True, squeeze=False,
+                                   layout="constrained")
+    for axis in axes.flat[len(panels):]:
+        axis.set_visible(False)
+    for axis, panel in zip(axes.flat, panels):
         for name in SCHEMES:
-            line = [cell for cell in cells if cell["scheme"] == name and cell[other] == panel]
+            line = sorted((cell for cell in cells if cell["scheme"] == name and cell[other] == panel), key=lambda cell: cell[by])
             axis.plot([cell[by] for cell in line], [cell[quantity] for cell in line], marker=".", label=name)
-        axis.set(title=f"{'y' if other == 'y' else 'N'} = {panel}", xlabel="N" if by == "n" else "y", yscale="log")
+        where = f"y = {panel}" if other == "y" else f"N = $2^{{{panel.bit_length() - 1}}}$"
+        axis.set(title=where, xlabel="N" if by == "n" else "y", yscale="log")
         if by == "n":
             axis.set_xscale("log", base=2)
-    axes[0, 0].set_ylabel(label)
-    axes[0, -1].legend(fontsize="x-small")
-    figure.tight_layout()
+    figure.supylabel(label)
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside right upper", fontsize="small")
     figure.savefig(path)
     pyplot.close(figure)
     return path
 
 
 def _matrix(best, title, path):
-    """The fastest scheme in each cell, a colour each."""
+    """The fastest scheme in each cell, a colour each; cells that were not run yet stay white."""
     from matplotlib import pyplot
 
     sizes, ys, names = (sorted(set(values)) for values in (*zip(*best), best.values()))
-    table = np.array([[names.index(best[n, y]) for n in sizes] for y in ys])
+    table = np.array([[names.index(best[n, y]) if (n, y) in best else np.nan for n in sizes] for y in ys])
     figure, axis = pyplot.subplots(figsize=(0.5 * len(sizes) + 4, 0.35 * len(ys) + 2))
     shown = axis.imshow(table, origin="lower", aspect="auto", cmap="tab20", vmin=-0.5, vmax=19.5)
     axis.set(title=f"fastest scheme, {title}", xlabel="N", ylabel="y", xticks=range(len(sizes)), yticks=range(len(ys)))
