@@ -31,6 +31,7 @@ def test_every_kernel_lowers(run, least, monkeypatch):
         run()
     assert len(launched) >= least
     for kernel in launched:
-        for _, policy_kind, specs, reducers in [key for key in kernel.compiled if key[0] == "cpu"]:
+        builds = [key for key in kernel.compiled if key[0] == "cpu" and len(key) == 4]  # counting builds have a name besides
+        for _, policy_kind, specs, reducers in builds:
             ptx = lower_to_ptx(kernel, policy_kind, specs, reducers, capability=(9, 0))
             assert ".visible .entry entry" in ptx, kernel.name
