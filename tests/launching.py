@@ -56,3 +56,8 @@ def _arrays(args):
             yield arg
         elif isinstance(arg, pk.View):
             yield arg.to_numpy()
+
+
+def builds(kernel):
+    """(policy kind, argument types, reducers) of all that a kernel was compiled for on the CPU; counting builds have a name besides."""
+    return [key[1:] for key in kernel.compiled if key[0] == "cpu" and len(key) == 4]

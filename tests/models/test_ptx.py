@@ -31,6 +31,8 @@ from portable import algorithms
 from portable.backends.cuda.space import lower_to_ptx
 from portable.kernel import Kernel
 
+from ..launching import builds
+
 
 def run_hawkes():
     rng = np.random.default_rng(1)
@@ -148,8 +150,7 @@ def lowered(modules):
     """(kernel, what it was compiled for on the CPU) for every kernel of a module, or of several."""
     for module in modules() if callable(modules) else modules if isinstance(modules, list) else [modules]:
         for _, kernel in inspect.getmembers(module, lambda member: isinstance(member, Kernel)):
-            uses = [key[1:] for key in kernel.compiled if key[0] == "cpu" and len(key) == 4]  # counting builds have a name besides
-            for policy_kind, specs, reducers in uses:
+            for policy_kind, specs, reducers in builds(kernel):
                 yield kernel, policy_kind, specs, reducers
 
 

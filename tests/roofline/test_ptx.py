@@ -8,6 +8,8 @@ from portable.space import resolve
 from roofline import measuring, microkernels, peers
 from roofline.cases import layer
 
+from ..launching import builds
+
 
 def ceilings():
     space = resolve("serial")
@@ -31,7 +33,6 @@ def test_every_kernel_lowers(run, least, monkeypatch):
         run()
     assert len(launched) >= least
     for kernel in launched:
-        builds = [key for key in kernel.compiled if key[0] == "cpu" and len(key) == 4]  # counting builds have a name besides
-        for _, policy_kind, specs, reducers in builds:
+        for policy_kind, specs, reducers in builds(kernel):
             ptx = lower_to_ptx(kernel, policy_kind, specs, reducers, capability=(9, 0))
             assert ".visible .entry entry" in ptx, kernel.name
