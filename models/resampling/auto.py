@@ -12,7 +12,7 @@ from portable.errors import InputError
 
 from ..checks import check_choice
 from . import schemes
-from .study import SCHEMES, decisions, load
+from .study import SCHEMES, decisions, kind_of, load
 from .weights import metropolis_steps
 
 
@@ -41,7 +41,7 @@ def resample(weights=None, *, method="auto", decisions=None, log_weights=None, s
 def _fastest(path, weights, log_weights, space):
     """The scheme of the study's nearest cell: N on a logarithmic scale, then y by the Metropolis steps it would take."""
     table = _table(str(path))
-    kind = "cuda" if str(pk.default_space() if space is None else space).startswith("cuda") else "cpu"
+    kind = kind_of(pk.default_space() if space is None else space)
     if kind not in table:
         raise InputError(f"decisions: the study in '{path}' has no cells for {kind}; run the experiment with --space")
     given = weights if log_weights is None else log_weights

@@ -48,7 +48,7 @@ def study(spaces, sizes, ys, n_runs, known=()):
     done = {_place(cell): cell for cell in known}
     errors = {(cell["scheme"], cell["n"], cell["y"]): {name: cell[name] for name in ERRORS} for cell in known}
     for space in spaces:
-        kind = "cuda" if space.startswith("cuda") else "cpu"
+        kind = kind_of(space)
         for n in sizes:
             x = np.random.default_rng(n).normal(size=n)
             for y in ys:
@@ -68,6 +68,11 @@ def _measured(cell, errors, w, n_runs, space):
         runs = min(n_runs, max(4, MOST_IN_ALL // len(w)))
         errors[place] = dict(zip(ERRORS, (runs, *_errors(scheme, w, runs, space))))
     return cell | errors[place] | {"seconds": _seconds(scheme, w, space)}
+
+
+def kind_of(space):
+    """The machine that a study's cell is told of, "cpu" or "cuda"."""
+    return "cuda" if str(space).startswith("cuda") else "cpu"
 
 
 def _errors(scheme, w, n_runs, space):
