@@ -12,11 +12,12 @@ from roofline.counting import count
 from roofline.profiling import SHORT, profile, region_now
 from roofline.reasons import reason
 from roofline.reporting import Failure, Result
-from roofline.timing import Samples
+from roofline.timing import Samples, tick
 from roofline.units import one_line, scaled
 
 KINDS = 40  # of launches that are told one by one, the costliest; a page stays readable
 PATIENCE = 2.0  # seconds for counting a text, above which what is executed is not counted too: it takes several times as long
+TICKS = 10  # steps of the clock, below which it does not tell a time
 LEAST = 0.002  # of the time in launches, below which a kind is not told by itself
 
 
@@ -125,15 +126,32 @@ def tell(made, source, part, ceilings=None, on_start=lambda label, done: None, c
 
 def _tell_kind(size, report, source, found, counts, ceilings):
     event, launch = found[0]
-    seconds = Samples(tuple(e.seconds / len(e.launches) for e, _ in found))
+    seconds, notes = _timed(found)
+    if not seconds.median:
+        report.notes.append(f"'{launch.label}' over {size[0]:,} {size[1]}: {notes[0]}; more work in a launch, or more launches, have a time")
+    held = ceilings and seconds.median
     try:
-        roof = _roof(report, launch, counts(launch, event.region), seconds, ceilings) if ceilings else None
+        roof = _roof(report, launch, counts(launch, event.region), seconds, notes, ceilings) if held else None
         why = reason(roof, report.ceilings, seconds) if roof else None
     except Exception as error:  # noqa: BLE001 - one kernel's failure must not cost the others
         report.failures.append(Failure("script", launch.label, one_line(error)))
         return
     about = "script", launch.label, source, *size, event.space
     report.results.append(Result(*about, seconds, Work(), None, roof, why))
+
+
+def _timed(found):
+    """(Samples, notes) of the launches of a kind: of those too short for the clock the mean, 0.0 where that is too short as well.
+
+    The mean holds where each launch does not: a clock tells the next one more for what it told the last one less.
+    """
+    seconds, least = Samples(tuple(e.seconds / len(e.launches) for e, _ in found)), TICKS * tick()
+    if seconds.median >= least:
+        return seconds, []
+    n, total = len(found), _seconds(found)
+    if total < least:
+        return Samples((0.0,) * n), [f"its {n:,} launches are too short for the clock, which tells no time below {scaled(least, 's')}"]
+    return Samples((total / n,) * n), [f"each launch is too short for the clock; the time is the mean of all {n:,}"]
 
 
 def _seconds(found):
@@ -160,9 +178,10 @@ def _run(part, path, arguments):
         sys.argv = kept
 
 
-def _roof(report, launch, counts, seconds, ceilings):
+def _roof(report, launch, counts, seconds, notes, ceilings):
     report.ceilings = ceilings(str(launch.space), set(counts.special))
     roof = analyse_launch(launch.label, counts, seconds.median, report.ceilings)
+    roof.notes.extend(notes)
     if seconds.median < SHORT:
         roof.notes.append("too short to time one by one: mostly the cost of a launch")
     if len(seconds.values) == 1:
