@@ -111,10 +111,25 @@ def threshold(i, x, out):
 def test_counts_that_depend_on_changing_data_say_so():
     changing = roofline.count(4, halve, np.array([1.0, 2.0, 4.0, 8.0]))
     assert changing.flops == 0 + 1 + 2 + 3
-    assert any("data that the launch itself changes" in note for note in changing.notes)
+    assert any("the launch itself changes 'x'" in note for note in changing.notes)
     steady = roofline.count(4, threshold, np.ones(4), np.zeros(4))
-    assert any("of these data" in note for note in steady.notes)
+    assert "the text has conditions: the counts are of these data" in steady.notes
     assert COSTED["axpy"].kernel and roofline.count(4, COSTED["axpy"].kernel, 1.0, np.ones(4), np.ones(4)).notes == []
+
+
+@pk.kernel
+def append(i, x, n_kept, kept):
+    if x[i] > 0.5:
+        kept[pk.atomic_add(n_kept, 0, 1)] = x[i]
+
+
+@pytest.mark.parametrize("space", ["serial", "threads"])
+def test_what_appends_is_counted_within_its_bounds(space):
+    """Each run begins with the arguments as they were given; on what a run before it left there is no more room."""
+    x, room, n_kept = np.linspace(0.0, 1.0, 1000), np.zeros(2000), np.zeros(1, np.int64)
+    with pk.use(space):
+        counted = roofline.count(1000, append, x, n_kept, room[:500])
+    assert counted.atomics == {("add", "int64"): 500} and n_kept[0] == 0 and not room.any()
 
 
 @roofline.cost(flops=lambda n, x, y: 2 * n, bytes=lambda n, x, y: 3 * x.nbytes)
