@@ -5,6 +5,7 @@ import sys
 import time
 from pathlib import Path
 
+import portable as pk
 from portable.errors import InputError
 from roofline.attainable import analyse_launch
 from roofline.contract import Work
@@ -160,6 +161,7 @@ def _seconds(found):
 
 def _shapes(args):
     """What makes two launches of a kernel differ in their work: shapes and types of arrays."""
+    args = (a.view if isinstance(a, pk.ScatterView) else a for a in args)
     return tuple(_shapes(a) if isinstance(a, tuple) else (getattr(a, "shape", None), str(getattr(a, "dtype", ""))) for a in args)
 
 

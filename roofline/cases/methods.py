@@ -108,7 +108,7 @@ def _words(space, n):
             every,
             layer.count,
             pk.copy_of(random.integers(0, layer.BINS, n, np.int32), space),
-            pk.zeros((layer.BINS,), np.int32, space),
+            pk.ScatterView(pk.zeros((layer.BINS,), np.int32, space)),
         ),
     }
     for name, (size, unit, word, *args) in launches.items():

@@ -9,6 +9,7 @@ from rich.console import Console
 import portable as pk
 import roofline
 from portable.errors import InputError, LanguageError, LoweringError
+from roofline.cases import layer
 from tests.roofline.counted import costed, reverse
 
 COSTED = costed()
@@ -115,6 +116,18 @@ def test_counts_that_depend_on_changing_data_say_so():
     steady = roofline.count(4, threshold, np.ones(4), np.zeros(4))
     assert "the text has conditions: the counts are of these data" in steady.notes
     assert COSTED["axpy"].kernel and roofline.count(4, COSTED["axpy"].kernel, 1.0, np.ones(4), np.ones(4)).notes == []
+
+
+def test_sums_in_private_copies_are_no_atomics(space):
+    """Of the text and as executed: they run at the rate of loads and stores, and a roof of atomics would not hold them."""
+    if space == "checked":
+        pytest.skip("operations are counted where kernels are compiled")
+    levels = np.arange(1000, dtype=np.int32) % layer.BINS
+    policy, there = pk.RangePolicy(0, 1000, space=space), pk.copy_of(levels, space)
+    shared, own = (roofline.count(policy, layer.count, there, wrap(pk.zeros(layer.BINS, np.int32, space))) for wrap in (pk.asview, pk.ScatterView))
+    assert shared.atomics == {("add", "int32"): 1000} and shared.integer == 0
+    assert own.atomics == {} and own.integer == 1000 and (own.loaded, own.stored, own.arrays) == (shared.loaded, shared.stored, shared.arrays)
+    assert own.executed_totals["atomics"] == 0 or space.startswith("cuda")
 
 
 @pk.kernel
