@@ -86,7 +86,7 @@ def _special(counts, ceilings, notes):
     for (name, dtype), n in counts.special.items():
         rate = ceilings.rate(f"{name} {dtype}")
         if rate is None:
-            notes.append(f"no ceiling of {name} {dtype}: its {n:,} calls are left out of the attainable time")
+            notes.append(f"no ceiling of {name} {dtype}: its calls are left out of the attainable time")
         else:
             seconds += n / rate
     return seconds

@@ -78,7 +78,7 @@ def special(name):
     """
     if name.startswith("random."):
         draw = getattr(pk.random, name.removeprefix("random."), None)
-        return None if draw in (None, pk.random.words) else _draws_of(draw)
+        return draw and _draws_of(draw)
     plain = _divide if name == "divide" else getattr(pk, name, None)
     if not callable(plain):
         return None
@@ -134,7 +134,16 @@ def _draws_of(draw):
                 total += draw(1, i, FEW * trip + k, 1000)
         out[i] = total
 
-    return bounded if draw is pk.random.randint else draws
+    @pk.kernel
+    def words(i, trips, b, c, out):
+        total = out[i]
+        for trip in range(trips):
+            for k in range(pk.static(FEW)):
+                w = draw(1, i, FEW * trip + k)
+                total ^= w[0] ^ w[1] ^ w[2] ^ w[3]
+        out[i] = total
+
+    return {pk.random.randint: bounded, pk.random.words: words}.get(draw, draws)
 
 
 @pk.kernel
