@@ -208,25 +208,30 @@ def gpu_levels(space, quick):
     """L2 and memory. What L2 holds shows in how fast working sets are read: those that fit, about as fast as the fastest."""
     if quick:
         return [("L2", 1 << 20), ("HBM", None)]
-    rates = {size: max(_read_around(space, size).measure(quick=True).values) for size in _WORKING_SETS}
+    rates = {size: max(read_around(space, size).measure(quick=True).values) for size in _WORKING_SETS}
     return [("L2", max(size for size, rate in rates.items() if rate >= _FITS * max(rates.values()))), ("HBM", None)]
 
 
-def _read_around(space, n_bytes, league=2048):
+def read_around(space, n_bytes, league=2048):
     """A working set in rows of 8 KiB, read by all teams until each has read 64 rows."""
-    length, trips = 1024, 64
+    length, trips = kernels.MOST * _TEAM, 64 // kernels.ROWS
     rows, out = _ones(space, (n_bytes // 8 // length, length), (league,))
     policy, method = pk.TeamPolicy(league, _TEAM, space=space), f"{n_bytes >> 20} MiB, read by all teams in turn"
-    return _plan(space, "read L2", "B", 8 * length * trips * league, method, policy, kernels.read_around, trips, rows, out)
+    args = trips, kernels.LEAP % rows.shape[0], pk.static(length), rows, out
+    return _plan(space, "read L2", "B", 8 * length * kernels.ROWS * trips * league, method, policy, kernels.read_around, *args)
+
+
+def read_scratch(space, league=2048, trips=512):
+    """Scratch of 32 KiB a team, read over and over."""
+    width, out = kernels.BAND * kernels.BANDS, pk.zeros((league,), "float64", space)
+    method, amount = f"{8 * width >> 10} KiB of scratch a team, read over and over", 8 * league * trips * kernels.BANDS * _TEAM
+    args = trips, pk.static(width), out
+    return _plan(space, "bandwidth shared", "B", amount, method, pk.TeamPolicy(league, _TEAM, space=space), kernels.read_scratch, *args)
 
 
 def _gpu_bandwidth(space, levels, quick):
-    league, trips, width = 8 if quick else 2048, 2 if quick else 512, kernels.BAND * kernels.BANDS
-    policy, out = pk.TeamPolicy(league, _TEAM, space=space), pk.zeros((league,), "float64", space)
-    method, amount = f"{8 * width >> 10} KiB of scratch a team, read over and over", 8 * league * trips * kernels.BANDS * _TEAM
-    width = pk.static(width)
-    yield _plan(space, "bandwidth shared", "B", amount, method, policy, kernels.read_scratch, trips, width, out)
-    yield _read_around(space, levels[0][1] // 2, league)
+    yield read_scratch(space, *((8, 2) if quick else ()))
+    yield read_around(space, levels[0][1] // 2, *((8,) if quick else ()))
     yield from _long(space, "HBM", 1 << 12 if quick else 1 << 27)
 
 

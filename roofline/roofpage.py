@@ -30,7 +30,7 @@ def table(caption, names, rows, *, numbers=(), rare=()):
         "<tr>" + "".join(f"<td{kind(k)}>{_cell(cell)}</td>" for k, cell in enumerate(row)) + "</tr>" for row in rows
     )
     return (
-        f'<div class="scroll" tabindex="0" role="group" aria-label="{escape(caption[:60])}"><table><caption>{escape(caption)}'
+        f'<div class="scroll" tabindex="0" role="group" aria-label="{escape(caption)}"><table><caption>{escape(caption)}'
         f"</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
     )
 
@@ -165,7 +165,8 @@ def _plot(row):
             label = f"Kernels of {row.result['method']} against the roof"
             caption = "Kernels of this call; area is the share of its time." if len(dots) > 1 else ""
             picture = drawing(axes, dots, roofs=small, label=label, links=False)
-            return f'<figure class="small">{picture}<figcaption>{caption}</figcaption></figure>'
+            told = f"<figcaption>{caption}</figcaption>" if caption else ""
+            return f'<figure class="small">{picture}{told}</figure>'
     return ""
 
 
