@@ -201,7 +201,7 @@ def _waits(kernel, ceilings, took):
         total = sum(n for (_, name, _), n in counts.executed.items() if not name.startswith("special "))
         rate = total / (took * ceilings.clock * _threads(ceilings))
         return (
-            f"it starts {rate:.1f} instructions a cycle, of about {PER_CYCLE}, so operations wait for the one before, "
+            f"it starts {rate:.2g} instructions a cycle, of about {PER_CYCLE}, so operations wait for the one before, "
             f"for memory, or for a neighbour on this machine"
         )
     met = sum(n for (_, operation, _), n in counts.text.items() if operation.startswith("team.")) // max(extent_of(kernel)[0], 1)
