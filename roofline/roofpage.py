@@ -146,10 +146,10 @@ def _bars(roof):
     for k, (name, seconds) in enumerate(rows):
         y = 34 * k
         parts.append(
-            f'<text x="0" y="{y + 14}">{escape(name)}: {escape(scaled(seconds, "s"))}</text>'
+            f'<text x="0" y="{y + 14}">{escape(scaled(seconds, "s"))} {escape(name)}</text>'
             f'<rect class="bar" x="0" y="{y + 19}" width="{100 * seconds / longest:.2f}%" height="8"/>'
         )
-    spoken = "; ".join(f"{name} {scaled(seconds, 's')}" for name, seconds in rows)
+    spoken = "; ".join(f"{scaled(seconds, 's')} {name}" for name, seconds in rows)
     return (
         f'<figure><svg class="bars" height="{34 * len(rows)}" role="img" aria-label="{escape(spoken)}">{"".join(parts)}</svg>'
         "<figcaption>Time measured, and wanted by each resource if it were the only one (modelled)</figcaption></figure>"

@@ -77,7 +77,7 @@ def _silent(call):
 def _words(space, n):
     random = np.random.default_rng(0)
     x, y = (pk.copy_of(a, space) for a in random.random((2, n)))
-    edge, side = max(3, round(n ** (1 / 3))), max(1, round(n ** (1 / 3) / layer.T)) * layer.T
+    edge, side = max(3, round(n ** (1 / 3))), max(1, round((16 * n) ** (1 / 3) / layer.T)) * layer.T
     cube = pk.copy_of(np.resize(random.random(1000), (edge,) * 3), space)
     square = [pk.copy_of(random.random((side, side)), space) for _ in range(3)]
     every = pk.RangePolicy(0, n, space=space)
