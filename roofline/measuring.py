@@ -1,6 +1,7 @@
 """Which micro-kernels measure which ceiling, at which sizes."""
 
 import functools
+import math
 import os
 import re
 import subprocess
@@ -17,7 +18,7 @@ from roofline import timing
 from roofline.timing import Samples
 
 _ASSUMED = (("L1", 32 << 10), ("L2", 512 << 10), ("L3", 8 << 20))  # where the system tells no sizes
-_WORKING_SETS, _FITS = tuple(1 << k for k in range(21, 29)), 0.9  # 2 to 256 MiB; of the fastest rate
+_WORKING_SETS = tuple(1 << k for k in range(21, 29))  # 2 to 256 MiB
 _TEAM = 256  # threads a team on a GPU
 CHUNK = 64  # indices a CPU's thread takes: some 20 microseconds, so that nobody waits long for the slowest at the end
 SCALE = 1e-3  # the triad's
@@ -205,11 +206,13 @@ def _long(space, level, n):
 
 
 def gpu_levels(space, quick):
-    """L2 and memory. What L2 holds shows in how fast working sets are read: those that fit, about as fast as the fastest."""
+    """L2 and memory. What L2 holds shows in how fast working sets are read: those that fit more like the fastest than like the
+    slowest, which comes from memory."""
     if quick:
         return [("L2", 1 << 20), ("HBM", None)]
     rates = {size: max(read_around(space, size).measure(quick=True).values) for size in _WORKING_SETS}
-    return [("L2", max(size for size, rate in rates.items() if rate >= _FITS * max(rates.values()))), ("HBM", None)]
+    between = math.sqrt(max(rates.values()) * min(rates.values()))
+    return [("L2", max(size for size, rate in rates.items() if rate >= between)), ("HBM", None)]
 
 
 def read_around(space, n_bytes, league=2048):

@@ -144,14 +144,7 @@ class Profile:
         """The Counts of one of the launches; those of the same identity are counted once."""
         key = (*self.identity(launch), executed)
         if key not in self._counts:
-            self._counts[key] = count(
-                launch.policy,
-                launch.kernel,
-                *launch.args,
-                reducer=launch.reducers,
-                scan=launch.scan and launch.scan.split(" ")[1],
-                executed=executed,
-            )
+            self._counts[key] = count_launch(launch, executed=executed)
         return self._counts[key]
 
     def short(self):
@@ -201,6 +194,13 @@ def profile(before=None):
     for space in {launch.space for launch, *_ in made._marks}:
         pk.fence(space)
     made.seconds = time.perf_counter() - start - made._aside
+
+
+def count_launch(launch, *, executed=True):
+    """The Counts of a launch as listeners are told of it, in its own space, whichever is the default now."""
+    scan = launch.scan and launch.scan.split(" ")[1]
+    with pk.use(launch.space):
+        return count(launch.policy, launch.kernel, *launch.args, reducer=launch.reducers, scan=scan, executed=executed)
 
 
 def _event(launch, region, begin, end):

@@ -9,8 +9,7 @@ import portable as pk
 from portable.errors import InputError
 from roofline.attainable import analyse_launch
 from roofline.contract import Work
-from roofline.counting import count
-from roofline.profiling import SHORT, profile, region_now
+from roofline.profiling import SHORT, count_launch, profile, region_now
 from roofline.reasons import reason
 from roofline.reporting import Failure, Result
 from roofline.timing import Samples, tick
@@ -68,9 +67,9 @@ class Counted:
             return
         try:
             start = time.perf_counter()
-            self._found[key] = _count(launch, executed=False)
+            self._found[key] = count_launch(launch, executed=False)
             if time.perf_counter() - start < PATIENCE:
-                self._found[key] = _count(launch, executed=True)
+                self._found[key] = count_launch(launch, executed=True)
         except Exception as error:  # noqa: BLE001 - the program goes on
             self._found[key] = error
 
@@ -80,11 +79,6 @@ class Counted:
         if isinstance(found, Exception):
             raise found
         return found
-
-
-def _count(launch, *, executed):
-    scan = launch.scan and launch.scan.split(" ")[1]
-    return count(launch.policy, launch.kernel, *launch.args, reducer=launch.reducers, scan=scan, executed=executed)
 
 
 def _kind(launch, region):

@@ -106,6 +106,17 @@ def test_nothing_launched_is_an_empty_profile():
     assert analyse(p, 1.0, lambda special: None) is None
 
 
+def test_launches_are_counted_in_their_own_space(monkeypatch):
+    """Whichever is the default when the counts are asked for."""
+    seen = []
+    monkeypatch.setattr(profiling, "count", lambda *args, **options: seen.append(str(pk.default_space())))
+    with pk.use("serial"), roofline.profile() as p:
+        pk.parallel_for(10, layer.axpy, 2.0, np.ones(10), np.ones(10))
+    with pk.use("checked"):
+        p.counts()
+    assert seen == ["serial"]
+
+
 def test_a_call_is_held_against_its_roof(views, space, quick_ceilings):
     if space == "checked":
         pytest.skip("an interpreter has no roof")
