@@ -173,7 +173,7 @@ class Profile:
 
 
 @contextlib.contextmanager
-def profile(before=None):
+def profile(before=None, into_graphs=False):
     """Gather every launch of a block: `with roofline.profile() as p: ...`
 
     A launch costs two stamps more (a microsecond or two); nothing is waited for until the events are asked for. A
@@ -183,13 +183,15 @@ def profile(before=None):
     ----------
     before : callable of a launch, optional
         Called before each launch begins, and not timed: to count it on the data that it will meet, say.
+    into_graphs : bool
+        Run graphs launch by launch, each an event: slower, and each kernel has a time of its own.
 
     Yields
     ------
     Profile
     """
     made, start = Profile(before), time.perf_counter()
-    with pk.listening(made._hear):
+    with pk.listening(made._hear, into_graphs):
         yield made
     for space in {launch.space for launch, *_ in made._marks}:
         pk.fence(space)
