@@ -110,6 +110,7 @@ def page(document):
         _failures(parts),
         roofpage.overview(rows),
         _plots(parts),
+        roofpage.every_kernel(rows),
         roofpage.without_flops(rows),
         roofpage.cards(rows),
         _sweeps(rows),

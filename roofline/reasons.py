@@ -87,6 +87,22 @@ def reason(analysis, ceilings, samples=None):
     return {"text": ". ".join(_sentence(c.text) for c in causes[:2]) + ".", "causes": [c.as_dict() for c in causes]}
 
 
+def whys(analysis, ceilings, samples):
+    """(the reason of the call, those of its kernels)."""
+    return reason(analysis, ceilings, samples), of_kernels(analysis, ceilings)
+
+
+def of_kernels(analysis, ceilings):
+    """Why each kernel of a call stays below `LOW` of its own roof: a list of sentences, None for one that does not."""
+    return [_alone(kernel, ceilings) if kernel.attainable < LOW * kernel.seconds else None for kernel in analysis.kernels]
+
+
+def _alone(kernel, ceilings):
+    """The causes without the kernel's name, which stands beside them."""
+    clauses = (cause.text.removeprefix(f"kernel {kernel.label}").lstrip(": ") for cause in _of_kernel(kernel, ceilings))
+    return ". ".join(map(_sentence, clauses)) + "."
+
+
 def _sentence(text):
     return text[:1].upper() + text[1:]
 

@@ -10,7 +10,7 @@ from portable.errors import InputError
 from roofline.attainable import analyse_launch
 from roofline.contract import Work
 from roofline.profiling import SHORT, count_launch, profile, region_now
-from roofline.reasons import reason
+from roofline.reasons import whys
 from roofline.reporting import Failure, Result
 from roofline.timing import Samples, tick
 from roofline.units import one_line, scaled
@@ -127,12 +127,12 @@ def _tell_kind(size, report, source, found, counts, ceilings):
     held = ceilings and seconds.median
     try:
         roof = _roof(report, launch, counts(launch, event.region), seconds, notes, ceilings) if held else None
-        why = reason(roof, report.ceilings, seconds) if roof else None
+        why = whys(roof, report.ceilings, seconds) if roof else ()
     except Exception as error:  # noqa: BLE001 - one kernel's failure must not cost the others
         report.failures.append(Failure("script", launch.label, one_line(error)))
         return
     about = "script", launch.label, source, *size, event.space
-    report.results.append(Result(*about, seconds, Work(), None, roof, why))
+    report.results.append(Result(*about, seconds, Work(), None, roof, *why))
 
 
 def _timed(found):

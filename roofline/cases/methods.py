@@ -29,9 +29,19 @@ def _run(method, size, unit, space, call):
     return Run(method, "simulated", size, unit, call, sync=functools.partial(pk.fence, space))
 
 
-def _mixture(space, n):
+def two_clouds(n):
+    """Points of a mixture, shape (n, P)."""
     random = np.random.default_rng(0)
-    points = random.normal(size=(n, P)) + 4.0 * random.integers(0, 2, (n, 1))
+    return random.normal(size=(n, P)) + 4.0 * random.integers(0, 2, (n, 1))
+
+
+def three_branches():
+    """A TMAP of orders 1, 2 and 3."""
+    return tmap.TransientMAP([0.3, 0.3, 0.4], [1, 2, 3], [1.0, 2.0, 3.0], np.full((3, 3), 0.29))
+
+
+def _mixture(space, n):
+    random, points = np.random.default_rng(1), two_clouds(n)
     records = 0.2 * random.normal(size=(K, P + P * (P + 1) // 2 + 1))
     views = pk.copy_of(points.T.copy(), space), pk.copy_of(records, space), pk.empty((n,), np.float64, space)
     k = 2 if space == "checked" else 16
@@ -48,7 +58,7 @@ def _mixture(space, n):
 
 
 def _tmap(space, n):
-    model = tmap.TransientMAP([0.3, 0.3, 0.4], [1, 2, 3], [1.0, 2.0, 3.0], np.full((3, 3), 0.29))
+    model = three_branches()
     runs = model.simulate(n, seed=1, space=space)
 
     def fit():
