@@ -220,7 +220,7 @@ def read_around(space, n_bytes, league=2048):
     length, trips = kernels.MOST * _TEAM, 64 // kernels.ROWS
     rows, out = _ones(space, (n_bytes // 8 // length, length), (league,))
     policy, method = pk.TeamPolicy(league, _TEAM, space=space), f"{n_bytes >> 20} MiB, read by all teams in turn"
-    args = trips, kernels.LEAP % rows.shape[0], pk.static(length), rows, out
+    args = trips, round(kernels.LEAP * rows.shape[0]), pk.static(length), rows, out
     return _plan(space, "read L2", "B", 8 * length * kernels.ROWS * trips * league, method, policy, kernels.read_around, *args)
 
 

@@ -13,7 +13,7 @@ import portable as pk
 
 CHAINS = 12  # two units with four cycles each want eight; sixteen vector registers hold twelve and two operands
 UNROLLED = 8  # steps of each chain in a trip: the loop costs three instructions
-LEAP = 1031  # rows: about as many teams run on a large GPU at once
+LEAP = 0.618  # of all rows, from one that a team reads to the next: it comes near none that others read at the time
 ROWS, MOST = 4, 4  # rows that a team reads at once, and elements of each for a member: 16 loads in flight
 BAND, BANDS = 512, 8  # elements of scratch, 32 KiB in all
 FEW = 4  # of what is itself a sequence of operations, and waits for nothing
@@ -209,7 +209,7 @@ def read_again(team, trips, x, out):
 
 @pk.kernel
 def read_around(team, trips, leap, width, x, out):
-    """Each team reads ROWS rows a trip, all at once, `leap` apart: a row comes back when about all others have been read.
+    """Each team reads ROWS rows a trip, all at once, `leap` apart: a row comes back when most others have been read.
 
     A row has MOST elements a member at most. `leap` is below the number of rows, so that places need no division.
     """

@@ -248,7 +248,7 @@ def _roof(report, run, seconds, ceilings):
     def count(launch):
         made.count(launch, executed=executed)
 
-    with profile(count, into_graphs=True) as made:
+    with profile(count, apart=True) as made:
         run.call()
         if run.sync:
             run.sync()

@@ -47,7 +47,7 @@ def collect(path, arguments, part, ceilings=None, on_start=lambda label, done: N
     ceilings, on_start : as in `roofline.reporting.collect`
     """
     counted = Counted()
-    with profile(counted.before if ceilings else None, into_graphs=True) as made:
+    with profile(counted.before if ceilings else None, apart=True) as made:
         _run(part, path, arguments)
     if not made.events:
         part(None).failures.append(Failure("script", str(path), "it launched no kernel"))

@@ -33,7 +33,7 @@ def entries(team, slices, r, x, means, out):
 
 def sigma(r, x, means, out):
     slices = min(8 * pk.concurrency(), r.shape[0] // 256 + 1)  # of the points: enough to fill the machine
-    pk.parallel_for(pk.TeamPolicy(ENTRIES * slices), entries, slices, r, x, means, out)
+    pk.parallel_for(pk.TeamPolicy(ENTRIES * slices, min(128, r.shape[1])), entries, slices, r, x, means, out)
 
 
 if __name__ == "__main__":

@@ -48,7 +48,7 @@ def squares(team, slices, r, x, means, out):
 
 def sigma(r, x, means, out):
     slices = min(8 * pk.concurrency(), r.shape[0] // 256 + 1)  # of the points: enough to fill the machine
-    pk.parallel_for(pk.TeamPolicy(SQUARES * slices), squares, slices, r, x, means, out)
+    pk.parallel_for(pk.TeamPolicy(SQUARES * slices, min(128, r.shape[1])), squares, slices, r, x, means, out)
 
 
 if __name__ == "__main__":

@@ -99,6 +99,15 @@ def test_short_launches_are_named(views, space, monkeypatch):
     assert p.short() == [] and "too short" not in p.table().caption
 
 
+def test_apart_a_graph_is_as_many_events_as_launches(space, views):
+    with pk.use(space), pk.capture() as graph:
+        for label in ("first", "second"):
+            pk.parallel_for(N, layer.axpy, 2.0, *views, label=label)
+    with roofline.profile(apart=True) as p:
+        graph.replay()
+    assert [(e.label, len(e.launches)) for e in p.events] == [("first", 1), ("second", 1)] and all(e.seconds > 0 for e in p.events)
+
+
 def test_nothing_launched_is_an_empty_profile():
     with roofline.profile() as p:
         pass
