@@ -131,7 +131,7 @@ class Profile:
         """Counts of every launch: a list of (Event, list of Counts), the second one for each launch of the event.
 
         Launches of one kernel and policy on the same arrays are counted once, on the data as they are now; where counts
-        depend on data, their notes say so.
+        depend on data, their notes say so. Kernels run once more: one that appends wants its counter reset before.
         """
         return [(e, [self.count(launch, executed=executed) for launch in e.launches]) for e in self.events]
 
