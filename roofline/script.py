@@ -15,7 +15,7 @@ from roofline.reporting import Failure, Result
 from roofline.timing import Samples, tick
 from roofline.units import one_line, scaled
 
-KINDS = 40  # of launches that are told one by one, the costliest; a page stays readable
+KINDS = 80  # of launches that are told one by one, the costliest; a page stays readable
 PATIENCE = 2.0  # seconds for counting a text, above which what is executed is not counted too: it takes several times as long
 TICKS = 10  # steps of the clock, below which it does not tell a time
 LEAST = 0.002  # of the time in launches, below which a kind is not told by itself
