@@ -23,7 +23,7 @@ from .policy import RangePolicy, TeamPolicy, check_index
 from .reducer import Max, Min
 from .space import resolve
 from .view import View, asview, empty
-from .words import atomic_add, bits, float32, float64, int32, int64, isnan, static, uint32, uint64, where
+from .words import atomic_add, bits, float32, float64, int32, int64, isnan, local, static, uint32, uint64, where
 
 _LEAST32, _LEAST64 = -(2**31), -(2**63)
 _TOP32, _TOP64 = 2**31, 2**63
@@ -32,6 +32,10 @@ _TOP32, _TOP64 = 2**31, 2**63
 # packed has one member, the counters of 256 digits stay in its first cache. On a GPU each of 128 members has counters of
 # its own in shared memory: for 64 digits 32 KiB in all, so that several teams have room.
 _TILES = {"host": (1, 8, 16384), "device": (128, 6, 8)}
+
+_COMPACTED = 1024  # elements of a tile in a compaction: enough tiles for all multiprocessors
+_IN_FLIGHT = 8  # elements that a member reads before it looks at the first
+_WARP = 32  # members of a team on a GPU that append without meeting
 
 
 # ---- order
@@ -308,20 +312,37 @@ def top_k(x, k, largest=True, space=None):
 
 # ---- compaction
 @kernel
-def _one_if_kept(i, keep):
-    return 1 if keep[i] else 0
+def _count_kept(team, keep, counts):
+    """One tile: how many of its elements are kept. `keep` read once."""
+    begin = team.league_rank * _COMPACTED
+    end = min(begin + _COMPACTED, keep.shape[0])
+    n_kept = 0
+    for base in range(begin, end, _IN_FLIGHT * team.size):
+        for m in range(_IN_FLIGHT):
+            j = base + m * team.size + team.rank
+            if j < end:
+                n_kept += 1 if keep[j] else 0
+    n_kept = team.reduce(n_kept)
+    if team.single():
+        counts[team.league_rank] = n_kept
 
 
 @kernel
-def _keep_number(i, keep, place, out):
-    if keep[i]:
-        out[place[i]] = i
-
-
-@kernel
-def _keep_value(i, keep, place, x, out):
-    if keep[i]:
-        out[place[i]] = x[i]
+def _move_kept(team, numbers, starts, keep, values, out):
+    """One tile: its kept values (or their numbers) side by side from where they start. All read once, in step."""
+    begin = team.league_rank * _COMPACTED
+    end = min(begin + _COMPACTED, keep.shape[0])
+    at = int(starts[team.league_rank])
+    kept, x = local(_IN_FLIGHT, keep.dtype), local(_IN_FLIGHT, out.dtype)
+    for base in range(begin, end, _IN_FLIGHT * team.size):
+        for m in range(_IN_FLIGHT):
+            j = base + m * team.size + team.rank
+            kept[m], x[m] = 0, 0
+            if j < end:
+                kept[m] = keep[j]
+                x[m] = j if numbers else values[j]
+        for m in range(_IN_FLIGHT):
+            at = team.append(out, at, x[m], kept[m])
 
 
 def compact(keep, values=None, space=None):
@@ -337,22 +358,24 @@ def compact(keep, values=None, space=None):
     Returns
     -------
     View, shape (number kept,), dtype of values, or int64 without values
+
+    Notes
+    -----
+    Reads `keep` twice and the values once.
     """
     keep, space = _vector(keep, "keep", space, any_dtype=True)
     if np.dtype(keep.dtype).kind == "f":
         raise DTypeError(f"keep has dtype {keep.dtype}; bool or whole numbers are wanted")
-    n, policy = keep.shape[0], RangePolicy(0, keep.shape[0], space=space)
-    if values is not None:
-        values, _ = _vector(values, "values", space, any_dtype=True)
-        if values.shape != keep.shape:
-            raise ShapeError(f"values has shape {values.shape}, keep has shape {keep.shape}; one value each is wanted")
-    place = empty(n, _index_type(n), space)
-    n_kept = parallel_scan(policy, _one_if_kept, keep, out=place, inclusive=False)
-    out = empty(n_kept, "int64" if values is None else values.dtype, space)
-    if values is None:
-        parallel_for(policy, _keep_number, keep, place, out)
-    else:
-        parallel_for(policy, _keep_value, keep, place, values, out)
+    numbers = values is None
+    values = keep if numbers else _vector(values, "values", space, any_dtype=True)[0]
+    if values.shape != keep.shape:
+        raise ShapeError(f"values has shape {values.shape}, keep has shape {keep.shape}; one value each is wanted")
+    starts = empty(-(-keep.shape[0] // _COMPACTED), "int64", space)
+    policy = TeamPolicy(starts.shape[0], _WARP, space=space)
+    parallel_for(policy, _count_kept, keep, starts)
+    n_kept = parallel_scan(RangePolicy(0, starts.shape[0], space=space), _itself, starts, out=starts, inclusive=False)
+    out = empty(n_kept, "int64" if numbers else values.dtype, space)
+    parallel_for(policy, _move_kept, static(numbers), starts, keep, values, out)
     return out
 
 
