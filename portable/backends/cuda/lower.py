@@ -19,7 +19,7 @@ from .lanes import RANGE_THREADS, CudaTarget, CudaTeam, barrier, block, combine_
 
 REDUCE_THREADS = 256
 _COPIES = 6  # loads in flight in a reduction
-_PACK, _SHORT = 4, 200  # indices a thread takes of a straight text on 32 bits, and its instructions at most
+_SHORT = 200  # instructions of a text that a thread runs at several indices
 _VOID = ir.VoidType()
 DATA_LAYOUT = "e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64"
 
@@ -36,9 +36,9 @@ class Entry(entry.Entry):
         self.text = self._as_kernel(self.text)
 
     def lanes(self, signature):
-        """Loads of 4 bytes, one a thread, do not fill the memory's pipe: there, threads take packs of indices."""
+        """One load a thread does not always fill the memory's pipe: four of 32 bits, or two of 64, do."""
         plain = self.policy_kind == "range" and not self.reducers and not any(s[0] == "scatter" for s in flatten(signature.specs))
-        return _PACK if plain and signature.width == 16 else 1
+        return signature.width // 4 if plain else 1
 
     def emit(self):
         self.module.triple, self.module.data_layout = "nvptx64-nvidia-cuda", DATA_LAYOUT
@@ -202,12 +202,12 @@ class Entry(entry.Entry):
         leader = b.icmp_signed("==", thread(lower), ir.Constant(I64, 0))
         with b.if_then(leader):
             self.write_words(states, self.word(partials, b.mul(number, ir.Constant(I64, self.n_words()))))
-            b.fence("seq_cst")
-            arrived = b.atomic_rmw("add", counter, ir.Constant(I64, 1), "seq_cst")
+            b.fence("acq_rel", "device")  # of what this block has left, and then of what all others have
+            arrived = b.atomic_rmw("add", counter, ir.Constant(I64, 1), "monotonic")
+            b.fence("acq_rel", "device")
             b.store(b.zext(b.icmp_signed("==", arrived, b.sub(n_blocks, ir.Constant(I64, 1))), I64), last)
         barrier(lower)
         with b.if_then(b.icmp_signed("!=", b.load(last, typ=I64), ir.Constant(I64, 0))):
-            b.fence("seq_cst")
             self._combine_partials(states, partials, n_blocks, counter, leader)
 
     def _block_number(self):
