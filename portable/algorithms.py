@@ -28,10 +28,9 @@ from .words import atomic_add, bits, float32, float64, int32, int64, isnan, loca
 _LEAST32, _LEAST64 = -(2**31), -(2**63)
 _TOP32, _TOP64 = 2**31, 2**63
 
-# What a tile is: (members of a team, bits of a digit, keys in a row of one member). On a CPU, where a team that is not
-# packed has one member, the counters of 256 digits stay in its first cache. On a GPU each of 128 members has counters of
-# its own in shared memory: for 64 digits 32 KiB in all, so that several teams have room.
-_TILES = {"host": (1, 8, 16384), "device": (128, 6, 8)}
+# What a tile is: (members of a team, bits of a digit, keys). On a CPU, where a team that is not packed has one member, the
+# counters of 256 digits stay in its first cache. On a GPU a tile has some keys of each digit, which are written together.
+_TILES = {"host": (1, 8, 16384), "device": (256, 8, 4096)}
 
 _COMPACTED = 1024  # elements of a tile in a compaction: enough tiles for all multiprocessors
 _IN_FLIGHT = 8  # elements that a member reads before it looks at the first
@@ -92,14 +91,14 @@ def _digit(key, shift, n_digits):
 
 
 @kernel(packed=False)
-def _count(team, stretch, n_digits, shift, keys, counts):
+def _count(team, tile, n_digits, shift, keys, counts):
     """One tile: how many of its keys have each digit. A key read once."""
     n_own = team.scratch(n_digits, counts.dtype)
     for d in team.thread_range(n_digits):
         n_own[d] = 0
     team.barrier()
-    first = team.league_rank * team.size * stretch
-    for j in team.thread_range(first, min(first + team.size * stretch, keys.shape[0])):
+    first = team.league_rank * tile
+    for j in team.thread_range(first, min(first + tile, keys.shape[0])):
         atomic_add(n_own, _digit(keys[j], shift, n_digits), 1)
     team.barrier()
     for d in team.thread_range(n_digits):
@@ -107,32 +106,76 @@ def _count(team, stretch, n_digits, shift, keys, counts):
 
 
 @kernel(packed=False)
-def _move(team, stretch, n_digits, shift, starts, keys, order, sorted_keys, sorted_order):
-    """One tile: its keys and their numbers to where the digits of the tile start. Both read and written once."""
-    own = team.scratch((n_digits, team.size + 1), starts.dtype)  # one more, so that a column's members lie in different banks
-    first = (team.league_rank * team.size + team.rank) * stretch
-    last = min(first + stretch, keys.shape[0])
-    if team.size > 1:  # where a member's keys start follows from what those before it have
-        for e in team.thread_range(n_digits * own.shape[1]):
-            own[e // own.shape[1], e % own.shape[1]] = 0
-        team.barrier()
-        for j in range(first, last):
-            own[_digit(keys[j], shift, n_digits), team.rank] += 1
-        team.barrier()
-    for d in team.thread_range(n_digits):
-        place = starts[d * team.league_size + team.league_rank]
-        for member in range(team.size):
-            n_own = own[d, member] if team.size > 1 else 0  # not counted in a team of one
-            own[d, member] = place
-            place += n_own
-    team.barrier()
-    for j in range(first, last):
+def _move(team, tile, digit_bits, shift, starts, keys, order, sorted_keys, sorted_order):
+    """One tile of one member: its keys and their numbers to where the digits of the tile start. Both read and written once."""
+    n_digits = 1 << digit_bits
+    place = team.scratch(n_digits, starts.dtype)
+    for d in range(n_digits):
+        place[d] = starts[d * team.league_size + team.league_rank]
+    for j in range(team.league_rank * tile, min((team.league_rank + 1) * tile, keys.shape[0])):
         key = keys[j]
         d = _digit(key, shift, n_digits)
-        place = own[d, team.rank]
-        own[d, team.rank] = place + 1
-        sorted_keys[place] = key
-        sorted_order[place] = order[j]
+        sorted_keys[place[d]] = key
+        sorted_order[place[d]] = order[j]
+        place[d] += 1
+
+
+@function
+def _shelf(p):
+    """A place in scratch with one free in 33, so that members a power of two apart meet in no bank."""
+    return p + (p >> 5)
+
+
+@kernel(packed=False)
+def _move_together(team, tile, digit_bits, shift, starts, keys, order, sorted_keys, sorted_order):
+    """One tile of many members: sorted by the digit in scratch, then written where its digits start, neighbours to neighbours.
+
+    What is sorted are a key's digit and its place in the tile as one number, two bits of the digit at a time: a member
+    counts the four cases among its neighbouring numbers in four fields of one word, whose prefixes say where they go.
+    """
+    stretch, n_digits = tile // team.size, 1 << digit_bits
+    shelf, begins, own = team.scratch(_shelf(tile), uint32), team.scratch(n_digits, int32), local(stretch, uint32)
+    first = team.league_rank * tile
+    n_here = min(tile, keys.shape[0] - first)
+    for m in range(stretch):
+        p = m * team.size + team.rank
+        d = n_digits - 1  # beyond the end: behind all others
+        if p < n_here:
+            d = _digit(keys[first + p], shift, n_digits)
+        shelf[_shelf(p)] = uint32(d << 16 | p)
+    team.barrier()
+    for bit in range(16, 16 + digit_bits, 2):
+        counts = uint64(0)
+        for m in range(stretch):
+            own[m] = shelf[_shelf(team.rank * stretch + m)]
+            counts += uint64(1) << _field(own[m], bit)
+        before = team.scan(counts)
+        place = before + team.broadcast(before + counts, team.size - 1) * 0x0001000100010000  # and all of the cases below
+        team.barrier()
+        for m in range(stretch):
+            field = _field(own[m], bit)
+            shelf[_shelf(int64((place >> field) & 0xFFFF))] = own[m]
+            place += uint64(1) << field
+        team.barrier()
+    for m in range(stretch):
+        p = m * team.size + team.rank
+        d = shelf[_shelf(p)] >> 16
+        if p == 0 or shelf[_shelf(max(p - 1, 0))] >> 16 != d:
+            begins[d] = p
+    team.barrier()
+    for m in range(stretch):
+        p = m * team.size + team.rank
+        if p < n_here:
+            d, j = int64(shelf[_shelf(p)] >> 16), first + int64(shelf[_shelf(p)] & 0xFFFF)
+            place = starts[d * team.league_size + team.league_rank] + p - begins[d]
+            sorted_keys[place] = keys[j]
+            sorted_order[place] = order[j]
+
+
+@function
+def _field(number, bit):
+    """Where two bits of the digit have their count in a word of four."""
+    return uint64((number >> bit) & 3) << 4
 
 
 def argsort(keys, space=None):
@@ -165,15 +208,14 @@ def argsort(keys, space=None):
     here, there = (_buffers(n, keys, index_type, space) for _ in range(2))
     least, largest = parallel_reduce(RangePolicy(0, n, space=space), _order_keys, keys, here[0], reducer=(Min, Max))
     parallel_for(RangePolicy(0, n, space=space), _number, here[1])
-    members, digit_bits, stretch = _TILES["host" if space.memory == "host" else "device"]
-    n_digits = 1 << digit_bits
-    counts = empty(n_digits * -(-n // (members * stretch)), index_type, space)
-    policy = TeamPolicy(counts.shape[0] // n_digits, members, space=space,
-                        scratch_bytes=n_digits * (members + 1) * counts.dtype.itemsize + 64)
+    members, digit_bits, tile = _TILES["host" if space.memory == "host" else "device"]
+    counts = empty(-(-n // tile) << digit_bits, index_type, space)
+    policy = TeamPolicy(counts.shape[0] >> digit_bits, members, space=space)
+    move = _move if members == 1 else _move_together
     for shift in range(0, (int(least) ^ int(largest)).bit_length() if n else 0, digit_bits):
-        parallel_for(policy, _count, stretch, static(n_digits), shift, here[0], counts)
+        parallel_for(policy, _count, tile, static(1 << digit_bits), shift, here[0], counts)
         parallel_scan(RangePolicy(0, counts.shape[0], space=space), _itself, counts, out=counts, inclusive=False)
-        parallel_for(policy, _move, stretch, static(n_digits), shift, counts, *here, *there)
+        parallel_for(policy, move, static(tile), static(digit_bits), shift, counts, *here, *there)
         here, there = there, here
     order = empty(n, "int64", space)
     parallel_for(RangePolicy(0, n, space=space), _copy, here[1], order)
