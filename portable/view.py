@@ -154,40 +154,13 @@ class View:
     def __setattr__(self, name, value):
         raise AttributeError(f"a View never changes: '{name}' cannot be set")
 
-    @property
-    def shape(self):
-        """Extents of the dimensions."""
-        return self._array.shape
-
-    @property
-    def strides(self):
-        """Bytes from one element to the next in each dimension."""
-        return self._array.strides
-
-    @property
-    def dtype(self):
-        """The numpy.dtype of the elements."""
-        return self._array.dtype
+    shape, strides, ndim, size, nbytes, dtype = (property(operator.attrgetter(f"_array.{name}"), doc=f"`{name}` as in NumPy")
+                                                 for name in ("shape", "strides", "ndim", "size", "nbytes", "dtype"))
 
     @property
     def readonly(self):
         """Whether writing is refused."""
         return self.spec[3]
-
-    @property
-    def ndim(self):
-        """Number of dimensions."""
-        return self._array.ndim
-
-    @property
-    def size(self):
-        """Number of elements."""
-        return self._array.size
-
-    @property
-    def nbytes(self):
-        """Bytes of the elements."""
-        return self._array.nbytes
 
     @property
     def T(self):  # noqa: N802  (NumPy's name)
