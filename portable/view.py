@@ -224,6 +224,7 @@ class View:
     def __cuda_array_interface__(self):
         if self.memory == "host":
             raise AttributeError(f"{self!r} is not on a CUDA device")
+        _context(self.memory).parallel = True  # others have queues of their own
         return {"data": (self.pointer, self.readonly), "shape": self.shape, "strides": self.strides,
                 "typestr": self.dtype.str, "version": 3, "stream": 1}  # 1: the legacy default stream
 
@@ -235,6 +236,8 @@ class View:
             raise BufferError(f"{self!r} is exported without a copy and where it is")
         if self.memory != "host" and stream != -1:  # -1: the consumer asks for no synchronisation
             _context(self.memory).synchronize()
+        if self.memory != "host":
+            _context(self.memory).parallel = True
         return dlpack.write(self, self.pointer, self.shape, self.strides, self.dtype, self.__dlpack_device__(),
                             self.readonly, versioned=max_version is not None and max_version[0] >= 1)
 
