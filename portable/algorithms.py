@@ -120,54 +120,78 @@ def _move(team, tile, digit_bits, shift, starts, keys, order, sorted_keys, sorte
         place[d] += 1
 
 
-@function
-def _shelf(p):
-    """A place in scratch with one free in 33, so that members a power of two apart meet in no bank."""
-    return p + (p >> 5)
-
-
 @kernel(packed=False)
+def _count_together(team, tile, n_digits, shift, keys, counts):
+    """`_count` for many members: each reads several keys before it looks at the first."""
+    n_own, digits = team.scratch(n_digits, counts.dtype), local(_IN_FLIGHT, int32)
+    for d in team.thread_range(n_digits):
+        n_own[d] = 0
+    team.barrier()
+    begin = team.league_rank * tile
+    end = min(begin + tile, keys.shape[0])
+    for base in range(begin, end, _IN_FLIGHT * team.size):
+        for m in range(_IN_FLIGHT):
+            j = base + m * team.size + team.rank
+            digits[m] = _digit(keys[j], shift, n_digits) if j < end else -1
+        for m in range(_IN_FLIGHT):
+            if digits[m] >= 0:
+                atomic_add(n_own, digits[m], 1)
+    team.barrier()
+    for d in team.thread_range(n_digits):
+        counts[d * team.league_size + team.league_rank] = n_own[d]
+
+
+@kernel(packed=False, teams=3)
 def _move_together(team, tile, digit_bits, shift, starts, keys, order, sorted_keys, sorted_order):
     """One tile of many members: sorted by the digit in scratch, then written where its digits start, neighbours to neighbours.
 
     What is sorted are a key's digit and its place in the tile as one number, two bits of the digit at a time: a member
-    counts the four cases among its neighbouring numbers in four fields of one word, whose prefixes say where they go.
+    counts the four cases among its neighbouring numbers in four fields of one word, whose prefixes say where they go. One
+    place is free behind each member's share, so that no two members meet in a bank.
     """
     stretch, n_digits = tile // team.size, 1 << digit_bits
-    shelf, begins, own = team.scratch(_shelf(tile), uint32), team.scratch(n_digits, int32), local(stretch, uint32)
-    first = team.league_rank * tile
+    shelf, begins, own = team.scratch(tile + team.size, uint32), team.scratch(n_digits, int32), local(stretch, uint32)
+    first, rank = team.league_rank * tile, uint32(team.rank)
     n_here = min(tile, keys.shape[0] - first)
+    mine, across, apart = rank * (stretch + 1), rank + rank // stretch, team.size + team.size // stretch
     for m in range(stretch):
         p = m * team.size + team.rank
-        d = n_digits - 1  # beyond the end: behind all others
+        own[m] = uint32(n_digits - 1) << 16  # beyond the end: behind all others
         if p < n_here:
-            d = _digit(keys[first + p], shift, n_digits)
-        shelf[_shelf(p)] = uint32(d << 16 | p)
+            own[m] = uint32(_digit(keys[first + p], shift, n_digits)) << 16
+    for m in range(stretch):
+        shelf[across + m * apart] = own[m] | (rank + m * team.size)
+    for d in team.thread_range(n_digits):
+        begins[d] = 0
     team.barrier()
     for bit in range(16, 16 + digit_bits, 2):
         counts = uint64(0)
         for m in range(stretch):
-            own[m] = shelf[_shelf(team.rank * stretch + m)]
+            own[m] = shelf[mine + m]
             counts += uint64(1) << _field(own[m], bit)
         before = team.scan(counts)
         place = before + team.broadcast(before + counts, team.size - 1) * 0x0001000100010000  # and all of the cases below
         team.barrier()
         for m in range(stretch):
             field = _field(own[m], bit)
-            shelf[_shelf(int64((place >> field) & 0xFFFF))] = own[m]
+            p = uint32(place >> field) & 0xFFFF
+            shelf[p + p // stretch] = own[m]
             place += uint64(1) << field
         team.barrier()
     for m in range(stretch):
-        p = m * team.size + team.rank
-        d = shelf[_shelf(p)] >> 16
-        if p == 0 or shelf[_shelf(max(p - 1, 0))] >> 16 != d:
+        p = rank + m * team.size
+        d = shelf[across + m * apart] >> 16
+        if p > 0 and shelf[p - 1 + (p - 1) // stretch] >> 16 != d:
             begins[d] = p
+    team.barrier()
+    for d in team.thread_range(n_digits):
+        begins[d] = starts[d * team.league_size + team.league_rank] - begins[d]
     team.barrier()
     for m in range(stretch):
         p = m * team.size + team.rank
         if p < n_here:
-            d, j = int64(shelf[_shelf(p)] >> 16), first + int64(shelf[_shelf(p)] & 0xFFFF)
-            place = starts[d * team.league_size + team.league_rank] + p - begins[d]
+            item = shelf[across + m * apart]
+            j, place = first + (item & 0xFFFF), p + begins[item >> 16]
             sorted_keys[place] = keys[j]
             sorted_order[place] = order[j]
 
@@ -175,7 +199,7 @@ def _move_together(team, tile, digit_bits, shift, starts, keys, order, sorted_ke
 @function
 def _field(number, bit):
     """Where two bits of the digit have their count in a word of four."""
-    return uint64((number >> bit) & 3) << 4
+    return uint64((number >> (bit - 4)) & 48)
 
 
 def argsort(keys, space=None):
@@ -211,9 +235,9 @@ def argsort(keys, space=None):
     members, digit_bits, tile = _TILES["host" if space.memory == "host" else "device"]
     counts = empty(-(-n // tile) << digit_bits, index_type, space)
     policy = TeamPolicy(counts.shape[0] >> digit_bits, members, space=space)
-    move = _move if members == 1 else _move_together
+    count, move = (_count, _move) if members == 1 else (_count_together, _move_together)
     for shift in range(0, (int(least) ^ int(largest)).bit_length() if n else 0, digit_bits):
-        parallel_for(policy, _count, tile, static(1 << digit_bits), shift, here[0], counts)
+        parallel_for(policy, count, tile, static(1 << digit_bits), shift, here[0], counts)
         parallel_scan(RangePolicy(0, counts.shape[0], space=space), _itself, counts, out=counts, inclusive=False)
         parallel_for(policy, move, static(tile), static(digit_bits), shift, counts, *here, *there)
         here, there = there, here

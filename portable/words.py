@@ -13,6 +13,7 @@ from fractions import Fraction
 import numpy as np
 
 from .errors import LanguageError
+from .math import sqrt  # noqa: F401  (random and elementary.py take it from here)
 
 float32, float64 = np.float32, np.float64
 int32, int64, uint32, uint64 = np.int32, np.int64, np.uint32, np.uint64
@@ -100,12 +101,6 @@ def _nearest(fraction):
         return fraction.numerator / fraction.denominator
     except OverflowError:
         return math.inf if fraction > 0 else -math.inf
-
-
-def sqrt(x):
-    """The square root, rounded correctly; NaN below zero."""
-    with np.errstate(invalid="ignore"):
-        return np.sqrt(x)
 
 
 def isnan(x):

@@ -5,6 +5,7 @@ The argument block travels by value, as the kernel's one parameter.
 
 from __future__ import annotations
 
+import functools
 import re
 
 from llvmlite import ir
@@ -85,23 +86,27 @@ class Entry(entry.Entry):
                 lower.W = W
 
     def _reduced_range(self):
-        """Every thread folds indices that lie a whole grid apart."""
+        """The grid goes through the range in rounds; in each a thread folds several indices a block apart, in the last a grid apart."""
         lower, b = self.lower, self.lower.b
-        stride = b.mul(grid(lower), ir.Constant(I64, self.threads), flags=("nsw",))
-        begin, end = b.add(self.extra("begin"), self._first(self.threads), flags=("nsw",)), self.extra("end")
+        copies = 1 if self.kernel.portable_text.has_loops else _COPIES
+        width = b.mul(grid(lower), ir.Constant(I64, self.threads), flags=("nsw",))
+        near, even = self._first(self.threads * copies), self._first(self.threads)
 
-        if not self.kernel.portable_text.has_loops:
-            far = b.mul(stride, ir.Constant(I64, _COPIES - 1), flags=("nsw",))
+        def visit(copy, *terms):
+            self.visit(lower.lanes(functools.reduce(lambda x, y: b.add(x, y, flags=("nsw",)), terms)), None, copy, "whole")
 
-            def several(index):
-                for k in range(_COPIES):
-                    self.visit(lower.lanes(b.add(index, b.mul(stride, ir.Constant(I64, k)), flags=("nsw",))), None, k, "whole")
+        def whole(base):
+            for k in range(copies):
+                visit(k, base, near, ir.Constant(I64, self.threads * k))
 
-            # `loop` asks index + step <= bound: here the last copy's index must lie before the end.
-            step = b.mul(stride, ir.Constant(I64, _COPIES), flags=("nsw",))
-            bound = b.add(b.sub(end, ir.Constant(I64, 1)), b.sub(step, far), flags=("nsw",))
-            begin = self.loop(begin, bound, step, several)
-        self.steps(begin, end, stride, lambda index: self.visit(lower.lanes(index), None, 0, "whole"))
+        if copies == 1:
+            return self.steps(b.add(self.extra("begin"), even, flags=("nsw",)), self.extra("end"), width, lambda index: visit(0, index))
+        last = self.loop(self.extra("begin"), self.extra("end"), b.mul(width, ir.Constant(I64, copies), flags=("nsw",)), whole)
+        for k in range(copies):
+            index = b.add(b.add(last, even, flags=("nsw",)), b.mul(width, ir.Constant(I64, k), flags=("nsw",)), flags=("nsw",))
+            with b.if_then(b.icmp_signed("<", index, self.extra("end"))):
+                visit(k, index)
+        return None
 
     def _scattered_range(self):
         """A grid's stride again; views that are only added to have a copy in each block's shared memory."""
