@@ -177,12 +177,12 @@ class Run:
         tables, slot = self.tables, t % self.n_slots
         before, now = self.extremes[max(t - 1, 0)], self.extremes[t]
         if t == 0:
-            pk.parallel_for(tables.sweeps, self.start, tables.n_sweeps, self.seed, self.y, self.params, self.x, self.log_w, now)
+            pk.parallel_for(tables.sweeps, self.start, tables.sweep, self.seed, self.y, self.params, self.x, self.log_w, now)
         else:
-            pk.parallel_for(tables.sweeps, self.advance, tables.n_sweeps, pk.static(self.model.in_place), t, (t - 1) % self.n_slots,
+            pk.parallel_for(tables.sweeps, self.advance, tables.sweep, pk.static(self.model.in_place), t, (t - 1) % self.n_slots,
                             slot, self.seed, self.y, self.params, self.ancestors[(t - 1) % len(self.ancestors)], before, self.x,
                             self.log_w, now)
-        pk.parallel_for(tables.tiles, self.weigh, tables.tile_size, tables.bits, self.half, tables.log,
+        pk.parallel_for(tables.wide_tiles, self.weigh, tables.tile_size, tables.bits, self.half, tables.log,
                         pk.static(self.means is not None), slot, self.x, self.log_w, now, tables.sums, self.squares, self.parts)
         pk.parallel_for(tables.rows, filter_kernels.decide, tables.bits, self.half, tables.n, self.model.threshold, now,
                         tables.sums, self.squares, self.mass, self.evidence[t], self.sizes[t])

@@ -1,7 +1,7 @@
 """Kernels of a particle filter; the notation is that of `models.resampling.filter`.
 
 Arguments that recur
-    n_sweeps     teams of a row, SWEEP particles each; a row is a filter
+    sweep        particles of a team of `start` and `advance`; a row is a filter
     tile_size    see `weighing`
     t            step
     y            observations, shape (n_steps, n_values)
@@ -16,7 +16,7 @@ import math
 import portable as pk
 
 from .spreading import key
-from .weighing import IN_FLIGHT, LOGS, SWEEP, fixed, lay_out, order, scale
+from .weighing import IN_FLIGHT, LOGS, fixed, lay_out, order, scale
 
 
 @pk.function
@@ -39,34 +39,36 @@ def model_kernels(initial, propagate, log_weight, n_dims):
     """(start, advance, weigh) of a model."""
 
     @pk.kernel
-    def start(team, n_sweeps, seed, y, params, x, log_w, now):
+    def start(team, sweep, seed, y, params, x, log_w, now):
         """States and log-weights of step 0, and the largest of these; a team a sweep."""
+        n_sweeps = (log_w.shape[1] + sweep - 1) // sweep
         r = team.league_rank // n_sweeps
-        begin = team.league_rank % n_sweeps * SWEEP
-        largest = pk.float64(-math.inf)
-        for k in team.thread_range(begin, min(begin + SWEEP, log_w.shape[1])):
+        begin = team.league_rank % n_sweeps * sweep
+        largest = -math.inf
+        for k in team.thread_range(begin, min(begin + sweep, log_w.shape[1])):
             state = initial(seed, key(r, k), user_draw(0), params[r])
             for c in range(n_dims):
                 x[0, c, r, k] = state[c]
             log_w[r, k] = log_weight(0, state, y[0], params[r])
-            largest = pk.maximum(largest, pk.float64(log_w[r, k]))
+            largest = pk.maximum(largest, log_w[r, k])
         largest = team.reduce(largest, pk.Max)
         if team.single():
-            pk.atomic_max(now, (r, 0), order(largest))
+            pk.atomic_max(now, (r, 0), order(pk.float64(largest)))
 
     @pk.kernel
-    def advance(team, n_sweeps, in_place, t, old, new, seed, y, params, ancestors, before, x, log_w, now):
+    def advance(team, sweep, in_place, t, old, new, seed, y, params, ancestors, before, x, log_w, now):
         """States and log-weights of step t, from ancestors where the row was resampled; a team a sweep.
 
         Reads an ancestor and its state, writes state and log-weight: 8 (2 n_dims + 2) bytes in float64.
         """
+        n_sweeps = (log_w.shape[1] + sweep - 1) // sweep
         r = team.league_rank // n_sweeps
-        begin = team.league_rank % n_sweeps * SWEEP
+        begin = team.league_rank % n_sweeps * sweep
         resampled = before[r, 2] == 0
         state = pk.local(n_dims, x.dtype)
         ahead = pk.local(n_dims, x.dtype)  # the next particle's: on its way while this one's is at work
-        largest = pk.float64(-math.inf)
-        end = min(begin + SWEEP, log_w.shape[1])
+        largest = -math.inf
+        end = min(begin + sweep, log_w.shape[1])
         if begin + team.rank < end:
             fetch(n_dims, resampled and not in_place, old, r, begin + team.rank, ancestors, x, ahead)
         for k in team.thread_range(begin, end):
@@ -79,10 +81,10 @@ def model_kernels(initial, propagate, log_weight, n_dims):
                 x[new, c, r, k] = moved[c]
             weight = log_weight(t, moved, y[t], params[r])
             log_w[r, k] = weight if resampled else log_w[r, k] + weight
-            largest = pk.maximum(largest, pk.float64(log_w[r, k]))
+            largest = pk.maximum(largest, log_w[r, k])
         largest = team.reduce(largest, pk.Max)
         if team.single():
-            pk.atomic_max(now, (r, 0), order(largest))
+            pk.atomic_max(now, (r, 0), order(pk.float64(largest)))
 
     @pk.kernel
     def weigh(team, tile_size, bits, half, log, averaged, slot, x, log_w, now, sums, squares, parts):
@@ -95,27 +97,33 @@ def model_kernels(initial, propagate, log_weight, n_dims):
         tile = team.league_rank % n_tiles
         row_scale = scale(now, r, bits, log)
         lost = pk.uint64(bits - half)
-        end = min(tile * tile_size + tile_size, log_w.shape[1])
+        begin = tile * tile_size
+        end = min(begin + tile_size, log_w.shape[1])
+        stride = IN_FLIGHT * team.size
         total = pk.uint64(0)
         square = pk.uint64(0)
         own = pk.local(IN_FLIGHT, log_w.dtype)
         part = pk.local(n_dims, pk.float64)
         for c in range(n_dims):
             part[c] = 0.0
-        for base in range(tile * tile_size, end, IN_FLIGHT * team.size):
+        whole = begin + (end - begin) // stride * stride
+        for base in range(begin, whole, stride):
             for m in range(IN_FLIGHT):
-                own[m] = -math.inf
-                if base + m * team.size + team.rank < end:
-                    own[m] = log_w[r, base + m * team.size + team.rank]
+                own[m] = log_w[r, base + m * team.size + team.rank]
             for m in range(IN_FLIGHT):
-                k = base + m * team.size + team.rank
-                q = fixed(pk.float64(own[m]), row_scale, log)
-                q = pk.where(k < end, q, pk.uint64(0))
+                q = fixed(own[m], row_scale, log)
                 total += q
                 square += (q >> lost) * (q >> lost)
-                if averaged and k < end:
+                if averaged:
                     for c in range(n_dims):
-                        part[c] += pk.float64(pk.int64(q)) * pk.float64(x[slot, c, r, k])
+                        part[c] += pk.float64(pk.int64(q)) * pk.float64(x[slot, c, r, base + m * team.size + team.rank])
+        for k in team.thread_range(whole, end):
+            q = fixed(log_w[r, k], row_scale, log)
+            total += q
+            square += (q >> lost) * (q >> lost)
+            if averaged:
+                for c in range(n_dims):
+                    part[c] += pk.float64(pk.int64(q)) * pk.float64(x[slot, c, r, k])
         total = team.reduce(total)
         square = team.reduce(square)
         if team.single():

@@ -12,14 +12,18 @@ Arguments beyond those of `weighing`
     stretches    shape (n_rows, n_stretches), int64: the owner of LONG draws in a row, or -1
 """
 
+import math
+
 import portable as pk
 
 from .weighing import fixed, scale, split
 
-CHUNK = 512  # particles of a tile that are spread at once
+CHUNK = 256  # particles of a tile that are spread at once: ITEMS for each of up to 32 members
 WINDOW = 2 * CHUNK  # draws of a chunk that are written side by side; a chunk with more has heavy particles
 LONG = 4096  # places in a stretch
 ITEMS = 8  # neighbours that a member scans by itself
+BANKS = 32  # words of scratch that are read at once
+WHOLE, LOW = 1.5 * 2.0**52, 2**32 - 1  # a float64 plus WHOLE is whole, and its lower half is in the LOW bits
 FEW = 128  # multinomial draws that are drawn one by one
 
 
@@ -37,11 +41,18 @@ def one_start(r, total, seed, step):
 
 @pk.function
 def below_systematic(position, r, start, total, n_draws, ratio, seed, step, draws):
-    """How many of the positions floor((k Q + start) / M) are below Q_i: the k with k Q + start < Q_i M."""
-    share = pk.float64(pk.int64(start)) / pk.float64(pk.int64(total))
-    k = pk.int64(pk.fma(pk.float64(pk.int64(position)), ratio, 0.5 - share))  # the nearest: right, or too small by one
-    rest = pk.int64(position * n_draws - pk.uint64(k) * total - start)  # of 64 bits, and right although products wrap
-    return k + pk.where(rest > 0, 1, 0)
+    """How many of the positions floor((k Q + start) / M) are below Q_i: the k with k < y = (Q_i M - start) / Q.
+
+    y is known to 2^-19: where no whole number is near, it says how many; else the products do, exactly.
+    """
+    y = pk.fma(pk.float64(pk.int64(position)), ratio, -pk.float64(pk.int64(start)) / pk.float64(pk.int64(total)))
+    near = y + 0.5 + WHOLE  # the nearest to y + 1/2, in the low bits
+    k = pk.bits(near) & LOW
+    if abs(y + 0.5 - (near - WHOLE)) > 0.5 - 2.0**-18:
+        k = pk.int64(y + 0.5)
+        rest = pk.int64(position * n_draws - pk.uint64(k) * total - start)  # of 64 bits, and right although products wrap
+        k += pk.where(rest > 0, 1, 0)
+    return k
 
 
 @pk.function
@@ -119,6 +130,7 @@ def spreading(begin_row, below, of="weights"):
         n_tiles = sums.shape[1] - 1
         r = team.league_rank // n_tiles
         tile = team.league_rank % n_tiles
+        shelf = team.scratch(CHUNK + CHUNK // BANKS, w.dtype)
         marks = team.scratch(WINDOW, pk.int32)
         ends = team.scratch(CHUNK, pk.int32)  # O_i of a chunk's particles, item by item of the members
         own = pk.local(ITEMS, pk.uint64)
@@ -146,24 +158,27 @@ def spreading(begin_row, below, of="weights"):
         begin = tile * tile_size
         end = begin if extremes[r, 2] != 0 else min(begin + tile_size, n)
         before = below(carry, r, start, total, parts, ratio, seed, step, draws) + copies
+        at_once = ITEMS * team.size
+        mine = ITEMS * team.rank  # neighbours are one member's
         for k in team.thread_range(WINDOW):
             marks[k] = 0
-        team.barrier()
         for first in range(begin, end, CHUNK):
             length = min(CHUNK, end - first)
             here = pk.int32(0)  # draws of the chunk
-            for base in range(0, length, ITEMS * team.size):
-                mine = base + ITEMS * team.rank  # neighbours are one member's
+            for base in range(0, length, at_once):
+                take(team, w, r, first + base, end, log, shelf)
                 sum_q = pk.uint64(0)
                 sum_whole = pk.int64(0)
                 for m in range(ITEMS):
-                    own[m] = pk.uint64(0)
+                    if offspring:
+                        own[m] = pk.uint64(shelf[mine + mine // BANKS + m])
+                    else:
+                        own[m] = fixed(shelf[mine + mine // BANKS + m], row_scale, log)
+                if base + at_once > length:
+                    for m in range(ITEMS):
+                        own[m] = pk.where(base + mine + m < length, own[m], pk.uint64(0))
+                for m in range(ITEMS):
                     own_whole[m] = pk.int64(0)
-                    if mine + m < length:
-                        if offspring:
-                            own[m] = pk.uint64(w[r, first + mine + m])
-                        else:
-                            own[m] = fixed(pk.float64(w[r, first + mine + m]), row_scale, log)
                     if residues:
                         o, rest = split(own[m], n_draws, weight, per_weight)
                         own_whole[m] = o
@@ -181,40 +196,59 @@ def spreading(begin_row, below, of="weights"):
                     whole += own_whole[m]
                     o_i = below(position, r, start, total, parts, ratio, seed, step, draws) + whole
                     own_end[m] = pk.int32(o_i - before)
+                    ends[base + m * team.size + team.rank] = own_end[m]
                 low = max(here, team.scan(own_end[ITEMS - 1], pk.Max))
                 here = team.broadcast(own_end[ITEMS - 1], team.size - 1)
-                for m in range(ITEMS):
-                    ends[base + m * team.size + team.rank] = own_end[m]
-                    if own_end[m] > low and low < WINDOW:
-                        marks[low] = pk.int32(mine + m)
-                    low = own_end[m]
+                if here <= WINDOW:
+                    particle = pk.int32(first - begin + base + mine)
+                    for m in range(ITEMS):
+                        if own_end[m] > low:
+                            marks[low] = particle + m
+                        low = own_end[m]
             team.barrier()
             if here <= WINDOW:
-                write_from_marks(team, r, first, before, here, marks, ancestors)
+                write_from_marks(team, r, begin, before, here, marks, ancestors)
             else:
-                for k in team.thread_range(WINDOW):
-                    marks[k] = 0
                 write_one_by_one(team, r, first, length, before, ends, ancestors, stretches)
-            team.barrier()
             before += here
 
     return spread
 
 
 @pk.function
-def write_from_marks(team, r, first, before, here, marks, ancestors):
-    """Where a parent's draws begin stands its number: the largest so far is the ancestor. Marks are left zero."""
+def take(team, w, r, begin, end, log, shelf):
+    """Numbers of a row from `begin` on to the shelf, ITEMS for each member; a gap after each BANKS lets members read neighbours.
+
+    Loads are of neighbours side by side, and all under way at once. Beyond the end stands what weighs nothing.
+    """
+    x = pk.local(ITEMS, w.dtype)
+    if begin + ITEMS * team.size <= end:
+        for m in range(ITEMS):
+            x[m] = w[r, begin + m * team.size + team.rank]
+    else:
+        for m in range(ITEMS):
+            x[m] = -math.inf if log else 0
+            if begin + m * team.size + team.rank < end:
+                x[m] = w[r, begin + m * team.size + team.rank]
+    team.barrier()  # all have read what stood there
+    for m in range(ITEMS):
+        shelf[m * team.size + m * team.size // BANKS + team.rank] = x[m]
+    team.barrier()
+
+
+@pk.function
+def write_from_marks(team, r, begin, before, here, marks, ancestors):
+    """Where a parent's draws begin stands its number in the tile: the largest so far is the ancestor.
+
+    Marks of earlier chunks are not wiped: they are smaller than that of a chunk's first draw.
+    """
     parent = pk.int32(0)
     for base in range(0, here, team.size):
-        k = base + team.rank
-        mark = pk.int32(0)
-        if k < here:
-            mark = marks[k]
-            marks[k] = 0
+        mark = marks[base + team.rank]
         a = max(max(parent, mark), team.scan(mark, pk.Max))
         parent = team.broadcast(a, team.size - 1)
-        if k < here:
-            ancestors[r, before + k] = first + pk.int64(a)
+        if base + team.rank < here:
+            ancestors[r, before + base + team.rank] = begin + pk.int64(a)
 
 
 @pk.function

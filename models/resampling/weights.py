@@ -15,7 +15,8 @@ from .checks import check_extremes, check_rows
 from .pairing import SPAN
 
 TEAM, SWEEP_TEAM, ROW_TEAM = 32, 128, 1024  # members of a tile's team, of a sweep's and a row's, where the space lets one choose
-MOST_TILES = 8192  # of a row
+MOST_TILES, LEAST_TILE = 4096, 512  # of a row; numbers of one
+MOST_SWEEPS, LEAST_SWEEP = 2048, 2048
 
 
 def row_policy(n_rows, n_tiles):
@@ -25,7 +26,7 @@ def row_policy(n_rows, n_tiles):
 
 def tile_size(n):
     """Numbers of a tile: a row of n has few tiles for the one team that adds them up, and many for the others."""
-    return spreading.CHUNK * max(1, 2 ** math.ceil(math.log2(n / (spreading.CHUNK * MOST_TILES))))
+    return LEAST_TILE * max(1, 2 ** math.ceil(math.log2(n / (LEAST_TILE * MOST_TILES))))
 
 
 class Weights:
@@ -76,7 +77,7 @@ class Tables:
     ----------
     extremes, sums, stretches : Views, see `models.resampling.weighing` and `.spreading`
     bits : int
-    tile_size, n_tiles, n_sweeps : int
+    tile_size, n_tiles, sweep : int
     """
 
     def __init__(self, values, log, n_draws):
@@ -85,9 +86,10 @@ class Tables:
         self.bits = 62 - (max(self.n, n_draws) - 1).bit_length()
         self.tile_size = tile_size(self.n)
         self.n_tiles = -(-self.n // self.tile_size)
-        self.n_sweeps = -(-self.n // weighing.SWEEP)
+        self.sweep = max(LEAST_SWEEP, -(-self.n // MOST_SWEEPS))
         self.tiles = pk.TeamPolicy(self.n_rows * self.n_tiles, TEAM)
-        self.sweeps = pk.TeamPolicy(self.n_rows * self.n_sweeps, SWEEP_TEAM)
+        self.wide_tiles = pk.TeamPolicy(self.n_rows * self.n_tiles, SWEEP_TEAM)
+        self.sweeps = pk.TeamPolicy(self.n_rows * -(-self.n // self.sweep), SWEEP_TEAM)
         self.rows = row_policy(self.n_rows, self.n_tiles)
         self.draws = pk.MDRangePolicy((0, 0), (self.n_rows, n_draws))
         self.extremes = pk.empty((self.n_rows, 3), np.int64)
@@ -96,11 +98,11 @@ class Tables:
 
     def find_extremes(self):
         pk.parallel_for(self.rows, weighing.begin, self.extremes, self.stretches)
-        pk.parallel_for(self.sweeps, weighing.find_extremes, self.n_sweeps, self.values, self.extremes)
+        pk.parallel_for(self.sweeps, weighing.find_extremes, self.sweep, self.values, self.extremes)
 
     def add_up(self):
         """q_i added up by tiles."""
-        pk.parallel_for(self.tiles, weighing.weigh_tiles, self.tile_size, self.bits, self.log, self.values, self.extremes,
+        pk.parallel_for(self.wide_tiles, weighing.weigh_tiles, self.tile_size, self.bits, self.log, self.values, self.extremes,
                         self.sums)
         pk.parallel_for(self.rows, weighing.add_up, self.sums)
 
