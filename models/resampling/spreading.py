@@ -18,11 +18,12 @@ import portable as pk
 
 from .weighing import fixed, scale, split
 
-CHUNK = 256  # particles of a tile that are spread at once: ITEMS for each of up to 32 members
+CHUNK = 512  # particles of a tile that are spread at once
 WINDOW = 2 * CHUNK  # draws of a chunk that are written side by side; a chunk with more has heavy particles
 LONG = 4096  # places in a stretch
 ITEMS = 8  # neighbours that a member scans by itself
-BANKS = 32  # words of scratch that are read at once
+BANKS = 32  # words of scratch that are read at once, and members of a team at most
+ROWS = 4  # draws that a member looks up at once
 WHOLE, LOW = 1.5 * 2.0**52, 2**32 - 1  # a float64 plus WHOLE is whole, and its lower half is in the LOW bits
 FEW = 128  # multinomial draws that are drawn one by one
 
@@ -130,7 +131,7 @@ def spreading(begin_row, below, of="weights"):
         n_tiles = sums.shape[1] - 1
         r = team.league_rank // n_tiles
         tile = team.league_rank % n_tiles
-        shelf = team.scratch(CHUNK + CHUNK // BANKS, w.dtype)
+        shelf = team.scratch(ITEMS * (BANKS + 1), w.dtype)
         marks = team.scratch(WINDOW, pk.int32)
         ends = team.scratch(CHUNK, pk.int32)  # O_i of a chunk's particles, item by item of the members
         own = pk.local(ITEMS, pk.uint64)
@@ -243,12 +244,22 @@ def write_from_marks(team, r, begin, before, here, marks, ancestors):
     Marks of earlier chunks are not wiped: they are smaller than that of a chunk's first draw.
     """
     parent = pk.int32(0)
-    for base in range(0, here, team.size):
-        mark = marks[base + team.rank]
-        a = max(max(parent, mark), team.scan(mark, pk.Max))
-        parent = team.broadcast(a, team.size - 1)
-        if base + team.rank < here:
-            ancestors[r, before + base + team.rank] = begin + pk.int64(a)
+    row = pk.local(ROWS, pk.int32)
+    for base in range(0, here, ROWS * team.size):
+        for m in range(ROWS):
+            row[m] = marks[base + m * team.size + team.rank]
+        for m in range(ROWS):
+            row[m] = max(row[m], team.scan(row[m], pk.Max))
+        for m in range(ROWS):
+            row[m] = max(row[m], parent)
+            parent = team.broadcast(row[m], team.size - 1)
+        if base + ROWS * team.size <= here:
+            for m in range(ROWS):
+                ancestors[r, before + base + m * team.size + team.rank] = begin + pk.int64(row[m])
+        else:
+            for m in range(ROWS):
+                if base + m * team.size + team.rank < here:
+                    ancestors[r, before + base + m * team.size + team.rank] = begin + pk.int64(row[m])
 
 
 @pk.function

@@ -85,7 +85,7 @@ class CudaTeam(Team):
         return lower.const(self.n)
 
     def barrier(self, lower):
-        barrier(lower)
+        barrier(lower) if self.n > WARP else lower.call("llvm.nvvm.bar.warp.sync", [_ALL], _VOID)
 
     def scratch_base(self, lower):
         return self.scratch
