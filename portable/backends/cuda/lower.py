@@ -91,7 +91,6 @@ class Entry(entry.Entry):
         begin, end = b.add(self.extra("begin"), self._first(self.threads), flags=("nsw",)), self.extra("end")
 
         if not self.kernel.portable_text.has_loops:
-            far = b.mul(stride, ir.Constant(I64, _COPIES - 1), flags=("nsw",))
 
             def several(index):
                 for k in range(_COPIES):
@@ -99,7 +98,7 @@ class Entry(entry.Entry):
 
             # `loop` asks index + step <= bound: here the last copy's index must lie before the end.
             step = b.mul(stride, ir.Constant(I64, _COPIES), flags=("nsw",))
-            bound = b.add(b.sub(end, ir.Constant(I64, 1)), b.sub(step, far), flags=("nsw",))
+            bound = b.add(b.sub(end, ir.Constant(I64, 1)), stride, flags=("nsw",))
             begin = self.loop(begin, bound, step, several)
         self.steps(begin, end, stride, lambda index: self.visit(lower.lanes(index), None, 0, "whole"))
 

@@ -44,8 +44,7 @@ class ScanEntry(cuda.Entry):
         return Value(self.dtype, VARYING, self.lower.get(result, self.dtype))
 
     def _start(self):
-        b = self.lower.b
-        return b.add(self.extra("begin"), b.mul(block(self.lower), ir.Constant(I64, self.tile)))
+        return self.lower.b.add(self.extra("begin"), self.lower.b.mul(block(self.lower), ir.Constant(I64, self.tile)))
 
     def _coalesced(self, start):
         """(place in the tile, index, whether it lies before the end) of this thread's items when neighbours are neighbours."""
@@ -136,7 +135,6 @@ class ScanEntry(cuda.Entry):
         scalar, partials, end = lower.scalar(self.dtype), self.extra("partials", PTR), self.extra("end")
         carry = lower.slot(scalar)
         b.store(lower.get(self._neutral()), carry)
-        step = ir.Constant(I64, self.threads)
 
         def stretch(base):
             lower.begin_pack(None)
@@ -152,7 +150,7 @@ class ScanEntry(cuda.Entry):
                 b.store(lower.get(self._combined(before, exclusive)), self.word(partials, index))
             b.store(lower.get(self._combined(before, total)), carry)
 
-        self.steps(ir.Constant(I64, 0), end, step, stretch)
+        self.steps(ir.Constant(I64, 0), end, ir.Constant(I64, self.threads), stretch)
         lower.begin_pack(None)
         with b.if_then(b.icmp_signed("==", thread(lower), ir.Constant(I64, 0))):
             self.write_results([(Value(self.dtype, UNIFORM, b.load(carry, typ=scalar)),)])
