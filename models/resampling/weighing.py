@@ -125,15 +125,21 @@ def find_extremes(team, sweep, w, extremes):
     end = min(begin + sweep, w.shape[1])
     stride = IN_FLIGHT * team.size
     whole = begin + (end - begin) // stride * stride
-    largest = w[r, begin]
-    smallest = w[r, begin]
-    x = pk.local(IN_FLIGHT, w.dtype)
+    highs = pk.local(IN_FLIGHT, w.dtype)
+    lows = pk.local(IN_FLIGHT, w.dtype)
+    for m in range(IN_FLIGHT):
+        highs[m] = w[r, begin]
+        lows[m] = w[r, begin]
     for base in range(begin, whole, stride):
         for m in range(IN_FLIGHT):
-            x[m] = w[r, base + m * team.size + team.rank]
-        for m in range(IN_FLIGHT):
-            largest = pk.maximum(largest, x[m])
-            smallest = pk.minimum(smallest, x[m])
+            x = w[r, base + m * team.size + team.rank]
+            highs[m] = pk.maximum(highs[m], x)
+            lows[m] = pk.minimum(lows[m], x)
+    largest = highs[0]
+    smallest = lows[0]
+    for m in range(1, IN_FLIGHT):
+        largest = pk.maximum(largest, highs[m])
+        smallest = pk.minimum(smallest, lows[m])
     for i in team.thread_range(whole, end):
         largest = pk.maximum(largest, w[r, i])
         smallest = pk.minimum(smallest, w[r, i])
