@@ -26,13 +26,12 @@ def user_draw(t):
 
 
 @pk.function
-def fetch(n_dims, by_ancestor, slot, r, k, ancestors, x, state):
-    """The state of particle k, or of its ancestor."""
+def parent(by_ancestor, r, k, ancestors):
+    """The ancestor of particle k, or k itself."""
     a = pk.int64(k)
     if by_ancestor:
         a = pk.int64(ancestors[r, k])
-    for c in range(n_dims):
-        state[c] = x[slot, c, r, a]
+    return a
 
 
 def model_kernels(initial, propagate, log_weight, n_dims):
@@ -67,15 +66,20 @@ def model_kernels(initial, propagate, log_weight, n_dims):
         resampled = before[r, 2] == 0
         state = pk.local(n_dims, x.dtype)
         ahead = pk.local(n_dims, x.dtype)  # the next particle's: on its way while this one's is at work
+        by_ancestor = resampled and not in_place
         largest = -math.inf
         end = min(begin + sweep, log_w.shape[1])
-        if begin + team.rank < end:
-            fetch(n_dims, resampled and not in_place, old, r, begin + team.rank, ancestors, x, ahead)
+        following = pk.int64(0)  # the next particle's ancestor, on its way before its state
+        k = begin + team.rank
+        if k < end:
+            for c in range(n_dims):
+                ahead[c] = x[old, c, r, parent(by_ancestor, r, k, ancestors)]
+            following = parent(by_ancestor, r, pk.where(k + team.size < end, k + team.size, k), ancestors)
         for k in team.thread_range(begin, end):
             for c in range(n_dims):
                 state[c] = ahead[c]
-            if k + team.size < end:
-                fetch(n_dims, resampled and not in_place, old, r, k + team.size, ancestors, x, ahead)
+                ahead[c] = x[old, c, r, following]
+            following = parent(by_ancestor, r, pk.where(k + 2 * team.size < end, k + 2 * team.size, k), ancestors)
             moved = propagate(t, state, seed, key(r, k), user_draw(t), params[r])
             for c in range(n_dims):
                 x[new, c, r, k] = moved[c]

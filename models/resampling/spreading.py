@@ -18,11 +18,10 @@ import portable as pk
 
 from .weighing import fixed, scale, split
 
-CHUNK = 512  # particles of a tile that are spread at once
-WINDOW = 2 * CHUNK  # draws of a chunk that are written side by side; a chunk with more has heavy particles
 LONG = 4096  # places in a stretch
-ITEMS = 8  # neighbours that a member scans by itself
+ITEMS = 8  # neighbours that a member scans by itself; a team spreads those of all its members at once
 BANKS = 32  # words of scratch that are read at once, and members of a team at most
+WINDOW = 2 * ITEMS * BANKS  # draws that are written side by side; where there are more, particles are heavy
 ROWS = 4  # draws that a member looks up at once
 WHOLE, LOW = 1.5 * 2.0**52, 2**32 - 1  # a float64 plus WHOLE is whole, and its lower half is in the LOW bits
 FEW = 128  # multinomial draws that are drawn one by one
@@ -125,7 +124,7 @@ def spreading(begin_row, below, of="weights"):
     """
     residues, offspring, by_strata = of == "residues", of == "offspring", below is below_multinomial
 
-    @pk.kernel
+    @pk.kernel(teams=BANKS)
     def spread(team, tile_size, bits, log, w, extremes, sums, draws, seed, step, ancestors, stretches):
         """Ancestors of a tile of particles; a team a tile. Reads the weights once, writes 8 bytes a draw."""
         n_tiles = sums.shape[1] - 1
@@ -133,7 +132,6 @@ def spreading(begin_row, below, of="weights"):
         tile = team.league_rank % n_tiles
         shelf = team.scratch(ITEMS * (BANKS + 1), w.dtype)
         marks = team.scratch(WINDOW, pk.int32)
-        ends = team.scratch(CHUNK, pk.int32)  # O_i of a chunk's particles, item by item of the members
         own = pk.local(ITEMS, pk.uint64)
         own_whole = pk.local(ITEMS, pk.int64)
         own_end = pk.local(ITEMS, pk.int32)
@@ -163,54 +161,55 @@ def spreading(begin_row, below, of="weights"):
         mine = ITEMS * team.rank  # neighbours are one member's
         for k in team.thread_range(WINDOW):
             marks[k] = 0
-        for first in range(begin, end, CHUNK):
-            length = min(CHUNK, end - first)
-            here = pk.int32(0)  # draws of the chunk
-            for base in range(0, length, at_once):
-                take(team, w, r, first + base, end, log, shelf)
-                sum_q = pk.uint64(0)
-                sum_whole = pk.int64(0)
+        for first in range(begin, end, at_once):
+            take(team, w, r, first, end, log, shelf)
+            sum_q = pk.uint64(0)
+            sum_whole = pk.int64(0)
+            for m in range(ITEMS):
+                if offspring:
+                    own[m] = pk.uint64(shelf[mine + mine // BANKS + m])
+                else:
+                    own[m] = fixed(shelf[mine + mine // BANKS + m], row_scale, log)
+            if first + at_once > end:
                 for m in range(ITEMS):
-                    if offspring:
-                        own[m] = pk.uint64(shelf[mine + mine // BANKS + m])
-                    else:
-                        own[m] = fixed(shelf[mine + mine // BANKS + m], row_scale, log)
-                if base + at_once > length:
-                    for m in range(ITEMS):
-                        own[m] = pk.where(base + mine + m < length, own[m], pk.uint64(0))
-                for m in range(ITEMS):
-                    own_whole[m] = pk.int64(0)
-                    if residues:
-                        o, rest = split(own[m], n_draws, weight, per_weight)
-                        own_whole[m] = o
-                        own[m] = pk.uint64(rest) >> lost
-                        sum_whole += o
-                    sum_q += own[m]
-                position = carry + team.scan(sum_q)
-                carry = team.broadcast(position + sum_q, team.size - 1)
-                whole = copies
+                    own[m] = pk.where(first + mine + m < end, own[m], pk.uint64(0))
+            for m in range(ITEMS):
+                own_whole[m] = pk.int64(0)
                 if residues:
-                    whole += team.scan(sum_whole)
-                    copies = team.broadcast(whole + sum_whole, team.size - 1)
-                for m in range(ITEMS):
-                    position += own[m]
-                    whole += own_whole[m]
-                    o_i = below(position, r, start, total, parts, ratio, seed, step, draws) + whole
-                    own_end[m] = pk.int32(o_i - before)
-                    ends[base + m * team.size + team.rank] = own_end[m]
-                low = max(here, team.scan(own_end[ITEMS - 1], pk.Max))
-                here = team.broadcast(own_end[ITEMS - 1], team.size - 1)
-                if here <= WINDOW:
-                    particle = pk.int32(first - begin + base + mine)
-                    for m in range(ITEMS):
-                        if own_end[m] > low:
-                            marks[low] = particle + m
-                        low = own_end[m]
-            team.barrier()
+                    o, rest = split(own[m], n_draws, weight, per_weight)
+                    own_whole[m] = o
+                    own[m] = pk.uint64(rest) >> lost
+                    sum_whole += o
+                sum_q += own[m]
+            position = carry + team.scan(sum_q)
+            carry = team.broadcast(position + sum_q, team.size - 1)
+            whole = copies
+            if residues:
+                whole += team.scan(sum_whole)
+                copies = team.broadcast(whole + sum_whole, team.size - 1)
+            for m in range(ITEMS):
+                position += own[m]
+                whole += own_whole[m]
+                o_i = below(position, r, start, total, parts, ratio, seed, step, draws) + whole
+                own_end[m] = pk.int32(o_i - before)
+            low = max(pk.int32(0), team.scan(own_end[ITEMS - 1], pk.Max))
+            here = team.broadcast(own_end[ITEMS - 1], team.size - 1)  # draws of these particles
             if here <= WINDOW:
+                particle = pk.int32(first - begin + mine)
+                for m in range(ITEMS):
+                    if own_end[m] > low:
+                        marks[low] = particle + m
+                    low = own_end[m]
+                team.barrier()
                 write_from_marks(team, r, begin, before, here, marks, ancestors)
             else:
-                write_one_by_one(team, r, first, length, before, ends, ancestors, stretches)
+                for m in range(ITEMS):
+                    marks[m * team.size + team.rank] = own_end[m]
+                team.barrier()
+                write_one_by_one(team, r, first, min(at_once, end - first), before, marks, ancestors, stretches)
+                team.barrier()
+                for m in range(ITEMS):
+                    marks[m * team.size + team.rank] = 0
             before += here
 
     return spread
@@ -241,7 +240,7 @@ def take(team, w, r, begin, end, log, shelf):
 def write_from_marks(team, r, begin, before, here, marks, ancestors):
     """Where a parent's draws begin stands its number in the tile: the largest so far is the ancestor.
 
-    Marks of earlier chunks are not wiped: they are smaller than that of a chunk's first draw.
+    Marks of earlier particles are not wiped: they are smaller than that of the first draw.
     """
     parent = pk.int32(0)
     row = pk.local(ROWS, pk.int32)
@@ -264,11 +263,10 @@ def write_from_marks(team, r, begin, before, here, marks, ancestors):
 
 @pk.function
 def write_one_by_one(team, r, first, length, before, ends, ancestors, stretches):
-    """Parents of many, one after another: each by all members, whole stretches left to `fill_stretches`."""
+    """Parents of many, one after another: each by all members, whole stretches left to `fill_stretches`; ends item by item."""
     low = before
     for i in range(length):
-        member = i // ITEMS % team.size
-        high = before + ends[i - i % (ITEMS * team.size) + i % ITEMS * team.size + member]
+        high = before + ends[i % ITEMS * team.size + i // ITEMS]
         middle = high
         again = high
         if high - low >= 2 * LONG:  # at least one whole stretch lies inside

@@ -20,7 +20,7 @@ import numpy as np
 import portable as pk
 
 WEIGHTS, LOGS, LOGS32 = 0, 1, 2
-IN_FLIGHT = 4  # loads that a member has under way
+IN_FLIGHT = 8  # loads that a member has under way
 NONE = -(2**63)  # `order` of no number
 NAN = 2**63 - 1  # `order` of NaN
 
