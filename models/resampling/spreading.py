@@ -20,7 +20,7 @@ from .weighing import fixed, scale, split
 
 LONG = 4096  # places in a stretch
 ITEMS = 8  # neighbours that a member scans by itself; a team spreads those of all its members at once
-BANKS = 32  # words of scratch that are read at once, and members of a team at most
+BANKS = 32  # members of a team at most
 WINDOW = 2 * ITEMS * BANKS  # draws that are written side by side; where there are more, particles are heavy
 ROWS = 4  # draws that a member looks up at once
 WHOLE, LOW = 1.5 * 2.0**52, 2**32 - 1  # a float64 plus WHOLE is whole, and its lower half is in the LOW bits
@@ -130,7 +130,7 @@ def spreading(begin_row, below, of="weights"):
         n_tiles = sums.shape[1] - 1
         r = team.league_rank // n_tiles
         tile = team.league_rank % n_tiles
-        shelf = team.scratch(ITEMS * (BANKS + 1), w.dtype)
+        shelf = team.scratch((ITEMS + 1) * BANKS, w.dtype)
         marks = team.scratch(WINDOW, pk.int32)
         own = pk.local(ITEMS, pk.uint64)
         own_whole = pk.local(ITEMS, pk.int64)
@@ -167,9 +167,9 @@ def spreading(begin_row, below, of="weights"):
             sum_whole = pk.int64(0)
             for m in range(ITEMS):
                 if offspring:
-                    own[m] = pk.uint64(shelf[mine + mine // BANKS + m])
+                    own[m] = pk.uint64(shelf[mine + team.rank + m])
                 else:
-                    own[m] = fixed(shelf[mine + mine // BANKS + m], row_scale, log)
+                    own[m] = fixed(shelf[mine + team.rank + m], row_scale, log)
             if first + at_once > end:
                 for m in range(ITEMS):
                     own[m] = pk.where(first + mine + m < end, own[m], pk.uint64(0))
@@ -217,7 +217,7 @@ def spreading(begin_row, below, of="weights"):
 
 @pk.function
 def take(team, w, r, begin, end, log, shelf):
-    """Numbers of a row from `begin` on to the shelf, ITEMS for each member; a gap after each BANKS lets members read neighbours.
+    """Numbers of a row from `begin` on to the shelf, ITEMS for each member; a gap after each member's lets all read at once.
 
     Loads are of neighbours side by side, and all under way at once. Beyond the end stands what weighs nothing.
     """
@@ -232,7 +232,8 @@ def take(team, w, r, begin, end, log, shelf):
                 x[m] = w[r, begin + m * team.size + team.rank]
     team.barrier()  # all have read what stood there
     for m in range(ITEMS):
-        shelf[m * team.size + m * team.size // BANKS + team.rank] = x[m]
+        place = m * team.size + team.rank
+        shelf[place + place // ITEMS] = x[m]
     team.barrier()
 
 
