@@ -29,7 +29,7 @@ from .checks import MOST
 from .schemes import Call
 from .weights import SWEEP_TEAM, Tables, on, reached
 
-SWEEP = 2048  # particles of a team
+SWEEP = 4096  # particles of a team
 SCHEMES = {"systematic": launches.systematic, "stratified": launches.stratified, "multinomial": launches.multinomial,
            "residual": launches.residual, "ssp": launches.ssp, "killing": launches.killing,
            "metropolis": launches.metropolis, "megopolis": launches.megopolis}
@@ -181,9 +181,9 @@ class Run:
         if t == 0:
             pk.parallel_for(self.sweeps, self.start, SWEEP, self.seed, self.y, self.params, self.x, self.log_w, now)
         else:
-            pk.parallel_for(self.sweeps, self.advance, SWEEP, pk.static(self.model.in_place), t, (t - 1) % self.n_slots,
-                            slot, self.seed, self.y, self.params, self.ancestors[(t - 1) % len(self.ancestors)], before, self.x,
-                            self.log_w, now)
+            known = [pk.static(v) for v in (self.model.in_place, self.params.shape[1], self.y.shape[1])]
+            pk.parallel_for(self.sweeps, self.advance, SWEEP, *known, t, (t - 1) % self.n_slots, slot, self.seed, self.y, self.params,
+                            self.ancestors[(t - 1) % len(self.ancestors)], before, self.x, self.log_w, now)
         pk.parallel_for(tables.wide_tiles, self.weigh, tables.tile_size, tables.bits, self.half, tables.log,
                         pk.static(self.means is not None), slot, self.x, self.log_w, now, tables.sums, self.squares, self.parts)
         pk.parallel_for(tables.rows, filter_kernels.decide, tables.bits, self.half, tables.n, self.model.threshold, now,

@@ -19,6 +19,9 @@ from .spreading import key
 from .weighing import IN_FLIGHT, LOGS, fixed, lay_out, order, scale
 
 
+AT_ONCE = 2  # particles that a member has at work
+
+
 @pk.function
 def user_draw(t):
     """The first draw that belongs to the model at step t; resampling has the even numbers."""
@@ -54,8 +57,18 @@ def model_kernels(initial, propagate, log_weight, n_dims):
         if team.single():
             pk.atomic_max(now, (r, 0), order(pk.float64(largest)))
 
+    @pk.function
+    def move(t, new, r, k, resampled, seed, y, params, state, x, log_w):
+        """State and log-weight of particle k at step t, from that of its ancestor; returns the log-weight as it is kept."""
+        moved = propagate(t, state, seed, key(r, k), user_draw(t), params)
+        for c in range(n_dims):
+            x[new, c, r, k] = moved[c]
+        weight = log_weight(t, moved, y, params)
+        log_w[r, k] = weight if resampled else log_w[r, k] + weight
+        return log_w[r, k]
+
     @pk.kernel
-    def advance(team, sweep, in_place, t, old, new, seed, y, params, ancestors, before, x, log_w, now):
+    def advance(team, sweep, in_place, n_params, n_values, t, old, new, seed, y, params, ancestors, before, x, log_w, now):
         """States and log-weights of step t, from ancestors where the row was resampled; a team a sweep.
 
         Reads an ancestor and its state, writes state and log-weight: 8 (2 n_dims + 2) bytes in float64.
@@ -63,29 +76,33 @@ def model_kernels(initial, propagate, log_weight, n_dims):
         n_sweeps = (log_w.shape[1] + sweep - 1) // sweep
         r = team.league_rank // n_sweeps
         begin = team.league_rank % n_sweeps * sweep
-        resampled = before[r, 2] == 0
-        state = pk.local(n_dims, x.dtype)
-        ahead = pk.local(n_dims, x.dtype)  # the next particle's: on its way while this one's is at work
-        by_ancestor = resampled and not in_place
-        largest = -math.inf
         end = min(begin + sweep, log_w.shape[1])
-        following = pk.int64(0)  # the next particle's ancestor, on its way before its state
-        k = begin + team.rank
-        if k < end:
+        stride = AT_ONCE * team.size
+        whole = begin + (end - begin) // stride * stride
+        resampled = before[r, 2] == 0
+        by_ancestor = resampled and not in_place
+        own_params = pk.local(n_params, params.dtype)  # read once: what is written might be their place
+        own_y = pk.local(n_values, y.dtype)
+        for p in range(n_params):
+            own_params[p] = params[r, p]
+        for d in range(n_values):
+            own_y[d] = y[t, d]
+        parents = pk.local(AT_ONCE, pk.int64)
+        state = pk.local((AT_ONCE, n_dims), x.dtype)
+        largest = -math.inf
+        for base in range(begin, whole, stride):
+            for m in range(AT_ONCE):
+                parents[m] = parent(by_ancestor, r, base + m * team.size + team.rank, ancestors)
+            for m in range(AT_ONCE):
+                for c in range(n_dims):
+                    state[m, c] = x[old, c, r, parents[m]]
+            for m in range(AT_ONCE):
+                weight = move(t, new, r, base + m * team.size + team.rank, resampled, seed, own_y, own_params, state[m], x, log_w)
+                largest = pk.maximum(largest, weight)
+        for k in team.thread_range(whole, end):
             for c in range(n_dims):
-                ahead[c] = x[old, c, r, parent(by_ancestor, r, k, ancestors)]
-            following = parent(by_ancestor, r, pk.where(k + team.size < end, k + team.size, k), ancestors)
-        for k in team.thread_range(begin, end):
-            for c in range(n_dims):
-                state[c] = ahead[c]
-                ahead[c] = x[old, c, r, following]
-            following = parent(by_ancestor, r, pk.where(k + 2 * team.size < end, k + 2 * team.size, k), ancestors)
-            moved = propagate(t, state, seed, key(r, k), user_draw(t), params[r])
-            for c in range(n_dims):
-                x[new, c, r, k] = moved[c]
-            weight = log_weight(t, moved, y[t], params[r])
-            log_w[r, k] = weight if resampled else log_w[r, k] + weight
-            largest = pk.maximum(largest, log_w[r, k])
+                state[0, c] = x[old, c, r, parent(by_ancestor, r, k, ancestors)]
+            largest = pk.maximum(largest, move(t, new, r, k, resampled, seed, own_y, own_params, state[0], x, log_w))
         largest = team.reduce(largest, pk.Max)
         if team.single():
             pk.atomic_max(now, (r, 0), order(pk.float64(largest)))

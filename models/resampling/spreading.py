@@ -19,6 +19,7 @@ import portable as pk
 from .weighing import fixed, scale, split
 
 LONG = 4096  # places in a stretch
+GROUP = 16  # stretches of a team
 ITEMS = 8  # neighbours that a member scans by itself; a team spreads those of all its members at once
 BANKS = 32  # members of a team at most
 WINDOW = 2 * ITEMS * BANKS  # draws that are written side by side; where there are more, particles are heavy
@@ -297,13 +298,20 @@ spread_offspring = spreading(no_start, as_it_is, of="offspring")
 
 @pk.kernel
 def fill_stretches(team, n_stretches, stretches, ancestors):
-    """LONG draws of one particle, if `spread` left them; a team a stretch. 8 bytes in, 8 bytes a draw out."""
-    r = team.league_rank // n_stretches
-    s = team.league_rank % n_stretches
-    owner = stretches[r, s]
-    team.barrier()  # all have read it
-    if owner >= 0:
-        if team.single():
+    """LONG draws of one particle, where `spread` left them; a team for GROUP stretches. 8 bytes in, 8 bytes a draw out."""
+    n_groups = (n_stretches + GROUP - 1) // GROUP
+    r = team.league_rank // n_groups
+    begin = team.league_rank % n_groups * GROUP
+    end = min(begin + GROUP, n_stretches)
+    last = pk.int64(-1)
+    for s in team.thread_range(begin, end):
+        last = max(last, stretches[r, s])
+    if team.reduce(last, pk.Max) >= 0:
+        for s in range(begin, end):
+            owner = stretches[r, s]
+            if owner >= 0:
+                for k in team.thread_range(s * LONG, (s + 1) * LONG):
+                    ancestors[r, k] = owner
+        team.barrier()  # all have read them
+        for s in team.thread_range(begin, end):
             stretches[r, s] = -1
-        for k in team.thread_range(s * LONG, (s + 1) * LONG):
-            ancestors[r, k] = owner
