@@ -17,7 +17,7 @@ import numpy as np
 MIN_SECONDS = 0.05  # of a repeat: ten thousand times what the clock and a synchronisation cost
 LONG_SECONDS = 10.0  # of a call whose compilation is a small part of it
 ROUNDS, MIN_SAMPLES = 7, 3  # quartiles of fewer samples say nothing
-SLOW_SECONDS = 5.0  # of a round that is repeated no oftener than that: calls so long are averages themselves
+SLOW_SECONDS = 0.5  # of a round that is repeated no oftener than that: calls so long are averages themselves
 PAUSE = 0.1  # seconds between contenders: idle threads of OpenBLAS spin for 40 ms, on the other side's cores
 QUEUE = 500  # launches; CUDA's driver takes about 1,000 before it makes the caller wait
 
