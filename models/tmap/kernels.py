@@ -197,6 +197,17 @@ def log_likelihood(team, n, r, censoring, faded, model, shares, offset, steps, l
     return team.reduce(loglik)
 
 
+@pk.function
+def add_parts(n, r, part_time, part_move, own, rank):
+    """Move what a member has added up in the dtype of the gaps to its sums."""
+    for i in range(r):
+        own[row_of(TIME, n, i), rank] += pk.float64(part_time[i])
+        part_time[i] = 0.0
+        for j in range(r):
+            own[row_of(MOVE, n, i * n + j), rank] += pk.float64(part_move[i, j])
+            part_move[i, j] = 0.0
+
+
 @pk.kernel(fastmath=True)
 def expectation(team, n, r, censoring, faded, tiny, state, models, shares, kept, offset, steps, lengths, open_end, gaps,
                 filtered, sums):
@@ -226,6 +237,11 @@ def expectation(team, n, r, censoring, faded, tiny, state, models, shares, kept,
     keep = kept[share]
     for row in range(sums.shape[1]):
         own[row, team.rank] = 0.0
+    added = 0
+    for i in range(r):
+        part_time[i] = 0.0
+        for j in range(r):
+            part_move[i, j] = 0.0
     for pack in range(shares[share], shares[share + 1]):
         n_steps = steps[pack]
         top = offset[pack]
@@ -268,7 +284,7 @@ def expectation(team, n, r, censoring, faded, tiny, state, models, shares, kept,
             for i in range(r):
                 q[i] *= scale
                 own[row_of(LAST, n, i), team.rank] += pk.float64(q[i])
-                own[row_of(TIME, n, i), team.rank] += pk.float64(gaps[at(top + max(length - 1, 0), 2, 0, lane)] * q[i])
+                part_time[i] += gaps[at(top + max(length - 1, 0), 2, 0, lane)] * q[i]
             if censoring:
                 if complete < length:
                     row = top + complete
@@ -276,17 +292,13 @@ def expectation(team, n, r, censoring, faded, tiny, state, models, shares, kept,
                                                                     gaps[at(row, 2, 1, lane)], reached, q, stretched)
                     for i in range(r):
                         own[row_of(OPEN, n, i), team.rank] += pk.float64(q[i])
-                        own[row_of(TIME, n, i), team.rank] += q[i] * stretched[i]
+                        part_time[i] += q[i] * stretched[i]
 
             row = max(n_steps - 2, 0)
             x = gaps[at(top + row, 2, 0, lane)]
             for i in range(r):
                 soon[i] = filtered[start, at(keep + row, n, i, lane)]
-            for past in range(0, n_steps - 1, TERMS):
-                for i in range(r):
-                    part_time[i] = 0.0
-                    for j in range(r):
-                        part_move[i, j] = 0.0
+            for past in range(0, n_steps, TERMS):
                 for back in range(past, min(past + TERMS, n_steps - 1)):
                     k = n_steps - 2 - back
                     row = max(k - 1, 0)
@@ -301,12 +313,13 @@ def expectation(team, n, r, censoring, faded, tiny, state, models, shares, kept,
                             for j in range(r):
                                 part_move[i, j] += g[i] * u[j]
                     x = soon_x
-                for i in range(r):
-                    own[row_of(TIME, n, i), team.rank] += pk.float64(part_time[i])
-                    for j in range(r):
-                        own[row_of(MOVE, n, i * n + j), team.rank] += pk.float64(part_move[i, j])
+                added += min(TERMS, n_steps - past)
+                if added >= TERMS:
+                    added = 0
+                    add_parts(n, r, part_time, part_move, own, team.rank)
             for i in range(r):
                 own[row_of(FIRST, n, i), team.rank] += pk.float64(q[i])
+    add_parts(n, r, part_time, part_move, own, team.rank)
     team.barrier()
     for row in team.thread_range(sums.shape[1]):
         total = pk.float64(0.0)
