@@ -122,8 +122,8 @@ def _add_events(command):
 
 def _add_sampling(command):
     command.add_argument("--chains", type=int, default=4)
-    command.add_argument("--steps", type=int, default=10_000, help="of each chain; of the no-U-turn sampler a tenth are drawn")
-    command.add_argument("--warmup", type=int, default=1_000, help="of the steps, not kept")
+    command.add_argument("--steps", type=int, default=10_000, help="of each chain (10,000); the no-U-turn sampler takes a tenth")
+    command.add_argument("--warmup", type=int, default=1_000, help="steps before these, not kept (1,000)")
     command.add_argument("--seed", type=int, default=0)
 
 
@@ -145,7 +145,7 @@ def _sample(options, likelihood, start, fixed, sampler="metropolis", checkpoint=
     common = {"n_chains": options.chains, "start": start, "fixed": fixed, "seed": options.seed, "progress": console.is_terminal}
     if sampler == "nuts":
         return sample_nuts(likelihood, n_draws=max(options.steps // 10, 1), **common)
-    return sample_posterior(likelihood, n_steps=options.steps, n_warmup=options.warmup, checkpoint=checkpoint, **common)
+    return sample_posterior(likelihood, n_draws=options.steps, n_warmup=options.warmup, checkpoint=checkpoint, **common)
 
 
 def _params_or_mode(options, likelihood, start, fixed):
@@ -234,9 +234,9 @@ def run_simulate(options):
 
 def run_paper(options):
     """Print the paper's table beside ours."""
-    table = Table(title="Holbrook et al. (2021), 4 chains x 10,000 steps, 1,000 not kept", title_justify="left")
+    table = Table(title="Holbrook et al. (2021); 4 chains x 10,000 steps after 1,000 that are not kept", title_justify="left")
     long = ["long run"] if options.long else []
-    for column in ("data", "quantity", "printed mean (95%)", "found mean (95%)", "ESS", "R-hat", "seconds", *long):
+    for column in ("data", "quantity", "printed mean (95%)", "found mean (95%)", "ESS", "attainable", "R-hat", "seconds", *long):
         table.add_column(column)
     for row in reproduce(Path(options.data), space=options.space, seed=options.seed, longer=options.long):
         table.add_row(*row.cells(bool(options.long)))

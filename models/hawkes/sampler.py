@@ -25,8 +25,8 @@ _DISPERSION = 4.0
 _WIDTH = 2.4  # standard deviations: the best normal proposal in one dimension (Gelman, Roberts and Gilks 1996)
 
 
-def sample_posterior(likelihood, *, n_chains=4, n_steps=10_000, n_warmup=1_000, start=None, fixed=("tau_x", "tau_t"), priors=None,
-                     seed=0, progress=False, checkpoint=None):
+def sample_posterior(likelihood, *, n_chains=4, n_draws=10_000, n_warmup=1_000, start=None, fixed=("tau_x", "tau_t"),
+                     priors=None, seed=0, progress=False, checkpoint=None):
     """Draws from the posterior by Algorithm 1 of Holbrook et al. (2021).
 
     Each step moves one parameter, chosen at random: a normal proposal, cut off at 0, in the parameter's coordinate (its
@@ -39,10 +39,9 @@ def sample_posterior(likelihood, *, n_chains=4, n_steps=10_000, n_warmup=1_000, 
         Of the events. Its tolerance is the relative error that leaving out pairs may cause in any log-likelihood met;
         proposals whose bound is larger are evaluated again with more pairs.
     n_chains : int
-    n_steps : int
-        Of each chain, n_warmup included.
-    n_warmup : int
-        Steps that are not kept.
+    n_draws, n_warmup : int
+        Steps of each chain, kept and not kept, as of `sample_nuts`. The paper's 10,000 hold the 1,000 that it discards; for
+        chains as long as these, give n_draws=9_000.
     start : Parameters, or a sequence of n_chains of them, optional
         Where chains begin, and what the fixed parameters are. If not given, or one, with fixed at its values: four standard
         errors around the posterior mode that is found from there.
@@ -72,12 +71,11 @@ def sample_posterior(likelihood, *, n_chains=4, n_steps=10_000, n_warmup=1_000, 
     Holbrook et al. (2021), Algorithm 1.
     """
     check_likelihood(likelihood)
-    n_chains, n_steps = check_count(n_chains, "n_chains"), check_count(n_steps, "n_steps")
-    n_warmup = check_count(n_warmup, "n_warmup", 0, n_steps - 1)
-    seed = check_seed(seed)
+    n_chains, n_draws = check_count(n_chains, "n_chains"), check_count(n_draws, "n_draws")
+    n_warmup, seed = check_count(n_warmup, "n_warmup", 0), check_seed(seed)
     check_flag(progress, "progress")
     given = _check_starts(start, n_chains)
-    free = check_free(fixed, given[0], likelihood)
+    free, n_steps = check_free(fixed, given[0], likelihood), n_warmup + n_draws
     priors = check_priors(priors, type(given[0]))
     for params in given:
         check_start(params, priors, free)
