@@ -95,6 +95,7 @@ def _parser():
 
     one = commands.add_parser("paper", help="the table of Holbrook et al. (2021) from the gunfire files")
     one.add_argument("--data", required=True, help="folder that holds hawkes/dc_gunfire_*.csv.gz")
+    one.add_argument("--thin", type=int, default=1, help="steps a draw (1)")
     one.add_argument("--long", type=int, default=0, metavar="N", help="also compare with chains N times as long")
     one.add_argument("--space", default=None)
     one.add_argument("--seed", type=int, default=0)
@@ -132,6 +133,7 @@ def _add_sampling(command):
     command.add_argument("--chains", type=int, default=4)
     command.add_argument("--draws", type=int, help="of each chain (10,000; of the no-U-turn sampler 1,000)")
     command.add_argument("--warmup", type=int, help="steps before these, not kept (1,000; of the no-U-turn sampler 300)")
+    command.add_argument("--thin", type=int, default=1, help="steps a draw of Algorithm 1 (1)")
     command.add_argument("--seed", type=int, default=0)
 
 
@@ -154,7 +156,7 @@ def _sample(options, likelihood, start, fixed, sampler="metropolis", checkpoint=
     common |= {name: n for name, n in (("n_draws", options.draws), ("n_warmup", options.warmup)) if n is not None}
     if sampler == "nuts":
         return sample_nuts(likelihood, **common)
-    return sample_posterior(likelihood, checkpoint=checkpoint, **common)
+    return sample_posterior(likelihood, thin=options.thin, checkpoint=checkpoint, **common)
 
 
 def _params_or_mode(options, likelihood, start, fixed):
@@ -251,11 +253,11 @@ def run_simulate(options):
 
 def run_paper(options):
     """Print the paper's table beside ours."""
-    table = Table(title="Holbrook et al. (2021); 4 chains x 10,000 steps after 1,000 that are not kept", title_justify="left")
+    table = Table(title="Holbrook et al. (2021); 4 chains x 10,000 draws after 1,000 that are not kept", title_justify="left")
     long = ["long run"] if options.long else []
     for column in ("data", "quantity", "printed mean (95%)", "found mean (95%)", "ESS", "attainable", "R-hat", "seconds", *long):
         table.add_column(column)
-    for row in reproduce(Path(options.data), space=options.space, seed=options.seed, longer=options.long):
+    for row in reproduce(Path(options.data), space=options.space, seed=options.seed, thin=options.thin, longer=options.long):
         table.add_row(*row.cells(bool(options.long)))
     console.print(table)
 

@@ -31,15 +31,16 @@ class Chains:
     starts : list of Parameters, one a chain
     free : tuple of str
     priors : dict, by coordinate
-    n_steps, seed : int
+    n_rows, thin, seed : int
+        Each chain makes n_rows * thin steps; one in `thin` is kept.
     scale : float
         The log-likelihood whose size the tolerance is relative to.
     widths : ndarray, shape (n_free,), optional
         Of the first proposals, relative to the coordinates.
     """
 
-    def __init__(self, likelihood, starts, free, priors, n_steps, seed, scale, widths=None):
-        self.likelihood, self.free, self.n_steps, self.seed = likelihood, free, n_steps, seed
+    def __init__(self, likelihood, starts, free, priors, n_rows, thin, seed, scale, widths=None):
+        self.likelihood, self.free, self.seed, self.thin, self.n_steps = likelihood, free, seed, thin, n_rows * thin
         self.kind = type(starts[0])
         self.trigger, self.sums = self.kind.triggering, likelihood.sums
         self.space, self.n_chains = likelihood.space, len(starts)
@@ -64,7 +65,7 @@ class Chains:
             state[:, ck.SHARE] = likelihood.background.mass
         host = {"values": values, "proposed": values, "sds": coordinates * (0.1 if widths is None else widths),
                 "tallies": tallies, "state": state, "counts": np.zeros((self.n_chains, 5), np.int64),
-                "draws": np.full((self.n_chains, n_steps, len(free) + 1), np.nan)}
+                "draws": np.full((self.n_chains, n_rows, len(free) + 1), np.nan)}
         with pk.use(self.space):
             self.memory = {name: pk.copy_of(array) for name, array in host.items()}
             self._places, self._reciprocal, self._priors = pk.copy_of(places), pk.copy_of(reciprocal), pk.copy_of(table)
@@ -146,7 +147,7 @@ class Chains:
         pk.parallel_for(pk.TeamPolicy(self.n_chains, 128), kernels_.chain_decide, n_dims, given, np.uint64(self.seed),
                         self._missed_mu, self.likelihood.n_events * math.exp(-self.range.cut), self.tolerance, self._places,
                         self._reciprocal, self._priors, self._low, self._high, self._sums, m["values"], m["proposed"],
-                        m["sds"], m["counts"], m["tallies"], m["state"], m["draws"])
+                        m["sds"], m["counts"], m["tallies"], m["state"], self.thin, m["draws"])
 
     def restart(self):
         """Have every chain evaluate its parameters anew before its next proposal."""

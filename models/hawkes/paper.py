@@ -51,7 +51,7 @@ class Row:
         return cells
 
 
-def reproduce(folder, *, space=None, seed=0, longer=0):
+def reproduce(folder, *, space=None, seed=0, thin=1, longer=0):
     """Sample both data sets as the paper did.
 
     Parameters
@@ -59,7 +59,7 @@ def reproduce(folder, *, space=None, seed=0, longer=0):
     folder : Path
         Holds hawkes/dc_gunfire_*.csv.gz.
     space : str or Space, optional
-    seed : int
+    seed, thin : int
     longer : int
         If not 0, also sample chains so many times as long, with another seed.
 
@@ -75,17 +75,17 @@ def reproduce(folder, *, space=None, seed=0, longer=0):
         likelihood = Likelihood(*_quietly(path), space=space)
         sample_posterior(likelihood, n_draws=100, n_warmup=0, seed=seed)  # compiles, and sums the background, which stays
         begin = time.perf_counter()
-        posterior = sample_posterior(likelihood, seed=seed)
+        posterior = sample_posterior(likelihood, thin=thin, seed=seed)
         seconds = time.perf_counter() - begin
         long = sample_posterior(likelihood, n_draws=10_000 * longer, seed=seed + 1) if longer else None
         for quantity, unit, factor, *printed in quantities:
             found, reference = (_scaled(p, quantity, factor) if p else None for p in (posterior, long))
-            could = attainable(posterior)[quantity.removeprefix("1/")]
+            could = attainable(posterior, thin)[quantity.removeprefix("1/")]
             rows.append(Row(name, quantity, unit, tuple(printed), found, reference, could, seconds))
     return rows
 
 
-def attainable(posterior):
+def attainable(posterior, thin=1):
     """The effective draws that Algorithm 1 gives of each parameter where the posterior is normal.
 
     The best normal proposal in one dimension, accepted at 0.44, has an autocorrelation time of 4.35 updates. An update takes
@@ -98,16 +98,18 @@ def attainable(posterior):
     Parameters
     ----------
     posterior : Posterior
+    thin : int
+        Steps a draw; as long as they are few beside that time.
 
     Returns
     -------
     dict
-        By parameter, for as many draws as the posterior holds.
+        By parameter, for as many steps as the posterior's draws took.
     """
     draws = posterior.draws.reshape(-1, len(posterior.free))
     covariance = np.atleast_2d(np.cov(draws.T))
     w = covariance**2 @ np.diag(np.linalg.inv(covariance)) / np.diag(covariance)
-    return dict(zip(posterior.free, len(draws) / ((4.35 + 1.0) * len(w) * w - 1.0)))
+    return dict(zip(posterior.free, thin * len(draws) / ((4.35 + 1.0) * len(w) * w - 1.0)))
 
 
 def _quietly(path):

@@ -119,8 +119,11 @@ def test_seeds(small):
     assert (one != other).any()
 
 
-class Stop(Exception):
-    pass
+def test_thinned_draws_are_among_the_others(small):
+    whole = sample_posterior(small, **OPTIONS | {"n_draws": 300, "n_warmup": 30})
+    thinned = sample_posterior(small, **OPTIONS | {"n_draws": 100, "n_warmup": 10, "thin": 3})
+    np.testing.assert_array_equal(thinned.draws, whole.draws[:, 2::3])
+    np.testing.assert_array_equal(thinned.log_likelihood, whole.log_likelihood[:, 2::3])
 
 
 def stop_after(monkeypatch, n, error):
@@ -176,6 +179,7 @@ def test_progress_tells_rates(small, capsys):
 WRONG = [
     ({"n_chains": 3}, InputError, "start holds 2 parameters for 3 chains"),
     ({"n_warmup": -1}, InputError, "n_warmup is -1; "),
+    ({"thin": 0}, InputError, "thin is 0; at least 1"),
     ({"seed": -1}, InputError, "seed is -1"),
     ({"start": 3}, DTypeError, "start must be Parameters or a sequence"),
     ({"priors": {"omega": uniform(5.0, 9.0)}}, InputError, "start: omega = 2 has no density under its prior"),
