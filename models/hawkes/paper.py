@@ -38,16 +38,17 @@ class Row:
     attainable: float  # effective draws
     seconds: float  # of sampling the data set, the search for the mode included
 
-    def cells(self, with_long):
-        """For a table; a mean outside the printed interval, or two standard errors from the long run's, is marked."""
+    def cells(self):
+        """For a table; a mean outside the printed interval is marked. With a long run, its mean and how far off ours is."""
         mean, low, high = self.printed
         mark = "" if low <= self.found["mean"] <= high else " OUTSIDE"
-        cells = [self.data, f"{self.quantity} {self.unit}".strip(), f"{mean} ({low}, {high})",
-                 f"{self.found['mean']:.4g} ({self.found['q2.5']:.4g}, {self.found['q97.5']:.4g}){mark}",
-                 f"{self.found['ess_bulk']:.0f}", f"{self.attainable:.0f}", f"{self.found['r_hat']:.4f}", f"{self.seconds:.3g}"]
-        if with_long:
+        cells = [f"{self.data}\n{self.quantity}" + f" ({self.unit})" * bool(self.unit), f"{mean}\n({low}, {high})",
+                 f"{self.found['mean']:.4g}{mark}\n({self.found['q2.5']:.4g}, {self.found['q97.5']:.4g})",
+                 f"{self.found['ess_bulk']:,.0f}\n{self.attainable:,.0f}", f"{self.found['r_hat']:.3f}", f"{self.seconds:.3g}"]
+        if self.long:
             error = math.hypot(self.found["mcse"], self.long["mcse"])
-            cells.append(f"{self.long['mean']:.5g}, {(self.found['mean'] - self.long['mean']) / error:+.1f} standard errors")
+            cells[1] += f"\nlong {self.long['mean']:.4g}"
+            cells[2] += f"\n{(self.found['mean'] - self.long['mean']) / error:+.1f} s.e. off"
         return cells
 
 

@@ -21,6 +21,7 @@ from models.hawkes import (
     uniform,
 )
 from models.hawkes.chains import Chains
+from models.hawkes.paper import attainable
 from portable.errors import DTypeError, InputError
 
 from .events import PARAMS, gunfire, random_events
@@ -236,10 +237,21 @@ def test_both_samplers_agree(small):
     one = sample_posterior(small, n_chains=2, n_draws=4000, start=TRUTH, seed=1)
     two = sample_nuts(small, n_chains=2, n_draws=200, n_warmup=100, start=TRUTH, seed=1)
     assert two.draws.shape == (2, 200, 4) and two.error_bound <= small.tolerance
+    could = attainable(one)
     for name in FREE:
         a, b = (p.summary([name])[name] for p in (one, two))
         assert abs(a["mean"] - b["mean"]) < 5 * math.hypot(a["mcse"], b["mcse"])
+        assert 0.5 < a["ess_bulk"] / could[name] < 2.0  # an estimate from 8,000 draws scatters by a fifth
     assert two.log_likelihood[0, 0] == pytest.approx(small.log_likelihood(two.params(0, 0)), rel=1e-9)
+
+
+def test_attainable_effective_draws(small):
+    """Two parameters of correlation rho: w = (1 + rho^2) / (1 - rho^2)."""
+    random = np.random.default_rng(1)
+    draws = random.normal(size=(2, 20_000, 2)) @ np.linalg.cholesky([[1.0, 0.8], [0.8, 1.0]]).T
+    found = sample_posterior(small, **OPTIONS | {"n_draws": 1, "n_warmup": 0})
+    could = attainable(replace(found, free=("mu0", "theta"), draws=draws))
+    assert could["mu0"] == pytest.approx(40_000 / (2 * 5.35 * 1.64 / 0.36 - 1.0), rel=0.05)  # sds of rho: 0.2 %
 
 
 def test_calibration():
