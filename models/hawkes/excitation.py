@@ -84,7 +84,9 @@ def _pair_kernels(trigger):
         """
         mu_sums = team.scratch((n_mu, rows, MEMBERS), pk.float64)  # of the members' events, over all earlier ones so far
         xi_sums = team.scratch((n_xi, rows, MEMBERS), pk.float64)
-        # What each member adds to the earlier events at hand; rows longer by one, so that columns lie in different banks.
+        x_near = team.scratch((n_dims, TERMS), x.dtype)  # the earlier events at hand
+        t_near = team.scratch((n_parts, TERMS), t.dtype)
+        # What each member adds to these; rows longer by one, so that columns lie in different banks.
         shares = team.scratch((n_mu, TERMS, MEMBERS + 1), x.dtype)
         later = tiles[0, team.league_rank]
         earlier = tiles[1, team.league_rank]
@@ -128,12 +130,18 @@ def _pair_kernels(trigger):
                             mu_part[k, r] = 0.0
                         for k in range(n_xi):
                             xi_part[k, r] = 0.0
+                    for j in team.thread_range(start, until):
+                        for c in range(n_dims):
+                            x_near[c, j - start] = x[c, j]
+                        for c in range(n_parts):
+                            t_near[c, j - start] = t[c, j]
+                    team.barrier()
                     for j in range(start, until):
                         for k in range(n_mu):
                             share[k] = 0.0
                         for r in range(rows):
-                            r2 = squared_distance(n_dims, x, j, x_own, r)
-                            dt = -elapsed(n_parts, t, j, t_own, r)
+                            r2 = squared_distance(n_dims, x_near, j - start, x_own, r)
+                            dt = -elapsed(n_parts, t_near, j - start, t_own, r)
                             dt2 = dt * dt
                             i = first + r * team.size + team.rank
                             counts = j < i < last
