@@ -16,9 +16,9 @@ from .priors import coordinate_name, is_reciprocal
 _BLOCK, _MOST_BLOCKS = 1024, 1024  # events of a team of chain_events
 _STEPS = 25  # steps of one replay: 75 launches or more without the host
 _FIRST_BATCH = 5  # the paper's b_d
-# How far parameters of the triggering function may move before their pairs are listed anew: as little as in a posterior, and
-# up to _FAR on the way there, as long as less than _QUIET steps lie between two lists.
-_NEAR, _FAR, _QUIET = 1.1, 2.0, 500
+# How far parameters of the triggering function may move before their pairs are listed anew: _NEAR, or whatever chains at rest
+# turn out to need, and up to _FAR on the way there; at rest they are _QUIET steps after the last list.
+_NEAR, _FAR, _QUIET = 1.2, 2.0, 500
 _SPARE_CUT = 1.0  # exponents by which a list is more generous than the bound at the start asks for
 
 
@@ -74,7 +74,7 @@ class Chains:
             self._sums = pk.zeros((ck.N_SUMS, self.n_chains, self._n_blocks), np.float64)
         self._missed_mu = self._keep_background(starts[0])
         self._cut = self._first_cut(starts)
-        self._margin, self._listed_at = _NEAR, 0
+        self._margin, self._near, self._rested, self._listed_at = _NEAR, _NEAR, False, 0
         self._prepare(self._range(values))
 
     def _keep_background(self, params):
@@ -166,10 +166,12 @@ class Chains:
         waiting = counts[:, ck.STALLED]
         if waiting.any():
             self._cut += 5.0 if (waiting == ck.TOO_COARSE).any() else 0.0
-            self._margin = min(self._margin**2, _FAR) if done - self._listed_at < _QUIET else _NEAR
+            self._margin = min(self._margin**2, _FAR)
+            if self._rested:  # the posterior is wider than the list that was to be its own
+                self._near, self._rested = self._margin, False
             self._list_anew(done, self.memory["proposed"].to_numpy())  # numbered, so the same proposals will be made again
-        elif self._margin > _NEAR and done - self._listed_at >= _QUIET:
-            self._margin = _NEAR
+        elif self._margin > self._near and done - self._listed_at >= _QUIET:
+            self._margin, self._rested = self._near, True
             self._list_anew(done, self.memory["values"].to_numpy())
         return done
 
@@ -183,14 +185,14 @@ class Chains:
         """Everything that the rest of the chains depends on, as host arrays."""
         arrays = {name: np.array(view.to_numpy()) for name, view in self.memory.items()}
         return arrays | {"range_low": np.array(self.range.low), "range_high": np.array(self.range.high),
-                         "cut": np.array([self._cut, self.range.cut, self._margin, self._listed_at])}
+                         "cut": np.array([self._cut, self.range.cut, self._margin, self._near, self._rested, self._listed_at])}
 
     def restore(self, arrays):
         """Go on from a snapshot."""
         for name, view in self.memory.items():
             pk.deep_copy(view, arrays[name])
-        self._cut, cut, self._margin = arrays["cut"][:3].tolist()
-        self._listed_at = int(arrays["cut"][3])
+        self._cut, cut, self._margin, self._near, rested, listed_at = arrays["cut"].tolist()
+        self._rested, self._listed_at = bool(rested), int(listed_at)
         low, high = (tuple(arrays[name].tolist()) for name in ("range_low", "range_high"))
         self._prepare(Range(low, high, cut))
         self.restart()
