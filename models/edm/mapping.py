@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
 import portable as pk
@@ -10,6 +12,7 @@ from . import list_kernels as kernels
 from .search import (
     BLOCK,
     NARROWEST,
+    TEAM,
     WIDEST,
     Columns,
     Library,
@@ -18,6 +21,8 @@ from .search import (
     lined_up,
 )
 
+ABREAST = 4  # targets that a member looks up together, where there are many
+WIDTH = ABREAST * TEAM  # targets of a team then
 TASKS_AT_A_TIME = 512  # tasks of one launch for each that runs at a time, so that all end at about the same time
 
 
@@ -57,7 +62,9 @@ class Mapping:
         self.points = self.source
         if points is not source:
             self.points, _ = lined_up(pk.copy_of(points), centre, scale, self.front, self.dtype)
-        self.begins = pk.copy_of(begins.astype(np.int32))
+        self.list_lengths = -(-(self.dims + 1) // kernels.AT_ONCE) * kernels.AT_ONCE
+        self.slices = {abreast: pk.copy_of(part) for abreast, part in _slices(begins.tolist()).items() if len(part)}
+        self.bytes_a_point = int(self.list_lengths.sum()) * (self.dtype.itemsize + 4)
         self.offset = self.front - lag
         given = given if targets is source else Columns(targets)
         column = self.order if targets.shape[1] > 1 else np.zeros(self.n_targets, int)
@@ -69,7 +76,7 @@ class Mapping:
         """Library sets of one launch: a quarter of the memory is theirs, and no more are taken than keep the space busy."""
         n_words = -(-n_candidates // (32 * NARROWEST))
         each = (n_candidates + WIDEST * (self.front + 1) + self.n_blocks * kernels.SUMS * self.n_targets) * self.dtype.itemsize
-        each += self.n_blocks * BLOCK * bytes_a_point(len(self.dims), n_words, self.dtype.itemsize)
+        each += self.n_blocks * BLOCK * (bytes_a_point(len(self.dims), n_words, self.dtype.itemsize) + self.bytes_a_point)
         enough = -(-TASKS_AT_A_TIME * pk.concurrency() // (self.n_blocks * len(self.dims)))
         return int(max(1, min(self.memory_bytes // (4 * each), enough)))
 
@@ -86,21 +93,35 @@ class Mapping:
         return np.concatenate([self._run(first[part] * self.stride, times if len(times) == 1 else times[part]) for part in parts])
 
     def _run(self, begin, times):
-        library, search, sums, rho = self.room.turn_to(begin, times)
-        n_sets = len(begin)
+        room, n_sets = self.room, len(begin)
+        library, search = room.turn_to(begin, times)
         for window, low in zip(self.windows, self.blocks.tolist()):
             for start, end in search.parts(*window):
                 at = low + (start - window[0]) // BLOCK
                 n_blocks = -(-(end - start) // BLOCK)
-                pk.parallel_for(search.policy(n_sets * n_blocks * len(self.dims)), kernels.cross_map, library.adjacent,
+                pk.parallel_for(search.policy(n_sets * n_blocks * len(self.dims)), kernels.weigh_neighbours, library.adjacent,
                                 self.n_dims, library.n_candidates, library.pad, search.room, start, end, BLOCK, self.radius,
-                                self.Tp, *library.arguments, library.first, search.offset, self.points, search.dims, self.begins,
-                                self.targets, self.observed, search.closest, search.bounds, search.marks,
-                                sums[:, at:at + n_blocks], label="edm.cross_map")
-        pk.parallel_for(pk.MDRangePolicy((0, 0), (n_sets, self.n_targets)), kernels.correlate, sums, rho, label="edm.correlate")
+                                self.Tp, len(self.observed), *library.arguments, library.first, search.offset, self.points,
+                                search.dims, search.closest, search.bounds, search.marks, *room.lists, label="edm.weigh_neighbours")
+                for abreast, slices in self.slices.items():
+                    pk.parallel_for(pk.TeamPolicy(len(slices) * n_sets * n_blocks, TEAM), kernels.look_up, pk.static(abreast), n_sets,
+                                    start, end, BLOCK, self.Tp, slices, search.dims, *room.lists, self.targets, self.observed,
+                                    room.sums[:, at:at + n_blocks], label="edm.look_up")
+        pk.parallel_for(pk.MDRangePolicy((0, 0), (n_sets, self.n_targets)), kernels.correlate, room.sums, room.rho,
+                        label="edm.correlate")
         out = np.empty((n_sets, self.n_targets))
-        out[:, self.order] = rho[:n_sets].to_numpy()
+        out[:, self.order] = room.rho[:n_sets].to_numpy()
         return out
+
+
+def _slices(begins):
+    """Targets that a team takes, by how many of them a member takes abreast: rows of search, first target, and last but one."""
+    slices = {ABREAST: [], 1: []}
+    for search, (begin, end) in enumerate(pairwise(begins)):
+        middle = end - (end - begin) % WIDTH
+        slices[ABREAST] += [(search, first, first + WIDTH) for first in range(begin, middle, WIDTH)]
+        slices[1] += [(search, middle, end)] if end > middle else []
+    return {abreast: np.array(rows, np.int32) for abreast, rows in slices.items()}
 
 
 class Room:
@@ -117,10 +138,13 @@ class Room:
         return n_sets <= self.n_sets and len(self.times) == 1 and np.array_equal(times, self.times)
 
     def turn_to(self, begin, times):
-        """(library, search, sums, rho), with these sets in the library."""
+        """(library, search), with these sets in the library."""
         self.library.arrange(begin, times)
         if self.search is None:
             m = self.mapping
             most = max(end - begin for begin, end in m.windows)
-            self.search = Search(self.library, m.dims, m.dims + 1, m.offset, m.points, m.radius, most, m.memory_bytes)
-        return self.library, self.search, self.sums, self.rho
+            self.search = Search(self.library, m.dims, m.dims + 1, m.offset, m.points, m.radius, most, m.memory_bytes, m.bytes_a_point)
+            n_points, begins = self.search.n_points, np.cumsum([0, *m.list_lengths], dtype=np.int32)
+            shape = self.n_sets, int(begins[-1]) * n_points
+            self.lists = n_points, pk.copy_of(begins[:-1]), pk.empty(shape, m.dtype), pk.empty(shape, np.int32)
+        return self.library, self.search

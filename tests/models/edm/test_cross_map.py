@@ -44,6 +44,16 @@ def test_offsets_do_not_matter(space, offset):
     np.testing.assert_allclose(edm.cross_map(x + offset, DIMS[:2], space=space), plain, rtol=0, atol=1e-4)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_many_targets(space, dtype):
+    """So many of one dimension that a member takes several abreast; some are left over."""
+    x = dataset(space)
+    n = -(-edm.mapping.WIDTH // len(DIMS)) + 1
+    few = edm.cross_map(x, 2, libraries=[1], dtype=dtype, space=space)
+    many = edm.cross_map(np.tile(x, n), 2, libraries=[1], dtype=dtype, space=space)
+    np.testing.assert_allclose(many, np.tile(few, n), rtol=0, atol=4 * np.finfo(dtype).eps)
+
+
 def test_part_of_the_libraries_in_batches(space):
     x = dataset(space)[:, :3]
     whole = edm.cross_map(x, DIMS[:3], space=space)
