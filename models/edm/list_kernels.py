@@ -31,6 +31,15 @@ def ranks_before(n, distance, time, d, t):
 
 
 @pk.function
+def as_near(n, distance, d):
+    """How many of n listed neighbours are at distance d or nearer."""
+    count = pk.int32(0)
+    for q in range(n):
+        count += pk.where(distance[q] <= d, pk.int32(1), pk.int32(0))
+    return count
+
+
+@pk.function
 def sort_nearest(team, n, k, distance, time, sorted_distance, sorted_time):
     """The k nearest of a list, sorted by distance, at ties by time."""
     for m in team.thread_range(n):
@@ -179,21 +188,31 @@ def weight_of(d, nearest):
 
 
 @pk.function
-def weigh(team, n, k, nearest, distance, time, weight, kept_time):
-    """Simplex weights (2) of the k nearest of a list, and the sum they are yet to be divided by. An exponential a neighbour."""
+def keep_weights(team, n, k, ranked, nearest, distance, time, weight, kept_time):
+    """`weigh`, and how many were kept: fewer than k if equal distances are not ranked by time."""
     kept = 0
     total = 0.0
     for i in range((n + team.size - 1) // team.size):
-        there = i * team.size + team.rank < n
+        keep = i * team.size + team.rank < n
         m = min(i * team.size + team.rank, n - 1)
         d = distance[m]
-        keep = there
-        if n > k:
-            keep = there and ranks_before(n, distance, time, d, time[m]) < k
+        if ranked:
+            keep = keep and ranks_before(n, distance, time, d, time[m]) < k
+        elif n > k:
+            keep = keep and as_near(n, distance, d) <= k
         w = weight_of(pk.sqrt(d), nearest)
         total += pk.where(keep, w, 0.0)
         team.append(kept_time, kept, time[m], keep)
         kept = team.append(weight, kept, w, keep)
+    return kept, total
+
+
+@pk.function
+def weigh(team, n, k, nearest, distance, time, weight, kept_time):
+    """Simplex weights (2) of the k nearest of a list, and the sum they are yet to be divided by. An exponential a neighbour."""
+    kept, total = keep_weights(team, n, k, False, nearest, distance, time, weight, kept_time)
+    if kept < k:
+        kept, total = keep_weights(team, n, k, True, nearest, distance, time, weight, kept_time)
     total = team.reduce(total)
     team.barrier()
     return total
@@ -239,9 +258,9 @@ def weigh_neighbours(team, adjacent, n_most, n_candidates, pad, room, first_poin
                             place[min(b, place.shape[0] - 1)], library[b], row, offset, series[first[b]:], point, chosen, distance,
                             time, spare_distance, spare_time)
         if n >= k and 0 <= s + Tp and s + Tp < n_times:
-            total = weigh(team, n, k, pk.sqrt(closest[b, u, number]), distance, time, spare_distance, spare_time)
+            share = 1.0 / weigh(team, n, k, pk.sqrt(closest[b, u, number]), distance, time, spare_distance, spare_time)
             for m in team.thread_range(length):
-                own_weights[at + m] = spare_distance[m] / total if m < k else 0.0
+                own_weights[at + m] = spare_distance[m] * share if m < k else 0.0
                 own_rows[at + m] = spare_time[m if m < k else 0] + Tp
         elif team.single():
             own_weights[at] = -1.0
@@ -262,8 +281,8 @@ def look_up(team, abreast, n_sets, first_point, last_point, block, Tp, slices, d
     A member takes `abreast` targets at a time, so that what is read of a list serves them all. Slices follow one another:
     all sets meet a slice while caches hold it. 2 k operations and 4 k bytes a point and target, from there.
 
-    slices : shape (n_slices, 3): a search, and the first and last but one of its targets, a multiple of `abreast`
-    target : shape (n_times, n_targets), standardised, NaN where missing. `observed` is the same on the points' times
+    slices : shape (n_slices, 4): a search, the first column of `target`, how many, and where in `sums` the first belongs
+    target : shape (n_times, n_columns), standardised, NaN where missing. `observed` is the same on the points' times
     sums : shape (n_sets, n_blocks, SUMS, n_targets), of blocks of `block` points
     """
     n_blocks = (last_point - first_point + block - 1) // block
@@ -271,7 +290,8 @@ def look_up(team, abreast, n_sets, first_point, last_point, block, Tp, slices, d
     b = team.league_rank // n_blocks % n_sets
     n_block = team.league_rank % n_blocks
     u = slices[which, 0]
-    apart = pk.int64(slices[which, 2] - slices[which, 1]) // abreast
+    apart = pk.int64(slices[which, 2]) // abreast
+    shift = slices[which, 3] - slices[which, 1]
     length = list_length(pk.int64(dims[u]) + 1)
     own_weights = weights[b][pk.int64(list_begin[u]) * list_room:]
     own_rows = rows[b][pk.int64(list_begin[u]) * list_room:]
@@ -306,7 +326,7 @@ def look_up(team, abreast, n_sets, first_point, last_point, block, Tp, slices, d
                     sum[5, i] += pk.where(known, p[i] * o, 0.0)
         for v in range(SUMS):
             for i in range(pk.static(abreast)):
-                own_sums[v, q + i * apart] = sum[v, i]
+                own_sums[v, shift + q + i * apart] = sum[v, i]
 
 
 @pk.kernel

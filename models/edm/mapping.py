@@ -23,6 +23,7 @@ from .search import (
 
 ABREAST = 4  # targets that a member looks up together, where there are many
 WIDTH = ABREAST * TEAM  # targets of a team then
+LINE = 32  # columns; in float32 a cache line of a GPU, and two of a CPU
 TASKS_AT_A_TIME = 512  # tasks of one launch for each that runs at a time, so that all end at about the same time
 
 
@@ -63,11 +64,12 @@ class Mapping:
         if points is not source:
             self.points, _ = lined_up(pk.copy_of(points), centre, scale, self.front, self.dtype)
         self.list_lengths = -(-(self.dims + 1) // kernels.AT_ONCE) * kernels.AT_ONCE
-        self.slices = {abreast: pk.copy_of(part) for abreast, part in _slices(begins.tolist()).items() if len(part)}
+        column, slices = _columns(begins.tolist())
+        self.slices = {abreast: pk.copy_of(np.array(part, np.int32)) for abreast, part in slices.items() if part}
         self.bytes_a_point = int(self.list_lengths.sum()) * (self.dtype.itemsize + 4)
         self.offset = self.front - lag
         given = given if targets is source else Columns(targets)
-        column = self.order if targets.shape[1] > 1 else np.zeros(self.n_targets, int)
+        column = self.order[column] if targets.shape[1] > 1 else np.zeros(len(column), int)
         self.targets = self.observed = given.standardised(column, self.dtype)
         if observed is not None:
             self.observed = given.standardised(column, self.dtype, observed)
@@ -114,14 +116,26 @@ class Mapping:
         return out
 
 
-def _slices(begins):
-    """Targets that a team takes, by how many of them a member takes abreast: rows of search, first target, and last but one."""
-    slices = {ABREAST: [], 1: []}
+def _columns(begins):
+    """Where targets go: which one each column holds, and the slices of them that `look_up` wants, by how many go abreast.
+
+    begins : list of int, of the targets of each search, and their number. The columns of a search begin at a multiple of
+        LINE, or of the power of two that holds them all: then what is read of a row shares as few cache lines as can be
+    """
+    column, slices = [], {ABREAST: [], 1: []}
     for search, (begin, end) in enumerate(pairwise(begins)):
-        middle = end - (end - begin) % WIDTH
-        slices[ABREAST] += [(search, first, first + WIDTH) for first in range(begin, middle, WIDTH)]
-        slices[1] += [(search, middle, end)] if end > middle else []
-    return {abreast: np.array(rows, np.int32) for abreast, rows in slices.items()}
+        _line_up(column, end - begin)
+        first, middle = len(column), (end - begin) // WIDTH * WIDTH
+        slices[ABREAST] += [(search, first + q, WIDTH, begin + q) for q in range(0, middle, WIDTH)]
+        slices[1] += [(search, first + middle, end - begin - middle, begin + middle)] if begin + middle < end else []
+        column += range(begin, end)
+    _line_up(column, max(end - begin for begin, end in pairwise(begins)))
+    return column, slices
+
+
+def _line_up(column, width):
+    """Fill up with any target, to a multiple of the power of two that holds `width`."""
+    column += [0] * (-len(column) % min(LINE, 1 << (width - 1).bit_length()))
 
 
 class Room:
