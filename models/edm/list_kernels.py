@@ -17,6 +17,7 @@ FLOOR = 1e-6  # smallest weight of a neighbour
 SUMS = 6  # number, p, o, p^2, o^2, p o
 GROUP = 16  # points of a team of `nearest`
 AT_ONCE = 4  # entries of a list that are looked up together; weights of 0 fill it up
+APART = 32  # columns between targets that a member takes abreast: neighbours read neighbouring ones
 CHOSEN = 68  # chunks that are taken together: 32 at most, those of one more word, and fillers
 ROOM = 160  # entries of a list beyond those it is cut to: four chunks of 32 at a time, and one
 
@@ -281,7 +282,8 @@ def look_up(team, abreast, n_sets, first_point, last_point, block, Tp, slices, d
     A member takes `abreast` targets at a time, so that what is read of a list serves them all. Slices follow one another:
     all sets meet a slice while caches hold it. 2 k operations and 4 k bytes a point and target, from there.
 
-    slices : shape (n_slices, 4): a search, the first column of `target`, how many, and where in `sums` the first belongs
+    slices : shape (n_slices, 4): a search, the first column of `target`, how many (abreast * APART, or any number one at a
+        time), and where in `sums` the first belongs
     target : shape (n_times, n_columns), standardised, NaN where missing. `observed` is the same on the points' times
     sums : shape (n_sets, n_blocks, SUMS, n_targets), of blocks of `block` points
     """
@@ -290,7 +292,6 @@ def look_up(team, abreast, n_sets, first_point, last_point, block, Tp, slices, d
     b = team.league_rank // n_blocks % n_sets
     n_block = team.league_rank % n_blocks
     u = slices[which, 0]
-    apart = pk.int64(slices[which, 2]) // abreast
     shift = slices[which, 3] - slices[which, 1]
     length = list_length(pk.int64(dims[u]) + 1)
     own_weights = weights[b][pk.int64(list_begin[u]) * list_room:]
@@ -300,7 +301,7 @@ def look_up(team, abreast, n_sets, first_point, last_point, block, Tp, slices, d
     end = min(begin + block, last_point - first_point)
     p = pk.local(abreast, target.dtype)
     sum = pk.local((SUMS, abreast), target.dtype)
-    for q in team.thread_range(slices[which, 1], slices[which, 1] + apart):
+    for q in team.thread_range(slices[which, 1], slices[which, 1] + slices[which, 2] // abreast):
         for v in range(SUMS):
             for i in range(pk.static(abreast)):
                 sum[v, i] = 0.0
@@ -313,10 +314,10 @@ def look_up(team, abreast, n_sets, first_point, last_point, block, Tp, slices, d
                     w0, w1, w2, w3 = own_weights[m], own_weights[m + 1], own_weights[m + 2], own_weights[m + 3]
                     r0, r1, r2, r3 = own_rows[m], own_rows[m + 1], own_rows[m + 2], own_rows[m + 3]
                     for i in range(pk.static(abreast)):
-                        c = q + i * apart
+                        c = q + i * APART
                         p[i] += (w0 * target[r0, c] + w1 * target[r1, c]) + (w2 * target[r2, c] + w3 * target[r3, c])
                 for i in range(pk.static(abreast)):
-                    o = observed[first_point + number + Tp, q + i * apart]
+                    o = observed[first_point + number + Tp, q + i * APART]
                     known = pk.isfinite(p[i] + o)
                     sum[0, i] += pk.where(known, 1.0, 0.0)
                     sum[1, i] += pk.where(known, p[i], 0.0)
@@ -326,7 +327,7 @@ def look_up(team, abreast, n_sets, first_point, last_point, block, Tp, slices, d
                     sum[5, i] += pk.where(known, p[i] * o, 0.0)
         for v in range(SUMS):
             for i in range(pk.static(abreast)):
-                own_sums[v, shift + q + i * apart] = sum[v, i]
+                own_sums[v, shift + q + i * APART] = sum[v, i]
 
 
 @pk.kernel

@@ -22,7 +22,7 @@ from .search import (
 )
 
 ABREAST = 4  # targets that a member looks up together, where there are many
-WIDTH = ABREAST * TEAM  # targets of a team then
+WIDTH = ABREAST * kernels.APART  # targets of a team then
 LINE = 32  # columns; in float32 a cache line of a GPU, and two of a CPU
 TASKS_AT_A_TIME = 512  # tasks of one launch for each that runs at a time, so that all end at about the same time
 
