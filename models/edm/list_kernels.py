@@ -227,8 +227,10 @@ def weigh_neighbours(team, adjacent, n_most, n_candidates, pad, room, first_poin
     n_most : the largest of dims
     n_times : of the observed targets; a point is predicted if Tp later is one of them
     list_room : points for which there is room in `weights` and `rows`
-    weights, rows : shape (n_sets, n * list_room); the lists of search u begin at list_begin[u] * list_room, one after the
-        other, each of `list_length` entries, of which the last have weight 0. The first is below 0 where nothing is predicted
+    list_begin : shape (n_searches + 1,); lists of search u have list_begin[u + 1] - list_begin[u] entries, a multiple of
+        AT_ONCE, of which the last have weight 0
+    weights, rows : shape (n_sets, list_begin[-1] * list_room); the lists of search u begin at list_begin[u] * list_room, one
+        after the other. The first weight is below 0 where nothing is predicted
     """
     distance = team.scratch(room, library.dtype)
     time = team.scratch(room, pk.int32)
@@ -241,7 +243,7 @@ def weigh_neighbours(team, adjacent, n_most, n_candidates, pad, room, first_poin
     u = team.league_rank % dims.shape[0]
     n_dims = pk.int64(dims[u])
     k = n_dims + 1
-    length = list_length(k)
+    length = pk.int64(list_begin[u + 1] - list_begin[u])
     b = team.league_rank // dims.shape[0] // n_blocks
     n_chunks = (n_candidates + team.size - 1) // team.size
     n_words = (n_chunks + 31) // 32
@@ -268,14 +270,8 @@ def weigh_neighbours(team, adjacent, n_most, n_candidates, pad, room, first_poin
         team.barrier()
 
 
-@pk.function
-def list_length(k):
-    """Entries of a list of k neighbours: they are taken AT_ONCE at a time."""
-    return (k + AT_ONCE - 1) // AT_ONCE * AT_ONCE
-
-
 @pk.kernel
-def look_up(team, abreast, n_sets, first_point, last_point, block, Tp, slices, dims, list_room, list_begin, weights, rows, target,
+def look_up(team, abreast, n_sets, first_point, last_point, block, Tp, slices, list_room, list_begin, weights, rows, target,
             observed, sums):
     """Sums for Pearson's rho of the predictions (3); a team a slice of targets, set, and block of points.
 
@@ -293,7 +289,7 @@ def look_up(team, abreast, n_sets, first_point, last_point, block, Tp, slices, d
     n_block = team.league_rank % n_blocks
     u = slices[which, 0]
     shift = slices[which, 3] - slices[which, 1]
-    length = list_length(pk.int64(dims[u]) + 1)
+    length = pk.int64(list_begin[u + 1] - list_begin[u])
     own_weights = weights[b][pk.int64(list_begin[u]) * list_room:]
     own_rows = rows[b][pk.int64(list_begin[u]) * list_room:]
     own_sums = sums[b, n_block]

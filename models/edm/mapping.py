@@ -107,7 +107,7 @@ class Mapping:
                                 search.dims, search.closest, search.bounds, search.marks, *room.lists, label="edm.weigh_neighbours")
                 for abreast, slices in self.slices.items():
                     pk.parallel_for(pk.TeamPolicy(len(slices) * n_sets * n_blocks, TEAM), kernels.look_up, pk.static(abreast), n_sets,
-                                    start, end, BLOCK, self.Tp, slices, search.dims, *room.lists, self.targets, self.observed,
+                                    start, end, BLOCK, self.Tp, slices, *room.lists, self.targets, self.observed,
                                     room.sums[:, at:at + n_blocks], label="edm.look_up")
         pk.parallel_for(pk.MDRangePolicy((0, 0), (n_sets, self.n_targets)), kernels.correlate, room.sums, room.rho,
                         label="edm.correlate")
@@ -160,5 +160,5 @@ class Room:
             self.search = Search(self.library, m.dims, m.dims + 1, m.offset, m.points, m.radius, most, m.memory_bytes, m.bytes_a_point)
             n_points, begins = self.search.n_points, np.cumsum([0, *m.list_lengths], dtype=np.int32)
             shape = self.n_sets, int(begins[-1]) * n_points
-            self.lists = n_points, pk.copy_of(begins[:-1]), pk.empty(shape, m.dtype), pk.empty(shape, np.int32)
+            self.lists = n_points, pk.copy_of(begins), pk.empty(shape, m.dtype), pk.empty(shape, np.int32)
         return self.library, self.search
