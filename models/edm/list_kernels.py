@@ -17,6 +17,7 @@ FLOOR = 1e-6  # smallest weight of a neighbour
 SUMS = 6  # number, p, o, p^2, o^2, p o
 GROUP = 16  # points of a team of `nearest`
 AT_ONCE = 4  # entries of a list that are looked up together; weights of 0 fill it up
+TEAMS = 24  # of a multiprocessor: so many hide more of what they wait for than a few registers more
 APART = 32  # columns between targets that a member takes abreast: neighbours read neighbouring ones
 CHOSEN = 68  # chunks that are taken together: 32 at most, those of one more word, and fillers
 ROOM = 160  # entries of a list beyond those it is cut to: four chunks of 32 at a time, and one
@@ -219,7 +220,7 @@ def weigh(team, n, k, nearest, distance, time, weight, kept_time):
     return total
 
 
-@pk.kernel
+@pk.kernel(teams=TEAMS)
 def weigh_neighbours(team, adjacent, n_most, n_candidates, pad, room, first_point, last_point, block, radius, Tp, n_times, place,
                      library, part, lead, first, offset, series, dims, closest, bounds, marks, list_room, list_begin, weights, rows):
     """Simplex weights, and the rows of the targets that they are for; a team a set, block of points, and search.
@@ -270,7 +271,7 @@ def weigh_neighbours(team, adjacent, n_most, n_candidates, pad, room, first_poin
         team.barrier()
 
 
-@pk.kernel
+@pk.kernel(teams=TEAMS)
 def look_up(team, abreast, n_sets, first_point, last_point, block, Tp, slices, list_room, list_begin, weights, rows, target,
             observed, sums):
     """Sums for Pearson's rho of the predictions (3); a team a slice of targets, set, and block of points.
@@ -278,9 +279,10 @@ def look_up(team, abreast, n_sets, first_point, last_point, block, Tp, slices, l
     A member takes `abreast` targets at a time, so that what is read of a list serves them all. Slices follow one another:
     all sets meet a slice while caches hold it. 2 k operations and 4 k bytes a point and target, from there.
 
-    slices : shape (n_slices, 4): a search, the first column of `target`, how many (abreast * APART, or any number one at a
-        time), and where in `sums` the first belongs
-    target : shape (n_times, n_columns), standardised, NaN where missing. `observed` is the same on the points' times
+    slices : shape (n_slices, 4): a search, the first column of `target`, how many, abreast * APART at most, and where in
+        `sums` the first belongs
+    target : shape (n_times, n_columns), standardised, NaN where missing; there are abreast * APART columns
+        from the first of a slice on. `observed` is the same on the points' times
     sums : shape (n_sets, n_blocks, SUMS, n_targets), of blocks of `block` points
     """
     n_blocks = (last_point - first_point + block - 1) // block
@@ -288,7 +290,9 @@ def look_up(team, abreast, n_sets, first_point, last_point, block, Tp, slices, l
     b = team.league_rank // n_blocks % n_sets
     n_block = team.league_rank % n_blocks
     u = slices[which, 0]
-    shift = slices[which, 3] - slices[which, 1]
+    first = slices[which, 1]
+    last = first + slices[which, 2]
+    shift = slices[which, 3] - first
     length = pk.int64(list_begin[u + 1] - list_begin[u])
     own_weights = weights[b][pk.int64(list_begin[u]) * list_room:]
     own_rows = rows[b][pk.int64(list_begin[u]) * list_room:]
@@ -297,7 +301,7 @@ def look_up(team, abreast, n_sets, first_point, last_point, block, Tp, slices, l
     end = min(begin + block, last_point - first_point)
     p = pk.local(abreast, target.dtype)
     sum = pk.local((SUMS, abreast), target.dtype)
-    for q in team.thread_range(slices[which, 1], slices[which, 1] + slices[which, 2] // abreast):
+    for q in team.thread_range(first, min(last, first + APART)):
         for v in range(SUMS):
             for i in range(pk.static(abreast)):
                 sum[v, i] = 0.0
@@ -323,12 +327,13 @@ def look_up(team, abreast, n_sets, first_point, last_point, block, Tp, slices, l
                     sum[5, i] += pk.where(known, p[i] * o, 0.0)
         for v in range(SUMS):
             for i in range(pk.static(abreast)):
-                own_sums[v, shift + q + i * APART] = sum[v, i]
+                if q + i * APART < last:
+                    own_sums[v, shift + q + i * APART] = sum[v, i]
 
 
 @pk.kernel
-def correlate(b, q, sums, rho):
-    """Pearson's rho (4) from the sums of all blocks, added up in float64. 8 n_blocks SUMS bytes a number."""
+def correlate(b, q, sums, order, rho):
+    """Pearson's rho (4) of target order[q] from the sums of all blocks, added up in float64. 8 n_blocks SUMS bytes a number."""
     n = pk.float64(0.0)
     p = pk.float64(0.0)
     o = pk.float64(0.0)
@@ -343,7 +348,7 @@ def correlate(b, q, sums, rho):
         oo += sums[b, block, 4, q]
         po += sums[b, block, 5, q]
     spread = (pp - p * p / n) * (oo - o * o / n)
-    rho[b, q] = (po - p * o / n) / pk.sqrt(spread) if spread > 0.0 else math.nan
+    rho[b, order[q]] = (po - p * o / n) / pk.sqrt(spread) if spread > 0.0 else math.nan
 
 
 @pk.kernel

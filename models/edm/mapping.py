@@ -21,9 +21,7 @@ from .search import (
     lined_up,
 )
 
-ABREAST = 4  # targets that a member looks up together, where there are many
-WIDTH = ABREAST * kernels.APART  # targets of a team then
-LINE = 32  # columns; in float32 a cache line of a GPU, and two of a CPU
+ABREAST = 4, 2, 1  # targets that a member looks up together, where there are many, some, and few
 TASKS_AT_A_TIME = 512  # tasks of one launch for each that runs at a time, so that all end at about the same time
 
 
@@ -51,10 +49,10 @@ class Mapping:
     def __init__(self, source, points, targets, dims, lag, Tp, windows, radius, dtype, memory_bytes, observed=None):
         self.dtype, self.Tp, self.radius, self.windows, self.memory_bytes = np.dtype(dtype), Tp, radius, windows, memory_bytes
         self.lag, self.n_dims, self.front = lag, len(lag), int(lag.max())
-        self.order = np.argsort(dims, kind="stable")
+        order = np.argsort(dims, kind="stable")
         self.n_targets, self.room = len(dims), None
         self.dims = np.unique(dims)
-        begins = np.searchsorted(dims[self.order], [*self.dims, self.n_dims + 1])
+        begins = np.searchsorted(dims[order], [*self.dims, self.n_dims + 1])
         self.blocks = np.cumsum([0] + [-(-(end - begin) // BLOCK) for begin, end in windows])
         self.n_blocks = int(self.blocks[-1])
         given = Columns(source)
@@ -64,12 +62,13 @@ class Mapping:
         if points is not source:
             self.points, _ = lined_up(pk.copy_of(points), centre, scale, self.front, self.dtype)
         self.list_lengths = -(-(self.dims + 1) // kernels.AT_ONCE) * kernels.AT_ONCE
+        self.order = pk.copy_of(order.astype(np.int32))
         column, slices = _columns(begins.tolist())
         self.slices = {abreast: pk.copy_of(np.array(part, np.int32)) for abreast, part in slices.items() if part}
         self.bytes_a_point = int(self.list_lengths.sum()) * (self.dtype.itemsize + 4)
         self.offset = self.front - lag
         given = given if targets is source else Columns(targets)
-        column = self.order[column] if targets.shape[1] > 1 else np.zeros(len(column), int)
+        column = order[column] if targets.shape[1] > 1 else np.zeros(len(column), int)
         self.targets = self.observed = given.standardised(column, self.dtype)
         if observed is not None:
             self.observed = given.standardised(column, self.dtype, observed)
@@ -91,10 +90,13 @@ class Mapping:
         size = min(self.batch_size(times.shape[1]), len(first))
         if self.room is None or not self.room.serves(size, times):
             self.room = Room(self, size, times)
-        parts = [slice(begin, begin + size) for begin in range(0, len(first), size)]
-        return np.concatenate([self._run(first[part] * self.stride, times if len(times) == 1 else times[part]) for part in parts])
+        rho = np.empty((len(first), self.n_targets))
+        for begin in range(0, len(first), size):
+            part = slice(begin, begin + size)
+            self._run(first[part] * self.stride, times if len(times) == 1 else times[part], rho[part])
+        return rho
 
-    def _run(self, begin, times):
+    def _run(self, begin, times, out):
         room, n_sets = self.room, len(begin)
         library, search = room.turn_to(begin, times)
         for window, low in zip(self.windows, self.blocks.tolist()):
@@ -109,33 +111,34 @@ class Mapping:
                     pk.parallel_for(pk.TeamPolicy(len(slices) * n_sets * n_blocks, TEAM), kernels.look_up, pk.static(abreast), n_sets,
                                     start, end, BLOCK, self.Tp, slices, *room.lists, self.targets, self.observed,
                                     room.sums[:, at:at + n_blocks], label="edm.look_up")
-        pk.parallel_for(pk.MDRangePolicy((0, 0), (n_sets, self.n_targets)), kernels.correlate, room.sums, room.rho,
-                        label="edm.correlate")
-        out = np.empty((n_sets, self.n_targets))
-        out[:, self.order] = room.rho[:n_sets].to_numpy()
-        return out
+        pk.parallel_for(pk.MDRangePolicy((0, 0), (n_sets, self.n_targets)), kernels.correlate, room.sums, self.order,
+                        room.rho, label="edm.correlate")
+        pk.deep_copy(out, room.rho[:n_sets])
 
 
 def _columns(begins):
     """Where targets go: which one each column holds, and the slices of them that `look_up` wants, by how many go abreast.
 
     begins : list of int, of the targets of each search, and their number. The columns of a search begin at a multiple of
-        LINE, or of the power of two that holds them all: then what is read of a row shares as few cache lines as can be
+        APART, or of the power of two that holds them all: then what is read of a row shares as few cache lines as can be
     """
-    column, slices = [], {ABREAST: [], 1: []}
+    column, slices = [], {abreast: [] for abreast in ABREAST}
     for search, (begin, end) in enumerate(pairwise(begins)):
         _line_up(column, end - begin)
-        first, middle = len(column), (end - begin) // WIDTH * WIDTH
-        slices[ABREAST] += [(search, first + q, WIDTH, begin + q) for q in range(0, middle, WIDTH)]
-        slices[1] += [(search, first + middle, end - begin - middle, begin + middle)] if begin + middle < end else []
+        shift = len(column) - begin
         column += range(begin, end)
+        while begin < end:
+            abreast = next(a for a in ABREAST if end - begin > (a - 1) * kernels.APART)
+            width = min(abreast * kernels.APART, end - begin)
+            slices[abreast].append((search, shift + begin, width, begin))
+            begin += width
     _line_up(column, max(end - begin for begin, end in pairwise(begins)))
     return column, slices
 
 
 def _line_up(column, width):
     """Fill up with any target, to a multiple of the power of two that holds `width`."""
-    column += [0] * (-len(column) % min(LINE, 1 << (width - 1).bit_length()))
+    column += [0] * (-len(column) % min(kernels.APART, 1 << (width - 1).bit_length()))
 
 
 class Room:
