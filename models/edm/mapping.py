@@ -45,13 +45,14 @@ class Mapping:
     def __init__(self, source, points, targets, dims, lag, Tp, windows, radius, dtype, memory_bytes, observed=None):
         self.dtype, self.Tp, self.radius, self.windows, self.memory_bytes = np.dtype(dtype), Tp, radius, windows, memory_bytes
         self.lag, self.n_dims, self.front = lag, len(lag), int(lag.max())
-        self.order = np.argsort(dims, kind="stable")
+        order = np.argsort(dims, kind="stable")
         self.n_targets, self.room = len(dims), None
         self.dims = np.unique(dims)
-        begins = np.searchsorted(dims[self.order], [*self.dims, self.n_dims + 1])
+        begins = np.searchsorted(dims[order], [*self.dims, self.n_dims + 1])
         self.blocks = np.cumsum([0] + [-(-(end - begin) // BLOCK) for begin, end in windows])
         self.n_blocks = int(self.blocks[-1])
         given = Columns(source)
+        self.constant = given.low == given.high
         centre, scale = given.centre(), given.scale()
         self.source, self.stride = lined_up(given.values, centre, scale, self.front, self.dtype)
         self.points = self.source
@@ -60,7 +61,8 @@ class Mapping:
         self.begins = pk.copy_of(begins.astype(np.int32))
         self.offset = self.front - lag
         given = given if targets is source else Columns(targets)
-        column = self.order if targets.shape[1] > 1 else np.zeros(self.n_targets, int)
+        self.target_of = pk.copy_of(order.astype(np.int32))
+        column = order if targets.shape[1] > 1 else np.zeros(self.n_targets, int)
         self.targets = self.observed = given.standardised(column, self.dtype)
         if observed is not None:
             self.observed = given.standardised(column, self.dtype, observed)
@@ -82,8 +84,11 @@ class Mapping:
         size = min(self.batch_size(times.shape[1]), len(first))
         if self.room is None or not self.room.serves(size, times):
             self.room = Room(self, size, times)
-        parts = [slice(begin, begin + size) for begin in range(0, len(first), size)]
-        return np.concatenate([self._run(first[part] * self.stride, times if len(times) == 1 else times[part]) for part in parts])
+        rho = np.empty((len(first), self.n_targets))
+        for begin in range(0, len(first), size):
+            part = slice(begin, begin + size)
+            rho[part] = self._run(first[part] * self.stride, times if len(times) == 1 else times[part])
+        return rho
 
     def _run(self, begin, times):
         library, search, sums, rho = self.room.turn_to(begin, times)
@@ -97,10 +102,9 @@ class Mapping:
                                 self.Tp, *library.arguments, library.first, search.offset, self.points, search.dims, self.begins,
                                 self.targets, self.observed, search.closest, search.bounds, search.marks,
                                 sums[:, at:at + n_blocks], label="edm.cross_map")
-        pk.parallel_for(pk.MDRangePolicy((0, 0), (n_sets, self.n_targets)), kernels.correlate, sums, rho, label="edm.correlate")
-        out = np.empty((n_sets, self.n_targets))
-        out[:, self.order] = rho[:n_sets].to_numpy()
-        return out
+        pk.parallel_for(pk.MDRangePolicy((0, 0), (n_sets, self.n_targets)), kernels.correlate, self.target_of, sums, rho,
+                        label="edm.correlate")
+        return rho[:n_sets].to_numpy()
 
 
 class Room:
