@@ -117,7 +117,10 @@ def run(duel: Duel, rounds: int, outcome: Outcome, on_start=lambda label: None):
     """
     outcome.absent += duel.absent
     try:
-        duel.ours.call()
+        if duel.peers:
+            duel.ours.call()
+        else:
+            outcome.alone = _alone(duel, rounds)
     except Exception as error:  # noqa: BLE001 - the other duels are still worth running
         outcome.problems.append(f"ours, {duel.ours.label}: {one_line(error)}")
         return
@@ -147,7 +150,12 @@ def run(duel: Duel, rounds: int, outcome: Outcome, on_start=lambda label: None):
         outcome.rows.append(
             Row(peer.label, times["ours"], times["peer"], timing.ratio(times["peer"], times["ours"]), difference)
         )
-    if not outcome.rows:
-        wait = {"ours": duel.ours.sync} if duel.ours.sync else {}
-        outcome.alone = timing.alternate({"ours": duel.ours.call}, rounds, host_only=duel.host_only, sync=wait)["ours"]
+    if duel.peers and not outcome.rows:
+        outcome.alone = _alone(duel, rounds)
     outcome.ceiling = duel.ceiling() if duel.ceiling else None
+
+
+def _alone(duel, rounds):
+    """Our seconds, with nobody beside us."""
+    wait = {"ours": duel.ours.sync} if duel.ours.sync else {}
+    return timing.alternate({"ours": duel.ours.call}, rounds, host_only=duel.host_only, sync=wait)["ours"]

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 MIN_SECONDS = 0.05  # of a repeat: ten thousand times what the clock and a synchronisation cost
+LONG_SECONDS = 10.0  # of a call whose compilation is a small part of it
 MIN_SAMPLES = 3  # quartiles of fewer samples say nothing
 PAUSE = 0.1  # seconds between contenders: idle threads of OpenBLAS spin for 40 ms, on the other side's cores
 QUEUE = 500  # launches; CUDA's driver takes about 1,000 before it makes the caller wait
@@ -79,9 +80,13 @@ def _batch_seconds(fn, sync, calls, host_only=False):
 
 
 def _calibrate(fn, sync, min_time):
-    """Calls that fill `min_time` seconds, and their seconds per call; a first call compiles and fills caches."""
-    fn()
-    sync()
+    """Calls that fill `min_time` seconds, and their seconds per call; a first call compiles and fills caches.
+
+    Unless that took so long that compiling is a small part of it: who waits minutes for a call need not wait for it twice.
+    """
+    first = _batch_seconds(fn, sync, 1)
+    if first >= LONG_SECONDS:
+        return 1, first
     calls, min_time = 1, MIN_SECONDS if min_time is None else min_time
     while True:
         per_call = _batch_seconds(fn, sync, calls)

@@ -43,6 +43,12 @@ def test_measure_stops_at_max_time_but_not_before_three_repeats(clock):
     assert len(timing.measure(clock.taking(10.0), repeats=50, max_time=100.0).values) == pytest.approx(11, abs=1)
 
 
+def test_a_long_call_is_not_made_twice_before_it_is_timed(clock):
+    log = []
+    timing.alternate({"ours": clock.taking(timing.LONG_SECONDS, log, "ours")}, 2)
+    assert len(log) == 3
+
+
 def test_alternate_runs_the_sides_in_turn(clock):
     log = []
     fns = {name: clock.taking(1.0, log, name) for name in ("ours", "peer")}
