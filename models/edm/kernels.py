@@ -170,9 +170,9 @@ def bound_of(team, n_chunks, k, guess, minima):
     for c in range(n_chunks):
         m = minima[c * team.size + team.rank]
         low = min(low, m)
-        if m < math.inf:
-            high = max(high, m)
-            above += 1.0
+        finite = m < math.inf
+        high = pk.where(finite, max(high, m), high)
+        above += pk.where(finite, 1.0, 0.0)
     enough = above >= k
     search = enough and above > k + SLACK
     nearest = low
@@ -189,12 +189,9 @@ def bound_of(team, n_chunks, k, guess, minima):
         n_right = 0.0
         for c in range(n_chunks):
             m = minima[c * team.size + team.rank]
-            if m <= left:
-                n_left += 1.0
-            if m <= middle:
-                n_middle += 1.0
-            if m <= right:
-                n_right += 1.0
+            n_left += pk.where(m <= left, 1.0, 0.0)
+            n_middle += pk.where(m <= middle, 1.0, 0.0)
+            n_right += pk.where(m <= right, 1.0, 0.0)
         search = middle > low and middle < high
         for probe, n in ((left, n_left), (middle, n_middle), (right, n_right)):
             low = pk.where(n < k, probe, low)
@@ -214,11 +211,9 @@ def mark_chunks(team, n_chunks, bound, minima, number, marks):
     n_words = (n_chunks + 31) // 32
     for w in range(n_words):
         word = pk.uint32(0)
-        last = min(32 * w + 32, n_chunks) - 1
-        for c in range(32 * w, last + 1):
-            word = word << 1
-            if minima[(32 * w + last - c) * team.size + team.rank] <= bound:
-                word = word | 1
+        for c in range(32 * w, min(32 * w + 32, n_chunks)):
+            bit = pk.uint32(1) << pk.uint32(c - 32 * w)
+            word = pk.where(minima[c * team.size + team.rank] <= bound, word | bit, word)
         marks[number * n_words + w] = word
 
 
