@@ -332,8 +332,10 @@ def look_up(team, abreast, n_sets, first_point, last_point, block, Tp, slices, l
 
 
 @pk.kernel
-def correlate(b, q, sums, order, rho):
-    """Pearson's rho (4) of target order[q] from the sums of all blocks, added up in float64. 8 n_blocks SUMS bytes a number."""
+def correlate(b, q, target_of, sums, rho):
+    """Pearson's rho (4) from the sums of all blocks, added up in float64, to where target q is wanted. 8 n_blocks SUMS bytes a
+    number.
+    """
     n = pk.float64(0.0)
     p = pk.float64(0.0)
     o = pk.float64(0.0)
@@ -348,7 +350,7 @@ def correlate(b, q, sums, order, rho):
         oo += sums[b, block, 4, q]
         po += sums[b, block, 5, q]
     spread = (pp - p * p / n) * (oo - o * o / n)
-    rho[b, order[q]] = (po - p * o / n) / pk.sqrt(spread) if spread > 0.0 else math.nan
+    rho[b, target_of[q]] = (po - p * o / n) / pk.sqrt(spread) if spread > 0.0 else math.nan
 
 
 @pk.kernel

@@ -56,13 +56,14 @@ class Mapping:
         self.blocks = np.cumsum([0] + [-(-(end - begin) // BLOCK) for begin, end in windows])
         self.n_blocks = int(self.blocks[-1])
         given = Columns(source)
+        self.constant = given.low == given.high
         centre, scale = given.centre(), given.scale()
         self.source, self.stride = lined_up(given.values, centre, scale, self.front, self.dtype)
         self.points = self.source
         if points is not source:
             self.points, _ = lined_up(pk.copy_of(points), centre, scale, self.front, self.dtype)
         self.list_lengths = -(-(self.dims + 1) // kernels.AT_ONCE) * kernels.AT_ONCE
-        self.order = pk.copy_of(order.astype(np.int32))
+        self.target_of = pk.copy_of(order.astype(np.int32))
         column, slices = _columns(begins.tolist())
         self.slices = {abreast: pk.copy_of(np.array(part, np.int32)) for abreast, part in slices.items() if part}
         self.bytes_a_point = int(self.list_lengths.sum()) * (self.dtype.itemsize + 4)
@@ -111,7 +112,7 @@ class Mapping:
                     pk.parallel_for(pk.TeamPolicy(len(slices) * n_sets * n_blocks, TEAM), kernels.look_up, pk.static(abreast), n_sets,
                                     start, end, BLOCK, self.Tp, slices, *room.lists, self.targets, self.observed,
                                     room.sums[:, at:at + n_blocks], label="edm.look_up")
-        pk.parallel_for(pk.MDRangePolicy((0, 0), (n_sets, self.n_targets)), kernels.correlate, room.sums, self.order,
+        pk.parallel_for(pk.MDRangePolicy((0, 0), (n_sets, self.n_targets)), kernels.correlate, self.target_of, room.sums,
                         room.rho, label="edm.correlate")
         pk.deep_copy(out, room.rho[:n_sets])
 
