@@ -35,9 +35,9 @@ def ranks_before(n, distance, time, d, t):
 @pk.function
 def as_near(n, distance, d):
     """How many of n listed neighbours are at distance d or nearer."""
-    count = pk.int32(0)
+    count = 0.0
     for q in range(n):
-        count += pk.where(distance[q] <= d, pk.int32(1), pk.int32(0))
+        count += pk.where(distance[q] <= d, 1.0, 0.0)
     return count
 
 
