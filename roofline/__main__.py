@@ -101,7 +101,7 @@ def _parser():
     against = commands.add_parser("compare", help="time ours against hand-written peers, alternating in one run")
     against.add_argument("case", choices=cases.COMPARED)
     against.add_argument("--n", type=_positive, help="size (default: the case's own for the space)")
-    against.add_argument("--rounds", type=_positive, default=7, help="samples of each side (default: %(default)s)")
+    against.add_argument("--rounds", type=_positive, help="samples of each side (default: 7, or 3 of slow ones)")
     against.add_argument("--quick", action="store_true", help="tiny inputs: shows that everything runs")
     against.set_defaults(command=_compare)
     saved = commands.add_parser("diff", help="compare two saved reports; exit with 1 if something got slower")
