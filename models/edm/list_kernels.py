@@ -214,6 +214,7 @@ def weigh(team, n, k, nearest, distance, time, weight, kept_time):
     """Simplex weights (2) of the k nearest of a list, and the sum they are yet to be divided by. An exponential a neighbour."""
     kept, total = keep_weights(team, n, k, False, nearest, distance, time, weight, kept_time)
     if kept < k:
+        team.barrier()
         kept, total = keep_weights(team, n, k, True, nearest, distance, time, weight, kept_time)
     total = team.reduce(total)
     team.barrier()
