@@ -45,7 +45,7 @@ def run_hawkes():
     for method in ("all_pairs", "windowed", "cells"):
         likelihood = hawkes.Likelihood(*events, method=method, tolerance=1e-3, space="serial")
         likelihood.gradient(params)
-    options = {"n_chains": 2, "n_steps": 1, "n_warmup": 0, "start": [params] * 2}
+    options = {"n_chains": 2, "n_draws": 1, "n_warmup": 0, "start": [params] * 2}
     posterior = hawkes.sample_posterior(likelihood, **options)
     free = hawkes.Likelihood(*events, background_self=False, space="serial")
     hawkes.sample_posterior(free, fixed=(), **options)
