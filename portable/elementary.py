@@ -263,6 +263,19 @@ def log_f32(x):
     return finish_log(x, high + low)
 
 
+def log_normal_f64(x):
+    """log of a number that is positive and normal."""
+    k, f, _ = fields_f64(x)
+    high, low = log_parts(k - (2.0**52 + 1023), f, two_chains(f, LOG_64), LN2_SHORT_64)
+    return high + low
+
+
+def log_normal_f32(x):
+    k, f, _ = fields_f32(x)
+    high, low = log_parts(k - (2.0**23 + 127), f, horner(f, LOG_32), LN2_SHORT_32)
+    return high + low
+
+
 def finish_log1p(x, u, f, inverse, high, low):
     """log(u) of u = 1 + x, and to it the error of that sum times 1 / u, for which 1 - f + 0.875 f^2 is near enough."""
     back = u - 1.0

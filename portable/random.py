@@ -18,9 +18,16 @@ the bits are the same on every space. Plain Python calls of the integers and uni
 
 from __future__ import annotations
 
-from .elementary import log_f32, log_f64, quarter_f32, quarter_f64
+from .elementary import (
+    ROUND_32,
+    ROUND_64,
+    log_normal_f32,
+    log_normal_f64,
+    quarter_f32,
+    quarter_f64,
+)
 from .kernel import function
-from .words import float32, float64, int32, int64, rint, sqrt, uint32, uint64
+from .words import bits, float32, float64, int32, int64, sqrt, uint32, uint64
 
 _MULTIPLIERS = 0xD2511F53, 0xCD9E8D57  # the paper's, chosen for their avalanche
 _WEYL = 0x9E3779B9, 0xBB67AE85  # what a round adds to the key: the golden ratio and sqrt(3) - 1, times 2^32
@@ -96,30 +103,30 @@ def randint(seed, stream, draw, n):
 @function
 def exponential(seed, stream, draw):
     """A float64 from the exponential distribution of mean 1: -log(1 - uniform), at most 36.7."""
-    return 0.0 - log_f64(1.0 - uniform(seed, stream, draw))
+    return 0.0 - log_normal_f64(1.0 - uniform(seed, stream, draw))
 
 
 @function
 def exponential32(seed, stream, draw):
     """A float32 from the exponential distribution of mean 1, at most 16.6."""
-    return 0.0 - log_f32(1.0 - uniform32(seed, stream, draw))
+    return 0.0 - log_normal_f32(1.0 - uniform32(seed, stream, draw))
 
 
 @function
 def normal(seed, stream, draw):
     """A float64 from the standard normal distribution, at most 8.6 in size: Box and Muller's radius times a cosine."""
     w = words(seed, stream, draw)
-    radius = sqrt(2.0 * (0.0 - log_f64(1.0 - float64(_upper53(w[0], w[1])) * 2.0**-53)))
+    radius = sqrt(2.0 * (0.0 - log_normal_f64(1.0 - float64(_upper53(w[0], w[1])) * 2.0**-53)))
     turn = float64(_upper53(w[2], w[3])) * 2.0**-51  # in quarters: taking whole ones away is exact
-    quarters = rint(turn)
-    return radius * quarter_f64(int64(quarters) + 1, (turn - quarters) * _QUARTER, 0.0)
+    near = turn + ROUND_64  # the nearest whole number is in its low bits
+    return radius * quarter_f64(bits(near) + 1, (turn - (near - ROUND_64)) * _QUARTER, 0.0)
 
 
 @function
 def normal32(seed, stream, draw):
     """A float32 from the standard normal distribution, at most 5.8 in size."""
     w = words(seed, stream, draw)
-    radius = sqrt(2.0 * (0.0 - log_f32(1.0 - float32(int32(w[0] >> 8)) * 2.0**-24)))
+    radius = sqrt(2.0 * (0.0 - log_normal_f32(1.0 - float32(int32(w[0] >> 8)) * 2.0**-24)))
     turn = float32(int32(w[1] >> 8)) * 2.0**-22
-    quarters = rint(turn)
-    return radius * quarter_f32(int64(quarters) + 1, (turn - quarters) * _QUARTER, 0.0)
+    near = turn + ROUND_32
+    return radius * quarter_f32(bits(near) + 1, (turn - (near - ROUND_32)) * _QUARTER, 0.0)

@@ -1,13 +1,15 @@
-"""Command line: `python -m models.resampling experiment`, the paper's study on this machine."""
+"""Command line: `python -m models.resampling experiment`, the paper's study on this machine, and `figures` of studies."""
 
 import argparse
+import importlib.util
 import pathlib
 import sys
 
 import portable as pk
 from portable.errors import PortableError
 
-from .study import ROW, decisions, load, save, study, write
+from .figures import draw
+from .study import ROW, decisions, load, merge, save, study
 
 
 def main(argv=None):
@@ -20,30 +22,55 @@ def main(argv=None):
     made.add_argument("--runs", type=int, default=16, metavar="K", help="replicates of a cell (default: %(default)s)")
     made.add_argument("--out", default="resampling-study", metavar="FOLDER", help="default: %(default)s; what its study.json holds is not computed again")
     made.add_argument("--quick", action="store_true", help="N = 2^4 to 2^8, three values of y: shows that everything runs")
+    made.set_defaults(run=experiment)
+    drawn = commands.add_parser("figures", help="Figures 2 to 6 of studies, of one machine or of several, and their table in one")
+    drawn.add_argument("studies", nargs="+", metavar="STUDY", help="a study.json that experiment wrote; of cells in several, the last counts")
+    drawn.add_argument("--out", required=True, metavar="FOLDER", help="for figures and study.json, which is overwritten")
+    drawn.set_defaults(run=figures)
     options = parser.parse_args(argv)
-    if not 4 <= options.largest <= 30 or options.runs < 1:
+    if options.run is experiment and (not 4 <= options.largest <= 30 or options.runs < 1):
         parser.error(f"--largest is {options.largest} and --runs {options.runs}; 4 to 30 and at least 1 are wanted")
+    try:
+        options.run(options)
+    except (PortableError, OSError, ImportError) as error:
+        print(f"resampling: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def experiment(options):
     spaces = options.space or [s for s in ("threads", "cuda") if pk.unavailable_because(s) is None]
     sizes = [1 << p for p in range(4, (8 if options.quick else options.largest) + 1, 2)]
     ys = [0.0, 2.0, 4.0] if options.quick else [0.5 * k for k in range(9)]
     print("scheme       where         N    y     MSE/N bias/MSE    seconds")
-    try:
-        before = pathlib.Path(options.out) / "study.json"
-        known = load(before) if before.exists() else []
-        for cell in study(spaces, sizes, ys, options.runs, known):
-            print(ROW.format(**cell), flush=True)
-            if cell not in known:
-                known.append(cell)
-                save(known, options.out)
-        for path in write(known, options.out):
-            print(f"wrote {path}")
-    except (PortableError, OSError, ImportError) as error:
-        print(f"resampling: {error}", file=sys.stderr)
-        return 1
-    for kind, best in decisions(known).items():
+    table = pathlib.Path(options.out) / "study.json"
+    known = load(table) if table.exists() else []
+    for cell in study(spaces, sizes, ys, options.runs, known):
+        print(ROW.format(**cell), flush=True)
+        if cell not in known:
+            known.append(cell)
+            save(known, options.out)
+    if importlib.util.find_spec("matplotlib"):
+        _show(known, options.out)
+    else:
+        _say(known)
+        print(f"wrote {table}; figures want matplotlib, here or elsewhere: python -m models.resampling figures {table}")
+
+
+def figures(options):
+    _show(merge([load(path) for path in options.studies]), options.out)
+
+
+def _show(cells, folder):
+    for path in [save(cells, folder), *draw(cells, folder)]:
+        print(f"wrote {path}")
+    _say(cells)
+
+
+def _say(cells):
+    for kind, best in decisions(cells).items():
         names = sorted(set(best.values()))
         print(f"fastest, {kind}: " + "; ".join(f"{name} in {list(best.values()).count(name)} of {len(best)} cells" for name in names))
-    return 0
 
 
 if __name__ == "__main__":

@@ -29,10 +29,10 @@ def metropolis_chain(r, k, n_steps, log, w, extremes, seed, step, ancestors):
     n = pk.uint64(w.shape[1])
     row_scale = scale(extremes, r, 0, log)
     a = k % w.shape[1]
-    own = scaled(pk.float64(w[r, a]), row_scale, log)
+    own = scaled(w[r, a], row_scale, log)
     for b in range(n_steps):
         j, u = proposal(seed, key(r, k), step + pk.uint64(b), n)
-        other = scaled(pk.float64(w[r, j]), row_scale, log)
+        other = scaled(w[r, j], row_scale, log)
         if u * own < other:
             a = j
             own = other
@@ -51,13 +51,13 @@ def megopolis_chain(r, k, n_steps, log, w, extremes, seed, step, ancestors):
     a = k % n
     place = a % SEGMENT if n % SEGMENT == 0 else 0
     segment = a - place
-    own = scaled(pk.float64(w[r, a]), row_scale, log)
+    own = scaled(w[r, a], row_scale, log)
     for b in range(n_steps):
         offset, _ = proposal(seed, key(r, pk.uint64(2**32 - 1)), step + pk.uint64(b), pk.uint64(n))
         turn = offset % SEGMENT if n % SEGMENT == 0 else 0
         j = segment + offset - turn
         j = pk.where(j >= n, j - n, j) + (place + turn) % SEGMENT
-        other = scaled(pk.float64(w[r, j]), row_scale, log)
+        other = scaled(w[r, j], row_scale, log)
         if pk.random.uniform(seed, key(r, k), step + pk.uint64(b)) * own < other:
             a = j
             own = other
@@ -72,7 +72,7 @@ def rejection_chain(r, k, log, w, extremes, bound, seed, step, ancestors):
     draw = step
     a = k % w.shape[1]
     _, u = proposal(seed, key(r, k), draw, n)
-    while u * bound[r] >= scaled(pk.float64(w[r, a]), row_scale, log):
+    while u * bound[r] >= scaled(w[r, a], row_scale, log):
         draw += pk.uint64(1)
         a, u = proposal(seed, key(r, k), draw, n)
     ancestors[r, k] = a
@@ -81,7 +81,7 @@ def rejection_chain(r, k, log, w, extremes, bound, seed, step, ancestors):
 @pk.kernel
 def excess(r, k, log, w, extremes, bound, ancestors, weights):
     """max(w_a / bound, 1) of ancestor a: what partial rejection control leaves of its weight. 24 bytes."""
-    x = scaled(pk.float64(w[r, ancestors[r, k]]), scale(extremes, r, 0, log), log)
+    x = scaled(w[r, ancestors[r, k]], scale(extremes, r, 0, log), log)
     weights[r, k] = max(x / bound[r], 1.0)
 
 
@@ -112,7 +112,7 @@ def scan_weights(team, tile_size, bits, log, w, extremes, sums, cumulative):
         i = base + team.rank
         q = pk.uint64(0)
         if i < end:
-            q = fixed(pk.float64(w[r, i]), row_scale, log)
+            q = fixed(w[r, i], row_scale, log)
         after = carry + team.scan(q) + q
         if i < end:
             cumulative[r, i] = after
@@ -125,7 +125,7 @@ def survive_or_draw(r, k, log, w, extremes, sums, cumulative, seed, step, ancest
     row_scale = scale(extremes, r, 0, log)
     _, u = proposal(seed, key(r, k), step, pk.uint64(w.shape[1]))
     a = pk.int64(k)
-    if u * largest_scaled(extremes, r, row_scale, log) >= scaled(pk.float64(w[r, k]), row_scale, log):
+    if u * largest_scaled(extremes, r, row_scale, log) >= scaled(w[r, k], row_scale, log):
         total = sums[r, sums.shape[1] - 1]
         draw = pk.random.randint(seed, key(r, k), step + pk.uint64(1), total)
         a = find(cumulative, r, pk.uint64(draw))

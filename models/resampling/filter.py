@@ -27,8 +27,9 @@ from ..checks import (
 from . import filter_kernels, launches, weighing
 from .checks import MOST
 from .schemes import Call
-from .weights import Tables, on, reached
+from .weights import SWEEP_TEAM, Tables, on, reached
 
+SWEEP = 4096  # particles of a team
 SCHEMES = {"systematic": launches.systematic, "stratified": launches.stratified, "multinomial": launches.multinomial,
            "residual": launches.residual, "ssp": launches.ssp, "killing": launches.killing,
            "metropolis": launches.metropolis, "megopolis": launches.megopolis}
@@ -161,6 +162,7 @@ class Run:
         pk.parallel_for(pk.TeamPolicy(n_steps * n_rows), weighing.begin, self.extremes.reshape(-1, 3),
                         pk.empty((n_steps * n_rows, 0), np.int64))
         pk.parallel_for(self.tables.rows, weighing.begin, self.tables.extremes, self.tables.stretches)
+        self.sweeps = pk.TeamPolicy(n_rows * -(-n // SWEEP), SWEEP_TEAM)
         self.squares = pk.empty((n_rows, self.tables.n_tiles), np.uint64)
         self.mass = pk.copy_of(np.full(n_rows, np.log(float(n))))
         self.evidence, self.sizes = pk.empty((n_steps, n_rows)), pk.empty((n_steps, n_rows))
@@ -177,12 +179,12 @@ class Run:
         tables, slot = self.tables, t % self.n_slots
         before, now = self.extremes[max(t - 1, 0)], self.extremes[t]
         if t == 0:
-            pk.parallel_for(tables.sweeps, self.start, tables.n_sweeps, self.seed, self.y, self.params, self.x, self.log_w, now)
+            pk.parallel_for(self.sweeps, self.start, SWEEP, self.seed, self.y, self.params, self.x, self.log_w, now)
         else:
-            pk.parallel_for(tables.sweeps, self.advance, tables.n_sweeps, pk.static(self.model.in_place), t, (t - 1) % self.n_slots,
-                            slot, self.seed, self.y, self.params, self.ancestors[(t - 1) % len(self.ancestors)], before, self.x,
-                            self.log_w, now)
-        pk.parallel_for(tables.tiles, self.weigh, tables.tile_size, tables.bits, self.half, tables.log,
+            known = [pk.static(v) for v in (self.model.in_place, self.params.shape[1], self.y.shape[1])]
+            pk.parallel_for(self.sweeps, self.advance, SWEEP, *known, t, (t - 1) % self.n_slots, slot, self.seed, self.y, self.params,
+                            self.ancestors[(t - 1) % len(self.ancestors)], before, self.x, self.log_w, now)
+        pk.parallel_for(tables.wide_tiles, self.weigh, tables.tile_size, tables.bits, self.half, tables.log,
                         pk.static(self.means is not None), slot, self.x, self.log_w, now, tables.sums, self.squares, self.parts)
         pk.parallel_for(tables.rows, filter_kernels.decide, tables.bits, self.half, tables.n, self.model.threshold, now,
                         tables.sums, self.squares, self.mass, self.evidence[t], self.sizes[t])

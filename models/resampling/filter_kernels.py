@@ -1,7 +1,7 @@
 """Kernels of a particle filter; the notation is that of `models.resampling.filter`.
 
 Arguments that recur
-    n_sweeps     teams of a row, SWEEP particles each; a row is a filter
+    sweep        particles of a team of `start` and `advance`; a row is a filter
     tile_size    see `weighing`
     t            step
     y            observations, shape (n_steps, n_values)
@@ -16,7 +16,10 @@ import math
 import portable as pk
 
 from .spreading import key
-from .weighing import IN_FLIGHT, LOGS, SWEEP, fixed, lay_out, order, scale
+from .weighing import IN_FLIGHT, LOGS, fixed, lay_out, order, scale
+
+
+AT_ONCE = 2  # particles that a member has at work
 
 
 @pk.function
@@ -26,63 +29,83 @@ def user_draw(t):
 
 
 @pk.function
-def fetch(n_dims, by_ancestor, slot, r, k, ancestors, x, state):
-    """The state of particle k, or of its ancestor."""
+def parent(by_ancestor, r, k, ancestors):
+    """The ancestor of particle k, or k itself."""
     a = pk.int64(k)
     if by_ancestor:
         a = pk.int64(ancestors[r, k])
-    for c in range(n_dims):
-        state[c] = x[slot, c, r, a]
+    return a
 
 
 def model_kernels(initial, propagate, log_weight, n_dims):
     """(start, advance, weigh) of a model."""
 
     @pk.kernel
-    def start(team, n_sweeps, seed, y, params, x, log_w, now):
+    def start(team, sweep, seed, y, params, x, log_w, now):
         """States and log-weights of step 0, and the largest of these; a team a sweep."""
+        n_sweeps = (log_w.shape[1] + sweep - 1) // sweep
         r = team.league_rank // n_sweeps
-        begin = team.league_rank % n_sweeps * SWEEP
-        largest = pk.float64(-math.inf)
-        for k in team.thread_range(begin, min(begin + SWEEP, log_w.shape[1])):
+        begin = team.league_rank % n_sweeps * sweep
+        largest = -math.inf
+        for k in team.thread_range(begin, min(begin + sweep, log_w.shape[1])):
             state = initial(seed, key(r, k), user_draw(0), params[r])
             for c in range(n_dims):
                 x[0, c, r, k] = state[c]
             log_w[r, k] = log_weight(0, state, y[0], params[r])
-            largest = pk.maximum(largest, pk.float64(log_w[r, k]))
+            largest = pk.maximum(largest, log_w[r, k])
         largest = team.reduce(largest, pk.Max)
         if team.single():
-            pk.atomic_max(now, (r, 0), order(largest))
+            pk.atomic_max(now, (r, 0), order(pk.float64(largest)))
+
+    @pk.function
+    def move(t, new, r, k, resampled, seed, y, params, state, x, log_w):
+        """State and log-weight of particle k at step t, from that of its ancestor; returns the log-weight as it is kept."""
+        moved = propagate(t, state, seed, key(r, k), user_draw(t), params)
+        for c in range(n_dims):
+            x[new, c, r, k] = moved[c]
+        weight = log_weight(t, moved, y, params)
+        log_w[r, k] = weight if resampled else log_w[r, k] + weight
+        return log_w[r, k]
 
     @pk.kernel
-    def advance(team, n_sweeps, in_place, t, old, new, seed, y, params, ancestors, before, x, log_w, now):
+    def advance(team, sweep, in_place, n_params, n_values, t, old, new, seed, y, params, ancestors, before, x, log_w, now):
         """States and log-weights of step t, from ancestors where the row was resampled; a team a sweep.
 
         Reads an ancestor and its state, writes state and log-weight: 8 (2 n_dims + 2) bytes in float64.
         """
+        n_sweeps = (log_w.shape[1] + sweep - 1) // sweep
         r = team.league_rank // n_sweeps
-        begin = team.league_rank % n_sweeps * SWEEP
+        begin = team.league_rank % n_sweeps * sweep
+        end = min(begin + sweep, log_w.shape[1])
+        stride = AT_ONCE * team.size
+        whole = begin + (end - begin) // stride * stride
         resampled = before[r, 2] == 0
-        state = pk.local(n_dims, x.dtype)
-        ahead = pk.local(n_dims, x.dtype)  # the next particle's: on its way while this one's is at work
-        largest = pk.float64(-math.inf)
-        end = min(begin + SWEEP, log_w.shape[1])
-        if begin + team.rank < end:
-            fetch(n_dims, resampled and not in_place, old, r, begin + team.rank, ancestors, x, ahead)
-        for k in team.thread_range(begin, end):
+        by_ancestor = resampled and not in_place
+        own_params = pk.local(n_params, params.dtype)  # read once: what is written might be their place
+        own_y = pk.local(n_values, y.dtype)
+        for p in range(n_params):
+            own_params[p] = params[r, p]
+        for d in range(n_values):
+            own_y[d] = y[t, d]
+        parents = pk.local(AT_ONCE, pk.int64)
+        state = pk.local((AT_ONCE, n_dims), x.dtype)
+        largest = -math.inf
+        for base in range(begin, whole, stride):
+            for m in range(AT_ONCE):
+                parents[m] = parent(by_ancestor, r, base + m * team.size + team.rank, ancestors)
+            for m in range(AT_ONCE):
+                for c in range(n_dims):
+                    state[m, c] = x[old, c, r, parents[m]]
+            for m in range(AT_ONCE):
+                weight = move(t, new, r, base + m * team.size + team.rank, resampled, seed, own_y, own_params, state[m], x, log_w)
+                largest = pk.maximum(largest, weight)
+        for k in team.thread_range(whole, end):
             for c in range(n_dims):
-                state[c] = ahead[c]
-            if k + team.size < end:
-                fetch(n_dims, resampled and not in_place, old, r, k + team.size, ancestors, x, ahead)
-            moved = propagate(t, state, seed, key(r, k), user_draw(t), params[r])
-            for c in range(n_dims):
-                x[new, c, r, k] = moved[c]
-            weight = log_weight(t, moved, y[t], params[r])
-            log_w[r, k] = weight if resampled else log_w[r, k] + weight
-            largest = pk.maximum(largest, pk.float64(log_w[r, k]))
+                state[0, c] = x[old, c, r, parent(by_ancestor, r, k, ancestors)]
+            largest = pk.maximum(largest, move(t, new, r, k, resampled, seed, own_y, own_params, state[0], x, log_w))
         largest = team.reduce(largest, pk.Max)
         if team.single():
-            pk.atomic_max(now, (r, 0), order(largest))
+            pk.atomic_max(now, (r, 0), order(pk.float64(largest)))
 
     @pk.kernel
     def weigh(team, tile_size, bits, half, log, averaged, slot, x, log_w, now, sums, squares, parts):
@@ -95,27 +118,33 @@ def model_kernels(initial, propagate, log_weight, n_dims):
         tile = team.league_rank % n_tiles
         row_scale = scale(now, r, bits, log)
         lost = pk.uint64(bits - half)
-        end = min(tile * tile_size + tile_size, log_w.shape[1])
+        begin = tile * tile_size
+        end = min(begin + tile_size, log_w.shape[1])
+        stride = IN_FLIGHT * team.size
         total = pk.uint64(0)
         square = pk.uint64(0)
         own = pk.local(IN_FLIGHT, log_w.dtype)
         part = pk.local(n_dims, pk.float64)
         for c in range(n_dims):
             part[c] = 0.0
-        for base in range(tile * tile_size, end, IN_FLIGHT * team.size):
+        whole = begin + (end - begin) // stride * stride
+        for base in range(begin, whole, stride):
             for m in range(IN_FLIGHT):
-                own[m] = -math.inf
-                if base + m * team.size + team.rank < end:
-                    own[m] = log_w[r, base + m * team.size + team.rank]
+                own[m] = log_w[r, base + m * team.size + team.rank]
             for m in range(IN_FLIGHT):
-                k = base + m * team.size + team.rank
-                q = fixed(pk.float64(own[m]), row_scale, log)
-                q = pk.where(k < end, q, pk.uint64(0))
+                q = fixed(own[m], row_scale, log)
                 total += q
                 square += (q >> lost) * (q >> lost)
-                if averaged and k < end:
+                if averaged:
                     for c in range(n_dims):
-                        part[c] += pk.float64(pk.int64(q)) * pk.float64(x[slot, c, r, k])
+                        part[c] += pk.float64(pk.int64(q)) * pk.float64(x[slot, c, r, base + m * team.size + team.rank])
+        for k in team.thread_range(whole, end):
+            q = fixed(log_w[r, k], row_scale, log)
+            total += q
+            square += (q >> lost) * (q >> lost)
+            if averaged:
+                for c in range(n_dims):
+                    part[c] += pk.float64(pk.int64(q)) * pk.float64(x[slot, c, r, k])
         total = team.reduce(total)
         square = team.reduce(square)
         if team.single():

@@ -25,7 +25,7 @@ def _spread(kernel, tables, draws, seed, step, ancestors):
 def _fill_stretches(stretches, ancestors):
     n_stretches = ancestors.shape[1] // spreading.LONG
     if n_stretches:
-        policy = pk.TeamPolicy(ancestors.shape[0] * n_stretches, SWEEP_TEAM)
+        policy = pk.TeamPolicy(ancestors.shape[0] * -(-n_stretches // spreading.GROUP), SWEEP_TEAM)
         pk.parallel_for(policy, spreading.fill_stretches, n_stretches, stretches, ancestors)
 
 

@@ -65,7 +65,7 @@ def meet(team, later, level, n_items, bits, log, n_draws, w, extremes, sums, see
                         o = offspring[r, item]
                 else:
                     item = pk.int64(i)
-                    o, other = split(fixed(pk.float64(w[r, i]), row_scale, log), pk.uint64(n_draws), total, ratio)
+                    o, other = split(fixed(w[r, i], row_scale, log), pk.uint64(n_draws), total, ratio)
                 stays, part, over = meeting(part, other, whole, pk.random.uniform(seed, key(r, item), step + pk.uint64(level)))
                 if over and not stays:  # the one held has become whole
                     offspring[r, held] = held_o + 1

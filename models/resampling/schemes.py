@@ -10,7 +10,7 @@ from portable.errors import InputError
 from ..checks import check_choice, check_count, check_flag, check_number, check_seed
 from . import chains, launches, offspring
 from .checks import MOST
-from .weights import Tables, Weights, metropolis_steps, on, reached
+from .weights import ROOM, Tables, Weights, metropolis_steps, on, reached
 
 # More proposals than this, on average a draw, are refused: other schemes are faster by orders of magnitude.
 _MOST_PROPOSALS = 2**20
@@ -56,7 +56,7 @@ class Call:
         self.degenerate_allowed = check_choice(on_degenerate, "on_degenerate", ("raise", "uniform")) == "uniform"
         self.weights = Weights(weights, log_weights)
         self.n_draws = self.weights.n if n_draws is None else check_count(n_draws, "n_draws", 1, MOST)
-        self.tables = Tables(self.weights.values, self.weights.log, self.n_draws)
+        self.tables = Tables(self.weights.values, self.weights.log, self.n_draws, ROOM)
 
     def check(self):
         """The largest weight of each row; raises if the weights are of no use."""

@@ -12,14 +12,19 @@ Arguments beyond those of `weighing`
     stretches    shape (n_rows, n_stretches), int64: the owner of LONG draws in a row, or -1
 """
 
+import math
+
 import portable as pk
 
 from .weighing import fixed, scale, split
 
-CHUNK = 512  # particles of a tile that are spread at once
-WINDOW = 2 * CHUNK  # draws of a chunk that are written side by side; a chunk with more has heavy particles
 LONG = 4096  # places in a stretch
-ITEMS = 8  # neighbours that a member scans by itself
+GROUP = 16  # stretches of a team
+ITEMS = 8  # neighbours that a member scans by itself; a team spreads those of all its members at once
+BANKS = 32  # members of a team at most
+WINDOW = 2 * ITEMS * BANKS  # draws that are written side by side; where there are more, particles are heavy
+ROWS = 4  # draws that a member looks up at once
+WHOLE, LOW = 1.5 * 2.0**52, 2**32 - 1  # a float64 plus WHOLE is whole, and its lower half is in the LOW bits
 FEW = 128  # multinomial draws that are drawn one by one
 
 
@@ -37,11 +42,18 @@ def one_start(r, total, seed, step):
 
 @pk.function
 def below_systematic(position, r, start, total, n_draws, ratio, seed, step, draws):
-    """How many of the positions floor((k Q + start) / M) are below Q_i: the k with k Q + start < Q_i M."""
-    share = pk.float64(pk.int64(start)) / pk.float64(pk.int64(total))
-    k = pk.int64(pk.fma(pk.float64(pk.int64(position)), ratio, 0.5 - share))  # the nearest: right, or too small by one
-    rest = pk.int64(position * n_draws - pk.uint64(k) * total - start)  # of 64 bits, and right although products wrap
-    return k + pk.where(rest > 0, 1, 0)
+    """How many of the positions floor((k Q + start) / M) are below Q_i: the k with k < y = (Q_i M - start) / Q.
+
+    y is known to 2^-19: where no whole number is near, it says how many; else the products do, exactly.
+    """
+    y = pk.fma(pk.float64(pk.int64(position)), ratio, -pk.float64(pk.int64(start)) / pk.float64(pk.int64(total)))
+    near = y + 0.5 + WHOLE  # the nearest to y + 1/2, in the low bits
+    k = pk.bits(near) & LOW
+    if abs(y + 0.5 - (near - WHOLE)) > 0.5 - 2.0**-18:
+        k = pk.int64(y + 0.5)
+        rest = pk.int64(position * n_draws - pk.uint64(k) * total - start)  # of 64 bits, and right although products wrap
+        k += pk.where(rest > 0, 1, 0)
+    return k
 
 
 @pk.function
@@ -113,14 +125,14 @@ def spreading(begin_row, below, of="weights"):
     """
     residues, offspring, by_strata = of == "residues", of == "offspring", below is below_multinomial
 
-    @pk.kernel
+    @pk.kernel(teams=BANKS)
     def spread(team, tile_size, bits, log, w, extremes, sums, draws, seed, step, ancestors, stretches):
         """Ancestors of a tile of particles; a team a tile. Reads the weights once, writes 8 bytes a draw."""
         n_tiles = sums.shape[1] - 1
         r = team.league_rank // n_tiles
         tile = team.league_rank % n_tiles
+        shelf = team.scratch((ITEMS + 1) * BANKS, w.dtype)
         marks = team.scratch(WINDOW, pk.int32)
-        ends = team.scratch(CHUNK, pk.int32)  # O_i of a chunk's particles, item by item of the members
         own = pk.local(ITEMS, pk.uint64)
         own_whole = pk.local(ITEMS, pk.int64)
         own_end = pk.local(ITEMS, pk.int32)
@@ -146,84 +158,117 @@ def spreading(begin_row, below, of="weights"):
         begin = tile * tile_size
         end = begin if extremes[r, 2] != 0 else min(begin + tile_size, n)
         before = below(carry, r, start, total, parts, ratio, seed, step, draws) + copies
+        at_once = ITEMS * team.size
+        mine = ITEMS * team.rank  # neighbours are one member's
         for k in team.thread_range(WINDOW):
             marks[k] = 0
-        team.barrier()
-        for first in range(begin, end, CHUNK):
-            length = min(CHUNK, end - first)
-            here = pk.int32(0)  # draws of the chunk
-            for base in range(0, length, ITEMS * team.size):
-                mine = base + ITEMS * team.rank  # neighbours are one member's
-                sum_q = pk.uint64(0)
-                sum_whole = pk.int64(0)
+        for first in range(begin, end, at_once):
+            take(team, w, r, first, end, log, shelf)
+            sum_q = pk.uint64(0)
+            sum_whole = pk.int64(0)
+            for m in range(ITEMS):
+                if offspring:
+                    own[m] = pk.uint64(shelf[mine + team.rank + m])
+                else:
+                    own[m] = fixed(shelf[mine + team.rank + m], row_scale, log)
+            if first + at_once > end:
                 for m in range(ITEMS):
-                    own[m] = pk.uint64(0)
-                    own_whole[m] = pk.int64(0)
-                    if mine + m < length:
-                        if offspring:
-                            own[m] = pk.uint64(w[r, first + mine + m])
-                        else:
-                            own[m] = fixed(pk.float64(w[r, first + mine + m]), row_scale, log)
-                    if residues:
-                        o, rest = split(own[m], n_draws, weight, per_weight)
-                        own_whole[m] = o
-                        own[m] = pk.uint64(rest) >> lost
-                        sum_whole += o
-                    sum_q += own[m]
-                position = carry + team.scan(sum_q)
-                carry = team.broadcast(position + sum_q, team.size - 1)
-                whole = copies
+                    own[m] = pk.where(first + mine + m < end, own[m], pk.uint64(0))
+            for m in range(ITEMS):
+                own_whole[m] = pk.int64(0)
                 if residues:
-                    whole += team.scan(sum_whole)
-                    copies = team.broadcast(whole + sum_whole, team.size - 1)
-                for m in range(ITEMS):
-                    position += own[m]
-                    whole += own_whole[m]
-                    o_i = below(position, r, start, total, parts, ratio, seed, step, draws) + whole
-                    own_end[m] = pk.int32(o_i - before)
-                low = max(here, team.scan(own_end[ITEMS - 1], pk.Max))
-                here = team.broadcast(own_end[ITEMS - 1], team.size - 1)
-                for m in range(ITEMS):
-                    ends[base + m * team.size + team.rank] = own_end[m]
-                    if own_end[m] > low and low < WINDOW:
-                        marks[low] = pk.int32(mine + m)
-                    low = own_end[m]
-            team.barrier()
+                    o, rest = split(own[m], n_draws, weight, per_weight)
+                    own_whole[m] = o
+                    own[m] = pk.uint64(rest) >> lost
+                    sum_whole += o
+                sum_q += own[m]
+            position = carry + team.scan(sum_q)
+            carry = team.broadcast(position + sum_q, team.size - 1)
+            whole = copies
+            if residues:
+                whole += team.scan(sum_whole)
+                copies = team.broadcast(whole + sum_whole, team.size - 1)
+            for m in range(ITEMS):
+                position += own[m]
+                whole += own_whole[m]
+                o_i = below(position, r, start, total, parts, ratio, seed, step, draws) + whole
+                own_end[m] = pk.int32(o_i - before)
+            low = max(pk.int32(0), team.scan(own_end[ITEMS - 1], pk.Max))
+            here = team.broadcast(own_end[ITEMS - 1], team.size - 1)  # draws of these particles
             if here <= WINDOW:
-                write_from_marks(team, r, first, before, here, marks, ancestors)
+                particle = pk.int32(first - begin + mine)
+                for m in range(ITEMS):
+                    if own_end[m] > low:
+                        marks[low] = particle + m
+                    low = own_end[m]
+                team.barrier()
+                write_from_marks(team, r, begin, before, here, marks, ancestors)
             else:
-                for k in team.thread_range(WINDOW):
-                    marks[k] = 0
-                write_one_by_one(team, r, first, length, before, ends, ancestors, stretches)
-            team.barrier()
+                for m in range(ITEMS):
+                    marks[m * team.size + team.rank] = own_end[m]
+                team.barrier()
+                write_one_by_one(team, r, first, min(at_once, end - first), before, marks, ancestors, stretches)
+                team.barrier()
+                for m in range(ITEMS):
+                    marks[m * team.size + team.rank] = 0
             before += here
 
     return spread
 
 
 @pk.function
-def write_from_marks(team, r, first, before, here, marks, ancestors):
-    """Where a parent's draws begin stands its number: the largest so far is the ancestor. Marks are left zero."""
+def take(team, w, r, begin, end, log, shelf):
+    """Numbers of a row from `begin` on to the shelf, ITEMS for each member; a gap after each member's lets all read at once.
+
+    Loads are of neighbours side by side, and all under way at once. Beyond the end stands what weighs nothing.
+    """
+    x = pk.local(ITEMS, w.dtype)
+    if begin + ITEMS * team.size <= end:
+        for m in range(ITEMS):
+            x[m] = w[r, begin + m * team.size + team.rank]
+    else:
+        for m in range(ITEMS):
+            x[m] = -math.inf if log else 0
+            if begin + m * team.size + team.rank < end:
+                x[m] = w[r, begin + m * team.size + team.rank]
+    team.barrier()  # all have read what stood there
+    for m in range(ITEMS):
+        place = m * team.size + team.rank
+        shelf[place + place // ITEMS] = x[m]
+    team.barrier()
+
+
+@pk.function
+def write_from_marks(team, r, begin, before, here, marks, ancestors):
+    """Where a parent's draws begin stands its number in the tile: the largest so far is the ancestor.
+
+    Marks of earlier particles are not wiped: they are smaller than that of the first draw.
+    """
     parent = pk.int32(0)
-    for base in range(0, here, team.size):
-        k = base + team.rank
-        mark = pk.int32(0)
-        if k < here:
-            mark = marks[k]
-            marks[k] = 0
-        a = max(max(parent, mark), team.scan(mark, pk.Max))
-        parent = team.broadcast(a, team.size - 1)
-        if k < here:
-            ancestors[r, before + k] = first + pk.int64(a)
+    row = pk.local(ROWS, pk.int32)
+    for base in range(0, here, ROWS * team.size):
+        for m in range(ROWS):
+            row[m] = marks[base + m * team.size + team.rank]
+        for m in range(ROWS):
+            row[m] = max(row[m], team.scan(row[m], pk.Max))
+        for m in range(ROWS):
+            row[m] = max(row[m], parent)
+            parent = team.broadcast(row[m], team.size - 1)
+        if base + ROWS * team.size <= here:
+            for m in range(ROWS):
+                ancestors[r, before + base + m * team.size + team.rank] = begin + pk.int64(row[m])
+        else:
+            for m in range(ROWS):
+                if base + m * team.size + team.rank < here:
+                    ancestors[r, before + base + m * team.size + team.rank] = begin + pk.int64(row[m])
 
 
 @pk.function
 def write_one_by_one(team, r, first, length, before, ends, ancestors, stretches):
-    """Parents of many, one after another: each by all members, whole stretches left to `fill_stretches`."""
+    """Parents of many, one after another: each by all members, whole stretches left to `fill_stretches`; ends item by item."""
     low = before
     for i in range(length):
-        member = i // ITEMS % team.size
-        high = before + ends[i - i % (ITEMS * team.size) + i % ITEMS * team.size + member]
+        high = before + ends[i % ITEMS * team.size + i // ITEMS]
         middle = high
         again = high
         if high - low >= 2 * LONG:  # at least one whole stretch lies inside
@@ -253,13 +298,20 @@ spread_offspring = spreading(no_start, as_it_is, of="offspring")
 
 @pk.kernel
 def fill_stretches(team, n_stretches, stretches, ancestors):
-    """LONG draws of one particle, if `spread` left them; a team a stretch. 8 bytes in, 8 bytes a draw out."""
-    r = team.league_rank // n_stretches
-    s = team.league_rank % n_stretches
-    owner = stretches[r, s]
-    team.barrier()  # all have read it
-    if owner >= 0:
-        if team.single():
+    """LONG draws of one particle, where `spread` left them; a team for GROUP stretches. 8 bytes in, 8 bytes a draw out."""
+    n_groups = (n_stretches + GROUP - 1) // GROUP
+    r = team.league_rank // n_groups
+    begin = team.league_rank % n_groups * GROUP
+    end = min(begin + GROUP, n_stretches)
+    last = pk.int64(-1)
+    for s in team.thread_range(begin, end):
+        last = max(last, stretches[r, s])
+    if team.reduce(last, pk.Max) >= 0:
+        for s in range(begin, end):
+            owner = stretches[r, s]
+            if owner >= 0:
+                for k in team.thread_range(s * LONG, (s + 1) * LONG):
+                    ancestors[r, k] = owner
+        team.barrier()  # all have read them
+        for s in team.thread_range(begin, end):
             stretches[r, s] = -1
-        for k in team.thread_range(s * LONG, (s + 1) * LONG):
-            ancestors[r, k] = owner

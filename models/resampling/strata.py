@@ -74,7 +74,7 @@ def weigh_residues(team, tile_size, bits, log, n_draws, w, extremes, sums, copie
     whole = pk.int64(0)
     left = pk.uint64(0)
     for i in team.thread_range(begin, min(begin + tile_size, w.shape[1])):
-        o, rest = split(fixed(pk.float64(w[r, i]), row_scale, log), pk.uint64(n_draws), total, ratio)
+        o, rest = split(fixed(w[r, i], row_scale, log), pk.uint64(n_draws), total, ratio)
         whole += o
         left += pk.uint64(rest) >> lost
     whole = team.reduce(whole)

@@ -5,6 +5,7 @@ become what lies before each tile, on the device, so that no number travels to t
 
 Arguments that recur
     tile_size    numbers of a tile; a league has n_rows * n_tiles teams
+    sweep        numbers of a team where tiles do not matter
     bits         b: the largest q of a row lies in [2^(b - 1), 2^b]
     log          compile-time: w holds WEIGHTS, LOGS, or LOGS32, whose exponentials are of float32
     w            weights, shape (n_rows, n), float32 or float64; every value is used as float64
@@ -19,8 +20,7 @@ import numpy as np
 import portable as pk
 
 WEIGHTS, LOGS, LOGS32 = 0, 1, 2
-IN_FLIGHT = 4  # loads that a member has under way
-SWEEP = 2048  # particles of a team where tiles do not matter
+IN_FLIGHT = 8  # loads that a member has under way
 NONE = -(2**63)  # `order` of no number
 NAN = 2**63 - 1  # `order` of NaN
 
@@ -75,12 +75,13 @@ def scale(extremes, r, bits, log):
 
 @pk.function
 def scaled(x, scale, log):
-    """A weight times the factors of its row's scale, 1 in a row without use."""
-    if log:
-        below = pk.where(scale[0], x, -math.inf) - scale[1]
-        w = pk.exp(below) if log == LOGS else pk.float64(pk.exp(pk.float32(below)))
+    """A weight times the factors of its row's scale, 1 in a row without use; all in float64 but for LOGS32."""
+    if log == LOGS32:
+        w = pk.float64(pk.exp(pk.where(scale[0], pk.float32(x), -math.inf) - pk.float32(scale[1])))
+    elif log == LOGS:
+        w = pk.exp(pk.where(scale[0], pk.float64(x), -math.inf) - scale[1])
     else:
-        w = pk.where(scale[0], x, 0.0)
+        w = pk.where(scale[0], pk.float64(x), 0.0)
     return pk.fma(w * scale[2], scale[3], scale[4])
 
 
@@ -116,21 +117,32 @@ def begin(team, extremes, stretches):
 
 
 @pk.kernel
-def find_extremes(team, n_sweeps, w, extremes):
-    """The largest and smallest weight of a row; a team for SWEEP of them. One read of the weights, two atomics a team."""
+def find_extremes(team, sweep, w, extremes):
+    """The largest and smallest weight of a row; a team for `sweep` of them. One read of the weights, two atomics a team."""
+    n_sweeps = (w.shape[1] + sweep - 1) // sweep
     r = team.league_rank // n_sweeps
-    begin = team.league_rank % n_sweeps * SWEEP
-    end = min(begin + SWEEP, w.shape[1])
-    largest = w[r, begin]
-    smallest = w[r, begin]
-    x = pk.local(IN_FLIGHT, w.dtype)
-    for base in range(begin, end, IN_FLIGHT * team.size):
+    begin = team.league_rank % n_sweeps * sweep
+    end = min(begin + sweep, w.shape[1])
+    stride = IN_FLIGHT * team.size
+    whole = begin + (end - begin) // stride * stride
+    highs = pk.local(IN_FLIGHT, w.dtype)
+    lows = pk.local(IN_FLIGHT, w.dtype)
+    for m in range(IN_FLIGHT):
+        highs[m] = w[r, begin]
+        lows[m] = w[r, begin]
+    for base in range(begin, whole, stride):
         for m in range(IN_FLIGHT):
-            x[m] = w[r, begin]
-            if base + m * team.size + team.rank < end:
-                x[m] = w[r, base + m * team.size + team.rank]
-        largest = pk.maximum(largest, pk.maximum(pk.maximum(x[0], x[1]), pk.maximum(x[2], x[3])))
-        smallest = pk.minimum(smallest, pk.minimum(pk.minimum(x[0], x[1]), pk.minimum(x[2], x[3])))
+            x = w[r, base + m * team.size + team.rank]
+            highs[m] = pk.maximum(highs[m], x)
+            lows[m] = pk.minimum(lows[m], x)
+    largest = highs[0]
+    smallest = lows[0]
+    for m in range(1, IN_FLIGHT):
+        largest = pk.maximum(largest, highs[m])
+        smallest = pk.minimum(smallest, lows[m])
+    for i in team.thread_range(whole, end):
+        largest = pk.maximum(largest, w[r, i])
+        smallest = pk.minimum(smallest, w[r, i])
     largest = team.reduce(largest, pk.Max)
     smallest = team.reduce(smallest, pk.Min)
     if team.single():
@@ -145,17 +157,19 @@ def weigh_tiles(team, tile_size, bits, log, w, extremes, offsets):
     r = team.league_rank // n_tiles
     tile = n_tiles - 1 - team.league_rank % n_tiles
     row_scale = scale(extremes, r, bits, log)
-    end = min(tile * tile_size + tile_size, w.shape[1])
+    begin = tile * tile_size
+    end = min(begin + tile_size, w.shape[1])
+    stride = IN_FLIGHT * team.size
+    whole = begin + (end - begin) // stride * stride
     x = pk.local(IN_FLIGHT, w.dtype)
     total = pk.uint64(0)
-    for base in range(tile * tile_size, end, IN_FLIGHT * team.size):
+    for base in range(begin, whole, stride):
         for m in range(IN_FLIGHT):
-            x[m] = 0
-            if base + m * team.size + team.rank < end:
-                x[m] = w[r, base + m * team.size + team.rank]
+            x[m] = w[r, base + m * team.size + team.rank]
         for m in range(IN_FLIGHT):
-            q = fixed(pk.float64(x[m]), row_scale, log)
-            total += pk.where(base + m * team.size + team.rank < end, q, pk.uint64(0))
+            total += fixed(x[m], row_scale, log)
+    for i in team.thread_range(whole, end):
+        total += fixed(w[r, i], row_scale, log)
     total = team.reduce(total)
     if team.single():
         offsets[r, tile] = total

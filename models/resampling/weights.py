@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import threading
 
 import numpy as np
 
@@ -15,7 +16,8 @@ from .checks import check_extremes, check_rows
 from .pairing import SPAN
 
 TEAM, SWEEP_TEAM, ROW_TEAM = 32, 128, 1024  # members of a tile's team, of a sweep's and a row's, where the space lets one choose
-MOST_TILES = 8192  # of a row
+MOST_TILES, LEAST_TILE = 4096, 512  # of a row; numbers of one
+MOST_SWEEPS, LEAST_SWEEP = 2048, 2048
 
 
 def row_policy(n_rows, n_tiles):
@@ -25,7 +27,34 @@ def row_policy(n_rows, n_tiles):
 
 def tile_size(n):
     """Numbers of a tile: a row of n has few tiles for the one team that adds them up, and many for the others."""
-    return spreading.CHUNK * max(1, 2 ** math.ceil(math.log2(n / (spreading.CHUNK * MOST_TILES))))
+    return LEAST_TILE * max(1, 2 ** math.ceil(math.log2(n / (LEAST_TILE * MOST_TILES))))
+
+
+class Room(threading.local):
+    """Scratch arrays of calls that follow each other in one thread: those of equal shape share them, and pages are cleared once.
+
+    Of each name the last array is kept, if it has at most 64 MiB.
+    """
+
+    def __init__(self):
+        self._kept = {}
+
+    def __call__(self, name, shape, dtype):
+        place = name, pk.default_space()
+        view = self._kept.pop(place, None)
+        if view is None or (view.shape, view.dtype) != (shape, dtype):
+            view = pk.empty(shape, dtype)
+        if view.nbytes <= 1 << 26:
+            self._kept[place] = view
+        return view
+
+
+ROOM = Room()
+
+
+def new(name, shape, dtype):
+    """An array of one's own, whatever its name."""
+    return pk.empty(shape, dtype)
 
 
 class Weights:
@@ -71,36 +100,39 @@ class Tables:
     log : int
         WEIGHTS, LOGS or LOGS32 of `models.resampling.weighing`.
     n_draws : int
+    room : function (name, shape, dtype) -> View
+        Where scratch comes from: `new` arrays, or ROOM where nothing outlives the call.
 
     Attributes
     ----------
     extremes, sums, stretches : Views, see `models.resampling.weighing` and `.spreading`
     bits : int
-    tile_size, n_tiles, n_sweeps : int
+    tile_size, n_tiles, sweep : int
     """
 
-    def __init__(self, values, log, n_draws):
-        self.values, self.log, self.n_draws = values, pk.static(log), n_draws
+    def __init__(self, values, log, n_draws, room=new):
+        self.room, self.values, self.log, self.n_draws = room, values, pk.static(log), n_draws
         self.n_rows, self.n = values.shape
         self.bits = 62 - (max(self.n, n_draws) - 1).bit_length()
         self.tile_size = tile_size(self.n)
         self.n_tiles = -(-self.n // self.tile_size)
-        self.n_sweeps = -(-self.n // weighing.SWEEP)
+        self.sweep = max(LEAST_SWEEP, -(-self.n // MOST_SWEEPS))
         self.tiles = pk.TeamPolicy(self.n_rows * self.n_tiles, TEAM)
-        self.sweeps = pk.TeamPolicy(self.n_rows * self.n_sweeps, SWEEP_TEAM)
+        self.wide_tiles = pk.TeamPolicy(self.n_rows * self.n_tiles, SWEEP_TEAM)
+        self.sweeps = pk.TeamPolicy(self.n_rows * -(-self.n // self.sweep), SWEEP_TEAM)
         self.rows = row_policy(self.n_rows, self.n_tiles)
         self.draws = pk.MDRangePolicy((0, 0), (self.n_rows, n_draws))
-        self.extremes = pk.empty((self.n_rows, 3), np.int64)
-        self.sums = pk.empty((self.n_rows, self.n_tiles + 1), np.uint64)
-        self.stretches = pk.empty((self.n_rows, max(1, n_draws // spreading.LONG)), np.int64)
+        self.extremes = room("extremes", (self.n_rows, 3), np.int64)
+        self.sums = room("sums", (self.n_rows, self.n_tiles + 1), np.uint64)
+        self.stretches = room("stretches", (self.n_rows, max(1, n_draws // spreading.LONG)), np.int64)
 
     def find_extremes(self):
         pk.parallel_for(self.rows, weighing.begin, self.extremes, self.stretches)
-        pk.parallel_for(self.sweeps, weighing.find_extremes, self.n_sweeps, self.values, self.extremes)
+        pk.parallel_for(self.sweeps, weighing.find_extremes, self.sweep, self.values, self.extremes)
 
     def add_up(self):
         """q_i added up by tiles."""
-        pk.parallel_for(self.tiles, weighing.weigh_tiles, self.tile_size, self.bits, self.log, self.values, self.extremes,
+        pk.parallel_for(self.wide_tiles, weighing.weigh_tiles, self.tile_size, self.bits, self.log, self.values, self.extremes,
                         self.sums)
         pk.parallel_for(self.rows, weighing.add_up, self.sums)
 
@@ -108,35 +140,35 @@ class Tables:
     def multinomial_draws(self):
         """Room for `strata`: (wanted, counts, before)."""
         n_tiles = -(-self.n_draws // strata.TILE)
-        return (pk.empty((self.n_rows,), np.int64), pk.empty((self.n_rows, self.n_draws + 1), np.int32),
-                pk.empty((self.n_rows, n_tiles + 1), np.uint64))
+        return (self.room("wanted", (self.n_rows,), np.int64), self.room("counts", (self.n_rows, self.n_draws + 1), np.int32),
+                self.room("before", (self.n_rows, n_tiles + 1), np.uint64))
 
     @functools.cached_property
     def residues(self):
         """Room for sums of whole copies and of what they leave."""
-        return pk.empty(self.sums.shape, np.uint64), pk.empty(self.sums.shape, np.uint64)
+        return self.room("copies", self.sums.shape, np.uint64), self.room("residues", self.sums.shape, np.uint64)
 
     @functools.cached_property
     def meetings(self):
         """Room for `pairing`: offspring, and of each level (n_items, items, parts, next_items, next_parts)."""
         levels, n_items = [], self.n
-        kept = (pk.empty((self.n_rows, 1), np.int64), pk.empty((self.n_rows, 1), np.int64))
+        kept = (self.room("items", (self.n_rows, 1), np.int64), self.room("parts", (self.n_rows, 1), np.int64))
         while not levels or n_items > 1:
             n_lanes = -(-n_items // SPAN)
-            left = pk.empty((self.n_rows, n_lanes), np.int64), pk.empty((self.n_rows, n_lanes), np.int64)
+            left = tuple(self.room(f"{name} {len(levels)}", (self.n_rows, n_lanes), np.int64) for name in ("items", "parts"))
             levels.append((n_items, *kept, *left))
             n_items, kept = n_lanes, left
-        return pk.empty((self.n_rows, self.n), np.int64), levels
+        return self.room("offspring", (self.n_rows, self.n), np.int64), levels
 
     @functools.cached_property
     def offspring_sums(self):
         """Room for `kernels.sum_tiles` of offspring."""
-        return pk.empty(self.sums.shape, np.uint64)
+        return self.room("offspring sums", self.sums.shape, np.uint64)
 
     @functools.cached_property
     def cumulative(self):
         """Room for Q_i."""
-        return pk.empty((self.n_rows, self.n), np.uint64)
+        return self.room("cumulative", (self.n_rows, self.n), np.uint64)
 
     def range(self):
         """(largest, smallest) of each row, float64 on the host; waits for the space."""

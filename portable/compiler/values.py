@@ -6,6 +6,7 @@ the hardware's threads are the lanes, and scalar CPU code) it is a scalar that i
 
 from __future__ import annotations
 
+import functools
 import math
 
 from llvmlite import ir
@@ -221,7 +222,7 @@ class Ops:
             return names[op](x, y, flags=self.flags)
         if op in ("+", "-", "*"):
             wrap = ("nsw",) if dtype == "int64" else ()
-            return {"+": b.add, "-": b.sub, "*": b.mul}[op](x, y, flags=wrap)
+            return {"+": b.add, "-": b.sub, "*": functools.partial(self.target.product, b)}[op](x, y, flags=wrap)
         if op in ("//", "%"):
             return self._divide(op, x, y, dtype, const_b)
         return {"&": b.and_, "|": b.or_, "^": b.xor, "<<": b.shl, ">>": b.lshr if dtype in t.UNSIGNED else b.ashr}[op](x, y)

@@ -111,10 +111,30 @@ def powers(i, a, x, y):
     y[i] = pk.fast_exp(a * x[i]) + pk.fast_exp2(x[i]) + pk.fast_log(y[i]) + pk.exp(x[i])
 
 
-@pytest.mark.parametrize("kernel, dtype, indices", [(scaled_sum, np.float32, 4), (scaled_sum, np.float64, 1), (scaled_sum_of_large, np.float32, 1),
+@pytest.mark.parametrize("kernel, dtype, indices", [(scaled_sum, np.float32, 4), (scaled_sum, np.float64, 2), (scaled_sum_of_large, np.float32, 1),
                                                     (powers, np.float32, 1)])
-def test_a_thread_takes_several_indices_of_straight_text_on_narrow_elements(kernel, dtype, indices):
+def test_a_thread_takes_several_indices_of_straight_text(kernel, dtype, indices):
     """All loads come before the first store: so many are on their way at once."""
     x = np.zeros(9, dtype)
     ptx = lower(kernel, 9, (2.0, x, x), CAPABILITIES[-1])
     assert ptx.partition("st.global")[0].count("ld.global") == 2 * indices
+
+
+@pk.kernel
+def draw(i, seed, out):
+    out[i] = pk.random.words(seed, i, 0)[0]
+
+
+def test_a_product_of_two_halves_is_one_instruction():
+    """Ten rounds of Philox."""
+    ptx = lower(draw, 9, (np.uint64(1), np.zeros(9, np.int64)), CAPABILITIES[-1])
+    assert ptx.count("mul.wide.u32") == 20 and "mul.lo.s64" not in ptx
+
+
+def test_a_team_of_one_warp_meets_without_the_block():
+    def body(team, out):
+        team.barrier()
+        out[team.league_rank] = team.size
+
+    ptx = [engine.ptx(Entry(pk.kernel(body), "team", (spec(np.zeros(2)),), (), size).text, (9, 0), "body") for size in (32, 64)]
+    assert ["bar.warp.sync" in text for text in ptx] == [True, False]

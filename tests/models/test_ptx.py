@@ -134,6 +134,7 @@ def run_edm():
         edm.knn(x[:, 0], 1, dtype=dtype, space="serial")
         edm.ccm(x[:, 0], x[:, 1], 2, library_sizes=[20], n_samples=2, dtype=dtype, space="serial")
         edm.cross_map(x, [1, 2, 3], dtype=dtype, space="serial")
+        edm.cross_map(np.tile(x, 64), 1, libraries=[0], dtype=dtype, space="serial")
     edm.smap(x[:, 0], 2, theta=1.0, space="serial")
 
 

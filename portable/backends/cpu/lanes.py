@@ -14,6 +14,7 @@ class CpuTarget:
     """The CPU's part of lowering."""
 
     step, straight = 1, False
+    product = staticmethod(ir.IRBuilder.mul)
 
     @staticmethod
     def fast_math(lower, name, values):
@@ -115,7 +116,7 @@ class CpuTeam(Team):
 
 def lane_prefixes(lower, v, neutral, combine):
     """What the lanes up to each one combine to, and up to the one before it: doubling steps over the lanes."""
-    lane, by = lower.lanes(ir.Constant(I64, 0)), 1
+    lane = lower.lanes(ir.Constant(I64, 0))
 
     def behind(by, front, change=lambda back: back):
         """From lane `by` on what the lane that many before has, changed; the first lanes keep `front`."""
@@ -123,9 +124,8 @@ def lane_prefixes(lower, v, neutral, combine):
         return lower.select(lower.compare(">=", lane, lower.const(by)), change(back), front)
 
     inclusive = v
-    while by < lower.W:
-        inclusive = behind(by, inclusive, lambda back, own=inclusive: combine(back, own))
-        by *= 2
+    for k in range(lower.W.bit_length() - 1):
+        inclusive = behind(1 << k, inclusive, lambda back, own=inclusive: combine(back, own))
     return inclusive, behind(1, neutral) if lower.W > 1 else neutral
 
 

@@ -51,6 +51,12 @@ class CudaTarget:
     step, straight = RANGE_THREADS, True
 
     @staticmethod
+    def product(b, x, y, flags):
+        """A product whose factors are seen to have 32 bits is one instruction, which LLVM does not find behind masks of 64."""
+        halves, wide = [_half(b, v) for v in (x, y)], ir.InlineAsm(ir.FunctionType(I64, [I32, I32]), "mul.wide.u32 $0, $1, $2;", "=l,r,r")
+        return b.mul(x, y, flags=flags) if None in halves else b.call(wide, halves, attrs=("readnone",))
+
+    @staticmethod
     def fast_math(lower, name, values):
         """The device's own float32 forms, two units in the last place; None where there is none."""
         v = values[0]
@@ -59,14 +65,19 @@ class CudaTarget:
         lower.diverges()  # these are instructions on one number
         if lower.W > 1:
             return None
-        kind = v.kind
-        x = lower.get(v, None, kind)
+        x = lower.get(v, None, v.kind)
         scale = ir.Constant(F32, 1.4426950408889634 if name == "exp" else 0.6931471805599453)
-        if name == "exp":
-            x = lower.b.fmul(x, scale)
         device = "llvm.nvvm.ex2.approx.ftz.f" if name.startswith("exp") else "llvm.nvvm.lg2.approx.ftz.f"
-        x = lower.call(device, [x], F32)
-        return Value(v.dtype, kind, lower.b.fmul(x, scale) if name == "log" else x)
+        x = lower.call(device, [lower.b.fmul(x, scale) if name == "exp" else x], F32)
+        return Value(v.dtype, v.kind, lower.b.fmul(x, scale) if name == "log" else x)
+
+
+def _half(b, x):
+    """The lower half of a number of 64 bits whose upper half is masked away, or None."""
+    if isinstance(x, ir.Constant):
+        return ir.Constant(I32, x.constant) if x.type == I64 and 0 <= x.constant < 1 << 32 else None
+    mask = x.operands[1] if getattr(x, "opname", "") == "and" else None
+    return b.trunc(x, I32) if isinstance(mask, ir.Constant) and mask.type == I64 and mask.constant == (1 << 32) - 1 else None
 
 
 class CudaTeam(Team):
@@ -85,7 +96,7 @@ class CudaTeam(Team):
         return lower.const(self.n)
 
     def barrier(self, lower):
-        barrier(lower)
+        barrier(lower) if self.n > WARP else lower.call("llvm.nvvm.bar.warp.sync", [_ALL], _VOID)
 
     def scratch_base(self, lower):
         return self.scratch
@@ -139,18 +150,17 @@ class CudaTeam(Team):
 
 def scan_block(lower, own, neutral, combine, n):
     """Exclusive prefixes of one value a thread in rank order, and the total: by shuffles in each warp, then over the warps."""
-    rank = Value("int", VARYING, thread(lower))
-    lane, by, running = lower.binary("&", rank, lower.const(WARP - 1)), 1, own
-    while by < WARP:
+    rank = Value("int32", VARYING, lower.b.trunc(thread(lower), I32))  # half the instructions of 64 bits
+    lane, running = lower.binary("&", rank, lower.const(WARP - 1)), own
+    for by in (1, 2, 4, 8, 16):
         moved = _shuffled(lower, running, "up", by, 0)
         running = lower.select(lower.compare(">=", lane, lower.const(by)), combine(moved, running), running)
-        by *= 2
     exclusive = lower.select(lower.compare("==", lane, lower.const(0)), neutral, _shuffled(lower, running, "up", 1, 0))
     n_warps = n // WARP
     if n_warps == 1:
         return exclusive, _shuffled(lower, running, "idx", WARP - 1, WARP - 1)
     place = shared_words(lower, n_warps, "scanned")
-    warp = lower.b.ashr(rank.ir, ir.Constant(I64, 5))
+    warp = lower.b.ashr(rank.ir, ir.Constant(I32, 5))
     with lower.b.if_then(lower.get(lower.compare("==", lane, lower.const(WARP - 1)))):
         lower.b.store(lower.get(running), lower.b.gep(place, [warp], source_etype=I64))
     barrier(lower)
@@ -158,7 +168,7 @@ def scan_block(lower, own, neutral, combine, n):
     for k in range(n_warps):
         word = lower.b.gep(place, [ir.Constant(I64, k)], source_etype=I64)
         x = Value(own.dtype, UNIFORM, lower.b.load(word, typ=lower.scalar(own.dtype)))
-        here = Value("bool", VARYING, lower.b.icmp_signed("==", warp, ir.Constant(I64, k)))
+        here = Value("bool", VARYING, lower.b.icmp_signed("==", warp, ir.Constant(I32, k)))
         before = lower.select(here, total, before)
         total = combine(total, x)
     barrier(lower)
@@ -170,11 +180,9 @@ def combine_block(lower, state, reducer, combine, n, again=True):
 
     A butterfly of shuffles in each warp, then the warps' states through shared memory, read by all in one order.
     """
-    by = WARP // 2
-    while by:
+    for by in (16, 8, 4, 2, 1):
         other = tuple(_shuffled(lower, v, "bfly", by, WARP - 1) for v in state)
         state = tuple(Value(v.dtype, VARYING, lower.get(r, v.dtype)) for v, r in zip(state, combine(lower, reducer, state, other)))
-        by //= 2
     if n > WARP:
         state = _over_warps(lower, state, reducer, combine, n // WARP, again)
     return tuple(Value(v.dtype, UNIFORM, v.ir) for v in state)
@@ -183,7 +191,6 @@ def combine_block(lower, state, reducer, combine, n, again=True):
 def _over_warps(lower, state, reducer, combine, n_warps, again):
     place = shared_words(lower, n_warps * len(state), "combined")
     here = thread(lower)
-    warp = lower.b.ashr(here, ir.Constant(I64, 5))
     first = lower.b.icmp_signed("==", lower.b.and_(here, ir.Constant(I64, WARP - 1)), ir.Constant(I64, 0))
 
     def word(index, k):
@@ -192,7 +199,7 @@ def _over_warps(lower, state, reducer, combine, n_warps, again):
 
     with lower.b.if_then(first):
         for k, v in enumerate(state):
-            lower.b.store(v.ir, word(warp, k))
+            lower.b.store(v.ir, word(lower.b.ashr(here, ir.Constant(I64, 5)), k))
     barrier(lower)
     total = None
     for w in range(n_warps):

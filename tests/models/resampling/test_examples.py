@@ -23,14 +23,50 @@ def test_it_checks_itself(space, name, monkeypatch, capsys):
     assert f"{name} on {space}" in capsys.readouterr().out
 
 
-def test_the_study_and_what_auto_makes_of_it(tmp_path, capsys):
+QUICK = ["experiment", "--space", "serial", "--quick", "--runs", "2", "--out"]
+
+
+@pytest.fixture(scope="module")
+def studied(tmp_path_factory):
+    """The folder of a small study that was run where matplotlib is absent."""
+    folder = tmp_path_factory.mktemp("study")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("importlib.util.find_spec", lambda name: None)
+        assert main([*QUICK, str(folder)]) == 0
+    return folder
+
+
+def cells_of(folder):
+    return json.loads((folder / "study.json").read_text())["cells"]
+
+
+def test_the_study(studied, capsys):
+    """What is known is not computed again: the figures are all that is added."""
+    assert not list(studied.glob("figure*"))
+    cells = cells_of(studied)
+    assert {cell["scheme"] for cell in cells} == set(SCHEMES) and {cell["n"] for cell in cells} == {16, 64, 256}
     pytest.importorskip("matplotlib")
-    assert main(["experiment", "--space", "serial", "--largest", "4", "--quick", "--runs", "2", "--out", str(tmp_path)]) == 0
+    assert main([*QUICK, str(studied)]) == 0
     out = capsys.readouterr().out
     assert "fastest, cpu:" in out and "fastest, both:" in out
-    assert len(list(tmp_path.glob("figure*.png"))) == 6
-    cells = json.loads((tmp_path / "study.json").read_text())["cells"]
-    assert {cell["scheme"] for cell in cells} == set(SCHEMES) and {cell["n"] for cell in cells} == {16, 64, 256}
+    assert len(list(studied.glob("figure*.png"))) == 6
+    assert cells_of(studied) == cells
+
+
+def test_figures_of_two_machines(studied, tmp_path, capsys):
+    """From studies that were run elsewhere, one of them on a GPU."""
+    pytest.importorskip("matplotlib")
+    cells = cells_of(studied)
+    (tmp_path / "theirs.json").write_text(json.dumps({"cells": [cell | {"kind": "cuda", "seconds": 1e-9} for cell in cells]}))
+    assert main(["figures", str(studied / "study.json"), str(tmp_path / "theirs.json"), "--out", str(tmp_path)]) == 0
+    assert {path.name for path in tmp_path.glob("figure6*")} == {f"figure6-decisions-{kind}.png" for kind in ("cpu", "cuda", "both")}
+    assert len(list(tmp_path.glob("figure*.png"))) == 11 and len(cells_of(tmp_path)) == 2 * len(cells)
+    assert "fastest, both: multinomial, cuda in 9 of 9 cells" in capsys.readouterr().out
+    assert main(["figures", str(tmp_path / "none.json"), "--out", str(tmp_path)]) == 1
+
+
+def test_what_auto_makes_of_a_study(studied, tmp_path):
+    cells = cells_of(studied)
     for cell in cells:
         cell["seconds"] = float(cell["scheme"] != ("ssp" if cell["y"] == 4.0 else "residual"))
     (tmp_path / "study.json").write_text(json.dumps({"cells": cells}))
