@@ -147,6 +147,8 @@ def test_names_of_xarray_come_back():
     x = logistic_maps(60, 3)
     found = edm.cross_map(xarray.DataArray(x, dims=("time", "cell"), coords={"cell": ["a", "b", "c"]}), 2, space="threads")
     assert float(found.sel(library="b", target="c")) == edm.cross_map(x, 2, space="threads")[1, 2]
+    with pytest.raises(ValueError, match=r"dataset is an xarray Dataset.*to_array\(\)\.T"):
+        edm.cross_map(xarray.Dataset({"a": ("time", x[:, 0])}), 2)
 
 
 def test_memory_of_a_whole_brain():
