@@ -188,7 +188,8 @@ class Entry(entry.Entry):
     def _team(self):
         lower = self.lower
         lower.scratch_used = lower.scratch_static = 0
-        base = lower.b.addrspacecast(dynamic_shared(self.module), PTR)
+        base = dynamic_shared(self.module)
+        base.type = ir.PointerType(addrspace=3)  # not a generic pointer: of that LLVM would not see the alignment
         rank, league_size = block(lower), self.extra("league_size")
         with lower.b.if_then(lower.b.icmp_signed("<", rank, league_size)):  # an empty league's reduction has one block
             self.visit(CudaTeam(rank, league_size, self.team_size, base), None, 0, "team")
