@@ -67,7 +67,7 @@ def model_kernels(initial, propagate, log_weight, n_dims):
         log_w[r, k] = weight if resampled else log_w[r, k] + weight
         return log_w[r, k]
 
-    @pk.kernel
+    @pk.kernel(teams=8)
     def advance(team, sweep, in_place, n_params, n_values, t, old, new, seed, y, params, ancestors, before, x, log_w, now):
         """States and log-weights of step t, from ancestors where the row was resampled; a team a sweep.
 
@@ -107,7 +107,7 @@ def model_kernels(initial, propagate, log_weight, n_dims):
         if team.single():
             pk.atomic_max(now, (r, 0), order(pk.float64(largest)))
 
-    @pk.kernel
+    @pk.kernel(teams=12)
     def weigh(team, tile_size, bits, half, log, averaged, slot, x, log_w, now, sums, squares, parts):
         """Sums over a tile of q, of its upper half squared, and, where averaged, of q x; a team a tile.
 
