@@ -23,15 +23,18 @@ from .policy import RangePolicy, TeamPolicy, check_index
 from .reducer import Max, Min
 from .space import resolve
 from .view import View, asview, empty
-from .words import atomic_add, bits, float32, float64, int32, int64, isnan, static, uint32, uint64, where
+from .words import atomic_add, bits, float32, float64, int32, int64, isnan, local, static, uint32, uint64, where
 
 _LEAST32, _LEAST64 = -(2**31), -(2**63)
 _TOP32, _TOP64 = 2**31, 2**63
 
-# What a tile is: (members of a team, bits of a digit, keys in a row of one member). On a CPU, where a team that is not
-# packed has one member, the counters of 256 digits stay in its first cache. On a GPU each of 128 members has counters of
-# its own in shared memory: for 64 digits 32 KiB in all, so that several teams have room.
-_TILES = {"host": (1, 8, 16384), "device": (128, 6, 8)}
+# What a tile is: (members of a team, bits of a digit, keys). On a CPU, where a team that is not packed has one member, the
+# counters of 256 digits stay in its first cache. On a GPU a tile has some keys of each digit, which are written together.
+_TILES = {"host": (1, 8, 16384), "device": (256, 8, 4096)}
+
+_COMPACTED = 1024  # elements of a tile in a compaction: enough tiles for all multiprocessors
+_IN_FLIGHT = 8  # elements that a member reads before it looks at the first
+_WARP = 32  # members of a team on a GPU that append without meeting
 
 
 # ---- order
@@ -88,14 +91,14 @@ def _digit(key, shift, n_digits):
 
 
 @kernel(packed=False)
-def _count(team, stretch, n_digits, shift, keys, counts):
+def _count(team, tile, n_digits, shift, keys, counts):
     """One tile: how many of its keys have each digit. A key read once."""
     n_own = team.scratch(n_digits, counts.dtype)
     for d in team.thread_range(n_digits):
         n_own[d] = 0
     team.barrier()
-    first = team.league_rank * team.size * stretch
-    for j in team.thread_range(first, min(first + team.size * stretch, keys.shape[0])):
+    first = team.league_rank * tile
+    for j in team.thread_range(first, min(first + tile, keys.shape[0])):
         atomic_add(n_own, _digit(keys[j], shift, n_digits), 1)
     team.barrier()
     for d in team.thread_range(n_digits):
@@ -103,32 +106,100 @@ def _count(team, stretch, n_digits, shift, keys, counts):
 
 
 @kernel(packed=False)
-def _move(team, stretch, n_digits, shift, starts, keys, order, sorted_keys, sorted_order):
-    """One tile: its keys and their numbers to where the digits of the tile start. Both read and written once."""
-    own = team.scratch((n_digits, team.size + 1), starts.dtype)  # one more, so that a column's members lie in different banks
-    first = (team.league_rank * team.size + team.rank) * stretch
-    last = min(first + stretch, keys.shape[0])
-    if team.size > 1:  # where a member's keys start follows from what those before it have
-        for e in team.thread_range(n_digits * own.shape[1]):
-            own[e // own.shape[1], e % own.shape[1]] = 0
-        team.barrier()
-        for j in range(first, last):
-            own[_digit(keys[j], shift, n_digits), team.rank] += 1
-        team.barrier()
-    for d in team.thread_range(n_digits):
-        place = starts[d * team.league_size + team.league_rank]
-        for member in range(team.size):
-            n_own = own[d, member] if team.size > 1 else 0  # not counted in a team of one
-            own[d, member] = place
-            place += n_own
-    team.barrier()
-    for j in range(first, last):
+def _move(team, tile, digit_bits, shift, starts, keys, order, sorted_keys, sorted_order):
+    """One tile of one member: its keys and their numbers to where the digits of the tile start. Both read and written once."""
+    n_digits = 1 << digit_bits
+    place = team.scratch(n_digits, starts.dtype)
+    for d in range(n_digits):
+        place[d] = starts[d * team.league_size + team.league_rank]
+    for j in range(team.league_rank * tile, min((team.league_rank + 1) * tile, keys.shape[0])):
         key = keys[j]
         d = _digit(key, shift, n_digits)
-        place = own[d, team.rank]
-        own[d, team.rank] = place + 1
-        sorted_keys[place] = key
-        sorted_order[place] = order[j]
+        sorted_keys[place[d]] = key
+        sorted_order[place[d]] = order[j]
+        place[d] += 1
+
+
+@kernel(packed=False)
+def _count_together(team, tile, n_digits, shift, keys, counts):
+    """`_count` for many members: each reads several keys before it looks at the first."""
+    n_own, digits = team.scratch(n_digits, counts.dtype), local(_IN_FLIGHT, int32)
+    for d in team.thread_range(n_digits):
+        n_own[d] = 0
+    team.barrier()
+    begin = team.league_rank * tile
+    end = min(begin + tile, keys.shape[0])
+    for base in range(begin, end, _IN_FLIGHT * team.size):
+        for m in range(_IN_FLIGHT):
+            j = base + m * team.size + team.rank
+            digits[m] = _digit(keys[j], shift, n_digits) if j < end else -1
+        for m in range(_IN_FLIGHT):
+            if digits[m] >= 0:
+                atomic_add(n_own, digits[m], 1)
+    team.barrier()
+    for d in team.thread_range(n_digits):
+        counts[d * team.league_size + team.league_rank] = n_own[d]
+
+
+@kernel(packed=False, teams=3)
+def _move_together(team, tile, digit_bits, shift, starts, keys, order, sorted_keys, sorted_order):
+    """One tile of many members: sorted by the digit in scratch, then written where its digits start, neighbours to neighbours.
+
+    What is sorted are a key's digit and its place in the tile as one number, two bits of the digit at a time: a member
+    counts the four cases among its neighbouring numbers in four fields of one word, whose prefixes say where they go. One
+    place is free behind each member's share, so that no two members meet in a bank.
+    """
+    stretch, n_digits = tile // team.size, 1 << digit_bits
+    shelf, begins, own = team.scratch(tile + team.size, uint32), team.scratch(n_digits, int32), local(stretch, uint32)
+    first, rank = team.league_rank * tile, uint32(team.rank)
+    n_here = min(tile, keys.shape[0] - first)
+    mine, across, apart = rank * (stretch + 1), rank + rank // stretch, team.size + team.size // stretch
+    for m in range(stretch):
+        p = m * team.size + team.rank
+        own[m] = uint32(n_digits - 1) << 16  # beyond the end: behind all others
+        if p < n_here:
+            own[m] = uint32(_digit(keys[first + p], shift, n_digits)) << 16
+    for m in range(stretch):
+        shelf[across + m * apart] = own[m] | (rank + m * team.size)
+    for d in team.thread_range(n_digits):
+        begins[d] = 0
+    team.barrier()
+    for bit in range(16, 16 + digit_bits, 2):
+        counts = uint64(0)
+        for m in range(stretch):
+            own[m] = shelf[mine + m]
+            counts += uint64(1) << _field(own[m], bit)
+        before = team.scan(counts)
+        place = before + team.broadcast(before + counts, team.size - 1) * 0x0001000100010000  # and all of the cases below
+        team.barrier()
+        for m in range(stretch):
+            field = _field(own[m], bit)
+            p = uint32(place >> field) & 0xFFFF
+            shelf[p + p // stretch] = own[m]
+            place += uint64(1) << field
+        team.barrier()
+    for m in range(stretch):
+        p = rank + m * team.size
+        d = shelf[across + m * apart] >> 16
+        if p > 0 and shelf[p - 1 + (p - 1) // stretch] >> 16 != d:
+            begins[d] = p
+    team.barrier()
+    for d in team.thread_range(n_digits):
+        begins[d] = starts[d * team.league_size + team.league_rank] - begins[d]
+    team.barrier()
+    for m in range(stretch):
+        p = m * team.size + team.rank
+        if p < n_here:
+            item = shelf[across + m * apart]
+            j, place = first + (item & 0xFFFF), p + begins[item >> 16]
+            sorted_keys[place] = keys[j]
+            sorted_order[place] = order[j]
+
+
+@function
+def _field(number, bit):
+    """Where two bits of the digit have their count in a word of four."""
+    return uint64((number >> (bit - 4)) & 48)
 
 
 def argsort(keys, space=None):
@@ -161,15 +232,14 @@ def argsort(keys, space=None):
     here, there = (_buffers(n, keys, index_type, space) for _ in range(2))
     least, largest = parallel_reduce(RangePolicy(0, n, space=space), _order_keys, keys, here[0], reducer=(Min, Max))
     parallel_for(RangePolicy(0, n, space=space), _number, here[1])
-    members, digit_bits, stretch = _TILES["host" if space.memory == "host" else "device"]
-    n_digits = 1 << digit_bits
-    counts = empty(n_digits * -(-n // (members * stretch)), index_type, space)
-    policy = TeamPolicy(counts.shape[0] // n_digits, members, space=space,
-                        scratch_bytes=n_digits * (members + 1) * counts.dtype.itemsize + 64)
+    members, digit_bits, tile = _TILES["host" if space.memory == "host" else "device"]
+    counts = empty(-(-n // tile) << digit_bits, index_type, space)
+    policy = TeamPolicy(counts.shape[0] >> digit_bits, members, space=space)
+    count, move = (_count, _move) if members == 1 else (_count_together, _move_together)
     for shift in range(0, (int(least) ^ int(largest)).bit_length() if n else 0, digit_bits):
-        parallel_for(policy, _count, stretch, static(n_digits), shift, here[0], counts)
+        parallel_for(policy, count, tile, static(1 << digit_bits), shift, here[0], counts)
         parallel_scan(RangePolicy(0, counts.shape[0], space=space), _itself, counts, out=counts, inclusive=False)
-        parallel_for(policy, _move, stretch, static(n_digits), shift, counts, *here, *there)
+        parallel_for(policy, move, static(tile), static(digit_bits), shift, counts, *here, *there)
         here, there = there, here
     order = empty(n, "int64", space)
     parallel_for(RangePolicy(0, n, space=space), _copy, here[1], order)
@@ -308,20 +378,37 @@ def top_k(x, k, largest=True, space=None):
 
 # ---- compaction
 @kernel
-def _one_if_kept(i, keep):
-    return 1 if keep[i] else 0
+def _count_kept(team, keep, counts):
+    """One tile: how many of its elements are kept. `keep` read once."""
+    begin = team.league_rank * _COMPACTED
+    end = min(begin + _COMPACTED, keep.shape[0])
+    n_kept = 0
+    for base in range(begin, end, _IN_FLIGHT * team.size):
+        for m in range(_IN_FLIGHT):
+            j = base + m * team.size + team.rank
+            if j < end:
+                n_kept += 1 if keep[j] else 0
+    n_kept = team.reduce(n_kept)
+    if team.single():
+        counts[team.league_rank] = n_kept
 
 
 @kernel
-def _keep_number(i, keep, place, out):
-    if keep[i]:
-        out[place[i]] = i
-
-
-@kernel
-def _keep_value(i, keep, place, x, out):
-    if keep[i]:
-        out[place[i]] = x[i]
+def _move_kept(team, numbers, starts, keep, values, out):
+    """One tile: its kept values (or their numbers) side by side from where they start. All read once, in step."""
+    begin = team.league_rank * _COMPACTED
+    end = min(begin + _COMPACTED, keep.shape[0])
+    at = int(starts[team.league_rank])
+    kept, x = local(_IN_FLIGHT, keep.dtype), local(_IN_FLIGHT, out.dtype)
+    for base in range(begin, end, _IN_FLIGHT * team.size):
+        for m in range(_IN_FLIGHT):
+            j = base + m * team.size + team.rank
+            kept[m], x[m] = 0, 0
+            if j < end:
+                kept[m] = keep[j]
+                x[m] = j if numbers else values[j]
+        for m in range(_IN_FLIGHT):
+            at = team.append(out, at, x[m], kept[m])
 
 
 def compact(keep, values=None, space=None):
@@ -337,22 +424,24 @@ def compact(keep, values=None, space=None):
     Returns
     -------
     View, shape (number kept,), dtype of values, or int64 without values
+
+    Notes
+    -----
+    Reads `keep` twice and the values once.
     """
     keep, space = _vector(keep, "keep", space, any_dtype=True)
     if np.dtype(keep.dtype).kind == "f":
         raise DTypeError(f"keep has dtype {keep.dtype}; bool or whole numbers are wanted")
-    n, policy = keep.shape[0], RangePolicy(0, keep.shape[0], space=space)
-    if values is not None:
-        values, _ = _vector(values, "values", space, any_dtype=True)
-        if values.shape != keep.shape:
-            raise ShapeError(f"values has shape {values.shape}, keep has shape {keep.shape}; one value each is wanted")
-    place = empty(n, _index_type(n), space)
-    n_kept = parallel_scan(policy, _one_if_kept, keep, out=place, inclusive=False)
-    out = empty(n_kept, "int64" if values is None else values.dtype, space)
-    if values is None:
-        parallel_for(policy, _keep_number, keep, place, out)
-    else:
-        parallel_for(policy, _keep_value, keep, place, values, out)
+    numbers = values is None
+    values = keep if numbers else _vector(values, "values", space, any_dtype=True)[0]
+    if values.shape != keep.shape:
+        raise ShapeError(f"values has shape {values.shape}, keep has shape {keep.shape}; one value each is wanted")
+    starts = empty(-(-keep.shape[0] // _COMPACTED), "int64", space)
+    policy = TeamPolicy(starts.shape[0], _WARP, space=space)
+    parallel_for(policy, _count_kept, keep, starts)
+    n_kept = parallel_scan(RangePolicy(0, starts.shape[0], space=space), _itself, starts, out=starts, inclusive=False)
+    out = empty(n_kept, "int64" if numbers else values.dtype, space)
+    parallel_for(policy, _move_kept, static(numbers), starts, keep, values, out)
     return out
 
 

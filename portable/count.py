@@ -20,11 +20,12 @@ def count(policy, kernel, *args, reducer=(), scan=None, build="text"):
     reducer : Reducer or tuple of Reducers
         Of a reduction or scan; their combine step then counts once an index.
     scan : "inclusive" or "exclusive", optional
-        For build "executed" of a scan, whose output is the last argument. A ScatterView's sums count as atomics.
+        For build "executed" of a scan, whose output is the last argument.
     build : str
         "text": operations of the kernel's text, index by index; a team has one member, who does all the work.
         "lanes": the same for packs of lanes, each lane that takes part; "issued": all lanes of each pack.
         "executed": instructions of the optimised code, also those of the loops around the kernel.
+        Sums of a ScatterView are the text's atomics; executed are those of private copies, where the launch has them.
 
     Returns
     -------

@@ -206,9 +206,8 @@ def _launch(policy, kernel, args, label, reducers=(), scan=None, outs=()):
     return _run(*bound, kernel, args, reducers, scan, outs)
 
 
-def repeat(launch):
-    """Run a launch again, telling nobody."""
-    bound = _bind(launch.policy, launch.kernel, launch.args, launch.reducers, launch.scan)
+def repeat(launch, bound):
+    """Run a recorded launch, telling nobody."""
     return _run(*bound, launch.kernel, launch.args, launch.reducers, launch.scan, launch.outs)
 
 

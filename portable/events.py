@@ -9,6 +9,7 @@ from .errors import LaunchError
 
 recording = None  # the graph that a capture is recording (graph.py)
 listeners = []  # callables (phase, what, launch): phase "begin" or "end", what "kernel"
+one_by_one = []  # those of them that hear of each launch of a graph
 
 
 def refuse_while_recording(what):
@@ -42,14 +43,17 @@ def kernel(launch):
 
 
 @contextlib.contextmanager
-def listening(listener):
+def listening(listener, into_graphs=False):
     """Call `listener(phase, what, launch)` for every event inside the block: `with pk.listening(tell): ...`
 
     phase is "begin" or "end", what is "kernel". A launch tells its policy, kernel, args, space, label, reducers and scan; a
-    replayed graph is one event and tells its label, its space and its `launches`, pairs whose first is a launch.
+    replayed graph is one event and tells its label, its space and its `launches`, pairs whose first is a launch. With
+    `into_graphs`, graphs run launch by launch inside the block, each an event: slower, and each with a time of its own.
     """
     listeners.append(listener)
+    one_by_one.extend([listener] * into_graphs)
     try:
         yield listener
     finally:
         listeners.remove(listener)
+        del one_by_one[len(one_by_one) - into_graphs:]

@@ -27,25 +27,23 @@ class Graph:
 
     def finish(self):
         """Make the recorded launches ready."""
-        if self.space.name == "checked":
-            self._call = self._again
-        else:
-            recorded = [(bound, launch) for launch, bound in self.launches]
-            self._call = registry.backend(self.space.name).sequence(self.space, recorded)
+        recorded = [(bound, launch) for launch, bound in self.launches]
+        self._call = self._again if self.space.name == "checked" else registry.backend(self.space.name).sequence(self.space, recorded)
 
     def _again(self):
-        """Plain Python has nothing to prepare."""
-        for launch, _ in self.launches:
-            dispatch.repeat(launch)
+        """Launch by launch: in plain Python, which has nothing to prepare, and for listeners that ask for it."""
+        for launch, bound in self.launches:
+            with events.kernel(launch) if events.one_by_one else contextlib.nullcontext():
+                dispatch.repeat(launch, bound)
 
     def replay(self):
-        """Run the recorded launches; listeners hear of one event."""
+        """Run the recorded launches; listeners hear of one event, or of each launch."""
         if self._call is None:
             raise LaunchError("the capture of this graph has not ended, or failed; replay it after its with block")
-        if events.listeners:
+        if events.listeners and not events.one_by_one:
             with events.kernel(self):
                 return self._call()
-        return self._call()
+        return (self._again if events.one_by_one else self._call)()
 
     @property
     def label(self):

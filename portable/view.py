@@ -154,40 +154,13 @@ class View:
     def __setattr__(self, name, value):
         raise AttributeError(f"a View never changes: '{name}' cannot be set")
 
-    @property
-    def shape(self):
-        """Extents of the dimensions."""
-        return self._array.shape
-
-    @property
-    def strides(self):
-        """Bytes from one element to the next in each dimension."""
-        return self._array.strides
-
-    @property
-    def dtype(self):
-        """The numpy.dtype of the elements."""
-        return self._array.dtype
+    shape, strides, ndim, size, nbytes, dtype = (property(operator.attrgetter(f"_array.{name}"), doc=f"`{name}` as in NumPy")
+                                                 for name in ("shape", "strides", "ndim", "size", "nbytes", "dtype"))
 
     @property
     def readonly(self):
         """Whether writing is refused."""
         return self.spec[3]
-
-    @property
-    def ndim(self):
-        """Number of dimensions."""
-        return self._array.ndim
-
-    @property
-    def size(self):
-        """Number of elements."""
-        return self._array.size
-
-    @property
-    def nbytes(self):
-        """Bytes of the elements."""
-        return self._array.nbytes
 
     @property
     def T(self):  # noqa: N802  (NumPy's name)
@@ -251,6 +224,7 @@ class View:
     def __cuda_array_interface__(self):
         if self.memory == "host":
             raise AttributeError(f"{self!r} is not on a CUDA device")
+        _context(self.memory).parallel = True  # others have queues of their own
         return {"data": (self.pointer, self.readonly), "shape": self.shape, "strides": self.strides,
                 "typestr": self.dtype.str, "version": 3, "stream": 1}  # 1: the legacy default stream
 
@@ -262,6 +236,8 @@ class View:
             raise BufferError(f"{self!r} is exported without a copy and where it is")
         if self.memory != "host" and stream != -1:  # -1: the consumer asks for no synchronisation
             _context(self.memory).synchronize()
+        if self.memory != "host":
+            _context(self.memory).parallel = True
         return dlpack.write(self, self.pointer, self.shape, self.strides, self.dtype, self.__dlpack_device__(),
                             self.readonly, versioned=max_version is not None and max_version[0] >= 1)
 

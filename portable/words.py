@@ -13,9 +13,11 @@ from fractions import Fraction
 import numpy as np
 
 from .errors import LanguageError
+from .math import sqrt  # noqa: F401  (random and elementary.py take it from here)
 
 float32, float64 = np.float32, np.float64
 int32, int64, uint32, uint64 = np.int32, np.int64, np.uint32, np.uint64
+rint, floor, ceil, trunc, copysign = np.rint, np.floor, np.ceil, np.trunc, np.copysign  # whole numbers as floats
 
 
 class static:
@@ -99,37 +101,6 @@ def _nearest(fraction):
         return fraction.numerator / fraction.denominator
     except OverflowError:
         return math.inf if fraction > 0 else -math.inf
-
-
-def rint(x):
-    """The nearest whole number, halves to even."""
-    return np.rint(x)
-
-
-def floor(x):
-    """The largest whole number not above x, as a float."""
-    return np.floor(x)
-
-
-def ceil(x):
-    """The smallest whole number not below x, as a float."""
-    return np.ceil(x)
-
-
-def trunc(x):
-    """x without its fraction, as a float."""
-    return np.trunc(x)
-
-
-def sqrt(x):
-    """The square root, rounded correctly; NaN below zero."""
-    with np.errstate(invalid="ignore"):
-        return np.sqrt(x)
-
-
-def copysign(a, b):
-    """The size of a with the sign of b."""
-    return np.copysign(a, b)
 
 
 def isnan(x):

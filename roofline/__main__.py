@@ -80,6 +80,8 @@ def _parser():
         "--data", metavar="FOLDER", help="folder of real data, holding hawkes/ (default: PORTABLE_DATA, else simulated)"
     )
     made.add_argument("--out", metavar="FILE", default="roofline-report.html", help="the page (default: %(default)s)")
+    made.add_argument("--all", action="store_true", help="also what methods do beside: with it every kernel of the models is there")
+    made.add_argument("--only", metavar="TEXT", help="the methods whose names contain this")
     made.add_argument(
         "--quick", action="store_true", help="tiny inputs: shows that everything runs, measures nothing of worth"
     )
@@ -99,7 +101,7 @@ def _parser():
     against = commands.add_parser("compare", help="time ours against hand-written peers, alternating in one run")
     against.add_argument("case", choices=cases.COMPARED)
     against.add_argument("--n", type=_positive, help="size (default: the case's own for the space)")
-    against.add_argument("--rounds", type=_positive, default=7, help="samples of each side (default: %(default)s)")
+    against.add_argument("--rounds", type=_positive, help="samples of each side (default: 7, or 3 of slow ones)")
     against.add_argument("--quick", action="store_true", help="tiny inputs: shows that everything runs")
     against.set_defaults(command=_compare)
     saved = commands.add_parser("diff", help="compare two saved reports; exit with 1 if something got slower")
@@ -138,6 +140,8 @@ def _report(options):
         return parts[space]
 
     kernel = options.script and target.SEPARATOR in options.script
+    if options.script and (options.all or options.only):
+        raise InputError(f"--{'all' if options.all else 'only'} chooses among the methods; '{options.script}' is a program or a kernel.")
     if options.script and not kernel:
         script.check(options.script)
     folder = files.data_folder(options.data)
@@ -171,11 +175,22 @@ def _collect(options, spaces, part, roofs, folder, kernel, progress, task, start
             if kernel:
                 runs = [("kernel", run) for run in target.runs(options.script, options.arguments, space)]
             else:
-                runs = [(case, run) for case in cases.REPORTED for run in cases.load(case).prepare(name, folder, options.quick)]
+                runs = _chosen(options, name, folder)
             progress.update(task, total=len(runs))
             reporting.collect(part(name), runs, start, ceilings=None if name == "checked" else roofs)
         if part(name).interrupted:
             return
+
+
+def _chosen(options, space, folder):
+    """(case, Run) of the methods that were asked for."""
+    chosen = cases.ALL if options.all else cases.REPORTED
+    runs = [(case, run) for case in chosen for run in cases.load(case).prepare(space, folder, options.quick)]
+    found = [(case, run) for case, run in runs if (options.only or "").lower() in run.method.lower()]
+    if not found:
+        names = ", ".join(dict.fromkeys(run.method for _, run in runs))
+        raise InputError(f"--only: no method's name contains '{options.only}'; there are: {names}.")
+    return found
 
 
 def _spaces(names):

@@ -86,7 +86,7 @@ def _special(counts, ceilings, notes):
     for (name, dtype), n in counts.special.items():
         rate = ceilings.rate(f"{name} {dtype}")
         if rate is None:
-            notes.append(f"no ceiling of {name} {dtype}: its {n:,} calls are left out of the attainable time")
+            notes.append(f"no ceiling of {name} {dtype}: its calls are left out of the attainable time")
         else:
             seconds += n / rate
     return seconds
@@ -315,7 +315,7 @@ def analyse(profile, seconds, ceilings, *, executed=True):
     roof = ceilings({name for _, counts in counted for c in counts for name in c.special})
     # On a CPU the profiled call may have met a busier moment; a device's own clock sees none.
     on_device = any(event.space.startswith("cuda") for event, _ in counted)
-    launches, scale = [], 1.0 if on_device else seconds / profile.seconds
+    launches, scale = [], 1.0 if on_device or not profile.seconds else seconds / profile.seconds
     for event, counts in counted:
         for launch, c in zip(event.launches, counts, strict=True):
             launches.append((launch.label, c, bound(c, roof), scale * event.seconds / len(counts)))

@@ -19,7 +19,7 @@ from roofline.units import scaled, spread
 
 SCHEMA_VERSION = 1
 DAYS = 30  # after which ceilings are measured anew: drivers, clocks and neighbours change
-_unwritten = {}  # what this process measured and could not write
+_held = {}  # by key: one process holds all its kernels against the same ceilings
 QUIETER = 0.3  # cores that others kept busy then and leave free now: a measurement of worth can be had
 
 
@@ -168,11 +168,9 @@ def ceilings(space=None, *, special=(), fresh=False, quick=False, on_start=lambd
         facts = machine.facts(str(chosen))
         key = _key(facts, chosen)
         path = None if quick else _folder()
-        result = (
-            None
-            if fresh or quick
-            else (path and _read(path / f"{key}.json", facts["busy_cores"])) or _unwritten.get(key)
-        )
+        result = None
+        if not (fresh or quick):
+            result = _held.get(key) or (path and _read(path / f"{key}.json", facts["busy_cores"]))
         clock, levels, plans = measuring.plans(chosen, quick) if not result else (None, None, [])
         if not result:
             result = Ceilings(str(chosen), facts["date"], facts, clock() if clock else None, levels, {})
@@ -185,8 +183,10 @@ def ceilings(space=None, *, special=(), fresh=False, quick=False, on_start=lambd
         for done, plan in enumerate(plans.values()):
             on_start(plan.name, done, len(plans))
             result.items[plan.name] = Ceiling(plan.name, plan.unit, plan.measure(quick), plan.method)
-    if plans and not quick and not (path and _write(path / f"{key}.json", result)):
-        _unwritten[key] = result
+    if not quick:
+        _held[key] = result
+    if plans and path:
+        _write(path / f"{key}.json", result)
     return result
 
 
@@ -230,10 +230,7 @@ def _read(path, busy_cores):
 
 
 def _write(path, result):
-    """Whether the measurement could be kept."""
     try:
         files.write(path, json.dumps(result.as_dict(), indent=1) + "\n")
     except OSError as error:
         _warn(path.parent, error)
-        return False
-    return True

@@ -100,7 +100,7 @@ def _cell(samples, unit):
     return f"{scaled(samples.median, unit)} ({spread(samples, unit)})"
 
 
-def run(duel: Duel, rounds: int, outcome: Outcome, on_start=lambda label: None):
+def run(duel: Duel, rounds: int | None, outcome: Outcome, on_start=lambda label: None):
     """Time ours against each peer in turn: ours, peer, ours, peer, ...
 
     A peer that raises is listed as absent with its error; one whose result disagrees beyond the duel's tolerance is a
@@ -109,7 +109,8 @@ def run(duel: Duel, rounds: int, outcome: Outcome, on_start=lambda label: None):
     Parameters
     ----------
     duel : Duel
-    rounds : int
+    rounds : int or None
+        As in `timing.alternate`.
     outcome : Outcome
         Filled in place, so that an interruption loses nothing.
     on_start : callable of str
@@ -117,24 +118,26 @@ def run(duel: Duel, rounds: int, outcome: Outcome, on_start=lambda label: None):
     """
     outcome.absent += duel.absent
     try:
-        duel.ours.call()
+        if duel.peers:
+            duel.ours.call()
+        else:
+            outcome.alone = _alone(duel, rounds)
     except Exception as error:  # noqa: BLE001 - the other duels are still worth running
         outcome.problems.append(f"ours, {duel.ours.label}: {one_line(error)}")
         return
     for peer in duel.peers:
         on_start(peer.label)
+        syncs = {"ours": duel.ours.sync, "peer": peer.sync}
         try:
-            peer.call()
+            times = timing.alternate(
+                {"ours": duel.ours.call, "peer": peer.call},
+                rounds,
+                host_only=duel.host_only,
+                sync={name: sync for name, sync in syncs.items() if sync},
+            )
         except Exception as error:  # noqa: BLE001 - a foreign tool may fail in any way it likes
             outcome.absent.append((peer.label, one_line(error)))
             continue
-        syncs = {"ours": duel.ours.sync, "peer": peer.sync}
-        times = timing.alternate(
-            {"ours": duel.ours.call, "peer": peer.call},
-            rounds,
-            host_only=duel.host_only,
-            sync={name: sync for name, sync in syncs.items() if sync},
-        )
         difference = None
         if duel.ours.result and peer.result:
             ours, theirs = duel.ours.result(), peer.result()
@@ -147,7 +150,12 @@ def run(duel: Duel, rounds: int, outcome: Outcome, on_start=lambda label: None):
         outcome.rows.append(
             Row(peer.label, times["ours"], times["peer"], timing.ratio(times["peer"], times["ours"]), difference)
         )
-    if not outcome.rows:
-        wait = {"ours": duel.ours.sync} if duel.ours.sync else {}
-        outcome.alone = timing.alternate({"ours": duel.ours.call}, rounds, host_only=duel.host_only, sync=wait)["ours"]
+    if duel.peers and not outcome.rows:
+        outcome.alone = _alone(duel, rounds)
     outcome.ceiling = duel.ceiling() if duel.ceiling else None
+
+
+def _alone(duel, rounds):
+    """Our seconds, with nobody beside us."""
+    wait = {"ours": duel.ours.sync} if duel.ours.sync else {}
+    return timing.alternate({"ours": duel.ours.call}, rounds, host_only=duel.host_only, sync=wait)["ours"]

@@ -6,7 +6,7 @@ one operation under its own name. What is known at compile time, and the countin
 A team of the text has one member, who does all the work; where a kernel asks for its team's size, and a launch gives one,
 members work as they do, and what is the same for all of a pack counts once.
 
-Three byte figures are kept apart: compulsory (of each array what is read, and what is written, once), requested (every
+Sums of a ScatterView are those of a copy that nobody shares: a load, an addition and a store. Three byte figures are kept apart: compulsory (of each array what is read, and what is written, once), requested (every
 load and store) and transferred (which hardware alone can tell). Accesses to scratch and to a kernel's own small arrays
 are none of these.
 """
@@ -16,7 +16,6 @@ import collections
 import contextlib
 import dataclasses
 import functools
-import re
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -252,8 +251,7 @@ def count(policy, kernel, *args, reducer=(), scan=None, executed=True):
     scan : "inclusive" or "exclusive", optional
         The last argument is then the scan's `out`.
     executed : bool
-        Also count the instructions of the optimised code and masked lanes, and look whether counts stay the same on
-        what the launch wrote: four runs more.
+        Also count the instructions of the optimised code and masked lanes: three runs more.
 
     Returns
     -------
@@ -270,18 +268,15 @@ def count(policy, kernel, *args, reducer=(), scan=None, executed=True):
     notes = data.notes
     with data:
         text = _text(wanted, kernel, data.args, reducer, scan)
-        again = (
-            _text(wanted, kernel, data.args, reducer, scan) if executed and data.saved and _branches(kernel) else text
-        )
-        if again != text:
-            notes.append("the counts depend on data that the launch itself changes; these are of the data as given")
-        elif _branches(kernel):
-            notes.append("the text has conditions: the counts are of these data")
+        if not reducer:
+            text = _summed(text, set(_scattered(_names(kernel, wanted), args)))
+        if _branches(kernel):
+            notes.append("the text has conditions: the counts are of these data" + _changes(text))
         masked, instructions = 0.0, None
         if executed and not on_device:
             masked = _masked(wanted, kernel, data, reducer, scan)
             data.restore()
-            instructions = pk.count(wanted, kernel, *data.args, reducer=reducer, scan=scan, build="executed")
+            instructions = pk.count(wanted, kernel, *args, reducer=reducer, scan=scan, build="executed")
     ptx = None
     if on_device:
         ptx = ptx_mix(pk.listing(policy, kernel, *args, reducer=reducer, scan=scan))
@@ -358,6 +353,15 @@ def _branches(kernel):
     return any(isinstance(node, (ast.If, ast.While, ast.IfExp)) for node in ast.walk(kernel.portable_text.tree))
 
 
+def _changes(text):
+    """What to add where a launch writes what it reads. A second run would tell more, and may write where there is no room:
+    what appends to an array goes on behind its end."""
+    read, written = ({operation.split(" ")[-1] for _, operation, _ in text if _accesses(operation, words)}
+                     for words in (("load ", "atomic "), ("store ", "atomic ")))  # fmt: skip
+    names = ", ".join(f"'{name}'" for name in sorted(read & written))
+    return f", and the launch itself changes {names}: another one may count otherwise" if names else ""
+
+
 def _extent(policy):
     """The number of indices or teams; of a box the tuple of its extents."""
     if isinstance(policy, pk.TeamPolicy):
@@ -374,9 +378,7 @@ def in_words(policy):
 
 def _arrays(text, kernel, policy, args):
     """Compulsory bytes (read, written) of each argument: no more than it has, and no more than is asked for."""
-    n_indices = len(policy.begin) if isinstance(policy, pk.MDRangePolicy) else 1
-    names = [*kernel.portable_text.params[n_indices:], "out"]
-    sizes = dict(_named_sizes(names, args))
+    sizes = dict(_named_sizes(_names(kernel, policy), args))
     asked = collections.defaultdict(lambda: [0, 0])
     for (_, operation, dtype), n in text.items():
         for which, words in enumerate((("load ", "atomic "), ("store ", "atomic "))):
@@ -385,11 +387,37 @@ def _arrays(text, kernel, policy, args):
     return {name: tuple(min(n, sizes.get(name, n)) for n in both) for name, both in asked.items()}
 
 
+def _names(kernel, policy):
+    """Of the arguments behind the index or the team."""
+    n_indices = len(policy.begin) if isinstance(policy, pk.MDRangePolicy) else 1
+    return [*kernel.portable_text.params[n_indices:], "out"]
+
+
+def _scattered(names, args):
+    """Names of the ScatterViews."""
+    for name, a in zip(names, args, strict=False):
+        if isinstance(a, tuple):
+            yield from _scattered([f"{name}[{k}]" for k in range(len(a))], a)
+        elif isinstance(a, pk.ScatterView):
+            yield name
+
+
+def _summed(text, private):
+    """The text with sums of ScatterViews as what they are in a copy that nobody shares: a load, an addition and a store."""
+    found = collections.Counter()
+    for (line, operation, dtype), n in text.items():
+        *what, name = operation.split(" ")
+        parts = (f"load {name}", "+", f"store {name}") if what[:1] == ["atomic"] and name in private else (operation,)
+        for part in parts:
+            found[line, part, dtype] += n
+    return dict(found)
+
+
 def _named_sizes(names, args):
     for name, a in zip(names, args, strict=False):
         a = a.view if isinstance(a, pk.ScatterView) else a
         if isinstance(a, tuple):
-            yield from _named_sizes([re.sub("$", f"[{k}]", name) for k in range(len(a))], a)
+            yield from _named_sizes([f"{name}[{k}]" for k in range(len(a))], a)
         elif hasattr(a, "nbytes") and hasattr(a, "ndim"):
             yield name, a.size * SIZES[a.dtype.name]
 

@@ -29,6 +29,8 @@ class Change:
         """ "faster", "slower", "same", "gone" or "new"; a change counts where the quartiles of both lie apart."""
         if self.before is None or self.after is None:
             return "new" if self.before is None else "gone"
+        if self.speedup is None:
+            return "too short to time"
         ratio = self.after.median / self.before.median
         if self.after.lower > self.before.upper and ratio > 1 + LEAST:
             return "slower"
@@ -36,8 +38,9 @@ class Change:
 
     @property
     def speedup(self):
-        """Time before over time after, or None."""
-        return self.before.median / self.after.median if self.before and self.after else None
+        """Time before over time after, or None: too short for the clock is no time."""
+        timed = self.before and self.after and self.before.median and self.after.median
+        return self.before.median / self.after.median if timed else None
 
 
 def read(path):
@@ -61,11 +64,21 @@ def _samples(document):
     """{(method, source, size, space): Samples}."""
     found = {}
     for part in document["parts"]:
-        for r in part["results"]:
+        for r in sorted(part["results"], key=_work):
             values = tuple(map(float, r["seconds"]["values"]))
             values[0]  # at least one
-            found[r["method"], r["source"], r["size"], r["space"]] = Samples(values, r["seconds"]["calls_per_repeat"])
+            name, again = r["method"], 1
+            while (key := (name, r["source"], r["size"], r["space"])) in found:  # of a program: on arrays of other shapes
+                again += 1
+                name = f"{r['method']} ({again})"
+            found[key] = Samples(values, r["seconds"]["calls_per_repeat"])
     return found
+
+
+def _work(result):
+    """What orders launches of one name and size, however long they took."""
+    roof = result["roof"] or {"compulsory_bytes": 0, "flops": 0}
+    return roof["compulsory_bytes"], roof["flops"]
 
 
 def _machines(document):

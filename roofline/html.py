@@ -37,7 +37,7 @@ ul { padding-left: 1.2rem; margin: 0.4rem 0; }
 a { color: var(--bar); }
 .lead { font-size: 1.1rem; }
 .soft, figcaption, caption, .tag { color: var(--soft); }
-caption, figcaption { text-align: left; font-size: 0.9rem; max-width: 46rem; }
+caption, figcaption { text-align: left; font-size: 0.9rem; max-width: min(46rem, 100vw - 4rem); }
 .failed { color: var(--warn); }
 .passed { color: var(--good); }
 .tag { font-size: 0.8rem; }
@@ -83,6 +83,7 @@ dd { margin: 0; }
   .rare { display: none; }
   th, td { padding-right: 0.5rem; }
   .share { width: 2.2rem; }
+  .bars text { font-size: 12px; }
 }
 @media print {
   :root { color-scheme: light; --page: #fff; --card: #fff; --text: #000; --soft: #444; --line: #bbb; --bar: #0b5cad; --rest: #ddd; }
@@ -109,6 +110,7 @@ def page(document):
         _failures(parts),
         roofpage.overview(rows),
         _plots(parts),
+        roofpage.every_kernel(rows),
         roofpage.without_flops(rows),
         roofpage.cards(rows),
         _sweeps(rows),

@@ -1,6 +1,7 @@
 """Which micro-kernels measure which ceiling, at which sizes."""
 
 import functools
+import math
 import os
 import re
 import subprocess
@@ -17,7 +18,7 @@ from roofline import timing
 from roofline.timing import Samples
 
 _ASSUMED = (("L1", 32 << 10), ("L2", 512 << 10), ("L3", 8 << 20))  # where the system tells no sizes
-_WORKING_SETS, _FITS = tuple(1 << k for k in range(21, 29)), 0.9  # 2 to 256 MiB; of the fastest rate
+_WORKING_SETS = tuple(1 << k for k in range(21, 29))  # 2 to 256 MiB
 _TEAM = 256  # threads a team on a GPU
 CHUNK = 64  # indices a CPU's thread takes: some 20 microseconds, so that nobody waits long for the slowest at the end
 SCALE = 1e-3  # the triad's
@@ -205,28 +206,35 @@ def _long(space, level, n):
 
 
 def gpu_levels(space, quick):
-    """L2 and memory. What L2 holds shows in how fast working sets are read: those that fit, about as fast as the fastest."""
+    """L2 and memory. What L2 holds shows in how fast working sets are read: those that fit more like the fastest than like the
+    slowest, which comes from memory."""
     if quick:
         return [("L2", 1 << 20), ("HBM", None)]
-    rates = {size: max(_read_around(space, size).measure(quick=True).values) for size in _WORKING_SETS}
-    return [("L2", max(size for size, rate in rates.items() if rate >= _FITS * max(rates.values()))), ("HBM", None)]
+    rates = {size: max(read_around(space, size).measure(quick=True).values) for size in _WORKING_SETS}
+    between = math.sqrt(max(rates.values()) * min(rates.values()))
+    return [("L2", max(size for size, rate in rates.items() if rate >= between)), ("HBM", None)]
 
 
-def _read_around(space, n_bytes, league=2048):
+def read_around(space, n_bytes, league=2048):
     """A working set in rows of 8 KiB, read by all teams until each has read 64 rows."""
-    length, trips = 1024, 64
+    length, trips = kernels.MOST * _TEAM, 64 // kernels.ROWS
     rows, out = _ones(space, (n_bytes // 8 // length, length), (league,))
     policy, method = pk.TeamPolicy(league, _TEAM, space=space), f"{n_bytes >> 20} MiB, read by all teams in turn"
-    return _plan(space, "read L2", "B", 8 * length * trips * league, method, policy, kernels.read_around, trips, rows, out)
+    args = trips, round(kernels.LEAP * rows.shape[0]), pk.static(length), rows, out
+    return _plan(space, "read L2", "B", 8 * length * kernels.ROWS * trips * league, method, policy, kernels.read_around, *args)
+
+
+def read_scratch(space, league=2048, trips=512):
+    """Scratch of 32 KiB a team, read over and over."""
+    width, out = kernels.BAND * kernels.BANDS, pk.zeros((league,), "float64", space)
+    method, amount = f"{8 * width >> 10} KiB of scratch a team, read over and over", 8 * league * trips * kernels.BANDS * _TEAM
+    args = trips, pk.static(width), out
+    return _plan(space, "bandwidth shared", "B", amount, method, pk.TeamPolicy(league, _TEAM, space=space), kernels.read_scratch, *args)
 
 
 def _gpu_bandwidth(space, levels, quick):
-    league, trips, width = 8 if quick else 2048, 2 if quick else 512, kernels.BAND * kernels.BANDS
-    policy, out = pk.TeamPolicy(league, _TEAM, space=space), pk.zeros((league,), "float64", space)
-    method, amount = f"{8 * width >> 10} KiB of scratch a team, read over and over", 8 * league * trips * kernels.BANDS * _TEAM
-    width = pk.static(width)
-    yield _plan(space, "bandwidth shared", "B", amount, method, policy, kernels.read_scratch, trips, width, out)
-    yield _read_around(space, levels[0][1] // 2, league)
+    yield read_scratch(space, *((8, 2) if quick else ()))
+    yield read_around(space, levels[0][1] // 2, *((8,) if quick else ()))
     yield from _long(space, "HBM", 1 << 12 if quick else 1 << 27)
 
 

@@ -13,7 +13,8 @@ import portable as pk
 
 CHAINS = 12  # two units with four cycles each want eight; sixteen vector registers hold twelve and two operands
 UNROLLED = 8  # steps of each chain in a trip: the loop costs three instructions
-LEAP = 1031  # rows: about as many teams run on a large GPU at once
+LEAP = 0.618  # of all rows, from one that a team reads to the next: it comes near none that others read at the time
+ROWS, MOST = 4, 4  # rows that a team reads at once, and elements of each for a member: 16 loads in flight
 BAND, BANDS = 512, 8  # elements of scratch, 32 KiB in all
 FEW = 4  # of what is itself a sequence of operations, and waits for nothing
 
@@ -78,7 +79,7 @@ def special(name):
     """
     if name.startswith("random."):
         draw = getattr(pk.random, name.removeprefix("random."), None)
-        return None if draw in (None, pk.random.words) else _draws_of(draw)
+        return draw and _draws_of(draw)
     plain = _divide if name == "divide" else getattr(pk, name, None)
     if not callable(plain):
         return None
@@ -134,7 +135,16 @@ def _draws_of(draw):
                 total += draw(1, i, FEW * trip + k, 1000)
         out[i] = total
 
-    return bounded if draw is pk.random.randint else draws
+    @pk.kernel
+    def words(i, trips, b, c, out):
+        total = out[i]
+        for trip in range(trips):
+            for k in range(pk.static(FEW)):
+                w = draw(1, i, FEW * trip + k)
+                total ^= w[0] ^ w[1] ^ w[2] ^ w[3]
+        out[i] = total
+
+    return {pk.random.randint: bounded, pk.random.words: words}.get(draw, draws)
 
 
 @pk.kernel
@@ -198,16 +208,28 @@ def read_again(team, trips, x, out):
 
 
 @pk.kernel
-def read_around(team, trips, x, out):
-    """Each team reads row after row, LEAP apart: a row comes back when about all others have been read."""
-    total = 0.0
-    for trip in range(trips):
-        row = (team.league_rank + trip * pk.static(LEAP)) % x.shape[0]
-        for j in team.thread_range(x.shape[1]):
-            total += x[row, j]
-    total = team.reduce(total)
+def read_around(team, trips, leap, width, x, out):
+    """Each team reads ROWS rows a trip, all at once, `leap` apart: a row comes back when most others have been read.
+
+    A row has MOST elements a member at most. `leap` is below the number of rows, so that places need no division.
+    """
+    total = pk.local(ROWS * MOST, out.dtype)
+    for k in range(pk.static(ROWS * MOST)):
+        total[k] = 0.0
+    n_rows = x.shape[0]
+    row = team.league_rank % n_rows
+    for _ in range(trips):
+        for r in range(pk.static(ROWS)):
+            for k in range(width // team.size):
+                total[r * MOST + k % MOST] += x[row, k * team.size + team.rank]
+            row += leap
+            row = row - n_rows if row >= n_rows else row
+    all_rows = 0.0
+    for k in range(pk.static(ROWS * MOST)):
+        all_rows += total[k]
+    all_rows = team.reduce(all_rows)
     if team.single():
-        out[team.league_rank] = total
+        out[team.league_rank] = all_rows
 
 
 @pk.kernel

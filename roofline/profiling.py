@@ -1,6 +1,7 @@
 """`with roofline.profile() as p:` gathers every launch: when, how long, what, and on request its counts."""
 
 import contextlib
+import functools
 import math
 import time
 from dataclasses import dataclass
@@ -10,11 +11,14 @@ from rich.table import Table
 
 import portable as pk
 from portable.errors import InputError
+from roofline import microkernels
 from roofline.counting import count, in_words
 from roofline.timing import Samples
 from roofline.units import scaled, spread
 
 SHORT = 20e-6  # seconds: below this a launch's own cost is a good part of what was measured
+
+HOLD_TRIPS = 1 << 14  # of some ten cycles of a GPU each: longer than Python takes to queue a launch and two stamps
 
 _regions = []  # open blocks, outermost first: a program names them whoever profiles it
 
@@ -64,8 +68,8 @@ class Profile:
         Of the whole block, by the host's clock, to the end of its work.
     """
 
-    def __init__(self, before=None):
-        self._before, self._aside, self._busy = before, 0.0, False
+    def __init__(self, before=None, apart=False):
+        self._before, self._apart, self._aside, self._busy = before, apart, 0.0, False
         self.seconds, self._marks, self._open, self._events, self._counts = 0.0, [], {}, None, {}
 
     @staticmethod
@@ -74,10 +78,10 @@ class Profile:
         return region(name)
 
     def _hear(self, phase, what, launch):
-        if self._busy:  # launches that `before` makes are not the program's
+        if self._busy:  # launches that the profile makes are not the program's
             return
         if phase == "begin":
-            if self._before:
+            if self._before or self._apart:
                 self._step_aside(launch)
             self._open[id(launch)] = pk.stamp(launch.space)
         else:
@@ -86,8 +90,10 @@ class Profile:
     def _step_aside(self, launch):
         start, self._busy = time.perf_counter(), True
         try:
-            for one in _launches(launch):
+            for one in _launches(launch) if self._before else ():
                 self._before(one)
+            if self._apart and launch.space.name == "cuda":
+                _holding(launch.space)()
         finally:
             self._busy = False
             self._aside += time.perf_counter() - start
@@ -125,7 +131,7 @@ class Profile:
         """Counts of every launch: a list of (Event, list of Counts), the second one for each launch of the event.
 
         Launches of one kernel and policy on the same arrays are counted once, on the data as they are now; where counts
-        depend on data, their notes say so.
+        depend on data, their notes say so. Kernels run once more: one that appends wants its counter reset before.
         """
         return [(e, [self.count(launch, executed=executed) for launch in e.launches]) for e in self.events]
 
@@ -144,14 +150,7 @@ class Profile:
         """The Counts of one of the launches; those of the same identity are counted once."""
         key = (*self.identity(launch), executed)
         if key not in self._counts:
-            self._counts[key] = count(
-                launch.policy,
-                launch.kernel,
-                *launch.args,
-                reducer=launch.reducers,
-                scan=launch.scan and launch.scan.split(" ")[1],
-                executed=executed,
-            )
+            self._counts[key] = count_launch(launch, executed=executed)
         return self._counts[key]
 
     def short(self):
@@ -180,7 +179,7 @@ class Profile:
 
 
 @contextlib.contextmanager
-def profile(before=None):
+def profile(before=None, apart=False):
     """Gather every launch of a block: `with roofline.profile() as p: ...`
 
     A launch costs two stamps more (a microsecond or two); nothing is waited for until the events are asked for. A
@@ -190,17 +189,34 @@ def profile(before=None):
     ----------
     before : callable of a launch, optional
         Called before each launch begins, and not timed: to count it on the data that it will meet, say.
+    apart : bool
+        Time each kernel by itself: graphs run launch by launch, and on a device each launch waits in the queue until its stamps
+        and itself are there, so that the host is no part of its time. The program as a whole takes longer.
 
     Yields
     ------
     Profile
     """
-    made, start = Profile(before), time.perf_counter()
-    with pk.listening(made._hear):
+    made, start = Profile(before, apart), time.perf_counter()
+    with pk.listening(made._hear, apart):
         yield made
     for space in {launch.space for launch, *_ in made._marks}:
         pk.fence(space)
     made.seconds = time.perf_counter() - start - made._aside
+
+
+@functools.cache
+def _holding(space):
+    """A launch of a tenth of a millisecond or two, behind which others queue; nobody hears of it, for a program may profile itself."""
+    out = pk.zeros((1,), "int64", space)
+    return pk.plan(pk.RangePolicy(0, 1, space=space), microkernels.dependent, HOLD_TRIPS, 5, 3, out)._call
+
+
+def count_launch(launch, *, executed=True):
+    """The Counts of a launch as listeners are told of it, in its own space, whichever is the default now."""
+    scan = launch.scan and launch.scan.split(" ")[1]
+    with pk.use(launch.space):
+        return count(launch.policy, launch.kernel, *launch.args, reducer=launch.reducers, scan=scan, executed=executed)
 
 
 def _event(launch, region, begin, end):

@@ -87,6 +87,22 @@ def reason(analysis, ceilings, samples=None):
     return {"text": ". ".join(_sentence(c.text) for c in causes[:2]) + ".", "causes": [c.as_dict() for c in causes]}
 
 
+def whys(analysis, ceilings, samples):
+    """(the reason of the call, those of its kernels)."""
+    return reason(analysis, ceilings, samples), of_kernels(analysis, ceilings)
+
+
+def of_kernels(analysis, ceilings):
+    """Why each kernel of a call stays below `LOW` of its own roof: a list of sentences, None for one that does not."""
+    return [_alone(kernel, ceilings) if kernel.attainable < LOW * kernel.seconds else None for kernel in analysis.kernels]
+
+
+def _alone(kernel, ceilings):
+    """The causes without the kernel's name, which stands beside them."""
+    clauses = (cause.text.removeprefix(f"kernel {kernel.label}").lstrip(": ") for cause in _of_kernel(kernel, ceilings))
+    return ". ".join(map(_sentence, clauses)) + "."
+
+
 def _sentence(text):
     return text[:1].upper() + text[1:]
 
@@ -102,8 +118,15 @@ def _of_kernel(kernel, ceilings):
     scale = len(kernel.times)
     return [
         Cause(c.name, scale * min(c.seconds, took), f"{name}: {c.text}", c.provenance)
-        for c in found[: 1 if 0.8 < found[0].seconds / took < 1.25 else 2]
+        for c in _told(found, took)
     ]
+
+
+def _told(found, took):
+    """The nearest cause, and the next one of another kind where the nearest leaves much open."""
+    kind = found[0].name.split(" ")[0]
+    others = [c for c in found[1:] if c.name.split(" ")[0] != kind]
+    return [found[0], *others[: 0 if 0.8 < found[0].seconds / took < 1.25 else 1]]
 
 
 def candidates(kernel, ceilings):
@@ -201,7 +224,7 @@ def _waits(kernel, ceilings, took):
         total = sum(n for (_, name, _), n in counts.executed.items() if not name.startswith("special "))
         rate = total / (took * ceilings.clock * _threads(ceilings))
         return (
-            f"it starts {rate:.1f} instructions a cycle, of about {PER_CYCLE}, so operations wait for the one before, "
+            f"it starts {rate:.2g} instructions a cycle, of about {PER_CYCLE}, so operations wait for the one before, "
             f"for memory, or for a neighbour on this machine"
         )
     met = sum(n for (_, operation, _), n in counts.text.items() if operation.startswith("team.")) // max(extent_of(kernel)[0], 1)

@@ -15,7 +15,7 @@ from roofline.attainable import Analysis, analyse
 from roofline.ceiling import Ceilings
 from roofline.contract import Run, Work
 from roofline.profiling import profile
-from roofline.reasons import reason
+from roofline.reasons import whys
 from roofline.timing import Samples
 from roofline.units import finite, one_line
 from roofline.verdicts import advice, verdict
@@ -27,8 +27,8 @@ LONG = 0.3  # seconds of a call, on a CPU, whose executed operations are not cou
 
 @dataclass(frozen=True)
 class Result:
-    """One run, timed; `value` is what the call returned, `roof` what it could have taken, or None, and `reason` why it
-    took more."""
+    """One run, timed; `value` is what the call returned, `roof` what it could have taken, or None, `reason` why it took more,
+    and `reasons` the same of each of its kernels."""
 
     case: str
     method: str
@@ -41,6 +41,7 @@ class Result:
     value: float | None
     roof: Analysis | None = None
     reason: dict | None = None
+    reasons: list = field(default_factory=list)
 
     @property
     def pairs_per_second(self):
@@ -60,8 +61,14 @@ class Result:
             "work": vars(self.work),
             "pairs_per_second": self.pairs_per_second,
             "value": finite(self.value),
-            "roof": self.roof.as_dict() | self._judgement() if self.roof else None,
+            "roof": self._held() if self.roof else None,
         }
+
+    def _held(self):
+        found = self.roof.as_dict() | self._judgement()
+        for kernel, why in zip(found["kernels"], self.reasons, strict=True):
+            kernel["reason"] = why
+        return found
 
     def _judgement(self):
         return {
@@ -217,12 +224,12 @@ def collect(report: Report, runs: list[tuple[str, Run]], on_start=lambda method,
             try:
                 seconds, value = _timed(run)
                 roof = _roof(report, run, seconds, ceilings) if ceilings else None
-                why = reason(roof, report.ceilings, seconds) if roof else None
+                why = whys(roof, report.ceilings, seconds) if roof else ()
             except Exception as error:  # noqa: BLE001 - one method's failure must not cost the others
                 report.failures.append(Failure(case, run.method, one_line(error)))
                 continue
             about = case, run.method, run.source, run.size, run.unit, report.space
-            report.results.append(Result(*about, seconds, run.work, value, roof, why))
+            report.results.append(Result(*about, seconds, run.work, value, roof, *why))
     except KeyboardInterrupt:
         report.interrupted = True
 
@@ -241,7 +248,7 @@ def _roof(report, run, seconds, ceilings):
     def count(launch):
         made.count(launch, executed=executed)
 
-    with profile(count) as made:
+    with profile(count, apart=True) as made:
         run.call()
         if run.sync:
             run.sync()

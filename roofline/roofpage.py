@@ -30,7 +30,7 @@ def table(caption, names, rows, *, numbers=(), rare=()):
         "<tr>" + "".join(f"<td{kind(k)}>{_cell(cell)}</td>" for k, cell in enumerate(row)) + "</tr>" for row in rows
     )
     return (
-        f'<div class="scroll" tabindex="0" role="group" aria-label="{escape(caption[:60])}"><table><caption>{escape(caption)}'
+        f'<div class="scroll" tabindex="0" role="group" aria-label="{escape(caption)}"><table><caption>{escape(caption)}'
         f"</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
     )
 
@@ -67,7 +67,7 @@ def _line(row, several):
     took = Html(f'{escape(scaled(seconds["median"], "s"))}<br><span class="soft rare">{escape(spread)}</span>')
     place = [row.place] * several
     if not roof:
-        return row.number, name, *place, took, "", "", "", "no ceilings here"
+        return row.number, name, *place, took, "", "", "", "no ceilings here" if seconds["median"] else "too short for the clock"
     number = Html(f'<a href="#row{row.number}">{row.number}</a>')
     why = roof["reason"]["text"] if roof["reason"] else ""
     could = scaled(roof["attainable_seconds"]["value"], "s")
@@ -76,6 +76,32 @@ def _line(row, several):
 
 def _share(share):
     return Html(f'<span class="share"><i style="width:{100 * min(share, 1):.0f}%"></i></span> {share:.0%}')
+
+
+def every_kernel(rows):
+    """Each kernel in one table, where it took most time; nothing where every row has one kernel, and so is it."""
+    found = {}
+    for row in rows:
+        for kernel in row.roof["kernels"] if row.roof else ():
+            found.setdefault((kernel["label"], kernel["place"], row.place), []).append((row, kernel))
+    if not found or all(len(row.roof["kernels"]) == 1 for row in rows if row.roof):
+        return ""
+    several = len({row.place for row in rows}) > 1
+    lines = [_kernel_line(places, several) for _, places in sorted(found.items(), key=lambda item: item[0])]
+    k = 1 + several
+    names = ("Kernel", *["Space"] * several, "In no.", "Time", "Share of its roof", "Bound by", "Why not more")
+    caption = "Where it takes most time, and in which other rows it runs. Share of its roof: what its launches could take over their time."
+    return "<h2>Every kernel</h2>" + table(caption, names, lines, numbers=(k, k + 1), rare=(k, k + 3, k + 4))
+
+
+def _kernel_line(places, several):
+    row, kernel = max(places, key=lambda place: place[1]["seconds"])
+    others = [str(n) for n in sorted({other.number for other, _ in places}) if n != row.number]
+    more = f'<br><span class="soft">also {", ".join(others)}</span>' if others else ""
+    share = _share(kernel["attainable_seconds"] / kernel["seconds"]) if kernel["seconds"] else ""
+    number, name = Html(f'<a href="#row{row.number}">{row.number}</a>{more}'), Html(f'<div class="name">{escape(kernel["label"])}</div>')
+    return (name, *[row.place] * several, number, scaled(kernel["seconds"], "s"), share, resource(kernel["bound_by"]),
+            kernel.get("reason") or "")  # fmt: skip
 
 
 def without_flops(rows):
@@ -146,10 +172,10 @@ def _bars(roof):
     for k, (name, seconds) in enumerate(rows):
         y = 34 * k
         parts.append(
-            f'<text x="0" y="{y + 14}">{escape(name)}: {escape(scaled(seconds, "s"))}</text>'
+            f'<text x="0" y="{y + 14}">{escape(scaled(seconds, "s"))} {escape(name)}</text>'
             f'<rect class="bar" x="0" y="{y + 19}" width="{100 * seconds / longest:.2f}%" height="8"/>'
         )
-    spoken = "; ".join(f"{name} {scaled(seconds, 's')}" for name, seconds in rows)
+    spoken = "; ".join(f"{scaled(seconds, 's')} {name}" for name, seconds in rows)
     return (
         f'<figure><svg class="bars" height="{34 * len(rows)}" role="img" aria-label="{escape(spoken)}">{"".join(parts)}</svg>'
         "<figcaption>Time measured, and wanted by each resource if it were the only one (modelled)</figcaption></figure>"
@@ -165,7 +191,8 @@ def _plot(row):
             label = f"Kernels of {row.result['method']} against the roof"
             caption = "Kernels of this call; area is the share of its time." if len(dots) > 1 else ""
             picture = drawing(axes, dots, roofs=small, label=label, links=False)
-            return f'<figure class="small">{picture}<figcaption>{caption}</figcaption></figure>'
+            told = f"<figcaption>{caption}</figcaption>" if caption else ""
+            return f'<figure class="small">{picture}{told}</figure>'
     return ""
 
 

@@ -5,18 +5,19 @@ import sys
 import time
 from pathlib import Path
 
+import portable as pk
 from portable.errors import InputError
 from roofline.attainable import analyse_launch
 from roofline.contract import Work
-from roofline.counting import count
-from roofline.profiling import SHORT, profile, region_now
-from roofline.reasons import reason
+from roofline.profiling import SHORT, count_launch, profile, region_now
+from roofline.reasons import whys
 from roofline.reporting import Failure, Result
-from roofline.timing import Samples
+from roofline.timing import Samples, tick
 from roofline.units import one_line, scaled
 
-KINDS = 40  # of launches that are told one by one, the costliest; a page stays readable
+KINDS = 80  # of launches that are told one by one, the costliest; a page stays readable
 PATIENCE = 2.0  # seconds for counting a text, above which what is executed is not counted too: it takes several times as long
+TICKS = 10  # steps of the clock, below which it does not tell a time
 LEAST = 0.002  # of the time in launches, below which a kind is not told by itself
 
 
@@ -46,7 +47,7 @@ def collect(path, arguments, part, ceilings=None, on_start=lambda label, done: N
     ceilings, on_start : as in `roofline.reporting.collect`
     """
     counted = Counted()
-    with profile(counted.before if ceilings else None) as made:
+    with profile(counted.before if ceilings else None, apart=True) as made:
         _run(part, path, arguments)
     if not made.events:
         part(None).failures.append(Failure("script", str(path), "it launched no kernel"))
@@ -66,9 +67,9 @@ class Counted:
             return
         try:
             start = time.perf_counter()
-            self._found[key] = _count(launch, executed=False)
+            self._found[key] = count_launch(launch, executed=False)
             if time.perf_counter() - start < PATIENCE:
-                self._found[key] = _count(launch, executed=True)
+                self._found[key] = count_launch(launch, executed=True)
         except Exception as error:  # noqa: BLE001 - the program goes on
             self._found[key] = error
 
@@ -78,11 +79,6 @@ class Counted:
         if isinstance(found, Exception):
             raise found
         return found
-
-
-def _count(launch, *, executed):
-    scan = launch.scan and launch.scan.split(" ")[1]
-    return count(launch.policy, launch.kernel, *launch.args, reducer=launch.reducers, scan=scan, executed=executed)
 
 
 def _kind(launch, region):
@@ -125,15 +121,32 @@ def tell(made, source, part, ceilings=None, on_start=lambda label, done: None, c
 
 def _tell_kind(size, report, source, found, counts, ceilings):
     event, launch = found[0]
-    seconds = Samples(tuple(e.seconds / len(e.launches) for e, _ in found))
+    seconds, notes = _timed(found)
+    if not seconds.median:
+        report.notes.append(f"'{launch.label}' over {size[0]:,} {size[1]}: {notes[0]}; more work in a launch, or more launches, have a time")
+    held = ceilings and seconds.median
     try:
-        roof = _roof(report, launch, counts(launch, event.region), seconds, ceilings) if ceilings else None
-        why = reason(roof, report.ceilings, seconds) if roof else None
+        roof = _roof(report, launch, counts(launch, event.region), seconds, notes, ceilings) if held else None
+        why = whys(roof, report.ceilings, seconds) if roof else ()
     except Exception as error:  # noqa: BLE001 - one kernel's failure must not cost the others
         report.failures.append(Failure("script", launch.label, one_line(error)))
         return
     about = "script", launch.label, source, *size, event.space
-    report.results.append(Result(*about, seconds, Work(), None, roof, why))
+    report.results.append(Result(*about, seconds, Work(), None, roof, *why))
+
+
+def _timed(found):
+    """(Samples, notes) of the launches of a kind: of those too short for the clock the mean, 0.0 where that is too short as well.
+
+    The mean holds where each launch does not: a clock tells the next one more for what it told the last one less.
+    """
+    seconds, least = Samples(tuple(e.seconds / len(e.launches) for e, _ in found)), TICKS * tick()
+    if seconds.median >= least:
+        return seconds, []
+    n, total = len(found), _seconds(found)
+    if total < least:
+        return Samples((0.0,) * n), [f"its {n:,} launches are too short for the clock, which tells no time below {scaled(least, 's')}"]
+    return Samples((total / n,) * n), [f"each launch is too short for the clock; the time is the mean of all {n:,}"]
 
 
 def _seconds(found):
@@ -142,6 +155,7 @@ def _seconds(found):
 
 def _shapes(args):
     """What makes two launches of a kernel differ in their work: shapes and types of arrays."""
+    args = (a.view if isinstance(a, pk.ScatterView) else a for a in args)
     return tuple(_shapes(a) if isinstance(a, tuple) else (getattr(a, "shape", None), str(getattr(a, "dtype", ""))) for a in args)
 
 
@@ -160,9 +174,10 @@ def _run(part, path, arguments):
         sys.argv = kept
 
 
-def _roof(report, launch, counts, seconds, ceilings):
+def _roof(report, launch, counts, seconds, notes, ceilings):
     report.ceilings = ceilings(str(launch.space), set(counts.special))
     roof = analyse_launch(launch.label, counts, seconds.median, report.ceilings)
+    roof.notes.extend(notes)
     if seconds.median < SHORT:
         roof.notes.append("too short to time one by one: mostly the cost of a launch")
     if len(seconds.values) == 1:

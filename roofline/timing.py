@@ -15,7 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 
 MIN_SECONDS = 0.05  # of a repeat: ten thousand times what the clock and a synchronisation cost
-MIN_SAMPLES = 3  # quartiles of fewer samples say nothing
+LONG_SECONDS = 10.0  # of a call whose compilation is a small part of it
+ROUNDS, MIN_SAMPLES = 7, 3  # quartiles of fewer samples say nothing
+SLOW_SECONDS = 0.5  # of a round that is repeated no oftener than that: calls so long are averages themselves
 PAUSE = 0.1  # seconds between contenders: idle threads of OpenBLAS spin for 40 ms, on the other side's cores
 QUEUE = 500  # launches; CUDA's driver takes about 1,000 before it makes the caller wait
 
@@ -61,6 +63,17 @@ class Samples:
         }
 
 
+def tick():
+    """The step of the host's clock, seconds: what takes less is told as nothing."""
+    steps = []
+    for _ in range(10):
+        start = now = time.perf_counter()
+        while now == start:
+            now = time.perf_counter()
+        steps.append(now - start)
+    return min(steps)
+
+
 def _no_sync():
     """Nothing to wait for: the call returns when its work is done."""
 
@@ -79,9 +92,13 @@ def _batch_seconds(fn, sync, calls, host_only=False):
 
 
 def _calibrate(fn, sync, min_time):
-    """Calls that fill `min_time` seconds, and their seconds per call; a first call compiles and fills caches."""
-    fn()
-    sync()
+    """Calls that fill `min_time` seconds, and their seconds per call; a first call compiles and fills caches.
+
+    Unless that took so long that compiling is a small part of it: who waits minutes for a call need not wait for it twice.
+    """
+    first = _batch_seconds(fn, sync, 1)
+    if first >= LONG_SECONDS:
+        return 1, first
     calls, min_time = 1, MIN_SECONDS if min_time is None else min_time
     while True:
         per_call = _batch_seconds(fn, sync, calls)
@@ -123,7 +140,7 @@ def measure(fn: Callable, sync: Callable | None = None, *, min_time=None, repeat
 
 def alternate(
     fns: Mapping[str, Callable],
-    rounds: int,
+    rounds: int | None = None,
     *,
     sync: Mapping[str, Callable] | None = None,
     min_time=None,
@@ -136,8 +153,9 @@ def alternate(
     Parameters
     ----------
     fns : mapping of name to callable without arguments
-    rounds : int
-        Every callable gives one sample a round, so equal positions in two results were measured together.
+    rounds : int, optional
+        Every callable gives one sample a round, so equal positions in two results were measured together. ROUNDS, or
+        MIN_SAMPLES of slow ones, if not given.
     sync : mapping of name to callable, optional
         As in `measure`, for each name that needs one.
     min_time : float, seconds, optional
@@ -151,7 +169,10 @@ def alternate(
     dict of name to Samples, seconds per call, `rounds` values each
     """
     waits = {name: (sync or {}).get(name, _no_sync) for name in fns}
-    batch = {name: _calibrate(fn, waits[name], min_time)[0] for name, fn in fns.items()}
+    found = {name: _calibrate(fn, waits[name], min_time) for name, fn in fns.items()}
+    batch = {name: calls for name, (calls, _) in found.items()}
+    if rounds is None:
+        rounds = ROUNDS if sum(calls * seconds for calls, seconds in found.values()) < SLOW_SECONDS else MIN_SAMPLES
     if host_only:
         batch = dict.fromkeys(fns, QUEUE)
     values = {name: [] for name in fns}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from pathlib import Path
 
 import numpy as np
 from rich.console import Console
@@ -22,6 +23,7 @@ def main(argv=None):
     """Run the command line; returns the exit code."""
     options = _parser().parse_args(argv)
     try:
+        _check_outputs(options)
         with pk.use(options.space or pk.default_space()):
             options.command(options, files.read(options.data, options.dataset))
     except pk.PortableError as error:
@@ -32,16 +34,27 @@ def main(argv=None):
     return 0
 
 
+def _check_outputs(options):
+    """Refuse, before anything is computed, what could not be written after."""
+    for name in ("out", "plot"):
+        path = getattr(options, name, None)
+        if path and not Path(path).absolute().parent.is_dir():
+            raise pk.InputError(f"--{name} is {path}: there is no folder {Path(path).absolute().parent}")
+    if getattr(options, "plot", None):
+        figures.check_file(options.plot)
+
+
 def _parser():
     parser = argparse.ArgumentParser(prog="python -m models.edm", description="Empirical dynamic modelling of a table.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
-    def add(name, command, text, *, columns="one"):
+    def add(name, command, text):
         made = commands.add_parser(name, help=text, description=text)
         made.add_argument("data", metavar="DATA", help=f"table: {files.READERS}")
         made.add_argument("--dataset", metavar="NAME", help="dataset of an HDF5 file")
-        if columns != "all":
-            made.add_argument("--columns", nargs="+", required=True, metavar="NAME", help="series to embed")
+        made.add_argument("--columns", nargs="+", required=name != "crossmap", metavar="NAME",
+                          help="series to map (default: all)" if name == "crossmap" else "series to embed")
+        if name != "crossmap":
             made.add_argument("--target", metavar="NAME", help="series to predict (default: the first column)")
         made.add_argument("--tau", type=int, default=1, help="lag (default: %(default)s)")
         made.add_argument("--Tp", type=int, default=0 if name in ("ccm", "crossmap") else 1,
@@ -51,7 +64,8 @@ def _parser():
             for window in ("lib", "pred"):
                 made.add_argument(f"--{window}", nargs=2, type=int, metavar=("BEGIN", "END"),
                                   help="window of times, from 0, END excluded")
-        made.add_argument("--plot", metavar="FILE", help="draw the result (needs matplotlib)")
+        if name != "simplex":
+            made.add_argument("--plot", metavar="FILE", help="draw the result (needs matplotlib)")
         made.add_argument("--space", metavar="NAME", help="execution space (default: the layer's own choice)")
         made.set_defaults(command=command)
         return made
@@ -72,7 +86,7 @@ def _parser():
     made.add_argument("--surrogates", type=int, default=0, help="surrogate targets for p-values (default: none)")
     made.add_argument("--surrogate", choices=("random", "phase"), default="random", help="default: %(default)s")
     made.add_argument("--seed", type=int, default=0, help="default: %(default)s")
-    made = add("crossmap", _crossmap, "cross map of all columns", columns="all")
+    made = add("crossmap", _crossmap, "cross map of all pairs of columns")
     made.add_argument("-E", type=int, help="dimension for all targets (default: the best of each up to --E-max)")
     made.add_argument("--E-max", type=int, default=20, help="default: %(default)s")
     made.add_argument("--out", metavar="FILE.npy", help="write the matrix part by part; resumed if interrupted")
@@ -138,7 +152,7 @@ def _ccm(options, table):
 
 
 def _crossmap(options, table):
-    names = list(table)
+    names = options.columns or list(table)
     dataset = frames.choose(table, names)
     common = {"tau": options.tau, "exclusion_radius": options.exclusion_radius}
     dims = options.E
@@ -151,12 +165,15 @@ def _crossmap(options, table):
 
 
 def _matrix(names, rho):
-    table = Table(title="rows: libraries, columns: targets")
+    """Print a matrix, in lines as long as it takes."""
+    table = Table(title="rows: libraries, columns: targets", title_justify="left")
     for name in ("", *names):
-        table.add_column(name, justify="right")
+        table.add_column(name, justify="right", no_wrap=True)
     for name, row in zip(names, rho):
         table.add_row(name, *(f"{v:.4f}" for v in row))
-    Console().print(table)
+    console = Console()
+    console.width = max(console.width, console.measure(table, options=console.options.update(max_width=10**6)).maximum)
+    console.print(table)
 
 
 if __name__ == "__main__":

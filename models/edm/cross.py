@@ -29,7 +29,6 @@ from .checks import (
     check_horizon,
     check_library,
     check_radius,
-    extremes,
 )
 from .mapping import Mapping
 
@@ -94,16 +93,16 @@ def cross_map(dataset, dims, *, tau=1, Tp=0, exclusion_radius=0, libraries=None,
     times = np.arange(max(0, -Tp), n_times - max(Tp, 0))
     lag = np.arange(E) * tau
     check_library(dataset, rows, lag, times, E + 1, radius, names)
-    constant = np.equal(*extremes(dataset))
-    if constant.any():
-        which = ", ".join(names[c] for c in np.flatnonzero(constant)[:5])
-        warnings.warn(f"{int(constant.sum())} series do not vary ({which}{', ...' if constant.sum() > 5 else ''}): "
-                      "their correlations are NaN", RuntimeWarning, stacklevel=2)
     key = hashlib.sha256(repr((dataset.shape, dims.tolist(), tau, Tp, radius, rows.tolist(), dtype)).encode())
     target = _Target(out, (len(rows), n_series), key, dataset)
     with pk.use(pk.default_space() if space is None else space), _bar(progress) as bar:
         task = bar.add_task("cross mapping", total=len(rows), completed=target.done)
         mapping = Mapping(dataset, dataset, dataset, dims, lag, Tp, [(0, n_times)], radius, dtype, memory_bytes)
+        constant = mapping.constant
+        if constant.any():
+            which = ", ".join(names[c] for c in np.flatnonzero(constant)[:5])
+            warnings.warn(f"{int(constant.sum())} series do not vary ({which}{', ...' if constant.sum() > 5 else ''}): "
+                          "their correlations are NaN", RuntimeWarning, stacklevel=2)
         size = len(rows) if out is None and not progress else -(-len(rows) // STEPS)
         while target.done < len(rows):
             part = rows[target.done:target.done + size]

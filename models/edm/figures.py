@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 
 from portable.errors import InputError
 
 
 def _axes(axes):
-    if axes is not None:
-        return axes
+    return _pyplot().subplots()[1] if axes is None else axes
+
+
+def _pyplot():
     try:
         from matplotlib import pyplot
     except ImportError as error:
         raise InputError("figures need matplotlib: pip install 'portable-kernels[plot]'") from error
-    return pyplot.subplots()[1]
+    return pyplot
+
+
+def check_file(path):
+    """Refuse a file that a figure cannot be written to."""
+    known = _pyplot().Figure().canvas.get_supported_filetypes()
+    if Path(path).suffix[1:] not in known:
+        raise InputError(f"{path} is no file for a figure; a name that ends in one of {', '.join(sorted(known))} is wanted")
 
 
 def draw_dimensions(found, axes=None):
@@ -54,7 +65,7 @@ def cluster_order(rho):
     try:
         from scipy.cluster.hierarchy import leaves_list, linkage
     except ImportError as error:
-        raise InputError("clustering needs SciPy: pip install scipy") from error
+        raise InputError("clustering needs SciPy: pip install 'portable-kernels[stats]'") from error
     both = np.nan_to_num(np.concatenate([rho, rho.T], axis=1))
     return leaves_list(linkage(both, "average")) if len(rho) > 2 else np.arange(len(rho))
 

@@ -42,7 +42,7 @@ def to_pandas(found):
     try:
         import pandas
     except ImportError as error:
-        raise InputError("a DataFrame needs pandas: pip install pandas") from error
+        raise InputError("a DataFrame needs pandas: pip install 'portable-kernels[files]'") from error
     if hasattr(found, "coefficients"):
         n_thetas, n_points = found.predicted.shape
         columns = {"theta": np.repeat(found.theta, n_points), "time": np.tile(found.times, n_thetas),

@@ -15,7 +15,10 @@ from .kernels import SLACK, STEPS, start
 
 FLOOR = 1e-6  # smallest weight of a neighbour
 SUMS = 6  # number, p, o, p^2, o^2, p o
-GROUP = 16  # points whose neighbours are kept until the targets are met
+GROUP = 16  # points of a team of `nearest`
+AT_ONCE = 4  # entries of a list that are looked up together; weights of 0 fill it up
+TEAMS = 24  # of a multiprocessor: so many hide more of what they wait for than a few registers more
+APART = 32  # columns between targets that a member takes abreast: neighbours read neighbouring ones
 CHOSEN = 68  # chunks that are taken together: 32 at most, those of one more word, and fillers
 ROOM = 160  # entries of a list beyond those it is cut to: four chunks of 32 at a time, and one
 
@@ -27,6 +30,15 @@ def ranks_before(n, distance, time, d, t):
     for q in range(n):
         rank += pk.where((distance[q] < d) | ((distance[q] == d) & (time[q] < t)), pk.int32(1), pk.int32(0))
     return rank
+
+
+@pk.function
+def as_near(n, distance, d):
+    """How many of n listed neighbours are at distance d or nearer."""
+    count = 0.0
+    for q in range(n):
+        count += pk.where(distance[q] <= d, 1.0, 0.0)
+    return count
 
 
 @pk.function
@@ -178,123 +190,152 @@ def weight_of(d, nearest):
 
 
 @pk.function
-def weigh(team, n, k, nearest, distance, time, weight, kept_time):
-    """Simplex weights (2) of the k nearest of a list, not yet divided by their sum. An exponential a neighbour.
-
-    Three neighbours of weight 0 follow, so that they can be taken four at a time.
-    """
+def keep_weights(team, n, k, ranked, nearest, distance, time, weight, kept_time):
+    """`weigh`, and how many were kept: fewer than k if equal distances are not ranked by time."""
     kept = 0
+    total = 0.0
     for i in range((n + team.size - 1) // team.size):
-        there = i * team.size + team.rank < n
+        keep = i * team.size + team.rank < n
         m = min(i * team.size + team.rank, n - 1)
         d = distance[m]
-        keep = there
-        if n > k:
-            keep = there and ranks_before(n, distance, time, d, time[m]) < k
+        if ranked:
+            keep = keep and ranks_before(n, distance, time, d, time[m]) < k
+        elif n > k:
+            keep = keep and as_near(n, distance, d) <= k
+        w = weight_of(pk.sqrt(d), nearest)
+        total += pk.where(keep, w, 0.0)
         team.append(kept_time, kept, time[m], keep)
-        kept = team.append(weight, kept, weight_of(pk.sqrt(d), nearest), keep)
-    team.barrier()
-    for m in team.thread_range(kept, kept + 3):
-        weight[m] = 0.0
-        kept_time[m] = kept_time[0]
-    team.barrier()
+        kept = team.append(weight, kept, w, keep)
+    return kept, total
 
 
 @pk.function
-def add_predictions(team, n_points, k, Tp, tile, weight, time, begin, end, target, observed, sums):
-    """The predictions (3) of a tile of points for each target, a member a target, into the sums of their block."""
-    for q in team.thread_range(begin, end):
-        n_known = 0.0
-        p_sum = 0.0
-        o_sum = 0.0
-        pp_sum = 0.0
-        oo_sum = 0.0
-        po_sum = 0.0
-        for r in range(n_points):
-            if weight[r, 0] >= 0.0:
-                p = 0.0
-                total = 0.0
-                for first in range(0, k, 4):
-                    for i in range(pk.static(4)):
-                        w = weight[r, first + i]
-                        total += w
-                        p += w * target[time[r, first + i] + Tp, q]
-                p /= total
-                o = observed[tile + r + Tp, q]
-                known = pk.isfinite(p + o)
-                p = pk.where(known, p, 0.0)
-                o = pk.where(known, o, 0.0)
-                n_known += pk.where(known, 1.0, 0.0)
-                p_sum += p
-                o_sum += o
-                pp_sum += p * p
-                oo_sum += o * o
-                po_sum += p * o
-        sums[0, q] += n_known
-        sums[1, q] += p_sum
-        sums[2, q] += o_sum
-        sums[3, q] += pp_sum
-        sums[4, q] += oo_sum
-        sums[5, q] += po_sum
+def weigh(team, n, k, nearest, distance, time, weight, kept_time):
+    """Simplex weights (2) of the k nearest of a list, and the sum they are yet to be divided by. An exponential a neighbour."""
+    kept, total = keep_weights(team, n, k, False, nearest, distance, time, weight, kept_time)
+    if kept < k:
+        kept, total = keep_weights(team, n, k, True, nearest, distance, time, weight, kept_time)
+    total = team.reduce(total)
+    team.barrier()
+    return total
 
 
-@pk.kernel
-def cross_map(team, adjacent, n_most, n_candidates, pad, room, first_point, last_point, block, radius, Tp, place, library,
-              part, lead, first, offset, series, dims, target_begin, target, observed, closest, bounds, marks, sums):
-    """Sums for Pearson's rho of simplex predictions; a team a set, block of points, and search with its targets.
+@pk.kernel(teams=TEAMS)
+def weigh_neighbours(team, adjacent, n_most, n_candidates, pad, room, first_point, last_point, block, radius, Tp, n_times, place,
+                     library, part, lead, first, offset, series, dims, closest, bounds, marks, list_room, list_begin, weights, rows):
+    """Simplex weights, and the rows of the targets that they are for; a team a set, block of points, and search.
 
     n_most : the largest of dims
-    target : shape (n_times, n_targets), standardised, NaN where missing; those of search u are columns target_begin[u] to
-        target_begin[u + 1]. `observed` is the same on the points' times
-    sums : shape (n_sets, n_blocks, SUMS, n_targets), of blocks of `block` points
+    n_times : of the observed targets; a point is predicted if Tp later is one of them
+    list_room : points for which there is room in `weights` and `rows`
+    list_begin : shape (n_searches + 1,); lists of search u have list_begin[u + 1] - list_begin[u] entries, a multiple of
+        AT_ONCE, of which the last have weight 0
+    weights, rows : shape (n_sets, list_begin[-1] * list_room); the lists of search u begin at list_begin[u] * list_room, one
+        after the other. The first weight is below 0 where nothing is predicted
     """
     distance = team.scratch(room, library.dtype)
     time = team.scratch(room, pk.int32)
     spare_distance = team.scratch(n_most + 1, library.dtype)
     spare_time = team.scratch(n_most + 1, pk.int32)
-    weight = team.scratch((GROUP, n_most + 4), library.dtype)  # below 0 where there is no prediction
-    kept_time = team.scratch((GROUP, n_most + 4), pk.int32)
     row = team.scratch(n_most, pk.int32)
     point = team.scratch(n_most, library.dtype)
     chosen = team.scratch(CHOSEN, pk.int32)
+    n_blocks = (last_point - first_point + block - 1) // block
     u = team.league_rank % dims.shape[0]
     n_dims = pk.int64(dims[u])
     k = n_dims + 1
-    b = team.league_rank // dims.shape[0] // sums.shape[1]
-    n_block = team.league_rank // dims.shape[0] % sums.shape[1]
+    length = pk.int64(list_begin[u + 1] - list_begin[u])
+    b = team.league_rank // dims.shape[0] // n_blocks
     n_chunks = (n_candidates + team.size - 1) // team.size
     n_words = (n_chunks + 31) // 32
     for e in team.thread_range(n_dims):
         row[e] = (part[e] * (n_chunks + pad + 1) + lead[e]) * team.size
-    own_sums = sums[b, n_block]
-    for v in range(SUMS):
-        for q in team.thread_range(target_begin[u], target_begin[u + 1]):
-            own_sums[v, q] = 0.0
     team.barrier()
     own_marks = marks[b, u]
-    begin = first_point + n_block * block
-    end = min(begin + block, last_point)
-    for group in range(begin, end, GROUP):
-        n_points = min(GROUP, end - group)
-        for r in range(n_points):
-            s = group + r
-            number = s - first_point
-            n = list_neighbours(team, adjacent, n_dims, k, s, radius, bounds[b, u, number], n_chunks, own_marks[number * n_words:],
-                                place[min(b, place.shape[0] - 1)], library[b], row, offset, series[first[b]:], point, chosen,
-                                distance, time, spare_distance, spare_time)
-            if n >= k and 0 <= s + Tp and s + Tp < observed.shape[0]:
-                weigh(team, n, k, pk.sqrt(closest[b, u, number]), distance, time, weight[r], kept_time[r])
-            elif team.single():
-                weight[r, 0] = -1.0
-            team.barrier()
-        add_predictions(team, n_points, k, Tp, group, weight, kept_time, target_begin[u], target_begin[u + 1], target, observed,
-                        own_sums)
+    own_weights = weights[b][pk.int64(list_begin[u]) * list_room:]
+    own_rows = rows[b][pk.int64(list_begin[u]) * list_room:]
+    begin = first_point + team.league_rank // dims.shape[0] % n_blocks * block
+    for s in range(begin, min(begin + block, last_point)):
+        number = s - first_point
+        at = pk.int64(number) * length
+        n = list_neighbours(team, adjacent, n_dims, k, s, radius, bounds[b, u, number], n_chunks, own_marks[number * n_words:],
+                            place[min(b, place.shape[0] - 1)], library[b], row, offset, series[first[b]:], point, chosen, distance,
+                            time, spare_distance, spare_time)
+        if n >= k and 0 <= s + Tp and s + Tp < n_times:
+            share = 1.0 / weigh(team, n, k, pk.sqrt(closest[b, u, number]), distance, time, spare_distance, spare_time)
+            for m in team.thread_range(length):
+                own_weights[at + m] = spare_distance[m] * share if m < k else 0.0
+                own_rows[at + m] = spare_time[m if m < k else 0] + Tp
+        elif team.single():
+            own_weights[at] = -1.0
         team.barrier()
 
 
+@pk.kernel(teams=TEAMS)
+def look_up(team, abreast, n_sets, first_point, last_point, block, Tp, slices, list_room, list_begin, weights, rows, target,
+            observed, sums):
+    """Sums for Pearson's rho of the predictions (3); a team a slice of targets, set, and block of points.
+
+    A member takes `abreast` targets at a time, so that what is read of a list serves them all. Slices follow one another:
+    all sets meet a slice while caches hold it. 2 k operations and 4 k bytes a point and target, from there.
+
+    slices : shape (n_slices, 4): a search, the first column of `target`, how many, abreast * APART at most, and where in
+        `sums` the first belongs
+    target : shape (n_times, n_columns), standardised, NaN where missing; there are abreast * APART columns
+        from the first of a slice on. `observed` is the same on the points' times
+    sums : shape (n_sets, n_blocks, SUMS, n_targets), of blocks of `block` points
+    """
+    n_blocks = (last_point - first_point + block - 1) // block
+    which = team.league_rank // (n_sets * n_blocks)
+    b = team.league_rank // n_blocks % n_sets
+    n_block = team.league_rank % n_blocks
+    u = slices[which, 0]
+    first = slices[which, 1]
+    last = first + slices[which, 2]
+    shift = slices[which, 3] - first
+    length = pk.int64(list_begin[u + 1] - list_begin[u])
+    own_weights = weights[b][pk.int64(list_begin[u]) * list_room:]
+    own_rows = rows[b][pk.int64(list_begin[u]) * list_room:]
+    own_sums = sums[b, n_block]
+    begin = n_block * block
+    end = min(begin + block, last_point - first_point)
+    p = pk.local(abreast, target.dtype)
+    sum = pk.local((SUMS, abreast), target.dtype)
+    for q in team.thread_range(first, min(last, first + APART)):
+        for v in range(SUMS):
+            for i in range(pk.static(abreast)):
+                sum[v, i] = 0.0
+        for number in range(begin, end):
+            at = number * length
+            if own_weights[at] >= 0.0:
+                for i in range(pk.static(abreast)):
+                    p[i] = 0.0
+                for m in range(at, at + length, 4):
+                    w0, w1, w2, w3 = own_weights[m], own_weights[m + 1], own_weights[m + 2], own_weights[m + 3]
+                    r0, r1, r2, r3 = own_rows[m], own_rows[m + 1], own_rows[m + 2], own_rows[m + 3]
+                    for i in range(pk.static(abreast)):
+                        c = q + i * APART
+                        p[i] += (w0 * target[r0, c] + w1 * target[r1, c]) + (w2 * target[r2, c] + w3 * target[r3, c])
+                for i in range(pk.static(abreast)):
+                    o = observed[first_point + number + Tp, q + i * APART]
+                    known = pk.isfinite(p[i] + o)
+                    sum[0, i] += pk.where(known, 1.0, 0.0)
+                    sum[1, i] += pk.where(known, p[i], 0.0)
+                    sum[2, i] += pk.where(known, o, 0.0)
+                    sum[3, i] += pk.where(known, p[i] * p[i], 0.0)
+                    sum[4, i] += pk.where(known, o * o, 0.0)
+                    sum[5, i] += pk.where(known, p[i] * o, 0.0)
+        for v in range(SUMS):
+            for i in range(pk.static(abreast)):
+                if q + i * APART < last:
+                    own_sums[v, shift + q + i * APART] = sum[v, i]
+
+
 @pk.kernel
-def correlate(b, q, sums, rho):
-    """Pearson's rho (4) from the sums of all blocks, added up in float64. 8 n_blocks SUMS bytes a number."""
+def correlate(b, q, target_of, sums, rho):
+    """Pearson's rho (4) from the sums of all blocks, added up in float64, to where target q is wanted. 8 n_blocks SUMS bytes a
+    number.
+    """
     n = pk.float64(0.0)
     p = pk.float64(0.0)
     o = pk.float64(0.0)
@@ -309,7 +350,7 @@ def correlate(b, q, sums, rho):
         oo += sums[b, block, 4, q]
         po += sums[b, block, 5, q]
     spread = (pp - p * p / n) * (oo - o * o / n)
-    rho[b, q] = (po - p * o / n) / pk.sqrt(spread) if spread > 0.0 else math.nan
+    rho[b, target_of[q]] = (po - p * o / n) / pk.sqrt(spread) if spread > 0.0 else math.nan
 
 
 @pk.kernel

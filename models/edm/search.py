@@ -143,15 +143,17 @@ class Search:
         Points that will be asked for in one window.
     memory_bytes : int
         Bound of what is kept here.
+    beside : int
+        Bytes that the caller keeps of each point of a set, within the same bound.
     """
 
-    def __init__(self, library, dims, wanted, offset, series, radius, n_points, memory_bytes):
+    def __init__(self, library, dims, wanted, offset, series, radius, n_points, memory_bytes, beside=0):
         self.library, self.radius, self.n_dims, self.skip = library, radius, int(dims[-1]), int(dims[0]) - 1
         self.dims, self.wanted, self.most_wanted = _integers(dims), _integers(wanted), int(max(wanted))
         self.offset, self.series = _integers(offset), series
         itemsize, n_words = series.dtype.itemsize, -(-library.n_candidates // (32 * library.width))
         shape = library.most_sets, len(dims)
-        at_once = memory_bytes // (4 * library.most_sets * bytes_a_point(len(dims), n_words, itemsize))
+        at_once = memory_bytes // (4 * library.most_sets * (bytes_a_point(len(dims), n_words, itemsize) + beside))
         self.n_points = BLOCK * max(1, min(-(-n_points // BLOCK), at_once // BLOCK))
         self.closest, self.bounds = (pk.empty((*shape, self.n_points), series.dtype) for _ in range(2))
         self.marks = pk.empty((*shape, self.n_points * n_words), np.uint32)
@@ -182,7 +184,7 @@ class Search:
     def policy(self, n_teams):
         """Teams of the kernels that list neighbours."""
         size = self.series.dtype.itemsize + 4
-        entries = self.room + self.most_wanted + 1 + list_kernels.GROUP * (self.most_wanted + 4) + self.n_dims
+        entries = self.room + self.most_wanted + self.n_dims
         return pk.TeamPolicy(n_teams, TEAM, scratch_bytes=entries * size + 4 * list_kernels.CHOSEN + 10 * 64)
 
 

@@ -58,7 +58,7 @@ def embedding_dimension(library, E_max=20, *, tau=1, Tp=1, target=None, points=N
     ShapeError, DTypeError, FiniteError, InputError
     """
     check_series(library, "library")
-    problem = Problem(library, points, E_max, tau, Tp, None, exclusion_radius, lib, pred, dtype)
+    problem = Problem(library, points, check_count(E_max, "E_max"), tau, Tp, None, exclusion_radius, lib, pred, dtype)
     given = target is not None
     target = check_series(target, "target", problem.n_times) if given else problem.columns[:, 0]
     dims = np.arange(1, problem.E + 1)

@@ -10,6 +10,7 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
@@ -31,6 +32,10 @@ from .simulate import simulate
 
 console = Console()
 
+# Vehtari, Gelman, Simpson, Carpenter, Buerkner (2021): chains that disagree, or too few effective draws to say whether they do.
+_MOST_R_HAT, _LEAST_ESS_A_CHAIN = 1.01, 100
+_SHOWN = {"r_hat": ("R-hat", "{:.3f}"), "ess_bulk": ("ESS", "{:,.0f}"), "ess_tail": ("tail ESS", "{:,.0f}"), "mcse": None}
+
 
 def main(arguments=None):
     """Run one command; the exit status."""
@@ -49,6 +54,9 @@ def main(arguments=None):
     except OSError as error:
         console.print(f"hawkes: {error.strerror}: '{error.filename}'", style="red", markup=False, highlight=False)
         return 2
+    except KeyboardInterrupt:
+        console.print("hawkes: stopped before there was anything to write", style="red", markup=False, highlight=False)
+        return 130
     return 0
 
 
@@ -67,7 +75,7 @@ def _parser():
     one = commands.add_parser("probabilities", help="who was triggered, by whom, and how large families are; CSV and figures")
     _add_events(one)
     _add_sampling(one)
-    one.add_argument("--draws", type=int, default=500, help="posterior draws to average over (500)")
+    one.add_argument("--average", type=int, default=500, metavar="N", help="posterior draws to average over (500)")
     one.add_argument("--params", help="JSON of parameters, instead of a posterior")
     one.set_defaults(run=run_probabilities)
 
@@ -87,6 +95,7 @@ def _parser():
 
     one = commands.add_parser("paper", help="the table of Holbrook et al. (2021) from the gunfire files")
     one.add_argument("--data", required=True, help="folder that holds hawkes/dc_gunfire_*.csv.gz")
+    one.add_argument("--thin", type=int, default=1, help="steps a draw (1)")
     one.add_argument("--long", type=int, default=0, metavar="N", help="also compare with chains N times as long")
     one.add_argument("--space", default=None)
     one.add_argument("--seed", type=int, default=0)
@@ -122,8 +131,9 @@ def _add_events(command):
 
 def _add_sampling(command):
     command.add_argument("--chains", type=int, default=4)
-    command.add_argument("--steps", type=int, default=10_000, help="of each chain; of the no-U-turn sampler a tenth are drawn")
-    command.add_argument("--warmup", type=int, default=1_000, help="of the steps, not kept")
+    command.add_argument("--draws", type=int, help="of each chain (10,000; of the no-U-turn sampler 1,000)")
+    command.add_argument("--warmup", type=int, help="steps before these, not kept (1,000; of the no-U-turn sampler 300)")
+    command.add_argument("--thin", type=int, default=1, help="steps a draw of Algorithm 1 (1)")
     command.add_argument("--seed", type=int, default=0)
 
 
@@ -143,9 +153,10 @@ def _prepare(options):
 
 def _sample(options, likelihood, start, fixed, sampler="metropolis", checkpoint=None):
     common = {"n_chains": options.chains, "start": start, "fixed": fixed, "seed": options.seed, "progress": console.is_terminal}
+    common |= {name: n for name, n in (("n_draws", options.draws), ("n_warmup", options.warmup)) if n is not None}
     if sampler == "nuts":
-        return sample_nuts(likelihood, n_draws=max(options.steps // 10, 1), **common)
-    return sample_posterior(likelihood, n_steps=options.steps, n_warmup=options.warmup, checkpoint=checkpoint, **common)
+        return sample_nuts(likelihood, **common)
+    return sample_posterior(likelihood, thin=options.thin, checkpoint=checkpoint, **common)
 
 
 def _params_or_mode(options, likelihood, start, fixed):
@@ -153,7 +164,9 @@ def _params_or_mode(options, likelihood, start, fixed):
         return fit(likelihood, start=start, fixed=fixed, posterior=True).params
     try:
         return Parameters(**json.loads(Path(options.params).read_text()))
-    except (json.JSONDecodeError, TypeError) as error:
+    except OSError as error:
+        raise InputError(f"--params: '{options.params}' cannot be read: {error.strerror}") from error
+    except (json.JSONDecodeError, UnicodeDecodeError, TypeError) as error:
         wanted = ", ".join(Parameters.names())
         raise InputError(f"--params: '{options.params}' is no JSON object of {wanted}: {error}") from error
 
@@ -161,6 +174,7 @@ def _params_or_mode(options, likelihood, start, fixed):
 def run_fit(options):
     """Estimate; write fit.json, posterior.nc and figures."""
     folder, _, likelihood, start, fixed = _prepare(options)
+    written = ""
     if options.by in ("likelihood", "mode"):
         found = fit(likelihood, start=start, fixed=fixed, posterior=options.by == "mode")
         rows = {name: {"estimate": getattr(found.params, name), "standard error": found.standard_errors[name],
@@ -172,14 +186,19 @@ def run_fit(options):
         posterior = _sample(options, likelihood, start, fixed, options.by, options.checkpoint)
         rows = posterior.summary([*posterior.free, *(["1/omega"] if "omega" in posterior.free else [])])
         params, bound = posterior.mean(), posterior.error_bound
+        _warn_of_mixing(rows, len(posterior.draws))
         posterior.save(folder / "posterior.nc")
+        written = ", posterior.nc"
         if options.figures != "none":
             _save(figures.posterior_densities(posterior), folder, "posterior", options)
-    _print_rows(rows)
+            written += f", posterior.{options.figures}"
+    _print_rows(rows, type(params))
     console.print(f"largest bound of a log-likelihood's relative error: {bound:.1e}; last method: {likelihood.method}")
     values = dict(zip(params.names(), params.values()))
-    (folder / "fit.json").write_text(json.dumps({"params": values, "units": params.units(), "table": rows}, indent=1) + "\n")
+    units = {name: params.unit(name) for name in values | rows}
+    (folder / "fit.json").write_text(json.dumps({"params": values, "units": units, "table": rows}, indent=1) + "\n")
     (folder / "params.json").write_text(json.dumps(values, indent=1) + "\n")
+    console.print(f"written to {folder}: fit.json, params.json{written}", highlight=False)
 
 
 def run_probabilities(options):
@@ -234,12 +253,12 @@ def run_simulate(options):
 
 def run_paper(options):
     """Print the paper's table beside ours."""
-    table = Table(title="Holbrook et al. (2021), 4 chains x 10,000 steps, 1,000 not kept", title_justify="left")
-    long = ["long run"] if options.long else []
-    for column in ("data", "quantity", "printed mean (95%)", "found mean (95%)", "ESS", "R-hat", "seconds", *long):
-        table.add_column(column)
-    for row in reproduce(Path(options.data), space=options.space, seed=options.seed, longer=options.long):
-        table.add_row(*row.cells(bool(options.long)))
+    table = Table(title="Holbrook et al. (2021); 4 chains x 10,000 draws after 1,000 that are not kept", title_justify="left",
+                  box=SIMPLE_HEAD, pad_edge=False)
+    for column in ("data\nquantity", "printed mean\n(95%)", "found mean\n(95%)", "ESS\nattainable", "R-hat", "s"):
+        table.add_column(column, no_wrap=True)
+    for row in reproduce(Path(options.data), space=options.space, seed=options.seed, thin=options.thin, longer=options.long):
+        table.add_row(*row.cells())
     console.print(table)
 
 
@@ -256,14 +275,27 @@ def run_calibrate(options):
         raise InputError(f"calibration failed: the smallest p-value is {min(found.p_values.values()):.2g}")
 
 
-def _print_rows(rows):
-    table = Table()
-    table.add_column("parameter")
-    for column in next(iter(rows.values())):
-        table.add_column(column, justify="right")
+def _print_rows(rows, kind):
+    """Numbers that fit 80 columns; fit.json has all of them, and all digits."""
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("parameter", no_wrap=True)
+    shown = {name: _SHOWN.get(name, (name, "{:.4g}")) for name in next(iter(rows.values()))}
+    shown = {name: style for name, style in shown.items() if style}
+    for title, _ in shown.values():
+        table.add_column(title, justify="right", no_wrap=True)
     for name, row in rows.items():
-        table.add_row(name, *(f"{value:.5g}" for value in row.values()))
+        unit = kind.unit(name)
+        table.add_row(name if unit == "1" else f"{name} ({unit})", *(form.format(row[key]) for key, (_, form) in shown.items()))
     console.print(table)
+
+
+def _warn_of_mixing(rows, n_chains):
+    least = _LEAST_ESS_A_CHAIN * n_chains
+    poor = [f"{name} {row['r_hat']:.3f} and {row['ess_bulk']:.0f}" for name, row in rows.items()
+            if not name.startswith("1/") and (row["r_hat"] > _MOST_R_HAT or row["ess_bulk"] < least)]
+    if poor:
+        warnings.warn(f"R-hat and effective draws are {', '.join(poor)}; at most {_MOST_R_HAT} and at least {least} are wanted: take "
+                      "more --draws, or --by nuts", RuntimeWarning, stacklevel=2)
 
 
 def _write_csv(path, names, rows):

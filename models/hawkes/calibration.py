@@ -118,7 +118,7 @@ def _sample(sampler, likelihood, least_ess, seed):
     length = 4_000 if sampler == "metropolis" else 300
     while True:
         if sampler == "metropolis":
-            posterior = sample_posterior(likelihood, n_steps=length, n_warmup=length // 8, start=start, priors=PRIORS, seed=seed)
+            posterior = sample_posterior(likelihood, n_draws=length, n_warmup=500, start=start, priors=PRIORS, seed=seed)
         else:
             posterior = sample_nuts(likelihood, n_chains=2, n_draws=length, n_warmup=150, start=start, priors=PRIORS, seed=seed)
         ess = min(row["ess_bulk"] for row in posterior.summary().values())

@@ -189,8 +189,11 @@ def chain_kernels_of(trigger):
 
     @pk.kernel
     def chain_decide(team, n_dims, given, seed, missed_mu, missed_xi, tolerance, place_of, inverted, priors, low, high, sums,
-                     values, proposed, sds, counts, tallies, state, draws):
-        """Accept or reject the proposal of a chain, write the step down, adapt, and make the next proposal; a team a chain."""
+                     values, proposed, sds, counts, tallies, state, thin, draws):
+        """Accept or reject the proposal of a chain, write the step down, adapt, and make the next proposal; a team a chain.
+
+        A row of draws, shape (C, n_rows, F + 1), is written `thin` times, the last of which stays.
+        """
         chain = team.league_rank
         totals = pk.local(N_SUMS, pk.float64)
         for k in range(pk.static(N_SUMS)):
@@ -236,13 +239,14 @@ def chain_kernels_of(trigger):
                     tallies[chain, moved, TRIED] += 1
                     tallies[chain, moved, ACCEPTED] += gained
                     adapt(tallies, chain, moved, sds)
+                    row = step // thin
                     for k in range(n_free):
-                        draws[chain, step, k] = values[chain, place_of[k]]
-                    draws[chain, step, n_free] = state[chain, LOG_LIKELIHOOD]
+                        draws[chain, row, k] = values[chain, place_of[k]]
+                    draws[chain, row, n_free] = state[chain, LOG_LIKELIHOOD]
                     step += 1
                     counts[chain, STEP] = step
                 counts[chain, MOVED] = NOTHING
-                if step < draws.shape[1]:
+                if step < thin * draws.shape[1]:
                     propose(seed, chain, step, place_of, inverted, priors, low, high, values, proposed, sds, counts, state)
 
     return types.SimpleNamespace(chain_listed=chain_listed, chain_windowed=chain_windowed, chain_events=chain_events,

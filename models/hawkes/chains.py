@@ -16,9 +16,9 @@ from .priors import coordinate_name, is_reciprocal
 _BLOCK, _MOST_BLOCKS = 1024, 1024  # events of a team of chain_events
 _STEPS = 25  # steps of one replay: 75 launches or more without the host
 _FIRST_BATCH = 5  # the paper's b_d
-# How far parameters of the triggering function may move before their pairs are listed anew: as little as in a posterior, and
-# up to _FAR on the way there, as long as less than _QUIET steps lie between two lists.
-_NEAR, _FAR, _QUIET = 1.1, 2.0, 500
+# How far parameters of the triggering function may move before their pairs are listed anew: _NEAR, or whatever chains at rest
+# turn out to need, and up to _FAR on the way there; at rest they are _QUIET steps after the last list.
+_NEAR, _FAR, _QUIET = 1.2, 2.0, 500
 _SPARE_CUT = 1.0  # exponents by which a list is more generous than the bound at the start asks for
 
 
@@ -31,15 +31,16 @@ class Chains:
     starts : list of Parameters, one a chain
     free : tuple of str
     priors : dict, by coordinate
-    n_steps, seed : int
+    n_rows, thin, seed : int
+        Each chain makes n_rows * thin steps; one in `thin` is kept.
     scale : float
         The log-likelihood whose size the tolerance is relative to.
     widths : ndarray, shape (n_free,), optional
         Of the first proposals, relative to the coordinates.
     """
 
-    def __init__(self, likelihood, starts, free, priors, n_steps, seed, scale, widths=None):
-        self.likelihood, self.free, self.n_steps, self.seed = likelihood, free, n_steps, seed
+    def __init__(self, likelihood, starts, free, priors, n_rows, thin, seed, scale, widths=None):
+        self.likelihood, self.free, self.seed, self.thin, self.n_steps = likelihood, free, seed, thin, n_rows * thin
         self.kind = type(starts[0])
         self.trigger, self.sums = self.kind.triggering, likelihood.sums
         self.space, self.n_chains = likelihood.space, len(starts)
@@ -64,7 +65,7 @@ class Chains:
             state[:, ck.SHARE] = likelihood.background.mass
         host = {"values": values, "proposed": values, "sds": coordinates * (0.1 if widths is None else widths),
                 "tallies": tallies, "state": state, "counts": np.zeros((self.n_chains, 5), np.int64),
-                "draws": np.full((self.n_chains, n_steps, len(free) + 1), np.nan)}
+                "draws": np.full((self.n_chains, n_rows, len(free) + 1), np.nan)}
         with pk.use(self.space):
             self.memory = {name: pk.copy_of(array) for name, array in host.items()}
             self._places, self._reciprocal, self._priors = pk.copy_of(places), pk.copy_of(reciprocal), pk.copy_of(table)
@@ -73,7 +74,7 @@ class Chains:
             self._sums = pk.zeros((ck.N_SUMS, self.n_chains, self._n_blocks), np.float64)
         self._missed_mu = self._keep_background(starts[0])
         self._cut = self._first_cut(starts)
-        self._margin, self._listed_at = _NEAR, 0
+        self._margin, self._near, self._rested, self._listed_at = _NEAR, _NEAR, False, 0
         self._prepare(self._range(values))
 
     def _keep_background(self, params):
@@ -146,7 +147,7 @@ class Chains:
         pk.parallel_for(pk.TeamPolicy(self.n_chains, 128), kernels_.chain_decide, n_dims, given, np.uint64(self.seed),
                         self._missed_mu, self.likelihood.n_events * math.exp(-self.range.cut), self.tolerance, self._places,
                         self._reciprocal, self._priors, self._low, self._high, self._sums, m["values"], m["proposed"],
-                        m["sds"], m["counts"], m["tallies"], m["state"], m["draws"])
+                        m["sds"], m["counts"], m["tallies"], m["state"], self.thin, m["draws"])
 
     def restart(self):
         """Have every chain evaluate its parameters anew before its next proposal."""
@@ -165,10 +166,12 @@ class Chains:
         waiting = counts[:, ck.STALLED]
         if waiting.any():
             self._cut += 5.0 if (waiting == ck.TOO_COARSE).any() else 0.0
-            self._margin = min(self._margin**2, _FAR) if done - self._listed_at < _QUIET else _NEAR
+            self._margin = min(self._margin**2, _FAR)
+            if self._rested:  # the posterior is wider than the list that was to be its own
+                self._near, self._rested = self._margin, False
             self._list_anew(done, self.memory["proposed"].to_numpy())  # numbered, so the same proposals will be made again
-        elif self._margin > _NEAR and done - self._listed_at >= _QUIET:
-            self._margin = _NEAR
+        elif self._margin > self._near and done - self._listed_at >= _QUIET:
+            self._margin, self._rested = self._near, True
             self._list_anew(done, self.memory["values"].to_numpy())
         return done
 
@@ -182,14 +185,14 @@ class Chains:
         """Everything that the rest of the chains depends on, as host arrays."""
         arrays = {name: np.array(view.to_numpy()) for name, view in self.memory.items()}
         return arrays | {"range_low": np.array(self.range.low), "range_high": np.array(self.range.high),
-                         "cut": np.array([self._cut, self.range.cut, self._margin, self._listed_at])}
+                         "cut": np.array([self._cut, self.range.cut, self._margin, self._near, self._rested, self._listed_at])}
 
     def restore(self, arrays):
         """Go on from a snapshot."""
         for name, view in self.memory.items():
             pk.deep_copy(view, arrays[name])
-        self._cut, cut, self._margin = arrays["cut"][:3].tolist()
-        self._listed_at = int(arrays["cut"][3])
+        self._cut, cut, self._margin, self._near, rested, listed_at = arrays["cut"].tolist()
+        self._rested, self._listed_at = bool(rested), int(listed_at)
         low, high = (tuple(arrays[name].tolist()) for name in ("range_low", "range_high"))
         self._prepare(Range(low, high, cut))
         self.restart()

@@ -24,12 +24,12 @@ class Checkpoint:
         The folder does not exist.
     """
 
-    def __init__(self, path, likelihood, n_chains, n_steps, seed, starts, free, priors):
+    def __init__(self, path, likelihood, n_chains, n_rows, thin, seed, starts, free, priors):
         self.path = Path(path)
         if not self.path.parent.is_dir():
             raise InputError(f"checkpoint: the folder '{self.path.parent}' does not exist")
         sums = likelihood.sums
-        settings = (n_chains, n_steps, seed, starts, free, sorted((k, p.coefficients, p.low, p.high) for k, p in priors.items()),
+        settings = (n_chains, n_rows, thin, seed, starts, free, sorted((k, p.coefficients, p.low, p.high) for k, p in priors.items()),
                     likelihood.tolerance, likelihood.background_self, likelihood.horizon_h, str(sums.dtype))
         digest = hashlib.sha256(repr(settings).encode())
         for array in (sums.locations, sums.times):

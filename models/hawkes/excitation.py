@@ -5,7 +5,7 @@ import types
 
 import portable as pk
 
-from .kernels import GROUP, TERMS, background_terms, elapsed, squared_distance
+from .kernels import GROUP, TERMS, background_term, elapsed, squared_distance
 
 MEMBERS = 32  # of a team of pair_tiles, at most: one warp
 
@@ -84,7 +84,9 @@ def _pair_kernels(trigger):
         """
         mu_sums = team.scratch((n_mu, rows, MEMBERS), pk.float64)  # of the members' events, over all earlier ones so far
         xi_sums = team.scratch((n_xi, rows, MEMBERS), pk.float64)
-        # What each member adds to the earlier events at hand; rows longer by one, so that columns lie in different banks.
+        x_near = team.scratch((n_dims, TERMS), x.dtype)  # the earlier events at hand
+        t_near = team.scratch((n_parts, TERMS), t.dtype)
+        # What each member adds to these; rows longer by one, so that columns lie in different banks.
         shares = team.scratch((n_mu, TERMS, MEMBERS + 1), x.dtype)
         later = tiles[0, team.league_rank]
         earlier = tiles[1, team.league_rank]
@@ -104,7 +106,6 @@ def _pair_kernels(trigger):
         t_own = pk.local((n_parts, rows), t.dtype)
         mu_part = pk.local((n_mu, rows), x.dtype)
         xi_part = pk.local((n_xi, rows), x.dtype)
-        mu_terms = pk.local(3, x.dtype)
         xi_terms = pk.local(size, x.dtype)
         share = pk.local(n_mu, x.dtype)
         for first in range(later * block, last, width):
@@ -129,22 +130,29 @@ def _pair_kernels(trigger):
                             mu_part[k, r] = 0.0
                         for k in range(n_xi):
                             xi_part[k, r] = 0.0
+                    for j in team.thread_range(start, until):
+                        for c in range(n_dims):
+                            x_near[c, j - start] = x[c, j]
+                        for c in range(n_parts):
+                            t_near[c, j - start] = t[c, j]
+                    team.barrier()
                     for j in range(start, until):
                         for k in range(n_mu):
                             share[k] = 0.0
                         for r in range(rows):
-                            r2 = squared_distance(n_dims, x_own, r, x, j)
-                            dt = elapsed(n_parts, t_own, r, t, j)
-                            background_terms(r2, dt, a_x, a_t, mu_terms)
-                            functions.terms_of(n_xi, r2, dt, p, xi_terms)
+                            r2 = squared_distance(n_dims, x_near, j - start, x_own, r)
+                            dt = -elapsed(n_parts, t_near, j - start, t_own, r)
+                            dt2 = dt * dt
                             i = first + r * team.size + team.rank
-                            counts = j < i and i < last
+                            counts = j < i < last
+                            term = background_term(r2, dt2, a_x, a_t)
+                            if limited:
+                                term = pk.where(counts, term, 0.0)
+                            factors = (1.0, r2, dt2)
                             for k in range(n_mu):
-                                term = mu_terms[k]
-                                if limited:
-                                    term = pk.where(counts, term, 0.0)
-                                mu_part[k, r] += term
-                                share[k] += term
+                                mu_part[k, r] = pk.fma(term, factors[k], mu_part[k, r])
+                                share[k] = pk.fma(term, factors[k], share[k])
+                            functions.terms_of(n_xi, r2, dt, p, xi_terms)
                             for k in range(n_xi):
                                 term = xi_terms[k]
                                 if limited:

@@ -15,7 +15,7 @@ def _axes(axes, **options):
 
 
 def probability_map(locations, probabilities, *, axes=None):
-    """Where events were triggered by others: each at its place, shaded by its posterior mean probability (as Figure 2).
+    """Where events were triggered by others: each place of events, shaded by their mean probability (as Figure 2).
 
     Parameters
     ----------
@@ -30,14 +30,13 @@ def probability_map(locations, probabilities, *, axes=None):
     matplotlib Axes
     """
     axes = _axes(axes, figsize=(6.4, 5.6))
-    order = np.argsort(probabilities, kind="stable")  # the most probable on top
-    x = locations[order, 0]
     if locations.shape[1] == 1:
-        axes.plot(x, probabilities[order], ".", markersize=2)
+        axes.plot(locations[:, 0], probabilities, ".", markersize=2)
         axes.set(xlabel="x (km)", ylabel="probability of having been triggered")
         return axes
-    shown = axes.scatter(x, locations[order, 1], c=probabilities[order], s=3, cmap="viridis", vmin=0, vmax=1, linewidths=0,
-                         rasterized=True)
+    places, which = np.unique(locations[:, :2], axis=0, return_inverse=True)  # rounded coordinates hold many events each
+    mean = np.bincount(which.ravel(), probabilities) / np.bincount(which.ravel())
+    shown = axes.scatter(*places.T, c=mean, s=3, cmap="viridis", vmin=0, vmax=1, linewidths=0, rasterized=True)
     axes.figure.colorbar(shown, ax=axes, label="probability of having been triggered")
     axes.set(xlabel="x (km)", ylabel="y (km)", aspect="equal")
     return axes
@@ -64,7 +63,9 @@ def posterior_densities(posterior, names=None):
         axes.hist(draws, bins=60, density=True, color="0.75")
         axes.axvline(draws.mean(), color="C0")
         axes.axvspan(low, high, color="C0", alpha=0.15, linewidth=0)
-        axes.set(xlabel=_with_unit(posterior, name), yticks=[], title=f"{draws.mean():.4g} ({low:.4g}, {high:.4g})")
+        unit = posterior.kind.unit(name)
+        axes.locator_params(axis="x", nbins=4)
+        axes.set(xlabel=name if unit == "1" else f"{name} ({unit})", yticks=[], title=f"{draws.mean():.4g} ({low:.4g}, {high:.4g})")
         axes.title.set_fontsize("small")
     return figure
 
@@ -115,10 +116,3 @@ def residual_plot(found, *, axes=None):
     axes.set(xlabel="uniform", ylabel="exp(-expected events between events)", xlim=(0, 1), ylim=(0, 1), aspect="equal",
              title=f"KS {found.statistic:.3g}, p = {found.p_value:.2g}")
     return axes
-
-
-def _with_unit(posterior, name):
-    unit = posterior.kind.units()[name.removeprefix("1/")]
-    if name.startswith("1/"):
-        unit = {"1/h": "h", "km": "1/km", "h": "1/h"}.get(unit, unit)
-    return name if unit == "1" else f"{name} ({unit})"

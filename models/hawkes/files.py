@@ -100,6 +100,8 @@ def read_events(path, *, places=("x_km", "y_km"), time="t_hours", length_unit="k
 def _read(path, wanted):
     """The wanted columns of a file, as arrays or lists of text."""
     kind = "".join(path.suffixes[-2:]) if path.suffix == ".gz" else path.suffix
+    if not path.exists():
+        raise InputError(f"'{path}' does not exist; a .csv, .csv.gz, .parquet or .npz file is wanted")
     try:
         if kind in (".csv", ".csv.gz"):
             with (gzip.open if kind.endswith("gz") else open)(path, "rt", encoding="utf-8", newline="") as lines:
@@ -120,7 +122,7 @@ def _read(path, wanted):
                 _check_columns(file.files, wanted, path)
                 return {name: file[name] for name in wanted}
         if kind == ".parquet":
-            table = need("pyarrow.parquet", "parquet", "Parquet files").read_table(path)
+            table = need("pyarrow.parquet", "files", "Parquet files").read_table(path)
             _check_columns(table.column_names, wanted, path)
             return {name: table.column(name).to_numpy() for name in wanted}
     except (OSError, EOFError, UnicodeDecodeError, zlib.error, zipfile.BadZipFile, csv.Error, ValueError) as error:

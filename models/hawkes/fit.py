@@ -53,8 +53,8 @@ class Fit:
         if name not in self.free:
             raise InputError(f"name is {name!r}, which was not estimated; wanted one of {', '.join(self.free)}")
         k = self.free.index(name)
-        width = math.exp(z * math.sqrt(self.log_covariance[k, k]))
-        value = getattr(self.params, name)
+        value, error = getattr(self.params, name), z * math.sqrt(max(self.log_covariance[k, k], 0.0))
+        width = math.exp(error) if error < 700.0 else math.inf  # where the events say nothing
         return value / width, value * width
 
 

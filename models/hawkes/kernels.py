@@ -45,10 +45,16 @@ def elapsed(n_parts, t, i, s, j):
 
 
 @pk.function
+def background_term(r2, dt2, a_x, a_t):
+    """The exponential of (1), a normal density in space and time."""
+    return pk.fast_exp2(LOG2_E * a_x * r2 + LOG2_E * a_t * dt2)
+
+
+@pk.function
 def background_terms(r2, dt, a_x, a_t, out):
-    """The exponential of (1), a normal density in space and time, and its moments."""
+    """That, and its moments."""
     dt2 = dt * dt
-    term = pk.fast_exp2(LOG2_E * a_x * r2 + LOG2_E * a_t * dt2)
+    term = background_term(r2, dt2, a_x, a_t)
     out[0] = term
     out[1] = term * r2
     out[2] = term * dt2

@@ -41,6 +41,14 @@ class ParametersBase:
         """The unit of each parameter, by its name."""
         return _SHARED_UNITS | dict(zip(cls.triggering.names, cls.triggering.units))
 
+    @classmethod
+    def unit(cls, name):
+        """The unit of a parameter, or of a reciprocal such as '1/omega'."""
+        unit = cls.units()[name.removeprefix("1/")]
+        if not name.startswith("1/") or unit == "1":
+            return unit
+        return unit.removeprefix("1/") if unit.startswith("1/") else f"1/{unit}"
+
     def values(self):
         """All values, in the order of `names`."""
         return tuple(getattr(self, name) for name in self.names())

@@ -25,8 +25,8 @@ _DISPERSION = 4.0
 _WIDTH = 2.4  # standard deviations: the best normal proposal in one dimension (Gelman, Roberts and Gilks 1996)
 
 
-def sample_posterior(likelihood, *, n_chains=4, n_steps=10_000, n_warmup=1_000, start=None, fixed=("tau_x", "tau_t"), priors=None,
-                     seed=0, progress=False, checkpoint=None):
+def sample_posterior(likelihood, *, n_chains=4, n_draws=10_000, n_warmup=1_000, thin=1, start=None,
+                     fixed=("tau_x", "tau_t"), priors=None, seed=0, progress=False, checkpoint=None):
     """Draws from the posterior by Algorithm 1 of Holbrook et al. (2021).
 
     Each step moves one parameter, chosen at random: a normal proposal, cut off at 0, in the parameter's coordinate (its
@@ -39,10 +39,11 @@ def sample_posterior(likelihood, *, n_chains=4, n_steps=10_000, n_warmup=1_000, 
         Of the events. Its tolerance is the relative error that leaving out pairs may cause in any log-likelihood met;
         proposals whose bound is larger are evaluated again with more pairs.
     n_chains : int
-    n_steps : int
-        Of each chain, n_warmup included.
-    n_warmup : int
-        Steps that are not kept.
+    n_draws, n_warmup : int
+        Of each chain, kept and not kept, as of `sample_nuts`. The paper's 10,000 hold the 1,000 that it discards; for chains as
+        long as these, give n_draws=9_000.
+    thin : int
+        Steps a draw, in warm-up too: the last is kept. With as many as free parameters a draw is a sweep over about all.
     start : Parameters, or a sequence of n_chains of them, optional
         Where chains begin, and what the fixed parameters are. If not given, or one, with fixed at its values: four standard
         errors around the posterior mode that is found from there.
@@ -72,16 +73,15 @@ def sample_posterior(likelihood, *, n_chains=4, n_steps=10_000, n_warmup=1_000, 
     Holbrook et al. (2021), Algorithm 1.
     """
     check_likelihood(likelihood)
-    n_chains, n_steps = check_count(n_chains, "n_chains"), check_count(n_steps, "n_steps")
-    n_warmup = check_count(n_warmup, "n_warmup", 0, n_steps - 1)
-    seed = check_seed(seed)
+    n_chains, n_draws = check_count(n_chains, "n_chains"), check_count(n_draws, "n_draws")
+    n_warmup, thin, seed = check_count(n_warmup, "n_warmup", 0), check_count(thin, "thin"), check_seed(seed)
     check_flag(progress, "progress")
     given = _check_starts(start, n_chains)
-    free = check_free(fixed, given[0], likelihood)
+    free, n_rows = check_free(fixed, given[0], likelihood), n_warmup + n_draws
     priors = check_priors(priors, type(given[0]))
     for params in given:
         check_start(params, priors, free)
-    saved = Checkpoint(checkpoint, likelihood, n_chains, n_steps, seed, given, free, priors) if checkpoint else None
+    saved = Checkpoint(checkpoint, likelihood, n_chains, n_rows, thin, seed, given, free, priors) if checkpoint else None
     arrays = saved.load() if saved else None
 
     widths = None
@@ -94,7 +94,7 @@ def sample_posterior(likelihood, *, n_chains=4, n_steps=10_000, n_warmup=1_000, 
     scale = float(arrays["scale"][0]) if arrays is not None else likelihood.log_likelihood(starts[0])
     if not np.isfinite(scale):
         raise InputError(f"start: the log-likelihood is {scale} at {starts[0]}; begin where every event has a positive rate")
-    chains = Chains(likelihood, starts, free, priors, n_steps, seed, scale, widths)
+    chains = Chains(likelihood, starts, free, priors, n_rows, thin, seed, scale, widths)
     chains.restore(arrays) if arrays is not None else chains.restart()
     complete = _run(chains, saved, scale, progress)
     return _collect(chains, starts[0], n_warmup, complete, priors)
@@ -122,7 +122,8 @@ def _collect(chains, start, n_warmup, complete, priors):
     n_done = int(arrays["counts"][:, ck.STEP].min())
     if not complete:
         warnings.warn(f"stopped after {n_done} of {chains.n_steps} steps; these are returned", RuntimeWarning, stacklevel=3)
-    kept = arrays["draws"][:, min(n_warmup, max(n_done - 1, 0)) : n_done]
+    n_rows = max(n_done // chains.thin, 1)
+    kept = arrays["draws"][:, min(n_warmup, n_rows - 1) : n_rows]
     tried = np.maximum(arrays["tallies"][:, :, ck.TRIED], 1)
     return Posterior(type(start), start, chains.free, kept[:, :, :-1], kept[:, :, -1],
                      arrays["tallies"][:, :, ck.ACCEPTED] / tried, float(arrays["state"][:, ck.WORST].max()),

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from portable.errors import InputError, PortableError
@@ -24,7 +25,7 @@ def main(arguments=None):
         _check_outputs(options)
         options.run_command(options, console)
     except PortableError as error:
-        Console(stderr=True).print(f"[bold red]error:[/] {error}", highlight=False)
+        Console(stderr=True).print(f"[bold red]error:[/] {escape(str(error))}", highlight=False)
         return 2
     return 0
 
@@ -176,7 +177,7 @@ def _describe(options, console):
             ("gaps of a run, variance", f"{runs.lengths.var():.5g}", model and f"{model.variance_arrivals():.5g}"),
             ("gap, mean", f"{gaps.mean():.5g}", model and f"{model.mean_gap():.5g}"),
             ("correlation at lag 1", f"{empirical_correlation(runs, 1):.4f}", model and f"{model.lag_correlation():.4f}")]
-    table = Table(title=str(options.file), title_justify="left")
+    table = Table(title=escape(options.file), title_justify="left")
     for name in ("", "runs", "process") if model else ("", "runs"):
         table.add_column(name, justify="right")
     for row in rows:

@@ -1,4 +1,4 @@
-"""Fitted against empirical: gaps, lengths of runs, correlations. Needs matplotlib (`pip install ".[plot]"`)."""
+"""Fitted against empirical: gaps, lengths of runs, correlations. Needs matplotlib (`pip install "portable-kernels[plot]"`)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def new_figure():
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise InputError('matplotlib is wanted for figures: pip install ".[plot]"') from error
+        raise InputError('matplotlib is wanted for figures: pip install "portable-kernels[plot]"') from error
     return Figure(figsize=(12.0, 3.6), layout="constrained")
 
 

@@ -104,7 +104,7 @@ def read(path, *, gap="gap", run="run", time=None, timeout=None, censored=None):
     try:
         import pandas
     except ImportError as error:
-        raise InputError(f'pandas is wanted to read {path.name}: pip install ".[files]"') from error
+        raise InputError(f'pandas is wanted to read {path.name}: pip install "portable-kernels[files]"') from error
     try:
         frame = pandas.read_csv(path)
     except ValueError as error:  # pandas's own errors are ValueErrors

@@ -128,10 +128,9 @@ class Calls(Expressions):
         if self.W == 1 or c.kind == UNIFORM:
             return c
         c = self.get(c, "bool", VARYING)
-        if which == "any":
-            return Value("bool", UNIFORM, self.any_lane(c if self.mask is None else self.b.and_(c, self.mask)))
-        off = self.b.not_(c)
-        return Value("bool", UNIFORM, self.b.not_(self.any_lane(off if self.mask is None else self.b.and_(off, self.mask))))
+        c = c if which == "any" else self.b.not_(c)
+        some = self.any_lane(c if self.mask is None else self.b.and_(c, self.mask))
+        return Value("bool", UNIFORM, some if which == "any" else self.b.not_(some))
 
     def word_intrinsic(self, node, name, n):
         return self.float_intrinsic(name, self.arguments(node, n))
@@ -146,10 +145,7 @@ class Calls(Expressions):
         return self.counted("convert", self.cast(v if name == "trunc" else self.float_intrinsic(name, [v]), "int"))
 
     def float_intrinsic(self, name, values):
-        dtype = "float"
-        for v in values:
-            dtype = t.promote(dtype, v.dtype)
-        kind = self.kind_of(*values)
+        dtype, kind = t.common_float(values), self.kind_of(*values)
         return self.counted(name, Value(dtype, kind, self.intrinsic(name, [self.get(v, dtype, kind) for v in values])))
 
     def word_isnan(self, node):
@@ -185,11 +181,9 @@ class Calls(Expressions):
 
     def math(self, name, values, node, fast=False):
         """An elementary function: LLVM's square root, or the layer's own text inlined."""
-        dtype = "float"
-        for v in values:
-            dtype = t.promote(dtype, v.dtype)
         if name == "sqrt":
             return self.float_intrinsic("sqrt", values)
+        dtype = t.common_float(values)
         values = [self.cast(v, self.strong(dtype)) for v in values]
         fast = fast or self.fastmath
         if fast:

@@ -151,7 +151,7 @@ class Entry:
         if len(values) != len(self.reducers) or not all(map(_fits, self.reducers, values)) or not self.kernel.portable_text.always_returns:
             wanted = sum(1 if r.lift else r.n_words for r in self.reducers)
             got = "nothing" if result is None else f"{len(flat(result))} value(s)"
-            got += "" if self.kernel.portable_text.always_returns else " on some paths and nothing on others"
+            got += "" if result is None or self.kernel.portable_text.always_returns else " on some paths and nothing on others"
             raise LanguageError(f"kernel '{self.kernel.name}' ({self.kernel.place}): a reduction's kernel returns its "
                                 f"contribution; {wanted} number(s) wanted, it returns {got}")
         return values

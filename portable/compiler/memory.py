@@ -8,13 +8,12 @@ from . import types as t
 from .types import LINEAR, UNIFORM, VARYING
 from .values import I1, I8, I32, I64, PTR, SCALAR, Ops, Value, ViewValue
 
-_SIZE = {"bool": 1, "int32": 4, "uint32": 4, "float32": 4, "int64": 8, "uint64": 8, "float64": 8}
 _VOID = ir.VoidType()
 
 
 def itemsize(dtype):
     """Bytes of one element in memory."""
-    return _SIZE[dtype]
+    return t.BITS[dtype] // 8 or 1
 
 
 class Memory(Ops):

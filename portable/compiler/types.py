@@ -7,6 +7,8 @@ in `lowering.py`).
 
 from __future__ import annotations
 
+import functools
+
 UNIFORM, LINEAR, VARYING = "uniform", "linear", "varying"
 FLOATS = ("float32", "float64", "float")
 SIGNED = ("int32", "int64", "int")
@@ -34,7 +36,7 @@ def promote(a, b):
     its kind; a strong integer that meets a weak float becomes a weak float. Signed and unsigned of the same rank clash.
     """
     if a == b:
-        return a if a != "bool" else "bool"
+        return a
     if a == "bool" or b == "bool":
         return b if a == "bool" else a
     if is_float(a) != is_float(b):
@@ -49,6 +51,11 @@ def promote(a, b):
     if BITS[signed] > BITS[unsigned]:
         return signed
     raise TypeClash(f"{signed} meets {unsigned}: cast one of them, for example pk.{unsigned}(...)")
+
+
+def common_float(values):
+    """The dtype of a function of several numbers whose result is a float."""
+    return functools.reduce(promote, (v.dtype for v in values), "float")
 
 
 def arithmetic(a, b, op):

@@ -9,6 +9,7 @@ from typing import Protocol
 from roofline.contract import Duel, Run
 
 REPORTED = ("hawkes", "methods", "edm")  # have `prepare`
+ALL = (*REPORTED, "rest")  # as `report --all` has them
 COMPARED = (  # have `duels`
     "algorithms", "ceilings", "edm", "edm_brains", "hawkes", "lanes", "launch", "layer", "mixture", "mixture_em", "profile", "resampling", "start", "tmap")
 

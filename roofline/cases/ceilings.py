@@ -1,6 +1,7 @@
 """The micro-kernels of the ceilings against independent tools: C compiled by gcc on a CPU, CUDA C++ on a GPU.
 
-Copies and triads in memory, on a CPU triads in each core's own caches, and peaks of fused multiply-adds.
+Copies and triads in memory; on a CPU triads in each core's own caches, on a GPU reads from scratch and L2; and peaks of fused
+multiply-adds.
 
 Both sides of a duel do the same operations on the same numbers, in the same memory: how fast that is depends on where it
 lies. `n` counts the elements of the vectors.
@@ -30,7 +31,7 @@ def duels(space, n, quick):
     return [
         _stream("copy", space, kernels.copy, 16 * n, (), b),
         _stream("triad", space, kernels.triad, 24 * n, (measuring.SCALE,), b, c),
-        *([] if gpu or checked else _near(space, quick)),
+        *([] if checked else _near_gpu(space, quick) if gpu else _near(space, quick)),
         *(_peak(dtype, space, few, trips) for dtype in ("float64", "float32")),
     ]
 
@@ -55,6 +56,20 @@ def _near(space, quick):
         title = f"triad in {level}, {trips:,} times on each of {league} rows of {length:,} float64"
         inputs = trips, measuring.SCALE, views
         yield _duel(title, space, call, _written(call, views[-1]), "triad_again", inputs, bytes=n_bytes)
+
+
+def _near_gpu(space, quick):
+    """Reads of a team's scratch, and of two working sets that L2 holds."""
+    league = (8,) if quick else ()
+    with pk.use(space) as here:
+        scratch, sets = measuring.read_scratch(here, *league), [measuring.read_around(here, n << 20, *league) for n in (16, 32)]
+    trips, _, out = scratch.call.args[2:]
+    yield _duel(f"shared memory: {scratch.method}", space, scratch.call, _written(scratch.call, out), "read_scratch", (trips, out),
+                bytes=scratch.amount, best=True)  # fmt: skip
+    for plan in sets:
+        trips, leap, _, rows, out = plan.call.args[2:]
+        inputs = rows.shape[0], leap, trips * kernels.ROWS, rows, out
+        yield _duel(f"L2: {plan.method}", space, plan.call, _written(plan.call, out), "read_around", inputs, bytes=plan.amount, best=True)
 
 
 def _written(call, view):

@@ -29,9 +29,19 @@ def _run(method, size, unit, space, call):
     return Run(method, "simulated", size, unit, call, sync=functools.partial(pk.fence, space))
 
 
-def _mixture(space, n):
+def two_clouds(n):
+    """Points of a mixture, shape (n, P)."""
     random = np.random.default_rng(0)
-    points = random.normal(size=(n, P)) + 4.0 * random.integers(0, 2, (n, 1))
+    return random.normal(size=(n, P)) + 4.0 * random.integers(0, 2, (n, 1))
+
+
+def three_branches():
+    """A TMAP of orders 1, 2 and 3."""
+    return tmap.TransientMAP([0.3, 0.3, 0.4], [1, 2, 3], [1.0, 2.0, 3.0], np.full((3, 3), 0.29))
+
+
+def _mixture(space, n):
+    random, points = np.random.default_rng(1), two_clouds(n)
     records = 0.2 * random.normal(size=(K, P + P * (P + 1) // 2 + 1))
     views = pk.copy_of(points.T.copy(), space), pk.copy_of(records, space), pk.empty((n,), np.float64, space)
     k = 2 if space == "checked" else 16
@@ -48,7 +58,7 @@ def _mixture(space, n):
 
 
 def _tmap(space, n):
-    model = tmap.TransientMAP([0.3, 0.3, 0.4], [1, 2, 3], [1.0, 2.0, 3.0], np.full((3, 3), 0.29))
+    model = three_branches()
     runs = model.simulate(n, seed=1, space=space)
 
     def fit():
@@ -77,7 +87,7 @@ def _silent(call):
 def _words(space, n):
     random = np.random.default_rng(0)
     x, y = (pk.copy_of(a, space) for a in random.random((2, n)))
-    edge, side = max(3, round(n ** (1 / 3))), max(1, round(n ** (1 / 3) / layer.T)) * layer.T
+    edge, side = max(3, round(n ** (1 / 3))), max(1, round((16 * n) ** (1 / 3) / layer.T)) * layer.T
     cube = pk.copy_of(np.resize(random.random(1000), (edge,) * 3), space)
     square = [pk.copy_of(random.random((side, side)), space) for _ in range(3)]
     every = pk.RangePolicy(0, n, space=space)
@@ -108,7 +118,7 @@ def _words(space, n):
             every,
             layer.count,
             pk.copy_of(random.integers(0, layer.BINS, n, np.int32), space),
-            pk.zeros((layer.BINS,), np.int32, space),
+            pk.ScatterView(pk.zeros((layer.BINS,), np.int32, space)),
         ),
     }
     for name, (size, unit, word, *args) in launches.items():

@@ -3,7 +3,9 @@
 import functools
 
 import cupy
+import numpy as np
 
+from roofline import microkernels as kernels
 from roofline.contract import Contender
 from roofline.digest import digest
 
@@ -38,27 +40,63 @@ NAME(long long n, long long trips, TYPE b, TYPE c, TYPE* out) {                \
 }
 FMA(fma_float64, double)
 FMA(fma_float32, float)
+
+__device__ void hand_in(double total, double* out) {
+    __shared__ double parts[BLOCK / 32];
+    for (int lanes = 16; lanes; lanes /= 2) total += __shfl_down_sync(~0u, total, lanes);
+    if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = total;
+    __syncthreads();
+    if (threadIdx.x) return;
+    for (int warp = 1; warp < BLOCK / 32; ++warp) total += parts[warp];
+    out[blockIdx.x] = total;
+}
+
+extern "C" __global__ void __launch_bounds__(BLOCK)
+read_around(int rows, int leap, int trips, const double* __restrict__ x, double* out) {
+    double total = 0;
+    _Pragma("unroll 8") for (int trip = 0; trip < trips; ++trip) {
+        const int row = (blockIdx.x + trip * leap) % rows;
+        _Pragma("unroll") for (int j = threadIdx.x; j < WIDTH; j += BLOCK) total += x[row * WIDTH + j];
+    }
+    hand_in(total, out);
+}
+
+extern "C" __global__ void __launch_bounds__(BLOCK)
+read_scratch(int trips, double* out) {
+    __shared__ double kept[BAND * BANDS];
+    for (int j = threadIdx.x; j < BAND * BANDS; j += BLOCK) kept[j] = 1;
+    __syncthreads();
+    double total[BANDS] = {}, all = 0;
+    _Pragma("unroll 4") for (int trip = 0; trip < trips; ++trip)
+        _Pragma("unroll") for (int k = 0; k < BANDS; ++k) total[k] += kept[(threadIdx.x + trip) % BAND + k * BAND];
+    _Pragma("unroll") for (int k = 0; k < BANDS; ++k) all += total[k];
+    hand_in(all / BLOCK, out);
+}
 """
 
 
 @functools.cache
 def _module(chains):
-    return cupy.RawModule(code=SOURCE, options=(f"-DBLOCK={BLOCK}", f"-DCHAINS={chains}"))
+    sizes = {"BLOCK": BLOCK, "CHAINS": chains, "WIDTH": kernels.MOST * BLOCK, "BAND": kernels.BAND, "BANDS": kernels.BANDS}
+    return cupy.RawModule(code=SOURCE, options=tuple(f"-D{name}={size}" for name, size in sizes.items()))
 
 
 def contenders(name, chains, *inputs):
-    """One peer; `name` is "copy", "triad", "fma_float64" or "fma_float32"."""
+    """One peer; `name` is "copy", "triad", "fma_float64", "fma_float32", "read_around" or "read_scratch"."""
     kernel, wait = _module(chains).get_function(name), cupy.cuda.Device().synchronize
     if name.startswith("fma"):
         n, trips, b, c = inputs
         out, dtype = cupy.ones(n, name.removeprefix("fma_")), cupy.dtype(name.removeprefix("fma_")).type
-        args = (n, trips, dtype(b), dtype(c), out)
+        args, blocks = (n, trips, dtype(b), dtype(c), out), -(-n // BLOCK)
+    elif name.startswith("read"):
+        *args, out = (cupy.asarray(a) if hasattr(a, "shape") else np.int32(a) for a in inputs)
+        args, blocks = (*args, out), out.size
     else:
         scale, views = inputs
         arrays = [cupy.asarray(view) for view in views]
         n, out = arrays[-1].size, arrays[-1]
-        args = (n, *scale, *arrays)
-    call = functools.partial(kernel, (-(-n // BLOCK),), (BLOCK,), args)
+        args, blocks = (n, *scale, *arrays), -(-n // BLOCK)
+    call = functools.partial(kernel, (blocks,), (BLOCK,), args)
 
     def result():
         out[:] = name.startswith("fma")

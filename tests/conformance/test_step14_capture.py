@@ -73,6 +73,21 @@ def test_a_replay_is_one_event(space):
     assert [phase for phase, _ in heard] == ["begin", "end"] and "axpy" in heard[0][1]
 
 
+def test_a_listener_may_hear_of_each_launch_of_a_graph(space):
+    """In the space that recorded them, whichever is the default at the replay; others hear the same."""
+    n = 50 if space != "checked" else 9
+    x, y, total, heard, others = move(np.ones(n), space), move(np.zeros(n), space), move(np.zeros(1), space), [], []
+    with pk.use(space), pk.capture() as graph:
+        pk.parallel_for(n, axpy, 1.0, x, y)
+        pk.parallel_reduce(n, value, y, out=total, label="sum")
+    with events.listening(lambda phase, what, launch: others.append(launch.label)):
+        with events.listening(lambda phase, what, launch: heard.append((phase, launch.label)), into_graphs=True):
+            graph.replay()
+        assert heard == [("begin", "axpy"), ("end", "axpy"), ("begin", "sum"), ("end", "sum")] and len(others) == 4
+        graph.replay()
+    assert len(heard) == 4 and len(others) == 6 and content(total)[0] == 2.0 * n
+
+
 def test_what_cannot_be_recorded_is_refused(space):
     x = move(np.ones(9), space)
     for call, word in [

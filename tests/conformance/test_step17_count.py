@@ -155,6 +155,15 @@ def test_a_gpu_counts_what_its_threads_do(x):
             pk.count(N, branches, a, out)
 
 
+@pytest.mark.parametrize("room, atomics", [(8, 0), (1 << 24, N)], ids=["small", "large"])
+def test_private_copies_are_executed_without_atomics(x, room, atomics):
+    """And where copies would be too large, as the atomics that then run."""
+    counts = np.zeros(room, np.int64)
+    with pk.use("threads:2"):
+        found = totals(pk.count(N, levels, x, pk.ScatterView(counts), build="executed"))
+    assert counts.sum() == N and found.get("atomicrmw add i64", 0) == atomics
+
+
 def test_operations_know_their_lines(x):
     with pk.use("serial"):
         text, executed = (pk.count(N, branches, x, np.zeros(N), build=b) for b in ("text", "executed"))

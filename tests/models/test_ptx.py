@@ -45,7 +45,7 @@ def run_hawkes():
     for method in ("all_pairs", "windowed", "cells"):
         likelihood = hawkes.Likelihood(*events, method=method, tolerance=1e-3, space="serial")
         likelihood.gradient(params)
-    options = {"n_chains": 2, "n_steps": 1, "n_warmup": 0, "start": [params] * 2}
+    options = {"n_chains": 2, "n_draws": 1, "n_warmup": 0, "start": [params] * 2}
     posterior = hawkes.sample_posterior(likelihood, **options)
     free = hawkes.Likelihood(*events, background_self=False, space="serial")
     hawkes.sample_posterior(free, fixed=(), **options)
@@ -134,6 +134,7 @@ def run_edm():
         edm.knn(x[:, 0], 1, dtype=dtype, space="serial")
         edm.ccm(x[:, 0], x[:, 1], 2, library_sizes=[20], n_samples=2, dtype=dtype, space="serial")
         edm.cross_map(x, [1, 2, 3], dtype=dtype, space="serial")
+        edm.cross_map(np.tile(x, 64), 1, libraries=[0], dtype=dtype, space="serial")
     edm.smap(x[:, 0], 2, theta=1.0, space="serial")
 
 

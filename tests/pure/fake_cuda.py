@@ -84,7 +84,7 @@ def _functions(fake):
         del fake.live[pointer]
 
     def memory_info(free_bytes, total):
-        used = sum(n for v in fake.live.values() if isinstance(v, tuple) for n in v[1:])
+        used = sum(v[1] for v in fake.live.values() if isinstance(v, tuple) and v[0] == fake.current - 1)
         free_bytes[0], total[0] = MEMORY_BYTES - used, MEMORY_BYTES
 
     def host_to_device(target, source, nbytes, stream):

@@ -5,9 +5,11 @@ import gc
 import os
 import threading
 
+import numpy as np
 import pytest
 from fake_cuda import BAD_PTX, BASE, GOOD_PTX, MEMORY_BYTES, FakeDriver, fake_cuda, fork, installed  # noqa: F401
 
+import portable as pk
 from portable.backends.cuda import driver, library
 from portable.errors import DeviceError, NestedLaunchError, OutOfMemoryError, SpaceUnavailableError
 
@@ -57,13 +59,58 @@ def test_devices(fake_cuda):
         driver.context(2)
 
 
-def test_memory_is_freed_with_its_last_reference(context, fake_cuda):
+def test_memory_is_free_with_its_last_reference(context, fake_cuda):
     memory = context.allocate(1000)
     assert memory.nbytes == 1000 and memory.pointer in fake_cuda.live
     del memory
+    assert context.memory_info() == (MEMORY_BYTES, MEMORY_BYTES)
+    context.trim()
     assert not fake_cuda.live
     assert context.memory_info() == (MEMORY_BYTES, MEMORY_BYTES)
     assert context.allocate(0).pointer
+
+
+def test_freed_memory_serves_the_next_request_of_its_size(context, fake_cuda):
+    a, b = context.allocate(1000), context.allocate(1000)
+    first = a.pointer
+    del a
+    assert context.allocate(2000).pointer != first
+    again = context.allocate(1000)
+    assert again.pointer == first != b.pointer
+    assert fake_cuda.calls.count("cuMemAlloc_v2") == 3
+    assert fake_cuda.calls.count("cuCtxSynchronize") == 0  # one queue: what used it before comes before
+
+
+@pytest.mark.parametrize("use", ["a launch", "a graph", "another library"])
+def test_memory_that_another_queue_may_use_is_waited_for(context, fake_cuda, use):
+    memory = context.allocate(1000)
+    if use == "a launch":
+        function, word = context.load(GOOD_PTX).function("entry"), ctypes.c_int(0)
+        context.launch(function.handle, 1, 1, 0, context.stream().handle.value, (ctypes.c_void_p * 1)(ctypes.addressof(word)))
+    elif use == "a graph":
+        stream = context.stream()
+        with context.capture(stream.handle) as graph:
+            pass
+        assert not context.parallel
+        graph.launch(stream.handle)
+    else:
+        np.testing.assert_equal(pk.empty(3, space="cuda").__cuda_array_interface__["shape"], (3,))
+    del memory
+    before = fake_cuda.calls.count("cuCtxSynchronize")
+    context.allocate(1000)
+    assert fake_cuda.calls.count("cuCtxSynchronize") == before + 1
+
+
+def test_no_more_is_kept_than_an_eighth_of_the_memory(context, fake_cuda):
+    memories = [context.allocate(MEMORY_BYTES // 16) for _ in range(5)]
+    del memories
+    assert len(fake_cuda.live) == 2
+
+
+def test_what_is_kept_makes_room_for_another_size(context, fake_cuda):
+    kept = context.allocate(MEMORY_BYTES // 8)
+    del kept
+    assert context.allocate(MEMORY_BYTES - 1000).nbytes == MEMORY_BYTES - 1000
 
 
 def test_out_of_memory_says_how_much_and_collects_garbage_first(context, fake_cuda):
@@ -166,7 +213,7 @@ def test_an_exception_in_a_capture_ends_it(context, fake_cuda):
 
 
 def test_a_lost_device_frees_quietly(context, fake_cuda, capsys):
-    memory = context.allocate(10)
+    memory = context.allocate(MEMORY_BYTES // 2)
     fake_cuda.fail["cuMemFree_v2"] = 700
     del memory
     assert capsys.readouterr().err == ""
@@ -176,7 +223,8 @@ def test_closing_twice_frees_once(context, fake_cuda):
     memory = context.allocate(10)
     memory.close()
     memory.close()
-    assert fake_cuda.calls.count("cuMemFree_v2") == 1
+    a, b = context.allocate(10), context.allocate(10)
+    assert a.pointer != b.pointer
 
 
 def test_other_threads_make_the_device_current(context, fake_cuda):

@@ -9,7 +9,7 @@ import roofline
 from roofline import reporting
 from roofline.attainable import Analysis, bound
 from roofline.cases import layer
-from roofline.reasons import reason
+from roofline.reasons import whys
 from roofline.timing import Samples
 from tests.roofline import fakes
 
@@ -40,7 +40,8 @@ def result(ceilings, method, kernels, slow=2.0, case="fake", size=N, space="seri
     seconds = Samples(tuple(f * sum(s for *_, s in launches) for f in (0.98, 1.0, 1.05)))
     roof = Analysis(seconds.median, launches, [])
     made = fakes.result(method, seconds=seconds.values, size=size, source=source)
-    about = {"case": case, "space": space, "roof": roof, "reason": reason(roof, ceilings, seconds)}
+    why, each = whys(roof, ceilings, seconds)
+    about = {"case": case, "space": space, "roof": roof, "reason": why, "reasons": each}
     return type(made)(**{**vars(made), **about})
 
 

@@ -89,7 +89,21 @@ def test_every_method_is_held_against_its_roof(tmp_path, monkeypatch, capsys):
     for result in results:
         assert result["roof"]["bound_by"] and result["roof"]["share_of_attainable"] > 0, result["method"]
     (histogram,) = (result for result in results if result["method"] == "histogram")
-    assert histogram["roof"]["flops"] == 0 and histogram["roof"]["kernels"][0]["atomics"] == {"add int32": 10_000}
+    (kernel,) = histogram["roof"]["kernels"]
+    assert histogram["roof"]["flops"] == 0 and kernel["integer"] == 10_000 and kernel["atomics"] == {}  # in private copies
+
+
+def test_some_methods_alone(hawkes_alone, tmp_path, capsys):
+    page, numbers = tmp_path / "page.html", tmp_path / "report.json"
+    options = ["report", "--quick", "--space", "serial", "--out", str(page), "--json", str(numbers), "--only"]
+    assert cli.main([*options, "MIXED"]) == 0
+    (result,) = json.loads(numbers.read_text())["parts"][0]["results"]
+    assert result["method"] == "Hawkes, all pairs, mixed"
+    low = [kernel for kernel in result["roof"]["kernels"] if kernel["attainable_seconds"] < LOW * kernel["seconds"]]
+    assert all(kernel["reason"] for kernel in low) and "Every kernel" in page.read_text(encoding="utf-8")
+    assert all(kernel["reason"] is None for kernel in result["roof"]["kernels"] if kernel not in low)
+    assert cli.main([*options, "nothing of the kind"]) == 2
+    assert "no method's name contains 'nothing of the kind'; there are: Hawkes, all pairs, float64" in capsys.readouterr().err
 
 
 def test_report_on_real_files(hawkes_alone, tmp_path, capsys):
@@ -138,6 +152,8 @@ def test_wrong_data_is_refused_before_any_run(tmp_path, capsys, content, words):
         (["report", "--space", "moon"], "'moon'"),
         (["report", "--space", "serial,moon"], "'moon'"),
         (["report", "--pdf", "nowhere/x.pdf"], "--pdf: the folder"),
+        (["report", "--only", "axpy", "program.py"], "--only chooses among the methods"),
+        (["report", "--all", "kernels.py::name", "10"], "--all chooses among the methods"),
         (["show", "nowhere.json"], "'nowhere.json' cannot be read"),
         (["compare", "launch", "--space", "moon"], "'moon'"),
         (["compare", "launch", "--json", "nowhere/x.json"], "--json: the folder"),

@@ -9,6 +9,7 @@ from rich.console import Console
 import portable as pk
 import roofline
 from portable.errors import InputError, LanguageError, LoweringError
+from roofline.cases import layer
 from tests.roofline.counted import costed, reverse
 
 COSTED = costed()
@@ -111,10 +112,37 @@ def threshold(i, x, out):
 def test_counts_that_depend_on_changing_data_say_so():
     changing = roofline.count(4, halve, np.array([1.0, 2.0, 4.0, 8.0]))
     assert changing.flops == 0 + 1 + 2 + 3
-    assert any("data that the launch itself changes" in note for note in changing.notes)
+    assert any("the launch itself changes 'x'" in note for note in changing.notes)
     steady = roofline.count(4, threshold, np.ones(4), np.zeros(4))
-    assert any("of these data" in note for note in steady.notes)
+    assert "the text has conditions: the counts are of these data" in steady.notes
     assert COSTED["axpy"].kernel and roofline.count(4, COSTED["axpy"].kernel, 1.0, np.ones(4), np.ones(4)).notes == []
+
+
+def test_sums_in_private_copies_are_no_atomics(space):
+    """Of the text and as executed: they run at the rate of loads and stores, and a roof of atomics would not hold them."""
+    if space == "checked":
+        pytest.skip("operations are counted where kernels are compiled")
+    levels = np.arange(1000, dtype=np.int32) % layer.BINS
+    policy, there = pk.RangePolicy(0, 1000, space=space), pk.copy_of(levels, space)
+    shared, own = (roofline.count(policy, layer.count, there, wrap(pk.zeros(layer.BINS, np.int32, space))) for wrap in (pk.asview, pk.ScatterView))
+    assert shared.atomics == {("add", "int32"): 1000} and shared.integer == 0
+    assert own.atomics == {} and own.integer == 1000 and (own.loaded, own.stored, own.arrays) == (shared.loaded, shared.stored, shared.arrays)
+    assert own.executed_totals["atomics"] == 0 or space.startswith("cuda")
+
+
+@pk.kernel
+def append(i, x, n_kept, kept):
+    if x[i] > 0.5:
+        kept[pk.atomic_add(n_kept, 0, 1)] = x[i]
+
+
+@pytest.mark.parametrize("space", ["serial", "threads"])
+def test_what_appends_is_counted_within_its_bounds(space):
+    """Each run begins with the arguments as they were given; on what a run before it left there is no more room."""
+    x, room, n_kept = np.linspace(0.0, 1.0, 1000), np.zeros(2000), np.zeros(1, np.int64)
+    with pk.use(space):
+        counted = roofline.count(1000, append, x, n_kept, room[:500])
+    assert counted.atomics == {("add", "int64"): 500} and n_kept[0] == 0 and not room.any()
 
 
 @roofline.cost(flops=lambda n, x, y: 2 * n, bytes=lambda n, x, y: 3 * x.nbytes)

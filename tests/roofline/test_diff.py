@@ -61,6 +61,26 @@ def test_the_worst_stands_first(tmp_path):
     assert [c.method for c in diff.changes(diff.read(before), diff.read(after))] == ["b", "c", "a"]
 
 
+def test_what_the_clock_did_not_tell_is_no_change(tmp_path):
+    paths = [saved(tmp_path, name, fakes.result(seconds=seconds, pairs=None)) for name, seconds in (("a", STEADY), ("b", (0.0,) * 3))]
+    for before, after in (paths, paths[::-1]):
+        (change,) = diff.changes(diff.read(before), diff.read(after))
+        assert (change.verdict, change.speedup) == ("too short to time", None)
+    assert cli.main(["diff", *paths]) == 0
+
+
+def test_launches_of_one_name_and_size_are_told_apart_by_their_work(tmp_path):
+    """A program's report tells its costliest launches first, and which those are may change."""
+    paths = []
+    for name, order in (("a", (1, 2)), ("b", (2, 1))):
+        document = fakes.saved(*(fakes.result(seconds=[work * s for s in STEADY]) for work in order))
+        for result, work in zip(document["parts"][0]["results"], order, strict=True):
+            result["roof"] = {"compulsory_bytes": 8 * work, "flops": work}
+        (tmp_path / name).write_text(json.dumps(document))
+        paths.append(str(tmp_path / name))
+    assert [(c.method, c.verdict) for c in diff.changes(*map(diff.read, paths))] == [("all pairs", "same"), ("all pairs (2)", "same")]
+
+
 def test_other_machines_are_refused_unless_asked_for(tmp_path, capsys):
     paths = [saved(tmp_path, "a", fakes.result()), saved(tmp_path, "b", fakes.result(), cpu="Another")]
     with pytest.raises(InputError, match="different machines .cpu: A processor and Another."):

@@ -99,11 +99,31 @@ def test_short_launches_are_named(views, space, monkeypatch):
     assert p.short() == [] and "too short" not in p.table().caption
 
 
+def test_apart_a_graph_is_as_many_events_as_launches(space, views):
+    with pk.use(space), pk.capture() as graph:
+        for label in ("first", "second"):
+            pk.parallel_for(N, layer.axpy, 2.0, *views, label=label)
+    with roofline.profile(apart=True) as p:
+        graph.replay()
+    assert [(e.label, len(e.launches)) for e in p.events] == [("first", 1), ("second", 1)] and all(e.seconds > 0 for e in p.events)
+
+
 def test_nothing_launched_is_an_empty_profile():
     with roofline.profile() as p:
         pass
     assert p.events == [] and p.groups() == {} and p.counts() == []
     assert analyse(p, 1.0, lambda special: None) is None
+
+
+def test_launches_are_counted_in_their_own_space(monkeypatch):
+    """Whichever is the default when the counts are asked for."""
+    seen = []
+    monkeypatch.setattr(profiling, "count", lambda *args, **options: seen.append(str(pk.default_space())))
+    with pk.use("serial"), roofline.profile() as p:
+        pk.parallel_for(10, layer.axpy, 2.0, np.ones(10), np.ones(10))
+    with pk.use("checked"):
+        p.counts()
+    assert seen == ["serial"]
 
 
 def test_a_call_is_held_against_its_roof(views, space, quick_ceilings):
@@ -139,7 +159,7 @@ def test_a_function_without_a_ceiling_is_left_out_and_said(quick_ceilings):
     with pk.use("serial"):
         counts = roofline.count(4, odd, np.ones(4))
     found = bound(counts, quick_ceilings("serial"))
-    assert found.wants["arithmetic"] == 0 and "no ceiling of tanh float64: its 4 calls" in found.notes[0]
+    assert found.wants["arithmetic"] == 0 and "no ceiling of tanh float64: its calls are left out" in found.notes[0]
 
 
 @pk.kernel

@@ -18,6 +18,7 @@ def ceilings():
     for name in microkernels.FUNCTIONS:
         for dtype in ("float32", "float64"):
             measuring.special(space, name, dtype, True).call()
+    measuring.special(space, "random.words", "uint32", True).call()
 
 
 def comparisons():

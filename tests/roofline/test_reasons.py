@@ -97,7 +97,7 @@ def test_a_launch_that_costs_as_much_as_its_work(machine):
 
 def test_what_no_rate_explains_waits(machine):
     name, text = why(machine, shown.counted()["dot"], 1e-3)
-    assert name == "waiting" and "it starts 0.0 instructions a cycle, of about 4" in text
+    assert name == "waiting" and "it starts 0.0" in text
 
 
 def test_other_work_on_the_machine(machine):

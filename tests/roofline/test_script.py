@@ -2,11 +2,14 @@
 
 import json
 import sys
+import time
 from xml.etree import ElementTree
 
 import pytest
 
+import portable.events
 from roofline import __main__ as cli
+from roofline import script
 
 PROGRAM = """
 import sys
@@ -103,6 +106,21 @@ def test_a_program_without_launches_says_so(report, capsys):
 def test_an_interpreter_has_no_roof(report):
     code, document = report(PROGRAM, space="checked")
     assert code == 0 and all(r["roof"] is None for r in document["results"])
+
+
+@pytest.mark.parametrize(("launches", "step"), [(2000, 1e-5), (3, 1.0)])
+def test_launches_too_short_for_the_clock_are_told(report, monkeypatch, launches, step):
+    """By their mean where there are many, without a time where that is too short as well: never left out."""
+    real, short = time.perf_counter, "launches are too short for the clock" if step == 1.0 else "too short for the clock; the time is the mean"
+    monkeypatch.setattr(portable.events.Stamp, "__init__", lambda self: setattr(self, "time", real() // step * step))
+    monkeypatch.setattr(script, "tick", lambda: step)
+    code, part = report(PROGRAM.replace("range(3)", f"range({launches})").replace("print(", "0 and ("))
+    (result,) = part["results"]
+    assert code == 0 and part["failures"] == [] and result["method"] == "saxpy" and len(result["seconds"]["values"]) == launches
+    if step == 1.0:
+        assert result["seconds"]["median"] == 0.0 and result["roof"] is None and short in part["notes"][0]
+    else:
+        assert 1e-7 < result["seconds"]["median"] < 1e-3 and any(short in note for note in result["roof"]["notes"])
 
 
 def test_a_missing_program_is_refused(tmp_path, capsys):

@@ -78,6 +78,7 @@ def test_a_notebook_shows_a_profile_as_a_page():
             pk.parallel_for(1000, layer.axpy, 2.0, x, y)
     found = roofline.report(p, "a notebook")
     assert problems(json.loads(json.dumps(found))) == []
+    assert found["parts"][0]["failures"] == []
     (result,) = found["parts"][0]["results"]
     assert (result["method"], result["source"], result["roof"]["flops"]) == ("axpy", "a notebook", 2000)
     frame = found._repr_html_()

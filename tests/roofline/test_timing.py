@@ -43,6 +43,18 @@ def test_measure_stops_at_max_time_but_not_before_three_repeats(clock):
     assert len(timing.measure(clock.taking(10.0), repeats=50, max_time=100.0).values) == pytest.approx(11, abs=1)
 
 
+def test_a_long_call_is_not_made_twice_before_it_is_timed(clock):
+    log = []
+    timing.alternate({"ours": clock.taking(timing.LONG_SECONDS, log, "ours")}, 2)
+    assert len(log) == 3
+
+
+def test_slow_rounds_are_few_where_nobody_says_how_many(clock):
+    for seconds, rounds in ((0.1, timing.ROUNDS), (timing.SLOW_SECONDS, timing.MIN_SAMPLES)):
+        found = timing.alternate({"ours": clock.taking(0.01), "peer": clock.taking(seconds)})
+        assert len(found["ours"].values) == len(found["peer"].values) == rounds
+
+
 def test_alternate_runs_the_sides_in_turn(clock):
     log = []
     fns = {name: clock.taking(1.0, log, name) for name in ("ours", "peer")}

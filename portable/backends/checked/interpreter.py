@@ -11,7 +11,7 @@ import traceback
 
 import numpy as np
 
-from ...errors import CheckError, LanguageError, PortableError
+from ...errors import CheckError, InputError, LanguageError, PortableError
 from ...policy import AUTO, MDRangePolicy, RangePolicy, TeamPolicy
 from . import races
 from .arithmetic import Overflow
@@ -34,6 +34,7 @@ from .team import Group, Team
 
 default_seed = 0                          # the schedule of launches that are not trials
 DEFAULT_TEAM_SIZE = 4                     # more than one pair of members, and still quick
+MOST_MEMBERS = 1024                       # of a block of CUDA's
 
 
 class Run:
@@ -58,6 +59,8 @@ class Run:
         self.policy, self.fn, self.seed, self.room, self.limit = policy, fn, seed, room, limit
         self.is_team = isinstance(policy, TeamPolicy)
         self.team_size = None if not self.is_team else DEFAULT_TEAM_SIZE if policy.team_size is AUTO else policy.team_size
+        if self.is_team and self.team_size > MOST_MEMBERS:
+            raise InputError(f"TeamPolicy: team_size {self.team_size} is beyond the limit of {MOST_MEMBERS}, a GPU's")
         self.trace, self.segments, self.scratch_cells = array.array("q"), [], []
         self.log = self.trace.append
         self.notes = Notes(fn.__name__, seed, self.team_size)

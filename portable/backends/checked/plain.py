@@ -50,7 +50,6 @@ def _meanings():
     for name in ("rint", "floor", "ceil", "trunc", "copysign"):      # math.floor gives a whole number: left alone
         table[getattr(words, name)] = table[getattr(np, name)] = keep_type(getattr(np, name))
     table[words.fma] = keep_type(words.fma)
-    table[words.sqrt] = table[real.sqrt]
     return table
 
 

@@ -103,7 +103,8 @@ def _compiled(kernel, policy_kind, specs, reducers, build):
 
 def counted(space, kernel, policy, policy_kind, specs, reducers, words, build):
     """Run a counting build once; how often each (line, operation, type) happened."""
-    specs = without_scatter(specs)  # contended sums count as the atomics of the text
+    if reducers or build != "executed":  # in a text they are its atomics
+        specs = without_scatter(specs)
     key = ("cpu", build, policy_kind, specs, reducers)
     if key not in kernel.compiled:
         kernel.compiled[key] = _compiled(kernel, policy_kind, specs, reducers, build)
@@ -111,6 +112,8 @@ def counted(space, kernel, policy, policy_kind, specs, reducers, words, build):
     n = len(entry.mixes) * space.n_threads if build == "executed" else len(entry.kept)
     totals = (ctypes.c_int64 * max(n, 1))()
     compiled = launches.Compiled.__new__(launches.Compiled).fill(entry, function, ctypes.addressof(totals))
+    if compiled.merges and launches._copies(compiled, words, space.n_threads)[0] is None:
+        return counted(space, kernel, policy, policy_kind, without_scatter(specs), reducers, words, build)
     if reducers:
         launches.run("scan" if policy_kind.startswith("scan") else "reduce", space, compiled, policy, words, ())
     else:

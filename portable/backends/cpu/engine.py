@@ -84,17 +84,13 @@ entry.block:
 next:
   %k = phi i64 [0, %entry.block], [%k.next, %after]
   %row = getelementptr [6 x i64], ptr %table, i64 %k
-  %fn = load ptr, ptr %row
-  %block.p = getelementptr i64, ptr %row, i64 1
-  %block = load ptr, ptr %block.p
-  %begin.p = getelementptr i64, ptr %row, i64 2
-  %begin = load i64, ptr %begin.p
-  %end.p = getelementptr i64, ptr %row, i64 3
-  %end = load i64, ptr %end.p
-  %chunk.p = getelementptr i64, ptr %row, i64 4
-  %chunk = load i64, ptr %chunk.p
-  %pool.p = getelementptr i64, ptr %row, i64 5
-  %pool = load ptr, ptr %pool.p
+  %words = load {ptr, ptr, i64, i64, i64, ptr}, ptr %row
+  %fn = extractvalue {ptr, ptr, i64, i64, i64, ptr} %words, 0
+  %block = extractvalue {ptr, ptr, i64, i64, i64, ptr} %words, 1
+  %begin = extractvalue {ptr, ptr, i64, i64, i64, ptr} %words, 2
+  %end = extractvalue {ptr, ptr, i64, i64, i64, ptr} %words, 3
+  %chunk = extractvalue {ptr, ptr, i64, i64, i64, ptr} %words, 4
+  %pool = extractvalue {ptr, ptr, i64, i64, i64, ptr} %words, 5
   %alone = icmp eq ptr %pool, null
   br i1 %alone, label %here, label %shared
 here:

@@ -64,17 +64,13 @@ define internal i1 @may_enter(i64 %gate, i64 %seen) alwaysinline {{
 define internal void @work(ptr %pool, i64 %worker) {{
   %next = getelementptr i8, ptr %pool, i64 {NEXT}
   %job = getelementptr i8, ptr %pool, i64 {JOB}
-  %fn = load ptr, ptr %job
-  %block.p = getelementptr i64, ptr %job, i64 1
-  %block = load ptr, ptr %block.p
-  %begin.p = getelementptr i64, ptr %job, i64 2
-  %begin = load i64, ptr %begin.p
-  %end.p = getelementptr i64, ptr %job, i64 3
-  %end = load i64, ptr %end.p
-  %chunk.p = getelementptr i64, ptr %job, i64 4
-  %chunk = load i64, ptr %chunk.p
-  %last.p = getelementptr i64, ptr %job, i64 5
-  %last = load i64, ptr %last.p
+  %words = load {{ptr, ptr, i64, i64, i64, i64}}, ptr %job
+  %fn = extractvalue {{ptr, ptr, i64, i64, i64, i64}} %words, 0
+  %block = extractvalue {{ptr, ptr, i64, i64, i64, i64}} %words, 1
+  %begin = extractvalue {{ptr, ptr, i64, i64, i64, i64}} %words, 2
+  %end = extractvalue {{ptr, ptr, i64, i64, i64, i64}} %words, 3
+  %chunk = extractvalue {{ptr, ptr, i64, i64, i64, i64}} %words, 4
+  %last = extractvalue {{ptr, ptr, i64, i64, i64, i64}} %words, 5
   br label %take
 take:
   %k = atomicrmw add ptr %next, i64 1 monotonic

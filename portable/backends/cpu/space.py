@@ -92,22 +92,32 @@ def _copies(compiled, words, n_threads):
 def _reduce(compiled, policy, words, outs, n_threads):
     begin, end, _ = _stretch(policy, compiled, 1)
     least = 1 if policy.__class__ is TeamPolicy else _REDUCE_LEAST if compiled.simple else 64
-    size = max(least, -(-(end - begin) // _REDUCE_BLOCKS))
+    size = _whole_lines(max(least, -(-(end - begin) // _REDUCE_BLOCKS)))
     n_blocks = -(-(end - begin) // size)
     buffer, tail = _room(compiled, outs, n_blocks * compiled.state_words)
     block = words + _extra(compiled, policy, begin, end, size, ctypes.addressof(buffer) + compiled.results.n_bytes) + tail
-    return buffer, block, [(compiled.address, 0, n_blocks, 1), (compiled.finish, 0, n_blocks, n_blocks)]
+    return buffer, block, [(compiled.address, 0, n_blocks, _blocks_at_once(compiled, n_blocks, n_threads)), (compiled.finish, 0, n_blocks, n_blocks)]
 
 
 def _scan(compiled, policy, words, outs, n_threads):
     n = policy.end - policy.begin
-    size = max(_SCAN_LEAST, -(-n // _REDUCE_BLOCKS))
-    size = -(-size // compiled.width) * compiled.width
+    size = _whole_lines(max(_SCAN_LEAST, -(-n // _REDUCE_BLOCKS)))
     n_blocks = -(-n // size)
+    at_once = _blocks_at_once(compiled, n_blocks, n_threads)
     buffer, tail = _room(compiled, outs, n_blocks)
     place = ctypes.addressof(buffer) + compiled.results.n_bytes
     block = words + _extra(compiled, policy, policy.begin, policy.end, size, place) + tail
-    return buffer, block, [(compiled.address, 0, n_blocks, 1), (compiled.finish, 0, n_blocks, n_blocks), (compiled.apply, 0, n_blocks, 1)]
+    return buffer, block, [(compiled.address, 0, n_blocks, at_once), (compiled.finish, 0, n_blocks, n_blocks), (compiled.apply, 0, n_blocks, at_once)]
+
+
+def _whole_lines(size):
+    """A block's indices: from 64 on so many that the next one's begin as a cache line does, if these do."""
+    return size if size < 64 else -(-size // 64) * 64
+
+
+def _blocks_at_once(compiled, n_blocks, n_threads):
+    """Neighbours for one thread, since each first element of a stretch is waited for; one where loops may differ in length."""
+    return max(1, n_blocks // (n_threads * _CHUNKS_A_THREAD)) if compiled.simple else 1
 
 
 _STEPS = {"for": _for, "reduce": _reduce, "scan": _scan}

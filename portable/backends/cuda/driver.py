@@ -9,6 +9,7 @@ import contextlib
 import ctypes
 import functools
 import gc
+import itertools
 import weakref
 from ctypes import byref
 
@@ -18,6 +19,7 @@ from .library import attribute, available, cu, device_of, devices, error, versio
 __all__ = ["Context", "attribute", "available", "context", "device_of", "devices", "version"]
 
 _INVALID_CONTEXT, _INVALID_HANDLE = 201, 400  # the driver's codes
+_KEPT_SHARE = 8  # of the device's memory at most one in so many bytes is kept
 
 
 @functools.cache
@@ -42,6 +44,7 @@ class Context:
         device, self.handle = ctypes.c_int(), ctypes.c_void_p()
         self.ordinal, self.device = ordinal, devices()[ordinal]
         self._alone, self.lasting = len(devices()) == 1, []
+        self._kept, self.parallel = {}, False  # bytes -> addresses; whether any queue but the default stream was used
         cu.cuDeviceGet(byref(device), ordinal)
         cu.cuDevicePrimaryCtxRetain(byref(self.handle), device)
 
@@ -64,7 +67,7 @@ class Context:
         if not self._alone:
             cu.cuCtxSetCurrent(self.handle)
         if stream.__class__ is int:  # without argtypes ctypes would cut it to 32 bits
-            stream = ctypes.c_void_p(stream)
+            stream, self.parallel = ctypes.c_void_p(stream), True
         x, y, z = grid if grid.__class__ is tuple else (grid, 1, 1)
         code = cu.launch(function, x, y, z, block, 1, 1, shared_bytes, stream, parameters, None)
         if code in (_INVALID_CONTEXT, _INVALID_HANDLE):  # a thread's first launch, or a foreign context
@@ -82,20 +85,49 @@ class Context:
     # Memory
 
     def allocate(self, nbytes):
-        """Device memory, uninitialised, as a Memory; OutOfMemoryError if there is no room."""
+        """Device memory, uninitialised, as a Memory; OutOfMemoryError if there is no room.
+
+        Freed memory is kept for the next request of its size, since the driver takes 100 to 500 microseconds for one.
+        """
         self.activate()
+        try:
+            pointer = self._kept[nbytes].pop()
+        except (KeyError, IndexError):
+            pointer = self._new(nbytes)
+        else:
+            if self.parallel:
+                cu.cuCtxSynchronize()  # another queue than the default stream may still be at work on it
+        return Memory(self, pointer, nbytes, functools.partial(self._keep, nbytes))
+
+    def _new(self, nbytes):
         pointer = ctypes.c_uint64()
         try:
             cu.cuMemAlloc(byref(pointer), max(nbytes, 1))
         except OutOfMemoryError:
             gc.collect()  # views in reference cycles hold their memory until collected
+            self.trim()
             try:
                 cu.cuMemAlloc(byref(pointer), max(nbytes, 1))
             except OutOfMemoryError as full:
                 free, total = self.memory_info()
                 raise OutOfMemoryError(f"space 'cuda:{self.ordinal}' has no room for {nbytes:,} bytes: {free:,} of "
                                        f"{total:,} are free ({full})") from full
-        return Memory(self, pointer.value, nbytes, cu.cuMemFree)
+        return pointer.value
+
+    def _keep(self, nbytes, pointer):
+        if self._kept_bytes() + nbytes > self.device.memory_bytes // _KEPT_SHARE:
+            cu.cuMemFree(pointer)
+        else:
+            self._kept.setdefault(nbytes, []).append(pointer)
+
+    def _kept_bytes(self):
+        return sum(nbytes * len(pointers) for nbytes, pointers in list(self._kept.items()))
+
+    def trim(self):
+        """Give the driver what is kept."""
+        kept, self._kept = self._kept, {}
+        for pointer in itertools.chain(*kept.values()):
+            cu.cuMemFree(pointer)
 
     def allocate_pinned(self, nbytes):
         """Page-locked host memory, as a Memory; the device reaches it at the same address."""
@@ -105,11 +137,11 @@ class Context:
         return Memory(self, pointer.value, nbytes, cu.cuMemFreeHost)
 
     def memory_info(self):
-        """(free, total) bytes of the device."""
+        """(free, total) bytes of the device; what is kept counts as free."""
         self.activate()
         free, total = ctypes.c_size_t(), ctypes.c_size_t()
         cu.cuMemGetInfo(byref(free), byref(total))
-        return free.value, total.value
+        return free.value + self._kept_bytes(), total.value
 
     def copy_to_device(self, target, source, nbytes):
         """Copy from host address `source` to device address `target`."""
@@ -298,13 +330,14 @@ class Graph:
     def launch(self, stream=None):
         """Queue the whole graph on `stream`."""
         self.context.activate()
+        self.context.parallel |= stream is not None
         cu.cuGraphLaunch(self._executable.handle, stream)
 
 
 @contextlib.contextmanager
 def _capture(context, stream):
     context.activate()
-    graph, recorded, executable = Graph(context), ctypes.c_void_p(), ctypes.c_void_p()
+    graph, recorded, executable, parallel = Graph(context), ctypes.c_void_p(), ctypes.c_void_p(), context.parallel
     cu.cuStreamBeginCapture(stream, 2)  # 2: relaxed; a collected view may free its memory meanwhile
     try:
         yield graph
@@ -314,6 +347,7 @@ def _capture(context, stream):
             cu.cuGraphDestroy(recorded)
         raise
     context.activate()
+    context.parallel = parallel  # recorded launches have used no queue yet
     cu.cuStreamEndCapture(stream, byref(recorded))
     try:
         cu.cuGraphInstantiateWithFlags(byref(executable), recorded, 0)

@@ -150,7 +150,7 @@ class CudaTeam(Team):
 
 def scan_block(lower, own, neutral, combine, n):
     """Exclusive prefixes of one value a thread in rank order, and the total: by shuffles in each warp, then over the warps."""
-    rank = Value("int", VARYING, thread(lower))
+    rank = Value("int32", VARYING, lower.b.trunc(thread(lower), I32))  # half the instructions of 64 bits
     lane, running = lower.binary("&", rank, lower.const(WARP - 1)), own
     for by in (1, 2, 4, 8, 16):
         moved = _shuffled(lower, running, "up", by, 0)
@@ -160,7 +160,7 @@ def scan_block(lower, own, neutral, combine, n):
     if n_warps == 1:
         return exclusive, _shuffled(lower, running, "idx", WARP - 1, WARP - 1)
     place = shared_words(lower, n_warps, "scanned")
-    warp = lower.b.ashr(rank.ir, ir.Constant(I64, 5))
+    warp = lower.b.ashr(rank.ir, ir.Constant(I32, 5))
     with lower.b.if_then(lower.get(lower.compare("==", lane, lower.const(WARP - 1)))):
         lower.b.store(lower.get(running), lower.b.gep(place, [warp], source_etype=I64))
     barrier(lower)
@@ -168,7 +168,7 @@ def scan_block(lower, own, neutral, combine, n):
     for k in range(n_warps):
         word = lower.b.gep(place, [ir.Constant(I64, k)], source_etype=I64)
         x = Value(own.dtype, UNIFORM, lower.b.load(word, typ=lower.scalar(own.dtype)))
-        here = Value("bool", VARYING, lower.b.icmp_signed("==", warp, ir.Constant(I64, k)))
+        here = Value("bool", VARYING, lower.b.icmp_signed("==", warp, ir.Constant(I32, k)))
         before = lower.select(here, total, before)
         total = combine(total, x)
     barrier(lower)

@@ -5,6 +5,7 @@ The argument block travels by value, as the kernel's one parameter.
 
 from __future__ import annotations
 
+import functools
 import re
 
 from llvmlite import ir
@@ -19,7 +20,7 @@ from .lanes import RANGE_THREADS, CudaTarget, CudaTeam, barrier, block, combine_
 
 REDUCE_THREADS = 256
 _COPIES = 6  # loads in flight in a reduction
-_PACK, _SHORT = 4, 200  # indices a thread takes of a straight text on 32 bits, and its instructions at most
+_SHORT = 200  # instructions of a text that a thread runs at several indices
 _VOID = ir.VoidType()
 DATA_LAYOUT = "e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64"
 
@@ -36,9 +37,9 @@ class Entry(entry.Entry):
         self.text = self._as_kernel(self.text)
 
     def lanes(self, signature):
-        """Loads of 4 bytes, one a thread, do not fill the memory's pipe: there, threads take packs of indices."""
+        """One load a thread does not always fill the memory's pipe: four of 32 bits, or two of 64, do."""
         plain = self.policy_kind == "range" and not self.reducers and not any(s[0] == "scatter" for s in flatten(signature.specs))
-        return _PACK if plain and signature.width == 16 else 1
+        return signature.width // 4 if plain else 1
 
     def emit(self):
         self.module.triple, self.module.data_layout = "nvptx64-nvidia-cuda", DATA_LAYOUT
@@ -85,22 +86,27 @@ class Entry(entry.Entry):
                 lower.W = W
 
     def _reduced_range(self):
-        """Every thread folds indices that lie a whole grid apart."""
+        """The grid goes through the range in rounds; in each a thread folds several indices a block apart, in the last a grid apart."""
         lower, b = self.lower, self.lower.b
-        stride = b.mul(grid(lower), ir.Constant(I64, self.threads), flags=("nsw",))
-        begin, end = b.add(self.extra("begin"), self._first(self.threads), flags=("nsw",)), self.extra("end")
+        copies = 1 if self.kernel.portable_text.has_loops else _COPIES
+        width = b.mul(grid(lower), ir.Constant(I64, self.threads), flags=("nsw",))
+        near, even = self._first(self.threads * copies), self._first(self.threads)
 
-        if not self.kernel.portable_text.has_loops:
+        def visit(copy, *terms):
+            self.visit(lower.lanes(functools.reduce(lambda x, y: b.add(x, y, flags=("nsw",)), terms)), None, copy, "whole")
 
-            def several(index):
-                for k in range(_COPIES):
-                    self.visit(lower.lanes(b.add(index, b.mul(stride, ir.Constant(I64, k)), flags=("nsw",))), None, k, "whole")
+        def whole(base):
+            for k in range(copies):
+                visit(k, base, near, ir.Constant(I64, self.threads * k))
 
-            # `loop` asks index + step <= bound: here the last copy's index must lie before the end.
-            step = b.mul(stride, ir.Constant(I64, _COPIES), flags=("nsw",))
-            bound = b.add(b.sub(end, ir.Constant(I64, 1)), stride, flags=("nsw",))
-            begin = self.loop(begin, bound, step, several)
-        self.steps(begin, end, stride, lambda index: self.visit(lower.lanes(index), None, 0, "whole"))
+        if copies == 1:
+            return self.steps(b.add(self.extra("begin"), even, flags=("nsw",)), self.extra("end"), width, lambda index: visit(0, index))
+        last = self.loop(self.extra("begin"), self.extra("end"), b.mul(width, ir.Constant(I64, copies), flags=("nsw",)), whole)
+        for k in range(copies):
+            index = b.add(b.add(last, even, flags=("nsw",)), b.mul(width, ir.Constant(I64, k), flags=("nsw",)), flags=("nsw",))
+            with b.if_then(b.icmp_signed("<", index, self.extra("end"))):
+                visit(k, index)
+        return None
 
     def _scattered_range(self):
         """A grid's stride again; views that are only added to have a copy in each block's shared memory."""
@@ -201,12 +207,12 @@ class Entry(entry.Entry):
         leader = b.icmp_signed("==", thread(lower), ir.Constant(I64, 0))
         with b.if_then(leader):
             self.write_words(states, self.word(partials, b.mul(number, ir.Constant(I64, self.n_words()))))
-            b.fence("seq_cst")
-            arrived = b.atomic_rmw("add", counter, ir.Constant(I64, 1), "seq_cst")
+            b.fence("acq_rel", "device")  # of what this block has left, and then of what all others have
+            arrived = b.atomic_rmw("add", counter, ir.Constant(I64, 1), "monotonic")
+            b.fence("acq_rel", "device")
             b.store(b.zext(b.icmp_signed("==", arrived, b.sub(n_blocks, ir.Constant(I64, 1))), I64), last)
         barrier(lower)
         with b.if_then(b.icmp_signed("!=", b.load(last, typ=I64), ir.Constant(I64, 0))):
-            b.fence("seq_cst")
             self._combine_partials(states, partials, n_blocks, counter, leader)
 
     def _block_number(self):

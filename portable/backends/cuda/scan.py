@@ -44,7 +44,8 @@ class ScanEntry(cuda.Entry):
         return Value(self.dtype, VARYING, self.lower.get(result, self.dtype))
 
     def _start(self):
-        return self.lower.b.add(self.extra("begin"), self.lower.b.mul(block(self.lower), ir.Constant(I64, self.tile)))
+        b = self.lower.b
+        return b.add(self.extra("begin"), b.mul(block(self.lower), ir.Constant(I64, self.tile)))
 
     def _coalesced(self, start):
         """(place in the tile, index, whether it lies before the end) of this thread's items when neighbours are neighbours."""
@@ -130,7 +131,7 @@ class ScanEntry(cuda.Entry):
                 lower.store(self.out, [lower.lanes(index)], x)
 
     def _offsets(self):
-        """Tiles of partials one after the other; `end` is their number."""
+        """ITEMS neighbouring partials a thread; `end` is their number. Behind the last, where anything may lie, is the total."""
         lower, b = self.lower, self.lower.b
         scalar, partials, end = lower.scalar(self.dtype), self.extra("partials", PTR), self.extra("end")
         carry = lower.slot(scalar)
@@ -138,19 +139,19 @@ class ScanEntry(cuda.Entry):
 
         def stretch(base):
             lower.begin_pack(None)
-            index = b.add(base, thread(lower), flags=("nsw",))
-            inside, place = b.icmp_signed("<", index, end), lower.slot(scalar)
-            b.store(lower.get(self._neutral()), place)
-            with b.if_then(inside):
-                b.store(b.load(self.word(partials, index), typ=scalar), place)
-            exclusive, total = scan_block(lower, Value(self.dtype, VARYING, b.load(place, typ=scalar)), self._neutral(),
-                                          self._combined, self.threads)
-            before = Value(self.dtype, UNIFORM, b.load(carry, typ=scalar))
-            with b.if_then(inside):
-                b.store(lower.get(self._combined(before, exclusive)), self.word(partials, index))
-            b.store(lower.get(self._combined(before, total)), carry)
+            first = b.add(base, b.mul(thread(lower), ir.Constant(I64, ITEMS)), flags=("nsw",))
+            places = [self.word(partials, b.add(first, ir.Constant(I64, k), flags=("nsw",))) for k in range(ITEMS)]
+            own = [Value(self.dtype, VARYING, b.load(place, typ=scalar)) for place in places]
+            before, total = self._scanned(own)
+            carried = Value(self.dtype, UNIFORM, b.load(carry, typ=scalar))
+            running = self._combined(carried, before)
+            for v, place in zip(own, places):
+                b.store(lower.get(running), place)
+                running = self._combined(running, v)
+            b.store(lower.get(self._combined(carried, total)), carry)
 
-        self.steps(ir.Constant(I64, 0), end, ir.Constant(I64, self.threads), stretch)
+        self.steps(ir.Constant(I64, 0), b.add(end, ir.Constant(I64, 1)), ir.Constant(I64, self.threads * ITEMS), stretch)
         lower.begin_pack(None)
+        barrier(lower)
         with b.if_then(b.icmp_signed("==", thread(lower), ir.Constant(I64, 0))):
-            self.write_results([(Value(self.dtype, UNIFORM, b.load(carry, typ=scalar)),)])
+            self.write_results([(Value(self.dtype, UNIFORM, b.load(self.word(partials, end), typ=scalar)),)])

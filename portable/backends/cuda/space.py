@@ -17,7 +17,7 @@ from ...policy import AUTO, MDRangePolicy, RangePolicy, TeamPolicy, box_words
 from . import driver, engine
 from .lanes import WARP
 from .lower import RANGE_THREADS, Entry
-from .scan import ScanEntry
+from .scan import ITEMS, ScanEntry
 
 _AUTO_TEAM = 128
 _DEFAULT_SHARED = 48 * 1024  # more dynamic shared memory must be asked for
@@ -194,7 +194,7 @@ def _reduce(space, compiled, policy, words, outs, work):
 
 def _scan(space, compiled, policy, words, outs, work):
     n_tiles = -(-(policy.end - policy.begin) // compiled.tile)
-    partials = work.room(8 * max(n_tiles, 1))
+    partials = work.room(8 * (n_tiles + 1 + ITEMS * compiled.threads))
     place = words + _EXTRA.pack(policy.begin, policy.end, 0, partials, *[0] * 10)
     tiles = words + _EXTRA.pack(0, n_tiles, 0, partials, *[0] * 10) + compiled.results.addresses(outs, work.results.pointer)
     return _kernels((compiled, compiled.handle, n_tiles, 0, place), (compiled, compiled.finish.handle, 1, 0, tiles),

@@ -98,3 +98,28 @@ def test_figures_show_what_they_are_given(tmp_path):
     assert sorted(order) == [0, 1, 2, 3]
     np.testing.assert_array_equal(figures.draw_cross_map(rho).images[0].get_array(), rho[np.ix_(order, order)])
     matplotlib.pyplot.close("all")
+
+
+def test_a_wide_matrix_is_printed_whole(tmp_path, capsys):
+    x = logistic_maps(60, 12)
+    np.save(tmp_path / "x.npy", x)
+    assert main(["crossmap", str(tmp_path / "x.npy"), "-E", "2", "--space", "threads"]) == 0
+    printed = capsys.readouterr().out
+    assert all(f"{v:.4f}" in printed for v in edm.cross_map(x, 2, space="threads").ravel())
+    assert main(["crossmap", str(tmp_path / "x.npy"), "--columns", "3", "0", "-E", "2", "--space", "threads"]) == 0
+    assert f"{edm.cross_map(x[:, [3, 0]], 2, space='threads')[0, 1]:.4f}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("option", "command"), [("--out", "crossmap"), ("--out", "simplex"), ("--plot", "embed")])
+def test_what_cannot_be_written_is_refused_first(table, tmp_path, capsys, option, command):
+    path, _ = table
+    given = [] if command == "crossmap" else ["--columns", "a"]
+    given += [] if command == "embed" else ["-E", "2"]
+    assert main([command, str(path), *given, option, str(tmp_path / "none" / "x.npy")]) == 2
+    assert f"{option} is " in capsys.readouterr().err
+
+
+def test_a_figure_has_a_known_kind_of_file(table, tmp_path, capsys):
+    pytest.importorskip("matplotlib")
+    assert main(["embed", str(table[0]), "--columns", "a", "--plot", str(tmp_path / "x.doc")]) == 2
+    assert "x.doc is no file for a figure" in capsys.readouterr().err

@@ -44,6 +44,17 @@ def test_offsets_do_not_matter(space, offset):
     np.testing.assert_allclose(edm.cross_map(x + offset, DIMS[:2], space=space), plain, rtol=0, atol=1e-4)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_many_targets(space, dtype):
+    """A member takes two abreast, and four, though some members have fewer."""
+    x = dataset(space)[:8 if space == "checked" else None, :2]
+    dims = np.array([1, 2])
+    few = edm.cross_map(x, dims, libraries=[1], dtype=dtype, space=space)
+    which = np.repeat([0, 1], [33, 97])
+    many = edm.cross_map(x[:, which], dims[which], libraries=[33], dtype=dtype, space=space)
+    np.testing.assert_allclose(many, few[:, which], rtol=0, atol=4 * np.finfo(dtype).eps)
+
+
 def test_part_of_the_libraries_in_batches(space):
     x = dataset(space)[:, :3]
     whole = edm.cross_map(x, DIMS[:3], space=space)

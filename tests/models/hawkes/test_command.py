@@ -42,13 +42,15 @@ def test_fit(events_csv, tmp_path, by, capsys):
     if by == "metropolis":
         for module in ("arviz_base", "arviz_stats", "h5netcdf"):
             pytest.importorskip(module)
-    assert main(["fit", str(events_csv), "--by", by, "--output", str(tmp_path), "--space", "serial", "--steps", "400", "--warmup",
+    assert main(["fit", str(events_csv), "--by", by, "--output", str(tmp_path), "--space", "serial", "--draws", "300", "--warmup",
                  "100", "--figures", "svg"]) == 0
     found = json.loads((tmp_path / "fit.json").read_text())
     assert 2.0 < found["params"]["omega"] < 12.0 and found["units"]["omega"] == "1/h"
     assert found["params"] == json.loads((tmp_path / "params.json").read_text())
-    assert "events in 2 dimensions" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "events in 2 dimensions" in shown and "omega (1/h)" in shown and "…" not in shown  # nothing is cut off
     if by == "metropolis":
+        assert found["units"]["1/omega"] == "h" and "at most 1.01 and at least 400 are wanted" in " ".join(shown.split())
         assert (tmp_path / "posterior.nc").stat().st_size > 1000 and "<svg" in (tmp_path / "posterior.svg").read_text()[:2000]
 
 
@@ -56,7 +58,7 @@ def test_probabilities_and_residuals(events_csv, tmp_path, capsys):
     pytest.importorskip("matplotlib")
     pytest.importorskip("scipy")
     common = [str(events_csv), "--output", str(tmp_path), "--space", "serial"]
-    assert main(["probabilities", *common, "--steps", "200", "--warmup", "100", "--draws", "20"]) == 0
+    assert main(["probabilities", *common, "--draws", "100", "--warmup", "100", "--average", "20"]) == 0
     with open(tmp_path / "probabilities.csv") as file:
         rows = list(csv.DictReader(file))
     shares = np.array([float(row["probability"]) for row in rows])
@@ -120,10 +122,10 @@ def test_wrong_files(tmp_path, rows, error, words):
 
 
 def test_files_that_are_none(tmp_path, capsys):
-    with pytest.raises(InputError, match="cannot be read"):
+    with pytest.raises(InputError, match="'.*absent.csv' does not exist"):
         read_events(tmp_path / "absent.csv")
     with pytest.raises(InputError, match="ends in '.txt'"):
-        read_events(tmp_path / "a.txt")
+        read_events(write(tmp_path / "a.txt"))
     (tmp_path / "a.npz").write_bytes(b"PK nonsense")
     with pytest.raises(InputError, match="cannot be read"):
         read_events(tmp_path / "a.npz")
@@ -133,6 +135,8 @@ def test_files_that_are_none(tmp_path, capsys):
     csv_file = write(tmp_path / "c.csv", "1,2,3", "1,3,4")
     assert main(["residuals", str(csv_file), "--params", str(tmp_path / "params.json"), "--output", str(tmp_path)]) == 2
     assert "is no JSON object of mu0" in " ".join(capsys.readouterr().out.split())
+    assert main(["residuals", str(csv_file), "--params", str(tmp_path / "none.json"), "--output", str(tmp_path)]) == 2
+    assert "none.json' cannot be read: No such file" in " ".join(capsys.readouterr().out.split())
     assert main(["fit", str(csv_file), "--horizon-h", "0.5", "--output", str(tmp_path)]) == 2
     assert "horizon_h is 0.5, before the last event at 1.0" in " ".join(capsys.readouterr().out.split())
 

@@ -21,6 +21,7 @@ from models.hawkes import (
     uniform,
 )
 from models.hawkes.chains import Chains
+from models.hawkes.paper import attainable
 from portable.errors import DTypeError, InputError
 
 from .events import PARAMS, gunfire, random_events
@@ -71,7 +72,7 @@ def test_every_step_is_the_papers(space, free):
     n_steps = 30 if space == "checked" else 200
     likelihood = Likelihood(locations, times, background_self=own, tolerance=1e-12, space=space)
     fixed = [name for name in PARAMS.names() if name not in free]
-    found = sample_posterior(likelihood, n_chains=2, n_steps=n_steps, n_warmup=0, start=STARTS, fixed=fixed, seed=7)
+    found = sample_posterior(likelihood, n_chains=2, n_draws=n_steps, n_warmup=0, start=STARTS, fixed=fixed, seed=7)
     for chain, start in enumerate(STARTS):
         coordinates = [1 / v if n in ("h", "tau_x", "tau_t") else v for n, v in zip(free, (getattr(start, n) for n in free))]
         wanted = algorithm_1(lambda p: reference.log_likelihood(locations, times, p, background_self=own), start, free,
@@ -87,7 +88,7 @@ def test_pairs_are_listed_anew_on_the_way(space, monkeypatch):
         pytest.skip("600 steps are too slow in plain Python")
     locations, times = random_events(60, 2)
     far = [replace(PARAMS, omega=20.0, h=0.01, theta=0.9)] * 2
-    options = {"n_chains": 2, "n_steps": 600, "n_warmup": 0, "start": far, "seed": 3}
+    options = {"n_chains": 2, "n_draws": 600, "n_warmup": 0, "start": far, "seed": 3}
     lists = []
     prepare = Chains._prepare
     monkeypatch.setattr(Chains, "_prepare", lambda self, range_: (lists.append(range_), prepare(self, range_))[1])
@@ -109,7 +110,7 @@ def small():
 
 
 TRUTH = known(60.0, 600.0)[0]
-OPTIONS = {"n_chains": 2, "n_steps": 400, "n_warmup": 100, "start": [TRUTH, replace(TRUTH, theta=0.5)], "seed": 1}
+OPTIONS = {"n_chains": 2, "n_draws": 300, "n_warmup": 100, "start": [TRUTH, replace(TRUTH, theta=0.5)], "seed": 1}
 
 
 def test_seeds(small):
@@ -119,8 +120,11 @@ def test_seeds(small):
     assert (one != other).any()
 
 
-class Stop(Exception):
-    pass
+def test_thinned_draws_are_among_the_others(small):
+    whole = sample_posterior(small, **OPTIONS | {"n_draws": 300, "n_warmup": 30})
+    thinned = sample_posterior(small, **OPTIONS | {"n_draws": 100, "n_warmup": 10, "thin": 3})
+    np.testing.assert_array_equal(thinned.draws, whole.draws[:, 2::3])
+    np.testing.assert_array_equal(thinned.log_likelihood, whole.log_likelihood[:, 2::3])
 
 
 def stop_after(monkeypatch, n, error):
@@ -175,7 +179,8 @@ def test_progress_tells_rates(small, capsys):
 
 WRONG = [
     ({"n_chains": 3}, InputError, "start holds 2 parameters for 3 chains"),
-    ({"n_warmup": 400}, InputError, "n_warmup is 400; 0 to 399"),
+    ({"n_warmup": -1}, InputError, "n_warmup is -1; "),
+    ({"thin": 0}, InputError, "thin is 0; at least 1"),
     ({"seed": -1}, InputError, "seed is -1"),
     ({"start": 3}, DTypeError, "start must be Parameters or a sequence"),
     ({"priors": {"omega": uniform(5.0, 9.0)}}, InputError, "start: omega = 2 has no density under its prior"),
@@ -229,13 +234,24 @@ def test_both_samplers_agree(small):
         warnings.simplefilter("ignore")  # ArviZ announces its next version on import
         pytest.importorskip("nutpie")
     pytest.importorskip("arviz_stats")
-    one = sample_posterior(small, n_chains=2, n_steps=4000, start=TRUTH, seed=1)
+    one = sample_posterior(small, n_chains=2, n_draws=4000, start=TRUTH, seed=1)
     two = sample_nuts(small, n_chains=2, n_draws=200, n_warmup=100, start=TRUTH, seed=1)
     assert two.draws.shape == (2, 200, 4) and two.error_bound <= small.tolerance
+    could = attainable(one)
     for name in FREE:
         a, b = (p.summary([name])[name] for p in (one, two))
         assert abs(a["mean"] - b["mean"]) < 5 * math.hypot(a["mcse"], b["mcse"])
+        assert 0.5 < a["ess_bulk"] / could[name] < 2.0  # an estimate from 8,000 draws scatters by a fifth
     assert two.log_likelihood[0, 0] == pytest.approx(small.log_likelihood(two.params(0, 0)), rel=1e-9)
+
+
+def test_attainable_effective_draws(small):
+    """Two parameters of correlation rho: w = (1 + rho^2) / (1 - rho^2)."""
+    random = np.random.default_rng(1)
+    draws = random.normal(size=(2, 20_000, 2)) @ np.linalg.cholesky([[1.0, 0.8], [0.8, 1.0]]).T
+    found = sample_posterior(small, **OPTIONS | {"n_draws": 1, "n_warmup": 0})
+    could = attainable(replace(found, free=("mu0", "theta"), draws=draws))
+    assert could["mu0"] == pytest.approx(40_000 / (2 * 5.35 * 1.64 / 0.36 - 1.0), rel=0.05)  # sds of rho: 0.2 %
 
 
 def test_calibration():
@@ -252,7 +268,7 @@ def test_gunfire_posterior():
     """5,022 events: the posterior mode lies inside, and log-likelihoods are those of all pairs to the bound asked for."""
     locations, times = gunfire("2010_5022")
     likelihood = Likelihood(locations, times, space="threads")
-    found = sample_posterior(likelihood, n_steps=1000, n_warmup=300, seed=1)
+    found = sample_posterior(likelihood, n_draws=700, n_warmup=300, seed=1)
     assert 0.16 < found["theta"].mean() < 0.19 and 0.064 < found["h"].mean() < 0.068
     exact = Likelihood(locations, times, method="all_pairs", space="threads")
     for k in (0, 350, 699):

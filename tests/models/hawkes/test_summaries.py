@@ -29,7 +29,7 @@ from .test_gradient import TWO, known
 def test_probabilities_over_a_posterior(space):
     locations, times = random_events(13, 2)
     likelihood = Likelihood(locations, times, space=space)
-    posterior = sample_posterior(likelihood, n_chains=2, n_steps=26, n_warmup=1, start=[PARAMS, PARAMS], seed=1)
+    posterior = sample_posterior(likelihood, n_chains=2, n_draws=25, n_warmup=1, start=[PARAMS, PARAMS], seed=1)
     found = posterior_probabilities(likelihood, posterior, n_draws=50, quantiles=(0.5,), keep=True)
     wanted = [reference.excitation_probabilities(locations, times, p) for p in posterior.thinned(50)]
     assert found.draws.shape == (50, 13)

@@ -1,0 +1,137 @@
+"""What methods do beside their main computation, for `report --all`: with it every kernel of the models has its place.
+
+Inputs are simulated and small: many of these kernels only prepare or finish.
+"""
+
+import functools
+
+import numpy as np
+
+import portable as pk
+from models import edm, hawkes, mixture, resampling
+from roofline.cases import methods
+from roofline.cases.hawkes import PARAMS, simulated
+from roofline.contract import Run
+
+SCHEMES = ("stratified", "residual", "ssp", "killing", "megopolis")
+CHAINS, SAMPLED, DRAWS, TIMES = 4, 50, 20, 16  # chains of a sampler and their steps, draws looked at, steps of a filter
+
+
+def prepare(space, data, quick):
+    """Runs of all that is left; see `roofline.cases.Case`. Real data have no part in it."""
+    n = 40 if space == "checked" else 1000 if quick else 100_000 if space.startswith("cuda") else 20_000
+    return [*_hawkes(space, max(40, n // 10)), *_mixture(space, n), *_tmap(space, n), *_resampling(space, n), *_edm(space, max(40, n // 20))]
+
+
+def _run(method, size, unit, space, call):
+    return Run(method, "simulated", size, unit, functools.partial(_silent, call), sync=functools.partial(pk.fence, space))
+
+
+def _silent(call):
+    """A call whose result is no number to compare."""
+    call()
+
+
+def _hawkes(space, n):
+    locations, times = simulated(n, PARAMS, 2.0 * n)
+
+    @functools.cache
+    def made(method, keep=False, own=True):
+        return hawkes.Likelihood(locations, times, space=space, method=method, keep_background=keep, background_self=own)
+
+    @functools.cache
+    def drawn():
+        return sampled()
+
+    def sampled():
+        return hawkes.sample_posterior(made("windowed", True), n_chains=CHAINS, n_steps=SAMPLED, n_warmup=SAMPLED // 2, start=PARAMS)
+
+    def free():
+        likelihood = made("windowed", own=False)
+        hawkes.sample_posterior(likelihood, n_chains=CHAINS, n_steps=SAMPLED, n_warmup=SAMPLED // 2, start=PARAMS, fixed=())
+
+    calls = {
+        "gradient, all pairs": lambda: made("all_pairs").gradient(PARAMS),
+        "by cells, background recomputed": lambda: made("cells").log_likelihood(PARAMS),
+        f"{SAMPLED} steps of {CHAINS} chains": sampled,
+        f"{SAMPLED} steps of {CHAINS} chains, tau_x and tau_t free": free,
+        f"probabilities over {DRAWS} draws": lambda: hawkes.posterior_probabilities(made("windowed"), drawn(), n_draws=DRAWS),
+    }
+    for name, call in calls.items():
+        yield _run(f"Hawkes, {name}", n, "events", space, call)
+
+
+def _mixture(space, n):
+    points = methods.two_clouds(n)
+    k = 2 if space == "checked" else 16
+
+    @functools.cache
+    def fitted():
+        return mixture.DirichletMixture(k, max_iter=methods.ITERATIONS, tol=0.0, random_state=0, space=space).fit(points)
+
+    for name in ("predict", "predict_proba"):
+        yield _run(f"mixture, {name}, {k} components", n, "points", space, lambda name=name: getattr(fitted(), name)(points))
+    yield _run(f"mixture, 3 Gibbs sweeps, {k} components", n, "points", space, lambda: fitted().sample_posterior(points, 2, n_burn=1))
+
+
+def _tmap(space, n):
+    model = methods.three_branches()
+    runs = model.simulate(n, seed=1, space=space)
+    for name in ("branch_probabilities", "rescaled"):
+        call = functools.partial(getattr(model, name), runs, space=space)
+        yield _run(f"TMAP, {name}, 3 branches", runs.n_gaps, "gaps", space, call)
+    yield _run("TMAP, simulation, 3 branches", n, "runs", space, lambda: model.simulate(n, seed=1, space=space))
+
+
+@pk.function
+def begin(seed, stream, draw, params):
+    """A standard normal state."""
+    return (pk.random.normal(seed, stream, draw),)
+
+
+@pk.function
+def walk(t, state, seed, stream, draw, params):
+    """A random walk that returns."""
+    return (0.9 * state[0] + pk.random.normal(seed, stream, draw),)
+
+
+@pk.function
+def seen(t, state, observation, params):
+    """The log-density of an observation about the state, but for a constant."""
+    return -0.5 * (observation[0] - state[0]) * (observation[0] - state[0])
+
+
+def _resampling(space, n):
+    weights = pk.copy_of(np.random.default_rng(0).random(n), space)
+    ancestors = resampling.systematic(weights, seed=1, space=space)
+    offspring = resampling.ancestors_to_offspring(ancestors, n, space=space)
+    cumulative = resampling.offspring_to_cumulative(offspring, space=space)
+    seen_values, filters = np.zeros(TIMES), {in_place: resampling.ParticleFilter(begin, walk, seen, in_place=in_place, space=space) for in_place in (False, True)}
+
+    def smooth():
+        filters[False].run(seen_values, n, seed=1, keep=True).trajectories(n, seed=2)
+
+    calls = {
+        **{name: functools.partial(getattr(resampling, name), weights, seed=1, space=space,
+                                   **({"n_steps": methods.STEPS} if name == "megopolis" else {})) for name in SCHEMES},
+        "partial rejection": functools.partial(resampling.partial_rejection, weights, seed=1, max_weight=0.5, space=space),
+        "ancestors to offspring": functools.partial(resampling.ancestors_to_offspring, ancestors, n, space=space),
+        "offspring to cumulative": functools.partial(resampling.offspring_to_cumulative, offspring, space=space),
+        "cumulative to offspring": functools.partial(resampling.cumulative_to_offspring, cumulative, space=space),
+        "offspring to ancestors": functools.partial(resampling.offspring_to_ancestors, offspring, space=space),
+        "cumulative to ancestors": functools.partial(resampling.cumulative_to_ancestors, cumulative, space=space),
+        "permutation": functools.partial(resampling.permute, ancestors, space=space),
+        "effective sample size": functools.partial(resampling.effective_sample_size, weights, space=space),
+        "logarithm of a sum": functools.partial(resampling.log_sum_exp, weights, space=space),
+        f"filter of {TIMES} steps, and paths": smooth,
+        f"filter of {TIMES} steps, in place": functools.partial(filters[True].run, seen_values, n, seed=1),
+    }  # fmt: skip
+    for name, call in calls.items():
+        yield _run(f"resampling, {name}", n, "particles", space, call)
+
+
+def _edm(space, n):
+    x = np.random.default_rng(1931).random(n)
+    for E in (1, 3):
+        call = functools.partial(edm.simplex, x, E, dtype="float32", space=space)
+        yield _run(f"EDM, simplex projection, E = {E}", n, "points", space, call)
