@@ -19,7 +19,8 @@ from .spreading import key
 from .weighing import IN_FLIGHT, LOGS, fixed, lay_out, order, scale
 
 
-AT_ONCE = 2  # particles that a member has at work
+AT_ONCE = 4  # particles that a member has at work
+TEAMS = 8  # of advance, on a GPU's multiprocessor
 
 
 @pk.function
@@ -67,7 +68,7 @@ def model_kernels(initial, propagate, log_weight, n_dims):
         log_w[r, k] = weight if resampled else log_w[r, k] + weight
         return log_w[r, k]
 
-    @pk.kernel(teams=8)
+    @pk.kernel(teams=TEAMS)
     def advance(team, sweep, in_place, n_params, n_values, t, old, new, seed, y, params, ancestors, before, x, log_w, now):
         """States and log-weights of step t, from ancestors where the row was resampled; a team a sweep.
 
@@ -90,12 +91,16 @@ def model_kernels(initial, propagate, log_weight, n_dims):
         parents = pk.local(AT_ONCE, pk.int64)
         state = pk.local((AT_ONCE, n_dims), x.dtype)
         largest = -math.inf
-        for base in range(begin, whole, stride):
+        if begin < whole:
             for m in range(AT_ONCE):
-                parents[m] = parent(by_ancestor, r, base + m * team.size + team.rank, ancestors)
+                parents[m] = parent(by_ancestor, r, begin + m * team.size + team.rank, ancestors)
+        for base in range(begin, whole, stride):
             for m in range(AT_ONCE):
                 for c in range(n_dims):
                     state[m, c] = x[old, c, r, parents[m]]
+            if base + stride < whole:  # the next ones are on their way while these are at work
+                for m in range(AT_ONCE):
+                    parents[m] = parent(by_ancestor, r, base + stride + m * team.size + team.rank, ancestors)
             for m in range(AT_ONCE):
                 weight = move(t, new, r, base + m * team.size + team.rank, resampled, seed, own_y, own_params, state[m], x, log_w)
                 largest = pk.maximum(largest, weight)
@@ -107,7 +112,7 @@ def model_kernels(initial, propagate, log_weight, n_dims):
         if team.single():
             pk.atomic_max(now, (r, 0), order(pk.float64(largest)))
 
-    @pk.kernel(teams=12)
+    @pk.kernel
     def weigh(team, tile_size, bits, half, log, averaged, slot, x, log_w, now, sums, squares, parts):
         """Sums over a tile of q, of its upper half squared, and, where averaged, of q x; a team a tile.
 

@@ -150,7 +150,7 @@ def find_extremes(team, sweep, w, extremes):
         pk.atomic_min(extremes, (r, 1), order(pk.float64(smallest)))
 
 
-@pk.kernel(teams=12)
+@pk.kernel
 def weigh_tiles(team, tile_size, bits, log, w, extremes, offsets):
     """The sum of q over a tile; a team a tile, the last first: those are still in a cache. One read of the weights."""
     n_tiles = offsets.shape[1] - 1
