@@ -91,16 +91,12 @@ def model_kernels(initial, propagate, log_weight, n_dims):
         parents = pk.local(AT_ONCE, pk.int64)
         state = pk.local((AT_ONCE, n_dims), x.dtype)
         largest = -math.inf
-        if begin < whole:
-            for m in range(AT_ONCE):
-                parents[m] = parent(by_ancestor, r, begin + m * team.size + team.rank, ancestors)
         for base in range(begin, whole, stride):
+            for m in range(AT_ONCE):
+                parents[m] = parent(by_ancestor, r, base + m * team.size + team.rank, ancestors)
             for m in range(AT_ONCE):
                 for c in range(n_dims):
                     state[m, c] = x[old, c, r, parents[m]]
-            if base + stride < whole:  # the next ones are on their way while these are at work
-                for m in range(AT_ONCE):
-                    parents[m] = parent(by_ancestor, r, base + stride + m * team.size + team.rank, ancestors)
             for m in range(AT_ONCE):
                 weight = move(t, new, r, base + m * team.size + team.rank, resampled, seed, own_y, own_params, state[m], x, log_w)
                 largest = pk.maximum(largest, weight)
