@@ -161,7 +161,9 @@ class Room:
         if self.search is None:
             m = self.mapping
             most = max(end - begin for begin, end in m.windows)
-            self.search = Search(self.library, m.dims, m.dims + 1, m.offset, m.points, m.radius, most, m.memory_bytes, m.bytes_a_point)
+            kept = sum(view.nbytes for view in (self.library.values, self.library.place, self.sums, self.rho))
+            self.search = Search(self.library, m.dims, m.dims + 1, m.offset, m.points, m.radius, most, m.memory_bytes - kept,
+                                 m.bytes_a_point)
             n_points, begins = self.search.n_points, np.cumsum([0, *m.list_lengths], dtype=np.int32)
             shape = self.n_sets, int(begins[-1]) * n_points
             self.lists = n_points, pk.copy_of(begins), pk.empty(shape, m.dtype), pk.empty(shape, np.int32)
