@@ -1,9 +1,10 @@
 """Sorting by key, the largest of each row, and compaction, as kernels that every space runs.
 
 The sort is Satish, Harris and Garland's radix sort, from the least digit on: tiles of the keys count their digits, a scan
-over (digit, tile) says where each tile's keys of each digit begin, and the tiles move their keys there in order. A team is
-a tile; its members take stretches one after the other, so that what is equal keeps its order. The largest of a row are
-found by bisection over bit patterns that order as the numbers do, until the k-th of them is alone.
+over (digit, tile) says where each tile's keys of each digit begin, and the tiles move their keys there in order; what is
+equal keeps its order. A team is a tile; where it has many members they first sort the tile in scratch, so that neighbours
+write to neighbouring places. The largest of a row are found by bisection over bit patterns that order as the numbers do,
+until the k-th of them is alone.
 
 References
 ----------
@@ -150,7 +151,7 @@ def _move_together(team, tile, digit_bits, shift, starts, keys, order, sorted_ke
     place is free behind each member's share, so that no two members meet in a bank.
     """
     stretch, n_digits = tile // team.size, 1 << digit_bits
-    shelf, begins, own = team.scratch(tile + team.size, uint32), team.scratch(n_digits, int32), local(stretch, uint32)
+    shelf, begins, own = team.scratch(tile + team.size, uint32), team.scratch(n_digits, starts.dtype), local(stretch, uint32)
     first, rank = team.league_rank * tile, uint32(team.rank)
     n_here = min(tile, keys.shape[0] - first)
     mine, across, apart = rank * (stretch + 1), rank + rank // stretch, team.size + team.size // stretch
@@ -223,7 +224,7 @@ def argsort(keys, space=None):
 
     Notes
     -----
-    Reads and writes each key and its number once for every 8 (CPU) or 6 (GPU) bits in which keys differ; so small whole
+    Reads each key twice and its number once, and writes both once, for every 8 bits in which keys differ; so small whole
     numbers sort faster than floats. Needs room for two more copies of the keys and of the order.
     """
     keys, space = _vector(keys, "keys", space)

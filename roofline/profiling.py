@@ -1,7 +1,6 @@
 """`with roofline.profile() as p:` gathers every launch: when, how long, what, and on request its counts."""
 
 import contextlib
-import functools
 import math
 import time
 from dataclasses import dataclass
@@ -11,14 +10,11 @@ from rich.table import Table
 
 import portable as pk
 from portable.errors import InputError
-from roofline import microkernels
 from roofline.counting import count, in_words
 from roofline.timing import Samples
 from roofline.units import scaled, spread
 
 SHORT = 20e-6  # seconds: below this a launch's own cost is a good part of what was measured
-
-HOLD_TRIPS = 1 << 14  # of some ten cycles of a GPU each: longer than Python takes to queue a launch and two stamps
 
 _regions = []  # open blocks, outermost first: a program names them whoever profiles it
 
@@ -68,8 +64,8 @@ class Profile:
         Of the whole block, by the host's clock, to the end of its work.
     """
 
-    def __init__(self, before=None, apart=False):
-        self._before, self._apart, self._aside, self._busy = before, apart, 0.0, False
+    def __init__(self, before=None):
+        self._before, self._aside, self._busy = before, 0.0, False
         self.seconds, self._marks, self._open, self._events, self._counts = 0.0, [], {}, None, {}
 
     @staticmethod
@@ -81,7 +77,7 @@ class Profile:
         if self._busy:  # launches that the profile makes are not the program's
             return
         if phase == "begin":
-            if self._before or self._apart:
+            if self._before:
                 self._step_aside(launch)
             self._open[id(launch)] = pk.stamp(launch.space)
         else:
@@ -90,10 +86,8 @@ class Profile:
     def _step_aside(self, launch):
         start, self._busy = time.perf_counter(), True
         try:
-            for one in _launches(launch) if self._before else ():
+            for one in _launches(launch):
                 self._before(one)
-            if self._apart and launch.space.name == "cuda":
-                _holding(launch.space)()
         finally:
             self._busy = False
             self._aside += time.perf_counter() - start
@@ -190,26 +184,18 @@ def profile(before=None, apart=False):
     before : callable of a launch, optional
         Called before each launch begins, and not timed: to count it on the data that it will meet, say.
     apart : bool
-        Time each kernel by itself: graphs run launch by launch, and on a device each launch waits in the queue until its stamps
-        and itself are there, so that the host is no part of its time. The program as a whole takes longer.
+        Time each kernel by itself: graphs run launch by launch, which takes longer as a whole.
 
     Yields
     ------
     Profile
     """
-    made, start = Profile(before, apart), time.perf_counter()
+    made, start = Profile(before), time.perf_counter()
     with pk.listening(made._hear, apart):
         yield made
     for space in {launch.space for launch, *_ in made._marks}:
         pk.fence(space)
     made.seconds = time.perf_counter() - start - made._aside
-
-
-@functools.cache
-def _holding(space):
-    """A launch of a tenth of a millisecond or two, behind which others queue; nobody hears of it, for a program may profile itself."""
-    out = pk.zeros((1,), "int64", space)
-    return pk.plan(pk.RangePolicy(0, 1, space=space), microkernels.dependent, HOLD_TRIPS, 5, 3, out)._call
 
 
 def count_launch(launch, *, executed=True):

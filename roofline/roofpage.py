@@ -8,6 +8,8 @@ from roofline.verdicts import resource
 
 LINES = 4  # of a kernel's text that are shown, the costliest first
 KERNELS = 3  # of a call that are told in full, the costliest first
+MANY = 40  # rows, beyond which a page tells one kernel of each and leaves their plots out, to stay below half a megabyte
+LEAST = 0.01  # of a call, below which its kernels share a line
 
 
 def table(caption, names, rows, *, numbers=(), rare=()):
@@ -124,7 +126,7 @@ def without_flops(rows):
 
 def cards(rows):
     """A card for each row: the verdict to read, the figures to unfold."""
-    told = "".join(_card(row) for row in rows if row.roof)
+    told = "".join(_card(row, KERNELS if len(rows) <= MANY else 1) for row in rows if row.roof)
     if not told:
         return ""
     return (
@@ -133,7 +135,7 @@ def cards(rows):
     )
 
 
-def _card(row):
+def _card(row, n_kernels):
     roof = row.roof
     place = f' <span class="tag">{escape(row.place)}</span>'
     why = f"<p>{escape(roof['reason']['text'])}</p>" if roof["reason"] else ""
@@ -146,9 +148,9 @@ def _card(row):
         _returned(row.result),
         f"<p>What might help:</p><ul>{help_}</ul>" if help_ else "",
         _bars(roof),
-        _plot(row),
+        _plot(row) if n_kernels > 1 else "",
         _kernels(roof) if len(kernels) > 1 or roof["outside_seconds"]["value"] > 0.05 * roof["seconds"]["value"] else "",
-        *(_kernel(kernel) for kernel in kernels[:KERNELS] if kernel["share_of_time"] > 0.02 or kernel is kernels[0]),
+        *(_kernel(kernel) for kernel in kernels[:n_kernels] if kernel["share_of_time"] > 0.02 or kernel is kernels[0]),
         f"<p>Notes:</p><ul>{notes}</ul>" if notes else "",
     ]
     return f"<details><summary><b>{row.number}.</b> {escape(roof['verdict'])}{place}</summary>{''.join(parts)}</details>\n"
@@ -199,10 +201,15 @@ def _plot(row):
 def _kernels(roof):
     """All kernels of the call with their share of it, and Amdahl's law."""
     rows = []
-    for k, kernel in enumerate(roof["kernels"], 1):
+    small = [kernel for kernel in roof["kernels"] if kernel["share_of_time"] < LEAST]
+    for k, kernel in enumerate((kernel for kernel in roof["kernels"] if kernel not in small), 1):
         rows.append((f"{k}. {kernel['label']}", f"{kernel['launches']:,}", scaled(kernel["seconds"], "s"),
                      f"{kernel['share_of_time']:.0%}", scaled(kernel["attainable_seconds"], "s"), resource(kernel["bound_by"]),
                      times(kernel["gain_of_the_call"])))  # fmt: skip
+    if small:
+        launches, seconds = (sum(kernel[name] for kernel in small) for name in ("launches", "seconds"))
+        share = sum(kernel["share_of_time"] for kernel in small)
+        rows.append((f"{len(small)} more", f"{launches:,}", scaled(seconds, "s"), f"{share:.0%}", "", "", ""))
     total, outside = roof["seconds"]["value"], roof["outside_seconds"]["value"]
     rows.append(("outside of kernels", "", scaled(outside, "s"), f"{outside / total:.0%}", "", "", times(total / max(total - outside, 1e-12))))
     names = ("Kernel", "Launches", "Time", "Share", "Could take", "Bound by", "Call then faster")

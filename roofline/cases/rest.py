@@ -44,11 +44,11 @@ def _hawkes(space, n):
         return sampled()
 
     def sampled():
-        return hawkes.sample_posterior(made("windowed", True), n_chains=CHAINS, n_steps=SAMPLED, n_warmup=SAMPLED // 2, start=PARAMS)
+        return hawkes.sample_posterior(made("windowed", True), n_chains=CHAINS, n_draws=SAMPLED // 2, n_warmup=SAMPLED // 2, start=PARAMS)
 
     def free():
         likelihood = made("windowed", own=False)
-        hawkes.sample_posterior(likelihood, n_chains=CHAINS, n_steps=SAMPLED, n_warmup=SAMPLED // 2, start=PARAMS, fixed=())
+        hawkes.sample_posterior(likelihood, n_chains=CHAINS, n_draws=SAMPLED // 2, n_warmup=SAMPLED // 2, start=PARAMS, fixed=())
 
     calls = {
         "gradient, all pairs": lambda: made("all_pairs").gradient(PARAMS),

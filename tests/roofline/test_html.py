@@ -120,3 +120,12 @@ def test_sixty_rows_stay_below_half_a_megabyte(quick_ceilings):
     for part in document["parts"]:
         part["results"] = (part["results"] * 5)[:30]
     assert len(html.page(document).encode()) < 500_000
+
+
+def test_a_page_of_many_rows_tells_less_of_each(quick_ceilings, monkeypatch):
+    document = shown.document(quick_ceilings("serial"), "a name")
+    whole = html.page(document)
+    monkeypatch.setattr(html.roofpage, "MANY", 3)
+    brief = html.page(document)
+    assert brief.count("Counted in one launch") == brief.count("<details") < whole.count("Counted in one launch")
+    assert '<figure class="small">' in whole and '<figure class="small">' not in brief and brief.count("Every kernel") == 1
