@@ -40,13 +40,6 @@ def _spaces():
             yield name, "one thread" if name == "serial" else "plain Python, for small sizes"
 
 
-def _version(package):
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return "not installed"
-
-
 def main(arguments):
     console = Console()
     if arguments[:1] == ["cache"]:
@@ -57,7 +50,7 @@ def main(arguments):
     elif not arguments:
         console.print(_table("execution spaces", [*_spaces(), ("default", space.default_space())]))
         console.print(_table("versions", [("portable", __version__), ("python", platform.python_version()),
-                                          *((p, _version(p)) for p in ("numpy", "llvmlite"))]))
+                                          *((p, metadata.version(p)) for p in ("numpy", "llvmlite"))]))
         console.print(_table("compiled kernels", [("folder", cache.folder() or "off")]))
     else:
         console.print("usage: python -m portable [cache [program.py ...]]", markup=False)

@@ -1,9 +1,10 @@
 """Sorting by key, the largest of each row, and compaction, as kernels that every space runs.
 
 The sort is Satish, Harris and Garland's radix sort, from the least digit on: tiles of the keys count their digits, a scan
-over (digit, tile) says where each tile's keys of each digit begin, and the tiles move their keys there in order. A team is
-a tile; its members take stretches one after the other, so that what is equal keeps its order. The largest of a row are
-found by bisection over bit patterns that order as the numbers do, until the k-th of them is alone.
+over (digit, tile) says where each tile's keys of each digit begin, and the tiles move their keys there in order; what is
+equal keeps its order. A team is a tile; where it has many members they first sort the tile in scratch, so that neighbours
+write to neighbouring places. The largest of a row are found by bisection over bit patterns that order as the numbers do,
+until the k-th of them is alone.
 
 References
 ----------
@@ -107,17 +108,18 @@ def _count(team, tile, n_digits, shift, keys, counts):
 
 @kernel(packed=False)
 def _move(team, tile, digit_bits, shift, starts, keys, order, sorted_keys, sorted_order):
-    """One tile of one member: its keys and their numbers to where the digits of the tile start. Both read and written once."""
+    """One tile, by one member: its keys and their numbers to where the digits of the tile start. Both read and written once."""
     n_digits = 1 << digit_bits
     place = team.scratch(n_digits, starts.dtype)
-    for d in range(n_digits):
-        place[d] = starts[d * team.league_size + team.league_rank]
-    for j in range(team.league_rank * tile, min((team.league_rank + 1) * tile, keys.shape[0])):
-        key = keys[j]
-        d = _digit(key, shift, n_digits)
-        sorted_keys[place[d]] = key
-        sorted_order[place[d]] = order[j]
-        place[d] += 1
+    if team.single():
+        for d in range(n_digits):
+            place[d] = starts[d * team.league_size + team.league_rank]
+        for j in range(team.league_rank * tile, min((team.league_rank + 1) * tile, keys.shape[0])):
+            key = keys[j]
+            d = _digit(key, shift, n_digits)
+            sorted_keys[place[d]] = key
+            sorted_order[place[d]] = order[j]
+            place[d] += 1
 
 
 @kernel(packed=False)
@@ -150,7 +152,7 @@ def _move_together(team, tile, digit_bits, shift, starts, keys, order, sorted_ke
     place is free behind each member's share, so that no two members meet in a bank.
     """
     stretch, n_digits = tile // team.size, 1 << digit_bits
-    shelf, begins, own = team.scratch(tile + team.size, uint32), team.scratch(n_digits, int32), local(stretch, uint32)
+    shelf, begins, own = team.scratch(tile + team.size, uint32), team.scratch(n_digits, starts.dtype), local(stretch, uint32)
     first, rank = team.league_rank * tile, uint32(team.rank)
     n_here = min(tile, keys.shape[0] - first)
     mine, across, apart = rank * (stretch + 1), rank + rank // stretch, team.size + team.size // stretch
@@ -223,7 +225,7 @@ def argsort(keys, space=None):
 
     Notes
     -----
-    Reads and writes each key and its number once for every 8 (CPU) or 6 (GPU) bits in which keys differ; so small whole
+    Reads each key twice and its number once, and writes both once, for every 8 bits in which keys differ; so small whole
     numbers sort faster than floats. Needs room for two more copies of the keys and of the order.
     """
     keys, space = _vector(keys, "keys", space)

@@ -157,15 +157,9 @@ class View:
     shape, strides, ndim, size, nbytes, dtype = (property(operator.attrgetter(f"_array.{name}"), doc=f"`{name}` as in NumPy")
                                                  for name in ("shape", "strides", "ndim", "size", "nbytes", "dtype"))
 
-    @property
-    def readonly(self):
-        """Whether writing is refused."""
-        return self.spec[3]
+    readonly = property(lambda self: self.spec[3], doc="Whether writing is refused.")
 
-    @property
-    def T(self):  # noqa: N802  (NumPy's name)
-        """The view with its dimensions reversed."""
-        return _view(self._array.T, self.memory, self.space, self.label)
+    T = property(lambda self: _view(self._array.T, self.memory, self.space, self.label), doc="The view with its dimensions reversed.")
 
     def reshape(self, *shape):
         """The same elements in another shape, without a copy; one extent may be -1, as in NumPy.

@@ -166,14 +166,14 @@ def _crossmap(options, table):
 
 def _matrix(names, rho):
     """Print a matrix, in lines as long as it takes."""
-    table = Table(title="rows: libraries, columns: targets", title_justify="left")
+    table = Table()
     for name in ("", *names):
         table.add_column(name, justify="right", no_wrap=True)
     for name, row in zip(names, rho):
         table.add_row(name, *(f"{v:.4f}" for v in row))
     console = Console()
     console.width = max(console.width, console.measure(table, options=console.options.update(max_width=10**6)).maximum)
-    console.print(table)
+    console.print("rows: libraries, columns: targets", table, sep="\n")
 
 
 if __name__ == "__main__":

@@ -54,6 +54,8 @@ def _check_known(columns, name, n_dims, low):
 
 def _numbers(values, name):
     """As `as_numbers`, but a table is told which of its columns holds something else."""
+    if hasattr(values, "data_vars"):  # xarray
+        raise DTypeError(f"{name} is an xarray Dataset; a DataArray of (time, series) is wanted, as {name}.to_array().T")
     if hasattr(values, "select_dtypes"):  # pandas
         words = [str(c) for c in values.columns.difference(values.select_dtypes("number").columns, sort=False)]
         if words:

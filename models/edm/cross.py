@@ -79,8 +79,8 @@ def cross_map(dataset, dims, *, tau=1, Tp=0, exclusion_radius=0, libraries=None,
     ----------
     Takahashi et al., kEDM (PEARC 2021); Sugihara et al., Science 338 (2012), 496; equations (1) to (4) of `models.edm`.
     """
-    names, given = frames.names_of(dataset), dataset
-    dataset = check_columns(dataset, "dataset", dtype=np.float32)
+    given, dataset = dataset, check_columns(dataset, "dataset", dtype=np.float32)
+    names = frames.names_of(given)
     n_times, n_series = dataset.shape
     dims = _check_dims(dims, n_series)
     E, tau = check_embedding(int(dims.max()), tau, n_times, "dataset")

@@ -207,13 +207,14 @@ def bound_of(team, n_chunks, k, guess, minima):
 
 @pk.function
 def mark_chunks(team, n_chunks, bound, minima, number, marks):
-    """A bit for each chunk whose smallest distance does not exceed the bound, 32 to a word."""
+    """A bit for each chunk whose smallest distance does not exceed the bound, 32 to a word; the last chunk's goes in first."""
     n_words = (n_chunks + 31) // 32
     for w in range(n_words):
         word = pk.uint32(0)
-        for c in range(32 * w, min(32 * w + 32, n_chunks)):
-            bit = pk.uint32(1) << pk.uint32(c - 32 * w)
-            word = pk.where(minima[c * team.size + team.rank] <= bound, word | bit, word)
+        last = min(32 * w + 32, n_chunks) - 1
+        for c in range(32 * w, last + 1):
+            smallest = minima[(32 * w + last - c) * team.size + team.rank]
+            word = (word << 1) | pk.where(smallest <= bound, pk.uint32(1), pk.uint32(0))
         marks[number * n_words + w] = word
 
 

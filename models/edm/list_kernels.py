@@ -17,7 +17,7 @@ FLOOR = 1e-6  # smallest weight of a neighbour
 SUMS = 6  # number, p, o, p^2, o^2, p o
 GROUP = 16  # points of a team of `nearest`
 AT_ONCE = 4  # entries of a list that are looked up together; weights of 0 fill it up
-TEAMS = 24  # of a multiprocessor: so many hide more of what they wait for than a few registers more
+WEIGHING, LOOKING_UP = 20, 24  # teams of a multiprocessor: more hide more of what they wait for, but have fewer registers
 APART = 32  # columns between targets that a member takes abreast: neighbours read neighbouring ones
 CHOSEN = 68  # chunks that are taken together: 32 at most, those of one more word, and fillers
 ROOM = 160  # entries of a list beyond those it is cut to: four chunks of 32 at a time, and one
@@ -214,13 +214,14 @@ def weigh(team, n, k, nearest, distance, time, weight, kept_time):
     """Simplex weights (2) of the k nearest of a list, and the sum they are yet to be divided by. An exponential a neighbour."""
     kept, total = keep_weights(team, n, k, False, nearest, distance, time, weight, kept_time)
     if kept < k:
+        team.barrier()
         kept, total = keep_weights(team, n, k, True, nearest, distance, time, weight, kept_time)
     total = team.reduce(total)
     team.barrier()
     return total
 
 
-@pk.kernel(teams=TEAMS)
+@pk.kernel(teams=WEIGHING)
 def weigh_neighbours(team, adjacent, n_most, n_candidates, pad, room, first_point, last_point, block, radius, Tp, n_times, place,
                      library, part, lead, first, offset, series, dims, closest, bounds, marks, list_room, list_begin, weights, rows):
     """Simplex weights, and the rows of the targets that they are for; a team a set, block of points, and search.
@@ -271,7 +272,7 @@ def weigh_neighbours(team, adjacent, n_most, n_candidates, pad, room, first_poin
         team.barrier()
 
 
-@pk.kernel(teams=TEAMS)
+@pk.kernel(teams=LOOKING_UP)
 def look_up(team, abreast, n_sets, first_point, last_point, block, Tp, slices, list_room, list_begin, weights, rows, target,
             observed, sums):
     """Sums for Pearson's rho of the predictions (3); a team a slice of targets, set, and block of points.

@@ -201,9 +201,9 @@ def chain_kernels_of(trigger):
             for b in team.thread_range(sums.shape[2]):
                 part += sums[k, chain, b]
             totals[k] = team.reduce(part)
-        moved = counts[chain, MOVED]
         n_free = place_of.shape[0]
-        if team.single() and counts[chain, STALLED] == 0 and moved != NOTHING:
+        if team.single() and counts[chain, STALLED] == 0 and counts[chain, MOVED] != NOTHING:
+            moved = counts[chain, MOVED]
             p = pk.local(n_own, pk.float64)
             own_parameters(proposed, chain, p)
             factors = scales(n_dims, given, proposed, chain, p)

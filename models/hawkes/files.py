@@ -80,6 +80,7 @@ def read_events(path, *, places=("x_km", "y_km"), time="t_hours", length_unit="k
     if not 1 <= len(places) <= 3 or (lonlat and len(places) != 2):
         raise InputError(f"places names {len(places)} columns; {'longitude and latitude' if lonlat else '1 to 3'} are wanted")
     table = _read(path, (*places, time))
+    _check_lengths(table, path)
     locations = np.stack([_numbers(table[name], name, path) for name in places], axis=1)
     dated = _is_dated(table[time])
     times = _hours(table[time], time, path) if dated else _numbers(table[time], time, path) * TIMES_H[time_unit]
@@ -104,7 +105,7 @@ def _read(path, wanted):
         raise InputError(f"'{path}' does not exist; a .csv, .csv.gz, .parquet or .npz file is wanted")
     try:
         if kind in (".csv", ".csv.gz"):
-            with (gzip.open if kind.endswith("gz") else open)(path, "rt", encoding="utf-8", newline="") as lines:
+            with (gzip.open if kind.endswith("gz") else open)(path, "rt", encoding="utf-8-sig", newline="") as lines:
                 rows = csv.reader(lines)
                 names = [name.strip() for name in next(rows, [])]
                 _check_columns(names, wanted, path)
@@ -139,6 +140,14 @@ def _check_columns(names, wanted, path):
                          "and time.")
 
 
+def _check_lengths(table, path):
+    lengths = {name: np.shape(column) for name, column in table.items()}
+    first = next(iter(lengths))
+    for name, shape in lengths.items():
+        if len(shape) != 1 or shape != lengths[first]:
+            raise InputError(f"'{path}': column '{name}' has shape {shape}, '{first}' {lengths[first]}; one number an event is wanted")
+
+
 def _numbers(column, name, path):
     """A column as float64; the first entry that is not a finite number is told with its row."""
     try:
@@ -166,7 +175,9 @@ def _is_dated(column):
 def _hours(column, name, path):
     """Dates and times as hours since the first of them."""
     try:
-        moments = np.asarray(column, dtype="datetime64[us]")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # that offsets from UTC are applied, and then forgotten
+            moments = np.asarray(column, dtype="datetime64[us]")
     except ValueError as error:
         raise DTypeError(f"'{path}', column '{name}': {error}; dates and times in ISO 8601 are wanted") from error
     bad = np.flatnonzero(np.isnat(moments))

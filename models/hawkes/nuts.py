@@ -13,7 +13,7 @@ from .extras import need
 from .fit import Objective, check_free, check_likelihood, fit
 from .parameters import Parameters
 from .posterior import Posterior
-from .priors import check_priors, check_start, is_reciprocal, log_prior
+from .priors import check_priors, check_start, in_words, is_reciprocal, log_prior
 
 
 class _NoDensity(ValueError):
@@ -77,7 +77,7 @@ def sample_nuts(likelihood, *, n_chains=4, n_draws=1_000, n_warmup=300, start=No
     draws = np.exp(trace.posterior["z"].to_numpy())
     acceptance = trace.sample_stats["mean_tree_accept"].to_numpy().mean(axis=1, keepdims=True)
     return Posterior(type(start), mode.params, free, draws, trace.posterior["value"].to_numpy()[..., 0], acceptance,
-                     target.worst, {name: prior.text for name, prior in priors.items()}, "NUTS (nutpie)", seed, True)
+                     target.worst, in_words(priors, type(start), free), "NUTS (nutpie)", seed, True)
 
 
 class _Target:

@@ -22,7 +22,7 @@ class Posterior:
     kind : type
         The class of the parameters.
     start : Parameters
-        Where the first chain began; it holds the values of the fixed parameters.
+        Where the first chain began, or went on from a checkpoint; it holds the values of the fixed parameters.
     free : tuple of str
     draws : ndarray, shape (n_chains, n_draws, n_free)
     log_likelihood : ndarray, shape (n_chains, n_draws)
@@ -31,7 +31,7 @@ class Posterior:
     error_bound : float
         Largest bound of the relative error of any log-likelihood that decided a step: what leaving out pairs can have done.
     priors : dict
-        The priors in words, by coordinate.
+        The priors of the free parameters in words, by coordinate.
     sampler : str
     seed : int
     complete : bool

@@ -117,6 +117,11 @@ def check_priors(priors, params_type):
     return found | priors
 
 
+def in_words(priors, params_type, free):
+    """The priors of the free parameters' coordinates as text."""
+    return {coordinate: priors[coordinate].text for coordinate in (coordinate_name(params_type, name) for name in free)}
+
+
 def check_start(params, priors, free):
     """Refuse a start that the priors of the free parameters exclude."""
     for name in free:

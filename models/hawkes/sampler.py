@@ -16,7 +16,7 @@ from .checks import check_params
 from .fit import check_free, check_likelihood, fit
 from .parameters import Parameters, ParametersBase
 from .posterior import Posterior
-from .priors import check_priors, check_start
+from .priors import check_priors, check_start, in_words
 from .progress import Progress
 
 _REPLAYS = 4  # of 25 steps each between two looks at the chains
@@ -127,7 +127,7 @@ def _collect(chains, start, n_warmup, complete, priors):
     tried = np.maximum(arrays["tallies"][:, :, ck.TRIED], 1)
     return Posterior(type(start), start, chains.free, kept[:, :, :-1], kept[:, :, -1],
                      arrays["tallies"][:, :, ck.ACCEPTED] / tried, float(arrays["state"][:, ck.WORST].max()),
-                     {name: prior.text for name, prior in priors.items()}, "Algorithm 1", chains.seed, complete)
+                     in_words(priors, type(start), chains.free), "Algorithm 1", chains.seed, complete)
 
 
 def _check_starts(start, n_chains):

@@ -9,10 +9,11 @@ import numpy as np
 import portable as pk
 
 from . import kernels
-from .sums import Sums, n_features
+from .sums import Sums, group_of, n_features, references
 
-# Logarithms l_ij that are held at once, 512 MiB in float64: enough for a large GPU to have work for all its cores.
-_PAIRS = 2**26
+# Of logarithms l_ij that are held at once: enough for a large GPU to have work for all its cores, and for 132
+# multiprocessors with two teams each the last of a block's teams end together.
+_BYTES = 33 * 2**24
 _FEATURES = 128  # of more features than these so much the fewer, for their sums take room too
 _LEAST, _BLOCKS = 4096, 8  # small data are one block, others at least so many: the logarithms of all are never held
 
@@ -36,7 +37,7 @@ class Components:
     means: np.ndarray
     factors: np.ndarray
 
-    def records(self, centre):
+    def records_in(self, space, centre, dtype):
         """As the kernels read them, for points less `centre`."""
         k, p = self.means.shape
         diagonal = self.factors.ndim == 2
@@ -51,7 +52,10 @@ class Components:
             rows[:, a * (a + 3) // 2 + 1 + b] = self.factors[:, b, a]
             a = np.arange(p)
             rows[:, a * (a + 3) // 2] = -np.einsum("jba,jb->ja", self.factors, shift)
-        return np.hstack([rows, np.maximum(constant, kernels.LOG_ZERO)[:, None]])
+        return pk.copy_of(np.hstack([rows, np.maximum(constant, kernels.LOG_ZERO)[:, None]]).astype(dtype).ravel(), space)
+
+    def references(self, centre, limit):
+        return references(self, centre, limit)
 
 
 class Points:
@@ -74,13 +78,16 @@ class Points:
         self.X, self.centre, self.diagonal, self.k = X, centre, diagonal, n_components
         self.n, self.p = X.shape
         self.dtype = np.float32 if X.dtype == np.float32 else np.float64
-        pairs = _PAIRS // max(n_features(self.p, diagonal) // _FEATURES, 1)
-        block = min(max(-(-self.n // _BLOCKS), _LEAST), max(pairs // n_components, 1))
+        pairs = _BYTES // np.dtype(self.dtype).itemsize // max(n_features(self.p, diagonal) // _FEATURES, 1)
+        group = group_of(n_components, self.dtype)
+        height = -(-n_components // group) * group  # the rows of no components are there for whole teams
+        block = min(max(-(-self.n // _BLOCKS), _LEAST), max(pairs // height, 1))
         self._block = _padded(min(block, self.n))
         length = 2 * self.p + 1 if diagonal else self.p * (self.p + 3) // 2 + 1
         self._record = max(min(_RECORDS // length, _MOST_RECORDS), 1), length
         with pk.use(pk.default_space() if space is None else space) as self.space:
-            self._joint = pk.empty((n_components, self._block), self.dtype)
+            self._joint = pk.empty((self._block // kernels.PAD, height, kernels.PAD), self.dtype)
+            pk.deep_copy(self._joint, kernels.LOG_ZERO)
             self._lse = pk.empty((-(-n_components // self._record[0]), self._block), self.dtype)
             self._totals = pk.empty((len(self.starts),), np.float64)
             self._kept = None if streamed else [self._read(start) for start in self.starts]
@@ -103,15 +110,16 @@ class Points:
 
     def _blocks(self, components):
         """(number, points in it, x, joint, lse) of each block, with its l_ij and lse_i computed."""
-        records = pk.copy_of(components.records(self.centre).astype(self.dtype), self.space)
+        records = components.records_in(self.space, self.centre, self.dtype)
         for b, start in enumerate(self.starts):
             n = min(self._block, self.n - start)
             x = self._read(start) if self._kept is None else self._kept[b]
             width = x.shape[1]
-            joint, lse = self._joint[:, :width], self._lse[:, :width]
-            teams = -(-width // kernels.TILE) * lse.shape[0]
+            n_tiles = width // kernels.PAD
+            joint, lse = self._joint[:n_tiles], self._lse[:, :width]
+            teams = -(-n_tiles // kernels.TILES) * lse.shape[0]
             pk.parallel_for(pk.TeamPolicy(teams, 128, space=self.space), kernels.log_joint, pk.static(self.p),
-                            pk.static(int(self.diagonal)), pk.static(_ROWS), *map(pk.static, self._record), x, records, joint, lse, label="mixture.log_joint")
+                            pk.static(int(self.diagonal)), pk.static(_rows(width)), *map(pk.static, self._record), x, records, joint, lse, label="mixture.log_joint")
             pk.parallel_reduce(pk.RangePolicy(0, width, space=self.space), kernels.normalise, n, lse,
                                out=self._totals[b:b + 1], label="mixture.normalise")
             yield b, n, x, joint, lse
@@ -120,6 +128,17 @@ class Points:
         """sum_i lse_i."""
         for _ in self._blocks(components):
             pass
+        return float(self._totals.to_numpy().sum())
+
+    def gather(self, components, assign=None):
+        """One sweep of E-step and sums, which stay in `room`; sum_i lse_i."""
+        room = self.room()
+        room.begin(components, self.centre)
+        for b, n, x, joint, lse in self._blocks(components):
+            if assign is not None:
+                assign(b * self._block, n, joint, lse)
+            room.add(x, joint, lse)
+        room.end()
         return float(self._totals.to_numpy().sum())
 
     def sweep(self, components, assign=None):
@@ -138,19 +157,14 @@ class Points:
             Of r (1, d) (1, d)', or of r, r d, r d^2, with d = x - reference.
         reference : ndarray, shape (k, p)
         """
-        room = self.room()
-        room.begin(components, self.centre)
-        for b, n, x, joint, lse in self._blocks(components):
-            if assign is not None:
-                assign(b * self._block, n, joint, lse)
-            room.add(x, joint, lse)
-        sums = room.total()
+        log_likelihood = self.gather(components, assign)
+        sums = self.room().added.to_numpy()
         if not self.diagonal:
             a, b = np.tril_indices(self.p + 1)
             square = np.empty((self.k, self.p + 1, self.p + 1))
             square[:, a, b] = square[:, b, a] = sums
             sums = square
-        return float(self._totals.to_numpy().sum()), sums, room.reference
+        return log_likelihood, sums, self.room().reference
 
     def room(self):
         """Room for sums, made when they are first asked for."""
@@ -165,22 +179,36 @@ class Points:
     def labels(self, components):
         """The most probable component of each point, shape (n,)."""
         found = []
-        for _, n, _, joint, _ in self._blocks(components):
+        for _, n, x, joint, _ in self._blocks(components):
             with pk.use(self.space):
-                labels = pk.empty((n,), np.int64)
-                pk.parallel_for(n, kernels.most_probable, joint, labels, label="mixture.most_probable")
-            found.append(labels.to_numpy())
+                labels = pk.empty((x.shape[1],), np.int64)
+            pk.parallel_for(by_tile(joint, self.space), kernels.most_probable, self.k, joint, labels, label="mixture.most_probable")
+            found.append(labels.to_numpy()[:n])
         return np.concatenate(found)
 
     def responsibilities(self, components):
         """r_ij, shape (n, k): stored, since asked for."""
         out = np.empty((self.n, self.k), self.dtype)
         for b, n, _, joint, lse in self._blocks(components):
-            pk.parallel_for(pk.MDRangePolicy((0, 0), (self.k, n), space=self.space), kernels.responsibilities, joint, lse,
+            shape = joint.shape[0], self.k, kernels.PAD
+            pk.parallel_for(pk.MDRangePolicy((0, 0, 0), shape, space=self.space), kernels.responsibilities, joint, lse,
                             label="mixture.responsibilities")
-            out[b * self._block:b * self._block + n] = joint[:, :n].to_numpy().T
+            by_point = joint.to_numpy()[:, :self.k].transpose(0, 2, 1).reshape(-1, self.k)
+            out[b * self._block:b * self._block + n] = by_point[:n]
         return out
 
 
+def by_tile(joint, space):
+    """The policy of kernels for each point of a block."""
+    return pk.MDRangePolicy((0, 0), (joint.shape[0], kernels.PAD), space=space)
+
+
+def _rows(width):
+    """Points of a member of `log_joint`: few points are not made many."""
+    return _ROWS if width >= _ROWS * kernels.PAD else 1
+
+
 def _padded(n):
-    return -(-n // kernels.PAD) * kernels.PAD
+    """Columns for n points: whole tiles, as many as members take."""
+    unit = kernels.PAD * _rows(n)
+    return -(-n // unit) * unit

@@ -62,8 +62,13 @@ def factors_of(kind, covariances):
             return 1.0 / np.sqrt(covariances)
         return np.swapaxes(inverse_of_lower(np.linalg.cholesky(covariances)), -1, -2)
     except np.linalg.LinAlgError as error:
-        raise InputError("a component has collapsed: its covariance is not positive definite. Raise reg_covar, ask for "
-                         "fewer components, or give a prior") from error
+        raise collapsed() from error
+
+
+def collapsed():
+    """The error that says so."""
+    return InputError("a component has collapsed: its covariance is not positive definite. Raise reg_covar, ask for fewer "
+                      "components, or give a prior")
 
 
 def inverse_of_lower(lower):

@@ -19,9 +19,10 @@ from .checks import (
     feature_names,
     spread_of,
 )
-from .prior import Prior, WithoutPrior, WithPrior, centred, check_prior
+from .prior import Prior, WithoutPrior, WithPrior, check_prior
 from .sklearn_protocol import Parameters, not_fitted
 from .starts import STARTS, first_means
+from .steps import FullSteps, HostSteps
 
 
 class DirichletMixture(Parameters):
@@ -122,16 +123,14 @@ class DirichletMixture(Parameters):
     def _em(self, points, model, means, covariances):
         """EM from a start: objectives, whether it converged, weights, means, covariances and factors."""
         kind, history = self.covariance, []
+        steps = FullSteps(points, model, means, covariances) if kind == "full" else HostSteps(points, model, kind, means, covariances)
         while True:
-            factors = covariance.factors_of(kind, covariances)
-            components = self._components(model.log_weights(), means, factors)
             last = len(history) == self.max_iter
-            likelihood, *sums = (points.log_likelihood(components),) if last else points.sweep(components)
-            history.append(model.objective(likelihood, means, factors))
+            history.append(steps.objective(points.log_likelihood(steps.components) if last else steps.sweep()))
             converged = len(history) > 1 and history[-1] - history[-2] < self.tol * points.n
             if converged or last:
-                return history, converged, np.exp(model.log_weights()), means, covariances, factors
-            means, covariances = model.update(*centred(kind, *sums, means))
+                return history, converged, np.exp(model.log_weights()), *steps.result()
+            steps.advance()
 
     def sample_posterior(self, X, n_draws=1000, *, n_burn=100, n_thin=1, seed=0):
         """Draws from the posterior by blocked Gibbs sampling, from the fitted mode on.

@@ -10,7 +10,7 @@ import portable as pk
 from portable.errors import InputError
 
 from . import kernels
-from .blocks import Components
+from .blocks import Components, by_tile
 from .prior import centred
 
 _SMALLEST = 1e-300  # a stick's room to the left and right, so that its logarithms are finite
@@ -52,7 +52,7 @@ class Assignments:
     def draw(self, start, n, joint, lse):
         """For `Points.sweep`."""
         labels = self.labels[self._points.starts.index(start)]
-        pk.parallel_for(pk.RangePolicy(0, joint.shape[1], space=self._points.space), kernels.draw_labels, n,
+        pk.parallel_for(by_tile(joint, self._points.space), kernels.draw_labels, self._points.k, n,
                         self._seed, start, self.sweep, joint, lse, labels, label="mixture.draw_labels")
 
     def shared(self, others):

@@ -6,12 +6,12 @@ components is larger.
 Arguments that recur
     p           number of coordinates, pk.static: up to 16 of them the loops over coordinates unroll
     diagonal    pk.static: 1 where covariances are diagonal
-    rows        pk.static: points that a member of `log_joint` keeps in registers, a divisor of PAD
-    x           a block of points less a common centre, shape (p, width); width is a multiple of PAD, and columns beyond
-                the n points of the block are zeros
-    records     of a component, in the order in which the kernels read: for each coordinate a -(L^-1 mu)_a and the row
+    rows        pk.static: points that a member of `log_joint` keeps in registers
+    x           a block of points less a common centre, shape (p, width); width is a multiple of rows * PAD, and columns
+                beyond the n points of the block are zeros
+    records     of all components, of each in the order in which the kernels read: for each coordinate a -(L^-1 mu)_a and the row
                 L^-1_a0 .. L^-1_aa (diagonal: L^-1_aa alone), then log pi - (p / 2) log 2 pi - sum log diag L
-    joint       l_ij, shape (k, width)
+    joint       l_ij, shape (width / PAD, rows, PAD): of each tile of PAD points all components, and LOG_ZERO in rows beyond k
     lse         row s: log-densities by components s * slice and following; after `normalise` row 0 holds those by all
     sums        shape (n_slices, k, m): of a slice of points and a component the sums of r, r d and r d d' with d = x less
                 a reference, as the lower triangle of r (1, d) (1, d)' (diagonal: of r, all r d, all r d^2), float64
@@ -19,29 +19,47 @@ Arguments that recur
 All but `sums` have the dtype of x.
 """
 
+import numpy as np
+
 import portable as pk
 
-PAD = 32  # points; a warp, and two packs of lanes
-TILE = 512  # points of a team of `log_joint`
+PAD = 32  # points of a tile; a warp, and some packs of lanes
+TILES = 16  # of a team of `log_joint`, at most
 COLUMNS = 16  # features of a row of places of `moments`: a multiple of the lanes of any pack
 BATCH = 8  # values that are read before the first is used
+AHEAD = 16  # values of a tile that a member has on their way from memory while features are made, at most
 NEGLIGIBLE = -70.0  # log r: a component's count loses less than n e^-70 if such shares count as 0
 LOG_ZERO = -1e30  # instead of log 0: finite, so that differences are no NaN, and far below any density
 
 
 @pk.function
-def squares(p, rows, own, staged, j, y, square):
-    """|L^-1 (x - mu)|^2 for each of a member's points; the position of the record's last number. p (p + 3) operations."""
-    o = 0
+def place(team, q, width):
+    """Row and column of a team's q-th pass over a table of `width` columns; a pack of lanes stays in its row."""
+    e = q * team.size
+    whole = width % team.size == 0
+    row = e // width if whole else (e + team.rank) // width
+    column = e % width + team.rank if whole else (e + team.rank) % width
+    return row, column
+
+
+@pk.function
+def passes(team, rows, width):
+    """Passes of `place` over so many rows."""
+    return (rows * width + team.size - 1) // team.size
+
+
+@pk.function
+def squares(p, rows, own, staged, o, y, square):
+    """|L^-1 (x - mu)|^2 for each of a member's points; the place of the record's last number. p (p + 3) operations."""
     for r in range(pk.static(rows)):
         square[r] = 0.0
     for a in range(p):
         for r in range(pk.static(rows)):
-            y[r] = staged[j, o]
+            y[r] = staged[o]
         o += 1
         for b in range(a + 1):
             for r in range(pk.static(rows)):
-                y[r] += staged[j, o] * own[b, r]
+                y[r] += staged[o] * own[b, r]
             o += 1
         for r in range(pk.static(rows)):
             square[r] += y[r] * y[r]
@@ -49,102 +67,136 @@ def squares(p, rows, own, staged, j, y, square):
 
 
 @pk.function
-def diagonal_squares(p, rows, own, staged, j, y, square):
+def diagonal_squares(p, rows, own, staged, o, y, square):
     """`squares` for a diagonal L. 4 p operations a point."""
     for r in range(pk.static(rows)):
         square[r] = 0.0
     for a in range(p):
         for r in range(pk.static(rows)):
-            y[r] = staged[j, 2 * a] + staged[j, 2 * a + 1] * own[a, r]
+            y[r] = staged[o + 2 * a] + staged[o + 2 * a + 1] * own[a, r]
             square[r] += y[r] * y[r]
-    return 2 * p
+    return o + 2 * p
+
+
+@pk.function
+def stage_records(team, first, n, records, some, staged):
+    """n numbers of the records from the one numbered `first`, as many on their way from memory at a time as `some` holds."""
+    q = 0
+    while q * team.size < n:
+        for b in range(pk.static(some.shape[0])):
+            some[b] = records[first + min((q + b) * team.size + team.rank, n - 1)]
+        for b in range(pk.static(some.shape[0])):
+            if (q + b) * team.size + team.rank < n:
+                staged[(q + b) * team.size + team.rank] = some[b]
+        q += some.shape[0]
 
 
 @pk.kernel
 def log_joint(team, p, diagonal, rows, slice, length, x, records, joint, lse):
-    """l_ij of (1) for TILE points and `slice` components, and their log-sum-exp with the largest so far factored out.
+    """l_ij of (1) for TILES tiles and `slice` components, and their log-sum-exp with the largest so far factored out.
 
     The components' records are staged in scratch. p (p + 3) + 8 operations and one exponential a pair; 8 p / slice + 8
     bytes a pair.
     """
-    n_tiles = (x.shape[1] + TILE - 1) // TILE
-    s = team.league_rank // n_tiles
-    begin = team.league_rank % n_tiles * TILE
-    stride = (min(begin + TILE, x.shape[1]) - begin) // rows
-    count = min(slice, records.shape[0] - s * slice)
-    staged = team.scratch((slice, length), x.dtype)
+    n_tiles = x.shape[1] // PAD
+    n_parts = (n_tiles + TILES - 1) // TILES
+    s = team.league_rank // n_parts
+    begin = team.league_rank % n_parts * TILES
+    stride = (min(begin + TILES, n_tiles) - begin) // rows
+    count = min(slice, records.shape[0] // length - s * slice)
+    staged = team.scratch(slice * length, x.dtype)
+    some = pk.local(BATCH, x.dtype)
     own = pk.local((p, rows), x.dtype)
     y = pk.local(rows, x.dtype)
     square = pk.local(rows, x.dtype)
     top = pk.local(rows, x.dtype)
     total = pk.local(rows, x.dtype)
-    for j in range(count):
-        for o in team.thread_range(length):
-            staged[j, o] = records[s * slice + j, o]
+    stage_records(team, s * slice * length, count * length, records, some, staged)
     team.barrier()
-    for i in team.thread_range(begin, begin + stride):
-        for r in range(pk.static(rows)):
-            top[r] = 2.0 * LOG_ZERO
-            total[r] = 0.0
-        for c in range(p):
+    for q in range(passes(team, stride, PAD)):
+        first, column = place(team, q, PAD)
+        if first < stride:
+            first += begin
             for r in range(pk.static(rows)):
-                own[c, r] = x[c, i + r * stride]
-        for j in range(count):
-            if diagonal:
-                o = diagonal_squares(p, rows, own, staged, j, y, square)
-            else:
-                o = squares(p, rows, own, staged, j, y, square)
+                top[r] = 2.0 * LOG_ZERO
+                total[r] = 0.0
+            for c in range(p):
+                for r in range(pk.static(rows)):
+                    own[c, r] = x[c, (first + r * stride) * PAD + column]
+            for j in range(count):
+                if diagonal:
+                    o = diagonal_squares(p, rows, own, staged, j * length, y, square)
+                else:
+                    o = squares(p, rows, own, staged, j * length, y, square)
+                for r in range(pk.static(rows)):
+                    term = staged[o] - 0.5 * square[r]
+                    joint[first + r * stride, s * slice + j, column] = term
+                    smaller, larger = pk.fast_exp(-abs(term - top[r])), term > top[r]
+                    total[r] = pk.where(larger, total[r] * smaller + 1.0, total[r] + smaller)
+                    top[r] = pk.where(larger, term, top[r])
             for r in range(pk.static(rows)):
-                term = staged[j, o] - 0.5 * square[r]
-                joint[s * slice + j, i + r * stride] = term
-                smaller = pk.fast_exp(-abs(term - top[r]))
-                total[r] = pk.where(term > top[r], total[r] * smaller + 1.0, total[r] + smaller)
-                top[r] = max(term, top[r])
-        for r in range(pk.static(rows)):
-            lse[s, i + r * stride] = top[r] + pk.log(total[r])
+                lse[s, (first + r * stride) * PAD + column] = top[r] + pk.log(total[r])
 
 
 @pk.kernel
 def normalise(i, n, lse):
     """lse_i of (2), kept and returned; beyond the n points so large that no responsibility is left there."""
+    some = pk.local(BATCH, lse.dtype)
+    last = lse.shape[0] - 1
     top = lse[0, i]
-    for s in range(1, lse.shape[0]):
-        top = max(top, lse[s, i])
     total = 0.0
-    for s in range(lse.shape[0]):
-        total += pk.fast_exp(lse[s, i] - top)
+    s = 0
+    while s <= last:
+        for b in range(pk.static(BATCH)):
+            some[b] = lse[min(s + b, last), i]
+        largest = top
+        for b in range(pk.static(BATCH)):
+            largest = max(largest, some[b])
+        total *= pk.fast_exp(top - largest)
+        for b in range(pk.static(BATCH)):
+            if s + b <= last:
+                total += pk.fast_exp(some[b] - largest)
+        top = largest
+        s += BATCH
     value = top + pk.log(total)
     lse[0, i] = value if i < n else -LOG_ZERO
     return pk.float64(value) if i < n else pk.float64(0.0)
 
 
 @pk.function
-def products(team, p, base, first, last, points, features):
+def products(team, p, base, first, last, at, some, points, features):
     """d_a d_b of a tile's points, b <= a, as feature a (a + 1) / 2 + b - `base`, for a from `first` to `last`; d_0 = 1."""
-    for e in team.thread_range(points.shape[0] * COLUMNS):
-        t = e // COLUMNS
-        for c in range(pk.static(p // COLUMNS + 1)):
-            b = c * COLUMNS + e % COLUMNS
-            own = points[t, b]
-            for a in range(first, last):
-                f = a * (a + 1) // 2 + b - base
-                if b <= a and 0 <= f < features.shape[1]:
-                    features[t, f] = points[t, a] * own
+    for q in range(passes(team, PAD, COLUMNS)):
+        t, column = place(team, q, COLUMNS)
+        if t < PAD:
+            for c in range(pk.static(p // COLUMNS + 1)):
+                b = c * COLUMNS + column
+                own = points[at + t, b]
+                a = first
+                while a < last:
+                    for k in range(pk.static(some.shape[0])):
+                        some[k] = points[at + t, min(a + k, p)]
+                    for k in range(pk.static(some.shape[0])):
+                        f = (a + k) * (a + k + 1) // 2 + b - base
+                        if b <= a + k < last and 0 <= f < features.shape[1]:
+                            features[at + t, f] = some[k] * own
+                    a += some.shape[0]
 
 
 @pk.function
-def powers(team, p, base, points, features):
+def powers(team, p, base, at, points, features):
     """1 and d_a, then d_a^2, of a tile's points, the feature numbered `base` first."""
-    for e in team.thread_range(points.shape[0] * COLUMNS):
-        t = e // COLUMNS
-        for c in range(pk.static(p // COLUMNS + 1)):
-            b = c * COLUMNS + e % COLUMNS
-            own = points[t, b]
-            f = b - base
-            if b <= p and 0 <= f < features.shape[1]:
-                features[t, f] = own
-            if 0 < b <= p and 0 <= f + p < features.shape[1]:
-                features[t, f + p] = own * own
+    for q in range(passes(team, PAD, COLUMNS)):
+        t, column = place(team, q, COLUMNS)
+        if t < PAD:
+            for c in range(pk.static(p // COLUMNS + 1)):
+                b = c * COLUMNS + column
+                own = points[at + t, b]
+                f = b - base
+                if b <= p and 0 <= f < features.shape[1]:
+                    features[at + t, f] = own
+                if 0 < b <= p and 0 <= f + p < features.shape[1]:
+                    features[at + t, f + p] = own * own
 
 
 @pk.function
@@ -157,125 +209,158 @@ def row_of(f):
 
 
 @pk.function
-def stage_points(team, p, begin, x, reference, some, points):
-    """d of a tile's points, a row each, behind d_0. BATCH values are on their way from memory at a time."""
-    n, q = points.shape[0], 0
-    while q * BATCH * team.size < p * n:
-        for b in range(pk.static(BATCH)):
-            e = (q * BATCH + b) * team.size + team.rank
-            c = min(e // n, p - 1)
-            some[b] = x[c, begin + e % n] - reference[c]
-        for b in range(pk.static(BATCH)):
-            e = (q * BATCH + b) * team.size + team.rank
-            if e < p * n:
-                points[e % n, e // n + 1] = some[b]
-        q += 1
+def fetch_points(team, p, tile, x, ahead):
+    """The first coordinates of a tile's points that a member is to stage, on their way from memory."""
+    for q in range(pk.static(ahead.shape[0])):
+        c, t = place(team, q, PAD)
+        ahead[q] = x[min(c, p - 1), tile * PAD + t]
 
 
 @pk.function
-def stage_shares(team, n, group, begin, first, last, joint, lse, some, shares):
+def stage_points(team, p, tile, at, x, reference, ahead, points):
+    """d of a tile's points, a row each, behind d_0."""
+    for q in range(pk.static(ahead.shape[0])):
+        c, t = place(team, q, PAD)
+        if c < p:
+            points[at + t, c + 1] = ahead[q] - reference[c]
+    for q in range(ahead.shape[0], passes(team, p, PAD)):
+        c, t = place(team, q, PAD)
+        if c < p:
+            points[at + t, c + 1] = x[c, tile * PAD + t] - reference[c]
+
+
+@pk.function
+def fetch_shares(team, group, tile, first, joint, lse, ahead, ahead_lse):
+    """The first l_ij and lse_i of a tile that a member is to stage, on their way from memory."""
+    for q in range(pk.static(ahead.shape[0])):
+        j, t = place(team, q, PAD)
+        ahead[q] = joint[tile, first + (j if group * PAD % team.size == 0 else min(j, group - 1)), t]
+        ahead_lse[q] = lse[0, tile * PAD + t]
+
+
+@pk.function
+def share(log_r):
+    """r_ij from its logarithm."""
+    return pk.where(log_r > NEGLIGIBLE, pk.fast_exp(log_r), 0.0)
+
+
+@pk.function
+def stage_shares(team, group, tile, at, first, joint, lse, ahead, ahead_lse, shares):
     """r_ij of a tile's points and a group of components, a row each. One exponential and 8 bytes a pair."""
-    q = 0
-    while q * BATCH * team.size < group * n:
-        for b in range(pk.static(BATCH)):
-            e = (q * BATCH + b) * team.size + team.rank
-            i = begin + e % n
-            some[b] = joint[min(first + e // n, last - 1), i] - lse[0, i]
-        team.barrier()  # whoever still works on the tile before has what it needs
-        for b in range(pk.static(BATCH)):
-            e = (q * BATCH + b) * team.size + team.rank
-            if group * n % (BATCH * team.size) == 0 or e < group * n:
-                shares[e // n, e % n] = pk.where(some[b] > NEGLIGIBLE, pk.fast_exp(some[b]), 0.0)
-        q += 1
+    for q in range(pk.static(ahead.shape[0])):
+        j, t = place(team, q, PAD)
+        if group * PAD % team.size == 0 or j < group:
+            shares[at + j, t] = share(ahead[q] - ahead_lse[q])
+    for q in range(ahead.shape[0], passes(team, group, PAD)):
+        j, t = place(team, q, PAD)
+        if group * PAD % team.size == 0 or j < group:
+            shares[at + j, t] = share(joint[tile, first + j, t] - lse[0, tile * PAD + t])
 
 
 @pk.kernel(teams=2)
-def moments(team, p, diagonal, n_blocks, n_own, group, tile, n_slices, x, joint, lse, begin, end, number, references, chosen, sums):
+def moments(team, p, diagonal, n_blocks, n_own, group, unroll, n_slices, x, joint, lse, begin, end, number, references, chosen, sums):
     """The sums of (3) for `group` components, a block of features and a slice of points: shares times features.
 
-    Shares and features of `tile` points at a time are staged in scratch. The product has places: rows of components by
-    COLUMNS of features; a member keeps the sums of `depth` by `n_own` of them at each of its places in registers, as many
-    as half of them hold. 2 operations a pair and feature, and one exponential a pair.
+    Shares and features of a tile of points at a time are staged in one half of scratch, while members that are behind still
+    read the other: a barrier a tile. The product has places: rows of components by COLUMNS of features; a
+    member keeps the sums of `depth` by `n_own` of them at each of its places in registers, as many as half of them hold.
+    2 operations a pair and feature, and one exponential a pair.
 
-    begin, end      components
+    begin, end      components, in groups of whole `group`s
     number          of the reference: sums are those of the points less references[number], for components whose `chosen` it is
     n_blocks        blocks of features of n_own * COLUMNS each, pk.static
+    unroll          points of a step of the product, pk.static
     """
-    n_groups = (end - begin + group - 1) // group
-    first = begin + team.league_rank % n_groups * group
+    n_groups = (end + group - 1) // group - begin // group
+    first = (begin // group + team.league_rank % n_groups) * group
     base = team.league_rank // n_groups % n_blocks * (n_own * COLUMNS)
     own = team.league_rank // n_groups // n_blocks
-    length = (x.shape[1] // PAD + n_slices - 1) // n_slices * PAD
-    last = min(own * length + length, x.shape[1])
+    length = (x.shape[1] // PAD + n_slices - 1) // n_slices
+    begin_tile, end_tile = own * length, min(own * length + length, x.shape[1] // PAD)
     depth = max(min(team.registers // (2 * n_own), group * COLUMNS // max(team.size, COLUMNS)), 1)
     rows = (group + depth - 1) // depth
-    n_places = (rows * COLUMNS + team.size - 1) // team.size
-    points = team.scratch((tile, (p // COLUMNS + 1) * COLUMNS), x.dtype)
-    features = team.scratch((tile, n_own * COLUMNS), x.dtype)
-    shares = team.scratch((rows * depth, tile + 2), x.dtype)  # rows lie in different banks
+    n_places = passes(team, rows, COLUMNS)
+    points = team.scratch((2 * PAD, (p // COLUMNS + 1) * COLUMNS + 4), x.dtype)
+    features = team.scratch((2 * PAD, n_own * COLUMNS), x.dtype)
+    shares = team.scratch((2 * rows * depth, PAD + 4), x.dtype)  # rows lie in different banks, as those of points do
     total = pk.local((n_places, depth, n_own), x.dtype)
     part = pk.local((depth, n_own), x.dtype)
     r = pk.local(depth, x.dtype)
-    some = pk.local(BATCH, x.dtype)
-    for t in range(tile):
+    some = pk.local(min(p + 1, BATCH), x.dtype)
+    before = pk.local(n_own, np.float64)
+    ahead_points = pk.local(min(passes(team, p, PAD), AHEAD), x.dtype)
+    ahead = pk.local(min(passes(team, group, PAD), AHEAD), x.dtype)
+    ahead_lse = pk.local(min(passes(team, group, PAD), AHEAD), x.dtype)
+    reference = references[number]
+    for t in range(2 * PAD):
         for f in team.thread_range(n_own * COLUMNS):
             features[t, f] = 0.0
-        for c in team.thread_range((p // COLUMNS + 1) * COLUMNS):
+        for c in team.thread_range(points.shape[1]):
             points[t, c] = 1.0
-    for j in range(group, rows * depth):  # no components
-        for t in team.thread_range(tile):
+    for j in range(2 * rows * depth):  # also of no components
+        for t in team.thread_range(PAD):
             shares[j, t] = 0.0
-    team.barrier()
-    place = 0
-    while place < n_places:
+    q = 0
+    while q < n_places:
         for a in range(pk.static(depth)):
             for b in range(pk.static(n_own)):
-                total[place, a, b] = 0.0
-        place += 1
-    for i in range(own * length, last, tile):
-        stage_points(team, p, i, x, references[number], some, points)
-        stage_shares(team, tile, group, i, first, end, joint, lse, some, shares)
-        team.barrier()
+                total[q, a, b] = 0.0
+        q += 1
+    team.barrier()
+    fetch_points(team, p, begin_tile, x, ahead_points)
+    stage_points(team, p, begin_tile, 0, x, reference, ahead_points, points)
+    team.barrier()
+    for tile in range(begin_tile, end_tile):
+        half = (tile - begin_tile) % 2
+        after = min(tile + 1, end_tile - 1)
+        fetch_shares(team, group, tile, first, joint, lse, ahead, ahead_lse)
+        fetch_points(team, p, after, x, ahead_points)
         if diagonal:
-            powers(team, p, base, points, features)
+            powers(team, p, base, half * PAD, points, features)
         elif n_blocks == 1:
-            products(team, p, 0, 0, p + 1, points, features)
+            products(team, p, 0, 0, p + 1, half * PAD, some, points, features)
         else:
-            products(team, p, base, row_of(base), min(row_of(base + n_own * COLUMNS - 1), p) + 1, points, features)
+            products(team, p, base, row_of(base), min(row_of(base + n_own * COLUMNS - 1), p) + 1, half * PAD, some, points, features)
+        stage_shares(team, group, tile, half * (rows * depth), first, joint, lse, ahead, ahead_lse, shares)
+        stage_points(team, p, after, (1 - half) * PAD, x, reference, ahead_points, points)
         team.barrier()
-        place = 0
-        while place < n_places:
-            e = place * team.size + team.rank
-            if rows * COLUMNS % team.size == 0 or e < rows * COLUMNS:
-                row, column = e // COLUMNS, e % COLUMNS
+        q = 0
+        while q < n_places:
+            row, column = place(team, q, COLUMNS)
+            if rows * COLUMNS % team.size == 0 or row < rows:
                 for a in range(pk.static(depth)):
                     for b in range(pk.static(n_own)):
-                        part[a, b] = total[place, a, b]
+                        part[a, b] = total[q, a, b]
                 t = 0
-                while t < tile:
-                    for a in range(pk.static(depth)):
-                        r[a] = shares[a * rows + row, t]
-                    for b in range(pk.static(n_own)):
-                        feature = features[t, column + b * COLUMNS]
+                while t < PAD:
+                    for u in range(pk.static(unroll)):
                         for a in range(pk.static(depth)):
-                            part[a, b] += r[a] * feature
-                    t += 1
+                            r[a] = shares[half * (rows * depth) + a * rows + row, t + u]
+                        for b in range(pk.static(n_own)):
+                            feature = features[half * PAD + t + u, column + b * COLUMNS]
+                            for a in range(pk.static(depth)):
+                                part[a, b] += r[a] * feature
+                    t += unroll
                 for a in range(pk.static(depth)):
                     for b in range(pk.static(n_own)):
-                        total[place, a, b] = part[a, b]
-            place += 1
-    place = 0
-    while place < n_places:
-        e = place * team.size + team.rank
-        if rows * COLUMNS % team.size == 0 or e < rows * COLUMNS:
+                        total[q, a, b] = part[a, b]
+            q += 1
+    q = 0
+    while q < n_places:
+        row, column = place(team, q, COLUMNS)
+        if rows * COLUMNS % team.size == 0 or row < rows:
             for a in range(pk.static(depth)):
-                j = first + a * rows + e // COLUMNS
+                j = first + a * rows + row
                 if j < min(first + group, end) and chosen[j] == number:
                     for b in range(pk.static(n_own)):
-                        f = base + e % COLUMNS + b * COLUMNS
+                        f = base + column + b * COLUMNS
                         if f < sums.shape[2]:
-                            sums[own, j, f] += pk.float64(total[place, a, b])
-        place += 1
+                            before[b] = sums[own, j, f]
+                    for b in range(pk.static(n_own)):
+                        f = base + column + b * COLUMNS
+                        if f < sums.shape[2]:
+                            sums[own, j, f] = before[b] + total[q, a, b]
+        q += 1
 
 
 @pk.kernel
@@ -288,39 +373,39 @@ def add_slices(j, f, sums, added):
 
 
 @pk.kernel
-def most_probable(i, joint, labels):
+def most_probable(tile, column, k, joint, labels):
     """The component of largest l_ij, the first of equals. 8 k bytes."""
     best = 0
-    top = joint[0, i]
-    for j in range(1, joint.shape[0]):
-        best = pk.where(joint[j, i] > top, j, best)
-        top = max(joint[j, i], top)
-    labels[i] = best
+    top = joint[tile, 0, column]
+    for j in range(1, k):
+        best = pk.where(joint[tile, j, column] > top, j, best)
+        top = max(joint[tile, j, column], top)
+    labels[tile * PAD + column] = best
 
 
 @pk.kernel
-def responsibilities(j, i, joint, lse):
+def responsibilities(tile, j, column, joint, lse):
     """r_ij of (2) in place of l_ij. One exponential and 16 bytes a pair."""
-    joint[j, i] = pk.exp(joint[j, i] - lse[0, i])
+    joint[tile, j, column] = pk.exp(joint[tile, j, column] - lse[0, tile * PAD + column])
 
 
 @pk.kernel
-def draw_labels(i, n, seed, first, sweep, joint, lse, labels):
+def draw_labels(tile, column, k, n, seed, start, sweep, joint, lse, labels):
     """z_i with probabilities r_ij, as the largest of l_ij + G_ij with G_ij = -log E_ij, a Gumbel variable.
 
-    E_ij is exponential, draw sweep k + j of stream first + i. What is left is what `moments` takes for r_ij = 1 or 0.
+    E_ij is exponential, draw sweep k + j of stream start + i. What is left is what `moments` takes for r_ij = 1 or 0.
     """
-    k = joint.shape[0]
+    i = tile * PAD + column
     best = 0
-    top = joint[0, i] - pk.log(pk.random.exponential(seed, first + i, sweep * k))
+    top = joint[tile, 0, column] - pk.log(pk.random.exponential(seed, start + i, sweep * k))
     for j in range(1, k):
-        term = joint[j, i] - pk.log(pk.random.exponential(seed, first + i, sweep * k + j))
+        term = joint[tile, j, column] - pk.log(pk.random.exponential(seed, start + i, sweep * k + j))
         best = pk.where(term > top, j, best)
         top = max(term, top)
     labels[i] = best
     lse[0, i] = 0.0
     for j in range(k):
-        joint[j, i] = pk.where(j == best and i < n, 0.0, LOG_ZERO)
+        joint[tile, j, column] = pk.where(j == best and i < n, 0.0, LOG_ZERO)
 
 
 @pk.kernel

@@ -77,27 +77,36 @@ class WithPrior:
         """alpha* of (4)."""
         return (self.prior.shape + len(self._sticks)) / (self.prior.rate - np.log1p(-self._sticks).sum())
 
-    def update(self, n, xbar, scatter):
-        """Means (5) and covariances (6); the sticks (7) are kept. Arguments: the sums (3)."""
-        prior, p = self.prior, xbar.shape[1]
+    def weigh(self, n):
+        """The sticks (7) from counts."""
         others = self.alpha() - 1.0 + np.append(np.cumsum(n[:0:-1])[::-1], 0.0)[:-1]
         # With alpha < 1 nothing may hold a stick back: the objective then grows up to the bound.
         self._sticks = _hold(np.divide(n[:-1], n[:-1] + others, out=np.ones(len(n) - 1), where=others > 0.0))
+
+    def maximum(self, n, xbar, scatter):
+        """Means (5) and covariances (6) from the sums (3)."""
+        prior, p = self.prior, xbar.shape[1]
         pull = 1.0 + prior.mean_scale * n
         means = (prior.mean + prior.mean_scale * n[:, None] * xbar) / pull[:, None]
         spread = covariance.squared(self._kind, np.sqrt(n / pull)[:, None] * (xbar - prior.mean))
         return means, covariance.mean_of(self._kind, scatter + spread, n + 1.0, self._scale, prior.dof + p + 1.0)
 
-    def objective(self, log_likelihood, means, factors):
-        """Equation (8); `factors` as in `covariance`."""
+    def numbers(self, p):
+        """What `step_kernels` take: m, scale, pull, dof, reg_covar."""
+        return self.prior.mean, self.prior.scale, 1.0 / self.prior.mean_scale, self.prior.dof + p + 2.0, 0.0
+
+    def penalty(self, means, factors):
+        """Twice what (8) takes off for means and covariances; `factors` as in `covariance`."""
         prior, kind, (k, p) = self.prior, self._kind, means.shape
-        left = np.log1p(-self._sticks).sum()
         log_dets = covariance.log_dets(kind, factors, p)
         of_covariances = ((prior.dof + p + 1.0) * log_dets + covariance.traces(kind, factors, prior.scale)).sum()
         away = covariance.squares(kind, factors, means - prior.mean).sum()
-        of_means = np.broadcast_to(log_dets, k).sum() + away / prior.mean_scale
-        return (log_likelihood - left - (k + prior.shape - 1.0) * np.log(prior.rate - left)
-                - 0.5 * (of_covariances + of_means))
+        return of_covariances + np.broadcast_to(log_dets, k).sum() + away / prior.mean_scale
+
+    def objective(self, log_likelihood, penalty):
+        """Equation (8)."""
+        left, k = np.log1p(-self._sticks).sum(), len(self._sticks) + 1
+        return log_likelihood - left - (k + self.prior.shape - 1.0) * np.log(self.prior.rate - left) - 0.5 * penalty
 
 
 class WithoutPrior:
@@ -110,12 +119,20 @@ class WithoutPrior:
         with np.errstate(divide="ignore"):
             return np.log(self._weights)
 
-    def update(self, n, xbar, scatter):
+    def weigh(self, n):
         self._weights = n / n.sum()
+
+    def maximum(self, n, xbar, scatter):
         covariances = covariance.mean_of(self._kind, scatter, n)
         return xbar, covariance.with_diagonal(self._kind, covariances, self._reg_covar)
 
-    def objective(self, log_likelihood, means, factors):
+    def numbers(self, p):
+        return np.zeros(p), np.zeros((p, p)), 0.0, 0.0, self._reg_covar
+
+    def penalty(self, means, factors):
+        return 0.0
+
+    def objective(self, log_likelihood, penalty):
         return log_likelihood
 
 

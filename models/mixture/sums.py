@@ -8,11 +8,11 @@ import portable as pk
 
 from . import kernels
 
-SLICE = 512  # points whose sums are kept apart: enough to pay for writing them, few enough for float32 to add them up
+SLICE = 1024  # points whose sums are kept apart: enough to pay for writing them, few enough for float32 to add them up
 _OWN = 8  # features of a member of `moments`, at most
-_GROUP = 64  # components of a team, at most
-_TILE = 32  # points that a team has in scratch, a divisor of kernels.PAD
-_MEMBERS = 256  # of such a team
+_GROUP = {np.float64: 64, np.float32: 128}  # components of a team, at most: 64 KiB of sums
+_UNROLL = {np.float64: 4, np.float32: 1}  # points of a step of the product: as registers last
+_SHARE = 64  # sums of a member of a team on a GPU
 
 # |L^-1 (mu - c)|^2 up to which sums may be taken about c: so many units in the last place is what a covariance loses.
 _CANCELS = {np.float64: 1e8, np.float32: 1e4}
@@ -21,6 +21,11 @@ _CANCELS = {np.float64: 1e8, np.float32: 1e4}
 def n_features(p, diagonal):
     """Products of (1, d) (1, d)' that are summed: the lower triangle, or 1, d and d^2."""
     return 1 + 2 * p if diagonal else (p + 1) * (p + 2) // 2
+
+
+def group_of(k, dtype):
+    """Components of a team of `moments`."""
+    return min(_GROUP[dtype], 1 << (k - 1).bit_length())
 
 
 class Sums:
@@ -37,39 +42,38 @@ class Sums:
     def __init__(self, block, k, p, dtype, diagonal, space):
         self.k, self._dtype, self._space = k, dtype, space
         m, widest = n_features(p, diagonal), _OWN * kernels.COLUMNS
-        self._n_blocks, self._n_slices = -(-m // widest), -(-block // SLICE)
+        self._n_blocks, self._n_slices = -(-m // widest), max(round(block / SLICE), 1)
         n_own = -(-m // (self._n_blocks * kernels.COLUMNS))
-        self._group = min(_GROUP, 1 << (k - 1).bit_length())
-        self._team = max(_MEMBERS * self._group // _GROUP, 32)
-        self._static = [pk.static(v) for v in (p, int(diagonal), self._n_blocks, n_own, self._group, _TILE)]
+        self.group = group_of(k, dtype)
+        self._team = max(self.group * widest // _SHARE, 32)
+        self._static = [pk.static(v) for v in (p, int(diagonal), self._n_blocks, n_own, self.group, _UNROLL[dtype])]
         with pk.use(space):
             self._slices = pk.empty((self._n_slices, k, m), np.float64)
-            self._added = pk.empty((k, m), np.float64)
+            self.added = pk.empty((k, m), np.float64)
 
     def begin(self, components, centre):
         """Sums of nothing, for points less `centre`."""
-        numbers, chosen = references(components, centre, _CANCELS[self._dtype])
+        numbers, chosen = components.references(centre, _CANCELS[self._dtype])
         numbers = numbers.astype(self._dtype)
         self.reference = numbers.astype(np.float64)[chosen] + centre
         self._passes = [(0, 0, self.k)]
         for number in range(1, len(numbers)):
             own = np.flatnonzero(chosen == number)
             self._passes.append((number, int(own[0]), int(own[-1]) + 1))
-        self._references, self._chosen = pk.copy_of(numbers, self._space), pk.copy_of(chosen, self._space)
+        self.about = pk.copy_of(numbers, self._space), pk.copy_of(chosen, self._space)
         pk.deep_copy(self._slices, 0.0)
 
     def add(self, x, joint, lse):
         """What a block adds; arguments as in `kernels`."""
         for number, begin, end in self._passes:
-            teams = -(-(end - begin) // self._group) * self._n_blocks * self._n_slices
+            teams = (-(-end // self.group) - begin // self.group) * self._n_blocks * self._n_slices
             pk.parallel_for(pk.TeamPolicy(teams, self._team, space=self._space), kernels.moments, *self._static, self._n_slices, x,
-                            joint, lse, begin, end, number, self._references, self._chosen, self._slices, label="mixture.moments")
+                            joint, lse, begin, end, number, *self.about, self._slices, label="mixture.moments")
 
-    def total(self):
-        """The sums, shape (k, n_features)."""
-        pk.parallel_for(pk.MDRangePolicy((0, 0), self._added.shape, space=self._space), kernels.add_slices, self._slices,
-                        self._added, label="mixture.add_slices")
-        return self._added.to_numpy()
+    def end(self):
+        """`added` holds the sums, shape (k, n_features), and `about` what they are about: references less the centre, and chosen ones."""
+        pk.parallel_for(pk.MDRangePolicy((0, 0), self.added.shape, space=self._space), kernels.add_slices, self._slices,
+                        self.added, label="mixture.add_slices")
 
 
 def references(components, centre, limit):

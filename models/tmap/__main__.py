@@ -177,7 +177,7 @@ def _describe(options, console):
             ("gaps of a run, variance", f"{runs.lengths.var():.5g}", model and f"{model.variance_arrivals():.5g}"),
             ("gap, mean", f"{gaps.mean():.5g}", model and f"{model.mean_gap():.5g}"),
             ("correlation at lag 1", f"{empirical_correlation(runs, 1):.4f}", model and f"{model.lag_correlation():.4f}")]
-    table = Table(title=escape(options.file), title_justify="left")
+    table = Table(title=escape(Path(options.file).name), title_justify="left")
     for name in ("", "runs", "process") if model else ("", "runs"):
         table.add_column(name, justify="right")
     for row in rows:

@@ -138,7 +138,7 @@ class Marked(_Named):
     def special(self, name, text, args, node):
         """A call of a function with the text's code, which the optimiser does not look into."""
         args = [Value(v.dtype, VARYING, self.get(v, v.dtype, VARYING)) if v.kind not in (UNIFORM, VARYING) else v for v in args]
-        label = f"{SPECIAL}{name} " + " ".join(f"{self.strong(v.dtype)} {v.kind} {v.const}" for v in args)
+        label = f"{SPECIAL}{name} " + " ".join(f"{self.strong(v.dtype)} {v.kind} {v.const}" for v in args) + f" x{self.W}"
         passed = [v for v in args if v.const is None]
         if label not in self.specials:
             self._settle(text, args, label)

@@ -267,7 +267,7 @@ class Memory(Ops):
             if isinstance(item, tuple):
                 start, stop = item
                 offset = self.plus(offset, self.bytes_times(start, stride))
-                shape.append(self.minus(stop, start))
+                shape.append(self.plus(stop, self.bytes_times(start, -1)))
                 strides.append(stride)
             elif item.kind != UNIFORM:
                 prefix.append((item, stride))
@@ -278,6 +278,3 @@ class Memory(Ops):
         scale = self.W if view.lanes_last else 1
         pointer = self.advance(view.pointer, self.bytes_times(offset, scale))
         return ViewValue(view.label, view.dtype, pointer, shape, strides, view.readonly, view.lanes_last, tuple(prefix), store=view.store)
-
-    def minus(self, a, b):
-        return a - b if isinstance(a, int) and isinstance(b, int) else self.plus(a, self.bytes_times(b, -1))

@@ -19,6 +19,7 @@ F32, F64 = ir.FloatType(), ir.DoubleType()
 PTR = ir.PointerType()
 SCALAR = {"bool": I1, "int32": I32, "uint32": I32, "int64": I64, "uint64": I64, "int": I64, "float32": F32, "float64": F64}
 CONTRACT = ("contract",)
+_LINEAR = ("int", "int64", "int32")  # what consecutive numbers may be; an int32's `ir` has not wrapped
 FAST = ("contract", "reassoc", "nsz", "arcp", "afn")  # never nnan or ninf: kernels may test for them
 
 
@@ -120,10 +121,12 @@ class Ops:
         if v.const is not None and v.kind == UNIFORM:
             number = self._constant(v.const, dtype)
             return self.full(SCALAR[dtype], number) if vector else ir.Constant(SCALAR[dtype], number)
-        if v.kind == LINEAR and (vector or dtype not in ("int64",)):
+        own = self.strong(v.dtype)
+        if v.kind == LINEAR and (vector or dtype != "int64"):
             steps = ir.Constant(ir.VectorType(I64, self.W), [v.step * k for k in range(self.W)])
-            return self._convert(self.b.add(self.splat(v.ir), steps, flags=("nsw",)), "int64", dtype)
-        x = self._convert(v.ir, self.strong(v.dtype), dtype)
+            x = self._convert(self.b.add(self.splat(v.ir), steps, flags=("nsw",)), "int64", own)  # an int32 wraps here
+            return self._convert(x, own, dtype)
+        x = self._convert(v.ir, "int64" if v.kind == LINEAR else own, dtype)
         return self.splat(x) if vector and v.kind == UNIFORM else x
 
     @staticmethod
@@ -164,7 +167,7 @@ class Ops:
         if v.const is not None:
             number = bool(v.const) if dtype == "bool" else float(v.const) if t.is_float(dtype) else int(v.const)
             return Value(dtype, UNIFORM, None, number)
-        if v.kind == LINEAR and dtype in ("int", "int64"):
+        if v.kind == LINEAR and dtype in _LINEAR and v.dtype != "int32":
             return Value(dtype, LINEAR, v.ir, step=v.step)
         kind = VARYING if v.kind == LINEAR else v.kind
         return Value(dtype, kind, self.get(v, dtype, kind))
@@ -197,18 +200,20 @@ class Ops:
         if a.aligned and a.step == 1 and op in ("//", "%") and isinstance(b.const, int) and b.const > 0 and b.const % self.W == 0:
             x = self._divide(op, a.ir, ir.Constant(I64, b.const), "int64", b.const)
             return Value(dtype, UNIFORM, x) if op == "//" else Value(dtype, LINEAR, x, step=1, aligned=True)
-        if dtype not in ("int", "int64") or LINEAR not in (a.kind, b.kind) or VARYING in (a.kind, b.kind):
+        if dtype not in _LINEAR or LINEAR not in (a.kind, b.kind) or VARYING in (a.kind, b.kind):
+            return None
+        if dtype != "int32" and any(v.kind == LINEAR and v.dtype == "int32" for v in (a, b)):  # which may have wrapped
             return None
         if op == "+" and a.kind != b.kind:
             step, = (v.step for v in (a, b) if v.kind == LINEAR)
         elif op == "-" and b.kind == UNIFORM:
             step = a.step
         elif op == "-" and a.kind == b.kind and a.step == b.step:
-            return Value(dtype, UNIFORM, self.b.sub(a.ir, b.ir, flags=("nsw",)))
+            return Value(dtype, UNIFORM, self._convert(self.b.sub(a.ir, b.ir, flags=("nsw",)), "int64", self.strong(dtype)))
         else:
             return None
-        x, y = (v.ir if v.kind == LINEAR else self.get(v, dtype) for v in (a, b))
-        aligned = self._in_packs(a) and self._in_packs(b)
+        x, y = (v.ir if v.kind == LINEAR else self.get(self.cast(v, dtype), "int64") for v in (a, b))
+        aligned = dtype != "int32" and self._in_packs(a) and self._in_packs(b)
         return Value(dtype, LINEAR, (self.b.add if op == "+" else self.b.sub)(x, y, flags=("nsw",)), step=step, aligned=aligned)
 
     def _arithmetic(self, op, x, y, dtype, const_b):

@@ -96,6 +96,27 @@ def test_teams_that_should_fit_a_multiprocessor():
 
 
 @pk.kernel
+def rows_of_scratch(team, x, out):
+    rows = team.scratch((32, 36), x.dtype)
+    for e in team.thread_range(1152):
+        rows[e // 36, e % 36] = x[e]
+    team.barrier()
+    for i in team.thread_range(32):
+        total, c = 0.0, 0
+        while c < 32:
+            for d in range(4):
+                total += rows[i, c + d] * x[c + d]
+            c += 4
+        out[i] = total
+
+
+@pytest.mark.parametrize("dtype, width", [(np.float32, 4), (np.float64, 2)], ids=str)
+def test_neighbours_in_scratch_are_read_16_bytes_at_a_time(dtype, width):
+    ptx = lower(rows_of_scratch, pk.TeamPolicy(2), (np.zeros(1152, dtype), np.zeros(32, dtype)), (9, 0))
+    assert f"ld.shared.v{width}" in ptx
+
+
+@pk.kernel
 def scaled_sum(i, a, x, y):
     y[i] += a * x[i]
 

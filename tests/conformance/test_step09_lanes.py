@@ -197,3 +197,32 @@ def run_divided(space, a, b):
     if space == "checked":
         pytest.skip("plain Python's integers do not wrap")
     return launch_for(space, len(a), divided, a, b, np.zeros((2, len(a)), a.dtype))[-1]
+
+
+@pk.kernel
+def after_an_offset(i, first, x, out):
+    out[i] = x[first[0] + i]
+
+
+@pk.kernel
+def wrapped(i, first, out):
+    k = first[0] + i
+    out[0, i] = pk.int64(k)
+    out[1, i] = k + pk.int64(1)
+    out[2, i] = 1 if k < 0 else 0
+    out[3, i] = (k - first[0]) // 3
+
+
+@pytest.mark.parametrize("packed", [True, False])
+def test_consecutive_int32(packed):
+    """A pack that begins behind an int32 is still read in one piece; its numbers wrap at 32 bits where they are looked at."""
+    x, out = np.arange(50.0), np.zeros(40)
+    kernel = pk.kernel(after_an_offset.fn, packed=packed)
+    pk.parallel_for(pk.RangePolicy(0, 40, space="serial"), kernel, np.array([7], np.int32), x, out)
+    np.testing.assert_array_equal(out, x[7:47])
+    accesses = pk.explain(pk.RangePolicy(0, 40, space="serial"), kernel, np.array([7], np.int32), x, out).accesses
+    assert {a.how for a in accesses if a.view == "x"} == ({"contiguous"} if packed else {"strided or gathered"})
+    numbers = np.zeros((4, 40), np.int64)
+    pk.parallel_for(pk.RangePolicy(0, 40, space="serial"), pk.kernel(wrapped.fn, packed=packed), np.array([2**31 - 5], np.int32), numbers)
+    expected = (np.arange(40) + 2**31 - 5).astype(np.int32).astype(np.int64)
+    np.testing.assert_array_equal(numbers, [expected, expected + 1, expected < 0, np.arange(40) // 3])

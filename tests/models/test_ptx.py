@@ -16,6 +16,7 @@ from models.hawkes import excitation as hawkes_excitation
 from models.hawkes import kernels as hawkes_plain
 from models.hawkes import summary_kernels as hawkes_summaries
 from models.mixture import kernels as mixture_kernels
+from models.mixture import step_kernels as mixture_steps
 from models.resampling import (
     chains,
     filter_kernels,
@@ -158,7 +159,7 @@ def lowered(modules):
 RESAMPLING = [FILTER, chains, filter_kernels, pairing, resampling_kernels, spreading, strata, weighing]
 MODELS = {"edm": (run_edm, [edm_search, edm_lists, edm_local]), "hawkes": (run_hawkes, hawkes_kernels), "tmap": (run_tmap, tmap_kernels),
           "tmap, runs": (run_tmap, tmap_run_kernels),
-          "resampling": (run_resampling, RESAMPLING), "mixture": (run_mixture, mixture_kernels),
+          "resampling": (run_resampling, RESAMPLING), "mixture": (run_mixture, [mixture_kernels, mixture_steps]),
           "algorithms": (run_algorithms, algorithms)}
 
 

@@ -1,12 +1,16 @@
 """The micro-kernels of the ceilings and the kernels of comparisons lower to PTX on a machine without a GPU."""
 
+import numpy as np
 import pytest
 
 import portable as pk
+from portable.backends.cuda.count import ExecutedFor
+from portable.backends.cuda.count import ptx as counting_ptx
 from portable.backends.cuda.space import lower_to_ptx
+from portable.dispatch import describe_launch
 from portable.space import resolve
 from roofline import measuring, microkernels, peers
-from roofline.cases import layer
+from roofline.cases import counters, layer
 
 from ..launching import builds
 
@@ -37,3 +41,27 @@ def test_every_kernel_lowers(run, least, monkeypatch):
         for policy_kind, specs, reducers in builds(kernel):
             ptx = lower_to_ptx(kernel, policy_kind, specs, reducers, capability=(9, 0))
             assert ".visible .entry entry" in ptx, kernel.name
+
+
+def counting_build(policy, kernel, args, reducer=()):
+    """PTX of the build that counts a launch's executed operations."""
+    _, _, _, kind, specs, reducers, _ = describe_launch(policy, kernel, args, reducer)
+    entry = ExecutedFor(kernel, kind, specs, reducers, 128 if kind == "team" else 0)
+    return entry, counting_ptx(entry, (9, 0), kernel.name, lambda n_bytes: 1 << 40)
+
+
+def test_what_the_counters_are_read_of_lowers():
+    for label, policy, kernel, args, reducer in counters.launches(resolve("serial")):
+        assert "atom.global.add.u64" in counting_build(policy, kernel, args, reducer)[1], label
+
+
+@pk.kernel
+def decayed(i, x, y):
+    y[i] = pk.exp(-x[i]) * pk.log(x[i])
+
+
+@pytest.mark.parametrize("dtype, indices", [("float32", 4), ("float64", 2)])
+def test_functions_of_several_indices_a_thread_are_counted(dtype, indices):
+    """Their last indices are gone through one by one: a function is there for packs and for single numbers."""
+    entry, ptx = counting_build(pk.RangePolicy(0, 9, space="serial"), decayed, (np.ones(9, dtype), np.ones(9, dtype)))
+    assert entry.width == indices and "atom.global.add.u64" in ptx

@@ -115,10 +115,9 @@ class Context:
         return pointer.value
 
     def _keep(self, nbytes, pointer):
-        if self._kept_bytes() + nbytes > self.device.memory_bytes // _KEPT_SHARE:
-            cu.cuMemFree(pointer)
-        else:
-            self._kept.setdefault(nbytes, []).append(pointer)
+        self._kept.setdefault(nbytes, []).append(pointer)
+        if self._kept_bytes() > self.device.memory_bytes // _KEPT_SHARE:
+            self.trim()  # perhaps of sizes that nobody asks for any more
 
     def _kept_bytes(self):
         return sum(nbytes * len(pointers) for nbytes, pointers in list(self._kept.items()))

@@ -19,7 +19,7 @@ from ...compiler.values import I8, I64, PTR, Value
 from .lanes import RANGE_THREADS, CudaTarget, CudaTeam, barrier, block, combine_block, dynamic_shared, grid, shared_words, thread
 
 REDUCE_THREADS = 256
-_COPIES = 6  # loads in flight in a reduction
+_COPIES = 6, 4  # indices that a thread of a reduction has on their way, for states of one number, and of several
 _SHORT = 200  # instructions of a text that a thread runs at several indices
 _VOID = ir.VoidType()
 DATA_LAYOUT = "e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64"
@@ -88,7 +88,7 @@ class Entry(entry.Entry):
     def _reduced_range(self):
         """The grid goes through the range in rounds; in each a thread folds several indices a block apart, in the last a grid apart."""
         lower, b = self.lower, self.lower.b
-        copies = 1 if self.kernel.portable_text.has_loops else _COPIES
+        copies = 1 if self.kernel.portable_text.has_loops else _COPIES[self.n_words() > 1]
         width = b.mul(grid(lower), ir.Constant(I64, self.threads), flags=("nsw",))
         near, even = self._first(self.threads * copies), self._first(self.threads)
 
@@ -188,7 +188,8 @@ class Entry(entry.Entry):
     def _team(self):
         lower = self.lower
         lower.scratch_used = lower.scratch_static = 0
-        base = lower.b.addrspacecast(dynamic_shared(self.module), PTR)
+        base = dynamic_shared(self.module)
+        base.type = ir.PointerType(addrspace=3)  # not a generic pointer: of that LLVM would not see the alignment
         rank, league_size = block(lower), self.extra("league_size")
         with lower.b.if_then(lower.b.icmp_signed("<", rank, league_size)):  # an empty league's reduction has one block
             self.visit(CudaTeam(rank, league_size, self.team_size, base), None, 0, "team")

@@ -104,14 +104,10 @@ class ScanEntry(cuda.Entry):
         return shared_words(self.lower, self.tile + self.tile // 8 + 1, "tile")
 
     def _totals(self):
+        lower, b = self.lower, self.lower.b
         _, total = self._scanned(self._own(self._start(), self._new_shelf()))
-        self._leave(total, self.word(self.extra("partials", PTR), block(self.lower)))
-
-    def _leave(self, value, place):
-        """One thread stores a value that all have."""
-        b = self.lower.b
-        with b.if_then(b.icmp_signed("==", thread(self.lower), ir.Constant(I64, 0))):
-            b.store(self.lower.get(value), place)
+        with b.if_then(b.icmp_signed("==", thread(lower), ir.Constant(I64, 0))):
+            b.store(lower.get(total), self.word(self.extra("partials", PTR), block(lower)))
 
     def _prefixes(self):
         lower, b = self.lower, self.lower.b

@@ -44,6 +44,12 @@ def test_offsets_do_not_matter(space, offset):
     np.testing.assert_allclose(edm.cross_map(x + offset, DIMS[:2], space=space), plain, rtol=0, atol=1e-4)
 
 
+def test_equal_distances_go_by_time(space):
+    x = np.round(8 * dataset(space)) / 8
+    found = edm.cross_map(x, DIMS, dtype="float64", space=space)
+    np.testing.assert_allclose(found, reference.cross_map(x, DIMS), rtol=0, atol=1e-12)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_many_targets(space, dtype):
     """A member takes two abreast, and four, though some members have fewer."""
@@ -147,6 +153,8 @@ def test_names_of_xarray_come_back():
     x = logistic_maps(60, 3)
     found = edm.cross_map(xarray.DataArray(x, dims=("time", "cell"), coords={"cell": ["a", "b", "c"]}), 2, space="threads")
     assert float(found.sel(library="b", target="c")) == edm.cross_map(x, 2, space="threads")[1, 2]
+    with pytest.raises(ValueError, match=r"dataset is an xarray Dataset.*to_array\(\)\.T"):
+        edm.cross_map(xarray.Dataset({"a": ("time", x[:, 0])}), 2)
 
 
 def test_memory_of_a_whole_brain():

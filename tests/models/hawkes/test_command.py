@@ -87,6 +87,9 @@ def test_units_columns_and_formats(tmp_path):
         locations, times = read_events(tmp_path / name, **options)
         np.testing.assert_allclose(locations, wanted[0], atol=1e-12)
         np.testing.assert_allclose(times, wanted[1], atol=1e-9)
+    with open(tmp_path / "g.csv", "w", encoding="utf-8-sig") as file:  # as some spreadsheets write it
+        file.write(f"{HEADER}\n0,0,2020-01-01T00:30:00+01:00\n1,1,2020-01-01T00:00:00Z\n")
+    np.testing.assert_allclose(read_events(tmp_path / "g.csv").times, [0.0, 0.5])
     parquet = pytest.importorskip("pyarrow.parquet")
     import pyarrow
 
@@ -129,6 +132,9 @@ def test_files_that_are_none(tmp_path, capsys):
     (tmp_path / "a.npz").write_bytes(b"PK nonsense")
     with pytest.raises(InputError, match="cannot be read"):
         read_events(tmp_path / "a.npz")
+    np.savez(tmp_path / "b.npz", x_km=[0.0, 1.0], y_km=[0.0, 1.0], t_hours=[0.0, 1.0, 2.0])
+    with pytest.raises(InputError, match=r"column 't_hours' has shape \(3,\), 'x_km' \(2,\)"):
+        read_events(tmp_path / "b.npz")
     assert main(["fit", str(write(tmp_path / "b.csv", "1,2,3", header="x,y,t"))]) == 2
     assert "has no column 'x_km'; it has: x, y, t" in " ".join(capsys.readouterr().out.split())
     (tmp_path / "params.json").write_text("[]")

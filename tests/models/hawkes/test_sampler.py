@@ -198,7 +198,8 @@ def test_wrong_calls(small, change, error, words):
 def test_a_bounded_prior_holds_the_draws(small):
     found = sample_posterior(small, **OPTIONS | {"priors": {"omega": uniform(1.9, 2.1), "mu0": half_normal(2.0)}})
     assert 1.9 < found["omega"].min() and found["omega"].max() < 2.1
-    assert found.priors["omega"] == "uniform, 1.9 to 2.1" and found.priors["theta"] == "half-normal, sd 10"
+    assert found.priors == {"mu0": "half-normal, sd 2", "theta": "half-normal, sd 10", "omega": "uniform, 1.9 to 2.1",
+                            "1/h": "half-normal, sd 10"}
 
 
 def test_posterior_object(small, tmp_path):

@@ -73,6 +73,16 @@ def test_maximum_likelihood_is_that_of_scikit_learn(space, kind, n_iter):
     np.testing.assert_allclose([model.bic(X), model.aic(X)], [peer.bic(X), peer.aic(X)], rtol=1e-9)
 
 
+def test_narrow_clusters_far_from_the_centre_keep_their_digits(space):
+    """Sums about the centre of all would leave 8 digits; those about a mean of their own leave a point's rounding, 1e-12."""
+    noise = np.random.default_rng(1).normal(size=(2, 20, 2))
+    parts = noise[0] + 2e4, noise[1] - 2e4
+    first = {"means_init": [[2e4, 2e4], [-2e4, -2e4]], "covariances_init": np.tile(np.eye(2), (2, 1, 1))}
+    model = DirichletMixture(2, prior=None, reg_covar=0.0, max_iter=2, tol=-1e9, space=space, **first).fit(np.concatenate(parts))
+    for part, covariance in zip(parts, model.covariances_):
+        np.testing.assert_allclose(covariance, np.cov(part.T, bias=True), rtol=1e-10)
+
+
 def numeric_objective(model, prior, X):
     """(8), each covariance written out in full, of which a tied one counts once."""
     k, p = model.means_.shape

@@ -1,6 +1,7 @@
 """Readers, what they refuse, the command line, the figures."""
 
 import json
+import sys
 
 import numpy as np
 import pytest
@@ -135,6 +136,12 @@ def test_outputs_are_checked_first(tmp_path, capsys):
     pytest.importorskip("matplotlib")
     assert main(["fit", "none.npz", "--orders", "1", "--figure", "a.xyz"]) == 2
     assert "--figure is a.xyz; a name that ends in one of" in capsys.readouterr().err
+
+
+def test_what_is_missing_is_named_with_its_extra(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)  # an import then fails as if it were not installed
+    assert main(["fit", "none.npz", "--orders", "1", "--figure", "a.png"]) == 2
+    assert 'pip install "portable-kernels[plot]"' in capsys.readouterr().err.replace("\n", " ")
 
 
 def test_figures(tmp_path):

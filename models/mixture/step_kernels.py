@@ -1,0 +1,103 @@
+"""The M-step for full covariances, a component an index: its matrices stay where the points are.
+
+Arguments that recur; components are the last index, neighbours in memory, and all numbers but `records` are float64
+    means       shape (p, k)
+    covariance, factor
+                lower triangles, shape (p (p + 1) / 2, k): number a (a + 1) / 2 + b is entry (a, b); the factor is L^-1
+    m, scale    of the prior: its mean, shape (p,), and Psi, shape (p, p); zeros without one
+    pull        1 / g, and 0 without a prior
+    dof         nu + p + 2, and 0 without a prior
+    centre      what is taken off the points, shape (p,)
+"""
+
+import math
+
+import portable as pk
+
+from .kernels import LOG_ZERO
+
+TINY = 1e-300  # instead of a count of 0
+HALF_LOG_2_PI = 0.5 * math.log(2.0 * math.pi)
+
+
+@pk.kernel
+def counts(j, added, n):
+    """n_j of (3)."""
+    n[j] = added[j, 0]
+
+
+@pk.kernel
+def maximise(j, added, references, chosen, centre, m, scale, pull, dof, reg_covar, means, covariance):
+    """Means (5) and covariances (6) from the sums of `moments`; a component without points and prior keeps its mean."""
+    p = means.shape[0]
+    n = added[j, 0]
+    share, whole, divisor = 1.0 / max(n, TINY), max(n + pull, TINY), max(n + dof, TINY)
+    for a in range(p):
+        if n > 0.0:
+            means[a, j] = references[chosen[j], a] + centre[a] + added[j, (a + 1) * (a + 2) // 2] * share
+    for a in range(p):
+        row = (a + 1) * (a + 2) // 2
+        for b in range(a + 1):
+            scatter = added[j, row + b + 1] - added[j, row] * added[j, (b + 1) * (b + 2) // 2] * share
+            spread = n * pull / whole * (means[a, j] - m[a]) * (means[b, j] - m[b])
+            value = (scale[a, b] + scatter + spread) / divisor
+            covariance[a * (a + 1) // 2 + b, j] = value + reg_covar if a == b else value
+    for a in range(p):
+        if n + pull > 0.0:
+            means[a, j] = (n * means[a, j] + pull * m[a]) / whole
+
+
+@pk.function
+def factorise(j, p, covariance, factor):
+    """L^-1 of a component, row by row in place of L; how many pivots were not positive. p^3 operations."""
+    bad = 0
+    for a in range(p):
+        row = a * (a + 1) // 2
+        for b in range(a + 1):
+            column = b * (b + 1) // 2
+            rest = covariance[row + b, j]
+            for c in range(b):
+                rest -= factor[row + c, j] * factor[column + c, j]
+            if b < a:
+                factor[row + b, j] = rest * factor[column + b, j]
+            else:
+                bad += 0 if rest > 0.0 else 1
+                factor[row + a, j] = 1.0 / math.sqrt(rest if rest > 0.0 else 1.0)
+    for a in range(p):
+        row = a * (a + 1) // 2
+        for b in range(a):  # entries of L before b are not needed any more
+            total = 0.0
+            for c in range(b, a):
+                total += factor[row + c, j] * factor[c * (c + 1) // 2 + b, j]
+            factor[row + b, j] = -total * factor[row + a, j]
+    return bad
+
+
+@pk.kernel
+def prepare(j, log_weights, centre, m, scale, pull, dof, means, covariance, factor, records):
+    """What `log_joint` reads of a component, and its part of the objective.
+
+    Returns pivots that are not positive, what (8) takes off twice for this component, and |L^-1 (mu - centre)|^2.
+    """
+    p = means.shape[0]
+    o = j * (p * (p + 3) // 2 + 1)
+    bad = factorise(j, p, covariance, factor)
+    log_scale, far, away, trace = 0.0, 0.0, 0.0, 0.0
+    for a in range(p):
+        row, first, shift, pulled = a * (a + 1) // 2, o, 0.0, 0.0
+        for b in range(a + 1):
+            entry, along = factor[row + b, j], 0.0
+            o += 1
+            records[o] = entry
+            shift += entry * (means[b, j] - centre[b])
+            pulled += entry * (means[b, j] - m[b])
+            for c in range(a + 1):
+                along += scale[b, c] * factor[row + c, j]
+            trace += entry * along
+        records[first] = -shift
+        far += shift * shift
+        away += pulled * pulled
+        log_scale += pk.log(factor[row + a, j])
+        o += 1
+    records[o] = max(log_weights[j] - p * HALF_LOG_2_PI + log_scale, LOG_ZERO)
+    return bad, trace + pull * away - 2.0 * dof * log_scale, far

@@ -1,0 +1,121 @@
+"""EM a step at a time: where the components are kept, and how they are made of the sums."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import portable as pk
+
+from . import covariance, step_kernels
+from .blocks import Components
+from .prior import centred
+from .sums import references
+
+
+class HostSteps:
+    """EM for covariances that are few numbers: tied, diagonal and spherical ones.
+
+    Parameters
+    ----------
+    points : blocks.Points
+    model : prior.WithPrior or prior.WithoutPrior
+    kind : one of `covariance.KINDS`
+    means, covariances : ndarrays
+        The start.
+    """
+
+    def __init__(self, points, model, kind, means, covariances):
+        self._points, self._model, self._kind = points, model, kind
+        self._take(means, covariances)
+
+    def _take(self, means, covariances):
+        self._means, self._covariances = means, covariances
+        self._factors = covariance.factors_of(self._kind, covariances)
+        each = covariance.for_each(self._kind, self._factors, *means.shape)
+        self.components = Components(self._model.log_weights(), means, each)
+
+    def sweep(self):
+        """The log-likelihood; the sums (3) are kept for `advance`."""
+        likelihood, *self._sums = self._points.sweep(self.components)
+        return likelihood
+
+    def objective(self, log_likelihood):
+        """Equation (8), or the log-likelihood without a prior."""
+        return self._model.objective(log_likelihood, self._model.penalty(self._means, self._factors))
+
+    def advance(self):
+        """New weights, means and covariances from the sums; InputError where a component has collapsed."""
+        n, xbar, scatter = centred(self._kind, *self._sums, self._means)
+        self._model.weigh(n)
+        self._take(*self._model.maximum(n, xbar, scatter))
+
+    def result(self):
+        """means, covariances and factors, as in `covariance`."""
+        return self._means, self._covariances, self._factors
+
+
+class FullSteps:
+    """EM for full covariances, which stay in the points' space and are made there; as `HostSteps`."""
+
+    def __init__(self, points, model, means, covariances):
+        k, p = means.shape
+        self._points, self._model, self._shape = points, model, (k, p)
+        self._policy = pk.RangePolicy(0, k, space=points.space)
+        m, scale, *self._numbers = model.numbers(p)
+        self._prior = [self._put(m), self._put(scale)]
+        self._centre = self._put(points.centre)
+        self._means, self._covariance = self._put(means.T), self._put(covariances[:, *np.tril_indices(p)].T)
+        with pk.use(points.space):
+            self._factor, self._n = pk.empty(self._covariance.shape), pk.empty((k,))
+            self._records = pk.empty((k * (p * (p + 3) // 2 + 1),), points.dtype)
+        self._prepare()
+
+    def _put(self, array):
+        return pk.copy_of(np.ascontiguousarray(array, np.float64), self._points.space)
+
+    def _prepare(self):
+        pull, dof, _ = self._numbers
+        found = pk.parallel_reduce(self._policy, step_kernels.prepare, self._put(self._model.log_weights()), self._centre, *self._prior,
+                                   pull, dof, self._means, self._covariance, self._factor, self._records,
+                                   reducer=(pk.Sum, pk.Sum, pk.Max), label="mixture.prepare")
+        bad, self._penalty, self._farthest = found
+        if bad:
+            raise covariance.collapsed()
+
+    @property
+    def components(self):
+        return self
+
+    def records_in(self, space, centre, dtype):
+        """As `blocks.Components` has it."""
+        return self._records
+
+    def references(self, centre, limit):
+        """As `sums.references`; only where some component is far off has the host to look."""
+        k, p = self._shape
+        if self._farthest <= limit:
+            return np.zeros((1, p)), np.zeros(k, np.int64)
+        means, _, factors = self.result()
+        return references(Components(self._model.log_weights(), means, factors), centre, limit)
+
+    def sweep(self):
+        return self._points.gather(self)
+
+    def objective(self, log_likelihood):
+        return self._model.objective(log_likelihood, self._penalty)
+
+    def advance(self):
+        sums = self._points.room()
+        pk.parallel_for(self._policy, step_kernels.counts, sums.added, self._n, label="mixture.counts")
+        self._model.weigh(self._n.to_numpy())
+        pk.parallel_for(self._policy, step_kernels.maximise, sums.added, *sums.about, self._centre, *self._prior, *self._numbers,
+                        self._means, self._covariance, label="mixture.maximise")
+        self._prepare()
+
+    def result(self):
+        k, p = self._shape
+        a, b = np.tril_indices(p)
+        covariances, factors = np.empty((k, p, p)), np.zeros((k, p, p))
+        covariances[:, a, b] = covariances[:, b, a] = self._covariance.to_numpy().T
+        factors[:, b, a] = self._factor.to_numpy().T
+        return self._means.to_numpy().T.copy(), covariances, factors
