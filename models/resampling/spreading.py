@@ -1,8 +1,9 @@
 """Kernels that turn scanned weights into ancestors, tile by tile; the notation is that of `models.resampling`.
 
-A particle's cumulative offspring O_i follow from Q_i by arithmetic: nothing is searched for. So a team scans its tile, keeps
-the O_i in scratch, and writes each particle's number to its places O_(i-1) .. O_i - 1: a few by the member who owns the
-particle, more by the whole team, and stretches of LONG, which are left to `fill_stretches`, by teams of their own.
+A particle's cumulative offspring O_i follow from Q_i by arithmetic: nothing is searched for. So a team scans its tile and
+writes each particle's number to its places O_(i-1) .. O_i - 1: a few by the member who owns the particle, more by the whole
+team, which finds the O_i of such heavy particles in scratch, and stretches of LONG, which are left to `fill_stretches`, by
+teams of their own.
 
 Arguments beyond those of `weighing`
     seed, step   uint64: the key, and the first draw of this call
