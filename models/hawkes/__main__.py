@@ -34,7 +34,7 @@ console = Console()
 
 # Vehtari, Gelman, Simpson, Carpenter, Buerkner (2021): chains that disagree, or too few effective draws to say whether they do.
 _MOST_R_HAT, _LEAST_ESS_A_CHAIN = 1.01, 100
-_SHOWN = {"r_hat": ("R-hat", "{:.3f}"), "ess_bulk": ("ESS", "{:,.0f}"), "ess_tail": ("tail ESS", "{:,.0f}"), "mcse": None}
+_SHOWN = {"r_hat": ("R-hat", "{:.3f}"), "ess_bulk": ("ESS", "{:,.0f}"), "ess_tail": ("tail", "{:,.0f}"), "mcse": None}
 
 
 def main(arguments=None):
