@@ -277,7 +277,7 @@ def run_calibrate(options):
 
 def _print_rows(rows, kind):
     """Numbers that fit 80 columns; fit.json has all of them, and all digits."""
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column("parameter", no_wrap=True)
     shown = {name: _SHOWN.get(name, (name, "{:.4g}")) for name in next(iter(rows.values()))}
     shown = {name: style for name, style in shown.items() if style}
