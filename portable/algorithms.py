@@ -108,17 +108,18 @@ def _count(team, tile, n_digits, shift, keys, counts):
 
 @kernel(packed=False)
 def _move(team, tile, digit_bits, shift, starts, keys, order, sorted_keys, sorted_order):
-    """One tile of one member: its keys and their numbers to where the digits of the tile start. Both read and written once."""
+    """One tile, by one member: its keys and their numbers to where the digits of the tile start. Both read and written once."""
     n_digits = 1 << digit_bits
     place = team.scratch(n_digits, starts.dtype)
-    for d in range(n_digits):
-        place[d] = starts[d * team.league_size + team.league_rank]
-    for j in range(team.league_rank * tile, min((team.league_rank + 1) * tile, keys.shape[0])):
-        key = keys[j]
-        d = _digit(key, shift, n_digits)
-        sorted_keys[place[d]] = key
-        sorted_order[place[d]] = order[j]
-        place[d] += 1
+    if team.single():
+        for d in range(n_digits):
+            place[d] = starts[d * team.league_size + team.league_rank]
+        for j in range(team.league_rank * tile, min((team.league_rank + 1) * tile, keys.shape[0])):
+            key = keys[j]
+            d = _digit(key, shift, n_digits)
+            sorted_keys[place[d]] = key
+            sorted_order[place[d]] = order[j]
+            place[d] += 1
 
 
 @kernel(packed=False)

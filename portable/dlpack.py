@@ -111,9 +111,7 @@ def write(owner, pointer, shape, strides, dtype, device, readonly, versioned):
     """
     shape_words = (ctypes.c_int64 * len(shape))(*shape)
     stride_words = (ctypes.c_int64 * len(shape))(*(step // dtype.itemsize for step in strides))
-    as_pointer = ctypes.POINTER(ctypes.c_int64)
-    tensor = _Tensor(pointer, *device, len(shape), _CODES[dtype.kind], 8 * dtype.itemsize, 1,
-                     ctypes.cast(shape_words, as_pointer), ctypes.cast(stride_words, as_pointer), 0)
+    tensor = _Tensor(pointer, *device, len(shape), _CODES[dtype.kind], 8 * dtype.itemsize, 1, shape_words, stride_words, 0)
     deleter = ctypes.cast(_delete, ctypes.c_void_p)
     if versioned:
         name, managed = b"dltensor_versioned", _Versioned(1, 0, None, deleter, _READONLY if readonly else 0, tensor)

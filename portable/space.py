@@ -118,8 +118,7 @@ _chosen = contextvars.ContextVar("portable_space", default=None)
 
 @functools.cache
 def _first_choice():
-    name = os.environ.get("PORTABLE_SPACE")
-    if name:
+    if name := os.environ.get("PORTABLE_SPACE"):
         return require(_named(name))
     return _named("cuda") if unavailable_because(_named("cuda")) is None else _named("threads")
 
@@ -179,7 +178,6 @@ def concurrency(space=None):
 
 def require(space):
     """The space itself, or SpaceUnavailableError with the reason."""
-    reason = unavailable_because(space)
-    if reason is not None:
+    if (reason := unavailable_because(space)) is not None:
         raise SpaceUnavailableError(f"space '{space}' cannot run here: {reason}")
     return space

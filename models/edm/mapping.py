@@ -73,6 +73,7 @@ class Mapping:
         self.targets = self.observed = given.standardised(column, self.dtype)
         if observed is not None:
             self.observed = given.standardised(column, self.dtype, observed)
+        self.filler_bytes = (len(column) - self.n_targets) * (len(self.targets) + len(self.observed)) * self.dtype.itemsize
 
     def batch_size(self, n_candidates):
         """Library sets of one launch: a quarter of the memory is theirs, and no more are taken than keep the space busy."""
@@ -161,7 +162,7 @@ class Room:
         if self.search is None:
             m = self.mapping
             most = max(end - begin for begin, end in m.windows)
-            kept = sum(view.nbytes for view in (self.library.values, self.library.place, self.sums, self.rho))
+            kept = m.filler_bytes + sum(view.nbytes for view in (self.library.values, self.library.place, self.sums, self.rho))
             self.search = Search(self.library, m.dims, m.dims + 1, m.offset, m.points, m.radius, most, m.memory_bytes - kept,
                                  m.bytes_a_point)
             n_points, begins = self.search.n_points, np.cumsum([0, *m.list_lengths], dtype=np.int32)

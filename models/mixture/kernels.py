@@ -27,7 +27,7 @@ PAD = 32  # points of a tile; a warp, and some packs of lanes
 TILES = 16  # of a team of `log_joint`, at most
 COLUMNS = 16  # features of a row of places of `moments`: a multiple of the lanes of any pack
 BATCH = 8  # values that are read before the first is used
-AHEAD = 16  # values of the next tile that a member has on their way during the product, at most
+AHEAD = 16  # values of a tile that a member has on their way from memory while features are made, at most
 NEGLIGIBLE = -70.0  # log r: a component's count loses less than n e^-70 if such shares count as 0
 LOG_ZERO = -1e30  # instead of log 0: finite, so that differences are no NaN, and far below any density
 
@@ -261,8 +261,8 @@ def stage_shares(team, group, tile, at, first, joint, lse, ahead, ahead_lse, sha
 def moments(team, p, diagonal, n_blocks, n_own, group, unroll, n_slices, x, joint, lse, begin, end, number, references, chosen, sums):
     """The sums of (3) for `group` components, a block of features and a slice of points: shares times features.
 
-    Shares and features of a tile of points at a time are staged in scratch, those of the next tile after the product of
-    this one, from values that were fetched before it. The product has places: rows of components by COLUMNS of features; a
+    Shares and features of a tile of points at a time are staged in one half of scratch, while members that are behind still
+    read the other: a barrier a tile. The product has places: rows of components by COLUMNS of features; a
     member keeps the sums of `depth` by `n_own` of them at each of its places in registers, as many as half of them hold.
     2 operations a pair and feature, and one exponential a pair.
 

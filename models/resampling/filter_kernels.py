@@ -19,7 +19,8 @@ from .spreading import key
 from .weighing import IN_FLIGHT, LOGS, fixed, lay_out, order, scale
 
 
-AT_ONCE = 2  # particles that a member has at work
+AT_ONCE = 4  # particles that a member has at work
+TEAMS = 8  # of advance, on a GPU's multiprocessor
 
 
 @pk.function
@@ -67,7 +68,7 @@ def model_kernels(initial, propagate, log_weight, n_dims):
         log_w[r, k] = weight if resampled else log_w[r, k] + weight
         return log_w[r, k]
 
-    @pk.kernel
+    @pk.kernel(teams=TEAMS)
     def advance(team, sweep, in_place, n_params, n_values, t, old, new, seed, y, params, ancestors, before, x, log_w, now):
         """States and log-weights of step t, from ancestors where the row was resampled; a team a sweep.
 

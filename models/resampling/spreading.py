@@ -131,7 +131,7 @@ def spreading(begin_row, below, of="weights"):
         n_tiles = sums.shape[1] - 1
         r = team.league_rank // n_tiles
         tile = team.league_rank % n_tiles
-        shelf = team.scratch((ITEMS + 1) * BANKS, w.dtype)
+        shelf = team.scratch((BANKS, ITEMS + 1), w.dtype)  # a row a member, which do not all begin in one bank
         marks = team.scratch(WINDOW, pk.int32)
         own = pk.local(ITEMS, pk.uint64)
         own_whole = pk.local(ITEMS, pk.int64)
@@ -168,9 +168,9 @@ def spreading(begin_row, below, of="weights"):
             sum_whole = pk.int64(0)
             for m in range(ITEMS):
                 if offspring:
-                    own[m] = pk.uint64(shelf[mine + team.rank + m])
+                    own[m] = pk.uint64(shelf[team.rank, m])
                 else:
-                    own[m] = fixed(shelf[mine + team.rank + m], row_scale, log)
+                    own[m] = fixed(shelf[team.rank, m], row_scale, log)
             if first + at_once > end:
                 for m in range(ITEMS):
                     own[m] = pk.where(first + mine + m < end, own[m], pk.uint64(0))
@@ -218,9 +218,9 @@ def spreading(begin_row, below, of="weights"):
 
 @pk.function
 def take(team, w, r, begin, end, log, shelf):
-    """Numbers of a row from `begin` on to the shelf, ITEMS for each member; a gap after each member's lets all read at once.
+    """Numbers of a row from `begin` on to the shelf, ITEMS for each member, all loads under way at once.
 
-    Loads are of neighbours side by side, and all under way at once. Beyond the end stands what weighs nothing.
+    Beyond the end stands what weighs nothing.
     """
     x = pk.local(ITEMS, w.dtype)
     if begin + ITEMS * team.size <= end:
@@ -234,7 +234,7 @@ def take(team, w, r, begin, end, log, shelf):
     team.barrier()  # all have read what stood there
     for m in range(ITEMS):
         place = m * team.size + team.rank
-        shelf[place + place // ITEMS] = x[m]
+        shelf[place // ITEMS, place % ITEMS] = x[m]
     team.barrier()
 
 

@@ -1,5 +1,7 @@
 """Ancestors against plain Python, and the same on every space for weights of equal value."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
@@ -81,6 +83,19 @@ def test_large_vectors_have_the_same_ancestors_for_any_number_of_threads(scheme,
     one = scheme(w, seed=4, space="serial", **options)
     for n_threads in (1, 2, 3):
         np.testing.assert_array_equal(scheme(w, seed=4, space=pk.Threads(n_threads), **options), one)
+
+
+def test_calls_of_two_threads_do_not_share_scratch():
+    """Nor do calls of different sizes in one thread."""
+    weights = [np.random.default_rng(n).random(n) for n in (900, 901, 5000)]
+
+    def draws(order):
+        return {k: resampling.multinomial(weights[k], seed=k, space="serial").tolist() for k in order}
+
+    alone = draws([0, 1, 2])
+    with ThreadPoolExecutor(4) as pool:
+        for found in pool.map(draws, [[0, 1, 2, 0], [2, 1, 0, 1], [1, 0, 2, 2], [0, 2, 1, 0]] * 5):
+            assert found == alone
 
 
 @pytest.mark.parametrize("heavy", [3_000, 30_000])

@@ -29,20 +29,30 @@ def start_is_step(r, total, seed, step):
 spread_at = spreading.spreading(start_is_step, spreading.below_systematic)
 
 
-def mean_over_starts(w, n_runs, space):
-    """The mean of systematic offspring over the starts (r + 1/2) Q / R."""
-    n, mean = len(w), 0.0
+def draws_from(w, starts, space):
+    """Systematic ancestors for each of the starts; `starts` is a function of Q."""
     with pk.use(space):
         weights, ancestors = Weights(w, None), pk.empty((1, len(w)), np.int64)
-        tables = Tables(weights.values, False, n)
+        tables = Tables(weights.values, False, len(w))
         tables.find_extremes()
         tables.add_up()
-        total = int(tables.sums.to_numpy()[0, -1])
-        for r in range(n_runs):
-            start = np.uint64((2 * r + 1) * total // (2 * n_runs))
-            launches._spread(spread_at, tables, 0, np.uint64(0), start, ancestors)
-            mean = mean + np.bincount(ancestors.to_numpy()[0], minlength=n) / n_runs
-    return mean, n * w.astype(float) / w.sum(dtype=float)
+        for start in starts(int(tables.sums.to_numpy()[0, -1])):
+            launches._spread(spread_at, tables, 0, np.uint64(0), np.uint64(start), ancestors)
+            yield ancestors.to_numpy()[0].copy()
+
+
+def mean_over_starts(w, n_runs, space):
+    """The mean of systematic offspring over the starts (r + 1/2) Q / R."""
+    drawn = draws_from(w, lambda total: [(2 * r + 1) * total // (2 * n_runs) for r in range(n_runs)], space)
+    mean = sum(np.bincount(ancestors, minlength=len(w)) for ancestors in drawn) / n_runs
+    return mean, len(w) * w.astype(float) / w.sum(dtype=float)
+
+
+@pytest.mark.parametrize("n", [1, 64, 1000, 5003])
+def test_a_position_at_the_edge_of_a_weight_belongs_to_the_next(space, n):
+    """Equal weights: with the first and the last starts all positions lie at edges, where only whole numbers tell."""
+    for ancestors in draws_from(np.ones(n), lambda total: (0, 1, total - 2, total - 1), space):
+        np.testing.assert_array_equal(ancestors, np.arange(n))
 
 
 @pytest.mark.parametrize("n, n_runs", [(1 << 7, 16), (1 << 13, 64)])
