@@ -34,7 +34,7 @@ console = Console()
 
 # Vehtari, Gelman, Simpson, Carpenter, Buerkner (2021): chains that disagree, or too few effective draws to say whether they do.
 _MOST_R_HAT, _LEAST_ESS_A_CHAIN = 1.01, 100
-_SHOWN = {"r_hat": ("R-hat", "{:.3f}"), "ess_bulk": ("ESS", "{:,.0f}"), "ess_tail": ("tail ESS", "{:,.0f}"), "mcse": None}
+_SHOWN = {"r_hat": ("R-hat", "{:.3f}"), "ess_bulk": ("ESS", "{:,.0f}"), "ess_tail": ("tail", "{:,.0f}"), "mcse": None}
 
 
 def main(arguments=None):
@@ -277,7 +277,7 @@ def run_calibrate(options):
 
 def _print_rows(rows, kind):
     """Numbers that fit 80 columns; fit.json has all of them, and all digits."""
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column("parameter", no_wrap=True)
     shown = {name: _SHOWN.get(name, (name, "{:.4g}")) for name in next(iter(rows.values()))}
     shown = {name: style for name, style in shown.items() if style}
