@@ -6,11 +6,24 @@ A method runs all of its checks before anything is computed or copied to a devic
 from __future__ import annotations
 
 import numbers
+from pathlib import Path
 
 import numpy as np
 
 import portable as pk
 from portable.errors import DTypeError, FiniteError, InputError, ShapeError
+
+
+def check_outputs(options, *names):
+    """Refuse, before anything is computed, files of a command whose folders do not exist.
+
+    options : argparse.Namespace
+        An option that is missing or None asks for no file.
+    """
+    for name in names:
+        path = getattr(options, name, None)
+        if path and not Path(path).absolute().parent.is_dir():
+            raise InputError(f"--{name} is {path}: there is no folder {Path(path).absolute().parent}")
 
 
 def as_numbers(value, name, n_dims=None):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 
 import numpy as np
 from rich.console import Console
@@ -16,6 +15,7 @@ from rich.table import Table
 
 import portable as pk
 from models import edm
+from models.checks import check_outputs
 from models.edm import figures, files, frames
 
 
@@ -23,7 +23,9 @@ def main(argv=None):
     """Run the command line; returns the exit code."""
     options = _parser().parse_args(argv)
     try:
-        _check_outputs(options)
+        check_outputs(options, "out", "plot")
+        if getattr(options, "plot", None):
+            figures.check_file(options.plot)
         with pk.use(options.space or pk.default_space()):
             options.command(options, files.read(options.data, options.dataset))
     except pk.PortableError as error:
@@ -32,16 +34,6 @@ def main(argv=None):
     except KeyboardInterrupt:
         return 130
     return 0
-
-
-def _check_outputs(options):
-    """Refuse, before anything is computed, what could not be written after."""
-    for name in ("out", "plot"):
-        path = getattr(options, name, None)
-        if path and not Path(path).absolute().parent.is_dir():
-            raise pk.InputError(f"--{name} is {path}: there is no folder {Path(path).absolute().parent}")
-    if getattr(options, "plot", None):
-        figures.check_file(options.plot)
 
 
 def _parser():

@@ -13,6 +13,7 @@ from rich.table import Table
 
 from portable.errors import InputError, PortableError
 
+from ..checks import check_outputs
 from . import best_renewal, fit, goodness_of_fit, load, read, save, select_orders, standard_errors
 from .figures import complete_gaps, empirical_correlation, new_figure, overview
 
@@ -32,10 +33,7 @@ def main(arguments=None):
 
 def _check_outputs(options):
     """Refuse, before anything is computed, what could not be written after."""
-    for name in ("out", "figure"):
-        path = getattr(options, name, None)
-        if path and not Path(path).absolute().parent.is_dir():
-            raise InputError(f"--{name} is {path}: there is no folder {Path(path).absolute().parent}")
+    check_outputs(options, "out", "figure")
     if getattr(options, "figure", None):
         known = new_figure().canvas.get_supported_filetypes()
         if Path(options.figure).suffix[1:] not in known:

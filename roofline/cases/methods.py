@@ -25,7 +25,8 @@ def prepare(space, data, quick):
     return [*_mixture(space, small), *_tmap(space, small), *_resampling(space, size), *_words(space, 10 * size)]
 
 
-def _run(method, size, unit, space, call):
+def simulated_run(method, size, unit, space, call):
+    """A Run on simulated input; it waits for the work of its call."""
     return Run(method, "simulated", size, unit, call, sync=functools.partial(pk.fence, space))
 
 
@@ -52,8 +53,8 @@ def _mixture(space, n):
 
     density = functools.partial(pk.parallel_for, pk.RangePolicy(0, n, space=space), packed, *views)
     return [
-        _run(f"mixture density, {P} dimensions, {K} components", n, "points", space, density),
-        _run(f"mixture, {ITERATIONS} EM iterations, {k} components", n, "points", space, fit),
+        simulated_run(f"mixture density, {P} dimensions, {K} components", n, "points", space, density),
+        simulated_run(f"mixture, {ITERATIONS} EM iterations, {k} components", n, "points", space, fit),
     ]
 
 
@@ -66,8 +67,8 @@ def _tmap(space, n):
 
     likelihood = functools.partial(model.log_likelihood, runs, space=space)
     return [
-        _run("TMAP, log-likelihood, 3 branches", runs.n_gaps, "gaps", space, likelihood),
-        _run(f"TMAP, {ITERATIONS} EM iterations, 3 branches", runs.n_gaps, "gaps", space, fit),
+        simulated_run("TMAP, log-likelihood, 3 branches", runs.n_gaps, "gaps", space, likelihood),
+        simulated_run(f"TMAP, {ITERATIONS} EM iterations, 3 branches", runs.n_gaps, "gaps", space, fit),
     ]
 
 
@@ -76,10 +77,10 @@ def _resampling(space, n):
     for name in SCHEMES:
         options = {"n_steps": STEPS} if name == "metropolis" else {}
         scheme = functools.partial(getattr(resampling, name), weights, seed=1, space=space, **options)
-        yield _run(f"resampling, {name}", n, "particles", space, functools.partial(_silent, scheme))
+        yield simulated_run(f"resampling, {name}", n, "particles", space, functools.partial(silent, scheme))
 
 
-def _silent(call):
+def silent(call):
     """A call whose result is no number."""
     call()
 
@@ -122,4 +123,4 @@ def _words(space, n):
         ),
     }
     for name, (size, unit, word, *args) in launches.items():
-        yield _run(name, size, unit, space, functools.partial(word, *args))
+        yield simulated_run(name, size, unit, space, functools.partial(word, *args))

@@ -11,7 +11,6 @@ import portable as pk
 from models import edm, hawkes, mixture, resampling
 from roofline.cases import methods
 from roofline.cases.hawkes import PARAMS, simulated
-from roofline.contract import Run
 
 SCHEMES = ("stratified", "residual", "ssp", "killing", "megopolis")
 CHAINS, SAMPLED, DRAWS, TIMES = 4, 50, 20, 16  # chains of a sampler and their steps, draws looked at, steps of a filter
@@ -24,12 +23,7 @@ def prepare(space, data, quick):
 
 
 def _run(method, size, unit, space, call):
-    return Run(method, "simulated", size, unit, functools.partial(_silent, call), sync=functools.partial(pk.fence, space))
-
-
-def _silent(call):
-    """A call whose result is no number to compare."""
-    call()
+    return methods.simulated_run(method, size, unit, space, functools.partial(methods.silent, call))
 
 
 def _hawkes(space, n):
@@ -39,12 +33,10 @@ def _hawkes(space, n):
     def made(method, keep=False, own=True):
         return hawkes.Likelihood(locations, times, space=space, method=method, keep_background=keep, background_self=own)
 
-    @functools.cache
-    def drawn():
-        return sampled()
-
     def sampled():
         return hawkes.sample_posterior(made("windowed", True), n_chains=CHAINS, n_draws=SAMPLED // 2, n_warmup=SAMPLED // 2, start=PARAMS)
+
+    drawn = functools.cache(sampled)
 
     def free():
         likelihood = made("windowed", own=False)
