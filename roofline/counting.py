@@ -28,6 +28,7 @@ from roofline.mix import executed_totals, ptx_mix
 SIZES = {"bool": 1, "int32": 4, "uint32": 4, "float32": 4, "int64": 8, "uint64": 8, "float64": 8}
 ARITHMETIC = {"+": 1, "-": 1, "*": 1, "/": 1, "//": 1, "%": 1, "fma": 2}
 LISTED = ("compare", "neg", "abs", "min", "max", "select", "convert", "rint", "floor", "ceil", "trunc", "copysign")
+ISSUED = "", "issued", ""  # of build "lanes": lanes that packs have
 LOGIC = ("&", "|", "^", "<<", ">>", "~")
 
 
@@ -251,7 +252,7 @@ def count(policy, kernel, *args, reducer=(), scan=None, executed=True):
     scan : "inclusive" or "exclusive", optional
         The last argument is then the scan's `out`.
     executed : bool
-        Also count the instructions of the optimised code and masked lanes: three runs more.
+        Also count the instructions of the optimised code and masked lanes: two runs more.
 
     Returns
     -------
@@ -309,16 +310,19 @@ def _on_host(policy):
     return (dataclasses.replace(policy, space=host) if dataclasses.is_dataclass(policy) else policy), str(here)
 
 
-def _text(policy, kernel, args, reducer, scan, build="text"):
+def _text(policy, kernel, args, reducer, scan):
     """Counts of the text; those of a scan are a reduction's, and a store of each prefix."""
-    if build == "text" and isinstance(policy, pk.TeamPolicy) and policy.team_size is not pk.AUTO and _asks_for_size(kernel):
+    build = "text"
+    if isinstance(policy, pk.TeamPolicy) and policy.team_size is not pk.AUTO and _asks_for_size(kernel):
         build = "lanes"  # its arrays may fit teams of the size that was asked for, and no others
-    if not scan:
-        return pk.count(policy, kernel, *args, reducer=reducer, build=build)
-    *inputs, out = args
-    found = pk.count(policy, kernel, *inputs, reducer=reducer, build=build)
-    place = kernel.place, "store out", out.dtype.name
-    return found | {place: policy.end - policy.begin}
+    found = pk.count(policy, kernel, *_inputs(args, scan), reducer=reducer, build=build)
+    found.pop(ISSUED, None)
+    return found | {(kernel.place, "store out", args[-1].dtype.name): policy.end - policy.begin} if scan else found
+
+
+def _inputs(args, scan):
+    """The arguments that a text knows: not where a scan writes."""
+    return args[:-1] if scan else args
 
 
 def _asks_for_size(kernel):
@@ -342,10 +346,9 @@ def _asks_for_size(kernel):
 def _masked(policy, kernel, data, reducer, scan):
     """The share of lanes that did nothing of what was done for them."""
     data.restore()
-    active = _text(policy, kernel, data.args, reducer, scan, "lanes")
-    data.restore()
-    issued = sum(_text(policy, kernel, data.args, reducer, scan, "issued").values())
-    return 1.0 - sum(active.values()) / issued if issued else 0.0
+    found = pk.count(policy, kernel, *_inputs(data.args, scan), reducer=reducer, build="lanes")
+    issued = found.pop(ISSUED, 0)
+    return 1.0 - sum(found.values()) / issued if issued else 0.0
 
 
 def _branches(kernel):
