@@ -271,7 +271,7 @@ def count(policy, kernel, *args, reducer=(), scan=None, executed=True):
         text = _text(wanted, kernel, data.args, reducer, scan)
         if not reducer:
             text = _summed(text, set(_scattered(_names(kernel, wanted), args)))
-        if _branches(kernel):
+        if branches(kernel):
             notes.append("the text has conditions: the counts are of these data" + _changes(text))
         masked, instructions = 0.0, None
         if executed and not on_device:
@@ -298,6 +298,32 @@ def count(policy, kernel, *args, reducer=(), scan=None, executed=True):
     quantities = {"flops": counts.flops, "bytes": counts.compulsory, "special": sum(counts.special.values())}
     notes += disagreements(kernel, _extent(wanted), args, quantities)
     return counts
+
+
+def mean(weighted):
+    """The Counts of a launch in the mean: of a list of (weight, Counts) of one kernel and policy."""
+    first, total = weighted[0][1], sum(weight for weight, _ in weighted)
+    if len(weighted) == 1:
+        return first
+
+    def of(quantity):
+        sums = collections.Counter()
+        for weight, counts in weighted:
+            for key, n in quantity(counts).items():
+                sums[key] += weight * n
+        return {key: round(n / total) for key, n in sums.items()}
+
+    counted_executed = all(counts.executed is not None for _, counts in weighted)
+    ways = [of(lambda counts, way=way: {name: both[way] for name, both in counts.arrays.items()}) for way in (0, 1)]
+    notes = list(dict.fromkeys(note for _, counts in weighted for note in counts.notes))
+    return dataclasses.replace(
+        first,
+        text=of(lambda counts: counts.text),
+        executed=of(lambda counts: counts.executed) if counted_executed else None,
+        masked=sum(weight * counts.masked for weight, counts in weighted) / total,
+        arrays={name: (ways[0][name], ways[1][name]) for name in ways[0]},
+        notes=[*notes, f"the mean of {len(weighted):,} counts: launches of this kind differ"],
+    )
 
 
 def _on_host(policy):
@@ -351,7 +377,8 @@ def _masked(policy, kernel, data, reducer, scan):
     return 1.0 - sum(found.values()) / issued if issued else 0.0
 
 
-def _branches(kernel):
+@functools.cache
+def branches(kernel):
     """True where a text decides by values what it does."""
     return any(isinstance(node, (ast.If, ast.While, ast.IfExp)) for node in ast.walk(kernel.portable_text.tree))
 

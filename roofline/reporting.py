@@ -246,7 +246,7 @@ def _roof(report, run, seconds, ceilings):
     executed = not report.space.startswith("cuda") and seconds.median < LONG
 
     def count(launch):
-        made.count(launch, executed=executed)
+        made.meet(launch, executed=executed)
 
     with profile(count, apart=True) as made:
         run.call()
