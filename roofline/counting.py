@@ -265,7 +265,7 @@ def count(policy, kernel, *args, reducer=(), scan=None, executed=True):
     """
     wanted, space = _on_host(policy)
     on_device = space.startswith("cuda")
-    data = _Data(args)
+    data = _Data(args, executed)
     notes = data.notes
     with data:
         text = _text(wanted, kernel, data.args, reducer, scan)
@@ -453,10 +453,10 @@ def _named_sizes(names, args):
 
 
 class _Data:
-    """A launch's arguments on the host, with what is needed to put them back as they were."""
+    """A launch's arguments on the host, with what is needed to put them back as they were, of a device's if `again`."""
 
-    def __init__(self, args):
-        self.notes, self.saved, self._copies, self._spans, self._views = [], [], {}, [], []
+    def __init__(self, args, again):
+        self.again, self.notes, self.saved, self._copies, self._spans, self._views = again, [], [], {}, [], []
         self.args = tuple(map(self._host, args))
 
     def _host(self, a):
@@ -480,8 +480,9 @@ class _Data:
                 self.notes.append("arguments overlap in the device's memory; they were counted as if they did not")
             self._spans.append((begin, end))
             self._copies[key] = view.to_numpy()
-            self.saved.append((self._copies[key], self._copies[key].copy()))
-            self._views.append((view, self.saved[-1][1]))
+            if self.again:
+                self.saved.append((self._copies[key], self._copies[key].copy()))
+                self._views.append((view, self.saved[-1][1]))
         return self._copies[key]
 
     @contextlib.contextmanager

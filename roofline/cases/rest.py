@@ -18,8 +18,9 @@ CHAINS, SAMPLED, DRAWS, TIMES = 4, 50, 20, 16  # chains of a sampler and their s
 
 def prepare(space, data, quick):
     """Runs of all that is left; see `roofline.cases.Case`. Real data have no part in it."""
-    n = 40 if space == "checked" else 1000 if quick else 100_000 if space.startswith("cuda") else 20_000
-    return [*_hawkes(space, max(40, n // 10)), *_mixture(space, n), *_tmap(space, n), *_resampling(space, n), *_edm(space, max(40, n // 20))]
+    n = 40 if space == "checked" else 1000 if quick else 1_000_000 if space.startswith("cuda") else 20_000
+    few = max(40, n // 20)
+    return [*_hawkes(space, few), *_mixture(space, n), *_tmap(space, n), *_resampling(space, n), *_edm(space, few)]
 
 
 def _run(method, size, unit, space, call):
