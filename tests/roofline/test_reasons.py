@@ -57,7 +57,7 @@ def test_data_from_farther_than_assumed(machine):
 def test_atomics_that_meet(machine):
     counts = shown.counted()["histogram"]
     name, text = why(machine, counts, sum(counts.atomics.values()) / 1e7)
-    assert name == "together" and "4,096 atomic operations wait for each other" in text
+    assert name == "together" and "4.10 k atomic operations wait for each other" in text
 
 
 def test_lanes_that_are_masked_off(machine):
