@@ -45,12 +45,12 @@ class _Named(Lowering):
 class Tally(_Named):
     """A counter for each line, operation and dtype, in registers until `flush`. Nothing counts before `speaking`.
 
-    Of a pack each lane that takes part counts one.
+    Of a pack each lane that takes part counts one. In a block of code with one mask all operations of a kind are one addition.
     """
 
     def begin(self, builder, mask=None):
         super().begin(builder, mask)
-        self.counters, self.silent = {}, True
+        self.counters, self.added, self.silent = {}, {}, True
 
     @contextlib.contextmanager
     def speaking(self, on=True):
@@ -70,16 +70,22 @@ class Tally(_Named):
         first = value[0] if isinstance(value, tuple) and value else value
         if self.silent or isinstance(first, Value) and first.const is not None:
             return value
-        self.add((self.line, operation, self.strong(dtype if dtype is not None else first.dtype)), self._lanes())
+        self.add((self.line, operation, self.strong(dtype if dtype is not None else first.dtype)))
         return value
 
-    def add(self, key, n):
+    def add(self, key, all_lanes=False):
+        here = key, id(self.b.block), all_lanes or id(self.mask)
+        if here in self.added:
+            self.added[here][0].constant += 1
+            return
+        n = ir.Constant(I64, 1)  # grows until the code is written
+        self.added[here] = n, self.b.block, self.mask
         place = self.counters.setdefault(key, None) or self.slot(I64)
         self.counters[key] = place
-        self.b.store(self.b.add(self.b.load(place, typ=I64), n), place)
+        self.b.store(self.b.add(self.b.load(place, typ=I64), self.b.mul(n, self._lanes(all_lanes))), place)
 
-    def _lanes(self):
-        if self.W == 1 or self.mask is None:
+    def _lanes(self, all_lanes):
+        if all_lanes or self.W == 1 or self.mask is None:
             return ir.Constant(I64, self.W)
         bits = ir.IntType(self.W)
         count = self.call(f"llvm.ctpop.i{self.W}", [self.b.bitcast(self.mask, bits)], bits)
@@ -95,9 +101,9 @@ class Tally(_Named):
 class Packs(Tally):
     """Counts, as ISSUED and of all operations together, also the lanes that the packs have, masked off or not."""
 
-    def add(self, key, n):
-        super().add(key, n)
-        super().add(ISSUED, ir.Constant(I64, self.W))
+    def add(self, key, all_lanes=False):
+        super().add(key)
+        super().add(ISSUED, all_lanes=True)
 
 
 class Marked(_Named):
