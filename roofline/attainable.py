@@ -214,9 +214,8 @@ class Analysis:
         to fit into the call."""
         found, scale = {}, min(1.0, self.seconds / (sum(s for *_, s in self.launches) or self.seconds))
         for label, counts, b, seconds in self.launches:
-            key = label, counts.kernel, counts.policy, b.level
-            found.setdefault(key, []).append((counts, b, seconds * scale))
-        return sorted((_together(key[0], launches) for key, launches in found.items()), key=lambda k: -k.seconds)
+            found.setdefault((label, counts.kernel, counts.policy), []).append((counts, b, seconds * scale))
+        return sorted((_together(label, launches) for (label, *_), launches in found.items()), key=lambda k: -k.seconds)
 
     @property
     def outside(self):

@@ -229,7 +229,7 @@ def _of_memory(kernel, ceilings, took):
         yield Cause(f"memory {farther}", moved / ceilings.bandwidth(farther), text)
     asked = kernel.near_bytes - scratch
     if moved and asked > 1.5 * moved:
-        at = [(asked / ceilings.bandwidth(name), name) for name in levels]
+        at = [(asked / ceilings.bandwidth(name), name) for name in levels[: levels.index(level) + 1]]
         if "bandwidth shared" in ceilings.items:  # a GPU's first cache is the same memory
             at.append((asked / ceilings.bandwidth("shared"), "the first cache"))
         seconds, name = min(at, key=lambda one: abs(math.log(one[0] / took)))

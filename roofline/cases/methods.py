@@ -23,7 +23,7 @@ def prepare(space, data, quick):
     points, particles, elements = (
         (40, 60, 600) if space == "checked" else (100, 1_000, 10_000) if quick
         else (1_000_000, 10_000_000, 50_000_000) if space.startswith("cuda")  # less, and launches are all that is seen
-        else (10_000, 100_000, 1_000_000)
+        else (50_000, 1_000_000, 10_000_000)
     )  # fmt: skip
     return [*_mixture(space, points), *_tmap(space, points), *_resampling(space, particles), *_words(space, elements)]
 
