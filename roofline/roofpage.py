@@ -9,7 +9,7 @@ from roofline.verdicts import resource
 LINES = 4  # of a kernel's text that are shown, the costliest first
 KERNELS = 3  # of a call that are told in full, the costliest first
 MANY = 40  # rows, beyond which a page tells one kernel of each and leaves their plots out, to stay below half a megabyte
-LEAST = 0.01  # of a call, below which its kernels share a line
+LEAST = 0.03  # of a call, below which its kernels share a line
 
 
 def table(caption, names, rows, *, numbers=(), rare=()):

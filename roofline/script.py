@@ -145,14 +145,15 @@ def _timed(found):
     seconds, least = Samples(tuple(e.seconds / len(e.launches) for e, _ in found)), TICKS * tick()
     if seconds.median >= least:
         return seconds, []
-    n, total = len(found), _seconds(found)
+    n, total = len(found), sum(seconds.values)
     if total < least:
         return Samples((0.0,) * n), [f"its {n:,} launches are too short for the clock, which tells no time below {scaled(least, 's')}"]
     return Samples((total / n,) * n), [f"each launch is too short for the clock; the time is the mean of all {n:,}"]
 
 
 def _seconds(found):
-    return sum(event.seconds / len(event.launches) for event, _ in found)
+    """Seconds of launches of a kind, by their median."""
+    return len(found) * Samples(tuple(event.seconds / len(event.launches) for event, _ in found)).median
 
 
 def _shapes(args):
