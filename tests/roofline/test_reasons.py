@@ -48,6 +48,43 @@ def test_time_outside_of_kernels(machine):
     assert name == "outside" and text.startswith("90% of the call passes outside of its 1 launch,")
 
 
+def test_launches_one_by_one(machine):
+    counts = shown.counted()["axpy"]
+    least = bound(counts, machine)
+    roof = Analysis(1.7e-3, [("k", counts, least, 1e-6)] * 600, [])
+    found = reason(roof, machine)
+    assert found["causes"][0]["name"] == "calls" and "600 launches, one by one, cost the host 600 µs" in found["text"]
+
+
+def test_kernels_that_lose_are_named_with_their_part(machine):
+    """The first loses half of what is lost, the others the rest; dot and copy wait alike and are told together."""
+    counts = shown.counted()
+    launches = [(name, counts[name], bound(counts[name], machine), seconds) for name, seconds in
+                (("histogram", 5e-3), ("dot", 2.6e-3), ("copy", 2.4e-3))]
+    found = reason(Analysis(0.01, launches, []), machine)
+    assert [cause["name"] for cause in found["causes"]] == ["waiting"] * 2
+    assert "Kernel histogram, 50% of the time, at 0." in found["text"] and "Kernel dot, 26% of the time" in found["text"]
+    same = {name: dataclasses.replace(counts["copy"], kernel=name) for name in ("left", "right")}
+    launches = [(name, c, bound(c, machine), 5e-3) for name, c in same.items()]
+    text = reason(Analysis(0.01, launches, []), machine)["text"]
+    assert text.startswith("Kernels left, 50% of the time, at") and "; right, 50% of the time" in text and text.count("it starts") == 1
+
+
+def test_a_loss_in_many_places(machine):
+    counts = shown.counted()["axpy"]
+    launches = [(f"k{n}", counts, bound(counts, machine), 4e-5) for n in range(25)]
+    found = reason(Analysis(1e-3, launches, []), machine)
+    assert found["causes"][0]["name"] == "several" and "spread over many kernels: " in found["text"] and "in k" in found["text"]
+
+
+def test_scratch_that_is_read_over_and_over(machine):
+    shared = dataclasses.replace(machine.items["bandwidth L2"], name="bandwidth shared", rate=Samples((1e12,)))
+    gpu = dataclasses.replace(machine, items=machine.items | {"bandwidth shared": shared})
+    counts = dataclasses.replace(shown.counted()["copy"], executed=None, text={("", "load (scratch)", "float64"): 10**9})
+    name, text = why(gpu, counts, 8e-3)
+    assert name == "scratch" and "scratch come to 8.00 GB" in text
+
+
 def test_data_from_farther_than_assumed(machine):
     counts = shown.counted()["axpy"]
     name, text = why(machine, counts, counts.compulsory / 4e9)
