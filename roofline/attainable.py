@@ -202,11 +202,14 @@ class Analysis:
     launches : list of (label, Counts, Bound, seconds)
         Each launch of one call; its share of the time was measured while profiled.
     notes : list of str
+    host : str
+        Functions in which the host spends most while no kernel runs, in words.
     """
 
     seconds: float
     launches: list
     notes: list
+    host: str = ""
 
     @cached_property
     def kernels(self):

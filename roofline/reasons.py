@@ -120,7 +120,8 @@ def _outside(analysis, ceilings):
     begin, launches = f"{analysis.outside / analysis.seconds:.0%} of the call passes outside of its", f"{n:,} launch{'es' * (n > 1)}"
     if n * each > HALF * analysis.outside:
         return Cause("calls", analysis.outside, f"{begin} kernels: {launches}, one by one, cost the host {scaled(n * each, 's')}", "measured")
-    return Cause("outside", analysis.outside, f"{begin} {launches}, in Python, copies and waiting", "measured")
+    host = f"; the host is busiest in {analysis.host}" if analysis.host else ""
+    return Cause("outside", analysis.outside, f"{begin} {launches}, in Python, copies and waiting{host}", "measured")
 
 
 def _spread(analysis, lost):

@@ -5,7 +5,7 @@ figures, reads the document, so that a saved one can be shown again, or beside a
 """
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from html import escape
 from pathlib import Path
 
@@ -14,8 +14,9 @@ from roofline import ceiling, checks, machine, measuring, timing
 from roofline.attainable import Analysis, analyse
 from roofline.ceiling import Ceilings
 from roofline.contract import Run, Work
+from roofline.host import busiest
 from roofline.profiling import profile
-from roofline.reasons import whys
+from roofline.reasons import OUTSIDE, whys
 from roofline.timing import Samples
 from roofline.units import finite, one_line
 from roofline.verdicts import advice, verdict
@@ -257,4 +258,7 @@ def _roof(report, run, seconds, ceilings):
         report.ceilings = ceilings(report.space, special)
         return report.ceilings
 
-    return analyse(made, seconds.median, roofs, executed=executed)
+    found = analyse(made, seconds.median, roofs, executed=executed)
+    if found and found.outside > OUTSIDE * found.seconds:
+        found = replace(found, host=busiest(run.call))
+    return found

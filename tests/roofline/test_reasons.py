@@ -48,6 +48,12 @@ def test_time_outside_of_kernels(machine):
     assert name == "outside" and text.startswith("90% of the call passes outside of its 1 launch,")
 
 
+def test_where_the_host_is_busy(machine):
+    counts = shown.counted()["axpy"]
+    roof = Analysis(1e-3, [("k", counts, bound(counts, machine), 1e-5)], [], "reading 70%")
+    assert "in Python, copies and waiting; the host is busiest in reading 70%." in reason(roof, machine)["text"]
+
+
 def test_launches_one_by_one(machine):
     counts = shown.counted()["axpy"]
     least = bound(counts, machine)
