@@ -154,11 +154,11 @@ def _report(options):
         def start(text, done):
             progress.update(task, description=text, completed=done)
 
-        def roofs(name, special):
-            known = parts[name].ceilings
-            if known and all(" ".join(function) in known.items for function in special):
+        def roofs(name, special, again=False):
+            known, again = parts[name].ceilings, again and not options.quick
+            if known and not again and all(" ".join(function) in known.items for function in special):
                 return known
-            return ceiling.ceilings(name, special=special, quick=options.quick)
+            return ceiling.ceilings(name, special=special, again=again, quick=options.quick)
 
         if options.script and not kernel:
             with pk.use(spaces[0]):

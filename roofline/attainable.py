@@ -13,12 +13,14 @@ launch          the cost of a launch in a graph of many, the least that one can 
 
 import linecache
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from roofline.counting import mean
 
 LOW = 0.6  # of the attainable rate: below, a report says why
+ABOVE = 1.1  # of the attainable rate: more than repeats of a ceiling differ by
+TOO_FAST = "above its roof: a ceiling was measured too low, or work was counted that the compiler removed"
 QUOTED = 6  # lines of a kernel's text that a report quotes, the costliest
 
 
@@ -220,6 +222,13 @@ class Analysis:
             found.setdefault((label, counts.kernel, counts.policy), []).append((counts, b, seconds * scale))
         return sorted((_together(label, launches) for (label, *_), launches in found.items()), key=lambda k: -k.seconds)
 
+    def against(self, ceilings):
+        """The same call, held against other ceilings."""
+        launches = [(label, counts, bound(counts, ceilings), seconds) for label, counts, _, seconds in self.launches]
+        found = replace(self, launches=launches, notes=[note for note in self.notes if note != TOO_FAST])
+        _note_roof(found)
+        return found
+
     @property
     def outside(self):
         """Seconds of the call that no kernel ran: Python, copies, waiting."""
@@ -369,7 +378,5 @@ def analyse(profile, seconds, ceilings, *, executed=True):
 
 
 def _note_roof(analysis):
-    if analysis.share > 1.1:
-        analysis.notes.append(
-            "above its roof: a ceiling was measured too low, or work was counted that the compiler removed"
-        )
+    if analysis.share > ABOVE:
+        analysis.notes.append(TOO_FAST)
