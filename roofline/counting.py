@@ -13,7 +13,6 @@ are none of these.
 
 import ast
 import collections
-import contextlib
 import dataclasses
 import functools
 from dataclasses import dataclass, field
@@ -22,6 +21,7 @@ import numpy as np
 from rich.table import Table
 
 import portable as pk
+from roofline.arguments import Data
 from roofline.cost import disagreements
 from roofline.mix import executed_totals, ptx_mix
 
@@ -52,6 +52,10 @@ class Counts:
         Static instructions of the PTX by kind and type (cuda).
     notes : list of str
         What a reader must know: data-dependent counts, declared costs that disagree, ...
+    apart : int
+        Elements that neighbouring threads reach at places that are no neighbours (cuda, without reducers).
+    occupancy : str
+        How many of a GPU's threads have room, and the registers of each, in words.
     """
 
     kernel: str
@@ -63,6 +67,8 @@ class Counts:
     arrays: dict
     ptx: dict | None = None
     notes: list = field(default_factory=list)
+    apart: int = 0
+    occupancy: str = ""
 
     def _sum(self, wanted):
         return sum(n * wanted(operation, dtype) for (_, operation, dtype), n in self.text.items())
@@ -265,7 +271,7 @@ def count(policy, kernel, *args, reducer=(), scan=None, executed=True):
     """
     wanted, space = _on_host(policy)
     on_device = space.startswith("cuda")
-    data = _Data(args, executed)
+    data = Data(args, executed)
     notes = data.notes
     with data:
         text = _text(wanted, kernel, data.args, reducer, scan)
@@ -278,9 +284,11 @@ def count(policy, kernel, *args, reducer=(), scan=None, executed=True):
             masked = _masked(wanted, kernel, data, reducer, scan)
             data.restore()
             instructions = pk.count(wanted, kernel, *args, reducer=reducer, scan=scan, build="executed")
-    ptx = None
+    ptx, apart, occupancy = None, 0, ""
     if on_device:
         ptx = ptx_mix(pk.listing(policy, kernel, *args, reducer=reducer, scan=scan))
+        if not reducer:
+            apart, occupancy = _explained(pk.explain(policy, kernel, *args), text)
     if executed and on_device:
         with data.on_device():
             instructions = pk.count(policy, kernel, *args, reducer=reducer, scan=scan, build="executed")
@@ -294,6 +302,8 @@ def count(policy, kernel, *args, reducer=(), scan=None, executed=True):
         _arrays(text, kernel, wanted, args),
         ptx,
         notes,
+        apart,
+        occupancy,
     )
     quantities = {"flops": counts.flops, "bytes": counts.compulsory, "special": sum(counts.special.values())}
     notes += disagreements(kernel, _extent(wanted), args, quantities)
@@ -322,8 +332,18 @@ def mean(weighted):
         executed=of(lambda counts: counts.executed) if counted_executed else None,
         masked=sum(weight * counts.masked for weight, counts in weighted) / total,
         arrays={name: (ways[0][name], ways[1][name]) for name in ways[0]},
+        apart=round(sum(weight * counts.apart for weight, counts in weighted) / total),
         notes=[*notes, f"the mean of {len(weighted):,} counts: launches of this kind differ"],
     )
+
+
+def _explained(found, text):
+    """(elements at scattered places, occupancy in words) of a launch that a device's compiler tells of."""
+    scattered = {(a.line, a.view) for a in found.accesses if a.how.startswith("strided")}
+    apart = sum(n for (line, operation, _), n in text.items()
+                if _accesses(operation, ("load ", "store ", "atomic ")) and (line, operation.rpartition(" ")[2]) in scattered)
+    registers, room = found.facts.get("registers a thread"), found.facts.get("occupancy", "").partition(" ")[0]
+    return apart, f"{registers} registers a thread leave room for {room} of its threads" if room else ""
 
 
 def _on_host(policy):
@@ -450,57 +470,3 @@ def _named_sizes(names, args):
             yield from _named_sizes([f"{name}[{k}]" for k in range(len(a))], a)
         elif hasattr(a, "nbytes") and hasattr(a, "ndim"):
             yield name, a.size * SIZES[a.dtype.name]
-
-
-class _Data:
-    """A launch's arguments on the host, with what is needed to put them back as they were, of a device's if `again`."""
-
-    def __init__(self, args, again):
-        self.again, self.notes, self.saved, self._copies, self._spans, self._views = again, [], [], {}, [], []
-        self.args = tuple(map(self._host, args))
-
-    def _host(self, a):
-        if isinstance(a, tuple):
-            return tuple(map(self._host, a))
-        a = a.view if isinstance(a, pk.ScatterView) else a
-        if isinstance(a, pk.View) and a.memory != "host":
-            return self._copied(a)
-        if isinstance(a, (pk.View, np.ndarray)):
-            array = np.asarray(a)
-            if array.flags.writeable:
-                self.saved.append((array, array.copy()))
-        return a
-
-    def _copied(self, view):
-        """Equal views of a device get one copy; what else they share is lost."""
-        key = view.pointer, view.shape, view.strides, view.dtype.name
-        if key not in self._copies:
-            begin, end = view.pointer, view.pointer + max(view.nbytes, 1)
-            if any(begin < other_end and other < end for other, other_end in self._spans):
-                self.notes.append("arguments overlap in the device's memory; they were counted as if they did not")
-            self._spans.append((begin, end))
-            self._copies[key] = view.to_numpy()
-            if self.again:
-                self.saved.append((self._copies[key], self._copies[key].copy()))
-                self._views.append((view, self.saved[-1][1]))
-        return self._copies[key]
-
-    @contextlib.contextmanager
-    def on_device(self):
-        """Afterwards the device's views hold what they held before."""
-        try:
-            yield
-        finally:
-            for view, content in self._views:
-                if not view.readonly:
-                    pk.deep_copy(view, content)
-
-    def restore(self):
-        for array, content in self.saved:
-            array[...] = content
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *error):
-        self.restore()

@@ -4,10 +4,8 @@ import cProfile
 import pstats
 from pathlib import Path
 
-import portable as pk
-
 FUNCTIONS, LEAST = 2, 0.1  # that are named at most, and what one of them takes at least
-_LAUNCHES = str(Path(pk.__file__).parent / "backends")  # where kernels run and devices are waited for
+_LAUNCHES = "portable", "backends"  # folders where kernels run and devices are waited for
 
 
 def busiest(call):
@@ -19,7 +17,7 @@ def busiest(call):
     """
     watch = cProfile.Profile()
     watch.runcall(call)
-    own = {place: row[2] for place, row in pstats.Stats(watch).stats.items() if not place[0].startswith(_LAUNCHES)}
+    own = {place: row[2] for place, row in pstats.Stats(watch).stats.items() if not set(_LAUNCHES) < set(Path(place[0]).parts)}
     total = sum(own.values())
     ranked = sorted(own.items(), key=lambda item: -item[1])[:FUNCTIONS]
     return ", ".join(f"{_words(place)} {seconds / total:.0%}" for place, seconds in ranked if seconds > LEAST * total)

@@ -14,7 +14,7 @@ memory LEVEL  compulsory bytes from a farther level than the nearest that could 
 reread        all loads and stores at a memory level, from which each comes anew                           modelled
 scratch       loads and stores of scratch at shared memory's bandwidth (GPU)                               modelled
 scattered     elements gathered or scattered one by one, two a cycle                                       modelled
-overfetch     a whole line of memory for each of these elements                                            modelled
+overfetch     a whole line of memory for each of these elements, on a GPU a sector                         modelled
 together      atomic operations that all go to one place                                                   modelled
 integer       integer operations of the text (GPU)                                                         modelled
 parallelism   the roof of that part of the machine which so few indices or teams can fill                  modelled
@@ -39,7 +39,7 @@ HALF = 0.5  # of the time that a cause must explain to be called the reason
 OUTSIDE = 0.25  # of a call's time, from which what passes outside of kernels is a reason
 TOLD, MOST, LEAST = 0.7, 3, 0.05  # of what a call loses: told, kernels named for it, and what one of these loses at least
 PER_CYCLE, LOADS_PER_CYCLE = 4, 2  # instructions, and loads or scalar operations, that a core starts in a cycle
-LINE = 64  # bytes that a cache moves at once
+LINE, SECTOR = 64, 32  # bytes that a CPU's cache moves at once, and a GPU's
 IN_FLIGHT = 128  # threads that a GPU keeps in flight for each of the teams that pk.concurrency tells
 ARITHMETIC = {"fadd": 1, "fsub": 1, "fmul": 1, "fdiv": 1, "fma": 2, "fmuladd": 2}  # flops of LLVM's instructions
 
@@ -239,6 +239,13 @@ def _of_memory(kernel, ceilings, took):
             f"about what {name} delivers in that time"
         )
         yield Cause("reread", seconds, text)
+    if kernel.counts.apart:
+        sectors = SECTOR * kernel.counts.apart
+        text = (
+            f"each of {scaled(kernel.counts.apart)} elements that neighbouring threads reach far apart brings {SECTOR} bytes, "
+            f"{scaled(sectors, 'B')} together, through {level}"
+        )
+        yield Cause("overfetch", sectors / ceilings.bandwidth(level), text)
     if scratch and "bandwidth shared" in ceilings.items:
         text = f"its loads and stores of scratch come to {scaled(scratch, 'B')}, about what shared memory delivers in that time"
         yield Cause("scratch", scratch / ceilings.bandwidth("shared"), text)
@@ -282,7 +289,8 @@ def _waits(kernel, ceilings, took):
     each = sum(met.values()) / max(extent_of(kernel)[0], 1)
     words = " and ".join(sorted(met))
     meets = f", or for each other, {each:,.0f} times a team in {words}" if each >= 1 else ""
-    return f"no rate of the machine explains its time, so its threads wait for the operation before, for memory{meets}"
+    room = f"; {counts.occupancy}" if counts.occupancy else ""
+    return f"no rate of the machine explains its time, so its threads wait for the operation before, for memory{meets}{room}"
 
 
 def _threads(ceilings):

@@ -174,3 +174,14 @@ def test_there_is_always_a_reason(machine, name, slow):
     counts = shown.counted()[name]
     name, text = why(machine, counts, slow * bound(counts, machine).seconds)
     assert name and text.endswith(".")
+
+
+def test_neighbouring_threads_that_read_far_apart(machine):
+    counts = dataclasses.replace(shown.counted()["copy"], executed=None, ptx={}, apart=10**6)
+    name, text = why(machine, counts, 32e6 / 64e9)
+    assert name == "overfetch" and "1.00 M elements that neighbouring threads reach far apart brings 32 bytes, 32.0 MB together" in text
+
+
+def test_threads_that_wait_say_how_many_have_room(machine):
+    counts = dataclasses.replace(shown.counted()["copy"], executed=None, ptx={}, occupancy="200 registers a thread leave room for 12% of its threads")
+    assert "; 200 registers a thread leave room for 12% of its threads." in why(machine, counts, 1.0)[1]
