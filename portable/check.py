@@ -89,9 +89,7 @@ def check(policy, kernel, *args, reducer=None, seeds=None, team_sizes=TEAM_SIZES
     --------
     docs/checked.md : what is found, and what is not.
     """
-    from .backends.checked import (
-        trials,  # here, so that importing portable costs nothing more
-    )
+    from .backends.checked import trials  # here, so that importing portable costs nothing more
 
     policy = dataclasses.replace(as_policy(policy), space="checked")
     reducers = () if reducer is None else reducer if isinstance(reducer, tuple) else (reducer,)

@@ -4,34 +4,31 @@
 
 The generator is Philox4x32-10 (Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011).
 One draw is one block of four 32-bit words. `seed` is the key, `draw` the counter's words 0 and 1, `stream` its words 2
-and 3, each with the low word first. All three are whole numbers from 0 to 2^64 - 1: a seed has 2^64 streams of 2^64
-draws, and none overlap. Nothing is stored and nothing is initialised; an index is a natural stream, the step of a loop
-a natural draw.
+and 3, each with the low word first. All three are whole numbers, seed and draw from 0 to 2^64 - 1, stream to 2^63 - 1: a seed
+has 2^63 streams of 2^64 draws, and none overlap. Nothing is stored and nothing is initialised; an index is a natural
+stream, the step of a loop a natural draw.
 
-Every function below reads the same block, so `uniform` and `normal` of the same three numbers depend on each other.
-Values that are to be independent take draws, or streams, of their own.
+The functions of float64 and whole numbers read the same block, so `uniform` and `normal` of the same three numbers depend on
+each other, as do those of float32. Values that are to be independent take draws, or streams, of their own.
 
-Names that end in 32 hold no float64 instruction. Logarithm and sine are the layer's own texts, also in plain Python:
+Names that end in 32 hold no float64 instruction, and need no whole block: the streams s, s + 32, s + 64 and s + 96 of each
+128 share one, beyond the other streams, and have a word each; a normal number is a cosine or a sine of the two words of a
+pair. Where one thread takes such four, as teams of a warp do that go through neighbours, the compiler finds what they have in
+common and does it once. Logarithm and sine are the layer's own texts, also in plain Python:
 the bits are the same on every space. Plain Python calls of the integers and uniforms take NumPy arrays too:
 `uniform(seed, 0, np.arange(n, dtype=np.uint64))`.
 """
 
 from __future__ import annotations
 
-from .elementary import (
-    ROUND_32,
-    ROUND_64,
-    log_normal_f32,
-    log_normal_f64,
-    quarter_f32,
-    quarter_f64,
-)
+from .elementary import ROUND_32, ROUND_64, log_normal_f32, log_normal_f64, quarter_f32, quarter_f64
 from .kernel import function
-from .words import bits, float32, float64, int32, int64, sqrt, uint32, uint64
+from .words import bits, float32, float64, int32, int64, sqrt, uint32, uint64, where
 
 _MULTIPLIERS = 0xD2511F53, 0xCD9E8D57  # the paper's, chosen for their avalanche
 _WEYL = 0x9E3779B9, 0xBB67AE85  # what a round adds to the key: the golden ratio and sqrt(3) - 1, times 2^32
 _LOW = 0xFFFFFFFF
+_SHARED = 1 << 63  # of blocks that four streams share
 _QUARTER = 1.5707963267948966  # of a turn
 
 
@@ -51,6 +48,20 @@ def words(seed, stream, draw):
     """The four uint32 of a draw, of which everything else is made."""
     s, t, d = uint64(seed), uint64(stream), uint64(draw)
     return philox(d & _LOW, d >> 32, t & _LOW, t >> 32, s & _LOW, s >> 32)
+
+
+@function
+def _word_of_four(seed, stream, draw):
+    """The words of the block that four streams share, and which of the four this is."""
+    t = uint64(stream)
+    return words(seed, t & ~uint64(96) | _SHARED, draw), (t >> 5) & 3
+
+
+@function
+def _word(seed, stream, draw):
+    """The upper 24 bits of this stream's word."""
+    w, place = _word_of_four(seed, stream, draw)
+    return where(place < 2, where(place < 1, w[0], w[1]), where(place < 3, w[2], w[3])) >> 8
 
 
 @function
@@ -76,13 +87,13 @@ def uniform_open(seed, stream, draw):
 @function
 def uniform32(seed, stream, draw):
     """A float32 in [0, 1): a multiple of 2^-24. `1 - uniform32(...)` is exact, and in (0, 1]."""
-    return float32(int32(words(seed, stream, draw)[0] >> 8)) * 2.0**-24
+    return float32(int32(_word(seed, stream, draw))) * 2.0**-24
 
 
 @function
 def uniform_open32(seed, stream, draw):
     """A float32 in (0, 1), neither end included: an odd multiple of 2^-24."""
-    return float32(int32((words(seed, stream, draw)[0] >> 8) | uint32(1))) * 2.0**-24
+    return float32(int32(_word(seed, stream, draw) | uint32(1))) * 2.0**-24
 
 
 @function
@@ -124,9 +135,10 @@ def normal(seed, stream, draw):
 
 @function
 def normal32(seed, stream, draw):
-    """A float32 from the standard normal distribution, at most 5.8 in size."""
-    w = words(seed, stream, draw)
-    radius = sqrt(2.0 * (0.0 - log_normal_f32(1.0 - float32(int32(w[0] >> 8)) * 2.0**-24)))
-    turn = float32(int32(w[1] >> 8)) * 2.0**-22
+    """A float32 from the standard normal distribution, at most 5.8 in size: streams s and s + 32 have one radius."""
+    w, place = _word_of_four(seed, stream, draw)
+    first, second = where(place < 2, w[0], w[2]), where(place < 2, w[1], w[3])
+    radius = sqrt(2.0 * (0.0 - log_normal_f32(1.0 - float32(int32(first >> 8)) * 2.0**-24)))
+    turn = float32(int32(second >> 8)) * 2.0**-22
     near = turn + ROUND_32
-    return radius * quarter_f32(bits(near) + 1, (turn - (near - ROUND_32)) * _QUARTER, 0.0)
+    return radius * quarter_f32(bits(near) + 1 - int32(place & 1), (turn - (near - ROUND_32)) * _QUARTER, 0.0)

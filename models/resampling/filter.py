@@ -27,7 +27,7 @@ from ..checks import (
 from . import filter_kernels, launches, weighing
 from .checks import MOST
 from .schemes import Call
-from .weights import SWEEP_TEAM, Tables, on, reached
+from .weights import TEAM, Tables, on, reached
 
 SWEEP = 4096  # particles of a team
 SCHEMES = {"systematic": launches.systematic, "stratified": launches.stratified, "multinomial": launches.multinomial,
@@ -157,12 +157,13 @@ class Run:
         self.x = pk.empty((self.n_slots, n_dims, n_rows, n), model.dtype)
         self.log_w = pk.empty((n_rows, n), model.dtype)
         self.ancestors = pk.empty((n_steps if keep else 1, n_rows, n), np.int32)
-        self.tables = Tables(self.log_w, weighing.LOGS32 if model.dtype == np.float32 else weighing.LOGS, n)
+        self.tables = Tables(pk.empty((n_rows, n), model.dtype), weighing.WEIGHTS, n)
         self.extremes = pk.empty((n_steps, n_rows, 3), np.int64)
         pk.parallel_for(pk.TeamPolicy(n_steps * n_rows), weighing.begin, self.extremes.reshape(-1, 3),
                         pk.empty((n_steps * n_rows, 0), np.int64))
         pk.parallel_for(self.tables.rows, weighing.begin, self.tables.extremes, self.tables.stretches)
-        self.sweeps = pk.TeamPolicy(n_rows * -(-n // SWEEP), SWEEP_TEAM)
+        self.tables.extremes = pk.copy_of(np.tile(np.array([1.0, 0.0, 0.0]).view(np.int64), (n_rows, 1)))  # weights are relative
+        self.sweeps = pk.TeamPolicy(n_rows * -(-n // SWEEP), TEAM)
         self.squares = pk.empty((n_rows, self.tables.n_tiles), np.uint64)
         self.mass = pk.copy_of(np.full(n_rows, np.log(float(n))))
         self.evidence, self.sizes = pk.empty((n_steps, n_rows)), pk.empty((n_steps, n_rows))
@@ -182,12 +183,13 @@ class Run:
             pk.parallel_for(self.sweeps, self.start, SWEEP, self.seed, self.y, self.params, self.x, self.log_w, now)
         else:
             known = [pk.static(v) for v in (self.model.in_place, self.params.shape[1], self.y.shape[1])]
-            pk.parallel_for(self.sweeps, self.advance, SWEEP, *known, t, (t - 1) % self.n_slots, slot, self.seed, self.y, self.params,
+            pk.parallel_for(self.sweeps, self.advance, pk.static(SWEEP), *known, t, (t - 1) % self.n_slots, slot, self.seed, self.y, self.params,
                             self.ancestors[(t - 1) % len(self.ancestors)], before, self.x, self.log_w, now)
-        pk.parallel_for(tables.wide_tiles, self.weigh, tables.tile_size, tables.bits, self.half, tables.log,
-                        pk.static(self.means is not None), slot, self.x, self.log_w, now, tables.sums, self.squares, self.parts)
+        pk.parallel_for(tables.wide_tiles, self.weigh, tables.tile_size, tables.bits, self.half,
+                        pk.static(self.means is not None), slot, self.x, self.log_w, now, tables.values, tables.extremes, tables.sums, self.squares,
+                        self.parts)
         pk.parallel_for(tables.rows, filter_kernels.decide, tables.bits, self.half, tables.n, self.model.threshold, now,
-                        tables.sums, self.squares, self.mass, self.evidence[t], self.sizes[t])
+                        tables.extremes, tables.sums, self.squares, self.mass, self.evidence[t], self.sizes[t])
         if self.means is not None:
             pk.parallel_for(tables.rows, filter_kernels.average, tables.sums, self.parts, self.means[t])
         if t < len(self.y) - 1:
@@ -195,7 +197,6 @@ class Run:
 
     def _resample(self, t, now):
         ancestors = self.ancestors[t % len(self.ancestors)]
-        self.tables.extremes = now
         self.model.draw(self.tables, self.seed, np.uint64(2 * t << 32), ancestors)
         if self.model.in_place:
             launches.permute(ancestors, self.owner, self.permuted)

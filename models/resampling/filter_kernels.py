@@ -8,6 +8,8 @@ Arguments that recur
     params       shape (n_rows, n_params)
     x            states, shape (n_slots, n_dims, n_rows, n); `old` and `new` are slots
     log_w        shape (n_rows, n)
+    w            shape (n_rows, n): exp(log_w) with the largest of the row as 1; all 1 in a row of no use
+    extremes     of w, and whether the row idles
     now, before  `extremes` of this step and of the one before; a row that idles keeps its particles and their weights
 """
 
@@ -15,12 +17,12 @@ import math
 
 import portable as pk
 
-from .spreading import key
-from .weighing import IN_FLIGHT, LOGS, fixed, lay_out, order, scale
+from .spreading import LOW, key
+from .weighing import IN_FLIGHT, WEIGHTS, fixed, lay_out, order, ordered, power, scale
 
 
 AT_ONCE = 4  # particles that a member has at work
-TEAMS = 8  # of advance, on a GPU's multiprocessor
+TEAMS = 32  # of advance, on a GPU's multiprocessor
 
 
 @pk.function
@@ -36,6 +38,33 @@ def parent(by_ancestor, r, k, ancestors):
     if by_ancestor:
         a = pk.int64(ancestors[r, k])
     return a
+
+
+@pk.function
+def largest_log(now, r):
+    """Whether a row has a largest log-weight, and which."""
+    largest = ordered(now[r, 0])
+    return abs(largest) < math.inf, largest
+
+
+@pk.function
+def relative(log_w, usable, largest):
+    """exp(log_w), with the largest as 1; 1 in a row of no use."""
+    return pk.exp(pk.where(usable, log_w - largest, 0.0))
+
+
+@pk.function
+def upper_squared(q, lost):
+    """The square of the upper half of q, which has at most 31 bits."""
+    upper = (q >> lost) & LOW
+    return upper * upper
+
+
+@pk.function
+def look_up(team, by_ancestor, r, base, ancestors, parents):
+    """The parents of AT_ONCE particles of each member."""
+    for m in range(AT_ONCE):
+        parents[m] = parent(by_ancestor, r, base + m * team.size + team.rank, ancestors)
 
 
 def model_kernels(initial, propagate, log_weight, n_dims):
@@ -91,12 +120,14 @@ def model_kernels(initial, propagate, log_weight, n_dims):
         parents = pk.local(AT_ONCE, pk.int64)
         state = pk.local((AT_ONCE, n_dims), x.dtype)
         largest = -math.inf
+        if begin < whole:
+            look_up(team, by_ancestor, r, begin, ancestors, parents)
         for base in range(begin, whole, stride):
-            for m in range(AT_ONCE):
-                parents[m] = parent(by_ancestor, r, base + m * team.size + team.rank, ancestors)
             for m in range(AT_ONCE):
                 for c in range(n_dims):
                     state[m, c] = x[old, c, r, parents[m]]
+            if base + stride < whole:  # they travel while these states move
+                look_up(team, by_ancestor, r, base + stride, ancestors, parents)
             for m in range(AT_ONCE):
                 weight = move(t, new, r, base + m * team.size + team.rank, resampled, seed, own_y, own_params, state[m], x, log_w)
                 largest = pk.maximum(largest, weight)
@@ -109,15 +140,16 @@ def model_kernels(initial, propagate, log_weight, n_dims):
             pk.atomic_max(now, (r, 0), order(pk.float64(largest)))
 
     @pk.kernel
-    def weigh(team, tile_size, bits, half, log, averaged, slot, x, log_w, now, sums, squares, parts):
-        """Sums over a tile of q, of its upper half squared, and, where averaged, of q x; a team a tile.
+    def weigh(team, tile_size, bits, half, averaged, slot, x, log_w, now, w, extremes, sums, squares, parts):
+        """w, and sums over a tile of q, of its upper half squared, and, where averaged, of q x; a team a tile, the last first.
 
-        One read of the log-weights, and where averaged of the states; one exponential.
+        Reads the log-weights, and where averaged the states, and writes the weights; one exponential.
         """
         n_tiles = sums.shape[1] - 1
         r = team.league_rank // n_tiles
-        tile = team.league_rank % n_tiles
-        row_scale = scale(now, r, bits, log)
+        tile = n_tiles - 1 - team.league_rank % n_tiles  # the last are still in a cache
+        usable, largest = largest_log(now, r)
+        row_scale = scale(extremes, r, bits, WEIGHTS, w)
         lost = pk.uint64(bits - half)
         begin = tile * tile_size
         end = min(begin + tile_size, log_w.shape[1])
@@ -125,6 +157,8 @@ def model_kernels(initial, propagate, log_weight, n_dims):
         total = pk.uint64(0)
         square = pk.uint64(0)
         own = pk.local(IN_FLIGHT, log_w.dtype)
+        top = pk.local(1, log_w.dtype)
+        top[0] = largest
         part = pk.local(n_dims, pk.float64)
         for c in range(n_dims):
             part[c] = 0.0
@@ -133,16 +167,20 @@ def model_kernels(initial, propagate, log_weight, n_dims):
             for m in range(IN_FLIGHT):
                 own[m] = log_w[r, base + m * team.size + team.rank]
             for m in range(IN_FLIGHT):
-                q = fixed(own[m], row_scale, log)
+                own[m] = relative(own[m], usable, top[0])
+                w[r, base + m * team.size + team.rank] = own[m]
+                q = fixed(own[m], row_scale, WEIGHTS)
                 total += q
-                square += (q >> lost) * (q >> lost)
+                square += upper_squared(q, lost)
                 if averaged:
                     for c in range(n_dims):
                         part[c] += pk.float64(pk.int64(q)) * pk.float64(x[slot, c, r, base + m * team.size + team.rank])
         for k in team.thread_range(whole, end):
-            q = fixed(log_w[r, k], row_scale, log)
+            own[0] = relative(log_w[r, k], usable, top[0])
+            w[r, k] = own[0]
+            q = fixed(own[0], row_scale, WEIGHTS)
             total += q
-            square += (q >> lost) * (q >> lost)
+            square += upper_squared(q, lost)
             if averaged:
                 for c in range(n_dims):
                     part[c] += pk.float64(pk.int64(q)) * pk.float64(x[slot, c, r, k])
@@ -161,30 +199,32 @@ def model_kernels(initial, propagate, log_weight, n_dims):
 
 
 @pk.kernel
-def decide(team, bits, half, n, threshold, now, sums, squares, mass, evidence, sizes):
+def decide(team, bits, half, n, threshold, now, extremes, sums, squares, mass, evidence, sizes):
     """Sums of a row, its effective sample size, whether it idles, and what its step adds to the log-likelihood; a team a row.
 
     The step adds log sum w - mass, mass the logarithm of the sum of the weights that were brought along: n after
-    resampling. A row of no use adds -infinity and is resampled from equal weights. 32 bytes a tile.
+    resampling. A row of no use adds -infinity and is resampled from equal weights. `extremes` are those of w. 32 bytes a tile.
     """
     r = team.league_rank
-    shelf = team.scratch(sums.shape[1], pk.uint64)
-    total = lay_out(team, r, sums, shelf)
+    usable, largest = largest_log(now, r)
+    before = mass[r]
     square = pk.uint64(0)
     for tile in team.thread_range(squares.shape[1]):
         square += squares[r, tile]
     square = team.reduce(square)
+    shelf = team.scratch(sums.shape[1], pk.uint64)
+    total = lay_out(team, r, sums, shelf)
     if team.single():
-        usable, largest, one, two, _ = scale(now, r, bits, LOGS)
         total = pk.float64(pk.int64(total))
         part = total * 2.0 ** pk.float64(half - bits)
         size = part * part / pk.float64(pk.int64(square)) if usable else 0.0
         idle = usable and size >= threshold * n
-        log_total = largest + pk.log(total / one / two) if usable else -math.inf
-        evidence[r] = log_total - mass[r]
+        log_total = largest + pk.log(total * power(1 - bits)) if usable else -math.inf
+        evidence[r] = log_total - before
         sizes[r] = size
         mass[r] = log_total if idle else pk.log(pk.float64(n))
         now[r, 2] = 1 if idle else 0
+        extremes[r, 2] = now[r, 2]
 
 
 @pk.kernel

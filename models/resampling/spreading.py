@@ -24,8 +24,8 @@ GROUP = 16  # stretches of a team
 ITEMS = 8  # neighbours that a member scans by itself; a team spreads those of all its members at once
 BANKS = 32  # members of a team at most
 WINDOW = 2 * ITEMS * BANKS  # draws that are written side by side; where there are more, particles are heavy
-ROWS = 4  # draws that a member looks up at once
-WHOLE, LOW = 1.5 * 2.0**52, 2**32 - 1  # a float64 plus WHOLE is whole, and its lower half is in the LOW bits
+STEPS = 1.5 * 2.0**32 + 1  # a float64 plus this has its value plus 1 in the lowest 51 bits, in steps of 2^-20
+LOW, MOST = 2**32 - 1, 2**31 - 1
 FEW = 128  # multinomial draws that are drawn one by one
 
 
@@ -45,13 +45,13 @@ def one_start(r, total, seed, step):
 def below_systematic(position, r, start, total, n_draws, ratio, seed, step, draws):
     """How many of the positions floor((k Q + start) / M) are below Q_i: the k with k < y = (Q_i M - start) / Q.
 
-    y is known to 2^-19: where no whole number is near, it says how many; else the products do, exactly.
+    1 + y comes as a whole number of steps of 2^-20, right to two of them: where no whole number is near, it says how many;
+    else the products do, exactly.
     """
-    y = pk.fma(pk.float64(pk.int64(position)), ratio, -pk.float64(pk.int64(start)) / pk.float64(pk.int64(total)))
-    near = y + 0.5 + WHOLE  # the nearest to y + 1/2, in the low bits
-    k = pk.bits(near) & LOW
-    if abs(y + 0.5 - (near - WHOLE)) > 0.5 - 2.0**-18:
-        k = pk.int64(y + 0.5)
+    steps = pk.bits(pk.fma(pk.float64(pk.int64(position)), ratio, STEPS - pk.float64(pk.int64(start)) / pk.float64(pk.int64(total))))
+    k = (steps >> 20) & MOST
+    if ((steps + 4) & (2**20 - 1)) < 8:
+        k = (((steps + 2**19) >> 20) & MOST) - 1
         rest = pk.int64(position * n_draws - pk.uint64(k) * total - start)  # of 64 bits, and right although products wrap
         k += pk.where(rest > 0, 1, 0)
     return k
@@ -154,7 +154,7 @@ def spreading(begin_row, below, of="weights"):
             total = draws[3][r, n_tiles]
             total = pk.where(total > 0, total, pk.uint64(1))  # nothing is left, and nothing will be drawn
         ratio = pk.float64(pk.int64(parts)) / pk.float64(pk.int64(total))
-        row_scale = scale(extremes, r, bits, log)
+        row_scale = scale(extremes, r, bits, log, w)
         start = begin_row(r, total, seed, step)
         begin = tile * tile_size
         end = begin if extremes[r, 2] != 0 else min(begin + tile_size, n)
@@ -243,25 +243,40 @@ def take(team, w, r, begin, end, log, shelf):
 def write_from_marks(team, r, begin, before, here, marks, ancestors):
     """Where a parent's draws begin stands its number in the tile: the largest so far is the ancestor.
 
-    Marks of earlier particles are not wiped: they are smaller than that of the first draw.
+    Marks of earlier particles are not wiped: they are smaller than that of the first draw. Members of a wide team pass on
+    what they found in many steps, so each looks at neighbours by itself first; a narrow one moves as a pack, draw by draw.
     """
+    if team.size == BANKS:
+        fill_in(team, here, marks)
+        for k in team.thread_range(here):
+            ancestors[r, before + k] = begin + pk.int64(marks[k])
+    else:
+        parent = pk.int32(0)
+        for k in range(0, here, team.size):
+            found = marks[k + team.rank]
+            found = max(max(found, team.scan(found, pk.Max)), parent)
+            parent = team.broadcast(found, team.size - 1)
+            if k + team.rank < here:
+                ancestors[r, before + k + team.rank] = begin + pk.int64(found)
+
+
+@pk.function
+def fill_in(team, here, marks):
+    """Every place gets the largest so far."""
     parent = pk.int32(0)
-    row = pk.local(ROWS, pk.int32)
-    for base in range(0, here, ROWS * team.size):
-        for m in range(ROWS):
-            row[m] = marks[base + m * team.size + team.rank]
-        for m in range(ROWS):
-            row[m] = max(row[m], team.scan(row[m], pk.Max))
-        for m in range(ROWS):
-            row[m] = max(row[m], parent)
-            parent = team.broadcast(row[m], team.size - 1)
-        if base + ROWS * team.size <= here:
-            for m in range(ROWS):
-                ancestors[r, before + base + m * team.size + team.rank] = begin + pk.int64(row[m])
-        else:
-            for m in range(ROWS):
-                if base + m * team.size + team.rank < here:
-                    ancestors[r, before + base + m * team.size + team.rank] = begin + pk.int64(row[m])
+    row = pk.local(ITEMS, pk.int32)
+    for base in range(0, here, ITEMS * team.size):
+        mine = base + ITEMS * team.rank
+        for m in range(ITEMS):
+            row[m] = marks[mine + m]
+        for m in range(1, ITEMS):
+            row[m] = max(row[m], row[m - 1])
+        before_mine = max(parent, team.scan(row[ITEMS - 1], pk.Max))
+        for m in range(ITEMS):
+            row[m] = max(row[m], before_mine)
+            marks[mine + m] = row[m]
+        parent = team.broadcast(row[ITEMS - 1], team.size - 1)
+    team.barrier()
 
 
 @pk.function

@@ -7,7 +7,7 @@ Arguments that recur
     tile_size    numbers of a tile; a league has n_rows * n_tiles teams
     sweep        numbers of a team where tiles do not matter
     bits         b: the largest q of a row lies in [2^(b - 1), 2^b]
-    log          compile-time: w holds WEIGHTS, LOGS, or LOGS32, whose exponentials are of float32
+    log          compile-time: w holds WEIGHTS or LOGS
     w            weights, shape (n_rows, n), float32 or float64; every value is used as float64
     extremes     shape (n_rows, 3), int64: the largest and smallest weight of each row, by `order`; not 0 if the row idles
     offsets      shape (n_rows, n_tiles + 1), uint64: what lies before each tile, and at the end Q
@@ -19,7 +19,7 @@ import numpy as np
 
 import portable as pk
 
-WEIGHTS, LOGS, LOGS32 = 0, 1, 2
+WEIGHTS, LOGS = 0, 1
 IN_FLIGHT = 8  # loads that a member has under way
 NONE = -(2**63)  # `order` of no number
 NAN = 2**63 - 1  # `order` of NaN
@@ -58,9 +58,9 @@ def exponent(x):
 
 
 @pk.function
-def scale(extremes, r, bits, log):
-    """(usable, subtract, two factors, more): q = (w or exp(w - subtract)) times both factors, one after the other, so that
-    neither overflows; or `more`, 1, throughout a row that has no positive weight, a negative one or one that is not finite."""
+def scale(extremes, r, bits, log, w):
+    """(usable, subtract, factors) of a row: q = (w or exp(w - subtract)) times two factors, one after the other, so that neither
+    overflows; or factors[2], 1, throughout a row that has no positive weight, a negative one or one that is not finite."""
     largest = ordered(extremes[r, 0])
     smallest = ordered(extremes[r, 1])
     if log:
@@ -70,24 +70,26 @@ def scale(extremes, r, bits, log):
         usable = largest > 0.0 and largest < math.inf and smallest >= 0.0
         shift = bits - exponent(pk.where(usable, largest, 1.0))
     half = shift >> 1
-    return usable, pk.where(usable, largest, 0.0), power(half), power(shift - half), pk.where(usable, 0.0, 1.0)
+    factors = pk.local(3, w.dtype)  # powers of two: exact
+    factors[0] = power(half)
+    factors[1] = power(shift - half)
+    factors[2] = pk.where(usable, 0.0, 1.0)
+    return usable, pk.where(usable, largest, 0.0), factors
 
 
 @pk.function
 def scaled(x, scale, log):
-    """A weight times the factors of its row's scale, 1 in a row without use; all in float64 but for LOGS32."""
-    if log == LOGS32:
-        w = pk.float64(pk.exp(pk.where(scale[0], pk.float32(x), -math.inf) - pk.float32(scale[1])))
-    elif log == LOGS:
+    """A weight times the factors of its row's scale, 1 in a row without use; with a float32 weight, in float32."""
+    if log:
         w = pk.exp(pk.where(scale[0], pk.float64(x), -math.inf) - scale[1])
     else:
-        w = pk.where(scale[0], pk.float64(x), 0.0)
-    return pk.fma(w * scale[2], scale[3], scale[4])
+        w = pk.where(scale[0], x, 0.0)
+    return pk.fma(w * scale[2][0], scale[2][1], scale[2][2])
 
 
 @pk.function
 def fixed(x, scale, log):
-    """q of a weight."""
+    """q of a weight. In float32 too this is exact up to the rounding: what becomes subnormal on the way is rounded to 0."""
     return pk.uint64(pk.int64(pk.rint(scaled(x, scale, log))))
 
 
@@ -156,7 +158,7 @@ def weigh_tiles(team, tile_size, bits, log, w, extremes, offsets):
     n_tiles = offsets.shape[1] - 1
     r = team.league_rank // n_tiles
     tile = n_tiles - 1 - team.league_rank % n_tiles
-    row_scale = scale(extremes, r, bits, log)
+    row_scale = scale(extremes, r, bits, log, w)
     begin = tile * tile_size
     end = min(begin + tile_size, w.shape[1])
     stride = IN_FLIGHT * team.size

@@ -98,7 +98,7 @@ class Tables:
     ----------
     values : View, shape (n_rows, n)
     log : int
-        WEIGHTS, LOGS or LOGS32 of `models.resampling.weighing`.
+        WEIGHTS or LOGS of `models.resampling.weighing`.
     n_draws : int
     room : function (name, shape, dtype) -> View
         Where scratch comes from: `new` arrays, or ROOM where nothing outlives the call.

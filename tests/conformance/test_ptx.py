@@ -152,6 +152,18 @@ def test_a_product_of_two_halves_is_one_instruction():
     assert ptx.count("mul.wide.u32") == 20 and "mul.lo.s64" not in ptx
 
 
+def test_streams_of_one_thread_share_a_block_of_random_bits():
+    """A team of a warp that goes through 128 neighbours at a time: ten rounds of Philox for four numbers."""
+    def body(team, seed, out):
+        for base in range(0, out.shape[0], 4 * team.size):
+            for m in range(4):
+                k = base + m * team.size + team.rank
+                out[k] = pk.random.normal32(seed, k, 0)
+
+    text = Entry(pk.kernel(body), "team", (spec(np.uint64(1)), spec(np.zeros(9, np.float32))), (), 32).text
+    assert engine.ptx(text, (9, 0), "body").count("mul.wide.u32") < 40  # four blocks take 80
+
+
 def test_a_team_of_one_warp_meets_without_the_block():
     def body(team, out):
         team.barrier()

@@ -125,6 +125,24 @@ def test_neighbours_are_independent(steps):
     assert stats.chisquare(counts).pvalue > FALSE_ALARM
 
 
+@pk.kernel
+def by_stream(i, out):
+    out[0, i] = pk.random.uniform32(9, i, 0)
+    out[1, i] = pk.random.normal32(9, i, 1)
+
+
+def test_streams_that_share_a_block_are_independent():
+    """Uniforms of two places fill a grid evenly; squares of all four normals add up to a chi-square of four degrees, and sums and
+    differences of two are normal with variance 2."""
+    u, x = (a.reshape(-1, 4, 32) for a in sample(by_stream, (2, 128 * 2_000), np.float32).astype(np.float64))
+    assert stats.kstest((x**2).sum(axis=1).ravel(), "chi2", (4,)).pvalue > FALSE_ALARM
+    for a, b in [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)]:
+        cells = (u[:, a] * 16).astype(int) * 16 + (u[:, b] * 16).astype(int)
+        assert stats.chisquare(np.bincount(cells.ravel(), minlength=256)).pvalue > FALSE_ALARM
+        for both in (x[:, a] + x[:, b], x[:, a] - x[:, b]):
+            assert stats.kstest(both.ravel(), "norm", (0, np.sqrt(2))).pvalue > FALSE_ALARM
+
+
 def test_every_bit_of_a_uniform_is_fair():
     """53 counts of ones, each normal with variance n / 4 (Bonferroni: the smallest p-value times 53)."""
     n = 200_000

@@ -67,13 +67,36 @@ RAREST = {
 }
 
 
+SHARED, PLACES = 1 << 63, 96  # of blocks that four streams share: a mark, and the bits of a stream that say which of the four it is
+
+
+def call_of(drawn, words):
+    """(seed, stream, draw) at which a function reads `words`; of a shared block, the first of its four streams."""
+    if not drawn.__name__.endswith("32"):
+        return 0, *draw_of(words)
+    seed, (stream, draw) = next((s, at) for s in range(1000) if (at := draw_of(words, s))[0] & (SHARED | PLACES) == SHARED)
+    return seed, stream - SHARED, draw
+
+
 @pytest.mark.parametrize("drawn", RAREST, ids=lambda f: f.__name__)
 def test_the_rarest_draws(drawn):
     """What comes of four words of zeros, and of ones: the ends of the range, without a minus sign on a zero."""
     for words, wanted in zip((ZEROS, ONES), RAREST[drawn]):
-        got = drawn(0, *draw_of(words))
+        got = drawn(*call_of(drawn, words))
         assert got.dtype == np.asarray(wanted).dtype and abs(got - wanted) <= 2 * np.spacing(wanted)
         assert not np.signbit(got)
+
+
+@pytest.mark.parametrize("stream", [0, 5, 31, 128 + 7, 2**40 + 3 * 128])
+def test_four_streams_share_a_block(stream):
+    """Each has a word of its own, and normal numbers of a pair lie on one circle, whose radius is the pair's first word's."""
+    words = random.words(3, stream | SHARED, 9)
+    streams = stream, stream + 32, stream + 64, stream + 96
+    assert [random.uniform32(3, s, 9) for s in streams] == [np.float32((int(w) >> 8) * 2.0**-24) for w in words]
+    x = [float(random.normal32(3, s, 9)) for s in streams]
+    for (cosine, sine), (u, v) in zip((x[:2], x[2:]), (words[:2], words[2:])):
+        radius, turn = np.sqrt(-2.0 * np.log1p(-(int(u) >> 8) * 2.0**-24)), 2.0 * np.pi * (int(v) >> 8) * 2.0**-24
+        np.testing.assert_allclose((cosine, sine), (radius * np.cos(turn), radius * np.sin(turn)), rtol=0, atol=1e-6 * radius)
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 10, 2**31, 2**32 - 1, 2**32, 2**32 + 1, 10**18, 2**63 - 1])

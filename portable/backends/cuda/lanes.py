@@ -90,7 +90,8 @@ class CudaTeam(Team):
         self.n, self.scratch = n, scratch
 
     def rank(self, lower):
-        return Value("int", VARYING, thread(lower))
+        # the mask says which bits a rank may have, by which LLVM finds what neighbouring indices have in common
+        return Value("int", VARYING, lower.b.and_(thread(lower), ir.Constant(I64, (1 << (self.n - 1).bit_length()) - 1)))
 
     def size(self, lower):
         return lower.const(self.n)
