@@ -96,7 +96,11 @@ def _compiled(kernel, policy_kind, specs, reducers, build):
     if build == "executed":
         entry = (_ExecutedScan if policy_kind.startswith("scan") else _ExecutedFor)(kernel, policy_kind, specs, reducers)
         return entry, engine.rewritten(entry.text, kernel.name, entry.instrumented)
-    entry = {"text": _Text, "lanes": _Lanes}[build](kernel, policy_kind, specs, reducers)
+    name, _, width = build.partition(":")
+    entry = {"text": _Text, "lanes": _Lanes}[name]
+    if width:
+        entry = type(entry.__name__, (entry,), {"lanes": staticmethod(lambda signature: int(width))})
+    entry = entry(kernel, policy_kind, specs, reducers)
     return entry, engine.load(entry.text, kernel.name)
 
 
