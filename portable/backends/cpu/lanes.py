@@ -61,8 +61,6 @@ class CpuTeam(Team):
                 lower.store(view, [at], value)
             return Value("int", UNIFORM, lower.get(keep, "int"))  # a team of one lane
         x, mask = lower.get(value, view.dtype, VARYING), lower.get(keep, "bool", VARYING)
-        if W > 16:  # of counting builds alone: LLVM compresses no vectors that are wider than registers
-            return self._append_each(lower, view, at, value, x, mask)
         bits, wide = ir.IntType(W), ir.IntType(2 * W)
         count = b.zext(lower.intrinsic("ctpop", [b.bitcast(mask, bits)]), wide)
         front = b.trunc(b.sub(b.shl(ir.Constant(wide, 1), count), ir.Constant(wide, 1)), bits)
@@ -71,17 +69,6 @@ class CpuTeam(Team):
         lower.store(view, [lower.binary("+", at, self.rank(lower))], Value(view.dtype, VARYING, packed))
         lower.mask = outer
         return Value("int", UNIFORM, b.zext(count, I64))
-
-    def _append_each(self, lower, view, at, value, x, mask):
-        kept = lower.const(0)
-        for k in range(lower.W):
-            here, one = ir.Constant(I64, k), lower.b.zext(lower.b.extract_element(mask, ir.Constant(I64, k)), I64)
-            with lower.b.if_then(lower.b.trunc(one, ir.IntType(1))):
-                outer, lower.mask = lower.mask, None
-                lower.store(view, [lower.binary("+", at, kept)], Value(view.dtype, UNIFORM, lower.b.extract_element(x, here)))
-                lower.mask = outer
-            kept = lower.binary("+", kept, Value("int", UNIFORM, one))
-        return kept
 
     def before(self, lower, own, neutral, combine):
         return lane_prefixes(lower, own, neutral, combine)[1]
