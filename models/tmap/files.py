@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from portable.errors import DTypeError, FiniteError, InputError, OrderError
+from portable.errors import DTypeError, FiniteError, InputError, OrderError, ShapeError
 
 from ..checks import as_numbers, check_number
 from .model import TransientMAP
@@ -32,9 +32,14 @@ def from_frame(frame, *, run="run", gap="gap", censored=None):
         In ascending order of the runs' names.
     """
     names, values = _column(frame, run), as_numbers(_column(frame, gap), gap, 1)
+    _check_same(names, run, values, gap)
     order, lengths = _groups(names, run)
     ends = np.cumsum(lengths) - 1
-    still = None if censored is None else np.asarray(_column(frame, censored))[order][ends]
+    still = None
+    if censored is not None:
+        still = _column(frame, censored)
+        _check_same(still, censored, values, gap)
+        still = still[order][ends]
     return Runs(values[order], lengths, still)
 
 
@@ -66,6 +71,7 @@ def from_events(frame, *, time="time", run=None, timeout=None):
         at = int((~np.isfinite(times)).argmax())
         raise FiniteError(f"{time}[{at}] is {times[at]}; finite times are wanted")
     names = np.zeros(len(times), np.int64) if run is None else _column(frame, run)
+    _check_same(names, run, times, time)
     _, codes = np.unique(names, return_inverse=True)
     order = np.lexsort((times, codes))
     gaps, same = np.diff(times[order]), np.diff(codes[order]) == 0
@@ -149,6 +155,11 @@ def load(path):
         if isinstance(error, InputError):
             raise
         raise InputError(f"path: {path} holds no model: {type(error).__name__}: {error}") from error
+
+
+def _check_same(column, name, other, its_name):
+    if column.shape != other.shape:
+        raise ShapeError(f"column '{name}' has shape {column.shape}, '{its_name}' {other.shape}; the same is wanted")
 
 
 def _column(frame, name):

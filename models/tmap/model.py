@@ -194,8 +194,8 @@ class TransientMAP:
         return np.exp(self.orders * np.log(self.rates) - log_factorials(self.orders) + powers - self.rates * x[..., None])
 
     def gap_survival(self, x):
-        """Probability that a gap is longer than x, over all gaps of all runs taken together, shape of x."""
-        y = check_finite(as_numbers(x, "x"), "x")[..., None] * self.rates
+        """Probability that a gap is longer than x, over all gaps of all runs taken together, shape of x; 1 where x < 0."""
+        y = np.maximum(check_finite(as_numbers(x, "x"), "x"), 0.0)[..., None] * self.rates
         found, term = np.zeros_like(y), np.exp(-0.5 * y)  # twice half the exponential: it must not vanish too soon
         for m in range(self.orders.max()):
             found += np.where(m < self.orders, term, 0.0)
@@ -324,6 +324,12 @@ class TransientMAP:
 def log_factorials(orders):
     """log (r - 1)! of each order r."""
     return np.array([math.lgamma(order) for order in orders])
+
+
+def check_model(model):
+    if not isinstance(model, TransientMAP):
+        raise DTypeError(f"model must be tmap.TransientMAP, got {type(model).__name__}")
+    return model
 
 
 def check_type(runs):
