@@ -13,7 +13,13 @@ import numpy as np
 from rich.progress import track
 
 import portable as pk
-from portable.errors import DTypeError, FiniteError, InputError, PortableError, ShapeError
+from portable.errors import (
+    DTypeError,
+    FiniteError,
+    InputError,
+    PortableError,
+    ShapeError,
+)
 
 from ..checks import (
     as_numbers,
@@ -293,12 +299,17 @@ class Filtered:
         Returns
         -------
         ndarray, shape (n_steps, n_dims, n_filters, n)
+
+        Raises
+        ------
+        InputError, DTypeError
+            A run without `keep=True`; n below 1.
         """
         run = self._run
         if not run.keep:
             raise InputError("this run kept no ancestors; run(..., keep=True) is wanted for trajectories")
         with on(run.model.space):
-            call = Call(None, self.log_weights, seed, 0, n, "raise")
+            call = Call(None, self.log_weights, seed, 0, check_count(n, "n", 1, MOST), "raise")
             call.tables.find_extremes()
             ends = call.draw(launches.multinomial)
             paths = pk.empty((*run.x.shape[:3], call.n_draws), run.model.dtype)

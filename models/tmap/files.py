@@ -30,6 +30,11 @@ def from_frame(frame, *, run="run", gap="gap", censored=None):
     -------
     Runs
         In ascending order of the runs' names.
+
+    Raises
+    ------
+    InputError, ShapeError, DTypeError, FiniteError
+        A column that is not there, of another length, of words or with gaps in it; a gap that is negative.
     """
     names, values = _column(frame, run), as_numbers(_column(frame, gap), gap, 1)
     _check_same(names, run, values, gap)
@@ -60,6 +65,11 @@ def from_events(frame, *, time="time", run=None, timeout=None):
     -------
     Runs
         Without those of a single event, which have no gap.
+
+    Raises
+    ------
+    InputError, ShapeError, DTypeError, FiniteError
+        A column that is not there, of another length, of words or with gaps in it; no two events of one run.
     """
     times = np.asarray(_column(frame, time))
     if times.dtype.kind == "M":
@@ -99,6 +109,11 @@ def read(path, *, gap="gap", run="run", time=None, timeout=None, censored=None):
     Returns
     -------
     Runs
+
+    Raises
+    ------
+    InputError, ShapeError, DTypeError, FiniteError
+        A file that is not there or holds something else; what `from_frame` and `from_events` refuse.
     """
     path = Path(path)
     if not path.is_file():

@@ -178,6 +178,11 @@ class TransientMAP:
         Returns
         -------
         ndarray, shape (...,)
+
+        Raises
+        ------
+        DTypeError, FiniteError, InputError
+            Gaps that are no numbers, or negative.
         """
         gaps = check_finite(as_numbers(gaps, "gaps"), "gaps")
         if not gaps.ndim or not gaps.size or gaps.min() < 0.0:
@@ -219,6 +224,11 @@ class TransientMAP:
         -------
         float
             Minus infinity where the process cannot make the runs: a gap of zero without a branch of order 1.
+
+        Raises
+        ------
+        DTypeError, InputError
+            What are no Runs; a memory_limit that is too small for one part.
         """
         check_type(runs)
         dtype, loglik = check_dtype(dtype), 0.0
@@ -243,6 +253,11 @@ class TransientMAP:
         -------
         ndarray, shape (n_gaps, n_branches)
             In the order of `runs.values`.
+
+        Raises
+        ------
+        DTypeError
+            What are no Runs.
         """
         packed, shared = self._on(check_type(runs), np.float64, space)
         found = pk.empty((packed.n_rows * self.n_branches * kernels.PACK,), np.float64, packed.space)
@@ -297,6 +312,11 @@ class TransientMAP:
         Returns
         -------
         Runs
+
+        Raises
+        ------
+        DTypeError, InputError
+            Also more than `max_gaps` gaps.
         """
         n_runs, seed, max_gaps = check_count(n_runs, "n_runs"), check_seed(seed), check_count(max_gaps, "max_gaps")
         space = pk.default_space() if space is None else space

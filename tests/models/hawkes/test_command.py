@@ -7,7 +7,13 @@ import json
 import numpy as np
 import pytest
 
-from models.hawkes import extras, posterior_probabilities, read_events, sample_posterior, simulate
+from models.hawkes import (
+    extras,
+    posterior_probabilities,
+    read_events,
+    sample_posterior,
+    simulate,
+)
 from models.hawkes.__main__ import main
 from portable.errors import DTypeError, FiniteError, InputError
 
