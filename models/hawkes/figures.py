@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from .extras import need
@@ -31,15 +33,20 @@ def probability_map(locations, probabilities, *, axes=None):
     """
     axes = _axes(axes, figsize=(6.4, 5.6))
     if locations.shape[1] == 1:
-        axes.plot(locations[:, 0], probabilities, ".", markersize=2)
+        axes.plot(locations[:, 0], probabilities, ".", markersize=math.sqrt(_area(len(locations))))
         axes.set(xlabel="x (km)", ylabel="probability of having been triggered")
         return axes
     places, which = np.unique(locations[:, :2], axis=0, return_inverse=True)  # rounded coordinates hold many events each
     mean = np.bincount(which.ravel(), probabilities) / np.bincount(which.ravel())
-    shown = axes.scatter(*places.T, c=mean, s=3, cmap="viridis", vmin=0, vmax=1, linewidths=0, rasterized=True)
+    shown = axes.scatter(*places.T, c=mean, s=_area(len(places)), cmap="viridis", vmin=0, vmax=1, linewidths=0, rasterized=True)
     axes.figure.colorbar(shown, ax=axes, label="probability of having been triggered")
     axes.set(xlabel="x (km)", ylabel="y (km)", aspect="equal")
     return axes
+
+
+def _area(n):
+    """Of a dot, in square points: few events are to be seen, many not to hide each other."""
+    return min(max(8000.0 / n, 3.0), 36.0)
 
 
 def posterior_densities(posterior, names=None):

@@ -7,7 +7,13 @@ import json
 import numpy as np
 import pytest
 
-from models.hawkes import read_events, simulate
+from models.hawkes import (
+    extras,
+    posterior_probabilities,
+    read_events,
+    sample_posterior,
+    simulate,
+)
 from models.hawkes.__main__ import main
 from portable.errors import DTypeError, FiniteError, InputError
 
@@ -70,6 +76,37 @@ def test_probabilities_and_residuals(events_csv, tmp_path, capsys):
     (tmp_path / "params.json").write_text(json.dumps(dict(zip(PARAMS.names(), (0.8, 1.6, 336.0, 0.3, 5.0, 0.02)))))
     assert main(["residuals", *common, "--params", str(tmp_path / "params.json")]) == 0
     assert "Kolmogorov-Smirnov" in capsys.readouterr().out and (tmp_path / "residuals.png").exists()
+
+
+def test_probabilities_by_default_average_posterior_draws(events_csv, tmp_path, monkeypatch):
+    """No option but the fewer steps: `--average` says over how many draws, not `--draws`."""
+    asked = []
+
+    def found(likelihood, posterior, *, n_draws):
+        asked.append(n_draws)
+        return posterior_probabilities(likelihood, posterior, n_draws=3)
+
+    monkeypatch.setattr("models.hawkes.__main__.posterior_probabilities", found)
+    monkeypatch.setattr("models.hawkes.__main__.sample_posterior",
+                        lambda likelihood, **options: sample_posterior(likelihood, **options | {"n_draws": 10, "n_warmup": 10}))
+    common = ["probabilities", str(events_csv), "--output", str(tmp_path), "--space", "serial", "--figures", "none"]
+    assert main(common) == 0 and main([*common, "--draws", "70", "--average", "20"]) == 0
+    assert asked == [500, 20]
+
+
+@pytest.mark.parametrize("module, extra, command", [("arviz_stats", "arviz", "fit"), ("matplotlib", "plot", "fit"),
+                                                    ("matplotlib", "plot", "probabilities")])
+def test_libraries_that_write_are_asked_for_before_anything_is_drawn(events_csv, tmp_path, monkeypatch, capsys, module, extra, command):
+    monkeypatch.setattr("models.hawkes.__main__.need", lambda name, which, purpose: (
+        extras.need("no_such_module" if name == module else "json", which, purpose)))
+    monkeypatch.setattr("models.hawkes.__main__.sample_posterior", None)
+    assert main([command, str(events_csv), "--output", str(tmp_path), "--space", "serial"]) == 2
+    assert f"portable-kernels[{extra}]" in "".join(capsys.readouterr().out.split("\n"))
+
+
+def test_simulate_asks_for_its_folder_first(tmp_path, capsys):
+    assert main(["simulate", str(tmp_path / "no" / "a.csv"), "--immigrants", "-1"]) == 2
+    assert "there is no folder" in " ".join(capsys.readouterr().out.split())
 
 
 def test_units_columns_and_formats(tmp_path):
