@@ -232,19 +232,20 @@ def argsort(keys, space=None):
     n = keys.shape[0]
     index_type = _index_type(n)
     here, there = (_buffers(n, keys, index_type, space) for _ in range(2))
-    least, largest = parallel_reduce(RangePolicy(0, n, space=space), _order_keys, keys, here[0], reducer=(Min, Max))
-    parallel_for(RangePolicy(0, n, space=space), _number, here[1])
+    least, largest = parallel_reduce(RangePolicy(0, n, space=space), _order_keys, keys, here[0], reducer=(Min, Max),
+                                     label="sort.order_keys")
+    parallel_for(RangePolicy(0, n, space=space), _number, here[1], label="sort.number")
     members, digit_bits, tile = _TILES["host" if space.memory == "host" else "device"]
     counts = empty(-(-n // tile) << digit_bits, index_type, space)
     policy = TeamPolicy(counts.shape[0] >> digit_bits, members, space=space)
     count, move = (_count, _move) if members == 1 else (_count_together, _move_together)
     for shift in range(0, (int(least) ^ int(largest)).bit_length() if n else 0, digit_bits):
-        parallel_for(policy, count, tile, static(1 << digit_bits), shift, here[0], counts)
-        parallel_scan(RangePolicy(0, counts.shape[0], space=space), _itself, counts, out=counts, inclusive=False)
-        parallel_for(policy, move, static(tile), static(digit_bits), shift, counts, *here, *there)
+        parallel_for(policy, count, tile, static(1 << digit_bits), shift, here[0], counts, label="sort.count_digits")
+        parallel_scan(RangePolicy(0, counts.shape[0], space=space), _itself, counts, out=counts, inclusive=False, label="sort.starts")
+        parallel_for(policy, move, static(tile), static(digit_bits), shift, counts, *here, *there, label="sort.move")
         here, there = there, here
     order = empty(n, "int64", space)
-    parallel_for(RangePolicy(0, n, space=space), _copy, here[1], order)
+    parallel_for(RangePolicy(0, n, space=space), _copy, here[1], order, label="sort.order")
     return order
 
 
@@ -275,7 +276,7 @@ def sort_by_key(keys, values, space=None):
 
 def _taken(order, x, space):
     out = empty(order.shape, x.dtype, space)
-    parallel_for(RangePolicy(0, order.shape[0], space=space), _take, order, x, out)
+    parallel_for(RangePolicy(0, order.shape[0], space=space), _take, order, x, out, label="sort.take")
     return out
 
 
@@ -374,7 +375,7 @@ def top_k(x, k, largest=True, space=None):
     shape = x.shape[0], k
     values, columns = empty(shape, x.dtype, space), empty(shape, "int64", space)
     policy = TeamPolicy(x.shape[0], space=space, scratch_bytes=16 * k + 256)
-    parallel_for(policy, _top, k, static(bool(largest)), x, values, columns)
+    parallel_for(policy, _top, k, static(bool(largest)), x, values, columns, label="top_k")
     return values, columns
 
 
@@ -440,10 +441,10 @@ def compact(keep, values=None, space=None):
         raise ShapeError(f"values has shape {values.shape}, keep has shape {keep.shape}; one value each is wanted")
     starts = empty(-(-keep.shape[0] // _COMPACTED), "int64", space)
     policy = TeamPolicy(starts.shape[0], _WARP, space=space)
-    parallel_for(policy, _count_kept, keep, starts)
-    n_kept = parallel_scan(RangePolicy(0, starts.shape[0], space=space), _itself, starts, out=starts, inclusive=False)
+    parallel_for(policy, _count_kept, keep, starts, label="compact.count")
+    n_kept = parallel_scan(RangePolicy(0, starts.shape[0], space=space), _itself, starts, out=starts, inclusive=False, label="compact.starts")
     out = empty(n_kept, "int64" if numbers else values.dtype, space)
-    parallel_for(policy, _move_kept, static(numbers), starts, keep, values, out)
+    parallel_for(policy, _move_kept, static(numbers), starts, keep, values, out, label="compact.move")
     return out
 
 

@@ -7,7 +7,7 @@ import importlib
 from . import dispatch
 from .errors import InputError, SpaceError
 
-BUILDS = ("text", "lanes", "issued", "executed")
+BUILDS = ("text", "lanes", "executed")
 
 
 def count(policy, kernel, *args, reducer=(), scan=None, build="text"):
@@ -23,7 +23,8 @@ def count(policy, kernel, *args, reducer=(), scan=None, build="text"):
         For build "executed" of a scan, whose output is the last argument.
     build : str
         "text": operations of the kernel's text, index by index; a team has one member, who does all the work.
-        "lanes": the same for packs of lanes, each lane that takes part; "issued": all lanes of each pack.
+        "lanes": the same for packs of lanes, each lane that takes part; and as ("", "issued", "") how many lanes the packs had
+        for all of these operations together, masked off or not.
         "executed": instructions of the optimised code, also those of the loops around the kernel.
         Sums of a ScatterView are the text's atomics; executed are those of private copies, where the launch has them.
 
@@ -39,7 +40,7 @@ def count(policy, kernel, *args, reducer=(), scan=None, build="text"):
     if build not in BUILDS:
         raise InputError(f"build: {build!r} was given; one of {', '.join(BUILDS)} is wanted")
     space, policy, backend, policy_kind, specs, reducers, words = dispatch.describe_launch(policy, kernel, args, reducer, scan)
-    builds = BUILDS if space.name in ("serial", "threads") else BUILDS[3:] if space.name == "cuda" else ()
+    builds = BUILDS if space.name in ("serial", "threads") else BUILDS[2:] if space.name == "cuda" else ()
     if build not in builds:
         raise SpaceError(f"build '{build}': operations are counted on 'serial' and 'threads', executed ones on 'cuda' too, not on "
                          f"'{space}'; a kernel's text does the same on all")

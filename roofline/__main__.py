@@ -144,6 +144,7 @@ def _report(options):
         raise InputError(f"--{'all' if options.all else 'only'} chooses among the methods; '{options.script}' is a program or a kernel.")
     if options.script and not kernel:
         script.check(options.script)
+        _warn_of_order(options)
     folder = files.data_folder(options.data)
     with pk.use(spaces[0]):
         _warn_if_busy(part(spaces[0]).machine)
@@ -153,11 +154,11 @@ def _report(options):
         def start(text, done):
             progress.update(task, description=text, completed=done)
 
-        def roofs(name, special):
-            known = parts[name].ceilings
-            if known and all(" ".join(function) in known.items for function in special):
+        def roofs(name, special, again=False):
+            known, again = parts[name].ceilings, again and not options.quick
+            if known and not again and all(" ".join(function) in known.items for function in special):
                 return known
-            return ceiling.ceilings(name, special=special, quick=options.quick)
+            return ceiling.ceilings(name, special=special, again=again, quick=options.quick)
 
         if options.script and not kernel:
             with pk.use(spaces[0]):
@@ -166,6 +167,14 @@ def _report(options):
             _collect(options, spaces, part, roofs, folder, kernel, progress, task, start)
     shown = [made for made in parts.values() if made.results or made.failures or made.interrupted]
     return _tell(options, reporting.document(made.as_dict() for made in shown or parts.values()))
+
+
+def _warn_of_order(options):
+    """Say that what stands behind a program's name is the program's, where it looks like the report's."""
+    behind = [a for a in options.arguments if a.split("=")[0] in ("--out", "--json", "--svg", "--pdf", "--space", "--data")]
+    if behind:
+        print(f"roofline: {behind[0]} behind '{options.script}' is the program's own; the report's options stand before its name",
+              file=sys.stderr)
 
 
 def _collect(options, spaces, part, roofs, folder, kernel, progress, task, start):

@@ -1,22 +1,26 @@
 """How fast a launch could be: the time that each resource wants at its measured ceiling, and the largest of them.
 
-arithmetic      flops of the text at the FMA peak of their precision, and special functions at their own rates: they
-                share the same units, so their times add up
+arithmetic      flops of the text at the FMA peak of their precision, and special functions at their own rates. On a CPU
+                they share the same units, so their times add up; a GPU has units for float64, for float32, for special
+                functions in float32 and for integers, which work at the same time, so the largest counts
 integer         executed integer operations, each lane one, at the integer peak; of the text where none were executed
                 and the kernel has no floating-point work
 memory LEVEL    compulsory bytes at the bandwidth of the nearest level that holds all of them
 requested       executed loads and stores at the first level's bandwidth (CPU)
-scratch         loads and stores of scratch at shared memory's bandwidth (GPU)
 atomics         at the rate of atomic additions, each to its own place
-launch          the cost of a launch
+launch          the cost of a launch in a graph of many, the least that one can cost
 """
 
 import linecache
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from roofline.counting import mean
+
 LOW = 0.6  # of the attainable rate: below, a report says why
+ABOVE = 1.1  # of the attainable rate: more than repeats of a ceiling differ by
+TOO_FAST = "above its roof: a ceiling was measured too low, or work was counted that the compiler removed"
 QUOTED = 6  # lines of a kernel's text that a report quotes, the costliest
 
 
@@ -66,9 +70,9 @@ def bound(counts, ceilings):
     notes = []
     level = ceilings.level_of(counts.compulsory)
     executed = counts.executed_totals if counts.ptx is None else None  # of the CPU's code
-    special = _special(counts, ceilings, notes)
+    arithmetic, special = _arithmetic(counts, ceilings, notes)
     wants = {
-        "arithmetic": special + sum(n / ceilings.rate(f"fma {dtype}") for dtype, n in counts.flops_by_dtype.items()),
+        "arithmetic": arithmetic,
         "integer": _integer(counts, executed, ceilings),
         f"memory {level}": counts.compulsory / ceilings.bandwidth(level),
         "atomics": sum(counts.atomics.values()) / ceilings.rate("atomic apart int64"),
@@ -76,20 +80,35 @@ def bound(counts, ceilings):
     }
     if executed and "bandwidth L1" in ceilings.items:
         wants["requested"] = (executed["loaded"] + executed["stored"]) / ceilings.bandwidth("L1")
-    if "bandwidth shared" in ceilings.items:
-        wants["scratch"] = counts.scratch / ceilings.bandwidth("shared")
-    return Bound(dict(sorted(wants.items(), key=lambda item: -item[1])), level, special, notes)
+    return Bound(_ranked(wants), level, special, notes)
 
 
-def _special(counts, ceilings, notes):
-    seconds = 0.0
+def _ranked(wants):
+    return dict(sorted(wants.items(), key=lambda item: -item[1]))
+
+
+def _arithmetic(counts, ceilings, notes):
+    """(seconds of flops and special functions, seconds of these functions) at their ceilings."""
+    flops = {dtype: n / ceilings.rate(f"fma {dtype}") for dtype, n in counts.flops_by_dtype.items()}
+    special, on_device = Counter(), ceilings.space.startswith("cuda")
     for (name, dtype), n in counts.special.items():
         rate = ceilings.rate(f"{name} {dtype}")
         if rate is None:
             notes.append(f"no ceiling of {name} {dtype}: its calls are left out of the attainable time")
         else:
-            seconds += n / rate
-    return seconds
+            special[dtype] += n * _of_a_call(rate, ceilings.rate(f"no fma {dtype}"), alone=on_device and dtype == "float32")
+    if not on_device:
+        return sum(flops.values()) + special.total(), special.total()
+    units = {dtype: flops.get(dtype, 0.0) + special[dtype] for dtype in {*flops, *special} - {"float32"}}
+    units |= {"float32": flops.get("float32", 0.0), "special float32": special["float32"]}
+    most = max(units, key=units.get)
+    return units[most], special.get(most.removeprefix("special "), 0.0) if most != "float32" else 0.0
+
+
+def _of_a_call(rate, additions, alone):
+    """Seconds of a special function: measured with two additions a call, which are taken off where they share its units."""
+    each = 1.0 / rate
+    return each if alone or not additions else max(each - 2.0 / additions, 0.5 * each)
 
 
 def _integer(counts, executed, ceilings):
@@ -103,24 +122,34 @@ def other_operations(counts):
     return counts.integer + reached
 
 
+def _mean(bounds):
+    """The Bound of a launch in the mean."""
+    if all(b is bounds[0] for b in bounds):
+        return bounds[0]
+    wants = Counter()
+    for b in bounds:
+        wants.update({name: seconds / len(bounds) for name, seconds in b.wants.items()})
+    special = sum(b.special for b in bounds) / len(bounds)
+    return Bound(_ranked(wants), bounds[0].level, special, list(dict.fromkeys(note for b in bounds for note in b.notes)))
+
+
 @dataclass(frozen=True)
 class Kernel:
-    """The launches of one kernel over one size within a call: `times` in seconds, one a launch."""
+    """The launches of one kernel over one size within a call: `times` in seconds, one a launch.
+
+    `counts` and `bound` are those of a launch in the mean, `attainable` the seconds of all at the ceilings.
+    """
 
     label: str
     counts: object
     bound: Bound
     times: tuple
+    attainable: float
 
     @property
     def seconds(self):
         """All launches together, measured."""
         return sum(self.times)
-
-    @property
-    def attainable(self):
-        """All launches together, at the ceilings."""
-        return len(self.times) * self.bound.seconds
 
     @property
     def near_bytes(self):
@@ -175,11 +204,14 @@ class Analysis:
     launches : list of (label, Counts, Bound, seconds)
         Each launch of one call; its share of the time was measured while profiled.
     notes : list of str
+    host : str
+        Functions in which the host spends most while no kernel runs, in words.
     """
 
     seconds: float
     launches: list
     notes: list
+    host: str = ""
 
     @cached_property
     def kernels(self):
@@ -187,9 +219,15 @@ class Analysis:
         to fit into the call."""
         found, scale = {}, min(1.0, self.seconds / (sum(s for *_, s in self.launches) or self.seconds))
         for label, counts, b, seconds in self.launches:
-            key = label, counts.kernel, counts.policy, counts.compulsory, counts.flops
-            found.setdefault(key, (label, counts, b, []))[-1].append(seconds * scale)
-        return sorted((Kernel(*head, tuple(times)) for *head, times in found.values()), key=lambda k: -k.seconds)
+            found.setdefault((label, counts.kernel, counts.policy), []).append((counts, b, seconds * scale))
+        return sorted((_together(label, launches) for (label, *_), launches in found.items()), key=lambda k: -k.seconds)
+
+    def against(self, ceilings):
+        """The same call, held against other ceilings."""
+        launches = [(label, counts, bound(counts, ceilings), seconds) for label, counts, _, seconds in self.launches]
+        found = replace(self, launches=launches, notes=[note for note in self.notes if note != TOO_FAST])
+        _note_roof(found)
+        return found
 
     @property
     def outside(self):
@@ -283,6 +321,15 @@ class Analysis:
         }
 
 
+def _together(label, launches):
+    """The Kernel of launches, (Counts, Bound, seconds) each."""
+    same = Counter(id(counts) for counts, *_ in launches)
+    different = {id(counts): counts for counts, *_ in launches}
+    counts = mean([(same[key], different[key]) for key in same])
+    bounds = [b for _, b, _ in launches]
+    return Kernel(label, counts, _mean(bounds), tuple(seconds for *_, seconds in launches), sum(b.seconds for b in bounds))
+
+
 def analyse_launch(label, counts, seconds, ceilings):
     """One launch against its roof; `seconds` is what it took."""
     found = bound(counts, ceilings)
@@ -331,7 +378,5 @@ def analyse(profile, seconds, ceilings, *, executed=True):
 
 
 def _note_roof(analysis):
-    if analysis.share > 1.1:
-        analysis.notes.append(
-            "above its roof: a ceiling was measured too low, or work was counted that the compiler removed"
-        )
+    if analysis.share > ABOVE:
+        analysis.notes.append(TOO_FAST)

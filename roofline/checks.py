@@ -1,10 +1,10 @@
 """What a report checks of itself: whether its figures can be trusted, each in a sentence."""
 
+from roofline.attainable import ABOVE
 from roofline.profiling import SHORT
 from roofline.units import scaled, spread
 
 STEADY = 0.25  # of the median: quartiles farther apart are about the machine's other work
-ABOVE = 1.1  # of the roof: more than repeats of a ceiling differ by
 DRIFT = 0.05  # of a core's clock between the ceilings' measurement and the report's
 BUSY = 0.3  # cores taken by others, of which a report says so; less is what an idle system needs
 

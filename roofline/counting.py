@@ -13,7 +13,6 @@ are none of these.
 
 import ast
 import collections
-import contextlib
 import dataclasses
 import functools
 from dataclasses import dataclass, field
@@ -22,12 +21,14 @@ import numpy as np
 from rich.table import Table
 
 import portable as pk
+from roofline.arguments import Data
 from roofline.cost import disagreements
 from roofline.mix import executed_totals, ptx_mix
 
 SIZES = {"bool": 1, "int32": 4, "uint32": 4, "float32": 4, "int64": 8, "uint64": 8, "float64": 8}
 ARITHMETIC = {"+": 1, "-": 1, "*": 1, "/": 1, "//": 1, "%": 1, "fma": 2}
 LISTED = ("compare", "neg", "abs", "min", "max", "select", "convert", "rint", "floor", "ceil", "trunc", "copysign")
+ISSUED = "", "issued", ""  # of build "lanes": lanes that packs have
 LOGIC = ("&", "|", "^", "<<", ">>", "~")
 
 
@@ -51,6 +52,10 @@ class Counts:
         Static instructions of the PTX by kind and type (cuda).
     notes : list of str
         What a reader must know: data-dependent counts, declared costs that disagree, ...
+    apart : int
+        Elements that neighbouring threads reach at places that are no neighbours (cuda, without reducers).
+    occupancy : str
+        How many of a GPU's threads have room, and the registers of each, in words.
     """
 
     kernel: str
@@ -62,6 +67,8 @@ class Counts:
     arrays: dict
     ptx: dict | None = None
     notes: list = field(default_factory=list)
+    apart: int = 0
+    occupancy: str = ""
 
     def _sum(self, wanted):
         return sum(n * wanted(operation, dtype) for (_, operation, dtype), n in self.text.items())
@@ -251,7 +258,7 @@ def count(policy, kernel, *args, reducer=(), scan=None, executed=True):
     scan : "inclusive" or "exclusive", optional
         The last argument is then the scan's `out`.
     executed : bool
-        Also count the instructions of the optimised code and masked lanes: three runs more.
+        Also count the instructions of the optimised code and masked lanes: two runs more.
 
     Returns
     -------
@@ -264,22 +271,24 @@ def count(policy, kernel, *args, reducer=(), scan=None, executed=True):
     """
     wanted, space = _on_host(policy)
     on_device = space.startswith("cuda")
-    data = _Data(args)
+    data = Data(args, executed)
     notes = data.notes
     with data:
         text = _text(wanted, kernel, data.args, reducer, scan)
         if not reducer:
             text = _summed(text, set(_scattered(_names(kernel, wanted), args)))
-        if _branches(kernel):
+        if branches(kernel):
             notes.append("the text has conditions: the counts are of these data" + _changes(text))
         masked, instructions = 0.0, None
         if executed and not on_device:
             masked = _masked(wanted, kernel, data, reducer, scan)
             data.restore()
             instructions = pk.count(wanted, kernel, *args, reducer=reducer, scan=scan, build="executed")
-    ptx = None
+    ptx, apart, occupancy = None, 0, ""
     if on_device:
         ptx = ptx_mix(pk.listing(policy, kernel, *args, reducer=reducer, scan=scan))
+        if not reducer:
+            apart, occupancy = _explained(pk.explain(policy, kernel, *args), text)
     if executed and on_device:
         with data.on_device():
             instructions = pk.count(policy, kernel, *args, reducer=reducer, scan=scan, build="executed")
@@ -293,10 +302,48 @@ def count(policy, kernel, *args, reducer=(), scan=None, executed=True):
         _arrays(text, kernel, wanted, args),
         ptx,
         notes,
+        apart,
+        occupancy,
     )
     quantities = {"flops": counts.flops, "bytes": counts.compulsory, "special": sum(counts.special.values())}
     notes += disagreements(kernel, _extent(wanted), args, quantities)
     return counts
+
+
+def mean(weighted):
+    """The Counts of a launch in the mean: of a list of (weight, Counts) of one kernel and policy."""
+    first, total = weighted[0][1], sum(weight for weight, _ in weighted)
+    if len(weighted) == 1:
+        return first
+
+    def of(quantity):
+        sums = collections.Counter()
+        for weight, counts in weighted:
+            for key, n in quantity(counts).items():
+                sums[key] += weight * n
+        return {key: round(n / total) for key, n in sums.items()}
+
+    counted_executed = all(counts.executed is not None for _, counts in weighted)
+    ways = [of(lambda counts, way=way: {name: both[way] for name, both in counts.arrays.items()}) for way in (0, 1)]
+    notes = list(dict.fromkeys(note for _, counts in weighted for note in counts.notes))
+    return dataclasses.replace(
+        first,
+        text=of(lambda counts: counts.text),
+        executed=of(lambda counts: counts.executed) if counted_executed else None,
+        masked=sum(weight * counts.masked for weight, counts in weighted) / total,
+        arrays={name: (ways[0][name], ways[1][name]) for name in ways[0]},
+        apart=round(sum(weight * counts.apart for weight, counts in weighted) / total),
+        notes=[*notes, f"the mean of {len(weighted):,} counts: launches of this kind differ"],
+    )
+
+
+def _explained(found, text):
+    """(elements at scattered places, occupancy in words) of a launch that a device's compiler tells of."""
+    scattered = {(a.line, a.view) for a in found.accesses if a.how.startswith("strided")}
+    apart = sum(n for (line, operation, _), n in text.items()
+                if _accesses(operation, ("load ", "store ", "atomic ")) and (line, operation.rpartition(" ")[2]) in scattered)
+    registers, room = found.facts.get("registers a thread"), found.facts.get("occupancy", "").partition(" ")[0]
+    return apart, f"{registers} registers a thread leave room for {room} of its threads" if room else ""
 
 
 def _on_host(policy):
@@ -309,16 +356,19 @@ def _on_host(policy):
     return (dataclasses.replace(policy, space=host) if dataclasses.is_dataclass(policy) else policy), str(here)
 
 
-def _text(policy, kernel, args, reducer, scan, build="text"):
+def _text(policy, kernel, args, reducer, scan):
     """Counts of the text; those of a scan are a reduction's, and a store of each prefix."""
-    if build == "text" and isinstance(policy, pk.TeamPolicy) and policy.team_size is not pk.AUTO and _asks_for_size(kernel):
+    build = "text"
+    if isinstance(policy, pk.TeamPolicy) and policy.team_size is not pk.AUTO and _asks_for_size(kernel):
         build = "lanes"  # its arrays may fit teams of the size that was asked for, and no others
-    if not scan:
-        return pk.count(policy, kernel, *args, reducer=reducer, build=build)
-    *inputs, out = args
-    found = pk.count(policy, kernel, *inputs, reducer=reducer, build=build)
-    place = kernel.place, "store out", out.dtype.name
-    return found | {place: policy.end - policy.begin}
+    found = pk.count(policy, kernel, *_inputs(args, scan), reducer=reducer, build=build)
+    found.pop(ISSUED, None)
+    return found | {(kernel.place, "store out", args[-1].dtype.name): policy.end - policy.begin} if scan else found
+
+
+def _inputs(args, scan):
+    """The arguments that a text knows: not where a scan writes."""
+    return args[:-1] if scan else args
 
 
 def _asks_for_size(kernel):
@@ -342,13 +392,13 @@ def _asks_for_size(kernel):
 def _masked(policy, kernel, data, reducer, scan):
     """The share of lanes that did nothing of what was done for them."""
     data.restore()
-    active = _text(policy, kernel, data.args, reducer, scan, "lanes")
-    data.restore()
-    issued = sum(_text(policy, kernel, data.args, reducer, scan, "issued").values())
-    return 1.0 - sum(active.values()) / issued if issued else 0.0
+    found = pk.count(policy, kernel, *_inputs(data.args, scan), reducer=reducer, build="lanes")
+    issued = found.pop(ISSUED, 0)
+    return 1.0 - sum(found.values()) / issued if issued else 0.0
 
 
-def _branches(kernel):
+@functools.cache
+def branches(kernel):
     """True where a text decides by values what it does."""
     return any(isinstance(node, (ast.If, ast.While, ast.IfExp)) for node in ast.walk(kernel.portable_text.tree))
 
@@ -420,56 +470,3 @@ def _named_sizes(names, args):
             yield from _named_sizes([f"{name}[{k}]" for k in range(len(a))], a)
         elif hasattr(a, "nbytes") and hasattr(a, "ndim"):
             yield name, a.size * SIZES[a.dtype.name]
-
-
-class _Data:
-    """A launch's arguments on the host, with what is needed to put them back as they were."""
-
-    def __init__(self, args):
-        self.notes, self.saved, self._copies, self._spans, self._views = [], [], {}, [], []
-        self.args = tuple(map(self._host, args))
-
-    def _host(self, a):
-        if isinstance(a, tuple):
-            return tuple(map(self._host, a))
-        a = a.view if isinstance(a, pk.ScatterView) else a
-        if isinstance(a, pk.View) and a.memory != "host":
-            return self._copied(a)
-        if isinstance(a, (pk.View, np.ndarray)):
-            array = np.asarray(a)
-            if array.flags.writeable:
-                self.saved.append((array, array.copy()))
-        return a
-
-    def _copied(self, view):
-        """Equal views of a device get one copy; what else they share is lost."""
-        key = view.pointer, view.shape, view.strides, view.dtype.name
-        if key not in self._copies:
-            begin, end = view.pointer, view.pointer + max(view.nbytes, 1)
-            if any(begin < other_end and other < end for other, other_end in self._spans):
-                self.notes.append("arguments overlap in the device's memory; they were counted as if they did not")
-            self._spans.append((begin, end))
-            self._copies[key] = view.to_numpy()
-            self.saved.append((self._copies[key], self._copies[key].copy()))
-            self._views.append((view, self.saved[-1][1]))
-        return self._copies[key]
-
-    @contextlib.contextmanager
-    def on_device(self):
-        """Afterwards the device's views hold what they held before."""
-        try:
-            yield
-        finally:
-            for view, content in self._views:
-                if not view.readonly:
-                    pk.deep_copy(view, content)
-
-    def restore(self):
-        for array, content in self.saved:
-            array[...] = content
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *error):
-        self.restore()

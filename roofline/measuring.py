@@ -22,6 +22,7 @@ _WORKING_SETS = tuple(1 << k for k in range(21, 29))  # 2 to 256 MiB
 _TEAM = 256  # threads a team on a GPU
 CHUNK = 64  # indices a CPU's thread takes: some 20 microseconds, so that nobody waits long for the slowest at the end
 SCALE = 1e-3  # the triad's
+IN_GRAPH = 100  # launches
 _CONSTANTS = {"fma": (0.999, 0.001), "no fma": (1.0, 1e-6), "integer": (5, 3), "special": (2.0, 1e-9)}  # of order one
 
 
@@ -37,9 +38,9 @@ class Plan:
     method: str
 
     def measure(self, quick):
-        """The rate of each repeat; of the unit "s" the time itself."""
+        """The rate of each repeat; of the unit "s" the time itself of one of so many."""
         seconds = timing.measure(self.call, self.sync, min_time=1e-4 if quick else 0.01, repeats=3 if quick else 15)
-        values = seconds.values if self.unit == "s" else tuple(self.amount / v for v in seconds.values)
+        values = tuple(v / self.amount if self.unit == "s" else self.amount / v for v in seconds.values)
         return Samples(values, seconds.calls)
 
 
@@ -194,13 +195,14 @@ def _memory():
 
 
 def _long(space, level, n):
-    """Triad, copy and sum over arrays of n elements."""
+    """Triad, copy, update and sum over arrays of n elements: what moves bytes fastest differs between machines."""
     policy, arrays = pk.RangePolicy(0, n, space=space), _ones(space, *[(n,)] * 3)
     megabytes = f"{24 * n / 1e6:,.0f} MB"
     yield _plan(
         space, f"bandwidth {level}", "B", 24 * n, f"triad over {megabytes}", policy, kernels.triad, SCALE, *arrays
     )
     yield _plan(space, f"copy {level}", "B", 16 * n, f"copy, {16 * n / 1e6:,.0f} MB", policy, kernels.copy, *arrays[:2])
+    yield _plan(space, f"update {level}", "B", 24 * n, f"a += s b, {megabytes}", policy, kernels.update, SCALE, *arrays[:2])
     call = functools.partial(pk.parallel_reduce, policy, kernels.element, arrays[0])
     yield Plan(f"read {level}", "B", 8 * n, call, functools.partial(pk.fence, space), f"sum over {8 * n / 1e6:,.0f} MB")
 
@@ -239,11 +241,15 @@ def _gpu_bandwidth(space, levels, quick):
 
 
 def _launch(space, gpu):
-    """Launches, and a launch with the wait for its end: of one index on a GPU, of one pack a thread on a CPU."""
+    """Launches in a graph, one by one, and each with the wait for its end: of one index on a GPU, of a pack a thread on a CPU."""
     n = 1 if gpu else 16 * space.n_threads
     out, policy = pk.zeros((n,), "float64", space), pk.RangePolicy(0, n, space=space, chunk=None if gpu else 16)
     wait = functools.partial(pk.fence, space)
-    yield _plan(space, "launch", "s", 1, "a kernel that does nothing, many in a row", policy, kernels.nothing, out)
+    with pk.use(space), pk.capture(space) as graph:
+        for _ in range(IN_GRAPH):
+            pk.parallel_for(policy, kernels.nothing, out)
+    yield Plan("launch", "s", IN_GRAPH, graph.replay, wait, f"a kernel that does nothing, {IN_GRAPH} in a graph")
+    yield _plan(space, "launch call", "s", 1, "a kernel that does nothing, many in a row", policy, kernels.nothing, out)
 
     def call():
         pk.parallel_for(policy, kernels.nothing, out)

@@ -174,6 +174,12 @@ def copy(i, b, a):
 
 
 @pk.kernel
+def update(i, s, b, a):
+    """Two elements read, one of them written: what is written is in the cache already."""
+    a[i] += s * b[i]
+
+
+@pk.kernel
 def element(i, x):
     """An element read."""
     return x[i]

@@ -1,6 +1,7 @@
 """Compiled code in kinds of operations: LLVM's instructions as they were executed, PTX as it stands."""
 
 import collections
+import functools
 import re
 
 _LLVM = {
@@ -141,6 +142,7 @@ def executed_totals(executed):
     }
 
 
+@functools.lru_cache(256)
 def ptx_mix(ptx):
     """Static instructions of a PTX text, by kind and type: {"fma float64": 12, "load global": 3, ...}; moves are none."""
     found = collections.Counter()

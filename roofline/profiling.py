@@ -1,6 +1,7 @@
 """`with roofline.profile() as p:` gathers every launch: when, how long, what, and on request its counts."""
 
 import contextlib
+import functools
 import math
 import time
 from dataclasses import dataclass
@@ -10,11 +11,14 @@ from rich.table import Table
 
 import portable as pk
 from portable.errors import InputError
-from roofline.counting import count, in_words
+from roofline import microkernels
+from roofline.counting import branches, count, in_words, mean
 from roofline.timing import Samples
 from roofline.units import scaled, spread
 
 SHORT = 20e-6  # seconds: below this a launch's own cost is a good part of what was measured
+PATIENCE = 2.0  # seconds for counting launches of one kind again, on the data that each meets
+AHEAD, TRIPS = 2e-4, 30_000  # seconds, about, that a device is kept busy so that a launch lies in its queue in time; trips for it
 
 _regions = []  # open blocks, outermost first: a program names them whoever profiles it
 
@@ -64,8 +68,8 @@ class Profile:
         Of the whole block, by the host's clock, to the end of its work.
     """
 
-    def __init__(self, before=None):
-        self._before, self._aside, self._busy = before, 0.0, False
+    def __init__(self, before=None, apart=False):
+        self._before, self._aside, self._busy, self._apart = before, 0.0, False, apart
         self.seconds, self._marks, self._open, self._events, self._counts = 0.0, [], {}, None, {}
 
     @staticmethod
@@ -77,7 +81,7 @@ class Profile:
         if self._busy:  # launches that the profile makes are not the program's
             return
         if phase == "begin":
-            if self._before:
+            if self._before or self._apart:
                 self._step_aside(launch)
             self._open[id(launch)] = pk.stamp(launch.space)
         else:
@@ -87,10 +91,18 @@ class Profile:
         start, self._busy = time.perf_counter(), True
         try:
             for one in _launches(launch):
-                self._before(one)
+                if self._before:
+                    self._before(one)
+            if self._apart and str(launch.space).startswith("cuda"):
+                _occupy(launch.space)
         finally:
             self._busy = False
             self._aside += time.perf_counter() - start
+
+    @property
+    def on_device(self):
+        """Whether something was launched on a GPU."""
+        return any(str(launch.space).startswith("cuda") for launch, *_ in self._marks)
 
     @property
     def events(self):
@@ -141,11 +153,18 @@ class Profile:
         return math.prod(int(n.replace(",", "")) for n in number.split(" x ")), unit
 
     def count(self, launch, *, executed=True):
-        """The Counts of one of the launches; those of the same identity are counted once."""
+        """The Counts of one of the launches; those of the same identity are counted once, or as often as `meet` was called
+        for them, and are the mean of that."""
         key = (*self.identity(launch), executed)
         if key not in self._counts:
-            self._counts[key] = count_launch(launch, executed=executed)
-        return self._counts[key]
+            self._counts[key] = _Met()
+            self._counts[key].meet(launch, executed)
+        return self._counts[key].mean()
+
+    def meet(self, launch, *, executed=True):
+        """Count a launch that is about to run, on the data as they are. Where its text has conditions, launches of the same
+        identity may do other things on other data: then the first few are counted, and some of the many."""
+        self._counts.setdefault((*self.identity(launch), executed), _Met()).meet(launch, executed)
 
     def short(self):
         """Labels of launches so short that their times are mostly the cost of a launch."""
@@ -184,18 +203,54 @@ def profile(before=None, apart=False):
     before : callable of a launch, optional
         Called before each launch begins, and not timed: to count it on the data that it will meet, say.
     apart : bool
-        Time each kernel by itself: graphs run launch by launch, which takes longer as a whole.
+        Time each kernel by itself: graphs run launch by launch, and before each launch a device gets something to do, so that
+        it does not wait for the host in between. This takes longer as a whole.
 
     Yields
     ------
     Profile
     """
-    made, start = Profile(before), time.perf_counter()
+    made, start = Profile(before, apart), time.perf_counter()
     with pk.listening(made._hear, apart):
         yield made
     for space in {launch.space for launch, *_ in made._marks}:
         pk.fence(space)
     made.seconds = time.perf_counter() - start - made._aside
+    if apart and made.on_device:  # what kept the device busy was in the way; how much of it the host waited for is not known
+        made.seconds = max(made.seconds - len(made._marks) * AHEAD, sum(e.seconds for e in made.events))
+
+
+class _Met:
+    """Counts of launches of one identity: all of the first, ever fewer of the many."""
+
+    def __init__(self):
+        self.n, self.next, self.left, self.samples, self._mean = 0, 1, PATIENCE, [], None
+
+    def meet(self, launch, executed):
+        self.n += 1
+        if self.samples and (self.n < self.next or self.left <= 0.0 or not branches(launch.kernel)):
+            return
+        again, start = bool(self.samples), time.perf_counter()
+        self.samples.append((self.n, count_launch(launch, executed=executed)))
+        self.left -= again * (time.perf_counter() - start)  # the first one compiles
+        self.next, self._mean = self.n + max(1, self.n // 3), None
+
+    def mean(self):
+        """Each sample stands for the launches up to the next."""
+        if self._mean is None:
+            ends = [n for n, _ in self.samples[1:]] + [self.n + 1]
+            self._mean = mean([(end - n, counts) for (n, counts), end in zip(self.samples, ends, strict=True)])
+        return self._mean
+
+
+def _occupy(space):
+    """Give a device something to do."""
+    pk.parallel_for(pk.RangePolicy(0, 32, space=space), microkernels.dependent, TRIPS, 5, 3, _something(space))
+
+
+@functools.cache
+def _something(space):
+    return pk.zeros((32,), np.int64, space)
 
 
 def count_launch(launch, *, executed=True):

@@ -8,8 +8,8 @@ from roofline.verdicts import resource
 
 LINES = 4  # of a kernel's text that are shown, the costliest first
 KERNELS = 3  # of a call that are told in full, the costliest first
-MANY = 40  # rows, beyond which a page tells one kernel of each and leaves their plots out, to stay below half a megabyte
-LEAST = 0.01  # of a call, below which its kernels share a line
+MANY = 40  # rows, beyond which a page tells one kernel of each, half as many lines and no plot, to stay below half a megabyte
+LEAST = 0.03  # of a call, below which its kernels share a line
 
 
 def table(caption, names, rows, *, numbers=(), rare=()):
@@ -150,7 +150,8 @@ def _card(row, n_kernels):
         _bars(roof),
         _plot(row) if n_kernels > 1 else "",
         _kernels(roof) if len(kernels) > 1 or roof["outside_seconds"]["value"] > 0.05 * roof["seconds"]["value"] else "",
-        *(_kernel(kernel) for kernel in kernels[:n_kernels] if kernel["share_of_time"] > 0.02 or kernel is kernels[0]),
+        *(_kernel(kernel, LINES if n_kernels > 1 else LINES // 2) for kernel in kernels[:n_kernels]
+          if kernel["share_of_time"] > 0.02 or kernel is kernels[0]),
         f"<p>Notes:</p><ul>{notes}</ul>" if notes else "",
     ]
     return f"<details><summary><b>{row.number}.</b> {escape(roof['verdict'])}{place}</summary>{''.join(parts)}</details>\n"
@@ -217,8 +218,8 @@ def _kernels(roof):
     return table(caption, names, rows, numbers=(1, 2, 3, 4, 6))
 
 
-def _kernel(kernel):
-    """What one launch of a kernel does."""
+def _kernel(kernel, n_lines):
+    """What one launch of a kernel does, and its costliest lines."""
     moved, requested = kernel["bytes"]["compulsory"], kernel["bytes"]["loaded"] + kernel["bytes"]["stored"]
     rows = [(f"flops, {dtype}", f"{n:,}") for dtype, n in kernel["flops"].items()]
     rows += [(name, f"{n:,}") for name, n in kernel["special"].items()]
@@ -234,12 +235,12 @@ def _kernel(kernel):
     body = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in rows)
     title = f"Counted in one launch of {kernel['label']}, {kernel['policy']}"
     told = "".join(f"<li>{escape(sentence)}</li>" for sentence in kernel["explanation"])
-    return f"<h3>{escape(title)}</h3><dl>{body}</dl><ul>{told}</ul>{_lines(kernel)}"
+    return f"<h3>{escape(title)}</h3><dl>{body}</dl><ul>{told}</ul>{_lines(kernel, n_lines)}"
 
 
-def _lines(kernel):
+def _lines(kernel, n_lines):
     """The lines with most operations."""
-    ranked = sorted(kernel["lines"].items(), key=lambda item: -sum(item[1].values()))[:LINES]
+    ranked = sorted(kernel["lines"].items(), key=lambda item: -sum(item[1].values()))[:n_lines]
     if not ranked:
         return ""
     items = []

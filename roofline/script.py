@@ -18,7 +18,7 @@ from roofline.units import one_line, scaled
 KINDS = 80  # of launches that are told one by one, the costliest; a page stays readable
 PATIENCE = 2.0  # seconds for counting a text, above which what is executed is not counted too: it takes several times as long
 TICKS = 10  # steps of the clock, below which it does not tell a time
-LEAST = 0.002  # of the time in launches, below which a kind is not told by itself
+LEAST = 0.002  # of the time in launches, below which a kind is not told by itself, unless it is the costliest of its label
 
 
 def check(path):
@@ -105,14 +105,16 @@ def tell(made, source, part, ceilings=None, on_start=lambda label, done: None, c
     total = sum(map(_seconds, kinds.values()))
     if ranked:
         part(ranked[0][1][0][0].space).program_seconds = made.seconds
-    told = [item for item in ranked[:KINDS] if _seconds(item[1]) >= LEAST * total]
+    longest = {found[0][1].label: key for key, found in reversed(ranked)}
+    told = [(key, found) for key, found in ranked if _seconds(found) >= LEAST * total or longest[found[0][1].label] is key][:KINDS]
     for done, (_, found) in enumerate(told):
         event, launch = found[0]
         on_start(launch.label, done)
         where = f"{source}, {event.region}" if event.region else source
         counts = counted.of if counted else lambda launch, _: made.count(launch)
         _tell_kind(made.size(launch), part(event.space), where, found, counts, ceilings)
-    if rest := ranked[len(told) :]:
+    names = {id(key) for key, _ in told}
+    if rest := [item for item in ranked if id(item[0]) not in names]:
         seconds = sum(_seconds(found) for _, found in rest)
         part(rest[0][1][0][0].space).notes.append(
             f"{len(rest):,} more kinds of launches, {scaled(seconds, 's')} of {scaled(total, 's')} together, are left out"
@@ -143,14 +145,15 @@ def _timed(found):
     seconds, least = Samples(tuple(e.seconds / len(e.launches) for e, _ in found)), TICKS * tick()
     if seconds.median >= least:
         return seconds, []
-    n, total = len(found), _seconds(found)
+    n, total = len(found), sum(seconds.values)
     if total < least:
         return Samples((0.0,) * n), [f"its {n:,} launches are too short for the clock, which tells no time below {scaled(least, 's')}"]
     return Samples((total / n,) * n), [f"each launch is too short for the clock; the time is the mean of all {n:,}"]
 
 
 def _seconds(found):
-    return sum(event.seconds / len(event.launches) for event, _ in found)
+    """Seconds of launches of a kind, by their median."""
+    return len(found) * Samples(tuple(event.seconds / len(event.launches) for event, _ in found)).median
 
 
 def _shapes(args):

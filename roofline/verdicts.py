@@ -12,6 +12,8 @@ WORDS = {
     "scratch": "its loads and stores of scratch",
 }
 HELP = {  # by the cause that `roofline.reasons` found
+    "outside": "Data that stay in the space, and larger launches, leave less to the host.",
+    "calls": "pk.capture records launches and replays them together; pk.plan prepares one.",
     "waiting": "More independent work for each index or thread hides waiting; pk.explain tells which lines reach memory "
     "with gaps.",
     "executed": "pk.explain tells what runs one lane at a time, and which branches cost lanes.",
@@ -19,6 +21,8 @@ HELP = {  # by the cause that `roofline.reasons` found
     "overfetch": "Arrays laid out so that neighbouring indices read neighbouring elements are fetched by whole lines.",
     "scattered": "Neighbouring indices that read neighbouring elements are served by one load.",
     "reread": "Pieces that fit the nearest cache, or a team's scratch, would be read once.",
+    "scratch": "What stays in registers (pk.local) is read from scratch less often.",
+    "integer": "Indices computed once, and in int32 where they fit, cost less.",
     "together": "Partial results in pk.ScatterView, in scratch, or a reduction, meet less often.",
     "parallelism": "More indices or teams in one launch would fill the machine.",
     "launch": "Larger launches, pk.plan or pk.capture.",
@@ -74,5 +78,7 @@ def advice(result):
         )
     if roof.by == "arithmetic" and set(roof.flops_by_dtype) == {"float64"} and roof.share > 0.5:
         found.append("All of it is float64: float32, where its digits are enough, has a higher roof.")
-    found += [HELP[cause["name"]] for cause in (result.reason or {"causes": []})["causes"] if cause["name"] in HELP]
+    told = result.reason or {"text": "", "causes": []}
+    helps = (HELP.get(cause["name"], "") for cause in told["causes"])
+    found += [sentence for sentence in helps if sentence not in told["text"]]
     return list(dict.fromkeys(found))

@@ -15,6 +15,7 @@ from .types import UNIFORM, VARYING
 from .values import I64, Value
 
 _OWN = {module.__file__: prefix for module, prefix in ((elementary, ""), (random, "random."))}
+ISSUED = "", "issued", ""
 SPECIAL = "special "  # begins the name of a function that is one operation of the text
 
 
@@ -44,14 +45,12 @@ class _Named(Lowering):
 class Tally(_Named):
     """A counter for each line, operation and dtype, in registers until `flush`. Nothing counts before `speaking`.
 
-    Of a pack each lane that takes part counts one, and `issued` counters count the lanes that the pack has.
+    Of a pack each lane that takes part counts one. In a block of code with one mask all operations of a kind are one addition.
     """
-
-    issued = False  # whether lanes that are masked off count too
 
     def begin(self, builder, mask=None):
         super().begin(builder, mask)
-        self.counters, self.silent = {}, True
+        self.counters, self.added, self.silent = {}, {}, True
 
     @contextlib.contextmanager
     def speaking(self, on=True):
@@ -71,14 +70,22 @@ class Tally(_Named):
         first = value[0] if isinstance(value, tuple) and value else value
         if self.silent or isinstance(first, Value) and first.const is not None:
             return value
-        dtype = self.strong(dtype if dtype is not None else first.dtype)
-        place = self.counters.setdefault((self.line, operation, dtype), None) or self.slot(I64)
-        self.counters[self.line, operation, dtype] = place
-        self.b.store(self.b.add(self.b.load(place, typ=I64), self._lanes()), place)
+        self.add((self.line, operation, self.strong(dtype if dtype is not None else first.dtype)))
         return value
 
-    def _lanes(self):
-        if self.W == 1 or self.mask is None or self.issued:
+    def add(self, key, all_lanes=False):
+        here = key, id(self.b.block), all_lanes or id(self.mask)
+        if here in self.added:
+            self.added[here][0].constant += 1
+            return
+        n = ir.Constant(I64, 1)  # grows until the code is written
+        self.added[here] = n, self.b.block, self.mask
+        place = self.counters.setdefault(key, None) or self.slot(I64)
+        self.counters[key] = place
+        self.b.store(self.b.add(self.b.load(place, typ=I64), self.b.mul(n, self._lanes(all_lanes))), place)
+
+    def _lanes(self, all_lanes):
+        if all_lanes or self.W == 1 or self.mask is None:
             return ir.Constant(I64, self.W)
         bits = ir.IntType(self.W)
         count = self.call(f"llvm.ctpop.i{self.W}", [self.b.bitcast(self.mask, bits)], bits)
@@ -91,10 +98,12 @@ class Tally(_Named):
             self.b.atomic_rmw("add", total, self.b.load(place, typ=I64), "monotonic")
 
 
-class Issued(Tally):
-    """Counts all lanes of every pack that an operation was done for."""
+class Packs(Tally):
+    """Counts, as ISSUED and of all operations together, also the lanes that the packs have, masked off or not."""
 
-    issued = True
+    def add(self, key, all_lanes=False):
+        super().add(key)
+        super().add(ISSUED, all_lanes=True)
 
 
 class Marked(_Named):

@@ -12,7 +12,8 @@ from roofline.contract import Contender, Duel, Run
 # Steps and series: of larval zebrafish recordings (Takahashi et al. 2021, table 1), and a part of a larger one.
 SHAPES = {"cpu": [(1600, 154)], "cuda": [(1600, 154), (10608, 82), (3780, 1000)]}
 E_MAX = 20
-LONG = 10_000  # times of the series whose neighbours are searched
+LONG = 10_000  # times of the series whose neighbours are searched, in duels
+SEARCHED = {"cpu": (4000, 1000), "cuda": (40_000, 3000)}  # times of a series whose neighbours are searched, and of S-maps
 TOOLS = ("kedm", "scipy", "sklearn", "faiss")
 
 
@@ -42,7 +43,7 @@ def prepare(space, data, quick):
     """Runs of the report, on simulated series; see `roofline.cases.Case`."""
     small, gpu = quick or space == "checked", space.startswith("cuda")
     n_steps, n_series = (40, 3) if small else SHAPES["cuda"][0] if gpu else (800, 20)
-    long = 40 if small else LONG if gpu else 4000
+    long, mapped = (40, 40) if small else SEARCHED["cuda" if gpu else "cpu"]
     series, x = coupled_logistic(n_steps, n_series), coupled_logistic(long, 1)[:, 0]
     dims = np.minimum(random_dims(n_series), n_steps // 10)
     theta = np.arange(2.0) if small else np.arange(8.0)
@@ -55,8 +56,8 @@ def prepare(space, data, quick):
             lambda: float(edm.cross_map(series, dims, space=space).mean())),
         run("11 nearest neighbours, E = 10" if not small else "3 nearest neighbours, E = 2", long, "points",
             lambda: float(edm.knn(x, 2 if small else 10, dtype="float32", space=space).distances[:, -1].mean())),
-        run(f"S-maps, E = 3, {len(theta)} thetas", len(x[:1000]), "points",
-            lambda: float(edm.smap(x[:1000], 3, theta=theta, space=space).rho[-1])),
+        run(f"S-maps, E = 3, {len(theta)} thetas", mapped, "points",
+            lambda: float(edm.smap(x[:mapped], 3, theta=theta, space=space).rho[-1])),
     ]
 
 

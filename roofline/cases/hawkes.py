@@ -39,7 +39,7 @@ def prepare(space, data, quick):
     """Each method on each input; see `roofline.cases.Case`."""
     limit = _few(space, quick)
     if data is None:
-        n = limit or 10_000
+        n = limit or (80_000 if space.startswith("cuda") else 10_000)
         inputs = [("simulated", *simulated(n, PARAMS, HOURS_PER_EVENT * n))]
     else:
         inputs = [(path.name, *(part[:limit] for part in read(path))) for path in real_files(data)]

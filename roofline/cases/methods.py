@@ -20,9 +20,12 @@ STEPS = 16  # of the Metropolis scheme
 
 def prepare(space, data, quick):
     """Runs of all methods; see `roofline.cases.Case`. Real data have no part in it."""
-    size = 60 if space == "checked" else 1_000 if quick else 1_000_000 if space.startswith("cuda") else 100_000
-    small = max(40, size // 10)
-    return [*_mixture(space, small), *_tmap(space, small), *_resampling(space, size), *_words(space, 10 * size)]
+    points, particles, elements = (
+        (40, 60, 600) if space == "checked" else (100, 1_000, 10_000) if quick
+        else (1_000_000, 10_000_000, 50_000_000) if space.startswith("cuda")  # less, and launches are all that is seen
+        else (50_000, 1_000_000, 10_000_000)
+    )  # fmt: skip
+    return [*_mixture(space, points), *_tmap(space, points), *_resampling(space, particles), *_words(space, elements)]
 
 
 def simulated_run(method, size, unit, space, call):

@@ -18,8 +18,11 @@ CHAINS, SAMPLED, DRAWS, TIMES = 4, 50, 20, 16  # chains of a sampler and their s
 
 def prepare(space, data, quick):
     """Runs of all that is left; see `roofline.cases.Case`. Real data have no part in it."""
-    n = 40 if space == "checked" else 1000 if quick else 100_000 if space.startswith("cuda") else 20_000
-    return [*_hawkes(space, max(40, n // 10)), *_mixture(space, n), *_tmap(space, n), *_resampling(space, n), *_edm(space, max(40, n // 20))]
+    few, n, particles = (
+        (40, 40, 40) if space == "checked" else (50, 1_000, 1_000) if quick
+        else (50_000, 1_000_000, 4_000_000) if space.startswith("cuda") else (2_000, 50_000, 400_000)
+    )  # fmt: skip
+    return [*_hawkes(space, few), *_mixture(space, n), *_tmap(space, n), *_resampling(space, particles), *_edm(space, few)]
 
 
 def _run(method, size, unit, space, call):

@@ -1,5 +1,6 @@
 """Ceilings: what is measured, kept, and measured anew. Whether they are right is a comparison: `compare ceilings`."""
 
+import dataclasses
 import datetime
 import json
 import os
@@ -116,6 +117,17 @@ def test_a_measurement_is_kept(kept, tmp_path):
     assert roofline.ceilings("serial") == first and len(kept) == 1
     roofline.ceilings("serial", fresh=True)
     assert len(kept) == 2 and file_in(tmp_path).stat().st_size < 10_000
+
+
+def test_measured_again_the_better_is_kept(kept, tmp_path):
+    first = roofline.ceilings("serial")
+    slower = dataclasses.replace(first.items["fma float64"], rate=Samples((0.5, 1.0)))
+    first.items["fma float64"] = slower
+    assert roofline.ceilings("serial", again=True).rate("fma float64") == 3.0 and len(kept) == 2
+    first.items["fma float64"] = dataclasses.replace(slower, rate=Samples((9.0,)))
+    assert roofline.ceilings("serial", again=True).rate("fma float64") == 9.0 and len(kept) == 3
+    wait = dataclasses.replace(slower, unit="s", rate=Samples((2.0, 1.0)))
+    assert wait.better(dataclasses.replace(wait, rate=Samples((1.5,)))) is wait
 
 
 @pytest.mark.parametrize("spoil", ["age", "cpu", "content", "source"])

@@ -9,6 +9,8 @@ from rich.console import Console
 import portable as pk
 import roofline
 from portable.errors import InputError, LanguageError, LoweringError
+from portable.explain import Explanation
+from roofline import counting
 from roofline.cases import layer
 from tests.roofline.counted import costed, reverse
 
@@ -202,3 +204,13 @@ def test_a_kernel_whose_arrays_fit_its_team_size_is_counted_as_it_runs():
     with pk.use("serial"):
         counts = roofline.count(pk.TeamPolicy(1, 8), by_members, x, parts)
     assert counts.flops >= 64 and 0 < counts.arrays["parts"][1] <= 64 and counts.arrays["x"][1] == 512
+
+
+def test_elements_far_apart_are_those_of_lines_that_a_device_calls_scattered():
+    accesses = [("k.py:3", "x", "strided or gathered"), ("k.py:3", "y", "contiguous"), ("k.py:4", "x", "uniform")]
+    facts = {"registers a thread": 40, "occupancy": "75% of the threads a multiprocessor can hold"}
+    text = {("k.py:3", "load x", "float64"): 10, ("k.py:3", "load y", "float64"): 20, ("k.py:4", "load x", "float64"): 40,
+            ("k.py:3", "atomic add x", "int64"): 1, ("k.py:3", "+", "float64"): 5}  # fmt: skip
+    found = counting._explained(Explanation("k", "cuda", facts, accesses), text)
+    assert found == (11, "40 registers a thread leave room for 75% of its threads")
+    assert counting._explained(Explanation("k", "cuda", {}, []), text) == (0, "")

@@ -1,5 +1,6 @@
 """Profiles: every launch is heard of, with its time, its place and its counts."""
 
+import dataclasses
 import io
 
 import numpy as np
@@ -10,7 +11,7 @@ import portable as pk
 import roofline
 from portable.errors import InputError
 from roofline import profiling
-from roofline.attainable import analyse, bound
+from roofline.attainable import Analysis, analyse, bound
 from roofline.cases import layer
 
 N = 1000
@@ -173,3 +174,58 @@ def test_a_kernel_without_floating_point_has_a_roof_too(quick_ceilings):
         counts = roofline.count(N, layer.count, counts_of, np.zeros(layer.BINS, np.int64))
     found = bound(counts, quick_ceilings("serial"))
     assert counts.flops == 0 and found.seconds > 0 and found.wants["atomics"] > 0
+
+
+@pk.kernel
+def filled(i, n, x):
+    """Works where n[0] says so."""
+    if n[0] > i:
+        x[i] = 2.0 * x[i]
+
+
+def test_launches_that_differ_are_counted_on_their_own_data(space):
+    """A sampler's steps: one graph, other data each time."""
+    n, x = pk.copy_of(np.array([4]), space), pk.copy_of(np.ones(N), space)
+    with roofline.profile(lambda launch: p.meet(launch, executed=False)) as p:
+        for working in (4, 0, 2):
+            pk.deep_copy(n, np.array([working]))
+            pk.parallel_for(pk.RangePolicy(0, 4, space=space), filled, n, x)
+    counts = [c for _, (c,) in p.counts(executed=False)]
+    assert [c.flops for c in counts] == [2] * 3 and "the mean of 3 counts: launches of this kind differ" in counts[0].notes
+    assert counts[0].arrays == {"n": (8, 0), "x": (16, 16)}
+
+
+def test_of_many_launches_some_are_counted(space, views, monkeypatch):
+    counted = []
+    monkeypatch.setattr(profiling, "count_launch", lambda launch, **options: counted.append(p._busy) or found)
+    found = roofline.count(pk.RangePolicy(0, 4, space="serial"), filled, np.ones(1, int), np.ones(4), executed=False)
+    n, x = pk.copy_of(np.array([4]), space), views[0]
+    with roofline.profile(lambda launch: p.meet(launch)) as p:
+        for _ in range(100):
+            pk.parallel_for(pk.RangePolicy(0, 4, space=space), filled, n, x)
+            pk.parallel_for(pk.RangePolicy(0, 4, space=space), never, x)  # no condition: once
+    assert 10 < len(counted) - 1 < 20 and p.counts()[0][1][0].flops == found.flops
+
+
+def test_units_of_a_gpu_work_at_the_same_time(quick_ceilings):
+    """On a CPU flops and special functions add up; on a GPU those of float32 have units of their own."""
+    roof = quick_ceilings("serial")
+    text = {("", "*", "float32"): 1000, ("", "exp", "float32"): 100, ("", "+", "float64"): 10, ("", "exp", "float64"): 1}
+    counts = dataclasses.replace(roofline.count(1, odd, np.ones(1), executed=False), text=text)
+    flops = {dtype: n / roof.rate(f"fma {dtype}") for dtype, n in (("float32", 1000), ("float64", 10))}
+    calls = {dtype: n / roof.rate(f"exp {dtype}") for dtype, n in (("float32", 100), ("float64", 1))}
+    own = {dtype: max(0.5 * s, s - 2 * n / roof.rate(f"no fma {dtype}")) for (dtype, s), n in zip(calls.items(), (100, 1), strict=True)}
+    assert bound(counts, roof).wants["arithmetic"] == pytest.approx(sum(flops.values()) + sum(own.values()))
+    device = dataclasses.replace(roof, space="cuda")
+    most = max(flops["float32"], calls["float32"], flops["float64"] + own["float64"])
+    assert bound(counts, device).wants["arithmetic"] == pytest.approx(most)
+
+
+def test_kernels_of_one_kind_are_told_in_the_mean(quick_ceilings):
+    roof, arrays = quick_ceilings("serial"), [np.ones(N), np.ones(N)]
+    few, many = (roofline.count(pk.RangePolicy(0, 4, space="serial"), filled, np.array([n]), arrays[0]) for n in (0, 4))
+    bounds = [bound(counts, roof) for counts in (few, many)]
+    launches = [("filled", few, bounds[0], 1e-3), ("filled", many, bounds[1], 2e-3), ("filled", many, bounds[1], 3e-3)]
+    (kernel,) = Analysis(0.01, launches, []).kernels
+    assert kernel.times == (1e-3, 2e-3, 3e-3) and kernel.counts.flops == round(8 / 3)
+    assert kernel.attainable == pytest.approx(bounds[0].seconds + 2 * bounds[1].seconds)

@@ -48,6 +48,49 @@ def test_time_outside_of_kernels(machine):
     assert name == "outside" and text.startswith("90% of the call passes outside of its 1 launch,")
 
 
+def test_where_the_host_is_busy(machine):
+    counts = shown.counted()["axpy"]
+    roof = Analysis(1e-3, [("k", counts, bound(counts, machine), 1e-5)], [], "reading 70%")
+    assert "in Python, copies and waiting; the host is busiest in reading 70%." in reason(roof, machine)["text"]
+
+
+def test_launches_one_by_one(machine):
+    counts = shown.counted()["axpy"]
+    least = bound(counts, machine)
+    roof = Analysis(1.7e-3, [("k", counts, least, 1e-6)] * 600, [])
+    found = reason(roof, machine)
+    assert found["causes"][0]["name"] == "calls" and "600 launches, one by one, cost the host 600 µs" in found["text"]
+
+
+def test_kernels_that_lose_are_named_with_their_part(machine):
+    """The first loses half of what is lost, the others the rest; dot and copy wait alike and are told together."""
+    counts = shown.counted()
+    launches = [(name, counts[name], bound(counts[name], machine), seconds) for name, seconds in
+                (("histogram", 5e-3), ("dot", 2.6e-3), ("copy", 2.4e-3))]
+    found = reason(Analysis(0.01, launches, []), machine)
+    assert [cause["name"] for cause in found["causes"]] == ["waiting"] * 2
+    assert "Kernel histogram, 50% of the time, at 0." in found["text"] and "Kernel dot, 26% of the time" in found["text"]
+    same = {name: dataclasses.replace(counts["copy"], kernel=name) for name in ("left", "right")}
+    launches = [(name, c, bound(c, machine), 5e-3) for name, c in same.items()]
+    text = reason(Analysis(0.01, launches, []), machine)["text"]
+    assert text.startswith("Kernels left, 50% of the time, at") and "; right, 50% of the time" in text and text.count("it starts") == 1
+
+
+def test_a_loss_in_many_places(machine):
+    counts = shown.counted()["axpy"]
+    launches = [(f"k{n}", counts, bound(counts, machine), 4e-5) for n in range(25)]
+    found = reason(Analysis(1e-3, launches, []), machine)
+    assert found["causes"][0]["name"] == "several" and "spread over many kernels: " in found["text"] and "in k" in found["text"]
+
+
+def test_scratch_that_is_read_over_and_over(machine):
+    shared = dataclasses.replace(machine.items["bandwidth L2"], name="bandwidth shared", rate=Samples((1e12,)))
+    gpu = dataclasses.replace(machine, items=machine.items | {"bandwidth shared": shared})
+    counts = dataclasses.replace(shown.counted()["copy"], executed=None, text={("", "load (scratch)", "float64"): 10**9})
+    name, text = why(gpu, counts, 8e-3)
+    assert name == "scratch" and "scratch come to 8.00 GB" in text
+
+
 def test_data_from_farther_than_assumed(machine):
     counts = shown.counted()["axpy"]
     name, text = why(machine, counts, counts.compulsory / 4e9)
@@ -57,7 +100,7 @@ def test_data_from_farther_than_assumed(machine):
 def test_atomics_that_meet(machine):
     counts = shown.counted()["histogram"]
     name, text = why(machine, counts, sum(counts.atomics.values()) / 1e7)
-    assert name == "together" and "4,096 atomic operations wait for each other" in text
+    assert name == "together" and "4.10 k atomic operations wait for each other" in text
 
 
 def test_lanes_that_are_masked_off(machine):
@@ -131,3 +174,14 @@ def test_there_is_always_a_reason(machine, name, slow):
     counts = shown.counted()[name]
     name, text = why(machine, counts, slow * bound(counts, machine).seconds)
     assert name and text.endswith(".")
+
+
+def test_neighbouring_threads_that_read_far_apart(machine):
+    counts = dataclasses.replace(shown.counted()["copy"], executed=None, ptx={}, apart=10**6)
+    name, text = why(machine, counts, 32e6 / 64e9)
+    assert name == "overfetch" and "1.00 M elements that neighbouring threads reach far apart brings 32 bytes, 32.0 MB together" in text
+
+
+def test_threads_that_wait_say_how_many_have_room(machine):
+    counts = dataclasses.replace(shown.counted()["copy"], executed=None, ptx={}, occupancy="200 registers a thread leave room for 12% of its threads")
+    assert "; 200 registers a thread leave room for 12% of its threads." in why(machine, counts, 1.0)[1]

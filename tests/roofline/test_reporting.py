@@ -1,13 +1,20 @@
 """Collecting results: what fails or is interrupted costs only itself."""
 
+import dataclasses
+import functools
 import io
 import json
 
+import numpy as np
 from rich.console import Console
 
+import portable as pk
+from roofline import attainable
+from roofline.cases import layer
 from roofline.contract import Run, Work
 from roofline.reporting import SCHEMA_VERSION, collect
 from roofline.tables import tables
+from roofline.timing import Samples
 from tests.roofline import fakes
 
 
@@ -62,3 +69,26 @@ def test_json_states_its_schema_and_holds_every_sample():
     assert result["seconds"]["values"] == [0.010, 0.011, 0.012]
     assert result["work"] == {"pairs": 1e8, "flops": None, "bytes": None} and result["pairs_per_second"] == 1e8 / 0.011
     assert part["failures"] == [{"case": "fake", "method": "bad", "message": "why"}]
+
+
+def test_what_was_faster_than_its_roof_has_the_roof_measured_again(quick_ceilings):
+    """All rows, for it is the same machine; the roof that was too low is told of no more."""
+    x, y, asked = np.ones(1000), np.ones(1000), []
+    slow = slowed(quick_ceilings("serial"), 1e4)
+    call = functools.partial(pk.parallel_for, pk.RangePolicy(0, 1000, space="serial"), layer.axpy, 2.0, x, y)
+    report = fakes.report()
+
+    def roofs(space, special, again=False):
+        asked.append(again)
+        return slowed(slow, 1e-5) if again else slow
+
+    collect(report, [("fake", Run("axpy", "simulated", 1000, "elements", call))] * 2, ceilings=roofs)
+    assert asked == [False, False, True]
+    assert all(r.roof.share <= 1.1 and attainable.TOO_FAST not in r.roof.notes and r.reason for r in report.results)
+
+
+def slowed(ceilings, factor):
+    """A machine whose rates are lower by a factor."""
+    items = {name: dataclasses.replace(c, rate=Samples(tuple(v * factor if c.unit == "s" else v / factor for v in c.rate.values)))
+             for name, c in ceilings.items.items()}  # fmt: skip
+    return dataclasses.replace(ceilings, items=items)

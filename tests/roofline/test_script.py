@@ -60,6 +60,21 @@ def test_each_kind_of_launch_is_reported(report, capsys):
     assert any("launched once" in note for note in squares["roof"]["notes"])
 
 
+def test_options_behind_a_program_are_its_own(report, capsys):
+    code, part = report(PROGRAM, "--json=mine.json", "7")
+    assert code == 0 and len(part["results"]) == 2
+    told = capsys.readouterr()
+    assert "['--json=mine.json', '7']" in told.out and "--json=mine.json behind" in told.err and "before its name" in told.err
+
+
+def test_each_kernel_is_told_at_its_costliest(report, monkeypatch):
+    monkeypatch.setattr(script, "LEAST", 2.0)
+    text = PROGRAM + "pk.parallel_for(10, saxpy, 2.0, x[:10].copy(), y[:10].copy())\n"
+    _, part = report(text)
+    assert sorted(r["method"] for r in part["results"]) == ["saxpy", "squares"]
+    assert any("1 more kinds of launches" in note for note in part["notes"])
+
+
 def test_the_plot_alone_is_a_file_for_papers(tmp_path, capsys):
     program, drawing = tmp_path / "program.py", tmp_path / "plot.svg"
     program.write_text(PROGRAM)

@@ -1,8 +1,7 @@
 """Counting builds on the CPU: what a launch does, counted while it runs. Never the build that is timed.
 
     text       operations of the text, one index after the other: a team has one member
-    lanes      the same for packs: only lanes that take part count
-    issued     the same for packs: all lanes of a pack count
+    lanes      the same for packs: only lanes that take part count; and how many lanes the packs had in all
     executed   instructions of the optimised code, by line
 """
 
@@ -11,7 +10,7 @@ from __future__ import annotations
 import ctypes
 import re
 
-from ...compiler.counting import Issued, Tally
+from ...compiler.counting import Packs, Tally
 from ...compiler.entry import EXTRA
 from ...compiler.signature import without_scatter
 from ...compiler.values import PTR
@@ -53,8 +52,8 @@ class _Text(_Tallied):
         return 1
 
 
-class _Issued(_Tallied):
-    lowering = Issued
+class _Lanes(_Tallied):
+    lowering = Packs
 
 
 class _Executed(Executed):
@@ -97,7 +96,7 @@ def _compiled(kernel, policy_kind, specs, reducers, build):
     if build == "executed":
         entry = (_ExecutedScan if policy_kind.startswith("scan") else _ExecutedFor)(kernel, policy_kind, specs, reducers)
         return entry, engine.rewritten(entry.text, kernel.name, entry.instrumented)
-    entry = {"text": _Text, "lanes": _Tallied, "issued": _Issued}[build](kernel, policy_kind, specs, reducers)
+    entry = {"text": _Text, "lanes": _Lanes}[build](kernel, policy_kind, specs, reducers)
     return entry, engine.load(entry.text, kernel.name)
 
 

@@ -57,11 +57,11 @@ class Compiled:
 
     def _load(self, entry, name):
         device = self.context.device
-        ptx = engine.ptx(entry.text, device.compute_capability, name)
-        key = cache.key("cubin", device.compute_capability, driver.version(), ptx)
+        self.ptx = engine.ptx(entry.text, device.compute_capability, name)
+        key = cache.key("cubin", device.compute_capability, driver.version(), self.ptx)
         code = cache.get(key)
         if code is None:
-            code = self.context.link(ptx)
+            code = self.context.link(self.ptx)
             cache.put(key, code)
         return self.context.load(code)
 
@@ -297,8 +297,7 @@ def explain(space, kernel, policy, policy_kind, specs):
 
 
 def listing(space, kernel, policy, policy_kind, specs, reducers):
-    compiled = _configure(space, prepare(space, kernel, policy_kind, specs, reducers), policy)[0]
-    return lower_to_ptx(kernel, policy_kind, specs, reducers, compiled.team_size, compiled.context.device.compute_capability)
+    return _configure(space, prepare(space, kernel, policy_kind, specs, reducers), policy)[0].ptx
 
 
 def lower_to_ptx(kernel, policy_kind, specs, reducers=(), team_size=_AUTO_TEAM, capability=(9, 0)):

@@ -1,0 +1,61 @@
+"""The arguments of a launch that is counted: on the host, and afterwards as they were."""
+
+import contextlib
+
+import numpy as np
+
+import portable as pk
+
+
+class Data:
+    """A launch's arguments on the host, with what is needed to put them back as they were, of a device's if `again`."""
+
+    def __init__(self, args, again):
+        self.again, self.notes, self.saved, self._copies, self._spans, self._views = again, [], [], {}, [], []
+        self.args = tuple(map(self._host, args))
+
+    def _host(self, a):
+        if isinstance(a, tuple):
+            return tuple(map(self._host, a))
+        a = a.view if isinstance(a, pk.ScatterView) else a
+        if isinstance(a, pk.View) and a.memory != "host":
+            return self._copied(a)
+        if isinstance(a, (pk.View, np.ndarray)):
+            array = np.asarray(a)
+            if array.flags.writeable:
+                self.saved.append((array, array.copy()))
+        return a
+
+    def _copied(self, view):
+        """Equal views of a device get one copy; what else they share is lost."""
+        key = view.pointer, view.shape, view.strides, view.dtype.name
+        if key not in self._copies:
+            begin, end = view.pointer, view.pointer + max(view.nbytes, 1)
+            if any(begin < other_end and other < end for other, other_end in self._spans):
+                self.notes.append("arguments overlap in the device's memory; they were counted as if they did not")
+            self._spans.append((begin, end))
+            self._copies[key] = view.to_numpy()
+            if self.again:
+                self.saved.append((self._copies[key], self._copies[key].copy()))
+                self._views.append((view, self.saved[-1][1]))
+        return self._copies[key]
+
+    @contextlib.contextmanager
+    def on_device(self):
+        """Afterwards the device's views hold what they held before."""
+        try:
+            yield
+        finally:
+            for view, content in self._views:
+                if not view.readonly:
+                    pk.deep_copy(view, content)
+
+    def restore(self):
+        for array, content in self.saved:
+            array[...] = content
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.restore()
