@@ -24,7 +24,7 @@ def count(policy, kernel, *args, reducer=(), scan=None, build="text"):
     build : str
         "text": operations of the kernel's text, index by index; a team has one member, who does all the work.
         "lanes": the same for packs of lanes, each lane that takes part; and as ("", "issued", "") how many lanes the packs had
-        for all of these operations together, masked off or not.
+        for all of these operations together, masked off or not. "lanes:32": in packs of so many, and teams have as many members.
         "executed": instructions of the optimised code, also those of the loops around the kernel.
         Sums of a ScatterView are the text's atomics; executed are those of private copies, where the launch has them.
 
@@ -37,11 +37,12 @@ def count(policy, kernel, *args, reducer=(), scan=None, build="text"):
         and types are LLVM's; "special exp" is a call of one of the layer's own functions, and "inside exp fma" what such
         calls did, on a CPU of functions that have no branches.
     """
-    if build not in BUILDS:
+    name, _, width = build.partition(":")
+    if name not in BUILDS or width and not (name == "lanes" and width.isdigit() and 1 <= int(width) <= 64):
         raise InputError(f"build: {build!r} was given; one of {', '.join(BUILDS)} is wanted")
     space, policy, backend, policy_kind, specs, reducers, words = dispatch.describe_launch(policy, kernel, args, reducer, scan)
     builds = BUILDS if space.name in ("serial", "threads") else BUILDS[2:] if space.name == "cuda" else ()
-    if build not in builds:
+    if name not in builds:
         raise SpaceError(f"build '{build}': operations are counted on 'serial' and 'threads', executed ones on 'cuda' too, not on "
                          f"'{space}'; a kernel's text does the same on all")
     counting = importlib.import_module(f"{backend.__package__}.count")  # only those who count pay for it

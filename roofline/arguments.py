@@ -8,10 +8,14 @@ import portable as pk
 
 
 class Data:
-    """A launch's arguments on the host, with what is needed to put them back as they were, of a device's if `again`."""
+    """A launch's arguments on the host, with what is needed to put them back as they were, of a device's if `again`.
 
-    def __init__(self, args, again):
-        self.again, self.notes, self.saved, self._copies, self._spans, self._views = again, [], [], {}, [], []
+    `with_room` leaves zeros around what is copied: where a host's teams have fewer members than those for which a device's
+    arrays were arranged, a kernel may reach beyond them.
+    """
+
+    def __init__(self, args, again, with_room=False):
+        self.again, self.with_room, self.notes, self.saved, self._copies, self._spans, self._views = again, with_room, [], [], {}, [], []
         self.args = tuple(map(self._host, args))
 
     def _host(self, a):
@@ -34,7 +38,7 @@ class Data:
             if any(begin < other_end and other < end for other, other_end in self._spans):
                 self.notes.append("arguments overlap in the device's memory; they were counted as if they did not")
             self._spans.append((begin, end))
-            self._copies[key] = view.to_numpy()
+            self._copies[key] = _with_room(view.to_numpy()) if self.with_room else view.to_numpy()
             if self.again:
                 self.saved.append((self._copies[key], self._copies[key].copy()))
                 self._views.append((view, self.saved[-1][1]))
@@ -59,3 +63,10 @@ class Data:
 
     def __exit__(self, *error):
         self.restore()
+
+
+def _with_room(array):
+    """The array with as many zeros before and behind it; pages that nobody touches cost nothing."""
+    room = np.zeros(3 * array.size, array.dtype)
+    room[array.size : 2 * array.size] = array.reshape(-1)
+    return room[array.size : 2 * array.size].reshape(array.shape)

@@ -28,6 +28,7 @@ from roofline.mix import executed_totals, ptx_mix
 SIZES = {"bool": 1, "int32": 4, "uint32": 4, "float32": 4, "int64": 8, "uint64": 8, "float64": 8}
 ARITHMETIC = {"+": 1, "-": 1, "*": 1, "/": 1, "//": 1, "%": 1, "fma": 2}
 LISTED = ("compare", "neg", "abs", "min", "max", "select", "convert", "rint", "floor", "ceil", "trunc", "copysign")
+WARP = 32  # members that a GPU's smallest team has
 ISSUED = "", "issued", ""  # of build "lanes": lanes that packs have
 LOGIC = ("&", "|", "^", "<<", ">>", "~")
 
@@ -271,10 +272,10 @@ def count(policy, kernel, *args, reducer=(), scan=None, executed=True):
     """
     wanted, space = _on_host(policy)
     on_device = space.startswith("cuda")
-    data = Data(args, executed)
+    data = Data(args, executed, with_room=on_device and _as_many_members(kernel, wanted))
     notes = data.notes
     with data:
-        text = _text(wanted, kernel, data.args, reducer, scan)
+        text = _text(wanted, kernel, data.args, reducer, scan, on_device)
         if not reducer:
             text = _summed(text, set(_scattered(_names(kernel, wanted), args)))
         if branches(kernel):
@@ -356,11 +357,13 @@ def _on_host(policy):
     return (dataclasses.replace(policy, space=host) if dataclasses.is_dataclass(policy) else policy), str(here)
 
 
-def _text(policy, kernel, args, reducer, scan):
+def _text(policy, kernel, args, reducer, scan, on_device):
     """Counts of the text; those of a scan are a reduction's, and a store of each prefix."""
     build = "text"
-    if isinstance(policy, pk.TeamPolicy) and policy.team_size is not pk.AUTO and _asks_for_size(kernel):
+    if _as_many_members(kernel, policy):
         build = "lanes"  # its arrays may fit teams of the size that was asked for, and no others
+        if on_device and policy.team_size <= WARP:
+            build = f"lanes:{WARP}"
     found = pk.count(policy, kernel, *_inputs(args, scan), reducer=reducer, build=build)
     found.pop(ISSUED, None)
     return found | {(kernel.place, "store out", args[-1].dtype.name): policy.end - policy.begin} if scan else found
@@ -369,6 +372,11 @@ def _text(policy, kernel, args, reducer, scan):
 def _inputs(args, scan):
     """The arguments that a text knows: not where a scan writes."""
     return args[:-1] if scan else args
+
+
+def _as_many_members(kernel, policy):
+    """Whether a kernel's work is laid out for teams of the size that a launch asks for."""
+    return isinstance(policy, pk.TeamPolicy) and policy.team_size is not pk.AUTO and _asks_for_size(kernel)
 
 
 def _asks_for_size(kernel):

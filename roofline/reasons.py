@@ -273,14 +273,14 @@ def extent_of(kernel):
 
 
 def _waits(kernel, ceilings, took):
-    """What shows that nothing but waiting is left."""
-    counts = kernel.counts
+    """What shows that nothing but waiting is left, and that few wait where more could."""
+    counts, few = kernel.counts, "".join(f"; {cause.text}" for cause in _of_parallelism(kernel, ceilings))
     if counts.executed and counts.ptx is None and ceilings.clock:
         total = sum(n for (_, name, _), n in counts.executed.items() if not name.startswith("special "))
         rate = total / (took * ceilings.clock * _threads(ceilings))
         return (
             f"it starts {rate:.2g} instructions a cycle, of about {PER_CYCLE}, so operations wait for the one before, "
-            f"for memory, or for a neighbour on this machine"
+            f"for memory, or for a neighbour on this machine{few}"
         )
     met = collections.Counter()
     for (_, operation, _), n in counts.text.items():
@@ -290,7 +290,7 @@ def _waits(kernel, ceilings, took):
     words = " and ".join(sorted(met))
     meets = f", or for each other, {each:,.0f} times a team in {words}" if each >= 1 else ""
     room = f"; {counts.occupancy}" if counts.occupancy else ""
-    return f"no rate of the machine explains its time, so its threads wait for the operation before, for memory{meets}{room}"
+    return f"no rate of the machine explains its time, so its threads wait for the operation before, for memory{meets}{room}{few}"
 
 
 def _threads(ceilings):

@@ -102,6 +102,44 @@ def test_a_team_of_the_text_has_one_member(cpu):
     assert (out == 100).all()
 
 
+@pk.kernel
+def members(team, sizes, ranks):
+    if team.single():
+        sizes[team.league_rank] = team.size
+    for j in team.thread_range(ranks.shape[0]):
+        ranks[j] = team.rank
+
+
+@pytest.mark.parametrize("width", [8, 32, 64])
+def test_packs_may_be_as_wide_as_another_machine_has_them(cpu, width):
+    """Where arrays were arranged for teams of that size."""
+    sizes, ranks = np.zeros(3), np.zeros(100)
+    found = totals(pk.count(pk.TeamPolicy(3), members, sizes, ranks, build=f"lanes:{width}"))
+    assert (sizes == width).all() and (ranks == np.arange(100) % width).all()
+    assert found["store float64"] == 3 + 3 * 100
+    for wrong in ("text:8", "lanes:many", "lanes:0", "lanes:1000"):
+        with pytest.raises(InputError, match="build: "):
+            pk.count(pk.TeamPolicy(3), members, sizes, ranks, build=wrong)
+
+
+@pk.kernel
+def above(team, x, kept, n_kept):
+    n = 0
+    for first in range(0, x.shape[0], team.size):
+        i = first + team.rank
+        v = x[min(i, x.shape[0] - 1)]
+        n = team.append(kept, n, v, (i < x.shape[0]) & (v > 0.5))
+    if team.single():
+        n_kept[0] = n
+
+
+@pytest.mark.parametrize("width", [8, 32])
+def test_members_of_wide_packs_append(x, cpu, width):
+    kept, n = np.zeros(2 * N), np.zeros(1, np.int64)
+    pk.count(pk.TeamPolicy(1), above, x, kept, n, build=f"lanes:{width}")
+    assert n[0] == (x > 0.5).sum() and (kept[: n[0]] == x[x > 0.5]).all()
+
+
 def test_a_reduction_combines_once_an_index(x, cpu):
     found = totals(pk.count(N, product, x, x, reducer=pk.Sum))
     assert found == {"load float64": 2 * N, "* float64": N, "+ float64": N}

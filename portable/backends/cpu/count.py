@@ -10,12 +10,16 @@ from __future__ import annotations
 import ctypes
 import re
 
+from llvmlite import ir
+
 from ...compiler.counting import Packs, Tally
 from ...compiler.entry import EXTRA
 from ...compiler.signature import without_scatter
-from ...compiler.values import PTR
+from ...compiler.types import UNIFORM, VARYING
+from ...compiler.values import I64, PTR, Value
 from ..count import Executed, is_special, n_blocks, special
 from . import engine, space as launches
+from .lanes import CpuTeam
 from .lower import Entry
 from .scan import ScanEntry
 
@@ -54,6 +58,21 @@ class _Text(_Tallied):
 
 class _Lanes(_Tallied):
     lowering = Packs
+
+
+class _WideTeam(CpuTeam):
+    """Of more members than registers have lanes: LLVM compresses no such vectors."""
+
+    def append(self, lower, view, at, value, keep):
+        x, mask, kept = lower.get(value, view.dtype, VARYING), lower.get(keep, "bool", VARYING), lower.const(0)
+        for k in range(lower.W):
+            one = lower.b.extract_element(mask, ir.Constant(I64, k))
+            with lower.b.if_then(one):
+                outer, lower.mask = lower.mask, None
+                lower.store(view, [lower.binary("+", at, kept)], Value(view.dtype, UNIFORM, lower.b.extract_element(x, ir.Constant(I64, k))))
+                lower.mask = outer
+            kept = lower.binary("+", kept, Value("int", UNIFORM, lower.b.zext(one, I64)))
+        return kept
 
 
 class _Executed(Executed):
@@ -96,7 +115,12 @@ def _compiled(kernel, policy_kind, specs, reducers, build):
     if build == "executed":
         entry = (_ExecutedScan if policy_kind.startswith("scan") else _ExecutedFor)(kernel, policy_kind, specs, reducers)
         return entry, engine.rewritten(entry.text, kernel.name, entry.instrumented)
-    entry = {"text": _Text, "lanes": _Lanes}[build](kernel, policy_kind, specs, reducers)
+    name, _, width = build.partition(":")
+    entry = {"text": _Text, "lanes": _Lanes}[name]
+    if width:
+        wide = {"team": _WideTeam} if int(width) > 16 else {}
+        entry = type(entry.__name__, (entry,), {"lanes": staticmethod(lambda signature: int(width)), **wide})
+    entry = entry(kernel, policy_kind, specs, reducers)
     return entry, engine.load(entry.text, kernel.name)
 
 

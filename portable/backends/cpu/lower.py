@@ -26,7 +26,7 @@ _COPIES = 4  # independent accumulators: one fused multiply-add takes about four
 class Entry(entry.Entry):
     """A kernel for the cores of this machine."""
 
-    target = CpuTarget
+    target, team = CpuTarget, CpuTeam
 
     @staticmethod
     def lanes(signature):
@@ -131,12 +131,12 @@ class Entry(entry.Entry):
             scratch = lower.b.alloca(I8, self.extra("scratch_bytes"))
             scratch.align, scratch.type = 64, PTR
 
-        def team(rank):
+        def one(rank):
             lower.scratch_used = lower.scratch_static = lower.scratch_open = 0
-            self.visit(CpuTeam(rank, league_size, scratch), None, 0, "team")
+            self.visit(self.team(rank, league_size, scratch), None, 0, "team")
             self.scratch_static, self.scratch_open = lower.scratch_static, lower.scratch_open
 
-        self.loop(begin, end, 1, team)
+        self.loop(begin, end, 1, one)
 
     def _blocks(self, first, last, stretch):
         lower, b = self.lower, self.lower.b
