@@ -1,8 +1,8 @@
 """exp, log and their family as kernel text: one sequence of fused multiply-adds, so the same bits on every machine.
 
 Every function here is compiled like a user's kernel, for scalars, lane packs and CUDA. The text is branch-free (selects
-only), float32 text holds no float64 operation, and every product that meets a sum is an explicit `fma`, because a
-compiler is free to contract `a * b + c` and the machines would then disagree.
+only), float32 text holds no float64 operation, and every product that meets a sum is an explicit `fma`, so that plain
+Python has the same bits too.
 
 The plan is Cody and Waite's (Software Manual for the Elementary Functions, 1980): reduce exactly, approximate on a
 short interval, rebuild. Rounding to an integer is the addition of 1.5 * 2^52 (or 2^23), which leaves the integer in the
@@ -56,7 +56,7 @@ def horner_parts(x, coefficients, last_low):
 
 
 def product(a, b):
-    """a * b in two parts. Not `a * b`, which could be contracted into a sum that it meets later."""
+    """a * b in two parts. Not `a * b`, which would be rounded anew with a sum that it meets later."""
     p = fma(a, b, 0.0)
     return p, fma(a, b, -p)
 

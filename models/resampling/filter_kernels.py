@@ -22,7 +22,7 @@ from .weighing import IN_FLIGHT, WEIGHTS, fixed, lay_out, order, ordered, power,
 
 
 AT_ONCE = 4  # particles that a member has at work
-TEAMS = 32  # of advance, on a GPU's multiprocessor
+TEAMS = 32  # of advance, each a warp, on a GPU's multiprocessor
 
 
 @pk.function
@@ -101,6 +101,7 @@ def model_kernels(initial, propagate, log_weight, n_dims):
     def advance(team, sweep, in_place, n_params, n_values, t, old, new, seed, y, params, ancestors, before, x, log_w, now):
         """States and log-weights of step t, from ancestors where the row was resampled; a team a sweep.
 
+        A member of a warp works at particles k, k + 32, k + 64 and k + 96, whose float32 random numbers share a block of bits.
         Reads an ancestor and its state, writes state and log-weight: 8 (2 n_dims + 2) bytes in float64.
         """
         n_sweeps = (log_w.shape[1] + sweep - 1) // sweep

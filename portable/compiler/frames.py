@@ -184,7 +184,7 @@ class Frames(Calls):
                 dtype = t.promote(old_dtype, dtype)
             except t.TypeClash as clash:
                 self.fail(node, f"'{key[1].partition('@')[0]}' holds values of two dtypes: {clash}")
-            kind = t.join_kind(old_kind, kind)
+            kind = UNIFORM if old_kind == kind == UNIFORM else VARYING
             self.facts.learn(key, (dtype, kind))
         else:
             self.facts[key] = (dtype, kind)

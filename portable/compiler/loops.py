@@ -84,7 +84,7 @@ class Loops(Frames):
                      isinstance(n, ast.Attribute) and n.attr == "static" for n in ast.walk(call))
         if start.const is not None and stop.const is not None:
             trips = len(range(start.const, stop.const, step))
-            static = static or self._small(trips)
+            static = static or trips <= _UNROLL_TRIPS and trips * self.unrolled <= _UNROLL_TOTAL
             if static and trips * self.unrolled <= _UNROLL_STATIC and not leaves(s) and not _own_exit(s):
                 self.unroll(s, [self.const(k) for k in range(start.const, stop.const, step)])
                 return
@@ -92,9 +92,6 @@ class Loops(Frames):
             self.facts.setdefault("scalar", f"the loop of line {self.frame.text.where(s).rpartition(':')[2]} reads other elements in "
                                             "each lane and computes little, which one lane at a time does faster")
         self.counted_loop(s, start, stop, step)
-
-    def _small(self, trips):
-        return trips <= _UNROLL_TRIPS and trips * self.unrolled <= _UNROLL_TOTAL
 
     def unroll(self, s, items):
         if _own_exit(s) or returns(s):

@@ -13,6 +13,7 @@ from .loops import Loops, leaves
 from .types import UNIFORM
 from .values import Value
 
+_HEAVY = (ast.For, ast.While, ast.Call, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow, ast.Return, ast.Break, ast.Continue)  # costs more than a jump
 _NOT_STATEMENTS = {"With": "with", "Try": "try", "Raise": "raise", "Delete": "del", "Global": "global", "Nonlocal": "nonlocal",
                    "FunctionDef": "a nested function", "ClassDef": "a class", "Import": "import", "ImportFrom": "import",
                    "Match": "match"}
@@ -161,7 +162,7 @@ class Lowering(Loops):
                 continue
             if mask is None:
                 mask = self.mask_without(outer, c)
-            skip = _heavy(body)
+            skip = any(isinstance(n, _HEAVY) for s in body for n in ast.walk(s))
             if skip:  # worth a branch around it when no lane goes there
                 inside, after = self.b.append_basic_block("lanes"), self.b.append_basic_block("after")
                 self.b.cbranch(self.any_lane(mask), inside, after)
@@ -217,9 +218,3 @@ class _Ready(ast.expr):
     def __init__(self, value):
         super().__init__()
         self.value = value
-
-
-def _heavy(body):
-    """True for a branch that costs more than the jump around it: a loop, a call, a division or a power."""
-    heavy = (ast.For, ast.While, ast.Call, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow, ast.Return, ast.Break, ast.Continue)
-    return any(isinstance(n, heavy) for s in body for n in ast.walk(s))

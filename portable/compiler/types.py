@@ -66,8 +66,3 @@ def arithmetic(a, b, op):
     if op == "/" and not is_float(dtype):
         dtype = "float"
     return dtype
-
-
-def join_kind(a, b):
-    """How a variable that holds both differs between lanes."""
-    return UNIFORM if a == b == UNIFORM else VARYING

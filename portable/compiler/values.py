@@ -18,7 +18,6 @@ I1, I8, I32, I64 = (ir.IntType(n) for n in (1, 8, 32, 64))
 F32, F64 = ir.FloatType(), ir.DoubleType()
 PTR = ir.PointerType()
 SCALAR = {"bool": I1, "int32": I32, "uint32": I32, "int64": I64, "uint64": I64, "int": I64, "float32": F32, "float64": F64}
-CONTRACT = ("contract",)
 _LINEAR = ("int", "int64", "int32")  # what consecutive numbers may be; an int32's `ir` has not wrapped
 FAST = ("contract", "reassoc", "nsz", "arcp", "afn")  # never nnan or ninf: kernels may test for them
 
@@ -27,12 +26,14 @@ class Value:
     """A number in a kernel: dtype, kind, the LLVM value, and the Python number where it is known.
 
     Of a linear one `ir` is lane 0's number and `step` what lanes differ by; `aligned`: it (lane 0's) is a known multiple of W.
+    Of a product of floats `factors` are the two: a sum that it meets rounds once.
     """
 
-    __slots__ = ("dtype", "kind", "ir", "const", "step", "aligned")
+    __slots__ = ("dtype", "kind", "ir", "const", "step", "aligned", "factors")
 
-    def __init__(self, dtype, kind, ir_value, const=None, step=0, aligned=False):
-        self.dtype, self.kind, self.ir, self.const, self.step, self.aligned = dtype, kind, ir_value, const, step, aligned
+    def __init__(self, dtype, kind, ir_value, const=None, step=0, aligned=False, factors=()):
+        self.dtype, self.kind, self.ir, self.const, self.step = dtype, kind, ir_value, const, step
+        self.aligned, self.factors = aligned, factors
 
 
 class ViewValue:
@@ -55,7 +56,7 @@ class Ops:
     """Emits instructions on values into `self.b`. Needs from the class on top: `diverges` (see frames.py)."""
 
     def __init__(self, width, float_dtype, fastmath, step=1):
-        self.W, self.float_dtype, self.flags = width, float_dtype, FAST if fastmath else CONTRACT
+        self.W, self.float_dtype, self.flags = width, float_dtype, FAST if fastmath else ()
         self.b, self.step = None, step  # of the indices of neighbouring lanes
 
     def counted(self, operation, value=None, dtype=None):
@@ -188,7 +189,18 @@ class Ops:
         kind = self.kind_of(a, b)
         x, y = self.get(a, dtype, kind), self.get(b, dtype, kind)
         aligned = op == "*" and kind == UNIFORM and dtype in ("int", "int64") and (self._in_packs(a) or self._in_packs(b))
-        return Value(dtype, kind, self._arithmetic(op, x, y, self.strong(dtype), b.const), aligned=aligned)
+        result = self._fused(op, a, b, dtype, kind) or self._arithmetic(op, x, y, self.strong(dtype), b.const)
+        return Value(dtype, kind, result, aligned=aligned, factors=(a, b) if op == "*" and t.is_float(dtype) else ())
+
+    def _fused(self, op, a, b, dtype, kind):
+        """A sum with a product, the left one if there are two, rounded once: the text says so, for LLVM's choice differs between machines."""
+        product, other = (a, b) if a.factors else (b, a)
+        if op not in "+-" or not product.factors or self.strong(product.dtype) != self.strong(dtype):
+            return None
+        x, y, z = (self.get(v, dtype, kind) for v in (*product.factors, other))
+        if op == "-":
+            x, z = (x, self.b.fneg(z)) if product is a else (self.b.fneg(x), z)
+        return self.intrinsic("fma", [x, y, z])
 
     def _in_packs(self, v):
         """Whether an integer is known to be a multiple of W."""

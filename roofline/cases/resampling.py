@@ -72,12 +72,12 @@ def initial(seed, stream, draw, params):
 
 @pk.function
 def propagate(t, state, seed, stream, draw, params):
-    return (pk.fma(params[0], state[0], params[1] * pk.random.normal32(seed, stream, draw)),)
+    return (params[0] * state[0] + params[1] * pk.random.normal32(seed, stream, draw),)
 
 
 @pk.function
 def log_weight(t, state, y, params):
-    return -0.5 * pk.fma(y[0] * y[0], math.exp(-state[0]), state[0])
+    return -0.5 * (y[0] * y[0] * math.exp(-state[0]) + state[0])
 
 
 @pk.kernel

@@ -1,6 +1,7 @@
 """Step 12, precision: literals, indices and Python scalars are weak; a float32 kernel computes in float32."""
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -143,6 +144,57 @@ def test_fma_rounds_once(space):
     c = np.array([-1.0, -1.0, -1.0])
     out = launch_for(space, 3, fused, a, b, c, np.zeros(3))[3]
     np.testing.assert_array_equal(out, [-(2.0**-60), -(2.0**-54), np.inf])
+
+
+@pk.function
+def left_less_right(a, b, c, d):
+    return a * b - c * d
+
+
+@pk.kernel
+def sums_with_products(i, x, h, out):
+    a, b, c, d = x[0, i], x[1, i], x[2, i], x[3, i]
+    product = a * b
+    scale = h * h  # the same for all lanes
+    total = d
+    for k in range(3):
+        total += x[k, i] * b
+    out[0, i] = a * b + c * d
+    out[1, i] = left_less_right(a, b, c, d)
+    out[2, i] = c - product
+    out[3, i] = scale + (a - b) ** 2
+    out[4, i] = total
+    out[5, i] = -product + c  # a negative product is no product
+    out[6, i] = (a * b) * c + d
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_a_sum_with_a_product_rounds_once_on_every_machine(space, dtype):
+    """The left product, if there are two: which bits come out is the text's choice, not a compiler's."""
+    if space == "checked":
+        pytest.skip("plain Python rounds products too")
+    x, h = np.random.default_rng(8).normal(size=(4, N)).astype(dtype), dtype(1.0 / 3.0)
+
+    def rounded(exact):
+        return Fraction(float(np_rounded(exact, dtype)))
+
+    def wanted(a, b, c, d):
+        total = d
+        for v in (a, b, c):
+            total = rounded(v * b + total)
+        ab, cd, square = rounded(a * b), rounded(c * d), rounded(rounded(a - b) ** 2)
+        return [rounded(v) for v in (a * b + cd, a * b - cd, c - a * b, Fraction(float(h)) ** 2 + square, total, c - ab, ab * c + d)]
+
+    out = launch_for(space, N, sums_with_products, x, h, np.zeros((7, N), dtype))[1]
+    exact = [wanted(*map(Fraction, map(float, column))) for column in x.T]
+    np.testing.assert_array_equal(out, np.array([[float(v) for v in row] for row in exact], dtype).T)
+
+
+def np_rounded(exact, dtype):
+    """A fraction in the nearest number of a dtype: of float32 by way of its neighbours, since a float64 between rounds twice."""
+    near = dtype(float(exact))
+    around = [np.nextafter(near, dtype(-np.inf)), near, np.nextafter(near, dtype(np.inf))]
+    return min(around, key=lambda v: (abs(Fraction(float(v)) - exact), int(v.view(np.uint32 if dtype == np.float32 else np.uint64)) & 1))
 
 
 @pk.kernel

@@ -117,7 +117,7 @@ class Pool:
             self._finalizer = weakref.finalize(self, self._executor.shutdown)
             return
         _word(self.handle + AT["SPINS"]).value = self._code.spins
-        _word(self.handle + AT["CORES"]).value = _n_cores()
+        _word(self.handle + AT["CORES"]).value = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         _word(self.handle + AT["BORN"]).value = 1  # worker 0 is the caller
         threads = _create_threads(self.n_threads - 1, self._code.worker, self.handle)
         _word(self.handle + AT["WORKERS"]).value = len(threads)
@@ -180,8 +180,3 @@ def _end_threads(threads, code, handle, memory):
     _STOP(code.stop)(handle)
     for thread in threads:
         posix("pthread_join")(thread, None)
-
-
-def _n_cores():
-    """The cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

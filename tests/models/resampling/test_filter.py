@@ -23,7 +23,7 @@ def initial(seed, stream, draw, params):
 
 @pk.function
 def propagate(t, state, seed, stream, draw, params):
-    return (pk.fma(params[0], state[0], params[1] * pk.random.normal(seed, stream, draw)),)  # either product might be fused
+    return (pk.fma(params[0], state[0], params[1] * pk.random.normal(seed, stream, draw)),)  # the checked space rounds products
 
 
 @pk.function
