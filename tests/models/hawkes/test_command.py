@@ -9,13 +9,14 @@ import pytest
 
 from models.hawkes import (
     extras,
+    figures,
     posterior_probabilities,
     read_events,
     sample_posterior,
     simulate,
 )
 from models.hawkes.__main__ import main
-from portable.errors import DTypeError, FiniteError, InputError
+from portable.errors import DTypeError, FiniteError, InputError, ShapeError
 
 from .events import PARAMS
 
@@ -193,3 +194,14 @@ def test_warnings_with_evidence(tmp_path):
         read_events(write(tmp_path / "c.csv", *(f"{k % 7},2,{k * k}" for k in range(200))))
     with pytest.warns(UserWarning, match="events span 342 years"):
         read_events(write(tmp_path / "d.csv", "1,2,0", "1,3,3000000"))
+
+
+@pytest.mark.parametrize("draw, error, words", [
+    (lambda: figures.probability_map(np.zeros((3, 2)), [0.5]), ShapeError, "probabilities has 1 entries, locations 3; one an event"),
+    (lambda: figures.probabilities_in_time([1.0, 2.0], [0.5]), ShapeError, "probabilities has 1 entries, times 2"),
+    (lambda: figures.posterior_densities(PARAMS), DTypeError, "posterior must be hawkes.Posterior, got Parameters"),
+    (lambda: figures.residual_plot(3), DTypeError, "found must come from residuals, got int"),
+])
+def test_figures_say_what_they_want(draw, error, words):
+    with pytest.raises(error, match=words):
+        draw()
