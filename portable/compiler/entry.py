@@ -241,8 +241,8 @@ class Entry:
         """What the reducers make of the last states, each number to its own address."""
         finals = [finished(self.lower, r, state) for r, state in zip(self.reducers, totals)]
         self.results = Results(finals, self.lower.strong)
-        if self.policy_kind.startswith("scan") and is_float(self.results.dtypes[0]) and not is_float(self.args[-1].dtype):
-            raise DTypeError(f"out: an array of floats is wanted, as the prefixes are {self.results.dtypes[0]}; got {self.args[-1].dtype}")
+        if self.policy_kind.startswith("scan") and is_float(self.results.dtypes[0]) and not is_float(self.out.dtype):
+            raise DTypeError(f"out: an array of floats is wanted, as the prefixes are {self.results.dtypes[0]}; got {self.out.dtype}")
         first = self.signature.n_words + len(EXTRA)
         for k, v in enumerate(v for f in finals for v in flat(f)):
             place = self.lower.b.load(self.word(self.block, first + k), typ=PTR)

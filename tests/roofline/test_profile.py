@@ -211,7 +211,8 @@ def test_units_of_a_gpu_work_at_the_same_time(quick_ceilings):
     """On a CPU flops and special functions add up; on a GPU those of float32 have units of their own."""
     roof = quick_ceilings("serial")
     text = {("", "*", "float32"): 1000, ("", "exp", "float32"): 100, ("", "+", "float64"): 10, ("", "exp", "float64"): 1}
-    counts = dataclasses.replace(roofline.count(1, odd, np.ones(1), executed=False), text=text)
+    with pk.use("serial"):
+        counts = dataclasses.replace(roofline.count(1, odd, np.ones(1), executed=False), text=text)
     flops = {dtype: n / roof.rate(f"fma {dtype}") for dtype, n in (("float32", 1000), ("float64", 10))}
     calls = {dtype: n / roof.rate(f"exp {dtype}") for dtype, n in (("float32", 100), ("float64", 1))}
     own = {dtype: max(0.5 * s, s - 2 * n / roof.rate(f"no fma {dtype}")) for (dtype, s), n in zip(calls.items(), (100, 1), strict=True)}
