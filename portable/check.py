@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import html
 
+import numpy as np
+
 from .errors import InputError
 from .policy import TeamPolicy, as_policy, check_index
 
@@ -99,7 +101,7 @@ def check(policy, kernel, *args, reducer=None, seeds=None, team_sizes=TEAM_SIZES
 
 
 def _numbers(values, name, least):
-    values = tuple(check_index(v, f"check: {name}") for v in values)
+    values = tuple(check_index(v, f"check: {name}") for v in (values if np.iterable(values) else (values,)))
     if not values or min(values) < least:
         raise InputError(f"check: {name} is {values}; one or more integers of at least {least} are wanted")
     return values

@@ -24,7 +24,7 @@ AUTO = _Auto()
 def check_index(value, name):
     """`value` as a Python int; anything that is not a whole number in index range is refused by name."""
     if type(value) is not int:
-        if isinstance(value, bool) or not hasattr(value, "__index__"):
+        if isinstance(value, bool) or not hasattr(value, "__index__") or getattr(value, "ndim", 0):
             raise DTypeError(f"{name} must be an integer, got {value!r} of type {type(value).__name__}")
         value = operator.index(value)
     if not -_LARGEST <= value <= _LARGEST:

@@ -58,8 +58,7 @@ def describe(array):
     if known is None:
         known = _known[key] = _examine(array)
     contiguous, strided, itemsize = known
-    return (contiguous if not ndim or strides[-1] == itemsize else strided,
-            _PACKERS[ndim](_address(array), *shape, *strides))
+    return (contiguous if not ndim or strides[-1] == itemsize else strided, _PACKERS[ndim](_address(array), *shape, *strides))
 
 
 def _examine(array):

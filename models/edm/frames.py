@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from portable.errors import InputError
+from portable.errors import DTypeError, InputError
 
 
 def _module(value):
@@ -35,9 +35,17 @@ def matrix_like(dataset, matrix, rows, columns):
 
 
 def to_pandas(found):
-    """A result of `simplex`, `smap`, `embedding_dimension` or `ccm` as a DataFrame.
+    """A result of `knn`, `simplex`, `smap`, `embedding_dimension` or `ccm` as a DataFrame.
 
-    A row is a prediction (of an S-map: for a theta), a dimension, or a library size with the band of its samples.
+    A row is a neighbour of a point (rank 1 is the nearest), a prediction (of an S-map: for a theta), a dimension, or a library
+    size with the band of its samples.
+
+    Raises
+    ------
+    InputError
+        pandas is not installed.
+    DTypeError
+        Something else than these results. A cross map of a pandas table is a DataFrame by itself.
     """
     try:
         import pandas
@@ -52,6 +60,12 @@ def to_pandas(found):
         columns = {"time": found.times, "observed": found.observed, "predicted": found.predicted, "variance": found.variance}
     elif hasattr(found, "best"):
         columns = {"E": found.E, "rho": found.rho}
+    elif hasattr(found, "indices"):
+        n_points, k = found.indices.shape
+        columns = {"point": np.repeat(found.points, k), "rank": np.tile(np.arange(1, k + 1), n_points),
+                   "index": found.indices.ravel(), "distance": found.distances.ravel()}
+    elif not hasattr(found, "band"):
+        raise DTypeError(f"found must be a result of knn, simplex, smap, embedding_dimension or ccm, got {type(found).__name__}")
     else:
         low, high = found.band()
         columns = {"library_size": found.library_sizes, "rho": found.mean, "low": low, "high": high, "p": found.p_values}

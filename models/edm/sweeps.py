@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 import portable as pk
+from portable.errors import InputError
 
-from ..checks import check_choice, check_count, check_seed
+from ..checks import check_choice, check_count, check_number, check_seed
 from .checks import (
     DTYPES,
     check_library_sizes,
@@ -101,7 +102,9 @@ class Convergence:
         return self.rho.mean(axis=1)
 
     def band(self, level=0.95):
-        """Quantiles of the samples that hold a share `level` of them, shape (2, n_sizes)."""
+        """Quantiles of the samples that hold a share `level` of them, more than 0 and at most 1, shape (2, n_sizes)."""
+        if check_number(level, "level", above=0.0) > 1.0:
+            raise InputError(f"level is {level}; a share of at most 1 is wanted: 0.95 for 95 %")
         return np.nanquantile(self.rho, [(1 - level) / 2, (1 + level) / 2], axis=1)
 
 

@@ -16,6 +16,7 @@ from rich.table import Table
 
 from portable.errors import InputError, PortableError
 
+from ..checks import check_outputs
 from . import figures
 from .calibration import calibrate
 from .extras import need
@@ -148,7 +149,18 @@ def _prepare(options):
                             background_self=not options.sample_tau, horizon_h=options.horizon_h, space=options.space)
     span = f"{events.times[-1] / 24:.5g} days"
     console.print(f"{len(events.times):,} events in {events.locations.shape[1]} dimensions over {span}, on {likelihood.space}")
+    _need_writers(options)
     return folder, events, likelihood, start, () if options.sample_tau else ("tau_x", "tau_t")
+
+
+def _need_writers(options):
+    """Ask for the libraries that results are written with before anything is drawn, not after an hour of it."""
+    by = getattr(options, "by", None)
+    if by in ("metropolis", "nuts"):
+        for module in ("arviz_base", "arviz_stats", "h5netcdf"):
+            need(module, "arviz", "posterior.nc and its summary")
+    if options.figures != "none" and by not in ("likelihood", "mode"):
+        need("matplotlib", "plot", "figures (--figures none does without)")
 
 
 def _sample(options, likelihood, start, fixed, sampler="metropolis", checkpoint=None):
@@ -210,7 +222,7 @@ def run_probabilities(options):
     else:
         posterior = _sample(options, likelihood, start, fixed)
         params = posterior.mean()
-        found = posterior_probabilities(likelihood, posterior, n_draws=options.draws)
+        found = posterior_probabilities(likelihood, posterior, n_draws=options.average)
         columns = {"probability": found.mean, "sd": found.sd, "q2.5": found.quantiles[0], "q97.5": found.quantiles[2]}
     parents = parent_probabilities(likelihood, params)
     columns["family_size"] = cluster_sizes(parents)
@@ -238,6 +250,7 @@ def run_residuals(options):
 
 def run_simulate(options):
     """Write a CSV of events with their parents."""
+    check_outputs(options, "output")
     if len(options.box_km) % 2:
         raise InputError(f"--box-km has {len(options.box_km)} numbers; a pair LOW HIGH a dimension is wanted")
     box = np.reshape(options.box_km, (-1, 2))
@@ -306,7 +319,6 @@ def _write_csv(path, names, rows):
 
 
 def _save(figure, folder, name, options):
-    need("matplotlib", "plot", "figures")
     figure.savefig(folder / f"{name}.{options.figures}", dpi=150)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from portable.errors import InputError
+from portable.errors import DTypeError, InputError
 
 _EVERY_S = 5.0
 
@@ -25,6 +25,8 @@ class Checkpoint:
     """
 
     def __init__(self, path, likelihood, n_chains, n_rows, thin, seed, starts, free, priors):
+        if not isinstance(path, (str, os.PathLike)):
+            raise DTypeError(f"checkpoint must be the name of a file, got {path!r} of type {type(path).__name__}")
         self.path = Path(path)
         if not self.path.parent.is_dir():
             raise InputError(f"checkpoint: the folder '{self.path.parent}' does not exist")

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
+from portable.errors import DTypeError, ShapeError
+
+from ..checks import as_numbers
 from .extras import need
+from .posterior import Posterior
+from .residuals import Residuals
 
 
 def _axes(axes, **options):
@@ -12,6 +19,14 @@ def _axes(axes, **options):
         return axes
     figure = need("matplotlib.figure", "plot", "figures").Figure(figsize=options.pop("figsize", (6.4, 4.4)), layout="constrained")
     return figure.subplots()
+
+
+def _events(array, name, n_dims, probabilities):
+    """What is known of events, and their probabilities, as arrays of one length."""
+    array, probabilities = as_numbers(array, name, n_dims), as_numbers(probabilities, "probabilities", 1)
+    if len(array) != len(probabilities) or not len(array):
+        raise ShapeError(f"probabilities has {len(probabilities)} entries, {name} {len(array)}; one an event is wanted")
+    return array, probabilities
 
 
 def probability_map(locations, probabilities, *, axes=None):
@@ -29,17 +44,23 @@ def probability_map(locations, probabilities, *, axes=None):
     -------
     matplotlib Axes
     """
+    locations, probabilities = _events(locations, "locations", 2, probabilities)
     axes = _axes(axes, figsize=(6.4, 5.6))
     if locations.shape[1] == 1:
-        axes.plot(locations[:, 0], probabilities, ".", markersize=2)
+        axes.plot(locations[:, 0], probabilities, ".", markersize=math.sqrt(_area(len(locations))))
         axes.set(xlabel="x (km)", ylabel="probability of having been triggered")
         return axes
     places, which = np.unique(locations[:, :2], axis=0, return_inverse=True)  # rounded coordinates hold many events each
     mean = np.bincount(which.ravel(), probabilities) / np.bincount(which.ravel())
-    shown = axes.scatter(*places.T, c=mean, s=3, cmap="viridis", vmin=0, vmax=1, linewidths=0, rasterized=True)
+    shown = axes.scatter(*places.T, c=mean, s=_area(len(places)), cmap="viridis", vmin=0, vmax=1, linewidths=0, rasterized=True)
     axes.figure.colorbar(shown, ax=axes, label="probability of having been triggered")
     axes.set(xlabel="x (km)", ylabel="y (km)", aspect="equal")
     return axes
+
+
+def _area(n):
+    """Of a dot, in square points: few events are to be seen, many not to hide each other."""
+    return min(max(8000.0 / n, 3.0), 36.0)
 
 
 def posterior_densities(posterior, names=None):
@@ -55,6 +76,8 @@ def posterior_densities(posterior, names=None):
     -------
     matplotlib Figure
     """
+    if not isinstance(posterior, Posterior):
+        raise DTypeError(f"posterior must be hawkes.Posterior, got {type(posterior).__name__}")
     names = list(names or posterior.free)
     figure = need("matplotlib.figure", "plot", "figures").Figure(figsize=(3.0 * len(names), 2.8), layout="constrained")
     for axes, name in zip(figure.subplots(1, len(names), squeeze=False)[0], names):
@@ -84,6 +107,7 @@ def probabilities_in_time(times, probabilities, *, n_bins=200, axes=None):
     -------
     matplotlib Axes
     """
+    times, probabilities = _events(times, "times", 1, probabilities)
     axes = _axes(axes, figsize=(8.0, 3.2))
     edges = np.linspace(times[0], times[-1], n_bins + 1)
     counts, triggered = np.histogram(times, edges)[0], np.histogram(times, edges, weights=probabilities)[0]
@@ -106,6 +130,8 @@ def residual_plot(found, *, axes=None):
     -------
     matplotlib Axes
     """
+    if not isinstance(found, Residuals):
+        raise DTypeError(f"found must come from residuals, got {type(found).__name__}")
     axes = _axes(axes, figsize=(4.6, 4.4))
     n = len(found.gaps)
     theory = (np.arange(n) + 0.5) / n

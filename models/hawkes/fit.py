@@ -9,7 +9,7 @@ import numpy as np
 
 from portable.errors import DTypeError, InputError
 
-from ..checks import check_count, check_flag
+from ..checks import check_count, check_flag, check_number
 from .checks import check_params
 from .likelihood import Likelihood
 from .parameters import Parameters, ParametersBase, check_positive
@@ -49,7 +49,12 @@ class Fit:
     n_iter: int
 
     def interval(self, name, z=1.96):
-        """Confidence limits of a free parameter: z standard errors of its logarithm to both sides."""
+        """Confidence limits (low, high) of a free parameter, in its unit: z standard errors of its logarithm to both sides.
+
+        z is 1.96 for 95 %, 1.64 for 90 %, at most 10.
+        """
+        if check_number(z, "z", above=0.0) > 10.0:
+            raise InputError(f"z is {z} standard errors; at most 10 is wanted: 1.96 for 95 %")
         if name not in self.free:
             raise InputError(f"name is {name!r}, which was not estimated; wanted one of {', '.join(self.free)}")
         k = self.free.index(name)

@@ -28,6 +28,11 @@ def intensity(likelihood, params, locations, times):
     Returns
     -------
     background, excitation : ndarray, shape (n_points,), per km^D and hour
+
+    Raises
+    ------
+    ShapeError, DTypeError, FiniteError
+        Points of other dimensions than the events', or that are no finite numbers.
     """
     check_likelihood(likelihood)
     check_params(params)
@@ -66,6 +71,11 @@ def intensity_grid(likelihood, params, axes, times):
     Returns
     -------
     ndarray, shape (n_times, len(axes[0]), ...), per km^D and hour
+
+    Raises
+    ------
+    ShapeError, DTypeError, FiniteError
+        As many axes as dimensions are wanted, all of finite numbers.
     """
     check_likelihood(likelihood)
     if len(axes) != likelihood.n_dims:

@@ -56,12 +56,18 @@ def posterior_probabilities(likelihood, posterior, *, n_draws=500, quantiles=(0.
     Returns
     -------
     ProbabilitySummary
+
+    Raises
+    ------
+    DTypeError, InputError
+        What is no Likelihood or no Posterior; n_draws below 1; quantiles outside 0 to 1.
     """
     check_likelihood(likelihood)
     if not isinstance(posterior, Posterior):
         raise DTypeError(f"posterior must be hawkes.Posterior, got {type(posterior).__name__}")
     n_draws = check_count(n_draws, "n_draws")
     check_flag(keep, "keep")
+    quantiles = np.atleast_1d(quantiles).tolist()
     for q in quantiles:
         if check_number(q, "quantiles", least=0.0) > 1.0:
             raise InputError(f"quantiles holds {q}; 0 to 1 is wanted")
@@ -119,6 +125,11 @@ def parent_probabilities(likelihood, params, *, least=1e-9):
     Returns
     -------
     Parents
+
+    Raises
+    ------
+    DTypeError, FiniteError, InputError
+        What is no Likelihood or no Parameters; `least` that is not above 0.
     """
     check_likelihood(likelihood)
     check_params(params)

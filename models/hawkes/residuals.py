@@ -56,6 +56,11 @@ def residuals(likelihood, params):
     -------
     Residuals
 
+    Raises
+    ------
+    DTypeError, InputError
+        What is no Likelihood or no Parameters; SciPy is not installed.
+
     References
     ----------
     Brown, Barbieri, Ventura, Kass, Frank: The time-rescaling theorem and its application to neural spike train data analysis.

@@ -100,6 +100,13 @@ class DirichletMixture(Parameters):
         -------
         DirichletMixture
             Itself.
+
+        Raises
+        ------
+        ShapeError, DTypeError, FiniteError
+            X is no table of finite numbers with two points or more.
+        InputError
+            An option out of its range, a constant column, a covariance that stopped being positive definite (maximum likelihood).
         """
         names, streamed = feature_names(X), isinstance(X, np.memmap)
         random = self._check_parameters()

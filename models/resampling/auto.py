@@ -31,6 +31,11 @@ def resample(weights=None, *, method="auto", decisions=None, log_weights=None, s
     Returns
     -------
     ndarray of int64, or a View, as from the schemes
+
+    Raises
+    ------
+    InputError
+        A method that is not listed; decisions that are no study, or of another machine; what the scheme itself refuses.
     """
     check_choice(method, "method", ("auto", *SCHEMES))
     if method == "auto":

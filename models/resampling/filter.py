@@ -13,7 +13,13 @@ import numpy as np
 from rich.progress import track
 
 import portable as pk
-from portable.errors import DTypeError, FiniteError, InputError, ShapeError
+from portable.errors import (
+    DTypeError,
+    FiniteError,
+    InputError,
+    PortableError,
+    ShapeError,
+)
 
 from ..checks import (
     as_numbers,
@@ -114,7 +120,7 @@ class ParticleFilter:
         n, seed = check_count(n_particles, "n_particles", 1, MOST), np.uint64(check_seed(seed))
         if check_flag(keep, "keep") and self.in_place:
             raise InputError("keep is True, but in_place keeps no states of earlier steps; one of them is wanted")
-        n_dims = self._n_dims(y, table)
+        n_dims = self._n_dims(y[0], table[0] if params is not None else table[0, :0])
         with on(self.space):
             state = Run(self, n, n_dims, reached(y.astype(self.dtype)), reached(table.astype(self.dtype)), seed, keep,
                          check_flag(means, "means"))
@@ -122,16 +128,22 @@ class ParticleFilter:
                 state.step(t)
             return state.result(single=p.ndim == 1)
 
-    def _n_dims(self, y, params):
+    def _n_dims(self, observation, params):
         """Components of a state, from one call of each function in plain Python."""
         initial, propagate, log_weight = self.functions
-        state = _check_state(initial(0, 0, 0, params[0]), "initial")
-        moved = _check_state(propagate(1, np.array(state, self.dtype), 0, 0, 0, params[0]), "propagate")
-        if len(moved) != len(state):
-            raise DTypeError(f"propagate returns {len(moved)} numbers, initial {len(state)}; as many of both are wanted")
-        weight = log_weight(0, state, y[0], params[0])
-        if np.ndim(weight) or isinstance(weight, tuple):
-            raise DTypeError(f"log_weight must return a number, got {weight!r:.60}")
+        try:
+            state = _check_state(_tried("initial", initial, params, 0, 0, 0, params), "initial")
+        except ArithmeticError as error:
+            raise InputError(f"initial: {error}, with the seed, stream and draw 0") from error
+        try:
+            moved = _check_state(_tried("propagate", propagate, params, 1, np.array(state, self.dtype), 0, 0, 0, params), "propagate")
+            if len(moved) != len(state):
+                raise DTypeError(f"propagate returns {len(moved)} numbers, initial {len(state)}; as many of both are wanted")
+            weight = _tried("log_weight", log_weight, params, 0, state, observation, params)
+            if weight is None or np.ndim(weight) or isinstance(weight, tuple):
+                raise DTypeError(f"log_weight must return a number, got {weight!r:.60}")
+        except ArithmeticError:
+            pass  # log(0), 1 / 0: a kernel has infinities and NaN for these, and the run says at which step they matter
         return len(state)
 
     def kernels(self, n_dims):
@@ -139,6 +151,21 @@ class ParticleFilter:
         if n_dims not in self._kernels:
             self._kernels[n_dims] = filter_kernels.model_kernels(*self.functions, n_dims)
         return self._kernels[n_dims]
+
+
+def _tried(name, function, params, *args):
+    """What a function of the model gives in plain Python; what it takes or reads wrongly is told by its name."""
+    try:
+        return function(*args)
+    except IndexError as error:
+        given = f"{len(params)} number{'s' * (len(params) != 1)}" if len(params) else "none: run(..., params=) gives them"
+        raise InputError(f"{name} reads a state, an observation or params beyond its end: {error}; params has {given}") from error
+    except PortableError:
+        raise
+    except TypeError as error:
+        raise DTypeError(f"{name}: {error}; see ParticleFilter for what it is called with") from error
+    except ValueError as error:  # a domain error of `math`
+        raise ArithmeticError(str(error)) from error
 
 
 def _check_state(state, name):
@@ -272,12 +299,17 @@ class Filtered:
         Returns
         -------
         ndarray, shape (n_steps, n_dims, n_filters, n)
+
+        Raises
+        ------
+        InputError, DTypeError
+            A run without `keep=True`; n below 1.
         """
         run = self._run
         if not run.keep:
             raise InputError("this run kept no ancestors; run(..., keep=True) is wanted for trajectories")
         with on(run.model.space):
-            call = Call(None, self.log_weights, seed, 0, n, "raise")
+            call = Call(None, self.log_weights, seed, 0, check_count(n, "n", 1, MOST), "raise")
             call.tables.find_extremes()
             ends = call.draw(launches.multinomial)
             paths = pk.empty((*run.x.shape[:3], call.n_draws), run.model.dtype)

@@ -227,6 +227,11 @@ def effective_sample_size(weights=None, *, log_weights=None, space=None):
     Returns
     -------
     float, or ndarray of shape (n_rows,)
+
+    Raises
+    ------
+    ShapeError, DTypeError, FiniteError, InputError
+        Both or none of the two; NaN, infinite or negative weights; a row of zeros.
     """
     with on(space):
         w, moments = _moments(weights, log_weights)

@@ -34,6 +34,8 @@ def main(arguments=None):
 def _check_outputs(options):
     """Refuse, before anything is computed, what could not be written after."""
     check_outputs(options, "out", "figure")
+    if options.run_command is _simulate and Path(options.out).suffix != ".npz":
+        raise InputError(f"--out is {options.out}; a name that ends in .npz is wanted")
     if getattr(options, "figure", None):
         known = new_figure().canvas.get_supported_filetypes()
         if Path(options.figure).suffix[1:] not in known:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from portable.errors import DTypeError, FiniteError, InputError, OrderError
+from portable.errors import DTypeError, FiniteError, InputError, OrderError, ShapeError
 
 from ..checks import as_numbers, check_number
 from .model import TransientMAP
@@ -30,11 +30,21 @@ def from_frame(frame, *, run="run", gap="gap", censored=None):
     -------
     Runs
         In ascending order of the runs' names.
+
+    Raises
+    ------
+    InputError, ShapeError, DTypeError, FiniteError
+        A column that is not there, of another length, of words or with gaps in it; a gap that is negative.
     """
     names, values = _column(frame, run), as_numbers(_column(frame, gap), gap, 1)
+    _check_same(names, run, values, gap)
     order, lengths = _groups(names, run)
     ends = np.cumsum(lengths) - 1
-    still = None if censored is None else np.asarray(_column(frame, censored))[order][ends]
+    still = None
+    if censored is not None:
+        still = _column(frame, censored)
+        _check_same(still, censored, values, gap)
+        still = still[order][ends]
     return Runs(values[order], lengths, still)
 
 
@@ -55,6 +65,11 @@ def from_events(frame, *, time="time", run=None, timeout=None):
     -------
     Runs
         Without those of a single event, which have no gap.
+
+    Raises
+    ------
+    InputError, ShapeError, DTypeError, FiniteError
+        A column that is not there, of another length, of words or with gaps in it; no two events of one run.
     """
     times = np.asarray(_column(frame, time))
     if times.dtype.kind == "M":
@@ -66,6 +81,7 @@ def from_events(frame, *, time="time", run=None, timeout=None):
         at = int((~np.isfinite(times)).argmax())
         raise FiniteError(f"{time}[{at}] is {times[at]}; finite times are wanted")
     names = np.zeros(len(times), np.int64) if run is None else _column(frame, run)
+    _check_same(names, run, times, time)
     _, codes = np.unique(names, return_inverse=True)
     order = np.lexsort((times, codes))
     gaps, same = np.diff(times[order]), np.diff(codes[order]) == 0
@@ -93,6 +109,11 @@ def read(path, *, gap="gap", run="run", time=None, timeout=None, censored=None):
     Returns
     -------
     Runs
+
+    Raises
+    ------
+    InputError, ShapeError, DTypeError, FiniteError
+        A file that is not there or holds something else; what `from_frame` and `from_events` refuse.
     """
     path = Path(path)
     if not path.is_file():
@@ -149,6 +170,11 @@ def load(path):
         if isinstance(error, InputError):
             raise
         raise InputError(f"path: {path} holds no model: {type(error).__name__}: {error}") from error
+
+
+def _check_same(column, name, other, its_name):
+    if column.shape != other.shape:
+        raise ShapeError(f"column '{name}' has shape {column.shape}, '{its_name}' {other.shape}; the same is wanted")
 
 
 def _column(frame, name):

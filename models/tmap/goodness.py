@@ -9,6 +9,8 @@ import numpy as np
 
 from portable.errors import InputError
 
+from .model import check_model
+
 
 @dataclass(frozen=True)
 class Goodness:
@@ -56,7 +58,7 @@ def goodness_of_fit(model, runs, *, space=None):
     InputError
         The process cannot make one of the gaps.
     """
-    whole = model.rescaled(runs, space=space)
+    whole = check_model(model).rescaled(runs, space=space)
     ends = np.cumsum(runs.lengths) - 1
     complete = np.ones(runs.n_gaps, bool)
     complete[ends[runs.censored]] = False

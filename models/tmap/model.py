@@ -178,6 +178,11 @@ class TransientMAP:
         Returns
         -------
         ndarray, shape (...,)
+
+        Raises
+        ------
+        DTypeError, FiniteError, InputError
+            Gaps that are no numbers, or negative.
         """
         gaps = check_finite(as_numbers(gaps, "gaps"), "gaps")
         if not gaps.ndim or not gaps.size or gaps.min() < 0.0:
@@ -194,8 +199,8 @@ class TransientMAP:
         return np.exp(self.orders * np.log(self.rates) - log_factorials(self.orders) + powers - self.rates * x[..., None])
 
     def gap_survival(self, x):
-        """Probability that a gap is longer than x, over all gaps of all runs taken together, shape of x."""
-        y = check_finite(as_numbers(x, "x"), "x")[..., None] * self.rates
+        """Probability that a gap is longer than x, over all gaps of all runs taken together, shape of x; 1 where x < 0."""
+        y = np.maximum(check_finite(as_numbers(x, "x"), "x"), 0.0)[..., None] * self.rates
         found, term = np.zeros_like(y), np.exp(-0.5 * y)  # twice half the exponential: it must not vanish too soon
         for m in range(self.orders.max()):
             found += np.where(m < self.orders, term, 0.0)
@@ -219,6 +224,11 @@ class TransientMAP:
         -------
         float
             Minus infinity where the process cannot make the runs: a gap of zero without a branch of order 1.
+
+        Raises
+        ------
+        DTypeError, InputError
+            What are no Runs; a memory_limit that is too small for one part.
         """
         check_type(runs)
         dtype, loglik = check_dtype(dtype), 0.0
@@ -243,6 +253,11 @@ class TransientMAP:
         -------
         ndarray, shape (n_gaps, n_branches)
             In the order of `runs.values`.
+
+        Raises
+        ------
+        DTypeError
+            What are no Runs.
         """
         packed, shared = self._on(check_type(runs), np.float64, space)
         found = pk.empty((packed.n_rows * self.n_branches * kernels.PACK,), np.float64, packed.space)
@@ -297,6 +312,11 @@ class TransientMAP:
         Returns
         -------
         Runs
+
+        Raises
+        ------
+        DTypeError, InputError
+            Also more than `max_gaps` gaps.
         """
         n_runs, seed, max_gaps = check_count(n_runs, "n_runs"), check_seed(seed), check_count(max_gaps, "max_gaps")
         space = pk.default_space() if space is None else space
@@ -324,6 +344,12 @@ class TransientMAP:
 def log_factorials(orders):
     """log (r - 1)! of each order r."""
     return np.array([math.lgamma(order) for order in orders])
+
+
+def check_model(model):
+    if not isinstance(model, TransientMAP):
+        raise DTypeError(f"model must be tmap.TransientMAP, got {type(model).__name__}")
+    return model
 
 
 def check_type(runs):

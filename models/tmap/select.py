@@ -63,6 +63,11 @@ def select_orders(runs, total_order, *, most_branches=MOST_BRANCHES, criterion="
     -------
     list of Candidate
         The best first. Where a gap is zero, only partitions with a branch of order 1.
+
+    Raises
+    ------
+    DTypeError, InputError
+        Also where no partition can make the runs.
     """
     check_type(runs)
     total_order = check_count(total_order, "total_order", most=100)

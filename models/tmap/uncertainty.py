@@ -12,7 +12,7 @@ from portable.errors import InputError
 from .checks import check_memory
 from .em import EM
 from .kernels import DEAD
-from .model import TransientMAP, check_type
+from .model import TransientMAP, check_model, check_type
 
 # In the logarithms of rates and probabilities: differences are then wrong by some 1e-6 of themselves, while rounding,
 # some 1e-13 of the sums over all gaps, is divided by this.
@@ -65,6 +65,7 @@ def standard_errors(model, runs, *, memory_limit=None, space=None):
     InputError
         The information is not positive definite: `model` is no maximum, or the runs do not tell its branches apart.
     """
+    check_model(model)
     check_type(runs)
     space = pk.default_space() if space is None else space
     em = EM(runs, model.orders, _AT_ONCE, np.float64, space, check_memory(memory_limit))

@@ -11,20 +11,27 @@ import struct
 
 from llvmlite import ir
 
-from ..errors import DTypeError, LanguageError, LoweringError, ShapeError
+from ..errors import DTypeError, InputError, LanguageError, LoweringError, ShapeError
 from ..policy import n_indices
 from .frames import Facts, flat
 from .lowering import Lowering
 from .memory import itemsize
 from .signature import Signature
 from .team import combine_states, finished, lifted, widened
-from .types import UNIFORM, VARYING, promote
+from .types import UNIFORM, VARYING, is_float, promote
 from .values import I8, I64, PTR, Value
 
 EXTRA = ("begin", "end", "block_size", "partials", "league_size", "scratch_bytes", "counter",
          "begin0", "end0", "begin1", "end1", "begin2", "end2", "depth")  # the last seven: a box
 _MAX_RUNS = 40
 _FORMATS = {"bool": "?7x", "int32": "i4x", "uint32": "I4x", "float32": "f4x", "int64": "q", "uint64": "Q", "float64": "d"}
+
+
+def scratch_of(compiled, policy):
+    """Bytes of a team's scratch. What compiled code takes of it at run time it does not count: at least some must be asked for."""
+    if compiled.scratch_open and not policy.scratch_bytes:
+        raise InputError(f"kernel '{compiled.kernel.name}' has scratch of run-time shape: say how much, TeamPolicy(..., scratch_bytes=)")
+    return compiled.scratch_static + policy.scratch_bytes
 
 
 class Entry:
@@ -37,6 +44,7 @@ class Entry:
     text : str, the LLVM IR
     results : Results of a reduction
     scratch_static : bytes of scratch with compile-time shape
+    scratch_open : whether there is scratch of run-time shape, for which a launch must ask
     """
 
     lowering = Lowering
@@ -59,7 +67,7 @@ class Entry:
             self.facts.changed = False
             self.module = ir.Module(self.kernel.name)
             self.lower = self.lowering(self.target, self.width, self.signature.float_dtype, self.kernel.fastmath, self.facts, self.kernel.name)
-            self.scratch_static, self.results = 0, None
+            self.scratch_static, self.scratch_open, self.results = 0, False, None
             self.emit()
             if not self.facts.changed:
                 return
@@ -233,6 +241,8 @@ class Entry:
         """What the reducers make of the last states, each number to its own address."""
         finals = [finished(self.lower, r, state) for r, state in zip(self.reducers, totals)]
         self.results = Results(finals, self.lower.strong)
+        if self.policy_kind.startswith("scan") and is_float(self.results.dtypes[0]) and not is_float(self.out.dtype):
+            raise DTypeError(f"out: an array of floats is wanted, as the prefixes are {self.results.dtypes[0]}; got {self.out.dtype}")
         first = self.signature.n_words + len(EXTRA)
         for k, v in enumerate(v for f in finals for v in flat(f)):
             place = self.lower.b.load(self.word(self.block, first + k), typ=PTR)

@@ -31,8 +31,7 @@ def text_of(fn):
 
 CASTS = {np.float32: "float32", np.float64: "float64", np.int32: "int32", np.int64: "int64", np.uint32: "uint32",
          np.uint64: "uint64", np.bool_: "bool", builtins.int: "int64", builtins.float: "float64", builtins.bool: "bool"}
-ATOMICS = {getattr(words, f"atomic_{op}"): op
-           for op in ("add", "sub", "min", "max", "and", "or", "xor", "exchange", "cas")}
+ATOMICS = {getattr(words, f"atomic_{op}"): op for op in ("add", "sub", "min", "max", "and", "or", "xor", "exchange", "cas")}
 
 
 def _table():

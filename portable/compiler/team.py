@@ -157,7 +157,7 @@ class Team:
             rounded = -(-n_bytes // _ALIGN) * _ALIGN
             lower.scratch_static += rounded
         else:
-            more = lower.plus(n_bytes, _ALIGN - 1)
+            lower.scratch_open, more = True, lower.plus(n_bytes, _ALIGN - 1)
             rounded = lower.b.and_(more, more.type(-_ALIGN))
         lower.scratch_used = lower.plus(place, rounded)
         return pointer

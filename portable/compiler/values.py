@@ -42,8 +42,7 @@ class ViewValue:
     `store`: "" for an argument, "(scratch)" or "(local)" for arrays made in the kernel.
     """
 
-    __slots__ = ("label", "dtype", "pointer", "shape", "strides", "readonly", "lanes_last", "prefix", "scatter",
-                 "unshared", "store")
+    __slots__ = ("label", "dtype", "pointer", "shape", "strides", "readonly", "lanes_last", "prefix", "scatter", "unshared", "store")
 
     def __init__(self, label, dtype, pointer, shape, strides, readonly=False, lanes_last=False, prefix=(), scatter=False, store=""):
         self.label, self.dtype, self.pointer, self.shape, self.strides = label, dtype, pointer, shape, strides

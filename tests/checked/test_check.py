@@ -209,6 +209,7 @@ def test_wrong_calls_are_refused():
         pk.check(4, shift, X)
     with pytest.raises(pk.InputError, match="seeds"):
         pk.check(4, shift, X, X, seeds=[])
+    assert str(pk.check(4, shift, X, X, seeds=3)) == str(pk.check(4, shift, X, X, seeds=[3]))
     with pytest.raises(pk.InputError, match="team_sizes"):
         pk.check(FOUR, reverse, *arrays(), team_sizes=[0])
     with pytest.raises(pk.LanguageError, match="print"):

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 import portable as pk
+from portable.errors import CheckError, InputError
 
-from ..launching import launch_for
+from ..launching import launch_for, move
 from ..tolerance import assert_close
 from .test_step07_team import sizes
 
@@ -79,6 +80,12 @@ def test_shapes_known_only_at_run_time(space, n, size):
     x = np.random.default_rng(2).integers(0, 9, (3, n))
     policy = pk.TeamPolicy(3, size, scratch_bytes=2 * n * 8 + 64)
     np.testing.assert_array_equal(launch_for(space, policy, running_sum, x, np.zeros_like(x))[1], x.cumsum(1))
+
+
+def test_shapes_known_only_at_run_time_must_be_asked_for(space):
+    x = move(np.ones((3, 13)), space)
+    with pytest.raises((InputError, CheckError), match="scratch_bytes="):
+        pk.parallel_for(pk.TeamPolicy(3, space=space), running_sum, x, x)
 
 
 @pk.kernel

@@ -173,6 +173,7 @@ WRONG_POLICIES = [
     (lambda: pk.Threads(0), InputError, ["0"]),
     (lambda: pk.parallel_for(-1, fill, 1.0, np.ones(3)), InputError, ["-1"]),
     (lambda: pk.parallel_for(2.0, fill, 1.0, np.ones(3)), DTypeError, ["2.0"]),
+    (lambda: pk.parallel_for(np.ones(3), fill, 1.0, np.ones(3)), DTypeError, ["policy must be an integer", "ndarray"]),
     (lambda: pk.parallel_for("3", fill, 1.0, np.ones(3)), DTypeError, ["'3'"]),
     (lambda: pk.parallel_reduce(3, entry, np.ones(3), reducer=sum), PortableError, ["reducer"]),
     (lambda: pk.parallel_reduce(3, entry, np.ones(3), reducer=()), PortableError, ["reducer"]),

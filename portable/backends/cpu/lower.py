@@ -132,9 +132,9 @@ class Entry(entry.Entry):
             scratch.align, scratch.type = 64, PTR
 
         def one(rank):
-            lower.scratch_used = lower.scratch_static = 0
+            lower.scratch_used = lower.scratch_static = lower.scratch_open = 0
             self.visit(self.team(rank, league_size, scratch), None, 0, "team")
-            self.scratch_static = lower.scratch_static
+            self.scratch_static, self.scratch_open = lower.scratch_static, lower.scratch_open
 
         self.loop(begin, end, 1, one)
 

@@ -27,8 +27,7 @@ AT = {
 }
 STATE_BYTES = 896
 
-_PTHREADS = ("pthread_mutex_lock", "pthread_mutex_unlock", "pthread_cond_wait", "pthread_cond_signal",
-             "pthread_cond_broadcast")
+_PTHREADS = ("pthread_mutex_lock", "pthread_mutex_unlock", "pthread_cond_wait", "pthread_cond_signal", "pthread_cond_broadcast")
 
 # gate = (epoch << 16) | number of workers inside; an odd epoch is an open launch. 48 bits of epochs outlast a process.
 _IR = """

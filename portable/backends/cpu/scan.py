@@ -42,7 +42,7 @@ class ScanEntry(cpu.Entry):
         function = ir.Function(self.module, cpu.ENTRY, name)
         self.open(function)
         lower, b = self.lower, self.lower.b
-        out = self.args.pop()
+        self.out = out = self.args.pop()
         _, first, last, _ = function.args
         begin, end, size = (self.extra(n) for n in ("begin", "end", "block_size"))
         partials = self.extra("partials", PTR)

@@ -7,7 +7,7 @@ import functools
 import math
 import struct
 
-from ...compiler.entry import EXTRA
+from ...compiler.entry import EXTRA, scratch_of
 from ...compiler.signature import without_scatter
 from ...errors import InputError
 from ...events import Stamp
@@ -29,8 +29,8 @@ _EXTRA = struct.Struct(f"={len(EXTRA)}q")
 class Compiled:
     """Native code of one kernel for one policy kind and signature."""
 
-    __slots__ = ("address", "call", "signature", "merges", "plain", "finish", "apply", "results", "state_words", "scratch_static", "width", "simple", "kernel",
-                 "counters")
+    __slots__ = ("address", "call", "signature", "merges", "plain", "finish", "apply", "results", "state_words", "scratch_static", "scratch_open",
+                 "width", "simple", "kernel", "counters")
 
     def __init__(self, kernel, policy_kind, specs, reducers):
         scans = policy_kind.startswith("scan")
@@ -48,7 +48,7 @@ class Compiled:
         self.plain = functools.partial(_compiled, kernel, entry.policy_kind, without_scatter(entry.signature.specs), reducers)
         self.signature = entry.signature
         self.results, self.state_words = entry.results, entry.n_words()
-        self.scratch_static, self.width = entry.scratch_static, entry.width
+        self.scratch_static, self.scratch_open, self.width = entry.scratch_static, entry.scratch_open, entry.width
         self.simple, self.kernel, self.counters = not kernel.portable_text.has_loops, kernel, counters
         return self
 
@@ -132,10 +132,9 @@ def _room(compiled, outs, n_words):
 def _extra(compiled, policy, begin=0, end=0, block_size=0, partials=0):
     league, scratch = 0, 0
     if policy.__class__ is TeamPolicy:
-        league, scratch = policy.league_size, compiled.scratch_static + policy.scratch_bytes
+        league, scratch = policy.league_size, scratch_of(compiled, policy)
         if scratch > _MOST_SCRATCH:
-            raise InputError(f"kernel '{compiled.kernel.name}': {scratch} bytes of scratch asked, but a CPU gives a team at most "
-                             f"{_MOST_SCRATCH}")
+            raise InputError(f"kernel '{compiled.kernel.name}': {scratch} bytes of scratch asked, but a CPU gives a team at most {_MOST_SCRATCH}")
     return _EXTRA.pack(begin, end, block_size, partials, league, scratch, compiled.counters, *box_words(policy), 0)
 
 

@@ -118,8 +118,7 @@ class Entry(entry.Entry):
             element = lower.scalar(view.dtype)
             size = b.sdiv(self.n_bytes(view), ir.Constant(I64, itemsize(view.dtype)))
             places = [p for v, *p in shared if v is view][0]
-            self.steps(thread(lower), size, step,
-                       lambda j: body(*(b.gep(p, [j], source_etype=element) for p in places), element))
+            self.steps(thread(lower), size, step, lambda j: body(*(b.gep(p, [j], source_etype=element) for p in places), element))
 
         for view in self.scatters:
             shared.append((view, own, view.pointer))
@@ -187,13 +186,13 @@ class Entry(entry.Entry):
 
     def _team(self):
         lower = self.lower
-        lower.scratch_used = lower.scratch_static = 0
+        lower.scratch_used = lower.scratch_static = lower.scratch_open = 0
         base = dynamic_shared(self.module)
         base.type = ir.PointerType(addrspace=3)  # not a generic pointer: of that LLVM would not see the alignment
         rank, league_size = block(lower), self.extra("league_size")
         with lower.b.if_then(lower.b.icmp_signed("<", rank, league_size)):  # an empty league's reduction has one block
             self.visit(CudaTeam(rank, league_size, self.team_size, base), None, 0, "team")
-        self.scratch_static = lower.scratch_static
+        self.scratch_static, self.scratch_open = lower.scratch_static, lower.scratch_open
 
     # ---- the end of a reduction: the last block to arrive combines what all have left
     def _finish(self):

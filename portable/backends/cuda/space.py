@@ -11,7 +11,7 @@ import struct
 
 from ... import cache
 from ...errors import InputError
-from ...compiler.entry import EXTRA
+from ...compiler.entry import EXTRA, scratch_of
 from ...compiler.signature import without_scatter
 from ...policy import AUTO, MDRangePolicy, RangePolicy, TeamPolicy, box_words
 from . import driver, engine
@@ -43,7 +43,7 @@ class Compiled:
         self.handle = self.function.handle
         self.kernel, self.threads, self.indices = kernel, entry.threads, entry.threads * entry.width  # of a block
         self.results, self.state_words, self.accesses = entry.results, entry.n_words(), entry.accesses
-        self.team_size, self.scratch_static = team_size, entry.scratch_static
+        self.team_size, self.scratch_static, self.scratch_open = team_size, entry.scratch_static, entry.scratch_open
         self.allowed, self.signature, self.scatters = _DEFAULT_SHARED, entry.signature, bool(entry.scatters)
         self.plain = functools.partial(_compiled, space, kernel, policy_kind, without_scatter(specs), reducers, team_size)
         n_results = len(entry.results.dtypes) if entry.results else 0
@@ -99,7 +99,7 @@ def _configure(space, compiled, policy):
     if size > device.max_threads_per_block:
         raise InputError(f"TeamPolicy: team_size {asked} is beyond this device's limit of {device.max_threads_per_block}")
     compiled = compiled(size)
-    shared = compiled.scratch_static + policy.scratch_bytes
+    shared = scratch_of(compiled, policy)
     if shared > compiled.allowed:
         if shared + compiled.function.shared_bytes > device.shared_bytes_per_block_optin:
             raise InputError(f"kernel '{compiled.kernel.name}': {shared} bytes of scratch asked, but this device gives a team at "

@@ -99,6 +99,12 @@ def test_ccm(change, error, words):
         edm.ccm(**({"library": X, "target": X**2, "E": 2, "library_sizes": [10]} | change))
 
 
+def test_levels_are_shares():
+    found = edm.ccm(X, X**2, 2, library_sizes=[10], n_samples=5)
+    with pytest.raises(pk.InputError, match="level is 95; a share of at most 1"):
+        found.band(95)
+
+
 @pytest.mark.parametrize("change, error, words", MAPS, ids=ids(MAPS))
 def test_smap(change, error, words):
     with pytest.raises(error, match=words):

@@ -7,6 +7,7 @@ from models import edm
 from models.edm import reference
 from models.edm.frames import to_pandas
 from models.edm.surrogates import surrogates
+from portable.errors import DTypeError
 
 from .series import logistic_maps
 
@@ -143,3 +144,8 @@ def test_results_become_tables():
     assert to_pandas(dimensions).set_index("E").rho[2] == dimensions.rho[1]
     grown = edm.ccm(x[:, 0], x[:, 1], 2, library_sizes=[9, 20], n_samples=3, space="threads")
     np.testing.assert_array_equal(to_pandas(grown).rho, grown.mean)
+    near = edm.knn(x[:, 0], 2, k=2, space="threads")
+    pairs = to_pandas(near)
+    np.testing.assert_array_equal(pairs[pairs["rank"] == 2].distance, near.distances[:, 1])
+    with pytest.raises(DTypeError, match="found must be a result of knn, simplex, .* got ndarray"):
+        to_pandas(x)

@@ -7,9 +7,16 @@ import json
 import numpy as np
 import pytest
 
-from models.hawkes import read_events, simulate
+from models.hawkes import (
+    extras,
+    figures,
+    posterior_probabilities,
+    read_events,
+    sample_posterior,
+    simulate,
+)
 from models.hawkes.__main__ import main
-from portable.errors import DTypeError, FiniteError, InputError
+from portable.errors import DTypeError, FiniteError, InputError, ShapeError
 
 from .events import PARAMS
 
@@ -70,6 +77,37 @@ def test_probabilities_and_residuals(events_csv, tmp_path, capsys):
     (tmp_path / "params.json").write_text(json.dumps(dict(zip(PARAMS.names(), (0.8, 1.6, 336.0, 0.3, 5.0, 0.02)))))
     assert main(["residuals", *common, "--params", str(tmp_path / "params.json")]) == 0
     assert "Kolmogorov-Smirnov" in capsys.readouterr().out and (tmp_path / "residuals.png").exists()
+
+
+def test_probabilities_by_default_average_posterior_draws(events_csv, tmp_path, monkeypatch):
+    """No option but the fewer steps: `--average` says over how many draws, not `--draws`."""
+    asked = []
+
+    def found(likelihood, posterior, *, n_draws):
+        asked.append(n_draws)
+        return posterior_probabilities(likelihood, posterior, n_draws=3)
+
+    monkeypatch.setattr("models.hawkes.__main__.posterior_probabilities", found)
+    monkeypatch.setattr("models.hawkes.__main__.sample_posterior",
+                        lambda likelihood, **options: sample_posterior(likelihood, **options | {"n_draws": 10, "n_warmup": 10}))
+    common = ["probabilities", str(events_csv), "--output", str(tmp_path), "--space", "serial", "--figures", "none"]
+    assert main(common) == 0 and main([*common, "--draws", "70", "--average", "20"]) == 0
+    assert asked == [500, 20]
+
+
+@pytest.mark.parametrize("module, extra, command", [("arviz_stats", "arviz", "fit"), ("matplotlib", "plot", "fit"),
+                                                    ("matplotlib", "plot", "probabilities")])
+def test_libraries_that_write_are_asked_for_before_anything_is_drawn(events_csv, tmp_path, monkeypatch, capsys, module, extra, command):
+    monkeypatch.setattr("models.hawkes.__main__.need", lambda name, which, purpose: (
+        extras.need("no_such_module" if name == module else "json", which, purpose)))
+    monkeypatch.setattr("models.hawkes.__main__.sample_posterior", None)
+    assert main([command, str(events_csv), "--output", str(tmp_path), "--space", "serial"]) == 2
+    assert f"portable-kernels[{extra}]" in "".join(capsys.readouterr().out.split("\n"))
+
+
+def test_simulate_asks_for_its_folder_first(tmp_path, capsys):
+    assert main(["simulate", str(tmp_path / "no" / "a.csv"), "--immigrants", "-1"]) == 2
+    assert "there is no folder" in " ".join(capsys.readouterr().out.split())
 
 
 def test_units_columns_and_formats(tmp_path):
@@ -156,3 +194,14 @@ def test_warnings_with_evidence(tmp_path):
         read_events(write(tmp_path / "c.csv", *(f"{k % 7},2,{k * k}" for k in range(200))))
     with pytest.warns(UserWarning, match="events span 342 years"):
         read_events(write(tmp_path / "d.csv", "1,2,0", "1,3,3000000"))
+
+
+@pytest.mark.parametrize("draw, error, words", [
+    (lambda: figures.probability_map(np.zeros((3, 2)), [0.5]), ShapeError, "probabilities has 1 entries, locations 3; one an event"),
+    (lambda: figures.probabilities_in_time([1.0, 2.0], [0.5]), ShapeError, "probabilities has 1 entries, times 2"),
+    (lambda: figures.posterior_densities(PARAMS), DTypeError, "posterior must be hawkes.Posterior, got Parameters"),
+    (lambda: figures.residual_plot(3), DTypeError, "found must come from residuals, got int"),
+])
+def test_figures_say_what_they_want(draw, error, words):
+    with pytest.raises(error, match=words):
+        draw()

@@ -92,6 +92,8 @@ def test_fit_finds_the_truth(space):
         assert abs(getattr(found.params, name) - getattr(truth, name)) < 4 * found.standard_errors[name]
         low, high = found.interval(name)
         assert low < getattr(found.params, name) < high
+    with pytest.raises(InputError, match="z is 95 standard errors; at most 10 is wanted: 1.96 for 95 %"):
+        found.interval("theta", 95)
     assert np.abs(likelihood.log_gradient(found.params)[1]).max() < 1e-2  # a Newton step from there gains below 1e-8
     assert likelihood.log_likelihood(found.params) > likelihood.log_likelihood(truth)
 

@@ -169,6 +169,8 @@ def test_interrupted_chains_go_on_to_the_same_draws(small, tmp_path, monkeypatch
         sample_posterior(small, **OPTIONS, checkpoint=path)
     with pytest.raises(InputError, match="the folder .* does not exist"):
         sample_posterior(small, **OPTIONS, checkpoint=tmp_path / "absent" / "chains.npz")
+    with pytest.raises(DTypeError, match="checkpoint must be the name of a file, got 3 of type int"):
+        sample_posterior(small, **OPTIONS, checkpoint=3)
 
 
 def test_progress_tells_rates(small, capsys):

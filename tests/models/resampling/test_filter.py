@@ -163,11 +163,37 @@ def plain(t, state, y, params):
     return 0.0
 
 
+@pk.function
+def reads_beyond(t, state, y, params):
+    return y[3]
+
+
+@pk.function
+def takes_less(seed, stream, draw):
+    return (0.0,)
+
+
+@pk.function
+def gives_nothing(t, state, y, params):
+    pass
+
+
+@pk.function
+def logarithm_of_zero(t, state, y, params):
+    """-inf in a kernel, a ValueError in plain Python."""
+    return math.log(abs(state[0]) * (0.0 if t == 0 and params[0] > 0.0 else 1.0))
+
+
 RUNS = [
     ((initial, propagate, impossible), {}, E.InputError, "log_weight is -inf for every particle at step 2"),
     ((initial, propagate, not_a_number), {}, E.FiniteError, "log_weight gave nan for a particle at step 1"),
     ((initial, no_tuple, log_weight), {}, E.DTypeError, "propagate must return a tuple"),
     ((initial, two_numbers, log_weight), {}, E.DTypeError, "propagate returns 2 numbers, initial 1"),
+    ((initial, propagate, log_weight), {"params": None}, E.InputError, r"^(initial|propagate|log_weight) reads .* none: run\(..., params=\)"),
+    ((initial, propagate, reads_beyond), {}, E.InputError, "log_weight reads a state, an observation or params beyond its end"),
+    ((takes_less, propagate, log_weight), {}, E.DTypeError, "initial: .* takes 3 positional arguments but 4"),
+    ((initial, propagate, gives_nothing), {}, E.DTypeError, "log_weight must return a number, got None"),
+    ((initial, propagate, logarithm_of_zero), {}, E.InputError, "log_weight is -inf for every particle at step 0"),
     ((initial, propagate, log_weight), {"n_particles": 0}, E.InputError, "n_particles is 0"),
     ((initial, propagate, log_weight), {"observations": []}, E.ShapeError, r"observations has shape \(0,\)"),
     ((initial, propagate, log_weight), {"observations": [0.0, np.nan]}, E.FiniteError, r"observations\[1\] is nan"),

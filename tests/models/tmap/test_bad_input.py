@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import portable as pk
-from models.tmap import Runs, TransientMAP, fit
+from models.tmap import Runs, TransientMAP, fit, goodness_of_fit, standard_errors
 
 from .problems import MODEL
 
@@ -120,6 +120,16 @@ def test_simulations(change, error, words):
 def test_runs_are_runs():
     with pytest.raises(pk.DTypeError, match="runs must be tmap.Runs, got ndarray"):
         MODEL.log_likelihood(np.ones(3))
+
+
+@pytest.mark.parametrize("call", [goodness_of_fit, standard_errors])
+def test_models_come_first(call):
+    with pytest.raises(pk.DTypeError, match="model must be tmap.TransientMAP, got Runs"):
+        call(Runs([1.0], [1]), MODEL)
+
+
+def test_every_gap_is_longer_than_a_negative_one():
+    np.testing.assert_array_equal(MODEL.gap_survival([-5.0, -0.1, 0.0]), 1.0)
 
 
 @pytest.mark.parametrize("call", [MODEL.gap_moment, MODEL.lag_correlation, MODEL.arrivals_distribution])

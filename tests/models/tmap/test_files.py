@@ -62,6 +62,9 @@ WRONG = [
     (lambda: from_frame({"run": [1.0, np.nan], "gap": [1.0, 2.0]}), pk.FiniteError, r"run\[1\] is missing"),
     (lambda: from_frame({"run": [1, 1], "gap": ["a", "b"]}), pk.DTypeError, "gap must hold real numbers"),
     (lambda: from_frame({"run": [1, 1], "gap": [1.0, -1.0]}), pk.InputError, "run 0, gap 1"),
+    (lambda: from_frame({"run": [1, 1], "gap": [1.0, 2.0, 3.0]}), pk.ShapeError, r"column 'run' has shape \(2,\), 'gap' \(3,\)"),
+    (lambda: from_frame({"run": [1, 1], "gap": [1.0, 2.0], "open": [True]}, censored="open"), pk.ShapeError, r"'open' has shape \(1,\)"),
+    (lambda: from_events({"time": [1.0], "u": [1, 2]}, run="u"), pk.ShapeError, r"column 'u' has shape \(2,\), 'time' \(1,\)"),
     (lambda: from_frame(3), pk.DTypeError, "frame must be a pandas.DataFrame or a mapping"),
     (lambda: from_events({"time": [1.0, np.inf]}), pk.FiniteError, r"time\[1\] is inf"),
     (lambda: from_events({"time": [1.0, 2.0], "u": [1, 2]}, run="u"), pk.InputError, "no two events are of one run"),
@@ -133,6 +136,8 @@ def test_outputs_are_checked_first(tmp_path, capsys):
     """Before the file is looked for, which is not there."""
     assert main(["fit", "none.npz", "--orders", "1", "--out", str(tmp_path / "no" / "a.json")]) == 2
     assert "--out is" in capsys.readouterr().err
+    assert main(["simulate", "none.json", "--runs", "3", "--out", str(tmp_path / "a.txt")]) == 2
+    assert "a.txt; a name that ends in .npz is wanted" in " ".join(capsys.readouterr().err.split())
     pytest.importorskip("matplotlib")
     assert main(["fit", "none.npz", "--orders", "1", "--figure", "a.xyz"]) == 2
     assert "--figure is a.xyz; a name that ends in one of" in capsys.readouterr().err
