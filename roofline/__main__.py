@@ -236,7 +236,11 @@ def _tell(options, document, keep=True):
     failures = [failure for part in document["parts"] for failure in part["failures"]]
     for failure in failures:
         print(f"not measured: {failure['method']}: {failure['message']}", file=sys.stderr)
-    kept = _keep(options.out, html.page(document))
+    kept = any(part["results"] for part in document["parts"])
+    if kept:
+        kept = _keep(options.out, html.page(document))
+    elif options.out:
+        print(f"roofline: nothing was measured, so {options.out} is not written", file=sys.stderr)
     kept &= _keep(options.json, _as_json(document))
     kept &= _figures(options, document)
     interrupted = any(part["interrupted"] for part in document["parts"])

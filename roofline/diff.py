@@ -98,7 +98,7 @@ def changes(before, after, across=False):
     Raises
     ------
     InputError
-        They are of different machines, and that was not asked for.
+        They are of different machines, and that was not asked for, or have no row in common.
     """
     here, there = _machines(before), _machines(after)
     if not across:
@@ -115,6 +115,8 @@ def changes(before, after, across=False):
                 f"the reports are of different machines ({'; '.join(told)}). Say --across to compare them all the same."
             )
     old, new = _samples(before), _samples(after)
+    if not old.keys() & new.keys():
+        raise InputError("no method with the same input and space is in both reports: there is nothing to compare.")
     found = [Change(*key, old.get(key), new.get(key)) for key in {**old, **new}]
     return sorted(found, key=lambda c: (c.speedup is None, c.speedup))
 

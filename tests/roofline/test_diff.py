@@ -51,6 +51,11 @@ def test_methods_of_one_report_are_told_and_no_regression(tmp_path, capsys):
     assert "gone" in capsys.readouterr().out
 
 
+def test_reports_with_nothing_in_common_are_refused(tmp_path, capsys):
+    paths = [saved(tmp_path, name, fakes.result(method=name, seconds=STEADY)) for name in "ab"]
+    assert cli.main(["diff", *paths]) == 2 and "nothing to compare" in capsys.readouterr().err
+
+
 def test_the_worst_stands_first(tmp_path):
     before = saved(tmp_path, "a", *(fakes.result(name, seconds=STEADY) for name in "abc"))
     after = saved(

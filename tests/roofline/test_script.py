@@ -112,8 +112,10 @@ def test_an_interrupted_program_keeps_what_it_launched(report):
     assert code == 130 and document["interrupted"] and len(document["results"]) == 2
 
 
-def test_a_program_without_launches_says_so(report, capsys):
+def test_a_program_without_launches_says_so(report, capsys, tmp_path):
+    (tmp_path / "page.html").write_text("an earlier page")
     code, document = report("print(1)")
+    assert (tmp_path / "page.html").read_text() == "an earlier page" and "page.html is not written" in capsys.readouterr().err
     assert code == 1 and document["failures"] == [{"case": "script", "method": document["failures"][0]["method"],
                                                    "message": "it launched no kernel"}]  # fmt: skip
 
