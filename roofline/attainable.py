@@ -70,7 +70,7 @@ def bound(counts, ceilings):
     notes = []
     level = ceilings.level_of(counts.compulsory)
     executed = counts.executed_totals if counts.ptx is None else None  # of the CPU's code
-    arithmetic, special = _arithmetic(counts, ceilings, notes)
+    arithmetic, special = _arithmetic(counts, executed, ceilings, notes)
     wants = {
         "arithmetic": arithmetic,
         "integer": _integer(counts, executed, ceilings),
@@ -87,9 +87,16 @@ def _ranked(wants):
     return dict(sorted(wants.items(), key=lambda item: -item[1]))
 
 
-def _arithmetic(counts, ceilings, notes):
-    """(seconds of flops and special functions, seconds of these functions) at their ceilings."""
-    flops = {dtype: n / ceilings.rate(f"fma {dtype}") for dtype, n in counts.flops_by_dtype.items()}
+def _arithmetic(counts, executed, ceilings, notes):
+    """(seconds of flops and special functions, seconds of these functions) at their ceilings.
+
+    Flops of the text, or of the code where it has fewer: what is the same for all lanes or trips is computed once.
+    """
+    wanted = dict(counts.flops_by_dtype)
+    if executed:
+        own = {dtype: n - executed["inside_flops"].get(dtype, 0) for dtype, n in executed["flops"].items()}
+        wanted = {dtype: min(n, own.get(dtype, 0)) for dtype, n in wanted.items()}
+    flops = {dtype: n / ceilings.rate(f"fma {dtype}") for dtype, n in wanted.items()}
     special, on_device = Counter(), ceilings.space.startswith("cuda")
     for (name, dtype), n in counts.special.items():
         rate = ceilings.rate(f"{name} {dtype}")

@@ -156,6 +156,23 @@ def test_the_largest_want_bounds_a_launch(quick_ceilings):
     assert found.seconds == max(found.wants.values()) and found.wants[found.by] == found.seconds
 
 
+@pk.kernel
+def differences(i, x, out):
+    total = 0.0
+    for k in range(64):
+        total += (x[i] - 1.0) * (x[i] - 1.0)
+    out[i] = total
+
+
+def test_what_is_computed_once_is_no_part_of_the_roof(quick_ceilings):
+    """Of four flops a trip in the text two remain in the code."""
+    roof, x = quick_ceilings("serial"), np.ones(N)
+    with pk.use("serial"):
+        counts = roofline.count(N, differences, x, x.copy())
+    assert counts.flops == 4 * 64 * N
+    assert 2 * 64 * N <= bound(counts, roof).wants["arithmetic"] * roof.rate("fma float64") < 2.1 * 64 * N
+
+
 def test_a_function_without_a_ceiling_is_left_out_and_said(quick_ceilings):
     with pk.use("serial"):
         counts = roofline.count(4, odd, np.ones(4))
