@@ -1,8 +1,9 @@
 """How fast a launch could be: the time that each resource wants at its measured ceiling, and the largest of them.
 
-arithmetic      flops of the text at the FMA peak of their precision, and special functions at their own rates. On a CPU
-                they share the same units, so their times add up; a GPU has units for float64, for float32, for special
-                functions in float32 and for integers, which work at the same time, so the largest counts
+arithmetic      flops of the text, or of the code where it has fewer, at the FMA peak of their precision, and special
+                functions at their own rates. On a CPU they share the same units, so their times add up; a GPU has
+                units for float64, for float32, for special functions in float32 and for integers, which work at the
+                same time, so the largest counts
 integer         executed integer operations, each lane one, at the integer peak; of the text where none were executed
                 and the kernel has no floating-point work
 memory LEVEL    compulsory bytes at the bandwidth of the nearest level that holds all of them
@@ -92,10 +93,9 @@ def _arithmetic(counts, executed, ceilings, notes):
 
     Flops of the text, or of the code where it has fewer: what is the same for all lanes or trips is computed once.
     """
-    wanted = dict(counts.flops_by_dtype)
+    wanted = counts.flops_by_dtype
     if executed:
-        own = {dtype: n - executed["inside_flops"].get(dtype, 0) for dtype, n in executed["flops"].items()}
-        wanted = {dtype: min(n, own.get(dtype, 0)) for dtype, n in wanted.items()}
+        wanted = {dtype: min(n, executed["flops"].get(dtype, 0)) for dtype, n in wanted.items()}
     flops = {dtype: n / ceilings.rate(f"fma {dtype}") for dtype, n in wanted.items()}
     special, on_device = Counter(), ceilings.space.startswith("cuda")
     for (name, dtype), n in counts.special.items():

@@ -158,7 +158,7 @@ def test_the_largest_want_bounds_a_launch(quick_ceilings):
 
 @pk.kernel
 def differences(i, x, out):
-    total = 0.0
+    total = pk.exp(x[i])  # what a special function does inside is its own
     for k in range(64):
         total += (x[i] - 1.0) * (x[i] - 1.0)
     out[i] = total
@@ -170,7 +170,8 @@ def test_what_is_computed_once_is_no_part_of_the_roof(quick_ceilings):
     with pk.use("serial"):
         counts = roofline.count(N, differences, x, x.copy())
     assert counts.flops == 4 * 64 * N
-    assert 2 * 64 * N <= bound(counts, roof).wants["arithmetic"] * roof.rate("fma float64") < 2.1 * 64 * N
+    found = bound(counts, roof)
+    assert 2 * 64 * N <= (found.wants["arithmetic"] - found.special) * roof.rate("fma float64") < 2.1 * 64 * N
 
 
 def test_a_function_without_a_ceiling_is_left_out_and_said(quick_ceilings):
