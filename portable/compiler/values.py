@@ -26,7 +26,7 @@ class Value:
     """A number in a kernel: dtype, kind, the LLVM value, and the Python number where it is known.
 
     Of a linear one `ir` is lane 0's number and `step` what lanes differ by; `aligned`: it (lane 0's) is a known multiple of W.
-    Of a product of floats `factors` are the two: a sum that it meets rounds once.
+    Of a product of floats `factors` are the two, without fastmath: a sum that it meets rounds once.
     """
 
     __slots__ = ("dtype", "kind", "ir", "const", "step", "aligned", "factors")
@@ -190,7 +190,7 @@ class Ops:
         x, y = self.get(a, dtype, kind), self.get(b, dtype, kind)
         aligned = op == "*" and kind == UNIFORM and dtype in ("int", "int64") and (self._in_packs(a) or self._in_packs(b))
         result = self._fused(op, a, b, dtype, kind) or self._arithmetic(op, x, y, self.strong(dtype), b.const)
-        return Value(dtype, kind, result, aligned=aligned, factors=(a, b) if op == "*" and t.is_float(dtype) else ())
+        return Value(dtype, kind, result, aligned=aligned, factors=(a, b) if op == "*" and t.is_float(dtype) and not self.flags else ())
 
     def _fused(self, op, a, b, dtype, kind):
         """A sum with a product, the left one if there are two, rounded once: the text says so, for LLVM's choice differs between machines."""
