@@ -14,9 +14,9 @@ class _Written:
 
     kind = "function"
 
-    def __init__(self, fn, fastmath=False, packed=True, teams=1):
+    def __init__(self, fn, fastmath=False, packed=True, teams=1, chain=False):
         frontend.check_function(fn, self.kind)
-        self.fn, self.fastmath, self.packed, self.teams = fn, fastmath, packed, teams
+        self.fn, self.fastmath, self.packed, self.teams, self.chain = fn, fastmath, packed, teams, chain
         self.compiled = {}  # what a backend made of it, by its own key
         functools.update_wrapper(self, fn)
 
@@ -76,6 +76,13 @@ def kernel(fn=None, *, fastmath=False, packed=True, teams=1):
     return Kernel(fn, fastmath, packed, teams)
 
 
-def function(fn):
-    """Mark a plain Python function as callable from kernels; it is compiled into each of them."""
-    return Function(fn)
+def function(fn=None, *, chain=False):
+    """Mark a plain Python function as callable from kernels; it is compiled into each of them.
+
+    Parameters
+    ----------
+    chain : bool
+        Nearly every operation waits for the one before, as in a cipher: the CPU takes such a kernel's indices (or a team's
+        members) 16 at a time, so that another pack's operations fill the gaps.
+    """
+    return functools.partial(Function, chain=chain) if fn is None else Function(fn, chain=chain)

@@ -32,7 +32,7 @@ _SHARED = 1 << 63  # of blocks that four streams share
 _QUARTER = 1.5707963267948966  # of a turn
 
 
-@function
+@function(chain=True)
 def philox(c0, c1, c2, c3, k0, k1):
     """Philox4x32-10 of a counter of four 32-bit words under a key of two: four uint32, by 20 multiplications."""
     c0, c1, c2, c3, k0, k1 = uint64(c0), uint64(c1), uint64(c2), uint64(c3), uint64(k0), uint64(k1)

@@ -38,10 +38,10 @@ def stratified(tables, seed, step, ancestors):
 
 
 def multinomial(tables, seed, step, ancestors):
-    wanted, counts, before = tables.multinomial_draws
+    wanted, records, before = tables.multinomial_draws
     pk.parallel_for(tables.n_rows, strata.begin_draws, tables.n_draws, wanted, before)
-    _draw_strata(wanted, counts, before, seed, step)
-    _spread(spreading.spread_multinomial, tables, (wanted, counts), seed, step, ancestors)
+    _draw_strata(wanted, records, before, seed, step)
+    _spread(spreading.spread_multinomial, tables, (wanted, records), seed, step, ancestors)
 
 
 def residual(tables, seed, step, ancestors):
@@ -50,21 +50,21 @@ def residual(tables, seed, step, ancestors):
                     tables.values, tables.extremes, tables.sums, copies, residues)
     for sums in (copies, residues):
         pk.parallel_for(tables.rows, weighing.add_up, sums)
-    wanted, counts, before = tables.multinomial_draws
+    wanted, records, before = tables.multinomial_draws
     pk.parallel_for(tables.n_rows, strata.begin_residual_draws, tables.n_draws, copies, wanted, before)
-    _draw_strata(wanted, counts, before, seed, step)
-    _spread(spreading.spread_residual, tables, (wanted, counts, copies, residues), seed, step, ancestors)
+    _draw_strata(wanted, records, before, seed, step)
+    _spread(spreading.spread_residual, tables, (wanted, records, copies, residues), seed, step, ancestors)
 
 
-def _draw_strata(wanted, counts, before, seed, step):
+def _draw_strata(wanted, records, before, seed, step):
     n_rows, n_tiles = before.shape[0], before.shape[1] - 1
     tiles = pk.TeamPolicy(n_rows * n_tiles, SWEEP_TEAM)
-    pk.parallel_for(tiles, strata.fill_strata, wanted, seed, step, counts, before)
-    stride = min(_ONE_BY_ONE, counts.shape[1])
+    pk.parallel_for(tiles, strata.fill_strata, wanted, seed, step, records, before)
+    stride = min(_ONE_BY_ONE, 4 * records.shape[1])
     pk.parallel_for(pk.MDRangePolicy((0, 0), (n_rows, stride)), strata.draw_one_by_one, stride, wanted, seed, step,
-                    counts, before)
+                    records, before)
     pk.parallel_for(row_policy(n_rows, n_tiles), weighing.add_up, before)
-    pk.parallel_for(tiles, strata.lay_strata, wanted, before, counts)
+    pk.parallel_for(tiles, strata.lay_strata, wanted, before, records)
 
 
 def ssp(tables, seed, step, ancestors):

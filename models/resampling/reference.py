@@ -10,7 +10,7 @@ from itertools import accumulate
 from portable import random
 
 from .pairing import LANES, SPAN
-from .strata import EXTRA, QUANTILES, QUARTER, TILE
+from .strata import EXTRA, QUANTILES
 
 
 def quantised(weights, n_draws):
@@ -45,12 +45,19 @@ def _expanded(cumulative):
     return [i for i, (low, high) in enumerate(zip([0, *cumulative], cumulative)) for _ in range(high - low)]
 
 
+def _places(q, parts):
+    """Where cumulative weights lie on a line of so many parts, rounded as in float64: (k, from 0 to 1) of each."""
+    total, whole = float(sum(q)), float(parts)
+    ratio = whole / total
+    if total * ratio < whole:
+        ratio *= 1.0 + 2.0**-52
+    places = (min(float(position) * ratio, whole) for position in accumulate(q))
+    return [(int(y), y - int(y)) for y in places]
+
+
 def stratified(weights, n_draws, seed, draw):
-    q, cumulative = quantised(weights, n_draws), []
-    for position in accumulate(q):
-        k, rest = divmod(position * n_draws, sum(q))
-        cumulative.append(k + bool(random.uniform(seed, k, draw) * float(sum(q)) < float(rest)))
-    return _expanded(cumulative)
+    places = _places(quantised(weights, n_draws), n_draws)
+    return _expanded([k + bool(random.uniform(seed, k, draw) < part) for k, part in places])
 
 
 def multinomial(weights, n_draws, seed, draw):
@@ -60,11 +67,10 @@ def multinomial(weights, n_draws, seed, draw):
 
 def _multinomial_cumulative(q, n_draws, seed, draw):
     counts, result = _strata(n_draws, seed, draw), []
-    for position in accumulate(q):
-        b, rest = divmod(position * len(counts), sum(q))
+    for b, part in _places(q, len(counts)):
         inside = 0
         for j in range(counts[b] if b < len(counts) else 0):
-            inside += int(random.words(seed, b, draw + 1 + j // 4)[j % 4]) < int(rest * (2.0**32 / sum(q)))
+            inside += int(random.words(seed, b, draw + 1 + j // 4)[j % 4]) < int(part * 2.0**32)
         result.append(sum(counts[:b]) + inside)
     return result
 
@@ -74,8 +80,7 @@ def _strata(n_draws, seed, draw):
     n_strata = max(n_draws, 1) if n_draws < 128 else n_draws - int(10.0 * math.sqrt(n_draws))
     counts = [0] * n_strata
     for b in range(n_strata if n_draws >= 128 else 0):
-        m = b % TILE // QUARTER
-        word = int(random.words(seed, b - m * QUARTER, draw)[m])
+        word = int(random.words(seed, b // 4, draw)[b % 4])
         counts[b] = sum(word >= quantile for quantile in QUANTILES)
     for k in range(n_draws - sum(counts)):
         counts[_proposal(seed, k, draw + EXTRA, n_strata)[0]] += 1

@@ -8,8 +8,8 @@ teams of their own.
 Arguments beyond those of `weighing`
     seed, step   uint64: the key, and the first draw of this call
     sums         shape (n_rows, n_tiles + 1), uint64: q before each tile, and at the end Q
-    draws        of multinomial schemes, else 0: (wanted, counts) as in `models.resampling.strata`, and of residual
-                 resampling (wanted, counts, copies, residues): whole copies and what they leave, both as `sums`
+    draws        of multinomial schemes, else 0: (wanted, records) as in `models.resampling.strata`, and of residual
+                 resampling (wanted, records, copies, residues): whole copies and what they leave, both as `sums`
     stretches    shape (n_rows, n_stretches), int64: the owner of LONG draws in a row, or -1
 """
 
@@ -64,25 +64,46 @@ def no_start(r, total, seed, step):
 
 @pk.function
 def below_stratified(position, r, start, total, n_draws, ratio, seed, step, draws):
-    """As below_systematic, with a start of its own in every stratum: k counts where u_k Q < rest."""
-    k, rest = split(position, n_draws, total, ratio)
-    return k + pk.where(pk.random.uniform(seed, key(r, k), step) * pk.float64(pk.int64(total)) < pk.float64(rest), 1, 0)
+    """As below_systematic, with a start of its own in every stratum: k counts where u_k < part."""
+    k, part = place(position, n_draws, ratio)
+    return k + pk.where(pk.random.uniform(seed, key(r, k), step) < part, 1, 0)
 
 
 @pk.function
 def below_multinomial(position, r, start, total, parts, ratio, seed, step, draws):
     """The draws of earlier strata, and those of its own that are below; these have 32 bits, four to a block."""
-    b, rest = split(position, parts, total, ratio)
-    limit = pk.int64(pk.float64(rest) * (2.0**32 / pk.float64(pk.int64(total))))
-    found = pk.int64(draws[1][r, b])
-    n_here = pk.int64(draws[1][r, min(b + 1, pk.int64(parts))]) - found
+    b, part = place(position, parts, ratio)
+    record = draws[1][r, b >> 2]
+    shift = pk.uint64((b & 3) << 3)
+    earlier = record & ((pk.uint64(1) << shift) - pk.uint64(1)) & 0xFFFFFF  # counts of strata that share the record
+    found = pk.int64((record >> 32) + (((earlier * 0x010101) >> 16) & 255))
+    n_here = pk.int64((record >> shift) & 255)
+    limit = pk.int64(part * 2.0**32)
     stream = key(r, b)
     found += below_in_block(pk.random.words(seed, stream, step + pk.uint64(1)), n_here, limit)
     block = 1
     while 4 * block < n_here:
         found += below_in_block(pk.random.words(seed, stream, step + pk.uint64(1 + block)), n_here - 4 * block, limit)
         block += 1
-    return found
+    return min(found, pk.int64(draws[0][r]))
+
+
+@pk.function
+def place(position, parts, ratio):
+    """(k, part): which of equal parts of Q a position is in, or `parts` at its end, and how far from 0 to 1.
+
+    Right to parts 2^-51 and never descending: from 2,048 parts on less than what weights lose on their way to whole numbers.
+    """
+    y = min(pk.float64(pk.int64(position)) * ratio, pk.float64(pk.int64(parts)))
+    k = pk.int64(y)
+    return k, y - pk.float64(k)
+
+
+@pk.function
+def parts_over(total, parts):
+    """parts / total, so that total times it does not fall short of parts."""
+    ratio = pk.float64(pk.int64(parts)) / pk.float64(pk.int64(total))
+    return pk.where(pk.float64(pk.int64(total)) * ratio < pk.float64(pk.int64(parts)), ratio * (1.0 + 2.0**-52), ratio)
 
 
 @pk.function
@@ -153,7 +174,7 @@ def spreading(begin_row, below, of="weights"):
             carry = draws[3][r, tile]
             total = draws[3][r, n_tiles]
             total = pk.where(total > 0, total, pk.uint64(1))  # nothing is left, and nothing will be drawn
-        ratio = pk.float64(pk.int64(parts)) / pk.float64(pk.int64(total))
+        ratio = parts_over(total, parts)
         row_scale = scale(extremes, r, bits, log, w)
         start = begin_row(r, total, seed, step)
         begin = tile * tile_size

@@ -7,7 +7,9 @@ beyond the M-th are dropped). Below a hundred draws all are drawn one by one.
 
 Arguments beyond those of `spreading`
     wanted   shape (n_rows,), int64: M
-    counts   shape (n_rows, at least B + 1), int32: draws of a stratum, then draws before it
+    records  shape (n_rows, more than B / 4), uint64: the draws of strata 4 g, ..., 4 g + 3 in 8 bits each, the first lowest,
+             and above them 32 bits, the draws before these strata. (That four strata have more than 255 draws has a
+             probability below 10^-300.)
     before   shape (n_rows, n_tiles + 1), uint64: draws before a tile of TILE strata
 """
 
@@ -15,11 +17,11 @@ import math
 
 import portable as pk
 
-from .spreading import FEW, key, n_strata, residue_bits
+from .spreading import FEW, LOW, key, n_strata, residue_bits
 from .weighing import fixed, scale, split
 
 TILE = 2048  # strata of a team
-QUARTER = TILE // 4  # strata b, b + QUARTER, ... of a tile share a block of random bits
+RECORDS = TILE // 4
 EXTRA = 2**31  # the first draw of positions that are drawn one by one
 
 
@@ -30,19 +32,18 @@ def poisson_quantiles():
 
 
 QUANTILES = poisson_quantiles()
-COMMON = 7  # counts beyond it are one in 100,000
+COMMON = 5  # counts beyond it are one in 1,700
 
 
 @pk.function
 def poisson(word):
     """A Poisson(1) number by inversion of 32 bits: its law is the same in all strata, and right to 2^-32."""
-    u = pk.int64(word)
-    count = 0
+    count = pk.uint32(0)
     for k in range(COMMON):
-        count += pk.where(u >= QUANTILES[k], 1, 0)
-    if u >= QUANTILES[COMMON]:
+        count += pk.uint32(word >= pk.uint32(QUANTILES[k]))
+    if word >= pk.uint32(QUANTILES[COMMON]):
         for k in range(COMMON, len(QUANTILES)):
-            count += pk.where(u >= QUANTILES[k], 1, 0)
+            count += pk.uint32(word >= pk.uint32(QUANTILES[k]))
     return count
 
 
@@ -84,32 +85,38 @@ def weigh_residues(team, tile_size, bits, log, n_draws, w, extremes, sums, copie
         offsets[r, tile] = left
 
 
+@pk.function
+def sum_of_counts(record):
+    """All draws of a record's strata: the product's fourth byte adds up the bytes of the first factor."""
+    return (((record & LOW) * 0x01010101) >> 24) & 255
+
+
 @pk.kernel
-def fill_strata(team, wanted, seed, step, counts, before):
-    """Poisson counts of a tile of strata; a team a tile. A block of random bits for four strata, 4 bytes out."""
+def fill_strata(team, wanted, seed, step, records, before):
+    """Poisson counts of a tile of strata; a team a tile. A block of random bits and 8 bytes out for four strata."""
     n_tiles = before.shape[1] - 1
     r = team.league_rank // n_tiles
     tile = team.league_rank % n_tiles
-    first = tile * TILE
     n = n_strata(wanted[r])
-    few = wanted[r] < FEW
-    drawn = 0
-    for i in team.thread_range(min(QUARTER, max(n - first, 0))):
-        words = pk.random.words(seed, key(r, first + i), step)
+    last = 0 if wanted[r] < FEW else n
+    drawn = pk.uint64(0)
+    for g in team.thread_range(tile * RECORDS, min((tile + 1) * RECORDS, (n + 3) // 4)):
+        words = pk.random.words(seed, key(r, g), step)
+        record = pk.uint32(0)
         for m in range(4):
-            b = first + i + m * QUARTER
-            if b < n:
-                count = 0 if few else poisson(words[m])
-                counts[r, b] = count
-                drawn += count
+            record |= poisson(words[m]) << (8 * m)
+        here = pk.uint64(8 * min(max(last - 4 * g, 0), 4))
+        record = record & ((pk.uint64(1) << here) - pk.uint64(1))
+        records[r, g] = record
+        drawn += sum_of_counts(record)
     drawn = team.reduce(drawn)
     if team.single():
-        before[r, tile] = pk.uint64(drawn)
-        pk.atomic_add(before, (r, n_tiles), pk.uint64(drawn))
+        before[r, tile] = drawn
+        pk.atomic_add(before, (r, n_tiles), drawn)
 
 
 @pk.kernel
-def draw_one_by_one(r, k, stride, wanted, seed, step, counts, before):
+def draw_one_by_one(r, k, stride, wanted, seed, step, records, before):
     """What the Poisson counts leave of M, `stride` indices a row. A block of random bits and two atomics a draw."""
     missing = wanted[r] - pk.int64(before[r, before.shape[1] - 1])
     n = pk.uint64(n_strata(wanted[r]))
@@ -117,28 +124,29 @@ def draw_one_by_one(r, k, stride, wanted, seed, step, counts, before):
     while j < missing:
         words = pk.random.words(seed, key(r, j), step + pk.uint64(EXTRA))
         b = pk.int64((pk.uint64(words[1]) * n + ((pk.uint64(words[0]) * n) >> 32)) >> 32)
-        pk.atomic_add(counts, (r, b), 1)
+        pk.atomic_add(records, (r, b // 4), pk.uint64(1) << pk.uint64(8 * (b % 4)))
         pk.atomic_add(before, (r, b // TILE), pk.uint64(1))
         j += stride
 
 
 @pk.kernel
-def lay_strata(team, wanted, before, counts):
-    """Counts become draws before each stratum, and at the end M; a team a tile of strata. 8 bytes."""
+def lay_strata(team, wanted, before, records):
+    """Counts get the draws before them, and beyond the last stratum M; a team a tile of strata. 16 bytes for four strata."""
     n_tiles = before.shape[1] - 1
     r = team.league_rank // n_tiles
     tile = team.league_rank % n_tiles
-    first = tile * TILE
     n = n_strata(wanted[r])
-    carry = pk.int64(before[r, tile])
-    for base in range(first, min(first + TILE, n), team.size):
-        b = base + team.rank
-        count = pk.int64(0)
-        if b < n:
-            count = pk.int64(counts[r, b])
+    end = min((tile + 1) * RECORDS, (n + 3) // 4)
+    carry = before[r, tile]
+    for first in range(tile * RECORDS, end, team.size):
+        g = first + team.rank
+        record = pk.uint64(0)
+        if g < end:
+            record = records[r, g]
+        count = sum_of_counts(record)
         after = carry + team.scan(count) + count
-        if b < n:
-            counts[r, b] = pk.int32(min(after - count, wanted[r]))
+        if g < end:
+            records[r, g] = record | ((after - count) << 32)
         carry = team.broadcast(after, team.size - 1)
-    if team.single() and tile == 0:
-        counts[r, n] = pk.int32(wanted[r])
+    if team.single() and tile == 0 and n % 4 == 0:
+        records[r, n // 4] = pk.uint64(wanted[r]) << 32

@@ -138,9 +138,9 @@ class Tables:
 
     @functools.cached_property
     def multinomial_draws(self):
-        """Room for `strata`: (wanted, counts, before)."""
+        """Room for `strata`: (wanted, records, before)."""
         n_tiles = -(-self.n_draws // strata.TILE)
-        return (self.room("wanted", (self.n_rows,), np.int64), self.room("counts", (self.n_rows, self.n_draws + 1), np.int32),
+        return (self.room("wanted", (self.n_rows,), np.int64), self.room("records", (self.n_rows, self.n_draws // 4 + 1), np.uint64),
                 self.room("before", (self.n_rows, n_tiles + 1), np.uint64))
 
     @functools.cached_property

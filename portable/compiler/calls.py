@@ -48,6 +48,8 @@ class Calls(Expressions):
             args = [self.expr(a) for a in node.args]
             if len(args) != len(inlined.params):
                 self.fail(node, f"'{inlined.name}' takes {len(inlined.params)} argument(s), but {len(args)} were given")
+            if getattr(fn, "chain", False) and any(getattr(a, "kind", t.UNIFORM) != t.UNIFORM for a in args):
+                self.facts.learn("chain", True)
             return self.inline(inlined, args, node)
         name = ast.unparse(node.func)
         hint = "; mark it with @pk.function" if isinstance(fn, python_types.FunctionType) else ""

@@ -47,7 +47,7 @@ class Entry:
     scratch_open : whether there is scratch of run-time shape, for which a launch must ask
     """
 
-    lowering = Lowering
+    lowering, chained = Lowering, 1  # chained: the least width of a kernel that calls a chain
 
     def __init__(self, kernel, policy_kind, specs, reducers=()):
         self.kernel, self.policy_kind, self.reducers = kernel, policy_kind, reducers
@@ -65,6 +65,8 @@ class Entry:
         self.facts = Facts()
         for _ in range(_MAX_RUNS):
             self.facts.changed = False
+            if self.width > 1 and "chain" in self.facts:
+                self.width = max(self.width, self.chained)
             self.module = ir.Module(self.kernel.name)
             self.lower = self.lowering(self.target, self.width, self.signature.float_dtype, self.kernel.fastmath, self.facts, self.kernel.name)
             self.scratch_static, self.scratch_open, self.results = 0, False, None

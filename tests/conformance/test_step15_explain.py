@@ -1,5 +1,6 @@
 """Step 15: what became of a kernel."""
 import numpy as np
+import pytest
 
 import portable as pk
 
@@ -37,6 +38,34 @@ def test_facts_of_the_machine(space):
     elif space != "checked":
         assert "8 lanes" in got.facts["code"]
         assert "packed=False" in pk.explain(pk.RangePolicy(0, 3, space=space), one_by_one, np.zeros(3)).facts["code"]
+
+
+@pk.kernel
+def draws_of_its_own(i, x):
+    x[i] = pk.random.uniform(1, i, 0)
+
+
+@pk.kernel
+def one_draw_for_all(i, x):
+    x[i] = pk.random.uniform(1, 0, 0)
+
+
+@pk.kernel
+def members(team, x):
+    if team.single():
+        x[team.league_rank] = team.size
+    team.reduce(pk.random.uniform(1, team.rank, 0))
+
+
+def test_lanes_that_draw_are_sixteen(space):
+    """Where an operation waits for the one before, another pack's fill the gap; the members of a team are lanes too."""
+    if space in ("checked", "cuda"):
+        pytest.skip("lanes of packs are the CPU's")
+    each, x = pk.RangePolicy(0, 3, space=space), np.zeros(3)
+    assert "16 lanes" in pk.explain(each, draws_of_its_own, x).facts["code"]
+    assert "8 lanes" in pk.explain(each, one_draw_for_all, x).facts["code"]
+    pk.parallel_for(pk.TeamPolicy(3, space=space), members, x)
+    assert (x == 16).all()
 
 
 def test_nothing_runs(space):

@@ -169,7 +169,7 @@ def test_memory(context):
     free = context.memory_info()[0]
     big = context.allocate(1 << 28)
     assert context.memory_info()[0] <= free - (1 << 28)
-    big.close()
+    del big
     assert context.memory_info()[0] >= free - (1 << 22)
     with pytest.raises(OutOfMemoryError, match="cuda:0.*has no room for 1,125,899,906,842,624 bytes"):
         context.allocate(1 << 50)

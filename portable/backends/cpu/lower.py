@@ -26,7 +26,7 @@ _COPIES = 4  # independent accumulators: one fused multiply-add takes about four
 class Entry(entry.Entry):
     """A kernel for the cores of this machine."""
 
-    target, team = CpuTarget, CpuTeam
+    target, team, chained = CpuTarget, CpuTeam, 16
 
     @staticmethod
     def lanes(signature):

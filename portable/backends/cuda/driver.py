@@ -216,16 +216,12 @@ class Context:
 
 
 class _Owner:
-    """A driver's handle, released with its last reference or by `close`; at exit the driver releases all by itself."""
+    """A driver's handle, released with its last reference; at exit the driver releases all by itself."""
 
     def __init__(self, context, handle, release):
         self.context, self.handle = context, handle
         self._finalizer = weakref.finalize(self, _release, context, handle, release)
         self._finalizer.atexit = False
-
-    def close(self):
-        """Release now; later calls do nothing."""
-        self._finalizer()
 
 
 def _release(context, handle, release):
