@@ -38,12 +38,14 @@ def gather(method, space, *args, tools=None, **options) -> tuple[list[Contender]
     found, absent = [], []
     on_gpu = space.startswith("cuda")
     usual, others = (("cupy", "numba_cuda"), ("torch",)) if on_gpu else (("numba",), ("sklearn",))
-    written = [tool for tool in others if importlib.util.find_spec(f"{__name__}.{method}_{tool}")]
-    for tool in tools or written or usual:
-        name = f"{method}_{tool}"
-        if importlib.util.find_spec(f"{__name__}.{name}") is None:
-            absent.append((name, "not written"))
-            continue
+
+    def written(names):
+        return [f"{method}_{tool}" for tool in names if importlib.util.find_spec(f"{__name__}.{method}_{tool}")]
+
+    files = written(tools) if tools else written(others) or written(usual)
+    if not files:
+        absent = [(f"{method}_{tool}", "not written") for tool in tools or usual]
+    for name in files:
         own = {} if on_gpu else {"threads": _threads(space)}
         try:
             found += importlib.import_module(f"{__name__}.{name}").contenders(*args, **options, **own)
