@@ -43,11 +43,19 @@ def as_numbers(value, name, n_dims=None):
     return array
 
 
+def first_not_finite(array):
+    """The index of the first number that is not finite, or None."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(array.sum()):  # one pass without a copy; the sum of finite numbers may be infinite too
+            return None
+    bad = np.argwhere(~np.isfinite(array))
+    return tuple(bad[0].tolist()) if bad.size else None
+
+
 def check_finite(array, name):
     """The array as float64, refused at its first number that is not finite."""
-    bad = np.argwhere(~np.isfinite(array))
-    if bad.size:
-        index = tuple(bad[0].tolist())
+    index = first_not_finite(array)
+    if index is not None:
         raise FiniteError(f"{name}[{', '.join(map(str, index))}] is {array[index]}; finite numbers are wanted")
     return array.astype(np.float64)
 

@@ -8,6 +8,7 @@ import numpy as np
 
 import portable as pk
 
+from ..arrays import reached
 from . import kernels
 from .sums import Sums, group_of, n_features, references
 
@@ -90,6 +91,7 @@ class Points:
             pk.deep_copy(self._joint, kernels.LOG_ZERO)
             self._lse = pk.empty((-(-n_components // self._record[0]), self._block), self.dtype)
             self._totals = pk.empty((len(self.starts),), np.float64)
+            self._centre = reached(self.centre)
             self._kept = None if streamed else [self._read(start) for start in self.starts]
         self._sums = None
 
@@ -103,10 +105,12 @@ class Points:
         return _padded(min(self._block, self.n - start))
 
     def _read(self, start):
-        part = np.asarray(self.X[start:start + self._block])
-        host = np.zeros((self.p, _padded(len(part))), self.dtype)
-        host[:, :len(part)] = (part - self.centre).T
-        return pk.copy_of(host, self.space)
+        rows = reached(self.X[start:start + self._block], self.space)
+        with pk.use(self.space):
+            x = pk.empty((self.p, _padded(rows.shape[0])), self.dtype)
+        pk.parallel_for(pk.RangePolicy(0, x.shape[1], space=self.space), kernels.lay_out, rows, self._centre, x,
+                        label="mixture.lay_out")
+        return x
 
     def _blocks(self, components):
         """(number, points in it, x, joint, lse) of each block, with its l_ij and lse_i computed."""

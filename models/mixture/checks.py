@@ -8,9 +8,10 @@ import numpy as np
 
 from portable.errors import DTypeError, FiniteError, InputError, ShapeError
 
-from ..checks import as_numbers, check_finite
+from ..checks import as_numbers, check_finite, first_not_finite
 
-_ROWS = 65_536  # looked at together, so that memory-mapped points are never in memory as a whole
+_ROWS = 8192  # looked at together: they fit in a cache, and memory-mapped points are never in memory as a whole
+_SIDE_BY_SIDE = 16  # rows that NumPy adds up as one long one
 
 
 def check_points(points, name="X", n_features=None):
@@ -32,9 +33,9 @@ def check_points(points, name="X", n_features=None):
     if points.dtype not in (np.float32, np.float64):
         points = points.astype(np.float64)
     for start in range(0, len(points), _ROWS):
-        bad = np.argwhere(~np.isfinite(points[start:start + _ROWS]))
-        if bad.size:
-            row, column = int(bad[0, 0]) + start, int(bad[0, 1])
+        at = first_not_finite(points[start:start + _ROWS])
+        if at is not None:
+            row, column = at[0] + start, at[1]
             raise FiniteError(f"{name}[{row}, {column}] is {points[row, column]}; finite numbers are wanted, not NaN "
                               "or infinity")
     return points
@@ -56,24 +57,32 @@ def _plain_numbers(points, name):
 def spread_of(X):
     """Mean and variance of each column, float64, in one pass over blocks of rows; InputError for a constant column.
 
-    Blocks are combined as in Chan, Golub and LeVeque (1983).
+    Blocks are combined as in Chan, Golub and LeVeque (1983), less the first row: of a constant column nothing is left.
     """
     n, p = X.shape
     if n == 1:
         raise ShapeError(f"X has shape {X.shape}: n_samples = 1; at least 2 points are wanted")
+    first = np.asarray(X[0], np.float64)
     count, mean, squares = 0, np.zeros(p), np.zeros(p)
-    low, high = np.full(p, np.inf), np.full(p, -np.inf)
     for start in range(0, n, _ROWS):
-        part = np.asarray(X[start:start + _ROWS], np.float64)
-        away, own = part.mean(axis=0) - mean, len(part)
-        squares += ((part - part.mean(axis=0)) ** 2).sum(axis=0) + away**2 * (count * own / (count + own))
+        part = np.subtract(X[start:start + _ROWS], first, order="C")
+        own = len(part)
+        own_mean = _column_sums(part) / own
+        part -= own_mean
+        away = own_mean - mean
+        squares += _column_sums(np.square(part, out=part)) + away**2 * (count * own / (count + own))
         mean = mean + away * (own / (count + own))
         count += own
-        low, high = np.minimum(low, part.min(axis=0)), np.maximum(high, part.max(axis=0))
-    still = np.flatnonzero(low == high)
+    still = np.flatnonzero(squares == 0.0)
     if still.size:
         raise InputError(f"column {still[0]} of X is constant; leave such columns out ({still.tolist()})")
-    return mean, squares / n
+    return first + mean, squares / n
+
+
+def _column_sums(a):
+    whole = len(a) // _SIDE_BY_SIDE * _SIDE_BY_SIDE
+    together = a[:whole].reshape(-1, _SIDE_BY_SIDE * a.shape[1]).sum(axis=0)
+    return together.reshape(_SIDE_BY_SIDE, -1).sum(axis=0) + a[whole:].sum(axis=0)
 
 
 def check_array(value, name, shape=None):

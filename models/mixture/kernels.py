@@ -11,6 +11,7 @@ Arguments that recur
                 beyond the n points of the block are zeros
     records     of all components, of each in the order in which the kernels read: for each coordinate a -(L^-1 mu)_a and the row
                 L^-1_a0 .. L^-1_aa (diagonal: L^-1_aa alone), then log pi - (p / 2) log 2 pi - sum log diag L
+    points      a block of points as they were given, one a row
     joint       l_ij, shape (width / PAD, rows, PAD): of each tile of PAD points all components, and LOG_ZERO in rows beyond k
     lse         row s: log-densities by components s * slice and following; after `normalise` row 0 holds those by all
     sums        shape (n_slices, k, m): of a slice of points and a component the sums of r, r d and r d d' with d = x less
@@ -46,6 +47,13 @@ def place(team, q, width):
 def passes(team, rows, width):
     """Passes of `place` over so many rows."""
     return (rows * width + team.size - 1) // team.size
+
+
+@pk.kernel
+def lay_out(i, points, centre, x):
+    """A point's row, less the centre, as a column; zeros beyond the last point. 16 bytes a coordinate, or 8."""
+    for c in range(x.shape[0]):
+        x[c, i] = pk.float64(points[i, c]) - centre[c] if i < points.shape[0] else 0.0
 
 
 @pk.function
@@ -275,8 +283,9 @@ def moments(team, p, diagonal, n_blocks, n_own, group, unroll, n_slices, x, join
     first = (begin // group + team.league_rank % n_groups) * group
     base = team.league_rank // n_groups % n_blocks * (n_own * COLUMNS)
     own = team.league_rank // n_groups // n_blocks
-    length = (x.shape[1] // PAD + n_slices - 1) // n_slices
-    begin_tile, end_tile = own * length, min(own * length + length, x.shape[1] // PAD)
+    n_tiles = x.shape[1] // PAD
+    length = (n_tiles + n_slices - 1) // n_slices
+    begin_tile, end_tile = own * length, min(own * length + length, n_tiles)  # the last slices may have none
     depth = max(min(team.registers // (2 * n_own), group * COLUMNS // max(team.size, COLUMNS)), 1)
     rows = (group + depth - 1) // depth
     n_places = passes(team, rows, COLUMNS)
@@ -307,8 +316,8 @@ def moments(team, p, diagonal, n_blocks, n_own, group, unroll, n_slices, x, join
                 total[q, a, b] = 0.0
         q += 1
     team.barrier()
-    fetch_points(team, p, begin_tile, x, ahead_points)
-    stage_points(team, p, begin_tile, 0, x, reference, ahead_points, points)
+    fetch_points(team, p, min(begin_tile, n_tiles - 1), x, ahead_points)
+    stage_points(team, p, min(begin_tile, n_tiles - 1), 0, x, reference, ahead_points, points)
     team.barrier()
     for tile in range(begin_tile, end_tile):
         half = (tile - begin_tile) % 2

@@ -21,6 +21,7 @@ from portable.errors import (
     ShapeError,
 )
 
+from ..arrays import reached
 from ..checks import (
     as_numbers,
     check_choice,
@@ -33,7 +34,7 @@ from ..checks import (
 from . import filter_kernels, launches, weighing
 from .checks import MOST
 from .schemes import Call
-from .weights import TEAM, Tables, on, reached
+from .weights import TEAM, Tables, on
 
 SWEEP = 4096  # particles of a team
 SCHEMES = {"systematic": launches.systematic, "stratified": launches.stratified, "multinomial": launches.multinomial,

@@ -10,11 +10,12 @@ import numpy as np
 import portable as pk
 from portable.errors import DTypeError, InputError
 
+from ..arrays import reached
 from ..checks import check_count
 from . import kernels, launches, weighing
 from .checks import MOST, check_rows
 from .spreading import LONG
-from .weights import TEAM, on, reached, tile_size
+from .weights import TEAM, on, tile_size
 
 
 class _Rows:

@@ -7,10 +7,11 @@ import numpy as np
 import portable as pk
 from portable.errors import InputError
 
+from ..arrays import reached
 from ..checks import check_choice, check_count, check_flag, check_number, check_seed
 from . import chains, launches, offspring
 from .checks import MOST
-from .weights import ROOM, Tables, Weights, metropolis_steps, on, reached
+from .weights import ROOM, Tables, Weights, metropolis_steps, on
 
 # More proposals than this, on average a draw, are refused: other schemes are faster by orders of magnitude.
 _MOST_PROPOSALS = 2**20

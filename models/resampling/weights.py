@@ -11,6 +11,7 @@ import numpy as np
 import portable as pk
 from portable.errors import DTypeError, InputError
 
+from ..arrays import reached
 from . import kernels, spreading, strata, weighing
 from .checks import check_extremes, check_rows
 from .pairing import SPAN
@@ -188,15 +189,6 @@ def on_space(values):
             raise DTypeError(f"a View of weights must be float32 or float64, got {values.dtype}")
         return values
     return reached(values if values.dtype in (np.float32, np.float64) else values.astype(np.float64))
-
-
-def reached(array):
-    """An array as a row-major view where the default space reaches it: itself on the host."""
-    host = pk.asview(np.ascontiguousarray(array), space="serial")
-    device = pk.create_mirror_view(host, pk.default_space())
-    if device is not host:
-        pk.deep_copy(device, host)
-    return device
 
 
 def on(space):

@@ -12,9 +12,10 @@ import numpy as np
 
 import portable as pk
 from models import resampling
+from models.arrays import reached
 from models.resampling import launches
 from models.resampling.filter import Run
-from models.resampling.weights import Tables, reached
+from models.resampling.weights import Tables
 from roofline import peers
 from roofline.contract import Contender, Duel
 

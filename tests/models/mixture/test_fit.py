@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import portable as pk
-from models.mixture import DirichletMixture, Prior, reference
+from models.mixture import DirichletMixture, Prior, reference, sums
 
 from .problems import WIDE, cells, draw, random_mixture
 
@@ -128,6 +128,16 @@ def test_float32_points_are_computed_in_float32(space):
     assert single.score_samples(X.astype(np.float32)).dtype == np.float32
     np.testing.assert_allclose(single.means_, double.means_, rtol=1e-4, atol=1e-4)  # eps 6e-8 times 1/sigma, two steps
     assert np.abs(single.means_ - double.means_).max() > 0.0
+
+
+@pytest.mark.parametrize("covariance", ["full", "diag"])
+def test_slices_of_points_may_be_empty(space, covariance, monkeypatch):
+    """Four tiles for three slices: two, two and none, which may read nothing beyond the last."""
+    X = draw(128, *random_mixture(2, 2))
+    model = DirichletMixture(1, covariance=covariance, max_iter=1, tol=-1e9, space=space).fit(X)
+    monkeypatch.setattr(sums, "SLICE", 43)
+    sliced = DirichletMixture(1, covariance=covariance, max_iter=1, tol=-1e9, space=space).fit(X)
+    np.testing.assert_allclose(sliced.covariances_, model.covariances_, rtol=1e-13, atol=1e-13)
 
 
 def test_memory_mapped_points_are_read_at_every_sweep(space, tmp_path):
