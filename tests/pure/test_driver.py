@@ -219,14 +219,6 @@ def test_a_lost_device_frees_quietly(context, fake_cuda, capsys):
     assert capsys.readouterr().err == ""
 
 
-def test_closing_twice_frees_once(context, fake_cuda):
-    memory = context.allocate(10)
-    memory.close()
-    memory.close()
-    a, b = context.allocate(10), context.allocate(10)
-    assert a.pointer != b.pointer
-
-
 def test_other_threads_make_the_device_current(context, fake_cuda):
     found = []
     fake_cuda.current = None
