@@ -277,15 +277,15 @@ def moments(team, p, diagonal, n_blocks, n_own, group, unroll, n_slices, x, join
     begin, end      components, in groups of whole `group`s
     number          of the reference: sums are those of the points less references[number], for components whose `chosen` it is
     n_blocks        blocks of features of n_own * COLUMNS each, pk.static
+    n_slices        of points, as even as whole tiles let them be; the last one has at least a tile
     unroll          points of a step of the product, pk.static
     """
     n_groups = (end + group - 1) // group - begin // group
     first = (begin // group + team.league_rank % n_groups) * group
     base = team.league_rank // n_groups % n_blocks * (n_own * COLUMNS)
     own = team.league_rank // n_groups // n_blocks
-    n_tiles = x.shape[1] // PAD
-    length = (n_tiles + n_slices - 1) // n_slices
-    begin_tile, end_tile = own * length, min(own * length + length, n_tiles)  # the last slices may have none
+    length = (x.shape[1] // PAD + n_slices - 1) // n_slices
+    begin_tile, end_tile = own * length, min(own * length + length, x.shape[1] // PAD)
     depth = max(min(team.registers // (2 * n_own), group * COLUMNS // max(team.size, COLUMNS)), 1)
     rows = (group + depth - 1) // depth
     n_places = passes(team, rows, COLUMNS)
@@ -316,8 +316,8 @@ def moments(team, p, diagonal, n_blocks, n_own, group, unroll, n_slices, x, join
                 total[q, a, b] = 0.0
         q += 1
     team.barrier()
-    fetch_points(team, p, min(begin_tile, n_tiles - 1), x, ahead_points)
-    stage_points(team, p, min(begin_tile, n_tiles - 1), 0, x, reference, ahead_points, points)
+    fetch_points(team, p, begin_tile, x, ahead_points)
+    stage_points(team, p, begin_tile, 0, x, reference, ahead_points, points)
     team.barrier()
     for tile in range(begin_tile, end_tile):
         half = (tile - begin_tile) % 2

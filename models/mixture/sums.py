@@ -65,9 +65,11 @@ class Sums:
 
     def add(self, x, joint, lse):
         """What a block adds; arguments as in `kernels`."""
+        n_tiles = x.shape[1] // kernels.PAD
+        n_slices = -(-n_tiles // -(-n_tiles // self._n_slices))  # whole tiles may be too few for all: none is left empty
         for number, begin, end in self._passes:
-            teams = (-(-end // self.group) - begin // self.group) * self._n_blocks * self._n_slices
-            pk.parallel_for(pk.TeamPolicy(teams, self._team, space=self._space), kernels.moments, *self._static, self._n_slices, x,
+            teams = (-(-end // self.group) - begin // self.group) * self._n_blocks * n_slices
+            pk.parallel_for(pk.TeamPolicy(teams, self._team, space=self._space), kernels.moments, *self._static, n_slices, x,
                             joint, lse, begin, end, number, *self.about, self._slices, label="mixture.moments")
 
     def end(self):
