@@ -56,6 +56,11 @@ def shuffled(i, x, bins):
 
 
 @pk.kernel
+def draws(i, x):
+    x[i] = pk.random.uniform(1, i, 0)
+
+
+@pk.kernel
 def levels(i, x, counts):
     pk.atomic_add(counts, int(x[i] * 8.0), 1)
 
@@ -120,6 +125,15 @@ def test_packs_may_be_as_wide_as_another_machine_has_them(cpu, width):
     for wrong in ("text:8", "lanes:many", "lanes:0", "lanes:1000"):
         with pytest.raises(InputError, match="build: "):
             pk.count(pk.TeamPolicy(3), members, sizes, ranks, build=wrong)
+
+
+@pytest.mark.parametrize("width", [4, 8, 32])
+def test_packs_that_draw_are_as_wide_as_was_asked(cpu, width):
+    """Their own width is 16 lanes: 20 draws and 20 stores then have lanes for 32 each."""
+    for build, lanes in ((f"lanes:{width}", width), ("lanes", 16)):
+        found = totals(pk.count(20, draws, np.zeros(20), build=build))
+        assert found["random.uniform float64"] == found["store float64"] == 20
+        assert found["issued"] == 2 * lanes * -(-20 // lanes)
 
 
 @pk.kernel

@@ -119,7 +119,7 @@ def _compiled(kernel, policy_kind, specs, reducers, build):
     entry = {"text": _Text, "lanes": _Lanes}[name]
     if width:
         wide = {"team": _WideTeam} if int(width) > 16 else {}
-        entry = type(entry.__name__, (entry,), {"lanes": staticmethod(lambda signature: int(width)), **wide})
+        entry = type(entry.__name__, (entry,), {"lanes": staticmethod(lambda signature: int(width)), "chained": 1, **wide})
     entry = entry(kernel, policy_kind, specs, reducers)
     return entry, engine.load(entry.text, kernel.name)
 

@@ -131,8 +131,8 @@ def test_float32_points_are_computed_in_float32(space):
 
 
 @pytest.mark.parametrize("covariance", ["full", "diag"])
-def test_slices_of_points_may_be_empty(space, covariance, monkeypatch):
-    """Four tiles for three slices: two, two and none, which may read nothing beyond the last."""
+def test_no_slice_of_points_is_empty(space, covariance, monkeypatch):
+    """Four tiles for three slices are two and two: a third would read beyond the last."""
     X = draw(128, *random_mixture(2, 2))
     model = DirichletMixture(1, covariance=covariance, max_iter=1, tol=-1e9, space=space).fit(X)
     monkeypatch.setattr(sums, "SLICE", 43)
