@@ -1,18 +1,18 @@
-"""What a long job has finished, on disk: a folder of sealed parts, by which an interrupted job goes on to the same bits.
+"""What a long job has finished, on disk: a folder of sealed parts, from which it goes on to the same bits.
 
     with Store(checkpoint, "edm.cross_map", {"tau": tau, "dataset": dataset}) as store:
-        part = store.get("rows-00000000")           # None if it is not there, or damaged: then a warning names it
+        part = store.get("rows-00000000")  # None if it is not there, or damaged: then a warning names it
         if part is None:
-            store.put("rows-00000000", rows=rows)   # on the disk when this returns, whole or not at all
+            store.put("rows-00000000", rows=rows)  # on the disk when this returns, whole or not at all
 
 The folder holds
 
-    run.json     the job, its settings (arrays by their digests) and versions: the key of the run. Another key is refused
-    lock         held while a process works here, with the words that another one is told
-    NAME.npz     a part: arrays, which `numpy.load` reads, and a seal over them, the part's name and the key
+    run.json    the job, its settings (arrays by their digests) and versions: the key of the run. Another is refused
+    lock        held while a process works here; it says who, for others to be told
+    NAME.npz    a part: arrays, which `numpy.load` reads, and a seal over them, the part's name and the key
 
-Settings that only say how long the job is (draws, rows, cells, iterations) stay out of the key: a longer job finds what a shorter
-one has left. With None in place of a folder nothing is kept, and nothing found.
+Settings that only say how long the job is (draws, rows, cells, iterations) stay out of the key: a longer job finds
+what a shorter one has left. With None in place of a folder nothing is kept, and nothing found.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ class Store:
     Raises
     ------
     DTypeError, InputError
-        `path` is no path, has no parent folder, is a file or a folder of something else, belongs to a run with other settings (the
-        message names them), or another process works there (the message says which).
+        `path` is no path, has no parent folder, is a file or a folder of something else, belongs to a run with other
+        settings (the message names them), or another process works there (the message says which).
     """
 
     def __init__(self, path: str | os.PathLike | None, job: str, settings: dict, name: str = "checkpoint") -> None:
@@ -120,8 +120,8 @@ class Store:
         try:
             write(self._file(part), body.getbuffer(), self._name)
         except InputError as error:
-            raise InputError(f"{error}. What was finished before is kept there: make room, and the same call goes on from "
-                             "it") from error
+            raise InputError(f"{error}. What was finished before is kept there: make room, and the same call goes on "
+                             "from it") from error
         self._written = time.monotonic()
         self._cost = self._written - begin
 
@@ -192,15 +192,16 @@ class Store:
         return digest.hexdigest().encode()
 
     def _damaged(self, part: str, why: str) -> None:
-        warnings.warn(f"{self._name}: part '{self._file(part)}' is damaged ({why}); it is computed again", RuntimeWarning,
-                      stacklevel=4)
+        warnings.warn(f"{self._name}: part '{self._file(part)}' is damaged ({why}); it is computed again",
+                      RuntimeWarning, stacklevel=4)
 
     # ---- the folder
     def _make(self) -> None:
         if self.path.is_dir():
             return
         if self.path.exists():
-            raise InputError(f"{self._name}: '{self.path}' is a file; the name of a folder is wanted, which is made if it is missing")
+            raise InputError(f"{self._name}: '{self.path}' is a file; the name of a folder is wanted, which is made if it "
+                             "is missing")
         if not self.path.parent.is_dir():
             raise InputError(f"{self._name}: the folder '{self.path.parent}' does not exist")
         try:
@@ -213,10 +214,11 @@ class Store:
         """The descriptor of the locked file."""
         if fcntl is None:
             raise InputError(f"{self._name}: this system has no locks on files, which keep a second process away")
-        foreign = [file.name for file in self.path.iterdir() if file.name not in ("run.json", "lock") and file.suffix != ".npz"
-                   and ".partial" not in file.suffixes]
+        foreign = [file.name for file in self.path.iterdir() if file.name not in ("run.json", "lock")
+                   and file.suffix != ".npz" and ".partial" not in file.suffixes]
         if foreign:
-            raise InputError(f"{self._name}: '{self.path}' holds {foreign[0]!r}, which is not of a checkpoint; name a folder of its own")
+            raise InputError(f"{self._name}: '{self.path}' holds {foreign[0]!r}, which is not of a checkpoint; name a "
+                             "folder of its own")
         path = self.path / "lock"
         try:
             lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
@@ -228,8 +230,8 @@ class Store:
             holder = os.pread(lock, 1000, 0).decode(errors="replace")
             os.close(lock)
             if isinstance(error, BlockingIOError):
-                raise InputError(f"{self._name}: '{self.path}' is in use by {holder or 'another process'}; wait for it, or name another "
-                                 "folder") from error
+                raise InputError(f"{self._name}: '{self.path}' is in use by {holder or 'another process'}; wait for it, or "
+                                 "name another folder") from error
             raise InputError(f"{self._name}: '{path}' cannot be locked: {error.strerror}") from error
         with contextlib.suppress(OSError):  # on a full disk what was finished can still be read
             os.ftruncate(lock, 0)
@@ -250,15 +252,15 @@ class Store:
         if key == self.key and not damaged:
             return
         if key is not None and not damaged:
-            raise InputError(f"{self._name}: '{self.path}' belongs to another run: {_difference(found, run)}. Name another folder, or "
-                             "remove this one to begin anew")
+            raise InputError(f"{self._name}: '{self.path}' belongs to another run: {_difference(found, run)}. Name another "
+                             "folder, or remove this one to begin anew")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)
             parts = self.names()
             own = any(self.get(part) is not None for part in parts)
         if parts and not own:
-            raise InputError(f"{self._name}: '{path}' is {'damaged' if damaged else 'missing'}, and no part is of this run; name another "
-                             "folder, or remove this one to begin anew")
+            raise InputError(f"{self._name}: '{path}' is {'damaged' if damaged else 'missing'}, and no part is of this "
+                             "run; name another folder, or remove this one to begin anew")
         if damaged:
             warnings.warn(f"{self._name}: '{path}' is damaged; it is written again", RuntimeWarning, stacklevel=4)
         write(path, json.dumps({"key": self.key, "run": run}, indent=1) + "\n", self._name)
@@ -289,5 +291,6 @@ def _words(value: object) -> object:
 def _difference(found: dict, run: dict) -> str:
     """In which settings two runs differ."""
     names = [name for name in run | found if found.get(name) != run.get(name)]
-    return "; ".join(f"{name} differ{'s' * (not name.endswith('s'))}" if any(len(str(r.get(name))) > 40 for r in (found, run))
+    long = [name for name in names if any(len(str(one.get(name))) > 40 for one in (found, run))]
+    return "; ".join(f"{name} differ{'s' * (not name.endswith('s'))}" if name in long
                      else f"{name} is {found.get(name)!r} there, {run.get(name)!r} here" for name in names)
