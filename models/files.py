@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import secrets
 from collections.abc import Iterator
@@ -79,6 +80,21 @@ def sync(path: str | os.PathLike) -> None:
         os.fsync(file)
     finally:
         os.close(file)
+
+
+def allocate_npy(path: str | os.PathLike, shape: tuple[int, ...], dtype: type) -> np.memmap:
+    """A new .npy file, mapped. All of its room is taken now: later a full disk could only end the process."""
+    array = np.lib.format.open_memmap(path, "w+", dtype, shape)
+    if hasattr(os, "posix_fallocate"):
+        file = os.open(path, os.O_RDWR)
+        try:
+            os.posix_fallocate(file, 0, os.fstat(file).st_size)
+        except OSError as error:
+            if error.errno not in (errno.EINVAL, errno.EOPNOTSUPP):  # of file systems that cannot
+                raise
+        finally:
+            os.close(file)
+    return array
 
 
 def check_no_input(path: str | os.PathLike, array: object, name: str, what: str) -> None:
