@@ -27,7 +27,7 @@ class Posterior:
     covariances : ndarray, shape (n_draws, k, p, p)
     alpha : ndarray, shape (n_draws,)
     log_likelihood : ndarray, shape (n_draws,)
-        Of the points at the parameters that the draw was made from.
+        Of the points at the draw's own parameters.
     counts : ndarray, shape (n_draws, k)
         Points assigned to each component.
     """
@@ -70,10 +70,11 @@ def sample(points, prior, components, n_draws, n_burn, n_thin, seed):
     assignment_solver()  # said now if it is missing, not after the first sweep
     random = np.random.Generator(np.random.Philox(seed))
     assignments, alpha = Assignments(points, seed), prior.shape / prior.rate
-    reference, kept = None, []
+    reference, kept, likelihoods = None, [], []
     for sweep in range(n_burn + n_draws * n_thin):
         assignments.sweep = sweep
         likelihood, *sums = points.sweep(components, assignments.draw)
+        likelihoods.append(likelihood)
         if reference is None:
             reference = [pk.copy_of(labels, points.space) for labels in assignments.labels]
         n, xbar, scatter = centred("full", *sums, components.means)
@@ -81,8 +82,10 @@ def sample(points, prior, components, n_draws, n_burn, n_thin, seed):
         if sweep >= n_burn and (sweep - n_burn + 1) % n_thin == 0:
             order = match(assignments.shared(reference))
             weights = np.exp(components.log_weights)
-            kept.append((weights[order], components.means[order], covariances[order], alpha, likelihood, n[order]))
-    return Posterior(*(np.array(column) for column in zip(*kept)))
+            kept.append((weights[order], components.means[order], covariances[order], alpha, sweep + 1, n[order]))
+    likelihoods.append(points.log_likelihood(components))
+    weights, means, covariances, alpha, later, counts = (np.array(column) for column in zip(*kept))
+    return Posterior(weights, means, covariances, alpha, np.array(likelihoods)[later], counts)
 
 
 def draw_parameters(prior, alpha, n, xbar, scatter, random):

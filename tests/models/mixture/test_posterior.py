@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import portable as pk
-from models.mixture import DirichletMixture, Prior, gibbs
+from models.mixture import DirichletMixture, Prior, gibbs, reference
 from models.mixture.blocks import Components, Points
 
 from .problems import draw
@@ -131,3 +131,14 @@ def test_wrong_numbers():
         model.sample_posterior(X, 0)
     with pytest.raises(pk.InputError, match="seed is -1"):
         model.sample_posterior(X, seed=-1)
+
+
+def test_log_likelihood_is_that_of_the_draw_itself(space):
+    n = 30 if space == "checked" else 300
+    X = draw(n, np.array([0.6, 0.4]), np.array([[0.0, 0.0], [5.0, 5.0]]), np.tile(np.eye(2), (2, 1, 1)))
+    model = DirichletMixture(3, random_state=0, max_iter=5, tol=1e9, space="serial").fit(X)
+    model.space = space
+    posterior = model.sample_posterior(X, 3, n_burn=1, n_thin=2, seed=9)
+    for weights, means, covariances, value in zip(posterior.weights, posterior.means, posterior.covariances, posterior.log_likelihood):
+        terms = reference.log_joint(X, np.log(weights), means, covariances)
+        assert value == pytest.approx(reference.log_sum_exp(terms).sum(), rel=1e-10)
