@@ -142,3 +142,32 @@ def test_log_likelihood_is_that_of_the_draw_itself(space):
     for weights, means, covariances, value in zip(posterior.weights, posterior.means, posterior.covariances, posterior.log_likelihood):
         terms = reference.log_joint(X, np.log(weights), means, covariances)
         assert value == pytest.approx(reference.log_sum_exp(terms).sum(), rel=1e-10)
+
+
+def test_draws_are_kept_and_extended(tmp_path, monkeypatch):
+    X = np.random.default_rng(1).normal(size=(300, 2)) + np.repeat([[0.0, 0.0], [6.0, 1.0], [0.0, 7.0]], 100, axis=0)
+    model = DirichletMixture(4, max_iter=5, random_state=0, space="serial").fit(X)
+    options = {"n_burn": 3, "n_thin": 2, "seed": 7}
+    long = model.sample_posterior(X, 12, **options)
+    monkeypatch.setattr("models.store.EVERY_S", 0.0)
+    monkeypatch.setattr("models.store._SHARE", 0.0)
+    sweeps, sweep = [], Points.sweep
+    monkeypatch.setattr(Points, "sweep", lambda self, *args: (sweeps.append(1), sweep(self, *args))[1])
+
+    def assert_same(n_draws, n_sweeps):
+        sweeps.clear()
+        found = model.sample_posterior(X, n_draws, **options, checkpoint=tmp_path / "draws")
+        for name, column in vars(found).items():
+            np.testing.assert_array_equal(column, getattr(long, name)[:n_draws])
+        assert len(sweeps) == n_sweeps
+
+    assert_same(4, 11)
+    assert_same(4, 0)
+    assert_same(12, 17)  # 16 sweeps more, and the first, for the labels
+    assert_same(12, 0)
+    assert_same(4, 0)
+    (tmp_path / "draws" / "sweeps-000000000006.npz").write_bytes(b"PK")
+    with pytest.warns(RuntimeWarning, match="sweeps-000000000006.npz' is damaged"):
+        assert_same(12, 2)
+    with pytest.raises(pk.InputError, match="belongs to another run: n_thin is 2 there, 3 here"):
+        model.sample_posterior(X, 4, **options | {"n_thin": 3}, checkpoint=tmp_path / "draws")
