@@ -73,6 +73,18 @@ def write(path: str | os.PathLike, content: str | bytes | memoryview, name: str 
             os.close(file)
 
 
+def check_folder(path: str | os.PathLike, name: str = "out") -> Path:
+    """Refuse a folder for results that could not be made, or written to, after all has been computed."""
+    there = Path(path).absolute()
+    while not there.exists() and there != there.parent:
+        there = there.parent
+    if not there.is_dir():
+        raise InputError(f"{name} is '{path}', but '{there}' is a file; a folder is wanted")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise InputError(f"{name} is '{path}', but '{there}' cannot be written to")
+    return Path(path)
+
+
 def sync(path: str | os.PathLike) -> None:
     """Wait until a file's content, or a folder's names, are on the disk."""
     file = os.open(path, os.O_RDONLY)

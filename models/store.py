@@ -10,6 +10,7 @@ The folder holds
     run.json    the job, its settings (arrays by their digests) and versions: the key of the run. Another is refused
     lock        held while a process works here; it says who, for others to be told
     NAME.npz    a part: arrays, which `numpy.load` reads, and a seal over them, the part's name and the key
+    NAME.part   a folder of the same kind, where a job consists of several (`inside`)
 
 Settings that only say how long the job is (draws, rows, cells, iterations) stay out of the key: a longer job finds
 what a shorter one has left. With None in place of a folder nothing is kept, and nothing found.
@@ -215,7 +216,7 @@ class Store:
         if fcntl is None:
             raise InputError(f"{self._name}: this system has no locks on files, which keep a second process away")
         foreign = [file.name for file in self.path.iterdir() if file.name not in ("run.json", "lock")
-                   and file.suffix != ".npz" and ".partial" not in file.suffixes]
+                   and file.suffix not in (".npz", ".part") and ".partial" not in file.suffixes]
         if foreign:
             raise InputError(f"{self._name}: '{self.path}' holds {foreign[0]!r}, which is not of a checkpoint; name a "
                              "folder of its own")
@@ -264,6 +265,14 @@ class Store:
         if damaged:
             warnings.warn(f"{self._name}: '{path}' is damaged; it is written again", RuntimeWarning, stacklevel=4)
         write(path, json.dumps({"key": self.key, "run": run}, indent=1) + "\n", self._name)
+
+
+def inside(path: str | os.PathLike | None, part: str) -> Path | None:
+    """The folder of one of several stores of a job, in its checkpoint, which is made where its parent exists."""
+    if path is None:
+        return None
+    with Store(path, "several jobs", {}):  # says what is wrong with the folder, and what it is
+        return Path(path) / f"{part}.part"
 
 
 NOWHERE = Store(None, "nothing", {})  # keeps nothing
