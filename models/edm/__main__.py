@@ -7,7 +7,9 @@ crossmap has finished by then are kept if it has --out or --checkpoint, and the 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
+import warnings
 
 import numpy as np
 from rich.console import Console
@@ -27,7 +29,7 @@ def main(argv=None):
         check_outputs(options, "out", "plot", inputs=("data",))
         if getattr(options, "plot", None):
             figures.check_file(options.plot)
-        with pk.use(options.space or pk.default_space()):
+        with pk.use(options.space or pk.default_space()), _told():
             options.command(options, files.read(options.data, options.dataset))
     except pk.PortableError as error:
         print(f"edm: {error}", file=sys.stderr)
@@ -35,6 +37,19 @@ def main(argv=None):
     except KeyboardInterrupt:
         return 130
     return 0
+
+
+@contextlib.contextmanager
+def _told():
+    """Say warnings in a line each, once all is done."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        warnings.simplefilter("always", RuntimeWarning)
+        try:
+            yield
+        finally:
+            for warning in caught:
+                print(f"edm: warning: {warning.message}", file=sys.stderr)
 
 
 def _parser():

@@ -17,7 +17,7 @@ from rich.table import Table
 from portable.errors import InputError, PortableError
 
 from ..checks import check_outputs
-from ..files import replacing, write
+from ..files import read_json, replacing, write
 from . import figures
 from .calibration import calibrate
 from .extras import need
@@ -178,11 +178,10 @@ def _sample(options, likelihood, start, fixed, sampler="metropolis"):
 def _params_or_mode(options, likelihood, start, fixed):
     if options.params is None:
         return fit(likelihood, start=start, fixed=fixed, posterior=True).params
+    values = read_json(options.params)
     try:
-        return Parameters(**json.loads(Path(options.params).read_text()))
-    except OSError as error:
-        raise InputError(f"--params: '{options.params}' cannot be read: {error.strerror}") from error
-    except (json.JSONDecodeError, UnicodeDecodeError, TypeError) as error:
+        return Parameters(**values)
+    except TypeError as error:
         wanted = ", ".join(Parameters.names())
         raise InputError(f"--params: '{options.params}' is no JSON object of {wanted}: {error}") from error
 
