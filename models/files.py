@@ -46,9 +46,10 @@ def reading(path: str | os.PathLike) -> Iterator[None]:
 
 def check_growth(path: str | os.PathLike, n_bytes: int) -> None:
     """Refuse what would unpack to much more than the file holds."""
-    if n_bytes > max(_MUCH, _MOST_GROWTH * os.path.getsize(path)):
-        raise InputError(f"'{path}' holds {os.path.getsize(path):,} bytes, which unpack to more than {n_bytes - 1:,}: no such file is read. "
-                         "Unpack it yourself if it is what it seems")
+    most = max(_MUCH, _MOST_GROWTH * os.path.getsize(path))
+    if n_bytes > most:
+        raise InputError(f"'{path}' holds {os.path.getsize(path):,} bytes, which unpack to more than {most:,}: no such file is "
+                         "read. Unpack it yourself if it is what it seems")
 
 
 def check_file(path: str | os.PathLike, kinds: tuple[str, ...]) -> str:
