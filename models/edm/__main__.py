@@ -20,6 +20,7 @@ from models import edm
 from models.checks import check_outputs
 from models.edm import figures, files, frames
 from models.files import replacing
+from portable.errors import printable
 
 
 def main(argv=None):
@@ -49,7 +50,7 @@ def _told():
             yield
         finally:
             for warning in caught:
-                print(f"edm: warning: {warning.message}", file=sys.stderr)
+                print(f"edm: warning: {printable(warning.message)}", file=sys.stderr)
 
 
 def _parser():
@@ -165,6 +166,7 @@ def _ccm(options, table):
 def _crossmap(options, table):
     names = options.columns or list(table)
     dataset = frames.choose(table, names)
+    names = [printable(name) for name in names]
     common = {"tau": options.tau, "exclusion_radius": options.exclusion_radius}
     dims = options.E
     if dims is None:

@@ -17,7 +17,7 @@ from rich.progress import (
 )
 
 import portable as pk
-from portable.errors import DTypeError, InputError, ShapeError
+from portable.errors import DTypeError, InputError, ShapeError, printable
 
 from ..checks import as_numbers, check_choice, check_count, check_flag, check_number
 from ..files import allocate_npy, check_no_input, replacing
@@ -110,7 +110,7 @@ def cross_map(dataset, dims, *, tau=1, Tp=0, exclusion_radius=0, libraries=None,
         mapping = Mapping(dataset, dataset, dataset, dims, lag, Tp, [(0, n_times)], radius, dtype, memory_bytes)
         constant = mapping.constant
         if constant.any():
-            which = ", ".join(names[c] for c in np.flatnonzero(constant)[:5])
+            which = printable(", ".join(names[c] for c in np.flatnonzero(constant)[:5]))
             warnings.warn(f"{int(constant.sum())} series do not vary ({which}{', ...' if constant.sum() > 5 else ''}): "
                           "their correlations are NaN", RuntimeWarning, stacklevel=2)
         size = len(rows) if store.path is None and not progress else -(-len(rows) // STEPS)

@@ -6,7 +6,7 @@ import warnings
 
 import numpy as np
 
-from portable.errors import DTypeError, InputError, ShapeError
+from portable.errors import DTypeError, InputError, ShapeError, printable
 
 from ..files import check_file, check_growth, numbers, read_csv, read_npy, reading
 
@@ -59,7 +59,7 @@ def _read_csv(path):
     if not table:
         raise DTypeError(f"'{path}' has no column of numbers")
     if words:
-        warnings.warn(f"'{path}': {', '.join(words)} hold no numbers, and are left out", UserWarning, stacklevel=3)
+        warnings.warn(f"'{path}': {printable(', '.join(words))} hold no numbers, and are left out", UserWarning, stacklevel=3)
     return table
 
 

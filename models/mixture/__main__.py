@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 import portable as pk
-from portable.errors import InputError, SpaceError
+from portable.errors import InputError, SpaceError, printable
 
 from ..files import check_folder, replacing
 from . import covariance, cytometry, figures
@@ -81,7 +81,7 @@ def _fit(options):
     console.print(f"{len(points):,} cells ({cells.n_saturated:,} saturated ones dropped), {len(cells.names)} colours: "
                   f"{ended} after {model.n_iter_} iterations, {seconds:.2f} s on {space}, "
                   f"log-density {model.score(points):.4f} a cell")
-    console.print(f"components.csv, marginals.png and mixture.npz are in {folder}", soft_wrap=True)
+    console.print(f"components.csv, marginals.png and mixture.npz are in {printable(folder)}", soft_wrap=True)
     return 0
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from portable.errors import InputError, ShapeError
+from portable.errors import InputError, ShapeError, printable
 
 from ..checks import check_number
 from ..files import check_file, numbers, read_csv, read_npz
@@ -55,11 +55,11 @@ def read(path):
         data = read_npz(path, lambda names: [name for name in names if name in ("X", "channels", "markers")])
         if "X" not in data or "channels" not in data:
             raise InputError(f"'{path}' holds {', '.join(sorted(data)) or 'nothing'}; 'X' and 'channels' are wanted")
-        X, channels = data["X"], [str(name).strip() for name in np.ravel(data["channels"])]
-        markers = [str(name).strip() for name in np.ravel(data.get("markers", [""] * len(channels)))]
+        X, channels = data["X"], [printable(name).strip() for name in np.ravel(data["channels"])]
+        markers = [printable(name).strip() for name in np.ravel(data.get("markers", [""] * len(channels)))]
     else:
         columns = read_csv(path)
-        channels, markers = list(columns), [""] * len(columns)
+        channels, markers = list(map(printable, columns)), [""] * len(columns)
         if not all(channels):
             raise InputError(f"'{path}', cell {channels.index('') + 1} of the header is empty; names of channels are wanted")
         X = np.column_stack([numbers(column, name, path) for name, column in columns.items()] or [[]])

@@ -6,7 +6,7 @@ import pathlib
 import sys
 
 import portable as pk
-from portable.errors import PortableError
+from portable.errors import PortableError, printable
 
 from .figures import draw
 from .study import ROW, decisions, load, merge, save, study
@@ -36,7 +36,7 @@ def main(argv=None):
     try:
         options.run(options)
     except (PortableError, OSError, ImportError) as error:
-        print(f"resampling: {error}", file=sys.stderr)
+        print(f"resampling: {printable(error)}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 130
@@ -64,7 +64,8 @@ def experiment(options):
         _show(known, options.out)
     else:
         _say(known)
-        print(f"wrote {table}; figures want matplotlib, here or elsewhere: python -m models.resampling figures {table}")
+        print(f"wrote {printable(table)}; figures want matplotlib, here or elsewhere: python -m models.resampling figures "
+              f"{printable(table)}")
 
 
 def figures(options):
@@ -73,7 +74,7 @@ def figures(options):
 
 def _show(cells, folder):
     for path in [save(cells, folder), *draw(cells, folder)]:
-        print(f"wrote {path}")
+        print(f"wrote {printable(path)}")
     _say(cells)
 
 
