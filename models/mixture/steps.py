@@ -49,6 +49,10 @@ class HostSteps:
         self._model.weigh(n)
         self._take(*self._model.maximum(n, xbar, scatter))
 
+    def moments(self):
+        """n_j, xbar_j and S_j of the last sweep."""
+        return centred(self._kind, *self._sums, self._means)
+
     def result(self):
         """means, covariances and factors, as in `covariance`."""
         return self._means, self._covariances, self._factors
@@ -111,6 +115,9 @@ class FullSteps:
         pk.parallel_for(self._policy, step_kernels.maximise, sums.added, *sums.about, self._centre, *self._prior, *self._numbers,
                         self._means, self._covariance, label="mixture.maximise")
         self._prepare()
+
+    def moments(self):
+        return centred("full", *self._points.gathered(), self._means.to_numpy().T)
 
     def result(self):
         k, p = self._shape
