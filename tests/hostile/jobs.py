@@ -51,9 +51,17 @@ def points():
 
 
 def gibbs(folder, longer):
-    model = mixture.DirichletMixture(3, max_iter=2, random_state=0, space=SPACE).fit(points())
+    model = mixture.DirichletMixture(3, max_iter=2, tol=-1.0, random_state=0, space=SPACE).fit(points())
     found = model.sample_posterior(points(), 9 if longer else 5, n_burn=2, seed=4, checkpoint=folder / "checkpoint")
     return vars(found)
+
+
+def em(folder, longer):
+    """EM with moves from several starts; longer, from more of them."""
+    options = {"prior": mixture.Prior(shape=1.0), "tol": 1e-4, "random_state": 0, "space": SPACE}
+    found = mixture.DirichletMixture(4, n_init=3 if longer else 2, **options).fit(points(), checkpoint=folder / "checkpoint")
+    return {"history": found.objective_history_, "means": found.means_, "factors": found.precisions_cholesky_,
+            "starts": np.array([start.objective for start in found.starts_])}
 
 
 def transient(folder, longer):
@@ -72,7 +80,7 @@ def model_file(folder, longer):
     return {}
 
 
-JOBS = {job.__name__: job for job in (cross_map, resampling_study, posterior, gibbs, transient, model_file)}
+JOBS = {job.__name__: job for job in (cross_map, resampling_study, posterior, gibbs, em, transient, model_file)}
 
 
 def result(job, folder, longer=False):

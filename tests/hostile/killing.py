@@ -22,13 +22,13 @@ import shutil
 import sys
 from pathlib import Path
 
-from portable.errors import InputError
+from portable.errors import PortableError
 
 from . import jobs
 
 CALLS = ("open", "write", "fsync", "replace", "unlink", "mkdir", "ftruncate", "posix_fallocate")
 WAYS = ("before", "half way through", "after")
-REPLACED = ("start-", "em-", "out")  # parts that hold the latest state, and are written anew with it
+REPLACED = ("start-", "now-", "out")  # parts that hold the latest state, and are written anew with it
 
 
 class Shim:
@@ -76,7 +76,7 @@ def started(work):
         with contextlib.suppress(BaseException), os.fdopen(writing, "wb") as pipe:
             try:
                 found = work()
-            except InputError as error:
+            except PortableError as error:
                 found = str(error)
             pickle.dump(found, pipe)
         os._exit(0)
@@ -85,7 +85,7 @@ def started(work):
 
 
 def ended(child, reading):
-    """What a fork's work has returned, or the words of the InputError that it raised; None where it was killed."""
+    """What a fork's work has returned, or the words of the error that it raised; None where it was killed."""
     with os.fdopen(reading, "rb") as pipe:
         sent = pipe.read()
     os.waitpid(child, 0)

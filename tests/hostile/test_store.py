@@ -11,7 +11,7 @@ import pytest
 
 from models.files import check_no_input, replacing, write
 from models.store import Store
-from portable.errors import DTypeError, InputError
+from portable.errors import DTypeError, InputError, StorageError
 
 SETTINGS = {"tau": 1, "dtype": "float32", "dataset": np.arange(6.0).reshape(2, 3)}
 
@@ -168,7 +168,7 @@ def test_a_file_is_replaced_whole_or_not_at_all(tmp_path):
     write(link, "new")
     assert path.read_text() == "new" and link.is_symlink() and path.stat().st_mode & 0o777 == 0o640
     assert sorted(p.name for p in tmp_path.iterdir()) == ["link.json", "model.json"]
-    with pytest.raises(InputError, match="out: '.*absent.*' cannot be written: No such file or directory"):
+    with pytest.raises(StorageError, match="out: '.*absent.*' cannot be written: No such file or directory"):
         write(tmp_path / "absent" / "x", "y")
 
 

@@ -146,7 +146,7 @@ def test_log_likelihood_is_that_of_the_draw_itself(space):
 
 def test_draws_are_kept_and_extended(tmp_path, monkeypatch):
     X = np.random.default_rng(1).normal(size=(300, 2)) + np.repeat([[0.0, 0.0], [6.0, 1.0], [0.0, 7.0]], 100, axis=0)
-    model = DirichletMixture(4, max_iter=5, random_state=0, space="serial").fit(X)
+    model = DirichletMixture(4, max_iter=5, tol=-1.0, random_state=0, space="serial").fit(X)
     options = {"n_burn": 3, "n_thin": 2, "seed": 7}
     long = model.sample_posterior(X, 12, **options)
     monkeypatch.setattr("models.store.EVERY_S", 0.0)
