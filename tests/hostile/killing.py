@@ -101,6 +101,7 @@ class Trial:
 
     def __init__(self, job, folder):
         self.job, self._folder = job, folder / "tried"
+        jobs.result(job, folder / "first")  # its kernels are compiled, and kept in files, too
         with Shim() as shim:
             self._wanted, _ = jobs.result(job, folder / "whole")
         self.n_events = shim.count

@@ -180,3 +180,17 @@ def test_an_input_is_never_written_to(tmp_path):
             check_no_input(tmp_path / "x.npy", array, "out", "dataset")
         check_no_input(tmp_path / "y.npy", array, "out", "dataset")
     check_no_input(tmp_path / "x.npy", np.array(x), "out", "dataset")
+
+
+def test_everything_is_on_the_disk_before_it_is_known(tmp_path, monkeypatch):
+    """The new file before it gets its name, the folder after."""
+    seen, fsync, replaced = [], os.fsync, os.replace
+    monkeypatch.setattr(os, "fsync", lambda file: (seen.append(os.readlink(f"/proc/self/fd/{file}")), fsync(file))[1])
+    monkeypatch.setattr(os, "replace", lambda one, other: (seen.append(str(other)), replaced(one, other))[1])
+    if not os.path.isdir("/proc/self/fd"):
+        pytest.skip("descriptors have no names here")
+    with opened(tmp_path / "run") as store:
+        assert seen[0] == str(tmp_path) and seen[3] == str(tmp_path / "run")
+        seen.clear()
+        store.put("a", rows=np.zeros(3))
+    assert seen[0].endswith(".partial.npz") and seen[1:] == [str(tmp_path / "run" / "a.npz"), str(tmp_path / "run")]
