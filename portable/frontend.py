@@ -46,6 +46,7 @@ class Text:
     scope: dict
     webs: dict = field(default_factory=dict)
     blocks: dict = field(default_factory=dict)  # id of a statement list -> its path
+    operations: dict = field(default_factory=dict)  # id of an augmented assignment -> the operation that it does, a node
     single_return: bool = False
     has_loops: bool = False
     always_returns: bool = False

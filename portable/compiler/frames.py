@@ -249,15 +249,34 @@ class Frames(Calls):
         yield
         self.region, self.mask, self.alive, self.divergent = outer
 
+    @contextmanager
+    def parted(self):
+        """Emit text that only some lanes may reach at a time: no collective stands here."""
+        outer, self.divergent = self.divergent, True
+        yield
+        self.divergent = outer
+
+    @contextmanager
+    def meeting_behind(self, may_return):
+        """Emit a loop. Lanes that leave it one by one meet again behind it, but for those that return from inside."""
+        outer = self.divergent
+        yield
+        self.divergent = outer
+        if may_return:
+            self.note_exits()
+
+    def note_exits(self):
+        """Note whether some of the lanes that began this trip of a loop, or this text, may be gone."""
+        place = self.frame.loops[-1].key if self.frame.loops else self.frame.path
+        if self.facts.get((place, "varying exit" if self.frame.loops else "varying return")):
+            self.divergent = True
+
     def refresh_mask(self):
         """After a statement in which lanes may have left: the mask of those that are still here."""
         frame = self.frame
         loop = frame.loops[-1] if frame.loops else None
-        if loop is not None and self.facts.get((loop.key, "varying exit")):
-            self.divergent = True
+        self.note_exits()
         place = loop.current if loop is not None else frame.active
-        if loop is None and self.facts.get((frame.path, "varying return")):
-            self.divergent = True
         if place is None or self.W == 1:
             return
         live = self.b.load(place, typ=ir.VectorType(I1, self.W))
