@@ -52,9 +52,12 @@ def interval(sittings, seed=1) -> Interval:
     Parameters
     ----------
     sittings : list of list of float
-        The ratios of each sitting's rounds; none is empty.
+        The ratios of each sitting's rounds; none is empty. A single round has no interval: its ends are NaN.
     seed : int
     """
+    median = float(np.median(np.concatenate([np.asarray(ratios, float) for ratios in sittings])))
+    if sum(map(len, sittings)) < 2:
+        return Interval(median, math.nan, math.nan)
     random = np.random.default_rng(seed)
     sizes = np.array([len(ratios) for ratios in sittings])
     table = np.full((len(sittings), sizes.max()), np.inf)
@@ -66,7 +69,6 @@ def interval(sittings, seed=1) -> Interval:
     ordered = np.sort(np.where(unused, np.inf, table[drawn, rounds]).reshape(RESAMPLES, -1), axis=1)
     last, each = sizes[drawn].sum(axis=(1, 2)) - 1, np.arange(RESAMPLES)
     medians = (ordered[each, last // 2] + ordered[each, (last + 1) // 2]) / 2
-    median = float(np.median(np.concatenate([np.asarray(ratios, float) for ratios in sittings])))
     lower, upper = (float(v) for v in np.quantile(medians, (0.025, 0.975)))
     return Interval(median, min(lower, median), max(upper, median))
 
@@ -122,7 +124,7 @@ class Row:
             "ours": self.label,
             "this_seconds": self.seconds(0).as_dict() if found else None,
             "other_seconds": self.seconds(1).as_dict() if found else None,
-            "this_over_other": {"median": found.median, "lower": found.lower, "upper": found.upper} if found else None,
+            "this_over_other": {"median": found.median, "lower": finite(found.lower), "upper": finite(found.upper)} if found else None,
             "sittings": len(self.sittings),
             "rounds": len(self.rounds),
             "relative_difference": finite(self.difference),
@@ -174,7 +176,8 @@ class Outcome:
             found, cells = row.interval, ["", "", ""]
             if found:
                 cells = [f"{scaled(s.median, 's')} ({spread(s, 's')})" for s in (row.seconds(0), row.seconds(1))]
-                cells.append(f"{found.median:.3f} ({found.lower:.3f} to {found.upper:.3f})")
+                ends = f" ({found.lower:.3f} to {found.upper:.3f})" if math.isfinite(found.width) else ""
+                cells.append(f"{found.median:.3f}{ends}")
             table.add_row(f"{row.title}; {row.label}", *cells, f"{len(row.rounds)} in {len(row.sittings)}", row.verdict)
         return table
 

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -10,6 +11,8 @@ from pathlib import Path
 
 from roofline import side
 from roofline.revision import HERE
+
+PATIENCE = 5.0  # seconds that a process gets to end by itself
 
 
 class SideError(RuntimeError):
@@ -56,10 +59,15 @@ class Side:
         return self._ask(do="result", row=place)
 
     def close(self):
-        """End the process, whatever it is doing."""
-        self.process.kill()
+        """End the process: by the end of its input, so that it leaves no temporary files, else with all that it started."""
         with contextlib.suppress(OSError):
-            self.process.communicate()
+            self.process.stdin.close()
+        try:
+            self.process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+        self.process.stdout.close()
         self.errors.close()
 
     def _ask(self, **request):
