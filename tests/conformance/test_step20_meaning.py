@@ -616,3 +616,14 @@ def test_reductions_of_nothing_have_the_contributions_dtype(space, dtype):
     ends = (math.inf, -math.inf) if info is None else (info.max, info.min)
     got = [launch_reduce(space, 0, value, x, reducer=r) for r in (pk.Sum, pk.Min, pk.Max)]
     assert got == [0, *ends] and type(got[0]) is (float if info is None else int)
+
+
+@pk.kernel
+def wraps_then_divides(i, z, m, out):
+    out[0] = z[0] ** 3
+    out[1] = m[0] % m[0]
+
+
+def test_an_unsigned_number_that_wraps_accuses_nobody(space):
+    out = launch_for(space, 1, wraps_then_divides, np.array([2**40], np.uint64), np.zeros(1, np.int64), np.ones(2, np.uint64))[-1]
+    assert out.tolist() == [0, 0]
