@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 import portable as pk
-from portable.errors import InputError
+from portable.errors import InputError, printable
 from roofline.attainable import analyse_launch
 from roofline.contract import Work
 from roofline.profiling import SHORT, count_launch, profile, region_now
@@ -109,7 +109,7 @@ def tell(made, source, part, ceilings=None, on_start=lambda label, done: None, c
     told = [(key, found) for key, found in ranked if _seconds(found) >= LEAST * total or longest[found[0][1].label] is key][:KINDS]
     for done, (_, found) in enumerate(told):
         event, launch = found[0]
-        on_start(launch.label, done)
+        on_start(printable(launch.label), done)
         where = f"{source}, {event.region}" if event.region else source
         counts = counted.of if counted else lambda launch, _: made.count(launch)
         _tell_kind(made.size(launch), part(event.space), where, found, counts, ceilings)
