@@ -26,6 +26,7 @@ from roofline import (
     against,
     cases,
     ceiling,
+    checks,
     compare,
     counters,
     diff,
@@ -42,7 +43,6 @@ from roofline import (
     tables,
     target,
 )
-from roofline.checks import BUSY
 from roofline.units import one_line
 
 MINUTES = 10.0  # that a comparison of revisions takes at most
@@ -248,6 +248,9 @@ def _tell(options, document, keep=True):
     """Print and write a report; the exit code."""
     for table in tables.tables(document):
         _console().print(table)
+    for part in rows.parts_of(document):
+        for sentence in checks.caveats(part.machine, part.ceilings):
+            print(f"roofline: {part.place}: {sentence}", file=sys.stderr)
     failures = [failure for part in document["parts"] for failure in part["failures"]]
     for failure in failures:
         print(f"not measured: {failure['method']}: {failure['message']}", file=sys.stderr)
@@ -385,7 +388,7 @@ def _counters(options):
 
 
 def _warn_if_busy(facts):
-    if (facts["busy_cores"] or 0) > BUSY:
+    if (facts["busy_cores"] or 0) > checks.BUSY:
         print(
             f"roofline: other processes keep {facts['busy_cores']} of {facts['cores']} cores busy; "
             "times, and ratios of threads above all, will be about them too",
