@@ -24,7 +24,8 @@ Statistics 25 (2016). Equation (9) and the Codes named in docstrings are theirs.
 """
 
 from .auto import resample
-from .filter import Filtered, ParticleFilter
+from .filter import ParticleFilter
+from .filtered import Filtered
 from .offspring import (
                         ancestors_to_offspring,
                         cumulative_to_ancestors,
