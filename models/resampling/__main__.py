@@ -20,7 +20,10 @@ def main(argv=None):
     made.add_argument("--space", action="append", metavar="NAME", help="where to run; may be repeated (default: all but serial)")
     made.add_argument("--largest", type=int, default=22, metavar="P", help="up to N = 2^P (default: %(default)s)")
     made.add_argument("--runs", type=int, default=16, metavar="K", help="replicates of a cell (default: %(default)s)")
-    made.add_argument("--out", default="resampling-study", metavar="FOLDER", help="default: %(default)s; what its study.json holds is not computed again")
+    made.add_argument("--out", default="resampling-study", metavar="FOLDER",
+                      help="default: %(default)s; what its study.json holds is not computed again")
+    made.add_argument("--checkpoint", metavar="FOLDER",
+                      help="keeps finished cells: the same command goes on from there (default: checkpoint in --out)")
     made.add_argument("--quick", action="store_true", help="N = 2^4 to 2^8, three values of y: shows that everything runs")
     made.set_defaults(run=experiment)
     drawn = commands.add_parser("figures", help="Figures 2 to 6 of studies, of one machine or of several, and their table in one")
@@ -35,6 +38,8 @@ def main(argv=None):
     except (PortableError, OSError, ImportError) as error:
         print(f"resampling: {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        return 130
     return 0
 
 
@@ -43,13 +48,18 @@ def experiment(options):
     sizes = [1 << p for p in range(4, (8 if options.quick else options.largest) + 1, 2)]
     ys = [0.0, 2.0, 4.0] if options.quick else [0.5 * k for k in range(9)]
     print("scheme       where         N    y     MSE/N bias/MSE    seconds")
-    table = pathlib.Path(options.out) / "study.json"
+    folder = pathlib.Path(options.out)
+    folder.mkdir(parents=True, exist_ok=True)
+    table = folder / "study.json"
     known = load(table) if table.exists() else []
-    for cell in study(spaces, sizes, ys, options.runs, known):
-        print(ROW.format(**cell), flush=True)
-        if cell not in known:
-            known.append(cell)
-            save(known, options.out)
+    try:
+        for cell in study(spaces, sizes, ys, options.runs, known, options.checkpoint or folder / "checkpoint"):
+            print(ROW.format(**cell), flush=True)
+            if cell not in known:
+                known.append(cell)
+    finally:
+        if known:
+            save(known, folder)
     if importlib.util.find_spec("matplotlib"):
         _show(known, options.out)
     else:

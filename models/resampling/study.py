@@ -19,6 +19,8 @@ import numpy as np
 import portable as pk
 from portable.errors import InputError
 
+from ..files import write
+from ..store import Store
 from . import schemes
 
 SCHEMES = ("multinomial", "stratified", "systematic", "residual", "ssp", "killing", "metropolis", "megopolis", "rejection")
@@ -28,7 +30,7 @@ LONG_ENOUGH = 1.0  # seconds of timed calls
 ROW = "{scheme:12} {kind:5} {n:9,d} {y:4.1f} {mse:9.4f} {bias_share:9.2e} {seconds:10.3e}"
 
 
-def study(spaces, sizes, ys, n_runs, known=()):
+def study(spaces, sizes, ys, n_runs, known=(), checkpoint=None):
     """The cells of the study, one after another.
 
     Parameters
@@ -40,22 +42,29 @@ def study(spaces, sizes, ys, n_runs, known=()):
         K, replicates of a cell; fewer beyond 2^24 particles in all, but at least 4.
     known : list of dict
         Cells that need no computing. Of another kind of machine they say the errors: draws are the same everywhere.
+    checkpoint : path, optional
+        A folder that keeps each cell as it is finished: the same study goes on from there, a larger one adds to it.
 
     Yields
     ------
     dict: scheme, kind ("cpu" or "cuda"), n, y, runs, mse, bias_share, seconds
     """
-    done = {_place(cell): cell for cell in known}
-    errors = {(cell["scheme"], cell["n"], cell["y"]): {name: cell[name] for name in ERRORS} for cell in known}
-    for space in spaces:
-        kind = kind_of(space)
-        for n in sizes:
-            x = np.random.default_rng(n).normal(size=n)
-            for y in ys:
-                w = np.exp(-0.5 * (x - y) ** 2)
-                for name in SCHEMES:
-                    cell = {"scheme": name, "kind": kind, "n": n, "y": y}
-                    yield done.get(_place(cell)) or _measured(cell, errors, w, n_runs, space)
+    with Store(checkpoint, "resampling.study", {"n_runs": n_runs}) as store:
+        kept = (store.get(part) for part in store.names())
+        known = [*known, *(json.loads(str(part["cell"])) for part in kept if part is not None)]
+        done = {_place(cell): cell for cell in known}
+        errors = {(cell["scheme"], cell["n"], cell["y"]): {name: cell[name] for name in ERRORS} for cell in known}
+        for space in spaces:
+            for n in sizes:
+                x = np.random.default_rng(n).normal(size=n)
+                for y in ys:
+                    w = np.exp(-0.5 * (x - y) ** 2)
+                    for name in SCHEMES:
+                        cell = {"scheme": name, "kind": kind_of(space), "n": n, "y": y}
+                        if _place(cell) not in done:
+                            done[_place(cell)] = cell = _measured(cell, errors, w, n_runs, space)
+                            store.put("{kind}-{n:010d}-{y}-{scheme}".format(**cell), cell=np.array(json.dumps(cell)))
+                        yield done[_place(cell)]
 
 
 def _place(cell):
@@ -123,7 +132,7 @@ def save(cells, folder):
     """Write study.json; returns its path."""
     path = pathlib.Path(folder) / "study.json"
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps({"schema": "resampling-study", "cells": cells}, indent=1) + "\n")
+    write(path, json.dumps({"schema": "resampling-study", "cells": cells}, indent=1) + "\n")
     return path
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from portable.errors import DTypeError, FiniteError, InputError, OrderError, ShapeError
 
 from ..checks import as_numbers, check_number
+from ..files import write
 from .model import TransientMAP
 from .runs import Runs
 
@@ -158,7 +159,7 @@ def _opened(path):
 def save(path, model):
     """Write a TransientMAP as JSON."""
     parts = {name: getattr(model, name).tolist() for name in ("alpha", "orders", "rates", "switching")}
-    Path(path).write_text(json.dumps(parts, indent=1) + "\n")
+    write(path, json.dumps(parts, indent=1) + "\n", "path")
 
 
 def load(path):
