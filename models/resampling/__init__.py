@@ -23,6 +23,7 @@ L. M. Murray, A. Lee, P. E. Jacob: Parallel resampling in the particle filter. J
 Statistics 25 (2016). Equation (9) and the Codes named in docstrings are theirs.
 """
 
+from . import exact, ready
 from .auto import resample
 from .filter import ParticleFilter
 from .filtered import Filtered
@@ -46,9 +47,10 @@ from .schemes import (
                         stratified,
                         systematic,
 )
+from .state_space import StateSpaceModel
 from .weights import effective_sample_size, log_sum_exp, metropolis_steps
 
-__all__ = ["Filtered", "ParticleFilter", "ancestors_to_offspring", "cumulative_to_ancestors", "cumulative_to_offspring", "effective_sample_size",
+__all__ = ["Filtered", "ParticleFilter", "StateSpaceModel", "ancestors_to_offspring", "cumulative_to_ancestors", "cumulative_to_offspring", "effective_sample_size", "exact",
            "killing", "log_sum_exp", "megopolis", "metropolis", "metropolis_steps", "multinomial", "offspring_to_ancestors",
-           "offspring_to_cumulative", "partial_rejection", "permute", "rejection", "resample", "residual", "ssp", "stratified",
+           "offspring_to_cumulative", "partial_rejection", "permute", "ready", "rejection", "resample", "residual", "ssp", "stratified",
            "systematic"]

@@ -61,6 +61,8 @@ class ParticleFilter:
         log p(moved | state) - log q(moved | state, y_t), of the transition over the guide, which is added to log_weight.
     names : sequence of str, optional
         Of the parameters, so that params may be a dict.
+    lagged : bool, default False
+        The observation before stands behind params (and before inputs), NaN at step 0 and where it is missing.
     scheme : str, default "systematic"
         A name in `SCHEMES`; "metropolis" and "megopolis" take n_steps.
     n_steps : int, optional
@@ -76,8 +78,8 @@ class ParticleFilter:
     space : str or Space, optional
     """
 
-    def __init__(self, initial, propagate, log_weight, *, guide=None, log_guide=None, names=None, scheme="systematic", n_steps=None,
-                 threshold=0.5, in_place=False, ordered=False, dtype=np.float64, space=None):
+    def __init__(self, initial, propagate, log_weight, *, guide=None, log_guide=None, names=None, lagged=False, scheme="systematic",
+                 n_steps=None, threshold=0.5, in_place=False, ordered=False, dtype=np.float64, space=None):
         self.functions = initial, propagate, log_weight, guide, log_guide
         for name, function in zip(("initial", "propagate", "log_weight", "guide", "log_guide"), self.functions):
             if function is None and name in ("guide", "log_guide"):
@@ -87,7 +89,7 @@ class ParticleFilter:
         if (guide is None) != (log_guide is None):
             raise InputError(f"{'log_guide' if guide is None else 'guide'} is given without {'guide' if guide is None else 'log_guide'}; "
                              "a guided filter wants both")
-        self.names = None if names is None else tuple(names)
+        self.names, self.lagged = None if names is None else tuple(names), check_flag(lagged, "lagged")
         self.scheme = check_choice(scheme, "scheme", tuple(SCHEMES))
         self.draw = SCHEMES[scheme]
         if scheme in ("metropolis", "megopolis"):
@@ -120,7 +122,7 @@ class ParticleFilter:
         params : array-like, shape (n_params,) or (n_filters, n_params), or dict of names and numbers or arrays, optional
             Of one filter, or of as many as there are rows, which run at once.
         inputs : array-like, shape (n_steps,) or (n_steps, n_inputs), optional
-            What is known of each step, such as the time since the last one; the model finds it behind its params.
+            What is known of each step, such as the time since the last one; the model finds it behind its params. NaN reach it.
         seed : int
         keep : bool
             Keep states, log-weights and ancestors of all steps, for smoothing.
@@ -191,16 +193,15 @@ class ParticleFilter:
         y = as_numbers(observations, "observations")
         if y.ndim not in (1, 2) or not y.size:
             raise ShapeError(f"observations has shape {y.shape}; (n_steps,) or (n_steps, n_values) is wanted, not empty")
-        y = y.astype(np.float64)
-        if np.isinf(y).any():
-            index = tuple(np.argwhere(np.isinf(y))[0].tolist())
-            raise FiniteError(f"observations[{', '.join(map(str, index))}] is {y[index]}; finite numbers are wanted, or NaN where one is "
-                              "missing")
-        y = y.reshape(len(y), -1)
-        known = np.zeros((len(y), 0)) if inputs is None else check_finite(as_numbers(inputs, "inputs"), "inputs")
+        known = np.zeros((len(y), 0)) if inputs is None else as_numbers(inputs, "inputs")
+        y = _not_infinite(y, "observations").reshape(len(y), -1)
+        known = _not_infinite(known, "inputs")
         if known.ndim not in (1, 2) or len(known) != len(y):
             raise ShapeError(f"inputs has shape {known.shape}; ({len(y)},) or ({len(y)}, n_inputs) is wanted, a row a step")
-        return Data(self, y, params, known.reshape(len(y), -1))
+        known = known.reshape(len(y), -1)
+        if self.lagged:
+            known = np.hstack([np.vstack([np.full((1, y.shape[1]), np.nan), y[:-1]]), known])
+        return Data(self, y, params, known)
 
     def _run(self, data, n, seeds, keep, means, n_kept=None):
         y, inputs, params = (reached(a.astype(self.dtype)) for a in (data.y, data.inputs, data.params))
@@ -291,6 +292,14 @@ def log_likelihoods(run, n_steps):
     if np.isnan(found).any() or (found == np.inf).any():
         check_largest(run.extremes.to_numpy(), False)
     return found
+
+
+def _not_infinite(values, name):
+    values = values.astype(np.float64)
+    if np.isinf(values).any():
+        index = tuple(np.argwhere(np.isinf(values))[0].tolist())
+        raise FiniteError(f"{name}[{', '.join(map(str, index))}] is {values[index]}; finite numbers are wanted, or NaN where one is missing")
+    return values
 
 
 def _check_levels(quantiles):
