@@ -181,15 +181,19 @@ def sir(population: int, *, n_substeps: int = 7, duration: float = 7.0) -> State
 
     @pk.function
     def propagate(t, state, seed, stream, draw, params):
-        s, i, new = pk.float64(state[0]), pk.float64(state[1]), 0.0
+        s, i, new, caught, k = pk.float64(state[0]), pk.float64(state[1]), 0.0, 0.0, 0
         recovers = _event(params[1], step)
-        for k in range(n_substeps):
-            own = pk.uint64(draw) + pk.uint64(2 * OWN * k)
-            caught = pk.float64(pk.random.binomial(seed, stream, own, s, _event(params[0] * i / population, step)))
-            gone = pk.float64(pk.random.binomial(seed, stream, own + pk.uint64(OWN), i, recovers))
-            s -= caught
-            i += caught - gone
-            new += caught
+        while k < 2 * n_substeps:  # first infections, then recoveries, of the same step: one text of the binomial, which is long
+            first = k % 2 == 0
+            chance = pk.where(first, _event(params[0] * i / population, step), recovers)
+            count = pk.float64(pk.random.binomial(seed, stream, pk.uint64(draw) + pk.uint64(OWN * k), pk.where(first, s, i), chance))
+            if first:
+                caught = count
+            else:
+                s -= caught
+                i += caught - count
+                new += caught
+            k += 1
         return s, i, new
 
     @pk.function
@@ -221,17 +225,26 @@ def seir(population: int, *, n_substeps: int = 7, duration: float = 7.0) -> Stat
 
     @pk.function
     def propagate(t, state, seed, stream, draw, params):
-        s, e, i, new = pk.float64(state[0]), pk.float64(state[1]), pk.float64(state[2]), 0.0
+        s, e, i, new, caught, shown, k = pk.float64(state[0]), pk.float64(state[1]), pk.float64(state[2]), 0.0, 0.0, 0.0, 0
         shows, recovers = _event(params[1], step), _event(params[2], step)
-        for k in range(n_substeps):
-            own = pk.uint64(draw) + pk.uint64(3 * OWN * k)
-            caught = pk.float64(pk.random.binomial(seed, stream, own, s, _event(params[0] * i / population, step)))
-            shown = pk.float64(pk.random.binomial(seed, stream, own + pk.uint64(OWN), e, shows))
-            gone = pk.float64(pk.random.binomial(seed, stream, own + pk.uint64(2 * OWN), i, recovers))
-            s -= caught
-            e += caught - shown
-            i += shown - gone
-            new += shown
+        while k < 3 * n_substeps:  # infections, onsets, recoveries of the same step
+            which = k % 3
+            chance, tries = recovers, i
+            if which == 0:
+                chance, tries = _event(params[0] * i / population, step), s
+            elif which == 1:
+                chance, tries = shows, e
+            count = pk.float64(pk.random.binomial(seed, stream, pk.uint64(draw) + pk.uint64(OWN * k), tries, chance))
+            if which == 0:
+                caught = count
+            elif which == 1:
+                shown = count
+            else:
+                s -= caught
+                e += caught - shown
+                i += shown - count
+                new += shown
+            k += 1
         return s, e, i, new
 
     @pk.function

@@ -65,16 +65,16 @@ class Run:
             self.start, self.advance, self.weigh = filter_kernels.model_kernels(functions, n_dims)
         if model.in_place:
             self.owner, self.permuted = pk.empty((n_rows, n), np.int32), pk.empty((n_rows, n), np.int32)
+        pk.parallel_for(self.tables.rows, weighing.begin, self.tables.extremes, self.tables.stretches)
+        # weights are relative to the largest of their row
+        self.tables.extremes = pk.copy_of(np.tile(np.array([1.0, 0.0, 0.0]).view(np.int64), (n_rows, 1)))
         self.reset()
 
     def reset(self):
         """As before step 0."""
-        n_rows, n = self.tables.values.shape
-        self._forget(self.extremes.reshape(-1, 3))
-        pk.parallel_for(self.tables.rows, weighing.begin, self.tables.extremes, self.tables.stretches)
-        # weights are relative to the largest of their row
-        self.tables.extremes = pk.copy_of(np.tile(np.array([1.0, 0.0, 0.0]).view(np.int64), (n_rows, 1)))
-        pk.deep_copy(self.mass, float(np.log(float(n))))
+        if not self.short:  # a launch that takes rows writes what it reads later
+            self._forget(self.extremes.reshape(-1, 3))
+        pk.deep_copy(self.mass, float(np.log(float(self.tables.n))))
         pk.deep_copy(self.total, 0.0)
         if self.model.in_place:
             pk.deep_copy(self.ancestors, 0)  # rows that idle are permuted too: any particles will do
