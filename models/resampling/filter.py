@@ -153,7 +153,7 @@ class ParticleFilter:
         means = check_flag(means, "means") or check_flag(variances, "variances")
         with on(self.space):
             run = self._run(data, n, np.full((len(data.params), 1), seed, np.uint64), keep=keep, means=means)
-            summaries = Summaries(run, variances, levels, moments, self._n_moments(moments, data))
+            summaries = Summaries(run, variances, levels, moments, self.n_moments(moments, data))
             pieces = [(t, t + 1) for t in range(data.n_steps)] if summaries.wanted else run.pieces(data.n_steps)
             for begin, end in track(pieces, "filtering", disable=not check_flag(progress, "progress"), transient=True):
                 run.steps(begin, end)
@@ -207,7 +207,8 @@ class ParticleFilter:
         y, inputs, params = (reached(a.astype(self.dtype)) for a in (data.y, data.inputs, data.params))
         return Run(self, n, data.n_dims, y, inputs, params, seeds, data.n_steps, n_kept or data.n_steps, keep, means)
 
-    def _n_moments(self, moments, data):
+    def n_moments(self, moments, data):
+        """How many numbers a moment function gives, from one call in plain Python."""
         if moments is None:
             return 0
         if not isinstance(moments, type(filter_kernels.user_draw)):
@@ -266,7 +267,7 @@ class Data:
 
 def as_table(params, names):
     """Parameters as an array, whose last axis they are: from an array, or by name from a dict or a named tuple."""
-    if hasattr(params, "_asdict"):
+    if hasattr(params, "_asdict") and names is not None:
         params = params._asdict()
     if not isinstance(params, dict):
         return as_numbers(params, "params")
@@ -288,7 +289,7 @@ def log_likelihoods(run, n_steps):
     if not run.short:
         check_largest(run.extremes.to_numpy(), False)
         return np.cumsum(run.evidence.to_numpy(), axis=0)[-1]
-    found = run.total.to_numpy()
+    found = np.array(run.total.to_numpy())  # on a host the array is the memory that the next estimate writes
     if np.isnan(found).any() or (found == np.inf).any():
         check_largest(run.extremes.to_numpy(), False)
     return found

@@ -35,6 +35,40 @@ def seed_of(seeds, r, t, horizon):
 
 
 @pk.function
+def sort_row(team, r, n, slot, x, keys, items, places):
+    """places[r, j] becomes the particle whose first component comes j-th: a bitonic sort of a power of two of keys in scratch."""
+    size = keys.shape[0]
+    for k in team.thread_range(size):
+        keys[k] = math.inf
+        items[k] = n
+        if k < n:
+            keys[k] = pk.float64(x[slot, 0, r, k])
+            items[k] = k
+    team.barrier()
+    run = 2
+    while run <= size:
+        stride = run // 2
+        while stride > 0:
+            for m in team.thread_range(size // 2):
+                i = m // stride * 2 * stride + m % stride
+                j = i + stride
+                low, high = keys[i], keys[j]
+                first, second = items[i], items[j]
+                after = low > high or (low == high and first > second)
+                if after == (i // run % 2 == 0):
+                    keys[i] = high
+                    keys[j] = low
+                    items[i] = second
+                    items[j] = first
+            team.barrier()
+            stride = stride // 2
+        run = 2 * run
+    for k in team.thread_range(n):
+        places[r, k] = items[k]
+    team.barrier()
+
+
+@pk.function
 def spread_row(team, r, n, total, row_scale, seed, step, w, marks, places, ordered, ancestors):
     """Systematic ancestors of a row: where a parent's draws begin stands its place, and the largest place so far is the parent's.
 
@@ -81,9 +115,9 @@ def row_kernel(functions, n_dims):
     begin_particle, move = moves(*functions, n_dims)
 
     @pk.kernel
-    def filter_rows(team, begin, end, horizon, n_params, n_values, n_inputs, bits, half, threshold, averaged, ordered, seeds, y, inputs,
+    def filter_rows(team, begin, end, horizon, n_params, n_values, n_inputs, bits, half, threshold, averaged, ordered, n_sorted, seeds, y, inputs,
                     params, x, log_w, w, ancestors, places, row_extremes, totals, mass, extremes, evidence, sizes, means, sums_of_logs):
-        """Steps begin .. end - 1 of a row; a team a row, scratch for n int32.
+        """Steps begin .. end - 1 of a row; a team a row, scratch for n int32, and for n_sorted numbers and their places.
 
         A particle and step: its random numbers, two exponentials or so, 8 (3 n_dims + 6) bytes in float64, which stay in a cache.
         """
@@ -92,6 +126,8 @@ def row_kernel(functions, n_dims):
         n_slots = x.shape[0]
         n_kept = evidence.shape[0]
         marks = team.scratch(n, pk.int32)
+        keys = team.scratch(n_sorted, pk.float64)
+        items = team.scratch(n_sorted, pk.int32)
         own_params = pk.local(n_params + n_inputs, params.dtype)
         own_y = pk.local(n_values, y.dtype)
         state = pk.local(n_dims, x.dtype)
@@ -117,6 +153,8 @@ def row_kernel(functions, n_dims):
             observed = is_observed(y, at)
             seed = seed_of(seeds, r, t, horizon)
             resampled = t > 0 and not idle
+            if resampled and ordered:
+                sort_row(team, r, n, old, x, keys, items, places)
             if resampled:
                 spread_row(team, r, n, total, row_scale, seed, pk.uint64(2 * (t - 1)) << 32, w, marks, places, ordered, ancestors[last])
             largest = -math.inf

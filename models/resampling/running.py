@@ -53,7 +53,9 @@ class Run:
         self.sizes_known = [pk.static(v) for v in (params.shape[1], y.shape[1], inputs.shape[1])]
         functions = model.functions
         if self.short:
-            self.rows = pk.TeamPolicy(n_rows, min(ROW_TEAM, -(-n // 32) * 32), scratch_bytes=64 * -(-n // 16))
+            self.n_sorted = 1 << (n - 1).bit_length() if model.ordered else 1
+            scratch = 64 * (-(-n // 16) - (-self.n_sorted // 8) - (-self.n_sorted // 16))
+            self.rows = pk.TeamPolicy(n_rows, min(ROW_TEAM, -(-n // 32) * 32), scratch_bytes=scratch)
             self.kernel = row_kernels.row_kernel(functions, n_dims)
             self.keys = pk.copy_of(seeds)
             self.places = pk.empty((n_rows, n if model.ordered else 1), np.int32)
@@ -98,7 +100,7 @@ class Run:
     def _row_steps(self, begin, end):
         tables, model = self.tables, self.model
         pk.parallel_for(self.rows, self.kernel, begin, end, self.horizon, *self.sizes_known, tables.bits, self.half, model.threshold,
-                        self.averaged, pk.static(model.ordered), self.keys, self.y, self.inputs, self.params, self.x, self.log_w,
+                        self.averaged, pk.static(model.ordered), self.n_sorted, self.keys, self.y, self.inputs, self.params, self.x, self.log_w,
                         tables.values, self.ancestors, self.places, tables.extremes, tables.sums, self.mass, self.extremes, self.evidence,
                         self.sizes, self.means, self.total)
 
