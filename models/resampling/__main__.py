@@ -1,4 +1,4 @@
-"""Command line: `python -m models.resampling experiment`, the paper's study on this machine, and `figures` of studies."""
+"""Command line: `python -m models.resampling experiment`, the paper's study on this machine, `figures` of studies, and `calibrate`."""
 
 import argparse
 import importlib.util
@@ -8,6 +8,7 @@ import sys
 import portable as pk
 from portable.errors import PortableError, printable
 
+from .calibration import calibrate
 from .figures import draw
 from .study import ROW, decisions, load, merge, save, study
 
@@ -30,17 +31,35 @@ def main(argv=None):
     drawn.add_argument("studies", nargs="+", metavar="STUDY", help="a study.json that experiment wrote; of cells in several, the last counts")
     drawn.add_argument("--out", required=True, metavar="FOLDER", help="for figures and study.json, which is overwritten")
     drawn.set_defaults(run=figures)
+    ranked = commands.add_parser("calibrate", help="ranks of true parameters among draws of PMMH and of particle Gibbs")
+    ranked.add_argument("--sampler", action="append", choices=("pmmh", "correlated", "gibbs"), help="may be repeated (default: all)")
+    ranked.add_argument("--sets", type=int, default=200, metavar="K", help="simulated data sets (default: %(default)s)")
+    ranked.add_argument("--seed", type=int, default=0)
+    ranked.add_argument("--space", metavar="NAME")
+    ranked.add_argument("--quick", action="store_true", help="twenty data sets, nineteen draws each, few steps: shows that everything runs")
+    ranked.set_defaults(run=calibrated)
     options = parser.parse_args(argv)
     if options.run is experiment and (not 4 <= options.largest <= 30 or options.runs < 1):
         parser.error(f"--largest is {options.largest} and --runs {options.runs}; 4 to 30 and at least 1 are wanted")
     try:
-        options.run(options)
+        return options.run(options) or 0
     except (PortableError, OSError, ImportError) as error:
         print(f"resampling: {printable(error)}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 130
-    return 0
+
+
+def calibrated(options):
+    """Exit code 1 where a rank's p-value is below 0.001: of nine by chance once in a hundred."""
+    sizes = {"n_kept": 19, "n_steps": 60} if options.quick else {}
+    sets, worst = 20 if options.quick else options.sets, 1.0
+    for sampler in options.sampler or ("pmmh", "correlated", "gibbs"):
+        found = calibrate(sampler, n_sets=sets, seed=options.seed, space=options.space, progress=True, **sizes)
+        print(f"{found}; {sets} data sets, {found.n_kept} draws each", flush=True)
+        worst = min(worst, *found.p_values.values())
+    print(f"smallest p = {worst:.3g}")
+    return int(worst < 0.001)
 
 
 def experiment(options):
