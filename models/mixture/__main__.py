@@ -7,6 +7,7 @@ import argparse
 import csv
 import sys
 import time
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ from portable.errors import InputError, SpaceError
 
 from . import covariance, cytometry, figures
 from .estimator import DirichletMixture
+from .sklearn_protocol import ConvergenceWarning
 from .starts import STARTS
 
 _SHOWN = 20  # components in the terminal's table; the file has all
@@ -47,7 +49,7 @@ def _parser():
     fit.add_argument("--saturation", type=float, default=262143.0, help="cells that reach it are dropped (default: %(default)s)")
     fit.add_argument("--init", choices=STARTS, default="k-means++", help="how EM starts (default: %(default)s)")
     fit.add_argument("--starts", type=int, default=1, metavar="N", help="keep the best of so many (default: %(default)s)")
-    fit.add_argument("--iterations", type=int, default=200, metavar="N", help="at most (default: %(default)s)")
+    fit.add_argument("--iterations", type=int, default=1000, metavar="N", help="at most (default: %(default)s)")
     fit.add_argument("--seed", type=int, default=0)
     fit.add_argument("--single", action="store_true", help="compute in float32")
     fit.add_argument("--space", metavar="NAME", help="execution space (default: the layer's own choice)")
@@ -62,11 +64,15 @@ def _fit(options):
     space = str(options.space or pk.default_space())
     model = DirichletMixture(options.components, covariance=options.covariance, init_params=options.init,
                              n_init=options.starts, max_iter=options.iterations, random_state=options.seed, space=space)
+    folder = Path(options.out)
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"--out is {folder}, which is a file; a folder is wanted")
     start = time.perf_counter()
-    model.fit(points)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ConvergenceWarning)
+        model.fit(points)
     seconds = time.perf_counter() - start
     counts = np.bincount(model.predict(points), minlength=options.components)
-    folder = Path(options.out)
     folder.mkdir(parents=True, exist_ok=True)
     figures.marginals(model, points, cells.names, folder / "marginals.png")
     order = np.argsort(-model.weights_)
@@ -79,6 +85,8 @@ def _fit(options):
     console.print(f"{len(points):,} cells ({cells.n_saturated:,} saturated ones dropped), {len(cells.names)} colours: "
                   f"{ended} after {model.n_iter_} iterations, {seconds:.2f} s on {space}, "
                   f"log-density {model.score(points):.4f} a cell")
+    for warning in caught:
+        print(f"mixture: {warning.message}", file=sys.stderr)
     console.print(f"components.csv, marginals.png and mixture.npz are in {folder}", soft_wrap=True)
     return 0
 

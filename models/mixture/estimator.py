@@ -24,6 +24,7 @@ from .checks import (
     spread_of,
 )
 from .fitting import Fit, Given, Options
+from .posterior import Posterior
 from .prior import Prior, check_prior
 from .sklearn_protocol import Parameters, convergence_warning, not_fitted
 from .starts import STARTS
@@ -226,7 +227,7 @@ class DirichletMixture(Parameters):
         """
         return saving.load(cls, path)
 
-    def sample_posterior(self, X, n_draws=1000, *, n_burn=100, n_thin=1, seed=0):
+    def sample_posterior(self, X, n_draws=1000, *, n_burn=100, n_thin=1, seed=0, n_moves=1) -> Posterior:
         """Draws from the posterior by blocked Gibbs sampling, from the fitted mode on.
 
         Parameters
@@ -235,26 +236,30 @@ class DirichletMixture(Parameters):
         n_draws, n_burn, n_thin : int
             Draws kept; sweeps before the first of them; sweeps for each.
         seed : int, 0 to 2^64 - 1
+        n_moves : int, default 1
+            Proposals in each sweep that split a component or merge two.
 
         Returns
         -------
         Posterior
-            Components carry the labels of the mode: those that share most points (Hungarian matching).
+            Components carry the labels of the mode, or with burn-in those of the likeliest assignment there, named after the mode's: each
+            time those that share most points (Hungarian matching).
 
         Raises
         ------
         InputError
-            Without a prior, or with covariances that are not full.
+            Without a prior.
         """
         self._check_fitted()
-        if self.prior is None or self.covariance != "full":
-            raise InputError("sample_posterior needs a prior and covariance='full'; this DirichletMixture has "
-                             f"prior={self.prior!r}, covariance={self.covariance!r}")
+        if self.prior is None:
+            raise InputError("sample_posterior needs a prior; this DirichletMixture has prior=None")
         counts = check_count(n_draws, "n_draws", 1), check_count(n_burn, "n_burn", 0), check_count(n_thin, "n_thin", 1)
         streamed = isinstance(X, np.memmap)
         X = self._check(X)
-        points = Points(X, len(self.means_), self.space, self._centre, False, streamed)
-        return gibbs.sample(points, self.prior_, self._fitted(), *counts, check_seed(seed))
+        if check_count(n_moves, "n_moves", 0) and len(X) < 2:
+            raise ShapeError(f"X has shape {X.shape}; split and merge proposals want two points or more, or n_moves=0")
+        points = Points(X, len(self.means_), self.space, self._centre, covariance.is_diagonal(self.covariance), streamed)
+        return gibbs.sample(points, self.covariance, self.prior_, self._fitted(), *counts, check_seed(seed), n_moves)
 
     def score_samples(self, X):
         """Log-density of the mixture at each point, shape (n_samples,)."""

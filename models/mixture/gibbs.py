@@ -2,129 +2,104 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 import portable as pk
 from portable.errors import InputError
 
-from . import kernels
+from . import conjugate, covariance, gibbs_kernels
 from .blocks import Components, by_tile
+from .posterior import Posterior
 from .prior import centred
+from .split_merge import SplitMerge
 
 _SMALLEST = 1e-300  # a stick's room to the left and right, so that its logarithms are finite
 
 
-@dataclass(frozen=True)
-class Posterior:
-    """Draws; component j is the same one in all of them.
-
-    Attributes
-    ----------
-    weights : ndarray, shape (n_draws, k)
-    means : ndarray, shape (n_draws, k, p)
-    covariances : ndarray, shape (n_draws, k, p, p)
-    alpha : ndarray, shape (n_draws,)
-    log_likelihood : ndarray, shape (n_draws,)
-        Of the points at the draw's own parameters.
-    counts : ndarray, shape (n_draws, k)
-        Points assigned to each component.
-    """
-
-    weights: np.ndarray
-    means: np.ndarray
-    covariances: np.ndarray
-    alpha: np.ndarray
-    log_likelihood: np.ndarray
-    counts: np.ndarray
-
-
 class Assignments:
-    """z_i of every point, block by block, drawn in the place of l_ij."""
+    """z_i of every point, drawn in the place of l_ij."""
 
     def __init__(self, points, seed):
         self._points, self._seed, self.sweep = points, np.uint64(seed), 0
         with pk.use(points.space):
-            self.labels = [pk.zeros((points.width(start),), np.int64) for start in points.starts]
+            self.labels = pk.zeros((points.n,), np.int64)
             self._table = pk.empty((points.k, points.k), np.int64)
 
     def draw(self, start, n, joint, lse):
         """For `Points.sweep`."""
-        labels = self.labels[self._points.starts.index(start)]
-        pk.parallel_for(by_tile(joint, self._points.space), kernels.draw_labels, self._points.k, n,
-                        self._seed, start, self.sweep, joint, lse, labels, label="mixture.draw_labels")
+        pk.parallel_for(by_tile(joint, self._points.space), gibbs_kernels.draw_labels, self._points.k, n,
+                        self._seed, start, self.sweep, joint, lse, self.labels, label="mixture.draw_labels")
 
     def shared(self, others):
         """How many points have label a here and b there, shape (k, k)."""
         pk.deep_copy(self._table, 0)
-        for start, own, other in zip(self._points.starts, self.labels, others):
-            n = min(own.shape[0], self._points.n - start)
-            pk.parallel_for(pk.RangePolicy(0, n, space=self._points.space), kernels.count_pairs, own, other, self._table,
-                            label="mixture.count_pairs")
+        pk.parallel_for(pk.RangePolicy(0, self._points.n, space=self._points.space), gibbs_kernels.count_pairs, self.labels, others,
+                        self._table, label="mixture.count_pairs")
         return self._table.to_numpy()
 
 
-def sample(points, prior, components, n_draws, n_burn, n_thin, seed):
-    """Draws from `components` on; see `DirichletMixture.sample_posterior`. Labels are matched to the first assignment."""
+class Labels:
+    """Which of a draw's components is which: those that share most points with an assignment.
+
+    With burn-in it is that of the largest likelihood seen there, whose components are named after the mode's as far as they share points.
+    """
+
+    def __init__(self, points, assignments, components):
+        self._assignments, self._best = assignments, -np.inf
+        self._mode = self._reference = pk.copy_of(points.labels(components), points.space)
+        self._names = np.arange(points.k)
+        self._space = points.space
+
+    def look(self, likelihood):
+        """A sweep of the burn-in."""
+        if likelihood > self._best:
+            self._best = likelihood
+            self._names = match(self._assignments.shared(self._mode))
+            self._reference = pk.copy_of(self._assignments.labels, self._space)
+
+    def order(self):
+        """The draw's components in the order of their names."""
+        return match(self._assignments.shared(self._reference))[self._names]
+
+
+def sample(points, kind, prior, components, n_draws, n_burn, n_thin, seed, n_moves):
+    """Draws from `components` on; see `DirichletMixture.sample_posterior`."""
     assignment_solver()  # said now if it is missing, not after the first sweep
     random = np.random.Generator(np.random.Philox(seed))
     assignments, alpha = Assignments(points, seed), prior.shape / prior.rate
-    reference, kept, likelihoods = None, [], []
+    labels = Labels(points, assignments, components)
+    moves = SplitMerge(points, kind, prior, assignments.labels, seed, random) if n_moves else None
+    kept, likelihoods = [], []
     for sweep in range(n_burn + n_draws * n_thin):
         assignments.sweep = sweep
         likelihood, *sums = points.sweep(components, assignments.draw)
         likelihoods.append(likelihood)
-        if reference is None:
-            reference = [pk.copy_of(labels, points.space) for labels in assignments.labels]
-        n, xbar, scatter = centred("full", *sums, components.means)
-        components, alpha, covariances = draw_parameters(prior, alpha, n, xbar, scatter, random)
-        if sweep >= n_burn and (sweep - n_burn + 1) % n_thin == 0:
-            order = match(assignments.shared(reference))
+        sums = centred(kind, *sums, components.means)
+        for _ in range(n_moves):
+            sums = moves.propose(components, sums)
+        log_weights, alpha = draw_sticks(prior, alpha, sums[0], random)
+        means, covariances, factors = conjugate.draw(kind, prior, *sums, random)
+        components = Components(log_weights, means, covariance.for_each(kind, factors, *means.shape))
+        if sweep < n_burn:
+            labels.look(likelihood)
+        elif (sweep - n_burn + 1) % n_thin == 0:
+            order = labels.order()
             weights = np.exp(components.log_weights)
-            kept.append((weights[order], components.means[order], covariances[order], alpha, sweep + 1, n[order]))
+            kept.append((weights[order], means[order], covariances if kind == "tied" else covariances[order], alpha, sweep + 1,
+                         sums[0][order]))
     likelihoods.append(points.log_likelihood(components))
     weights, means, covariances, alpha, later, counts = (np.array(column) for column in zip(*kept))
-    return Posterior(weights, means, covariances, alpha, np.array(likelihoods)[later], counts)
+    accepted = moves.accepted / moves.proposed if moves is not None else 0.0
+    return Posterior(weights, means, covariances, alpha, np.array(likelihoods)[later], counts, kind, accepted)
 
 
-def draw_parameters(prior, alpha, n, xbar, scatter, random):
-    """Sticks, alpha, covariances and means given the assignments, through the sums (3).
-
-    V_j ~ Be(1 + n_j, alpha + sum_{l>j} n_l), alpha ~ Ga(e + k - 1, rate f - T), Sigma_j ~ IW(nu + n_j, bracket of (6)),
-    mu_j ~ N((5), g Sigma_j / (1 + g n_j)).
-
-    Returns
-    -------
-    Components, alpha, covariances of shape (k, p, p)
-    """
-    k, p = xbar.shape
+def draw_sticks(prior, alpha, n, random):
+    """log pi_j and alpha given the assignments: V_j ~ Be(1 + n_j, alpha + sum_{l>j} n_l), alpha ~ Ga(e + k - 1, rate f - T)."""
     later = np.append(np.cumsum(n[:0:-1])[::-1], 0.0)
     sticks = np.clip(random.beta(1.0 + n[:-1], alpha + later[:-1]), _SMALLEST, 1.0 - np.finfo(float).epsneg)
     left = np.log1p(-sticks)
-    alpha = random.gamma(prior.shape + k - 1.0) / (prior.rate - left.sum())
-    log_weights = np.append(np.log(sticks), 0.0) + np.append(0.0, np.cumsum(left))
-    pull = 1.0 + prior.mean_scale * n
-    away = xbar - prior.mean
-    bracket = prior.scale + scatter + (n / pull)[:, None, None] * away[:, :, None] * away[:, None, :]
-    factors = inverse_wishart_factors(prior.dof + n, bracket, random)
-    roots = np.swapaxes(np.linalg.inv(factors), 1, 2)
-    noise = np.einsum("jab,jb->ja", roots, random.standard_normal((k, p)))
-    means = (prior.mean + prior.mean_scale * n[:, None] * xbar) / pull[:, None]
-    means += np.sqrt(prior.mean_scale / pull)[:, None] * noise
-    return Components(log_weights, means, factors), alpha, roots @ np.swapaxes(roots, 1, 2)
-
-
-def inverse_wishart_factors(dof, scale, random):
-    """Upper triangular P with (P P')^-1 ~ IW(dof_j, scale_j), shape (k, p, p); dof has shape (k,).
-
-    Bartlett (1933), in reverse order so that the factor is upper triangular: with scale = C C' and A_aa^2 ~ chi^2 of
-    dof - p + 1 + a degrees of freedom, A_ab ~ N(0, 1) for a < b, it is P = C^-T A.
-    """
-    k, p = scale.shape[:2]
-    a = np.triu(random.standard_normal((k, p, p)), 1)
-    a[:, np.arange(p), np.arange(p)] = np.sqrt(random.chisquare(dof[:, None] - p + 1.0 + np.arange(p)))
-    return np.swapaxes(np.linalg.inv(np.linalg.cholesky(scale)), 1, 2) @ a
+    alpha = random.gamma(prior.shape + len(n) - 1.0) / (prior.rate - left.sum())
+    return np.append(np.log(sticks), 0.0) + np.append(0.0, np.cumsum(left)), alpha
 
 
 def match(shared):
