@@ -14,22 +14,36 @@ import portable as pk
 from portable.errors import DTypeError, FiniteError, InputError, ShapeError
 
 
-def check_outputs(options, *names):
-    """Refuse, before anything is computed, files of a command whose folders do not exist.
+def check_outputs(options, *names, inputs=()):
+    """Refuse, before anything is computed, files of a command whose folders do not exist, and those that it reads.
 
+    Parameters
+    ----------
     options : argparse.Namespace
         An option that is missing or None asks for no file.
+    names, inputs : str
+        Options that name files to be written, and to be read.
     """
     for name in names:
         path = getattr(options, name, None)
         if path and not Path(path).absolute().parent.is_dir():
             raise InputError(f"--{name} is {path}: there is no folder {Path(path).absolute().parent}")
+        for read in filter(None, (getattr(options, one, None) for one in inputs)):
+            if path and Path(path).exists() and Path(read).exists() and Path(path).samefile(read):
+                raise InputError(f"--{name} is {path}, the file that is read; name another one")
+
+
+def refuse_mask(value, name):
+    """Refuse a masked array: NumPy's functions would go on with what is below the mask."""
+    if hasattr(value, "mask") and hasattr(value, "filled"):
+        raise DTypeError(f"{name} is a masked array, whose mask would be lost: pass {name}.filled(...), or {name}.compressed()")
 
 
 def as_numbers(value, name, n_dims=None):
     """`value`, an array-like or a View, as a host array of real numbers, with that many dimensions if given."""
     if isinstance(value, pk.View):
         value = value.to_numpy()
+    refuse_mask(value, name)
     if hasattr(value, "toarray"):
         raise DTypeError(f"{name} is sparse, of type {type(value).__name__}; a dense array is wanted: {name}.toarray()")
     try:

@@ -8,15 +8,15 @@ import csv
 import sys
 import time
 import warnings
-from pathlib import Path
 
 import numpy as np
 from rich.console import Console
 from rich.table import Table
 
 import portable as pk
-from portable.errors import InputError, SpaceError
+from portable.errors import InputError, SpaceError, printable
 
+from ..files import check_folder, replacing
 from . import covariance, cytometry, figures
 from .estimator import DirichletMixture
 from .sklearn_protocol import ConvergenceWarning
@@ -59,14 +59,12 @@ def _parser():
 
 def _fit(options):
     figures.figure_class()  # said now if it is missing, not after the fit
+    folder = check_folder(options.out, "--out")
     cells = cytometry.transform(*cytometry.read(options.cells), cofactor=options.cofactor, saturation=options.saturation)
     points = cells.points.astype(np.float32 if options.single else np.float64)
     space = str(options.space or pk.default_space())
     model = DirichletMixture(options.components, covariance=options.covariance, init_params=options.init,
                              n_init=options.starts, max_iter=options.iterations, random_state=options.seed, space=space)
-    folder = Path(options.out)
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"--out is {folder}, which is a file; a folder is wanted")
     start = time.perf_counter()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ConvergenceWarning)
@@ -74,11 +72,13 @@ def _fit(options):
     seconds = time.perf_counter() - start
     counts = np.bincount(model.predict(points), minlength=options.components)
     folder.mkdir(parents=True, exist_ok=True)
-    figures.marginals(model, points, cells.names, folder / "marginals.png")
+    with replacing(folder / "marginals.png", "--out") as beside:
+        figures.marginals(model, points, cells.names, beside)
     order = np.argsort(-model.weights_)
     _write_table(folder / "components.csv", model, cells, counts, order)
-    np.savez(folder / "mixture.npz", weights=model.weights_, means=model.means_, covariances=model.covariances_,
-             objective=model.objective_history_, names=cells.names, centres=cells.centres, scales=cells.scales)
+    with replacing(folder / "mixture.npz", "--out") as beside:
+        np.savez(beside, weights=model.weights_, means=model.means_, covariances=model.covariances_,
+                 objective=model.objective_history_, names=cells.names, centres=cells.centres, scales=cells.scales)
     console = Console()
     console.print(_table(model, cells, counts, order))
     ended = "converged" if model.converged_ else "stopped"
@@ -87,7 +87,7 @@ def _fit(options):
                   f"log-density {model.score(points):.4f} a cell")
     for warning in caught:
         print(f"mixture: {warning.message}", file=sys.stderr)
-    console.print(f"components.csv, marginals.png and mixture.npz are in {folder}", soft_wrap=True)
+    console.print(f"components.csv, marginals.png and mixture.npz are in {printable(folder)}", soft_wrap=True)
     return 0
 
 
@@ -112,7 +112,7 @@ def _write_table(path, model, cells, counts, order):
     k, p = model.means_.shape
     means = cells.centres + cells.scales * model.means_
     deviations = cells.scales * np.sqrt(covariance.variances(model.covariance, model.covariances_, k, p))
-    with path.open("w", newline="") as file:
+    with replacing(path, "--out") as beside, beside.open("w", newline="", encoding="utf-8") as file:
         rows = csv.writer(file)
         rows.writerow(["component", "weight", "cells", *(f"{name} mean" for name in cells.names),
                        *(f"{name} deviation" for name in cells.names)])

@@ -10,6 +10,7 @@ import numpy as np
 from portable.errors import InputError, ShapeError
 
 from ..checks import check_choice, check_count, check_flag, check_number, check_seed
+from ..store import Store
 from . import covariance, gibbs, online, saving
 from .blocks import Components, Points
 from .checks import (
@@ -227,7 +228,7 @@ class DirichletMixture(Parameters):
         """
         return saving.load(cls, path)
 
-    def sample_posterior(self, X, n_draws=1000, *, n_burn=100, n_thin=1, seed=0, n_moves=1) -> Posterior:
+    def sample_posterior(self, X, n_draws=1000, *, n_burn=100, n_thin=1, seed=0, n_moves=1, checkpoint=None) -> Posterior:
         """Draws from the posterior by blocked Gibbs sampling, from the fitted mode on.
 
         Parameters
@@ -238,17 +239,20 @@ class DirichletMixture(Parameters):
         seed : int, 0 to 2^64 - 1
         n_moves : int, default 1
             Proposals in each sweep that split a component or merge two.
+        checkpoint : path, optional
+            A folder that keeps draws every few seconds. The same call goes on from there to the same draws, one for more
+            draws adds to them.
 
         Returns
         -------
         Posterior
-            Components carry the labels of the mode, or with burn-in those of the likeliest assignment there, named after the mode's: each
-            time those that share most points (Hungarian matching).
+            Components carry the names of the mode's, or with burn-in those of the largest likelihood there, which are named after the
+            mode's: each time those that share most points (Hungarian matching).
 
         Raises
         ------
         InputError
-            Without a prior.
+            Without a prior; a checkpoint of another run, or in use; a full disk: what was kept before stays.
         """
         self._check_fitted()
         if self.prior is None:
@@ -259,7 +263,12 @@ class DirichletMixture(Parameters):
         if check_count(n_moves, "n_moves", 0) and len(X) < 2:
             raise ShapeError(f"X has shape {X.shape}; split and merge proposals want two points or more, or n_moves=0")
         points = Points(X, len(self.means_), self.space, self._centre, covariance.is_diagonal(self.covariance), streamed)
-        return gibbs.sample(points, self.covariance, self.prior_, self._fitted(), *counts, check_seed(seed), n_moves)
+        n_draws, n_burn, n_thin = counts
+        start, seed = self._fitted(), check_seed(seed)
+        settings = vars(self.prior_) | vars(start) | {"X": X, "covariance": self.covariance, "n_burn": n_burn, "n_thin": n_thin, "seed": seed,
+                                                      "n_moves": n_moves}
+        with Store(checkpoint, "mixture.sample_posterior", settings) as store:
+            return gibbs.sample(points, self.covariance, self.prior_, start, n_draws, n_burn, n_thin, seed, n_moves, store)
 
     def score_samples(self, X):
         """Log-density of the mixture at each point, shape (n_samples,)."""

@@ -7,12 +7,14 @@ import numpy as np
 import portable as pk
 from portable.errors import InputError
 
+from ..store import NOWHERE
 from . import conjugate, covariance, gibbs_kernels
 from .blocks import Components, by_tile
 from .posterior import Posterior
 from .prior import centred
 from .split_merge import SplitMerge
 
+_ROW = ("weights", "means", "covariances", "alpha", "counts")  # of a draw, as in `Posterior`
 _SMALLEST = 1e-300  # a stick's room to the left and right, so that its logarithms are finite
 
 
@@ -38,59 +40,93 @@ class Assignments:
         return self._table.to_numpy()
 
 
-class Labels:
-    """Which of a draw's components is which: those that share most points with an assignment.
-
-    With burn-in it is that of the largest likelihood seen there, whose components are named after the mode's as far as they share points.
-    """
-
-    def __init__(self, points, assignments, components):
-        self._assignments, self._best = assignments, -np.inf
-        self._mode = self._reference = pk.copy_of(points.labels(components), points.space)
-        self._names = np.arange(points.k)
-        self._space = points.space
-
-    def look(self, likelihood):
-        """A sweep of the burn-in."""
-        if likelihood > self._best:
-            self._best = likelihood
-            self._names = match(self._assignments.shared(self._mode))
-            self._reference = pk.copy_of(self._assignments.labels, self._space)
-
-    def order(self):
-        """The draw's components in the order of their names."""
-        return match(self._assignments.shared(self._reference))[self._names]
-
-
-def sample(points, kind, prior, components, n_draws, n_burn, n_thin, seed, n_moves):
+def sample(points, kind, prior, components, n_draws, n_burn, n_thin, seed, n_moves=1, store=NOWHERE):
     """Draws from `components` on; see `DirichletMixture.sample_posterior`."""
     assignment_solver()  # said now if it is missing, not after the first sweep
-    random = np.random.Generator(np.random.Philox(seed))
-    assignments, alpha = Assignments(points, seed), prior.shape / prior.rate
-    labels = Labels(points, assignments, components)
-    moves = SplitMerge(points, kind, prior, assignments.labels, seed, random) if n_moves else None
-    kept, likelihoods = [], []
-    for sweep in range(n_burn + n_draws * n_thin):
-        assignments.sweep = sweep
-        likelihood, *sums = points.sweep(components, assignments.draw)
-        likelihoods.append(likelihood)
-        sums = centred(kind, *sums, components.means)
-        for _ in range(n_moves):
-            sums = moves.propose(components, sums)
-        log_weights, alpha = draw_sticks(prior, alpha, sums[0], random)
-        means, covariances, factors = conjugate.draw(kind, prior, *sums, random)
-        components = Components(log_weights, means, covariance.for_each(kind, factors, *means.shape))
-        if sweep < n_burn:
-            labels.look(likelihood)
-        elif (sweep - n_burn + 1) % n_thin == 0:
-            order = labels.order()
-            weights = np.exp(components.log_weights)
-            kept.append((weights[order], means[order], covariances if kind == "tied" else covariances[order], alpha, sweep + 1,
-                         sums[0][order]))
-    likelihoods.append(points.log_likelihood(components))
-    weights, means, covariances, alpha, later, counts = (np.array(column) for column in zip(*kept))
-    accepted = moves.accepted / moves.proposed if moves is not None else 0.0
-    return Posterior(weights, means, covariances, alpha, np.array(likelihoods)[later], counts, kind, accepted)
+    chain = _Chain(points, kind, prior, components, n_burn, n_thin, seed, n_moves, store)
+    n_sweeps, rows, likelihoods, accepted = n_burn + n_draws * n_thin, [], [], []
+    for part in store.chain("sweeps", n_sweeps, chain.run):
+        rows.append([part[name] for name in _ROW])
+        likelihoods.extend(part["log_likelihood"].tolist())
+        accepted.extend(part["accepted"].tolist())
+    if len(likelihoods) == n_sweeps:  # they are those of the parameters before each sweep
+        likelihoods.append(points.log_likelihood(_components(part, "state")))
+    weights, means, covariances, alpha, counts = (np.concatenate(column)[:n_draws] for column in zip(*rows))
+    after = n_burn + n_thin * np.arange(1, n_draws + 1)
+    share = sum(accepted[:n_sweeps]) / max(n_moves * n_sweeps, 1)
+    return Posterior(weights, means, covariances, alpha, np.array(likelihoods)[after], counts, kind, share)
+
+
+class _Chain:
+    """Sweeps one after the other, in parts that a store keeps.
+
+    Components of a draw are named after those of a reference with which they share most points: the mode's, or with burn-in those of the
+    largest likelihood there, which are named after the mode's themselves.
+    """
+
+    def __init__(self, points, kind, prior, components, n_burn, n_thin, seed, n_moves, store):
+        self._points, self._kind, self._prior, self._start, self._store = points, kind, prior, components, store
+        self._n_burn, self._n_thin, self._seed, self._n_moves = n_burn, n_thin, seed, n_moves
+        self._assignments, self._labels = Assignments(points, seed), None
+        self._moves = SplitMerge(points, kind, prior, self._assignments.labels, seed) if n_moves else None
+
+    def run(self, before, begin, end):
+        """For `Store.chain`: the draws of some sweeps, and the state after them."""
+        components, alpha = self._start, self._prior.shape / self._prior.rate
+        reference, best = self._start, -np.inf
+        if before is not None:
+            components, alpha = _components(before, "state"), float(before["state_alpha"])
+            reference, best = _components(before, "reference"), float(before["best"])
+        rows, likelihoods, accepted, sweep = [], [], [], begin
+        while sweep < end and not (sweep > begin and self._store.due()):
+            random = np.random.Generator(np.random.Philox(np.random.SeedSequence(self._seed, spawn_key=(sweep,))))
+            self._assignments.sweep = sweep
+            likelihood, *sums = self._points.sweep(components, self._assignments.draw)
+            if sweep < self._n_burn and likelihood > best:
+                reference, best = components, likelihood
+            sums = centred(self._kind, *sums, components.means)
+            done = 0
+            for number in range(self._n_moves):
+                sums, changed = self._moves.propose(components, sums, sweep * self._n_moves + number, random)
+                done += changed
+            log_weights, alpha = draw_sticks(self._prior, alpha, sums[0], random)
+            means, covariances, factors = conjugate.draw(self._kind, self._prior, *sums, random)
+            components = Components(log_weights, means, covariance.for_each(self._kind, factors, *means.shape))
+            likelihoods.append(likelihood)
+            accepted.append(done)
+            sweep += 1
+            if sweep > self._n_burn and (sweep - self._n_burn) % self._n_thin == 0:
+                order = self._order(reference)
+                own = covariances if self._kind == "tied" else covariances[order]
+                rows.append((np.exp(log_weights)[order], means[order], own, alpha, sums[0][order]))
+        k, p = components.means.shape
+        columns = zip(*rows) if rows else [()] * len(_ROW)
+        shapes = (k,), (k, p), covariance.shape(self._kind, k, p), (), (k,)
+        found = {name: np.reshape(column, (len(rows), *shape)) for name, column, shape in zip(_ROW, columns, shapes)}
+        return found | {"end": np.array(sweep), "log_likelihood": np.array(likelihoods), "accepted": np.array(accepted, int),
+                        "state_alpha": np.array(alpha), "best": np.array(best), **_arrays(components, "state"),
+                        **_arrays(reference, "reference")}
+
+    def _order(self, reference):
+        """The draw's components in the order of their names."""
+        if self._labels is None:  # the reference stays as it is once the burn-in is over
+            points = self._points
+            self._labels = pk.copy_of(points.labels(reference), points.space)
+            self._names = np.arange(points.k)
+            if reference is not self._start:
+                shared = np.zeros((points.k, points.k))
+                np.add.at(shared, (self._labels.to_numpy(), points.labels(self._start)), 1.0)
+                self._names = match(shared)
+        return match(self._assignments.shared(self._labels))[self._names]
+
+
+def _components(part, name):
+    """The parameters of that name in a part."""
+    return Components(*(part[f"{name}_{field}"] for field in ("log_weights", "means", "factors")))
+
+
+def _arrays(components, name):
+    return {f"{name}_{field}": np.array(value) for field, value in vars(components).items()}
 
 
 def draw_sticks(prior, alpha, n, random):

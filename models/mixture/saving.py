@@ -6,7 +6,6 @@ A .npz without pickles; its entry `header` is JSON: the format's name and versio
 from __future__ import annotations
 
 import json
-import os
 import zipfile
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import numpy as np
 
 from portable.errors import InputError
 
+from ..files import replacing
 from .moves import Move
 from .prior import Prior
 
@@ -40,13 +40,8 @@ def save(model, path):
               "moves": [[m.entry, m.kind, list(m.components), m.gain] for m in model.moves_],
               "prior": _prior_out(model.prior, "prior", arrays), "prior_": _prior_out(model.prior_, "prior_", arrays),
               "feature_names": list(model.feature_names_in_) if hasattr(model, "feature_names_in_") else None}
-    beside = path.with_name(path.name + ".part")
-    try:
-        with beside.open("wb") as file:
-            np.savez(file, header=np.array(json.dumps(header)), **arrays)
-        os.replace(beside, path)
-    finally:
-        beside.unlink(missing_ok=True)
+    with replacing(path, "path") as beside, beside.open("wb") as file:
+        np.savez(file, header=np.array(json.dumps(header)), **arrays)
 
 
 def load(cls, path):

@@ -21,37 +21,30 @@ _LAUNCH = 4  # EM iterations from the two points
 
 
 class SplitMerge:
-    """Proposals on the assignments `labels` of some points, changed in place.
+    """Proposals on the assignments `labels` of some points, changed in place."""
 
-    Attributes
-    ----------
-    proposed, accepted : int
-    """
-
-    def __init__(self, points, kind, prior, labels, seed, random):
-        self._kind, self._prior, self._labels, self._random = kind, prior, labels, random
+    def __init__(self, points, kind, prior, labels, seed):
+        self._kind, self._prior, self._labels = kind, prior, labels
         self._seed, self._space, self._n = np.uint64(seed), points.space, points.n
         self._two = Points(points.X, 2, points.space, points.centre, points.diagonal, points.streamed, np.ones(points.n))
         with pk.use(points.space):
             self._sides, self._log_q = pk.zeros((points.n,), np.int64), pk.zeros((points.n,), np.float64)
-        self.proposed = self.accepted = 0
 
-    def propose(self, components, sums):
-        """n_j, xbar_j and S_j after a proposal, from those before."""
+    def propose(self, components, sums, number, random):
+        """n_j, xbar_j and S_j after the proposal of that number, from those before; whether it was accepted."""
         n, k = self._n, len(sums[0])
-        first, second = (int(i) for i in self._random.choice(n, 2, replace=False))
+        first, second = (int(i) for i in random.choice(n, 2, replace=False))
         a, b = (int(self._labels[i:i + 1].to_numpy()[0]) for i in (first, second))
         empty = np.flatnonzero(sums[0] == 0.0)
-        chosen, luck = self._random.random(2)
-        self.proposed += 1
+        chosen, luck = random.random(2)
         split = a == b
         if split and not len(empty):
-            return sums
+            return sums, False
         policy = pk.RangePolicy(0, n, space=self._space)
         pk.parallel_for(policy, gibbs_kernels.choose_members, a, b, self._labels, self._two.counted, self._sides,
                         label="mixture.choose_members")
         two = self._launch(first, second)
-        halves = self._divide(two, split, first, second)
+        halves = self._divide(two, split, number, first, second)
         log_q = pk.parallel_reduce(policy, gibbs_kernels.entry, self._log_q, label="mixture.log_q")
         after = tuple(part.copy() for part in sums)
         if split:
@@ -67,11 +60,10 @@ class SplitMerge:
         # both sides' sums are of the two halves: what rounding there is, is the same before and after
         gain += conjugate.log_marginal(self._kind, self._prior, *after) - conjugate.log_marginal(self._kind, self._prior, *sums)
         if not np.log(max(luck, np.finfo(float).tiny)) < gain:
-            return sums
-        self.accepted += 1
+            return sums, False
         pk.parallel_for(policy, gibbs_kernels.relabel, a, b if split else a, self._two.counted, self._sides, self._labels,
                         label="mixture.relabel")
-        return after
+        return after, True
 
     def _launch(self, first, second):
         """Two components, from two points and the members' covariance on."""
@@ -98,11 +90,11 @@ class SplitMerge:
     def _unit(self, p):
         return np.ones((2, p)) if covariance.is_diagonal(self._kind) else np.tile(np.eye(p), (2, 1, 1))
 
-    def _divide(self, two, drawn, first, second):
+    def _divide(self, two, drawn, number, first, second):
         """Moments of the two sides, drawn or as they are."""
         def assign(start, n, joint, lse):
             pk.parallel_for(by_tile(joint, self._space), gibbs_kernels.draw_sides, n, start, pk.static(int(drawn)), self._seed,
-                            2**62 + self.proposed, first, second, joint, lse, self._two.counted, self._sides, self._log_q,
+                            2**62 + number, first, second, joint, lse, self._two.counted, self._sides, self._log_q,
                             label="mixture.draw_sides")
 
         _, *sums = self._two.sweep(two, assign)

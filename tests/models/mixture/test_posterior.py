@@ -147,17 +147,18 @@ def test_proposals_leave_the_posterior_of_assignments_as_it_is(kind):
     random = np.random.default_rng(5)
     points = Points(X, k, "serial", np.zeros(p), covariance.is_diagonal(kind))
     labels = gibbs.Assignments(points, 1).labels
-    moves = SplitMerge(points, kind, prior, labels, 3, random)
+    moves, n_accepted = SplitMerge(points, kind, prior, labels, 3), 0
     components = Components(np.log(weights), np.zeros((k, p)), np.ones((k, p)))
     seen = np.zeros(len(states))
-    for at in random.choice(len(states), n_trials, p=exact):
+    for number, at in enumerate(random.choice(len(states), n_trials, p=exact)):
         pk.deep_copy(labels, states[at])
-        after = moves.propose(components, moments(states[at]))
+        after, accepted = moves.propose(components, moments(states[at]), number, random)
+        n_accepted += accepted
         z = labels.to_numpy()
         for own, wanted in zip(after, moments(z)):
             np.testing.assert_allclose(own[after[0] > 0.0], wanted[after[0] > 0.0], rtol=1e-9, atol=1e-9)
         seen[np.ravel_multi_index(z, (k,) * n)] += 1.0
-    assert 0.05 < moves.accepted / moves.proposed < 0.95
+    assert 0.05 < n_accepted / n_trials < 0.95
     often = exact > 0.01
     counts = np.append(seen[often], seen[~often].sum())
     wanted = n_trials * np.append(exact[often], exact[~often].sum())
@@ -259,3 +260,37 @@ def test_log_likelihood_is_that_of_the_draw_itself(space):
     for weights, means, covariances, value in zip(posterior.weights, posterior.means, posterior.covariances, posterior.log_likelihood):
         terms = reference.log_joint(X, np.log(weights), means, covariances)
         assert value == pytest.approx(reference.log_sum_exp(terms).sum(), rel=1e-10)
+
+
+def test_draws_are_kept_and_extended(tmp_path, monkeypatch):
+    X = np.random.default_rng(1).normal(size=(300, 2)) + np.repeat([[0.0, 0.0], [6.0, 1.0], [0.0, 7.0]], 100, axis=0)
+    model = DirichletMixture(4, max_iter=5, tol=-1.0, random_state=0, space="serial").fit(X)
+    options = {"n_burn": 3, "n_thin": 2, "seed": 7, "n_moves": 0}
+    long = model.sample_posterior(X, 12, **options)
+    monkeypatch.setattr("models.store.EVERY_S", 0.0)
+    monkeypatch.setattr("models.store._SHARE", 0.0)
+    sweeps, sweep = [], Points.sweep
+    monkeypatch.setattr(Points, "sweep", lambda self, *args: (sweeps.append(1), sweep(self, *args))[1])
+
+    def assert_same(n_draws, n_sweeps):
+        sweeps.clear()
+        found = model.sample_posterior(X, n_draws, **options, checkpoint=tmp_path / "draws")
+        for name, column in vars(found).items():
+            wanted = getattr(long, name)
+            np.testing.assert_array_equal(column, wanted[:n_draws] if isinstance(wanted, np.ndarray) else wanted)
+        assert len(sweeps) == n_sweeps
+
+    assert_same(4, 11)
+    assert_same(4, 0)
+    assert_same(12, 16)
+    assert_same(12, 0)
+    assert_same(4, 0)
+    (tmp_path / "draws" / "sweeps-000000000006.npz").write_bytes(b"PK")
+    with pytest.warns(RuntimeWarning, match="sweeps-000000000006.npz' is damaged"):
+        assert_same(12, 1)
+    with pytest.raises(pk.InputError, match="belongs to another run: n_thin is 2 there, 3 here"):
+        model.sample_posterior(X, 4, **options | {"n_thin": 3}, checkpoint=tmp_path / "draws")
+    moved = [model.sample_posterior(X, n, **options | {"n_moves": 1}, checkpoint=folder)
+             for n, folder in ((6, None), (2, tmp_path / "moved"), (6, tmp_path / "moved"))]
+    for name, column in vars(moved[0]).items():
+        np.testing.assert_array_equal(column, getattr(moved[2], name))
