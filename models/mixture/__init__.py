@@ -30,8 +30,8 @@ computation: studies in massively parallel massive mixtures. Journal of Computat
 from .density import log_density
 from .estimator import DirichletMixture
 from .fitting import Start
-from .gibbs import Posterior
 from .moves import Move
+from .posterior import Posterior
 from .prior import Prior
 from .sklearn_protocol import ConvergenceWarning
 

@@ -79,7 +79,7 @@ class Points:
     """
 
     def __init__(self, X, n_components, space, centre, diagonal, streamed=False, weights=None):
-        self.X, self.centre, self.diagonal, self.k = X, centre, diagonal, n_components
+        self.X, self.centre, self.diagonal, self.k, self.streamed = X, centre, diagonal, n_components, streamed
         self.n, self.p = X.shape
         self.weights = weights
         self.total = float(self.n) if weights is None else float(weights.sum())
@@ -207,6 +207,11 @@ class Points:
         """Those of a block, added to `total`; views."""
         pk.parallel_for(pk.TeamPolicy(pairs.shape[0], 128, space=self.space), search_kernels.pair_entropies, n, pairs, joint, lse, total,
                         label="mixture.pair_entropies")
+
+    @property
+    def counted(self):
+        """`weights` where the kernels read them; may be written to."""
+        return self._weights
 
     def room(self):
         """Room for sums, made when they are first asked for."""

@@ -26,6 +26,7 @@ from .checks import (
 )
 from .fitting import Fit, Given, Options
 from .kept import Log
+from .posterior import Posterior
 from .prior import Prior, check_prior
 from .sklearn_protocol import Parameters, convergence_warning, not_fitted
 from .starts import STARTS
@@ -238,7 +239,7 @@ class DirichletMixture(Parameters):
         """
         return saving.load(cls, path)
 
-    def sample_posterior(self, X, n_draws=1000, *, n_burn=100, n_thin=1, seed=0, checkpoint=None):
+    def sample_posterior(self, X, n_draws=1000, *, n_burn=100, n_thin=1, seed=0, n_moves=1, checkpoint=None) -> Posterior:
         """Draws from the posterior by blocked Gibbs sampling, from the fitted mode on.
 
         Parameters
@@ -247,6 +248,8 @@ class DirichletMixture(Parameters):
         n_draws, n_burn, n_thin : int
             Draws kept; sweeps before the first of them; sweeps for each.
         seed : int, 0 to 2^64 - 1
+        n_moves : int, default 1
+            Proposals in each sweep that split a component or merge two.
         checkpoint : path, optional
             A folder that keeps draws every few seconds. The same call goes on from there to the same draws, one for more
             draws adds to them.
@@ -254,28 +257,29 @@ class DirichletMixture(Parameters):
         Returns
         -------
         Posterior
-            Components carry the labels of the mode: those that share most points (Hungarian matching).
+            Components carry the names of the mode's, or with burn-in those of the largest likelihood there, which are named after the
+            mode's: each time those that share most points (Hungarian matching).
 
         Raises
         ------
         InputError
-            Without a prior, or with covariances that are not full; a checkpoint of another run, or in use; a full disk: what
-            was kept before stays.
+            Without a prior; a checkpoint of another run, or in use; a full disk: what was kept before stays.
         """
         self._check_fitted()
-        if self.prior is None or self.covariance != "full":
-            raise InputError("sample_posterior needs a prior and covariance='full'; this DirichletMixture has "
-                             f"prior={self.prior!r}, covariance={self.covariance!r}")
+        if self.prior is None:
+            raise InputError("sample_posterior needs a prior; this DirichletMixture has prior=None")
         counts = check_count(n_draws, "n_draws", 1), check_count(n_burn, "n_burn", 0), check_count(n_thin, "n_thin", 1)
         streamed = isinstance(X, np.memmap)
         X = self._check(X)
-        points = Points(X, len(self.means_), self.space, self._centre, False, streamed)
+        if check_count(n_moves, "n_moves", 0) and len(X) < 2:
+            raise ShapeError(f"X has shape {X.shape}; split and merge proposals want two points or more, or n_moves=0")
+        points = Points(X, len(self.means_), self.space, self._centre, covariance.is_diagonal(self.covariance), streamed)
         n_draws, n_burn, n_thin = counts
         start, seed = self._fitted(), check_seed(seed)
-        settings = vars(self.prior_) | {"X": X, "log_weights": start.log_weights, "means": start.means, "factors": start.factors,
-                                        "n_burn": n_burn, "n_thin": n_thin, "seed": seed}
+        settings = vars(self.prior_) | vars(start) | {"X": X, "covariance": self.covariance, "n_burn": n_burn, "n_thin": n_thin, "seed": seed,
+                                                      "n_moves": n_moves}
         with Store(checkpoint, "mixture.sample_posterior", settings) as store:
-            return gibbs.sample(points, self.prior_, start, n_draws, n_burn, n_thin, seed, store)
+            return gibbs.sample(points, self.covariance, self.prior_, start, n_draws, n_burn, n_thin, seed, n_moves, store)
 
     def score_samples(self, X):
         """Log-density of the mixture at each point, shape (n_samples,)."""
