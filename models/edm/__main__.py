@@ -47,7 +47,8 @@ def _parser():
         made.add_argument("--columns", nargs="+", required=name != "crossmap", metavar="NAME",
                           help="series to map (default: all)" if name == "crossmap" else "series to embed")
         if name != "crossmap":
-            made.add_argument("--target", metavar="NAME", help="series to predict (default: the first column)")
+            made.add_argument("--target", metavar="NAME", required=name == "ccm",
+                              help="series to predict" + (" (default: the first column)" if name != "ccm" else ""))
         made.add_argument("--tau", type=int, default=1, help="lag (default: %(default)s)")
         made.add_argument("--Tp", type=int, default=0 if name in ("ccm", "crossmap") else 1,
                           help="steps ahead (default: %(default)s)")
@@ -134,7 +135,6 @@ def _smap(options, table):
 
 def _ccm(options, table):
     library, common = _common(options, table)
-    common["target"] = library[:, 0] if common["target"] is None else common["target"]
     found = edm.ccm(library, common.pop("target"), options.E, library_sizes=options.sizes, n_samples=options.samples,
                     n_surrogates=options.surrogates, surrogate=options.surrogate, seed=options.seed, **common)
     low, high = found.band()

@@ -12,6 +12,8 @@ from portable.errors import DTypeError, FiniteError, InputError, ShapeError
 from ..checks import as_numbers, check_count
 
 DTYPES = ("float32", "float64")
+LARGEST = 1e300  # sums and differences of such numbers are still finite
+SMALLEST = 1e-300  # one over such a difference is, too
 
 
 def extremes(columns):
@@ -33,8 +35,16 @@ def check_columns(values, name, n_columns=None, dtype=None):
     if columns.dtype != np.float32 or dtype != np.float32:
         columns = columns.astype(np.float64, copy=False)
     low, high = extremes(columns)
-    if not np.isfinite(low + high).all():
-        _check_known(columns, name, array.ndim, low)
+    with np.errstate(over="ignore"):
+        if not np.isfinite(low + high).all():
+            _check_known(columns, name, array.ndim, low)
+        width = high - low
+    tiny = (width > 0) & (width < SMALLEST)
+    for wrong, what in (((np.fmax(high, -low) > LARGEST), f"exceeds {LARGEST:g}"), (tiny, f"varies by less than {SMALLEST:g}")):
+        if wrong.any():
+            c = int(np.argmax(wrong))
+            where = f", column {c}," if array.ndim == 2 else ""
+            raise InputError(f"{name}{where} {what} (from {low[c]:g} to {high[c]:g}); other units are wanted")
     if n_columns is not None and columns.shape[1] != n_columns:
         raise ShapeError(f"{name} has {columns.shape[1]} column(s); {n_columns} wanted, as many as the library has")
     return columns

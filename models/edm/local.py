@@ -13,6 +13,7 @@ from ..checks import as_numbers
 from . import local_kernels as kernels
 from .checks import check_series, without_variation
 from .neighbours import Problem, correlation, observed_at
+from .search import power_of_two
 
 TRIANGLE_BYTES = 1 << 28  # bound of the triangles of one launch
 NEARLY_SINGULAR = 1e-6  # least diagonal entry over largest: below, singular values decide
@@ -79,20 +80,23 @@ def smap(library, E=1, *, theta, tau=1, Tp=1, k=None, target=None, points=None, 
     target = check_series(target, "target", problem.n_times) if given else problem.columns[:, 0]
     valid = problem.candidates[problem.known_at(problem.masked)[problem.candidates]]
     asked = problem.points[problem.known]
-    x, y = problem.embedded(problem.masked, valid), problem.embedded(problem.point_columns, asked)
-    goal = target[valid + problem.Tp]
+    scale, size = problem.scale(), float(power_of_two(np.nanmax(abs(target))))  # both keep all digits
+    x, y = problem.embedded(problem.masked / scale, valid), problem.embedded(problem.point_columns / scale, asked)
+    goal = target[valid + problem.Tp] / size
     with pk.use(pk.default_space() if space is None else space):
         limit = np.full(len(asked), np.inf)
         if k is not None:
-            distances, _, scale = problem.search(problem.k)
-            limit = distances.to_numpy()[asked - problem.points[0], -1] * scale * (1 + 1e-13)  # rounded in another order
+            distances, _, unit = problem.search(problem.k)
+            limit = distances.to_numpy()[asked - problem.points[0], -1] * (unit / scale) * (1 + 1e-13)  # rounded otherwise
         triangle = _triangles(problem, theta, valid, asked, x, y, limit, goal)
     solution, rank = _solve(triangle)
+    solution *= size
     shape = len(theta), len(problem.points)
     predicted, ranks = np.full(shape, np.nan), np.zeros(shape, int)
     coefficients = np.full((*shape, solution.shape[-1]), np.nan)
     predicted[:, problem.known], ranks[:, problem.known] = solution[:, :, 0], rank
     solution[:, :, 0] -= (solution[:, :, 1:] * y.T).sum(axis=2)
+    solution[:, :, 1:] /= scale
     coefficients[:, problem.known] = solution
     times = problem.points + problem.Tp
     observed = observed_at(times, problem.truth(target, given))

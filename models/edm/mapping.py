@@ -57,7 +57,7 @@ class Mapping:
         self.n_blocks = int(self.blocks[-1])
         given = Columns(source)
         self.constant = given.low == given.high
-        centre, scale = given.centre(), given.scale()
+        centre, scale = given.centre(), given.scale(common=False)
         self.source, self.stride = lined_up(given.values, centre, scale, self.front, self.dtype)
         self.points = self.source
         if points is not source:

@@ -21,9 +21,10 @@ from .checks import (
     check_radius,
     check_series,
     check_windows,
+    extremes,
     without_variation,
 )
-from .search import Columns, Library, Search, coordinates, lined_up
+from .search import Columns, Library, Search, coordinates, lined_up, power_of_two
 
 FEW = 64  # neighbours that are kept sorted one by one
 MEMORY_BYTES = 1 << 32  # bound of what the teams keep
@@ -134,6 +135,11 @@ class Problem:
         """The points of these times, shape (n_coordinates, n_points)."""
         return np.ascontiguousarray(columns[times[None] - self.lag[:, None], self.column[:, None]])
 
+    def scale(self):
+        """A power of two near the widest spread: divided by it, columns keep their digits, and squares do not overflow."""
+        low, high = extremes(self.columns)
+        return float(power_of_two((high - low).max()))
+
     def truth(self, target, given):
         """What predictions are compared with, on the points' times; None if unknown."""
         return target if self.same else None if given else self.point_columns[:, 0]
@@ -150,7 +156,7 @@ class Problem:
     def _search_line(self, k):
         """By sorting, where points have one coordinate."""
         given = Columns(self.columns)
-        centre, scale = given.centre(), given.scale()
+        centre, scale = given.centre(), given.scale(common=True)
         source, _ = lined_up(pk.copy_of(self.masked), centre, scale, 0, self.dtype)
         points, _ = lined_up(pk.copy_of(self.point_columns), centre, scale, 0, self.dtype)
         values = source[int(self.candidates[0]):int(self.candidates[-1]) + 1]
@@ -159,7 +165,7 @@ class Problem:
         pk.parallel_for(n, kernels.nearest_on_line, k, self.n_valid, -1 if self.radius is None else self.radius,
                         int(self.candidates[0]), first, values, pk.argsort(values), points, distances, times,
                         label="edm.nearest_on_line")
-        return distances, times, scale
+        return distances, times, scale[0]
 
     def _search_tree(self, k):
         """By a tree on the host, where that is known to be faster; else None."""
@@ -168,7 +174,8 @@ class Problem:
             return None
         valid = self.candidates[self.known_at(self.masked)[self.candidates]]
         asked = self.points[self.known]
-        candidates, points = self.embedded(self.masked, valid), self.embedded(self.point_columns, asked)
+        scale = self.scale()
+        candidates, points = self.embedded(self.masked / scale, valid), self.embedded(self.point_columns / scale, asked)
         found = tree.build(candidates, points, k, space.n_threads)
         if found is None:
             return None
@@ -177,12 +184,12 @@ class Problem:
         distances, times = np.full((n, k), np.inf), np.full((n, k), -1, np.int32)
         rows = asked - self.points[0]
         distances[rows], times[rows] = tree.nearest(found, candidates, points, valid, asked, radius, k, space.n_threads)
-        return pk.copy_of(distances), pk.copy_of(times), 1.0
+        return pk.copy_of(distances), pk.copy_of(times), scale
 
     def _search_all(self, k):
         """By meeting every candidate."""
         given = Columns(self.columns)
-        centre, scale, front = given.centre(), given.scale(), int(self.lag.max())
+        centre, scale, front = given.centre(), given.scale(common=True), int(self.lag.max())
         first, last = int(self.points[0]), int(self.points[-1]) + 1
         source, stride = lined_up(pk.copy_of(self.masked), centre, scale, front, self.dtype)
         series, point_stride = lined_up(pk.copy_of(self.point_columns), centre, scale, front, self.dtype)
@@ -198,7 +205,7 @@ class Problem:
             pk.parallel_for(search.policy(n_teams), kernels.nearest, library.adjacent, n_dims, len(self.candidates), library.pad,
                             search.room, k, begin, end, radius, *library.arguments, search.offset, search.series,
                             search.bounds, search.marks, distances[part], times[part], label="edm.nearest")
-        return distances, times, scale
+        return distances, times, scale[0]
 
 
 def knn(library, E=1, *, tau=1, k=None, points=None, Tp=0, exclusion_radius=0, lib=None, pred=None, dtype="float64",
@@ -284,7 +291,8 @@ def simplex(library, E=1, *, tau=1, Tp=1, k=None, target=None, points=None, excl
                         variance, label="edm.project")
         rows = problem.points - problem.points[0]
         predicted = predicted.to_numpy()[rows, 0] * of.spread + of.mean
-        variance = variance.to_numpy()[rows, 0] * of.spread**2
+        with np.errstate(over="ignore", under="ignore"):  # beyond 1e154 the square itself is no number of 64 bits
+            variance = variance.to_numpy()[rows, 0] * of.spread**2
     predicted, variance = (np.where(problem.known, v, np.nan).astype(np.float64) for v in (predicted, variance))
     times = problem.points + problem.Tp
     observed = observed_at(times, problem.truth(target, given))
@@ -306,6 +314,7 @@ def correlation(a, b):
     both = np.isfinite(a) & np.isfinite(b)
     if both.sum() < 2:
         return float("nan")
-    a, b = a[both] - a[both].mean(), b[both] - b[both].mean()
+    a, b = (v[both] - v[both].mean() for v in (a, b))
+    a, b = (v / power_of_two(abs(v).max()) for v in (a, b))  # squares of large or small numbers leave the range of floats
     spread = np.sqrt((a @ a) * (b @ b))
     return float(a @ b / spread) if spread > 0 else float("nan")

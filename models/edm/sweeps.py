@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -84,11 +85,12 @@ class Convergence:
     ----------
     library_sizes : ndarray of int, shape (n_sizes,)
     rho : ndarray, shape (n_sizes, n_samples)
-        Of every sample.
+        Of every sample; NaN where what it predicts does not vary, as happens with rare events and small libraries.
     surrogate_rho : ndarray, shape (n_sizes, n_surrogates)
-        Mean over the samples, for each surrogate target.
+        Mean over the samples that have a skill, for each surrogate target.
     p_values : ndarray, shape (n_sizes,)
-        Share of surrogates, and the target itself, that do at least as well as the target; NaN without surrogates.
+        Share of surrogates, and the target itself, that do at least as well as the target; surrogates without any skill do
+        not count. NaN without surrogates, or where the target has no skill.
     """
 
     library_sizes: np.ndarray
@@ -98,8 +100,13 @@ class Convergence:
 
     @property
     def mean(self):
-        """Mean over the samples, shape (n_sizes,)."""
-        return self.rho.mean(axis=1)
+        """Mean over the samples that have a skill, shape (n_sizes,)."""
+        return _mean(self.rho)
+
+    @property
+    def n_defined(self):
+        """How many samples have a skill, shape (n_sizes,)."""
+        return np.isfinite(self.rho).sum(axis=1)
 
     def band(self, level=0.95):
         """Quantiles of the samples that hold a share `level` of them, more than 0 and at most 1, shape (2, n_sizes)."""
@@ -164,8 +171,26 @@ def ccm(library, target, E, *, library_sizes, n_samples=100, tau=1, Tp=0, exclus
             rho[s] = mapping.run(np.zeros(n_samples, int), times)
     if without_variation(library=problem.columns, target=target):
         rho[:] = np.nan
-    mean = rho.mean(axis=1)
-    p_values = np.full(len(sizes), np.nan)
-    if n_surrogates and np.isfinite(mean).any():
-        p_values = (1 + (mean[:, 1:] >= mean[:, :1]).sum(axis=1)) / (1 + n_surrogates)
-    return Convergence(sizes, rho[:, :, 0], mean[:, 1:], p_values)
+    elif np.isnan(rho[:, :, 0]).any():
+        warnings.warn(f"{np.isnan(rho[:, :, 0]).sum()} of {rho[:, :, 0].size} samples have no skill, since their predictions do "
+                      "not vary: means, bands and p-values are of the others", RuntimeWarning, stacklevel=2)
+    mean = _mean(rho)
+    return Convergence(sizes, rho[:, :, 0], mean[:, 1:], p_values(mean[:, 0], mean[:, 1:]))
+
+
+def _mean(rho):
+    """Mean over the samples (axis 1) that are no NaN; NaN where there is none."""
+    known = np.isfinite(rho)
+    count = known.sum(axis=1)
+    total = np.where(known, rho, 0.0).sum(axis=1)
+    return np.divide(total, count, out=np.full(total.shape, np.nan), where=count > 0)
+
+
+def p_values(value, of_surrogates):
+    """Share of surrogates (axis 1), and the target itself, that do at least as well; those without a skill do not count.
+
+    NaN where the target has no skill, or no surrogate has one.
+    """
+    known = np.isfinite(of_surrogates)
+    at_least = (known & (of_surrogates >= value[:, None])).sum(axis=1)
+    return np.where(np.isfinite(value) & known.any(axis=1), (1 + at_least) / (1 + known.sum(axis=1)), np.nan)

@@ -28,6 +28,8 @@ NEIGHBOURS = [
     ({"library": np.full(30, np.nan)}, pk.InputError, "library holds nothing but NaN"),
     ({"library": np.where(X > 0.9, np.inf, X)}, pk.FiniteError, r"library\[2\] is inf"),
     ({"library": GAPS, "E": 3}, pk.InputError, "k is 4, but the library has 0 points"),
+    ({"library": X * 1e301}, pk.InputError, r"library exceeds 1e\+300 \(from .*other units are wanted"),
+    ({"library": X * 1e-301}, pk.InputError, "library varies by less than 1e-300"),
     ({"points": np.zeros((30, 2))}, pk.ShapeError, r"points has 2 column\(s\); 1 wanted"),
     ({"points": np.zeros(1)}, pk.ShapeError, "points has 1 times"),
     ({"lib": (0, 31)}, pk.InputError, r"lib holds \(0, 31\); 0 <= begin < end <= 30"),

@@ -74,6 +74,12 @@ def test_commands(table, tmp_path, capsys):
     np.testing.assert_array_equal(np.load(matrix), edm.cross_map(x, 2, space="threads"))
 
 
+def test_a_convergent_cross_map_wants_its_target(table, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main(["ccm", str(table[0]), "--columns", "a", "-E", "2", "--sizes", "20"])
+    assert stopped.value.code == 2 and "required: --target" in capsys.readouterr().err
+
+
 def test_wrong_requests_have_their_reason(table, capsys):
     path, _ = table
     assert main(["embed", str(path), "--columns", "c"]) == 2

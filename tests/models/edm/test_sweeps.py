@@ -132,6 +132,39 @@ def test_series_that_do_not_vary_have_no_skill(space):
                 assert np.isnan(call(library, target)).all()
 
 
+@pytest.mark.parametrize("unit", [2.0**-960, 2.0**960])
+def test_units_do_not_matter(unit):
+    """Squares of such numbers are no numbers of 64 bits; scaled by a power of two, nothing may change but the unit."""
+    x = logistic_maps(80, 2)
+    big = x * unit
+    keys = {"target": x[:, 1], "space": "threads"}, {"target": big[:, 1], "space": "threads"}
+    a, b = (edm.simplex(v, 1, k=4, **key) for v, key in zip((x, big), keys))
+    np.testing.assert_array_equal(b.predicted, a.predicted * unit)
+    assert a.rho == b.rho
+    a, b = (edm.smap(v, 1, theta=[0.0, 2.0], k=30, **key) for v, key in zip((x, big), keys))
+    np.testing.assert_array_equal(b.predicted, a.predicted * unit)
+    np.testing.assert_array_equal(b.coefficients[..., 1:], a.coefficients[..., 1:])
+    mixed = np.column_stack([x[:, 0], big[:, 1]])
+    for v in (big, mixed):
+        np.testing.assert_array_equal(edm.cross_map(v, 2, space="threads"), edm.cross_map(x, 2, space="threads"))
+
+
+def test_undefined_skill_is_not_significant():
+    """A target of three events that have nothing to do with the library: most libraries' predictions do not vary."""
+    x = np.random.default_rng(0).random(60)
+    target = np.zeros(60)
+    target[::20] = 1.0
+    keys = {"library_sizes": [10, 40], "n_samples": 100, "n_surrogates": 19, "surrogate": "random", "space": "threads"}
+    with pytest.warns(RuntimeWarning, match=r"of 200 samples have no skill, .*do not vary"):
+        found = edm.ccm(x, target, 2, **keys)
+    assert np.isnan(found.rho).any() and (found.n_defined == np.isfinite(found.rho).sum(axis=1)).all()
+    np.testing.assert_array_equal(found.mean, np.nanmean(found.rho, axis=1))
+    assert (found.p_values > 0.05).all()
+    with pytest.warns(RuntimeWarning, match="target does not vary"):
+        still = edm.ccm(x, np.ones(60), 2, **keys)
+    assert np.isnan(still.p_values).all() and np.isnan(still.mean).all()
+
+
 def test_results_become_tables():
     pytest.importorskip("pandas")
     x = logistic_maps(60, 2)
