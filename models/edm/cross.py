@@ -29,14 +29,16 @@ from .checks import (
     check_horizon,
     check_library,
     check_radius,
+    check_windows,
 )
 from .mapping import Mapping
+from .neighbours import within_windows
 
 STEPS = 64  # of the progress, and of a result that goes to a file: at most one such part is computed twice
 
 
-def cross_map(dataset, dims, *, tau=1, Tp=0, exclusion_radius=0, libraries=None, dtype="float32", out=None, memory_mb=4096,
-              progress=False, space=None):
+def cross_map(dataset, dims, *, tau=1, Tp=0, exclusion_radius=0, libraries=None, lib=None, pred=None, dtype="float32", out=None,
+              memory_mb=4096, progress=False, space=None):
     """Cross mapping skill of every pair: rho[i, j] says how well series i predicts series j.
 
     Series i is embedded with the dimension of the target, and each of its points predicts the target's value by simplex
@@ -55,6 +57,8 @@ def cross_map(dataset, dims, *, tau=1, Tp=0, exclusion_radius=0, libraries=None,
         Candidates at most so many steps from a point are no neighbours of it; 0 leaves out the point itself.
     libraries : array-like of int, optional
         Library series, all if not given.
+    lib, pred : (begin, end) or a sequence of such pairs, optional
+        Windows of times for candidates and points, as in `simplex`.
     dtype : {"float32", "float64"}
     out : str or Path, optional
         A .npy file that takes the result part by part. If it holds a part of the same result, only the rest is computed.
@@ -82,22 +86,23 @@ def cross_map(dataset, dims, *, tau=1, Tp=0, exclusion_radius=0, libraries=None,
     given, dataset = dataset, check_columns(dataset, "dataset", dtype=np.float32)
     names = frames.names_of(given)
     n_times, n_series = dataset.shape
-    dims = _check_dims(dims, n_series)
+    dims = check_dims(dims, n_series)
     E, tau = check_embedding(int(dims.max()), tau, n_times, "dataset")
     Tp = check_horizon(Tp, n_times, E, tau)
     radius = check_radius(exclusion_radius)
-    rows = _check_libraries(libraries, n_series)
+    rows = check_libraries(libraries, n_series)
     check_choice(dtype, "dtype", DTYPES)
     check_flag(progress, "progress")
     memory_bytes = int(2**20 * check_number(memory_mb, "memory_mb", above=0))
-    times = np.arange(max(0, -Tp), n_times - max(Tp, 0))
+    masked, times = within_windows(dataset, check_windows(lib, "lib", n_times), Tp)
+    windows = check_windows(pred, "pred", n_times)
     lag = np.arange(E) * tau
-    check_library(dataset, rows, lag, times, E + 1, radius, names)
-    key = hashlib.sha256(repr((dataset.shape, dims.tolist(), tau, Tp, radius, rows.tolist(), dtype)).encode())
+    check_library(masked, rows, lag, times, E + 1, radius, names)
+    key = hashlib.sha256(repr((dataset.shape, dims.tolist(), tau, Tp, radius, rows.tolist(), lib, windows, dtype)).encode())
     target = _Target(out, (len(rows), n_series), key, dataset)
     with pk.use(pk.default_space() if space is None else space), _bar(progress) as bar:
         task = bar.add_task("cross mapping", total=len(rows), completed=target.done)
-        mapping = Mapping(dataset, dataset, dataset, dims, lag, Tp, [(0, n_times)], radius, dtype, memory_bytes)
+        mapping = Mapping(masked, dataset, dataset, dims, lag, Tp, windows, radius, dtype, memory_bytes)
         constant = mapping.constant
         if constant.any():
             which = ", ".join(names[c] for c in np.flatnonzero(constant)[:5])
@@ -155,7 +160,7 @@ def _bar(shown):
                     transient=True)
 
 
-def _check_dims(dims, n_series):
+def check_dims(dims, n_series):
     dims = as_numbers(dims, "dims")
     dims = np.full(n_series, dims) if dims.ndim == 0 else dims
     if dims.shape != (n_series,):
@@ -168,7 +173,7 @@ def _check_dims(dims, n_series):
     return dims.astype(np.int64)
 
 
-def _check_libraries(libraries, n_series):
+def check_libraries(libraries, n_series):
     if libraries is None:
         return np.arange(n_series)
     rows = np.atleast_1d(np.asarray(libraries))

@@ -10,6 +10,7 @@ import portable as pk
 from portable.errors import FiniteError, InputError, ShapeError
 
 from ..checks import as_numbers
+from . import frames
 from . import local_kernels as kernels
 from .checks import check_series, without_variation
 from .neighbours import Problem, correlation, observed_at
@@ -35,6 +36,8 @@ class SMap:
     observed : ndarray, shape (n_points,)
     times : ndarray of int, shape (n_points,)
     rho : ndarray, shape (n_thetas,)
+    index : ndarray or None, shape (n_points,)
+        What the library's table calls these times, such as dates.
     """
 
     theta: np.ndarray
@@ -44,18 +47,20 @@ class SMap:
     observed: np.ndarray
     times: np.ndarray
     rho: np.ndarray
+    index: np.ndarray | None = None
 
 
-def smap(library, E=1, *, theta, tau=1, Tp=1, k=None, target=None, points=None, exclusion_radius=0, lib=None, pred=None,
-         space=None):
+def smap(library, E=1, *, theta, columns=None, tau=1, Tp=1, k=None, target=None, points=None, exclusion_radius=0, lib=None,
+         pred=None, space=None) -> SMap:
     """S-map: a linear map for each point, fitted to all candidates with weights that fall with their distance.
 
     Skill that rises with theta is a sign of nonlinear dynamics.
 
     Parameters
     ----------
-    library, E, tau, target, points, exclusion_radius, lib, pred, space
+    library, E, columns, tau, points, exclusion_radius, lib, pred, space
         As in `simplex`.
+    target : array-like, shape (n_times,), optional; or the name of a column of the library
     theta : float or sequence of float, not negative
         Weights are exp(-theta d / mean distance); at 0 the map is the same everywhere. Distances are searched once.
     Tp : int, default 1
@@ -75,6 +80,8 @@ def smap(library, E=1, *, theta, tau=1, Tp=1, k=None, target=None, points=None, 
     Sugihara, Phil. Trans. R. Soc. A 348 (1994), 477; equation (5) of `models.edm`.
     """
     theta = _check_theta(theta)
+    library, target, index = frames.series_of(library, columns, target)
+    index = index if points is None else frames.index_of(points)
     problem = Problem(library, points, E, tau, Tp, k, exclusion_radius, lib, pred, "float64")
     given = target is not None
     target = check_series(target, "target", problem.n_times) if given else problem.columns[:, 0]
@@ -99,10 +106,11 @@ def smap(library, E=1, *, theta, tau=1, Tp=1, k=None, target=None, points=None, 
     solution[:, :, 1:] /= scale
     coefficients[:, problem.known] = solution
     times = problem.points + problem.Tp
-    observed = observed_at(times, problem.truth(target, given))
+    truth = problem.truth(target[:, None], given)
+    observed = observed_at(times, None if truth is None else truth[:, 0])
     still = without_variation(library=problem.columns, target=target if given else None)
     rho = np.array([np.nan if still else correlation(p, observed) for p in predicted])
-    return SMap(theta, predicted, coefficients, ranks, observed, times, rho)
+    return SMap(theta, predicted, coefficients, ranks, observed, times, rho, frames.at_times(index, times))
 
 
 def _triangles(problem, theta, valid, asked, x, y, limit, goal):

@@ -62,11 +62,16 @@ CONVERGENCE = [
     ({"library_sizes": []}, pk.ShapeError, r"library_sizes has shape \(0,\)"),
     ({"library_sizes": [5.5]}, pk.DTypeError, "library_sizes must be whole numbers"),
     ({"target": X[:-1]}, pk.ShapeError, "target has 29 times; 30 wanted"),
-    ({"target": np.zeros((30, 2))}, pk.ShapeError, "target has 2 columns; one series"),
     ({"n_samples": 0}, pk.InputError, "n_samples is 0"),
     ({"n_surrogates": -1}, pk.InputError, "n_surrogates is -1"),
     ({"surrogate": "none"}, pk.InputError, "surrogate is 'none'"),
-    ({"target": GAPS, "n_surrogates": 2, "surrogate": "phase"}, pk.InputError, r"target\[0\] is NaN; phase surrogates"),
+    ({"target": GAPS, "n_surrogates": 2}, pk.InputError, r"target\[0\] is NaN; phase surrogates"),
+    ({"n_surrogates": 2, "target": X}, pk.InputError, "the default surrogates are wrong .*'0' has a season, of 6 steps: surrogate='seasonal', period=6"),
+    ({"n_surrogates": 2, "surrogate": "seasonal"}, pk.InputError, "surrogate='seasonal' wants period="),
+    ({"n_surrogates": 2, "surrogate": "seasonal", "period": 11}, pk.InputError, "period is 11; 2 to 10"),
+    ({"n_surrogates": 2, "period": 6}, pk.InputError, "period is 6, but surrogate='phase' has none"),
+    ({"n_surrogates": 2, "surrogate": "phase", "block": 6}, pk.InputError, "block is 6, but surrogate='phase' has none"),
+    ({"target": "x"}, pk.DTypeError, "target names .*'x'.*, but the data are of type ndarray, without names"),
     ({"seed": -1}, pk.InputError, "seed is -1"),
 ]
 
@@ -114,8 +119,8 @@ def test_smap(change, error, words):
 
 
 def test_sweep():
-    with pytest.raises(pk.ShapeError, match="library has 2 columns; one series"):
-        edm.embedding_dimension(np.zeros((30, 2)), 3)
+    with pytest.raises(pk.ShapeError, match="target has 29 times; 30 wanted"):
+        edm.embedding_dimension(X, 3, target=X[1:])
     with pytest.raises(pk.ShapeError, match="E = 31"):
         edm.embedding_dimension(X, 31)
 
