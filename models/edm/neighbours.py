@@ -178,8 +178,7 @@ class Problem:
         """By sorting, where points have one coordinate."""
         given = Columns(self.columns)
         centre, scale = given.centre(), given.scale(common=True)
-        source, _ = lined_up(pk.copy_of(self.masked), centre, scale, 0, self.dtype)
-        points, _ = lined_up(pk.copy_of(self.point_columns), centre, scale, 0, self.dtype)
+        source, points, _, _ = self._lined_up(given, centre, scale, 0)
         values = source[int(self.candidates[0]):int(self.candidates[-1]) + 1]
         first, n = int(self.points[0]), int(self.points[-1] - self.points[0]) + 1
         distances, times = pk.empty((n, k), self.dtype), pk.empty((n, k), np.int32)
@@ -187,6 +186,15 @@ class Problem:
                         int(self.candidates[0]), first, values, pk.argsort(values), points, distances, times,
                         label="edm.nearest_on_line")
         return distances, times, scale[0]
+
+    def _lined_up(self, given, centre, scale, front):
+        """Candidates and points one after the other, and the steps from one column to the next; made once if they are the same."""
+        values = given.values if self.masked is self.columns else pk.copy_of(self.masked)
+        source, stride = lined_up(values, centre, scale, front, self.dtype)
+        if self.same and values is given.values:
+            return source, source, stride, stride
+        points, point_stride = lined_up(given.values if self.same else pk.copy_of(self.point_columns), centre, scale, front, self.dtype)
+        return source, points, stride, point_stride
 
     def _search_tree(self, k):
         """By a tree on the host, where that is known to be faster; else None."""
@@ -212,8 +220,7 @@ class Problem:
         given = Columns(self.columns)
         centre, scale, front = given.centre(), given.scale(common=True), int(self.lag.max())
         first, last = int(self.points[0]), int(self.points[-1]) + 1
-        source, stride = lined_up(pk.copy_of(self.masked), centre, scale, front, self.dtype)
-        series, point_stride = lined_up(pk.copy_of(self.point_columns), centre, scale, front, self.dtype)
+        source, series, stride, point_stride = self._lined_up(given, centre, scale, front)
         offset = self.column * point_stride + front - self.lag
         library = Library(source, stride, front, self.column, self.lag, 1, self.candidates[None])
         library.arrange(np.zeros(1, int), self.candidates[None])
