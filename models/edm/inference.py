@@ -92,8 +92,8 @@ class CrossMapTest:
         needed = self.n_needed(level, method)
         if not self.could_reject(level, method):
             lines.append(f"nothing could have been rejected: p is at least {least:.4g}, and even {self.n_tests} of these do not pass")
-        elif not rejected and at_least < needed:
-            wanted = int(np.ceil(needed * (self.n_surrogates + 1) / max(at_least, 1)))
+        elif not rejected and 0 < at_least < needed:
+            wanted = int(np.ceil(needed * (self.n_surrogates + 1) / at_least))
             lines.append(f"p is at least {least:.4g}: {needed} pairs with it are needed for a rejection, {at_least} have it; "
                          f"n_surrogates={wanted} could tell more")
         return "\n".join(lines)
