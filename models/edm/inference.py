@@ -244,7 +244,7 @@ class _Group(Mapping):
         counts = np.empty((len(first), 2, self.n_targets), np.int32)
         self.room_for(size, times)
         still_open = pk.empty((size, self.n_targets), np.int32)
-        on_space = pk.empty((size, 2, self.n_targets), np.int32)
+        on_space, skill = pk.empty((size, 2, self.n_targets), np.int32), pk.empty((size, self.n_sums), np.float64)
         for begin in range(0, len(first), size):
             part = slice(begin, begin + size)
             n_sets = len(first[part])
@@ -256,8 +256,11 @@ class _Group(Mapping):
                             label="edm.open_pairs")
             for width, room, table in self.stages:
                 self.predict(library, search, table, still_open, again=True)
-                pk.parallel_for(pairs, surrogate_kernels.count_better, width, room, stop, self.least, self.target_of, self.room.sums,
-                                self.room.rho, still_open, on_space, label="edm.count_better")
+                every = pk.MDRangePolicy((0, 0), (n_sets, self.n_targets * room))
+                pk.parallel_for(every, surrogate_kernels.correlate_open, width, room, self.least, self.room.sums, still_open, skill,
+                                label="edm.correlate_open")
+                pk.parallel_for(pairs, surrogate_kernels.count_better, width, room, stop, self.target_of, skill, self.room.rho,
+                                still_open, on_space, label="edm.count_better")
             pk.deep_copy(rho[part], self.room.rho[:n_sets])
             pk.deep_copy(counts[part], on_space[:n_sets])
         return rho, counts[:, 0], counts[:, 1]

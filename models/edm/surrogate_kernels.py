@@ -167,11 +167,19 @@ def open_pairs(b, q, target_of, rho, still_open, counts):
 
 
 @pk.kernel
-def count_better(b, q, n, width, stop, least, target_of, sums, rho, still_open, counts):
-    """Count the surrogates of target q that do at least as well as itself, one by one, until there are `stop`.
+def correlate_open(b, i, n, width, least, sums, still_open, skill):
+    """Pearson's rho of surrogate i % width of target i // width, if the pair is open. 8 n_blocks SUMS bytes a surrogate.
 
-    Their sums begin at q * width. 8 n_blocks SUMS bytes a surrogate, and a comparison.
+    n : surrogates of each target; their sums begin at multiples of `width`
+    skill : shape (n_sets, n_targets * width)
     """
+    if i % width < n and still_open[b, i // width] != 0:
+        skill[b, i] = correlation_of(sums, b, i, least)
+
+
+@pk.kernel
+def count_better(b, q, n, width, stop, target_of, skill, rho, still_open, counts):
+    """Count the surrogates of target q that do at least as well as itself, one by one, until there are `stop`."""
     if still_open[b, q] == 0:
         return
     own = rho[b, target_of[q]]
@@ -179,9 +187,9 @@ def count_better(b, q, n, width, stop, least, target_of, sums, rho, still_open, 
     tried = counts[b, 1, target_of[q]]
     for s in range(n):
         if better < stop:
-            skill = correlation_of(sums, b, q * width + s, least)
-            better += pk.where(skill >= own, pk.int32(1), pk.int32(0))
-            tried += pk.where(pk.isfinite(skill), pk.int32(1), pk.int32(0))
+            value = skill[b, q * width + s]
+            better += pk.where(value >= own, pk.int32(1), pk.int32(0))
+            tried += pk.where(pk.isfinite(value), pk.int32(1), pk.int32(0))
     counts[b, 0, target_of[q]] = better
     counts[b, 1, target_of[q]] = tried
     still_open[b, q] = pk.where(better < stop, pk.int32(1), pk.int32(0))

@@ -20,6 +20,7 @@ SURROGATES = ("phase", "seasonal", "twin", "block", "random")
 COMPLETE = ("phase", "seasonal", "twin")  # what cannot be made of a series with missing values
 TEAM = 32
 TEAMS_AT_A_TIME = 4  # teams launched for each that runs at a time
+WORK_BYTES = 1 << 28  # bound of what they keep
 LEAST_FACTOR = 4  # a length m = a b is taken if b / a is no more: the transform takes m (a / 2 + b) steps
 RECURRENT = 0.125  # share of points that count as near (Thiel et al.: 0.05 to 0.2)
 PAIRS = 20_000  # pairs of points whose distances tell which are near
@@ -148,8 +149,9 @@ class Surrogates:
         every = pk.MDRangePolicy((0, 0), (self.n_series, n))
         common = first, width, self.seed, self.number
         if self.method in ("phase", "seasonal"):
-            n_teams = int(min(self.n_series * n, TEAMS_AT_A_TIME * pk.concurrency()))
-            work = pk.empty((n_teams, 4, self.shape[0] * self.shape[1]), np.float64)
+            m = self.shape[0] * self.shape[1]
+            n_teams = int(min(self.n_series * n, TEAMS_AT_A_TIME * pk.concurrency(), max(1, WORK_BYTES // (32 * m))))
+            work = pk.empty((n_teams, 4, m), np.float64)
             pk.parallel_for(pk.TeamPolicy(n_teams, TEAM), kernels.rephase, *self.shape, n, *common, self.amplitude, self.wave,
                             self.rhythm, work, table, label="edm.rephase")
         elif self.method == "random":

@@ -105,18 +105,19 @@ def check_default(columns, names, name):
     advice = []
     periods = [t.period for t in found if t.period]
     if periods:
-        advice.append((f"has a season, of {max(set(periods), key=periods.count)} steps",
-                       [n for n, t in zip(names, found) if t.period],
-                       f"surrogate='seasonal', period={max(set(periods), key=periods.count)}"))
-    for word, what, wanted in (("intermittent", "holds one value most of the time, or rare bursts", "surrogate='block'"),
-                               ("drifting", "drifts like a random walk", "differences of the series")):
+        period = max(set(periods), key=periods.count)
+        seasonal = [n for n, t in zip(names, found) if t.period]
+        advice.append((f"a season of {period} steps", seasonal, f"surrogate='seasonal', period={period} is wanted"))
+    for word, what, wanted in (
+            ("intermittent", "one value most of the time, or rare bursts,", "surrogate='block' is wanted"),
+            ("drifting", "a drift as of a random walk", "differences of the series are wanted")):
         chosen = [n for n, t in zip(names, found) if getattr(t, word)]
         if chosen:
             advice.append((what, chosen, wanted))
     if advice:
-        raise InputError(f"{name}: the default surrogates are wrong for some series. " + "; ".join(
-            f"{_some(chosen)} {what}: {wanted} is wanted" for what, chosen, wanted in advice)
-            + ". To take the default all the same: surrogate='phase'")
+        reasons = "; ".join(f"{what} in {_some(chosen)}: {wanted}" for what, chosen, wanted in advice)
+        raise InputError(f"{name}: the default surrogates are wrong for some series. There is {reasons}. "
+                         "To take the default all the same: surrogate='phase'")
 
 
 def _some(names):

@@ -66,7 +66,7 @@ CONVERGENCE = [
     ({"n_surrogates": -1}, pk.InputError, "n_surrogates is -1"),
     ({"surrogate": "none"}, pk.InputError, "surrogate is 'none'"),
     ({"target": GAPS, "n_surrogates": 2}, pk.InputError, r"target\[0\] is NaN; phase surrogates"),
-    ({"n_surrogates": 2, "target": X}, pk.InputError, "the default surrogates are wrong .*'0' has a season, of 6 steps: surrogate='seasonal', period=6"),
+    ({"n_surrogates": 2, "target": X}, pk.InputError, "the default surrogates are wrong .*a season of 6 steps in '0': surrogate='seasonal', period=6"),
     ({"n_surrogates": 2, "surrogate": "seasonal"}, pk.InputError, "surrogate='seasonal' wants period="),
     ({"n_surrogates": 2, "surrogate": "seasonal", "period": 11}, pk.InputError, "period is 11; 2 to 10"),
     ({"n_surrogates": 2, "period": 6}, pk.InputError, "period is 6, but surrogate='phase' has none"),

@@ -106,6 +106,6 @@ def test_traits():
 def test_the_default_asks():
     t = np.arange(200)
     x = np.column_stack([autoregressive(200, 0.5, 5), np.sin(2 * np.pi * t / 8) + 0.2 * autoregressive(200, 0.5, 6)])
-    with pytest.raises(pk.InputError, match=r"'1' has a season, of 8 steps: surrogate='seasonal', period=8 is wanted.*surrogate='phase'"):
+    with pytest.raises(pk.InputError, match=r"a season of 8 steps in '1': surrogate='seasonal', period=8 is wanted.*surrogate='phase'"):
         edm.cross_map_test(x, 2)
     assert edm.cross_map_test(x, 2, surrogate="phase", n_surrogates=3, space="threads").n_tests == 2
