@@ -1,14 +1,16 @@
 """Command line: `python -m models.edm {embed,simplex,smap,ccm,lagged,crossmap,test} DATA ...`, and `calibrate`.
 
-Exit codes: 0 done, 2 the request cannot be met (the reason is on standard error), 130 interrupted; what crossmap had
-written to a .npy file by then is kept, and the same command goes on from there.
+Exit codes: 0 done, 2 the request cannot be met (the reason is on standard error), 130 interrupted; the rows that
+crossmap has finished by then are kept if it has --out or --checkpoint, and the same command goes on from there.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import sys
+import warnings
 
 import numpy as np
 from rich.console import Console
@@ -19,18 +21,20 @@ from models import edm
 from models.checks import check_outputs
 from models.edm import calibrate, figures, files, frames
 from models.edm.surrogates import SURROGATES
+from models.files import replacing
+from portable.errors import printable
 
 
 def main(argv=None):
     """Run the command line; returns the exit code."""
     options = _parser().parse_args(argv)
     try:
-        check_outputs(options, "out", "plot")
+        check_outputs(options, "out", "plot", inputs=("data",))
         if options.command is _test and options.out:
             frames.pandas_or_why()
         if getattr(options, "plot", None):
             figures.check_file(options.plot)
-        with pk.use(options.space or pk.default_space()):
+        with pk.use(options.space or pk.default_space()), _told():
             if options.command is _calibrate:
                 _calibrate(options)
             else:
@@ -41,6 +45,19 @@ def main(argv=None):
     except KeyboardInterrupt:
         return 130
     return 0
+
+
+@contextlib.contextmanager
+def _told():
+    """Say warnings in a line each, once all is done."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        warnings.simplefilter("always", RuntimeWarning)
+        try:
+            yield
+        finally:
+            for warning in caught:
+                print(f"edm: warning: {printable(warning.message)}", file=sys.stderr)
 
 
 def _parser():
@@ -99,7 +116,8 @@ def _parser():
     made = add("crossmap", _crossmap, "cross map of all pairs of columns")
     made.add_argument("-E", type=int, help="dimension for all targets (default: the best of each up to --E-max)")
     made.add_argument("--E-max", type=int, default=20, help="default: %(default)s")
-    made.add_argument("--out", metavar="FILE.npy", help="write the matrix part by part; resumed if interrupted")
+    made.add_argument("--out", metavar="FILE.npy", help="write the matrix; resumed if interrupted")
+    made.add_argument("--checkpoint", metavar="FOLDER", help="keeps finished rows (default: FILE.npy.checkpoint, if --out)")
     made = commands.add_parser("calibrate", help="how often surrogates mistake independent series for coupled ones, and miss coupled ones")
     made.add_argument("--quick", action="store_true", help="few pairs: to see that it runs")
     made.add_argument("--pairs", type=int, help="pairs of each class (default: 500; --quick: 20)")
@@ -149,7 +167,8 @@ def _print(title, header, rows):
 
 def _plot(options, draw, *args, **keywords):
     if options.plot:
-        draw(*args, **keywords).figure.savefig(options.plot, bbox_inches="tight")
+        with replacing(options.plot, "plot") as beside:
+            draw(*args, **keywords).figure.savefig(beside, bbox_inches="tight")
 
 
 def _embed(options, table):
@@ -165,7 +184,8 @@ def _simplex(options, table):
     print(f"rho = {found.rho:.6f} over {int(np.isfinite(found.predicted + found.observed).sum())} predictions")
     if options.out:
         columns = np.column_stack([found.times, found.observed, found.predicted, found.variance])
-        np.savetxt(options.out, columns, delimiter=",", header="time,observed,predicted,variance", comments="", fmt="%.10g")
+        with replacing(options.out) as beside:
+            np.savetxt(beside, columns, delimiter=",", header="time,observed,predicted,variance", comments="", fmt="%.10g")
 
 
 def _smap(options, table):
@@ -226,9 +246,11 @@ def _calibrate(options):
 def _crossmap(options, table):
     names = options.columns or list(table)
     dataset = frames.choose(table, names)
+    names = [printable(name) for name in names]
     common = {"tau": options.tau, "exclusion_radius": options.exclusion_radius}
     dims = _dimensions(options, dataset, common)
-    rho = edm.cross_map(dataset, dims, Tp=options.Tp, out=options.out, progress=sys.stderr.isatty(), **common)
+    rho = edm.cross_map(dataset, dims, Tp=options.Tp, out=options.out, checkpoint=options.checkpoint,
+                        progress=sys.stderr.isatty(), **common)
     if not options.out:
         _matrix(names, rho)
     _plot(options, figures.draw_cross_map, rho, names=names if len(names) <= 40 else None)
