@@ -10,6 +10,7 @@ from models import edm, hawkes, mixture, resampling, tmap
 from models.edm import kernels as edm_search
 from models.edm import list_kernels as edm_lists
 from models.edm import local_kernels as edm_local
+from models.edm import surrogate_kernels as edm_surrogates
 from models.hawkes import cell_kernels as hawkes_cells
 from models.hawkes import chain_kernels as hawkes_chains
 from models.hawkes import excitation as hawkes_excitation
@@ -149,7 +150,11 @@ def run_edm():
         edm.ccm(x[:, 0], x[:, 1], 2, library_sizes=[20], n_samples=2, dtype=dtype, space="serial")
         edm.cross_map(x, [1, 2, 3], dtype=dtype, space="serial")
         edm.cross_map(np.tile(x, 64), 1, libraries=[0], dtype=dtype, space="serial")
+        for method in ("phase", "twin", "block"):
+            edm.cross_map_test(x, 2, n_surrogates=2, surrogate=method, dtype=dtype, space="serial")
     edm.smap(x[:, 0], 2, theta=1.0, space="serial")
+    with pytest.warns(RuntimeWarning, match="'random'"):
+        edm.surrogates(x, 2, "random", space="serial")
 
 
 def run_algorithms():
@@ -170,7 +175,7 @@ def lowered(modules):
 
 
 RESAMPLING = [FILTER, chains, filter_kernels, pairing, resampling_kernels, spreading, strata, summary_kernels, weighing]
-MODELS = {"edm": (run_edm, [edm_search, edm_lists, edm_local]), "hawkes": (run_hawkes, hawkes_kernels), "tmap": (run_tmap, tmap_kernels),
+MODELS = {"edm": (run_edm, [edm_search, edm_lists, edm_local, edm_surrogates]), "hawkes": (run_hawkes, hawkes_kernels), "tmap": (run_tmap, tmap_kernels),
           "tmap, runs": (run_tmap, tmap_run_kernels),
           "resampling": (run_resampling, RESAMPLING), "mixture": (run_mixture, [mixture_gibbs, mixture_kernels, mixture_search, mixture_steps]),
           "algorithms": (run_algorithms, algorithms)}
