@@ -48,7 +48,7 @@ CUDA = (Build("cuda", "cuda", 0, 32),)
 
 
 def compare(program, builds=CPU):
-    """Run a program everywhere.
+    """Run a program everywhere, and again with other constants where it says so.
 
     Returns
     -------
@@ -58,7 +58,18 @@ def compare(program, builds=CPU):
     ------
     Difference, Undefined, Refused
     """
-    wanted, said, loaded = {}, {}, {}
+    said, loaded = {}, {}
+    if not program.again:
+        return _everywhere(program, builds, loaded)
+    place, values = program.again
+    for value in values:
+        args = [("static", value) if k == place else a for k, a in enumerate(program.args)]
+        said |= _everywhere(dataclasses.replace(program, args=args, again=()), builds, loaded)
+    return said
+
+
+def _everywhere(program, builds, loaded):
+    wanted, said = {}, {}
     for build in builds:
         team = build.team if program.policy[0] == "team" else 0
         if (team, build.fused) not in wanted:

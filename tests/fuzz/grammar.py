@@ -48,7 +48,7 @@ class Grammar:
         self.leaves = {kind: [] for kind in "fiuc"}
         self.variables = {kind: [] for kind in "fiuc"}
         self.targets, self.result, self.fresh, self.shapes = [], None, 0, SHAPES
-        self.in_loop = False
+        self.in_loop, self.row = False, "x"  # row: a view of `length` floats
 
     # ---- draws
     def pick(self, options):
@@ -155,11 +155,11 @@ class Grammar:
         a, b = (self.pick(self.variables["f"]) for _ in range(2))
         if self.chance(2):
             m = self.pick(self.variables["i"])
-            return [self.fill(f"{a}, {m} = search(x, INT({{I}} % 5), {{F}})", 1)]
+            return [self.fill(f"{a}, {m} = search({self.row}, INT({{I}} % 5), {{F}})", 1)]
         return [f"{a}, {b} = {self.settled('f', 1)}, {a}"] if a != b else [f"{a} = {self.settled('f', 1)}"]
 
     def make_helper(self, depth):
-        return [self.fill(f"{self.pick(self.variables['f'])} = helper(x, {{F}}, {{I}} % 17)", 1)] if self.result != "helper" else ["pass"]
+        return [self.fill(f"{self.pick(self.variables['f'])} = helper({self.row}, {{F}}, {{I}} % 17)", 1)] if self.result != "helper" else ["pass"]
 
     def make_branch(self, depth):
         test = self.expr("c")
@@ -182,7 +182,7 @@ class Grammar:
 
     def make_condition(self, depth):
         name = self.name("t")
-        head = [f"{name} = 0", f"while {name} < {self.pick(['4', '2 + {I} % 3']) if False else '4'} and ({self.expr('c')}):"]
+        head = [f"{name} = 0", f"while {name} < 4 and ({self.expr('c')}):"]
         with self.scope(loop=True):
             self.leaves["i"].append(name)
             return [*head, *indented([f"{name} += 1", *self.block(depth - 1)])]

@@ -108,10 +108,12 @@ def _reduce(program, reader, type_, contributions, indices):
 def _scan(program, reader, type_, contributions, out):
     reducer = reader.reducer(program.reducers[0], type_)
     dtype, begin = out.dtype.name, program.policy[1]
-    for k in range(len(contributions)):
-        prefix = reducer.all(contributions[: k + program.inclusive])
-        out[begin + k] = reader.convert(prefix, reducer.result, dtype)
-    return reducer.all(contributions)
+    total = reducer.identity()
+    for k, contribution in enumerate(contributions):
+        before, total = total, reducer.add(total, contribution)
+        out[begin + k] = reader.convert(total if program.inclusive else before, reducer.state if isinstance(reducer.state, str) else
+                                        reducer.state[0], dtype)
+    return total
 
 
 def _teams(program, reader, types, values, team_size):
@@ -120,10 +122,18 @@ def _teams(program, reader, types, values, team_size):
     for league_rank in range(league_size):
         scratches = []
         members = [Member(rank, team_size, league_rank, league_size, scratches) for rank in range(team_size)]
-        contributions.append(_together([greenlet.greenlet(lambda m=m: call(m, *values)) for m in members]))
+        contributions.append(_together([greenlet.greenlet(_quietly(call, m, values)) for m in members]))
     if program.launch == "for":
         return None
     return _reduce(program, reader, type_, contributions, list(range(league_size)))
+
+
+def _quietly(call, member, values):
+    def course():
+        with np.errstate(all="ignore"):  # a greenlet has a context of its own
+            return call(member, *values)
+
+    return course
 
 
 def _together(members):

@@ -32,6 +32,7 @@ class Program:
     text : str, a module that defines `kernel`, whose last parameter is an array that it does not touch (see `lanes`)
     policy : ("range", begin, end), ("box", begins, ends) or ("team", league_size)
     args : list of ndarray, numbers and ("static", number)
+    again : (number of an argument, its values), of a kernel that is launched again with other constants
     launch : "for", "reduce" or "scan"; the last argument of a scan is its `out`
     reducers : names as the text writes them, "Sum" for pk.Sum
     """
@@ -43,6 +44,7 @@ class Program:
     launch: str = "for"
     reducers: tuple = ("Sum",)
     inclusive: bool = True
+    again: tuple = ()
 
     @property
     def narrow(self):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import math
 
 from . import meaning
@@ -43,10 +44,10 @@ class BuiltIn:
         if self.located:
             pairs = list(zip(values, indices)) if indices is not None else values
             return self.first([(self.as_state(v), k) for v, k in pairs])
-        total = self.identity()
-        for v in values:
-            total = self.combine(total, self.as_state(v))
-        return total
+        return functools.reduce(self.add, values, self.identity())
+
+    def add(self, total, value):
+        return self.combine(total, self.as_state(value))
 
     def as_state(self, value):
         return self.reader.convert(value, self.given, self.state)
@@ -99,10 +100,16 @@ class Written:
     def all(self, values, indices=None):
         total = self.neutral
         for k, value in enumerate(values):
-            state = self.lifted_state(value, None if indices is None else indices[k])
-            total = self.join(total, state)
+            total = self.join(total, self.lifted_state(value, None if indices is None else indices[k]))
         total = total[0] if self.single else total
         return self.finish(total) if self.finish else total
+
+    def identity(self):
+        return self.neutral[0]
+
+    def add(self, total, value):
+        """One step of a scan, whose states are single numbers that are not lifted."""
+        return self.join((total,), self.lifted_state(value, None))[0]
 
     def lifted_state(self, value, index):
         if self.lift is not None:
