@@ -112,7 +112,7 @@ class Grammar:
 
     def kinds(self, depth):
         """Names of methods that make a statement, the simplest first."""
-        kinds = ["assign", "assign", "store", "augment", "product", "both", "helper"]
+        kinds = ["assign", "assign", *(["store"] if self.targets else []), "augment", "product", "both", "helper"]
         kinds += ["branch", "branch", "counted", "condition", "unrolled"] if depth > 0 and self.room > 0 else []
         kinds += ["leave", "leave"] if self.in_loop else []
         return kinds + (["back"] if self.result is not None else [])
