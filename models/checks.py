@@ -30,6 +30,8 @@ def as_numbers(value, name, n_dims=None):
     """`value`, an array-like or a View, as a host array of real numbers, with that many dimensions if given."""
     if isinstance(value, pk.View):
         value = value.to_numpy()
+    if hasattr(value, "mask") and hasattr(value, "filled"):
+        raise DTypeError(f"{name} is a masked array, whose mask would be lost: pass {name}.filled(...), or {name}.compressed()")
     if hasattr(value, "toarray"):
         raise DTypeError(f"{name} is sparse, of type {type(value).__name__}; a dense array is wanted: {name}.toarray()")
     try:

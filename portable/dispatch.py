@@ -16,13 +16,13 @@ import numpy as np
 
 from . import events
 from .backends import registry
-from .errors import DTypeError, InputError, LanguageError, NestedLaunchError, ShapeError, WrongSpaceError
+from .errors import DTypeError, InputError, LanguageError, NestedLaunchError, ReadOnlyError, ShapeError, WrongSpaceError
 from .kernel import Kernel
 from .policy import MDRangePolicy, RangePolicy, as_policy, kind_of, n_indices
 from .reducer import Reducer, Sum
 from .scatter import ScatterView
 from .space import Space, default_space, require, resolve
-from .view import Spec, View, asview, describe
+from .view import Spec, View, asview, describe, producer_of
 from .words import static
 
 _pack_int, _pack_float, _pack_float32 = (struct.Struct(f).pack for f in ("=q", "=d", "=f4x"))
@@ -31,6 +31,7 @@ _PACK = {"int32": struct.Struct("=i4x").pack, "uint32": struct.Struct("=I4x").pa
 _NUMBER = {name: Spec(("number", name)) for name in ("int", "float", *_PACK)}  # weak ones first
 _INT, _FLOAT = _NUMBER["int"], _NUMBER["float"]
 _SCALARS = {np.dtype(name).type: (_NUMBER[name], pack) for name, pack in _PACK.items()}
+_statics = {}  # constants by type and text, one object each: a NaN equals itself only as an object
 _policy = functools.lru_cache(maxsize=1024)(as_policy)
 _lock = threading.RLock()
 _interpreting = None  # the thread that runs a kernel in plain Python, the one way to launch inside a launch
@@ -68,8 +69,8 @@ def _describe_rare(a, kind):
         return _NUMBER["bool"], _pack_int(a)
     if kind is ScatterView:
         return ("scatter", a.view.spec), a.view.words
-    if kind is static:
-        return ("static", a.value), b""
+    if kind is static:  # 4, 4.0 and True are equal, 0.0 and -0.0 too: their texts tell them apart
+        return _statics.setdefault((type(a.value), repr(a.value)), ("static", a.value, repr(a.value))), b""
     if kind in _SCALARS:
         spec, pack = _SCALARS[kind]
         return spec, pack(a.item())
@@ -77,7 +78,7 @@ def _describe_rare(a, kind):
         specs, words, _ = _describe(a)
         return ("tuple", specs), words
     if isinstance(a, np.ndarray):
-        return describe(a.view(np.ndarray))
+        return describe(a if hasattr(a, "filled") else a.view(np.ndarray))  # masked arrays are refused there
     raise DTypeError(f"{a!r:.60} of type {kind.__name__} is no argument for kernels; a view, a NumPy array, a number, "
                      "pk.static(number) or a tuple of these is wanted (pk.asview takes arrays of other libraries)")
 
@@ -163,7 +164,10 @@ def _bind(policy, kernel, args, reducers, scan=None):
     kind = scan or (policy.__class__ if policy.__class__ is not MDRangePolicy else kind_of(policy))
     known = kernel.compiled.get((kind, space.name, space.device, specs, reducers))
     if known is None:
-        known = _prepare(scan or kind_of(policy), space, kernel, specs, reducers)
+        try:
+            known = _prepare(scan or kind_of(policy), space, kernel, specs, reducers)
+        except ReadOnlyError as error:
+            raise _with_producers(error, args) from error
         kernel.compiled[(kind, space.name, space.device, specs, reducers)] = known
     backend, compiled, pack_weak = known
     return space, policy, backend, compiled, _block(words, pack_weak) if weak else b"".join(words)
@@ -251,6 +255,13 @@ def _named(error, kernel, args, first):
         except InputError as own:
             return type(own)(f"kernel '{kernel.name}' ({kernel.place}): argument '{name}': {own}")
     return error
+
+
+def _with_producers(error, args):
+    """The error of a write to a read-only view, with the foreign arrays among the arguments that forbid it."""
+    names = {producer_of(a) for a in args if a.__class__ is View and a.readonly} - {None}
+    more = f" ({', '.join(sorted(names))} forbids writing to its memory: pk.copy_of(...) makes a copy)" if names else ""
+    return ReadOnlyError(f"{error}{more}")
 
 
 def _interpret(policy, kernel, args, reducers, scan, scratch_static):

@@ -14,6 +14,7 @@ import ast
 import builtins
 import inspect
 import textwrap
+import weakref
 from dataclasses import dataclass, field
 
 from .errors import LanguageError, SourceError
@@ -86,7 +87,7 @@ def read(fn, kind="kernel"):
     if not isinstance(tree, ast.FunctionDef) or tree.name != fn.__code__.co_name:
         raise SourceError(f"{place}: at this place of the file stands something else; it was edited after it was imported")
     first += tree.lineno - 1  # the def line, below its decorators
-    text = Text(fn.__name__, fn.__code__.co_filename, first, tree, [], _scope(fn))
+    text = Text(fn.__name__, fn.__code__.co_filename, first, tree, [], scope_of(fn))
     _check_signature(text, kind)
     text.params = [a.arg for a in tree.args.args]
     _Webs(text).run()
@@ -105,6 +106,16 @@ def _always_returns(body):
     if isinstance(last, ast.While) and isinstance(last.test, ast.Constant) and last.test.value:
         return not any(isinstance(n, ast.Break) for n in ast.walk(last))
     return isinstance(last, ast.Return)
+
+
+_scopes = weakref.WeakKeyDictionary()
+
+
+def scope_of(fn):
+    """What the names outside a function hold, as they were when this was first asked, for any space."""
+    if fn not in _scopes:
+        _scopes[fn] = _scope(fn)
+    return _scopes[fn]
 
 
 def _scope(fn):

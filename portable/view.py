@@ -337,30 +337,39 @@ def _view(metadata, memory, space, label=None):
 
 
 class _Over:
-    """Memory by its array interface, and what keeps it alive."""
+    """Memory by its array interface, what keeps it alive, and the type of the array that it came from."""
 
-    def __init__(self, interface, owner):
-        self.__array_interface__, self.owner = interface, owner
+    def __init__(self, interface, owner, producer):
+        self.__array_interface__, self.owner, self.producer = interface, owner, producer
 
 
-def _over(interface, owner):
+def _over(interface, owner, producer=None):
     """The NumPy array over an interface's memory; on a device only its metadata may be used."""
     check_dtype(interface["typestr"])
-    return np.asarray(_Over(interface, owner))
+    return np.asarray(_Over(interface, owner, producer))
+
+
+def producer_of(view):
+    """The name of the foreign type whose memory a view is; None for the layer's own and NumPy's."""
+    base = view._array
+    while isinstance(base, np.ndarray):
+        base = base.base
+    return getattr(base, "producer", None)
 
 
 def _foreign(array):
     """(NumPy array over the memory, "host" or "cuda:N") of another library's array."""
     kind = type(array).__name__
+    producer = f"{type(array).__module__}.{kind}"
     try:
         if hasattr(array, "__cuda_array_interface__"):
-            return _from_cuda_interface(array)
+            return _from_cuda_interface(array, producer)
         if hasattr(array, "__dlpack__"):
             interface, (device, number), owner = dlpack.read(array)
             if device in (dlpack.CPU, dlpack.CUDA_HOST):
-                return _over(interface, owner), "host"
+                return _over(interface, owner, producer), "host"
             if device in (dlpack.CUDA, dlpack.CUDA_MANAGED):
-                return _over(interface, owner), f"cuda:{number}"
+                return _over(interface, owner, producer), f"cuda:{number}"
             raise WrongSpaceError(f"asview: the {kind} is on a DLPack device of type {device}; no space reaches it")
         if hasattr(array, "__array_interface__"):
             return np.asarray(array), "host"
@@ -372,7 +381,7 @@ def _foreign(array):
                      "Make an array of it first, for example with numpy.asarray.")
 
 
-def _from_cuda_interface(array):
+def _from_cuda_interface(array, producer):
     from .backends.cuda import driver
 
     given = array.__cuda_array_interface__
@@ -386,7 +395,7 @@ def _from_cuda_interface(array):
     if stream not in (None, 1):  # work queued on another stream than ours must be done before we look
         driver.context(ordinal).synchronize()
     interface = {name: given.get(name) for name in ("shape", "typestr", "strides")}
-    return _over({"data": (pointer or 0, readonly), "version": 3, **interface}, array), f"cuda:{ordinal}"
+    return _over({"data": (pointer or 0, readonly), "version": 3, **interface}, array, producer), f"cuda:{ordinal}"
 
 
 def _check_index(index):

@@ -32,12 +32,16 @@ class _Named(Lowering):
         self.name = outer
         return result
 
+    def float_division(self, op, a, b, dtype):
+        outer, self.name = self.name, op
+        result = super().float_division(op, a, b, dtype)
+        self.name = outer
+        return result
+
     def inline(self, text, args, node=None):
-        prefix, line = _OWN.get(text.file), self.line
+        prefix = _OWN.get(text.file)
         if prefix is None or self.silent:
-            result = super().inline(text, args, node)
-            self.line = line
-            return result
+            return super().inline(text, args, node)
         name = self.name or prefix + text.name.removesuffix("_f64").removesuffix("_f32")
         return self.special(name, text, args, node)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 
 import numpy as np
 from llvmlite import ir
@@ -28,6 +29,7 @@ class Expressions(Memory):
 
     def fail(self, node, message, kind=LoweringError):
         text = self.frame.text
+        message = re.sub(r"(?<=\w)@\d+", "", message)  # variables by the user's names
         raise kind(f"kernel '{self.kernel_name}' ({text.where(node)}): {message}")
 
     def expr(self, node):
@@ -130,13 +132,15 @@ class Expressions(Memory):
         op = _BINARY.get(type(node.op))
         if op is None:
             self.fail(node, f"the operator of `{ast.unparse(node)}` is not for kernels", LanguageError)
-        return self.counted(op, self.binary(op, self.number(node.left), self.number(node.right)))
+        result = self.binary(op, self.number(node.left), self.number(node.right))
+        own_text = op in ("//", "%") and t.is_float(result.dtype)  # which counts as one operation by itself
+        return result if own_text else self.counted(op, result)
 
     def power(self, node):
         base, exponent = self.number(node.left), self.number(node.right)
         n = exponent.const
         if base.const is not None and n is not None:
-            return self.const(base.const ** n)
+            return self._constant_power(base, exponent, node)
         if isinstance(n, int) and 0 <= n <= 64:
             result = None
             while n:
@@ -150,6 +154,16 @@ class Expressions(Memory):
         if not t.is_float(t.promote(base.dtype, exponent.dtype)):
             self.fail(node, "an integer power needs a constant exponent between 0 and 64; cast to float for others")
         return self.math("pow", [base, exponent], node)
+
+    def _constant_power(self, base, exponent, node):
+        a, n = base.const, exponent.const
+        dtype = t.promote(base.dtype, exponent.dtype)
+        if t.is_float(dtype) or n < 0:
+            with np.errstate(all="ignore"):
+                return self.strong_const(float(np.float64(a) ** np.float64(n)), dtype if t.is_float(dtype) else "float")
+        if int(a).bit_length() * n > 128:
+            self.fail(node, f"`{ast.unparse(node)}` is beyond every integer type")
+        return self.strong_const(t.converted(a**n, dtype) if not t.is_weak(dtype) else int(a**n), "int" if dtype == "bool" else dtype)
 
     def expr_UnaryOp(self, node):
         v = self.number(node.operand)

@@ -119,17 +119,18 @@ class Frames(Calls):
             if frame.text is text:
                 self.fail(node, f"'{text.name}' calls itself; recursion is not for kernels", LanguageError)
             frame = frame.caller
-        outer = self.frame, self.mask, self.alive, self.divergent, self.dead, self.depth
+        outer, line = (self.frame, self.mask, self.alive, self.divergent, self.dead, self.depth), self.line
         path = (self.frame.path if self.frame else ()) + (node if isinstance(node, str) else id(node),)
         self.frame = Frame(text, path, self.region, self.frame)
-        for name, value in zip(text.params, args):
+        for name, value in zip(text.params, map(rounded, args)):
             if text.webs[name].direct:
                 self.frame.direct[name] = value
             else:
                 self.assign(name, value, text.tree)
         result = self._body()
         self.frame, self.mask, self.alive, self.divergent, self.dead, self.depth = outer
-        return result
+        self.line = line
+        return rounded(result)
 
     def _body(self):
         frame = self.frame
@@ -287,6 +288,13 @@ class Frames(Calls):
             self.b.cbranch(self.any_lane(self.mask), more, frame.exit_block)
             self.b.position_at_end(more)
             self.alive = True
+
+
+def rounded(values):
+    """What crosses the end of a function, which has one value whoever calls it: a product is a number like any other."""
+    if isinstance(values, tuple):
+        return tuple(map(rounded, values))
+    return Value(values.dtype, values.kind, values.ir) if isinstance(values, Value) and values.factors else values
 
 
 def flat(values):

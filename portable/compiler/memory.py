@@ -251,8 +251,8 @@ class Memory(Ops):
             self.b.store(self.plain_sum(op, old, x), pointer)
             return old
         name = {"exchange": "xchg"}.get(op, op)
-        if t.is_float(dtype) and name in ("add", "min", "max"):
-            name = "f" + name
+        if t.is_float(dtype):
+            name = {"add": "fadd", "min": "fminimum", "max": "fmaximum"}.get(name, name)
         elif dtype in t.UNSIGNED and name in ("min", "max"):
             name = "u" + name
         return self.b.atomic_rmw(name, pointer, x, "monotonic")

@@ -86,9 +86,34 @@ def unusual(op, a, b, error):
         return 0
     if isinstance(error, OverflowError) and isinstance(a, float):
         return float(_EXACT[op](np.float64(a), np.float64(b)))
-    if isinstance(error, TypeError) and isinstance(a, np.bool_) and isinstance(b, np.bool_):
+    if isinstance(error, TypeError) and isinstance(a, (bool, np.bool_)) and isinstance(b, (bool, np.bool_)):
         return _EXACT[op](int(a), int(b))
     raise error
+
+
+def _negative(a):
+    """-a: of a bool an integer, and of the smallest integer itself."""
+    a = int(a) if isinstance(a, (bool, np.bool_)) else a
+    return _within(-a, "-", a)
+
+
+def _inverted(a):
+    """~a: of a bool a bool."""
+    return not a if isinstance(a, (bool, np.bool_)) else ~a
+
+
+def size(a):
+    """abs(a)."""
+    a = int(a) if isinstance(a, (bool, np.bool_)) else a
+    return _within(abs(a), "the size of ", a)
+
+
+def _within(r, what, a):
+    """A result of one integer, which may be the smallest of its type."""
+    if isinstance(r, int) and r >= _HIGH or isinstance(r, _SIGNED) and r == a < 0:
+        Overflow.tell(f"{what}{a} is beyond {'int64' if isinstance(r, int) else r.dtype}", sys._getframe(2))
+        return a
+    return r
 
 
 def _brief(n):
@@ -103,4 +128,6 @@ def operators(own):
     return {f"_{name}": scope[f"_{name}"] for name in NAMES}
 
 
+UNARY = {"USub": _negative, "Invert": _inverted}
+UNARY_OPERATORS = {f"_{name}": function for name, function in UNARY.items()}
 DOUBLE, SINGLE = operators("float64"), operators("float32")

@@ -12,6 +12,7 @@ import traceback
 import numpy as np
 
 from ...errors import CheckError, InputError, LanguageError, PortableError
+from ...compiler.types import UNSIGNED, converted
 from ...policy import AUTO, MDRangePolicy, RangePolicy, TeamPolicy
 from . import races
 from .arithmetic import Overflow
@@ -26,6 +27,7 @@ from .memory import (
     arrays_in,
     replaced,
     unwritten,
+    whole,
 )
 from .plain import reducing, unmark
 from .rewrite import SITES, WATCHED, Site, site_of, watched
@@ -238,13 +240,31 @@ class Run:
         races.look(self, SITES)
         return self.notes.findings()
 
-    def int32(self, site, value):
-        """pk.int32(value). Unsigned numbers are taken by their bits, as they mostly are meant."""
-        if isinstance(value, (int, np.signedinteger, float, np.floating)) and (value <= -2**31 - 1 or value >= 2**31):
-            self.overflow(f"{value} does not fit int32", site)
-            value = int(value) % 2**32 if abs(value) < np.inf else 0
-            return np.int32(value - 2**32 if value >= 2**31 else value)
-        return np.int32(value)
+    def conversion(self, dtype, round_):
+        """The word that makes an integer of `dtype` of a number, rounded by `round_` first."""
+        make = int if dtype == "int" else np.dtype(dtype).type
+
+        def convert(site, value):
+            value = round_(value) if round_ and isinstance(value, (float, np.floating)) else value
+            return make(self.fitted(value, dtype, "int64" if dtype == "int" else dtype, site))
+        return convert
+
+    def fitted(self, value, dtype, what, site):
+        """A number as an integer of `dtype`, by the rules of types.converted; noted where a signed one, or a float, does not fit."""
+        if isinstance(value, np.generic):
+            value = value.item()
+        number = converted(value, dtype)
+        lost = value != value or int(value) != number if isinstance(value, float) and abs(value) != np.inf else value != number
+        if lost and (isinstance(value, float) or dtype not in UNSIGNED):
+            self.overflow(f"{value} does not fit {what}", site)
+        return number
+
+    def range(self, site, *bounds):
+        """range(...), whose bounds may be bools. A step beyond the ends of int64 is noted."""
+        steps = range(*map(whole, bounds))
+        if abs(steps.step) > 1 and not -2**63 <= steps.stop + steps.step < 2**63:
+            self.overflow(f"{steps} steps beyond int64", site)
+        return steps
 
     def local(self, site, shape, dtype):
         """pk.local, of which every byte that has been written is known."""
@@ -352,9 +372,11 @@ def _contributions(fn, result, reducers):
 
 
 def _widen(value):
-    """Whole numbers add up in 64 bits (in plain Python without any limit)."""
+    """Whole numbers add up in 64 bits, where unsigned ones wrap (signed ones, in plain Python, have no limit)."""
     if isinstance(value, tuple):
         return tuple(_widen(v) for v in value)
+    if isinstance(value, np.unsignedinteger):
+        return np.uint64(value)
     return int(value) if isinstance(value, (bool, np.bool_, np.integer)) else value
 
 

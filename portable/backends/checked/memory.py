@@ -51,6 +51,13 @@ def whole(index):
     return int(index) if isinstance(index, np.bool_) else operator.index(index)
 
 
+def counted(index):
+    """An index or a tuple of them, with bools, which NumPy takes for masks, as 0 or 1."""
+    if index.__class__ is tuple:
+        return tuple(map(counted, index))
+    return int(index) if isinstance(index, (bool, np.bool_)) else index
+
+
 class Fault(BaseException):
     """A lane cannot go on: (kind, message, label, index)."""
 

@@ -12,6 +12,8 @@ import numpy as np
 
 from ... import math as real
 from ... import words
+from ...frontend import scope_of
+from .arithmetic import size
 
 
 def keep_type(compute):
@@ -41,7 +43,7 @@ def unmark(value):
 
 
 def _meanings():
-    table = {words.static: unmark, math.fabs: abs, np.abs: abs, np.fabs: abs}
+    table = {words.static: unmark, **dict.fromkeys((abs, math.fabs, np.abs, np.fabs), size)}
     for name in real.NAMES:
         word = keep_type(getattr(np, name, None) or getattr(real, name))
         for module, spelling in ((real, name), (math, name), (np, {"pow": "power"}.get(name, name))):
@@ -103,11 +105,12 @@ def rebind(function, seen):
         inner = getattr(value, "fn", None)                    # a @pk.function or @pk.kernel called by the kernel
         return rebind(inner, seen) if isinstance(inner, types.FunctionType) else meaning_of(value)
 
+    outside = scope_of(function)
     for name in _names(code):
         if name in function.__globals__:
-            scope[name] = meaning(function.__globals__[name])
-    for cell, original in zip(cells, function.__closure__ or ()):
-        cell.cell_contents = meaning(original.cell_contents)
+            scope[name] = meaning(outside[name])
+    for name, cell in zip(code.co_freevars, cells):
+        cell.cell_contents = meaning(outside[name])
     return copy
 
 
