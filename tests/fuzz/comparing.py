@@ -151,8 +151,6 @@ def same(a, b):
         return isinstance(a, tuple) and len(a) == len(b) and all(same(x, y) for x, y in zip(a, b))
     if a is None or b is None:
         return a is b
-    if isinstance(a, float) != isinstance(b, (float, np.floating)):
-        return False
     if isinstance(a, float):
         return a != a and b != b or (a == b and np.signbit(a) == np.signbit(b))
     return a == b
