@@ -19,7 +19,7 @@ from .comparing import CPU, CUDA, Difference, Refused, RefusedBySpace, Undefined
 KINDS = {"range": ranges.programs, "team": teams.programs, "edge": edges.programs, "effect": effects.programs, "launch": launches.programs,
          "reduction": reductions.programs}
 SHARES = ("range", "team", "edge", "range", "team", "edge", "effect", "launch", "reduction", "effect")  # of each ten chunks
-SHRINKING_S = 90  # a failure is made smaller for this long at most
+SHRINKING_S = 40  # a failure is made smaller for this long at most
 HANGING_S = 120  # and a program that takes longer than this ends its process
 
 

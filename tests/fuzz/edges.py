@@ -44,7 +44,7 @@ COMMON = {
 CONSTANTS = ["(-2.0) ** 0.5", "0.0 ** -1", "2.0 ** 5000", "(-8.0) // 0.0", "5.0 % math.inf", "-1e-17 % 1.0", "1.0 // 0.0", "0.0 / 0.0", "-0.0", "-0.0 * 3.0",
              "M ** 0.5", "BIG * 10.0", "0.0 - 0.0", "7 / 0", "-7 / 0", "n / 3", "1 / n", "n % 3", "n // -2", "-n", "n * 0.5", "n + 1"]
 WHOLE_CONSTANTS = ["math.floor(math.inf)", "int(math.nan)", "pk.int32(math.inf)", "pk.int32(-1e300)", "7 // 0", "7 % 0", "-8 >> 70", "1 << 64", "3 << -1",
-                   "1 << 63 >> 63", "-7 // 2", "-7 % 3", "7 % -3", "int(-1e300)", "pk.uint32(-1.5) + 0", "math.ceil(-math.inf)", "pk.int32(2 ** 40 + 5)",
+                   "-7 // 2", "-7 % 3", "7 % -3", "int(-1e300)", "pk.uint32(-1.5) + 0", "math.ceil(-math.inf)", "pk.int32(2 ** 40 + 5)",
                    "True + True", "-True", "True << 3", "n // 2 if n > 0 else 5", "~0", "min(3, 2, 5)", "int(n)"]
 FUNCTIONS = '''M = -2.0
 BIG = 1e308
@@ -86,7 +86,7 @@ def steps(n):
 @pk.function
 def ends_up(n):
     count, last = 0, 0
-    for j in range(9223372036854775800 + n, 9223372036854775807, 3):
+    for j in range(9223372036854775800 + pk.int64(n), 9223372036854775807, 3):
         count += 1
         last = j
         if count > 20:
@@ -97,7 +97,7 @@ def ends_up(n):
 @pk.function
 def ends_down(n):
     count = 0
-    for j in range(-9223372036854775800 - n, -9223372036854775807 - 1, -4):
+    for j in range(-9223372036854775800 - pk.int64(n), -9223372036854775807 - 1, -4):
         count += 1
         if count > 20:
             break
@@ -145,7 +145,9 @@ def programs(draw):
     for row in range(lines):
         kind = g.pick("ffiiuc")
         if g.chance(5):
-            body.append(f"{g.pick(['fo', 'fo', 'io'])}[{row}, i] = {g.pick(CONSTANTS)}" if g.chance(2) else f"io[{row}, i] = {g.pick(WHOLE_CONSTANTS)}")
+            whole = "io" if dtypes["i"] == "int64" else "fo"  # a literal must fit where it is stored
+            body.append(f"{g.pick(['fo', 'fo', whole])}[{row}, i] = {g.pick(CONSTANTS)}" if g.chance(2) else
+                        f"{whole}[{row}, i] = {g.pick(WHOLE_CONSTANTS)}")
             continue
         text = g.expr(kind, g.number(1, 2))
         where = {"f": ["fo", "fo", "fo", "io", "uo"], "i": ["io", "io", "fo", "uo"], "u": ["uo", "uo", "io"], "c": ["co", "io"]}[kind]

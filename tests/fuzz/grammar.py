@@ -43,7 +43,7 @@ class Grammar:
     room : how many more statements there may be
     """
 
-    def __init__(self, draw, dtypes, length, room=12):
+    def __init__(self, draw, dtypes, length, room=9):
         self.draw, self.dtypes, self.length, self.room = draw, dtypes, length, room
         self.leaves = {kind: [] for kind in "fiuc"}
         self.variables = {kind: [] for kind in "fiuc"}

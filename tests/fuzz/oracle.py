@@ -549,9 +549,9 @@ class Reader:
             array, where = view.run(variables), index.run(variables)
             where = tuple(int(v) for v in where) if isinstance(where, tuple) else (int(where),)
             inside(array, where)
-            old = load(array, where, dtype)
             wanted = expected(variables) if new is not None else None
             x = operand(variables)
+            old = load(array, where, dtype)
             if op in _ATOMICS:
                 x = meaning.floating(_ATOMICS[op], old, x) if meaning.is_float(dtype) else meaning.integer(_ATOMICS[op], old, x, dtype)
             elif op in ("min", "max"):

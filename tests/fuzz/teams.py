@@ -49,7 +49,7 @@ class TeamGrammar(Grammar):
     level = "team"
 
     def __init__(self, draw, dtypes):
-        super().__init__(draw, dtypes, LENGTH, room=10)
+        super().__init__(draw, dtypes, LENGTH, room=8)
         self.leaves = {k: list(v) for k, v in TOGETHER.items()}
         self.variables = {"f": ["u0", "v0"], "i": ["w0"], "u": ["y"], "c": ["agreed"]}
         self.row, self.in_team_loop = "x[row]", False
@@ -145,7 +145,7 @@ class TeamGrammar(Grammar):
         with self.at("member"):
             value, keep = self.expr("i"), self.expr("c")
         name = self.name("n")
-        return [f"{name} = team.append(kept[row], 0, {value}, {keep})", f"w0 = pk.{self.dtypes['i']}({name})"]
+        return [f"{name} = team.append(kept[row], 0, {value}, {keep})", "team.barrier()", f"w0 = pk.{self.dtypes['i']}({name})"]
 
     def make_slots(self, depth):
         with self.at("member"):
