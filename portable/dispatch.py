@@ -264,16 +264,16 @@ def _with_producers(error, args):
     return ReadOnlyError(f"{error}{more}")
 
 
-def _interpret(policy, kernel, args, reducers, scan, scratch_static):
+def _interpret(policy, kernel, args, reducers, scan, typed):
     global _interpreting
     from .backends.checked import interpreter
 
-    _interpreting, room = threading.get_ident(), scratch_static + getattr(policy, "scratch_bytes", 0)
+    _interpreting, room = threading.get_ident(), typed.scratch_static + getattr(policy, "scratch_bytes", 0)
     try:
         if scan:
             return interpreter.run_scan(policy, kernel.fn, args[:-1], reducers[0], args[-1], scan == "scan inclusive")
         if reducers:
-            return interpreter.run_reduce(policy, kernel.fn, args, reducers, room=room)
+            return interpreter.run_reduce(policy, kernel.fn, args, reducers, typed.dtypes, room=room)
         return interpreter.run_for(policy, kernel.fn, args, room=room)
     finally:
         _interpreting = None

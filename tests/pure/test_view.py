@@ -303,7 +303,26 @@ class Pack:
         return self.array.__dlpack__(**{k: v for k, v in arguments.items() if k != "stream"})
 
 
-@pytest.mark.parametrize("wrap", [Interface, Pack, lambda a: Pack(a, old=True), lambda a: Pack(a, device=(3, 0))])
+class OldPack(Pack):
+    """A producer from before DLPack 1.0, whose capsules do not say whether they may be written: NumPy tells."""
+
+    def __init__(self, array, writeable=True):
+        super().__init__(array, old=True)
+        self.writeable = writeable
+
+    def __array__(self, dtype=None, copy=None):
+        seen = self.array.view()
+        seen.flags.writeable = self.writeable
+        return seen
+
+
+def test_old_capsules_may_be_written_where_numpy_may():
+    array = np.arange(3.0)
+    assert not pk.asview(OldPack(array)).readonly
+    assert pk.asview(OldPack(array, writeable=False)).readonly and pk.asview(Pack(array, old=True)).readonly
+
+
+@pytest.mark.parametrize("wrap", [Interface, Pack, OldPack, lambda a: Pack(a, device=(3, 0))])
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_other_libraries_host_arrays(wrap, dtype):
     array = np.arange(12).reshape(3, 4).astype(dtype)[:, ::2]
