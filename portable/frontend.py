@@ -13,7 +13,9 @@ from __future__ import annotations
 import ast
 import builtins
 import inspect
+import linecache
 import textwrap
+import types
 import weakref
 from dataclasses import dataclass, field
 
@@ -71,11 +73,29 @@ def check_function(fn, kind):
     return place
 
 
+_files = weakref.WeakKeyDictionary()  # functions to the lines of their files
+
+
+def keep(fn, lines=None):
+    """Remember the lines of a function's file as they are now: an editor may change the file before they are read."""
+    if lines is None:
+        linecache.checkcache(fn.__code__.co_filename)
+        lines = linecache.getlines(fn.__code__.co_filename, fn.__globals__)
+    _files[fn] = lines
+
+
+def lines_of(fn):
+    """The lines of a function's text, and the number of the first; OSError if there are none."""
+    first = fn.__code__.co_firstlineno
+    lines = _files.get(fn)
+    return (inspect.getblock(lines[first - 1:]), first) if lines else inspect.getsourcelines(fn)
+
+
 def read(fn, kind="kernel"):
     """The Text of a plain Python function; SourceError or LanguageError if it has none."""
     place = check_function(fn, kind)
     try:
-        lines, first = inspect.getsourcelines(fn)
+        lines, first = lines_of(fn)
     except (OSError, TypeError) as error:
         raise SourceError(f"{place}: its source cannot be read ({error}). Kernels are compiled from their text: "
                           "put it in a file or a notebook cell (the plain prompt keeps no source before Python 3.13)") from error
@@ -125,7 +145,16 @@ def _scope(fn):
             cells[name] = cell.cell_contents
         except ValueError:  # a name that the enclosing function has not assigned yet
             continue
-    return {**vars(builtins), **fn.__globals__, **cells}
+    outside = {**vars(builtins), **fn.__globals__, **cells}
+    return {name: outside[name] for code in codes(fn.__code__) for name in (*code.co_names, *code.co_freevars) if name in outside}
+
+
+def codes(code):
+    """A code object and those nested in it."""
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from codes(constant)
 
 
 def _check_signature(text, kind):

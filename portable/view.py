@@ -30,7 +30,7 @@ _MAX_BYTES = 2**62  # far beyond any machine; products of sizes must not wrap on
 _PACKERS = [struct.Struct(f"<{1 + 2 * ndim}q").pack for ndim in range(MAX_NDIM + 1)]
 # The mark of memory that nobody has written, NaN for floats and no bool; and whether all that `empty` makes on the host bears
 # it, or what it makes for the checked space alone.
-UNWRITTEN, mark_all = np.frombuffer(b"\xce\xfa\xf5\x7f" * 16, np.uint8), False
+UNWRITTEN = np.frombuffer(b"\xce\xfa\xf5\x7f" * 16, np.uint8)
 _known = {}  # (type, dtype, NumPy's flags, ndim) -> spec if the last dimension is contiguous, spec if not, itemsize
 
 
@@ -231,7 +231,9 @@ class View:
                             self.readonly, versioned=max_version is not None and max_version[0] >= 1)
 
     def __reduce__(self):
-        raise TypeError("a View is an address in this process; send v.to_numpy()")
+        if self.memory != "host":
+            raise TypeError(f"{self!r} is memory of a device of this process; send v.to_numpy()")
+        return asview, (self._array, self.space, self.label)
 
     def __repr__(self):
         label = f", label={self.label!r}" if self.label else ""
@@ -299,7 +301,7 @@ def _allocate(shape, dtype, space, label, *, zero):
         except MemoryError as error:
             raise _no_room(where, nbytes, shape, dtype) from error
         metadata = np.ndarray(shape, dtype, raw, -_address(raw) % _ALIGNMENT)
-        if not zero and (mark_all or where.name == "checked"):
+        if not zero and (events.current().redirect or where.name == "checked"):
             mark_unwritten(metadata.reshape(-1).view(np.uint8))
     else:
         context = _context(where.memory)

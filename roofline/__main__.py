@@ -21,11 +21,12 @@ from rich.progress import (
 )
 
 import portable as pk
-from portable.errors import InputError, SpaceError
+from portable.errors import InputError, SpaceError, printable
 from roofline import (
     against,
     cases,
     ceiling,
+    checks,
     compare,
     counters,
     diff,
@@ -42,7 +43,6 @@ from roofline import (
     tables,
     target,
 )
-from roofline.checks import BUSY
 from roofline.units import one_line
 
 MINUTES = 10.0  # that a comparison of revisions takes at most
@@ -248,6 +248,9 @@ def _tell(options, document, keep=True):
     """Print and write a report; the exit code."""
     for table in tables.tables(document):
         _console().print(table)
+    for part in rows.parts_of(document):
+        for sentence in checks.caveats(part.machine, part.ceilings):
+            print(f"roofline: {part.place}: {sentence}", file=sys.stderr)
     failures = [failure for part in document["parts"] for failure in part["failures"]]
     for failure in failures:
         print(f"not measured: {failure['method']}: {failure['message']}", file=sys.stderr)
@@ -255,7 +258,7 @@ def _tell(options, document, keep=True):
     if kept:
         kept = _keep(options.out, html.page(document))
     elif options.out:
-        print(f"roofline: nothing was measured, so {options.out} is not written", file=sys.stderr)
+        print(f"roofline: nothing was measured, so {printable(options.out)} is not written", file=sys.stderr)
     kept &= _keep(options.json, _as_json(document))
     kept &= _figures(options, document)
     interrupted = any(part["interrupted"] for part in document["parts"])
@@ -271,7 +274,7 @@ def _figures(options, document):
     kept = _keep(options.svg, drawing)
     if options.pdf:
         figure.write(document, options.pdf)
-        print(f"wrote {options.pdf}")
+        print(f"wrote {printable(options.pdf)}")
     return kept
 
 
@@ -385,7 +388,7 @@ def _counters(options):
 
 
 def _warn_if_busy(facts):
-    if (facts["busy_cores"] or 0) > BUSY:
+    if (facts["busy_cores"] or 0) > checks.BUSY:
         print(
             f"roofline: other processes keep {facts['busy_cores']} of {facts['cores']} cores busy; "
             "times, and ratios of threads above all, will be about them too",
@@ -421,9 +424,9 @@ def _keep(path, text):
     try:
         files.write(path, text)
     except OSError as error:
-        print(f"roofline: '{path}' could not be written: {error.strerror}", file=sys.stderr)
+        print(f"roofline: '{printable(path)}' could not be written: {error.strerror}", file=sys.stderr)
         return False
-    print(f"wrote {path}")
+    print(f"wrote {printable(path)}")
     return True
 
 

@@ -19,6 +19,7 @@ from roofline.side import batch_seconds, no_sync
 MIN_SECONDS = 0.05  # of a repeat: ten thousand times what the clock and a synchronisation cost
 LONG_SECONDS = 10.0  # of a call whose compilation is a small part of it
 ROUNDS, MIN_SAMPLES = 7, 3  # quartiles of fewer samples say nothing
+MORE_SECONDS = 1.0  # of a measurement, after which it is not repeated oftener than it must be
 SLOW_SECONDS = 0.5  # of a round that is repeated no oftener than that: calls so long are averages themselves
 PAUSE = 0.1  # seconds between contenders: idle threads of OpenBLAS spin for 40 ms, on the other side's cores
 QUEUE = 500  # launches; CUDA's driver takes about 1,000 before it makes the caller wait
@@ -94,7 +95,9 @@ def _calibrate(fn, sync, min_time):
         calls = max(calls + 1, min(10 * calls, math.ceil(1.1 * wanted)))
 
 
-def measure(fn: Callable, sync: Callable | None = None, *, min_time=None, repeats=7, max_time=math.inf) -> Samples:
+def measure(
+    fn: Callable, sync: Callable | None = None, *, min_time=None, repeats=7, max_time=math.inf, most=0, enough: Callable | None = None
+) -> Samples:
     """Time a call.
 
     Parameters
@@ -107,6 +110,9 @@ def measure(fn: Callable, sync: Callable | None = None, *, min_time=None, repeat
     repeats : int
     max_time : float, seconds
         No further repeat starts after this long, once there are three.
+    most : int
+        Repeats go on up to so many, and MORE_SECONDS at most, until `enough` of all values is true.
+    enough : callable of a list of float, optional
 
     Returns
     -------
@@ -116,7 +122,7 @@ def measure(fn: Callable, sync: Callable | None = None, *, min_time=None, repeat
     sync = sync or no_sync
     calls, first = _calibrate(fn, sync, min_time)
     start, values = time.perf_counter(), [first]
-    while len(values) < repeats:
+    while len(values) < repeats or (len(values) < most and time.perf_counter() - start < MORE_SECONDS and not enough(values)):
         if len(values) >= MIN_SAMPLES and time.perf_counter() - start > max_time:
             break
         values.append(batch_seconds(fn, sync, calls))

@@ -1,13 +1,15 @@
 """Command line: `python -m models.edm {embed,simplex,smap,ccm,crossmap} DATA ...`.
 
-Exit codes: 0 done, 2 the request cannot be met (the reason is on standard error), 130 interrupted; what crossmap had
-written to a .npy file by then is kept, and the same command goes on from there.
+Exit codes: 0 done, 2 the request cannot be met (the reason is on standard error), 130 interrupted; the rows that
+crossmap has finished by then are kept if it has --out or --checkpoint, and the same command goes on from there.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
+import warnings
 
 import numpy as np
 from rich.console import Console
@@ -17,16 +19,18 @@ import portable as pk
 from models import edm
 from models.checks import check_outputs
 from models.edm import figures, files, frames
+from models.files import replacing
+from portable.errors import printable
 
 
 def main(argv=None):
     """Run the command line; returns the exit code."""
     options = _parser().parse_args(argv)
     try:
-        check_outputs(options, "out", "plot")
+        check_outputs(options, "out", "plot", inputs=("data",))
         if getattr(options, "plot", None):
             figures.check_file(options.plot)
-        with pk.use(options.space or pk.default_space()):
+        with pk.use(options.space or pk.default_space()), _told():
             options.command(options, files.read(options.data, options.dataset))
     except pk.PortableError as error:
         print(f"edm: {error}", file=sys.stderr)
@@ -34,6 +38,19 @@ def main(argv=None):
     except KeyboardInterrupt:
         return 130
     return 0
+
+
+@contextlib.contextmanager
+def _told():
+    """Say warnings in a line each, once all is done."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        warnings.simplefilter("always", RuntimeWarning)
+        try:
+            yield
+        finally:
+            for warning in caught:
+                print(f"edm: warning: {printable(warning.message)}", file=sys.stderr)
 
 
 def _parser():
@@ -81,7 +98,8 @@ def _parser():
     made = add("crossmap", _crossmap, "cross map of all pairs of columns")
     made.add_argument("-E", type=int, help="dimension for all targets (default: the best of each up to --E-max)")
     made.add_argument("--E-max", type=int, default=20, help="default: %(default)s")
-    made.add_argument("--out", metavar="FILE.npy", help="write the matrix part by part; resumed if interrupted")
+    made.add_argument("--out", metavar="FILE.npy", help="write the matrix; resumed if interrupted")
+    made.add_argument("--checkpoint", metavar="FOLDER", help="keeps finished rows (default: FILE.npy.checkpoint, if --out)")
     return parser
 
 
@@ -106,7 +124,8 @@ def _print(title, header, rows):
 
 def _plot(options, draw, *args, **keywords):
     if options.plot:
-        draw(*args, **keywords).figure.savefig(options.plot, bbox_inches="tight")
+        with replacing(options.plot, "plot") as beside:
+            draw(*args, **keywords).figure.savefig(beside, bbox_inches="tight")
 
 
 def _embed(options, table):
@@ -122,7 +141,8 @@ def _simplex(options, table):
     print(f"rho = {found.rho:.6f} over {int(np.isfinite(found.predicted + found.observed).sum())} predictions")
     if options.out:
         columns = np.column_stack([found.times, found.observed, found.predicted, found.variance])
-        np.savetxt(options.out, columns, delimiter=",", header="time,observed,predicted,variance", comments="", fmt="%.10g")
+        with replacing(options.out) as beside:
+            np.savetxt(beside, columns, delimiter=",", header="time,observed,predicted,variance", comments="", fmt="%.10g")
 
 
 def _smap(options, table):
@@ -146,11 +166,13 @@ def _ccm(options, table):
 def _crossmap(options, table):
     names = options.columns or list(table)
     dataset = frames.choose(table, names)
+    names = [printable(name) for name in names]
     common = {"tau": options.tau, "exclusion_radius": options.exclusion_radius}
     dims = options.E
     if dims is None:
         dims = [max(1, edm.embedding_dimension(column, options.E_max, **common).best) for column in dataset.T]
-    rho = edm.cross_map(dataset, dims, Tp=options.Tp, out=options.out, progress=sys.stderr.isatty(), **common)
+    rho = edm.cross_map(dataset, dims, Tp=options.Tp, out=options.out, checkpoint=options.checkpoint,
+                        progress=sys.stderr.isatty(), **common)
     if not options.out:
         _matrix(names, rho)
     _plot(options, figures.draw_cross_map, rho, names=names if len(names) <= 40 else None)

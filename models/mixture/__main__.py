@@ -7,15 +7,15 @@ import argparse
 import csv
 import sys
 import time
-from pathlib import Path
 
 import numpy as np
 from rich.console import Console
 from rich.table import Table
 
 import portable as pk
-from portable.errors import InputError, SpaceError
+from portable.errors import InputError, SpaceError, printable
 
+from ..files import check_folder, replacing
 from . import covariance, cytometry, figures
 from .estimator import DirichletMixture
 from .starts import STARTS
@@ -57,6 +57,7 @@ def _parser():
 
 def _fit(options):
     figures.figure_class()  # said now if it is missing, not after the fit
+    folder = check_folder(options.out, "--out")
     cells = cytometry.transform(*cytometry.read(options.cells), cofactor=options.cofactor, saturation=options.saturation)
     points = cells.points.astype(np.float32 if options.single else np.float64)
     space = str(options.space or pk.default_space())
@@ -66,20 +67,21 @@ def _fit(options):
     model.fit(points)
     seconds = time.perf_counter() - start
     counts = np.bincount(model.predict(points), minlength=options.components)
-    folder = Path(options.out)
     folder.mkdir(parents=True, exist_ok=True)
-    figures.marginals(model, points, cells.names, folder / "marginals.png")
+    with replacing(folder / "marginals.png", "--out") as beside:
+        figures.marginals(model, points, cells.names, beside)
     order = np.argsort(-model.weights_)
     _write_table(folder / "components.csv", model, cells, counts, order)
-    np.savez(folder / "mixture.npz", weights=model.weights_, means=model.means_, covariances=model.covariances_,
-             objective=model.objective_history_, names=cells.names, centres=cells.centres, scales=cells.scales)
+    with replacing(folder / "mixture.npz", "--out") as beside:
+        np.savez(beside, weights=model.weights_, means=model.means_, covariances=model.covariances_,
+                 objective=model.objective_history_, names=cells.names, centres=cells.centres, scales=cells.scales)
     console = Console()
     console.print(_table(model, cells, counts, order))
     ended = "converged" if model.converged_ else "stopped"
     console.print(f"{len(points):,} cells ({cells.n_saturated:,} saturated ones dropped), {len(cells.names)} colours: "
                   f"{ended} after {model.n_iter_} iterations, {seconds:.2f} s on {space}, "
                   f"log-density {model.score(points):.4f} a cell")
-    console.print(f"components.csv, marginals.png and mixture.npz are in {folder}", soft_wrap=True)
+    console.print(f"components.csv, marginals.png and mixture.npz are in {printable(folder)}", soft_wrap=True)
     return 0
 
 
@@ -104,7 +106,7 @@ def _write_table(path, model, cells, counts, order):
     k, p = model.means_.shape
     means = cells.centres + cells.scales * model.means_
     deviations = cells.scales * np.sqrt(covariance.variances(model.covariance, model.covariances_, k, p))
-    with path.open("w", newline="") as file:
+    with replacing(path, "--out") as beside, beside.open("w", newline="", encoding="utf-8") as file:
         rows = csv.writer(file)
         rows.writerow(["component", "weight", "cells", *(f"{name} mean" for name in cells.names),
                        *(f"{name} deviation" for name in cells.names)])

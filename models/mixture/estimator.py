@@ -7,6 +7,7 @@ import numpy as np
 from portable.errors import InputError, ShapeError
 
 from ..checks import check_choice, check_count, check_number, check_seed
+from ..store import Store
 from . import covariance, gibbs
 from .blocks import Components, Points
 from .checks import (
@@ -139,7 +140,7 @@ class DirichletMixture(Parameters):
                 return history, converged, np.exp(model.log_weights()), *steps.result()
             steps.advance()
 
-    def sample_posterior(self, X, n_draws=1000, *, n_burn=100, n_thin=1, seed=0):
+    def sample_posterior(self, X, n_draws=1000, *, n_burn=100, n_thin=1, seed=0, checkpoint=None):
         """Draws from the posterior by blocked Gibbs sampling, from the fitted mode on.
 
         Parameters
@@ -148,6 +149,9 @@ class DirichletMixture(Parameters):
         n_draws, n_burn, n_thin : int
             Draws kept; sweeps before the first of them; sweeps for each.
         seed : int, 0 to 2^64 - 1
+        checkpoint : path, optional
+            A folder that keeps draws every few seconds. The same call goes on from there to the same draws, one for more
+            draws adds to them.
 
         Returns
         -------
@@ -157,7 +161,8 @@ class DirichletMixture(Parameters):
         Raises
         ------
         InputError
-            Without a prior, or with covariances that are not full.
+            Without a prior, or with covariances that are not full; a checkpoint of another run, or in use; a full disk: what
+            was kept before stays.
         """
         self._check_fitted()
         if self.prior is None or self.covariance != "full":
@@ -169,7 +174,12 @@ class DirichletMixture(Parameters):
         mean, variances = spread_of(X)
         points = Points(X, self.n_components, self.space, mean, False, streamed)
         prior = self._full_prior().for_data(mean, variances)
-        return gibbs.sample(points, prior, self._fitted(), *counts, check_seed(seed))
+        n_draws, n_burn, n_thin = counts
+        start, seed = self._fitted(), check_seed(seed)
+        settings = vars(prior) | {"X": X, "log_weights": start.log_weights, "means": start.means, "factors": start.factors,
+                                  "n_burn": n_burn, "n_thin": n_thin, "seed": seed}
+        with Store(checkpoint, "mixture.sample_posterior", settings) as store:
+            return gibbs.sample(points, prior, start, n_draws, n_burn, n_thin, seed, store)
 
     def score_samples(self, X):
         """Log-density of the mixture at each point, shape (n_samples,)."""

@@ -9,10 +9,12 @@ import numpy as np
 import portable as pk
 from portable.errors import InputError
 
+from ..store import NOWHERE
 from . import kernels
 from .blocks import Components, by_tile
 from .prior import centred
 
+_ROW = ("weights", "means", "covariances", "alpha", "counts")  # of a draw, as in `Posterior`
 _SMALLEST = 1e-300  # a stick's room to the left and right, so that its logarithms are finite
 
 
@@ -27,7 +29,7 @@ class Posterior:
     covariances : ndarray, shape (n_draws, k, p, p)
     alpha : ndarray, shape (n_draws,)
     log_likelihood : ndarray, shape (n_draws,)
-        Of the points at the parameters that the draw was made from.
+        Of the points at the draw's own parameters.
     counts : ndarray, shape (n_draws, k)
         Points assigned to each component.
     """
@@ -65,24 +67,67 @@ class Assignments:
         return self._table.to_numpy()
 
 
-def sample(points, prior, components, n_draws, n_burn, n_thin, seed):
+def sample(points, prior, components, n_draws, n_burn, n_thin, seed, store=NOWHERE):
     """Draws from `components` on; see `DirichletMixture.sample_posterior`. Labels are matched to the first assignment."""
     assignment_solver()  # said now if it is missing, not after the first sweep
-    random = np.random.Generator(np.random.Philox(seed))
-    assignments, alpha = Assignments(points, seed), prior.shape / prior.rate
-    reference, kept = None, []
-    for sweep in range(n_burn + n_draws * n_thin):
-        assignments.sweep = sweep
-        likelihood, *sums = points.sweep(components, assignments.draw)
-        if reference is None:
-            reference = [pk.copy_of(labels, points.space) for labels in assignments.labels]
-        n, xbar, scatter = centred("full", *sums, components.means)
-        components, alpha, covariances = draw_parameters(prior, alpha, n, xbar, scatter, random)
-        if sweep >= n_burn and (sweep - n_burn + 1) % n_thin == 0:
-            order = match(assignments.shared(reference))
-            weights = np.exp(components.log_weights)
-            kept.append((weights[order], components.means[order], covariances[order], alpha, likelihood, n[order]))
-    return Posterior(*(np.array(column) for column in zip(*kept)))
+    chain = _Chain(points, prior, components, n_burn, n_thin, seed, store)
+    n_sweeps, rows, likelihoods = n_burn + n_draws * n_thin, [], []
+    for part in store.chain("sweeps", n_sweeps, chain.run):
+        rows.append([part[name] for name in _ROW])
+        likelihoods.extend(part["log_likelihood"].tolist())
+    if len(likelihoods) == n_sweeps:  # they are those of the parameters before each sweep
+        likelihoods.append(points.log_likelihood(_components(part)))
+    weights, means, covariances, alpha, counts = (np.concatenate(column)[:n_draws] for column in zip(*rows))
+    after = n_burn + n_thin * np.arange(1, n_draws + 1)
+    return Posterior(weights, means, covariances, alpha, np.array(likelihoods)[after], counts)
+
+
+class _Chain:
+    """Sweeps one after the other, in parts that a store keeps."""
+
+    def __init__(self, points, prior, components, n_burn, n_thin, seed, store):
+        self._points, self._prior, self._start, self._store = points, prior, components, store
+        self._n_burn, self._n_thin, self._seed = n_burn, n_thin, seed
+        self._assignments, self._reference = Assignments(points, seed), None
+
+    def run(self, before, begin, end):
+        """For `Store.chain`: the draws of some sweeps, and the state after them."""
+        components, alpha = self._start, self._prior.shape / self._prior.rate
+        if before is not None:
+            components, alpha = _components(before), float(before["state_alpha"])
+        if self._reference is None and begin:
+            self._sweep(0, self._start)
+        rows, likelihoods, sweep = [], [], begin
+        while sweep < end and not (sweep > begin and self._store.due()):
+            likelihood, *sums = self._sweep(sweep, components)
+            likelihoods.append(likelihood)
+            n, xbar, scatter = centred("full", *sums, components.means)
+            random = np.random.Generator(np.random.Philox(np.random.SeedSequence(self._seed, spawn_key=(sweep,))))
+            components, alpha, covariances = draw_parameters(self._prior, alpha, n, xbar, scatter, random)
+            sweep += 1
+            if sweep > self._n_burn and (sweep - self._n_burn) % self._n_thin == 0:
+                order = match(self._assignments.shared(self._reference))
+                weights = np.exp(components.log_weights)
+                rows.append((weights[order], components.means[order], covariances[order], alpha, n[order]))
+        k, p = components.means.shape
+        columns = zip(*rows) if rows else [()] * len(_ROW)
+        found = {name: np.reshape(column, (len(rows), *shape)) for name, column, shape in
+                 zip(_ROW, columns, ((k,), (k, p), (k, p, p), (), (k,)))}
+        return found | {"end": np.array(sweep), "log_likelihood": np.array(likelihoods), "state_alpha": np.array(alpha),
+                        "state_log_weights": components.log_weights, "state_means": components.means,
+                        "state_factors": components.factors}
+
+    def _sweep(self, sweep, components):
+        self._assignments.sweep = sweep
+        found = self._points.sweep(components, self._assignments.draw)
+        if self._reference is None:  # the first of all: what labels mean
+            self._reference = [pk.copy_of(labels, self._points.space) for labels in self._assignments.labels]
+        return found
+
+
+def _components(part):
+    """The parameters after the sweeps of a part."""
+    return Components(part["state_log_weights"], part["state_means"], part["state_factors"])
 
 
 def draw_parameters(prior, alpha, n, xbar, scatter, random):

@@ -146,10 +146,9 @@ def log_joint(team, p, diagonal, rows, slice, length, x, records, joint, lse):
                 lse[s, (first + r * stride) * PAD + column] = top[r] + pk.log(total[r])
 
 
-@pk.kernel
-def normalise(i, n, lse):
-    """lse_i of (2), kept and returned; beyond the n points so large that no responsibility is left there."""
-    some = pk.local(BATCH, lse.dtype)
+@pk.function
+def log_sum_exp(i, lse, some):
+    """lse_i of (2), from the rows of `lse`."""
     last = lse.shape[0] - 1
     top = lse[0, i]
     total = 0.0
@@ -166,9 +165,28 @@ def normalise(i, n, lse):
                 total += pk.fast_exp(some[b] - largest)
         top = largest
         s += BATCH
-    value = top + pk.log(total)
+    return top + pk.log(total)
+
+
+@pk.kernel
+def normalise(i, n, lse):
+    """lse_i of (2), kept and returned; beyond the n points so large that no responsibility is left there."""
+    some = pk.local(BATCH, lse.dtype)
+    value = log_sum_exp(i, lse, some)
     lse[0, i] = value if i < n else -LOG_ZERO
     return pk.float64(value) if i < n else pk.float64(0.0)
+
+
+@pk.kernel
+def normalise_weighted(i, n, weights, lse):
+    """`normalise` for points of which each counts `weights[i]` times: lse_i less the weight's logarithm is kept, so that exp(l_ij - lse_i)
+    is the weighted share."""
+    some = pk.local(BATCH, lse.dtype)
+    value = log_sum_exp(i, lse, some)
+    counts = i < n and weights[min(i, n - 1)] > 0.0
+    weight = weights[i] if counts else 1.0
+    lse[0, i] = value - pk.log(weight) if counts else -LOG_ZERO
+    return weight * value if counts else pk.float64(0.0)
 
 
 @pk.function

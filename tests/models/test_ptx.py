@@ -21,8 +21,10 @@ from models.resampling import (
     chains,
     filter_kernels,
     pairing,
+    row_kernels,
     spreading,
     strata,
+    summary_kernels,
     weighing,
 )
 from models.resampling import kernels as resampling_kernels
@@ -97,6 +99,11 @@ def normal_weight(t, state, y, params):
     return -0.5 * (y[0] - state[0]) ** 2
 
 
+@pk.function
+def square(t, state, params):
+    return (state[0] * state[0],)
+
+
 def run_resampling():
     weights = np.arange(1.0, 20.0)
     for scheme in ("systematic", "stratified", "multinomial", "residual", "ssp", "rejection", "killing"):
@@ -114,9 +121,12 @@ def run_resampling():
     for in_place in (False, True):
         model = resampling.ParticleFilter(normal_state, random_step, normal_weight, in_place=in_place, space="serial")
         model.run(np.zeros(3), 20, seed=1)
-        FILTER.start, FILTER.advance, FILTER.weigh = model.kernels(1)
+        resampling.ParticleFilter(normal_state, random_step, normal_weight, scheme="stratified", space="serial").run(np.zeros(3), 20, seed=1)
+        FILTER.start, FILTER.advance, FILTER.weigh = filter_kernels.model_kernels(model.functions, 1)
+        FILTER.filter_rows = row_kernels.row_kernel(model.functions, 1)
     model = resampling.ParticleFilter(normal_state, random_step, normal_weight, space="serial")
-    model.run(np.zeros(3), 20, seed=1, keep=True).trajectories(4, seed=1)
+    model.run(np.zeros(3), 20, seed=1, keep=True, variances=True, quantiles=[0.5], moments=square).trajectories(4, seed=1)
+    FILTER.moments = summary_kernels.moment_kernel(square, 1, 1)
 
 
 def run_mixture():
@@ -156,7 +166,7 @@ def lowered(modules):
                 yield kernel, policy_kind, specs, reducers
 
 
-RESAMPLING = [FILTER, chains, filter_kernels, pairing, resampling_kernels, spreading, strata, weighing]
+RESAMPLING = [FILTER, chains, filter_kernels, pairing, resampling_kernels, spreading, strata, summary_kernels, weighing]
 MODELS = {"edm": (run_edm, [edm_search, edm_lists, edm_local]), "hawkes": (run_hawkes, hawkes_kernels), "tmap": (run_tmap, tmap_kernels),
           "tmap, runs": (run_tmap, tmap_run_kernels),
           "resampling": (run_resampling, RESAMPLING), "mixture": (run_mixture, [mixture_kernels, mixture_steps]),

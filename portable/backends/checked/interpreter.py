@@ -13,6 +13,7 @@ import numpy as np
 
 from ...errors import CheckError, InputError, LanguageError, PortableError
 from ...compiler.types import UNSIGNED, converted
+from ...events import current
 from ...policy import AUTO, MDRangePolicy, RangePolicy, TeamPolicy
 from . import races
 from .arithmetic import Overflow
@@ -34,7 +35,6 @@ from .rewrite import SITES, WATCHED, Site, site_of, watched
 from .schedule import NEVER, Member, Schedule
 from .team import Group, Team
 
-default_seed = 0                          # the schedule of launches that are not trials
 DEFAULT_TEAM_SIZE = 4                     # more than one pair of members, and still quick
 MOST_MEMBERS = 1024                       # of a block of CUDA's
 
@@ -57,7 +57,7 @@ class Run:
     """
 
     def __init__(self, policy, fn, args, *, names=None, seed=None, room=None, limit=None, out=None, contributed=None):
-        seed = default_seed if seed is None else seed
+        seed = current().seed if seed is None else seed
         self.policy, self.fn, self.seed, self.room, self.limit = policy, fn, seed, room, limit
         self.is_team = isinstance(policy, TeamPolicy)
         self.team_size = None if not self.is_team else DEFAULT_TEAM_SIZE if policy.team_size is AUTO else policy.team_size
@@ -295,7 +295,7 @@ def run_for(policy, fn, args, **options):
     names : sequence of str, optional
         Of the arguments; `fn`'s own parameters if not given.
     seed : int, optional
-        The schedule; `default_seed` if not given.
+        The schedule; that of `testing.watching`, or 0, if not given.
     room : int, optional
         Bytes of scratch that a team may use; any if not given.
     """

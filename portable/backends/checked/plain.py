@@ -127,17 +127,7 @@ def rebind(function, seen):
         return rebind(inner, seen) if isinstance(inner, types.FunctionType) else meaning_of(value)
 
     outside = scope_of(function)
-    for name in _names(code):
-        if name in function.__globals__:
-            scope[name] = meaning(outside[name])
+    scope.update((name, meaning(value)) for name, value in outside.items() if name in function.__globals__)
     for name, cell in zip(code.co_freevars, cells):
         cell.cell_contents = meaning(outside[name])
     return copy
-
-
-def _names(code):
-    """The global names of a code object and of what is nested in it."""
-    yield from code.co_names
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            yield from _names(constant)

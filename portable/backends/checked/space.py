@@ -5,7 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ...events import Stamp
+from ...locks import Lock
 from .. import registry
+
+
+lock = Lock()
 
 
 class Typed(NamedTuple):

@@ -67,10 +67,10 @@ def reference(policy, kernel, args, reducers):
 def _room(policy, kernel, args, reducers):
     """(refusal, bytes of scratch a team may use): the refusals that a run explains better, and what was then not worked out."""
     try:
-        _, _, _, static, _ = dispatch._bind(policy, kernel, copied(args), reducers)
+        typed = dispatch.bind(policy, kernel, copied(args), reducers)[3]
     except (CollectiveError, ReadOnlyError) as refusal:
         return refusal, None
-    return None, static + getattr(policy, "scratch_bytes", 0)
+    return None, typed.scratch_static + getattr(policy, "scratch_bytes", 0)
 
 
 def copied(args):

@@ -46,8 +46,8 @@ def test_tables_of_numbers_are_read(tmp_path, file):
 
 
 @pytest.mark.parametrize("name, content, words", [
-    ("none.npz", None, "is not a file"), ("cells.fcs", b"FCS3.1", "not from .fcs"),
-    ("cells.csv", b"a,b\n1,2\nx,y\n", "does not hold numbers"), ("short.csv", b"a,b,c\n1,2\n", "there are 3 channels")])
+    ("none.npz", None, "there is no file"), ("cells.fcs", b"FCS3.1", "ends in '.fcs'"),
+    ("cells.csv", b"a,b\n1,2\nx,y\n", "column 'a', row 2 is 'x'; a number is wanted"), ("short.csv", b"a,b,c\n1,2\n", "line 2 has 2 cells, the header 3")])
 def test_files_that_are_no_cells(tmp_path, name, content, words):
     if content is not None:
         (tmp_path / name).write_bytes(content)

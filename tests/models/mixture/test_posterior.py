@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import portable as pk
-from models.mixture import DirichletMixture, Prior, gibbs
+from models.mixture import DirichletMixture, Prior, gibbs, reference
 from models.mixture.blocks import Components, Points
 
 from .problems import draw
@@ -131,3 +131,43 @@ def test_wrong_numbers():
         model.sample_posterior(X, 0)
     with pytest.raises(pk.InputError, match="seed is -1"):
         model.sample_posterior(X, seed=-1)
+
+
+def test_log_likelihood_is_that_of_the_draw_itself(space):
+    n = 30 if space == "checked" else 300
+    X = draw(n, np.array([0.6, 0.4]), np.array([[0.0, 0.0], [5.0, 5.0]]), np.tile(np.eye(2), (2, 1, 1)))
+    model = DirichletMixture(3, random_state=0, max_iter=5, tol=1e9, space="serial").fit(X)
+    model.space = space
+    posterior = model.sample_posterior(X, 3, n_burn=1, n_thin=2, seed=9)
+    for weights, means, covariances, value in zip(posterior.weights, posterior.means, posterior.covariances, posterior.log_likelihood):
+        terms = reference.log_joint(X, np.log(weights), means, covariances)
+        assert value == pytest.approx(reference.log_sum_exp(terms).sum(), rel=1e-10)
+
+
+def test_draws_are_kept_and_extended(tmp_path, monkeypatch):
+    X = np.random.default_rng(1).normal(size=(300, 2)) + np.repeat([[0.0, 0.0], [6.0, 1.0], [0.0, 7.0]], 100, axis=0)
+    model = DirichletMixture(4, max_iter=5, random_state=0, space="serial").fit(X)
+    options = {"n_burn": 3, "n_thin": 2, "seed": 7}
+    long = model.sample_posterior(X, 12, **options)
+    monkeypatch.setattr("models.store.EVERY_S", 0.0)
+    monkeypatch.setattr("models.store._SHARE", 0.0)
+    sweeps, sweep = [], Points.sweep
+    monkeypatch.setattr(Points, "sweep", lambda self, *args: (sweeps.append(1), sweep(self, *args))[1])
+
+    def assert_same(n_draws, n_sweeps):
+        sweeps.clear()
+        found = model.sample_posterior(X, n_draws, **options, checkpoint=tmp_path / "draws")
+        for name, column in vars(found).items():
+            np.testing.assert_array_equal(column, getattr(long, name)[:n_draws])
+        assert len(sweeps) == n_sweeps
+
+    assert_same(4, 11)
+    assert_same(4, 0)
+    assert_same(12, 17)  # 16 sweeps more, and the first, for the labels
+    assert_same(12, 0)
+    assert_same(4, 0)
+    (tmp_path / "draws" / "sweeps-000000000006.npz").write_bytes(b"PK")
+    with pytest.warns(RuntimeWarning, match="sweeps-000000000006.npz' is damaged"):
+        assert_same(12, 2)
+    with pytest.raises(pk.InputError, match="belongs to another run: n_thin is 2 there, 3 here"):
+        model.sample_posterior(X, 4, **options | {"n_thin": 3}, checkpoint=tmp_path / "draws")
