@@ -20,13 +20,17 @@ processes applied to big American gunfire data. Statistics and Computing 31 (202
 prints theta / (omega h^D) in front of xi_n; its integral and its own program agree with theta omega / h^D, as here.
 """
 
+from .backgrounds import BackgroundFit, fit_background
 from .calibration import Calibration, calibrate
+from .compose import compose, time_scales
+from .decays import Decay, exponentials, omori
 from .files import Events, read_events
 from .fit import Fit, fit
+from .guards import Places, jitter, notes, places
 from .intensity import intensity, intensity_grid
 from .likelihood import Likelihood, excitation_probabilities, log_likelihood
 from .nuts import sample_nuts
-from .parameters import Background, Parameters
+from .parameters import Background, Parameters, ParametersBase
 from .posterior import Posterior
 from .priors import Prior, gamma, half_normal, log_normal, uniform
 from .probabilities import (
@@ -39,11 +43,11 @@ from .probabilities import (
 from .residuals import Residuals, residuals
 from .sampler import sample_posterior
 from .simulate import Simulation, simulate
-from .time_scales import time_scales
+from .temporal import TemporalFit, TemporalLikelihood
 from .triggering import EXPONENTIAL, Triggering
 
-__all__ = ["EXPONENTIAL", "Background", "Calibration", "Events", "Fit", "Likelihood", "Parameters", "Parents", "Posterior", "Prior",
-           "ProbabilitySummary", "Residuals", "Simulation", "Triggering", "calibrate", "cluster_sizes", "excitation_probabilities",
-           "fit", "gamma", "half_normal", "intensity", "intensity_grid", "log_likelihood", "log_normal", "parent_probabilities",
+__all__ = ["EXPONENTIAL", "Background", "BackgroundFit", "Calibration", "Decay", "Events", "Fit", "Likelihood", "Parameters", "ParametersBase", "Parents", "Places", "Posterior", "Prior",
+           "ProbabilitySummary", "Residuals", "Simulation", "TemporalFit", "TemporalLikelihood", "Triggering", "calibrate", "cluster_sizes", "compose", "excitation_probabilities", "exponentials",
+           "fit", "fit_background", "gamma", "half_normal", "intensity", "intensity_grid", "jitter", "log_likelihood", "log_normal", "notes", "omori", "parent_probabilities", "places",
            "posterior_probabilities", "read_events", "residuals", "sample_nuts", "sample_posterior", "simulate", "time_scales",
            "uniform"]

@@ -13,7 +13,8 @@ from . import chain_kernels as ck
 from .chains import Chains
 from .checkpoint import Checkpoint
 from .checks import check_params
-from .fit import check_free, check_likelihood, fit
+from .fit import check_free, check_likelihood, fit, no_rate
+from .guards import check_places
 from .parameters import Parameters, ParametersBase
 from .posterior import Posterior
 from .priors import check_priors, check_start, in_words
@@ -79,7 +80,9 @@ def sample_posterior(likelihood, *, n_chains=4, n_draws=10_000, n_warmup=1_000, 
     given = _check_starts(start, n_chains)
     free, n_rows = check_free(fixed, given[0], likelihood), n_warmup + n_draws
     priors = check_priors(priors, type(given[0]))
+    check_places(likelihood, given[0], free)
     for params in given:
+        likelihood.check_params(params)
         check_start(params, priors, free)
     saved = Checkpoint(checkpoint, likelihood, n_chains, n_rows, thin, seed, given, free, priors) if checkpoint else None
     arrays = saved.load() if saved else None
@@ -93,7 +96,7 @@ def sample_posterior(likelihood, *, n_chains=4, n_draws=10_000, n_warmup=1_000, 
         starts, widths = _disperse(likelihood, given[0], free, priors, n_chains, seed)
     scale = float(arrays["scale"][0]) if arrays is not None else likelihood.log_likelihood(starts[0])
     if not np.isfinite(scale):
-        raise InputError(f"start: the log-likelihood is {scale} at {starts[0]}; begin where every event has a positive rate")
+        raise InputError(no_rate(likelihood, starts[0], scale))
     chains = Chains(likelihood, starts, free, priors, n_rows, thin, seed, scale, widths)
     chains.restore(arrays) if arrays is not None else chains.restart()
     complete = _run(chains, saved, scale, progress)

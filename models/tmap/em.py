@@ -91,16 +91,20 @@ class EM:
         if self.streamed:
             views = tuple(view.to_numpy().copy() for view in views)
         sums = pk.zeros((*self._total.shape, len(longest)), np.float64, self.space)
-        return (packed.censoring, views, sums), int(longest.sum())
+        table = packed.table(self.n_models, self.n_branches)
+        tabulation = packed.tabulation(self._exact, table) if packed.rounded else None
+        return (packed.censoring, views, sums, table, tabulation), int(longest.sum())
 
     def launches(self):
         """The launches of an E-step in their order."""
-        for number, (censoring, views, sums) in enumerate(self._parts):
+        for number, (censoring, views, sums, table, tabulation) in enumerate(self._parts):
+            if tabulation:
+                yield tabulation
             if self.streamed:
                 views = tuple(pk.copy_of(view, self.space) for view in views)
             yield (pk.TeamPolicy(self.n_models * sums.shape[2], PACK, space=self.space), kernels.expectation,
-                   *kernels.branches(self.n_branches), pk.static(censoring), FADED[self.dtype], tiny(self.dtype),
-                   self._state, self._models, *views, self._filtered, sums)
+                   *kernels.branches(self.n_branches), pk.static(censoring), pk.static(tabulation is not None),
+                   FADED[self.dtype], tiny(self.dtype), self._state, self._models, table, *views, self._filtered, sums)
             yield (pk.TeamPolicy(self._total.size, 512, space=self.space), kernels.add_sums, number, sums, self._total)
 
     def load(self, models):
