@@ -180,7 +180,9 @@ class _Maker:
         cumulative = np.concatenate([[0.0], np.cumsum(rates * hours)])
         until = n * np.interp(self.times, self.edges, cumulative)
         at = functools.partial(_at, elsewhere, n, self.edges, rates)
-        return Background(n * places * rates[period], float(n), until, at)
+        draw = functools.partial(_draw, self.box, n, self.edges, rates,
+                                 (self.locations, weights, self.bandwidth_km) if self.kind == "declustered" else None)
+        return Background(n * places * rates[period], float(n), until, at, draw)
 
     def _scaled(self, weights, width):
         """Weights with the kernels' constant, their mass within the box and their sum: kernels then integrate to 1 there."""
@@ -221,6 +223,23 @@ class _Maker:
 
 def _uniform(box, area, places):
     return np.where(((places >= box[0]) & (places <= box[1])).all(axis=1), 1.0 / area, 0.0)
+
+
+def _draw(box, n, edges, rates, kernels, random, mu0, begin, end):
+    """Background events between two times, the last period's rate after the record."""
+    cuts = np.unique(np.clip(np.concatenate([[begin, end], edges]), begin, end))
+    middle = 0.5 * (cuts[1:] + cuts[:-1])
+    period = np.clip(np.searchsorted(edges, middle, side="right") - 1, 0, len(rates) - 1)
+    counts = random.poisson(mu0 * n * rates[period] * np.diff(cuts))
+    times = random.uniform(np.repeat(cuts[:-1], counts), np.repeat(cuts[1:], counts))
+    places = random.uniform(*box, (len(times), len(box[0])))
+    if kernels is not None:
+        locations, weights, width = kernels
+        outside, which = np.ones(len(times), bool), random.choice(len(weights), len(times), p=weights / weights.sum())
+        while outside.any():  # kernels are cut off at the box
+            places[outside] = random.normal(locations[which[outside]], width)
+            outside = ((places < box[0]) | (places > box[1])).any(axis=1)
+    return places, times
 
 
 def _at(elsewhere, n, edges, rates, locations, times):

@@ -188,7 +188,8 @@ def compose(decay="exponential", *, space="normal", marks=False, growth=False, n
         part = exponentials(decay)
     if within_h is not None and decay != "omori":
         raise InputError("within_h is for the Omori law; the decay is another")
-    return _class_of(part, space, bool(marks), bool(growth), n_dims)
+    spec = None if isinstance(decay, Decay) else (decay, within_h)
+    return _class_of(part, space, bool(marks), bool(growth), n_dims, spec)
 
 
 def time_scales(n_scales):
@@ -206,11 +207,13 @@ def time_scales(n_scales):
 
 
 @functools.cache
-def _class_of(decay, space, marks, growth, n_dims):
+def _class_of(decay, space, marks, growth, n_dims, spec):
     trigger = _triggering(decay.completed(), space, marks, growth, n_dims)
     names = ["mu0", "tau_x", "tau_t", "theta", *trigger.names]
+    if spec:
+        spec = {"decay": spec[0], "space": space, "marks": marks, "growth": growth, "n_dims": n_dims, "within_h": spec[1]}
     return make_dataclass("ComposedParameters", [(name, float) for name in names], bases=(ParametersBase,), frozen=True,
-                          namespace={"triggering": trigger, "__doc__": "Parameters of a composed triggering function."})
+                          namespace={"triggering": trigger, "spec": spec, "__doc__": "Parameters of a composed triggering function."})
 
 
 def _triggering(decay, space, marks, growth, n_dims):

@@ -23,6 +23,7 @@ class ParametersBase:
 
     __slots__ = ()
     triggering: ClassVar[Triggering]
+    spec: ClassVar[dict | None] = None  # what `compose` makes this class of again; None for the paper's, and for users' own
 
     def __post_init__(self):
         for name in self.names():
@@ -127,13 +128,16 @@ class Background:
     mass_until : array-like, shape (n_events,), optional
         Its integral over the region until the time of each event; residuals ask for it.
     at : callable (locations, times), optional
-        Its density elsewhere, for intensities and forecasts; shape (n_points,).
+        Its density elsewhere, for intensities; shape (n_points,).
+    draw : callable (random, mu0, begin, end), optional
+        Background events between two times, (locations, times), for forecasts.
     """
 
     density: np.ndarray
     mass: float
     mass_until: np.ndarray | None = None
     at: Callable | None = None
+    draw: Callable | None = None
 
     def __post_init__(self):
         density = check_finite(as_numbers(self.density, "Background: density", 1), "Background: density")

@@ -71,7 +71,7 @@ def residuals(likelihood, params):
     stats = need("scipy.stats", "stats", "the test of residuals")
     if likelihood.n_events < 3:
         raise InputError(f"likelihood has {likelihood.n_events} events; at least 3 are wanted for residuals")
-    rescaled = _rescale(likelihood, params)
+    rescaled = compensators(likelihood, params)
     gaps = np.diff(rescaled)
     uniform = np.exp(-np.maximum(gaps, 0.0))
     test = stats.kstest(uniform, "uniform")
@@ -80,8 +80,8 @@ def residuals(likelihood, params):
     return Residuals(rescaled, gaps, float(test.statistic), float(test.pvalue), correlation)
 
 
-def _rescale(likelihood, params):
-    """The compensator at the events."""
+def compensators(likelihood, params):
+    """Events expected until each event, over all places, shape (n_events,)."""
     given, times = likelihood.background, likelihood.sums.times
     if given and given.mass_until is None:
         raise InputError("likelihood: its background has no mass_until; residuals want the background's mass until each event")

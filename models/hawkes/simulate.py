@@ -130,11 +130,15 @@ def _marks_of(marks, trigger):
 
 
 def _branch(params, locations, times, horizon_h, max_events, random, draw_marks):
-    """Offspring of the immigrants, generation by generation."""
+    return _in_order(*generations(params, locations, times, horizon_h, max_events, random, draw_marks), params.triggering.marked)
+
+
+def generations(params, locations, times, horizon_h, max_events, random, draw_marks):
+    """Events and their offspring until horizon_h, generation by generation: locations, times, parents, marks."""
     n, n_dims = locations.shape
     trigger, p = params.triggering, params.trigger_values
     marks = draw_marks(random, n)
-    generations = [(locations, times, np.full(n, -1), marks)]
+    found = [(locations, times, np.full(n, -1), marks)]
     n_events, first = n, 0  # first: number of the generation's first event, counting generation after generation
     while n:
         n_offspring = random.poisson(params.theta * (trigger.productivity(marks, p) if trigger.marked else 1.0), n)
@@ -147,10 +151,10 @@ def _branch(params, locations, times, horizon_h, max_events, random, draw_marks)
         times, parent = times[observed], parent[observed]
         locations = locations[parent] + shifts[observed]
         marks = draw_marks(random, parent.size)
-        generations.append((locations, times, first + parent, marks))
+        found.append((locations, times, first + parent, marks))
         first, n = first + n, parent.size
         n_events += n
-    return _in_order(*(np.concatenate(parts) for parts in zip(*generations)), trigger.marked)
+    return tuple(np.concatenate(parts) for parts in zip(*found))
 
 
 def _thin(params, locations, times, horizon_h, max_events, random):
