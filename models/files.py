@@ -259,8 +259,22 @@ def write(path: str | os.PathLike, content: str | bytes | memoryview, name: str 
             os.close(file)
 
 
-def check_folder(path: str | os.PathLike, name: str = "out") -> Path:
-    """Refuse a folder for results that could not be made, or written to, after all has been computed."""
+def check_folder(path: str | os.PathLike, name: str, files: tuple[str, ...], read: str | os.PathLike) -> Path:
+    """Refuse a folder for results that could not be made, or written to, after all has been computed.
+
+    Parameters
+    ----------
+    path : path
+    name : str
+        Of the option, for messages.
+    files : tuple of str
+        What will be written there.
+    read : path
+        The input, which must be none of them.
+    """
+    for file in files:
+        if os.path.exists(read) and os.path.exists(Path(path) / file) and os.path.samefile(read, Path(path) / file):
+            raise InputError(f"{name} is '{path}', where '{read}', the file that is read, would be written over; name another")
     there = Path(path).absolute()
     while not there.exists() and there != there.parent:
         there = there.parent

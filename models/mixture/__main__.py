@@ -60,7 +60,7 @@ def _parser():
 
 def _fit(options):
     figures.figure_class()  # said now if it is missing, not after the fit
-    folder = check_folder(options.out, "--out")
+    folder = check_folder(options.out, "--out", ("components.csv", "marginals.png", "mixture.npz"), options.cells)
     cells = cytometry.transform(*cytometry.read(options.cells), cofactor=options.cofactor, saturation=options.saturation)
     points = cells.points.astype(np.float32 if options.single else np.float64)
     space = str(options.space or pk.default_space())

@@ -51,6 +51,19 @@ def test_an_input_is_not_written_over(request_, tmp_path, capsys):
     assert path.read_bytes() == before
 
 
+def test_a_folder_of_results_may_not_hold_the_input(tmp_path, capsys):
+    pytest.importorskip("matplotlib")
+    np.savez(tmp_path / "mixture.npz", X=np.ones((5, 2)), channels=np.array(["A", "B"]))
+    np.savetxt(tmp_path / "probabilities.csv", np.arange(30.0).reshape(10, 3), delimiter=",", header="x_km,y_km,t_hours", comments="")
+    for main, name, option in ((mixture_main, "mixture.npz", "--out"), (hawkes_main, "probabilities.csv", "--output")):
+        path, command = tmp_path / name, "fit" if main is mixture_main else "probabilities"
+        before = path.read_bytes()
+        assert main([command, str(path), option, str(tmp_path)]) == 2
+        said = capsys.readouterr()
+        assert "the file that is read, would be written over" in " ".join((said.out + said.err).split())
+        assert path.read_bytes() == before
+
+
 def test_checkpoints_of_commands(table, tmp_path, capsys):
     """Each makes one, and another request on it is refused by name."""
     pytest.importorskip("matplotlib")
