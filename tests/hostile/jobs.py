@@ -4,7 +4,6 @@ A result is a dict of arrays; what files a job leaves in the folder beside its c
 """
 
 import os
-import shutil
 import warnings
 from pathlib import Path
 
@@ -118,10 +117,6 @@ def same(one, other):
     return one.keys() == other.keys() and all(
         np.asarray(one[name]).tobytes() == np.asarray(other[name]).tobytes() and np.shape(one[name]) == np.shape(other[name])
         for name in one)
-
-
-def remove(folder):
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 def parts(folder):
