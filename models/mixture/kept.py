@@ -1,4 +1,4 @@
-"""What runs of EM came to, in a store: a fit that is made again, longer or with more starts goes on where they ended."""
+"""What runs of EM came to, in a store: the same fit, a longer one or one of more starts goes on there."""
 
 from __future__ import annotations
 
@@ -9,12 +9,21 @@ import numpy as np
 
 from ..store import NOWHERE
 
-_FIELDS = ("state", "means", "covariances", "history", "end", "n", "xbar", "scatter")  # of a run; the last three once it has ended
+_FIELDS = (
+    "state",
+    "means",
+    "covariances",
+    "history",
+    "end",
+    "n",
+    "xbar",
+    "scatter",
+)  # of a run; the last three once it has ended
 
 
 @dataclass
 class Run:
-    """A run of EM from one start: its name, iterations done, whether they have converged, and whether it has ended."""
+    """A run of EM from one start: its name, iterations done, whether it has converged and has ended."""
 
     name: str = ""
     done: int = 0
@@ -44,10 +53,16 @@ class Log:
         self._number = 1 + max((int(part[-6:]) for part in store.names("runs-")), default=-1)
 
     def begin(self, climb, n_iter, tol, beat):
-        """The run of at most `n_iter` iterations that `climb` is about to make, with what of it was kept put in place."""
+        """The run of at most `n_iter` iterations that `climb` is about to make; what was kept is put in place."""
         if self._store.path is None:
             return Run()
-        numbers = climb.points.n, climb.points.total, tol, np.nan if beat is None else beat, len(climb.history) > 0
+        numbers = (
+            climb.points.n,
+            climb.points.total,
+            tol,
+            np.nan if beat is None else beat,
+            len(climb.history) > 0,
+        )
         digest = hashlib.sha256(f"{climb.kind} {type(climb.model).__name__} ".encode())
         digest.update(np.array(numbers, np.float64).data)
         for array in (climb.model.state(), *climb.steps.result()[:2]):
@@ -78,20 +93,26 @@ class Log:
         if self._store.path is not None:
             n, xbar, scatter = climb.moments
             self._ended |= self._record(run, climb, n_iter, n_before)
-            self._ended |= {f"{run.name}-{n_iter}.{field}": array for field, array in zip(_FIELDS[5:], (n, xbar, scatter))}
+            self._ended |= {
+                f"{run.name}-{n_iter}.{field}": array for field, array in zip(_FIELDS[5:], (n, xbar, scatter))
+            }
             if self._store.due():
                 self.flush()
 
     def flush(self):
         """Write down the runs that have ended."""
         if self._ended:
-            self._store.put(self._damaged.pop() if self._damaged else f"runs-{self._number:06d}", **self._ended)
+            self._store.put(
+                self._damaged.pop() if self._damaged else f"runs-{self._number:06d}", **self._ended
+            )
             self._number, self._ended = self._number + 1, {}
 
     def _record(self, run, climb, n_iter, n_before):
         arrays = climb.model.state(), *climb.steps.result()[:2], np.array(climb.history[n_before:])
         end = np.array([run.done, run.converged, run.ended], np.int64)
-        return {f"{run.name}-{n_iter}.{field}": np.array(array) for field, array in zip(_FIELDS, (*arrays, end))}
+        return {
+            f"{run.name}-{n_iter}.{field}": np.array(array) for field, array in zip(_FIELDS, (*arrays, end))
+        }
 
 
 NOTHING = Log()  # keeps nothing

@@ -56,8 +56,17 @@ def test_an_input_is_not_written_over(request_, tmp_path, capsys):
 def test_a_folder_of_results_may_not_hold_the_input(tmp_path, capsys):
     pytest.importorskip("matplotlib")
     np.savez(tmp_path / "mixture.npz", X=np.ones((5, 2)), channels=np.array(["A", "B"]))
-    np.savetxt(tmp_path / "probabilities.csv", np.arange(30.0).reshape(10, 3), delimiter=",", header="x_km,y_km,t_hours", comments="")
-    for main, name, option in ((mixture_main, "mixture.npz", "--out"), (hawkes_main, "probabilities.csv", "--output")):
+    np.savetxt(
+        tmp_path / "probabilities.csv",
+        np.arange(30.0).reshape(10, 3),
+        delimiter=",",
+        header="x_km,y_km,t_hours",
+        comments="",
+    )
+    for main, name, option in (
+        (mixture_main, "mixture.npz", "--out"),
+        (hawkes_main, "probabilities.csv", "--output"),
+    ):
         path, command = tmp_path / name, "fit" if main is mixture_main else "probabilities"
         before = path.read_bytes()
         assert main([command, str(path), option, str(tmp_path)]) == 2
@@ -70,7 +79,11 @@ COMMANDS = {  # what is asked, and what makes another run of it
     "edm": (edm_main, "test x.csv -E 2 --surrogates 5 --surrogate random", "--tau 2"),
     "tmap": (tmap_main, "fit runs.npz --orders 1,1 --starts 2 --max-iter 5", "--tol 1"),
     "mixture": (mixture_main, "fit cells.npz --components 2 --out out", "--covariance diag"),
-    "hawkes": (hawkes_main, "fit events.csv --draws 300 --warmup 100 --chains 2 --figures none --output out", "--tolerance 1e-8"),
+    "hawkes": (
+        hawkes_main,
+        "fit events.csv --draws 300 --warmup 100 --chains 2 --figures none --output out",
+        "--tolerance 1e-8",
+    ),
 }
 
 
@@ -81,8 +94,13 @@ def test_checkpoints_of_commands(family, table, tmp_path, capsys, monkeypatch):
     pytest.importorskip("pandas")
     monkeypatch.chdir(tmp_path)
     random = np.random.default_rng(1)
-    np.savetxt("events.csv", np.column_stack([random.normal(size=(40, 2)), np.sort(random.random(40)) * 99]), delimiter=",",
-               header="x_km,y_km,t_hours", comments="")
+    np.savetxt(
+        "events.csv",
+        np.column_stack([random.normal(size=(40, 2)), np.sort(random.random(40)) * 99]),
+        delimiter=",",
+        header="x_km,y_km,t_hours",
+        comments="",
+    )
     np.savez("runs.npz", values=random.exponential(size=60), lengths=np.full(20, 3))
     np.savez("cells.npz", X=random.normal(size=(100, 2)), channels=np.array(["A", "B"]))
     main, request, other = COMMANDS[family]
