@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from portable.errors import DTypeError, InputError, ShapeError
+from portable.errors import DTypeError, InputError, ShapeError, StorageError
 
 _PIECE = 1 << 20  # bytes of one read or write
 # What a packed file may grow to. Text of numbers grows by factors of 2 to 20, deflate's limit is 1,032.
@@ -203,7 +203,7 @@ def replacing(path: str | os.PathLike, name: str = "out", mark: str | None = Non
 
     Raises
     ------
-    InputError
+    StorageError
         The file cannot be written; the message says why.
     """
     target = Path(os.path.realpath(path))
@@ -225,9 +225,9 @@ def replacing(path: str | os.PathLike, name: str = "out", mark: str | None = Non
             beside.unlink(missing_ok=True)
 
 
-def cannot_write(name: str, path: str | os.PathLike, error: OSError) -> InputError:
+def cannot_write(name: str, path: str | os.PathLike, error: OSError) -> StorageError:
     """What to raise for a file that the system refuses to write."""
-    return InputError(f"{name}: '{path}' cannot be written: {error.strerror or error}")
+    return StorageError(f"{name}: '{path}' cannot be written: {error.strerror or error}")
 
 
 def write(path: str | os.PathLike, content: str | bytes | memoryview, name: str = "out") -> None:

@@ -24,6 +24,7 @@ from . import space as spaces
 from .errors import DTypeError, InputError, OutOfMemoryError, ShapeError, WrongSpaceError
 
 DTYPES = ("bool", "int32", "int64", "uint32", "uint64", "float32", "float64")
+_KNOWN = frozenset(map(np.dtype, DTYPES))
 MAX_NDIM = 4
 _ALIGNMENT = 64  # bytes: a cache line, and the widest vector; NumPy's own allocations start at multiples of 16
 _MAX_BYTES = 2**62  # far beyond any machine; products of sizes must not wrap on the way to an allocator
@@ -93,7 +94,7 @@ def check_dtype(dtype):
         found = np.dtype(dtype)
     except TypeError as error:
         raise DTypeError(f"dtype {dtype!r} is unknown; wanted one of {', '.join(DTYPES)}") from error
-    if found.name not in DTYPES or not found.isnative:
+    if found not in _KNOWN and (found.name not in DTYPES or not found.isnative):  # a dtype's name is slow to make
         raise DTypeError(f"dtype '{found.name if found.isnative else found.str}' is not supported; wanted one of "
                          f"{', '.join(DTYPES)}. Convert the array, for example with array.astype('float64').")
     return found
