@@ -224,9 +224,11 @@ def _test(options, table):
     common = {"tau": options.tau, "exclusion_radius": options.exclusion_radius}
     found = edm.cross_map_test(dataset, _dimensions(options, dataset, common), Tp=options.Tp, **_surrogates(options),
                                **_windows(options), **common)
+    names = [printable(name) for name in names]
     found = dataclasses.replace(found, libraries=names, targets=names)
     if options.out:
-        found.to_pandas(options.adjust).to_csv(options.out, index=False)
+        with replacing(options.out) as beside:
+            found.to_pandas(options.adjust).to_csv(beside, index=False)
     else:
         _matrix(names, found.adjusted(options.adjust), f"q-values ({options.adjust})")
     print(found.summary(options.level, options.adjust))
