@@ -61,7 +61,7 @@ def run_hawkes():
     hawkes.parent_probabilities(likelihood, params)
     hawkes.intensity(likelihood, params, *events)
     hawkes.residuals(likelihood, params)
-    likelihood.gradient(hawkes.time_scales(2)(1.0, 1.0, 1.0, 0.3, 0.1, 1.0, 0.1, 1.0))
+    likelihood.gradient(hawkes.time_scales(2)(1.0, 1.0, 1.0, 0.3, 1.0, 0.1, 1.0, 0.1))
 
 
 def hawkes_kernels():
