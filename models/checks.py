@@ -33,10 +33,17 @@ def check_outputs(options, *names, inputs=()):
                 raise InputError(f"--{name} is {path}, the file that is read; name another one")
 
 
+def refuse_mask(value, name):
+    """Refuse a masked array: NumPy's functions would go on with what is below the mask."""
+    if hasattr(value, "mask") and hasattr(value, "filled"):
+        raise DTypeError(f"{name} is a masked array, whose mask would be lost: pass {name}.filled(...), or {name}.compressed()")
+
+
 def as_numbers(value, name, n_dims=None):
     """`value`, an array-like or a View, as a host array of real numbers, with that many dimensions if given."""
     if isinstance(value, pk.View):
         value = value.to_numpy()
+    refuse_mask(value, name)
     if hasattr(value, "toarray"):
         raise DTypeError(f"{name} is sparse, of type {type(value).__name__}; a dense array is wanted: {name}.toarray()")
     try:

@@ -1,19 +1,189 @@
-"""Files: written whole or not at all."""
+"""Files: read with a word for whatever may be wrong with them, written whole or not at all."""
 
 from __future__ import annotations
 
 import contextlib
+import csv
 import errno
+import gzip
+import json
 import os
 import secrets
-from collections.abc import Iterator
+import struct
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 
-from portable.errors import InputError
+from portable.errors import DTypeError, InputError, ShapeError, StorageError
 
-_PIECE = 1 << 20  # bytes of one write: what a full disk leaves half written is small
+_PIECE = 1 << 20  # bytes of one read or write
+# What a packed file may grow to. Text of numbers grows by factors of 2 to 20, deflate's limit is 1,032.
+_MOST_GROWTH, _MUCH = 100, 1 << 28
+_BROKEN = (OSError, EOFError, ValueError, KeyError, AttributeError, RuntimeError, MemoryError, OverflowError, struct.error, zlib.error,
+           zipfile.BadZipFile, csv.Error)  # what readers raise at bytes that are not theirs
+MISSING = ("", "NA", "N/A", "#N/A", "NAN", "NULL", "NONE", "<NA>")  # words for no number, in capitals
+
+
+@contextlib.contextmanager
+def reading(path: str | os.PathLike) -> Iterator[None]:
+    """Name the file in whatever goes wrong while it is read.
+
+    Raises
+    ------
+    InputError
+    """
+    try:
+        yield
+    except InputError:
+        raise
+    except _BROKEN as error:
+        why = (error.strerror if isinstance(error, OSError) and error.strerror else str(error)) or type(error).__name__
+        raise InputError(f"'{path}' cannot be read: {why}") from error
+
+
+def check_growth(path: str | os.PathLike, n_bytes: int) -> None:
+    """Refuse what would unpack to much more than the file holds."""
+    most = max(_MUCH, _MOST_GROWTH * os.path.getsize(path))
+    if n_bytes > most:
+        raise InputError(f"'{path}' holds {os.path.getsize(path):,} bytes, which unpack to more than {most:,}: no such file is "
+                         "read. Unpack it yourself if it is what it seems")
+
+
+def check_file(path: str | os.PathLike, kinds: tuple[str, ...]) -> str:
+    """The ending of a file, which must be there and of one of these kinds: ".csv", or ".csv.gz"."""
+    path = Path(path)
+    kind = "".join(path.suffixes[-2:]).lower() if path.suffix.lower() == ".gz" else path.suffix.lower()
+    if not path.exists():
+        raise InputError(f"there is no file '{path}'; a {_either(kinds)} file is wanted")
+    if not path.is_file():
+        raise InputError(f"'{path}' is no file; a {_either(kinds)} file is wanted")
+    if kind not in kinds:
+        raise InputError(f"'{path}' ends in '{kind}'; {_either(kinds)} is wanted")
+    return kind
+
+
+def _either(kinds: tuple[str, ...]) -> str:
+    return " or ".join(filter(None, (", ".join(kinds[:-1]), kinds[-1])))
+
+
+def read_csv(path: str | os.PathLike, choose: Callable[[list[str]], list[str]] = list) -> dict[str, list[str]]:
+    """Columns of a .csv or .csv.gz, as text.
+
+    Parameters
+    ----------
+    path : path
+    choose : callable
+        Of the header's names those that are wanted, once each; all if not given.
+
+    Returns
+    -------
+    dict of lists of str
+
+    Raises
+    ------
+    InputError
+        It is not UTF-8, holds a NUL, a line has more or fewer cells than the header, a wanted name occurs twice, or anything else
+        is wrong; the message names the line.
+    """
+    with reading(path):
+        check_csv(path)
+        with _opened(path, "rt", encoding="utf-8-sig", newline="") as lines:
+            rows = csv.reader(lines)
+            names = [name.strip() for name in next(rows, [])]
+            wanted = choose(names)
+            _check_once(path, names, wanted)
+            places, cells = [names.index(name) for name in wanted], []
+            for row in rows:
+                if len(row) != len(names) and row:
+                    raise ShapeError(f"'{path}', line {rows.line_num} has {len(row)} cells, the header {len(names)}; as many "
+                                     "are wanted")
+                if row:
+                    cells.append([row[place] for place in places])
+    return dict(zip(wanted, map(list, zip(*cells)))) if cells else {name: [] for name in wanted}
+
+
+def check_csv(path: str | os.PathLike, wanted: list[str] | None = None) -> None:
+    """Refuse text that other readers take without a word: with NULs, with a name twice in its header, packed without measure.
+
+    Parameters
+    ----------
+    path : path
+    wanted : list of str, optional
+        Names that must not occur twice, if not all may.
+    """
+    with reading(path):
+        seen, line = 0, 1
+        with _opened(path, "rb") as file:
+            while piece := file.read(_PIECE):
+                at = piece.find(b"\0")
+                if at >= 0:
+                    raise InputError(f"'{path}', line {line + piece.count(10, 0, at)} holds a NUL character; text is wanted")
+                seen, line = seen + len(piece), line + piece.count(10)
+                check_growth(path, seen)
+        if wanted is not None:
+            with _opened(path, "rt", encoding="utf-8-sig", newline="") as lines:
+                _check_once(path, [name.strip() for name in next(csv.reader(lines), [])], wanted)
+
+
+def _opened(path: str | os.PathLike, mode: str, **keywords):
+    return (gzip.open if str(path).lower().endswith(".gz") else open)(path, mode, **keywords)
+
+
+def _check_once(path: str | os.PathLike, names: list[str], wanted: list[str]) -> None:
+    for name in wanted:
+        if names.count(name) > 1:
+            raise InputError(f"'{path}' has {names.count(name)} columns '{name}'; names that differ are wanted")
+
+
+def numbers(column: list[str], name: str, path: str | os.PathLike) -> np.ndarray:
+    """A column of text as float64, NaN where a word says that there is no number (`MISSING`).
+
+    Raises
+    ------
+    DTypeError
+        Another word, which the message names with its row.
+    """
+    with contextlib.suppress(ValueError):
+        return np.array(column, np.float64)
+    found = np.empty(len(column))
+    for row, cell in enumerate(column):
+        try:
+            found[row] = np.nan if cell.strip().upper() in MISSING else float(cell)
+        except ValueError:
+            raise DTypeError(f"'{path}', column '{name}', row {row + 1} is {cell!r}; a number is wanted, or NA") from None
+    return found
+
+
+def read_npz(path: str | os.PathLike, choose: Callable[[list[str]], list[str]] = list) -> dict[str, np.ndarray]:
+    """Arrays of an .npz file, never Python objects.
+
+    Parameters
+    ----------
+    path : path
+    choose : callable
+        Of the names of the arrays those that are wanted; all if not given.
+    """
+    with reading(path), open(path, "rb") as raw:
+        with zipfile.ZipFile(raw) as archive:
+            check_growth(path, sum(entry.file_size for entry in archive.infolist()))
+        raw.seek(0)
+        with np.load(raw, allow_pickle=False) as file:
+            return {name: file[name] for name in choose(file.files)}
+
+
+def read_npy(path: str | os.PathLike) -> np.ndarray:
+    """The array of an .npy file, mapped, never Python objects."""
+    with reading(path):
+        return np.lib.format.open_memmap(path, "r")
+
+
+def read_json(path: str | os.PathLike) -> object:
+    """What a .json file holds."""
+    with reading(path):
+        return json.loads(Path(path).read_bytes())
 
 
 @contextlib.contextmanager
@@ -33,7 +203,7 @@ def replacing(path: str | os.PathLike, name: str = "out", mark: str | None = Non
 
     Raises
     ------
-    InputError
+    StorageError
         The file cannot be written; the message says why.
     """
     target = Path(os.path.realpath(path))
@@ -55,9 +225,9 @@ def replacing(path: str | os.PathLike, name: str = "out", mark: str | None = Non
             beside.unlink(missing_ok=True)
 
 
-def cannot_write(name: str, path: str | os.PathLike, error: OSError) -> InputError:
+def cannot_write(name: str, path: str | os.PathLike, error: OSError) -> StorageError:
     """What to raise for a file that the system refuses to write."""
-    return InputError(f"{name}: '{path}' cannot be written: {error.strerror or error}")
+    return StorageError(f"{name}: '{path}' cannot be written: {error.strerror or error}")
 
 
 def write(path: str | os.PathLike, content: str | bytes | memoryview, name: str = "out") -> None:

@@ -7,7 +7,7 @@ import importlib
 from . import dispatch
 from .errors import InputError, SpaceError
 
-BUILDS = ("text", "lanes", "executed")
+BUILDS = ("text", "touched", "lanes", "executed")
 
 
 def count(policy, kernel, *args, reducer=(), scan=None, build="text"):
@@ -23,7 +23,10 @@ def count(policy, kernel, *args, reducer=(), scan=None, build="text"):
         For build "executed" of a scan, whose output is the last argument.
     build : str
         "text": operations of the kernel's text, index by index; a team has one member, who does all the work.
-        "lanes": the same for packs of lanes, each lane that takes part; and as ("", "issued", "") how many lanes the packs had
+        "touched": the same; and as ("", "touched x", "load") how many elements of argument x, and as ("", "lines x", "load") how many
+        lines of 64 bytes, are read at all, with "store" written, whose ("", "bytes x", "") is an element's size. Arguments that
+        share memory are one: "touched x, y".
+        "lanes": the text's operations for packs of lanes, each lane that takes part; and as ("", "issued", "") how many lanes the packs had
         for all of these operations together, masked off or not. "lanes:32": in packs of so many, and teams have as many members.
         "executed": instructions of the optimised code, also those of the loops around the kernel.
         Sums of a ScatterView are the text's atomics; executed are those of private copies, where the launch has them.
@@ -41,10 +44,10 @@ def count(policy, kernel, *args, reducer=(), scan=None, build="text"):
     if name not in BUILDS or width and not (name == "lanes" and width.isdigit() and 1 <= int(width) <= 64):
         raise InputError(f"build: {build!r} was given; one of {', '.join(BUILDS)} is wanted")
     space, policy, backend, policy_kind, specs, reducers, words = dispatch.describe_launch(policy, kernel, args, reducer, scan)
-    builds = BUILDS if space.name in ("serial", "threads") else BUILDS[2:] if space.name == "cuda" else ()
+    builds = BUILDS if space.name in ("serial", "threads") else BUILDS[-1:] if space.name == "cuda" else ()
     if name not in builds:
         raise SpaceError(f"build '{build}': operations are counted on 'serial' and 'threads', executed ones on 'cuda' too, not on "
                          f"'{space}'; a kernel's text does the same on all")
     counting = importlib.import_module(f"{backend.__package__}.count")  # only those who count pay for it
-    with dispatch._lock:
+    with dispatch.compiling, backend.lock:
         return counting.counted(space, kernel, policy, policy_kind, specs, reducers, words, build)

@@ -68,16 +68,27 @@ def read(array):
         raise InputError(f"{type(array).__name__}.__dlpack__ returned no usable capsule but {capsule!r}")
     if kind is _Versioned and managed.major != 1:
         raise InputError(f"{type(array).__name__} exports DLPack {managed.major}.{managed.minor}; wanted 1.x or older")
-    tensor, readonly = managed.tensor, kind is _Versioned and bool(managed.flags & _READONLY)
+    tensor = managed.tensor
+    pointer = (tensor.data or 0) + tensor.byte_offset
+    readonly = bool(managed.flags & _READONLY) if kind is _Versioned else not _may_be_written(array, pointer)
     letter = {code: letter for letter, code in _CODES.items()}.get(tensor.code)
     if letter is None or tensor.lanes != 1 or tensor.bits % 8:
         raise DTypeError(f"{type(array).__name__} exports DLPack dtype code {tensor.code}, {tensor.bits} bits, "
                          f"{tensor.lanes} lanes, which kernels do not have")
     itemsize, shape = tensor.bits // 8, tuple(tensor.shape[:tensor.ndim])
     strides = tuple(itemsize * step for step in tensor.strides[:tensor.ndim]) if tensor.strides else None
-    interface = {"data": ((tensor.data or 0) + tensor.byte_offset, readonly), "shape": shape, "strides": strides,
+    interface = {"data": (pointer, readonly), "shape": shape, "strides": strides,
                  "typestr": np.dtype(f"{letter}{itemsize}").str, "version": 3}
     return interface, device, capsule
+
+
+def _may_be_written(array, pointer):
+    """Whether NumPy may write to the same memory, where a capsule from before 1.0 says nothing about it: JAX's arrays never change."""
+    try:
+        seen = np.asarray(array)
+    except Exception:  # noqa: BLE001  (whatever another library raises: a device's memory, gradients)
+        return False
+    return seen.flags.writeable and seen.__array_interface__["data"][0] == pointer
 
 
 _exported = {}  # address of a struct -> what it needs alive

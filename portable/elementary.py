@@ -1,7 +1,7 @@
 """exp, log and their family as kernel text: one sequence of fused multiply-adds, so the same bits on every machine.
 
 Every function here is compiled like a user's kernel, for scalars, lane packs and CUDA. The text is branch-free (selects
-only), float32 text holds no float64 operation, and every product that meets a sum is an explicit `fma`, so that plain
+only, but for divisions whose quotient has more digits than the type), float32 text holds no float64 operation, and every product that meets a sum is an explicit `fma`, so that plain
 Python has the same bits too.
 
 The plan is Cody and Waite's (Software Manual for the Elementary Functions, 1980): reduce exactly, approximate on a
@@ -15,7 +15,7 @@ from .elementary_tables import (COS_32, COS_64, ERF_32, ERF_64, ERFCX_32, ERFCX_
                                 EXPM1_32, EXPM1_64, FAST_EXP2_32, FAST_EXP2_64, FAST_EXP_32, FAST_EXP_64, LGAMMA_32, LGAMMA_64, LOG2_32, LOG2_64,
                                 LOG_32, LOG_64, POW_32, POW_64, SIN_32, SIN_64, SINPI_32, SINPI_64, STIRLING_32,
                                 STIRLING_64, TWO_OVER_PI)
-from .words import (any, bits, copysign, float32, float64, floor, fma, from_bits32, from_bits64, int32, int64, isnan,
+from .words import (any, bits, copysign, float32, float64, floor, fma, from_bits32, from_bits64, int32, int64, isfinite, isnan,
                     maximum, minimum, rint, sqrt, trunc, uint64, where)
 
 INF = float("inf")
@@ -56,8 +56,8 @@ def horner_parts(x, coefficients, last_low):
 
 
 def product(a, b):
-    """a * b in two parts. Not `a * b`, which would be rounded anew with a sum that it meets later."""
-    p = fma(a, b, 0.0)
+    """a * b in two parts."""
+    p = a * b
     return p, fma(a, b, -p)
 
 
@@ -85,6 +85,46 @@ def power_f64(t):
 
 def power_f32(t):
     return from_bits32(bits(t) << 23)
+
+
+# ---- division
+def _divided(x, y, exact, more):
+    """Python's (x // y, x % y) for any floats: by the remainder of the sizes, as C's fmod has it, then the signs.
+
+    `exact`: up to here the floor of a rounded quotient is at most one off, which the sign of an exact remainder tells; beyond, y times
+    a power of two is taken away as often as it goes, until what remains is below y. `more`: how far that power goes up at a time.
+    """
+    a, b, q = abs(x), abs(y), x / y
+    n = floor(abs(q))
+    r = where(n == 0.0, a, fma(-n, b, a))  # b may be infinite
+    n, r = where(r < 0.0, n - 1.0, n), where(r < 0.0, r + b, r)
+    if not n < exact:  # also where it is no number
+        r = where(isfinite(a) & (b > 0.0), a, NAN)
+        while r >= b:
+            t = b
+            while r / t >= exact:
+                t = fma(t, more, 0.0)
+            r = fma(-floor(r / t), t, r)
+            r = where(r < 0.0, r + t, r)
+    m = copysign(r, x)
+    turned = (m != 0.0) & ((m < 0.0) != (y < 0.0))
+    if n < exact:
+        n = copysign(n, q) - where(turned, 1.0, 0.0)
+    else:  # NumPy's rounding of a quotient that has more digits than the type
+        q = (x - m) / y
+        w = q - where(turned, 1.0, 0.0)
+        n = floor(w)
+        n = where(w - n > 0.5, n + 1.0, n)
+    n = where(n == 0.0, copysign(0.0, q), n)
+    return where(b == 0.0, x / y, n), where(m == 0.0, copysign(0.0, y), where(turned, m + y, m))
+
+
+def divmod_f64(x, y):
+    return _divided(x, y, 2.0**50, 2.0**32)
+
+
+def divmod_f32(x, y):
+    return _divided(x, y, 2.0**21, 2.0**16)
 
 
 # ---- exponentials The polynomial gives 2 exp(r) and the scale is 2^(n-1): the largest results then need no scale

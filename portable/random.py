@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from .elementary import ROUND_32, ROUND_64, log_normal_f32, log_normal_f64, quarter_f32, quarter_f64
 from .kernel import function
-from .words import bits, float32, float64, int32, int64, sqrt, uint32, uint64, where
+from .words import bits, float32, float64, int32, int64, modulo64, sqrt, uint32, uint64, where
 
 _MULTIPLIERS = 0xD2511F53, 0xCD9E8D57  # the paper's, chosen for their avalanche
 _WEYL = 0x9E3779B9, 0xBB67AE85  # what a round adds to the key: the golden ratio and sqrt(3) - 1, times 2^32
@@ -46,14 +46,14 @@ def philox(c0, c1, c2, c3, k0, k1):
 @function
 def words(seed, stream, draw):
     """The four uint32 of a draw, of which everything else is made."""
-    s, t, d = uint64(seed), uint64(stream), uint64(draw)
+    s, t, d = modulo64(seed), modulo64(stream), modulo64(draw)
     return philox(d & _LOW, d >> 32, t & _LOW, t >> 32, s & _LOW, s >> 32)
 
 
 @function
 def _word_of_four(seed, stream, draw):
     """The words of the block that four streams share, and which of the four this is."""
-    return words(seed, uint64(stream) & ~uint64(96) | _SHARED, draw), (uint64(stream) >> 5) & 3
+    return words(seed, modulo64(stream) & ~uint64(96) | _SHARED, draw), (modulo64(stream) >> 5) & 3
 
 
 @function
@@ -97,12 +97,12 @@ def uniform_open32(seed, stream, draw):
 
 @function
 def randint(seed, stream, draw, n):
-    """A whole number in [0, n) as int64, n from 1 to 2^63 - 1.
+    """A whole number in [0, n) as int64, n from 1 to 2^63 - 1; 0 if n is below 1.
 
     floor(X n / 2^128) for the 128-bit number X of the draw, by schoolbook multiplication: no loop that may not end, and
     every number's probability differs from 1 / n by less than 2^-128.
     """
-    n = uint64(n)
+    n = uint64(n * (n > 0))
     total = uint64(0)
     for w in words(seed, stream, draw):  # total = floor((total + w n) / 2^32), exactly: no sum reaches 2^64
         low = uint64(w) * (n & _LOW) + (total & _LOW)

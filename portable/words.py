@@ -50,13 +50,13 @@ def where(condition, a, b):
 
 
 def minimum(a, b):
-    """The smaller of two; NaN if either is."""
-    return a if (a < b or a != a) else b
+    """The smaller of two; NaN if either is. -0.0 is smaller than 0.0."""
+    return a if a < b or a != a or (a == b and math.copysign(1.0, a) < 0.0) else b
 
 
 def maximum(a, b):
-    """The larger of two; NaN if either is."""
-    return a if (a > b or a != a) else b
+    """The larger of two; NaN if either is. 0.0 is larger than -0.0."""
+    return a if a > b or a != a or (a == b and math.copysign(1.0, a) > 0.0) else b
 
 
 def clip(x, low, high):
@@ -101,6 +101,11 @@ def _nearest(fraction):
         return fraction.numerator / fraction.denominator
     except OverflowError:
         return math.inf if fraction > 0 else -math.inf
+
+
+def modulo64(n):
+    """A whole number modulo 2^64, as a uint64."""
+    return np.uint64(n % 2**64 if isinstance(n, int) else n)
 
 
 def isnan(x):

@@ -1,12 +1,14 @@
-"""Command line: `python -m roofline {ceilings, report, show, compare, diff, counters}`.
+"""Command line: `python -m roofline {ceilings, report, show, compare, diff, counters, validate}`.
 
-Exit codes: 0 all was measured; 1 some method failed, a value disagreed, something got slower or a file could not be
-written, and what was measured was kept; 2 the request cannot be met, nothing was run; 130 interrupted, what was
+Exit codes: 0 all was measured; 1 some method failed, a value disagreed, something got slower (or could not be shown not to be), or
+a file could not be written, and what was measured was kept; 2 the request cannot be met, nothing was run; 130 interrupted, what was
 measured was kept.
 """
 
 import argparse
+import functools
 import json
+import secrets
 import sys
 
 from rich.console import Console
@@ -20,10 +22,12 @@ from rich.progress import (
 )
 
 import portable as pk
-from portable.errors import InputError, SpaceError
+from portable.errors import InputError, SpaceError, printable
 from roofline import (
+    against,
     cases,
     ceiling,
+    checks,
     compare,
     counters,
     diff,
@@ -31,15 +35,19 @@ from roofline import (
     files,
     html,
     machine,
+    process,
     reporting,
+    revision,
     roofplot,
     rows,
     script,
     tables,
     target,
+    validate,
 )
-from roofline.checks import BUSY
 from roofline.units import one_line
+
+MINUTES = 10.0  # that a comparison of revisions takes at most
 
 
 def main(argv=None):
@@ -98,12 +106,14 @@ def _parser():
     roofs.add_argument("--fresh", action="store_true", help="measure anew, whatever was kept")
     roofs.add_argument("--quick", action="store_true", help="tiny measurements: shows that everything runs")
     roofs.set_defaults(command=_ceilings)
-    against = commands.add_parser("compare", help="time ours against hand-written peers, alternating in one run")
-    against.add_argument("case", choices=cases.COMPARED)
-    against.add_argument("--n", type=_positive, help="size (default: the case's own for the space)")
-    against.add_argument("--rounds", type=_positive, help="samples of each side (default: 7, or 3 of slow ones)")
-    against.add_argument("--quick", action="store_true", help="tiny inputs: shows that everything runs")
-    against.set_defaults(command=_compare)
+    compared = commands.add_parser("compare", help="time ours against hand-written peers, or another revision, alternating")
+    compared.add_argument("case", choices=cases.COMPARED)
+    compared.add_argument("--n", type=_positive, help="size (default: the case's own for the space)")
+    compared.add_argument("--rounds", type=_positive, help="samples of each side (default: 7, or 3 of slow ones)")
+    compared.add_argument("--quick", action="store_true", help="tiny inputs: shows that everything runs")
+    compared.add_argument("--against", metavar="REV", help="instead of peers, this project at another commit, in a process of its own")
+    compared.add_argument("--minutes", type=_positive_number, help=f"with --against: no rounds after this long (default: {MINUTES:g})")
+    compared.set_defaults(command=_compare)
     saved = commands.add_parser("diff", help="compare two saved reports; exit with 1 if something got slower")
     saved.add_argument("before", metavar="BEFORE", help="written by report --json")
     saved.add_argument("after", metavar="AFTER")
@@ -112,12 +122,16 @@ def _parser():
     hardware = commands.add_parser("counters", help="executed operations beside those of a GPU's own counters (ncu)")
     hardware.add_argument("--json", metavar="FILE", help="also write the numbers as JSON")
     hardware.set_defaults(command=_counters)
+    truth = commands.add_parser("validate", help="hold the reports' reasons against pairs of kernels with a planted cause")
+    truth.add_argument("--seed", type=int, help="of the pairs' sizes and data (default: another one each time)")
+    truth.add_argument("--quick", action="store_true", help="tiny inputs: shows that everything runs, and judges nothing of worth")
+    truth.set_defaults(command=_validate)
     made.add_argument(
         "--space", metavar="NAMES", help="execution spaces, as in threads,cuda (default: threads, and cuda where there is one)"
     )
-    for command in (roofs, against):
+    for command in (roofs, compared, truth):
         command.add_argument("--space", metavar="NAME", help="execution space (default: the layer's own choice)")
-    for command in (made, roofs, against):
+    for command in (made, roofs, compared, truth):
         command.add_argument("--json", metavar="FILE", help="also write the numbers as JSON")
     return parser
 
@@ -126,6 +140,13 @@ def _positive(text):
     value = int(text)
     if value < 1:
         raise argparse.ArgumentTypeError(f"{value} is not positive")
+    return value
+
+
+def _positive_number(text):
+    value = float(text)
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text} is not a positive number")
     return value
 
 
@@ -233,6 +254,9 @@ def _tell(options, document, keep=True):
     """Print and write a report; the exit code."""
     for table in tables.tables(document):
         _console().print(table)
+    for part in rows.parts_of(document):
+        for sentence in checks.caveats(part.machine, part.ceilings):
+            print(f"roofline: {part.place}: {sentence}", file=sys.stderr)
     failures = [failure for part in document["parts"] for failure in part["failures"]]
     for failure in failures:
         print(f"not measured: {failure['method']}: {failure['message']}", file=sys.stderr)
@@ -240,7 +264,7 @@ def _tell(options, document, keep=True):
     if kept:
         kept = _keep(options.out, html.page(document))
     elif options.out:
-        print(f"roofline: nothing was measured, so {options.out} is not written", file=sys.stderr)
+        print(f"roofline: nothing was measured, so {printable(options.out)} is not written", file=sys.stderr)
     kept &= _keep(options.json, _as_json(document))
     kept &= _figures(options, document)
     interrupted = any(part["interrupted"] for part in document["parts"])
@@ -256,7 +280,7 @@ def _figures(options, document):
     kept = _keep(options.svg, drawing)
     if options.pdf:
         figure.write(document, options.pdf)
-        print(f"wrote {options.pdf}")
+        print(f"wrote {printable(options.pdf)}")
     return kept
 
 
@@ -274,6 +298,10 @@ def _ceilings(options, space):
 
 
 def _compare(options, space):
+    if options.against is not None:
+        return _compare_against(options, space)
+    if options.minutes:
+        raise InputError("--minutes limits the rounds of --against; of peers, --rounds N takes so many samples.")
     facts = machine.facts(space)
     _warn_if_busy(facts)
     duels = cases.load(options.case).duels(space, options.n, options.quick)
@@ -311,6 +339,59 @@ def _compare(options, space):
     return _code(interrupted, kept and not any(outcome.problems for outcome in outcomes))
 
 
+def _compare_against(options, space):
+    if options.rounds:
+        raise InputError("--rounds is for peers; with --against rounds go on until all is decided, for --minutes N at most.")
+    other = revision.find(options.against, options.case)
+    facts, this, minutes = machine.facts(space), revision.current(), options.minutes or MINUTES
+    _warn_if_busy(facts)
+    outcome, failure, interrupted = against.Outcome(options.against), None, False
+    with revision.unpacked(other) as tree, _progress() as progress:
+        task = progress.add_task("preparing", total=None)
+        start = functools.partial(process.sitting, [("this revision", revision.HERE), (options.against, tree)], case=options.case,
+                                  space=space, n=options.n, quick=options.quick)
+        try:
+            against.run(start, outcome, 60.0 * minutes, lambda row: progress.update(task, description=row.title))
+        except process.SideError as error:
+            failure = str(error)
+        except KeyboardInterrupt:
+            interrupted = True
+    _console().print(outcome.table())
+    for where, titles in (("this revision", outcome.only_this), (options.against, outcome.only_other)):
+        for title in titles:
+            print(f"only in {where}: {title}")
+    problems = [f"{row.title}: {row.problem}" for row in outcome.rows if row.problem] + ([failure] if failure else [])
+    for problem in problems:
+        print(f"roofline: {problem}", file=sys.stderr)
+    print(f"{options.case} against {options.against}: {outcome.verdict}")
+    document = {
+        "schema": "roofline-against",
+        "schema_version": against.SCHEMA_VERSION,
+        "case": options.case,
+        "space": space,
+        "machine": facts,
+        "this": this,
+        "other": other.as_dict(),
+        "limit_minutes": minutes,
+        **outcome.as_dict(),
+        "failure": failure,
+        "interrupted": interrupted,
+    }
+    return _code(interrupted, _keep(options.json, _as_json(document)) and outcome.passed and not failure)
+
+
+def _validate(options, space):
+    facts, seed = machine.facts(space), secrets.randbelow(10**6) if options.seed is None else options.seed
+    _warn_if_busy(facts)
+    with _progress() as progress:
+        task = progress.add_task("ceilings", total=None)
+        found = validate.run(space, seed, options.quick, lambda name: progress.update(task, description=name))
+    _console().print(validate.table(found, space, seed))
+    document = {"schema": "roofline-validate", "schema_version": validate.SCHEMA_VERSION, "space": space, "seed": seed, "machine": facts}
+    kept = _keep(options.json, _as_json(document | {"pairs": [judged.as_dict() for judged in found]}))
+    return _code(False, kept and (options.quick or all(judged.right and not judged.accused for judged in found)))
+
+
 def _diff(options):
     found = diff.changes(diff.read(options.before), diff.read(options.after), options.across)
     _console().print(diff.table(found))
@@ -325,7 +406,7 @@ def _counters(options):
 
 
 def _warn_if_busy(facts):
-    if (facts["busy_cores"] or 0) > BUSY:
+    if (facts["busy_cores"] or 0) > checks.BUSY:
         print(
             f"roofline: other processes keep {facts['busy_cores']} of {facts['cores']} cores busy; "
             "times, and ratios of threads above all, will be about them too",
@@ -361,9 +442,9 @@ def _keep(path, text):
     try:
         files.write(path, text)
     except OSError as error:
-        print(f"roofline: '{path}' could not be written: {error.strerror}", file=sys.stderr)
+        print(f"roofline: '{printable(path)}' could not be written: {error.strerror}", file=sys.stderr)
         return False
-    print(f"wrote {path}")
+    print(f"wrote {printable(path)}")
     return True
 
 

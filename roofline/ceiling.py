@@ -13,13 +13,15 @@ from platformdirs import user_cache_dir
 from rich.table import Table
 
 import portable as pk
-from roofline import files, machine, measuring, microkernels
+from portable.errors import InputError
+from roofline import files, machine, measuring, microkernels, physics
 from roofline.timing import Samples
 from roofline.units import scaled, spread
 
 SCHEMA_VERSION = 1
 DAYS = 30  # after which ceilings are measured anew: drivers, clocks and neighbours change
 _held = {}  # by key: one process holds all its kernels against the same ceilings
+TRIES = 3  # more measurements of what was too low, which shows in an order that no machine can have
 QUIETER = 0.3  # cores that others kept busy then and leave free now: a measurement of worth can be had
 
 
@@ -35,6 +37,12 @@ class Ceiling:
     unit: str
     rate: Samples
     method: str
+
+    @property
+    def reached_once(self):
+        """Whether more repeats than usual did not come near the best again."""
+        times = self.rate.values if self.unit == "s" else [1.0 / rate for rate in self.rate.values]
+        return len(times) > measuring.REPEATS and not physics.steady(times)
 
     @property
     def best(self):
@@ -85,9 +93,28 @@ class Ceilings:
         """The roof of that name, or None where it was not measured."""
         return self.items[name].best if name in self.items else None
 
+    def measured_at(self, level):
+        """The ceilings of a memory level: its patterns."""
+        return [c for c in self.items.values() if c.name.split(" ")[-1] == level and c.unit == "B"]
+
     def bandwidth(self, level):
-        """Bytes per second of a memory level: the best of its measurements."""
-        return max(c.best for c in self.items.values() if c.name.split(" ")[-1] == level and c.unit == "B")
+        """Bytes per second of a memory level: the best of its measurements.
+
+        Raises
+        ------
+        InputError
+            There is no such level, or nothing of it was measured.
+        """
+        found = self.measured_at(level)
+        if not found:
+            known = dict.fromkeys(c.name.split(" ")[-1] for c in self.items.values() if c.unit == "B")
+            raise InputError(f"level: '{level}' is no memory level whose bandwidth was measured on {self.space}; there are {', '.join(known)}.")
+        return max(c.best for c in found)
+
+    @property
+    def doubts(self):
+        """Why these ceilings should not be believed, as sentences; see `roofline.physics`."""
+        return physics.doubts(self)
 
     def level_of(self, n_bytes):
         """The nearest memory level that holds so many bytes."""
@@ -108,6 +135,7 @@ class Ceilings:
             "machine": self.machine,
             "clock": self.clock,
             "levels": self.levels,
+            "doubts": self.doubts,
             "ceilings": [c.as_dict() for c in self.items.values()],
         }
 
@@ -124,6 +152,7 @@ class Ceilings:
     def table(self):
         """The terminal's table."""
         caption = f"measured {self.date} on {self.machine['device'] or self.machine['cpu']}{self.clock_in_words()}"
+        caption += f"; in doubt, so not kept: {'; '.join(self.doubts)}" if self.doubts else ""
         table = Table(title=f"Ceilings of {self.space}", title_justify="left", caption=caption, caption_justify="left")
         for name, justify in (
             ("ceiling", "left"),
@@ -144,7 +173,8 @@ def ceilings(space=None, *, special=(), fresh=False, again=False, quick=False, o
 
     Measured on the first call, which takes some ten seconds, then read from a file of the user's cache folder
     (`PORTABLE_CACHE` moves it, `PORTABLE_CACHE=0` turns it off). Another machine, another version of the software, an
-    age of 30 days, or a machine that is quieter than it was then calls for a new measurement. A folder that cannot be
+    age of 30 days, or a machine that is quieter than it was then calls for a new measurement. What is in doubt
+    (`Ceilings.doubts`) is not kept for other processes. A folder that cannot be
     written costs a warning, never the result.
 
     Parameters
@@ -190,13 +220,23 @@ def ceilings(space=None, *, special=(), fresh=False, again=False, quick=False, o
         plans = {plan.name: plan for plan in [*plans, *more] if plan}
         for done, plan in enumerate(plans.values()):
             on_start(plan.name, done, len(plans))
-            made = Ceiling(plan.name, plan.unit, plan.measure(quick), plan.method)
-            result.items[plan.name] = made.better(result.items.get(plan.name))
+            _measure(plan, result, quick)
+        for _ in range(0 if quick else TRIES):
+            low = [plans[name] for names, _ in physics.disorder(result) for name in sorted(names) if name in plans]
+            for plan in low:
+                on_start(f"{plan.name}, again", len(plans), len(plans))
+                _measure(plan, result, quick)
     if not quick:
         _held[key] = result
-    if plans and path:
+    if plans and path and not result.doubts:
         _write(path / f"{key}.json", result)
     return result
+
+
+def _measure(plan, result, quick):
+    """Measure a ceiling, and keep the better of it and what is known."""
+    made = Ceiling(plan.name, plan.unit, plan.measure(quick), plan.method)
+    result.items[plan.name] = made.better(result.items.get(plan.name))
 
 
 def _key(facts, space):

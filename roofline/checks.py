@@ -73,5 +73,27 @@ def of_part(machine, ceilings, clock):
     return found
 
 
+def caveats(machine, ceilings):
+    """What a reader must know before any figure: that the machine was not quiet, or that its ceilings cannot be right.
+
+    Parameters
+    ----------
+    machine : dict, see `roofline.machine.facts`
+    ceilings : Ceilings or None
+
+    Returns
+    -------
+    list of str, sentences
+    """
+    found = []
+    for what, busy in (("", machine["busy_cores"]), (" when the ceilings were measured", ceilings and ceilings.machine["busy_cores"])):
+        if (busy or 0.0) > BUSY:
+            found.append(f"The machine was not quiet{what}: other work kept {busy:g} of {machine['cores']} cores busy. Times, shares of the roof "
+                         "and reasons are about that work, too.")  # fmt: skip
+    if ceilings and ceilings.doubts:
+        found.append(f"The ceilings are in doubt, and with them every share of the roof: {'; '.join(ceilings.doubts)}.")
+    return found
+
+
 def _check(name, passed, text):
     return {"check": name, "passed": bool(passed), "text": text}

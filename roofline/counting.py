@@ -15,6 +15,7 @@ import ast
 import collections
 import dataclasses
 import functools
+import os
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -24,10 +25,12 @@ import portable as pk
 from roofline.arguments import Data
 from roofline.cost import disagreements
 from roofline.mix import executed_totals, ptx_mix
+from roofline.touched import SIZES, accesses, by_names, compulsory
 
-SIZES = {"bool": 1, "int32": 4, "uint32": 4, "float32": 4, "int64": 8, "uint64": 8, "float64": 8}
 ARITHMETIC = {"+": 1, "-": 1, "*": 1, "/": 1, "//": 1, "%": 1, "fma": 2}
 LISTED = ("compare", "neg", "abs", "min", "max", "select", "convert", "rint", "floor", "ceil", "trunc", "copysign")
+LAYER = os.path.dirname(pk.count.__code__.co_filename) + os.sep  # the folder of portable's own texts
+LINE = 64  # bytes that a CPU's cache moves at once
 WARP = 32  # members that a GPU's smallest team has
 ISSUED = "", "issued", ""  # of build "lanes": lanes that packs have
 LOGIC = ("&", "|", "^", "<<", ">>", "~")
@@ -48,7 +51,7 @@ class Counts:
         Share of the lanes of packs that took no part in the operations which were done for them; 0 without packs, so on
         cuda, where threads branch.
     arrays : dict of str to (read, written), bytes
-        Compulsory bytes of each argument.
+        Compulsory bytes of each argument: of elements that are touched, once. Arguments that share memory are one: "x, y".
     ptx : dict of str to int, or None
         Static instructions of the PTX by kind and type (cuda).
     notes : list of str
@@ -57,6 +60,8 @@ class Counts:
         Elements that neighbouring threads reach at places that are no neighbours (cuda, without reducers).
     occupancy : str
         How many of a GPU's threads have room, and the registers of each, in words.
+    lines : dict of str to (read, written)
+        Lines of 64 bytes in which the touched elements lie, as `arrays`; where members work as a launch's do, none are counted.
     """
 
     kernel: str
@@ -70,6 +75,7 @@ class Counts:
     notes: list = field(default_factory=list)
     apart: int = 0
     occupancy: str = ""
+    lines: dict = field(default_factory=dict)
 
     def _sum(self, wanted):
         return sum(n * wanted(operation, dtype) for (_, operation, dtype), n in self.text.items())
@@ -119,12 +125,12 @@ class Counts:
     @property
     def loaded(self):
         """Requested bytes: every load of an argument's element, atomics included."""
-        return self._sum(lambda operation, dtype: _accesses(operation, ("load ", "atomic ")) * SIZES.get(dtype, 0))
+        return self._sum(lambda operation, dtype: accesses(operation, ("load ", "atomic ")) * SIZES.get(dtype, 0))
 
     @property
     def stored(self):
         """Requested bytes: every store, atomics included."""
-        return self._sum(lambda operation, dtype: _accesses(operation, ("store ", "atomic ")) * SIZES.get(dtype, 0))
+        return self._sum(lambda operation, dtype: accesses(operation, ("store ", "atomic ")) * SIZES.get(dtype, 0))
 
     @property
     def scratch(self):
@@ -135,6 +141,11 @@ class Counts:
     def compulsory(self):
         """Compulsory bytes: of each argument what is read, once, and what is written, once."""
         return sum(read + written for read, written in self.arrays.values())
+
+    @property
+    def line_bytes(self):
+        """Bytes of the lines that must be moved, or of the elements where no lines were counted."""
+        return LINE * sum(read + written for read, written in self.lines.values()) if self.lines else self.compulsory
 
     @property
     def intensity(self):
@@ -171,6 +182,7 @@ class Counts:
             ("integer operations", self.integer),
             ("comparisons", self.comparisons),
             ("bytes, compulsory", self.compulsory),
+            ("bytes, in lines touched", self.line_bytes),
             ("bytes, loaded", self.loaded),
             ("bytes, stored", self.stored),
             ("bytes, scratch", self.scratch),
@@ -190,10 +202,23 @@ class Counts:
         if executed < flops:
             sentences.append("what is the same for all lanes, or for all trips of a loop, is computed once")
         if executed > flops and self.ptx is None:
-            sentences.append("packs are filled up to their width; partial sums of packs, blocks and teams are combined")
+            sentences += self._more()
         if executed > flops and self.ptx is not None:
             sentences.append("partial sums of threads, warps and blocks are combined, by every thread of them")
         return sentences
+
+    def _more(self):
+        """Where the compiled code of a CPU does more flops than the text: around it, or in the line with most of them."""
+        more = collections.Counter()  # by line, those of the layer's own together
+        for (line, operation, dtype), n in self.text.items():
+            more[_own(line)] -= n * ARITHMETIC.get(operation, 0) * dtype.startswith("float")
+        for key, n in self.executed.items():
+            more[_own(key[0])] += sum(executed_totals({key: n})["flops"].values())
+        if (around := more.pop("", 0)) > 0:
+            yield f"partial sums of packs, blocks and teams are combined: {around:,} flops more"
+        line = max(more, key=more.get, default="")
+        if more[line] > 0:
+            yield f"line {line.rpartition(':')[2]}: {more[line]:,} flops more, of lanes that are masked off, that fill a pack, or that compute the same"
 
     def as_dict(self):
         """The JSON object."""
@@ -209,6 +234,7 @@ class Counts:
             "atomics": _joined(self.atomics),
             "bytes": {
                 "compulsory": self.compulsory,
+                "lines": self.line_bytes,
                 "loaded": self.loaded,
                 "stored": self.stored,
                 "scratch": self.scratch,
@@ -225,13 +251,14 @@ def _joined(pairs):
     return {" ".join(key): n for key, n in pairs.items()}
 
 
+def _own(line):
+    """A line of a kernel, or "" for the layer's own."""
+    return "" if line.startswith(LAYER) else line
+
+
 def _line_order(line):
     file, _, number = line.rpartition(":")
     return file, int(number or 0)
-
-
-def _accesses(operation, words):
-    return operation.startswith(words) and not operation.endswith(")")
 
 
 def _is_special(operation):
@@ -275,7 +302,7 @@ def count(policy, kernel, *args, reducer=(), scan=None, executed=True):
     data = Data(args, executed, with_room=on_device and _as_many_members(kernel, wanted))
     notes = data.notes
     with data:
-        text = _text(wanted, kernel, data.args, reducer, scan, on_device)
+        text, touched = _text(wanted, kernel, data.args, reducer, scan, on_device)
         if not reducer:
             text = _summed(text, set(_scattered(_names(kernel, wanted), args)))
         if branches(kernel):
@@ -300,11 +327,12 @@ def count(policy, kernel, *args, reducer=(), scan=None, executed=True):
         text,
         instructions,
         masked,
-        _arrays(text, kernel, wanted, args),
+        compulsory(text, touched, _names(kernel, wanted), args),
         ptx,
         notes,
         apart,
         occupancy,
+        {names: (read, written) for names, (_, (read, written)) in touched.items()},
     )
     quantities = {"flops": counts.flops, "bytes": counts.compulsory, "special": sum(counts.special.values())}
     notes += disagreements(kernel, _extent(wanted), args, quantities)
@@ -325,14 +353,19 @@ def mean(weighted):
         return {key: round(n / total) for key, n in sums.items()}
 
     counted_executed = all(counts.executed is not None for _, counts in weighted)
-    ways = [of(lambda counts, way=way: {name: both[way] for name, both in counts.arrays.items()}) for way in (0, 1)]
+
+    def both_ways(name):
+        ways = [of(lambda counts, way=way: {key: both[way] for key, both in getattr(counts, name).items()}) for way in (0, 1)]
+        return {key: (ways[0][key], ways[1][key]) for key in ways[0]}
+
     notes = list(dict.fromkeys(note for _, counts in weighted for note in counts.notes))
     return dataclasses.replace(
         first,
         text=of(lambda counts: counts.text),
         executed=of(lambda counts: counts.executed) if counted_executed else None,
         masked=sum(weight * counts.masked for weight, counts in weighted) / total,
-        arrays={name: (ways[0][name], ways[1][name]) for name in ways[0]},
+        arrays=both_ways("arrays"),
+        lines=both_ways("lines"),
         apart=round(sum(weight * counts.apart for weight, counts in weighted) / total),
         notes=[*notes, f"the mean of {len(weighted):,} counts: launches of this kind differ"],
     )
@@ -342,7 +375,7 @@ def _explained(found, text):
     """(elements at scattered places, occupancy in words) of a launch that a device's compiler tells of."""
     scattered = {(a.line, a.view) for a in found.accesses if a.how.startswith("strided")}
     apart = sum(n for (line, operation, _), n in text.items()
-                if _accesses(operation, ("load ", "store ", "atomic ")) and (line, operation.rpartition(" ")[2]) in scattered)
+                if accesses(operation, ("load ", "store ", "atomic ")) and (line, operation.rpartition(" ")[2]) in scattered)
     registers, room = found.facts.get("registers a thread"), found.facts.get("occupancy", "").partition(" ")[0]
     return apart, f"{registers} registers a thread leave room for {room} of its threads" if room else ""
 
@@ -358,15 +391,19 @@ def _on_host(policy):
 
 
 def _text(policy, kernel, args, reducer, scan, on_device):
-    """Counts of the text; those of a scan are a reduction's, and a store of each prefix."""
-    build = "text"
+    """(counts of the text, what of its arguments is touched); those of a scan are a reduction's, and a store of each prefix.
+
+    Touched: {names: ((bytes read, written), (lines read, written))} of the arguments that share memory.
+    """
+    build = "touched"
     if _as_many_members(kernel, policy):
         build = "lanes"  # its arrays may fit teams of the size that was asked for, and no others
         if on_device and policy.team_size <= WARP:
             build = f"lanes:{WARP}"
     found = pk.count(policy, kernel, *_inputs(args, scan), reducer=reducer, build=build)
-    found.pop(ISSUED, None)
-    return found | {(kernel.place, "store out", args[-1].dtype.name): policy.end - policy.begin} if scan else found
+    marks = {key: found.pop(key) for key in list(found) if not key[0]}
+    found |= {(kernel.place, "store out", args[-1].dtype.name): policy.end - policy.begin} if scan else {}
+    return found, dict(by_names(marks))
 
 
 def _inputs(args, scan):
@@ -414,7 +451,7 @@ def branches(kernel):
 def _changes(text):
     """What to add where a launch writes what it reads. A second run would tell more, and may write where there is no room:
     what appends to an array goes on behind its end."""
-    read, written = ({operation.split(" ")[-1] for _, operation, _ in text if _accesses(operation, words)}
+    read, written = ({operation.split(" ")[-1] for _, operation, _ in text if accesses(operation, words)}
                      for words in (("load ", "atomic "), ("store ", "atomic ")))  # fmt: skip
     names = ", ".join(f"'{name}'" for name in sorted(read & written))
     return f", and the launch itself changes {names}: another one may count otherwise" if names else ""
@@ -432,17 +469,6 @@ def in_words(policy):
     extent = _extent(policy)
     sizes = " x ".join(f"{n:,}" for n in (extent if isinstance(extent, tuple) else (extent,)))
     return f"{sizes} {'teams' if isinstance(policy, pk.TeamPolicy) else 'indices'}"
-
-
-def _arrays(text, kernel, policy, args):
-    """Compulsory bytes (read, written) of each argument: no more than it has, and no more than is asked for."""
-    sizes = dict(_named_sizes(_names(kernel, policy), args))
-    asked = collections.defaultdict(lambda: [0, 0])
-    for (_, operation, dtype), n in text.items():
-        for which, words in enumerate((("load ", "atomic "), ("store ", "atomic "))):
-            if _accesses(operation, words):
-                asked[operation.rpartition(" ")[2]][which] += n * SIZES[dtype]
-    return {name: tuple(min(n, sizes.get(name, n)) for n in both) for name, both in asked.items()}
 
 
 def _names(kernel, policy):
@@ -469,12 +495,3 @@ def _summed(text, private):
         for part in parts:
             found[line, part, dtype] += n
     return dict(found)
-
-
-def _named_sizes(names, args):
-    for name, a in zip(names, args, strict=False):
-        a = a.view if isinstance(a, pk.ScatterView) else a
-        if isinstance(a, tuple):
-            yield from _named_sizes([f"{name}[{k}]" for k in range(len(a))], a)
-        elif hasattr(a, "nbytes") and hasattr(a, "ndim"):
-            yield name, a.size * SIZES[a.dtype.name]

@@ -6,6 +6,7 @@ from html import escape
 
 from roofline import roofpage
 from roofline.attainable import LOW
+from roofline.checks import caveats
 from roofline.roofplot import FLOPS, NARROW, SMALL, WIDE, background, drawing
 from roofline.rows import parts_of, program, rows_of, sweeps
 from roofline.units import scaled, times
@@ -106,6 +107,7 @@ def page(document):
     body = [
         f"<h1>{title}</h1>",
         *(_where(part) for part in parts),
+        *(_caveats(part) for part in parts),
         _short(rows, program(parts)),
         _failures(parts),
         roofpage.overview(rows),
@@ -144,6 +146,12 @@ def page(document):
 
 def _where(part):
     return f'<p class="soft">Measured {escape(_date(part.machine["date"]))} on {escape(part.space)}: {escape(part.hardware)}.</p>'
+
+
+def _caveats(part):
+    """What stands before any figure, because it is about all of them."""
+    found = caveats(part.machine, part.ceilings)
+    return f'<p class="lead failed">{escape(" ".join(found))}</p>' if found else ""
 
 
 def _date(text):

@@ -15,6 +15,7 @@ import portable as pk
 from portable.errors import SpaceUnavailableError
 from roofline import microkernels as kernels
 from roofline import timing
+from roofline.physics import steady
 from roofline.timing import Samples
 
 _ASSUMED = (("L1", 32 << 10), ("L2", 512 << 10), ("L3", 8 << 20))  # where the system tells no sizes
@@ -23,6 +24,7 @@ _TEAM = 256  # threads a team on a GPU
 CHUNK = 64  # indices a CPU's thread takes: some 20 microseconds, so that nobody waits long for the slowest at the end
 SCALE = 1e-3  # the triad's
 IN_GRAPH = 100  # launches
+REPEATS, MOST_REPEATS = 15, 60  # of a measurement
 _CONSTANTS = {"fma": (0.999, 0.001), "no fma": (1.0, 1e-6), "integer": (5, 3), "special": (2.0, 1e-9)}  # of order one
 
 
@@ -38,8 +40,9 @@ class Plan:
     method: str
 
     def measure(self, quick):
-        """The rate of each repeat; of the unit "s" the time itself of one of so many."""
-        seconds = timing.measure(self.call, self.sync, min_time=1e-4 if quick else 0.01, repeats=3 if quick else 15)
+        """The rate of each repeat; of the unit "s" the time itself of one of so many. Repeats go on until the best of them stands."""
+        many = {"repeats": 3} if quick else {"repeats": REPEATS, "most": MOST_REPEATS, "enough": steady}
+        seconds = timing.measure(self.call, self.sync, min_time=1e-4 if quick else 0.01, **many)
         values = tuple(v / self.amount if self.unit == "s" else self.amount / v for v in seconds.values)
         return Samples(values, seconds.calls)
 
@@ -167,8 +170,10 @@ def _cpu_bandwidth(space, levels, quick):
     for name in ("L1", "L2"):
         league, length, trips = rows_in(space, sizes[name] // space.n_threads, quick)
         policy, method = pk.TeamPolicy(league, space=space), f"triad on {3 * 8 * length >> 10} KiB a core, over and over"
-        rows, amount = three_rows(*_ones(space, (league, 3, length))), 24 * length * trips * league
-        yield _plan(space, f"bandwidth {name}", "B", amount, method, policy, kernels.triad_again, trips, SCALE, *rows)
+        (b, c, a), amount = three_rows(*_ones(space, (league, 3, length))), 24 * length * trips * league
+        yield _plan(space, f"bandwidth {name}", "B", amount, method, policy, kernels.triad_again, trips, SCALE, b, c, a)
+        yield _plan(space, f"copy {name}", "B", amount * 2 // 3, method.replace("triad", "copy"), policy, kernels.copy_again, trips, b, a)
+        yield _plan(space, f"update {name}", "B", amount, method.replace("triad", "a += s b"), policy, kernels.update_again, trips, SCALE, b, a)
         eight, out = _ones(space, (8 * league, max(64, length * 3 // 8)), (league,))
         method = f"{8 * eight.size // league >> 10} KiB a core, read over and over"
         yield _plan(space, f"read {name}", "B", 8 * eight.size * trips, method, policy, kernels.read_again, trips, eight, out)

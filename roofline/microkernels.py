@@ -195,6 +195,24 @@ def triad_again(team, trips, s, b, c, a):
 
 
 @pk.kernel
+def copy_again(team, trips, b, a):
+    """A team's own row copied to another, over and over."""
+    row = team.league_rank
+    for _ in range(trips):
+        for j in team.thread_range(a.shape[1]):
+            a[row, j] = b[row, j]
+
+
+@pk.kernel
+def update_again(team, trips, s, b, a):
+    """A team's own row added to another, over and over."""
+    row = team.league_rank
+    for _ in range(trips):
+        for j in team.thread_range(a.shape[1]):
+            a[row, j] += s * b[row, j]
+
+
+@pk.kernel
 def read_again(team, trips, x, out):
     """A team's own eight rows read over and over, each into a sum of its own."""
     first = 8 * team.league_rank

@@ -121,6 +121,8 @@ def executed_totals(executed):
         if each:
             flops[dtype] += each * lanes * n
             vector[dtype] += each * lanes * n * (lanes > 1)
+        elif name in ("special //", "special %"):  # one flop of the text each, as other operators
+            flops[dtype] += lanes * n
         elif name.startswith("special "):
             special[f"{name.removeprefix('special ')} {dtype}"] += lanes * n
         elif name == "sqrt":

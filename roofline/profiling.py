@@ -10,7 +10,7 @@ import numpy as np
 from rich.table import Table
 
 import portable as pk
-from portable.errors import InputError
+from portable.errors import InputError, printable
 from roofline import microkernels
 from roofline.counting import branches, count, in_words, mean
 from roofline.timing import Samples
@@ -26,7 +26,7 @@ _regions = []  # open blocks, outermost first: a program names them whoever prof
 @contextlib.contextmanager
 def region(name):
     """Name what is launched inside a block, for every profile that hears it: `with roofline.region("set up"): ...`"""
-    _regions.append(str(name))
+    _regions.append(printable(name))
     try:
         yield
     finally:
@@ -157,14 +157,14 @@ class Profile:
         for them, and are the mean of that."""
         key = (*self.identity(launch), executed)
         if key not in self._counts:
-            self._counts[key] = _Met()
+            self._counts[key] = Met()
             self._counts[key].meet(launch, executed)
         return self._counts[key].mean()
 
     def meet(self, launch, *, executed=True):
         """Count a launch that is about to run, on the data as they are. Where its text has conditions, launches of the same
         identity may do other things on other data: then the first few are counted, and some of the many."""
-        self._counts.setdefault((*self.identity(launch), executed), _Met()).meet(launch, executed)
+        self._counts.setdefault((*self.identity(launch), executed), Met()).meet(launch, executed)
 
     def short(self):
         """Labels of launches so short that their times are mostly the cost of a launch."""
@@ -220,15 +220,16 @@ def profile(before=None, apart=False):
         made.seconds = max(made.seconds - len(made._marks) * AHEAD, sum(e.seconds for e in made.events))
 
 
-class _Met:
+class Met:
     """Counts of launches of one identity: all of the first, ever fewer of the many."""
 
     def __init__(self):
         self.n, self.next, self.left, self.samples, self._mean = 0, 1, PATIENCE, [], None
 
-    def meet(self, launch, executed):
+    def meet(self, launch, executed, again=True):
+        """Count a launch if it is time to; once there is a count, only if `again`."""
         self.n += 1
-        if self.samples and (self.n < self.next or self.left <= 0.0 or not branches(launch.kernel)):
+        if self.samples and (not again or self.n < self.next or self.left <= 0.0 or not branches(launch.kernel)):
             return
         again, start = bool(self.samples), time.perf_counter()
         self.samples.append((self.n, count_launch(launch, executed=executed)))
@@ -261,7 +262,7 @@ def count_launch(launch, *, executed=True):
 
 
 def _event(launch, region, begin, end):
-    return Event(launch.label, region, str(launch.space), _launches(launch), end.seconds_since(begin))
+    return Event(printable(launch.label), region, str(launch.space), _launches(launch), end.seconds_since(begin))
 
 
 def _launches(launch):

@@ -221,12 +221,14 @@ def _kernels(roof):
 def _kernel(kernel, n_lines):
     """What one launch of a kernel does, and its costliest lines."""
     moved, requested = kernel["bytes"]["compulsory"], kernel["bytes"]["loaded"] + kernel["bytes"]["stored"]
+    lines = kernel["bytes"].get("lines", moved)  # older reports have none
     rows = [(f"flops, {dtype}", f"{n:,}") for dtype, n in kernel["flops"].items()]
     rows += [(name, f"{n:,}") for name, n in kernel["special"].items()]
     rows += [(f"atomic {name}", f"{n:,}") for name, n in kernel["atomics"].items()]
     rows += [("integer operations", f"{kernel['integer']:,}"), ("comparisons", f"{kernel['comparisons']:,}")]
     rows += [
         ("bytes, compulsory", scaled(moved, "B")),
+        ("bytes, in lines touched", scaled(lines, "B") + (f", {lines / moved:.3g} times the compulsory" if moved else "")),
         ("bytes, requested", scaled(requested, "B") + (f", {requested / moved:.3g} times the compulsory" if moved else "")),
         ("bytes, transferred", "not measured: that needs hardware counters"),
     ]

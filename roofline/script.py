@@ -1,20 +1,28 @@
 """`python -m roofline report SCRIPT`: the launches of any Python program, each kind against its roof."""
 
+import collections
+import contextlib
+import dataclasses
+import functools
 import runpy
 import sys
 import time
 from pathlib import Path
 
 import portable as pk
-from portable.errors import InputError
+from portable.errors import InputError, printable
 from roofline.attainable import analyse_launch
 from roofline.contract import Work
-from roofline.profiling import SHORT, count_launch, profile, region_now
+from roofline.counting import mean
+from roofline.profiling import SHORT, Met, profile, region_now
 from roofline.reasons import whys
 from roofline.reporting import Failure, Result
 from roofline.timing import Samples, tick
 from roofline.units import one_line, scaled
 
+PATIENCE_AGAIN = 10.0  # seconds for counting launches of a program again, on the data that each meets
+SIZES = 12  # of a kernel that are all counted; of further ones every third or fewer
+FEW, AGAIN = 4, 5  # sizes of a kernel that have rows of their own, or launches of one size
 KINDS = 80  # of launches that are told one by one, the costliest; a page stays readable
 PATIENCE = 2.0  # seconds for counting a text, above which what is executed is not counted too: it takes several times as long
 TICKS = 10  # steps of the clock, below which it does not tell a time
@@ -55,30 +63,73 @@ def collect(path, arguments, part, ceilings=None, on_start=lambda label, done: N
 
 
 class Counted:
-    """Counts of the first launch of each kind, taken before it runs: afterwards its data may be others'."""
+    """Counts of launches of each kind, taken before they run: afterwards their data may be others'.
+
+    The first launch of a kind is counted, and later ones ever more rarely while time is left: of data that evolve the mean is told.
+    Of a kernel that is launched over ever other sizes, some sizes are counted.
+    """
 
     def __init__(self):
-        self._found = {}
+        self._kinds, self._own, self._groups, self._left = {}, set(), {}, PATIENCE_AGAIN
 
     def before(self, launch):
-        """Count a launch if it is the first of its kind; what goes wrong is told when the counts are wanted."""
+        """Count a launch if it is time to; what goes wrong is told when the counts are wanted."""
         key = _kind(launch, region_now())
-        if key in self._found:
-            return
-        try:
-            start = time.perf_counter()
-            self._found[key] = count_launch(launch, executed=False)
-            if time.perf_counter() - start < PATIENCE:
-                self._found[key] = count_launch(launch, executed=True)
-        except Exception as error:  # noqa: BLE001 - the program goes on
-            self._found[key] = error
+        group = self._groups.setdefault(_group(key), _Sizes())
+        if key in self._own:
+            self._again(self._kinds[key], launch)
+        elif key in self._kinds or group.wants():
+            self._own.add(key)
+            self._kinds[key] = group.last = self._first(launch)
+        else:
+            self._kinds[key] = group.last
 
-    def of(self, launch, region):
-        """The counts of a launch's kind."""
-        found = self._found[_kind(launch, region)]
-        if isinstance(found, Exception):
-            raise found
-        return found
+    def _again(self, met, launch):
+        if isinstance(met, Met):
+            start = time.perf_counter()
+            with contextlib.suppress(Exception):  # the first one was counted
+                met.meet(launch, met.executed, again=self._left > 0.0)
+            self._left -= time.perf_counter() - start
+
+    def _first(self, launch):
+        met, start = Met(), time.perf_counter()
+        try:
+            met.meet(launch, False)
+            met.executed = time.perf_counter() - start < PATIENCE
+            if met.executed:
+                again = Met()
+                again.meet(launch, True)
+                again.executed = True
+                return again
+        except Exception as error:  # noqa: BLE001 - the program goes on
+            return error
+        return met
+
+    def of(self, keys):
+        """The counts of a launch in the mean of several kinds, given with their numbers of launches."""
+        weights, counted = collections.Counter(), {}
+        for key, n in keys:
+            found = self._kinds[key]
+            if isinstance(found, Exception):
+                raise found
+            weights[id(found)] += n
+            counted[id(found)] = found
+        return mean([(n, counted[k].mean()) for k, n in weights.items()])
+
+
+class _Sizes:
+    """Sizes of a kernel that were met: all of the first are counted, ever fewer of the many; those between are as the last one."""
+
+    def __init__(self):
+        self.met, self.next, self.last = 0, 1, None
+
+    def wants(self):
+        """Whether a size that is met for the first time is to be counted."""
+        self.met += 1
+        if self.met < self.next:
+            return False
+        self.next = self.met + (1 if self.met < SIZES else self.met // 3)
+        return True
 
 
 def _kind(launch, region):
@@ -87,8 +138,29 @@ def _kind(launch, region):
     return region, launch.label, str(launch.space), launch.kernel, launch.policy, launch.reducers, launch.scan, shapes
 
 
+def _group(kind):
+    """What launches of one kernel have in common, over whatever sizes."""
+    region, label, space, kernel, _, reducers, scan, _ = kind
+    return region, label, space, kernel, reducers, scan
+
+
+def _rows(kinds):
+    """{kind or group: [kind, ...]}: kinds of launches that are told together, in the order in which they were met.
+
+    A kernel over few sizes, or a size that comes again, has a row of its own; sizes that come and go share one.
+    """
+    groups, rows = {}, {}
+    for kind in kinds:
+        groups.setdefault(_group(kind), []).append(kind)
+    for group, members in groups.items():
+        for kind in members:
+            alone = len(members) <= FEW or len(kinds[kind]) >= AGAIN
+            rows.setdefault(kind if alone else group, []).append(kind)
+    return rows
+
+
 def tell(made, source, part, ceilings=None, on_start=lambda label, done: None, counted=None):
-    """Each kind of launch of a profile, the costliest first: one kernel over one size, in one region, on one space.
+    """Each kind of launch of a profile, the costliest first: one kernel over one size, or over many, in one region, on one space.
 
     Parameters
     ----------
@@ -101,19 +173,26 @@ def tell(made, source, part, ceilings=None, on_start=lambda label, done: None, c
     for event in made.events:
         for launch in event.launches:
             kinds.setdefault(_kind(launch, event.region), []).append((event, launch))
-    ranked = sorted(kinds.items(), key=lambda item: -_seconds(item[1]))
+    rows = {key: [(kind, kinds[kind]) for kind in members] for key, members in _rows(kinds).items()}
+    ranked = sorted(((parts, [pair for _, found in parts for pair in found]) for parts in rows.values()), key=lambda item: -_seconds(item[1]))
     total = sum(map(_seconds, kinds.values()))
     if ranked:
         part(ranked[0][1][0][0].space).program_seconds = made.seconds
-    longest = {found[0][1].label: key for key, found in reversed(ranked)}
-    told = [(key, found) for key, found in ranked if _seconds(found) >= LEAST * total or longest[found[0][1].label] is key][:KINDS]
-    for done, (_, found) in enumerate(told):
+    longest = {found[0][1].label: parts for parts, found in reversed(ranked)}
+    told = [(parts, found) for parts, found in ranked if _seconds(found) >= LEAST * total or longest[found[0][1].label] is parts][:KINDS]
+    for done, (parts, found) in enumerate(told):
         event, launch = found[0]
-        on_start(launch.label, done)
+        on_start(printable(launch.label), done)
         where = f"{source}, {event.region}" if event.region else source
-        counts = counted.of if counted else lambda launch, _: made.count(launch)
-        _tell_kind(made.size(launch), part(event.space), where, found, counts, ceilings)
-    names = {id(key) for key, _ in told}
+        size = made.size(launch)
+        if len(parts) > 1:
+            sizes = [made.size(one)[0] for _, one in found]
+            size = round(sum(sizes) / len(sizes)), size[1]
+            where += f", {len(parts):,} sizes from {min(sizes):,} to {max(sizes):,}"
+        numbers = [(kind, len(launches)) for kind, launches in parts]
+        counts = functools.partial(counted.of, numbers) if counted else functools.partial(_counted_now, made, parts)
+        _tell_row(size, len(parts), part(event.space), where, found, counts, ceilings)
+    names = {id(parts) for parts, _ in told}
     if rest := [item for item in ranked if id(item[0]) not in names]:
         seconds = sum(_seconds(found) for _, found in rest)
         part(rest[0][1][0][0].space).notes.append(
@@ -121,20 +200,37 @@ def tell(made, source, part, ceilings=None, on_start=lambda label, done: None, c
         )
 
 
-def _tell_kind(size, report, source, found, counts, ceilings):
+def _counted_now(made, parts):
+    """The counts of a launch in the mean of its kinds, on the data as they are now; of many sizes some are counted."""
+    step = max(1, len(parts) // SIZES)
+    return mean([(sum(len(found) for _, found in parts[k:k + step]), made.count(parts[k][1][0][1])) for k in range(0, len(parts), step)])
+
+
+def _tell_row(size, n_sizes, report, source, found, counts, ceilings):
     event, launch = found[0]
     seconds, notes = _timed(found)
     if not seconds.median:
         report.notes.append(f"'{launch.label}' over {size[0]:,} {size[1]}: {notes[0]}; more work in a launch, or more launches, have a time")
     held = ceilings and seconds.median
     try:
-        roof = _roof(report, launch, counts(launch, event.region), seconds, notes, ceilings) if held else None
+        roof = _roof(report, launch, _over(size, n_sizes, counts()), _mean(seconds, n_sizes), seconds, notes, ceilings) if held else None
         why = whys(roof, report.ceilings, seconds) if roof else ()
     except Exception as error:  # noqa: BLE001 - one kernel's failure must not cost the others
         report.failures.append(Failure("script", launch.label, one_line(error)))
         return
     about = "script", launch.label, source, *size, event.space
     report.results.append(Result(*about, seconds, Work(), None, roof, *why))
+
+
+def _over(size, n_sizes, counts):
+    """Counts of a launch of so many indices in the mean."""
+    return counts if n_sizes == 1 else dataclasses.replace(counts, policy=f"{size[0]:,} {size[1]}")
+
+
+def _mean(seconds, n_sizes):
+    """Seconds of a launch: the median of one size; of several sizes the mean, but for the first, which may hold the compilation."""
+    values = seconds.values
+    return seconds.median if n_sizes == 1 else sum(values[1:]) / len(values[1:])
 
 
 def _timed(found):
@@ -177,9 +273,9 @@ def _run(part, path, arguments):
         sys.argv = kept
 
 
-def _roof(report, launch, counts, seconds, notes, ceilings):
+def _roof(report, launch, counts, took, seconds, notes, ceilings):
     report.ceilings = ceilings(str(launch.space), set(counts.special))
-    roof = analyse_launch(launch.label, counts, seconds.median, report.ceilings)
+    roof = analyse_launch(launch.label, counts, took, report.ceilings)
     roof.notes.extend(notes)
     if seconds.median < SHORT:
         roof.notes.append("too short to time one by one: mostly the cost of a launch")

@@ -14,9 +14,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from roofline.side import batch_seconds, no_sync
+
 MIN_SECONDS = 0.05  # of a repeat: ten thousand times what the clock and a synchronisation cost
 LONG_SECONDS = 10.0  # of a call whose compilation is a small part of it
 ROUNDS, MIN_SAMPLES = 7, 3  # quartiles of fewer samples say nothing
+MORE_SECONDS = 1.0  # of a measurement, after which it is not repeated oftener than it must be
 SLOW_SECONDS = 0.5  # of a round that is repeated no oftener than that: calls so long are averages themselves
 PAUSE = 0.1  # seconds between contenders: idle threads of OpenBLAS spin for 40 ms, on the other side's cores
 QUEUE = 500  # launches; CUDA's driver takes about 1,000 before it makes the caller wait
@@ -74,34 +77,17 @@ def tick():
     return min(steps)
 
 
-def _no_sync():
-    """Nothing to wait for: the call returns when its work is done."""
-
-
-def _batch_seconds(fn, sync, calls, host_only=False):
-    """Seconds per call of one batch, which begins and ends with no work in flight."""
-    start = time.perf_counter()
-    for _ in range(calls):
-        fn()
-    if not host_only:
-        sync()
-    end = time.perf_counter()
-    if host_only:
-        sync()
-    return (end - start) / calls
-
-
 def _calibrate(fn, sync, min_time):
     """Calls that fill `min_time` seconds, and their seconds per call; a first call compiles and fills caches.
 
     Unless that took so long that compiling is a small part of it: who waits minutes for a call need not wait for it twice.
     """
-    first = _batch_seconds(fn, sync, 1)
+    first = batch_seconds(fn, sync, 1)
     if first >= LONG_SECONDS:
         return 1, first
     calls, min_time = 1, MIN_SECONDS if min_time is None else min_time
     while True:
-        per_call = _batch_seconds(fn, sync, calls)
+        per_call = batch_seconds(fn, sync, calls)
         if per_call * calls >= min_time:
             return calls, per_call
         # At most tenfold at a time: the first batches are slow and would overstate a call.
@@ -109,7 +95,9 @@ def _calibrate(fn, sync, min_time):
         calls = max(calls + 1, min(10 * calls, math.ceil(1.1 * wanted)))
 
 
-def measure(fn: Callable, sync: Callable | None = None, *, min_time=None, repeats=7, max_time=math.inf) -> Samples:
+def measure(
+    fn: Callable, sync: Callable | None = None, *, min_time=None, repeats=7, max_time=math.inf, most=0, enough: Callable | None = None
+) -> Samples:
     """Time a call.
 
     Parameters
@@ -122,19 +110,22 @@ def measure(fn: Callable, sync: Callable | None = None, *, min_time=None, repeat
     repeats : int
     max_time : float, seconds
         No further repeat starts after this long, once there are three.
+    most : int
+        Repeats go on up to so many, and MORE_SECONDS at most, until `enough` of all values is true.
+    enough : callable of a list of float, optional
 
     Returns
     -------
     Samples
         Seconds per call, one value a repeat.
     """
-    sync = sync or _no_sync
+    sync = sync or no_sync
     calls, first = _calibrate(fn, sync, min_time)
     start, values = time.perf_counter(), [first]
-    while len(values) < repeats:
+    while len(values) < repeats or (len(values) < most and time.perf_counter() - start < MORE_SECONDS and not enough(values)):
         if len(values) >= MIN_SAMPLES and time.perf_counter() - start > max_time:
             break
-        values.append(_batch_seconds(fn, sync, calls))
+        values.append(batch_seconds(fn, sync, calls))
     return Samples(tuple(values), calls)
 
 
@@ -168,7 +159,7 @@ def alternate(
     -------
     dict of name to Samples, seconds per call, `rounds` values each
     """
-    waits = {name: (sync or {}).get(name, _no_sync) for name in fns}
+    waits = {name: (sync or {}).get(name, no_sync) for name in fns}
     found = {name: _calibrate(fn, waits[name], min_time) for name, fn in fns.items()}
     batch = {name: calls for name, (calls, _) in found.items()}
     if rounds is None:
@@ -179,7 +170,7 @@ def alternate(
     for _ in range(rounds):
         for name, fn in fns.items():
             time.sleep(PAUSE)
-            values[name].append(_batch_seconds(fn, waits[name], batch[name], host_only))
+            values[name].append(batch_seconds(fn, waits[name], batch[name], host_only))
     return {name: Samples(tuple(v), batch[name]) for name, v in values.items()}
 
 

@@ -16,6 +16,7 @@ HELP = {  # by the cause that `roofline.reasons` found
     "calls": "pk.capture records launches and replays them together; pk.plan prepares one.",
     "waiting": "More independent work for each index or thread hides waiting; pk.explain tells which lines reach memory "
     "with gaps.",
+    "divergence": "Indices sorted or grouped so that neighbours do the same work keep lanes busy.",
     "executed": "pk.explain tells what runs one lane at a time, and which branches cost lanes.",
     "instructions": "Fewer instructions for each flop: indices computed once, short loops with pk.static lengths.",
     "overfetch": "Arrays laid out so that neighbouring indices read neighbouring elements are fetched by whole lines.",

@@ -14,10 +14,10 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from portable.errors import InputError, PortableError
+from portable.errors import InputError, PortableError, printable
 
 from ..checks import check_outputs
-from ..files import replacing, write
+from ..files import read_json, replacing, write
 from . import figures
 from .calibration import calibrate
 from .extras import need
@@ -49,12 +49,12 @@ def main(arguments=None):
             options.run(options)
         for warning in caught:
             if issubclass(warning.category, (UserWarning, RuntimeWarning)):
-                console.print(f"warning: {warning.message}", style="yellow", markup=False, highlight=False)
+                console.print(f"warning: {printable(warning.message)}", style="yellow", markup=False, highlight=False)
     except PortableError as error:
         console.print(f"hawkes: {error}", style="red", markup=False, highlight=False)
         return 2
     except OSError as error:
-        console.print(f"hawkes: {error.strerror}: '{error.filename}'", style="red", markup=False, highlight=False)
+        console.print(f"hawkes: {error.strerror}: '{printable(error.filename)}'", style="red", markup=False, highlight=False)
         return 2
     except KeyboardInterrupt:
         console.print("hawkes: stopped before there was anything to write", style="red", markup=False, highlight=False)
@@ -178,11 +178,10 @@ def _sample(options, likelihood, start, fixed, sampler="metropolis"):
 def _params_or_mode(options, likelihood, start, fixed):
     if options.params is None:
         return fit(likelihood, start=start, fixed=fixed, posterior=True).params
+    values = read_json(options.params)
     try:
-        return Parameters(**json.loads(Path(options.params).read_text()))
-    except OSError as error:
-        raise InputError(f"--params: '{options.params}' cannot be read: {error.strerror}") from error
-    except (json.JSONDecodeError, UnicodeDecodeError, TypeError) as error:
+        return Parameters(**values)
+    except TypeError as error:
         wanted = ", ".join(Parameters.names())
         raise InputError(f"--params: '{options.params}' is no JSON object of {wanted}: {error}") from error
 
@@ -214,7 +213,7 @@ def run_fit(options):
     units = {name: params.unit(name) for name in values | rows}
     write(folder / "fit.json", json.dumps({"params": values, "units": units, "table": rows}, indent=1) + "\n", "--output")
     write(folder / "params.json", json.dumps(values, indent=1) + "\n", "--output")
-    console.print(f"written to {folder}: fit.json, params.json{written}", highlight=False)
+    console.print(f"written to {printable(folder)}: fit.json, params.json{written}", highlight=False, markup=False)
 
 
 def run_probabilities(options):
@@ -265,7 +264,7 @@ def run_simulate(options):
     _write_csv(Path(options.output), [*places, "t_hours", "parent"],
                ([*map(repr, row), parent] for row, parent in
                 zip(np.column_stack([made.locations, made.times]).tolist(), made.parents.tolist())))
-    console.print(f"{len(made.times):,} events, {(made.parents >= 0).sum():,} of them triggered, in {options.output}")
+    console.print(f"{len(made.times):,} events, {(made.parents >= 0).sum():,} of them triggered, in {printable(options.output)}", markup=False)
 
 
 def run_paper(options):

@@ -6,7 +6,7 @@ import pathlib
 import sys
 
 import portable as pk
-from portable.errors import PortableError
+from portable.errors import PortableError, printable
 
 from .calibration import calibrate
 from .exactness import likelihoods, smoothers
@@ -45,7 +45,7 @@ def main(argv=None):
     try:
         return options.run(options) or 0
     except (PortableError, OSError, ImportError) as error:
-        print(f"resampling: {error}", file=sys.stderr)
+        print(f"resampling: {printable(error)}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 130
@@ -98,7 +98,8 @@ def experiment(options):
         _show(known, options.out)
     else:
         _say(known)
-        print(f"wrote {table}; figures want matplotlib, here or elsewhere: python -m models.resampling figures {table}")
+        print(f"wrote {printable(table)}; figures want matplotlib, here or elsewhere: python -m models.resampling figures "
+              f"{printable(table)}")
 
 
 def figures(options):
@@ -107,7 +108,7 @@ def figures(options):
 
 def _show(cells, folder):
     for path in [save(cells, folder), *draw(cells, folder)]:
-        print(f"wrote {path}")
+        print(f"wrote {printable(path)}")
     _say(cells)
 
 

@@ -7,12 +7,15 @@ import numpy as np
 import portable as pk
 from portable.errors import DTypeError, FiniteError, InputError, ShapeError
 
+from ..checks import refuse_mask
+
 MOST = 2**31 - 1  # particles of a row, or draws: products of two such numbers stay within 64 bits
 
 
 def check_rows(values, name, kinds="fiu"):
     """`values` as a vector (n,) or rows (n_rows, n) of at least one element: a View as it is, else a NumPy array."""
     if not isinstance(values, pk.View):
+        refuse_mask(values, name)
         try:
             values = np.asarray(values)
         except ValueError as error:  # ragged rows

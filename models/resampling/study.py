@@ -19,7 +19,7 @@ import numpy as np
 import portable as pk
 from portable.errors import InputError
 
-from ..files import write
+from ..files import read_json, write
 from ..store import Store
 from . import schemes
 
@@ -27,6 +27,7 @@ SCHEMES = ("multinomial", "stratified", "systematic", "residual", "ssp", "killin
 MOST_AT_ONCE, MOST_IN_ALL = 1 << 20, 1 << 24  # particles of all replicates: held together, and computed
 ERRORS = "runs", "mse", "bias_share"
 LONG_ENOUGH = 1.0  # seconds of timed calls
+_KINDS = dict(scheme=str, kind=str, n=int, y=(int, float), runs=int, mse=(int, float), bias_share=(int, float), seconds=(int, float))
 ROW = "{scheme:12} {kind:5} {n:9,d} {y:4.1f} {mse:9.4f} {bias_share:9.2e} {seconds:10.3e}"
 
 
@@ -138,9 +139,11 @@ def save(cells, folder):
 
 def load(path):
     """The cells of a study.json."""
+    found = read_json(path)
     try:
-        cells = json.loads(pathlib.Path(path).read_text())["cells"]
-        [(_place(cell), cell["seconds"]) for cell in cells]
-        return cells
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        for cell in found["cells"]:
+            if not all(isinstance(cell[name], kind) for name, kind in _KINDS.items()):
+                raise TypeError(f"a cell is {cell}")
+        return found["cells"]
+    except (KeyError, TypeError) as error:
         raise InputError(f"'{path}' is no study that `python -m models.resampling experiment` wrote: {error}") from error

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from portable.errors import InputError, PortableError
+from portable.errors import InputError, PortableError, printable
 
 from ..checks import check_outputs
 from ..files import replacing
@@ -171,7 +171,7 @@ def _simulate(options, console):
     runs = load(options.file).simulate(options.runs, seed=options.seed, space=options.space)
     with replacing(options.out, "--out") as beside:
         np.savez(beside, values=runs.values, lengths=runs.lengths)
-    console.print(f"{runs!r} in {Path(options.out).name}", highlight=False)
+    console.print(f"{runs!r} in {escape(printable(Path(options.out).name))}", highlight=False)
 
 
 def _describe(options, console):
@@ -184,7 +184,7 @@ def _describe(options, console):
             ("gaps of a run, variance", f"{runs.lengths.var():.5g}", model and f"{model.variance_arrivals():.5g}"),
             ("gap, mean", f"{gaps.mean():.5g}", model and f"{model.mean_gap():.5g}"),
             ("correlation at lag 1", f"{empirical_correlation(runs, 1):.4f}", model and f"{model.lag_correlation():.4f}")]
-    table = Table(title=escape(Path(options.file).name), title_justify="left")
+    table = Table(title=escape(printable(Path(options.file).name)), title_justify="left")
     for name in ("", "runs", "process") if model else ("", "runs"):
         table.add_column(name, justify="right")
     for row in rows:

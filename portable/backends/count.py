@@ -15,13 +15,15 @@ _TERMINATOR = r"  (?:ret|br|switch|unreachable) ?"
 _VALUE = r"(?:<\d+ x \w+>|\{.*?\}|\w+)"
 _FLAGS = r"(?: (?:nuw|nsw|exact|disjoint|nneg|samesign|inbounds|contract|reassoc|nsz|arcp|afn|nnan|ninf|fast|atomic|volatile))*"
 _ORDERED = r"\S+ (?:syncscope\(.*?\) )?(?:monotonic|acquire|release|acq_rel|seq_cst)"
+_BYTES = r"  (?:tail |musttail |notail )?call void @llvm\.mem(?:set|cpy|move)\.[\w.]+\(.*?, i64 ([^,]+), i1"  # so many at once
 _COSTLESS = ("phi", "getelementptr", "alloca", "bitcast", "addrspacecast", "freeze", "ptrtoint", "inttoptr")
 
 
 class Executed:
     """Mixed into an entry: its optimised code with counters; `mixes` holds what each block does, in their order.
 
-    A machine's subclass gives `instrumented(text)` and puts `bump(k)`, lines of code, at the end of block k.
+    A machine's subclass gives `instrumented(text)` and puts `bump(k)`, lines of code, at the end of block k. What fills or copies
+    memory has a counter of its own, which grows by the bytes.
     """
 
     lowering = Marked
@@ -42,6 +44,10 @@ class Executed:
                 lines += self.bump(len(self.mixes))
                 self.mixes.append(mix)
                 mix = collections.Counter()
+            elif moved := re.match(_BYTES, line):
+                lines += self.bump(len(self.mixes), moved[1])
+                words = ("store",) if "@llvm.memset" in line else ("load", "store")
+                self.mixes.append(collections.Counter({(self._line(line), word, "i8"): 1 for word in words}))
             elif not self.is_free(line) and (found := _instruction(line)):
                 name, of = found
                 mix[(self._line(line), *found) if inside is None else ("", f"inside {inside} {name}", of)] += 1
@@ -73,8 +79,8 @@ class Executed:
 
 
 def n_blocks(function):
-    """The basic blocks of a function's code."""
-    return len(re.findall(_TERMINATOR, function, re.MULTILINE))
+    """The counters of a function's code: of its basic blocks, and of what fills or copies memory."""
+    return len(re.findall(f"^(?:{_TERMINATOR}|{_BYTES})", function, re.MULTILINE))
 
 
 def is_special(function):

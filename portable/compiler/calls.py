@@ -11,7 +11,7 @@ import types as python_types
 
 import numpy as np
 
-from .. import elementary
+from .. import elementary, words
 from ..errors import LanguageError, ReadOnlyError
 from . import types as t
 from .expressions import Expressions
@@ -90,9 +90,10 @@ class Calls(Expressions):
         return result
 
     def extreme(self, op, a, b, nan_wins):
-        if a.const is not None and b.const is not None:
-            return self.const((min if op == "<" else max)(a.const, b.const))
         dtype = t.promote(a.dtype, b.dtype)
+        if a.const is not None and b.const is not None:
+            choose = ((words.minimum if op == "<" else words.maximum) if nan_wins else (min if op == "<" else max))
+            return self.strong_const(t.converted(choose(a.const, b.const), dtype), dtype)
         if nan_wins and t.is_float(dtype):
             kind = self.kind_of(a, b)
             name = "minimum" if op == "<" else "maximum"
@@ -108,7 +109,7 @@ class Calls(Expressions):
     def word_abs(self, node):
         v, = self.arguments(node, 1)
         if v.const is not None:
-            return self.const(abs(v.const))
+            return self.strong_const(abs(v.const), "int" if v.dtype == "bool" else v.dtype)
         if t.is_float(v.dtype):
             return self.counted("abs", Value(v.dtype, v.kind, self.intrinsic("fabs", [v.ir])))
         if v.dtype in t.UNSIGNED:
@@ -143,7 +144,8 @@ class Calls(Expressions):
         if not t.is_float(v.dtype):
             return self.cast(v, "int") if v.dtype == "bool" else v
         if v.const is not None:
-            return self.const({"floor": math.floor, "ceil": math.ceil, "trunc": math.trunc}[name](v.const))
+            round_ = {"floor": math.floor, "ceil": math.ceil, "trunc": math.trunc}[name]
+            return self.const(round_(v.const) if abs(v.const) < 2.0**62 else t.whole(v.const, "int"))
         return self.counted("convert", self.cast(v if name == "trunc" else self.float_intrinsic(name, [v]), "int"))
 
     def float_intrinsic(self, name, values):
@@ -177,6 +179,14 @@ class Calls(Expressions):
         kind = VARYING if v.kind != UNIFORM else UNIFORM
         x = self.get(v, dtype, kind)
         return Value(to, kind, self.b.bitcast(x, self.type_of(to, kind)))
+
+    def float_division(self, op, a, b, dtype):
+        """Python's // and % of floats, by the layer's own text."""
+        double = self.strong(dtype) == "float64"
+        values = [self.cast(v, self.strong(dtype)) for v in (a, b)]
+        text = text_of(elementary.divmod_f64 if double else elementary.divmod_f32)
+        result = self.inline(text, values, f"{op} {double} {[v.kind for v in values]}")[op == "%"]
+        return Value(dtype, result.kind, result.ir)
 
     def word_math(self, node, name, fast=False):
         return self.math(name, self.arguments(node, 2 if name == "pow" else 1), node, fast)
@@ -215,11 +225,12 @@ class Calls(Expressions):
             self.fail(node, f"'{view.label}' has {len(view.shape)} dimension(s); its index must be as many integers")
         if view.dtype == "bool" or (op in ("and", "or", "xor") and t.is_float(view.dtype)):
             self.fail(node, f"atomic_{op} is not defined for {view.dtype}")
-        if view.scatter and (op not in ("add", "sub") or not self.result_unused):
+        unused = self.result_unused is node  # the statement's own call, not one inside its arguments
+        if view.scatter and (op not in ("add", "sub") or not unused):
             self.fail(node, f"'{view.label}' is a ScatterView here: it takes pk.atomic_add and pk.atomic_sub, whose result nobody sees")
         values = [self.number(a) for a in node.args[2:]]
         expected = values[0] if op == "cas" else None
-        old = self.atomic(op, view, indices, values[-1], expected, want_old=not self.result_unused)
+        old = self.atomic(op, view, indices, values[-1], expected, want_old=not unused)
         return self.counted(f"atomic {op} {view.store or view.label}", old, view.dtype)
 
     def check_writable(self, view, node):

@@ -11,8 +11,9 @@ from llvmlite import ir
 from .. import elementary, random
 from .frames import Facts, flat
 from .lowering import Lowering
+from .memory import itemsize
 from .types import UNIFORM, VARYING
-from .values import I64, Value
+from .values import I8, I64, PTR, Value
 
 _OWN = {module.__file__: prefix for module, prefix in ((elementary, ""), (random, "random."))}
 ISSUED = "", "issued", ""
@@ -32,12 +33,16 @@ class _Named(Lowering):
         self.name = outer
         return result
 
+    def float_division(self, op, a, b, dtype):
+        outer, self.name = self.name, op
+        result = super().float_division(op, a, b, dtype)
+        self.name = outer
+        return result
+
     def inline(self, text, args, node=None):
-        prefix, line = _OWN.get(text.file), self.line
+        prefix = _OWN.get(text.file)
         if prefix is None or self.silent:
-            result = super().inline(text, args, node)
-            self.line = line
-            return result
+            return super().inline(text, args, node)
         name = self.name or prefix + text.name.removesuffix("_f64").removesuffix("_f32")
         return self.special(name, text, args, node)
 
@@ -96,6 +101,41 @@ class Tally(_Named):
         for k, place in enumerate(self.counters.values()):
             total = self.b.gep(base, [ir.Constant(I64, k)], source_etype=I64)
             self.b.atomic_rmw("add", total, self.b.load(place, typ=I64), "monotonic")
+
+
+class Touching(Tally):
+    """Also marks each element of an argument that is read, and each that is written, in maps of a byte an element.
+
+    One index at a time. `maps`: for each argument's name the addresses (reading, writing) of its map's byte for element 0 of memory.
+    """
+
+    def begin(self, builder, mask=None):
+        super().begin(builder, mask)
+        self.maps, self.ways = {}, ()
+
+    def load(self, view, indices):
+        return self._going((0,), super().load, view, indices)
+
+    def store(self, view, indices, value):
+        return self._going((1,), super().store, view, indices, value)
+
+    def atomic(self, op, view, *rest, **options):
+        return self._going((0, 1), super().atomic, op, view, *rest, **options)
+
+    def _going(self, ways, reach, *args, **options):
+        outer, self.ways = self.ways, ways
+        result = reach(*args, **options)
+        self.ways = outer
+        return result
+
+    def locate(self, view, indices):
+        how, pointer = super().locate(view, indices)
+        if not self.silent and not view.store and view.label in self.maps:
+            shift = ir.Constant(I64, itemsize(view.dtype).bit_length() - 1)
+            element = self.b.lshr(self.b.ptrtoint(pointer, I64), shift)
+            for way in self.ways:
+                self.b.store(ir.Constant(I8, 1), self.b.gep(self.maps[view.label][way], [element], source_etype=I8))
+        return how, pointer
 
 
 class Packs(Tally):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import re
 
 import numpy as np
+from llvmlite import ir
 
 from .. import words
 from ..errors import LanguageError, LoweringError
@@ -12,7 +14,7 @@ from . import types as t
 from .known import Known, constant_tuple
 from .memory import Memory
 from .types import UNIFORM, VARYING
-from .values import Value, ViewValue
+from .values import I64, Value, ViewValue
 
 _BINARY = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%",
            ast.BitAnd: "&", ast.BitOr: "|", ast.BitXor: "^", ast.LShift: "<<", ast.RShift: ">>"}
@@ -27,6 +29,7 @@ class Expressions(Memory):
 
     def fail(self, node, message, kind=LoweringError):
         text = self.frame.text
+        message = re.sub(r"(?<=\w)@\d+", "", message)  # variables by the user's names
         raise kind(f"kernel '{self.kernel_name}' ({text.where(node)}): {message}")
 
     def expr(self, node):
@@ -129,13 +132,15 @@ class Expressions(Memory):
         op = _BINARY.get(type(node.op))
         if op is None:
             self.fail(node, f"the operator of `{ast.unparse(node)}` is not for kernels", LanguageError)
-        return self.counted(op, self.binary(op, self.number(node.left), self.number(node.right)))
+        result = self.binary(op, self.number(node.left), self.number(node.right))
+        own_text = op in ("//", "%") and t.is_float(result.dtype)  # which counts as one operation by itself
+        return result if own_text else self.counted(op, result)
 
     def power(self, node):
         base, exponent = self.number(node.left), self.number(node.right)
         n = exponent.const
         if base.const is not None and n is not None:
-            return self.const(base.const ** n)
+            return self._constant_power(base, exponent, node)
         if isinstance(n, int) and 0 <= n <= 64:
             result = None
             while n:
@@ -150,6 +155,16 @@ class Expressions(Memory):
             self.fail(node, "an integer power needs a constant exponent between 0 and 64; cast to float for others")
         return self.math("pow", [base, exponent], node)
 
+    def _constant_power(self, base, exponent, node):
+        a, n = base.const, exponent.const
+        dtype = t.promote(base.dtype, exponent.dtype)
+        if t.is_float(dtype) or n < 0:
+            with np.errstate(all="ignore"):
+                return self.strong_const(float(np.float64(a) ** np.float64(n)), dtype if t.is_float(dtype) else "float")
+        if int(a).bit_length() * n > 128:
+            self.fail(node, f"`{ast.unparse(node)}` is beyond every integer type")
+        return self.strong_const(t.converted(a**n, dtype) if not t.is_weak(dtype) else int(a**n), "int" if dtype == "bool" else dtype)
+
     def expr_UnaryOp(self, node):
         v = self.number(node.operand)
         if isinstance(node.op, ast.Not):
@@ -161,15 +176,18 @@ class Expressions(Memory):
     def expr_Compare(self, node):
         if any(type(op) not in _COMPARE for op in node.ops):
             return self.identity_test(node)
-        values = [node.left, *node.comparators]
-        if len(node.ops) > 1:
-            parts = [ast.copy_location(ast.Compare(a, [op], [b]), node) for a, op, b in zip(values, node.ops, values[1:])]
-            return self.expr(ast.copy_location(ast.BoolOp(ast.And(), parts), node))
-        a, b = self.expr(node.left), self.expr(node.comparators[0])
+        return self._links(node, self.expr(node.left), 0)
+
+    def _links(self, node, a, k):
+        """The chain of comparisons from its k-th on, whose left side is `a`: each operand once, and only if those before hold."""
+        left, right, op = [node.left, *node.comparators][k], node.comparators[k], node.ops[k]
+        b = self.expr(right)
         if isinstance(a, Known) or isinstance(b, Known):  # for example x.dtype == pk.float32
-            return self.const(_equal(a, b) == isinstance(node.ops[0], ast.Eq))
-        a, b = self.number_of(a, node.left), self.number_of(b, node.comparators[0])
-        return self.compared(_COMPARE[type(node.ops[0])], a, b)
+            holds = self.const(_equal(a, b) == isinstance(op, ast.Eq))
+        else:
+            holds = self.compared(_COMPARE[type(op)], self.number_of(a, left), self.number_of(b, right))
+        rest = node.comparators[k + 1:]
+        return self.junction(True, holds, lambda: self._links(node, b, k + 1), rest) if rest else holds
 
     def compared(self, op, a, b):
         """A comparison of the text."""
@@ -194,24 +212,25 @@ class Expressions(Memory):
         conjunction = isinstance(node.op, ast.And)
         result = self.number(node.values[0])
         for part in node.values[1:]:
-            c = self.truth(result)
-            if c.const is not None:
-                result = self.number(part) if c.const == conjunction else result
-                continue
-            if self.W > 1 and c.kind != UNIFORM:
-                outer, alive = self.mask, self.alive
-                self.mask = self.mask_and(outer, c) if conjunction else self.mask_without(outer, c)
-                self.alive = False
-                right = self.number(part)
-                self.mask, self.alive = outer, alive
-            elif self.needs_branch(part):
-                left, go = result, c if conjunction else self.logical_not(c)
-                result = self.branch_value(go, lambda part=part: self.number(part), lambda left=left: left)
-                continue
-            else:
-                right = self.number(part)
-            result = self.and_or(conjunction, c, result, right)
+            result = self.junction(conjunction, result, lambda part=part: self.number(part), [part])
         return result
+
+    def junction(self, conjunction, left, evaluate, nodes):
+        """`left and right` or `left or right`; `evaluate` emits the right side, of these nodes, where the left lets it."""
+        c = self.truth(left)
+        if c.const is not None:
+            return evaluate() if c.const == conjunction else left
+        if self.W > 1 and c.kind != UNIFORM:
+            outer, alive = self.mask, self.alive
+            self.mask = self.mask_and(outer, c) if conjunction else self.mask_without(outer, c)
+            self.alive = False
+            right = evaluate()
+            self.mask, self.alive = outer, alive
+        elif any(map(self.needs_branch, nodes)):
+            return self.branch_value(c if conjunction else self.logical_not(c), evaluate, lambda: left)
+        else:
+            right = evaluate()
+        return self.and_or(conjunction, c, left, right)
 
     def and_or(self, conjunction, c, left, right):
         if left.dtype != "bool" or right.dtype != "bool":
@@ -322,12 +341,23 @@ class Expressions(Memory):
     def slice_of(self, part, extent, node):
         if part.step is not None:
             self.fail(node, "a slice with a step is not for kernels", LanguageError)
-        start = 0 if part.lower is None else self.index_number(self.uniform(part.lower))
-        stop = extent if part.upper is None else self.index_number(self.uniform(part.upper))
-        return start, stop
+        start = 0 if part.lower is None else self.bound(part.lower, extent)
+        stop = extent if part.upper is None else self.bound(part.upper, extent)
+        return start, stop if part.lower is None or part.upper is None else self.larger(start, stop)
+
+    def bound(self, node, extent):
+        """A bound of a slice, as in Python: a negative one counts from the end, one beyond an end is that end."""
+        bound = self.index_number(self.uniform(node))
+        if isinstance(bound, int):
+            return self.larger(self.plus(extent, bound), 0) if bound < 0 else self.smaller(bound, extent)
+        below = self.b.icmp_signed("<", bound, ir.Constant(I64, 0))
+        length = extent if not isinstance(extent, int) else ir.Constant(I64, extent)
+        return self.smaller(self.larger(self.b.select(below, self.b.add(bound, length), bound), 0), extent)
 
     def uniform(self, node):
         v = self.number(node)
+        if t.is_float(v.dtype):
+            self.fail(node, f"`{ast.unparse(node)}` is not an integer; the bounds of a slice are integers")
         if v.kind != UNIFORM and self.W > 1:
             self.fail(node, f"`{ast.unparse(node)}` differs between lanes; a part of a view is the same for all of them")
         return v

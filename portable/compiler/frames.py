@@ -64,7 +64,7 @@ class Frames(Calls):
         self.target, self.facts, self.fastmath, self.kernel_name = target, facts, fastmath, kernel_name
         self.frame = self.mask = None
         self.accesses, self.line = set(), ""
-        self.alive, self.divergent, self.dead, self.result_unused = True, False, False, False
+        self.alive, self.divergent, self.dead, self.result_unused = True, False, False, None
         self.region, self.unrolled, self.depth, self._dummy = object(), 1, 0, None
 
     def begin(self, builder, mask=None):
@@ -119,17 +119,18 @@ class Frames(Calls):
             if frame.text is text:
                 self.fail(node, f"'{text.name}' calls itself; recursion is not for kernels", LanguageError)
             frame = frame.caller
-        outer = self.frame, self.mask, self.alive, self.divergent, self.dead, self.depth
+        outer, line = (self.frame, self.mask, self.alive, self.divergent, self.dead, self.depth), self.line
         path = (self.frame.path if self.frame else ()) + (node if isinstance(node, str) else id(node),)
         self.frame = Frame(text, path, self.region, self.frame)
-        for name, value in zip(text.params, args):
+        for name, value in zip(text.params, map(rounded, args)):
             if text.webs[name].direct:
                 self.frame.direct[name] = value
             else:
                 self.assign(name, value, text.tree)
         result = self._body()
         self.frame, self.mask, self.alive, self.divergent, self.dead, self.depth = outer
-        return result
+        self.line = line
+        return rounded(result)
 
     def _body(self):
         frame = self.frame
@@ -249,15 +250,34 @@ class Frames(Calls):
         yield
         self.region, self.mask, self.alive, self.divergent = outer
 
+    @contextmanager
+    def parted(self):
+        """Emit text that only some lanes may reach at a time: no collective stands here."""
+        outer, self.divergent = self.divergent, True
+        yield
+        self.divergent = outer
+
+    @contextmanager
+    def meeting_behind(self, may_return):
+        """Emit a loop. Lanes that leave it one by one meet again behind it, but for those that return from inside."""
+        outer = self.divergent
+        yield
+        self.divergent = outer
+        if may_return:
+            self.note_exits()
+
+    def note_exits(self):
+        """Note whether some of the lanes that began this trip of a loop, or this text, may be gone."""
+        place = self.frame.loops[-1].key if self.frame.loops else self.frame.path
+        if self.facts.get((place, "varying exit" if self.frame.loops else "varying return")):
+            self.divergent = True
+
     def refresh_mask(self):
         """After a statement in which lanes may have left: the mask of those that are still here."""
         frame = self.frame
         loop = frame.loops[-1] if frame.loops else None
-        if loop is not None and self.facts.get((loop.key, "varying exit")):
-            self.divergent = True
+        self.note_exits()
         place = loop.current if loop is not None else frame.active
-        if loop is None and self.facts.get((frame.path, "varying return")):
-            self.divergent = True
         if place is None or self.W == 1:
             return
         live = self.b.load(place, typ=ir.VectorType(I1, self.W))
@@ -268,6 +288,13 @@ class Frames(Calls):
             self.b.cbranch(self.any_lane(self.mask), more, frame.exit_block)
             self.b.position_at_end(more)
             self.alive = True
+
+
+def rounded(values):
+    """What crosses the end of a function, which has one value whoever calls it: a product is a number like any other."""
+    if isinstance(values, tuple):
+        return tuple(map(rounded, values))
+    return Value(values.dtype, values.kind, values.ir) if isinstance(values, Value) and values.factors else values
 
 
 def flat(values):

@@ -51,7 +51,7 @@ def _table():
         words.isnan: ("isnan",), math.isnan: ("isnan",), np.isnan: ("isnan",),
         words.isfinite: ("isfinite",), math.isfinite: ("isfinite",), np.isfinite: ("isfinite",),
         words.bits: ("bits",), words.from_bits64: ("from_bits", "float64"), words.from_bits32: ("from_bits", "float32"),
-        words.local: ("local",),
+        words.local: ("local",), words.modulo64: ("cast", "uint64"),
         builtins.int: ("whole", "trunc"), builtins.float: ("cast", "float"), builtins.bool: ("cast", "bool"),
     }
     if hasattr(math, "fma"):

@@ -37,10 +37,15 @@ class Loops(Frames):
 
     def stmt_While(self, s):
         self._no_else(s)
-        self.run_loop(s, lambda: self.condition(s.test), lambda: None, lambda: None)
+        with self.meeting_behind(returns(s)):
+            self.run_loop(s, lambda: self.condition(s.test), lambda: None, lambda: None)
 
     def stmt_For(self, s):
         self._no_else(s)
+        with self.meeting_behind(returns(s)):
+            self._for(s)
+
+    def _for(self, s):
         call = s.iter
         if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "thread_range":
             team = self.expr(call.func.value)
@@ -271,16 +276,16 @@ class Loops(Frames):
             self.b.store(self.b.and_(self.b.load(place, typ=vector), self.b.not_(self.mask)), place)
 
 
-def _own_exit(loop):
+def _own_exit(loop, kinds=(ast.Break, ast.Continue)):
     """True if the loop's body breaks or continues this very loop."""
     def look(body):
-        for s in body:
-            if isinstance(s, (ast.Break, ast.Continue)):
-                return True
-            if isinstance(s, ast.If) and (look(s.body) or look(s.orelse)):
-                return True
-        return False
+        return any(isinstance(s, kinds) or isinstance(s, ast.If) and (look(s.body) or look(s.orelse)) for s in body)
     return look(loop.body)
+
+
+def breaks(loop):
+    """True if the loop's body breaks this very loop."""
+    return _own_exit(loop, ast.Break)
 
 
 def _deciding(loop):

@@ -52,11 +52,8 @@ class Lowering(Loops):
             return
         if not isinstance(s.value, ast.Call):
             self.fail(s, f"`{ast.unparse(s)}` does nothing", LanguageError)
-        self.result_unused = True
-        try:
-            self.expr(s.value)
-        finally:
-            self.result_unused = False
+        self.result_unused = s.value
+        self.expr(s.value)
 
     def stmt_Assign(self, s):
         value = self.expr(s.value)
@@ -69,14 +66,18 @@ class Lowering(Loops):
 
     def stmt_AugAssign(self, s):
         if isinstance(s.target, ast.Name):
-            old = ast.copy_location(ast.Name(s.target.id, ast.Load()), s)
-            value = self.expr(ast.copy_location(ast.BinOp(old, s.op, s.value), s))
-            self.assign(s.target.id, value, s)
+            self.assign(s.target.id, self._operated(s, self.read(s.target.id, s)), s)
         else:
             view, items = self.element(s.target)
-            new = _Ready(self.counted(f"load {view.store or view.label}", self.load(view, items), view.dtype))
-            value = self.expr(ast.copy_location(ast.BinOp(new, s.op, s.value), s))
-            self._put(view, items, value, s)
+            old = self.counted(f"load {view.store or view.label}", self.load(view, items), view.dtype)
+            self._put(view, items, self._operated(s, old), s)
+
+    def _operated(self, s, old):
+        """The value of an augmented assignment: one node for all emissions, since facts hang on nodes."""
+        operations = self.frame.text.operations
+        node = operations.setdefault(id(s), ast.copy_location(ast.BinOp(_Ready(), s.op, s.value), s))
+        node.left.value = old
+        return self.expr(node)
 
     def expr__Ready(self, node):
         return node.value
@@ -211,10 +212,6 @@ class Lowering(Loops):
 
 
 class _Ready(ast.expr):
-    """An expression whose value is already there."""
+    """An expression whose `value` is already there."""
 
     _fields = ()
-
-    def __init__(self, value):
-        super().__init__()
-        self.value = value

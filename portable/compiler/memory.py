@@ -51,6 +51,18 @@ class Memory(Ops):
             b = ir.Constant(a.type, [b] * self.W if isinstance(a.type, ir.VectorType) else b)
         return self.b.add(a, b, flags=("nsw",))
 
+    def smaller(self, a, b):
+        return self._extreme(min, "llvm.smin.i64", a, b)
+
+    def larger(self, a, b):
+        return self._extreme(max, "llvm.smax.i64", a, b)
+
+    def _extreme(self, choose, intrinsic, a, b):
+        """One of two signed integers, LLVM's or Python's."""
+        if isinstance(a, int) and isinstance(b, int):
+            return choose(a, b)
+        return self.call(intrinsic, [ir.Constant(I64, v) if isinstance(v, int) else v for v in (a, b)], I64)
+
     def index_number(self, v):
         """A uniform index as a Python int or an i64."""
         return int(v.const) if v.const is not None else self.get(v, "int", UNIFORM)
@@ -239,8 +251,8 @@ class Memory(Ops):
             self.b.store(self.plain_sum(op, old, x), pointer)
             return old
         name = {"exchange": "xchg"}.get(op, op)
-        if t.is_float(dtype) and name in ("add", "min", "max"):
-            name = "f" + name
+        if t.is_float(dtype):
+            name = {"add": "fadd", "min": "fminimum", "max": "fmaximum"}.get(name, name)
         elif dtype in t.UNSIGNED and name in ("min", "max"):
             name = "u" + name
         return self.b.atomic_rmw(name, pointer, x, "monotonic")

@@ -17,7 +17,7 @@ from .types import UNIFORM
 from .values import I8, I64, PTR, SCALAR, Value, ViewValue
 
 # A spec is ("view", dtype, ndim, contiguous_last, readonly), the same with "scatter" in front, ("number", dtype),
-# ("static", value) or ("tuple", specs).
+# ("static", value, its text) or ("tuple", specs).
 
 
 def flatten(specs):

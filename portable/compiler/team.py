@@ -191,9 +191,9 @@ def finished(lower, reducer, state):
 
 
 def _inlined(lower, reducer, step, args):
-    """One step of a reducer. Its variables are learned about (frames.Facts) apart for packs and for single states."""
-    kinds = [v.kind for a in args for v in (a if isinstance(a, tuple) else (a,))]
-    return lower.inline(step.portable_text, args, f"{step.name} {id(reducer)} {kinds}")
+    """One step of a reducer. Its variables are learned about (frames.Facts) apart for each dtype, for packs and for single states."""
+    types = [(v.dtype, v.kind) for a in args for v in (a if isinstance(a, tuple) else (a,))]
+    return lower.inline(step.portable_text, args, f"{step.name} {id(reducer)} {types}")
 
 
 def _unwrapped(state):

@@ -8,6 +8,7 @@ in `lowering.py`).
 from __future__ import annotations
 
 import functools
+import math
 
 UNIFORM, LINEAR, VARYING = "uniform", "linear", "varying"
 FLOATS = ("float32", "float64", "float")
@@ -27,6 +28,38 @@ def is_float(dtype):
 
 def is_weak(dtype):
     return dtype in ("int", "float")
+
+
+def bounds(dtype):
+    """The smallest and the largest integer of an integer dtype."""
+    bits = BITS[dtype]
+    return (0, 2**bits - 1) if dtype in UNSIGNED else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+
+
+def wrapped(number, bits):
+    """The signed integer with the same lowest bits."""
+    number &= 2**bits - 1
+    return number - 2**bits if number >= 2 ** (bits - 1) else number
+
+
+def whole(number, dtype):
+    """A float as an integer: cut off, held between the type's ends, NaN as 0."""
+    low, high = bounds(dtype)
+    if math.isnan(number):
+        return 0
+    return low if number < low else high if number >= high else int(number)
+
+
+def converted(number, dtype):
+    """What a Python number becomes as `dtype`, at compile time as at run time: integers wrap, floats are held between the ends."""
+    if dtype == "bool":
+        return bool(number)
+    if is_float(dtype):
+        return float(number)
+    if isinstance(number, float):
+        return whole(number, dtype)
+    low, high = bounds(dtype)
+    return int(number) if low <= number <= high else (number - low) % 2 ** BITS[dtype] + low
 
 
 def promote(a, b):

@@ -53,7 +53,7 @@ class ViewValue:
 
 
 class Ops:
-    """Emits instructions on values into `self.b`. Needs from the class on top: `diverges` (see frames.py)."""
+    """Emits instructions on values into `self.b`. Needs from the class on top: `float_division`, `diverges` (see calls.py, frames.py)."""
 
     def __init__(self, width, float_dtype, fastmath, step=1):
         self.W, self.float_dtype, self.flags = width, float_dtype, FAST if fastmath else ()
@@ -135,12 +135,11 @@ class Ops:
             return int(bool(number))
         if t.is_float(dtype):
             return float(number)
-        bits, number = t.BITS[dtype], int(number)
-        low, high = (0, 2**bits) if dtype in t.UNSIGNED else (-(2 ** (bits - 1)), 2 ** (bits - 1))
-        if not low <= number < high:
+        low, high = t.bounds(dtype)
+        number = t.whole(number, dtype) if isinstance(number, float) else int(number)
+        if not low <= number <= high:
             raise t.TypeClash(f"{number} does not fit {dtype}; cast the other side first, for example pk.int64(...)")
-        number &= 2**bits - 1
-        return number - 2**bits if number >= 2 ** (bits - 1) else number
+        return t.wrapped(number, t.BITS[dtype])
 
     def _convert(self, x, a, b):
         if a == b or SCALAR[a] == SCALAR[b]:
@@ -153,20 +152,34 @@ class Ops:
         if fa and fb:
             return build.fpext(x, to) if t.BITS[b] > t.BITS[a] else build.fptrunc(x, to)
         if fa:
-            return build.fptoui(x, to) if b in t.UNSIGNED else build.fptosi(x, to)
+            return self._whole(x, to, b)
         if fb:
             return build.uitofp(x, to) if a in t.UNSIGNED or a == "bool" else build.sitofp(x, to)
         if t.BITS[b] < t.BITS[a]:
             return build.trunc(x, to)
         return build.zext(x, to) if a in t.UNSIGNED or a == "bool" else build.sext(x, to)
 
+    def _whole(self, x, to, dtype):
+        """Floats as integers: cut off, held between the type's ends, NaN as 0. What the conversion itself makes of others is open."""
+        b, (low, high) = self.b, t.bounds(dtype)
+        whole = (b.fptoui if dtype in t.UNSIGNED else b.fptosi)(x, to)
+        beyond = b.fcmp_ordered(">=", x, self._alike(x, float(high + 1)))
+        whole = b.select(beyond, self._alike(whole, t.wrapped(high, t.BITS[dtype])), whole)
+        if dtype in t.UNSIGNED:
+            return b.select(b.fcmp_ordered(">", x, self._alike(x, 0.0)), whole, self._alike(whole, 0))
+        whole = b.select(b.fcmp_ordered("<", x, self._alike(x, float(low))), self._alike(whole, low), whole)
+        return b.select(b.fcmp_unordered("uno", x, x), self._alike(whole, 0), whole)
+
+    def _alike(self, x, number):
+        """A constant of the type of an LLVM value."""
+        return ir.Constant(x.type, [number] * self.W if isinstance(x.type, ir.VectorType) else number)
+
     def cast(self, v, dtype):
         """`v` as a value of `dtype`."""
         if v.dtype == dtype:
             return v
         if v.const is not None:
-            number = bool(v.const) if dtype == "bool" else float(v.const) if t.is_float(dtype) else int(v.const)
-            return Value(dtype, UNIFORM, None, number)
+            return Value(dtype, UNIFORM, None, t.converted(v.const, dtype))
         if v.kind == LINEAR and dtype in _LINEAR and v.dtype != "int32":
             return Value(dtype, LINEAR, v.ir, step=v.step)
         kind = VARYING if v.kind == LINEAR else v.kind
@@ -183,6 +196,8 @@ class Ops:
             if folded is not None:
                 return self.const(folded)
         dtype = t.arithmetic(a.dtype, b.dtype, op)
+        if op in ("//", "%") and t.is_float(dtype):
+            return self.float_division(op, a, b, dtype)
         linear = self._linear(op, a, b, dtype)
         if linear is not None:
             return linear
@@ -230,8 +245,6 @@ class Ops:
     def _arithmetic(self, op, x, y, dtype, const_b):
         b = self.b
         if t.is_float(dtype):
-            if op in ("//", "%"):
-                return self._float_divide(op, x, y)
             names = {"+": b.fadd, "-": b.fsub, "*": b.fmul, "/": b.fdiv}
             if op not in names:
                 raise t.TypeClash(f"'{op}' needs integers, got {dtype}")
@@ -241,36 +254,26 @@ class Ops:
             return {"+": b.add, "-": b.sub, "*": functools.partial(self.target.product, b)}[op](x, y, flags=wrap)
         if op in ("//", "%"):
             return self._divide(op, x, y, dtype, const_b)
-        return {"&": b.and_, "|": b.or_, "^": b.xor, "<<": b.shl, ">>": b.lshr if dtype in t.UNSIGNED else b.ashr}[op](x, y)
+        if op in ("<<", ">>"):
+            return self._shift(op, x, y, dtype, const_b)
+        return {"&": b.and_, "|": b.or_, "^": b.xor}[op](x, y)
 
-    def _float_divide(self, op, x, y):
-        """Python's // and % for floats, exact while the quotient is below 2^53 (2^24 in float32).
-
-        The rounded quotient may be one off; the remainder by fma is exact and tells.
-        """
-        b = self.b
-        zero, one = (ir.Constant(x.type, [n] * self.W if isinstance(x.type, ir.VectorType) else n) for n in (0.0, 1.0))
-
-        def remainder(q):
-            return self.intrinsic("fma", [b.fneg(q), y, x])
-
-        q = self.intrinsic("floor", [b.fdiv(x, y)])
-        r = remainder(q)
-        negative = b.fcmp_ordered("<", y, zero)
-        below = b.select(negative, b.fcmp_ordered(">", r, zero), b.fcmp_ordered("<", r, zero))
-        q = b.select(below, b.fsub(q, one), q)
-        r = remainder(q)
-        above = b.select(negative, b.fcmp_ordered("<=", r, y), b.fcmp_ordered(">=", r, y))
-        q = b.select(above, b.fadd(q, one), q)
-        return q if op == "//" else remainder(q)
+    def _shift(self, op, x, y, dtype, count):
+        """A shift by any count: one that is negative, or as large as the type, leaves nothing (of a negative number -1)."""
+        b, bits = self.b, t.BITS[dtype]
+        if count is not None and 0 <= count < bits:
+            return {"<<": b.shl, ">>": b.lshr if dtype in t.UNSIGNED else b.ashr}[op](x, y)
+        inside = b.icmp_unsigned("<", y, self._alike(y, bits))
+        if op == ">>" and dtype not in t.UNSIGNED:
+            return b.ashr(x, b.select(inside, y, self._alike(y, bits - 1)))
+        return b.select(inside, (b.shl if op == "<<" else b.lshr)(x, y), self._alike(x, 0))
 
     def _divide(self, op, x, y, dtype, const_b):
         """Floor division and modulo as Python defines them; a zero divisor gives 0 instead of a trap."""
-        b, zero = self.b, ir.Constant(x.type, [0] * self.W if isinstance(x.type, ir.VectorType) else 0)
+        b, zero = self.b, self._alike(x, 0)
         by_zero = None
-        if const_b is None or const_b == 0:
-            one, least, minus = (ir.Constant(x.type, [n] * self.W if isinstance(x.type, ir.VectorType) else n)
-                                 for n in (1, -(2 ** (t.BITS[dtype] - 1)), -1))
+        if const_b is None or const_b in (0, -1):
+            one, least, minus = (self._alike(x, n) for n in (1, -(2 ** (t.BITS[dtype] - 1)), -1))
             by_zero = traps = b.icmp_signed("==", y, zero)
             if dtype not in t.UNSIGNED:  # the least integer by -1, which wraps to itself
                 traps = b.or_(traps, b.and_(b.icmp_signed("==", x, least), b.icmp_signed("==", y, minus)))

@@ -86,30 +86,17 @@ def test_every_public_name_exists():
     assert [name for name in portable.__all__ if not hasattr(portable, name)] == []
 
 
-def code_lines(path):
-    """Lines of code: without blank lines, comments and docstrings."""
-    source = (ROOT / path).read_text()
-    documentation = set()
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node, clean=False) is not None:
-            documentation.update(range(node.body[0].lineno, node.body[0].end_lineno + 1))
-    return sum(bool(line.strip()) and not line.strip().startswith("#") and number not in documentation
-               for number, line in enumerate(source.splitlines(), 1))
-
-
-APART = ("check.py", "testing.py", "pytest_plugin.py", "count.py", "counting.py", "algorithms.py")
+BEFORE = 108_920  # nodes of the layer's syntax trees at commit d29c9e6
 
 
 def test_the_layer_stays_small():
-    """Read in an afternoon: about 4,000 lines of code, and half as many that stand in for numba (docs/decisions/0001).
+    """All of portable/ but the tables of coefficients, whole: at most a tenth more than it was.
 
-    Without the checked space and its doors, the elementary functions, the counting builds, which no launch needs, and the
-    algorithms, which are kernels that stand on the layer.
+    In nodes of the syntax tree, which neither the width of lines nor comments change.
     """
-    counted = [p for p in SOURCES if within(p, "portable") and not within(p, "portable", "backends", "checked")
-               and not p.name.startswith("elementary") and p.name not in APART]
-    lines = {str(p): code_lines(p) for p in counted}
-    assert sum(lines.values()) < 6000, lines
+    counted = [p for p in SOURCES if within(p, "portable") and p.name != "elementary_tables.py"]
+    nodes = {str(p): sum(1 for _ in ast.walk(ast.parse((ROOT / p).read_text()))) for p in counted}
+    assert sum(nodes.values()) <= 1.10 * BEFORE, nodes
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=str)

@@ -10,12 +10,15 @@ from models import edm, hawkes, mixture, resampling, tmap
 from models.edm import kernels as edm_search
 from models.edm import list_kernels as edm_lists
 from models.edm import local_kernels as edm_local
+from models.edm import surrogate_kernels as edm_surrogates
 from models.hawkes import cell_kernels as hawkes_cells
 from models.hawkes import chain_kernels as hawkes_chains
 from models.hawkes import excitation as hawkes_excitation
 from models.hawkes import kernels as hawkes_plain
 from models.hawkes import summary_kernels as hawkes_summaries
+from models.mixture import gibbs_kernels as mixture_gibbs
 from models.mixture import kernels as mixture_kernels
+from models.mixture import search_kernels as mixture_search
 from models.mixture import step_kernels as mixture_steps
 from models.resampling import (
     chains,
@@ -159,9 +162,10 @@ def run_mixture():
     for p, dtype in ((2, np.float64), (3, np.float32), (18, np.float64)):
         x = np.random.default_rng(1).normal(size=(100, p)).astype(dtype)
         for kind in ("diag", "full"):
-            model = mixture.DirichletMixture(2, covariance=kind, max_iter=2, random_state=1, space="serial").fit(x)
+            model = mixture.DirichletMixture(2, covariance=kind, max_iter=9, tol=1e9, moves=p == 2, random_state=1, space="serial").fit(x)
             model.predict(x), model.predict_proba(x), model.score_samples(x)
-    model.sample_posterior(x, 1, n_burn=0)
+    model.sample_posterior(x, 4, n_burn=0)
+    model.fit(x, sample_weight=np.arange(100) + 1.0)
 
 
 def run_edm():
@@ -172,7 +176,11 @@ def run_edm():
         edm.ccm(x[:, 0], x[:, 1], 2, library_sizes=[20], n_samples=2, dtype=dtype, space="serial")
         edm.cross_map(x, [1, 2, 3], dtype=dtype, space="serial")
         edm.cross_map(np.tile(x, 64), 1, libraries=[0], dtype=dtype, space="serial")
+        for method in ("phase", "twin", "block"):
+            edm.cross_map_test(x, 2, n_surrogates=2, surrogate=method, dtype=dtype, space="serial")
     edm.smap(x[:, 0], 2, theta=1.0, space="serial")
+    with pytest.warns(RuntimeWarning, match="'random'"):
+        edm.surrogates(x, 2, "random", space="serial")
 
 
 def run_algorithms():
@@ -193,9 +201,10 @@ def lowered(modules):
 
 
 RESAMPLING = [FILTER, chains, filter_kernels, pairing, resampling_kernels, spreading, strata, summary_kernels, weighing]
-MODELS = {"edm": (run_edm, [edm_search, edm_lists, edm_local]), "hawkes": (run_hawkes, hawkes_kernels), "tmap": (run_tmap, tmap_kernels),
+MODELS = {"edm": (run_edm, [edm_search, edm_lists, edm_local, edm_surrogates]), "hawkes": (run_hawkes, hawkes_kernels), "tmap": (run_tmap, tmap_kernels),
           "tmap, runs": (run_tmap, tmap_run_kernels),
-          "resampling": (run_resampling, RESAMPLING), "resampling, inference": (run_inference, [INFERENCE, smoothing_kernels]), "mixture": (run_mixture, [mixture_kernels, mixture_steps]),
+          "resampling": (run_resampling, RESAMPLING), "mixture": (run_mixture, [mixture_gibbs, mixture_kernels, mixture_search, mixture_steps]),
+          "resampling, inference": (run_inference, [INFERENCE, smoothing_kernels]),
           "algorithms": (run_algorithms, algorithms)}
 
 

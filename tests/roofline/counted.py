@@ -198,7 +198,7 @@ def costed():
                                 2 * f8 * p**3 // T, f8 * p * p, 3 * f8 * p * p, same_executed=True),
         # five sums of neighbours, two products, one more sum; the corners of the grid are never read
         "stencil": Costed(pk.MDRangePolicy((1, 1, 1), (g - 1,) * 3), layer.stencil, (u, np.zeros_like(u)), {"float64": 8 * inner},
-                          7 * f8 * inner, f8 * inner, f8 * (g**3 + inner)),
+                          7 * f8 * inner, f8 * inner, f8 * (inner + 6 * (g - 2) ** 2 + inner)),
         # 2 differences, 2 squares, 2 sums (r2 starts at 0.0); dt; 3 products and a sum; 2 products and a difference; 2 sums
         "Hawkes pairs": Costed(h, hawkes_pairs, (where, when, np.zeros(h)), {"float64": 16 * pairs + h}, 6 * f8 * pairs, f8 * h,
                                f8 * (2 * h + h + h), {("fast_exp", "float64"): 2 * pairs}),
@@ -213,8 +213,8 @@ def costed():
                                 6 * f8 * close, f8 * cloud.shape[1], f8 * cloud.size + f8 * cloud.shape[1], comparisons=close),
         "scan": Costed(N, cumulated, (x, np.zeros(N)), {"float64": N}, f8 * N, f8 * N, 2 * f8 * N,
                        options={"reducer": pk.Sum, "scan": "inclusive"}),
-        # atomics are read and written; of the bins no more than there are
-        "histogram": Costed(N, layer.count, (levels, np.zeros(layer.BINS, np.int32)), {}, 8 * N, 4 * N, 4 * N + 8 * layer.BINS,
+        # atomics are read and written; of the bins those that a level meets
+        "histogram": Costed(N, layer.count, (levels, np.zeros(layer.BINS, np.int32)), {}, 8 * N, 4 * N, 4 * N + 8 * len(np.unique(levels)),
                             atomics={("add", "int32"): N}, integer=0),
         "conditional": Costed(N, layer.exp_of_large, (x, np.zeros(N)), {}, 2 * f8 * N, f8 * N, 2 * f8 * N,
                               {("exp", "float64"): high}, comparisons=N),

@@ -12,9 +12,9 @@ import pytest
 
 import portable as pk
 import roofline
-from portable.errors import SpaceError
+from portable.errors import InputError, SpaceError
 from roofline import __main__ as cli
-from roofline import ceiling, machine, measuring, microkernels
+from roofline import ceiling, checks, machine, measuring, microkernels, physics, timing
 from roofline.timing import Samples
 
 ALWAYS = {"fma float64", "fma float32", "no fma float64", "exp float64", "log float32", "sqrt float64", "divide float64",
@@ -255,3 +255,96 @@ def test_a_gpu_at_work_is_asked_for_its_clock(monkeypatch, told, clock):
 
     monkeypatch.setattr(measuring.subprocess, "run", run)
     assert measuring._gpu_clock("cuda:1", plan) == clock and done[-1] == "wait"
+
+
+def made_up(levels=("L1", "L2", "L3", "DRAM"), **rates):
+    """Ceilings of given rates: `fma_float64=1.0`, `read_L2=2.0`."""
+    names = {name.replace("_f", " f").replace("_L", " L").replace("_D", " D").replace("_i", " i"): rate for name, rate in rates.items()}
+    items = {name: ceiling.Ceiling(name, "B" if name.split()[-1] in levels else "flop", Samples((rate,)), "") for name, rate in names.items()}
+    return ceiling.Ceilings("serial", "2026-01-01T00:00:00+00:00", {"cpu": "A", "device": None}, None, [(n, 1) for n in levels], items)
+
+
+@pytest.mark.parametrize(
+    ("rates", "low", "words"),
+    [
+        ({"fma_float64": 25.5, "no_fma_float64": 47.0}, {"fma float64"}, "fma float64 was measured at 25.5 flop/s, below no fma float64"),
+        ({"fma_float32": 45.4, "fma_float64": 57.0}, {"fma float32"}, "below fma float64, 57.0 flop/s, which no machine can have"),
+        ({"copy_L2": 60.0, "read_L2": 65.0, "read_L3": 107.0}, {"copy L2", "read L2"}, "the bandwidth of L2 was measured at 65.0 B/s"),
+        ({"read_L1": 50.0, "read_DRAM": 60.0}, {"read L1"}, "below that of DRAM"),
+    ],
+)
+def test_what_no_machine_can_have_is_doubted(rates, low, words):
+    found = made_up(**{name.replace("no_fma", "no fma"): rate for name, rate in rates.items()})
+    ((names, sentence),) = physics.disorder(found)
+    assert names == low and words in sentence and found.doubts == [sentence] == found.as_dict()["doubts"]
+    assert words in checks.caveats({"busy_cores": 0.0, "cores": 2}, dataclasses.replace(found, machine={"busy_cores": 0.0}))[0]
+
+
+def test_what_a_machine_can_have_is_not_doubted():
+    fine = made_up(fma_float64=20.0, fma_float32=40.0, read_L1=9.0, copy_L2=5.0, read_L2=4.0, update_L3=4.5, read_DRAM=4.6)
+    assert fine.doubts == []  # L3 is as fast as DRAM but for what repeats differ by
+
+
+def test_bests_of_one_moment_are_doubted_where_they_are_many():
+    once, often = (1.0, *[1.1] * 59), (1.0, 1.01, 1.02, *[1.1] * 57)
+
+    def found(*times):
+        items = {f"log float{k}": ceiling.Ceiling(f"log float{k}", "op", Samples(tuple(1.0 / t for t in ts)), "") for k, ts in enumerate(times)}
+        return dataclasses.replace(made_up(), items=items).doubts
+
+    assert found(once[:15]) == [] and found(often) == [] and found(once, often, often, often) == []
+    assert found(once, once, often) == ["of 2 of 3 ceilings the best repeat was not reached again, however often they were repeated"]
+
+
+def test_repeats_go_on_until_the_best_stands(monkeypatch):
+    for noise, wanted in ((lambda k: 1.0, measuring.REPEATS), (lambda k: 2.0 / (k + 1) if k < 30 else 0.05, 33), (lambda k: 2.0 / (k + 1), 60)):
+        seen = []
+
+        def batch(fn, sync, calls, seen=seen, noise=noise):
+            seen.append(noise(max(len(seen) - 2, 0)))  # the first two compile and calibrate
+            return 0.1 * seen[-1]
+
+        monkeypatch.setattr(timing, "batch_seconds", batch)
+        monkeypatch.setattr(timing, "MORE_SECONDS", 60.0)
+        plan = measuring.Plan("fma float64", "flop", 1.0, lambda: None, lambda: None, "")
+        assert len(plan.measure(quick=False).values) == pytest.approx(wanted, abs=1)
+
+
+def test_an_unknown_level_is_an_error_that_names_those_there_are():
+    with pytest.raises(InputError, match="'dram' is no memory level whose bandwidth was measured on serial; there are L2, DRAM"):
+        made_up(read_L2=2.0, read_DRAM=1.0).bandwidth("dram")
+
+
+def plans_of(monkeypatch, rates):
+    """Plans that give one rate after the other; which were measured, in their order."""
+    log = []
+
+    class Plan:
+        unit, method = "flop", "a pretence"
+
+        def __init__(self, name):
+            self.name = name
+
+        def measure(self, quick):
+            log.append(self.name)
+            return Samples((rates[self.name].pop(0),))
+
+    monkeypatch.setattr(measuring, "plans", lambda space, quick: (None, [("DRAM", None)], [Plan(name) for name in rates]))
+    return log
+
+
+def test_what_was_too_low_is_measured_again_and_then_kept(kept, tmp_path, monkeypatch):
+    log = plans_of(monkeypatch, {"fma float64": [25.0, 30.0, 90.0], "no fma float64": [47.0]})
+    found = roofline.ceilings("serial")
+    assert found.rate("fma float64") == 90.0 and found.doubts == []
+    assert log == ["fma float64", "no fma float64", "fma float64", "fma float64"] and file_in(tmp_path)
+
+
+def test_what_stays_in_doubt_is_not_kept_for_others(kept, tmp_path, monkeypatch):
+    log = plans_of(monkeypatch, {"fma float64": [25.0] * 9, "no fma float64": [47.0] * 2})
+    first = roofline.ceilings("serial")
+    assert first.doubts and len(log) == 2 + ceiling.TRIES and not list((tmp_path / "ceilings").iterdir())
+    assert roofline.ceilings("serial") is first  # one process holds all its kernels against the same
+    ceiling._held.clear()
+    roofline.ceilings("serial")
+    assert len(log) > 2 + ceiling.TRIES

@@ -5,6 +5,7 @@ import sys
 import time
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 
 import portable.events
@@ -163,3 +164,58 @@ place[:] = 10**12
 """
     code, part = report(text)
     assert code == 0 and part["results"][0]["roof"]["flops"] == 50
+
+
+def test_sizes_that_come_and_go_share_a_row(report):
+    """300 launches of as many sizes, and 20 of one: two rows, none of them a launch that happened to be slow."""
+    text = """
+import numpy as np
+import portable as pk
+
+@pk.kernel
+def twice(i, x):
+    x[i] *= 2.0
+
+x = np.ones(2000)
+for n in range(500, 800):
+    pk.parallel_for(n, twice, x)
+for _ in range(20):
+    pk.parallel_for(2000, twice, x)
+"""
+    code, part = report(text)
+    many, one = sorted(part["results"], key=lambda r: r["size"])
+    assert code == 0 and part["notes"] == []
+    assert (many["size"], len(many["seconds"]["values"])) == (650, 300) and "300 sizes from 500 to 799" in many["source"]
+    assert (one["size"], len(one["seconds"]["values"])) == (2000, 20) and "sizes" not in one["source"]
+    assert many["roof"]["flops"] == pytest.approx(650, rel=0.1) and one["roof"]["flops"] == 2000
+
+
+def test_few_sizes_have_rows_of_their_own(report):
+    text = PROGRAM + "for n in (10, 20, 30):\n    pk.parallel_for(n, saxpy, 2.0, x, y)\n"
+    assert sorted(r["size"] for r in report(text)[1]["results"] if r["method"] == "saxpy") == [10, 20, 30, 1000]
+
+
+def test_data_that_evolve_are_counted_in_the_mean(report):
+    text = """
+import numpy as np
+import portable as pk
+
+@pk.kernel
+def shrink(i, x, n_done):
+    if x[i] > 0.5:
+        x[i] = x[i] * 0.9 + 0.001
+        n_done[i] += 2
+
+x, n_done = np.linspace(0.0, 1.0, 1000), np.zeros(1000, np.int64)
+for _ in range(12):
+    pk.parallel_for(1000, shrink, x, n_done)
+print("flops", n_done.sum())
+"""
+    code, part = report(text)
+    (result,) = part["results"]
+    x, flops = np.linspace(0.0, 1.0, 1000), 0
+    for _ in range(12):
+        flops += 2 * (x > 0.5).sum()
+        x = np.where(x > 0.5, x * 0.9 + 0.001, x)
+    assert code == 0 and result["roof"]["flops"] == pytest.approx(flops / 12, rel=0.1) and result["roof"]["flops"] < 700
+    assert any("the mean of" in note for note in result["roof"]["notes"])

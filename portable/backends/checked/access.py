@@ -15,9 +15,10 @@ from .memory import (
     WRITE,
     Fault,
     Watched,
+    counted,
 )
 
-_FLOAT64, _INT64 = np.float64, np.int64
+_FLOAT64 = np.float64
 _LIMITS = {np.dtype(t): (int(np.iinfo(t).min), int(np.iinfo(t).max)) for t in (np.int32, np.int64)}
 
 
@@ -34,6 +35,7 @@ def load(x, index, site):
             x.beyond((index,))
         cell = x.first + index * x.step
     else:
+        index = counted(index)
         cell, part = x.element(index, site)
         if part is not None:
             return part
@@ -55,6 +57,7 @@ def store(x, index, value, site):
             x.beyond((index,))
         cell = x.first + index * x.step
     else:
+        index = counted(index)
         cell, _ = x.element(index, site)
     if x.valid is None:
         x.log(cell << CELL_SHIFT | site << SITE_SHIFT | WRITE)
@@ -62,23 +65,21 @@ def store(x, index, value, site):
         x.valid[cell] = 1
     if value.__class__ is _FLOAT64 and run.float32_only and x.dtype == np.float32:
         run.leak(x, cell, site)
+    _write(x, cell, index, _fitting(x, value, site))
+
+
+def _fitting(x, value, site):
+    """A number as an element of `x`."""
+    if x.dtype.kind not in "iu" or value.__class__ is x.dtype.type:
+        return x.dtype.type(value)
+    return x.dtype.type(x.run.fitted(value, x.dtype.name, f"the {x.dtype} of '{x.name}'", site))
+
+
+def _write(x, cell, index, value):
     try:
         x.array[index] = value
-    except (OverflowError, ValueError) as error:
-        _unstorable(x, cell, index, value, site, error)
-    if value.__class__ is _INT64 and x.dtype == np.int32 and not -2**31 <= value < 2**31:
-        run.overflow(f"{int(value)} does not fit the int32 of '{x.name}'", site)
-
-
-def _unstorable(x, cell, index, value, site, error):
-    if not x.array.flags.writeable:
+    except ValueError as error:
         raise Fault("read-only write", f"'{x.name}' is read-only here; pass a writable view", x.name, x.index_of(cell)) from error
-    if not isinstance(value, (int, np.integer)):
-        raise error
-    x.run.overflow(f"{value} does not fit the {x.dtype} of '{x.name}'", site)
-    bits = 8 * x.dtype.itemsize
-    wrapped = value % 2**bits
-    x.array[index] = wrapped - 2**bits if x.dtype.kind == "i" and wrapped >= 2 ** (bits - 1) else wrapped
 
 
 def _atomic(combine, how=UPDATE):
@@ -87,17 +88,16 @@ def _atomic(combine, how=UPDATE):
         run.left -= 1
         if run.left < 0:
             run.pause()
+        index = counted(index)
         cell, _ = x.element(index, site)
         if x.valid is None:
             x.log(cell << CELL_SHIFT | site << SITE_SHIFT | how)
         else:
             x.valid[cell] = 1
         old = x.array[index]
-        new = combine(old, *(x.dtype.type(v) for v in values))
-        try:
-            x.array[index] = new
-        except ValueError as error:
-            _unstorable(x, cell, index, new, site, error)
+        values = [_fitting(x, v, site) for v in values]
+        new = combine(old, *values)
+        _write(x, cell, index, new)
         if x.dtype in _LIMITS:
             _check_sum(run, x, combine, old, values, new, site)
         return old

@@ -13,13 +13,15 @@ import sys
 
 import numpy as np
 
+from ...compiler import types
+
 _LOW, _HIGH = -(2**63), 2**63
 _EXACT = {"+": operator.add, "-": operator.sub, "*": operator.mul, "//": operator.floordiv, "%": operator.mod, "**": operator.pow,
-          "/": operator.truediv, "<<": operator.lshift, ">>": operator.rshift, "&": operator.and_, "|": operator.or_,
-          "^": operator.xor}
+          "/": operator.truediv, "&": operator.and_, "|": operator.or_, "^": operator.xor}
 _SIGNED = (np.int32, np.int64)
-NAMES = {"Add": "+", "Sub": "-", "Mult": "*", "FloorDiv": "//", "Mod": "%", "Pow": "**", "Div": "/", "LShift": "<<", "RShift": ">>",
-         "BitAnd": "&", "BitOr": "|", "BitXor": "^"}
+_PLAIN = {"Add": "+", "Sub": "-", "Mult": "*", "FloorDiv": "//", "Mod": "%", "Pow": "**", "Div": "/", "BitAnd": "&", "BitOr": "|",
+          "BitXor": "^"}
+NAMES = {*_PLAIN, "LShift", "RShift"}
 
 _TEMPLATE = """
 def {name}(a, b):
@@ -52,9 +54,9 @@ def settle(op, a, b, r, kind):
     if kind is int:
         Overflow.tell(f"{a} {op} {b} is {_brief(r)}, beyond int64", sys._getframe(2))
         return (r - _LOW) % 2**64 + _LOW
+    seen, Overflow.seen = Overflow.seen, False  # which may be that of a float, or of an unsigned integer before
     if kind in _SIGNED:
-        if Overflow.seen:
-            Overflow.seen = False
+        if seen and (b or op not in ("//", "%")):  # by zero they give 0
             exact = _EXACT[op](int(a), int(b))
             if exact != r:
                 Overflow.tell(f"{a} {op} {b} is {_brief(exact)}, beyond {r.dtype}", sys._getframe(2))
@@ -86,9 +88,48 @@ def unusual(op, a, b, error):
         return 0
     if isinstance(error, OverflowError) and isinstance(a, float):
         return float(_EXACT[op](np.float64(a), np.float64(b)))
-    if isinstance(error, TypeError) and isinstance(a, np.bool_) and isinstance(b, np.bool_):
+    if isinstance(error, TypeError) and isinstance(a, (bool, np.bool_)) and isinstance(b, (bool, np.bool_)):
         return _EXACT[op](int(a), int(b))
     raise error
+
+
+def _shift(left):
+    def shift(a, b):
+        """a << b or a >> b: a count that is negative, or as large as the type, leaves nothing (of a negative number -1)."""
+        strong = [v.dtype for v in (a, b) if isinstance(v, np.integer)]
+        dtype = np.result_type(*strong) if strong else np.dtype(np.int64)
+        bits, x, n = 8 * dtype.itemsize, int(a), int(b)
+        if not 0 <= n < bits:
+            r = -1 if x < 0 and not left else 0
+        else:
+            r = types.converted(x << n, dtype.name) if left else x >> n
+        return dtype.type(r) if strong else r
+    return shift
+
+
+def _negative(a):
+    """-a: of a bool an integer, and of the smallest integer itself."""
+    a = int(a) if isinstance(a, (bool, np.bool_)) else a
+    return _within(-a, "-", a)
+
+
+def _inverted(a):
+    """~a: of a bool a bool."""
+    return not a if isinstance(a, (bool, np.bool_)) else ~a
+
+
+def size(a):
+    """abs(a)."""
+    a = int(a) if isinstance(a, (bool, np.bool_)) else a
+    return _within(abs(a), "the size of ", a)
+
+
+def _within(r, what, a):
+    """A result of one integer, which may be the smallest of its type."""
+    if isinstance(r, int) and r >= _HIGH or isinstance(r, _SIGNED) and r == a < 0:
+        Overflow.tell(f"{what}{a} is beyond {'int64' if isinstance(r, int) else r.dtype}", sys._getframe(2))
+        return a
+    return r
 
 
 def _brief(n):
@@ -98,9 +139,11 @@ def _brief(n):
 def operators(own):
     """The operators by the names of their syntax tree nodes; `own` is the float that leaves at once."""
     scope = {"unusual": unusual, "settle": settle, "LOW": _LOW, "HIGH": _HIGH, "float32": np.float32, "float64": np.float64}
-    for name, op in NAMES.items():
+    for name, op in _PLAIN.items():
         exec(_TEMPLATE.format(name=f"_{name}", op=op, own=own), scope)  # noqa: S102  (the text above)
-    return {f"_{name}": scope[f"_{name}"] for name in NAMES}
+    return {f"_{name}": scope[f"_{name}"] for name in _PLAIN} | {"_LShift": _shift(True), "_RShift": _shift(False)}
 
 
+UNARY = {"USub": _negative, "Invert": _inverted}
+UNARY_OPERATORS = {f"_{name}": function for name, function in UNARY.items()}
 DOUBLE, SINGLE = operators("float64"), operators("float32")

@@ -46,6 +46,18 @@ def replaced(args, arrays):
     return tuple(replaced(a, arrays) if isinstance(a, tuple) else next(arrays) if array_of(a) is not None else a for a in args)
 
 
+def whole(index):
+    """An index, or a bound of a slice, as a Python int; a bool counts as 0 or 1."""
+    return int(index) if isinstance(index, np.bool_) else operator.index(index)
+
+
+def counted(index):
+    """An index or a tuple of them, with bools, which NumPy takes for masks, as 0 or 1."""
+    if index.__class__ is tuple:
+        return tuple(map(counted, index))
+    return int(index) if isinstance(index, (bool, np.bool_)) else index
+
+
 class Fault(BaseException):
     """A lane cannot go on: (kind, message, label, index)."""
 
@@ -84,30 +96,27 @@ class Watched:
 
     def element(self, index, site):
         """The cell of an element, or None and the part that an index of fewer dimensions or a slice leaves."""
-        whole = index if index.__class__ is tuple else (index,)
-        if len(whole) == self.ndim and slice not in map(type, whole):
+        items = index if index.__class__ is tuple else (index,)
+        if len(items) == self.ndim and slice not in map(type, items):
             cell = self.first
-            for i, extent, step in zip(whole, self.shape, self.steps):
-                i = operator.index(i)
+            for i, extent, step in zip(items, self.shape, self.steps):
+                i = whole(i)
                 if not 0 <= i < extent:
-                    self.beyond(whole)
+                    self.beyond(items)
                 cell += i * step
             return cell, None
-        return None, self.part(whole)
+        return None, self.part(items)
 
     def part(self, index):
         """A view of what an index leaves, of the same memory."""
         cell, plain = self.first, []
         for i, extent, step in zip(index, self.shape, self.steps):
             if i.__class__ is slice:
-                start = 0 if i.start is None else operator.index(i.start)
-                stop = extent if i.stop is None else operator.index(i.stop)
-                if not 0 <= start <= stop <= extent:
-                    self.beyond(index)
+                start, stop, _ = slice(*(None if b is None else whole(b) for b in (i.start, i.stop))).indices(extent)
                 plain.append(slice(start, stop))
                 cell += start * step
             else:
-                i = operator.index(i)
+                i = whole(i)
                 if not 0 <= i < extent:
                     self.beyond(index)
                 plain.append(i)
@@ -117,8 +126,8 @@ class Watched:
     def beyond(self, index):
         """Raise the Fault of an index outside."""
         index = tuple((i.start, i.stop) if i.__class__ is slice else int(i) for i in index)
-        below = any(i < 0 for part in index for i in (part if isinstance(part, tuple) else (part,)) if i is not None)
-        text = ", ".join(f"{i[0]}:{i[1]}" if isinstance(i, tuple) else str(i) for i in index)
+        below = any(i.__class__ is int and i < 0 for i in index)
+        text = ", ".join(str(i) if i.__class__ is int else ":".join("" if b is None else str(b) for b in i) for i in index)
         extent = self.shape[0] if self.ndim == 1 else self.shape
         raise Fault("negative index" if below else "out of bounds",
                     f"'{self.name}' of {'length' if self.ndim == 1 else 'shape'} {extent} has no element [{text}]",

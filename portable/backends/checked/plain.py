@@ -12,6 +12,9 @@ import numpy as np
 
 from ... import math as real
 from ... import words
+from ...compiler.types import promote
+from ...frontend import scope_of
+from .arithmetic import size
 
 
 def keep_type(compute):
@@ -41,7 +44,7 @@ def unmark(value):
 
 
 def _meanings():
-    table = {words.static: unmark, math.fabs: abs, np.abs: abs, np.fabs: abs}
+    table = {words.static: unmark, **dict.fromkeys((abs, math.fabs, np.abs, np.fabs), size)}
     for name in real.NAMES:
         word = keep_type(getattr(np, name, None) or getattr(real, name))
         for module, spelling in ((real, name), (math, name), (np, {"pow": "power"}.get(name, name))):
@@ -50,7 +53,27 @@ def _meanings():
     for name in ("rint", "floor", "ceil", "trunc", "copysign"):      # math.floor gives a whole number: left alone
         table[getattr(words, name)] = table[getattr(np, name)] = keep_type(getattr(np, name))
     table[words.fma] = keep_type(words.fma)
+    for choose in (min, max, words.minimum, words.maximum, words.clip):
+        table[choose] = _common(choose)
+    table[np.minimum], table[np.maximum] = table[words.minimum], table[words.maximum]
+    table[words.where] = table[np.where] = lambda condition, a, b: _as_common(a if condition else b, (a, b))
     return table
+
+
+def _common(choose):
+    """A word that gives one of its arguments, in the type that they have in common."""
+    @functools.wraps(choose)
+    def word(*args):
+        return _as_common(choose(*args), args)
+    return word
+
+
+def _as_common(result, args):
+    if all(arg.__class__ is args[0].__class__ for arg in args):
+        return result
+    names = (arg.dtype.name if isinstance(arg, np.generic) else type(arg).__name__ for arg in args)
+    dtype = functools.reduce(promote, names)
+    return {"int": int, "float": float}[dtype](result) if dtype in ("int", "float") else np.dtype(dtype).type(result)
 
 
 MEANING = _meanings()
@@ -103,17 +126,8 @@ def rebind(function, seen):
         inner = getattr(value, "fn", None)                    # a @pk.function or @pk.kernel called by the kernel
         return rebind(inner, seen) if isinstance(inner, types.FunctionType) else meaning_of(value)
 
-    for name in _names(code):
-        if name in function.__globals__:
-            scope[name] = meaning(function.__globals__[name])
-    for cell, original in zip(cells, function.__closure__ or ()):
-        cell.cell_contents = meaning(original.cell_contents)
+    outside = scope_of(function)
+    scope.update((name, meaning(value)) for name, value in outside.items() if name in function.__globals__)
+    for name, cell in zip(code.co_freevars, cells):
+        cell.cell_contents = meaning(outside[name])
     return copy
-
-
-def _names(code):
-    """The global names of a code object and of what is nested in it."""
-    yield from code.co_names
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            yield from _names(constant)

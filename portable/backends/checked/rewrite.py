@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ast
 import functools
-import inspect
+import math
 import textwrap
 import types
 from typing import NamedTuple
@@ -18,13 +18,17 @@ from typing import NamedTuple
 import numpy as np
 
 from ... import words
+from ...frontend import lines_of, scope_of
 from ...kernel import Function
 from ...reducer import Reducer
 from . import access, arithmetic
 from .plain import Module, meaning_of, rebind
 
 # The words that want to know where they stand, and what they are called in rewritten text.
-WORDS = {np.int32: "_int32"} | {getattr(words, name): f"_{name}" for name in dir(words) if name.startswith("atomic_") or name == "local"}
+CONVERSIONS = {np.int32: ("int32", None), np.int64: ("int64", None), np.uint32: ("uint32", None), np.uint64: ("uint64", None),
+               int: ("int", None), math.floor: ("int", np.floor), math.ceil: ("int", np.ceil), math.trunc: ("int", None)}
+WORDS = {word: f"_{word.__name__}" for word in (*CONVERSIONS, range)} | {
+    getattr(words, name): f"_{name}" for name in dir(words) if name.startswith("atomic_") or name == "local"}
 _AS_THEY_STAND = {f"portable.{name}" for name in ("elementary", "math", "random", "reducer", "words")}  # no views, no overflow
 WATCHED = "__watched__"  # a global of rewritten functions only
 
@@ -55,7 +59,7 @@ def site_of(code, line):
 class _Rewriter(ast.NodeTransformer):
     def __init__(self, function, single):
         self.function, self.single, self.n_names = function, single, 0
-        self.names = _outside(function)
+        self.names = scope_of(function) | dict.fromkeys(function.__code__.co_varnames)
 
     def visit(self, node):
         """Whatever a visit makes stands where the old node stood."""
@@ -103,7 +107,14 @@ class _Rewriter(ast.NodeTransformer):
             value = getattr(module, node.attr, None) if _holds_functions(module) else None
         else:
             value = self.names.get(node.id) if isinstance(node, ast.Name) else None
-        return value if isinstance(value, types.FunctionType) or value is np.int32 or _holds_functions(value) else None
+        known = isinstance(value, (types.FunctionType, types.BuiltinFunctionType, type)) or _holds_functions(value)
+        return value if known else None
+
+    def visit_UnaryOp(self, node):
+        name = type(node.op).__name__
+        if name not in arithmetic.UNARY or isinstance(node.operand, ast.Constant):
+            return self.generic_visit(node)
+        return self.call(f"_{name}", self.visit(node.operand))
 
     def visit_Return(self, node):
         node = self.generic_visit(node)
@@ -173,21 +184,10 @@ def _holds_functions(value):
     return any(isinstance(getattr(value, name, None), Function) for name in names if isinstance(name, str))
 
 
-def _outside(function):
-    """What names outside a function hold now."""
-    names = dict(function.__globals__)
-    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or ()):
-        try:
-            names[name] = cell.cell_contents
-        except ValueError:  # a name that the enclosing function has not assigned yet
-            continue
-    return names
-
-
 @functools.lru_cache(maxsize=4096)
 def _code(function, single):
     """The code of a function rewritten."""
-    lines, first = inspect.getsourcelines(function)
+    lines, first = lines_of(function)
     tree = ast.increment_lineno(ast.parse(textwrap.dedent("".join(lines))).body[0], first - 1)
     rewriter = _Rewriter(function, single)
     body = [rewriter.visit(statement) for statement in tree.body]
@@ -220,8 +220,9 @@ def watched(function, single, run):
         Where its accesses are noted.
     """
     tools = {"_load": access.load, "_store": access.store, "_slice": slice, "_leave": run.leave, "_named": _named,
-             **{name: access.ATOMICS.get(word, run.local) for word, name in WORDS.items()}, "_int32": run.int32,
-             **(arithmetic.SINGLE if single else arithmetic.DOUBLE)}
+             **{name: access.ATOMICS.get(word, run.local) for word, name in WORDS.items()}, "_range": run.range,
+             **{WORDS[word]: run.conversion(*how) for word, how in CONVERSIONS.items()},
+             **(arithmetic.SINGLE if single else arithmetic.DOUBLE), **arithmetic.UNARY_OPERATORS}
     seen = {}
     bound = _bind(function, single, tools, seen)
     return bound, any("float64" in f.__code__.co_names for f in seen.values() if WATCHED in f.__globals__)
@@ -244,7 +245,7 @@ def _bind(function, single, tools, seen):
             return _bind(inner, single, tools, seen)
         return meaning_of(value)
 
-    outside = _outside(function)
+    outside = scope_of(function)
     scope.update((name, meaning(outside[name])) for name in code.co_names if name in outside)
     scope.update(tools)
     return copy

@@ -8,11 +8,16 @@ import numpy as np
 
 from ...reducer import Sum
 from .access import store
-from .memory import Fault, Watched, unwritten
+from .memory import Fault, Watched, unwritten, whole
 from .plain import reducing
 from .rewrite import site_of
 
 _ALIGN = 64  # every space gives scratch in multiples of it
+
+
+def _number(v):
+    """A part of a state: a bool counts as 0 or 1."""
+    return int(v) if isinstance(v, (bool, np.bool_)) else v
 
 
 class Team:
@@ -38,7 +43,7 @@ class Team:
 
     def thread_range(self, begin, end=None):
         """This member's share of range(begin, end), or of range(begin): every size-th index."""
-        begin, end = (0, begin) if end is None else (begin, end)
+        begin, end = (0, whole(begin)) if end is None else (whole(begin), whole(end))
         return range(begin + self.rank, end, self.size)
 
     def single(self):
@@ -55,7 +60,9 @@ class Team:
 
         def over_members(values):
             return finish(functools.reduce(combine, values))
-        return self._meet("reduce", over_members, lift(*value) if reducer.with_index else lift(value, None))
+        state = lift(*value) if reducer.with_index else lift(value, None)
+        state = tuple(map(_number, state)) if isinstance(state, tuple) else _number(state)
+        return self._meet("reduce", over_members, state)
 
     def scan(self, value, reducer=Sum):
         """The values of the members before this one, combined; the reducer's neutral number for the first."""

@@ -1,6 +1,7 @@
 """Counting builds on the CPU: what a launch does, counted while it runs. Never the build that is timed.
 
     text       operations of the text, one index after the other: a team has one member
+    touched    the same; and how many elements, and lines of memory, of its arguments are read, and how many are written
     lanes      the same for packs: only lanes that take part count; and how many lanes the packs had in all
     executed   instructions of the optimised code, by line
 """
@@ -12,17 +13,18 @@ import re
 
 from llvmlite import ir
 
-from ...compiler.counting import Packs, Tally
+from ...compiler.counting import Packs, Tally, Touching
 from ...compiler.entry import EXTRA
 from ...compiler.signature import without_scatter
 from ...compiler.types import UNIFORM, VARYING
-from ...compiler.values import I64, PTR, Value
+from ...compiler.frames import flat
+from ...compiler.values import I64, PTR, Value, ViewValue
 from ..count import Executed, is_special, n_blocks, special
 from . import engine, space as launches
 from .lanes import CpuTeam
 from .lower import Entry
 from .scan import ScanEntry
-
+from .touched import Marks
 
 
 class _Tallied(Entry):
@@ -35,7 +37,10 @@ class _Tallied(Entry):
         end, = (block for block in function.blocks if block.terminator and block.terminator.opname == "ret void")
         self.lower.b.position_before(end.terminator)
         self.lower.counters = self.kept
-        self.lower.flush(self.extra("counter", PTR))
+        self.flush(self.extra("counter", PTR))
+
+    def flush(self, base):
+        self.lower.flush(base)
 
     def open(self, function):
         super().open(function)
@@ -54,6 +59,25 @@ class _Text(_Tallied):
     @staticmethod
     def lanes(signature):
         return 1
+
+
+class _Touched(_Text):
+    """The block's counters begin with the addresses of maps, two for each view among the arguments."""
+
+    lowering = Touching
+
+    def open(self, function):
+        super().open(function)
+        views = [v for v in flat(tuple(self.args)) if isinstance(v, ViewValue)]
+        if function.name == "entry":
+            self.views = views
+        if function.name == "entry" and views:
+            base = self.extra("counter", PTR)
+            self.lower.maps = {v.label: [self.lower.b.load(self.word(base, 2 * k + way), typ=PTR) for way in (0, 1)]
+                               for k, v in enumerate(views)}
+
+    def flush(self, base):
+        self.lower.flush(self.word(base, 2 * len(self.views)))
 
 
 class _Lanes(_Tallied):
@@ -95,9 +119,9 @@ class _Executed(Executed):
         return (f"  %count.place = getelementptr i8, ptr {names[0]}, i64 {place}", "  %count.all = load ptr, ptr %count.place",
                 f"  %count.skip = mul i64 {worker}, {8 * n}", "  %count.row = getelementptr i8, ptr %count.all, i64 %count.skip")
 
-    def bump(self, k):
+    def bump(self, k, by=1):
         return [f"  %count.p{k} = getelementptr i64, ptr %count.row, i64 {k}", f"  %count.v{k} = load i64, ptr %count.p{k}",
-                f"  %count.n{k} = add i64 %count.v{k}, 1", f"  store i64 %count.n{k}, ptr %count.p{k}"]
+                f"  %count.n{k} = add i64 %count.v{k}, {by}", f"  store i64 %count.n{k}, ptr %count.p{k}"]
 
     def counted(self, totals):
         return super().counted(totals, self.inside)
@@ -116,7 +140,7 @@ def _compiled(kernel, policy_kind, specs, reducers, build):
         entry = (_ExecutedScan if policy_kind.startswith("scan") else _ExecutedFor)(kernel, policy_kind, specs, reducers)
         return entry, engine.rewritten(entry.text, kernel.name, entry.instrumented)
     name, _, width = build.partition(":")
-    entry = {"text": _Text, "lanes": _Lanes}[name]
+    entry = {"text": _Text, "touched": _Touched, "lanes": _Lanes}[name]
     if width:
         wide = {"team": _WideTeam} if int(width) > 16 else {}
         entry = type(entry.__name__, (entry,), {"lanes": staticmethod(lambda signature: int(width)), "chained": 1, **wide})
@@ -133,7 +157,9 @@ def counted(space, kernel, policy, policy_kind, specs, reducers, words, build):
         kernel.compiled[key] = _compiled(kernel, policy_kind, specs, reducers, build)
     entry, function = kernel.compiled[key]
     n = len(entry.mixes) * space.n_threads if build == "executed" else len(entry.kept)
-    totals = (ctypes.c_int64 * max(n, 1))()
+    marks = Marks(entry, words) if build == "touched" else None
+    first = marks.addresses if marks else []
+    totals = (ctypes.c_int64 * max(len(first) + n, 1))(*first)
     compiled = launches.Compiled.__new__(launches.Compiled).fill(entry, function, ctypes.addressof(totals))
     if compiled.merges and launches._copies(compiled, words, space.n_threads)[0] is None:
         return counted(space, kernel, policy, policy_kind, without_scatter(specs), reducers, words, build)
@@ -141,4 +167,5 @@ def counted(space, kernel, policy, policy_kind, specs, reducers, words, build):
         launches.run("scan" if policy_kind.startswith("scan") else "reduce", space, compiled, policy, words, ())
     else:
         launches.plan_for(space, compiled, policy, words)()
-    return entry.counted(list(totals)[:n])
+    found = entry.counted(list(totals)[len(first):len(first) + n])
+    return found | marks.found() if marks else found

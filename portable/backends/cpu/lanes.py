@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from llvmlite import ir
 
+from ...compiler.loops import breaks, returns
 from ...compiler.team import Team, combine_states
 from ...compiler.types import LINEAR, UNIFORM, VARYING
 from ...compiler.values import I64, Value
@@ -79,10 +80,10 @@ class CpuTeam(Team):
         if lo.kind != UNIFORM or hi.kind != UNIFORM:
             lower.fail(s, "the bounds of team.thread_range must be the same for all members")
         lo, hi = lower.get(lo, "int"), lower.get(hi, "int")
-        if W == 1:
-            self._loop(lower, s, Value("int", UNIFORM, lo), Value("int", UNIFORM, hi), 1)
-            return
         aligned = isinstance(lo, ir.Constant) and lo.constant % W == 0
+        if W == 1 or breaks(s):  # one loop for all packs: members that have left it stay out of the last one too
+            self._loop(lower, s, Value("int", UNIFORM, lo), Value("int", UNIFORM, hi), W, aligned)
+            return
         trips = b.sub(hi, lo, flags=("nsw",))
         whole = b.add(lo, b.and_(trips, ir.Constant(I64, -W)), flags=("nsw",))
         full_end = b.select(b.icmp_signed(">", trips, ir.Constant(I64, 0)), whole, lo)
@@ -96,6 +97,8 @@ class CpuTeam(Team):
             lower.unroll(s, [member])
         b.branch(after)
         b.position_at_end(after)
+        if returns(s):
+            lower.refresh_mask()
 
     def _loop(self, lower, s, lo, hi, step, aligned=False):
         counter = lower.slot(I64)
@@ -107,11 +110,13 @@ class CpuTeam(Team):
         def member():
             return Value("int", LINEAR, here(), step=1, aligned=aligned) if lower.W > 1 else Value("int", VARYING, here())
 
-        outer, lower.divergent = lower.divergent, True
-        lower.run_loop(s, lambda: lower.compare("<", Value("int", UNIFORM, here()), hi),
-                       lambda: lower.assign_to(s.target, member()),
-                       lambda: lower.b.store(lower.b.add(here(), ir.Constant(I64, step), flags=("nsw",)), counter))
-        lower.divergent = outer
+        def more():
+            """Whether a member is left; of whole packs, which nobody leaves early, the first member speaks for all."""
+            return lower.compare("<", member() if breaks(s) else Value("int", UNIFORM, here()), hi)
+
+        with lower.parted():
+            lower.run_loop(s, more, lambda: lower.assign_to(s.target, member()),
+                           lambda: lower.b.store(lower.b.add(here(), ir.Constant(I64, step), flags=("nsw",)), counter))
 
 
 def lane_prefixes(lower, v, neutral, combine):

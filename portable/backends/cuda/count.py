@@ -43,9 +43,9 @@ class _Executed(Executed):
         read = re.match(r"  \S+ = load .*?, ptr (%[\w.]+)", line)
         return read is not None and read[1] in self.block_names
 
-    def bump(self, k):
+    def bump(self, k, by=1):
         place = f"inttoptr (i64 {self.address + 8 * k} to ptr addrspace(1))"
-        return [f"  %count.v{k} = atomicrmw add ptr addrspace(1) {place}, i64 1 monotonic"]
+        return [f"  %count.v{k} = atomicrmw add ptr addrspace(1) {place}, i64 {by} monotonic"]
 
 
 class ExecutedFor(_Executed, Entry):

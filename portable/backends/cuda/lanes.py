@@ -106,9 +106,8 @@ class CudaTeam(Team):
         if lo.kind != UNIFORM or hi.kind != UNIFORM:
             lower.fail(s, "the bounds of team.thread_range must be the same for all members")
         start = lower.binary("+", lo, self.rank(lower))
-        divergent, lower.divergent = lower.divergent, True
-        lower.counted_loop(s, Value("int", VARYING, lower.get(start, "int")), hi, self.n)
-        lower.divergent = divergent
+        with lower.parted():
+            lower.counted_loop(s, Value("int", VARYING, lower.get(start, "int")), hi, self.n)
 
     def combine(self, lower, state, reducer):
         state = tuple(Value(v.dtype, VARYING, lower.get(v)) for v in state)

@@ -1,0 +1,89 @@
+"""Which elements of a launch's arguments are touched: a byte for each, set by the build that counts."""
+
+from __future__ import annotations
+
+import functools
+import struct
+
+import numpy as np
+
+from ...compiler.memory import itemsize
+from ...compiler.signature import flatten
+
+LINE = 64  # bytes that a cache moves at once
+
+
+class Marks:
+    """Maps of the memory that a launch's views reach, one to read and one to write; views that share memory share maps.
+
+    Attributes
+    ----------
+    addresses : list of int
+        Of each view the addresses of both maps, less what the map's first element is numbered.
+    """
+
+    def __init__(self, entry, words):
+        self.regions = _regions(_views(entry, words))
+        self.addresses = [address for place in sorted(p for r in self.regions for p in r.places) for address in self._of(place)]
+
+    def _of(self, place):
+        region = next(r for r in self.regions if place in r.places)
+        return [marks.ctypes.data - region.first for marks in region.marks]
+
+    def found(self):
+        """{("", "touched NAMES", "load" or "store"): elements, ("", "lines NAMES", ...): lines}, and ("", "bytes NAMES", "")."""
+        result = {}
+        for region in self.regions:
+            names = ", ".join(region.names)
+            result["", f"bytes {names}", ""] = region.size
+            for marks, way in zip(region.marks, ("load", "store")):
+                result["", f"touched {names}", way] = int(np.count_nonzero(marks))
+                eights = marks.view(np.uint64).reshape(-1, LINE // region.size // 8)  # the marks of a line in a row
+                lines = functools.reduce(np.bitwise_or, eights.T)
+                result["", f"lines {names}", way] = int(np.count_nonzero(lines))
+        return result
+
+
+class _Region:
+    """A stretch of memory in elements of one size, from a line's begin to a line's end."""
+
+    def __init__(self, begin, end, size, names, places):
+        self.begin, self.end, self.size, self.names, self.places = begin, end, size, names, places
+
+    def allocate(self):
+        low, high = self.begin // LINE * LINE, -(-self.end // LINE) * LINE
+        self.first = low // self.size
+        self.marks = [np.zeros((high - low) // self.size, np.uint8) for _ in range(2)]
+        return self
+
+
+def _views(entry, words):
+    """(name, place among the views, first byte, byte behind the last, bytes of an element) of each view of a launch."""
+    names = [v.label for v in entry.views]
+    word = place = 0
+    for spec in flatten(entry.signature.specs):
+        if spec[0] in ("view", "scatter"):
+            size, ndim = itemsize(spec[1]), spec[2]
+            pointer, *numbers = struct.unpack_from(f"=Q{2 * ndim}q", words, 8 * word)
+            reach = [(extent - 1) * stride for extent, stride in zip(numbers[:ndim], numbers[ndim:])]
+            if all(numbers[:ndim]):
+                low = pointer + sum(r for r in reach if r < 0)
+                yield names[place], place, low, pointer + sum(r for r in reach if r > 0) + size, size
+            else:
+                yield names[place], place, pointer, pointer, size
+            place += 1
+        word += entry.signature._words(spec)
+
+
+def _regions(views):
+    """Views that overlap together, if their elements are of one size."""
+    found = []
+    for name, place, begin, end, size in sorted(views, key=lambda view: (view[4], view[2])):
+        last = found[-1] if found else None
+        if last and last.size == size and begin < last.end and begin < end:
+            last.end = max(last.end, end)
+            last.names.append(name)
+            last.places.append(place)
+        else:
+            found.append(_Region(begin, end, size, [name], [place]))
+    return [region.allocate() for region in found]

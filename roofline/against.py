@@ -1,0 +1,297 @@
+"""`compare CASE --against REV`: this revision beside another, in two processes that take turns.
+
+A *round* of a row is a sample of each side, one right after the other; the side that goes first alternates. After a few rounds
+both processes are started anew: how a process's memory happens to lie moves its times by some per cent, for as long as it
+lives, so a pair of processes (a *sitting*) tells no more than one draw does, however many rounds it takes.
+
+The figure of a row is the median of its rounds' ratios, this revision's seconds over the other's. Its 95 % interval is that of
+a bootstrap in two stages: sittings are drawn with replacement, then rounds within each.
+"""
+
+import math
+import re
+import time
+from dataclasses import dataclass, field
+
+import numpy as np
+from rich.table import Table
+
+from roofline.process import SideDied, SideError
+from roofline.timing import MIN_SECONDS, QUEUE, Samples
+from roofline.units import finite, relative_difference, scaled, spread
+
+SCHEMA_VERSION = 1
+SLOWER = 1.02  # an interval that begins here or above: this revision is slower
+NARROW, WIDE = 0.04, 0.10  # widths of an interval, as shares of its median: enough, and too much to decide by
+SITTINGS = 5  # at least: of as many draws of a continuous quantity, 94 % of the time one lies on either side of the median
+ROUNDS = 4  # of a row in a sitting, at least, unless they take longer than ROW_SECONDS
+ROW_SECONDS = 4.0
+RESAMPLES = 1000
+PAUSE = 0.005  # seconds between the sides: idle workers of the pool spin for a tenth of a millisecond at most
+
+NOT_SLOWER, IS_SLOWER, UNDECIDED = "not slower", "slower", "not decided"
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A median of ratios and its 95 % interval."""
+
+    median: float
+    lower: float
+    upper: float
+
+    @property
+    def width(self):
+        """As a share of the median."""
+        return (self.upper - self.lower) / self.median
+
+
+def interval(sittings, seed=1) -> Interval:
+    """The median of ratios and its 95 % interval, by a bootstrap in two stages.
+
+    Parameters
+    ----------
+    sittings : list of list of float
+        The ratios of each sitting's rounds; none is empty. A single round has no interval: its ends are NaN.
+    seed : int
+    """
+    median = float(np.median(np.concatenate([np.asarray(ratios, float) for ratios in sittings])))
+    if sum(map(len, sittings)) < 2:
+        return Interval(median, math.nan, math.nan)
+    random = np.random.default_rng(seed)
+    sizes = np.array([len(ratios) for ratios in sittings])
+    table = np.full((len(sittings), sizes.max()), np.inf)
+    for line, ratios in zip(table, sittings, strict=True):
+        line[: len(ratios)] = ratios
+    drawn = random.integers(0, len(sittings), (RESAMPLES, len(sittings), 1))
+    rounds = np.floor(random.random((RESAMPLES, len(sittings), sizes.max())) * sizes[drawn]).astype(int)
+    unused = np.arange(sizes.max()) >= sizes[drawn]  # of a sitting that has fewer rounds than the longest
+    ordered = np.sort(np.where(unused, np.inf, table[drawn, rounds]).reshape(RESAMPLES, -1), axis=1)
+    last, each = sizes[drawn].sum(axis=(1, 2)) - 1, np.arange(RESAMPLES)
+    medians = (ordered[each, last // 2] + ordered[each, (last + 1) // 2]) / 2
+    lower, upper = (float(v) for v in np.quantile(medians, (0.025, 0.975)))
+    return Interval(median, min(lower, median), max(upper, median))
+
+
+@dataclass
+class Row:
+    """One duel's own side, in both revisions: (this, other) seconds of each round, sitting by sitting."""
+
+    title: str
+    label: str
+    places: tuple[int, int]  # among the rows of this revision and of the other
+    tolerance: float = 0.0
+    host_only: bool = False
+    has_result: bool = False
+    calls: int | None = None
+    sittings: list[list[tuple[float, float]]] = field(default_factory=list)
+    difference: float | None = None
+    problem: str | None = None
+
+    @property
+    def rounds(self):
+        """Of all sittings."""
+        return [pair for sitting in self.sittings for pair in sitting]
+
+    @property
+    def interval(self):
+        """Of this revision's time over the other's; None before there is a round."""
+        found = [[this / other for this, other in sitting] for sitting in self.sittings if sitting]
+        return interval(found) if found else None
+
+    @property
+    def verdict(self):
+        """NOT_SLOWER, IS_SLOWER or UNDECIDED."""
+        found = self.interval
+        if self.problem or found is None or len(self.sittings) < SITTINGS or not found.width <= WIDE:
+            return UNDECIDED
+        return NOT_SLOWER if found.lower < SLOWER else IS_SLOWER
+
+    @property
+    def done(self):
+        """Whether no further round is wanted."""
+        return self.problem is not None or (len(self.sittings) >= SITTINGS and self.interval.width < NARROW)
+
+    def seconds(self, side):
+        """Samples of this revision (0) or of the other (1)."""
+        return Samples(tuple(pair[side] for pair in self.rounds), self.calls)
+
+    def as_dict(self):
+        """The JSON object of a row."""
+        found = self.interval
+        return {
+            "title": self.title,
+            "ours": self.label,
+            "this_seconds": self.seconds(0).as_dict() if found else None,
+            "other_seconds": self.seconds(1).as_dict() if found else None,
+            "this_over_other": {"median": found.median, "lower": finite(found.lower), "upper": finite(found.upper)} if found else None,
+            "sittings": len(self.sittings),
+            "rounds": len(self.rounds),
+            "relative_difference": finite(self.difference),
+            "problem": self.problem,
+            "verdict": self.verdict,
+        }
+
+
+@dataclass
+class Outcome:
+    """What was found so far; filled in place, so that an interruption loses nothing."""
+
+    name: str  # of the other revision
+    rows: list[Row] = field(default_factory=list)
+    only_this: list[str] = field(default_factory=list)
+    only_other: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+
+    @property
+    def verdict(self):
+        """The worst of the rows'; a row that is not decided did not pass."""
+        verdicts = {row.verdict for row in self.rows}
+        return IS_SLOWER if IS_SLOWER in verdicts else NOT_SLOWER if verdicts == {NOT_SLOWER} else UNDECIDED
+
+    @property
+    def passed(self):
+        """Whether no row is slower, undecided, or disagrees."""
+        return self.verdict == NOT_SLOWER and not any(row.problem for row in self.rows)
+
+    def as_dict(self):
+        """The JSON object."""
+        return {
+            "rows": [row.as_dict() for row in self.rows],
+            "only_this": self.only_this,
+            "only_other": self.only_other,
+            "seconds": self.seconds,
+            "verdict": self.verdict,
+        }
+
+    def table(self):
+        """The terminal's table."""
+        caption = (f"times: median (quartiles); this / {self.name}: median (95 % interval), above 1 this revision is slower; "
+                   f"'{NOT_SLOWER}': the interval begins below {SLOWER}; '{UNDECIDED}': wider than {WIDE:.0%}, or fewer than "
+                   f"{SITTINGS} sittings")
+        table = Table(title=f"this revision against {self.name}", title_justify="left", caption_justify="left", caption=caption)
+        for column in ("work", "this", self.name, f"this / {self.name}", "rounds in sittings", "verdict"):
+            table.add_column(column, justify="left" if column in ("work", "verdict") else "right")
+        for row in self.rows:
+            found, cells = row.interval, ["", "", ""]
+            if found:
+                cells = [f"{scaled(s.median, 's')} ({spread(s, 's')})" for s in (row.seconds(0), row.seconds(1))]
+                ends = f" ({found.lower:.3f} to {found.upper:.3f})" if math.isfinite(found.width) else ""
+                cells.append(f"{found.median:.3f}{ends}")
+            table.add_row(f"{row.title}; {row.label}", *cells, f"{len(row.rounds)} in {len(row.sittings)}", row.verdict)
+        return table
+
+
+def match(here, there):
+    """Rows that both revisions have, by title and label, and the titles of those that only one has.
+
+    Operations in a title that were counted in compiled code may differ between revisions, for the same work.
+
+    Parameters
+    ----------
+    here, there : list of dict
+        As a side tells its rows.
+
+    Returns
+    -------
+    rows : list of Row
+    only_here, only_there : list of str
+    """
+    rows, left = [], dict(enumerate(there))
+    for place, row in enumerate(here):
+        other = next((k for k, theirs in left.items() if _same(row, theirs)), None)
+        if other is not None:
+            del left[other]
+            rows.append(Row(row["title"], row["label"], (place, other), row["tolerance"], row["host_only"], row["has_result"]))
+    found = {row.places[0] for row in rows}
+    return rows, [row["title"] for place, row in enumerate(here) if place not in found], [row["title"] for row in left.values()]
+
+
+def _same(row, other):
+    return row["label"] == other["label"] and _work(row["title"]) == _work(other["title"])
+
+
+def _work(title):
+    """A title without what was counted: ", 5.6 G operations, 560 a pair", ", 320 M operations executed"."""
+    return re.sub(r", [\d.,]+ \w? ?operations( executed)?(, [\d.,]+ a pair)?", "", title)
+
+
+def run(start, outcome, limit=600.0, on_round=lambda row: None, clock=time.monotonic):
+    """Rounds of all rows until each interval is narrow or time is up.
+
+    Parameters
+    ----------
+    start : callable without arguments
+        Starts the processes of a sitting: a context manager that gives (this, other), each with `rows`, `seconds(place, calls)`
+        and `result(place)`.
+    outcome : Outcome
+    limit : float, seconds
+        No round begins later than this, but for the first of each row.
+    on_round : callable of Row
+        Told before each round.
+    clock : callable
+    """
+    began = clock()
+
+    def late():
+        outcome.seconds = clock() - began
+        return outcome.seconds >= limit
+
+    first = True
+    while first or not (late() or all(row.done for row in outcome.rows)):
+        asked = clock()
+        with start() as sides:
+            if first:
+                outcome.rows, outcome.only_this, outcome.only_other = match(*(side.rows for side in sides))
+                first = False
+            undecided = [row for row in outcome.rows if not row.done]
+            share = (clock() - asked) / max(len(undecided), 1)  # rounds take as long as preparing did, or longer
+            for row in undecided:
+                if late() and row.sittings:
+                    break
+                on_round(row)
+                try:
+                    _sit(row, sides, share, late, clock)
+                except SideError as error:
+                    row.problem = str(error)
+                    if isinstance(error, SideDied):
+                        break  # the other rows go on in the next sitting
+    late()
+
+
+def _sit(row, sides, share, late, clock):
+    """One row's rounds in one sitting: ROUNDS, or what takes `share` seconds if that is more."""
+    if row.calls is None:
+        row.calls = _calibrate(row, sides)
+    else:
+        for side, place in zip(sides, row.places, strict=True):
+            side.seconds(place, 1)  # compiles, or loads what was compiled
+    began, sitting = clock(), []
+    row.sittings.append(sitting)
+    while not sitting or not (late() or clock() - began > (share if len(sitting) >= ROUNDS else ROW_SECONDS)):
+        order = (0, 1) if len(row.rounds) % 2 == 0 else (1, 0)
+        seconds = [0.0, 0.0]
+        for which in order:
+            time.sleep(PAUSE)
+            seconds[which] = sides[which].seconds(row.places[which], row.calls)
+        sitting.append(tuple(seconds))
+    if len(row.sittings) == 1 and row.has_result:
+        this, other = (side.result(place) for side, place in zip(sides, row.places, strict=True))
+        row.difference = relative_difference(this, other)
+        if not row.difference <= row.tolerance:  # also where it is NaN
+            row.problem = (f"this gave {this!r}, the other {other!r}: they differ by {row.difference:.1e}, beyond {row.tolerance:.0e}")
+
+
+def _calibrate(row, sides):
+    """Calls of a sample, the same number on both sides: what fills MIN_SECONDS on the faster one."""
+    if row.host_only:
+        return QUEUE
+    calls = 1
+    for side, place in zip(sides, row.places, strict=True):
+        side.seconds(place, 1)  # compiles
+    while True:
+        fastest = min(side.seconds(place, calls) for side, place in zip(sides, row.places, strict=True))
+        if fastest * calls >= MIN_SECONDS:
+            return calls
+        # At most tenfold at a time: the first batches are slow and would overstate a call.
+        calls = max(calls + 1, min(10 * calls, math.ceil(1.1 * MIN_SECONDS / max(fastest, 1e-9))))

@@ -1,0 +1,60 @@
+"""What must hold between ceilings, whatever the machine: where it does not, one of two was measured too low.
+
+A fused multiply-add is an addition and a multiplication in one instruction; a register holds twice as many numbers of 32 bits as
+of 64; and what a nearer memory level holds need not come from a farther one. A roof is the best repeat, which other work on the
+machine can only lower, so of two in the wrong order it is the lower one that is doubtful.
+"""
+
+from roofline.units import scaled
+
+SLACK = 0.97  # of the other: repeats of equal rates differ by so much
+STEADY = 1.02  # of the fastest repeat's time: what lies below has seen the same machine
+SEEN = 3  # such repeats, the fastest among them, make a best that stands
+MANY = 0.25  # of all ceilings: so many that were the best of one moment alone are about the machine's other work
+
+ORDERS = [(f"fma {dtype}", f"no fma {dtype}") for dtype in ("float64", "float32")]
+ORDERS += [(f"{kind} float32", f"{kind} float64") for kind in ("fma", "no fma")] + [("integer int32", "integer int64")]
+
+
+def steady(values):
+    """Whether the fastest of several times was nearly reached by others."""
+    return sum(v <= STEADY * min(values) for v in values) >= SEEN
+
+
+def disorder(ceilings):
+    """Pairs of ceilings in an order that no machine can have.
+
+    Parameters
+    ----------
+    ceilings : Ceilings
+
+    Returns
+    -------
+    list of (names, sentence)
+        The names of those measurements that are too low, and what shows it.
+    """
+    found = []
+    for more, less in ORDERS:
+        high, low = ceilings.rate(more), ceilings.rate(less)
+        if high is not None and low is not None and high < SLACK * low:
+            found.append(({more}, _sentence(more, high, less, low, f"{ceilings.items[more].unit}/s")))
+    known = [level for level, _ in ceilings.levels if ceilings.measured_at(level)]
+    for near, far in zip(known, known[1:], strict=False):
+        high, low = ceilings.bandwidth(near), ceilings.bandwidth(far)
+        if high < SLACK * low:
+            names = {c.name for c in ceilings.measured_at(near)}
+            found.append((names, _sentence(f"the bandwidth of {near}", high, f"that of {far}", low, "B/s")))
+    return found
+
+
+def _sentence(more, high, less, low, unit):
+    return f"{more} was measured at {scaled(high, unit)}, below {less}, {scaled(low, unit)}, which no machine can have"
+
+
+def doubts(ceilings):
+    """Why ceilings should not be believed, as sentences; none where nothing speaks against them."""
+    found = [sentence for _, sentence in disorder(ceilings)]
+    once = [c.name for c in ceilings.items.values() if c.reached_once]
+    if len(once) > MANY * len(ceilings.items):
+        found.append(f"of {len(once)} of {len(ceilings.items)} ceilings the best repeat was not reached again, however often they were repeated")
+    return found

@@ -1,0 +1,113 @@
+"""The processes of `compare --against`: each a revision's own interpreter, asked over a pipe."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from roofline import side
+from roofline.revision import HERE
+
+PATIENCE = 5.0  # seconds that a process gets to end by itself
+
+
+class SideError(RuntimeError):
+    """A side raised or died; the message says which and why."""
+
+
+class SideDied(SideError):
+    """Its process is gone, and with it whatever it had prepared."""
+
+
+class Side:
+    """A process that holds the prepared rows of one revision, and times one when asked.
+
+    Parameters
+    ----------
+    name : str
+        For messages.
+    tree : Path
+        The folder whose `portable`, `models` and `roofline` it runs.
+    **case : case, space, n, quick
+        As in `roofline.side.prepare`.
+    """
+
+    def __init__(self, name, tree, **case):
+        self.name, self.errors = name, tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")
+        others = [p for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p and Path(p).resolve() != HERE]
+        self.process = subprocess.Popen(
+            [sys.executable, "-P", side.__file__, json.dumps({"tree": str(tree), **case})],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, text=True, encoding="utf-8",
+            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tree), *others])},
+            start_new_session=True,  # an interruption is for whoever asks
+        )
+
+    def await_rows(self):
+        """Wait until all is prepared; the rows as `roofline.side.row` tells them."""
+        self.rows = self._read()
+
+    def seconds(self, place, calls):
+        """Seconds per call of one batch."""
+        return self._ask(do="time", row=place, calls=calls)
+
+    def result(self, place):
+        """A row's number, on which both sides should agree."""
+        return self._ask(do="result", row=place)
+
+    def close(self):
+        """End the process: by the end of its input, so that it leaves no temporary files, else with all that it started."""
+        with contextlib.suppress(OSError):
+            self.process.stdin.close()
+        try:
+            self.process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+        self.process.stdout.close()
+        self.errors.close()
+
+    def _ask(self, **request):
+        try:
+            self.process.stdin.write(json.dumps(request) + "\n")
+            self.process.stdin.flush()
+        except OSError as error:
+            raise SideDied(self._last_words()) from error
+        return self._read()
+
+    def _read(self):
+        line = self.process.stdout.readline()
+        if not line:
+            raise SideDied(self._last_words())
+        reply = json.loads(line)
+        if "error" in reply:
+            raise SideError(f"{self.name}: {reply['error']}")
+        return reply["answer"]
+
+    def _last_words(self):
+        code = self.process.wait()
+        self.errors.seek(0)
+        lines = [line.strip() for line in self.errors if line.strip()]
+        return f"{self.name}: the process ended with {code}{f': {lines[-1]}' if lines else ''}"
+
+
+@contextlib.contextmanager
+def sitting(places, **case):
+    """The processes of both revisions, prepared; they end with the block.
+
+    Parameters
+    ----------
+    places : list of (str, Path)
+        Name and folder of each.
+    """
+    with contextlib.ExitStack() as open_sides:
+        sides = []
+        for name, tree in places:
+            sides.append(Side(name, tree, **case))
+            open_sides.callback(sides[-1].close)
+        for one in sides:
+            one.await_rows()
+        yield sides

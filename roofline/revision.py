@@ -1,0 +1,86 @@
+"""Another revision of this project: which commit a name means, and its files in a folder of their own."""
+
+import contextlib
+import shutil
+import subprocess
+import tarfile
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from portable.errors import InputError
+
+HERE = Path(__file__).resolve().parents[1]  # the folder that holds roofline/
+
+
+@dataclass(frozen=True)
+class Revision:
+    """A commit, and the name by which it was asked for."""
+
+    name: str
+    commit: str
+
+    def as_dict(self):
+        """The JSON object of a revision."""
+        return {"name": self.name, "commit": self.commit}
+
+
+def find(name, case) -> Revision:
+    """The commit of a name, in which a case can be run.
+
+    Parameters
+    ----------
+    name : str
+        Whatever git takes for a commit: a hash, a tag, a branch, HEAD~3.
+    case : str
+
+    Raises
+    ------
+    InputError
+        There is no git or no checkout, no such commit, or one that cannot be run: without the case, or with submodules.
+    """
+    _check_checkout()
+    commit = _git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}").stdout.strip()
+    if not commit:
+        raise InputError(f"--against: '{name}' names no commit of '{HERE}'. Name a hash, a tag or a branch that is there (git fetch).")
+    listed = [line.split(maxsplit=3) for line in _git("ls-tree", "-r", commit).stdout.splitlines()]
+    if f"roofline/cases/{case}.py" not in (path for *_, path in listed):
+        raise InputError(f"--against: '{name}' has no case '{case}' (roofline/cases/{case}.py). Name a later revision.")
+    submodules = [path for _, kind, _, path in listed if kind == "commit"]
+    if submodules:
+        raise InputError(f"--against: '{name}' has the submodule '{submodules[0]}', whose files git does not hand over with its own. "
+                         "Name a revision without submodules.")
+    return Revision(name, commit)
+
+
+def current():
+    """The working tree, as a JSON object: the commit it stands on, and whether its files were changed since."""
+    changed = bool(_git("status", "--porcelain").stdout.strip())
+    return {"commit": _git("rev-parse", "HEAD").stdout.strip(), "changed": changed}
+
+
+@contextlib.contextmanager
+def unpacked(revision):
+    """A temporary folder with the files of a revision, removed at the end; the checkout is left as it is."""
+    folder = Path(tempfile.mkdtemp(prefix="roofline-against-"))
+    try:
+        with subprocess.Popen(["git", "-C", str(HERE), "archive", "--format=tar", revision.commit], stdout=subprocess.PIPE) as archive:
+            with tarfile.open(fileobj=archive.stdout, mode="r|") as files:
+                files.extractall(folder, filter="data")
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _check_checkout():
+    if shutil.which("git") is None:
+        raise InputError("--against: there is no git on the path, which has the other revision.")
+    found = _git("rev-parse", "--show-toplevel")
+    if found.returncode or Path(found.stdout.strip()).resolve() != HERE.resolve():
+        why = found.stderr.strip().splitlines()[0] if found.stderr.strip() else "its checkout begins elsewhere"
+        raise InputError(f"--against: roofline runs from '{HERE}', which is not the top of a git checkout ({why}). "
+                         "Run it in a clone, as `python -m roofline`, with the clone's folder on PYTHONPATH.")
+
+
+def _git(*arguments):
+    return subprocess.run(["git", "-C", str(HERE), *arguments], capture_output=True, text=True, check=False)

@@ -1,0 +1,104 @@
+"""One side of `compare --against`: a process that keeps a case's rows prepared, and times one of them when it is told to.
+
+The same file runs on both sides, by its path, with the side's own tree first on the path: it imports whichever `portable` and
+`roofline` it finds there. So nothing of roofline is imported at the top, and what is used of it is little, and as old as commit
+d29c9e6: `portable.use`, `roofline.cases.load`, `roofline.peers.gather`, and of a duel `title`, `tolerance`, `host_only` and
+`ours` with `label`, `call`, `sync` and `result`.
+
+A line of JSON on standard input asks for something, a line on standard output answers: {"answer": ...} or {"error": "..."}. The
+first answer comes unasked: the rows. What else is printed goes to standard error. The process ends with its input.
+"""
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+
+def no_sync():
+    """Nothing to wait for: the call returns when its work is done."""
+
+
+def batch_seconds(fn, sync, calls, host_only=False):
+    """Seconds per call of one batch, which begins and ends with no work in flight."""
+    start = time.perf_counter()
+    for _ in range(calls):
+        fn()
+    if not host_only:
+        sync()
+    end = time.perf_counter()
+    if host_only:
+        sync()
+    return (end - start) / calls
+
+
+def prepare(tree, case, space, n, quick):
+    """The duels of a case by the packages of a tree; nobody but ours is asked to compete.
+
+    Raises
+    ------
+    ImportError
+        A package comes from elsewhere.
+    """
+    import portable
+    from roofline import cases, peers
+
+    peers.gather = lambda *args, **options: ([], [])
+    module = cases.load(case)
+    for name in ("portable", "roofline", "models"):
+        loaded = sys.modules.get(name)
+        if loaded and not Path(loaded.__file__).resolve().is_relative_to(tree):
+            raise ImportError(f"{name} is imported from '{Path(loaded.__file__).parent}' instead of '{tree}'")
+    with portable.use(space) as resolved:
+        return module.duels(str(resolved), n, quick)
+
+
+def row(duel):
+    """What the other process has to know of a duel."""
+    return {"title": duel.title, "label": duel.ours.label, "tolerance": duel.tolerance, "host_only": duel.host_only,
+            "has_result": duel.ours.result is not None}
+
+
+def answer(duels, space, request):
+    """What was asked for: seconds per call of one batch of a row, or the row's result."""
+    import portable
+
+    duel = duels[request["row"]]
+    with portable.use(space):
+        if request["do"] == "result":
+            return float(duel.ours.result())
+        return batch_seconds(duel.ours.call, duel.ours.sync or no_sync, request["calls"], duel.host_only)
+
+
+def told(error):
+    """An exception in one line."""
+    return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
+
+
+def serve(tree, case, space, n, quick):
+    """Prepare, tell the rows, and answer until the input ends."""
+    replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # whatever a case prints is no answer
+
+    def reply(made):
+        try:
+            content = {"answer": made()}
+        except Exception as error:  # noqa: BLE001 - the other process decides what it means
+            content = {"error": told(error)}
+        replies.write(json.dumps(content) + "\n")
+        replies.flush()
+
+    duels = []
+
+    def rows():
+        duels.extend(prepare(Path(tree).resolve(), case, space, n, quick))
+        return [row(duel) for duel in duels]
+
+    reply(rows)
+    for line in sys.stdin:
+        reply(lambda asked=json.loads(line): answer(duels, space, asked))
+
+
+if __name__ == "__main__":
+    serve(**json.loads(sys.argv[1]))

@@ -1,0 +1,46 @@
+"""What a launch touches of its arguments: elements, lines, bytes, each counted once."""
+
+import collections
+
+import portable as pk
+
+SIZES = {"bool": 1, "int32": 4, "uint32": 4, "float32": 4, "int64": 8, "uint64": 8, "float64": 8}
+
+
+def accesses(operation, words):
+    """Whether an operation of a text reaches an argument's memory in one of these ways."""
+    return operation.startswith(words) and not operation.endswith(")")
+
+
+def by_names(marks):
+    """(names, ((bytes read, written), (lines read, written))) of arguments that share memory, from what `portable.count` gives."""
+    for (_, what, _), size in marks.items():
+        names = what.removeprefix("bytes ")
+        if names != what:
+            elements, lines = ([marks["", f"{kind} {names}", way] for way in ("load", "store")] for kind in ("touched", "lines"))
+            if any(elements):
+                yield names, (tuple(size * n for n in elements), tuple(lines))
+
+
+def compulsory(text, touched, names, args):
+    """Compulsory bytes (read, written) of each argument: what was touched; where nobody looked, no more than it has, and no more
+    than is asked for."""
+    sizes = dict(_named_sizes(names, args))
+    known = {name for together in touched for name in together.split(", ")}
+    asked = collections.defaultdict(lambda: [0, 0])
+    for (_, operation, dtype), n in text.items():
+        for which, words in enumerate((("load ", "atomic "), ("store ", "atomic "))):
+            name = operation.rpartition(" ")[2]
+            if accesses(operation, words) and name not in known:
+                asked[name][which] += n * SIZES[dtype]
+    found = {together: n_bytes for together, (n_bytes, _) in touched.items()}
+    return found | {name: tuple(min(n, sizes.get(name, n)) for n in both) for name, both in asked.items()}
+
+
+def _named_sizes(names, args):
+    for name, a in zip(names, args, strict=False):
+        a = a.view if isinstance(a, pk.ScatterView) else a
+        if isinstance(a, tuple):
+            yield from _named_sizes([f"{name}[{k}]" for k in range(len(a))], a)
+        elif hasattr(a, "nbytes") and hasattr(a, "ndim"):
+            yield name, a.size * SIZES[a.dtype.name]

@@ -1,0 +1,629 @@
+"""Step 20, meaning: the edges of operations, one value on every space. References are Python and NumPy, written out here.
+
+The checked space may also note a finding where an integer overflows; what it writes is still the value below.
+"""
+
+import math
+
+import numpy as np
+import pytest
+
+import portable as pk
+
+from ..launching import launch_for, launch_reduce, move
+
+SIGNED, UNSIGNED = (np.int32, np.int64), (np.uint32, np.uint64)
+
+
+def run(space, policy, kernel, *args):
+    """The array arguments afterwards; findings of integers that overflow are expected from the checked space."""
+    moved = [move(arg, space) for arg in args]
+    policy = pk.RangePolicy(0, policy, space=space) if isinstance(policy, int) else policy
+    try:
+        pk.parallel_for(policy, kernel, *moved)
+    except pk.CheckError as error:
+        assert {finding.kind for finding in error.findings} == {"integer overflow"}, error
+    return [arg.to_numpy() if isinstance(arg, pk.View) else arg for arg in moved if hasattr(arg, "shape")]
+
+
+def assert_same(got, wanted):
+    """Equal values, NaN where NaN is wanted, and zeros of the same sign."""
+    np.testing.assert_array_equal(got, wanted)
+    if np.asarray(wanted).dtype.kind == "f":
+        numbers = ~np.isnan(wanted)
+        np.testing.assert_array_equal(np.signbit(got)[numbers], np.signbit(wanted)[numbers])
+
+
+# ---- leaving loops
+@pk.kernel
+def find_first(team, x, key, out):
+    found = x.shape[0]
+    for j in team.thread_range(x.shape[0]):
+        if x[j] == key:
+            found = j
+            break
+    found = team.reduce(found, pk.Min)
+    if team.single():
+        out[0] = found
+
+
+@pytest.mark.parametrize("n", [4, 8, 17, 20, 37, 300])
+def test_a_member_that_breaks_is_out_of_the_last_pack_too(space, n):
+    x = np.full(n, 7.0)
+    x[:3] = 0.0
+    policy = pk.TeamPolicy(1, 8, space=space)
+    assert launch_for(space, policy, find_first, x, 7.0, np.zeros(1, np.int64))[-1][0] == 3
+
+
+@pk.kernel
+def stops_together(team, limit, out):
+    n = 0
+    for j in team.thread_range(out.shape[0]):
+        if limit < 0:
+            break
+        out[j] = 1.0
+        n += 1
+    total = team.reduce(n)
+    if team.single():
+        out[0] = total
+
+
+@pytest.mark.parametrize("limit", [-1, 1])
+def test_all_members_break(space, limit):
+    out = launch_for(space, pk.TeamPolicy(1, 8, space=space), stops_together, limit, np.zeros(21))
+    assert out[0] == (0 if limit < 0 else 21) and (out[1:] == (limit > 0)).all()
+
+
+@pk.kernel
+def newton(team, x, out):
+    a = x[team.rank % x.shape[0]] + 1.0
+    v = a
+    for _ in range(50):
+        step = (v * v - a) / (2.0 * v)
+        v -= step
+        if abs(step) < 1e-12:
+            break
+    k = 0
+    while True:
+        k += 1
+        if k % 2 == 0:
+            continue
+        if k > team.rank % 5:
+            break
+    n = team.reduce(1)
+    s = team.reduce(v)
+    most = team.reduce(k, pk.Max)
+    if team.single():
+        out[0] = s / n
+        out[1] = most
+
+
+def test_members_meet_again_behind_a_loop_that_they_left_one_by_one(space):
+    out = launch_for(space, pk.TeamPolicy(1, 8, space=space), newton, np.zeros(1), np.zeros(2))[-1]
+    np.testing.assert_allclose(out, [1.0, 5.0], rtol=1e-12)
+
+
+@pk.kernel
+def returns_from_its_share(team, x, out):
+    for j in team.thread_range(x.shape[0]):
+        if x[j] > 0.0:
+            return
+    pk.atomic_add(out, 0, 1)
+
+
+@pytest.mark.parametrize("place", [0, 9, 10])
+def test_a_member_that_returned_from_its_share_is_gone(space, place):
+    x = np.zeros(11)
+    x[place] = 1.0
+
+    gone, all_ = (launch_for(space, pk.TeamPolicy(1, 8, space=space), returns_from_its_share, values, np.zeros(1, np.int64))[-1][0]
+                  for values in (x, np.zeros(11)))
+    assert gone == all_ - 1
+
+
+@pk.kernel
+def meets_after_a_return(team, x, out):
+    for j in team.thread_range(x.shape[0]):
+        if x[j] > 0.0:
+            return
+    out[0] = team.reduce(1.0)
+
+
+def test_no_collective_behind_a_return(space):
+    with pytest.raises(pk.CollectiveError, match="test_step20_meaning.py"):
+        launch_for(space, pk.TeamPolicy(1, 8, space=space), meets_after_a_return, np.zeros(3), np.zeros(1))
+
+
+# ---- integers
+@pk.kernel
+def shifted(i, x, n, count, out):
+    out[0, i] = x[i] << n[i]
+    out[1, i] = x[i] >> n[i]
+    out[2, i] = x[i] << 40
+    out[3, i] = x[i] >> 33
+    out[4, i] = x[i] >> count
+    out[5, i] = x[i] << 3
+
+
+@pytest.mark.parametrize("dtype", [*SIGNED, *UNSIGNED])
+def test_shifts_by_any_count(space, dtype):
+    """NumPy's meaning; of a negative count too, which NumPy sees as a huge one."""
+    bits = np.iinfo(dtype).bits
+    counts = [0, 1, bits - 1, bits, bits + 1, 2 * bits, 2**31 - 1]
+    counts += [-1, -bits] if dtype in SIGNED else []
+    x, n = (a.ravel() for a in np.meshgrid(np.array([0, 1, 5, np.iinfo(dtype).max, np.iinfo(dtype).min], dtype), np.array(counts, dtype)))
+    out = run(space, len(x), shifted, x, n, -1, np.zeros((6, len(x)), dtype))[-1]
+
+    def wanted(left, v, count):
+        if not 0 <= count < bits:
+            return 0 if left or v >= 0 else -1
+        return np.array((int(v) << int(count)) % 2**bits, np.uint64).astype(dtype) if left else int(v) >> int(count)
+
+    for row, (left, count) in zip(out, [(True, n), (False, n), (True, 40), (False, 33), (False, -1), (True, 3)]):
+        np.testing.assert_array_equal(row, [wanted(left, v, c) for v, c in zip(x, np.broadcast_to(count, len(x)))])
+
+
+@pk.kernel
+def rotated(i, x, r, out):
+    out[i] = (x[i] << r) | (x[i] >> (32 - r))
+
+
+def test_a_rotation_by_nothing(space):
+    x = np.array([1, 2, 3, 2**31], np.uint32)
+    for r in (0, pk.static(0), 32):
+        assert_same(run(space, 4, rotated, x, r, np.zeros(4, np.uint32))[-1], x)
+
+
+@pk.kernel
+def of_bools(i, b, x, out):
+    out[0, i] = -b[i]
+    out[1, i] = b[i] + b[i]
+    out[2, i] = b[i] << 2
+    out[3, i] = ~b[i]
+    out[4, i] = x[b[i]]
+    n = 0
+    for _ in range(b[i]):
+        n += 5
+    out[5, i] = n
+    out[6, i] = abs(b[i])
+    out[7, i] = b[i] - True
+    out[8, i] = ~(i > 1)
+
+
+def test_bools_count_as_0_and_1(space):
+    b, x = np.array([True, False, True]), np.array([10.0, 20.0])
+    out = run(space, 3, of_bools, b, x, np.zeros((9, 3)))[-1]
+    n = b.astype(int)
+    assert_same(out + 0.0, [-n, 2 * n, 4 * n, 1 - n, x[n], 5 * n, n, n - 1, [1, 1, 0]])
+
+
+@pk.kernel
+def smallest(i, x, out):
+    out[0, i] = x[i] // -1
+    out[1, i] = x[i] % -1
+    out[2, i] = x[i] // 0
+    out[3, i] = x[i] % 0
+
+
+@pytest.mark.parametrize("dtype", SIGNED)
+def test_the_smallest_integer_by_a_literal(space, dtype):
+    least = np.iinfo(dtype).min
+    out = run(space, 9, smallest, np.full(9, least, dtype), np.zeros((4, 9), dtype))[-1]
+    assert (out == np.array([[least], [0], [0], [0]])).all()
+
+
+# ---- floats
+@pk.kernel
+def divided(i, x, y, quotient, remainder):
+    quotient[i] = x[i] // y[i]
+    remainder[i] = x[i] % y[i]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_float_division_has_numpys_bits(space, dtype):
+    """Special numbers in all pairs, bit patterns at random, and quotients of all sizes."""
+    info, rng, n = np.finfo(dtype), np.random.default_rng(3), 300 if space == "checked" else 20_000
+    special = np.array([0.0, -0.0, 1, -1, 1e-17, -1e-17, np.inf, -np.inf, np.nan, info.max, info.tiny, -info.smallest_subnormal,
+                        3.5, -2.5, 1e30, 1e-10, 2, 1 / 3], dtype)
+    pairs = np.meshgrid(special, special)
+    patterns = rng.integers(0, 2**info.bits, (2, n), dtype=f"u{info.bits // 8}").view(dtype)
+    spread = (rng.normal(size=n) * 10.0 ** rng.uniform(-3, 18, n)).astype(dtype), rng.normal(size=n).astype(dtype)
+    x, y = (np.concatenate([pairs[k].ravel(), patterns[k], spread[k]]) for k in range(2))
+    got = run(space, len(x), divided, x, y, np.zeros_like(x), np.zeros_like(x))[2:]
+    with np.errstate(all="ignore"):
+        wanted = np.floor_divide(x, y), np.remainder(x, y)
+    for a, b in zip(got, wanted):
+        assert_same(a, b)
+
+
+@pk.kernel
+def converted(i, x, a, b, c, d, e):
+    a[0, i], b[0, i], c[0, i], d[0, i] = pk.int32(x[i]), pk.uint32(x[i]), pk.int64(x[i]), pk.uint64(x[i])
+    a[1, i], b[1, i], c[1, i], d[1, i] = x[i], x[i], x[i], x[i]
+    e[0, i] = math.floor(x[i])
+    e[1, i] = math.ceil(x[i])
+    e[2, i] = int(x[i])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_conversions_are_held_between_the_ends(space, dtype):
+    x = np.array([np.nan, np.inf, -np.inf, 3e38, -3e38, -1.5, -0.5, 2.5, 5e9, -5e9, 2.0**31, 2.0**31 - 1, -(2.0**31) - 0.5, 2.0**32,
+                  2.0**63, -(2.0**63), 2.0**64, 1e19], dtype)
+    n = len(x)
+
+    def held(value, to):
+        if math.isnan(value):
+            return 0
+        return int(min(max(value, float(np.iinfo(to).min)), float(np.iinfo(to).max))) if abs(value) < 2.0**30 else (
+            np.iinfo(to).min if value <= np.iinfo(to).min else np.iinfo(to).max if value >= np.iinfo(to).max else int(value))
+
+    types = (np.int32, np.uint32, np.int64, np.uint64)
+    got = run(space, n, converted, x, *(np.zeros((2, n), to) for to in types), np.zeros((3, n), np.int64))[1:]
+    for out, to in zip(got, types):
+        for row in out:
+            assert row.tolist() == [held(float(v), to) for v in x], to
+    with np.errstate(all="ignore"):
+        for row, v in zip(got[-1], (np.floor(x), np.ceil(x), np.trunc(x))):
+            assert row.tolist() == [held(float(w), np.int64) for w in v]
+
+
+MINUS_TWO = -2.0
+
+
+@pk.kernel
+def constants(i, out):
+    out[0] = MINUS_TWO**0.5
+    out[1] = 0.0**-1
+    out[2] = 2.0**5000
+    out[3] = math.floor(math.inf)
+    out[4] = pk.int32(math.inf)
+    out[5] = int(math.nan)
+    out[6] = 2**-1
+    out[7] = pk.uint32(-1)
+    out[8] = pk.minimum(math.nan, 1.0)
+    out[9] = min(1.0, math.nan)
+    out[10] = pk.minimum(0.0, -0.0)
+    out[11] = inf_by(math.inf)
+
+
+@pk.function
+def inf_by(x):
+    return x // 2.0
+
+
+def test_constants_as_at_run_time(space):
+    wanted = np.array([np.nan, np.inf, np.inf, 2.0**63, 2**31 - 1, 0, 0.5, 2**32 - 1, np.nan, 1.0, -0.0, np.nan])
+    assert_same(run(space, 1, constants, np.zeros(12))[-1], wanted)
+
+
+@pk.kernel
+def powers(i, x, y):
+    x[i] **= 2.5
+    v = y[i]
+    v **= 0.3
+    y[i] = v
+
+
+def test_augmented_powers(space):
+    x = np.arange(1.0, 20.0)
+    got = run(space, len(x), powers, x, x)
+    np.testing.assert_allclose(got, [x**2.5, x**0.3], rtol=1e-14)
+
+
+@pk.kernel
+def extremes(i, x, y, out):
+    out[0, i] = pk.minimum(x[i], y[i])
+    out[1, i] = pk.maximum(x[i], y[i])
+    out[2, i] = min(x[i], y[i])
+    out[3, i] = max(x[i], y[i])
+    out[4, i] = pk.clip(x[i], y[i], 1.0)
+
+
+def test_extremes_of_zeros_and_nan(space):
+    values = np.array([0.0, -0.0, 1.0, np.nan, -np.inf])
+    x, y = (a.ravel() for a in np.meshgrid(values, values))
+    out = run(space, len(x), extremes, x, y, np.zeros((5, len(x))))[-1]
+
+    def least(a, b, sign):
+        if math.isnan(a) or math.isnan(b):
+            return math.nan
+        return min((a, b), key=lambda v: (sign * v, sign * math.copysign(1.0, v)))
+
+    pairs = list(zip(x, y))
+    wanted = [[least(a, b, 1) for a, b in pairs], [least(a, b, -1) for a, b in pairs], [min(a, b) for a, b in pairs],
+              [max(a, b) for a, b in pairs], [least(least(a, b, -1), 1.0, 1) for a, b in pairs]]
+    assert_same(out, np.array(wanted))
+
+
+@pk.kernel
+def into_extremes(i, x, low, high):
+    pk.atomic_min(low, 0, x[i])
+    pk.atomic_max(high, 0, x[i])
+
+
+@pytest.mark.parametrize("values", [[1.0, np.nan, 3.0], [np.nan, 1.0, 2.0], [1.0, 2.0, np.nan], [3.0, -4.0, 0.0]])
+def test_nan_wins_in_atomics(space, values):
+    _, low, high = run(space, 3, into_extremes, np.array(values), np.zeros(1), np.zeros(1))
+    wanted = [np.nan] * 2 if np.isnan(values).any() else [min(values), max(values)]
+    assert_same(np.array([low[0], high[0]]), np.array(wanted))
+
+
+# ---- views and names
+@pk.kernel
+def slices(i, x, a, b, out):
+    parts = (x[i, :-1], x[i, -3:], x[i, 2:100], x[i, a:b], x[i, :a], x[i, b:])
+    k = 0
+    for part in parts:
+        total = 0.0
+        for j in range(len(part)):
+            total += part[j]
+        out[i, k] = total
+        out[i, k + 1] = len(part)
+        k += 2
+
+
+@pytest.mark.parametrize("a, b", [(-4, -1), (1, 3), (4, 2), (-9, 9), (7, 9), (0, 0), (False, True)])
+def test_slices_as_in_python(space, a, b):
+    x = np.arange(15.0).reshape(3, 5)
+    out = run(space, 3, slices, x, a, b, np.zeros((3, 12)))[-1]
+    wanted = [[v for part in (r[:-1], r[-3:], r[2:100], r[int(a):int(b)], r[:int(a)], r[int(b):]) for v in (part.sum(), len(part))]
+              for r in x]
+    np.testing.assert_array_equal(out, wanted)
+
+
+@pk.kernel
+def counted(i, counts, seen):
+    if 0 <= pk.atomic_add(counts, 0, 1) < 5:
+        pk.atomic_add(seen, 0, 1)
+    if 100 < i < pk.atomic_add(counts, 1, 1):
+        seen[1] = 1
+
+
+def test_a_chain_of_comparisons_evaluates_each_operand_once(space):
+    counts, seen = run(space, 20, counted, np.zeros(2, np.int64), np.zeros(2, np.int64))
+    assert counts.tolist() == [20, 0] and seen.tolist() == [5, 0]
+
+
+@pk.kernel
+def scaled(i, k, x, out):
+    out[0] = k * x[0]
+    out[1] = 1.0 / k
+
+
+@pytest.mark.parametrize("first, second", [(4, 4.0), (1, True), (0.0, -0.0), (-0.0, 0)])
+def test_equal_constants_of_different_types(space, first, second):
+    x = np.array([2**62])
+    for k in (first, second, first):
+        with np.errstate(all="ignore"):
+            wanted = [np.float64(np.int64(2**62) * k if isinstance(k, int) else 2.0**62 * k), np.float64(1.0) / k]
+        assert_same(run(space, 1, scaled, pk.static(k), x, np.zeros(2))[-1], np.array(wanted))
+
+
+@pk.kernel
+def value(i, x):
+    return x[i]
+
+
+@pytest.mark.parametrize("dtype", UNSIGNED)
+def test_unsigned_sums_wrap(space, dtype):
+    x = np.array([2**63, 2**63, 3], np.uint64).astype(dtype) if dtype is np.uint64 else np.full(3, 2**32 - 1, dtype)
+    assert launch_reduce(space, 3, value, x) == sum(x.tolist()) % 2**64
+
+
+@pk.kernel
+def drawn(i, seed, out):
+    out[0, i] = pk.random.randint(seed, i, 0, 0)
+    out[1, i] = pk.random.randint(-1, -5, i, -3)
+    out[2, i] = pk.random.randint(seed, -i, -2, 10)
+    out[3, i] = int(pk.random.uniform(seed, i, 0) * 2.0**53)
+
+
+def test_numbers_of_draws_are_taken_modulo_two_to_the_64(space):
+    out = run(space, 5, drawn, -7, np.zeros((4, 5), np.int64))[-1]
+    wanted = [[pk.random.randint(2**64 - 7, (-i) % 2**64, 2**64 - 2, 10) for i in range(5)],
+              [int(pk.random.uniform(2**64 - 7, i, 0) * 2.0**53) for i in range(5)]]
+    assert not out[:2].any()
+    np.testing.assert_array_equal(out[2:], wanted)
+
+
+SCALE = 2.0
+
+
+@pk.kernel
+def by_a_global(i, out):
+    out[i] = SCALE
+
+
+def test_globals_are_taken_once_for_all_spaces(space, monkeypatch):
+    assert run(space, 1, by_a_global, np.zeros(1))[-1][0] == 2.0
+    monkeypatch.setattr(f"{__name__}.SCALE", 3.0)
+    assert run(space, 1, by_a_global, np.zeros(1))[-1][0] == 2.0
+
+
+@pk.kernel
+def strided(i, begin, end, out):
+    n, last = 0, begin
+    for k in range(begin, end, 3):
+        n += 1
+        last = k
+    out[0, i] = n
+    out[1, i] = last
+    n, last = 0, begin
+    for k in range(end, begin, -1):
+        n += 1
+        last = k
+    out[2, i] = n
+    out[3, i] = last
+
+
+@pytest.mark.parametrize("begin, end", [(-(2**63), -(2**63) + 9), (2**63 - 12, 2**63 - 4), (5, 2)])
+def test_ranges_at_the_ends_of_int64(space, begin, end):
+    out = run(space, 2, strided, begin, end, np.zeros((4, 2), np.int64))[-1]
+    up, down = range(begin, end, 3), range(end, begin, -1)
+    assert out[:, 0].tolist() == [len(up), up[-1] if up else begin, len(down), down[-1] if down else begin]
+
+
+# ---- rounding at the ends of functions
+@pk.function
+def product(a, b):
+    return a * b
+
+
+@pk.function
+def plus_one(a):
+    return a + 1.0
+
+
+@pk.kernel
+def calls(i, x, y, out):
+    out[0, i] = product(x[i], y[i]) + 1.0
+    out[1, i] = plus_one(x[i] * y[i])
+    out[2, i] = x[i] * y[i] + 1.0
+
+
+def test_what_a_function_takes_and_returns_is_rounded(space):
+    """A product that meets a sum is rounded once in one text, and twice where one of them is another function's."""
+    rng = np.random.default_rng(5)
+    x, y = rng.normal(size=(2, 100))
+    out = run(space, 100, calls, x, y, np.zeros((3, 100)))[-1]
+    twice, once = x * y + 1.0, np.array([pk.fma(a, b, 1.0) for a, b in zip(x, y)])
+    assert (twice != once).any()
+    np.testing.assert_array_equal(out[:2], [twice, twice])
+    np.testing.assert_array_equal(out[2], twice if space == "checked" else once)
+
+
+def half_and_sum(a, b):
+    s = 0.1
+    s = s + a
+    return s + b
+
+
+Shifted = pk.Reducer("Shifted", half_and_sum, 0.0)
+
+
+@pk.kernel
+def two_reductions(team, x32, x64, out32, out64):
+    narrow, wide = x32[team.rank % 8], x64[team.rank % 8]
+    first = team.reduce(narrow, Shifted)
+    second = team.reduce(wide, Shifted)
+    if team.single():
+        out32[0] = first
+        out64[0] = second
+
+
+@pk.kernel
+def one_reduction(team, x32, x64, out32, out64):
+    first = team.reduce(x32[team.rank % 8], Shifted)
+    if team.single():
+        out32[0] = first
+
+
+def test_a_reducer_of_two_dtypes_in_one_kernel(space):
+    """The float32 one has the bits that it has alone."""
+    for seed in range(20):
+        x = np.random.default_rng(seed).normal(size=8)
+        args = x.astype(np.float32), x, np.zeros(1, np.float32), np.zeros(1)
+        policy = pk.TeamPolicy(1, 8, space=space)
+        together, alone = (launch_for(space, policy, kernel, *args)[2] for kernel in (two_reductions, one_reduction))
+        assert together[0] == alone[0]
+
+
+# ---- memory that must not be written, and masks
+class Immutable:
+    """An array of a library from before DLPack 1.0 whose arrays never change."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __dlpack_device__(self):
+        return 1, 0
+
+    def __dlpack__(self, *, stream=None):
+        return self.array.__dlpack__()
+
+    def __array__(self, dtype=None, copy=None):
+        frozen = self.array.view()
+        frozen.flags.writeable = False
+        return frozen
+
+
+@pk.kernel
+def zeroed(i, x):
+    x[i] = 0.0
+
+
+def test_memory_of_a_producer_that_forbids_writing():
+    x = np.arange(5.0)
+    view = pk.asview(Immutable(x), space="serial")
+    assert view.readonly
+    with pytest.raises(pk.ReadOnlyError, match=r"kernel 'zeroed' \(.*test_step20_meaning.py:\d+\): 'x' .*Immutable forbids writing"):
+        pk.parallel_for(pk.RangePolicy(0, 5, space="serial"), zeroed, view)
+    assert x.tolist() == [0, 1, 2, 3, 4]
+
+
+def test_masked_arrays_are_refused(space):
+    masked = np.ma.array([1.0, 2.0, 1e9], mask=[0, 0, 1])
+    with pytest.raises(pk.DTypeError, match=r"'x'.*mask.*filled"):
+        pk.parallel_reduce(pk.RangePolicy(0, 3, space=space), value, masked)
+
+
+@pk.kernel
+def two_lines(i, x, out):
+    y = x[i] ** 2.5
+    out[2 * i] = y
+
+
+def test_lines_behind_a_call_are_the_kernels_own():
+    accesses = pk.explain(pk.RangePolicy(0, 10, space="serial"), two_lines, np.zeros(10), np.zeros(20)).accesses
+    first = two_lines.fn.__code__.co_firstlineno
+    assert {(a.view, int(a.line.rpartition(":")[2]) - first) for a in accesses} == {("x", 2), ("out", 3)}
+    assert all(a.line.startswith(__file__) for a in accesses)
+
+
+@pk.kernel
+def takes_apart(i, x, out):
+    t = (x[i], 1.0)
+    for _ in range(2):
+        t, u = x[i], 2.0
+    a, b = (t, u, 1.0)
+    out[i] = a + b
+
+
+def test_messages_call_variables_by_their_names():
+    with pytest.raises(pk.LoweringError) as error:
+        pk.parallel_for(pk.RangePolicy(0, 3, space="serial"), takes_apart, np.zeros(3), np.zeros(3))
+    assert "@" not in str(error.value)
+
+
+@pk.kernel
+def chosen(i, u, n, out):
+    out[0, i] = pk.uint32(-min(u[i], 3))
+    out[1, i] = pk.uint32(-pk.where(u[i] > n, 3, u[i]))
+    pk.atomic_max(out, (2, 0), pk.atomic_add(out, (3, i), 1) + i)
+
+
+def test_a_choice_has_the_dtype_that_the_two_have_in_common(space):
+    u = np.array([1, 5], np.uint32)
+    out = run(space, 2, chosen, u, 4, np.zeros((4, 2), np.uint32))[-1]
+    assert out.tolist() == [[2**32 - 1, 2**32 - 3], [2**32 - 1, 2**32 - 3], [1, 0], [1, 1]]
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.uint64, np.float32])
+def test_reductions_of_nothing_have_the_contributions_dtype(space, dtype):
+    x = np.zeros(1, dtype)
+    wide = np.float32 if dtype is np.float32 else np.uint64 if dtype is np.uint64 else np.int64
+    info = np.iinfo(wide) if wide is not np.float32 else None
+    ends = (math.inf, -math.inf) if info is None else (info.max, info.min)
+    got = [launch_reduce(space, 0, value, x, reducer=r) for r in (pk.Sum, pk.Min, pk.Max)]
+    assert got == [0, *ends] and type(got[0]) is (float if info is None else int)
+
+
+@pk.kernel
+def wraps_then_divides(i, z, m, out):
+    out[0] = z[0] ** 3
+    out[1] = m[0] % m[0]
+
+
+def test_an_unsigned_number_that_wraps_accuses_nobody(space):
+    out = launch_for(space, 1, wraps_then_divides, np.array([2**40], np.uint64), np.zeros(1, np.int64), np.ones(2, np.uint64))[-1]
+    assert out.tolist() == [0, 0]

@@ -1,0 +1,133 @@
+"""What launches touch: elements by the identity of memory, and the lines in which they lie."""
+
+import numpy as np
+import pytest
+
+import portable as pk
+import roofline
+from roofline.cases import layer
+
+N = 1000
+
+
+@pk.kernel
+def gather(i, place, table, y):
+    y[i] = table[place[i]]
+
+
+@pk.kernel
+def fill(i, y):
+    y[i] = 0.0
+
+
+@pk.kernel
+def update(i, x):
+    x[i] += 1.0
+
+
+@pk.kernel
+def row_sums(team, a, out):
+    row, total = a[team.league_rank, 1:], 0.0
+    for j in team.thread_range(row.shape[0]):
+        total += row[j]
+    total = team.reduce(total)
+    if team.single():
+        out[team.league_rank] = total
+
+
+@pytest.fixture(params=["serial", "threads:2"], autouse=True)
+def on(request):
+    with pk.use(request.param):
+        yield
+
+
+def lines(*arrays):
+    """Lines of 64 bytes that hold these elements."""
+    return len({(a.ctypes.data + np.ravel_multi_index(k, a.shape) * a.itemsize) // 64 for a in arrays for k in np.ndindex(a.shape)})
+
+
+def test_an_array_passed_twice_is_read_once():
+    y = np.arange(float(N))
+    counts = roofline.count(N, layer.product, y, y, reducer=pk.Sum)
+    assert counts.compulsory == 8 * N and counts.arrays == {"x, y": (8 * N, 0)} and counts.lines == {"x, y": (lines(y), 0)}
+    assert counts.loaded == 16 * N
+
+
+def test_parts_of_one_array_are_one():
+    whole = np.arange(N + 2.0)
+    assert roofline.count(N, layer.product, whole[:-2], whole[2:], reducer=pk.Sum).compulsory == 8 * (N + 2)
+    left, right = whole[: N // 2], whole[N // 2 : N]
+    assert roofline.count(N // 2, layer.product, left, right, reducer=pk.Sum).arrays == {"x": (4 * N, 0), "y": (4 * N, 0)}
+
+
+def test_a_gather_of_few_reads_few():
+    """100 elements of ten million: 800 bytes in 13 lines, of an array that begins a line."""
+    room = np.zeros(10_000_008)
+    table = room[-room.ctypes.data % 64 // 8 :][:10_000_000]
+    counts = roofline.count(100_000, gather, np.arange(100_000) % 100, table, np.zeros(100_000))
+    assert counts.arrays["table"] == (800, 0) and counts.lines["table"] == (13, 0)
+    assert counts.compulsory == 800 + 16 * 100_000
+
+
+def test_a_stride_touches_more_lines_than_it_needs():
+    x = np.zeros(16 * N)
+    counts = roofline.count(N, update, x[::-16])
+    assert counts.arrays == {"x": (8 * N, 8 * N)} and counts.lines == {"x": (N, N)}
+    assert counts.compulsory == 16 * N and counts.line_bytes == 128 * N == counts.as_dict()["bytes"]["lines"]
+
+
+def test_slices_and_atomics_are_where_they_are():
+    a, out = np.ones((20, 50)), np.zeros(20)
+    assert roofline.count(pk.TeamPolicy(20), row_sums, a, out).arrays == {"a": (8 * 20 * 49, 0), "out": (0, 160)}
+    counts = np.zeros(256, np.int32)
+    found = roofline.count(N, layer.count, np.arange(N, dtype=np.int32) % 7, counts)
+    assert found.arrays == {"levels": (4 * N, 0), "counts": (28, 28)}
+
+
+def test_views_of_other_element_sizes_are_told_apart():
+    a = np.ones(N)
+    assert roofline.count(N, gather, np.zeros(N, np.int64), a, a.copy()).arrays["table"] == (8, 0)
+    small = np.ones(N, np.float32)
+    assert roofline.count(N, layer.product, small, a, reducer=pk.Sum).arrays == {"x": (4 * N, 0), "y": (8 * N, 0)}
+    assert roofline.count(0, update, np.ones(0)).compulsory == 0
+
+
+def test_a_fill_stores_what_it_fills():
+    """The optimiser makes one call of it; its bytes count."""
+    counts = roofline.count(100_000, fill, np.ones(100_000))
+    assert counts.executed_totals["stored"] == 800_000 == counts.stored == counts.compulsory
+    copied = roofline.count(100_000, gather, np.arange(100_000), np.ones(100_000), np.ones(100_000)).executed_totals
+    assert copied["stored"] == 800_000 and 1_600_000 <= copied["loaded"] < 1_601_000
+
+
+@pk.kernel
+def thirds(i, x, y):
+    y[i] = x[i] // 3.0 + 1.0
+
+
+@pk.kernel
+def total(i, x):
+    return x[i] * x[i]
+
+
+@pk.kernel
+def at_most_once(i, x, y):
+    if x[i] > 0.5:
+        y[i] = x[i] * 2.0 + 1.0
+
+
+def told(*launch, **options):
+    return " ".join(roofline.count(*launch, **options).explanation())
+
+
+def test_more_flops_than_the_text_are_told_where_they_are():
+    x = np.linspace(0.0, 1.0, 1001)
+    sums = told(1001, total, x, reducer=pk.Sum)
+    assert "partial sums of packs, blocks and teams are combined: " in sums and "//" not in sums
+    masked = told(1001, at_most_once, x, np.zeros(1001))
+    assert "partial sums" not in masked and "flops more, of lanes" in masked
+
+
+def test_a_float_floor_division_is_one_flop_of_code_and_text():
+    counts = roofline.count(1000, thirds, np.linspace(0.0, 1.0, 1000), np.zeros(1000))
+    assert counts.flops == 2000 == sum(counts.executed_totals["flops"].values()) and len(counts.explanation()) == 1
