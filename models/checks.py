@@ -14,16 +14,23 @@ import portable as pk
 from portable.errors import DTypeError, FiniteError, InputError, ShapeError
 
 
-def check_outputs(options, *names):
-    """Refuse, before anything is computed, files of a command whose folders do not exist.
+def check_outputs(options, *names, inputs=()):
+    """Refuse, before anything is computed, files of a command whose folders do not exist, and those that it reads.
 
+    Parameters
+    ----------
     options : argparse.Namespace
         An option that is missing or None asks for no file.
+    names, inputs : str
+        Options that name files to be written, and to be read.
     """
     for name in names:
         path = getattr(options, name, None)
         if path and not Path(path).absolute().parent.is_dir():
             raise InputError(f"--{name} is {path}: there is no folder {Path(path).absolute().parent}")
+        for read in filter(None, (getattr(options, one, None) for one in inputs)):
+            if path and Path(path).exists() and Path(read).exists() and Path(path).samefile(read):
+                raise InputError(f"--{name} is {path}, the file that is read; name another one")
 
 
 def refuse_mask(value, name):

@@ -32,11 +32,12 @@ def folder():
     setting = os.environ.get("PORTABLE_CACHE", "")
     if setting == "0":
         return None
-    path = Path(setting or user_cache_dir("portable", appauthor=False)) / "kernels"
+    path = setting
     try:
+        path = Path(setting or user_cache_dir("portable", appauthor=False)) / "kernels"
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         mode = path.stat()
-    except OSError as error:
+    except (OSError, RuntimeError, KeyError) as error:  # the last two: a user without a home, whom the system does not know
         warnings.warn(f"portable: kernels are compiled anew in every process, the cache {path} cannot be used ({error})", stacklevel=2)
         return None
     if os.name == "posix" and (mode.st_uid != os.getuid() or mode.st_mode & (stat.S_IWGRP | stat.S_IWOTH)):

@@ -50,5 +50,5 @@ def count(policy, kernel, *args, reducer=(), scan=None, build="text"):
         raise SpaceError(f"build '{build}': operations are counted on 'serial' and 'threads', executed ones on 'cuda' too, not on "
                          f"'{space}'; a kernel's text does the same on all")
     counting = importlib.import_module(f"{backend.__package__}.count")  # only those who count pay for it
-    with dispatch._lock:
+    with dispatch.compiling, backend.lock:
         return counting.counted(space, kernel, policy, policy_kind, specs, reducers, words, build)

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import functools
 import math
+import os
 import struct
 import threading
 from typing import NamedTuple
 
 import numpy as np
 
-from . import events
+from . import events, locks
 from .backends import registry
 from .errors import DTypeError, InputError, LanguageError, NestedLaunchError, ReadOnlyError, ShapeError, WrongSpaceError
 from .kernel import Kernel
@@ -25,6 +26,9 @@ from .space import Space, default_space, require, resolve
 from .view import Spec, View, asview, describe, producer_of
 from .words import static
 
+compiling = locks.Lock()  # LLVM's modules and the cache of a kernel's code are for one thread at a time
+if hasattr(os, "register_at_fork"):  # nobody forks in the middle of a compilation, whose locks in LLVM nobody could open again
+    os.register_at_fork(before=compiling.__enter__, after_in_parent=compiling.__exit__)
 _pack_int, _pack_float, _pack_float32 = (struct.Struct(f).pack for f in ("=q", "=d", "=f4x"))
 _PACK = {"int32": struct.Struct("=i4x").pack, "uint32": struct.Struct("=I4x").pack, "int64": _pack_int,
          "uint64": struct.Struct("=Q").pack, "float32": _pack_float32, "float64": _pack_float, "bool": _pack_int}
@@ -33,7 +37,6 @@ _INT, _FLOAT = _NUMBER["int"], _NUMBER["float"]
 _SCALARS = {np.dtype(name).type: (_NUMBER[name], pack) for name, pack in _PACK.items()}
 _statics = {}  # constants by type and text, one object each: a NaN equals itself only as an object
 _policy = functools.lru_cache(maxsize=1024)(as_policy)
-_lock = threading.RLock()
 _interpreting = None  # the thread that runs a kernel in plain Python, the one way to launch inside a launch
 
 
@@ -119,7 +122,7 @@ def describe_launch(policy, kernel, args, reducer=(), scan=None):
     `reducer`: one or a tuple, for a reduction; `scan`: "inclusive" or "exclusive", with `out` the last of `args`.
     """
     reducers, scan = reducer if isinstance(reducer, tuple) else (reducer,), scan and f"scan {scan}"
-    space, policy, backend, _, words = _bind(policy, kernel, args, reducers, scan)
+    space, policy, backend, _, words = _bound(policy, kernel, args, reducers, scan)
     policy_kind = kind_of(policy)
     names = [*kernel.portable_text.params[n_indices(policy_kind):], "out"]
     return space, policy, backend, scan or policy_kind, _compiler_specs(_describe(args)[0], space, kernel, names), reducers, words
@@ -148,7 +151,7 @@ def _space(name):
     return require(resolve(name))
 
 
-def _bind(policy, kernel, args, reducers, scan=None):
+def bind(policy, kernel, args, reducers, scan=None):
     """What a launch needs: (space, policy, backend, compiled code, argument block). Checks and compiles where types are new."""
     if kernel.__class__ is not Kernel:
         name = getattr(kernel, "__name__", repr(kernel))
@@ -165,12 +168,18 @@ def _bind(policy, kernel, args, reducers, scan=None):
     known = kernel.compiled.get((kind, space.name, space.device, specs, reducers))
     if known is None:
         try:
-            known = _prepare(scan or kind_of(policy), space, kernel, specs, reducers)
+            with compiling, locks.uninterrupted():
+                known = _prepare(scan or kind_of(policy), space, kernel, specs, reducers)
+                kernel.compiled[(kind, space.name, space.device, specs, reducers)] = known
         except ReadOnlyError as error:
             raise _with_producers(error, args) from error
-        kernel.compiled[(kind, space.name, space.device, specs, reducers)] = known
     backend, compiled, pack_weak = known
     return space, policy, backend, compiled, _block(words, pack_weak) if weak else b"".join(words)
+
+
+def _bound(policy, kernel, args, reducers, scan=None):
+    """What `bind` gives, or what stands in for it in this context."""
+    return (events.current().redirect or bind)(policy, kernel, args, reducers, scan)
 
 
 def _prepare(policy_kind, space, kernel, specs, reducers):
@@ -192,22 +201,21 @@ def _launch(policy, kernel, args, label, reducers=(), scan=None, outs=()):
     """Run now; the results of reducers, or None if `outs` takes them."""
     if _interpreting is not None and _interpreting == threading.get_ident():
         raise NestedLaunchError(f"'{label or getattr(kernel, '__name__', kernel)}' was launched inside a kernel; kernels do not launch kernels")
-    bound = _bind(policy, kernel, args, reducers, scan)
+    hooks = events.current()
+    bound = (hooks.redirect or bind)(policy, kernel, args, reducers, scan)
     if outs:
         outs = tuple(_checked_out(view, bound[0]) for view in outs)
-    launch = None
-    if events.recording is not None or events.listeners:
-        launch = Launch(bound[1], kernel, args, bound[0], label or kernel.name, reducers, scan, outs)
-    if events.recording is not None:
+    if hooks is events.NONE:
+        return _run(*bound, kernel, args, reducers, scan, outs)
+    launch = Launch(bound[1], kernel, args, bound[0], label or kernel.name, reducers, scan, outs)
+    if hooks.recording is not None:
         if reducers and not outs:
             what = "total" if scan else "out"
             events.refuse_while_recording(f"'{launch.label}', which returns a number (give it a view, {what}=),")
-        events.recording.record(launch, bound)
+        hooks.recording.record(launch, bound)
         return None
-    if launch is not None:
-        with events.kernel(launch):
-            return _run(*bound, kernel, args, reducers, scan, outs)
-    return _run(*bound, kernel, args, reducers, scan, outs)
+    with events.kernel(launch):
+        return _run(*bound, kernel, args, reducers, scan, outs)
 
 
 def repeat(launch, bound):
@@ -216,7 +224,7 @@ def repeat(launch, bound):
 
 
 def _run(space, policy, backend, compiled, words, kernel, args, reducers=(), scan=None, outs=()):
-    with _lock:
+    with backend.lock:
         if space.name == "checked":
             return _deliver(_interpret(policy, kernel, args, reducers, scan, compiled), outs)
         if not reducers:
@@ -264,16 +272,16 @@ def _with_producers(error, args):
     return ReadOnlyError(f"{error}{more}")
 
 
-def _interpret(policy, kernel, args, reducers, scan, scratch_static):
+def _interpret(policy, kernel, args, reducers, scan, typed):
     global _interpreting
     from .backends.checked import interpreter
 
-    _interpreting, room = threading.get_ident(), scratch_static + getattr(policy, "scratch_bytes", 0)
+    _interpreting, room = threading.get_ident(), typed.scratch_static + getattr(policy, "scratch_bytes", 0)
     try:
         if scan:
             return interpreter.run_scan(policy, kernel.fn, args[:-1], reducers[0], args[-1], scan == "scan inclusive")
         if reducers:
-            return interpreter.run_reduce(policy, kernel.fn, args, reducers, room=room)
+            return interpreter.run_reduce(policy, kernel.fn, args, reducers, typed.dtypes, room=room)
         return interpreter.run_for(policy, kernel.fn, args, room=room)
     finally:
         _interpreting = None
@@ -303,16 +311,17 @@ def parallel_for(policy, kernel, *args, label=None):
 class Plan:
     """A launch prepared once; calling it runs the kernel again on the same arguments (numbers as they were then)."""
 
-    __slots__ = ("_call", "_launch", "_kept")
+    __slots__ = ("_call", "_launch", "_kept", "_lock")
 
     def __init__(self, call, launch, kept):
-        self._call, self._launch, self._kept = call, launch, kept
+        self._call, self._launch, self._kept, self._lock = call, launch, kept, threading.RLock()
 
     def __call__(self):
-        if events.listeners:
-            with events.kernel(self._launch):
-                return self._call()
-        return self._call()
+        with self._lock:  # calls of one plan run one after the other, in whatever threads
+            if events.current().listeners:
+                with events.kernel(self._launch):
+                    return self._call()
+            return self._call()
 
     def __repr__(self):
         return f"<plan of '{self._launch.label}' on '{self._launch.space}'>"
@@ -330,7 +339,7 @@ def plan(policy, kernel, *args, label=None):
     Plan
         Callable without arguments. It keeps the views alive; their elements are read when it runs, numbers are frozen.
     """
-    space, policy, backend, compiled, words = _bind(policy, kernel, args, ())
+    space, policy, backend, compiled, words = _bound(policy, kernel, args, ())
     launch = Launch(policy, kernel, args, space, label or kernel.name)
     if space.name == "checked":
         return Plan(functools.partial(_run, space, policy, backend, compiled, words, kernel, args), launch, args)

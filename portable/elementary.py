@@ -103,7 +103,7 @@ def _divided(x, y, exact, more):
         while r >= b:
             t = b
             while r / t >= exact:
-                t = t * more
+                t = fma(t, more, 0.0)
             r = fma(-floor(r / t), t, r)
             r = where(r < 0.0, r + t, r)
     m = copysign(r, x)

@@ -6,6 +6,7 @@
     │   ├── DTypeError (TypeError)     a dtype or a Python type is not accepted here
     │   ├── OrderError                 values that must ascend do not
     │   └── FiniteError                NaN or infinity where a number is wanted
+    ├── StorageError                   a file cannot be written: the disk is full, or refuses
     ├── SpaceError                     an execution or memory space
     │   ├── UnknownSpaceError (ValueError)   no space has that name
     │   ├── SpaceUnavailableError (RuntimeError)   the space exists but cannot run on this machine
@@ -23,9 +24,21 @@
         └── OutOfMemoryError (MemoryError)   the space has no room for the request
 """
 
+import re
+
+_NOT_SHOWN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def printable(text):
+    """Text with escapes in the place of what a terminal would act on and what no file takes: controls and lone surrogates."""
+    return _NOT_SHOWN.sub(lambda found: ascii(found[0])[1:-1], str(text))
+
 
 class PortableError(Exception):
-    """Base of every exception raised on purpose."""
+    """Base of every exception raised on purpose. Names in its message are shown without control characters."""
+
+    def __str__(self):
+        return printable(super().__str__())
 
 
 class InputError(PortableError, ValueError):
@@ -46,6 +59,10 @@ class OrderError(InputError):
 
 class FiniteError(InputError):
     """NaN or infinity where a number is wanted; the message names the first offending index."""
+
+
+class StorageError(PortableError):
+    """A file cannot be written, for want of room or of permission; the message names it."""
 
 
 class SpaceError(PortableError):

@@ -1,20 +1,52 @@
-"""Hooks: whoever listens is told when kernels begin and end. Nobody listening costs one look at an empty list."""
+"""Hooks: whoever listens is told when kernels begin and end. They belong to the context (so to the thread) that set them."""
 
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import time
+from typing import NamedTuple
 
 from .errors import LaunchError
 
-recording = None  # the graph that a capture is recording (graph.py)
-listeners = []  # callables (phase, what, launch): phase "begin" or "end", what "kernel"
-one_by_one = []  # those of them that hear of each launch of a graph
+
+class Hooks(NamedTuple):
+    """What a context does with its launches.
+
+    Attributes
+    ----------
+    recording : Graph or None, which a capture is recording (graph.py)
+    listeners : callables (phase, what, launch): phase "begin" or "end", what "kernel"
+    one_by_one : those of them that hear of each launch of a graph
+    redirect : function that stands in for dispatch.bind, or None (testing.py)
+    seed : int, the schedule of the checked space
+    """
+
+    recording: object = None
+    listeners: tuple = ()
+    one_by_one: tuple = ()
+    redirect: object = None
+    seed: int = 0
+
+
+NONE = Hooks()
+_hooks = contextvars.ContextVar("portable hooks", default=NONE)
+current = _hooks.get
+
+
+@contextlib.contextmanager
+def changed(**hooks):
+    """Run a block, in this context alone, with other hooks."""
+    token = _hooks.set(current()._replace(**hooks))
+    try:
+        yield
+    finally:
+        _hooks.reset(token)
 
 
 def refuse_while_recording(what):
     """LaunchError if a capture is recording: `what` would run now, and not when the graph is replayed."""
-    if recording is not None:
+    if current().recording is not None:
         raise LaunchError(f"{what} cannot be recorded in a capture; do it before the capture")
 
 
@@ -33,12 +65,12 @@ class Stamp:
 @contextlib.contextmanager
 def kernel(launch):
     """Tell all listeners of one kernel's begin and end."""
-    for listener in tuple(listeners):
+    for listener in current().listeners:
         listener("begin", "kernel", launch)
     try:
         yield
     finally:
-        for listener in tuple(listeners):
+        for listener in current().listeners:
             listener("end", "kernel", launch)
 
 
@@ -49,11 +81,8 @@ def listening(listener, into_graphs=False):
     phase is "begin" or "end", what is "kernel". A launch tells its policy, kernel, args, space, label, reducers and scan; a
     replayed graph is one event and tells its label, its space and its `launches`, pairs whose first is a launch. With
     `into_graphs`, graphs run launch by launch inside the block, each an event: slower, and each with a time of its own.
+    Launches of other threads are not heard.
     """
-    listeners.append(listener)
-    one_by_one.extend([listener] * into_graphs)
-    try:
+    hooks = current()
+    with changed(listeners=(*hooks.listeners, listener), one_by_one=hooks.one_by_one + (listener,) * into_graphs):
         yield listener
-    finally:
-        listeners.remove(listener)
-        del one_by_one[len(one_by_one) - into_graphs:]

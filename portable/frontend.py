@@ -13,7 +13,9 @@ from __future__ import annotations
 import ast
 import builtins
 import inspect
+import linecache
 import textwrap
+import types
 import weakref
 from dataclasses import dataclass, field
 
@@ -49,8 +51,12 @@ class Text:
     blocks: dict = field(default_factory=dict)  # id of a statement list -> its path
     operations: dict = field(default_factory=dict)  # id of an augmented assignment -> the operation that it does, a node
     single_return: bool = False
-    has_loops: bool = False
     always_returns: bool = False
+
+    @property
+    def has_loops(self):
+        """Whether this text, or a function of the user's that it calls, has a loop."""
+        return _has_loops(self, set())
 
     def where(self, node=None):
         """'file:line' of a node, or of the kernel's def line."""
@@ -71,11 +77,29 @@ def check_function(fn, kind):
     return place
 
 
+_files = weakref.WeakKeyDictionary()  # functions to the lines of their files
+
+
+def keep(fn, lines=None):
+    """Remember the lines of a function's file as they are now: an editor may change the file before they are read."""
+    if lines is None:
+        linecache.checkcache(fn.__code__.co_filename)
+        lines = linecache.getlines(fn.__code__.co_filename, fn.__globals__)
+    _files[fn] = lines
+
+
+def lines_of(fn):
+    """The lines of a function's text, and the number of the first; OSError if there are none."""
+    first = fn.__code__.co_firstlineno
+    lines = _files.get(fn)
+    return (inspect.getblock(lines[first - 1:]), first) if lines else inspect.getsourcelines(fn)
+
+
 def read(fn, kind="kernel"):
     """The Text of a plain Python function; SourceError or LanguageError if it has none."""
     place = check_function(fn, kind)
     try:
-        lines, first = inspect.getsourcelines(fn)
+        lines, first = lines_of(fn)
     except (OSError, TypeError) as error:
         raise SourceError(f"{place}: its source cannot be read ({error}). Kernels are compiled from their text: "
                           "put it in a file or a notebook cell (the plain prompt keeps no source before Python 3.13)") from error
@@ -92,7 +116,6 @@ def read(fn, kind="kernel"):
     text.params = [a.arg for a in tree.args.args]
     _Webs(text).run()
     text.always_returns = _always_returns(tree.body)
-    text.has_loops = any(isinstance(n, (ast.For, ast.While)) for n in ast.walk(tree))
     returns = [n for n in ast.walk(tree) if isinstance(n, ast.Return)]
     text.single_return = not returns or (len(returns) == 1 and tree.body[-1] is returns[0])
     return text
@@ -118,6 +141,25 @@ def scope_of(fn):
     return _scopes[fn]
 
 
+def _has_loops(text, seen):
+    seen.add(text.name)
+    for node in ast.walk(text.tree):
+        if isinstance(node, (ast.For, ast.While)):
+            return True
+        callee = _meant(node.func, text.scope) if isinstance(node, ast.Call) else None
+        if hasattr(callee, "portable_text") and callee.__name__ not in seen and not callee.__module__.startswith("portable."):
+            if _has_loops(callee.portable_text, seen):
+                return True
+    return False
+
+
+def _meant(node, scope):
+    """What a name, or an attribute of one, means outside of a text; None if that is not known here."""
+    if isinstance(node, ast.Attribute):
+        return getattr(_meant(node.value, scope), node.attr, None)
+    return scope.get(node.id) if isinstance(node, ast.Name) else None
+
+
 def _scope(fn):
     cells = {}
     for name, cell in zip(fn.__code__.co_freevars, fn.__closure__ or ()):
@@ -125,7 +167,16 @@ def _scope(fn):
             cells[name] = cell.cell_contents
         except ValueError:  # a name that the enclosing function has not assigned yet
             continue
-    return {**vars(builtins), **fn.__globals__, **cells}
+    outside = {**vars(builtins), **fn.__globals__, **cells}
+    return {name: outside[name] for code in codes(fn.__code__) for name in (*code.co_names, *code.co_freevars) if name in outside}
+
+
+def codes(code):
+    """A code object and those nested in it."""
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from codes(constant)
 
 
 def _check_signature(text, kind):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 
 from . import dispatch, events
 from .backends import registry
@@ -17,7 +18,7 @@ class Graph:
     """
 
     def __init__(self, space):
-        self.space, self.launches, self._call = space, [], None
+        self.space, self.launches, self._call, self._lock = space, [], None, threading.RLock()
 
     def record(self, launch, bound):
         """Remember a launch instead of running it."""
@@ -33,17 +34,19 @@ class Graph:
     def _again(self):
         """Launch by launch: in plain Python, which has nothing to prepare, and for listeners that ask for it."""
         for launch, bound in self.launches:
-            with events.kernel(launch) if events.one_by_one else contextlib.nullcontext():
+            with events.kernel(launch) if events.current().one_by_one else contextlib.nullcontext():
                 dispatch.repeat(launch, bound)
 
     def replay(self):
         """Run the recorded launches; listeners hear of one event, or of each launch."""
         if self._call is None:
             raise LaunchError("the capture of this graph has not ended, or failed; replay it after its with block")
-        if events.listeners and not events.one_by_one:
-            with events.kernel(self):
+        hooks = events.current()
+        with self._lock:  # its blocks and copies are for one replay at a time
+            if hooks.one_by_one:
+                return self._again()
+            with events.kernel(self) if hooks.listeners else contextlib.nullcontext():
                 return self._call()
-        return (self._again if events.one_by_one else self._call)()
 
     @property
     def label(self):
@@ -53,7 +56,7 @@ class Graph:
 
 @contextlib.contextmanager
 def capture(space=None):
-    """Record launches: `with pk.capture() as graph: ...`, then `graph.replay()`.
+    """Record this thread's launches: `with pk.capture() as graph: ...`, then `graph.replay()`.
 
     Parameters
     ----------
@@ -66,12 +69,9 @@ def capture(space=None):
         Inside the block: a reduction or scan that returns its number (give it `out=` or `total=`), a copy, an allocation,
         or another capture.
     """
-    if events.recording is not None:
+    if events.current().recording is not None:
         raise LaunchError("a capture is already recording; captures do not nest")
     graph = Graph(require(resolve(space)))
-    events.recording = graph
-    try:
+    with events.changed(recording=graph):
         yield graph
-    finally:
-        events.recording = None
     graph.finish()

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import ast
+import builtins
 import functools
+import importlib
+import sys
+import textwrap
+import types
 
 import numpy as np
 
@@ -19,6 +25,7 @@ class _Written:
         self.fn, self.fastmath, self.packed, self.teams, self.chain = fn, fastmath, packed, teams, chain
         self.compiled = {}  # what a backend made of it, by its own key
         functools.update_wrapper(self, fn)
+        frontend.keep(fn)
 
     def __call__(self, *args):
         with np.errstate(all="ignore"):  # integers wrap and floats follow IEEE silently, as in compiled code
@@ -26,6 +33,17 @@ class _Written:
 
     def __repr__(self):
         return f"<portable {self.kind} '{self.name}'>"
+
+    def __reduce__(self):
+        """By name where it can be imported, else (in scripts and notebooks, inside functions) by its text."""
+        module, fn = sys.modules.get(self.fn.__module__), self.fn
+        if fn.__module__ != "__main__" and _found(module, fn.__qualname__) is self:
+            return fn.__qualname__
+        lines, first = frontend.lines_of(fn)
+        scope = {name: _Module(v.__name__) if isinstance(v, types.ModuleType) else v
+                 for name, v in frontend.scope_of(fn).items() if getattr(builtins, name, None) is not v and v is not self}
+        options = self.fastmath, self.packed, self.teams, self.chain
+        return _from_text, (type(self), fn.__name__, fn.__module__, fn.__code__.co_filename, lines, first, scope, options)
 
     @property
     def name(self):
@@ -39,6 +57,35 @@ class _Written:
     @functools.cached_property
     def portable_text(self):
         return frontend.read(self.fn, self.kind)
+
+
+class _Module:
+    """A module, in a pickle."""
+
+    def __init__(self, name):
+        self.name = name
+
+    def __reduce__(self):
+        return importlib.import_module, (self.name,)
+
+
+def _found(module, path):
+    """What a dotted name leads to in a module, or None."""
+    try:
+        return functools.reduce(getattr, path.split("."), module)
+    except AttributeError:
+        return None
+
+
+def _from_text(cls, name, module, file, lines, first, scope, options):
+    """A kernel or function of another process from its text and what its names meant there."""
+    tree = ast.increment_lineno(ast.parse(textwrap.dedent("".join(lines))), first - 1)
+    tree.body[0].decorator_list = []
+    namespace = {"__name__": module, **scope}
+    exec(compile(tree, file, "exec"), namespace)  # noqa: S102  (the text of a kernel)
+    made = cls(namespace[name], *options)
+    frontend.keep(made.fn, [""] * (first - 1) + lines)
+    return made
 
 
 class Kernel(_Written):

@@ -17,6 +17,9 @@ class _Auto:
     def __repr__(self):
         return "AUTO"
 
+    def __reduce__(self):
+        return "AUTO"
+
 
 AUTO = _Auto()
 

@@ -53,8 +53,7 @@ def words(seed, stream, draw):
 @function
 def _word_of_four(seed, stream, draw):
     """The words of the block that four streams share, and which of the four this is."""
-    t = modulo64(stream)
-    return words(seed, t & ~uint64(96) | _SHARED, draw), (t >> 5) & 3
+    return words(seed, modulo64(stream) & ~uint64(96) | _SHARED, draw), (modulo64(stream) >> 5) & 3
 
 
 @function
@@ -142,3 +141,6 @@ def normal32(seed, stream, draw):
     turn = float32(int32(second >> 8)) * 2.0**-22
     near = turn + ROUND_32
     return radius * quarter_f32(bits(near) + 1 - int32(place & 1), (turn - (near - ROUND_32)) * _QUARTER, 0.0)
+
+
+from .elementary_counts import binomial, poisson  # noqa: E402, F401  (made of the words above)

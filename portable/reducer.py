@@ -36,14 +36,19 @@ class Reducer:
         a box it reaches the caller as a tuple.
     """
 
-    __slots__ = ("name", "combine", "identity", "lift", "finish", "with_index", "n_words")
+    __slots__ = ("_given", "name", "combine", "identity", "lift", "finish", "with_index", "n_words")
 
     def __init__(self, name, combine, identity, lift=None, finish=None):
         self.name, self.combine, self.lift, self.finish = name, _text(combine), _text(lift), _text(finish)
+        self._given = name, self.combine, identity, self.lift, self.finish  # what a pickle makes it from
         self.identity = identity if callable(identity) else lambda dtype: identity
         self.with_index = lift is not None and self.lift.fn.__code__.co_argcount == 2
         neutral = self.identity("float64")
         self.n_words = len(neutral) if isinstance(neutral, tuple) else 1
+
+    def __reduce__(self):
+        own = globals().get(self.name) is self
+        return self.name if own else (Reducer, self._given)
 
     def __repr__(self):
         return f"pk.{self.name}"

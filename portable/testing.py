@@ -78,7 +78,7 @@ def _run(policy, kernel, args, reducers, space):
 
 @contextlib.contextmanager
 def watching(seed=0):
-    """Send every launch on the host to the checked space: `with watching() as launches: ...`.
+    """Send every launch of this thread on the host to the checked space: `with watching() as launches: ...`.
 
     Those that name "serial" or "threads" too. Launches on a GPU stay there, as do those that a capture records for
     another space.
@@ -93,22 +93,16 @@ def watching(seed=0):
     dict
         "checked": how many launches were watched so far; "elsewhere": how many were not.
     """
-    from .backends.checked import interpreter
-
-    launches, before = {"checked": 0, "elsewhere": 0}, (dispatch._bind, interpreter.default_seed, view.mark_all)
+    launches, outer = {"checked": 0, "elsewhere": 0}, events.current().redirect or dispatch.bind
 
     def redirected(policy, kernel, args, reducers, scan=None):
-        policy = as_policy(policy)
-        recording = events.recording is not None and events.recording.space.name != "checked"
-        if spaces.resolve(policy.space).name in ("serial", "threads") and not recording:
+        policy, recording = as_policy(policy), events.current().recording
+        elsewhere = recording is not None and recording.space.name != "checked"
+        if spaces.resolve(policy.space).name in ("serial", "threads") and not elsewhere:
             policy = dataclasses.replace(policy, space="checked")
-        bound = before[0](policy, kernel, args, reducers, scan)
+        bound = outer(policy, kernel, args, reducers, scan)
         launches["checked" if bound[0].name == "checked" else "elsewhere"] += 1
         return bound
 
-    dispatch._bind, interpreter.default_seed, view.mark_all = redirected, seed, True
-    try:
-        with spaces.use("checked"):
-            yield launches
-    finally:
-        dispatch._bind, interpreter.default_seed, view.mark_all = before
+    with events.changed(redirect=redirected, seed=seed), spaces.use("checked"):
+        yield launches

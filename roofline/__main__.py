@@ -22,7 +22,7 @@ from rich.progress import (
 )
 
 import portable as pk
-from portable.errors import InputError, SpaceError
+from portable.errors import InputError, SpaceError, printable
 from roofline import (
     against,
     cases,
@@ -264,7 +264,7 @@ def _tell(options, document, keep=True):
     if kept:
         kept = _keep(options.out, html.page(document))
     elif options.out:
-        print(f"roofline: nothing was measured, so {options.out} is not written", file=sys.stderr)
+        print(f"roofline: nothing was measured, so {printable(options.out)} is not written", file=sys.stderr)
     kept &= _keep(options.json, _as_json(document))
     kept &= _figures(options, document)
     interrupted = any(part["interrupted"] for part in document["parts"])
@@ -280,7 +280,7 @@ def _figures(options, document):
     kept = _keep(options.svg, drawing)
     if options.pdf:
         figure.write(document, options.pdf)
-        print(f"wrote {options.pdf}")
+        print(f"wrote {printable(options.pdf)}")
     return kept
 
 
@@ -442,9 +442,9 @@ def _keep(path, text):
     try:
         files.write(path, text)
     except OSError as error:
-        print(f"roofline: '{path}' could not be written: {error.strerror}", file=sys.stderr)
+        print(f"roofline: '{printable(path)}' could not be written: {error.strerror}", file=sys.stderr)
         return False
-    print(f"wrote {path}")
+    print(f"wrote {printable(path)}")
     return True
 
 

@@ -17,6 +17,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from portable.errors import printable
 from roofline.counting import mean
 
 LOW = 0.6  # of the attainable rate: below, a report says why
@@ -372,7 +373,7 @@ def analyse(profile, seconds, ceilings, *, executed=True):
     launches, scale = [], 1.0 if on_device or not profile.seconds else seconds / profile.seconds
     for event, counts in counted:
         for launch, c in zip(event.launches, counts, strict=True):
-            launches.append((launch.label, c, bound(c, roof), scale * event.seconds / len(counts)))
+            launches.append((printable(launch.label), c, bound(c, roof), scale * event.seconds / len(counts)))
     notes = list(dict.fromkeys(note for _, c, b, _ in launches for note in (*c.notes, *b.notes)))
     analysis = Analysis(seconds, launches, notes)
     inside = sum(s for *_, s in launches)

@@ -53,7 +53,7 @@ def write(path, text):
     path = Path(path)
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
-        partial.write_text(text, encoding="utf-8")
+        partial.write_text(text, encoding="utf-8", errors="backslashreplace")  # no name is worth a report
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)

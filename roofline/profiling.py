@@ -10,7 +10,7 @@ import numpy as np
 from rich.table import Table
 
 import portable as pk
-from portable.errors import InputError
+from portable.errors import InputError, printable
 from roofline import microkernels
 from roofline.counting import branches, count, in_words, mean
 from roofline.timing import Samples
@@ -26,7 +26,7 @@ _regions = []  # open blocks, outermost first: a program names them whoever prof
 @contextlib.contextmanager
 def region(name):
     """Name what is launched inside a block, for every profile that hears it: `with roofline.region("set up"): ...`"""
-    _regions.append(str(name))
+    _regions.append(printable(name))
     try:
         yield
     finally:
@@ -262,7 +262,7 @@ def count_launch(launch, *, executed=True):
 
 
 def _event(launch, region, begin, end):
-    return Event(launch.label, region, str(launch.space), _launches(launch), end.seconds_since(begin))
+    return Event(printable(launch.label), region, str(launch.space), _launches(launch), end.seconds_since(begin))
 
 
 def _launches(launch):

@@ -18,7 +18,7 @@ from roofline.host import busiest
 from roofline.profiling import profile
 from roofline.reasons import OUTSIDE, whys
 from roofline.timing import Samples
-from roofline.units import finite, one_line
+from roofline.units import finite, one_line, shown
 from roofline.verdicts import advice, verdict
 
 SCHEMA_VERSION = 3
@@ -122,7 +122,7 @@ class Report:
 def document(parts):
     """The JSON document of parts, each as `Report.as_dict` gives it; `schema_version` grows when a reader would have to
     change."""
-    return {"schema": "roofline-report", "schema_version": SCHEMA_VERSION, "parts": list(parts)}
+    return {"schema": "roofline-report", "schema_version": SCHEMA_VERSION, "parts": shown(list(parts))}
 
 
 class Shown(dict):
@@ -195,7 +195,7 @@ def read(path):
         found = json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"'{path}' cannot be read: {error.strerror}.") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"'{path}' is no JSON: {error}.") from error
     if not isinstance(found, dict) or found.get("schema") != "roofline-report":
         raise InputError(f"'{path}' is no report; `python -m roofline report --json FILE` writes one.")
@@ -203,7 +203,7 @@ def read(path):
         raise InputError(
             f"'{path}' has version {found.get('schema_version')} of the schema; {SCHEMA_VERSION} is wanted. Make the report anew."
         )
-    return found
+    return shown(found)
 
 
 def collect(report: Report, runs: list[tuple[str, Run]], on_start=lambda method, done: None, ceilings=None):

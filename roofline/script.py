@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import portable as pk
-from portable.errors import InputError
+from portable.errors import InputError, printable
 from roofline.attainable import analyse_launch
 from roofline.contract import Work
 from roofline.counting import mean
@@ -182,7 +182,7 @@ def tell(made, source, part, ceilings=None, on_start=lambda label, done: None, c
     told = [(parts, found) for parts, found in ranked if _seconds(found) >= LEAST * total or longest[found[0][1].label] is parts][:KINDS]
     for done, (parts, found) in enumerate(told):
         event, launch = found[0]
-        on_start(launch.label, done)
+        on_start(printable(launch.label), done)
         where = f"{source}, {event.region}" if event.region else source
         size = made.size(launch)
         if len(parts) > 1:

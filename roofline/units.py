@@ -2,6 +2,8 @@
 
 import math
 
+from portable.errors import printable
+
 _PREFIXES = {-9: "n", -6: "µ", -3: "m", 0: "", 3: "k", 6: "M", 9: "G", 12: "T", 15: "P"}
 
 
@@ -34,6 +36,15 @@ def relative_difference(value, reference):
 def finite(value):
     """`value`, or None where it is not finite: JSON has no word for that."""
     return value if value is not None and math.isfinite(value) else None
+
+
+def shown(value):
+    """A document with all of its text `printable`."""
+    if isinstance(value, str):
+        return printable(value)
+    if isinstance(value, dict):
+        return {key: shown(item) for key, item in value.items()}
+    return [shown(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
 def one_line(error):

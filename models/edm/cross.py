@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
+import contextlib
 import os
 import warnings
 from pathlib import Path
@@ -18,9 +17,11 @@ from rich.progress import (
 )
 
 import portable as pk
-from portable.errors import DTypeError, InputError, ShapeError
+from portable.errors import DTypeError, InputError, ShapeError, printable
 
 from ..checks import as_numbers, check_choice, check_count, check_flag, check_number
+from ..files import allocate_npy, check_no_input, replacing
+from ..store import Store
 from . import frames
 from .checks import (
     DTYPES,
@@ -29,14 +30,16 @@ from .checks import (
     check_horizon,
     check_library,
     check_radius,
+    check_windows,
 )
 from .mapping import Mapping
+from .neighbours import within_windows
 
-STEPS = 64  # of the progress, and of a result that goes to a file: at most one such part is computed twice
+STEPS = 64  # of the progress, and parts of a checkpoint: at most one of them is computed twice
 
 
-def cross_map(dataset, dims, *, tau=1, Tp=0, exclusion_radius=0, libraries=None, dtype="float32", out=None, memory_mb=4096,
-              progress=False, space=None):
+def cross_map(dataset, dims, *, tau=1, Tp=0, exclusion_radius=0, libraries=None, lib=None, pred=None,
+              dtype="float32", out=None, checkpoint=None, memory_mb=4096, progress=False, space=None):
     """Cross mapping skill of every pair: rho[i, j] says how well series i predicts series j.
 
     Series i is embedded with the dimension of the target, and each of its points predicts the target's value by simplex
@@ -55,9 +58,15 @@ def cross_map(dataset, dims, *, tau=1, Tp=0, exclusion_radius=0, libraries=None,
         Candidates at most so many steps from a point are no neighbours of it; 0 leaves out the point itself.
     libraries : array-like of int, optional
         Library series, all if not given.
+    lib, pred : (begin, end) or a sequence of such pairs, optional
+        Windows of times for candidates and points, as in `simplex`.
     dtype : {"float32", "float64"}
     out : str or Path, optional
-        A .npy file that takes the result part by part. If it holds a part of the same result, only the rest is computed.
+        A .npy file for the result, which appears there when it is whole. No file that another call has made is replaced.
+    checkpoint : str or Path, optional
+        A folder that keeps the rows, part by part: the same call goes on where an interrupted one ended, one for more
+        `libraries` computes the others only, and a finished one nothing. If `out` is given it is OUT.checkpoint unless
+        another is named. As large as the result; once that is there, it may be removed.
     memory_mb : float, default 4096
         Bound of what is kept on the space beyond the dataset and its copy, in MiB; less where fewer teams run at a time.
     progress : bool
@@ -68,12 +77,13 @@ def cross_map(dataset, dims, *, tau=1, Tp=0, exclusion_radius=0, libraries=None,
     -------
     ndarray of float64, shape (n_libraries, n_series)
         Rows are libraries. NaN, with a RuntimeWarning, where library or target is constant. A DataFrame or DataArray with
-        names if `dataset` is one; a memory map if `out` is given.
+        names if `dataset` is one; a memory map to be read if `out` is given.
 
     Raises
     ------
     ShapeError, DTypeError, FiniteError, InputError
-        Naming the argument.
+        Naming the argument. Also where `out` exists and is not of this run, or is what `dataset` is read from; where a
+        checkpoint is of another run, or in use; where the disk is full: what was finished is kept.
 
     References
     ----------
@@ -82,72 +92,138 @@ def cross_map(dataset, dims, *, tau=1, Tp=0, exclusion_radius=0, libraries=None,
     given, dataset = dataset, check_columns(dataset, "dataset", dtype=np.float32)
     names = frames.names_of(given)
     n_times, n_series = dataset.shape
-    dims = _check_dims(dims, n_series)
+    dims = check_dims(dims, n_series)
     E, tau = check_embedding(int(dims.max()), tau, n_times, "dataset")
     Tp = check_horizon(Tp, n_times, E, tau)
     radius = check_radius(exclusion_radius)
-    rows = _check_libraries(libraries, n_series)
+    rows = check_libraries(libraries, n_series)
     check_choice(dtype, "dtype", DTYPES)
     check_flag(progress, "progress")
     memory_bytes = int(2**20 * check_number(memory_mb, "memory_mb", above=0))
-    times = np.arange(max(0, -Tp), n_times - max(Tp, 0))
+    lib, pred = check_windows(lib, "lib", n_times), check_windows(pred, "pred", n_times)
+    masked, times = within_windows(dataset, lib, Tp)
     lag = np.arange(E) * tau
-    check_library(dataset, rows, lag, times, E + 1, radius, names)
-    key = hashlib.sha256(repr((dataset.shape, dims.tolist(), tau, Tp, radius, rows.tolist(), dtype)).encode())
-    target = _Target(out, (len(rows), n_series), key, dataset)
-    with pk.use(pk.default_space() if space is None else space), _bar(progress) as bar:
-        task = bar.add_task("cross mapping", total=len(rows), completed=target.done)
-        mapping = Mapping(dataset, dataset, dataset, dims, lag, Tp, [(0, n_times)], radius, dtype, memory_bytes)
+    check_library(masked, rows, lag, times, E + 1, radius, names)
+    out, checkpoint = _check_out(out, checkpoint, given, dataset)
+    settings = {"dataset": dataset, "dims": dims, "tau": tau, "Tp": Tp, "exclusion_radius": radius, "dtype": dtype}
+    settings |= {"lib": np.array(lib), "pred": np.array(pred)}
+    with contextlib.ExitStack() as stack:
+        store = stack.enter_context(Store(checkpoint, "edm.cross_map", settings))
+        target = _Target(store, rows, n_series, out, stack)
+        stack.enter_context(pk.use(pk.default_space() if space is None else space))
+        bar = stack.enter_context(_bar(progress))
+        task = bar.add_task("cross mapping", total=len(rows), completed=len(rows) - len(target.missing))
+        mapping = Mapping(masked, dataset, dataset, dims, lag, Tp, pred, radius, dtype, memory_bytes)
         constant = mapping.constant
         if constant.any():
-            which = ", ".join(names[c] for c in np.flatnonzero(constant)[:5])
+            which = printable(", ".join(names[c] for c in np.flatnonzero(constant)[:5]))
             warnings.warn(f"{int(constant.sum())} series do not vary ({which}{', ...' if constant.sum() > 5 else ''}): "
                           "their correlations are NaN", RuntimeWarning, stacklevel=2)
-        size = len(rows) if out is None and not progress else -(-len(rows) // STEPS)
-        while target.done < len(rows):
-            part = rows[target.done:target.done + size]
+        size = len(rows) if store.path is None and not progress else -(-len(rows) // STEPS)
+        while len(target.missing):
+            part = target.missing[:size]
             rho = mapping.run(part, times[None])
             rho[constant[part]] = np.nan
             rho[:, constant] = np.nan
             target.put(rho)
-            bar.update(task, completed=target.done)
-    return frames.matrix_like(given, target.rho, [names[r] for r in rows], names) if out is None else target.rho
+            bar.update(task, completed=len(rows) - len(target.missing))
+    if out is not None:
+        return np.load(out, mmap_mode="r")
+    return frames.matrix_like(given, target.rho, [names[r] for r in rows], names)
 
 
 class _Target:
-    """Where rows of the result go: an array, or a .npy file with a note of how many rows it has."""
+    """Where rows of the result go: to the store, and to an array, which is that of the new file if there is `out`.
 
-    def __init__(self, out, shape, key, dataset):
-        self.done, self.note = 0, None
+    Attributes
+    ----------
+    rho : ndarray of float64, shape (n_rows, n_series)
+    missing : ndarray of int64
+        Libraries that are still to be computed, each once.
+    """
+
+    def __init__(self, store, rows, n_series, out, stack):
+        self._store, self._rows, self._n_series = store, rows, n_series
+        if out is not None:
+            self._claim(out)
+        known = np.zeros(n_series, bool)
+        for part in self._kept():
+            known[part["libraries"]] = True
+        self.missing = np.unique(rows[~known[rows]])
         if out is None:
-            self.rho = np.empty(shape)
+            self.rho = np.empty((len(rows), n_series))
+        elif not len(self.missing) and self._is_there(out):
             return
-        path = Path(out)
-        if path.suffix != ".npy":
-            raise InputError(f"out is {str(out)!r}; the name of a .npy file is wanted")
-        if not path.parent.is_dir():
-            raise InputError(f"out is {str(out)!r}, but there is no folder {str(path.parent)!r}")
-        key.update(np.ascontiguousarray(dataset).data)
-        self.key, self.note = key.hexdigest(), path.with_suffix(".npy.part")
-        if path.exists() and self.note.exists():
-            note = json.loads(self.note.read_text())
-            if note["key"] == self.key:
-                self.done = note["rows"]
-        mode = "r+" if self.done else "w+"
-        self.rho = np.lib.format.open_memmap(path, mode, np.float64, None if self.done else shape)
-
-    def put(self, rows):
-        self.rho[self.done:self.done + len(rows)] = rows
-        self.done += len(rows)
-        if self.note is None:
-            return
-        self.rho.flush()
-        if self.done == len(self.rho):
-            self.note.unlink(missing_ok=True)
         else:
-            fresh = self.note.with_suffix(".new")
-            fresh.write_text(json.dumps({"key": self.key, "rows": self.done}))
-            os.replace(fresh, self.note)
+            beside = stack.enter_context(replacing(out, "out", mark=store.key[:12]))
+            self.rho = allocate_npy(beside, (len(rows), n_series), np.float64)
+            stack.callback(self.rho.flush)
+        for part in self._kept():
+            self._fill(part["libraries"], part["rho"])
+
+    def put(self, rho):
+        """Take the next rows of what is missing."""
+        libraries, self.missing = self.missing[:len(rho)], self.missing[len(rho):]
+        self._store.put(f"rows-{libraries[0]:08d}", libraries=libraries, rho=rho)
+        self._fill(libraries, rho)
+
+    def _kept(self):
+        return (part for part in map(self._store.get, self._store.names("rows-")) if part is not None)
+
+    def _places(self, libraries):
+        """Which rows of the result are of these libraries, and of which of them."""
+        number = np.full(self._n_series, -1)
+        number[libraries] = np.arange(len(libraries))
+        places = np.flatnonzero(number[self._rows] >= 0)
+        return places, number[self._rows[places]]
+
+    def _fill(self, libraries, rho):
+        places, numbers = self._places(libraries)
+        self.rho[places] = rho[numbers]
+
+    def _claim(self, out):
+        """Refuse a file that is not of this run, and note that it is from now on."""
+        own = os.path.relpath(os.path.realpath(out), os.path.realpath(self._store.path))
+        kept = self._store.get("out")
+        paths = [] if kept is None else kept["paths"].tolist()
+        if own not in paths:
+            if out.exists():
+                raise _exists(out)
+            self._store.put("out", paths=np.array([*paths, own]))
+
+    def _is_there(self, out):
+        """Whether the file holds the rows that were kept."""
+        try:
+            found = np.load(out, mmap_mode="r")
+        except (OSError, ValueError, EOFError):
+            return False
+        if found.shape != (len(self._rows), self._n_series) or found.dtype != np.float64:
+            return False
+        rows = ((*self._places(part["libraries"]), part["rho"]) for part in self._kept())
+        return all(np.array_equal(found[places], rho[numbers], equal_nan=True) for places, numbers, rho in rows)
+
+
+def _exists(out):
+    return InputError(f"out is '{out}', which exists and is not of this run; name another file, or remove it")
+
+
+def _check_out(out, checkpoint, *arrays):
+    """The file for the result, and the folder for what leads to it, as paths or None."""
+    if out is None:
+        return None, checkpoint
+    if not isinstance(out, (str, os.PathLike)):
+        raise DTypeError(f"out must be the name of a file, got {out!r} of type {type(out).__name__}")
+    out = Path(out)
+    if out.suffix != ".npy":
+        raise InputError(f"out is '{out}'; the name of a .npy file is wanted")
+    if not out.parent.is_dir():
+        raise InputError(f"out is '{out}', but there is no folder '{out.parent}'")
+    for array in arrays:
+        check_no_input(out, array, "out", "dataset")
+    checkpoint = out.with_name(f"{out.name}.checkpoint") if checkpoint is None else checkpoint
+    if out.exists() and not os.path.exists(checkpoint):
+        raise _exists(out)
+    return out, checkpoint
 
 
 def _bar(shown):
@@ -155,7 +231,7 @@ def _bar(shown):
                     transient=True)
 
 
-def _check_dims(dims, n_series):
+def check_dims(dims, n_series):
     dims = as_numbers(dims, "dims")
     dims = np.full(n_series, dims) if dims.ndim == 0 else dims
     if dims.shape != (n_series,):
@@ -168,7 +244,7 @@ def _check_dims(dims, n_series):
     return dims.astype(np.int64)
 
 
-def _check_libraries(libraries, n_series):
+def check_libraries(libraries, n_series):
     if libraries is None:
         return np.arange(n_series)
     rows = np.atleast_1d(np.asarray(libraries))

@@ -14,9 +14,10 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from portable.errors import InputError, PortableError
+from portable.errors import InputError, PortableError, printable
 
 from ..checks import check_outputs
+from ..files import read_json, replacing, write
 from . import figures
 from .calibration import calibrate
 from .extras import need
@@ -48,12 +49,12 @@ def main(arguments=None):
             options.run(options)
         for warning in caught:
             if issubclass(warning.category, (UserWarning, RuntimeWarning)):
-                console.print(f"warning: {warning.message}", style="yellow", markup=False, highlight=False)
+                console.print(f"warning: {printable(warning.message)}", style="yellow", markup=False, highlight=False)
     except PortableError as error:
         console.print(f"hawkes: {error}", style="red", markup=False, highlight=False)
         return 2
     except OSError as error:
-        console.print(f"hawkes: {error.strerror}: '{error.filename}'", style="red", markup=False, highlight=False)
+        console.print(f"hawkes: {error.strerror}: '{printable(error.filename)}'", style="red", markup=False, highlight=False)
         return 2
     except KeyboardInterrupt:
         console.print("hawkes: stopped before there was anything to write", style="red", markup=False, highlight=False)
@@ -70,7 +71,6 @@ def _parser():
     one.add_argument("--by", choices=("metropolis", "nuts", "likelihood", "mode"), default="metropolis",
                      help="Algorithm 1 of the paper, the no-U-turn sampler, maximum likelihood or the posterior mode")
     _add_sampling(one)
-    one.add_argument("--checkpoint", help="file to keep the chains' state in, and to go on from")
     one.set_defaults(run=run_fit)
 
     one = commands.add_parser("probabilities", help="who was triggered, by whom, and how large families are; CSV and figures")
@@ -136,10 +136,14 @@ def _add_sampling(command):
     command.add_argument("--warmup", type=int, help="steps before these, not kept (1,000; of the no-U-turn sampler 300)")
     command.add_argument("--thin", type=int, default=1, help="steps a draw of Algorithm 1 (1)")
     command.add_argument("--seed", type=int, default=0)
+    command.add_argument("--checkpoint", metavar="FOLDER", help="keeps the draws of Algorithm 1, from which the same command goes on")
 
 
 def _prepare(options):
     """The output folder, the events, their likelihood, a start and what stays fixed."""
+    by = getattr(options, "by", "metropolis")
+    if getattr(options, "checkpoint", None) and by != "metropolis":
+        raise InputError(f"--checkpoint keeps draws of --by metropolis; --by {by} keeps nothing")
     folder = Path(options.output)
     folder.mkdir(parents=True, exist_ok=True)
     events = read_events(options.events, places=options.places, time=options.time, length_unit=options.length_unit,
@@ -163,22 +167,21 @@ def _need_writers(options):
         need("matplotlib", "plot", "figures (--figures none does without)")
 
 
-def _sample(options, likelihood, start, fixed, sampler="metropolis", checkpoint=None):
+def _sample(options, likelihood, start, fixed, sampler="metropolis"):
     common = {"n_chains": options.chains, "start": start, "fixed": fixed, "seed": options.seed, "progress": console.is_terminal}
     common |= {name: n for name, n in (("n_draws", options.draws), ("n_warmup", options.warmup)) if n is not None}
     if sampler == "nuts":
         return sample_nuts(likelihood, **common)
-    return sample_posterior(likelihood, thin=options.thin, checkpoint=checkpoint, **common)
+    return sample_posterior(likelihood, thin=options.thin, checkpoint=options.checkpoint, **common)
 
 
 def _params_or_mode(options, likelihood, start, fixed):
     if options.params is None:
         return fit(likelihood, start=start, fixed=fixed, posterior=True).params
+    values = read_json(options.params)
     try:
-        return Parameters(**json.loads(Path(options.params).read_text()))
-    except OSError as error:
-        raise InputError(f"--params: '{options.params}' cannot be read: {error.strerror}") from error
-    except (json.JSONDecodeError, UnicodeDecodeError, TypeError) as error:
+        return Parameters(**values)
+    except TypeError as error:
         wanted = ", ".join(Parameters.names())
         raise InputError(f"--params: '{options.params}' is no JSON object of {wanted}: {error}") from error
 
@@ -195,7 +198,7 @@ def run_fit(options):
         if not found.converged:
             warnings.warn(f"not converged after {found.n_iter} iterations", RuntimeWarning, stacklevel=1)
     else:
-        posterior = _sample(options, likelihood, start, fixed, options.by, options.checkpoint)
+        posterior = _sample(options, likelihood, start, fixed, options.by)
         rows = posterior.summary([*posterior.free, *(["1/omega"] if "omega" in posterior.free else [])])
         params, bound = posterior.mean(), posterior.error_bound
         _warn_of_mixing(rows, len(posterior.draws))
@@ -208,9 +211,9 @@ def run_fit(options):
     console.print(f"largest bound of a log-likelihood's relative error: {bound:.1e}; last method: {likelihood.method}")
     values = dict(zip(params.names(), params.values()))
     units = {name: params.unit(name) for name in values | rows}
-    (folder / "fit.json").write_text(json.dumps({"params": values, "units": units, "table": rows}, indent=1) + "\n")
-    (folder / "params.json").write_text(json.dumps(values, indent=1) + "\n")
-    console.print(f"written to {folder}: fit.json, params.json{written}", highlight=False)
+    write(folder / "fit.json", json.dumps({"params": values, "units": units, "table": rows}, indent=1) + "\n", "--output")
+    write(folder / "params.json", json.dumps(values, indent=1) + "\n", "--output")
+    console.print(f"written to {printable(folder)}: fit.json, params.json{written}", highlight=False, markup=False)
 
 
 def run_probabilities(options):
@@ -261,7 +264,7 @@ def run_simulate(options):
     _write_csv(Path(options.output), [*places, "t_hours", "parent"],
                ([*map(repr, row), parent] for row, parent in
                 zip(np.column_stack([made.locations, made.times]).tolist(), made.parents.tolist())))
-    console.print(f"{len(made.times):,} events, {(made.parents >= 0).sum():,} of them triggered, in {options.output}")
+    console.print(f"{len(made.times):,} events, {(made.parents >= 0).sum():,} of them triggered, in {printable(options.output)}", markup=False)
 
 
 def run_paper(options):
@@ -312,14 +315,15 @@ def _warn_of_mixing(rows, n_chains):
 
 
 def _write_csv(path, names, rows):
-    with open(path, "w", encoding="utf-8", newline="") as file:
+    with replacing(path, "--output") as beside, open(beside, "w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(names)
         writer.writerows(rows)
 
 
 def _save(figure, folder, name, options):
-    figure.savefig(folder / f"{name}.{options.figures}", dpi=150)
+    with replacing(folder / f"{name}.{options.figures}", "--output") as beside:
+        figure.savefig(beside, dpi=150)
 
 
 if __name__ == "__main__":

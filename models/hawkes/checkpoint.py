@@ -1,84 +1,94 @@
-"""The state of chains on disk, with the means to see that it is theirs and unchanged."""
+"""What chains have done, in a store: draws in parts, each with the state in which it has left the chains."""
 
 from __future__ import annotations
 
-import hashlib
-import os
-import time
-import zipfile
-from pathlib import Path
-
 import numpy as np
 
-from portable.errors import DTypeError, InputError
+from . import chain_kernels as ck
 
-_EVERY_S = 5.0
+_OWN = ("row", "draws", "looks")  # of a part; all else is a state
 
 
-class Checkpoint:
-    """A file of the state of chains; its settings must be those of the run that goes on from it.
+class Kept:
+    """Draws that a store keeps, and those that are added to it.
 
-    Raises
-    ------
-    InputError
-        The folder does not exist.
+    A part begins and ends at a look at the chains (`Chains.advance`), so that a run in one go, an interrupted one and one
+    that was made longer look at the same moments. A part in which some chain came to its end is of no use to a longer run:
+    it is kept apart, by its length.
+
+    Parameters
+    ----------
+    store : Store
+    n_chains, n_rows, n_columns, thin : int
+        Of the draws.
+
+    Attributes
+    ----------
+    draws : ndarray, shape (n_chains, n_rows, n_columns)
+        NaN where there are none yet.
+    state : dict of arrays or None
+        Of the chains after the last part (`Chains.snapshot`); None before the first.
+    ended : bool
+        All draws are there.
     """
 
-    def __init__(self, path, likelihood, n_chains, n_rows, thin, seed, starts, free, priors):
-        if not isinstance(path, (str, os.PathLike)):
-            raise DTypeError(f"checkpoint must be the name of a file, got {path!r} of type {type(path).__name__}")
-        self.path = Path(path)
-        if not self.path.parent.is_dir():
-            raise InputError(f"checkpoint: the folder '{self.path.parent}' does not exist")
-        sums = likelihood.sums
-        settings = (n_chains, n_rows, thin, seed, starts, free, sorted((k, p.coefficients, p.low, p.high) for k, p in priors.items()),
-                    likelihood.tolerance, likelihood.background_self, likelihood.horizon_h, str(sums.dtype))
-        digest = hashlib.sha256(repr(settings).encode())
-        for array in (sums.locations, sums.times):
-            digest.update(np.ascontiguousarray(array).tobytes())
-        if likelihood.background:
-            digest.update(likelihood.background.density.tobytes() + repr(likelihood.background.mass).encode())
-        self._settings = digest.hexdigest()
-        self._written = time.monotonic()
+    def __init__(self, store, n_chains, n_rows, n_columns, thin):
+        self._store, self._n_rows, self._thin, self._looks, self._steps = store, n_rows, thin, 0, np.zeros(1, np.int64)
+        self.draws, self.state, self.ended = np.full((n_chains, n_rows, n_columns), np.nan), None, False
+        self.take()
 
-    def keep(self, chains, scale, now):
-        """Write the state if the last writing is some seconds ago, or now."""
-        if not now and time.monotonic() - self._written < _EVERY_S:
-            return
-        arrays = chains.snapshot() | {"scale": np.array([scale])}
-        beside = self.path.with_name(self.path.name + ".writing")
-        with open(beside, "wb") as file:
-            np.savez(file, settings=np.array(self._settings), seal=np.array(_seal(arrays)), **arrays)
-        os.replace(beside, self.path)  # whole or not at all
-        self._written = time.monotonic()
+    def take(self):
+        """Go on over the parts that are there; whether there was one."""
+        before = self._looks
+        while not self.ended:
+            part = self._store.get(f"looks-{self._looks:012d}")
+            if part is None or part["counts"][:, ck.STEP].max() >= self._n_rows * self._thin:
+                part = self._store.get(self._last)
+                if part is None or part["looks"][0] != self._looks:
+                    break
+                self.ended = True
+            row, (_, self._looks) = int(part["row"]), part["looks"].tolist()
+            self.draws[:, row:row + part["draws"].shape[1]] = part["draws"]
+            self.state = {name: array for name, array in part.items() if name not in _OWN}
+            self._steps = self.state["counts"][:, ck.STEP]
+        self._now, self._limit = self._looks, min(self._begins(), default=None)
+        return self._looks > before
 
-    def load(self):
-        """The arrays of the file, or None if there is no such file.
+    def arrays(self):
+        """All that `Chains.restore` asks for."""
+        return self.state | {"draws": self.draws}
 
-        Raises
-        ------
-        InputError
-            It cannot be read, was changed, or belongs to other events, settings or seed.
+    def look(self, chains):
+        """Note a look at the chains, and keep what they have done if it is time.
+
+        Returns
+        -------
+        bool
+            Later parts were there already: the chains are to be restored.
         """
-        if not self.path.exists():
-            return None
-        try:
-            with open(self.path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
-                arrays = {name: file[name] for name in file.files}
-            settings, seal = str(arrays.pop("settings")), str(arrays.pop("seal"))
-        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-            raise InputError(f"checkpoint: '{self.path}' cannot be read ({error}); remove it to begin anew") from error
-        if seal != _seal(arrays):
-            raise InputError(f"checkpoint: '{self.path}' was changed after it was written; remove it to begin anew")
-        if settings != self._settings:
-            raise InputError(f"checkpoint: '{self.path}' belongs to other events, settings or another seed; name another file, "
-                             "or remove it to begin anew")
-        return arrays
+        self._now += 1
+        steps, n_steps = chains.memory["counts"].to_numpy()[:, ck.STEP].copy(), self._n_rows * self._thin
+        if steps.min() == n_steps:
+            self._put(self._last, chains, steps)
+            self.ended = True
+        elif steps.max() < n_steps and (self._now == self._limit or self._store.due()):
+            self._put(f"looks-{self._looks:012d}", chains, steps)
+            self._looks, self._steps = self._now, steps
+            return self.take()
+        return False
 
+    @property
+    def _last(self):
+        return f"end-{self._n_rows * self._thin:012d}"
 
-def _seal(arrays):
-    digest = hashlib.sha256()
-    for name in sorted(arrays):
-        array = np.ascontiguousarray(arrays[name])
-        digest.update(f"{name} {array.dtype} {array.shape}".encode() + array.tobytes())
-    return digest.hexdigest()
+    def _begins(self):
+        """Where later parts begin."""
+        return [begin for begin in (int(name[-12:]) for name in self._store.names("looks-")) if begin > self._looks]
+
+    def _put(self, name, chains, steps):
+        state = chains.snapshot()
+        row, end = int(self._steps.min()) // self._thin, -(-int(steps.max()) // self._thin)
+        draws = state.pop("draws")
+        self.draws[:, row:end] = draws[:, row:end]
+        self.state = state
+        self._store.put(name, row=np.array(row), draws=draws[:, row:end], looks=np.array([self._looks, self._now]), **state)

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import csv
-import gzip
 import math
 import warnings
-import zipfile
-import zlib
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,6 +12,7 @@ import numpy as np
 from portable.errors import DTypeError, FiniteError, InputError
 
 from ..checks import check_choice, check_flag
+from ..files import check_file, read_csv, read_npz, reading
 from .extras import need
 
 LENGTHS_KM = {"km": 1.0, "m": 1e-3, "mile": 1.609344}
@@ -100,37 +97,19 @@ def read_events(path, *, places=("x_km", "y_km"), time="t_hours", length_unit="k
 
 def _read(path, wanted):
     """The wanted columns of a file, as arrays or lists of text."""
-    kind = "".join(path.suffixes[-2:]) if path.suffix == ".gz" else path.suffix
-    if not path.exists():
-        raise InputError(f"'{path}' does not exist; a .csv, .csv.gz, .parquet or .npz file is wanted")
-    try:
-        if kind in (".csv", ".csv.gz"):
-            with (gzip.open if kind.endswith("gz") else open)(path, "rt", encoding="utf-8-sig", newline="") as lines:
-                rows = csv.reader(lines)
-                names = [name.strip() for name in next(rows, [])]
-                _check_columns(names, wanted, path)
-                places = [names.index(name) for name in wanted]
-                cells = []
-                for number, row in enumerate((row for row in rows if row), 2):
-                    if len(row) != len(names):
-                        raise InputError(f"'{path}', line {number} has {len(row)} cells, the header {len(names)}; as many are "
-                                         "wanted")
-                    cells.append([row[k] for k in places])
-            columns = list(zip(*cells)) if cells else [()] * len(wanted)
-            return dict(zip(wanted, columns))
-        if kind == ".npz":
-            with open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
-                _check_columns(file.files, wanted, path)
-                return {name: file[name] for name in wanted}
-        if kind == ".parquet":
-            table = need("pyarrow.parquet", "files", "Parquet files").read_table(path)
-            _check_columns(table.column_names, wanted, path)
-            return {name: table.column(name).to_numpy() for name in wanted}
-    except (OSError, EOFError, UnicodeDecodeError, zlib.error, zipfile.BadZipFile, csv.Error, ValueError) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(f"'{path}' cannot be read: {error}") from error
-    raise InputError(f"'{path}' ends in '{kind}'; .csv, .csv.gz, .parquet or .npz is wanted")
+    kind = check_file(path, (".csv", ".csv.gz", ".parquet", ".npz"))
+
+    def choose(names):
+        _check_columns(names, wanted, path)
+        return list(dict.fromkeys(wanted))
+
+    if kind in (".csv", ".csv.gz"):
+        return read_csv(path, choose)
+    if kind == ".npz":
+        return read_npz(path, choose)
+    with reading(path):
+        table = need("pyarrow.parquet", "files", "Parquet files").read_table(path)
+        return {name: table.column(name).to_numpy() for name in choose(table.column_names)}
 
 
 def _check_columns(names, wanted, path):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
 
 from portable.errors import InputError
 
+from ..files import replacing
 from .extras import need
 from .parameters import ParametersBase
 
@@ -22,7 +22,7 @@ class Posterior:
     kind : type
         The class of the parameters.
     start : Parameters
-        Where the first chain began, or went on from a checkpoint; it holds the values of the fixed parameters.
+        Where the first chain began; it holds the values of the fixed parameters.
     free : tuple of str
     draws : ndarray, shape (n_chains, n_draws, n_free)
     log_likelihood : ndarray, shape (n_chains, n_draws)
@@ -117,4 +117,5 @@ class Posterior:
     def save(self, path):
         """Write NetCDF that ArviZ reads."""
         need("h5netcdf", "arviz", "NetCDF files")
-        self.to_arviz().to_netcdf(Path(path), engine="h5netcdf")
+        with replacing(path, "path") as beside:
+            self.to_arviz().to_netcdf(beside, engine="h5netcdf")

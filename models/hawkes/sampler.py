@@ -9,9 +9,10 @@ import numpy as np
 from portable.errors import DTypeError, InputError
 
 from ..checks import check_count, check_flag, check_seed
+from ..store import Store
 from . import chain_kernels as ck
 from .chains import Chains
-from .checkpoint import Checkpoint
+from .checkpoint import Kept
 from .checks import check_params
 from .fit import check_free, check_likelihood, fit
 from .parameters import Parameters, ParametersBase
@@ -56,7 +57,8 @@ def sample_posterior(likelihood, *, n_chains=4, n_draws=10_000, n_warmup=1_000, 
     progress : bool
         Show steps a second and acceptance rates while sampling (rich).
     checkpoint : path, optional
-        Where to keep the state every few seconds. If the file exists, the chains go on from it, to the same draws.
+        A folder that keeps draws and state every few seconds. The same call goes on from there to the same draws; one for
+        more draws adds to them.
 
     Returns
     -------
@@ -66,7 +68,8 @@ def sample_posterior(likelihood, *, n_chains=4, n_draws=10_000, n_warmup=1_000, 
     Raises
     ------
     DTypeError, InputError
-        An argument of a wrong type or out of range; priors that exclude the start; a checkpoint of other chains, or changed.
+        An argument of a wrong type or out of range; priors that exclude the start; a checkpoint of other chains, or in use; a
+        full disk: what was kept before stays.
 
     References
     ----------
@@ -81,53 +84,66 @@ def sample_posterior(likelihood, *, n_chains=4, n_draws=10_000, n_warmup=1_000, 
     priors = check_priors(priors, type(given[0]))
     for params in given:
         check_start(params, priors, free)
-    saved = Checkpoint(checkpoint, likelihood, n_chains, n_rows, thin, seed, given, free, priors) if checkpoint else None
-    arrays = saved.load() if saved else None
+    with Store(checkpoint, "hawkes.sample_posterior", _settings(likelihood, n_chains, thin, seed, given, free, priors)) as store:
+        starts, widths, scale = _starts(store, likelihood, given, free, priors, n_chains, seed)
+        kept, complete = Kept(store, n_chains, n_rows, len(free) + 1, thin), True
+        if not kept.ended:
+            chains = Chains(likelihood, starts, free, priors, n_rows, thin, seed, scale, widths)
+            chains.restore(kept.arrays()) if kept.state else chains.restart()
+            complete = _run(chains, kept, progress)
+        arrays = kept.arrays() if complete else chains.snapshot()
+    return _collect(arrays, starts[0], free, n_rows, n_warmup, thin, seed, complete, priors)
 
-    widths = None
-    if arrays is not None:
-        starts = [type(given[0])(*row) for row in arrays["values"].tolist()]
-    elif len(given) == n_chains and n_chains > 1:
-        starts = given
-    else:
+
+def _settings(likelihood, n_chains, thin, seed, given, free, priors):
+    """What the draws of chains depend on, but for their length."""
+    sums, background = likelihood.sums, likelihood.background
+    return {"locations": sums.locations, "times": sums.times, "n_chains": n_chains, "thin": thin, "seed": seed,
+            "start": [[type(params).__name__, *params.values()] for params in given], "free": free,
+            "priors": {name: [*prior.coefficients, prior.low, prior.high] for name, prior in priors.items()},
+            "tolerance": likelihood.tolerance, "background_self": likelihood.background_self,
+            "horizon_h": likelihood.horizon_h, "dtype": str(np.dtype(sums.dtype)),
+            "background": background and [background.density, background.mass]}
+
+
+def _starts(store, likelihood, given, free, priors, n_chains, seed):
+    """Where chains begin, the widths of their first proposals or None, and the size of the log-likelihood."""
+    found, kind = store.get("start"), type(given[0])
+    if found is not None:
+        return [kind(*row) for row in found["values"].tolist()], found.get("widths"), float(found["scale"])
+    starts, widths = given, None
+    if len(given) != n_chains or n_chains == 1:
         starts, widths = _disperse(likelihood, given[0], free, priors, n_chains, seed)
-    scale = float(arrays["scale"][0]) if arrays is not None else likelihood.log_likelihood(starts[0])
+    scale = likelihood.log_likelihood(starts[0])
     if not np.isfinite(scale):
         raise InputError(f"start: the log-likelihood is {scale} at {starts[0]}; begin where every event has a positive rate")
-    chains = Chains(likelihood, starts, free, priors, n_rows, thin, seed, scale, widths)
-    chains.restore(arrays) if arrays is not None else chains.restart()
-    complete = _run(chains, saved, scale, progress)
-    return _collect(chains, starts[0], n_warmup, complete, priors)
+    found = {"values": np.array([start.values() for start in starts]), "scale": np.array(scale)}
+    store.put("start", **found, **({} if widths is None else {"widths": widths}))
+    return starts, widths, scale
 
 
-def _run(chains, saved, scale, progress):
+def _run(chains, kept, progress):
     """Advance until all chains have ended; False if Ctrl-C came before."""
     with Progress(chains, progress) as shown:
         try:
-            done = 0
-            while done < chains.n_steps:
-                done = chains.advance(_REPLAYS)
-                shown.update(done)
-                if saved:
-                    saved.keep(chains, scale, done == chains.n_steps)
+            while not kept.ended:
+                shown.update(chains.advance(_REPLAYS))
+                if kept.look(chains) and not kept.ended:  # over parts that were kept already
+                    chains.restore(kept.arrays())
         except KeyboardInterrupt:
-            if saved:
-                saved.keep(chains, scale, True)
             return False
     return True
 
 
-def _collect(chains, start, n_warmup, complete, priors):
-    arrays = chains.snapshot()
+def _collect(arrays, start, free, n_rows, n_warmup, thin, seed, complete, priors):
     n_done = int(arrays["counts"][:, ck.STEP].min())
     if not complete:
-        warnings.warn(f"stopped after {n_done} of {chains.n_steps} steps; these are returned", RuntimeWarning, stacklevel=3)
-    n_rows = max(n_done // chains.thin, 1)
-    kept = arrays["draws"][:, min(n_warmup, n_rows - 1) : n_rows]
+        warnings.warn(f"stopped after {n_done} of {n_rows * thin} steps; these are returned", RuntimeWarning, stacklevel=3)
+    n_kept = max(n_done // thin, 1)
+    draws = arrays["draws"][:, min(n_warmup, n_kept - 1):n_kept]
     tried = np.maximum(arrays["tallies"][:, :, ck.TRIED], 1)
-    return Posterior(type(start), start, chains.free, kept[:, :, :-1], kept[:, :, -1],
-                     arrays["tallies"][:, :, ck.ACCEPTED] / tried, float(arrays["state"][:, ck.WORST].max()),
-                     in_words(priors, type(start), chains.free), "Algorithm 1", chains.seed, complete)
+    return Posterior(type(start), start, free, draws[:, :, :-1], draws[:, :, -1], arrays["tallies"][:, :, ck.ACCEPTED] / tried,
+                     float(arrays["state"][:, ck.WORST].max()), in_words(priors, type(start), free), "Algorithm 1", seed, complete)
 
 
 def _check_starts(start, n_chains):

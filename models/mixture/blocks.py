@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 import portable as pk
+from portable.errors import FiniteError
 
 from ..arrays import reached
-from . import kernels
+from . import kernels, search_kernels
 from .sums import Sums, group_of, n_features, references
 
 # Of logarithms l_ij that are held at once: enough for a large GPU to have work for all its cores, and for 132
@@ -73,11 +74,15 @@ class Points:
         Whether covariances are diagonal.
     streamed : bool
         Read X anew at every sweep.
+    weights : ndarray, shape (n,), optional
+        How often each point counts.
     """
 
-    def __init__(self, X, n_components, space, centre, diagonal, streamed=False):
-        self.X, self.centre, self.diagonal, self.k = X, centre, diagonal, n_components
+    def __init__(self, X, n_components, space, centre, diagonal, streamed=False, weights=None):
+        self.X, self.centre, self.diagonal, self.k, self.streamed = X, centre, diagonal, n_components, streamed
         self.n, self.p = X.shape
+        self.weights = weights
+        self.total = float(self.n) if weights is None else float(weights.sum())
         self.dtype = np.float32 if X.dtype == np.float32 else np.float64
         pairs = _BYTES // np.dtype(self.dtype).itemsize // max(n_features(self.p, diagonal) // _FEATURES, 1)
         group = group_of(n_components, self.dtype)
@@ -93,6 +98,7 @@ class Points:
             self._totals = pk.empty((len(self.starts),), np.float64)
             self._centre = reached(self.centre)
             self._kept = None if streamed else [self._read(start) for start in self.starts]
+            self._weights = None if weights is None else reached(weights)
         self._sums = None
 
     @property
@@ -124,15 +130,31 @@ class Points:
             teams = -(-n_tiles // kernels.TILES) * lse.shape[0]
             pk.parallel_for(pk.TeamPolicy(teams, 128, space=self.space), kernels.log_joint, pk.static(self.p),
                             pk.static(int(self.diagonal)), pk.static(_rows(width)), *map(pk.static, self._record), x, records, joint, lse, label="mixture.log_joint")
-            pk.parallel_reduce(pk.RangePolicy(0, width, space=self.space), kernels.normalise, n, lse,
-                               out=self._totals[b:b + 1], label="mixture.normalise")
+            policy, total = pk.RangePolicy(0, width, space=self.space), self._totals[b:b + 1]
+            if self._weights is None:
+                pk.parallel_reduce(policy, kernels.normalise, n, lse, out=total, label="mixture.normalise")
+            else:
+                pk.parallel_reduce(policy, kernels.normalise_weighted, n, self._weights[start:start + n], lse, out=total,
+                                   label="mixture.normalise_weighted")
             yield b, n, x, joint, lse
+
+    def _total(self):
+        """sum_i lse_i of the sweep that ended; FiniteError where a point is too far from all components for its density."""
+        totals = self._totals.to_numpy()
+        if not np.isfinite(totals).all():
+            b = int(np.flatnonzero(~np.isfinite(totals))[0])
+            rows = np.abs(np.asarray(self.X[b * self._block:(b + 1) * self._block], np.float64) - self.centre)
+            row, column = np.unravel_index(rows.argmax(), rows.shape)
+            row += b * self._block
+            raise FiniteError(f"X[{row}, {column}] is {self.X[row, column]}: so far from every component that its log-density is beyond "
+                              f"{np.dtype(self.dtype)}. Leave such points out, or divide that column by its own scale")
+        return float(totals.sum())
 
     def log_likelihood(self, components):
         """sum_i lse_i."""
         for _ in self._blocks(components):
             pass
-        return float(self._totals.to_numpy().sum())
+        return self._total()
 
     def gather(self, components, assign=None):
         """One sweep of E-step and sums, which stay in `room`; sum_i lse_i."""
@@ -143,7 +165,7 @@ class Points:
                 assign(b * self._block, n, joint, lse)
             room.add(x, joint, lse)
         room.end()
-        return float(self._totals.to_numpy().sum())
+        return self._total()
 
     def sweep(self, components, assign=None):
         """One sweep of E-step and sums.
@@ -162,13 +184,34 @@ class Points:
         reference : ndarray, shape (k, p)
         """
         log_likelihood = self.gather(components, assign)
+        return log_likelihood, *self.gathered()
+
+    def gathered(self):
+        """sums and reference of the last sweep, as `sweep` has them."""
         sums = self.room().added.to_numpy()
         if not self.diagonal:
             a, b = np.tril_indices(self.p + 1)
             square = np.empty((self.k, self.p + 1, self.p + 1))
             square[:, a, b] = square[:, b, a] = sums
             sums = square
-        return log_likelihood, sums, self.room().reference
+        return sums, self.room().reference
+
+    def pair_entropies(self, components, pairs):
+        """What the likelihood's bound loses where two components are not told apart, shape (n_pairs,); `pairs`: ints, shape (n_pairs, 2)."""
+        total, there = pk.copy_of(np.zeros(len(pairs)), self.space), pk.copy_of(np.asarray(pairs, np.int64), self.space)
+        for _, n, _, joint, lse in self._blocks(components):
+            self.add_pair_entropies(n, there, joint, lse, total)
+        return total.to_numpy()
+
+    def add_pair_entropies(self, n, pairs, joint, lse, total):
+        """Those of a block, added to `total`; views."""
+        pk.parallel_for(pk.TeamPolicy(pairs.shape[0], 128, space=self.space), search_kernels.pair_entropies, n, pairs, joint, lse, total,
+                        label="mixture.pair_entropies")
+
+    @property
+    def counted(self):
+        """`weights` where the kernels read them; may be written to."""
+        return self._weights
 
     def room(self):
         """Room for sums, made when they are first asked for."""
@@ -178,7 +221,9 @@ class Points:
 
     def log_densities(self, components):
         """lse_i, shape (n,)."""
-        return np.concatenate([lse[0, :n].to_numpy().copy() for _, n, _, _, lse in self._blocks(components)])
+        found = np.concatenate([lse[0, :n].to_numpy().copy() for _, n, _, _, lse in self._blocks(components)])
+        self._total()
+        return found
 
     def labels(self, components):
         """The most probable component of each point, shape (n,)."""
@@ -188,6 +233,7 @@ class Points:
                 labels = pk.empty((x.shape[1],), np.int64)
             pk.parallel_for(by_tile(joint, self.space), kernels.most_probable, self.k, joint, labels, label="mixture.most_probable")
             found.append(labels.to_numpy()[:n])
+        self._total()
         return np.concatenate(found)
 
     def responsibilities(self, components):
@@ -199,6 +245,7 @@ class Points:
                             label="mixture.responsibilities")
             by_point = joint.to_numpy()[:, :self.k].transpose(0, 2, 1).reshape(-1, self.k)
             out[b * self._block:b * self._block + n] = by_point[:n]
+        self._total()
         return out
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
-from portable.errors import InputError, ShapeError
+from portable.errors import InputError, ShapeError, printable
 
 from ..checks import check_number
+from ..files import check_file, numbers, read_csv, read_npz
 from .checks import check_points
 
 _NO_COLOURS = ("FSC", "SSC", "TIME")  # scatter and time, which say little about the kind of a cell
@@ -51,27 +51,20 @@ def read(path):
     -------
     X, channels, markers
     """
-    path = Path(path)
-    if not path.is_file():
-        raise InputError(f"{path} is not a file")
-    if path.suffix == ".npz":
-        with np.load(path) as data:
-            if "X" not in data or "channels" not in data:
-                raise InputError(f"{path} holds {sorted(data)}; 'X' and 'channels' are wanted")
-            X, channels = data["X"], [str(name).strip() for name in data["channels"]]
-            markers = [str(name).strip() for name in data["markers"]] if "markers" in data else [""] * len(channels)
-    elif path.suffix == ".csv":
-        with path.open() as lines:
-            channels = [name.strip() for name in next(lines, "").split(",")]
-            try:
-                X = np.loadtxt(lines, delimiter=",", ndmin=2)
-            except ValueError as error:
-                raise InputError(f"{path} does not hold numbers below its first line: {error}") from error
-        markers = [""] * len(channels)
+    if check_file(path, (".npz", ".csv", ".csv.gz")) == ".npz":
+        data = read_npz(path, lambda names: [name for name in names if name in ("X", "channels", "markers")])
+        if "X" not in data or "channels" not in data:
+            raise InputError(f"'{path}' holds {', '.join(sorted(data)) or 'nothing'}; 'X' and 'channels' are wanted")
+        X, channels = data["X"], [printable(name).strip() for name in np.ravel(data["channels"])]
+        markers = [printable(name).strip() for name in np.ravel(data.get("markers", [""] * len(channels)))]
     else:
-        raise InputError(f"{path}: cells are read from .npz and .csv files, not from {path.suffix or 'a file without ending'}")
+        columns = read_csv(path)
+        channels, markers = list(map(printable, columns)), [""] * len(columns)
+        if not all(channels):
+            raise InputError(f"'{path}', cell {channels.index('') + 1} of the header is empty; names of channels are wanted")
+        X = np.column_stack([numbers(column, name, path) for name, column in columns.items()] or [[]])
     if X.ndim != 2 or X.shape[1] != len(channels) or len(markers) != len(channels):
-        raise ShapeError(f"{path}: X has shape {X.shape}, but there are {len(channels)} channels and {len(markers)} markers")
+        raise ShapeError(f"'{path}': X has shape {X.shape}, but there are {len(channels)} channels and {len(markers)} markers")
     return X, channels, markers
 
 

@@ -146,10 +146,9 @@ def log_joint(team, p, diagonal, rows, slice, length, x, records, joint, lse):
                 lse[s, (first + r * stride) * PAD + column] = top[r] + pk.log(total[r])
 
 
-@pk.kernel
-def normalise(i, n, lse):
-    """lse_i of (2), kept and returned; beyond the n points so large that no responsibility is left there."""
-    some = pk.local(BATCH, lse.dtype)
+@pk.function
+def log_sum_exp(i, lse, some):
+    """lse_i of (2), from the rows of `lse`."""
     last = lse.shape[0] - 1
     top = lse[0, i]
     total = 0.0
@@ -166,9 +165,28 @@ def normalise(i, n, lse):
                 total += pk.fast_exp(some[b] - largest)
         top = largest
         s += BATCH
-    value = top + pk.log(total)
+    return top + pk.log(total)
+
+
+@pk.kernel
+def normalise(i, n, lse):
+    """lse_i of (2), kept and returned; beyond the n points so large that no responsibility is left there."""
+    some = pk.local(BATCH, lse.dtype)
+    value = log_sum_exp(i, lse, some)
     lse[0, i] = value if i < n else -LOG_ZERO
     return pk.float64(value) if i < n else pk.float64(0.0)
+
+
+@pk.kernel
+def normalise_weighted(i, n, weights, lse):
+    """`normalise` for points of which each counts `weights[i]` times: lse_i less the weight's logarithm is kept, so that exp(l_ij - lse_i)
+    is the weighted share."""
+    some = pk.local(BATCH, lse.dtype)
+    value = log_sum_exp(i, lse, some)
+    counts = i < n and weights[min(i, n - 1)] > 0.0
+    weight = weights[i] if counts else 1.0
+    lse[0, i] = value - pk.log(weight) if counts else -LOG_ZERO
+    return weight * value if counts else pk.float64(0.0)
 
 
 @pk.function
@@ -396,28 +414,3 @@ def most_probable(tile, column, k, joint, labels):
 def responsibilities(tile, j, column, joint, lse):
     """r_ij of (2) in place of l_ij. One exponential and 16 bytes a pair."""
     joint[tile, j, column] = pk.exp(joint[tile, j, column] - lse[0, tile * PAD + column])
-
-
-@pk.kernel
-def draw_labels(tile, column, k, n, seed, start, sweep, joint, lse, labels):
-    """z_i with probabilities r_ij, as the largest of l_ij + G_ij with G_ij = -log E_ij, a Gumbel variable.
-
-    E_ij is exponential, draw sweep k + j of stream start + i. What is left is what `moments` takes for r_ij = 1 or 0.
-    """
-    i = tile * PAD + column
-    best = 0
-    top = joint[tile, 0, column] - pk.log(pk.random.exponential(seed, start + i, sweep * k))
-    for j in range(1, k):
-        term = joint[tile, j, column] - pk.log(pk.random.exponential(seed, start + i, sweep * k + j))
-        best = pk.where(term > top, j, best)
-        top = max(term, top)
-    labels[i] = best
-    lse[0, i] = 0.0
-    for j in range(k):
-        joint[tile, j, column] = pk.where(j == best and i < n, 0.0, LOG_ZERO)
-
-
-@pk.kernel
-def count_pairs(i, labels, others, table):
-    """How often label a of one and label b of the other meet."""
-    pk.atomic_add(table, (labels[i], others[i]), 1)

@@ -23,8 +23,12 @@ L. M. Murray, A. Lee, P. E. Jacob: Parallel resampling in the particle filter. J
 Statistics 25 (2016). Equation (9) and the Codes named in docstrings are theirs.
 """
 
+from . import exact, priors, ready
 from .auto import resample
-from .filter import Filtered, ParticleFilter
+from .filter import ParticleFilter
+from .filtered import Filtered
+from .gibbs import sample_gibbs
+from .inference import sample_pmmh
 from .offspring import (
                         ancestors_to_offspring,
                         cumulative_to_ancestors,
@@ -33,6 +37,9 @@ from .offspring import (
                         offspring_to_cumulative,
                         permute,
 )
+from .online import Online
+from .posterior import Posterior
+from .prediction import posterior_densities, posterior_paths, predictive_bands
 from .schemes import (
                         killing,
                         megopolis,
@@ -45,9 +52,16 @@ from .schemes import (
                         stratified,
                         systematic,
 )
+from .smoothing import backward_paths, lagged_moments
+from .state_space import StateSpaceModel
+from .tuning import particles_needed
 from .weights import effective_sample_size, log_sum_exp, metropolis_steps
 
-__all__ = ["Filtered", "ParticleFilter", "ancestors_to_offspring", "cumulative_to_ancestors", "cumulative_to_offspring", "effective_sample_size",
-           "killing", "log_sum_exp", "megopolis", "metropolis", "metropolis_steps", "multinomial", "offspring_to_ancestors",
-           "offspring_to_cumulative", "partial_rejection", "permute", "rejection", "resample", "residual", "ssp", "stratified",
+__all__ = ["Filtered", "Online", "ParticleFilter", "Posterior", "StateSpaceModel",
+           "ancestors_to_offspring", "backward_paths", "cumulative_to_ancestors",
+           "cumulative_to_offspring", "effective_sample_size", "exact", "killing", "lagged_moments",
+           "log_sum_exp", "megopolis", "metropolis", "metropolis_steps", "multinomial",
+           "offspring_to_ancestors", "offspring_to_cumulative", "partial_rejection", "particles_needed",
+           "permute", "posterior_densities", "posterior_paths", "predictive_bands", "priors", "ready",
+           "rejection", "resample", "residual", "sample_gibbs", "sample_pmmh", "ssp", "stratified",
            "systematic"]

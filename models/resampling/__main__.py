@@ -1,4 +1,4 @@
-"""Command line: `python -m models.resampling experiment`, the paper's study on this machine, and `figures` of studies."""
+"""Command line: `python -m models.resampling experiment`, the paper's study on this machine, `figures` of studies, and `calibrate`."""
 
 import argparse
 import importlib.util
@@ -6,8 +6,9 @@ import pathlib
 import sys
 
 import portable as pk
-from portable.errors import PortableError
+from portable.errors import PortableError, printable
 
+from .calibration import calibrate
 from .figures import draw
 from .study import ROW, decisions, load, merge, save, study
 
@@ -20,22 +21,45 @@ def main(argv=None):
     made.add_argument("--space", action="append", metavar="NAME", help="where to run; may be repeated (default: all but serial)")
     made.add_argument("--largest", type=int, default=22, metavar="P", help="up to N = 2^P (default: %(default)s)")
     made.add_argument("--runs", type=int, default=16, metavar="K", help="replicates of a cell (default: %(default)s)")
-    made.add_argument("--out", default="resampling-study", metavar="FOLDER", help="default: %(default)s; what its study.json holds is not computed again")
+    made.add_argument("--out", default="resampling-study", metavar="FOLDER",
+                      help="default: %(default)s; what its study.json holds is not computed again")
+    made.add_argument("--checkpoint", metavar="FOLDER",
+                      help="keeps finished cells: the same command goes on from there (default: checkpoint in --out)")
     made.add_argument("--quick", action="store_true", help="N = 2^4 to 2^8, three values of y: shows that everything runs")
     made.set_defaults(run=experiment)
     drawn = commands.add_parser("figures", help="Figures 2 to 6 of studies, of one machine or of several, and their table in one")
     drawn.add_argument("studies", nargs="+", metavar="STUDY", help="a study.json that experiment wrote; of cells in several, the last counts")
     drawn.add_argument("--out", required=True, metavar="FOLDER", help="for figures and study.json, which is overwritten")
     drawn.set_defaults(run=figures)
+    ranked = commands.add_parser("calibrate", help="ranks of true parameters among draws of PMMH and of particle Gibbs")
+    ranked.add_argument("--sampler", action="append", choices=("pmmh", "correlated", "gibbs"), help="may be repeated (default: all)")
+    ranked.add_argument("--sets", type=int, default=200, metavar="K", help="simulated data sets (default: %(default)s)")
+    ranked.add_argument("--seed", type=int, default=0)
+    ranked.add_argument("--space", metavar="NAME")
+    ranked.add_argument("--quick", action="store_true", help="twenty data sets, nineteen draws each, few steps: shows that everything runs")
+    ranked.set_defaults(run=calibrated)
     options = parser.parse_args(argv)
     if options.run is experiment and (not 4 <= options.largest <= 30 or options.runs < 1):
         parser.error(f"--largest is {options.largest} and --runs {options.runs}; 4 to 30 and at least 1 are wanted")
     try:
-        options.run(options)
+        return options.run(options) or 0
     except (PortableError, OSError, ImportError) as error:
-        print(f"resampling: {error}", file=sys.stderr)
+        print(f"resampling: {printable(error)}", file=sys.stderr)
         return 1
-    return 0
+    except KeyboardInterrupt:
+        return 130
+
+
+def calibrated(options):
+    """Exit code 1 where a rank's p-value is below 0.001: of nine by chance once in a hundred."""
+    sizes = {"n_kept": 19, "n_steps": 60} if options.quick else {}
+    sets, worst = 20 if options.quick else options.sets, 1.0
+    for sampler in options.sampler or ("pmmh", "correlated", "gibbs"):
+        found = calibrate(sampler, n_sets=sets, seed=options.seed, space=options.space, progress=True, **sizes)
+        print(f"{found}; {sets} data sets, {found.n_kept} draws each", flush=True)
+        worst = min(worst, *found.p_values.values())
+    print(f"smallest p = {worst:.3g}")
+    return int(worst < 0.001)
 
 
 def experiment(options):
@@ -43,18 +67,24 @@ def experiment(options):
     sizes = [1 << p for p in range(4, (8 if options.quick else options.largest) + 1, 2)]
     ys = [0.0, 2.0, 4.0] if options.quick else [0.5 * k for k in range(9)]
     print("scheme       where         N    y     MSE/N bias/MSE    seconds")
-    table = pathlib.Path(options.out) / "study.json"
+    folder = pathlib.Path(options.out)
+    folder.mkdir(parents=True, exist_ok=True)
+    table = folder / "study.json"
     known = load(table) if table.exists() else []
-    for cell in study(spaces, sizes, ys, options.runs, known):
-        print(ROW.format(**cell), flush=True)
-        if cell not in known:
-            known.append(cell)
-            save(known, options.out)
+    try:
+        for cell in study(spaces, sizes, ys, options.runs, known, options.checkpoint or folder / "checkpoint"):
+            print(ROW.format(**cell), flush=True)
+            if cell not in known:
+                known.append(cell)
+    finally:
+        if known:
+            save(known, folder)
     if importlib.util.find_spec("matplotlib"):
         _show(known, options.out)
     else:
         _say(known)
-        print(f"wrote {table}; figures want matplotlib, here or elsewhere: python -m models.resampling figures {table}")
+        print(f"wrote {printable(table)}; figures want matplotlib, here or elsewhere: python -m models.resampling figures "
+              f"{printable(table)}")
 
 
 def figures(options):
@@ -63,7 +93,7 @@ def figures(options):
 
 def _show(cells, folder):
     for path in [save(cells, folder), *draw(cells, folder)]:
-        print(f"wrote {path}")
+        print(f"wrote {printable(path)}")
     _say(cells)
 
 

@@ -6,6 +6,7 @@ import pathlib
 
 import numpy as np
 
+from ..files import replacing
 from .study import SCHEMES, decisions
 
 
@@ -50,7 +51,8 @@ def _lines(cells, quantity, label, path, by):
             axis.set_xscale("log", base=2)
     figure.supylabel(label)
     figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside right upper", fontsize="small")
-    figure.savefig(path)
+    with replacing(path) as beside:
+        figure.savefig(beside)
     pyplot.close(figure)
     return path
 
@@ -69,6 +71,7 @@ def _matrix(best, title, path):
     axis.legend([pyplot.Rectangle((0, 0), 1, 1, color=shown.cmap(shown.norm(k))) for k in range(len(names))], names,
                 bbox_to_anchor=(1.02, 1.0), loc="upper left", fontsize="small")
     figure.tight_layout()
-    figure.savefig(path)
+    with replacing(path) as beside:
+        figure.savefig(beside)
     pyplot.close(figure)
     return path

@@ -1,4 +1,4 @@
-"""The bootstrap particle filter, for one model or many at once; the space decides when to resample.
+"""Particle filters, for one model or many at once; the space decides when to resample.
 
 Notation: states x_t, observations y_t, t = 0..T-1; x_0 ~ initial, x_t ~ propagate(x_(t-1)), weights w_t = exp(log_weight).
 Particles of a filter are a row of n; rows are filters, with parameters of their own.
@@ -7,7 +7,6 @@ Particles of a filter are a row of n; rows are filters, with parameters of their
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass, field
 
 import numpy as np
 from rich.progress import track
@@ -31,19 +30,20 @@ from ..checks import (
     check_number,
     check_seed,
 )
-from . import filter_kernels, launches, weighing
+from . import filter_kernels, launches, row_kernels
 from .checks import MOST
-from .schemes import Call
-from .weights import TEAM, Tables, on
+from .filtered import Filtered, check_largest, collect
+from .running import Run
+from .summaries import Summaries
+from .weights import on
 
-SWEEP = 4096  # particles of a team
 SCHEMES = {"systematic": launches.systematic, "stratified": launches.stratified, "multinomial": launches.multinomial,
            "residual": launches.residual, "ssp": launches.ssp, "killing": launches.killing,
            "metropolis": launches.metropolis, "megopolis": launches.megopolis}
 
 
 class ParticleFilter:
-    """A bootstrap filter of a model that is written once, as functions of one particle.
+    """A bootstrap or guided filter of a model that is written once, as functions of one particle.
 
     Parameters
     ----------
@@ -52,7 +52,17 @@ class ParticleFilter:
     propagate : pk.function (t, state, seed, stream, draw, params) -> tuple of numbers
         A state at step t from one at t - 1; state[c] is component c.
     log_weight : pk.function (t, state, observation, params) -> number
-        log p(y_t | x_t), finite or -inf; observation[d] is value d of y_t.
+        log p(y_t | x_t), finite or -inf; observation[d] is value d of y_t. It is not called where all values of y_t are NaN: they
+        are missing. Where some are, it is, and decides by `pk.isnan`.
+    guide : pk.function (t, state, observation, seed, stream, draw, params) -> tuple of numbers, optional
+        A state at step t from one at t - 1, drawn with the observation in view: a guided filter. Where the observation is missing,
+        and at step 0, the model's own functions draw.
+    log_guide : pk.function (t, state, moved, observation, params) -> number, optional
+        log p(moved | state) - log q(moved | state, y_t), of the transition over the guide, which is added to log_weight.
+    names : sequence of str, optional
+        Of the parameters, so that params may be a dict.
+    lagged : bool, default False
+        The observation before stands behind params (and before inputs), NaN at step 0 and where it is missing.
     scheme : str, default "systematic"
         A name in `SCHEMES`; "metropolis" and "megopolis" take n_steps.
     n_steps : int, optional
@@ -60,18 +70,28 @@ class ParticleFilter:
         A filter resamples where its effective sample size is below threshold * n; with 1 always.
     in_place : bool, default False
         Keep one copy of the states instead of two, by permuted ancestors; slower.
+    ordered : bool, default False
+        Systematic draws follow the order of the states' first component, so that close parameters give close likelihoods. For
+        at most 4,096 particles.
     dtype : float64 or float32
         Of states and log-weights.
     space : str or Space, optional
     """
 
-    def __init__(self, initial, propagate, log_weight, *, scheme="systematic", n_steps=None, threshold=0.5, in_place=False,
-                 dtype=np.float64, space=None):
-        self.functions = initial, propagate, log_weight
-        for name, function in zip(("initial", "propagate", "log_weight"), self.functions):
+    def __init__(self, initial, propagate, log_weight, *, guide=None, log_guide=None, names=None, lagged=False, scheme="systematic",
+                 n_steps=None, threshold=0.5, in_place=False, ordered=False, dtype=np.float64, space=None):
+        self.functions = initial, propagate, log_weight, guide, log_guide
+        for name, function in zip(("initial", "propagate", "log_weight", "guide", "log_guide"), self.functions):
+            if function is None and name in ("guide", "log_guide"):
+                continue
             if not isinstance(function, type(filter_kernels.user_draw)):
                 raise DTypeError(f"{name} must be marked with @pk.function, got {function!r:.60}")
-        self.draw = SCHEMES[check_choice(scheme, "scheme", tuple(SCHEMES))]
+        if (guide is None) != (log_guide is None):
+            raise InputError(f"{'log_guide' if guide is None else 'guide'} is given without {'guide' if guide is None else 'log_guide'}; "
+                             "a guided filter wants both")
+        self.names, self.lagged = None if names is None else tuple(names), check_flag(lagged, "lagged")
+        self.scheme = check_choice(scheme, "scheme", tuple(SCHEMES))
+        self.draw = SCHEMES[scheme]
         if scheme in ("metropolis", "megopolis"):
             self.draw = functools.partial(self.draw, n_steps=check_count(n_steps, "n_steps", 1, 2**31 - 1))
         elif n_steps is not None:
@@ -79,79 +99,215 @@ class ParticleFilter:
         self.threshold = check_number(threshold, "threshold", least=0.0)
         if self.threshold > 1:
             raise InputError(f"threshold is {threshold}; 0 to 1 is wanted")
-        self.in_place, self.space = check_flag(in_place, "in_place"), space
+        self.in_place, self.ordered, self.space = check_flag(in_place, "in_place"), check_flag(ordered, "ordered"), space
+        if self.ordered and (scheme != "systematic" or self.in_place):
+            raise InputError(f"ordered is True; it wants scheme 'systematic', got {scheme!r}, and in_place False, got {in_place}")
         self.dtype = np.dtype(dtype)
         if self.dtype not in (np.float32, np.float64):
             raise DTypeError(f"dtype is {dtype}; float32 or float64 is wanted")
-        self._kernels = {}
 
-    def run(self, observations, n_particles, *, params=None, seed, keep=False, means=True, progress=False):
+    def takes_rows(self, n):
+        """Whether a row of n particles is one team's throughout: `models.resampling.row_kernels`."""
+        return self.scheme == "systematic" and not self.in_place and n <= row_kernels.MOST
+
+    def run(self, observations, n_particles, *, params=None, inputs=None, seed, keep=False, means=True, variances=False, quantiles=(),
+            moments=None, progress=False):
         """Filter all observations. Nothing waits for the space between steps.
 
         Parameters
         ----------
         observations : array-like, shape (n_steps,) or (n_steps, n_values)
+            NaN where a value is missing.
         n_particles : int
-        params : array-like, shape (n_params,) or (n_filters, n_params), optional
+        params : array-like, shape (n_params,) or (n_filters, n_params), or dict of names and numbers or arrays, optional
             Of one filter, or of as many as there are rows, which run at once.
+        inputs : array-like, shape (n_steps,) or (n_steps, n_inputs), optional
+            What is known of each step, such as the time since the last one; the model finds it behind its params. NaN reach it.
         seed : int
         keep : bool
-            Keep states and ancestor indices of all steps, for `Filtered.trajectories`.
-        means : bool
-            Compute filtered means.
+            Keep states, log-weights and ancestors of all steps, for smoothing.
+        means, variances : bool
+            Compute filtered means; variances.
+        quantiles : sequence of float, 0 to 1
+            Levels of filtered quantiles; each takes 64 passes over the particles.
+        moments : pk.function (t, state, params) -> tuple of numbers, optional
+            Whose filtered expectations are wanted.
         progress : bool
             Show a bar.
 
         Returns
         -------
         Filtered
+            A filter none of whose particles explains an observation has died: its log-likelihood is -inf, the others go on.
 
         Raises
         ------
         ShapeError, DTypeError, FiniteError, InputError
-            FiniteError names the step at which a log-weight was NaN or infinite; InputError one at which all were -inf.
+            FiniteError names the step at which a log-weight was NaN or infinite.
         """
+        data = self.data(observations, params, inputs)
+        n, seed = self.count(n_particles), check_seed(seed)
+        if check_flag(keep, "keep") and self.in_place:
+            raise InputError("keep is True, but in_place keeps no states of earlier steps; one of them is wanted")
+        levels = _check_levels(quantiles)
+        means = check_flag(means, "means") or check_flag(variances, "variances")
+        with on(self.space):
+            run = self._run(data, n, np.full((len(data.params), 1), seed, np.uint64), keep=keep, means=means)
+            summaries = Summaries(run, variances, levels, moments, self.n_moments(moments, data))
+            pieces = [(t, t + 1) for t in range(data.n_steps)] if summaries.wanted else run.pieces(data.n_steps)
+            for begin, end in track(pieces, "filtering", disable=not check_flag(progress, "progress"), transient=True):
+                run.steps(begin, end)
+                if summaries.wanted:
+                    summaries.after(begin)
+            return Filtered(**collect(run, summaries, data.single, means))
+
+    def log_likelihood(self, observations, n_particles, *, params=None, inputs=None, seed):
+        """Estimates of log p(y) alone: as `run(...).log_likelihood`, and nothing else is brought to the host.
+
+        Returns
+        -------
+        float, or ndarray of shape (n_filters,)
+        """
+        data = self.data(observations, params, inputs)
+        n, seed = self.count(n_particles), check_seed(seed)
+        with on(self.space):
+            run = self._run(data, n, np.full((len(data.params), 1), seed, np.uint64), keep=False, means=False)
+            found = log_likelihoods(run, data.n_steps)
+        return float(found[0]) if data.single else found
+
+    def online(self, n_particles, *, params=None, n_values=1, n_inputs=0, seed, variances=False, quantiles=(), moments=None):
+        """A filter that is given one observation at a time: `models.resampling.Online`."""
+        from .online import Online
+
+        return Online(self, n_particles, params, n_values, n_inputs, seed, variances, _check_levels(quantiles), moments)
+
+    def count(self, n_particles):
+        """The number of particles, checked."""
+        n = check_count(n_particles, "n_particles", 1, MOST)
+        if self.ordered and not self.takes_rows(n):
+            raise InputError(f"n_particles is {n}; with ordered=True at most {row_kernels.MOST} are possible")
+        return n
+
+    def data(self, observations, params, inputs):
+        """What a run is given, checked, as `Data`."""
         y = as_numbers(observations, "observations")
         if y.ndim not in (1, 2) or not y.size:
             raise ShapeError(f"observations has shape {y.shape}; (n_steps,) or (n_steps, n_values) is wanted, not empty")
-        p = np.zeros(1) if params is None else as_numbers(params, "params")
-        if p.ndim not in (1, 2) or not p.size:
-            raise ShapeError(f"params has shape {p.shape}; (n_params,) or (n_filters, n_params) is wanted, not empty")
-        y, table = check_finite(y, "observations").reshape(len(y), -1), np.atleast_2d(check_finite(p, "params"))
-        n, seed = check_count(n_particles, "n_particles", 1, MOST), np.uint64(check_seed(seed))
-        if check_flag(keep, "keep") and self.in_place:
-            raise InputError("keep is True, but in_place keeps no states of earlier steps; one of them is wanted")
-        n_dims = self._n_dims(y[0], table[0] if params is not None else table[0, :0])
-        with on(self.space):
-            state = Run(self, n, n_dims, reached(y.astype(self.dtype)), reached(table.astype(self.dtype)), seed, keep,
-                         check_flag(means, "means"))
-            for t in track(range(len(y)), "filtering", disable=not check_flag(progress, "progress"), transient=True):
-                state.step(t)
-            return state.result(single=p.ndim == 1)
+        known = np.zeros((len(y), 0)) if inputs is None else as_numbers(inputs, "inputs")
+        y = _not_infinite(y, "observations").reshape(len(y), -1)
+        known = _not_infinite(known, "inputs")
+        if known.ndim not in (1, 2) or len(known) != len(y):
+            raise ShapeError(f"inputs has shape {known.shape}; ({len(y)},) or ({len(y)}, n_inputs) is wanted, a row a step")
+        known = known.reshape(len(y), -1)
+        if self.lagged:
+            known = np.hstack([np.vstack([np.full((1, y.shape[1]), np.nan), y[:-1]]), known])
+        return Data(self, y, params, known)
 
-    def _n_dims(self, observation, params):
+    def _run(self, data, n, seeds, keep, means, n_kept=None):
+        y, inputs, params = (reached(a.astype(self.dtype)) for a in (data.y, data.inputs, data.params))
+        return Run(self, n, data.n_dims, y, inputs, params, seeds, data.n_steps, n_kept or data.n_steps, keep, means)
+
+    def n_moments(self, moments, data):
+        """How many numbers a moment function gives, from one call in plain Python."""
+        if moments is None:
+            return 0
+        if not isinstance(moments, type(filter_kernels.user_draw)):
+            raise DTypeError(f"moments must be marked with @pk.function, got {moments!r:.60}")
+        params = data.row
+        found = _tried("moments", moments, params, 0, np.zeros(data.n_dims), params)
+        return len(_check_state(found, "moments"))
+
+    def n_dims(self, observation, params):
         """Components of a state, from one call of each function in plain Python."""
-        initial, propagate, log_weight = self.functions
+        initial, propagate, log_weight, guide, log_guide = self.functions
         try:
             state = _check_state(_tried("initial", initial, params, 0, 0, 0, params), "initial")
         except ArithmeticError as error:
             raise InputError(f"initial: {error}, with the seed, stream and draw 0") from error
-        try:
-            moved = _check_state(_tried("propagate", propagate, params, 1, np.array(state, self.dtype), 0, 0, 0, params), "propagate")
-            if len(moved) != len(state):
-                raise DTypeError(f"propagate returns {len(moved)} numbers, initial {len(state)}; as many of both are wanted")
-            weight = _tried("log_weight", log_weight, params, 0, state, observation, params)
-            if weight is None or np.ndim(weight) or isinstance(weight, tuple):
-                raise DTypeError(f"log_weight must return a number, got {weight!r:.60}")
-        except ArithmeticError:
-            pass  # log(0), 1 / 0: a kernel has infinities and NaN for these, and the run says at which step they matter
+        here = np.array(state, self.dtype)
+        for name, function, wanted, args in (
+                ("propagate", propagate, len(state), (1, here, 0, 0, 0, params)), ("log_weight", log_weight, 0, (0, state, observation, params)),
+                ("guide", guide, len(state), (1, here, observation, 0, 0, 0, params)),
+                ("log_guide", log_guide, 0, (1, here, state, observation, params))):
+            if function is None:
+                continue
+            try:
+                found = _tried(name, function, params, *args)
+            except ArithmeticError:
+                continue  # log(0), 1 / 0: a kernel has infinities and NaN for these, and the run says at which step they matter
+            if not wanted and (found is None or np.ndim(found) or isinstance(found, tuple)):
+                raise DTypeError(f"{name} must return a number, got {found!r:.60}")
+            if wanted and len(_check_state(found, name)) != wanted:
+                raise DTypeError(f"{name} returns {len(found)} numbers, initial {wanted}; as many of both are wanted")
         return len(state)
 
-    def kernels(self, n_dims):
-        """(start, advance, weigh), made once."""
-        if n_dims not in self._kernels:
-            self._kernels[n_dims] = filter_kernels.model_kernels(*self.functions, n_dims)
-        return self._kernels[n_dims]
+
+class Data:
+    """Observations, parameters and inputs of a run, on the host.
+
+    Attributes
+    ----------
+    y, params, inputs : ndarray of float64, shapes (n_steps, n_values), (n_rows, n_params), (n_steps, n_inputs)
+    n_steps, n_dims : int
+    single : bool
+        Parameters were given for one filter, and results leave out the axis of filters.
+    """
+
+    def __init__(self, model, y, params, inputs):
+        self.y, self.inputs, self.n_steps = y, inputs, len(y)
+        p = np.zeros(1) if params is None else as_table(params, model.names)
+        if p.ndim not in (1, 2) or not p.size:
+            raise ShapeError(f"params has shape {p.shape}; (n_params,) or (n_filters, n_params) is wanted, not empty")
+        if model.names is not None and p.shape[-1] != len(model.names):
+            raise ShapeError(f"params has {p.shape[-1]} numbers a filter; {len(model.names)} are wanted: {', '.join(model.names)}")
+        self.params, self.single = np.atleast_2d(check_finite(p, "params")), p.ndim == 1
+        self.row = np.concatenate([self.params[0] if params is not None else self.params[0, :0], inputs[0]])
+        self.n_dims = model.n_dims(y[0], self.row)
+
+
+def as_table(params, names):
+    """Parameters as an array, whose last axis they are: from an array, or by name from a dict or a named tuple."""
+    if hasattr(params, "_asdict") and names is not None:
+        params = params._asdict()
+    if not isinstance(params, dict):
+        return as_numbers(params, "params")
+    if names is None:
+        raise DTypeError("params is a dict, but the filter has no names for its parameters; ParticleFilter(..., names=) gives them")
+    if set(params) != set(names):
+        raise InputError(f"params has {', '.join(map(repr, params))}; wanted exactly {', '.join(map(repr, names))}")
+    columns = [as_numbers(params[name], f"params[{name!r}]") for name in names]
+    try:
+        return np.stack(np.broadcast_arrays(*columns), axis=-1)
+    except ValueError as error:
+        raise ShapeError(f"params: {error}; numbers, or arrays of one length, are wanted") from error
+
+
+def log_likelihoods(run, n_steps):
+    """All steps of a run that was reset; log-likelihoods of its rows on the host, which are checked."""
+    for begin, end in run.pieces(n_steps):
+        run.steps(begin, end)
+    if not run.short:
+        check_largest(run.extremes.to_numpy(), False)
+        return np.cumsum(run.evidence.to_numpy(), axis=0)[-1]
+    found = np.array(run.total.to_numpy())  # on a host the array is the memory that the next estimate writes
+    if np.isnan(found).any() or (found == np.inf).any():
+        check_largest(run.extremes.to_numpy(), False)
+    return found
+
+
+def _not_infinite(values, name):
+    values = values.astype(np.float64)
+    if np.isinf(values).any():
+        index = tuple(np.argwhere(np.isinf(values))[0].tolist())
+        raise FiniteError(f"{name}[{', '.join(map(str, index))}] is {values[index]}; finite numbers are wanted, or NaN where one is missing")
+    return values
+
+
+def _check_levels(quantiles):
+    levels = as_numbers(list(quantiles), "quantiles", 1) if len(quantiles) else np.zeros(0)
+    if len(levels) and not ((levels >= 0) & (levels <= 1)).all():
+        raise InputError(f"quantiles is {tuple(quantiles)}; levels from 0 to 1 are wanted")
+    return levels.astype(np.float64)
 
 
 def _tried(name, function, params, *args):
@@ -173,147 +329,3 @@ def _check_state(state, name):
     if not isinstance(state, tuple) or not 0 < len(state) < 65:
         raise DTypeError(f"{name} must return a tuple of 1 to 64 numbers, got {state!r:.60}")
     return state
-
-
-class Run:
-    """One run: its arrays on the space, and the launches of a step."""
-
-    def __init__(self, model, n, n_dims, y, params, seed, keep, means):
-        self.model, self.y, self.params, self.seed, self.keep = model, y, params, seed, keep
-        n_steps, n_rows = y.shape[0], params.shape[0]
-        self.n_slots = n_steps if keep else 1 if model.in_place else min(2, n_steps)
-        self.x = pk.empty((self.n_slots, n_dims, n_rows, n), model.dtype)
-        self.log_w = pk.empty((n_rows, n), model.dtype)
-        self.ancestors = pk.empty((n_steps if keep else 1, n_rows, n), np.int32)
-        self.tables = Tables(pk.empty((n_rows, n), model.dtype), weighing.WEIGHTS, n)
-        self.extremes = pk.empty((n_steps, n_rows, 3), np.int64)
-        pk.parallel_for(pk.TeamPolicy(n_steps * n_rows), weighing.begin, self.extremes.reshape(-1, 3),
-                        pk.empty((n_steps * n_rows, 0), np.int64))
-        pk.parallel_for(self.tables.rows, weighing.begin, self.tables.extremes, self.tables.stretches)
-        self.tables.extremes = pk.copy_of(np.tile(np.array([1.0, 0.0, 0.0]).view(np.int64), (n_rows, 1)))  # weights are relative
-        self.sweeps = pk.TeamPolicy(n_rows * -(-n // SWEEP), TEAM)
-        self.squares = pk.empty((n_rows, self.tables.n_tiles), np.uint64)
-        self.mass = pk.copy_of(np.full(n_rows, np.log(float(n))))
-        self.evidence, self.sizes = pk.empty((n_steps, n_rows)), pk.empty((n_steps, n_rows))
-        self.half = (62 - (n - 1).bit_length()) // 2
-        self.means = pk.empty((n_steps, n_dims, n_rows)) if means else None
-        self.parts = pk.empty((n_dims, n_rows, self.tables.n_tiles if means else 1))
-        self.start, self.advance, self.weigh = model.kernels(n_dims)
-        if model.in_place:
-            self.owner, self.permuted = pk.empty((n_rows, n), np.int32), pk.empty((n_rows, n), np.int32)
-            pk.deep_copy(self.ancestors, 0)  # rows that idle are permuted too: any particles will do
-
-    def step(self, t):
-        """States, weights, decision and ancestors of step t."""
-        tables, slot = self.tables, t % self.n_slots
-        before, now = self.extremes[max(t - 1, 0)], self.extremes[t]
-        if t == 0:
-            pk.parallel_for(self.sweeps, self.start, SWEEP, self.seed, self.y, self.params, self.x, self.log_w, now)
-        else:
-            known = [pk.static(v) for v in (self.model.in_place, self.params.shape[1], self.y.shape[1])]
-            pk.parallel_for(self.sweeps, self.advance, pk.static(SWEEP), *known, t, (t - 1) % self.n_slots, slot, self.seed, self.y, self.params,
-                            self.ancestors[(t - 1) % len(self.ancestors)], before, self.x, self.log_w, now)
-        pk.parallel_for(tables.wide_tiles, self.weigh, tables.tile_size, tables.bits, self.half,
-                        pk.static(self.means is not None), slot, self.x, self.log_w, now, tables.values, tables.extremes, tables.sums, self.squares,
-                        self.parts)
-        pk.parallel_for(tables.rows, filter_kernels.decide, tables.bits, self.half, tables.n, self.model.threshold, now,
-                        tables.extremes, tables.sums, self.squares, self.mass, self.evidence[t], self.sizes[t])
-        if self.means is not None:
-            pk.parallel_for(tables.rows, filter_kernels.average, tables.sums, self.parts, self.means[t])
-        if t < len(self.y) - 1:
-            self._resample(t, now)
-
-    def _resample(self, t, now):
-        ancestors = self.ancestors[t % len(self.ancestors)]
-        self.model.draw(self.tables, self.seed, np.uint64(2 * t << 32), ancestors)
-        if self.model.in_place:
-            launches.permute(ancestors, self.owner, self.permuted)
-            pk.parallel_for(self.tables.draws, filter_kernels.overwrite, now, self.permuted, self.x)
-
-    def result(self, single):
-        """Bring what is small to the host, and check it."""
-        extremes = self.extremes.to_numpy()
-        largest = weighing.ordered_numpy(extremes[:, :, 0])
-        _check_largest(largest, single)
-        pick = (lambda a: a[..., 0]) if single else (lambda a: a)
-        evidence = self.evidence.to_numpy()
-        idle = extremes[:, :, 2] != 0
-        idle[-1] = True  # after the last step nothing is resampled
-        return Filtered(
-            log_likelihood=float(evidence.sum(axis=0)[0]) if single else evidence.sum(axis=0), evidence=pick(evidence),
-            sizes=pick(self.sizes.to_numpy()), resampled=pick(~idle),
-            means=None if self.means is None else pick(self.means.to_numpy()),
-            states=self.x[(len(self.y) - 1) % self.n_slots], log_weights=self.log_w, _run=self, _single=single)
-
-
-def _check_largest(largest, single):
-    bad = np.argwhere(~np.isfinite(largest))
-    if bad.size:
-        t, r = bad[0]
-        where = f"step {t}" if single else f"step {t} of filter {r}"
-        if largest[t, r] == -np.inf:
-            raise InputError(f"log_weight is -inf for every particle at {where}: none explains the observation; more particles, "
-                             "or a model with heavier tails, are wanted")
-        raise FiniteError(f"log_weight gave {largest[t, r]} for a particle at {where}; finite numbers or -inf are wanted")
-
-
-@dataclass
-class Filtered:
-    """What a run found. With params of one filter the axis of filters is left out of arrays.
-
-    Attributes
-    ----------
-    log_likelihood : float, or ndarray of shape (n_filters,)
-        Log of the estimate of p(y), which is unbiased.
-    evidence : ndarray, shape (n_steps, n_filters)
-        What each step adds to it.
-    sizes : ndarray, shape (n_steps, n_filters)
-        Effective sample sizes before resampling.
-    resampled : ndarray of bool, shape (n_steps, n_filters)
-    means : ndarray, shape (n_steps, n_dims, n_filters), or None
-        Filtered means E(x_t | y_0..y_t).
-    states : View, shape (n_dims, n_filters, n_particles)
-        Of the last step.
-    log_weights : View, shape (n_filters, n_particles)
-        Of the last step, up to a constant of each filter.
-    """
-
-    log_likelihood: float | np.ndarray
-    evidence: np.ndarray
-    sizes: np.ndarray
-    resampled: np.ndarray
-    means: np.ndarray | None
-    states: pk.View
-    log_weights: pk.View
-    _run: Run = field(repr=False)
-    _single: bool = field(repr=False)
-
-    def trajectories(self, n, *, seed):
-        """Paths x_0..x_(T-1), drawn by the last weights (multinomial) and followed back through the ancestors kept.
-
-        Parameters
-        ----------
-        n : int
-            Paths of each filter.
-        seed : int
-
-        Returns
-        -------
-        ndarray, shape (n_steps, n_dims, n_filters, n)
-
-        Raises
-        ------
-        InputError, DTypeError
-            A run without `keep=True`; n below 1.
-        """
-        run = self._run
-        if not run.keep:
-            raise InputError("this run kept no ancestors; run(..., keep=True) is wanted for trajectories")
-        with on(run.model.space):
-            call = Call(None, self.log_weights, seed, 0, check_count(n, "n", 1, MOST), "raise")
-            call.tables.find_extremes()
-            ends = call.draw(launches.multinomial)
-            paths = pk.empty((*run.x.shape[:3], call.n_draws), run.model.dtype)
-            pk.parallel_for(call.tables.draws, filter_kernels.trace, run.extremes, run.ancestors, run.x, ends, paths)
-            found = paths.to_numpy()
-        return found[:, :, 0] if self._single else found

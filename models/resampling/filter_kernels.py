@@ -3,16 +3,18 @@
 Arguments that recur
     sweep        particles of a team of `start` and `advance`; a row is a filter
     tile_size    see `weighing`
-    t            step
-    y            observations, shape (n_steps, n_values)
+    t            step; `at` is its row in y and inputs
+    y            observations, shape (n_slots, n_values); of a step that is missing all values are NaN
+    inputs       what is known of each step, shape (n_slots, n_inputs)
     params       shape (n_rows, n_params)
     x            states, shape (n_slots, n_dims, n_rows, n); `old` and `new` are slots
-    log_w        shape (n_rows, n)
+    log_w        shape (n_slots, n_rows, n)
     w            shape (n_rows, n): exp(log_w) with the largest of the row as 1; all 1 in a row of no use
     extremes     of w, and whether the row idles
     now, before  `extremes` of this step and of the one before; a row that idles keeps its particles and their weights
 """
 
+import functools
 import math
 
 import portable as pk
@@ -67,57 +69,125 @@ def look_up(team, by_ancestor, r, base, ancestors, parents):
         parents[m] = parent(by_ancestor, r, base + m * team.size + team.rank, ancestors)
 
 
-def model_kernels(initial, propagate, log_weight, n_dims):
-    """(start, advance, weigh) of a model."""
+@pk.function
+def is_observed(y, at):
+    """Whether any value of an observation is a number."""
+    seen = False
+    for d in range(y.shape[1]):
+        seen = seen or not pk.isnan(y[at, d])
+    return seen
+
+
+@pk.function
+def gather(r, at, n_params, n_inputs, params, inputs, own):
+    """The parameters of a row, and behind them the inputs of a step, where they are read from once."""
+    for p in range(n_params):
+        own[p] = params[r, p]
+    for d in range(n_inputs):
+        own[n_params + d] = inputs[at, d]
+
+
+@functools.cache
+def moves(initial, propagate, log_weight, guide, log_guide, n_dims):
+    """(begin, move): a particle's state and log-weight at step 0, and from that of its ancestor; made once for a model.
+
+    Both write the state to x[new, :, r, k] and return the log-weight that the step adds: 0 where nothing was observed.
+    """
+    guided = guide is not None
+
+    @pk.function
+    def begin(new, r, k, observed, seed, y, params, x):
+        state = initial(seed, key(r, k), user_draw(0), params)
+        for c in range(n_dims):
+            x[new, c, r, k] = state[c]
+        weight = 0.0
+        if observed:
+            weight = log_weight(0, state, y, params)
+        return weight
+
+    @pk.function
+    def move(t, new, r, k, observed, seed, y, params, state, x):
+        moved = propagate(t, state, seed, key(r, k), user_draw(t), params)
+        for c in range(n_dims):
+            x[new, c, r, k] = moved[c]
+        weight = 0.0
+        if observed:
+            weight = log_weight(t, moved, y, params)
+        return weight
+
+    @pk.function
+    def move_guided(t, new, r, k, observed, seed, y, params, state, x):
+        weight = 0.0
+        if observed:
+            moved = guide(t, state, y, seed, key(r, k), user_draw(t), params)
+            for c in range(n_dims):
+                x[new, c, r, k] = moved[c]
+            weight = log_weight(t, moved, y, params) + log_guide(t, state, moved, y, params)
+        else:
+            drawn = propagate(t, state, seed, key(r, k), user_draw(t), params)
+            for c in range(n_dims):
+                x[new, c, r, k] = drawn[c]
+        return weight
+
+    return begin, move_guided if guided else move
+
+
+@functools.cache
+def model_kernels(functions, n_dims):
+    """(start, advance, weigh) of a model; `functions` are those of `moves`."""
+    begin_particle, move = moves(*functions, n_dims)
 
     @pk.kernel
-    def start(team, sweep, seed, y, params, x, log_w, now):
+    def start(team, sweep, n_params, n_values, n_inputs, seed, y, inputs, params, x, log_w, now):
         """States and log-weights of step 0, and the largest of these; a team a sweep."""
-        n_sweeps = (log_w.shape[1] + sweep - 1) // sweep
+        n = log_w.shape[2]
+        n_sweeps = (n + sweep - 1) // sweep
         r = team.league_rank // n_sweeps
         begin = team.league_rank % n_sweeps * sweep
+        own_params = pk.local(n_params + n_inputs, params.dtype)
+        own_y = pk.local(n_values, y.dtype)
+        gather(r, 0, n_params, n_inputs, params, inputs, own_params)
+        for d in range(n_values):
+            own_y[d] = y[0, d]
+        observed = is_observed(y, 0)
         largest = -math.inf
-        for k in team.thread_range(begin, min(begin + sweep, log_w.shape[1])):
-            state = initial(seed, key(r, k), user_draw(0), params[r])
-            for c in range(n_dims):
-                x[0, c, r, k] = state[c]
-            log_w[r, k] = log_weight(0, state, y[0], params[r])
-            largest = pk.maximum(largest, log_w[r, k])
+        for k in team.thread_range(begin, min(begin + sweep, n)):
+            weight = begin_particle(0, r, k, observed, seed, own_y, own_params, x)
+            log_w[0, r, k] = weight
+            largest = pk.maximum(largest, log_w[0, r, k])
         largest = team.reduce(largest, pk.Max)
         if team.single():
             pk.atomic_max(now, (r, 0), order(pk.float64(largest)))
 
     @pk.function
-    def move(t, new, r, k, resampled, seed, y, params, state, x, log_w):
-        """State and log-weight of particle k at step t, from that of its ancestor; returns the log-weight as it is kept."""
-        moved = propagate(t, state, seed, key(r, k), user_draw(t), params)
-        for c in range(n_dims):
-            x[new, c, r, k] = moved[c]
-        weight = log_weight(t, moved, y, params)
-        log_w[r, k] = weight if resampled else log_w[r, k] + weight
-        return log_w[r, k]
+    def move_one(t, old_w, new_w, new, r, k, resampled, observed, seed, y, params, state, x, log_w):
+        """State and log-weight of particle k at step t; returns the log-weight as it is kept."""
+        weight = move(t, new, r, k, observed, seed, y, params, state, x)
+        log_w[new_w, r, k] = weight if resampled else log_w[old_w, r, k] + weight
+        return log_w[new_w, r, k]
 
     @pk.kernel(teams=TEAMS)
-    def advance(team, sweep, in_place, n_params, n_values, t, old, new, seed, y, params, ancestors, before, x, log_w, now):
+    def advance(team, sweep, in_place, n_params, n_values, n_inputs, t, at, old, new, old_w, new_w, seed, y, inputs, params, ancestors,
+                before, x, log_w, now):
         """States and log-weights of step t, from ancestors where the row was resampled; a team a sweep.
 
         A member of a warp works at particles k, k + 32, k + 64 and k + 96, whose float32 random numbers share a block of bits.
         Reads an ancestor and its state, writes state and log-weight: 8 (2 n_dims + 2) bytes in float64.
         """
-        n_sweeps = (log_w.shape[1] + sweep - 1) // sweep
+        n_sweeps = (log_w.shape[2] + sweep - 1) // sweep
         r = team.league_rank // n_sweeps
         begin = team.league_rank % n_sweeps * sweep
-        end = min(begin + sweep, log_w.shape[1])
+        end = min(begin + sweep, log_w.shape[2])
         stride = AT_ONCE * team.size
         whole = begin + (end - begin) // stride * stride
         resampled = before[r, 2] == 0
         by_ancestor = resampled and not in_place
-        own_params = pk.local(n_params, params.dtype)  # read once: what is written might be their place
+        own_params = pk.local(n_params + n_inputs, params.dtype)  # read once: what is written might be their place
         own_y = pk.local(n_values, y.dtype)
-        for p in range(n_params):
-            own_params[p] = params[r, p]
+        gather(r, at, n_params, n_inputs, params, inputs, own_params)
         for d in range(n_values):
-            own_y[d] = y[t, d]
+            own_y[d] = y[at, d]
+        observed = is_observed(y, at)
         parents = pk.local(AT_ONCE, pk.int64)
         state = pk.local((AT_ONCE, n_dims), x.dtype)
         largest = -math.inf
@@ -130,18 +200,20 @@ def model_kernels(initial, propagate, log_weight, n_dims):
             if base + stride < whole:  # they travel while these states move
                 look_up(team, by_ancestor, r, base + stride, ancestors, parents)
             for m in range(AT_ONCE):
-                weight = move(t, new, r, base + m * team.size + team.rank, resampled, seed, own_y, own_params, state[m], x, log_w)
+                k = base + m * team.size + team.rank
+                weight = move_one(t, old_w, new_w, new, r, k, resampled, observed, seed, own_y, own_params, state[m], x, log_w)
                 largest = pk.maximum(largest, weight)
         for k in team.thread_range(whole, end):
             for c in range(n_dims):
                 state[0, c] = x[old, c, r, parent(by_ancestor, r, k, ancestors)]
-            largest = pk.maximum(largest, move(t, new, r, k, resampled, seed, own_y, own_params, state[0], x, log_w))
+            largest = pk.maximum(largest, move_one(t, old_w, new_w, new, r, k, resampled, observed, seed, own_y, own_params, state[0], x,
+                                                   log_w))
         largest = team.reduce(largest, pk.Max)
         if team.single():
             pk.atomic_max(now, (r, 0), order(pk.float64(largest)))
 
     @pk.kernel
-    def weigh(team, tile_size, bits, half, averaged, slot, x, log_w, now, w, extremes, sums, squares, parts):
+    def weigh(team, tile_size, bits, half, averaged, slot, slot_w, x, log_w, now, w, extremes, sums, squares, parts):
         """w, and sums over a tile of q, of its upper half squared, and, where averaged, of q x; a team a tile, the last first.
 
         Reads the log-weights, and where averaged the states, and writes the weights; one exponential.
@@ -153,7 +225,7 @@ def model_kernels(initial, propagate, log_weight, n_dims):
         row_scale = scale(extremes, r, bits, WEIGHTS, w)
         lost = pk.uint64(bits - half)
         begin = tile * tile_size
-        end = min(begin + tile_size, log_w.shape[1])
+        end = min(begin + tile_size, log_w.shape[2])
         stride = IN_FLIGHT * team.size
         total = pk.uint64(0)
         square = pk.uint64(0)
@@ -166,7 +238,7 @@ def model_kernels(initial, propagate, log_weight, n_dims):
         whole = begin + (end - begin) // stride * stride
         for base in range(begin, whole, stride):
             for m in range(IN_FLIGHT):
-                own[m] = log_w[r, base + m * team.size + team.rank]
+                own[m] = log_w[slot_w, r, base + m * team.size + team.rank]
             for m in range(IN_FLIGHT):
                 own[m] = relative(own[m], usable, top[0])
                 w[r, base + m * team.size + team.rank] = own[m]
@@ -177,7 +249,7 @@ def model_kernels(initial, propagate, log_weight, n_dims):
                     for c in range(n_dims):
                         part[c] += pk.float64(pk.int64(q)) * pk.float64(x[slot, c, r, base + m * team.size + team.rank])
         for k in team.thread_range(whole, end):
-            own[0] = relative(log_w[r, k], usable, top[0])
+            own[0] = relative(log_w[slot_w, r, k], usable, top[0])
             w[r, k] = own[0]
             q = fixed(own[0], row_scale, WEIGHTS)
             total += q
@@ -199,13 +271,24 @@ def model_kernels(initial, propagate, log_weight, n_dims):
     return start, advance, weigh
 
 
+@pk.function
+def verdict(usable, largest, total, square, bits, half, n, threshold, before):
+    """(what the step adds to the log-likelihood, effective sample size, whether the row idles, the mass it brings along).
+
+    The step adds log sum w - mass, mass the logarithm of the sum of the weights that were brought along: n after resampling.
+    A row of no use adds -infinity and is resampled from equal weights.
+    """
+    whole = pk.float64(pk.int64(total))
+    part = whole * 2.0 ** pk.float64(half - bits)
+    size = part * part / pk.float64(pk.int64(square)) if usable else 0.0
+    idle = usable and size >= threshold * n
+    log_total = pk.float64(largest) + pk.log(whole * power(1 - bits)) if usable else -math.inf
+    return log_total - before, size, idle, log_total if idle else pk.log(pk.float64(n))
+
+
 @pk.kernel
 def decide(team, bits, half, n, threshold, now, extremes, sums, squares, mass, evidence, sizes):
-    """Sums of a row, its effective sample size, whether it idles, and what its step adds to the log-likelihood; a team a row.
-
-    The step adds log sum w - mass, mass the logarithm of the sum of the weights that were brought along: n after
-    resampling. A row of no use adds -infinity and is resampled from equal weights. `extremes` are those of w. 32 bytes a tile.
-    """
+    """Sums of a row, and its `verdict`; a team a row. `extremes` are those of w. 32 bytes a tile."""
     r = team.league_rank
     usable, largest = largest_log(now, r)
     before = mass[r]
@@ -216,14 +299,10 @@ def decide(team, bits, half, n, threshold, now, extremes, sums, squares, mass, e
     shelf = team.scratch(sums.shape[1], pk.uint64)
     total = lay_out(team, r, sums, shelf)
     if team.single():
-        total = pk.float64(pk.int64(total))
-        part = total * 2.0 ** pk.float64(half - bits)
-        size = part * part / pk.float64(pk.int64(square)) if usable else 0.0
-        idle = usable and size >= threshold * n
-        log_total = largest + pk.log(total * power(1 - bits)) if usable else -math.inf
-        evidence[r] = log_total - before
+        added, size, idle, brought = verdict(usable, largest, total, square, bits, half, n, threshold, before)
+        evidence[r] = added
         sizes[r] = size
-        mass[r] = log_total if idle else pk.log(pk.float64(n))
+        mass[r] = brought
         now[r, 2] = 1 if idle else 0
         extremes[r, 2] = now[r, 2]
 

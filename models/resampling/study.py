@@ -19,16 +19,19 @@ import numpy as np
 import portable as pk
 from portable.errors import InputError
 
+from ..files import read_json, write
+from ..store import Store
 from . import schemes
 
 SCHEMES = ("multinomial", "stratified", "systematic", "residual", "ssp", "killing", "metropolis", "megopolis", "rejection")
 MOST_AT_ONCE, MOST_IN_ALL = 1 << 20, 1 << 24  # particles of all replicates: held together, and computed
 ERRORS = "runs", "mse", "bias_share"
 LONG_ENOUGH = 1.0  # seconds of timed calls
+_KINDS = dict(scheme=str, kind=str, n=int, y=(int, float), runs=int, mse=(int, float), bias_share=(int, float), seconds=(int, float))
 ROW = "{scheme:12} {kind:5} {n:9,d} {y:4.1f} {mse:9.4f} {bias_share:9.2e} {seconds:10.3e}"
 
 
-def study(spaces, sizes, ys, n_runs, known=()):
+def study(spaces, sizes, ys, n_runs, known=(), checkpoint=None):
     """The cells of the study, one after another.
 
     Parameters
@@ -40,22 +43,29 @@ def study(spaces, sizes, ys, n_runs, known=()):
         K, replicates of a cell; fewer beyond 2^24 particles in all, but at least 4.
     known : list of dict
         Cells that need no computing. Of another kind of machine they say the errors: draws are the same everywhere.
+    checkpoint : path, optional
+        A folder that keeps each cell as it is finished: the same study goes on from there, a larger one adds to it.
 
     Yields
     ------
     dict: scheme, kind ("cpu" or "cuda"), n, y, runs, mse, bias_share, seconds
     """
-    done = {_place(cell): cell for cell in known}
-    errors = {(cell["scheme"], cell["n"], cell["y"]): {name: cell[name] for name in ERRORS} for cell in known}
-    for space in spaces:
-        kind = kind_of(space)
-        for n in sizes:
-            x = np.random.default_rng(n).normal(size=n)
-            for y in ys:
-                w = np.exp(-0.5 * (x - y) ** 2)
-                for name in SCHEMES:
-                    cell = {"scheme": name, "kind": kind, "n": n, "y": y}
-                    yield done.get(_place(cell)) or _measured(cell, errors, w, n_runs, space)
+    with Store(checkpoint, "resampling.study", {"n_runs": n_runs}) as store:
+        kept = (store.get(part) for part in store.names())
+        known = [*known, *(json.loads(str(part["cell"])) for part in kept if part is not None)]
+        done = {_place(cell): cell for cell in known}
+        errors = {(cell["scheme"], cell["n"], cell["y"]): {name: cell[name] for name in ERRORS} for cell in known}
+        for space in spaces:
+            for n in sizes:
+                x = np.random.default_rng(n).normal(size=n)
+                for y in ys:
+                    w = np.exp(-0.5 * (x - y) ** 2)
+                    for name in SCHEMES:
+                        cell = {"scheme": name, "kind": kind_of(space), "n": n, "y": y}
+                        if _place(cell) not in done:
+                            done[_place(cell)] = cell = _measured(cell, errors, w, n_runs, space)
+                            store.put("{kind}-{n:010d}-{y}-{scheme}".format(**cell), cell=np.array(json.dumps(cell)))
+                        yield done[_place(cell)]
 
 
 def _place(cell):
@@ -123,15 +133,17 @@ def save(cells, folder):
     """Write study.json; returns its path."""
     path = pathlib.Path(folder) / "study.json"
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps({"schema": "resampling-study", "cells": cells}, indent=1) + "\n")
+    write(path, json.dumps({"schema": "resampling-study", "cells": cells}, indent=1) + "\n")
     return path
 
 
 def load(path):
     """The cells of a study.json."""
+    found = read_json(path)
     try:
-        cells = json.loads(pathlib.Path(path).read_text())["cells"]
-        [(_place(cell), cell["seconds"]) for cell in cells]
-        return cells
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        for cell in found["cells"]:
+            if not all(isinstance(cell[name], kind) for name, kind in _KINDS.items()):
+                raise TypeError(f"a cell is {cell}")
+        return found["cells"]
+    except (KeyError, TypeError) as error:
         raise InputError(f"'{path}' is no study that `python -m models.resampling experiment` wrote: {error}") from error

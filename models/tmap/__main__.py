@@ -11,9 +11,11 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from portable.errors import InputError, PortableError
+from portable.errors import InputError, PortableError, printable
 
 from ..checks import check_outputs
+from ..files import replacing
+from ..store import inside
 from . import best_renewal, fit, goodness_of_fit, load, read, save, select_orders, standard_errors
 from .figures import complete_gaps, empirical_correlation, new_figure, overview
 
@@ -28,12 +30,14 @@ def main(arguments=None):
     except PortableError as error:
         Console(stderr=True).print(f"[bold red]error:[/] {escape(str(error))}", highlight=False)
         return 2
+    except KeyboardInterrupt:
+        return 130
     return 0
 
 
 def _check_outputs(options):
     """Refuse, before anything is computed, what could not be written after."""
-    check_outputs(options, "out", "figure")
+    check_outputs(options, "out", "figure", inputs=("file", "model"))
     if options.run_command is _simulate and Path(options.out).suffix != ".npz":
         raise InputError(f"--out is {options.out}; a name that ends in .npz is wanted")
     if getattr(options, "figure", None):
@@ -59,6 +63,7 @@ def _parser():
     fitting.add_argument("--memory-limit", type=int, metavar="BYTES", help="of the space, for gaps; what is more is streamed")
     fitting.add_argument("--renewal", action="store_true", help="compare with the best renewal process of as many stages")
     fitting.add_argument("--errors", action="store_true", help="standard errors too")
+    fitting.add_argument("--checkpoint", metavar="FOLDER", help="keeps where each start has come to: the same command goes on")
     fitting.add_argument("--out", metavar="MODEL.json", help="write the model")
     fitting.add_argument("--figure", metavar="FILE.png", help="draw fitted against empirical")
     fitting.set_defaults(run_command=_fit)
@@ -104,9 +109,9 @@ def _fit(options, console):
     how = {"n_starts": options.starts, "max_iter": options.max_iter, "tol": options.tol, "dtype": options.dtype,
            "seed": options.seed, "memory_limit": options.memory_limit, "space": options.space}
     if options.orders:
-        model, info = fit(runs, orders=options.orders, **how)
+        model, info = fit(runs, orders=options.orders, checkpoint=inside(options.checkpoint, "fit"), **how)
     else:
-        found = select_orders(runs, options.total, **how)
+        found = select_orders(runs, options.total, checkpoint=inside(options.checkpoint, "orders"), **how)
         _print_candidates(found, console)
         model, info = found[0].model, found[0].info
     errors, notes = _errors(model, runs, options)
@@ -114,14 +119,15 @@ def _fit(options, console):
     rest = "at rest" if info.converged else "not yet at rest: try more --max-iter"
     console.print(f"log-likelihood {info.log_likelihood:.6f} after {info.n_iterations} steps, {rest}", highlight=False)
     if options.renewal:
-        renewal = best_renewal(runs, int(model.orders.sum()), **how)
+        renewal = best_renewal(runs, int(model.orders.sum()), checkpoint=inside(options.checkpoint, "renewal"), **how)
         console.print(f"log-likelihood {renewal:.6f} of the best renewal process of as many stages", highlight=False)
     for note in (*info.notes, *notes):
         console.print(f"note: {note}", highlight=False)
     if options.out:
         save(options.out, model)
     if options.figure:
-        overview(model, runs).savefig(options.figure, dpi=90)
+        with replacing(options.figure, "--figure") as beside:
+            overview(model, runs).savefig(beside, dpi=90)
 
 
 def _errors(model, runs, options):
@@ -163,8 +169,9 @@ def _table_of(model, errors):
 
 def _simulate(options, console):
     runs = load(options.file).simulate(options.runs, seed=options.seed, space=options.space)
-    np.savez(options.out, values=runs.values, lengths=runs.lengths)
-    console.print(f"{runs!r} in {Path(options.out).name}", highlight=False)
+    with replacing(options.out, "--out") as beside:
+        np.savez(beside, values=runs.values, lengths=runs.lengths)
+    console.print(f"{runs!r} in {escape(printable(Path(options.out).name))}", highlight=False)
 
 
 def _describe(options, console):
@@ -177,7 +184,7 @@ def _describe(options, console):
             ("gaps of a run, variance", f"{runs.lengths.var():.5g}", model and f"{model.variance_arrivals():.5g}"),
             ("gap, mean", f"{gaps.mean():.5g}", model and f"{model.mean_gap():.5g}"),
             ("correlation at lag 1", f"{empirical_correlation(runs, 1):.4f}", model and f"{model.lag_correlation():.4f}")]
-    table = Table(title=escape(Path(options.file).name), title_justify="left")
+    table = Table(title=escape(printable(Path(options.file).name)), title_justify="left")
     for name in ("", "runs", "process") if model else ("", "runs"):
         table.add_column(name, justify="right")
     for row in rows:

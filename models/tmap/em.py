@@ -10,7 +10,9 @@ import numpy as np
 
 import portable as pk
 
+from ..store import NOWHERE
 from . import kernels
+from .kept import Kept
 from .kernels import PACK
 from .model import TransientMAP, log_factorials
 from .packed import FADED, Packed, check_range, log_unit, parts_of, tiny, unit_of
@@ -130,8 +132,10 @@ class EM:
         return Sums(float(row[0] - log_unit(self.runs)), *parts[:3], parts[3] * self.unit,
                     model.switching * row[1 + 4 * n :].reshape(n, n))
 
-    def climb(self, models, max_iter, tol):
+    def climb(self, models, max_iter, tol, store=NOWHERE, number=0):
         """EM from each model until a step gains no more than `tol` a gap, or for `max_iter` steps.
+
+        A store keeps where they have come to; `number` is that of the first model among all that it keeps.
 
         Returns
         -------
@@ -140,13 +144,14 @@ class EM:
         """
         self.load(models)
         history = pk.zeros((self.n_models, max_iter + 1), np.float64, self.space)
+        kept = Kept(store, number, self._exact, self._models, self._state, history)
         iterations = self.iterations(1 if self.streamed else min(_BATCH, max_iter + 1), max_iter, tol, history)
-        while True:
+        while (self._state.to_numpy()[:, kernels.STATUS] == kernels.CLIMBING).any():
             iterations.replay()
-            state = self._state.to_numpy()
-            if (state[:, kernels.STATUS] != kernels.CLIMBING).all():
-                break
-        exact, history = self._exact.to_numpy(), history.to_numpy()
+            if store.due():
+                kept.keep()
+        kept.keep()
+        exact, state, history = self._exact.to_numpy(), self._state.to_numpy(), history.to_numpy()
         return [(self._model(exact[k]), history[k, : state[k, kernels.STEP] + 1] - log_unit(self.runs),
                  bool(state[k, kernels.STATUS] == kernels.AT_REST)) for k in range(len(models))]
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import zipfile
-from pathlib import Path
 
 import numpy as np
 
 from portable.errors import DTypeError, FiniteError, InputError, OrderError, ShapeError
 
 from ..checks import as_numbers, check_number
+from ..files import check_csv, check_file, read_json, read_npz, reading, write
 from .model import TransientMAP
 from .runs import Runs
 
@@ -115,61 +114,43 @@ def read(path, *, gap="gap", run="run", time=None, timeout=None, censored=None):
     InputError, ShapeError, DTypeError, FiniteError
         A file that is not there or holds something else; what `from_frame` and `from_events` refuse.
     """
-    path = Path(path)
-    if not path.is_file():
-        raise InputError(f"path: there is no file {path}")
-    if path.suffix == ".npz":
+    if check_file(path, (".npz", ".csv", ".csv.gz", ".txt")) == ".npz":
         return _from_npz(path)
-    if path.suffix not in (".csv", ".gz", ".txt"):
-        raise InputError(f"path is {path.name!r}; a .npz or a .csv file is wanted")
     try:
         import pandas
     except ImportError as error:
-        raise InputError(f'pandas is wanted to read {path.name}: pip install "portable-kernels[files]"') from error
-    try:
+        raise InputError(f"pandas is wanted to read '{path}': pip install 'portable-kernels[files]'") from error
+    check_csv(path, [name for name in (gap, run, time, censored) if name is not None])
+    with reading(path):
         frame = pandas.read_csv(path)
-    except ValueError as error:  # pandas's own errors are ValueErrors
-        raise InputError(f"path: {path.name} is no table with a header: {error}") from error
     if time is None:
         return from_frame(frame, run=run, gap=gap, censored=censored)
     return from_events(frame, time=time, run=run if run in frame else None, timeout=timeout)
 
 
 def _from_npz(path):
-    with _opened(path) as file:
-        for values, lengths in (("x", "K"), ("values", "lengths")):
-            if values in file and lengths in file:
-                return Runs(file[values], file[lengths], file["censored"] if "censored" in file else None)
-        raise InputError(f"{path.name} has the arrays {', '.join(file.files) or 'none'}; 'values' and 'lengths' (or 'x' and "
-                         "'K') are wanted")
-
-
-def _opened(path):
-    """An .npz file. What NumPy cannot read looks to it like anything else."""
-    try:
-        file = np.load(path)
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise InputError(f"path: {path.name} is no .npz file: {error}") from error
-    if not isinstance(file, np.lib.npyio.NpzFile):
-        raise InputError(f"path: {path.name} is no .npz file, but a single array")
-    return file
+    arrays = read_npz(path)
+    for values, lengths in (("x", "K"), ("values", "lengths")):
+        if values in arrays and lengths in arrays:
+            return Runs(arrays[values], arrays[lengths], arrays.get("censored"))
+    raise InputError(f"'{path}' has the arrays {', '.join(arrays) or 'none'}; 'values' and 'lengths' (or 'x' and 'K') are wanted")
 
 
 def save(path, model):
     """Write a TransientMAP as JSON."""
     parts = {name: getattr(model, name).tolist() for name in ("alpha", "orders", "rates", "switching")}
-    Path(path).write_text(json.dumps(parts, indent=1) + "\n")
+    write(path, json.dumps(parts, indent=1) + "\n", "path")
 
 
 def load(path):
     """The TransientMAP that `save` wrote."""
+    parts = read_json(path)
     try:
-        parts = json.loads(Path(path).read_text())
         return TransientMAP(**{name: parts[name] for name in ("alpha", "orders", "rates", "switching")})
-    except (OSError, UnicodeDecodeError, ValueError, KeyError, TypeError) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(f"path: {path} holds no model: {type(error).__name__}: {error}") from error
+    except InputError:
+        raise
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(f"'{path}' holds no model: {type(error).__name__}: {error}") from error
 
 
 def _check_same(column, name, other, its_name):

@@ -10,6 +10,7 @@ import portable as pk
 from portable.errors import DTypeError, InputError
 
 from ..checks import check_count, check_number, check_seed
+from ..store import Store
 from .checks import check_dtype, check_memory, check_orders
 from .em import EM, SHORTEST
 from .kernels import DEAD
@@ -47,7 +48,7 @@ class FitInfo:
 
 
 def fit(runs, *, orders, max_iter=500, tol=1e-8, seed=0, n_starts=1, initial=None, dtype="float64",
-        memory_limit=None, space=None):
+        memory_limit=None, checkpoint=None, space=None):
     """Fit a TransientMAP of given orders to runs.
 
     Parameters
@@ -71,6 +72,9 @@ def fit(runs, *, orders, max_iter=500, tol=1e-8, seed=0, n_starts=1, initial=Non
     memory_limit : int, optional
         Bytes of the space that gaps may take, 16 a gap in float64 and 8 in float32. More data than that are streamed: they
         stay in the host's memory, and each EM step copies them to the space part by part.
+    checkpoint : path, optional
+        A folder that keeps where each start has come to, every few seconds. The same call goes on from there to the same model,
+        one with more `max_iter` or `n_starts` goes further.
     space : str or Space, optional
 
     Returns
@@ -83,7 +87,8 @@ def fit(runs, *, orders, max_iter=500, tol=1e-8, seed=0, n_starts=1, initial=Non
     ------
     InputError
         All gaps are zero, or some are but no order is 1, there are fewer gaps than branches, no run ends, `initial` has
-        other orders or cannot make the runs, or `memory_limit` does not hold the longest runs.
+        other orders or cannot make the runs, or `memory_limit` does not hold the longest runs; a checkpoint of another fit, or in
+        use; a full disk: what was kept before stays.
     """
     check_type(runs)
     orders = np.sort(check_orders(orders))
@@ -95,9 +100,12 @@ def fit(runs, *, orders, max_iter=500, tol=1e-8, seed=0, n_starts=1, initial=Non
     space = pk.default_space() if space is None else space
     first = [] if initial is None else [in_order(_check_initial(initial, orders, runs, memory_limit, space))]
     starts = first + [random_start(runs, orders, random) for _ in range(n_starts - len(first))]
-    em = EM(runs, orders, min(n_starts, _AT_ONCE), dtype, space, memory_limit)
-    found = [end for begin in range(0, n_starts, _AT_ONCE)
-             for end in em.climb(starts[begin : begin + _AT_ONCE], max_iter, tol)]
+    settings = {"values": runs.values, "lengths": runs.lengths, "censored": runs.censored, "orders": orders, "tol": tol,
+                "seed": seed, "dtype": str(np.dtype(dtype)), "memory_limit": memory_limit}
+    with Store(checkpoint, "tmap.fit", settings) as store:
+        em = EM(runs, orders, min(n_starts, _AT_ONCE), dtype, space, memory_limit)
+        found = [end for begin in range(0, n_starts, _AT_ONCE)
+                 for end in em.climb(starts[begin : begin + _AT_ONCE], max_iter, tol, store, begin)]
     model, history, converged = max(found, key=lambda end: end[1][-1])
     model = in_order(model)
     finals = np.array([end[1][-1] for end in found])

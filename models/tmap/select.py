@@ -9,6 +9,7 @@ import numpy as np
 from portable.errors import InputError
 
 from ..checks import check_choice, check_count, check_number, check_seed
+from ..store import inside
 from .checks import MOST_BRANCHES
 from .fit import FitInfo, fit
 from .model import TransientMAP, check_type
@@ -57,7 +58,7 @@ def select_orders(runs, total_order, *, most_branches=MOST_BRANCHES, criterion="
         Share of the runs that "held_out" keeps from the fit, drawn at random.
     seed : int, 0 to 2^64 - 1
     **options
-        Of `fit`: max_iter, tol, n_starts, dtype, memory_limit, space.
+        Of `fit`: max_iter, tol, n_starts, dtype, memory_limit, checkpoint (a part of it for each partition), space.
 
     Returns
     -------
@@ -73,14 +74,14 @@ def select_orders(runs, total_order, *, most_branches=MOST_BRANCHES, criterion="
     total_order = check_count(total_order, "total_order", most=100)
     most_branches = check_count(most_branches, "most_branches", most=MOST_BRANCHES)
     check_choice(criterion, "criterion", ("bic", "held_out"))
-    random = np.random.default_rng(check_seed(seed))
+    random, checkpoint = np.random.default_rng(check_seed(seed)), options.pop("checkpoint", None)
     share = check_number(held_out, "held_out", above=0.0)
     fitted, kept = (runs, None) if criterion == "bic" else _split(runs, share, random)
     found = []
     for orders in partitions(total_order, most_branches):
         if min(orders) > 1 and runs.values.min() == 0.0:
             continue
-        model, info = fit(fitted, orders=orders, seed=seed, **options)
+        model, info = fit(fitted, orders=orders, seed=seed, checkpoint=inside(checkpoint, "-".join(map(str, orders))), **options)
         p = n_parameters(len(orders))
         if kept is None:
             score = -2.0 * info.log_likelihood + p * np.log(runs.n_runs)

@@ -15,7 +15,9 @@ is a function of the space: a new backend is done when it passes.
     plan_for(space, compiled, policy, words) -> callable
         Does what run_for does, with as little as possible left to do.
     sequence(space, recorded) -> callable
-        Runs recorded launches, pairs of (what dispatch._bind returned, Launch), one after the other. Keeps them alive.
+        Runs recorded launches, pairs of (what dispatch.bind returned, Launch), one after the other. Keeps them alive.
+    lock
+        A context manager that a launch holds: one that does nothing, where launches of several threads go side by side.
     fence(space)
         Everything queued before has finished.
     stamp(space) -> mark

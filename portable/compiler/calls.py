@@ -225,11 +225,12 @@ class Calls(Expressions):
             self.fail(node, f"'{view.label}' has {len(view.shape)} dimension(s); its index must be as many integers")
         if view.dtype == "bool" or (op in ("and", "or", "xor") and t.is_float(view.dtype)):
             self.fail(node, f"atomic_{op} is not defined for {view.dtype}")
-        if view.scatter and (op not in ("add", "sub") or not self.result_unused):
+        unused = self.result_unused is node  # the statement's own call, not one inside its arguments
+        if view.scatter and (op not in ("add", "sub") or not unused):
             self.fail(node, f"'{view.label}' is a ScatterView here: it takes pk.atomic_add and pk.atomic_sub, whose result nobody sees")
         values = [self.number(a) for a in node.args[2:]]
         expected = values[0] if op == "cas" else None
-        old = self.atomic(op, view, indices, values[-1], expected, want_old=not self.result_unused)
+        old = self.atomic(op, view, indices, values[-1], expected, want_old=not unused)
         return self.counted(f"atomic {op} {view.store or view.label}", old, view.dtype)
 
     def check_writable(self, view, node):

@@ -64,7 +64,7 @@ class Frames(Calls):
         self.target, self.facts, self.fastmath, self.kernel_name = target, facts, fastmath, kernel_name
         self.frame = self.mask = None
         self.accesses, self.line = set(), ""
-        self.alive, self.divergent, self.dead, self.result_unused = True, False, False, False
+        self.alive, self.divergent, self.dead, self.result_unused = True, False, False, None
         self.region, self.unrolled, self.depth, self._dummy = object(), 1, 0, None
 
     def begin(self, builder, mask=None):

@@ -52,11 +52,8 @@ class Lowering(Loops):
             return
         if not isinstance(s.value, ast.Call):
             self.fail(s, f"`{ast.unparse(s)}` does nothing", LanguageError)
-        self.result_unused = True
-        try:
-            self.expr(s.value)
-        finally:
-            self.result_unused = False
+        self.result_unused = s.value
+        self.expr(s.value)
 
     def stmt_Assign(self, s):
         value = self.expr(s.value)

@@ -14,7 +14,7 @@ import portable as pk
 from models import resampling
 from models.arrays import reached
 from models.resampling import launches
-from models.resampling.filter import Run
+from models.resampling.running import Run
 from models.resampling.weights import Tables
 from roofline import peers
 from roofline.contract import Contender, Duel
@@ -63,7 +63,8 @@ def _on_device(space, n):
             title = f"{name}{f', {STEPS} steps' * bool(options)}, {n:,} float32 weights"
             yield _duel(title, f"portable, {space}, a graph of {len(graph.launches)} launches", graph.replay, result, space, name,
                         x, w)
-    yield _filter_step(space, n)
+    for dtype in (np.float32, np.float64):
+        yield _filter_step(space, n, dtype)
 
 
 @pk.function
@@ -77,24 +78,30 @@ def propagate(t, state, seed, stream, draw, params):
 
 
 @pk.function
+def propagate_64(t, state, seed, stream, draw, params):
+    return (params[0] * state[0] + params[1] * pk.random.normal(seed, stream, draw),)
+
+
+@pk.function
 def log_weight(t, state, y, params):
     return -0.5 * (y[0] * y[0] * math.exp(-state[0]) + state[0])
 
 
 @pk.kernel
 def copy(i, x, log_w, ancestors, other_x, other_log_w, other_ancestors):
-    """Reads and writes 12 bytes."""
+    """Reads and writes 12 bytes, in float64 20."""
     other_x[i] = x[i]
     other_log_w[i] = log_w[i]
     other_ancestors[i] = ancestors[i]
 
 
-def _filter_step(space, n):
-    """x_t = phi x_(t-1) + sigma e_t, y_t = exp(x_t / 2) d_t in float32, resampled at every step."""
+def _filter_step(space, n, dtype):
+    """x_t = phi x_(t-1) + sigma e_t, y_t = exp(x_t / 2) d_t, resampled at every step."""
     with pk.use(space):
-        model = resampling.ParticleFilter(initial, propagate, log_weight, threshold=1.0, dtype=np.float32, space=space)
-        y, params = (reached(np.array(a, np.float32)) for a in ([[0.3], [-0.2], [0.5]], [[0.95, 0.3]]))
-        run = Run(model, n, 1, y, params, np.uint64(SEED), keep=False, means=False)
+        draws = propagate if dtype == np.float32 else propagate_64
+        model = resampling.ParticleFilter(initial, draws, log_weight, threshold=1.0, dtype=dtype, space=space)
+        y, inputs, params = (reached(np.array(a, dtype)) for a in ([[0.3], [-0.2], [0.5]], [[], [], []], [[0.95, 0.3]]))
+        run = Run(model, n, 1, y, inputs, params, np.array([[SEED]], np.uint64), 3, 3, means=False)
         run.step(0)
         run.step(1)
         own = run.x[1, 0, 0], run.log_w[0], run.ancestors[0, 0]
@@ -105,9 +112,9 @@ def _filter_step(space, n):
         with pk.capture() as copied:
             pk.parallel_for(n, copy, *own, *other)
     wait = functools.partial(pk.fence, space)
-    return Duel(f"a step of a filter, {n:,} particles in float32", Contender(f"portable, {space}, a graph of {len(step.launches)} launches",
+    return Duel(f"a step of a filter, {n:,} particles in {np.dtype(dtype).name}", Contender(f"portable, {space}, a graph of {len(step.launches)} launches",
                 step.replay, sync=wait), [Contender("a copy of states, log-weights and ancestors", copied.replay, sync=wait)],
-                bytes=24 * n)
+                bytes=(8 + 4 * np.dtype(dtype).itemsize) * n)
 
 
 def _launch(name, tables, ancestors, options):

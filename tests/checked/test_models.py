@@ -31,7 +31,7 @@ from ..models.test_ptx import MODELS
 ELSEWHERE = {
     "hawkes": {"background_by_cells", "chain_background", "add_probability", "bin_quantile"},
     "resampling": {"excess", "megopolis_chain", "average", "average_tiles", "decide", "overwrite", "trace", "weigh", "scan_tiles", "meet",
-                   "fill_stretches"},
+                   "fill_stretches", "deviation_sums", "find_quantiles"},
     "tmap": {"maximise"},
 }
 PACKAGES = sorted(info.name for info in pkgutil.iter_modules(models.__path__) if info.ispkg)

@@ -9,6 +9,7 @@ import pytest
 from scipy import stats
 
 import portable as pk
+from portable import elementary_counts
 
 from ..launching import launch_for
 
@@ -168,3 +169,97 @@ def test_normals_in_the_tails():
     wanted = n * 2 * stats.norm.sf(3.5)
     count = (np.abs(x) > 3.5).sum()
     assert stats.poisson.cdf(count, wanted) > FALSE_ALARM / 2 and stats.poisson.sf(count - 1, wanted) > FALSE_ALARM / 2
+
+
+# ---- whole numbers of given expectation
+@pk.kernel
+def counts(i, seed, means, n, p, out):
+    out[0, i] = pk.random.poisson(seed, i, 0, means[i % means.shape[0]])
+    out[1, i] = pk.random.binomial(seed, i, 64, n[i % n.shape[0]], p[i % n.shape[0]])
+
+
+MEANS = np.array([0.0, 1e-9, 0.7, 9.999, 10.0, 12.5, 400.0, 1e7, 2.0**52])
+TRIED, CHANCES = np.array([0, 1, 7, 90, 90, 100, 5000, 2**40, 2**52]), np.array([0.3, 1.0, 0.5, 0.11, 0.89, 0.5, 0.999, 1e-3, 0.25])
+
+
+def test_every_space_has_the_counts_of_plain_python(space):
+    n = 90
+    out = launch_for(space, n, counts, SEED, MEANS, TRIED, CHANCES, np.zeros((2, n), np.int64))[-1]
+    wanted = [[pk.random.poisson(SEED, k, 0, MEANS[k % 9]) for k in range(n)],
+              [pk.random.binomial(SEED, k, 64, TRIED[k % 9], CHANCES[k % 9]) for k in range(n)]]
+    np.testing.assert_array_equal(out, wanted)
+    assert (out[0, ::9] == 0).all() and (out[1, ::9] == 0).all() and (out[1, 1::9] == 1).all()
+
+
+def test_counts_of_arrays_on_the_host():
+    streams = np.arange(6, dtype=np.uint64)
+    np.testing.assert_array_equal(pk.random.poisson(1, streams, 0, 30.0), [pk.random.poisson(1, k, 0, 30.0) for k in range(6)])
+    drawn = pk.random.binomial(1, streams[:, None], 0, np.array([3, 60]), 0.4)
+    assert drawn.shape == (6, 2) and drawn[4, 1] == pk.random.binomial(1, 4, 0, 60, 0.4)
+
+
+@pk.kernel
+def one_count(i, mean, n, p, out):
+    out[0] = pk.random.poisson(1, 0, 0, mean)
+    out[1] = pk.random.binomial(1, 0, 0, n, p)
+
+
+@pytest.mark.parametrize("mean, n, p, name", [(-1e-300, -1, 0.5, "n is -1"), (np.nan, 3, 1.0000001, "p is 1.0000001"),
+                                              (1e300, 3, np.nan, "p is nan"), (np.inf, 2**62, 0.5, "n is")])
+def test_what_has_no_distribution(space, mean, n, p, name):
+    """-1 from compiled code; plain Python refuses."""
+    if space == "checked":
+        with pytest.raises(pk.errors.CheckError, match="assert"):
+            pk.parallel_for(pk.RangePolicy(0, 1, space=space), one_count, mean, n, p, np.zeros(2, np.int64))
+    else:
+        assert launch_for(space, 1, one_count, mean, n, p, np.zeros(2, np.int64)).tolist() == [-1, -1]
+    with pytest.raises(pk.errors.InputError, match="poisson: mean is .*; 0 to 2.52 is wanted"):
+        pk.random.poisson(1, 0, 0, mean)
+    with pytest.raises(pk.errors.InputError, match=f"binomial: {name}"):
+        pk.random.binomial(1, 0, 0, n, p)
+
+
+def p_value(drawn, law):
+    """Chi-square of a million numbers in at most some 200 cells of at least five expected each."""
+    low, high = int(law.ppf(1e-5)), int(law.ppf(1 - 1e-5))
+    ends = np.arange(low, high + 1, max(1, (high - low) // 200))
+    expected = np.diff(np.concatenate([[0.0], law.cdf(ends), [1.0]])) * len(drawn)
+    found = np.bincount(np.searchsorted(ends, drawn), minlength=len(ends) + 1)
+    few = expected < 5
+    found, expected = np.append(found[~few], found[few].sum()), np.append(expected[~few], expected[few].sum())
+    found, expected = found[expected > 0], expected[expected > 0]
+    return stats.chisquare(found, expected * found.sum() / expected.sum()).pvalue
+
+
+@pk.kernel
+def poissons(i, mean, out):
+    out[i] = pk.random.poisson(5, i, 0, mean)
+
+
+@pk.kernel
+def binomials(i, n, p, out):
+    out[i] = pk.random.binomial(6, i, 0, n, p)
+
+
+@pytest.mark.parametrize("mean", [0.05, 3.0, 9.99, 10.0, 11.7, 64.0, 1e5, 3e9])
+def test_poisson_numbers(mean):
+    assert p_value(sample(poissons, (1_000_000,), np.int64, mean), stats.poisson(mean)) > FALSE_ALARM
+
+
+@pytest.mark.parametrize("n, p", [(1, 0.3), (30, 0.9), (99, 0.1), (20, 0.5), (21, 0.5), (1000, 0.013), (10**5, 0.7), (10**9, 2e-4)])
+def test_binomial_numbers(n, p):
+    assert p_value(sample(binomials, (1_000_000,), np.int64, n, p), stats.binom(n, p)) > FALSE_ALARM
+
+
+def test_the_logarithms_that_decide():
+    """Of Poisson and binomial probabilities, against 40 digits, to the 1e-12 that the docstrings tell."""
+    import mpmath
+
+    mpmath.mp.dps = 40
+    for k, mean in [(0, 12.0), (1, 11.0), (7, 10.5), (10, 10.0), (25, 10.0), (400, 430.5), (10**6 + 3000, 1e6), (10**9, 1e9 + 1e5)]:
+        exact = k * mpmath.log(mpmath.mpf(mean)) - mean - mpmath.loggamma(k + 1)
+        assert abs(float(elementary_counts._log_poisson(float(k), mean) - exact)) < 1e-12 * max(1, abs(float(exact)))
+    for k, n, p in [(0, 40, 0.3), (40, 40, 0.3), (17, 40, 0.4), (500, 10**4, 0.05), (300_100, 10**6, 0.3)]:
+        exact = [mpmath.log(mpmath.binomial(n, j)) + j * mpmath.log(mpmath.mpf(p)) + (n - j) * mpmath.log(1 - mpmath.mpf(p)) for j in (k, int(n * p))]
+        got = elementary_counts._log_binomial(float(k), float(n), p) - elementary_counts._log_binomial(float(int(n * p)), float(n), p)
+        assert abs(float(got - (exact[0] - exact[1]))) < 2e-12 * max(1, abs(float(exact[0] - exact[1])))

@@ -99,7 +99,7 @@ def test_what_cannot_be_recorded_is_refused(space):
     ]:
         with pytest.raises(LaunchError, match=word), pk.capture(space):
             call()
-    assert events.recording is None
+    assert events.current() is events.NONE
 
 
 def test_another_space_is_refused():

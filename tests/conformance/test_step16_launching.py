@@ -1,5 +1,6 @@
 """Step 16: who may launch: several threads at once, a kernel never, the child of a fork on the CPU."""
 import os
+import signal
 import threading
 
 import numpy as np
@@ -73,3 +74,110 @@ def test_the_child_of_a_fork_launches_on_the_cpu(name):
         os._exit(0 if (y == 2.0).all() else 1)
     assert os.waitpid(child, 0)[1] == 0
     assert (y == 1.0).all()
+
+
+@pk.kernel
+def counted(i, x):
+    x[i] += 1.0
+
+
+def test_calls_of_one_plan_or_graph_take_turns(space):
+    n, calls = (50, 200) if space != "checked" else (5, 20)
+    x, y = (move(np.zeros(n), space) for _ in range(2))
+    policy = pk.RangePolicy(0, n, space=space)
+    plan = pk.plan(policy, counted, x)
+    with pk.capture(space) as graph:
+        pk.parallel_for(policy, counted, y)
+
+    def call():
+        for _ in range(calls):
+            plan()
+            graph.replay()
+
+    threads = [threading.Thread(target=call) for _ in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert (content(x) == 4 * calls).all() and (content(y) == 4 * calls).all()
+
+
+def test_a_capture_and_listeners_belong_to_their_thread(space):
+    x, begun, done, heard = move(np.zeros(5), space), threading.Event(), threading.Event(), []
+
+    def other():
+        begun.wait()
+        pk.parallel_for(pk.RangePolicy(0, 5, space=space), counted, x)
+        pk.fence(space)
+        done.set()
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    with pk.listening(lambda *event: heard.append(event)), pk.capture(space) as graph:
+        begun.set()
+        done.wait()
+    thread.join()
+    assert (content(x) == 1.0).all() and graph.launches == [] and heard == []
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
+@pytest.mark.parametrize("name", ["serial", "threads", "checked"])
+def test_a_fork_while_another_thread_launches_and_compiles(name):
+    n, stop = 20_000 if name != "checked" else 20, threading.Event()
+
+    def launch_anew():
+        fresh = pk.kernel(counted.fn)  # compiled anew
+        x = np.zeros(n)
+        pk.parallel_for(pk.RangePolicy(0, n, space=name), fresh, x)
+        return x
+
+    def launch():
+        while not stop.is_set():
+            launch_anew()
+
+    thread = threading.Thread(target=launch)
+    thread.start()
+    try:
+        for _ in range(5):
+            child = os.fork()
+            if child == 0:
+                signal.alarm(60)  # a child that hangs ends by this, and not with 0
+                os._exit(0 if (launch_anew() == 1.0).all() else 1)
+            assert os.waitpid(child, 0)[1] == 0
+    finally:
+        stop.set()
+        thread.join()
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers here")
+@pytest.mark.parametrize("name", ["serial", "threads"])
+def test_a_signal_handler_launches(name):
+    x, y = np.zeros(60_000), np.zeros(60_000)
+    policy, handled = pk.RangePolicy(0, len(x), space=name), []
+
+    def handler(*_):
+        pk.parallel_for(policy, counted, y)
+        handled.append(1)
+
+    before = signal.signal(signal.SIGALRM, handler)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
+        n = 0
+        while len(handled) < 100:
+            pk.parallel_for(policy, counted, x)
+            n += 1
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert (x == n).all() and (y == len(handled)).all()
+
+
+def test_ctrl_c_waits_for_the_end_of_a_compilation():
+    from portable import locks
+
+    with pytest.raises(KeyboardInterrupt):
+        with locks.uninterrupted():
+            os.kill(os.getpid(), signal.SIGINT)
+            finished = sum(range(1000))
+    assert finished == 499500

@@ -593,3 +593,37 @@ def test_messages_call_variables_by_their_names():
     with pytest.raises(pk.LoweringError) as error:
         pk.parallel_for(pk.RangePolicy(0, 3, space="serial"), takes_apart, np.zeros(3), np.zeros(3))
     assert "@" not in str(error.value)
+
+
+@pk.kernel
+def chosen(i, u, n, out):
+    out[0, i] = pk.uint32(-min(u[i], 3))
+    out[1, i] = pk.uint32(-pk.where(u[i] > n, 3, u[i]))
+    pk.atomic_max(out, (2, 0), pk.atomic_add(out, (3, i), 1) + i)
+
+
+def test_a_choice_has_the_dtype_that_the_two_have_in_common(space):
+    u = np.array([1, 5], np.uint32)
+    out = run(space, 2, chosen, u, 4, np.zeros((4, 2), np.uint32))[-1]
+    assert out.tolist() == [[2**32 - 1, 2**32 - 3], [2**32 - 1, 2**32 - 3], [1, 0], [1, 1]]
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.uint64, np.float32])
+def test_reductions_of_nothing_have_the_contributions_dtype(space, dtype):
+    x = np.zeros(1, dtype)
+    wide = np.float32 if dtype is np.float32 else np.uint64 if dtype is np.uint64 else np.int64
+    info = np.iinfo(wide) if wide is not np.float32 else None
+    ends = (math.inf, -math.inf) if info is None else (info.max, info.min)
+    got = [launch_reduce(space, 0, value, x, reducer=r) for r in (pk.Sum, pk.Min, pk.Max)]
+    assert got == [0, *ends] and type(got[0]) is (float if info is None else int)
+
+
+@pk.kernel
+def wraps_then_divides(i, z, m, out):
+    out[0] = z[0] ** 3
+    out[1] = m[0] % m[0]
+
+
+def test_an_unsigned_number_that_wraps_accuses_nobody(space):
+    out = launch_for(space, 1, wraps_then_divides, np.array([2**40], np.uint64), np.zeros(1, np.int64), np.ones(2, np.uint64))[-1]
+    assert out.tolist() == [0, 0]

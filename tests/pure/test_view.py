@@ -228,12 +228,15 @@ def test_a_view_never_changes():
     for name in ("shape", "pointer", "label", "anything"):
         with pytest.raises(AttributeError, match="never changes"):
             setattr(view, name, 1)
-    with pytest.raises(TypeError, match="to_numpy"):
-        pickle.dumps(view)
     with pytest.raises(TypeError, match="0 dimensions"):
         len(pk.zeros((), space="serial"))
     assert len(view) == 3 and list(view) == [0, 0, 0]
     assert repr(pk.zeros(3, "int32", "serial", "x")) == "View(shape=(3,), dtype=int32, space='serial', label='x')"
+
+
+def test_memory_of_a_device_is_not_pickled(fake_cuda):
+    with pytest.raises(TypeError, match="to_numpy"):
+        pickle.dumps(pk.zeros(3, space="cuda"))
 
 
 # Memory of others
@@ -303,7 +306,26 @@ class Pack:
         return self.array.__dlpack__(**{k: v for k, v in arguments.items() if k != "stream"})
 
 
-@pytest.mark.parametrize("wrap", [Interface, Pack, lambda a: Pack(a, old=True), lambda a: Pack(a, device=(3, 0))])
+class OldPack(Pack):
+    """A producer from before DLPack 1.0, whose capsules do not say whether they may be written: NumPy tells."""
+
+    def __init__(self, array, writeable=True):
+        super().__init__(array, old=True)
+        self.writeable = writeable
+
+    def __array__(self, dtype=None, copy=None):
+        seen = self.array.view()
+        seen.flags.writeable = self.writeable
+        return seen
+
+
+def test_old_capsules_may_be_written_where_numpy_may():
+    array = np.arange(3.0)
+    assert not pk.asview(OldPack(array)).readonly
+    assert pk.asview(OldPack(array, writeable=False)).readonly and pk.asview(Pack(array, old=True)).readonly
+
+
+@pytest.mark.parametrize("wrap", [Interface, Pack, OldPack, lambda a: Pack(a, device=(3, 0))])
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_other_libraries_host_arrays(wrap, dtype):
     array = np.arange(12).reshape(3, 4).astype(dtype)[:, ::2]

@@ -54,9 +54,9 @@ def settle(op, a, b, r, kind):
     if kind is int:
         Overflow.tell(f"{a} {op} {b} is {_brief(r)}, beyond int64", sys._getframe(2))
         return (r - _LOW) % 2**64 + _LOW
+    seen, Overflow.seen = Overflow.seen, False  # which may be that of a float, or of an unsigned integer before
     if kind in _SIGNED:
-        if Overflow.seen:
-            Overflow.seen = False
+        if seen and (b or op not in ("//", "%")):  # by zero they give 0
             exact = _EXACT[op](int(a), int(b))
             if exact != r:
                 Overflow.tell(f"{a} {op} {b} is {_brief(exact)}, beyond {r.dtype}", sys._getframe(2))

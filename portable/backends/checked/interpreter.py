@@ -13,6 +13,7 @@ import numpy as np
 
 from ...errors import CheckError, InputError, LanguageError, PortableError
 from ...compiler.types import UNSIGNED, converted
+from ...events import current
 from ...policy import AUTO, MDRangePolicy, RangePolicy, TeamPolicy
 from . import races
 from .arithmetic import Overflow
@@ -34,7 +35,6 @@ from .rewrite import SITES, WATCHED, Site, site_of, watched
 from .schedule import NEVER, Member, Schedule
 from .team import Group, Team
 
-default_seed = 0                          # the schedule of launches that are not trials
 DEFAULT_TEAM_SIZE = 4                     # more than one pair of members, and still quick
 MOST_MEMBERS = 1024                       # of a block of CUDA's
 
@@ -57,7 +57,7 @@ class Run:
     """
 
     def __init__(self, policy, fn, args, *, names=None, seed=None, room=None, limit=None, out=None, contributed=None):
-        seed = default_seed if seed is None else seed
+        seed = current().seed if seed is None else seed
         self.policy, self.fn, self.seed, self.room, self.limit = policy, fn, seed, room, limit
         self.is_team = isinstance(policy, TeamPolicy)
         self.team_size = None if not self.is_team else DEFAULT_TEAM_SIZE if policy.team_size is AUTO else policy.team_size
@@ -251,11 +251,12 @@ class Run:
 
     def fitted(self, value, dtype, what, site):
         """A number as an integer of `dtype`, by the rules of types.converted; noted where a signed one, or a float, does not fit."""
+        by_bits = dtype in UNSIGNED or isinstance(value, np.unsignedinteger)  # what has no sign is meant to wrap
         if isinstance(value, np.generic):
             value = value.item()
         number = converted(value, dtype)
         lost = value != value or int(value) != number if isinstance(value, float) and abs(value) != np.inf else value != number
-        if lost and (isinstance(value, float) or dtype not in UNSIGNED):
+        if lost and (isinstance(value, float) or not by_bits):
             self.overflow(f"{value} does not fit {what}", site)
         return number
 
@@ -294,7 +295,7 @@ def run_for(policy, fn, args, **options):
     names : sequence of str, optional
         Of the arguments; `fn`'s own parameters if not given.
     seed : int, optional
-        The schedule; `default_seed` if not given.
+        The schedule; that of `testing.watching`, or 0, if not given.
     room : int, optional
         Bytes of scratch that a team may use; any if not given.
     """
@@ -303,7 +304,7 @@ def run_for(policy, fn, args, **options):
     _raise(run)
 
 
-def run_reduce(policy, fn, args, reducers, **options):
+def run_reduce(policy, fn, args, reducers, dtypes, **options):
     """Combine what `fn` returns for every index of `policy`, from the first index to the last.
 
     Parameters
@@ -312,6 +313,8 @@ def run_reduce(policy, fn, args, reducers, **options):
         As for `run_for`. A team contributes what its member 0 returns.
     reducers : sequence of Reducer
         One for each value that `fn` returns.
+    dtypes : sequence of str
+        Of the first number of each reducer's state.
 
     Returns
     -------
@@ -321,10 +324,10 @@ def run_reduce(policy, fn, args, reducers, **options):
     run = Run(policy, fn, args, **options)
     values = run.results()
     _raise(run)
-    return combined(run, values, reducers)
+    return combined(run, values, reducers, dtypes)
 
 
-def combined(run, values, reducers):
+def combined(run, values, reducers, dtypes):
     """The results of a reduction from what each index returned."""
     totals, steps = [None] * len(reducers), [reducing(r) for r in reducers]
     first = run.policy.begin if isinstance(run.policy, RangePolicy) else 0
@@ -333,8 +336,16 @@ def combined(run, values, reducers):
             for k, ((lift, combine, _), value) in enumerate(zip(steps, _contributions(run.fn, result, reducers))):
                 state = _widen(lift(value, index))
                 totals[k] = state if totals[k] is None else combine(totals[k], state)
-        return tuple(_python_number(finish(reducer.identity("float64") if total is None else total))
-                     for reducer, (_, _, finish), total in zip(reducers, steps, totals))
+        return tuple(_python_number(finish(_neutral(reducer, dtype) if total is None else total))
+                     for reducer, dtype, (_, _, finish), total in zip(reducers, dtypes, steps, totals))
+
+
+def _neutral(reducer, dtype):
+    """The neutral state, whose first number has this dtype."""
+    state = reducer.identity(dtype)
+    first, *others = state if isinstance(state, tuple) else (state,)
+    first = np.dtype(dtype).type(first)
+    return (first, *others) if isinstance(state, tuple) else first
 
 
 def run_scan(policy, fn, args, reducer, out, inclusive, **options):

@@ -12,6 +12,7 @@ import numpy as np
 
 from ... import math as real
 from ... import words
+from ...compiler.types import promote
 from ...frontend import scope_of
 from .arithmetic import size
 
@@ -52,7 +53,27 @@ def _meanings():
     for name in ("rint", "floor", "ceil", "trunc", "copysign"):      # math.floor gives a whole number: left alone
         table[getattr(words, name)] = table[getattr(np, name)] = keep_type(getattr(np, name))
     table[words.fma] = keep_type(words.fma)
+    for choose in (min, max, words.minimum, words.maximum, words.clip):
+        table[choose] = _common(choose)
+    table[np.minimum], table[np.maximum] = table[words.minimum], table[words.maximum]
+    table[words.where] = table[np.where] = lambda condition, a, b: _as_common(a if condition else b, (a, b))
     return table
+
+
+def _common(choose):
+    """A word that gives one of its arguments, in the type that they have in common."""
+    @functools.wraps(choose)
+    def word(*args):
+        return _as_common(choose(*args), args)
+    return word
+
+
+def _as_common(result, args):
+    if all(arg.__class__ is args[0].__class__ for arg in args):
+        return result
+    names = (arg.dtype.name if isinstance(arg, np.generic) else type(arg).__name__ for arg in args)
+    dtype = functools.reduce(promote, names)
+    return {"int": int, "float": float}[dtype](result) if dtype in ("int", "float") else np.dtype(dtype).type(result)
 
 
 MEANING = _meanings()
@@ -106,17 +127,7 @@ def rebind(function, seen):
         return rebind(inner, seen) if isinstance(inner, types.FunctionType) else meaning_of(value)
 
     outside = scope_of(function)
-    for name in _names(code):
-        if name in function.__globals__:
-            scope[name] = meaning(outside[name])
+    scope.update((name, meaning(value)) for name, value in outside.items() if name in function.__globals__)
     for name, cell in zip(code.co_freevars, cells):
         cell.cell_contents = meaning(outside[name])
     return copy
-
-
-def _names(code):
-    """The global names of a code object and of what is nested in it."""
-    yield from code.co_names
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            yield from _names(constant)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ast
 import functools
-import inspect
 import math
 import textwrap
 import types
@@ -19,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ... import words
-from ...frontend import scope_of
+from ...frontend import lines_of, scope_of
 from ...kernel import Function
 from ...reducer import Reducer
 from . import access, arithmetic
@@ -188,7 +187,7 @@ def _holds_functions(value):
 @functools.lru_cache(maxsize=4096)
 def _code(function, single):
     """The code of a function rewritten."""
-    lines, first = inspect.getsourcelines(function)
+    lines, first = lines_of(function)
     tree = ast.increment_lineno(ast.parse(textwrap.dedent("".join(lines))).body[0], first - 1)
     rewriter = _Rewriter(function, single)
     body = [rewriter.visit(statement) for statement in tree.body]

@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from ...events import Stamp
+from ...locks import Lock
 from .. import registry
 
 
+lock = Lock()
+
+
+class Typed(NamedTuple):
+    """What plain Python must be told: bytes of scratch whose shapes are known at compile time, and the reducers' dtypes."""
+
+    scratch_static: int
+    dtypes: tuple
+
+
 def prepare(space, kernel, policy_kind, specs, reducers=()):
-    """The bytes of scratch whose shapes are known at compile time, which is all that is made here."""
-    return getattr(registry.check_text(kernel, policy_kind, specs, reducers), "scratch_static", 0)
+    entry = registry.check_text(kernel, policy_kind, specs, reducers)
+    if policy_kind.startswith("scan"):
+        return Typed(0, (entry.dtype,))
+    return Typed(entry.scratch_static, tuple(state[0].dtype for state in entry.totals) if reducers else ())
 
 
 def stamp(space):

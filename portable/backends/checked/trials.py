@@ -67,10 +67,10 @@ def reference(policy, kernel, args, reducers):
 def _room(policy, kernel, args, reducers):
     """(refusal, bytes of scratch a team may use): the refusals that a run explains better, and what was then not worked out."""
     try:
-        _, _, _, static, _ = dispatch._bind(policy, kernel, copied(args), reducers)
+        typed = dispatch.bind(policy, kernel, copied(args), reducers)[3]
     except (CollectiveError, ReadOnlyError) as refusal:
         return refusal, None
-    return None, static + getattr(policy, "scratch_bytes", 0)
+    return None, typed.scratch_static + getattr(policy, "scratch_bytes", 0)
 
 
 def copied(args):
@@ -93,7 +93,7 @@ class Trial:
         run = Run(policy, kernel.fn, self.args, names=_labels(kernel, args, policy), seed=seed, room=room, limit=limit)
         values = run.results()
         self.team_size, self.findings, self.seed = run.team_size, run.findings(), seed
-        self.reduced = combined(run, values, reducers) if reducers and not self.findings else ()
+        self.reduced = combined(run, values, reducers, ["float64"] * len(reducers)) if reducers and not self.findings else ()
         self.n_indices, self.n_accesses = max(len(values), 1), len(run.trace)
 
     def first_few(self):

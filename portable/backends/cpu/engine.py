@@ -10,8 +10,6 @@ import llvmlite.binding as llvm
 from ... import cache
 from ...compiler.optimise import optimise
 
-_loaded = []  # engines and modules live as long as the process: compiled kernels may be called at any time
-
 
 def new_machine():
     """A target machine of this CPU, with every vector unit it has. An execution engine takes its own.
@@ -40,6 +38,7 @@ def load(text, kernel_name):
     Returns
     -------
     function : name -> address
+        The code lives as long as this.
     """
     tm = machine()
     key = cache.key("cpu, large", tm.triple, llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten(), llvm.llvm_version_info, text)
@@ -62,8 +61,7 @@ def _linked(code):
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly(f'target triple = "{machine().triple}"'), new_machine())
     engine.add_object_file(llvm.ObjectFileRef.from_data(code))
     engine.finalize_object()
-    _loaded.append(engine)
-    return engine.get_function_address
+    return engine.get_function_address  # which keeps the engine, and so the code, alive
 
 
 def assembly(text, kernel_name):
@@ -112,4 +110,7 @@ out:
 @functools.cache
 def sequence():
     """void sequence(table, n, pool_run): calls n launches, rows of (function, block, begin, end, chunk, pool or 0)."""
-    return ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)(load(_SEQUENCE, "sequence")("sequence"))
+    code = load(_SEQUENCE, "sequence")
+    made = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)(code("sequence"))
+    made.code = code  # kept alive
+    return made

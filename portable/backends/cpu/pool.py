@@ -40,7 +40,7 @@ class Pool:
     ----------
     n_threads : int
     native : bool
-    lock : threading.Lock, held by whoever launches
+    lock : threading.RLock, held by whoever launches
     handle, run_address : int
         For compiled launchers: `run_address` is `void pool_run(ptr handle, ptr fn, ptr block, i64 begin, i64 end,
         i64 chunk)` and does what `run` does; chunk >= 1. Whoever calls it holds `lock`, and has called `start` before:
@@ -99,7 +99,7 @@ class Pool:
 
     def _forget_threads(self, lock=None):
         """The state of a pool without threads: at birth, after `close` and in the child of a fork."""
-        self.lock = lock or threading.Lock()
+        self.lock = lock or threading.RLock()  # a signal handler may launch while this thread still holds it
         self._started = False
         self._executor = self._finalizer = None
         if self.native:

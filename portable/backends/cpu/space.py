@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import math
@@ -23,13 +24,14 @@ _CHUNKS_A_THREAD = 8
 _SMALL = 4096  # indices of a loop-free kernel that are not worth waking a thread for
 _MOST_COPIES = 1 << 26  # bytes that copies of a ScatterView may take; beyond, sums are atomic
 _MOST_SCRATCH = 4 << 20  # bytes of a team's scratch: half of the stack on which it lies
+lock = contextlib.nullcontext()  # a launch has its own block and buffers; the pool has a lock of its own
 _EXTRA = struct.Struct(f"={len(EXTRA)}q")
 
 
 class Compiled:
     """Native code of one kernel for one policy kind and signature."""
 
-    __slots__ = ("address", "call", "signature", "merges", "plain", "finish", "apply", "results", "state_words", "scratch_static", "scratch_open",
+    __slots__ = ("code", "address", "call", "signature", "merges", "plain", "finish", "apply", "results", "state_words", "scratch_static", "scratch_open",
                  "width", "simple", "kernel", "counters")
 
     def __init__(self, kernel, policy_kind, specs, reducers):
@@ -40,7 +42,7 @@ class Compiled:
     def fill(self, entry, function, counters=0):
         """Take an entry's code. `counters`: where a counting build (count.py) puts its numbers."""
         kernel, reducers, scans = entry.kernel, entry.reducers, entry.policy_kind.startswith("scan")
-        self.address = function("entry")
+        self.code, self.address = function, function("entry")
         self.call = engine.call(self.address)
         self.finish = function("finish") if reducers else None
         self.apply = function("apply") if scans else None

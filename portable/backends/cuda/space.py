@@ -13,12 +13,14 @@ from ... import cache
 from ...errors import InputError
 from ...compiler.entry import EXTRA, scratch_of
 from ...compiler.signature import without_scatter
+from ...locks import Lock
 from ...policy import AUTO, MDRangePolicy, RangePolicy, TeamPolicy, box_words
 from . import driver, engine
 from .lanes import WARP
 from .lower import RANGE_THREADS, Entry
 from .scan import ITEMS, ScanEntry
 
+lock = Lock()  # compiled code has one argument block
 _AUTO_TEAM = 128
 _DEFAULT_SHARED = 48 * 1024  # more dynamic shared memory must be asked for
 _MAX_GRID, _MAX_OUTER = 2**31 - 1, 65535

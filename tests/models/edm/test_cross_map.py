@@ -1,6 +1,5 @@
 """Cross mapping of all pairs: against plain NumPy, with offsets, missing values, batches, files and names."""
 
-import json
 import subprocess
 import sys
 
@@ -10,6 +9,7 @@ import pytest
 import portable as pk
 from models import edm
 from models.edm import reference
+from models.edm.frames import open_matrix
 
 from .series import logistic_maps
 
@@ -114,11 +114,11 @@ def test_constant_series_are_named(space):
     np.testing.assert_array_equal(np.isnan(found), expected)
 
 
-def test_file_is_filled_and_resumed(tmp_path, monkeypatch):
+def test_file_is_written_and_resumed(tmp_path, monkeypatch):
     x = logistic_maps(100, 70)
     dims = np.full(70, 2)
     plain = edm.cross_map(x, dims, space="threads")
-    path, note = tmp_path / "rho.npy", tmp_path / "rho.npy.part"
+    path = tmp_path / "rho.npy"
     part = edm.mapping.Mapping.run
     calls = []
 
@@ -131,13 +131,66 @@ def test_file_is_filled_and_resumed(tmp_path, monkeypatch):
     monkeypatch.setattr(edm.mapping.Mapping, "run", interrupted)
     with pytest.raises(KeyboardInterrupt):
         edm.cross_map(x, dims, out=path, space="threads")
-    done = json.loads(note.read_text())["rows"]
-    assert 0 < done < 70
+    assert [p.name for p in tmp_path.iterdir()] == ["rho.npy.checkpoint"]
     found = edm.cross_map(x, dims, out=path, space="threads")
-    assert len(calls) == 5 + -(-(70 - done) // 2) and calls[5][0] == done  # two libraries a part
+    assert len(calls) == 5 + 31 and calls[5][0] == 8  # two libraries a part: four were kept
     np.testing.assert_array_equal(found, plain)
     np.testing.assert_array_equal(np.load(path), plain)
-    assert not note.exists()
+    written = path.stat().st_mtime_ns
+    np.testing.assert_array_equal(edm.cross_map(x, dims, out=path, space="threads"), plain)
+    assert len(calls) == 36 and path.stat().st_mtime_ns == written  # finished: nothing to do
+
+
+def test_more_libraries_extend_a_checkpoint(tmp_path, monkeypatch):
+    x = logistic_maps(100, 12)
+    plain = edm.cross_map(x, 2, space="threads")
+    few = edm.cross_map(x, 2, libraries=[7, 3], checkpoint=tmp_path / "rows", space="threads")
+    np.testing.assert_array_equal(few, plain[[7, 3]])
+    ran, run = [], edm.mapping.Mapping.run
+    monkeypatch.setattr(edm.mapping.Mapping, "run", lambda self, part, times: (ran.extend(part), run(self, part, times))[1])
+    np.testing.assert_array_equal(edm.cross_map(x, 2, checkpoint=tmp_path / "rows", space="threads"), plain)
+    assert ran == [0, 1, 2, 4, 5, 6, 8, 9, 10, 11]
+    again = edm.cross_map(x, 2, libraries=[3, 3], checkpoint=tmp_path / "rows", out=tmp_path / "rho.npy", space="threads")
+    np.testing.assert_array_equal(again, plain[[3, 3]])
+    assert len(ran) == 10
+
+
+def test_a_stale_checkpoint_is_never_taken_for_results(tmp_path, monkeypatch):
+    """One call is interrupted, another on the same file, too, before its first part; then the first goes on."""
+    x, path, run, left = logistic_maps(100, 70), tmp_path / "rho.npy", edm.mapping.Mapping.run, [5]
+
+    def interrupted(self, first, times):
+        left[0] -= 1
+        if left[0] <= 0:
+            raise KeyboardInterrupt
+        return run(self, first, times)
+
+    monkeypatch.setattr(edm.mapping.Mapping, "run", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        edm.cross_map(x, 3, out=path, space="threads")
+    with pytest.raises(ValueError, match="belongs to another run: dims differ"):
+        edm.cross_map(x, 2, out=path, space="threads")
+    monkeypatch.setattr(edm.mapping.Mapping, "run", run)
+    np.testing.assert_array_equal(edm.cross_map(x, 3, out=path, space="threads"), edm.cross_map(x, 3, space="threads"))
+
+
+def test_other_files_are_never_replaced(tmp_path):
+    data = tmp_path / "data.npy"
+    x = logistic_maps(60, 3)
+    np.save(data, x)
+    before = data.read_bytes()
+    with pytest.raises(ValueError, match="out is '.*data.npy', the file that dataset is read from"):
+        edm.cross_map(np.load(data, mmap_mode="r"), 2, out=data)
+    with pytest.raises(ValueError, match="out is '.*data.npy', which exists and is not of this run"):
+        edm.cross_map(x, 2, out=data)
+    edm.cross_map(x, 2, checkpoint=tmp_path / "rows", space="threads")
+    with pytest.raises(ValueError, match="out is '.*data.npy', which exists and is not of this run"):
+        edm.cross_map(x, 2, out=data, checkpoint=tmp_path / "rows")
+    assert data.read_bytes() == before
+    edm.cross_map(x, 2, out=tmp_path / "other.npy", checkpoint=tmp_path / "rows", space="threads")
+    (tmp_path / "other.npy").write_bytes(b"damaged")  # of this run, so it is made again
+    found = edm.cross_map(x, 2, out=tmp_path / "other.npy", checkpoint=tmp_path / "rows", space="threads")
+    np.testing.assert_array_equal(found, edm.cross_map(x, 2, space="threads"))
 
 
 def test_names_come_back():
@@ -153,8 +206,10 @@ def test_names_of_xarray_come_back():
     x = logistic_maps(60, 3)
     found = edm.cross_map(xarray.DataArray(x, dims=("time", "cell"), coords={"cell": ["a", "b", "c"]}), 2, space="threads")
     assert float(found.sel(library="b", target="c")) == edm.cross_map(x, 2, space="threads")[1, 2]
-    with pytest.raises(ValueError, match=r"dataset is an xarray Dataset.*to_array\(\)\.T"):
-        edm.cross_map(xarray.Dataset({"a": ("time", x[:, 0])}), 2)
+    table = xarray.Dataset({name: ("time", column) for name, column in zip("abc", x.T)})
+    np.testing.assert_array_equal(edm.cross_map(table, 2, space="threads"), found)
+    with pytest.raises(ValueError, match="dataset is an xarray Dataset with variables of shapes .*one dimension"):
+        edm.cross_map(xarray.Dataset({"a": ("time", x[:, 0]), "b": (("time", "cell"), x)}), 2)
 
 
 def test_memory_of_a_whole_brain():
@@ -174,3 +229,23 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
     assert int(done.stdout) < 200 * 1024
+
+
+def test_windows_of_a_cross_map(space):
+    """As simplex with the same windows, library by library and target by target."""
+    x = logistic_maps(60, 2)
+    windows = {"lib": [(0, 20), (22, 40)], "pred": (41, 60)}
+    found = edm.cross_map(x, 2, Tp=1, dtype="float64", space=space, **windows)
+    wanted = [[edm.simplex(x[:, i], 2, target=x[:, j], Tp=1, space="serial", **windows).rho for j in (0, 1)] for i in (0, 1)]
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-12)
+
+
+def test_a_file_is_opened_lazily(tmp_path):
+    pytest.importorskip("xarray")
+    path, x = tmp_path / "rho.npy", logistic_maps(60, 3)
+    edm.cross_map(x, 2, out=path, space="threads")
+    found = open_matrix(path, list("abc"), list("abc"))
+    assert isinstance(found.values.base, np.memmap) or isinstance(found.values, np.memmap)
+    assert float(found.sel(library="b", target="c")) == edm.cross_map(x, 2, space="threads")[1, 2]
+    with pytest.raises(pk.ShapeError, match=r"holds shape \(3, 3\); 2 libraries and 3 targets"):
+        open_matrix(path, list("ab"), list("abc"))

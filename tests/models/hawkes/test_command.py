@@ -163,7 +163,7 @@ def test_wrong_files(tmp_path, rows, error, words):
 
 
 def test_files_that_are_none(tmp_path, capsys):
-    with pytest.raises(InputError, match="'.*absent.csv' does not exist"):
+    with pytest.raises(InputError, match="there is no file '.*absent.csv'"):
         read_events(tmp_path / "absent.csv")
     with pytest.raises(InputError, match="ends in '.txt'"):
         read_events(write(tmp_path / "a.txt"))

@@ -169,3 +169,11 @@ BAD = [
 def test_bad_input(change, error, words):
     with pytest.raises(error, match=words):
         log_density(**{**GOOD, **change})
+
+
+@pytest.mark.parametrize("dtype, far", [(np.float64, 1e155), (np.float64, 1e308), (np.float32, 1e25)])
+def test_points_beyond_any_density_are_named(space, dtype, far):
+    X = np.zeros((20, 2), dtype)
+    X[13, 1] = far
+    with pytest.raises(pk.FiniteError, match=r"X\[13, 1\] is .*e\+.*beyond float"):
+        log_density(X, np.zeros((1, 2)), np.eye(2)[None], [1.0], space=space)

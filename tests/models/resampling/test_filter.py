@@ -4,12 +4,13 @@ Model: x_0 ~ N(0, s^2 / (1 - phi^2)), x_t = phi x_(t-1) + s e_t, y_t = x_t + tau
 """
 
 import math
+import pickle
 
 import numpy as np
 import pytest
 
 import portable as pk
-from models.resampling import ParticleFilter
+from models.resampling import ParticleFilter, row_kernels
 
 E = pk.errors
 PARAMS = np.array([0.9, 0.5, 0.7])  # phi, s, tau
@@ -49,6 +50,10 @@ def kalman(y, params=PARAMS):
     for t, value in enumerate(y):
         if t:
             mean, var = phi * mean, phi * phi * var + s * s
+        if np.isnan(value):
+            means.append(mean)
+            variances.append(var)
+            continue
         spread = var + tau * tau
         total -= 0.5 * (math.log(2 * math.pi * spread) + (value - mean) ** 2 / spread)
         mean, var = mean + var / spread * (value - mean), var * tau * tau / spread
@@ -128,7 +133,7 @@ def test_trajectories_follow_their_ancestors(space):
     found = model(space, threshold=1.0).run(y, n, params=PARAMS, seed=8, keep=True)
     paths = found.trajectories(50, seed=1)
     assert paths.shape == (len(y), 1, 50)
-    kept, ancestors = found._run.x.to_numpy()[:, 0, 0], found._run.ancestors.to_numpy()[:, 0]
+    kept, ancestors = found.history.x.to_numpy()[:, 0, 0], found.history.ancestors.to_numpy()[:, 0]
     place = {value: k for k, value in enumerate(kept[-1])}
     for path in paths[:, 0].T:
         k = place[path[-1]]
@@ -137,11 +142,6 @@ def test_trajectories_follow_their_ancestors(space):
             assert kept[t - 1, k] == path[t - 1]
     with pytest.raises(E.InputError, match=r"kept no ancestors; run\(..., keep=True\)"):
         model("serial").run(y, 10, params=PARAMS, seed=8).trajectories(5, seed=1)
-
-
-@pk.function
-def impossible(t, state, y, params):
-    return -math.inf if t == 2 else 0.0
 
 
 @pk.function
@@ -184,8 +184,187 @@ def logarithm_of_zero(t, state, y, params):
     return math.log(abs(state[0]) * (0.0 if t == 0 and params[0] > 0.0 else 1.0))
 
 
+@pk.function
+def dies_where_told(t, state, y, params):
+    """-inf for every particle of a filter at the step that its fourth parameter tells."""
+    weight = log_weight(t, state, y, params)
+    return -math.inf if t == params[3] else weight
+
+
+@pytest.mark.parametrize("n", [40, 5000], ids=["rows", "steps"])
+def test_a_filter_that_dies_is_told_alone(space, n):
+    """Its log-likelihood is -inf and it says when it died; the others are as they would be without it."""
+    if space == "checked" and n > 1000:
+        pytest.skip("plain Python is for small sizes")
+    y, params = Y[:5], np.array([[*PARAMS, -1.0], [*PARAMS, 2.0], [*PARAMS, -1.0]])
+    found = ParticleFilter(initial, propagate, dies_where_told, space=space).run(y, n, params=params, seed=4)
+    alone = ParticleFilter(initial, propagate, dies_where_told, space=space).run(y, n, params=params[::2], seed=4)
+    assert found.log_likelihood[1] == -np.inf and np.isfinite(found.log_likelihood[[0, 2]]).all()
+    assert found.died.tolist() == [-1, 2, -1]
+    assert np.isfinite(found.means[:2, 0, 1]).all() and np.isnan(found.means[2:, 0, 1]).all()
+    assert found.log_likelihood[0] == alone.log_likelihood[0]
+    one = ParticleFilter(initial, propagate, dies_where_told, space=space).run(y, n, params=params[1], seed=4)
+    assert one.log_likelihood == -np.inf and one.died == 2
+    zero = ParticleFilter(initial, propagate, logarithm_of_zero, space=space).run(y, n, params=PARAMS, seed=4)
+    assert zero.log_likelihood == -np.inf and zero.died == 0
+
+
+def with_gaps(y, missing):
+    return np.where(np.isin(np.arange(len(y)), missing), np.nan, y)
+
+
+@pytest.mark.parametrize("n", [200, 5000], ids=["rows", "steps"])
+@pytest.mark.parametrize("missing", [[3, 4, 11], [0, 19]], ids=str)
+def test_missing_observations_are_left_out(space, n, missing):
+    """The likelihood is unbiased against Kalman's, which skips them too, within five standard errors."""
+    y = with_gaps(Y, missing)
+    if space == "checked":
+        pytest.skip("plain Python is for small sizes")
+    found = model(space).run(y, n, params=np.tile(PARAMS, (64, 1)), seed=6)
+    total, means, _ = kalman(y)
+    ratio = np.exp(found.log_likelihood - total)
+    assert abs(ratio.mean() - 1) <= 5 * ratio.std(ddof=1) / 8
+    assert (found.evidence[missing] == 0.0).all()
+    error = found.means[:, 0].std(axis=1, ddof=1) / 8
+    assert (np.abs(found.means[:, 0].mean(axis=1) - means) <= 5 * error).all()
+
+
+@pk.function
+def two_values(t, state, y, params):
+    """The same state seen twice; either may be missing."""
+    weight = 0.0
+    for d in range(2):
+        if not pk.isnan(y[d]):
+            weight += log_weight(t, state, y[d:d + 1], params)
+    return weight
+
+
+def test_observations_missing_in_part(space):
+    """Left to the model: of two values, one missing, the other counts as it does alone."""
+    n, y = 30, Y[:6]
+    both = np.stack([with_gaps(y, [1, 3]), with_gaps(y, [0, 2, 3, 4, 5])], axis=1)
+    found = ParticleFilter(initial, propagate, two_values, space=space).run(both, n, params=PARAMS, seed=3)
+    wanted = model(space).run(with_gaps(y, [3]), n, params=PARAMS, seed=3)
+    np.testing.assert_allclose(found.log_likelihood, wanted.log_likelihood, rtol=1e-13)
+
+
+@pk.function
+def over_gaps(t, state, seed, stream, draw, params):
+    """An AR(1) process over params[3] steps of time at once."""
+    a = params[0] ** params[3]
+    return (a * state[0] + params[1] * math.sqrt((1.0 - a * a) / (1.0 - params[0] * params[0])) * pk.random.normal(seed, stream, draw),)
+
+
+def test_irregular_observations(space):
+    """Times as inputs: the likelihood is that of a regular series in which the steps between are missing."""
+    if space == "checked":
+        pytest.skip("plain Python is for small sizes")
+    seen = np.array([0, 1, 5, 6, 9, 15, 19])
+    found = ParticleFilter(initial, over_gaps, log_weight, space=space).run(
+        Y[seen], 500, params=np.tile(PARAMS, (100, 1)), inputs=np.diff(seen, prepend=0.0), seed=1)
+    total, means, _ = kalman(with_gaps(Y, np.setdiff1d(np.arange(20), seen)))
+    ratio = np.exp(found.log_likelihood - total)
+    assert abs(ratio.mean() - 1) <= 5 * ratio.std(ddof=1) / 10
+    assert (np.abs(found.means[:, 0].mean(axis=1) - means[seen]) <= 5 * found.means[:, 0].std(axis=1, ddof=1) / 10).all()
+
+
+@pk.function
+def toward_y(t, state, y, seed, stream, draw, params):
+    """The best guide of the model: p(x_t | x_(t-1), y_t)."""
+    s2, tau2 = params[1] * params[1], params[2] * params[2]
+    mean = (params[0] * state[0] * tau2 + y[0] * s2) / (s2 + tau2)
+    return (mean + math.sqrt(s2 * tau2 / (s2 + tau2)) * pk.random.normal(seed, stream, draw),)
+
+
+@pk.function
+def over_guide(t, state, moved, y, params):
+    s2, tau2 = params[1] * params[1], params[2] * params[2]
+    mean = (params[0] * state[0] * tau2 + y[0] * s2) / (s2 + tau2)
+    a, b = moved[0] - params[0] * state[0], moved[0] - mean
+    return -0.5 * a * a / s2 + 0.5 * b * b * (s2 + tau2) / (s2 * tau2) - 0.5 * math.log((s2 + tau2) / tau2)
+
+
+@pytest.mark.parametrize("n", [200, 5000], ids=["rows", "steps"])
+def test_a_guided_filter_is_unbiased_and_better(space, n):
+    """Against Kalman's, with a gap; its log-likelihood varies less than the bootstrap filter's."""
+    if space == "checked":
+        pytest.skip("plain Python is for small sizes")
+    y, params = with_gaps(Y, [7]), np.tile([*PARAMS[:2], 0.2], (200, 1))
+    guided = model(space, guide=toward_y, log_guide=over_guide)
+    found = guided.run(y, n, params=params, seed=3, means=False)
+    plain_one = model(space).run(y, n, params=params, seed=3, means=False)
+    ratio = np.exp(found.log_likelihood - kalman(y, params[0])[0])
+    assert abs(ratio.mean() - 1) <= 5 * ratio.std(ddof=1) / math.sqrt(200)
+    assert found.log_likelihood.std() < 0.7 * plain_one.log_likelihood.std()
+    assert found.sizes.mean() > 1.5 * plain_one.sizes.mean()
+
+
+def test_rows_and_steps_are_the_same_filter(space, monkeypatch):
+    """A team that takes a row through all steps does what the kernels of each step do, to the last bit; means to rounding."""
+    n, y = (30, Y[:4]) if space == "checked" else (1500, with_gaps(Y, [5, 6]))
+    options = {"params": np.array([PARAMS, [0.2, 1.0, 0.5]]), "seed": 9, "keep": True}
+    for dtype, threshold in ((np.float64, 0.5), (np.float32, 1.0)):
+        by_rows = model(space, dtype=dtype, threshold=threshold).run(y, n, **options)
+        with monkeypatch.context() as patch:
+            patch.setattr(row_kernels, "MOST", 0)
+            by_steps = model(space, dtype=dtype, threshold=threshold).run(y, n, **options)
+        np.testing.assert_array_equal(by_rows.history.x.to_numpy(), by_steps.history.x.to_numpy())
+        np.testing.assert_array_equal(by_rows.log_weights.to_numpy(), by_steps.log_weights.to_numpy())
+        np.testing.assert_array_equal(by_rows.evidence, by_steps.evidence)
+        np.testing.assert_array_equal(by_rows.sizes, by_steps.sizes)
+        np.testing.assert_array_equal(by_rows.resampled, by_steps.resampled)
+        np.testing.assert_allclose(by_rows.means, by_steps.means, rtol=1e-12)
+        assert by_rows.resampled.any()
+
+
+def test_log_likelihood_alone_is_that_of_a_run(space):
+    for n in (30,) if space == "checked" else (30, 5000):
+        given = {"params": np.array([PARAMS, [0.2, 1.0, 0.5]]), "seed": 2}
+        np.testing.assert_array_equal(model(space).log_likelihood(Y[:6], n, **given), model(space).run(Y[:6], n, **given).log_likelihood)
+
+
+@pk.function
+def powers(t, state, params):
+    return state[0], state[0] * state[0], params[0]
+
+
+@pytest.mark.parametrize("n", [50, 5000], ids=["rows", "steps"])
+def test_variances_quantiles_and_moments(space, n):
+    """Against NumPy, from the states and weights of every step; quantiles are states, so they are equal."""
+    if space == "checked" and n > 1000:
+        pytest.skip("plain Python is for small sizes")
+    y, levels = Y[:3], (0.05, 0.5, 0.975)
+    found = model(space).run(y, n, params=np.array([PARAMS, [0.2, 1.0, 0.5]]), seed=1, keep=True, variances=True, quantiles=levels, moments=powers)
+    x, log_w = found.history.x.to_numpy(), found.history.log_w.to_numpy().astype(np.float64)
+    w = np.exp(log_w - log_w.max(axis=-1, keepdims=True))
+    w /= w.sum(axis=-1, keepdims=True)
+    assert found.quantiles.shape == (3, 3, 1, 2) and found.moments.shape == (3, 3, 2)
+    for t in range(3):
+        for r in range(2):
+            own, share = x[t, 0, r], w[t, r]
+            mean = own @ share
+            np.testing.assert_allclose(found.means[t, 0, r], mean, rtol=1e-9)
+            np.testing.assert_allclose(found.variances[t, 0, r], (own - mean) ** 2 @ share, rtol=1e-9)
+            np.testing.assert_allclose(found.moments[t, :, r], [mean, own**2 @ share, [0.9, 0.2][r]], rtol=1e-9)
+            order = np.argsort(own)
+            below = np.cumsum(share[order])
+            wanted = [own[order[np.searchsorted(below, p)]] for p in levels]
+            np.testing.assert_array_equal(found.quantiles[t, :, 0, r], wanted)
+
+
+def test_what_was_found_can_be_pickled(space):
+    """With the same numbers and the same paths, wherever it is opened."""
+    found = model(space).run(Y[:4], 30, params=PARAMS, seed=1, keep=True)
+    again = pickle.loads(pickle.dumps(found))
+    assert again.log_likelihood == found.log_likelihood
+    np.testing.assert_array_equal(again.means, found.means)
+    np.testing.assert_array_equal(again.states.to_numpy(), found.states.to_numpy())
+    with pk.use(space):
+        np.testing.assert_array_equal(again.trajectories(7, seed=3), found.trajectories(7, seed=3))
+    assert pickle.loads(pickle.dumps(model(space).run(Y[:4], 30, params=PARAMS, seed=1))).history is None
+
+
 RUNS = [
-    ((initial, propagate, impossible), {}, E.InputError, "log_weight is -inf for every particle at step 2"),
     ((initial, propagate, not_a_number), {}, E.FiniteError, "log_weight gave nan for a particle at step 1"),
     ((initial, no_tuple, log_weight), {}, E.DTypeError, "propagate must return a tuple"),
     ((initial, two_numbers, log_weight), {}, E.DTypeError, "propagate returns 2 numbers, initial 1"),
@@ -193,10 +372,9 @@ RUNS = [
     ((initial, propagate, reads_beyond), {}, E.InputError, "log_weight reads a state, an observation or params beyond its end"),
     ((takes_less, propagate, log_weight), {}, E.DTypeError, "initial: .* takes 3 positional arguments but 4"),
     ((initial, propagate, gives_nothing), {}, E.DTypeError, "log_weight must return a number, got None"),
-    ((initial, propagate, logarithm_of_zero), {}, E.InputError, "log_weight is -inf for every particle at step 0"),
     ((initial, propagate, log_weight), {"n_particles": 0}, E.InputError, "n_particles is 0"),
     ((initial, propagate, log_weight), {"observations": []}, E.ShapeError, r"observations has shape \(0,\)"),
-    ((initial, propagate, log_weight), {"observations": [0.0, np.nan]}, E.FiniteError, r"observations\[1\] is nan"),
+    ((initial, propagate, log_weight), {"observations": [0.0, np.inf]}, E.FiniteError, r"observations\[1\] is inf; .* or NaN where one is missing"),
     ((initial, propagate, log_weight), {"params": [[[1.0]]]}, E.ShapeError, r"params has shape \(1, 1, 1\)"),
     ((initial, propagate, log_weight), {"seed": -1}, E.InputError, "seed is -1"),
 ]

@@ -71,8 +71,8 @@ WRONG = [
     (lambda: from_events(EVENTS, run="user", timeout=0.0), pk.InputError, "timeout is 0.0"),
     (lambda: Runs([1.0], [1], [1]), pk.DTypeError, "censored must hold True or False"),
     (lambda: Runs([1.0], [1], [True, False]), pk.ShapeError, r"censored has shape \(2,\); \(1,\) is wanted"),
-    (lambda: read("nowhere.csv"), pk.InputError, "there is no file nowhere.csv"),
-    (lambda: load("nowhere.json"), pk.InputError, "nowhere.json holds no model"),
+    (lambda: read("nowhere.csv"), pk.InputError, "there is no file 'nowhere.csv'"),
+    (lambda: load("nowhere.json"), pk.InputError, "'nowhere.json' cannot be read: No such file or directory"),
 ]
 
 
@@ -84,27 +84,27 @@ def test_wrong_tables(call, error, words):
 
 def test_wrong_files(tmp_path):
     np.savez(tmp_path / "a.npz", y=[1.0])
-    with pytest.raises(pk.InputError, match="a.npz has the arrays y; 'values' and 'lengths'"):
+    with pytest.raises(pk.InputError, match="a.npz' has the arrays y; 'values' and 'lengths'"):
         read(tmp_path / "a.npz")
     (tmp_path / "a.doc").write_text("")
-    with pytest.raises(pk.InputError, match="'a.doc'; a .npz or a .csv"):
+    with pytest.raises(pk.InputError, match="a.doc' ends in '.doc'; .npz, .csv, .csv.gz or .txt is wanted"):
         read(tmp_path / "a.doc")
     (tmp_path / "b.npz").write_bytes(b"not a zip file")
-    with pytest.raises(pk.InputError, match="b.npz is no .npz file"):
+    with pytest.raises(pk.InputError, match="b.npz' cannot be read: File is not a zip file"):
         read(tmp_path / "b.npz")
     with (tmp_path / "c.npz").open("wb") as file:
         np.save(file, np.ones(3))
-    with pytest.raises(pk.InputError, match="c.npz is no .npz file, but a single array"):
+    with pytest.raises(pk.InputError, match="c.npz' cannot be read: File is not a zip file"):
         read(tmp_path / "c.npz")
     (tmp_path / "m.json").write_text(json.dumps({"alpha": [1.0]}))
-    with pytest.raises(pk.InputError, match="m.json holds no model: KeyError: 'orders'"):
+    with pytest.raises(pk.InputError, match="m.json' holds no model: KeyError: 'orders'"):
         load(tmp_path / "m.json")
 
 
 def test_an_empty_table(tmp_path):
     pytest.importorskip("pandas")
     (tmp_path / "a.csv").write_text("")
-    with pytest.raises(pk.InputError, match="a.csv is no table with a header"):
+    with pytest.raises(pk.InputError, match="a.csv' cannot be read: No columns to parse"):
         read(tmp_path / "a.csv")
 
 

@@ -1,0 +1,298 @@
+"""Files: read with a word for whatever may be wrong with them, written whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import errno
+import gzip
+import json
+import os
+import secrets
+import struct
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+
+from portable.errors import DTypeError, InputError, ShapeError, StorageError
+
+_PIECE = 1 << 20  # bytes of one read or write
+# What a packed file may grow to. Text of numbers grows by factors of 2 to 20, deflate's limit is 1,032.
+_MOST_GROWTH, _MUCH = 100, 1 << 28
+_BROKEN = (OSError, EOFError, ValueError, KeyError, AttributeError, RuntimeError, MemoryError, OverflowError, struct.error, zlib.error,
+           zipfile.BadZipFile, csv.Error)  # what readers raise at bytes that are not theirs
+MISSING = ("", "NA", "N/A", "#N/A", "NAN", "NULL", "NONE", "<NA>")  # words for no number, in capitals
+
+
+@contextlib.contextmanager
+def reading(path: str | os.PathLike) -> Iterator[None]:
+    """Name the file in whatever goes wrong while it is read.
+
+    Raises
+    ------
+    InputError
+    """
+    try:
+        yield
+    except InputError:
+        raise
+    except _BROKEN as error:
+        why = (error.strerror if isinstance(error, OSError) and error.strerror else str(error)) or type(error).__name__
+        raise InputError(f"'{path}' cannot be read: {why}") from error
+
+
+def check_growth(path: str | os.PathLike, n_bytes: int) -> None:
+    """Refuse what would unpack to much more than the file holds."""
+    most = max(_MUCH, _MOST_GROWTH * os.path.getsize(path))
+    if n_bytes > most:
+        raise InputError(f"'{path}' holds {os.path.getsize(path):,} bytes, which unpack to more than {most:,}: no such file is "
+                         "read. Unpack it yourself if it is what it seems")
+
+
+def check_file(path: str | os.PathLike, kinds: tuple[str, ...]) -> str:
+    """The ending of a file, which must be there and of one of these kinds: ".csv", or ".csv.gz"."""
+    path = Path(path)
+    kind = "".join(path.suffixes[-2:]).lower() if path.suffix.lower() == ".gz" else path.suffix.lower()
+    if not path.exists():
+        raise InputError(f"there is no file '{path}'; a {_either(kinds)} file is wanted")
+    if not path.is_file():
+        raise InputError(f"'{path}' is no file; a {_either(kinds)} file is wanted")
+    if kind not in kinds:
+        raise InputError(f"'{path}' ends in '{kind}'; {_either(kinds)} is wanted")
+    return kind
+
+
+def _either(kinds: tuple[str, ...]) -> str:
+    return " or ".join(filter(None, (", ".join(kinds[:-1]), kinds[-1])))
+
+
+def read_csv(path: str | os.PathLike, choose: Callable[[list[str]], list[str]] = list) -> dict[str, list[str]]:
+    """Columns of a .csv or .csv.gz, as text.
+
+    Parameters
+    ----------
+    path : path
+    choose : callable
+        Of the header's names those that are wanted, once each; all if not given.
+
+    Returns
+    -------
+    dict of lists of str
+
+    Raises
+    ------
+    InputError
+        It is not UTF-8, holds a NUL, a line has more or fewer cells than the header, a wanted name occurs twice, or anything else
+        is wrong; the message names the line.
+    """
+    with reading(path):
+        check_csv(path)
+        with _opened(path, "rt", encoding="utf-8-sig", newline="") as lines:
+            rows = csv.reader(lines)
+            names = [name.strip() for name in next(rows, [])]
+            wanted = choose(names)
+            _check_once(path, names, wanted)
+            places, cells = [names.index(name) for name in wanted], []
+            for row in rows:
+                if len(row) != len(names) and row:
+                    raise ShapeError(f"'{path}', line {rows.line_num} has {len(row)} cells, the header {len(names)}; as many "
+                                     "are wanted")
+                if row:
+                    cells.append([row[place] for place in places])
+    return dict(zip(wanted, map(list, zip(*cells)))) if cells else {name: [] for name in wanted}
+
+
+def check_csv(path: str | os.PathLike, wanted: list[str] | None = None) -> None:
+    """Refuse text that other readers take without a word: with NULs, with a name twice in its header, packed without measure.
+
+    Parameters
+    ----------
+    path : path
+    wanted : list of str, optional
+        Names that must not occur twice, if not all may.
+    """
+    with reading(path):
+        seen, line = 0, 1
+        with _opened(path, "rb") as file:
+            while piece := file.read(_PIECE):
+                at = piece.find(b"\0")
+                if at >= 0:
+                    raise InputError(f"'{path}', line {line + piece.count(10, 0, at)} holds a NUL character; text is wanted")
+                seen, line = seen + len(piece), line + piece.count(10)
+                check_growth(path, seen)
+        if wanted is not None:
+            with _opened(path, "rt", encoding="utf-8-sig", newline="") as lines:
+                _check_once(path, [name.strip() for name in next(csv.reader(lines), [])], wanted)
+
+
+def _opened(path: str | os.PathLike, mode: str, **keywords):
+    return (gzip.open if str(path).lower().endswith(".gz") else open)(path, mode, **keywords)
+
+
+def _check_once(path: str | os.PathLike, names: list[str], wanted: list[str]) -> None:
+    for name in wanted:
+        if names.count(name) > 1:
+            raise InputError(f"'{path}' has {names.count(name)} columns '{name}'; names that differ are wanted")
+
+
+def numbers(column: list[str], name: str, path: str | os.PathLike) -> np.ndarray:
+    """A column of text as float64, NaN where a word says that there is no number (`MISSING`).
+
+    Raises
+    ------
+    DTypeError
+        Another word, which the message names with its row.
+    """
+    with contextlib.suppress(ValueError):
+        return np.array(column, np.float64)
+    found = np.empty(len(column))
+    for row, cell in enumerate(column):
+        try:
+            found[row] = np.nan if cell.strip().upper() in MISSING else float(cell)
+        except ValueError:
+            raise DTypeError(f"'{path}', column '{name}', row {row + 1} is {cell!r}; a number is wanted, or NA") from None
+    return found
+
+
+def read_npz(path: str | os.PathLike, choose: Callable[[list[str]], list[str]] = list) -> dict[str, np.ndarray]:
+    """Arrays of an .npz file, never Python objects.
+
+    Parameters
+    ----------
+    path : path
+    choose : callable
+        Of the names of the arrays those that are wanted; all if not given.
+    """
+    with reading(path), open(path, "rb") as raw:
+        with zipfile.ZipFile(raw) as archive:
+            check_growth(path, sum(entry.file_size for entry in archive.infolist()))
+        raw.seek(0)
+        with np.load(raw, allow_pickle=False) as file:
+            return {name: file[name] for name in choose(file.files)}
+
+
+def read_npy(path: str | os.PathLike) -> np.ndarray:
+    """The array of an .npy file, mapped, never Python objects."""
+    with reading(path):
+        return np.lib.format.open_memmap(path, "r")
+
+
+def read_json(path: str | os.PathLike) -> object:
+    """What a .json file holds."""
+    with reading(path):
+        return json.loads(Path(path).read_bytes())
+
+
+@contextlib.contextmanager
+def replacing(path: str | os.PathLike, name: str = "out", mark: str | None = None) -> Iterator[Path]:
+    """A name beside `path` for a new file, which takes the place of `path` once it is whole and on the disk.
+
+    An interruption or a full disk leaves `path` as it was. The new file has the mode of the old one; where `path` is a link,
+    the file that it points to is replaced.
+
+    Parameters
+    ----------
+    path : path
+    name : str
+        Of the argument, for messages.
+    mark : str, optional
+        Makes the name beside the same every time, for a writer that nobody works beside; else it is random.
+
+    Raises
+    ------
+    StorageError
+        The file cannot be written; the message says why.
+    """
+    target = Path(os.path.realpath(path))
+    beside = target.with_name(f".{target.stem}.{mark or secrets.token_hex(4)}.partial{target.suffix}")
+    try:
+        if mark:
+            beside.unlink(missing_ok=True)  # left by a writer that was killed
+        os.close(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
+        if target.exists():
+            os.chmod(beside, target.stat().st_mode & 0o7777)
+        yield beside
+        sync(beside)
+        os.replace(beside, target)
+        sync(target.parent)
+    except OSError as error:
+        raise cannot_write(name, path, error) from error
+    finally:
+        with contextlib.suppress(OSError):
+            beside.unlink(missing_ok=True)
+
+
+def cannot_write(name: str, path: str | os.PathLike, error: OSError) -> StorageError:
+    """What to raise for a file that the system refuses to write."""
+    return StorageError(f"{name}: '{path}' cannot be written: {error.strerror or error}")
+
+
+def write(path: str | os.PathLike, content: str | bytes | memoryview, name: str = "out") -> None:
+    """Write a whole file, on the disk when this returns, or leave `path` as it was; see `replacing`."""
+    with replacing(path, name) as beside:
+        body = memoryview(content.encode() if isinstance(content, str) else content)
+        file = os.open(beside, os.O_WRONLY)
+        try:
+            done = 0
+            while done < len(body):
+                done += os.write(file, body[done:done + _PIECE])
+        finally:
+            os.close(file)
+
+
+def check_folder(path: str | os.PathLike, name: str = "out") -> Path:
+    """Refuse a folder for results that could not be made, or written to, after all has been computed."""
+    there = Path(path).absolute()
+    while not there.exists() and there != there.parent:
+        there = there.parent
+    if not there.is_dir():
+        raise InputError(f"{name} is '{path}', but '{there}' is a file; a folder is wanted")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise InputError(f"{name} is '{path}', but '{there}' cannot be written to")
+    return Path(path)
+
+
+def sync(path: str | os.PathLike) -> None:
+    """Wait until a file's content, or a folder's names, are on the disk."""
+    file = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)
+
+
+def allocate_npy(path: str | os.PathLike, shape: tuple[int, ...], dtype: type) -> np.memmap:
+    """A new .npy file, mapped. All of its room is taken now: later a full disk could only end the process."""
+    array = np.lib.format.open_memmap(path, "w+", dtype, shape)
+    if hasattr(os, "posix_fallocate"):
+        file = os.open(path, os.O_RDWR)
+        try:
+            os.posix_fallocate(file, 0, os.fstat(file).st_size)
+        except OSError as error:
+            if error.errno not in (errno.EINVAL, errno.EOPNOTSUPP):  # of file systems that cannot
+                raise
+        finally:
+            os.close(file)
+    return array
+
+
+def check_no_input(path: str | os.PathLike, array: object, name: str, what: str) -> None:
+    """Refuse to write to the file that an array is mapped from.
+
+    Parameters
+    ----------
+    path : path
+        To be written.
+    array : object
+        A memory map, a view of one, or anything else, which passes.
+    name, what : str
+        Of the argument that names the file, and of the array.
+    """
+    while array is not None:
+        mapped = getattr(array, "filename", None) if isinstance(array, np.memmap) else None
+        if mapped and os.path.exists(path) and os.path.samefile(path, mapped):
+            raise InputError(f"{name} is '{path}', the file that {what} is read from; name another file")
+        array = getattr(array, "base", None)

@@ -1,0 +1,186 @@
+"""What a particle filter found, and paths through the particles that it kept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+import portable as pk
+from portable.errors import FiniteError, InputError
+
+from ..arrays import reached
+from ..checks import check_count
+from . import filter_kernels, launches, weighing
+from .checks import MOST
+from .schemes import Call
+from .weights import on
+
+
+def check_largest(extremes, single):
+    """Refuse the first step at which a log-weight was NaN or infinite; `extremes` of all steps on the host."""
+    largest = weighing.ordered_numpy(extremes[:, :, 0])
+    bad = np.argwhere(np.isnan(largest) | (largest == np.inf))
+    if bad.size:
+        t, r = bad[0]
+        where = f"step {t}" if single else f"step {t} of filter {r}"
+        raise FiniteError(f"log_weight gave {largest[t, r]} for a particle at {where}; finite numbers or -inf are wanted. (Where an "
+                          "observation is missing in part, log_weight decides by pk.isnan.)")
+    return largest
+
+
+def collect(run, summaries, single, means):
+    """The fields of `Filtered`: brings what is small to the host, and checks it."""
+    extremes = run.extremes.to_numpy()
+    largest = check_largest(extremes, single)
+    dead = largest == -np.inf
+    died = np.where(dead.any(axis=0), dead.argmax(axis=0), -1)
+    after = np.maximum.accumulate(dead, axis=0)
+
+    def told(view, given=True):
+        if view is None or not given:
+            return None
+        array = view.to_numpy()
+        array[np.broadcast_to(after.reshape(after.shape[0], *[1] * (array.ndim - 2), after.shape[1]), array.shape)] = np.nan
+        return array[..., 0] if single else array
+
+    def pick(array):
+        return array[..., 0] if single else array
+
+    evidence = run.evidence.to_numpy()
+    total = np.cumsum(evidence, axis=0)[-1]
+    resampled = extremes[:, :, 2] == 0
+    resampled[-1] = False  # after the last step nothing is resampled
+    last = len(extremes) - 1
+    history = History(run.x, run.log_w, run.ancestors, run.extremes, run.params, run.inputs, run.model.dtype, run.model.space) if run.keep else None
+    return {"log_likelihood": float(total[0]) if single else total, "evidence": pick(evidence), "sizes": pick(run.sizes.to_numpy()),
+            "resampled": pick(resampled), "died": int(died[0]) if single else died, "means": told(run.means, means),
+            "variances": told(summaries.variances), "quantiles": told(summaries.quantiles), "moments": told(summaries.moments),
+            "states": run.x[last % run.x.shape[0]], "log_weights": run.log_w[last % run.log_w.shape[0]], "history": history, "_single": single}
+
+
+@dataclass
+class History:
+    """All that a kept run remembers: Views on its space, or after pickling arrays of the host.
+
+    Attributes
+    ----------
+    x : shape (n_steps, n_dims, n_filters, n)
+    log_w : shape (n_steps, n_filters, n)
+    ancestors : shape (n_steps, n_filters, n)
+        Row t holds the parents, at t, of step t + 1, where the filter was resampled.
+    extremes : see `models.resampling.filter_kernels`
+    params, inputs : shape (n_filters, n_params), (n_steps, n_inputs)
+    """
+
+    x: pk.View
+    log_w: pk.View
+    ancestors: pk.View
+    extremes: pk.View
+    params: pk.View
+    inputs: pk.View
+    dtype: np.dtype
+    space: object
+
+    def __getstate__(self):
+        return {name: on_host(value) for name, value in self.__dict__.items()} | {"space": None}
+
+    def reached(self):
+        """The Views, copied to the default space where they are arrays of the host."""
+        for name, value in self.__dict__.items():
+            if isinstance(value, np.ndarray):
+                setattr(self, name, reached(value))
+        return self
+
+
+def on_host(value):
+    """A View as an array, anything else as it is."""
+    return np.array(value.to_numpy()) if isinstance(value, pk.View) else value
+
+
+@dataclass
+class Filtered:
+    """What a run found. With params of one filter the axis of filters is left out of arrays. It can be pickled.
+
+    Attributes
+    ----------
+    log_likelihood : float, or ndarray of shape (n_filters,)
+        Log of the estimate of p(y), which is unbiased; -inf of a filter that died.
+    evidence : ndarray, shape (n_steps, n_filters)
+        What each step adds to it.
+    sizes : ndarray, shape (n_steps, n_filters)
+        Effective sample sizes before resampling.
+    resampled : ndarray of bool, shape (n_steps, n_filters)
+    died : int, or ndarray of shape (n_filters,)
+        The step at which no particle explained the observation, or -1. From there on means and the like are NaN.
+    means, variances : ndarray, shape (n_steps, n_dims, n_filters), or None
+        Filtered means E(x_t | y_0..y_t), and variances.
+    quantiles : ndarray, shape (n_steps, n_levels, n_dims, n_filters), or None
+    moments : ndarray, shape (n_steps, n_moments, n_filters), or None
+    states : View, shape (n_dims, n_filters, n_particles)
+        Of the last step.
+    log_weights : View, shape (n_filters, n_particles)
+        Of the last step, up to a constant of each filter.
+    history : History, or None
+        Of a run with `keep=True`.
+    """
+
+    log_likelihood: float | np.ndarray
+    evidence: np.ndarray
+    sizes: np.ndarray
+    resampled: np.ndarray
+    died: int | np.ndarray
+    means: np.ndarray | None
+    variances: np.ndarray | None
+    quantiles: np.ndarray | None
+    moments: np.ndarray | None
+    states: pk.View
+    log_weights: pk.View
+    history: History | None = field(repr=False)
+    _single: bool = field(repr=False)
+
+    def __getstate__(self):
+        return self.__dict__ | {name: on_host(getattr(self, name)) for name in ("states", "log_weights")}
+
+    def __setstate__(self, state):
+        views = {name: pk.asview(state[name], space="serial") for name in ("states", "log_weights")}
+        self.__dict__.update(state | views)
+
+    def kept(self, what):
+        """The history, refused where there is none."""
+        if self.history is None:
+            raise InputError(f"this run kept no ancestors; run(..., keep=True) is wanted for {what}")
+        return self.history.reached()
+
+    def trajectories(self, n: int, *, seed: int) -> np.ndarray:
+        """Paths x_0..x_(T-1), drawn by the last weights (multinomial) and followed back through the ancestors kept.
+
+        The genealogy: n_steps reads a path. Far from the last step all paths share few ancestors; `smoothing.backward_paths` has
+        no such limit, at n_particles times the cost.
+
+        Parameters
+        ----------
+        n : int
+            Paths of each filter.
+        seed : int
+
+        Returns
+        -------
+        ndarray, shape (n_steps, n_dims, n_filters, n)
+
+        Raises
+        ------
+        InputError, DTypeError
+            A run without `keep=True`; a filter that died; n below 1.
+        """
+        n = check_count(n, "n", 1, MOST)
+        with on(self.history.space if self.history else None):
+            kept = self.kept("trajectories")
+            call = Call(None, kept.log_w[kept.log_w.shape[0] - 1], seed, 0, n, "uniform")
+            call.tables.find_extremes()
+            ends = call.draw(launches.multinomial)
+            paths = pk.empty((*kept.x.shape[:3], n), kept.dtype)
+            pk.parallel_for(call.tables.draws, filter_kernels.trace, kept.extremes, kept.ancestors, kept.x, ends, paths)
+            found = paths.to_numpy()
+        found[..., np.atleast_1d(self.died) >= 0, :] = np.nan
+        return found[:, :, 0] if self._single else found

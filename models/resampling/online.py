@@ -1,0 +1,174 @@
+"""A filter that is given one observation at a time, and can be put aside and taken up again."""
+
+from __future__ import annotations
+
+import json
+import os
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+import portable as pk
+from portable.errors import InputError, ShapeError
+
+from ..arrays import reached
+from ..checks import as_numbers, check_count, check_seed
+from ..files import replacing
+from .filter import Data
+from .filtered import check_largest
+from .running import Run
+from .summaries import Summaries
+from .weights import on
+
+ENDLESS = 2**31 - 1  # steps that a filter may take
+
+
+@dataclass(frozen=True)
+class Step:
+    """What an observation told; with params of one filter without the axis of filters.
+
+    Attributes
+    ----------
+    t : int
+        The step's number, from 0.
+    log_likelihood, evidence, size : float, or ndarray of shape (n_filters,)
+        Of all observations so far; what this one adds; effective sample size before resampling.
+    died : bool, or ndarray of bool
+        No particle explained this observation or an earlier one.
+    means, variances : ndarray, shape (n_dims, n_filters); variances None if not asked for
+    quantiles : ndarray, shape (n_levels, n_dims, n_filters), or None
+    moments : ndarray, shape (n_moments, n_filters), or None
+    """
+
+    t: int
+    log_likelihood: float | np.ndarray
+    evidence: float | np.ndarray
+    size: float | np.ndarray
+    died: bool | np.ndarray
+    means: np.ndarray
+    variances: np.ndarray | None
+    quantiles: np.ndarray | None
+    moments: np.ndarray | None
+
+
+class Online:
+    """Made by `ParticleFilter.online`; step by step it is the same filter as `run`, to the last bit.
+
+    Parameters
+    ----------
+    model : ParticleFilter
+    n_particles, params, seed, variances, moments : as in `ParticleFilter.run`
+    n_values, n_inputs : int
+        Values of an observation; inputs of a step.
+    levels : ndarray
+        Of quantiles.
+    """
+
+    def __init__(self, model, n_particles, params, n_values, n_inputs, seed, variances, levels, moments):
+        n, self.seed = model.count(n_particles), check_seed(seed)
+        self.n_values, self.n_inputs = check_count(n_values, "n_values"), check_count(n_inputs, "n_inputs", 0)
+        lags = self.n_values if model.lagged else 0
+        self.model, self.t, self._before = model, 0, np.full(lags, np.nan)
+        data = Data(model, np.zeros((1, self.n_values)), params, np.zeros((1, lags + self.n_inputs)))
+        self._single, self._params = data.single, data.params
+        with on(model.space):
+            views = (reached(a.astype(model.dtype)) for a in (data.y, data.inputs, data.params))
+            self._run = Run(model, n, data.n_dims, *views, np.full((len(data.params), 1), self.seed, np.uint64), ENDLESS, 2)
+            self._summaries = Summaries(self._run, variances, levels, moments, model.n_moments(moments, data))
+        self._total, self._died = np.zeros(len(data.params)), np.zeros(len(data.params), bool)
+
+    def step(self, observation, inputs=()) -> Step:
+        """Filter one more observation.
+
+        Parameters
+        ----------
+        observation : number or array-like, shape (n_values,)
+            NaN where it is missing.
+        inputs : number or array-like, shape (n_inputs,)
+
+        Returns
+        -------
+        Step
+        """
+        y = self._checked(observation, "observation", self.n_values)
+        known = np.concatenate([self._before, self._checked(inputs, "inputs", self.n_inputs)])
+        if self.t == ENDLESS:
+            raise InputError(f"this filter has taken {ENDLESS} steps; a new one is wanted")
+        run, t = self._run, self.t
+        with on(self.model.space):
+            for view, values in ((run.y, y), (run.inputs, known)):
+                if len(values):
+                    pk.deep_copy(view, values.reshape(1, -1).astype(self.model.dtype))
+            run.steps(t, t + 1)
+            self._summaries.after(t)
+            kept = t % run.n_kept
+            largest = check_largest(run.extremes.to_numpy()[kept:kept + 1], self._single)[0]
+            evidence = run.evidence.to_numpy()[kept]
+            self._died = self._died | (largest == -np.inf)
+            self._total = self._total + evidence
+            self.t, self._before = t + 1, y if len(self._before) else self._before
+            s = self._summaries
+            return Step(t, *(self._told(a, False) for a in (self._total, evidence, run.sizes.to_numpy()[kept], self._died)),
+                        *(None if view is None else self._told(view.to_numpy()[kept]) for view in (run.means, s.variances, s.quantiles, s.moments)))
+
+    def _checked(self, values, name, n):
+        found = as_numbers(values, name).astype(np.float64).reshape(-1) if np.size(values) else np.zeros(0)
+        if len(found) != n:
+            raise ShapeError(f"{name} has {len(found)} numbers; {n} are wanted: online(..., n_{'values' if name == 'observation' else name}=)")
+        if np.isinf(found).any():
+            raise InputError(f"{name} is {values}; finite numbers are wanted, or NaN where one is missing")
+        return found
+
+    def _told(self, array, hide=True):
+        array = np.array(array)
+        if hide:
+            array[..., self._died] = np.nan
+        return (array[..., 0].item() if array.ndim == 1 else array[..., 0]) if self._single else array
+
+    # ---- put aside
+    def _views(self):
+        run = self._run
+        return {"x": run.x, "log_w": run.log_w, "w": run.tables.values, "sums": run.tables.sums, "mass": run.mass, "total": run.total,
+                "extremes": run.extremes, "row_extremes": run.tables.extremes}
+
+    def _settings(self):
+        model, run = self.model, self._run
+        return json.dumps({"scheme": model.scheme, "threshold": model.threshold, "in_place": model.in_place, "ordered": model.ordered,
+                           "dtype": str(model.dtype), "shape": list(run.x.shape), "seed": self.seed, "lagged": model.lagged,
+                           "n_values": self.n_values, "n_inputs": self.n_inputs})
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Write the filter's state, from which `load` goes on to the same bits, on any space."""
+        arrays = {name: view.to_numpy() for name, view in self._views().items()}
+        with replacing(path, "path") as beside, open(beside, "wb") as file:
+            np.savez(file, settings=np.array(self._settings()), t=np.array(self.t), before=self._before, params=self._params,
+                     died=self._died, likelihood=self._total, **arrays)
+
+    def load(self, path: str | os.PathLike) -> Online:
+        """Go on from a file that a filter of the same settings, params and seed has saved; returns this filter.
+
+        Raises
+        ------
+        InputError
+            It cannot be read, or belongs to a filter of other settings; the message says which.
+        """
+        try:
+            with open(Path(path), "rb") as raw, np.load(raw, allow_pickle=False) as file:
+                arrays = {name: file[name] for name in file.files}
+            theirs, ours = json.loads(str(arrays["settings"])), json.loads(self._settings())
+            params, views = arrays["params"], {name: arrays[name] for name in self._views()}
+        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+            raise InputError(f"path: '{path}' is no state that Online.save wrote: {error}") from error
+        different = [f"{name} is {theirs.get(name)} there, {ours[name]} here" for name in ours if theirs.get(name) != ours[name]]
+        if params.shape != self._params.shape or not (params == self._params).all():
+            different.append("params differ")
+        if different:
+            raise InputError(f"path: '{path}' was saved by another filter: {'; '.join(different)}")
+        with on(self.model.space):
+            for name, view in self._views().items():
+                pk.deep_copy(view, views[name])
+        self.t, self._before = int(arrays["t"]), arrays["before"]
+        self._died, self._total = arrays["died"], arrays["likelihood"]
+        return self

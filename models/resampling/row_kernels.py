@@ -1,0 +1,209 @@
+"""A filter whose rows are short: a team takes a row through all steps in one launch; notation as in `models.resampling.filter_kernels`.
+
+Particles, weights and likelihoods are those of the kernels that take a step each, to the last bit: random numbers have the same
+numbers, weights are the same whole numbers, and maxima and sums of whole numbers do not depend on their order. (Means do, to
+rounding.) All that a step leaves for the next one stands in memory, so that launches may be cut between any two steps.
+
+Arguments beyond those of `filter_kernels`
+    seeds    shape (n_rows, n_blocks), uint64: the key of a row in each of n_blocks equal parts of the `horizon`
+    totals   shape (n_rows, n_tiles + 1), uint64: Q of a row in its last column
+"""
+
+import functools
+import math
+
+import portable as pk
+
+from .filter_kernels import (
+    gather,
+    is_observed,
+    moves,
+    relative,
+    upper_squared,
+    verdict,
+)
+from .spreading import below_systematic, one_start, parts_over
+from .weighing import WEIGHTS, fixed, order, scale
+
+MOST = 4096  # particles of a row that one team takes
+
+
+@pk.function
+def seed_of(seeds, r, t, horizon):
+    """The key of a row at step t."""
+    return seeds[r, min(t * seeds.shape[1] // horizon, seeds.shape[1] - 1)]
+
+
+@pk.function
+def sort_row(team, r, n, slot, x, keys, items, places):
+    """places[r, j] becomes the particle whose first component comes j-th: a bitonic sort of a power of two of keys in scratch."""
+    size = keys.shape[0]
+    for k in team.thread_range(size):
+        keys[k] = math.inf
+        items[k] = n
+        if k < n:
+            keys[k] = pk.float64(x[slot, 0, r, k])
+            items[k] = k
+    team.barrier()
+    run = 2
+    while run <= size:
+        stride = run // 2
+        while stride > 0:
+            for m in team.thread_range(size // 2):
+                i = m // stride * 2 * stride + m % stride
+                j = i + stride
+                low, high = keys[i], keys[j]
+                first, second = items[i], items[j]
+                after = low > high or (low == high and first > second)
+                if after == (i // run % 2 == 0):
+                    keys[i] = high
+                    keys[j] = low
+                    items[i] = second
+                    items[j] = first
+            team.barrier()
+            stride = stride // 2
+        run = 2 * run
+    for k in team.thread_range(n):
+        places[r, k] = items[k]
+    team.barrier()
+
+
+@pk.function
+def spread_row(team, r, n, total, row_scale, seed, step, w, marks, places, ordered, ancestors):
+    """Systematic ancestors of a row: where a parent's draws begin stands its place, and the largest place so far is the parent's.
+
+    With `ordered`, places[r, j] is the particle that comes j-th, and draws follow that order.
+    """
+    start = one_start(r, total, seed, step)
+    ratio = parts_over(total, pk.uint64(n))
+    for k in team.thread_range(n):
+        marks[k] = 0
+    team.barrier()
+    carry = pk.uint64(0)
+    for base in range(0, n, team.size):
+        k = base + team.rank
+        q = pk.uint64(0)
+        if k < n:
+            i = pk.int64(places[r, k]) if ordered else pk.int64(k)
+            q = fixed(w[r, i], row_scale, WEIGHTS)
+        position = carry + team.scan(q)
+        carry = team.broadcast(position + q, team.size - 1)
+        low = below_systematic(position, r, start, total, pk.uint64(n), ratio, seed, step, 0)
+        high = below_systematic(position + q, r, start, total, pk.uint64(n), ratio, seed, step, 0)
+        if high > low:
+            marks[low] = pk.int32(k)
+    team.barrier()
+    place = pk.int32(0)
+    for base in range(0, n, team.size):
+        k = base + team.rank
+        found = place
+        if k < n:
+            found = marks[k]
+        found = max(max(found, team.scan(found, pk.Max)), place)
+        place = team.broadcast(found, team.size - 1)
+        if k < n:
+            i = pk.int32(found)
+            if ordered:
+                i = pk.int32(places[r, found])
+            ancestors[r, k] = i
+    team.barrier()
+
+
+@functools.cache
+def row_kernel(functions, n_dims):
+    """The kernel of a model; `functions` are those of `filter_kernels.moves`."""
+    begin_particle, move = moves(*functions, n_dims)
+
+    @pk.kernel
+    def filter_rows(team, begin, end, horizon, n_params, n_values, n_inputs, bits, half, threshold, averaged, ordered, n_sorted, seeds, y, inputs,
+                    params, x, log_w, w, ancestors, places, row_extremes, totals, mass, extremes, evidence, sizes, means, sums_of_logs):
+        """Steps begin .. end - 1 of a row; a team a row, scratch for n int32, and for n_sorted numbers and their places.
+
+        A particle and step: its random numbers, two exponentials or so, 8 (3 n_dims + 6) bytes in float64, which stay in a cache.
+        """
+        r = team.league_rank
+        n = w.shape[1]
+        n_slots = x.shape[0]
+        n_kept = evidence.shape[0]
+        marks = team.scratch(n, pk.int32)
+        keys = team.scratch(n_sorted, pk.float64)
+        items = team.scratch(n_sorted, pk.int32)
+        own_params = pk.local(n_params + n_inputs, params.dtype)
+        own_y = pk.local(n_values, y.dtype)
+        state = pk.local(n_dims, x.dtype)
+        row_scale = scale(row_extremes, r, bits, WEIGHTS, w)
+        lost = pk.uint64(bits - half)
+        brought = mass[r]
+        summed = sums_of_logs[r]
+        idle = begin > 0 and row_extremes[r, 2] != 0
+        total = pk.uint64(0)
+        if begin > 0:
+            total = totals[r, totals.shape[1] - 1]
+        for t in range(begin, end):
+            at = t % y.shape[0]
+            kept = t % n_kept
+            new = t % n_slots
+            old = (t + n_slots - 1) % n_slots
+            new_w = t % log_w.shape[0]
+            old_w = (t + log_w.shape[0] - 1) % log_w.shape[0]
+            last = (t + ancestors.shape[0] - 1) % ancestors.shape[0]
+            gather(r, at, n_params, n_inputs, params, inputs, own_params)
+            for d in range(n_values):
+                own_y[d] = y[at, d]
+            observed = is_observed(y, at)
+            seed = seed_of(seeds, r, t, horizon)
+            resampled = t > 0 and not idle
+            if resampled and ordered:
+                sort_row(team, r, n, old, x, keys, items, places)
+            if resampled:
+                spread_row(team, r, n, total, row_scale, seed, pk.uint64(2 * (t - 1)) << 32, w, marks, places, ordered, ancestors[last])
+            largest = -math.inf
+            for k in team.thread_range(n):
+                weight = 0.0
+                if t == 0:
+                    weight = begin_particle(new, r, k, observed, seed, own_y, own_params, x)
+                else:
+                    a = pk.int64(k)
+                    if resampled:
+                        a = pk.int64(ancestors[last, r, k])
+                    for c in range(n_dims):
+                        state[c] = x[old, c, r, a]
+                    weight = move(t, new, r, k, observed, seed, own_y, own_params, state, x)
+                log_w[new_w, r, k] = log_w[old_w, r, k] + weight if idle else weight
+                largest = pk.maximum(largest, log_w[new_w, r, k])
+            largest = team.reduce(largest, pk.Max)
+            usable = abs(largest) < math.inf
+            q_sum = pk.uint64(0)
+            square = pk.uint64(0)
+            for k in team.thread_range(n):
+                w[r, k] = relative(log_w[new_w, r, k], usable, largest)
+                q = fixed(w[r, k], row_scale, WEIGHTS)
+                q_sum += q
+                square += upper_squared(q, lost)
+            total = team.reduce(q_sum)
+            square = team.reduce(square)
+            if averaged:
+                for c in range(n_dims):
+                    part = 0.0
+                    for k in team.thread_range(n):
+                        part += pk.float64(pk.int64(fixed(w[r, k], row_scale, WEIGHTS))) * pk.float64(x[new, c, r, k])
+                    part = team.reduce(part)
+                    if team.single():
+                        means[kept, c, r] = part / pk.float64(pk.int64(total))
+            added, size, idle_now, mass_now = verdict(usable, largest, total, square, bits, half, n, threshold, brought)
+            idle = idle_now
+            brought = mass_now
+            summed += added
+            if team.single():
+                extremes[kept, r, 0] = order(pk.float64(largest))
+                extremes[kept, r, 2] = 1 if idle else 0
+                evidence[kept, r] = added
+                sizes[kept, r] = size
+            team.barrier()
+        if team.single():
+            mass[r] = brought
+            sums_of_logs[r] = summed
+            row_extremes[r, 2] = 1 if idle else 0
+            totals[r, totals.shape[1] - 1] = total
+
+    return filter_rows

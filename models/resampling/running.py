@@ -1,0 +1,134 @@
+"""A run of a particle filter: its arrays on the space, and the launches of its steps."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import portable as pk
+
+from . import filter_kernels, launches, row_kernels, weighing
+from .weights import TEAM, Tables
+
+SWEEP = 4096  # particles of a team
+ROW_TEAM = 512  # members of a team that takes a whole row, where the space lets one choose
+AT_A_TIME = 2**24  # particles that rows of one launch move, so that a bar moves and an interruption is heard
+
+
+class Run:
+    """Arrays of a run, and its steps. Nothing waits for the space.
+
+    Parameters
+    ----------
+    model : ParticleFilter
+    n : int
+        Particles of a row.
+    n_dims : int
+        Components of a state.
+    y, inputs, params : Views of the filter's dtype, shape (n_slots, n_values), (n_slots, n_inputs), (n_rows, n_params)
+    seeds : ndarray of uint64, shape (n_rows, n_blocks)
+        Keys of each row in equal parts of the steps; one part, and the same key in each row, where rows are not `short`.
+    horizon : int
+        Steps that seeds are for.
+    n_kept : int
+        Steps whose evidence, sizes, means and decisions have room: all of them, or 2 for a filter that goes on without end.
+    keep : bool
+        States, log-weights and ancestors of n_kept steps are kept.
+    """
+
+    def __init__(self, model, n, n_dims, y, inputs, params, seeds, horizon, n_kept, keep=False, means=True):
+        self.model, self.y, self.inputs, self.params, self.seeds, self.keep = model, y, inputs, params, seeds, keep
+        self.horizon, self.n_kept, n_rows = horizon, n_kept, params.shape[0]
+        self.short = model.takes_rows(n)
+        n_slots = n_kept if keep else 1 if model.in_place else min(2, n_kept)
+        self.x = pk.empty((n_slots, n_dims, n_rows, n), model.dtype)
+        self.log_w = pk.empty((n_kept if keep else 1, n_rows, n), model.dtype)
+        self.ancestors = pk.empty((n_kept if keep else 1, n_rows, n), np.int32)
+        self.tables = Tables(pk.empty((n_rows, n), model.dtype), weighing.WEIGHTS, n)
+        self.extremes = pk.empty((n_kept, n_rows, 3), np.int64)
+        self.half = (62 - (n - 1).bit_length()) // 2
+        self.means = pk.empty((n_kept if means else 1, n_dims, n_rows))
+        self.evidence, self.sizes = pk.empty((n_kept, n_rows)), pk.empty((n_kept, n_rows))
+        self.mass, self.total = pk.empty(n_rows), pk.empty(n_rows)
+        self.averaged = pk.static(means)
+        self.sizes_known = [pk.static(v) for v in (params.shape[1], y.shape[1], inputs.shape[1])]
+        functions = model.functions
+        if self.short:
+            self.n_sorted = 1 << (n - 1).bit_length() if model.ordered else 1
+            scratch = 64 * (-(-n // 16) - (-self.n_sorted // 8) - (-self.n_sorted // 16))
+            self.rows = pk.TeamPolicy(n_rows, min(ROW_TEAM, -(-n // 32) * 32), scratch_bytes=scratch)
+            self.kernel = row_kernels.row_kernel(functions, n_dims)
+            self.keys = pk.copy_of(seeds)
+            self.places = pk.empty((n_rows, n if model.ordered else 1), np.int32)
+        else:
+            self.seed = np.uint64(seeds[0, 0])
+            self.sweeps = pk.TeamPolicy(n_rows * -(-n // SWEEP), TEAM)
+            self.squares = pk.empty((n_rows, self.tables.n_tiles), np.uint64)
+            self.parts = pk.empty((n_dims, n_rows, self.tables.n_tiles if means else 1))
+            self.start, self.advance, self.weigh = filter_kernels.model_kernels(functions, n_dims)
+        if model.in_place:
+            self.owner, self.permuted = pk.empty((n_rows, n), np.int32), pk.empty((n_rows, n), np.int32)
+        pk.parallel_for(self.tables.rows, weighing.begin, self.tables.extremes, self.tables.stretches)
+        # weights are relative to the largest of their row
+        self.tables.extremes = pk.copy_of(np.tile(np.array([1.0, 0.0, 0.0]).view(np.int64), (n_rows, 1)))
+        self.reset()
+
+    def reset(self):
+        """As before step 0."""
+        if not self.short:  # a launch that takes rows writes what it reads later
+            self._forget(self.extremes.reshape(-1, 3))
+        pk.deep_copy(self.mass, float(np.log(float(self.tables.n))))
+        pk.deep_copy(self.total, 0.0)
+        if self.model.in_place:
+            pk.deep_copy(self.ancestors, 0)  # rows that idle are permuted too: any particles will do
+
+    def _forget(self, extremes):
+        pk.parallel_for(pk.TeamPolicy(len(extremes)), weighing.begin, extremes, pk.empty((len(extremes), 0), np.int64))
+
+    def pieces(self, n_steps):
+        """(begin, end) of the launches of so many steps."""
+        length = max(1, AT_A_TIME // (self.tables.values.size)) if self.short else 1
+        return [(begin, min(begin + length, n_steps)) for begin in range(0, n_steps, length)]
+
+    def steps(self, begin, end):
+        """Steps begin .. end - 1."""
+        if self.short:
+            self._row_steps(begin, end)
+        else:
+            for t in range(begin, end):
+                self.step(t)
+
+    def _row_steps(self, begin, end):
+        tables, model = self.tables, self.model
+        pk.parallel_for(self.rows, self.kernel, begin, end, self.horizon, *self.sizes_known, tables.bits, self.half, model.threshold,
+                        self.averaged, pk.static(model.ordered), self.n_sorted, self.keys, self.y, self.inputs, self.params, self.x, self.log_w,
+                        tables.values, self.ancestors, self.places, tables.extremes, tables.sums, self.mass, self.extremes, self.evidence,
+                        self.sizes, self.means, self.total)
+
+    def step(self, t):
+        """Ancestors, states, weights and decision of step t, a launch or two each."""
+        tables, at, kept = self.tables, t % self.y.shape[0], t % self.n_kept
+        now, new, new_w = self.extremes[kept], t % self.x.shape[0], t % self.log_w.shape[0]
+        if t == 0:
+            pk.parallel_for(self.sweeps, self.start, SWEEP, *self.sizes_known, self.seed, self.y, self.inputs, self.params, self.x,
+                            self.log_w, now)
+        else:
+            before = self.extremes[(t - 1) % self.n_kept]
+            if self.n_kept < self.horizon:
+                self._forget(now)
+            ancestors = self.ancestors[(t - 1) % self.ancestors.shape[0]]
+            self._resample(t - 1, before, ancestors)
+            pk.parallel_for(self.sweeps, self.advance, pk.static(SWEEP), pk.static(self.model.in_place), *self.sizes_known, t, at,
+                            (t - 1) % self.x.shape[0], new, (t - 1) % self.log_w.shape[0], new_w, self.seed, self.y, self.inputs,
+                            self.params, ancestors, before, self.x, self.log_w, now)
+        pk.parallel_for(tables.wide_tiles, self.weigh, tables.tile_size, tables.bits, self.half, self.averaged, new, new_w, self.x, self.log_w,
+                        now, tables.values, tables.extremes, tables.sums, self.squares, self.parts)
+        pk.parallel_for(tables.rows, filter_kernels.decide, tables.bits, self.half, tables.n, self.model.threshold, now,
+                        tables.extremes, tables.sums, self.squares, self.mass, self.evidence[kept], self.sizes[kept])
+        if self.averaged.value:
+            pk.parallel_for(tables.rows, filter_kernels.average, tables.sums, self.parts, self.means[kept])
+
+    def _resample(self, t, before, ancestors):
+        self.model.draw(self.tables, self.seed, np.uint64(2 * t << 32), ancestors)
+        if self.model.in_place:
+            launches.permute(ancestors, self.owner, self.permuted)
+            pk.parallel_for(self.tables.draws, filter_kernels.overwrite, before, self.permuted, self.x)

@@ -1,0 +1,177 @@
+"""State-space models: a few functions of one particle, and a record of parameters with names.
+
+Notation: states x_t with densities p(x_0) and p(x_t | x_(t-1)), observations y_t with p(y_t | x_t), t = 0..T-1. Each of the three
+may be given as what draws from it and as what tells the logarithm of its density; which methods need which, the class says.
+"""
+
+from __future__ import annotations
+
+import collections
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+import portable as pk
+from portable.errors import DTypeError, InputError, ShapeError
+
+from ..arrays import reached
+from ..checks import as_numbers, check_count, check_seed
+from . import filter_kernels
+from .filter import ParticleFilter, as_table
+from .simulation_kernels import observe_kernel, simulate_kernel
+from .weights import on
+
+FUNCTIONS = ("initial", "propagate", "log_weight", "observe", "log_initial", "log_transition", "guide", "log_guide")
+
+
+@dataclass(frozen=True, eq=False)
+class StateSpaceModel:
+    """A model that is written once, for filters, smoothers, simulation and inference on every space.
+
+    Parameters
+    ----------
+    parameters : sequence of str
+        Names of params[0], params[1], ...
+    states : sequence of str
+        Names of state[0], state[1], ...
+    initial, propagate, log_weight : pk.function
+        p(x_0) and p(x_t | x_(t-1)) as draws, log p(y_t | x_t): see `ParticleFilter`.
+    observe : pk.function (t, state, seed, stream, draw, params) -> tuple of numbers, optional
+        A draw of p(y_t | x_t): for `simulate` and posterior predictive checks.
+    log_initial : pk.function (state, params) -> number, optional
+        log p(x_0): for particle Gibbs.
+    log_transition : pk.function (t, state, moved, params) -> number, optional
+        log p(x_t = moved | x_(t-1) = state): for backward simulation and particle Gibbs.
+    guide, log_guide : pk.function, optional
+        Of guided filters: see `ParticleFilter`.
+    lagged : bool, default False
+        The observation before stands behind params (and before inputs), NaN at step 0 and where it is missing.
+    """
+
+    parameters: Sequence[str]
+    states: Sequence[str]
+    initial: object
+    propagate: object
+    log_weight: object
+    observe: object = None
+    log_initial: object = None
+    log_transition: object = None
+    guide: object = None
+    log_guide: object = None
+    lagged: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("parameters", "states"):
+            names = tuple(getattr(self, name))
+            if not names or len(set(names)) < len(names) or not all(isinstance(n, str) and n.isidentifier() for n in names):
+                raise InputError(f"{name} is {names!r}; different names that are words of Python are wanted, at least one")
+            object.__setattr__(self, name, names)
+        for name in FUNCTIONS:
+            function = getattr(self, name)
+            if function is not None and not isinstance(function, type(filter_kernels.user_draw)):
+                raise DTypeError(f"{name} must be marked with @pk.function, got {function!r:.60}")
+
+    @functools.cached_property
+    def Parameters(self) -> type:  # noqa: N802  (a class)
+        """A named tuple with the parameters' names."""
+        return collections.namedtuple("Parameters", self.parameters)
+
+    def params(self, **values: float) -> tuple:
+        """Parameters by name, as a record; of several filters as arrays of one length."""
+        if set(values) != set(self.parameters):
+            raise InputError(f"params has {', '.join(map(repr, values))}; wanted exactly {', '.join(map(repr, self.parameters))}")
+        return self.Parameters(**values)
+
+    def need(self, what: str, *names: str) -> None:
+        """Refuse what the model lacks a function for."""
+        for name in names:
+            if getattr(self, name) is None:
+                raise InputError(f"{what} wants the model's {name}, which it has not; StateSpaceModel(..., {name}=) gives it")
+
+    def filter(self, *, guided: bool = False, **options) -> ParticleFilter:
+        """A particle filter of the model; options as in `ParticleFilter`."""
+        if guided:
+            self.need("a guided filter", "guide", "log_guide")
+            options |= {"guide": self.guide, "log_guide": self.log_guide}
+        return ParticleFilter(self.initial, self.propagate, self.log_weight, names=self.parameters, lagged=self.lagged, **options)
+
+    def table(self, params: Mapping | Sequence) -> tuple[np.ndarray, bool]:
+        """(parameters as rows, whether they were of one row)."""
+        table = as_table(params, self.parameters).astype(np.float64)
+        if table.ndim not in (1, 2) or table.shape[-1] != len(self.parameters):
+            raise ShapeError(f"params has shape {table.shape}; the last axis is wanted to be {len(self.parameters)} long: "
+                             f"{', '.join(self.parameters)}")
+        return np.atleast_2d(table), table.ndim == 1
+
+    def simulate(self, params, n_steps: int, *, seed: int, inputs=None, start=None, first: int = 0, space=None) -> tuple[np.ndarray, np.ndarray]:
+        """Draw states and observations of n_steps steps, one series for each row of parameters.
+
+        Parameters
+        ----------
+        params : as in `ParticleFilter.run`
+        n_steps : int
+        seed : int
+        inputs : array-like, shape (n_steps,) or (n_steps, n_inputs), optional
+        start : array-like, shape (n_dims,) or (n_dims, n_rows), optional
+            States one step before: a forecast. The model's initial distribution if not given.
+        first : int
+            The number of the first step, where start is given.
+        space : str or Space, optional
+
+        Returns
+        -------
+        states : ndarray, shape (n_steps, n_dims, n_rows)
+        observations : ndarray, shape (n_steps, n_values, n_rows)
+            Without the last axis where params are of one row.
+        """
+        self.need("simulation", "observe")
+        table, single = self.table(params)
+        n_steps, seed = check_count(n_steps, "n_steps"), check_seed(seed)
+        known = np.zeros((n_steps, 0)) if inputs is None else as_numbers(inputs, "inputs").reshape(n_steps, -1).astype(np.float64)
+        n_dims, n_values = len(self.states), self._n_values(table[0], known)
+        begin = np.zeros((n_dims, 1)) if start is None else as_numbers(start, "start").astype(np.float64).reshape(n_dims, -1)
+        begin = np.ascontiguousarray(np.broadcast_to(begin, (n_dims, len(table))))
+        kernel = simulate_kernel(self.initial, self.propagate, self.observe, n_dims, n_values, self.lagged)
+        with on(space):
+            x, y = pk.empty((n_steps, n_dims, len(table))), pk.empty((n_steps, n_values, len(table)))
+            pk.parallel_for(len(table), kernel, pk.static(table.shape[1]), pk.static(known.shape[1]), n_steps, first, start is not None,
+                            np.uint64(seed), reached(table), reached(known), reached(begin), x, y)
+            x, y = x.to_numpy(), y.to_numpy()
+        return (x[..., 0], y[..., 0]) if single else (x, y)
+
+    def replicate(self, paths, params, *, seed: int, inputs=None, space=None) -> np.ndarray:
+        """Observations drawn anew for given states, a path for each row of parameters: what the posterior predicts.
+
+        Parameters
+        ----------
+        paths : array-like, shape (n_steps, n_dims, n_rows)
+        params : array-like, shape (n_rows, n_params)
+        seed, inputs, space : as in `simulate`
+
+        Returns
+        -------
+        ndarray, shape (n_steps, n_values, n_rows)
+        """
+        self.need("replication", "observe")
+        table, _ = self.table(params)
+        x = as_numbers(paths, "paths", 3).astype(np.float64)
+        if x.shape[1:] != (len(self.states), len(table)):
+            raise ShapeError(f"paths has shape {x.shape}; (n_steps, {len(self.states)}, {len(table)}) is wanted, a path a row of params")
+        known = np.zeros((len(x), 0)) if inputs is None else as_numbers(inputs, "inputs").reshape(len(x), -1).astype(np.float64)
+        n_values = self._n_values(table[0], known)
+        with on(space):
+            y = pk.empty((len(x), n_values, len(table)))
+            kernel = observe_kernel(self.observe, len(self.states), n_values)
+            pk.parallel_for(len(table), kernel, pk.static(table.shape[1]), pk.static(known.shape[1]), np.uint64(check_seed(seed)), reached(table),
+                            reached(known), reached(x), y)
+            return y.to_numpy()
+
+    def _n_values(self, params, inputs):
+        """Values of an observation, from one call in plain Python of which only the length counts."""
+        row = np.concatenate([params, np.ones(64 if self.lagged else 0), inputs[0]])
+        found = self.observe(0, np.array(self.initial(0, 0, 0, row), np.float64), 0, 0, 0, row)
+        if not isinstance(found, tuple) or not found:
+            raise DTypeError(f"observe must return a tuple of numbers, got {found!r:.60}")
+        return len(found)

@@ -1,0 +1,65 @@
+"""What a run tells of its particles at each step beside their means: variances, quantiles, the user's moments, on the device."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import portable as pk
+
+from . import summary_kernels
+from .filter_kernels import average
+from .weights import SWEEP_TEAM
+
+
+class Summaries:
+    """Arrays of what was asked for, and the launches after a step.
+
+    Parameters
+    ----------
+    run : Run
+    variances : bool
+    levels : ndarray of float64, shape (n_levels,)
+        Of quantiles; empty for none.
+    moments : pk.function (t, state, params) -> tuple of numbers, or None
+    n_moments : int
+
+    Attributes
+    ----------
+    variances, quantiles, moments : View or None
+        Shapes (n_kept, n_dims, n_rows), (n_kept, n_levels, n_dims, n_rows) and (n_kept, n_moments, n_rows).
+    """
+
+    def __init__(self, run, variances, levels, moments, n_moments):
+        n_dims, n_rows = run.x.shape[1:3]
+        self.run, self.variances, self.quantiles, self.moments = run, None, None, None
+        n_tiles = run.tables.n_tiles
+        if variances:
+            self.variances = pk.empty((run.n_kept, n_dims, n_rows))
+            self._deviations = pk.empty((n_dims, n_rows, n_tiles))
+        if len(levels):
+            self.levels = pk.copy_of(np.asarray(levels, np.float64))
+            self.quantiles = pk.empty((run.n_kept, len(levels), n_dims, n_rows))
+        if moments is not None:
+            self._moment = summary_kernels.moment_kernel(moments, n_dims, n_moments)
+            self.moments = pk.empty((run.n_kept, n_moments, n_rows))
+            self._parts = pk.empty((n_moments, n_rows, n_tiles))
+
+    @property
+    def wanted(self):
+        return any(view is not None for view in (self.variances, self.quantiles, self.moments))
+
+    def after(self, t):
+        """Launch what is wanted of step t; one or two launches each."""
+        run, tables = self.run, self.run.tables
+        kept, slot = t % run.n_kept, t % run.x.shape[0]
+        weights = tables.values, tables.extremes, tables.sums
+        if self.variances is not None:
+            pk.parallel_for(tables.wide_tiles, summary_kernels.deviation_sums, tables.tile_size, tables.bits, slot, run.x, run.means[kept],
+                            *weights, self._deviations)
+            pk.parallel_for(tables.rows, average, tables.sums, self._deviations, self.variances[kept])
+        if self.moments is not None:
+            pk.parallel_for(tables.wide_tiles, self._moment, tables.tile_size, tables.bits, t, slot, run.x, run.params, *weights, self._parts)
+            pk.parallel_for(tables.rows, average, tables.sums, self._parts, self.moments[kept])
+        if self.quantiles is not None:
+            teams = pk.TeamPolicy(self.quantiles[kept].size, SWEEP_TEAM)
+            pk.parallel_for(teams, summary_kernels.find_quantiles, tables.bits, slot, self.levels, run.x, *weights, self.quantiles[kept])

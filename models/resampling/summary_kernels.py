@@ -1,0 +1,88 @@
+"""Kernels of what is asked of particles beside their means; notation as in `models.resampling.filter_kernels`.
+
+Weights w are those that a step leaves, the largest of a row 1; sums holds Q, the sum of their whole numbers q, in its last column.
+"""
+
+import functools
+
+import portable as pk
+
+from .weighing import NAN, WEIGHTS, fixed, order, ordered, scale
+
+LOWEST = -NAN - 1  # below the `order` of every number
+
+
+@functools.cache
+def moment_kernel(moment, n_dims, n_moments):
+    """The kernel of a user's moment function."""
+
+    @pk.kernel
+    def moment_sums(team, tile_size, bits, t, slot, x, params, w, extremes, sums, parts):
+        """Sums of q times each moment over a tile; a team a tile. Reads weights and states."""
+        n_tiles = sums.shape[1] - 1
+        r = team.league_rank // n_tiles
+        tile = team.league_rank % n_tiles
+        row_scale = scale(extremes, r, bits, WEIGHTS, w)
+        state = pk.local(n_dims, x.dtype)
+        part = pk.local(n_moments, pk.float64)
+        for c in range(n_moments):
+            part[c] = 0.0
+        for k in team.thread_range(tile * tile_size, min((tile + 1) * tile_size, w.shape[1])):
+            for c in range(n_dims):
+                state[c] = x[slot, c, r, k]
+            values = moment(t, state, params[r])
+            q = pk.float64(pk.int64(fixed(w[r, k], row_scale, WEIGHTS)))
+            for c in range(n_moments):
+                part[c] += q * pk.float64(values[c])
+        for c in range(n_moments):
+            total = team.reduce(part[c])
+            if team.single():
+                parts[c, r, tile] = total
+
+    return moment_sums
+
+
+@pk.kernel
+def deviation_sums(team, tile_size, bits, slot, x, means, w, extremes, sums, parts):
+    """Sums of q times the squared distance from the mean over a tile; a team a tile. Reads weights and states."""
+    n_tiles = sums.shape[1] - 1
+    r = team.league_rank // n_tiles
+    tile = team.league_rank % n_tiles
+    row_scale = scale(extremes, r, bits, WEIGHTS, w)
+    for c in range(x.shape[1]):
+        part = 0.0
+        for k in team.thread_range(tile * tile_size, min((tile + 1) * tile_size, w.shape[1])):
+            away = pk.float64(x[slot, c, r, k]) - means[c, r]
+            part += pk.float64(pk.int64(fixed(w[r, k], row_scale, WEIGHTS))) * away * away
+        part = team.reduce(part)
+        if team.single():
+            parts[c, r, tile] = part
+
+
+@pk.kernel
+def find_quantiles(team, bits, slot, levels, x, w, extremes, sums, found):
+    """The least state with a share of at least levels[j] of the weights at or below it; a team a row, component and level.
+
+    By halving the whole numbers that order float64 like themselves: 64 passes over the row, and the same bits everywhere.
+    """
+    n_dims = x.shape[1]
+    j = team.league_rank % levels.shape[0]
+    c = team.league_rank // levels.shape[0] % n_dims
+    r = team.league_rank // (levels.shape[0] * n_dims)
+    row_scale = scale(extremes, r, bits, WEIGHTS, w)
+    wanted = levels[j] * pk.float64(pk.int64(sums[r, sums.shape[1] - 1]))
+    low = pk.int64(LOWEST)  # no state is at or below it, all are at or below high
+    high = pk.int64(NAN)
+    for _ in range(64):
+        middle = (low >> 1) + (high >> 1) + (low & high & 1)
+        below = pk.uint64(0)
+        for k in team.thread_range(w.shape[1]):
+            if order(pk.float64(x[slot, c, r, k])) <= middle:
+                below += fixed(w[r, k], row_scale, WEIGHTS)
+        below = team.reduce(below)
+        if pk.float64(pk.int64(below)) >= wanted and below > 0:
+            high = middle
+        else:
+            low = middle
+    if team.single():
+        found[j, c, r] = ordered(high)

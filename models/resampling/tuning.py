@@ -1,0 +1,88 @@
+"""How many particles a likelihood estimate wants, told by its variance."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from portable.errors import InputError
+
+from ..checks import check_count
+from .filter import as_table
+from .state_space import StateSpaceModel
+
+# Where a step of PMMH costs as much as its particles, the sd of the log-likelihood at the posterior's middle is best between 1.0 and
+# 1.7 (Doucet, Pitt, Deligiannidis, Kohn: Efficient implementation of Markov chain Monte Carlo when using an unbiased likelihood
+# estimator, Biometrika 102, 2015); 1 is on the side that does not stick.
+WANTED = 1.0
+
+
+@dataclass(frozen=True)
+class Needed:
+    """How the log-likelihood varies with the number of particles.
+
+    Attributes
+    ----------
+    n_particles : int
+        What makes its variance about 1, a multiple of 32.
+    tried : dict
+        Variance by number of particles; NaN where a filter died.
+    text : str
+        In words.
+    """
+
+    n_particles: int
+    tried: dict
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def particles_needed(model: StateSpaceModel, observations, params, *, inputs=None, n_runs: int = 100, most: int = 2**16, seed: int = 0,
+                     **options) -> Needed:
+    """The number of particles at which the variance of the log-likelihood is about 1, near given parameters.
+
+    Parameters
+    ----------
+    model : StateSpaceModel
+    observations, inputs : as in `ParticleFilter.run`
+    params : of one filter
+        In the middle of the posterior, as far as it is known: a first short PMMH run tells.
+    n_runs : int
+        Filters, rows of one batch, from which a variance is taken; its relative error is sqrt(2 / n_runs).
+    most : int
+        More particles are not tried.
+    **options : as in `StateSpaceModel.filter`
+
+    Returns
+    -------
+    Needed
+
+    Raises
+    ------
+    InputError
+        Filters die, or vary too much, even with `most` particles.
+    """
+    n_runs, most = check_count(n_runs, "n_runs", 10), check_count(most, "most", 32)
+    row = as_table(params, model.parameters)
+    if row.ndim != 1:
+        raise InputError(f"params is of {row.shape[0]} filters; one is wanted")
+    filters, tried, n = model.filter(**options), {}, 64
+    while True:
+        values = filters.log_likelihood(observations, n, params=np.tile(row, (n_runs, 1)), inputs=inputs, seed=seed)
+        tried[n] = float(values.var(ddof=1)) if np.isfinite(values).all() else math.nan
+        if tried[n] <= 2.0 * WANTED or n >= most:
+            break
+        # the variance falls as 1 / n, once it is small
+        n = int(min(most, 32 * math.ceil(n / 32 * (4.0 if math.isnan(tried[n]) else min(16.0, max(1.5, tried[n] / WANTED))))))
+    if not tried[n] <= 2.0 * WANTED:
+        raise InputError(f"with {n:,} particles the variance of the log-likelihood is {tried[n]:.3g} over {n_runs} runs, where about 1 is wanted: "
+                         "a guide, parameters nearer to the posterior, or most= are wanted")
+    needed = 32 * max(1, math.ceil(n * tried[n] / WANTED / 32))
+    seen = "; ".join(f"{variance:.2g} with {count:,}" for count, variance in tried.items())
+    text = (f"{needed:,} particles bring the variance of the log-likelihood to about 1: it was {seen} particles, over {n_runs} runs "
+            f"(each right to {math.sqrt(2 / n_runs):.0%}).")
+    return Needed(needed, tried, text)

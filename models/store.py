@@ -1,0 +1,310 @@
+"""What a long job has finished, on disk: a folder of sealed parts, from which it goes on to the same bits.
+
+    with Store(checkpoint, "edm.cross_map", {"tau": tau, "dataset": dataset}) as store:
+        part = store.get("rows-00000000")  # None if it is not there, or damaged: then a warning names it
+        if part is None:
+            store.put("rows-00000000", rows=rows)  # on the disk when this returns, whole or not at all
+
+The folder holds
+
+    run.json    the job, its settings (arrays by their digests) and versions: the key of the run. Another is refused
+    lock        held while a process works here; it says who, for others to be told
+    NAME.npz    a part: arrays, which `numpy.load` reads, and a seal over them, the part's name and the key
+    NAME.part   a folder of the same kind, where a job consists of several (`inside`)
+
+Settings that only say how long the job is (draws, rows, cells, iterations) stay out of the key: a longer job finds
+what a shorter one has left. With None in place of a folder nothing is kept, and nothing found.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import json
+import os
+import platform
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import TracebackType
+
+import numpy as np
+
+import portable as pk
+from portable.errors import DTypeError, InputError, StorageError
+
+from .files import cannot_write, sync, write
+
+try:
+    import fcntl
+except ImportError:  # not a POSIX system
+    fcntl = None
+
+FORMAT = 1
+EVERY_S = 5.0  # between two parts of a job whose parts are as long as one likes
+_SEAL = 65  # bytes at the end of a part: a new line and a digest in hexadecimal
+_SHARE = 20  # a job spends at most one part in so many of its time on keeping what it has
+_PIECE = 1 << 24  # bytes of an array that are read for its digest at a time
+
+
+class Store:
+    """A folder of sealed parts, locked against other processes until it is closed.
+
+    Parameters
+    ----------
+    path : str, Path or None
+        The folder, which is made where its parent exists. None: nothing is kept.
+    job : str
+        Which algorithm, "edm.cross_map" for example.
+    settings : dict
+        All that the parts depend on: numbers, words, lists of these, arrays (in the key by their digests).
+    name : str
+        Of the argument that names the folder, for messages.
+
+    Raises
+    ------
+    DTypeError, InputError
+        `path` is no path, has no parent folder, is a file or a folder of something else, belongs to a run with other
+        settings (the message names them), or another process works there (the message says which).
+    StorageError
+        The folder cannot be written to.
+    """
+
+    def __init__(self, path: str | os.PathLike | None, job: str, settings: dict, name: str = "checkpoint") -> None:
+        self.path, self._name, self._lock = None, name, None
+        self._written, self._cost = time.monotonic(), 0.0
+        if path is None:
+            return
+        if not isinstance(path, (str, os.PathLike)):
+            raise DTypeError(f"{name} must be the name of a folder, got {path!r} of type {type(path).__name__}")
+        self.path = Path(path)
+        run = {"format": FORMAT, "job": job, "portable": pk.__version__, "numpy": ".".join(np.__version__.split(".")[:2])}
+        run |= {key: _words(value) for key, value in settings.items()}
+        self.key = hashlib.sha256(json.dumps(run, sort_keys=True).encode()).hexdigest()
+        self._make()
+        self._lock = self._take_lock()
+        try:
+            for left in self.path.glob(".*.partial*"):  # by a process that was killed
+                left.unlink()
+            self._check_run(run)
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let others work here."""
+        if self._lock is not None:
+            fcntl.flock(self._lock, fcntl.LOCK_UN)  # said, for a fork may still have the file open
+            os.close(self._lock)
+            self._lock = None
+
+    # ---- parts
+    def put(self, part: str, **arrays: np.ndarray) -> None:
+        """Keep a part: on the disk when this returns.
+
+        Raises
+        ------
+        StorageError
+            The disk is full, or cannot be written for another reason. Parts that were kept before are not touched.
+        """
+        if self.path is None:
+            return
+        begin, body = time.monotonic(), io.BytesIO()
+        np.savez(body, **arrays)
+        body.write(b"\n" + self._seal(part, body.getbuffer()))
+        try:
+            write(self._file(part), body.getbuffer(), self._name)
+        except StorageError as error:
+            raise StorageError(f"{error}. What was finished before is kept there: make room, and the same call goes on "
+                             "from it") from error
+        self._written = time.monotonic()
+        self._cost = self._written - begin
+
+    def get(self, part: str) -> dict[str, np.ndarray] | None:
+        """The arrays of a part; None if it is not there, or damaged: then with a warning."""
+        if self.path is None:
+            return None
+        try:
+            body = self._file(part).read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            return self._damaged(part, error.strerror)
+        if body[-_SEAL:] != b"\n" + self._seal(part, memoryview(body)[:-_SEAL]):
+            return self._damaged(part, "its seal does not fit its content")
+        with np.load(io.BytesIO(body[:-_SEAL]), allow_pickle=False) as file:
+            return {name: file[name] for name in file.files}
+
+    def names(self, begin: str = "") -> list[str]:
+        """The parts whose names begin so, in ascending order, whole or damaged."""
+        if self.path is None:
+            return []
+        return sorted(file.stem for file in self.path.glob("*.npz") if file.name.startswith(begin))
+
+    def drop(self, part: str) -> None:
+        """Forget a part."""
+        if self.path is not None:
+            self._file(part).unlink(missing_ok=True)
+
+    def due(self) -> bool:
+        """Whether some seconds have passed since a part was kept; never where nothing is."""
+        return self.path is not None and time.monotonic() - self._written >= max(EVERY_S, _SHARE * self._cost)
+
+    def chain(self, name: str, n: int, run: Callable[[dict | None, int, int], dict]) -> Iterator[dict]:
+        """The parts of a chain of n steps, each of which needs only the state that the one before it has left.
+
+        Parameters
+        ----------
+        name : str
+            Of the chain: its parts are called NAME-FIRST_STEP.
+        n : int
+            Steps. A last part from a longer chain may go on beyond them.
+        run : callable
+            Called with the arrays of the part before (None for the first), the first step and the one to stop at; returns the
+            arrays of a part: `end`, where the next begins, the state there, and what the job wants. It may stop before, say
+            when `due`.
+
+        Yields
+        ------
+        dict of arrays: parts that were kept, and those that were computed because they were not.
+        """
+        at, part = 0, None
+        while at < n:
+            kept = self.get(f"{name}-{at:012d}")
+            if kept is None:
+                begins = [int(part.rpartition("-")[2]) for part in self.names(f"{name}-")]
+                kept = run(part, at, min([begin for begin in begins if begin > at] + [n]))
+                self.put(f"{name}-{at:012d}", **kept)
+            part, at = kept, int(kept["end"])
+            yield part
+
+    def _file(self, part: str) -> Path:
+        return self.path / f"{part}.npz"
+
+    def _seal(self, part: str, body: memoryview) -> bytes:
+        digest = hashlib.sha256(f"{self.key} {part} ".encode())
+        digest.update(body)
+        return digest.hexdigest().encode()
+
+    def _damaged(self, part: str, why: str) -> None:
+        warnings.warn(f"{self._name}: part '{self._file(part)}' is damaged ({why}); it is computed again",
+                      RuntimeWarning, stacklevel=4)
+
+    # ---- the folder
+    def _make(self) -> None:
+        if self.path.is_dir():
+            return
+        if self.path.exists():
+            raise InputError(f"{self._name}: '{self.path}' is a file; the name of a folder is wanted, which is made if it "
+                             "is missing")
+        if not self.path.parent.is_dir():
+            raise InputError(f"{self._name}: the folder '{self.path.parent}' does not exist")
+        try:
+            self.path.mkdir(exist_ok=True)
+            sync(self.path.parent)
+        except OSError as error:
+            raise cannot_write(self._name, self.path, error) from error
+
+    def _take_lock(self) -> int:
+        """The descriptor of the locked file."""
+        if fcntl is None:
+            raise InputError(f"{self._name}: this system has no locks on files, which keep a second process away")
+        foreign = [file.name for file in self.path.iterdir() if file.name not in ("run.json", "lock")
+                   and file.suffix not in (".npz", ".part") and ".partial" not in file.suffixes]
+        if foreign:
+            raise InputError(f"{self._name}: '{self.path}' holds {foreign[0]!r}, which is not of a checkpoint; name a "
+                             "folder of its own")
+        path = self.path / "lock"
+        try:
+            lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        except OSError as error:
+            raise cannot_write(self._name, path, error) from error
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            holder = os.pread(lock, 1000, 0).decode(errors="replace")
+            os.close(lock)
+            if isinstance(error, BlockingIOError):
+                raise InputError(f"{self._name}: '{self.path}' is in use by {holder or 'another process'}; wait for it, or "
+                                 "name another folder") from error
+            raise StorageError(f"{self._name}: '{path}' cannot be locked: {error.strerror}") from error
+        with contextlib.suppress(OSError):  # on a full disk what was finished can still be read
+            os.ftruncate(lock, 0)
+            os.write(lock, f"process {os.getpid()} on {platform.node()} since {time.strftime('%Y-%m-%d %H:%M:%S')}".encode())
+        return lock
+
+    def _check_run(self, run: dict) -> None:
+        """Refuse the folder of another run; note whose it is where it is new."""
+        path = self.path / "run.json"
+        try:
+            found = json.loads(path.read_bytes())
+            found, key = found["run"], found["key"]
+            damaged = key != hashlib.sha256(json.dumps(found, sort_keys=True).encode()).hexdigest()
+        except FileNotFoundError:
+            found, key, damaged = None, None, False
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+            found, key, damaged = None, None, True
+        if key == self.key and not damaged:
+            return
+        if key is not None and not damaged:
+            raise InputError(f"{self._name}: '{self.path}' belongs to another run: {_difference(found, run)}. Name another "
+                             "folder, or remove this one to begin anew")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)
+            parts = self.names()
+            own = any(self.get(part) is not None for part in parts)
+        if parts and not own:
+            raise InputError(f"{self._name}: '{path}' is {'damaged' if damaged else 'missing'}, and no part is of this "
+                             "run; name another folder, or remove this one to begin anew")
+        if damaged:
+            warnings.warn(f"{self._name}: '{path}' is damaged; it is written again", RuntimeWarning, stacklevel=4)
+        write(path, json.dumps({"key": self.key, "run": run}, indent=1) + "\n", self._name)
+
+
+def inside(path: str | os.PathLike | None, part: str) -> Path | None:
+    """The folder of one of several stores of a job, in its checkpoint, which is made where its parent exists."""
+    if path is None:
+        return None
+    with Store(path, "several jobs", {}):  # says what is wrong with the folder, and what it is
+        return Path(path) / f"{part}.part"
+
+
+NOWHERE = Store(None, "nothing", {})  # keeps nothing
+
+
+def digest(array: np.ndarray) -> str:
+    """SHA-256 of an array's numbers, dtype and shape; a memory map is read piece by piece."""
+    found = hashlib.sha256(f"{array.dtype} {array.shape} ".encode())
+    rows = max(1, _PIECE // max(1, array[:1].nbytes)) if array.ndim else 1
+    for begin in range(0, len(array) if array.ndim else 1, rows):
+        found.update(np.ascontiguousarray(array[begin:begin + rows] if array.ndim else array).data)
+    return found.hexdigest()
+
+
+def _words(value: object) -> object:
+    """A setting as JSON has it."""
+    if isinstance(value, np.ndarray):
+        return f"{value.dtype} {value.shape} {digest(value)}"
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, dict):
+        return {str(key): _words(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_words(item) for item in value]
+    return value if value is None or isinstance(value, (bool, int, float, str)) else repr(value)
+
+
+def _difference(found: dict, run: dict) -> str:
+    """In which settings two runs differ."""
+    names = [name for name in run | found if found.get(name) != run.get(name)]
+    long = [name for name in names if any(len(str(one.get(name))) > 40 for one in (found, run))]
+    return "; ".join(f"{name} differ{'s' * (not name.endswith('s'))}" if name in long
+                     else f"{name} is {found.get(name)!r} there, {run.get(name)!r} here" for name in names)

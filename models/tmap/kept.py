@@ -1,0 +1,64 @@
+"""Where the starts of a fit have come to, in a store."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import portable as pk
+
+from .kernels import CLIMBING, STATUS, STEP, USED_UP
+
+
+class Kept:
+    """The state of starts that climb together, kept one by one: more starts, or more iterations, go on from there.
+
+    Parameters
+    ----------
+    store : Store
+    number : int
+        Of the first of them among all starts of the fit.
+    exact : View of float64, shape (n_models, n_rows, n_branches)
+        The models; now as they start.
+    models : View
+        The same in the dtype of the gaps.
+    state : View of int64, shape (n_models, 2)
+    history : View of float64, shape (n_models, max_iter + 1)
+    """
+
+    def __init__(self, store, number, exact, models, state, history):
+        self._store, self._views, self._first = store, (exact, state, history), exact.to_numpy().copy()
+        found = [view.to_numpy().copy() for view in self._views]
+        most, n = history.shape[1] - 1, len(self._first)
+        self._names = [f"start-{number + k:06d}" for k in range(n)]
+        self._steps, self._turns, self._longer = [-1] * n, [0] * n, [False] * n
+        for k in range(n if store.names("start-") else 0):
+            self._restore(k, most, *found)
+        for view, array in zip((*self._views, models), (*found, found[0])):
+            pk.deep_copy(view, array.astype(view.dtype))
+
+    def _restore(self, k, most, exact, state, history):
+        """Take the latest state of a start from the store. Both are as good: the second is there if the first is damaged."""
+        parts = [(turn, self._store.get(f"{self._names[k]}-{turn}")) for turn in (0, 1)]
+        parts = [(int(part["state"][STEP]), turn, part) for turn, part in parts
+                 if part is not None and np.array_equal(part["first"], self._first[k])]
+        self._longer[k] = any(step > most for step, *_ in parts)
+        parts = [part for part in parts if part[0] <= most]
+        if parts:
+            step, turn, part = max(parts, key=lambda part: part[:2])
+            exact[k], state[k], history[k, :len(part["history"])] = part["exact"], part["state"], part["history"]
+            if state[k, STATUS] == USED_UP and step < most:
+                state[k, STATUS] = CLIMBING
+            self._steps[k], self._turns[k] = step + (state[k, STATUS] != CLIMBING), 1 - turn
+
+    def keep(self):
+        """Write down those starts that have moved."""
+        if self._store.path is None:
+            return
+        exact, state, history = (view.to_numpy() for view in self._views)
+        for k, name in enumerate(self._names):
+            step = int(state[k, STEP])
+            moved = step + (state[k, STATUS] != CLIMBING)  # the last look at the likelihood is a move, too
+            if moved != self._steps[k] and not self._longer[k]:
+                self._store.put(f"{name}-{self._turns[k]}", first=self._first[k], exact=exact[k], state=state[k],
+                                history=history[k, :moved])
+                self._steps[k], self._turns[k] = moved, 1 - self._turns[k]

@@ -1,0 +1,51 @@
+"""Locks that a child of a fork finds free, and stretches of work that Ctrl-C does not break in the middle."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import threading
+import weakref
+
+_all = weakref.WeakSet()
+
+
+class Lock:
+    """A lock that its holder may take again: in a signal handler, or where the garbage collector calls back."""
+
+    __slots__ = ("_lock", "__weakref__")
+
+    def __init__(self):
+        self._lock = threading.RLock()
+        _all.add(self)
+
+    def __enter__(self):
+        self._lock.acquire()
+
+    def __exit__(self, *error):
+        self._lock.release()
+
+    def renew(self):
+        """Forget who holds it: a thread that the child of a fork does not have."""
+        self._lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=lambda: [lock.renew() for lock in _all])
+
+
+@contextlib.contextmanager
+def uninterrupted():
+    """Put a KeyboardInterrupt off to the end of the block, which hands objects over to native code."""
+    if threading.current_thread() is not threading.main_thread() or not callable(signal.getsignal(signal.SIGINT)):
+        yield
+        return
+    asked = []
+    before = signal.signal(signal.SIGINT, lambda *args: asked.append(args))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if asked:
+            before(*asked[0])

@@ -1,0 +1,210 @@
+"""Files that are not what they seem: each is refused in words that name it, or read whole; nothing is dropped without a word."""
+
+import gzip
+import io
+import json
+import zipfile
+import zlib
+
+import numpy as np
+import pytest
+
+import portable as pk
+from models import hawkes, tmap
+from models.edm import files as edm_files
+from models.edm.__main__ import main as edm_main
+from models.hawkes.__main__ import main as hawkes_main
+from models.mixture import cytometry
+from models.mixture.__main__ import main as mixture_main
+from models.resampling.study import load as load_study
+from models.tmap.__main__ import main as tmap_main
+
+
+def npy(array, version=None):
+    body = io.BytesIO()
+    np.lib.format.write_array(body, np.asarray(array), version, allow_pickle=True)
+    return body.getvalue()
+
+
+def npz(compressed=False, **arrays):
+    body = io.BytesIO()
+    (np.savez_compressed if compressed else np.savez)(body, **arrays)
+    return body.getvalue()
+
+
+def huge_npy():
+    """A header that promises more than there is."""
+    return npy(np.zeros(3)).replace(b"(3,), }" + b" " * 12, b"(9999999999999,), }")
+
+
+def flipped(content, at):
+    return content[:at] + bytes([content[at] ^ 0x55]) + content[at + 1:]
+
+
+def h5(path, **datasets):
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(path, "w") as file:
+        for name, data in datasets.items():
+            file[name] = data
+
+
+GOOD = b"a,b\n1,2\n3,4\n"
+EVENTS = b"x_km,y_km,t_hours\n" + b"".join(b"%d,%d,%d\n" % (k, k * k, k) for k in range(8))
+GAPS = b"run,gap\n1,2.0\n1,3.0\n2,1.5\n"
+RUNS = npz(values=np.ones(6), lengths=np.array([4, 2]))
+CELLS = npz(X=np.ones((5, 2)), channels=np.array(["A", "B"]))
+
+EDM = [
+    ("empty.csv", b"", r"0 line\(s\)"),
+    ("header.csv", b"a,b\n", r"1 line\(s\)"),
+    ("latin.csv", "température,b\n1,2\n".encode("latin-1"), "can't decode byte 0xe9"),
+    ("bytes.csv", bytes(range(1, 256)) * 9, "codec can't decode"),
+    ("nul.csv", b"a,b\n1,2\n3,\x004\n", "line 3 holds a NUL"),
+    ("quote.csv", b'a,b\n1,"' + b"2" * 140_000, "field larger than field limit"),
+    ("ragged.csv", b"a,b\n1,2\n3\n", "line 3 has 1 cells"),
+    ("twice.csv", b"a,b,a\n1,2,3\n", "2 columns 'a'"),
+    ("word.csv", b"a,b\n1,2\n3,four\n5,6\n", "column 'b', row 2 is 'four'"),
+    ("cut.npy", npy(np.arange(100.0))[:200], "greater than file size"),
+    ("objects.npy", npy(np.array([1, "a", None], object)), "Python objects"),
+    ("archive.npy", npz(a=np.zeros(3)), "magic string"),
+    ("junk.h5", b"\x89HDF\r\n\x1a\n" + b"x" * 500, "cannot be read"),
+    ("cut.csv.gz", gzip.compress(GOOD * 999)[:60], "ended before the end-of-stream"),
+]
+HAWKES = [
+    ("empty.csv", b"", "has no column 'x_km'"),
+    ("latin.csv", "é,x_km\n1,2\n".encode("latin-1"), "can't decode byte"),
+    ("nul.csv", EVENTS.replace(b"3,9", b"3,\x009"), "line 5 holds a NUL"),
+    ("ragged.csv", EVENTS + b"1,2\n", "line 10 has 2 cells"),
+    ("twice.csv", EVENTS.replace(b"y_km,", b"x_km,").replace(b"t_hours\n", b"t_hours\n"), "no column 'y_km'|2 columns 'x_km'"),
+    ("word.csv", EVENTS + b"1,2,N/A\n", "column 't_hours', row 9 is 'N/A'"),
+    ("plain.csv.gz", EVENTS, "Not a gzipped file"),
+    ("cut.csv.gz", gzip.compress(EVENTS * 99)[:40], "ended before the end-of-stream"),
+    ("junk.npz", b"PK\x03\x04" + b"x" * 400, "not a zip file"),
+    ("cut.npz", npz(x_km=np.ones(9), y_km=np.ones(9), t_hours=np.arange(9.0))[:300], "not a zip file"),
+    ("objects.npz", npz(x_km=np.array([1, None], object), y_km=np.ones(2), t_hours=np.ones(2)), "Object arrays cannot be loaded"),
+]
+TMAP = [
+    ("empty.csv", b"", "No columns to parse"),
+    ("latin.csv", "run,gap\né,1\n".encode("latin-1"), "can't decode byte"),
+    ("nul.csv", GAPS.replace(b"3.0", b"\x003.0"), "line 3 holds a NUL"),
+    ("ragged.csv", GAPS + b"1,2,3,4\n", "Expected 2 fields in line 5, saw 4"),
+    ("twice.csv", b"run,gap,gap\n1,2,3\n", "2 columns 'gap'"),
+    ("cut.csv.gz", gzip.compress(GAPS * 99)[:40], "ended before the end-of-stream"),
+    ("plain.csv.gz", GAPS, "Not a gzipped file"),
+    ("cut.npz", RUNS[:200], "not a zip file"),
+    ("flipped.npz", flipped(RUNS, 150), "Bad CRC-32"),
+    ("objects.npz", npz(values=np.array([1, None], object), lengths=np.array([2])), "Object arrays cannot be loaded"),
+]
+MIXTURE = [
+    ("empty.csv", b"", "shape"),
+    ("latin.csv", "FSC,µ\n1,2\n".encode("latin-1"), "can't decode byte"),
+    ("word.csv", b"A,B\n1,2\n3,four\n", "column 'B', row 2 is 'four'"),
+    ("cut.npz", CELLS[:200], "not a zip file"),
+    ("objects.npz", npz(X=np.array([[1, None]], object), channels=np.array(["A", "B"])), "Object arrays cannot be loaded"),
+    ("promise.npz", None, "cannot be read"),
+]
+READERS = {
+    "edm": (edm_files.read, lambda path: edm_main(["embed", path, "--columns", "a"])),
+    "hawkes": (hawkes.read_events, lambda path: hawkes_main(["residuals", path, "--figures", "none"])),
+    "tmap": (tmap.read, lambda path: tmap_main(["describe", path])),
+    "mixture": (cytometry.read, lambda path: mixture_main(["fit", path, "--out", path + ".out"])),
+}
+FILES = [(family, *row) for family, rows in (("edm", EDM), ("hawkes", HAWKES), ("tmap", TMAP), ("mixture", MIXTURE)) for row in rows]
+
+
+@pytest.mark.parametrize("family, name, content, words", FILES, ids=[f"{family}-{name}" for family, name, *_ in FILES])
+def test_hostile_files(family, name, content, words, tmp_path, capsys, monkeypatch):
+    """In the library an error, on the command line a message and exit code 2; both name the file."""
+    if name.endswith(".h5"):
+        pytest.importorskip("h5py")
+    if family == "tmap" and ".csv" in name:
+        pytest.importorskip("pandas")
+    if family == "mixture":
+        pytest.importorskip("matplotlib")
+    if name == "promise.npz":
+        body = io.BytesIO()
+        with zipfile.ZipFile(body, "w") as archive:
+            archive.writestr("X.npy", huge_npy())
+            archive.writestr("channels.npy", npy(np.array(["A", "B"])))
+        content = body.getvalue()
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / name).write_bytes(content)
+    read, command = READERS[family]
+    with pytest.raises(pk.PortableError, match=words) as caught:
+        read(tmp_path / name)
+    assert name in str(caught.value)
+    assert command(name) == 2
+    said = capsys.readouterr()
+    assert name in (said.out + said.err).replace("\n", "")
+
+
+@pytest.fixture(scope="module")
+def bomb():
+    """360 MB of text in less than a megabyte."""
+    packer, piece = zlib.compressobj(1, wbits=31), b"0," * (1 << 19)
+    content = b"".join([packer.compress(b"a,b\n"), *(packer.compress(piece) for _ in range(360)), packer.flush()])
+    assert len(content) < 2 << 20
+    return content
+
+
+@pytest.mark.parametrize("family", ["edm", "hawkes", "tmap", "mixture"])
+def test_bombs_are_refused(family, bomb, tmp_path):
+    (tmp_path / "bomb.csv.gz").write_bytes(bomb)
+    with pytest.raises(pk.InputError, match="bomb.csv.gz' holds .* bytes, which unpack to more than 268,435,456: no such file"):
+        READERS[family][0](tmp_path / "bomb.csv.gz")
+
+
+@pytest.mark.parametrize("read", [hawkes.read_events, tmap.read, cytometry.read])
+def test_bombs_of_arrays_are_refused(read, tmp_path):
+    with zipfile.ZipFile(tmp_path / "bomb.npz", "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        archive.writestr("values.npy", b"0" * (300 << 20))
+    with pytest.raises(pk.InputError, match="bomb.npz' holds .* bytes, which unpack to more than 268,435,456"):
+        read(tmp_path / "bomb.npz")
+
+
+def test_bombs_of_datasets_are_refused(tmp_path):
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(tmp_path / "bomb.h5", "w") as file:
+        file.create_dataset("x", (10**9,), "f8", chunks=(10**6,))
+    with pytest.raises(pk.InputError, match="bomb.h5' holds .* bytes, which unpack to more"):
+        edm_files.read(tmp_path / "bomb.h5")
+
+
+def test_nothing_is_dropped_without_a_word(tmp_path):
+    """Unknown numbers stay as such, whatever the word for them; words are said to be left out."""
+    path = tmp_path / "x.csv"
+    path.write_text('date,"a",b,c\n1.1.,1,N/A,\n2.1.,2,2,NULL\n3.1.,,nan,3e0\n')
+    with pytest.warns(UserWarning, match="x.csv': date hold no numbers, and are left out"):
+        found = edm_files.read(path)
+    assert list(found) == ["a", "b", "c"]
+    np.testing.assert_array_equal(np.column_stack(list(found.values())), [[1, np.nan, np.nan], [2, 2, np.nan], [np.nan, np.nan, 3]])
+
+
+def test_names_of_channels_lose_their_quotes(tmp_path):
+    """As R writes them: scatter and time are known for what they are."""
+    (tmp_path / "r.csv").write_text('"FSC-A","FITC-A","Time"\n1,2,3\n4,5,6\n')
+    _, channels, _ = cytometry.read(tmp_path / "r.csv")
+    assert channels == ["FSC-A", "FITC-A", "Time"]
+    (tmp_path / "rows.csv").write_text('"","FITC-A"\n"1",2\n')
+    with pytest.raises(pk.InputError, match="cell 1 of the header is empty"):
+        cytometry.read(tmp_path / "rows.csv")
+
+
+@pytest.mark.parametrize("content, words", [
+    (b"", "Expecting value"), (b"[" * 200_000, "recursion"), (b"\xff\xfe", "codec can't decode|Expecting value"), (b"[1]", "holds no model"),
+    (b'{"alpha": [1], "orders": [1], "rates": ["x"], "switching": [[0.5]]}', "rates|holds no model"), (b"{}", "KeyError"),
+    (json.dumps({"alpha": [1.0], "orders": [1], "rates": [1e400], "switching": [[0.5]]}).encode(), "rates"),
+])
+def test_models_that_are_none(content, words, tmp_path, capsys):
+    path = tmp_path / "model.json"
+    path.write_bytes(content)
+    with pytest.raises(pk.InputError, match=words):
+        tmap.load(path)
+    assert tmap_main(["simulate", str(path), "--runs", "1", "--out", str(tmp_path / "runs.npz")]) == 2
+
+
+@pytest.mark.parametrize("content", [b"", b"[" * 200_000, b"[]", b"{}", b'{"cells": [3]}', b'{"cells": [{"scheme": ["x"], "n": 1}]}'])
+def test_studies_that_are_none(content, tmp_path):
+    (tmp_path / "study.json").write_bytes(content)
+    with pytest.raises(pk.InputError, match="study.json' (cannot be read|is no study)"):
+        load_study(tmp_path / "study.json")

@@ -1,0 +1,196 @@
+"""The store itself: what it keeps, what it refuses, and in which words."""
+
+import json
+import os
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pytest
+
+from models.files import check_no_input, replacing, write
+from models.store import Store
+from portable.errors import DTypeError, InputError, StorageError
+
+SETTINGS = {"tau": 1, "dtype": "float32", "dataset": np.arange(6.0).reshape(2, 3)}
+
+
+def opened(path, **changes):
+    return Store(path, "a job", SETTINGS | changes)
+
+
+def test_parts_come_back_and_are_plain_npz(tmp_path):
+    with opened(tmp_path / "run") as store:
+        store.put("b", rows=np.arange(3), words=np.array(["é", "\x1b"]))
+        store.put("a", rows=np.zeros(0))
+    with opened(tmp_path / "run") as store:
+        assert store.names() == ["a", "b"] and store.names("b") == ["b"]
+        np.testing.assert_array_equal(store.get("b")["rows"], np.arange(3))
+        assert store.get("b")["words"].tolist() == ["é", "\x1b"] and store.get("c") is None
+        store.drop("a")
+        assert store.names() == ["b"]
+    with np.load(tmp_path / "run" / "b.npz") as file:
+        np.testing.assert_array_equal(file["rows"], np.arange(3))
+
+
+def test_without_a_folder_nothing_is_kept():
+    with Store(None, "a job", {}) as store:
+        store.put("a", rows=np.zeros(3))
+        store.drop("a")
+        assert store.get("a") is None and store.names() == [] and not store.due()
+
+
+def test_another_key_is_refused_by_name(tmp_path):
+    with opened(tmp_path / "run") as store:
+        store.put("a", rows=np.zeros(3))
+    with pytest.raises(InputError, match=r"checkpoint: '.*run' belongs to another run: tau is 1 there, 2 here\. Name another"):
+        opened(tmp_path / "run", tau=2)
+    with pytest.raises(InputError, match="another run: dataset differs"):
+        opened(tmp_path / "run", dataset=np.ones((2, 3)))
+    with pytest.raises(InputError, match="job is 'a job' there, 'another' here"):
+        Store(tmp_path / "run", "another", SETTINGS)
+    with opened(tmp_path / "run") as store:  # none of them has touched it
+        assert store.get("a") is not None
+
+
+@pytest.mark.parametrize("damage", [lambda b: b[:100], lambda b: b"", lambda b: b[:200] + bytes([b[200] ^ 1]) + b[201:],
+                                    lambda b: b[:-1] + b"x", lambda b: b"\0" * len(b)])
+def test_a_damaged_part_is_named_and_costs_itself_alone(tmp_path, damage):
+    with opened(tmp_path / "run") as store:
+        store.put("a", rows=np.arange(100))
+        store.put("b", rows=np.arange(3))
+    file = tmp_path / "run" / "a.npz"
+    file.write_bytes(damage(file.read_bytes()))
+    with opened(tmp_path / "run") as store:
+        with pytest.warns(RuntimeWarning, match=r"checkpoint: part '.*a\.npz' is damaged \(its seal .*\); it is computed again"):
+            assert store.get("a") is None
+        assert store.get("b") is not None
+
+
+def test_a_part_of_another_run_or_of_another_name_is_no_part(tmp_path):
+    with opened(tmp_path / "one") as one, opened(tmp_path / "two", tau=3) as two:
+        one.put("a", rows=np.arange(3))
+        two.put("a", rows=np.arange(4))
+        os.replace(tmp_path / "two" / "a.npz", tmp_path / "one" / "b.npz")
+        (tmp_path / "one" / "c.npz").write_bytes((tmp_path / "one" / "a.npz").read_bytes())
+        for name in "bc":
+            with pytest.warns(RuntimeWarning, match="damaged"):
+                assert one.get(name) is None
+
+
+def test_the_key_itself_may_be_damaged(tmp_path):
+    run = tmp_path / "run" / "run.json"
+    with opened(tmp_path / "run") as store:
+        store.put("a", rows=np.arange(3))
+    for text in ("", "[" * 100_000, json.dumps({"key": "0", "run": {}})):
+        run.write_text(text)
+        with pytest.warns(RuntimeWarning, match="run.json' is damaged; it is written again"), opened(tmp_path / "run") as store:
+            assert store.get("a") is not None
+        with warnings.catch_warnings(), opened(tmp_path / "run"):
+            warnings.simplefilter("error")
+    run.unlink()
+    with pytest.raises(InputError, match="run.json' is missing, and no part is of this run"):
+        opened(tmp_path / "run", tau=2)
+
+
+def test_a_second_one_is_told_who_holds_it(tmp_path):
+    with opened(tmp_path / "run"):
+        for _ in range(2):
+            with pytest.raises(InputError, match=rf"in use by process {os.getpid()} on .* since 20..-.*wait for it"):
+                opened(tmp_path / "run")
+        text = (f"from models.store import Store\ntry: Store({str(tmp_path / 'run')!r}, 'a job', {{}})\n"
+                "except ValueError as error: print(error)")
+        said = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True).stdout
+        assert f"in use by process {os.getpid()} on " in said
+    opened(tmp_path / "run").close()
+
+
+def test_wrong_folders(tmp_path):
+    with pytest.raises(DTypeError, match="checkpoint must be the name of a folder, got 3 of type int"):
+        opened(3)
+    with pytest.raises(InputError, match="the folder '.*absent' does not exist"):
+        opened(tmp_path / "absent" / "run")
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(InputError, match="'.*file' is a file; the name of a folder is wanted"):
+        opened(tmp_path / "file")
+    with pytest.raises(InputError, match="holds 'file', which is not of a checkpoint"):
+        opened(tmp_path)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["file"]
+
+
+def test_a_link_to_a_folder_stays_a_link(tmp_path):
+    (tmp_path / "scratch").mkdir()
+    (tmp_path / "run").symlink_to(tmp_path / "scratch")
+    with opened(tmp_path / "run") as store:
+        store.put("a", rows=np.zeros(1))
+    assert (tmp_path / "run").is_symlink() and (tmp_path / "scratch" / "a.npz").exists()
+
+
+def test_a_chain_goes_on_over_a_hole(tmp_path):
+    ran = []
+
+    def run(before, begin, end):
+        ran.append((begin, end))
+        end = min(end, begin + 4)
+        first = 0 if before is None else int(before["total"])
+        rows = first + np.cumsum(np.arange(begin, end))
+        return {"end": np.array(end), "rows": rows, "total": rows[-1]}
+
+    def rows(n, path=None):
+        with opened(path) as store:
+            return np.concatenate([part["rows"] for part in store.chain("steps", n, run)])[:n]
+
+    whole = rows(30)
+    np.testing.assert_array_equal(whole, np.cumsum(np.arange(30)))
+    np.testing.assert_array_equal(rows(10, tmp_path / "run"), whole[:10])
+    ran.clear()
+    np.testing.assert_array_equal(rows(30, tmp_path / "run"), whole)  # longer: from where the shorter one has ended
+    assert ran[0] == (10, 30)
+    ran.clear()
+    np.testing.assert_array_equal(rows(30, tmp_path / "run"), whole)
+    np.testing.assert_array_equal(rows(5, tmp_path / "run"), whole[:5])
+    assert ran == []
+    (tmp_path / "run" / "steps-000000000004.npz").unlink()
+    np.testing.assert_array_equal(rows(30, tmp_path / "run"), whole)
+    assert ran == [(4, 8)]
+
+
+def test_a_file_is_replaced_whole_or_not_at_all(tmp_path):
+    path, link = tmp_path / "model.json", tmp_path / "link.json"
+    write(path, "old")
+    path.chmod(0o640)
+    link.symlink_to(path)
+    with pytest.raises(KeyboardInterrupt), replacing(path) as beside:
+        beside.write_text("ne")
+        raise KeyboardInterrupt
+    assert path.read_text() == "old"
+    write(link, "new")
+    assert path.read_text() == "new" and link.is_symlink() and path.stat().st_mode & 0o777 == 0o640
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["link.json", "model.json"]
+    with pytest.raises(StorageError, match="out: '.*absent.*' cannot be written: No such file or directory"):
+        write(tmp_path / "absent" / "x", "y")
+
+
+def test_an_input_is_never_written_to(tmp_path):
+    np.save(tmp_path / "x.npy", np.zeros((4, 3)))
+    x = np.load(tmp_path / "x.npy", mmap_mode="r")
+    for array in (x, x[1:], np.asarray(x)[:, 0]):
+        with pytest.raises(InputError, match="out is '.*x.npy', the file that dataset is read from"):
+            check_no_input(tmp_path / "x.npy", array, "out", "dataset")
+        check_no_input(tmp_path / "y.npy", array, "out", "dataset")
+    check_no_input(tmp_path / "x.npy", np.array(x), "out", "dataset")
+
+
+def test_everything_is_on_the_disk_before_it_is_known(tmp_path, monkeypatch):
+    """The new file before it gets its name, the folder after."""
+    seen, fsync, replaced = [], os.fsync, os.replace
+    monkeypatch.setattr(os, "fsync", lambda file: (seen.append(os.readlink(f"/proc/self/fd/{file}")), fsync(file))[1])
+    monkeypatch.setattr(os, "replace", lambda one, other: (seen.append(str(other)), replaced(one, other))[1])
+    if not os.path.isdir("/proc/self/fd"):
+        pytest.skip("descriptors have no names here")
+    with opened(tmp_path / "run") as store:
+        assert seen[0] == str(tmp_path) and seen[3] == str(tmp_path / "run")
+        seen.clear()
+        store.put("a", rows=np.zeros(3))
+    assert seen[0].endswith(".partial.npz") and seen[1:] == [str(tmp_path / "run" / "a.npz"), str(tmp_path / "run")]
