@@ -185,7 +185,8 @@ def _semicolons(path, wanted):
         cells = []
         for row in rows:
             if row and len(row) != len(names):
-                raise InputError(f"'{path}', line {rows.line_num} has {len(row)} cells, the header {len(names)}; as many are wanted")
+                raise InputError(f"'{path}', line {rows.line_num} has {len(row)} cells, the header {len(names)}; "
+                                 "as many are wanted")
             if row:
                 cells.append(row)
     places = {name: names.index(name) for name in wanted}

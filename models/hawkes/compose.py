@@ -91,8 +91,8 @@ def _normal(at, growth, n_dims):
         wide = np.exp(p[at + 1] * marks) if growth else np.ones(len(marks))
         return random.normal(0.0, 1.0, (len(marks), dims)) * (p[at] * wide)[:, None]
 
-    return _Shape(("h", "gamma")[: 1 + growth], ("km", "1")[: 1 + growth], exponent, bound, slopes, scale, scale_slopes, ("h", "gamma"),
-                  reach_km, draw, {})
+    names, units = ("h", "gamma")[: 1 + growth], ("km", "1")[: 1 + growth]
+    return _Shape(names, units, exponent, bound, slopes, scale, scale_slopes, ("h", "gamma"), reach_km, draw, {})
 
 
 def _power_law(at, growth, n_dims):
@@ -213,8 +213,9 @@ def _class_of(decay, space, marks, growth, n_dims, spec):
     names = ["mu0", "tau_x", "tau_t", "theta", *trigger.names]
     if spec:
         spec = {"decay": spec[0], "space": space, "marks": marks, "growth": growth, "n_dims": n_dims, "within_h": spec[1]}
+    own = {"triggering": trigger, "spec": spec, "__doc__": "Parameters of a composed triggering function."}
     return make_dataclass("ComposedParameters", [(name, float) for name in names], bases=(ParametersBase,), frozen=True,
-                          namespace={"triggering": trigger, "spec": spec, "__doc__": "Parameters of a composed triggering function."})
+                          namespace=own)
 
 
 def _triggering(decay, space, marks, growth, n_dims):

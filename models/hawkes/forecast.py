@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from statistics import NormalDist
 
 import numpy as np
 
@@ -130,7 +131,6 @@ def _immigrants(likelihood, params, begin, end, random):
                              "Background(draw=), is wanted to draw from it")
         locations, times = given.draw(random, params.mu0, likelihood.origin_h + begin, likelihood.origin_h + end)
         return locations, times - likelihood.origin_h
-    from statistics import NormalDist
     cdf = np.vectorize(NormalDist().cdf, otypes=[float])
     weights = params.mu0 * (cdf((end - sums.times) / params.tau_t) - cdf((begin - sums.times) / params.tau_t))
     n = random.poisson(weights.sum())
