@@ -226,6 +226,7 @@ def _test(options, table):
     common = {"tau": options.tau, "exclusion_radius": options.exclusion_radius}
     found = edm.cross_map_test(dataset, _dimensions(options, dataset, common, options.checkpoint), Tp=options.Tp,
                                checkpoint=options.checkpoint, **_surrogates(options), **_windows(options), **common)
+    names = [printable(name) for name in names]
     found = dataclasses.replace(found, libraries=names, targets=names)
     if options.out:
         with replacing(options.out) as beside:

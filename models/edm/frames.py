@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import warnings
 
 import numpy as np
@@ -182,6 +183,11 @@ def to_pandas(found):
     pandas = pandas_or_why()
     if hasattr(found, "to_pandas"):
         return found.topandas_or_why()
+    if hasattr(found, "coefficients") and found.predicted.ndim > 2:
+        parts = ("predicted", "coefficients", "rank", "observed", "rho")
+        targets = range(found.predicted.shape[-1])
+        each = [dataclasses.replace(found, **{part: getattr(found, part)[..., q] for part in parts}) for q in targets]
+        return pandas.concat([to_pandas(one).assign(target=q) for q, one in zip(targets, each)], ignore_index=True)
     if hasattr(found, "coefficients"):
         n_thetas, n_points = found.predicted.shape
         columns = {"theta": np.repeat(found.theta, n_points), "time": np.tile(_named(found), n_thetas),

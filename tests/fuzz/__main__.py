@@ -15,7 +15,7 @@ from . import campaign, mutants  # noqa: E402  (the cache is decided when portab
 
 def main(argv=None):
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
-    parser.add_argument("--programs", type=int, default=400, help="how many, of all kinds together")
+    parser.add_argument("--programs", type=int, help="how many, of all kinds together: 400, or for each change of the compiler at most 500")
     parser.add_argument("--seed", type=int, default=1, help="equal seeds draw equal programs")
     parser.add_argument("--space", help="compare on this space alone: serial, threads, checked or cuda")
     parser.add_argument("--processes", type=int, default=os.cpu_count())
@@ -24,10 +24,11 @@ def main(argv=None):
     parser.add_argument("--mutants", type=int, default=20, help="with --mutate: how many are drawn")
     parser.add_argument("--until-first", metavar="HASHES", help=argparse.SUPPRESS)
     options = parser.parse_args(argv)
+    options.programs = options.programs or (500 if options.mutate else 400)
     if options.until_first is not None:
         return mutants.try_here(options.programs, options.seed, options.until_first)
     if options.mutate:
-        return mutants.main(options.seed, options.mutants, options.processes)
+        return mutants.main(options.seed, options.mutants, options.programs, options.processes)
     return report(options)
 
 

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import concurrent.futures
+import concurrent.futures.process
+import contextlib
 import hashlib
 import multiprocessing
 import re
 import signal
+import subprocess
+import sys
+import tempfile
 import time
 from collections import Counter
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
 from . import edges, effects, launches, ranges, reductions, teams
 from .comparing import CPU, CUDA, Difference, Refused, RefusedBySpace, Undefined, compare
+from .program import replay
 
 KINDS = {"range": ranges.programs, "team": teams.programs, "edge": edges.programs, "effect": effects.programs, "launch": launches.programs,
          "reduction": reductions.programs}
@@ -73,10 +80,11 @@ def hash_of(program):
     return hashlib.sha256(program.text.encode()).hexdigest()[:16]
 
 
-def run_chunk(kind, seed_, n, space=None, shrink=True, accepted=None):
+def run_chunk(kind, seed_, n, space=None, shrink=True, accepted=None, running=None):
     """The Outcome of `n` programs of a kind; it ends with the first difference, made smaller with `shrink`.
 
-    `accepted`: hashes of programs that may be refused; any other refusal counts as a difference.
+    `accepted`: hashes of programs that may be refused; any other refusal counts as a difference. `running`: a file that holds the
+    program at work, for whoever finds that this process is gone.
     """
     outcome, builds, failed = Outcome(kind), builds_of(space), []
 
@@ -84,6 +92,8 @@ def run_chunk(kind, seed_, n, space=None, shrink=True, accepted=None):
         if failed and time.monotonic() > failed[0] + SHRINKING_S:
             raise Enough
         signal.alarm(HANGING_S)
+        if running is not None:
+            running.write_text(replay(program, builds[0].name, False, True, [], None))
         try:
             said = compare(program, failed[1:] or builds)
         except Difference as difference:
@@ -124,6 +134,8 @@ def run_chunk(kind, seed_, n, space=None, shrink=True, accepted=None):
         seed(seed_)(options(given(KINDS[kind]())(examine)))()
     except (Difference, Enough):
         pass
+    if running is not None:
+        running.unlink(missing_ok=True)
     return outcome
 
 
@@ -135,14 +147,39 @@ def reason(message):
 
 def campaign(programs, seed_, space=None, processes=1, say=lambda outcome: None, shrink=True):
     """Outcomes by kind. `say` hears of each chunk."""
-    totals = {kind: Outcome(kind) for kind in KINDS}
-    with concurrent.futures.ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
-        futures = [pool.submit(run_chunk, *task, space, shrink) for task in tasks(programs, seed_)]
-        for future in futures:
-            outcome = future.result()
-            totals[outcome.kind].add(outcome)
-            say(outcome)
+    totals, left = {kind: Outcome(kind) for kind in KINDS}, tasks(programs, seed_)
+    with tempfile.TemporaryDirectory(prefix="fuzz") as folder:
+        while left:
+            done, ended = _some(left, space, shrink, processes, Path(folder))
+            for outcome in [*done.values(), *ended.values()]:
+                totals[outcome.kind].add(outcome)
+                say(outcome)
+            left = [task for task in left if task not in done and task not in ended]
     return totals
+
+
+def _some(wanted, space, shrink, processes, folder):
+    """Outcomes by task, of those that came to their end, and of those whose process did: by a crash, or because a program hung."""
+    done, ended = {}, {}
+    with concurrent.futures.ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
+        futures = {task: pool.submit(run_chunk, *task, space, shrink, None, folder / f"{task[1]}.py") for task in wanted}
+        for task, future in futures.items():
+            with contextlib.suppress(concurrent.futures.process.BrokenProcessPool):
+                done[task] = future.result()
+    for task in wanted:  # where one process ends the pool ends all: each of their programs is tried by itself
+        running = folder / f"{task[1]}.py"
+        if task in done or not running.exists():
+            continue
+        try:
+            code = subprocess.run([sys.executable, running], capture_output=True, timeout=HANGING_S).returncode
+        except subprocess.TimeoutExpired:
+            code = "none: it hangs"
+        if code not in (0, 1):
+            ended[task] = Outcome(task[0], 1, differences=[(f"the process ends; exit status {code}", running.read_text())])
+        running.unlink()
+    if len(done) + len(ended) == 0:
+        raise RuntimeError("processes end at once, and no program shows why")
+    return done, ended
 
 
 def until_first(programs, seed_, accepted):

@@ -23,7 +23,7 @@ from .mends import MENDS
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("portable/compiler", "portable/backends/cpu")
 LEFT_OUT = ("counting.py", "count.py")  # what pk.count says, and no result
-PROGRAMS, LIMIT_S = 500, 3600
+LIMIT_S = 3600
 _ARITHMETIC = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Add, ast.FloorDiv: ast.Mult, ast.Mod: ast.FloorDiv, ast.BitAnd: ast.BitOr,
                ast.BitOr: ast.BitAnd, ast.BitXor: ast.BitAnd, ast.LShift: ast.RShift, ast.RShift: ast.LShift, ast.Pow: ast.Mult, ast.Div: ast.Mult}
 _COMPARISONS = {ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.In: ast.NotIn,
@@ -143,8 +143,8 @@ def try_here(programs, seed, hashes):
     return 1 if difference else 0
 
 
-def main(seed, n_mutants, processes):
-    before = campaign.campaign(PROGRAMS, seed, None, processes, shrink=False)
+def main(seed, n_mutants, programs, processes):
+    before = campaign.campaign(programs, seed, None, processes, shrink=False)
     different = [d for outcome in before.values() for d in outcome.differences]
     if different:
         print(f"the unchanged compiler differs already: {different[0][0]}")
@@ -153,8 +153,8 @@ def main(seed, n_mutants, processes):
     changes = taken_back() + random.Random(seed).sample(candidates(), n_mutants)
     survivors = 0
     with concurrent.futures.ThreadPoolExecutor(processes) as pool:
-        for change, noticed in pool.map(lambda c: attempt(c, seed, PROGRAMS, accepted), changes):
+        for change, noticed in pool.map(lambda c: attempt(c, seed, programs, accepted), changes):
             survivors += not noticed
             print(f"{'noticed ' if noticed else 'SURVIVED'}  {change}\n          {noticed}", flush=True)
-    print(f"{len(changes)} changes, {survivors} survived {PROGRAMS} programs each; seed {seed}")
+    print(f"{len(changes)} changes, {survivors} survived {programs} programs each; seed {seed}")
     return 1 if survivors else 0

@@ -158,7 +158,6 @@ def test_large_copies_go_through_pinned_pieces(fake_cuda, monkeypatch):
     from portable.backends.cuda import staging
 
     monkeypatch.setattr(staging, "LEAST_BYTES", 1000)
-    monkeypatch.setattr(staging, "LEAST_PIECE_BYTES", 64)
     monkeypatch.setattr(staging, "PIECE_BYTES", 4096)
     rng = np.random.default_rng(1)
     for n in (999, 1000, 1001, 4097, 50_000, 500_003):

@@ -12,8 +12,8 @@ import os
 
 from .library import cu
 
-PIECE_BYTES, LEAST_PIECE_BYTES = 4 << 20, 256 << 10
-LEAST_BYTES = 4 << 20  # smaller copies are the driver's
+PIECE_BYTES = 4 << 20
+LEAST_BYTES = 32 << 20  # smaller copies are the driver's
 _MOST_THREADS = 8
 
 
@@ -37,9 +37,8 @@ class Staging:
     def _pieces(self, k, nbytes):
         """(offset, bytes, pinned memory, event) of each piece of thread k."""
         pairs = self.lanes[k][1]
-        length = min(PIECE_BYTES, max(LEAST_PIECE_BYTES, -(-nbytes // (2 * self.n_threads))))
-        for n, at in enumerate(range(k * length, nbytes, self.n_threads * length)):
-            yield at, min(length, nbytes - at), *pairs[n % 2]
+        for n, at in enumerate(range(k * PIECE_BYTES, nbytes, self.n_threads * PIECE_BYTES)):
+            yield at, min(PIECE_BYTES, nbytes - at), *pairs[n % 2]
 
     def _up(self, k, target, source, nbytes):
         self.context.activate()
