@@ -183,7 +183,7 @@ def main(job, folder, step):
     ways = [(f"killed {way}", functools.partial(trial.killed, way=way)) for way in WAYS]
     ways += [("disk full at", trial.full)] + [("held at", trial.held)] * (job != "model_file")
     for number, (way, attempt) in enumerate(ways):
-        for at in range(number % step, trial.n_events, step):
+        for at in range(number * min(step, trial.n_events) // len(ways), trial.n_events, step):
             why = attempt(at)
             if why:
                 wrong.append(f"{job}, {way} event {at}: {why}")

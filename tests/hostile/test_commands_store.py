@@ -87,7 +87,7 @@ COMMANDS = {  # what is asked, and what makes another run of it
 }
 
 
-@pytest.mark.parametrize("family", COMMANDS if os.environ.get("PORTABLE_HOSTILE") else ["edm", "tmap"])
+@pytest.mark.parametrize("family", COMMANDS if os.environ.get("PORTABLE_HOSTILE") else ["edm"])
 def test_checkpoints_of_commands(family, table, tmp_path, capsys, monkeypatch):
     """Each makes one, which is recognised; another request on it is refused by name."""
     pytest.importorskip("matplotlib")
