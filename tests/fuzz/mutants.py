@@ -216,6 +216,11 @@ def main(seed, n_mutants, programs, processes):
         return 1
     accepted = set().union(*(outcome.refused_hashes for outcome in before.values()))
     changes = taken_back() + random.Random(seed).sample(candidates(), n_mutants)
+    unchanged = Change("nothing", changes[0].file, 1, 0, "", "")
+    _, noticed = attempt(unchanged, seed, 20, accepted)
+    if noticed:  # else every change would seem to be noticed
+        print(f"an unchanged copy does not pass: {noticed}")
+        return 1
     survivors = 0
     with concurrent.futures.ThreadPoolExecutor(processes) as pool:
         for change, noticed in pool.map(lambda c: attempt(c, seed, programs, accepted), changes):

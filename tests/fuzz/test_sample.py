@@ -8,7 +8,7 @@ from portable.space import unavailable_because
 from . import meaning
 from .campaign import KINDS, run_chunk
 
-SAMPLE = {"range": 18, "team": 20, "edge": 26, "effect": 12, "launch": 12, "reduction": 12}
+SAMPLE = {"range": 17, "team": 18, "edge": 30, "effect": 11, "launch": 12, "reduction": 12}
 
 
 @pytest.mark.parametrize("kind", KINDS)
