@@ -47,6 +47,7 @@ class Outcome:
     rows: list[Row] = field(default_factory=list)
     alone: Samples | None = None  # our seconds, where no peer could run
     ceiling: float | None = None
+    told: str | None = None
     absent: list[tuple[str, str]] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
@@ -59,6 +60,7 @@ class Outcome:
             "bytes": self.duel.bytes,
             "flops": self.duel.flops,
             "ceiling": self.ceiling,
+            "told": self.told,
             "alone_seconds": self.alone.as_dict() if self.alone else None,
             "rows": [row.as_dict() for row in self.rows],
             "absent": [{"peer": peer, "reason": reason} for peer, reason in self.absent],
@@ -78,6 +80,8 @@ class Outcome:
         if rate := self.rate(self.duel.flops):
             share = f", {rate / self.ceiling:.0%} of the ceiling of {scaled(self.ceiling, 'FLOP/s')}" if self.ceiling else ""
             caption += f"; ours does {scaled(rate, 'FLOP/s')}{share}"
+        if self.told:
+            caption += f"\n{self.told}"
         table = Table(title=self.duel.title, title_justify="left", caption_justify="left", caption=caption)
         table.add_column("peer")
         table.add_column(f"ours: {self.duel.ours.label}", justify="right")
@@ -117,6 +121,7 @@ def run(duel: Duel, rounds: int | None, outcome: Outcome, on_start=lambda label:
         Told each peer before it starts.
     """
     outcome.absent += duel.absent
+    rounds = rounds or duel.rounds
     try:
         if duel.peers:
             duel.ours.call()
@@ -152,7 +157,10 @@ def run(duel: Duel, rounds: int | None, outcome: Outcome, on_start=lambda label:
         )
     if duel.peers and not outcome.rows:
         outcome.alone = _alone(duel, rounds)
+    if outcome.alone and duel.ours.result:
+        duel.ours.result()
     outcome.ceiling = duel.ceiling() if duel.ceiling else None
+    outcome.told = duel.told() if duel.told else None
 
 
 def _alone(duel, rounds):

@@ -96,6 +96,10 @@ class Duel:
         Also compare the best rounds: what a machine can do is what it was seen to do, and the rest its neighbours'.
     ceiling : callable, optional
         Operations a second that the machine can do, asked for after timing; the table then says what share ours reaches.
+    rounds : int, optional
+        Samples of each side where nobody says how many: for calls that take minutes.
+    told : callable, optional
+        Words below the table, asked for after timing and the results.
     """
 
     title: str
@@ -108,3 +112,5 @@ class Duel:
     flops: float | None = None
     best: bool = False
     ceiling: Callable[[], float] | None = None
+    rounds: int | None = None
+    told: Callable[[], str] | None = None

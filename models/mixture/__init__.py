@@ -29,7 +29,10 @@ computation: studies in massively parallel massive mixtures. Journal of Computat
 
 from .density import log_density
 from .estimator import DirichletMixture
-from .gibbs import Posterior
+from .fitting import Start
+from .moves import Move
+from .posterior import Posterior
 from .prior import Prior
+from .sklearn_protocol import ConvergenceWarning
 
-__all__ = ["DirichletMixture", "Posterior", "Prior", "log_density"]
+__all__ = ["ConvergenceWarning", "DirichletMixture", "Move", "Posterior", "Prior", "Start", "log_density"]

@@ -7,17 +7,19 @@ import argparse
 import csv
 import sys
 import time
+import warnings
 
 import numpy as np
 from rich.console import Console
 from rich.table import Table
 
 import portable as pk
-from portable.errors import InputError, SpaceError, printable
+from portable.errors import PortableError, printable
 
 from ..files import check_folder, replacing
 from . import covariance, cytometry, figures
 from .estimator import DirichletMixture
+from .sklearn_protocol import ConvergenceWarning
 from .starts import STARTS
 
 _SHOWN = 20  # components in the terminal's table; the file has all
@@ -29,7 +31,7 @@ def main(argv=None):
     options = _parser().parse_args(argv)
     try:
         return _fit(options)
-    except (InputError, SpaceError) as error:
+    except PortableError as error:
         print(f"mixture: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
@@ -47,7 +49,7 @@ def _parser():
     fit.add_argument("--saturation", type=float, default=262143.0, help="cells that reach it are dropped (default: %(default)s)")
     fit.add_argument("--init", choices=STARTS, default="k-means++", help="how EM starts (default: %(default)s)")
     fit.add_argument("--starts", type=int, default=1, metavar="N", help="keep the best of so many (default: %(default)s)")
-    fit.add_argument("--iterations", type=int, default=200, metavar="N", help="at most (default: %(default)s)")
+    fit.add_argument("--iterations", type=int, default=1000, metavar="N", help="at most (default: %(default)s)")
     fit.add_argument("--seed", type=int, default=0)
     fit.add_argument("--single", action="store_true", help="compute in float32")
     fit.add_argument("--space", metavar="NAME", help="execution space (default: the layer's own choice)")
@@ -64,7 +66,9 @@ def _fit(options):
     model = DirichletMixture(options.components, covariance=options.covariance, init_params=options.init,
                              n_init=options.starts, max_iter=options.iterations, random_state=options.seed, space=space)
     start = time.perf_counter()
-    model.fit(points)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ConvergenceWarning)
+        model.fit(points)
     seconds = time.perf_counter() - start
     counts = np.bincount(model.predict(points), minlength=options.components)
     folder.mkdir(parents=True, exist_ok=True)
@@ -81,6 +85,8 @@ def _fit(options):
     console.print(f"{len(points):,} cells ({cells.n_saturated:,} saturated ones dropped), {len(cells.names)} colours: "
                   f"{ended} after {model.n_iter_} iterations, {seconds:.2f} s on {space}, "
                   f"log-density {model.score(points):.4f} a cell")
+    for warning in caught:
+        print(f"mixture: {warning.message}", file=sys.stderr)
     console.print(f"components.csv, marginals.png and mixture.npz are in {printable(folder)}", soft_wrap=True)
     return 0
 

@@ -10,7 +10,7 @@ import portable as pk
 from portable.errors import FiniteError
 
 from ..arrays import reached
-from . import kernels
+from . import kernels, search_kernels
 from .sums import Sums, group_of, n_features, references
 
 # Of logarithms l_ij that are held at once: enough for a large GPU to have work for all its cores, and for 132
@@ -79,8 +79,9 @@ class Points:
     """
 
     def __init__(self, X, n_components, space, centre, diagonal, streamed=False, weights=None):
-        self.X, self.centre, self.diagonal, self.k = X, centre, diagonal, n_components
+        self.X, self.centre, self.diagonal, self.k, self.streamed = X, centre, diagonal, n_components, streamed
         self.n, self.p = X.shape
+        self.weights = weights
         self.total = float(self.n) if weights is None else float(weights.sum())
         self.dtype = np.float32 if X.dtype == np.float32 else np.float64
         pairs = _BYTES // np.dtype(self.dtype).itemsize // max(n_features(self.p, diagonal) // _FEATURES, 1)
@@ -183,13 +184,34 @@ class Points:
         reference : ndarray, shape (k, p)
         """
         log_likelihood = self.gather(components, assign)
+        return log_likelihood, *self.gathered()
+
+    def gathered(self):
+        """sums and reference of the last sweep, as `sweep` has them."""
         sums = self.room().added.to_numpy()
         if not self.diagonal:
             a, b = np.tril_indices(self.p + 1)
             square = np.empty((self.k, self.p + 1, self.p + 1))
             square[:, a, b] = square[:, b, a] = sums
             sums = square
-        return log_likelihood, sums, self.room().reference
+        return sums, self.room().reference
+
+    def pair_entropies(self, components, pairs):
+        """What the likelihood's bound loses where two components are not told apart, shape (n_pairs,); `pairs`: ints, shape (n_pairs, 2)."""
+        total, there = pk.copy_of(np.zeros(len(pairs)), self.space), pk.copy_of(np.asarray(pairs, np.int64), self.space)
+        for _, n, _, joint, lse in self._blocks(components):
+            self.add_pair_entropies(n, there, joint, lse, total)
+        return total.to_numpy()
+
+    def add_pair_entropies(self, n, pairs, joint, lse, total):
+        """Those of a block, added to `total`; views."""
+        pk.parallel_for(pk.TeamPolicy(pairs.shape[0], 128, space=self.space), search_kernels.pair_entropies, n, pairs, joint, lse, total,
+                        label="mixture.pair_entropies")
+
+    @property
+    def counted(self):
+        """`weights` where the kernels read them; may be written to."""
+        return self._weights
 
     def room(self):
         """Room for sums, made when they are first asked for."""

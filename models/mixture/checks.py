@@ -54,7 +54,20 @@ def _plain_numbers(points, name):
     return as_numbers(points, name)
 
 
-def spread_of(X):
+def check_sample_weight(weights, n):
+    """How often each of n points counts, float64, shape (n,); None if not given."""
+    if weights is None:
+        return None
+    weights = check_array(weights, "sample_weight", (n,))
+    if (weights < 0.0).any():
+        at = int((weights < 0.0).argmax())
+        raise InputError(f"sample_weight[{at}] is {weights[at]}; numbers >= 0 are wanted")
+    if not weights.any():
+        raise InputError("sample_weight is zero everywhere: no point counts")
+    return weights
+
+
+def spread_of(X, weights=None):
     """Mean and variance of each column, float64, in one pass over blocks of rows; InputError for a constant column.
 
     Blocks are combined as in Chan, Golub and LeVeque (1983), less the first row: of a constant column nothing is left.
@@ -66,17 +79,21 @@ def spread_of(X):
     count, mean, squares = 0, np.zeros(p), np.zeros(p)
     for start in range(0, n, _ROWS):
         part = np.subtract(X[start:start + _ROWS], first, order="C")
-        own = len(part)
-        own_mean = _column_sums(part) / own
+        share = None if weights is None else weights[start:start + _ROWS, None]
+        own = len(part) if share is None else share.sum()
+        if own == 0.0:
+            continue
+        own_mean = _column_sums(part if share is None else part * share) / own
         part -= own_mean
         away = own_mean - mean
-        squares += _column_sums(np.square(part, out=part)) + away**2 * (count * own / (count + own))
+        np.square(part, out=part)
+        squares += _column_sums(part if share is None else part * share) + away**2 * (count * own / (count + own))
         mean = mean + away * (own / (count + own))
         count += own
     still = np.flatnonzero(squares == 0.0)
     if still.size:
         raise InputError(f"column {still[0]} of X is constant; leave such columns out ({still.tolist()})")
-    return first + mean, squares / n
+    return first + mean, squares / count
 
 
 def _column_sums(a):

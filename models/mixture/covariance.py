@@ -81,11 +81,11 @@ def inverse_of_lower(lower):
     return inverse
 
 
-def for_each(kind, factors, k, p):
-    """A factor for each component: shape (k, p, p), or (k, p) for the diagonal kinds."""
+def for_each(kind, matrices, k, p):
+    """A covariance, or a factor, for each component: shape (k, p, p), or (k, p) for the diagonal kinds."""
     if kind == "tied":
-        return np.broadcast_to(factors, (k, p, p))
-    return np.repeat(factors[:, None], p, axis=1) if kind == "spherical" else factors
+        return np.broadcast_to(matrices, (k, p, p))
+    return np.repeat(matrices[:, None], p, axis=1) if kind == "spherical" else matrices
 
 
 def log_dets(kind, factors, p):

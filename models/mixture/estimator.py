@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
+import warnings
+from dataclasses import replace
+
 import numpy as np
 
 from portable.errors import InputError, ShapeError
 
-from ..checks import check_choice, check_count, check_number, check_seed
+from ..checks import check_choice, check_count, check_flag, check_number, check_seed
 from ..store import Store
-from . import covariance, gibbs
+from . import covariance, gibbs, online, saving
 from .blocks import Components, Points
 from .checks import (
     check_covariances,
     check_feature_names,
     check_points,
     check_random_state,
+    check_sample_weight,
     check_variances,
     check_weights,
     feature_names,
     spread_of,
 )
-from .prior import Prior, WithoutPrior, WithPrior, check_prior
-from .sklearn_protocol import Parameters, not_fitted
-from .starts import STARTS, first_means
-from .steps import FullSteps, HostSteps
+from .fitting import Fit, Given, Options
+from .kept import Log
+from .posterior import Posterior
+from .prior import Prior, check_prior
+from .sklearn_protocol import Parameters, convergence_warning, not_fitted
+from .starts import STARTS
 
 
 class DirichletMixture(Parameters):
@@ -32,22 +38,28 @@ class DirichletMixture(Parameters):
     Parameters
     ----------
     n_components : int, default 1
-        Number of components; with a prior those without use die out.
+        Number of components; with a prior at most so many, of which those without use die out.
     prior : Prior or None, default "default"
         "default" is Prior(); None is plain maximum likelihood.
     covariance : {"full", "tied", "diag", "spherical"}, default "full"
         A prior is that of full matrices, restricted to those of this kind; a tied one has it once.
-    max_iter : int, default 200
+    max_iter : int, default 1000
     tol : float, default 1e-6
-        EM ends when the objective per point grows by less.
+        EM ends when the objective per point grows by less, and no move raises it; a negative one asks for `max_iter` iterations, no less.
     reg_covar : float, default 1e-6
         Added to the diagonal of each covariance; maximum likelihood only.
     n_init : int, default 1
-        Starts; the one of the largest objective is kept.
+        Starts. They are compared after EM and moves among at most 20,000 points (200 a component if that is more); the one of the largest
+        objective goes on with all points.
     init_params : {"k-means++", "random"}, default "k-means++"
         How points are chosen as first means. The first covariances are the data's variances on the diagonal.
     means_init, covariances_init, weights_init : array-like, optional
         Starts of the shapes of `means_`, `covariances_` and `weights_` instead.
+    moves : bool, optional
+        Whether to merge, split and delete components where that raises the objective. By default with a prior; without one (by moves that
+        merge two components and split a third) only if asked for: plain EM is step for step that of other libraries.
+    warm_start : bool, default False
+        Whether `fit` begins with the components of the `fit` before.
     random_state : int, Generator or None
     space : str or Space, optional
         Where to compute; the default space if not given.
@@ -55,12 +67,23 @@ class DirichletMixture(Parameters):
     Attributes
     ----------
     weights_, means_ : ndarrays, shapes (k,), (k, n_features)
-    covariances_ : ndarray, shape (k, n_features, n_features), (n_features, n_features), (k, n_features) or (k,)
+    covariances_, precisions_ : ndarrays, shape (k, n_features, n_features), (n_features, n_features), (k, n_features) or (k,)
         For "full", "tied", "diag", "spherical".
     precisions_cholesky_ : ndarray, of the same shape
         Upper triangular, as in scikit-learn, or reciprocal standard deviations.
     objective_history_ : ndarray, shape (n_iter_ + 1,)
-        Equation (8), or the log-likelihood, after 0, 1, ... iterations; never falls, but for the effect of reg_covar.
+        Equation (8), or the log-likelihood, after 0, 1, ... iterations; never falls, but for the effect of reg_covar. A move, with the
+        iterations after which it was judged, is one entry.
+    moves_ : list of Move
+        Which entries of `objective_history_` they are, and what was done.
+    lower_bound_ : float
+        The last objective over the number of points (the sum of their weights).
+    n_active_ : int
+        Components with more than n_features + 1 points: as many as it takes for a covariance of their own.
+    starts_ : tuple of Start
+        With n_init > 1 what became of each start: its objective, its n_active, and how far its labels agree with those of the best.
+    prior_ : Prior or None
+        With every number given.
     n_iter_, n_features_in_ : int
     converged_ : bool
     feature_names_in_ : ndarray of str
@@ -71,6 +94,11 @@ class DirichletMixture(Parameters):
     ShapeError, DTypeError, FiniteError, InputError
         From `fit`, before anything is computed; without a prior also InputError where a component has collapsed.
 
+    Warns
+    -----
+    ConvergenceWarning
+        From `fit`: it ended before EM had converged.
+
     Notes
     -----
     Points in float32 are computed in float32 and added up in float64. A `numpy.memmap` is read from its file once an
@@ -78,24 +106,30 @@ class DirichletMixture(Parameters):
 
     References
     ----------
-    Suchard et al. (2010); equations (1) to (8) of `models.mixture`.
+    Suchard et al. (2010); equations (1) to (8) of `models.mixture`. Moves: N. Ueda, R. Nakano, Z. Ghahramani, G. E. Hinton: SMEM algorithm
+    for mixture models. Neural Computation 12 (2000), 2109.
     """
 
-    def __init__(self, n_components=1, *, prior="default", covariance="full", max_iter=200, tol=1e-6, reg_covar=1e-6,
+    def __init__(self, n_components=1, *, prior="default", covariance="full", max_iter=1000, tol=1e-6, reg_covar=1e-6,
                  n_init=1, init_params="k-means++", means_init=None, covariances_init=None, weights_init=None,
-                 random_state=None, space=None):
+                 moves=None, warm_start=False, random_state=None, space=None):
         self.n_components, self.prior, self.covariance, self.n_init = n_components, prior, covariance, n_init
         self.max_iter, self.tol, self.reg_covar, self.init_params = max_iter, tol, reg_covar, init_params
         self.means_init, self.covariances_init, self.weights_init = means_init, covariances_init, weights_init
-        self.random_state, self.space = random_state, space
+        self.moves, self.warm_start, self.random_state, self.space = moves, warm_start, random_state, space
 
-    def fit(self, X, y=None):
+    def fit(self, X, y=None, sample_weight=None, *, checkpoint=None) -> DirichletMixture:
         """Fit by EM.
 
         Parameters
         ----------
         X : array-like, shape (n_samples, n_features)
         y : ignored
+        sample_weight : array-like, shape (n_samples,), optional
+            How often each point counts; not negative.
+        checkpoint : path, optional
+            A folder that keeps what EM has come to every few seconds. The same fit goes on from there to the same mixture; one
+            with more `max_iter` or `n_init` goes further. It wants a whole number as `random_state`.
 
         Returns
         -------
@@ -111,36 +145,101 @@ class DirichletMixture(Parameters):
         """
         names, streamed = feature_names(X), isinstance(X, np.memmap)
         random = self._check_parameters()
-        X, model, means, covariances, scales = self._first(X)
-        points = Points(X, self.n_components, self.space, self._centre, covariance.is_diagonal(self.covariance), streamed)
-        best = None
-        for _ in range(self.n_init):
-            first = first_means(X, self.n_components, scales, self.init_params, random) if means is None else means
-            found = self._em(points, model(), first, covariances)
-            if best is None or found[0][-1] > best[0][-1]:
-                best = found
-        history, self.converged_, self.weights_, self.means_, self.covariances_, self.precisions_cholesky_ = best
-        self.objective_history_, self.n_iter_ = np.array(history), len(history) - 1
-        self.n_features_in_ = X.shape[1]
+        X = check_points(X)
+        weights = check_sample_weight(sample_weight, len(X))
+        self._centre, variances = spread_of(X, weights)
+        prior, first = self._first(X, variances)
+        options = Options(self.covariance, self.max_iter, self.tol, self.reg_covar, self.n_init, self.init_params,
+                          prior is not None if self.moves is None else self.moves)
+        if checkpoint is not None and not isinstance(self.random_state, (int, np.integer)):
+            raise InputError(f"random_state is {self.random_state!r}; with a checkpoint a whole number is wanted, so that the same "
+                             "starts are made again")
+        settings = {"X": X, "sample_weight": weights, "prior": prior and vars(prior), "first": vars(first), "kind": options.kind,
+                    "tol": options.tol, "reg_covar": options.reg_covar, "init_params": options.init_params, "moves": options.moves,
+                    "random_state": self.random_state}
+        with Store(checkpoint, "mixture.fit", settings) as store:
+            found = Fit(X, weights, self._centre, variances, prior, first, options, random, self.space, streamed, Log(store))
+        self.prior_, self.converged_, self.moves_, self.starts_ = found.prior, found.converged, found.moves, found.starts
+        self.n_active_, self.objective_history_ = found.n_active, np.array(found.history)
+        self.weights_, self.means_, self.covariances_, self.precisions_cholesky_ = found.climb.result()
+        self.n_iter_, self.n_features_in_ = len(found.history) - 1, X.shape[1]
+        self.lower_bound_ = found.history[-1] / found.points.total
+        self._online = found.climb.moments, found.points.total, 0
         if names is None:
             self.__dict__.pop("feature_names_in_", None)
         else:
             self.feature_names_in_ = names
+        if not self.converged_ and self.tol >= 0.0:
+            grew = (found.history[-1] - found.history[-2]) / found.points.total if self.n_iter_ else np.nan
+            warnings.warn(f"EM stopped after max_iter={self.max_iter} iterations: the objective per point still grew by {grew:.2g}, more than "
+                          f"tol={self.tol:g}. Raise max_iter or tol", convergence_warning(), stacklevel=2)
         return self
 
-    def _em(self, points, model, means, covariances):
-        """EM from a start: objectives, whether it converged, weights, means, covariances and factors."""
-        kind, history = self.covariance, []
-        steps = FullSteps(points, model, means, covariances) if kind == "full" else HostSteps(points, model, kind, means, covariances)
-        while True:
-            last = len(history) == self.max_iter
-            history.append(steps.objective(points.log_likelihood(steps.components) if last else steps.sweep()))
-            converged = len(history) > 1 and history[-1] - history[-2] < self.tol * points.n
-            if converged or last:
-                return history, converged, np.exp(model.log_weights()), *steps.result()
-            steps.advance()
+    def partial_fit(self, X, y=None, sample_weight=None) -> DirichletMixture:
+        """One step of online EM with some points; the first call fits to its points, which should be a fair sample.
 
-    def sample_posterior(self, X, n_draws=1000, *, n_burn=100, n_thin=1, seed=0, checkpoint=None):
+        Sums over points are means over all calls, of which later ones count more: step t has the share (t + 2)^-0.6
+        (Cappé and Moulines 2009). `lower_bound_` is the mean log-density of the call's points before the step.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_samples, n_features)
+        y : ignored
+        sample_weight : array-like, shape (n_samples,), optional
+
+        Returns
+        -------
+        DirichletMixture
+            Itself.
+        """
+        if not hasattr(self, "means_"):
+            return self.fit(X, y, sample_weight)
+        self._check_parameters()
+        X = self._check(X)
+        points = Points(X, len(self.means_), self.space, self._centre, covariance.is_diagonal(self.covariance), True,
+                        check_sample_weight(sample_weight, len(X)))
+        self.lower_bound_, self._online, found = online.step(points, self.covariance, self._fitted(), self.prior_, self.reg_covar,
+                                                             self._online)
+        self.weights_, self.means_, self.covariances_, self.precisions_cholesky_ = found
+        self.n_iter_ += 1
+        return self
+
+    @property
+    def precisions_(self):
+        """Inverses of `covariances_`, in the same shape."""
+        if not hasattr(self, "precisions_cholesky_"):
+            raise AttributeError("precisions_ is there after fit")
+        factors = self.precisions_cholesky_
+        return factors**2 if covariance.is_diagonal(self.covariance) else factors @ np.swapaxes(factors, -1, -2)
+
+    def save(self, path) -> None:
+        """Write the fitted mixture to a file that holds arrays and text only: NumPy's .npz, without pickles.
+
+        Parameters
+        ----------
+        path : str or Path
+            Replaced only when everything is written.
+
+        Raises
+        ------
+        InputError
+            Not fitted, or there is no folder for it.
+        """
+        self._check_fitted()
+        saving.save(self, path)
+
+    @classmethod
+    def load(cls, path) -> DirichletMixture:
+        """What `save` wrote: fitted, with its arguments but for `space` and `random_state`, which it takes from here.
+
+        Raises
+        ------
+        InputError
+            No such file, or not one of `save`, or of a later version.
+        """
+        return saving.load(cls, path)
+
+    def sample_posterior(self, X, n_draws=1000, *, n_burn=100, n_thin=1, seed=0, n_moves=1, checkpoint=None) -> Posterior:
         """Draws from the posterior by blocked Gibbs sampling, from the fitted mode on.
 
         Parameters
@@ -149,6 +248,8 @@ class DirichletMixture(Parameters):
         n_draws, n_burn, n_thin : int
             Draws kept; sweeps before the first of them; sweeps for each.
         seed : int, 0 to 2^64 - 1
+        n_moves : int, default 1
+            Proposals in each sweep that split a component or merge two.
         checkpoint : path, optional
             A folder that keeps draws every few seconds. The same call goes on from there to the same draws, one for more
             draws adds to them.
@@ -156,30 +257,29 @@ class DirichletMixture(Parameters):
         Returns
         -------
         Posterior
-            Components carry the labels of the mode: those that share most points (Hungarian matching).
+            Components carry the names of the mode's, or with burn-in those of the largest likelihood there, which are named after the
+            mode's: each time those that share most points (Hungarian matching).
 
         Raises
         ------
         InputError
-            Without a prior, or with covariances that are not full; a checkpoint of another run, or in use; a full disk: what
-            was kept before stays.
+            Without a prior; a checkpoint of another run, or in use; a full disk: what was kept before stays.
         """
         self._check_fitted()
-        if self.prior is None or self.covariance != "full":
-            raise InputError("sample_posterior needs a prior and covariance='full'; this DirichletMixture has "
-                             f"prior={self.prior!r}, covariance={self.covariance!r}")
+        if self.prior is None:
+            raise InputError("sample_posterior needs a prior; this DirichletMixture has prior=None")
         counts = check_count(n_draws, "n_draws", 1), check_count(n_burn, "n_burn", 0), check_count(n_thin, "n_thin", 1)
         streamed = isinstance(X, np.memmap)
         X = self._check(X)
-        mean, variances = spread_of(X)
-        points = Points(X, self.n_components, self.space, mean, False, streamed)
-        prior = self._full_prior().for_data(mean, variances)
+        if check_count(n_moves, "n_moves", 0) and len(X) < 2:
+            raise ShapeError(f"X has shape {X.shape}; split and merge proposals want two points or more, or n_moves=0")
+        points = Points(X, len(self.means_), self.space, self._centre, covariance.is_diagonal(self.covariance), streamed)
         n_draws, n_burn, n_thin = counts
         start, seed = self._fitted(), check_seed(seed)
-        settings = vars(prior) | {"X": X, "log_weights": start.log_weights, "means": start.means, "factors": start.factors,
-                                  "n_burn": n_burn, "n_thin": n_thin, "seed": seed}
+        settings = vars(self.prior_) | vars(start) | {"X": X, "covariance": self.covariance, "n_burn": n_burn, "n_thin": n_thin, "seed": seed,
+                                                      "n_moves": n_moves}
         with Store(checkpoint, "mixture.sample_posterior", settings) as store:
-            return gibbs.sample(points, prior, start, n_draws, n_burn, n_thin, seed, store)
+            return gibbs.sample(points, self.covariance, self.prior_, start, n_draws, n_burn, n_thin, seed, n_moves, store)
 
     def score_samples(self, X):
         """Log-density of the mixture at each point, shape (n_samples,)."""
@@ -243,22 +343,29 @@ class DirichletMixture(Parameters):
         check_choice(self.init_params, "init_params", STARTS)
         check_choice(self.covariance, "covariance", covariance.KINDS)
         check_prior(self._full_prior())
+        check_flag(self.warm_start, "warm_start")
+        if self.moves is not None:
+            check_flag(self.moves, "moves")
         return check_random_state(self.random_state)
 
-    def _first(self, X):
-        """Checked points, a maker of the model, first means (or None) and covariances, and the columns' deviations."""
+    def _first(self, X, variances):
+        """The prior, its scale not yet given, and what of a start is known."""
         k, kind, prior = self.n_components, self.covariance, self._full_prior()
-        X = check_points(X)
         n, p = X.shape
-        self._centre, variances = spread_of(X)
-        if prior is None and n < max(k, p):
-            raise ShapeError(f"X has shape {X.shape}: with {k} components at least {max(k, p)} points are wanted, "
-                             "or a prior")
+        if prior is None and n < k:
+            raise ShapeError(f"X has shape {X.shape}: with {k} components at least {k} points are wanted, or a prior")
+        if prior is not None:
+            prior.for_data(self._centre, variances)  # checked before anything is computed
+        if self.warm_start and hasattr(self, "means_"):
+            if self.means_.shape != (k, p) or self.covariances_.shape != covariance.shape(kind, k, p):
+                raise ShapeError(f"warm_start: the fit before had means_ of shape {self.means_.shape}; {(k, p)} and covariance={kind!r} are "
+                                 "asked for now")
+            if prior is not None and prior.scale is None and self.prior_ is not None:
+                prior = replace(prior, scale=self.prior_.scale, mean_scale=self.prior_.mean_scale)
+            return prior, Given(self.weights_, self.means_, self.covariances_, True)
         weights = np.full(k, 1.0 / k)
         if self.weights_init is not None:
             weights = check_weights(self.weights_init, k, "weights_init")
-        if prior is not None:
-            prior = prior.for_data(self._centre, variances)
         means = self.means_init
         if means is not None:
             means = check_points(means, "means_init").astype(np.float64)
@@ -270,11 +377,7 @@ class DirichletMixture(Parameters):
         else:
             check = check_variances if covariance.is_diagonal(kind) else check_covariances
             first = check(self.covariances_init, covariance.shape(kind, k, p), "covariances_init")
-
-        def model():
-            return WithoutPrior(self.reg_covar, kind, weights) if prior is None else WithPrior(prior, kind, weights)
-
-        return X, model, means, first, np.sqrt(variances)
+        return prior, Given(weights, means, first, self.covariances_init is not None)
 
     def _full_prior(self):
         return Prior() if isinstance(self.prior, str) and self.prior == "default" else self.prior

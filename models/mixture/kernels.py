@@ -414,28 +414,3 @@ def most_probable(tile, column, k, joint, labels):
 def responsibilities(tile, j, column, joint, lse):
     """r_ij of (2) in place of l_ij. One exponential and 16 bytes a pair."""
     joint[tile, j, column] = pk.exp(joint[tile, j, column] - lse[0, tile * PAD + column])
-
-
-@pk.kernel
-def draw_labels(tile, column, k, n, seed, start, sweep, joint, lse, labels):
-    """z_i with probabilities r_ij, as the largest of l_ij + G_ij with G_ij = -log E_ij, a Gumbel variable.
-
-    E_ij is exponential, draw sweep k + j of stream start + i. What is left is what `moments` takes for r_ij = 1 or 0.
-    """
-    i = tile * PAD + column
-    best = 0
-    top = joint[tile, 0, column] - pk.log(pk.random.exponential(seed, start + i, sweep * k))
-    for j in range(1, k):
-        term = joint[tile, j, column] - pk.log(pk.random.exponential(seed, start + i, sweep * k + j))
-        best = pk.where(term > top, j, best)
-        top = max(term, top)
-    labels[i] = best
-    lse[0, i] = 0.0
-    for j in range(k):
-        joint[tile, j, column] = pk.where(j == best and i < n, 0.0, LOG_ZERO)
-
-
-@pk.kernel
-def count_pairs(i, labels, others, table):
-    """How often label a of one and label b of the other meet."""
-    pk.atomic_add(table, (labels[i], others[i]), 1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from ..checks import check_number
 from . import covariance
 from .checks import check_array, check_covariances
 
+_MEAN_SCALE = 100.0  # g of the paper's Bayesian EM
 _NEAREST = 1e-10  # sticks stay this far from 0 and 1
 
 
@@ -23,33 +24,53 @@ class Prior:
     ----------
     mean : array-like, shape (n_features,), optional
         m; the mean of the data if not given.
-    mean_scale : float, default 100
-        g: how much wider the means scatter than the points of a component.
+    mean_scale : float, optional
+        g: how much wider the means scatter than the points of a component; if not given 100, or the largest ratio of a coordinate's variance
+        to that within components where it is more.
     dof : float, optional
         nu > n_features - 1; n_features + 2 if not given.
     scale : array-like, shape (n_features, n_features), optional
-        Psi; the diagonal matrix of the data's variances if not given.
+        Psi, with the default `dof` the expected covariance of a component; if not given, as wide as components are: the harmonic mean
+        of their covariances, weighted by their counts, after some iterations from the first start under a prior of Fraley and
+        Raftery's width (or of `covariances_init`). The data's variances instead, right only where components are as wide as
+        all data together, would blow up small ones.
     shape, rate : float, default 10 and 1
         e and f of alpha.
     """
 
     mean: object = None
-    mean_scale: float = 100.0
+    mean_scale: float | None = None
     dof: float | None = None
     scale: object = None
     shape: float = 10.0
     rate: float = 1.0
 
-    def for_data(self, center, variances):
-        """The same with every number checked and given, from the data's mean and variances, shapes (n_features,)."""
+    def for_data(self, center, variances, widths=None):
+        """The same with every number checked, and given but for the scale if `widths` are not.
+
+        Parameters
+        ----------
+        center, variances : ndarrays, shape (n_features,)
+            The data's mean and variances.
+        widths : ndarray, shape (n_features, n_features), optional
+            The scale if none was given.
+        """
         p = len(center)
-        return Prior(
+        checked = Prior(
             mean=center if self.mean is None else check_array(self.mean, "prior.mean", (p,)),
-            mean_scale=check_number(self.mean_scale, "prior.mean_scale", 0.0),
+            mean_scale=None if self.mean_scale is None else check_number(self.mean_scale, "prior.mean_scale", 0.0),
             dof=p + 2.0 if self.dof is None else check_number(self.dof, "prior.dof", p - 1.0),
-            scale=np.diag(variances) if self.scale is None else check_covariances(self.scale, (p, p), "prior.scale"),
+            scale=None if self.scale is None else check_covariances(self.scale, (p, p), "prior.scale"),
             shape=check_number(self.shape, "prior.shape", 0.0),
             rate=check_number(self.rate, "prior.rate", 0.0))
+        widths = checked.scale if widths is None else widths
+        return checked if widths is None else checked.as_wide_as(widths, variances)
+
+    def as_wide_as(self, widths, variances):
+        """The same with scale and mean_scale, where they were not given, for components of these widths."""
+        ratio = float((variances * np.diagonal(np.linalg.inv(widths))).max())
+        return replace(self, scale=widths if self.scale is None else self.scale,
+                       mean_scale=max(_MEAN_SCALE, ratio) if self.mean_scale is None else self.mean_scale)
 
 
 class WithPrior:
@@ -72,6 +93,13 @@ class WithPrior:
     def log_weights(self):
         """log pi_j, shape (k,)."""
         return np.append(np.log(self._sticks), 0.0) + np.append(0.0, np.cumsum(np.log1p(-self._sticks)))
+
+    def state(self):
+        """What EM moves, an array, for `restore`."""
+        return self._sticks
+
+    def restore(self, state):
+        self._sticks = state
 
     def alpha(self):
         """alpha* of (4)."""
@@ -118,6 +146,12 @@ class WithoutPrior:
     def log_weights(self):
         with np.errstate(divide="ignore"):
             return np.log(self._weights)
+
+    def state(self):
+        return self._weights
+
+    def restore(self, state):
+        self._weights = state
 
     def weigh(self, n):
         self._weights = n / n.sum()

@@ -45,3 +45,15 @@ def not_fitted(message):
     if exceptions is None:
         return InputError(message)
     return type("NotFittedError", (InputError, exceptions.NotFittedError), {"__module__": __name__})(message)
+
+
+class ConvergenceWarning(UserWarning):
+    """EM ended before it had converged."""
+
+
+def convergence_warning():
+    """The category; where scikit-learn is in use also one that its callers expect."""
+    exceptions = sys.modules.get("sklearn.exceptions")
+    if exceptions is None:
+        return ConvergenceWarning
+    return type("ConvergenceWarning", (ConvergenceWarning, exceptions.ConvergenceWarning), {"__module__": __name__})

@@ -63,7 +63,7 @@ def _mixture(space, n):
 
     @functools.cache
     def fitted():
-        return mixture.DirichletMixture(k, max_iter=methods.ITERATIONS, tol=0.0, random_state=0, space=space).fit(points)
+        return methods.three_iterations(k, space).fit(points)
 
     for name in ("predict", "predict_proba"):
         yield _run(f"mixture, {name}, {k} components", n, "points", space, lambda name=name: getattr(fitted(), name)(points))

@@ -16,13 +16,17 @@ from models.hawkes import chain_kernels as hawkes_chains
 from models.hawkes import excitation as hawkes_excitation
 from models.hawkes import kernels as hawkes_plain
 from models.hawkes import summary_kernels as hawkes_summaries
+from models.mixture import gibbs_kernels as mixture_gibbs
 from models.mixture import kernels as mixture_kernels
+from models.mixture import search_kernels as mixture_search
 from models.mixture import step_kernels as mixture_steps
 from models.resampling import (
     chains,
     filter_kernels,
     pairing,
     row_kernels,
+    simulation_kernels,
+    smoothing_kernels,
     spreading,
     strata,
     summary_kernels,
@@ -57,7 +61,7 @@ def run_hawkes():
     hawkes.parent_probabilities(likelihood, params)
     hawkes.intensity(likelihood, params, *events)
     hawkes.residuals(likelihood, params)
-    likelihood.gradient(hawkes.time_scales(2)(1.0, 1.0, 1.0, 0.3, 0.1, 1.0, 0.1, 1.0))
+    likelihood.gradient(hawkes.time_scales(2)(1.0, 1.0, 1.0, 0.3, 1.0, 0.1, 1.0, 0.1))
 
 
 def hawkes_kernels():
@@ -87,6 +91,7 @@ def normal_state(seed, stream, draw, params):
     return (pk.random.normal(seed, stream, draw),)
 
 
+INFERENCE = types.SimpleNamespace()  # and those that inference makes of a model's
 FILTER = types.SimpleNamespace()  # the kernels that a filter makes of its user's functions
 
 
@@ -130,13 +135,37 @@ def run_resampling():
     FILTER.moments = summary_kernels.moment_kernel(square, 1, 1)
 
 
+def run_inference():
+    """State-space models: simulation, a sorted and a guided filter, smoothing, PMMH, particle Gibbs; an epidemic for its counts."""
+    model, params = resampling.ready.linear_gaussian, [0.9, 0.5, 0.7]
+    x, y = model.simulate(np.tile(params, (2, 1)), 4, seed=1, space="serial")
+    model.replicate(x, np.tile(params, (2, 1)), seed=1, space="serial")
+    kept = model.filter(guided=True, ordered=True, space="serial").run(y[:, 0, 0], 20, params=params, seed=1, keep=True)
+    resampling.backward_paths(model, kept, 2, seed=1), resampling.lagged_moments(kept, 1)
+    chosen = {"priors": {"phi": resampling.priors.uniform(0.0, 1.0)}, "fixed": {"sigma": 0.5, "tau": 0.7}, "n_chains": 2, "n_draws": 1}
+    resampling.sample_pmmh(model, y[:, 0, 0], 8, n_warmup=0, **chosen, space="serial")
+    resampling.sample_gibbs(model, y[:, 0, 0], 8, n_warmup=0, n_moves=1, **chosen, space="serial")
+    epidemic = resampling.ready.sir(20, n_substeps=1)
+    outbreak = epidemic.filter(space="serial")
+    outbreak.run([3.0, 2.0], 8, params=[0.5, 0.3, 0.5, 2.0], seed=1)
+    lg = model.filter(guided=True).functions
+    density = model.log_transition
+    INFERENCE.__dict__.update({
+        "guided": row_kernels.row_kernel(lg, 1), "epidemic": row_kernels.row_kernel(outbreak.functions, 3),
+        "simulate": simulation_kernels.simulate_kernel(model.initial, model.propagate, model.observe, 1, 1, False),
+        "observe": simulation_kernels.observe_kernel(model.observe, 1, 1), "backward": smoothing_kernels.backward_kernel(density, 1),
+        "conditional": smoothing_kernels.conditional_kernel(model.initial, model.propagate, model.log_weight, density, 1),
+        "complete": smoothing_kernels.complete_kernel(model.log_initial, density, model.log_weight, 1)})
+
+
 def run_mixture():
     for p, dtype in ((2, np.float64), (3, np.float32), (18, np.float64)):
         x = np.random.default_rng(1).normal(size=(100, p)).astype(dtype)
         for kind in ("diag", "full"):
-            model = mixture.DirichletMixture(2, covariance=kind, max_iter=2, random_state=1, space="serial").fit(x)
+            model = mixture.DirichletMixture(2, covariance=kind, max_iter=9, tol=1e9, moves=p == 2, random_state=1, space="serial").fit(x)
             model.predict(x), model.predict_proba(x), model.score_samples(x)
-    model.sample_posterior(x, 1, n_burn=0)
+    model.sample_posterior(x, 4, n_burn=0)
+    model.fit(x, sample_weight=np.arange(100) + 1.0)
 
 
 def run_edm():
@@ -175,7 +204,8 @@ RESAMPLING = [FILTER, chains, filter_kernels, pairing, resampling_kernels, sprea
 MODELS = {"edm": (run_edm, [edm_search, edm_lists, edm_local, edm_surrogates]),
           "hawkes": (run_hawkes, hawkes_kernels), "tmap": (run_tmap, tmap_kernels),
           "tmap, runs": (run_tmap, tmap_run_kernels),
-          "resampling": (run_resampling, RESAMPLING), "mixture": (run_mixture, [mixture_kernels, mixture_steps]),
+          "resampling": (run_resampling, RESAMPLING), "mixture": (run_mixture, [mixture_gibbs, mixture_kernels, mixture_search, mixture_steps]),
+          "resampling, inference": (run_inference, [INFERENCE, smoothing_kernels]),
           "algorithms": (run_algorithms, algorithms)}
 
 

@@ -66,7 +66,7 @@ def test_transformations_that_leave_nothing(options, channels, words):
 @pytest.mark.parametrize("kind", ["full", "tied", "diag", "spherical"])
 def test_component_densities_add_up_to_the_marginal(kind):
     X = cytometry.transform(raw_cells(), CHANNELS, MARKERS).points
-    model = DirichletMixture(2, covariance=kind, random_state=0, max_iter=5, space="serial").fit(X)
+    model = DirichletMixture(2, covariance=kind, random_state=0, max_iter=5, tol=-1.0, space="serial").fit(X)
     places = np.linspace(-12.0, 12.0, 2001)
     for column in range(2):
         parts = figures.component_densities(model, column, places)
@@ -87,11 +87,19 @@ def test_fit_from_end_to_end(space, file, tmp_path, capsys):
         assert saved["means"].shape == (3, 2) and list(saved["names"]) == ["KI67", "R660-A"]
 
 
+def test_a_fit_that_did_not_converge_says_so_and_writes_all_the_same(file, tmp_path, capsys):
+    pytest.importorskip("matplotlib")
+    out = tmp_path / "out"
+    assert main(["fit", str(file), "--components", "3", "--space", "serial", "--out", str(out), "--iterations", "1"]) == 0
+    assert "mixture: EM stopped after max_iter=1 iterations" in capsys.readouterr().err and (out / "mixture.npz").exists()
+
+
 def test_bad_requests_end_with_a_line(file, tmp_path, capsys):
     pytest.importorskip("matplotlib")
     out = tmp_path / "out"
     assert main(["fit", str(tmp_path / "none.npz"), "--out", str(out)]) == 2
     assert main(["fit", str(file), "--components", "0", "--out", str(out)]) == 2
     assert main(["fit", str(file), "--space", "abacus", "--out", str(out)]) == 2
+    assert main(["fit", str(file), "--out", str(file)]) == 2
     lines = capsys.readouterr().err.strip().splitlines()
-    assert len(lines) == 3 and all(line.startswith("mixture: ") for line in lines) and not out.exists()
+    assert len(lines) == 4 and all(line.startswith("mixture: ") for line in lines) and not out.exists()

@@ -1,0 +1,82 @@
+"""EM from a start, as far as it is asked to go."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .kept import NOTHING
+from .steps import FullSteps, HostSteps
+
+_PATIENCE = 40  # iterations of a trial that is about to beat what it is measured by
+
+
+class Climb:
+    """EM from weights, means and covariances on.
+
+    Parameters
+    ----------
+    points : blocks.Points
+    make_model : callable of weights
+        prior.WithPrior or prior.WithoutPrior.
+    kind : one of `covariance.KINDS`
+    weights, means, covariances : ndarrays
+        The start.
+    log : kept.Log
+        Of what runs have come to.
+
+    Attributes
+    ----------
+    history : list of float
+        The objective at the start and after each iteration.
+    moments : tuple of ndarrays
+        n_j, xbar_j and S_j of (3) at the end of the last `run`.
+    """
+
+    def __init__(self, points, make_model, kind, weights, means, covariances, log=NOTHING):
+        self.points, self.kind, self.history = points, kind, []
+        self.moments, self._log = None, log
+        self.model = make_model(weights)
+        if kind == "full":
+            self.steps = FullSteps(points, self.model, means, covariances)
+        else:
+            self.steps = HostSteps(points, self.model, kind, means, covariances)
+
+    def run(self, n_iter, tol, beat=None):
+        """Iterate until the objective per point grows by less than `tol`; says whether it came to that within `n_iter` iterations.
+
+        With `beat`, a few more iterations where the objective is likely to come above it.
+        """
+        n_before, run = len(self.history), self._log.begin(self, n_iter, tol, beat)
+        if run.ended:
+            return run.converged
+        value = self.steps.objective(self.steps.sweep())  # others may have used the points since
+        if not self.history:
+            self.history.append(value)
+        while not run.converged and (run.done < n_iter or (beat is not None and self._may_beat(beat, run.done))):
+            self.steps.advance()
+            self.history.append(self.steps.objective(self.steps.sweep()))
+            run.done += 1
+            run.converged = bool(self.history[-1] - self.history[-2] < tol * self.points.total)
+            self._log.note(run, self, n_iter, n_before)
+        self.moments = self.steps.moments()
+        self._log.end(run, self, n_iter, n_before)
+        return run.converged
+
+    def place(self, state, means, covariances, history):
+        """Go to where another run from here came to, `history` being what it added."""
+        self.model.restore(state)
+        self.steps.place(means, covariances)
+        self.history += history.tolist()
+
+    def _may_beat(self, beat, done):
+        missing, step = beat - self.history[-1], self.history[-1] - self.history[-2]
+        return done < _PATIENCE and 0.0 <= missing < 10.0 * step
+
+    @property
+    def components(self):
+        """As `Points` takes them."""
+        return self.steps.components
+
+    def result(self):
+        """weights, means, covariances and factors."""
+        return np.exp(self.model.log_weights()), *self.steps.result()

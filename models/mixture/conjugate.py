@@ -1,0 +1,78 @@
+"""What the prior makes of a component's points: conditional draws, and their density without means and covariances.
+
+Restricted to diagonal matrices, the inverse Wishart's density is one of independent inverse gamma variables, to multiples of the unit
+matrix one of a single one; a tied covariance has it once.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from . import covariance
+
+def brackets(kind, prior, n, xbar, scatter):
+    """The bracket of (6), less the prior's scale, of each component; and 1 + g n_j."""
+    pull = 1.0 + prior.mean_scale * n
+    return scatter + covariance.squared(kind, np.sqrt(n / pull)[:, None] * (xbar - prior.mean)), pull
+
+
+def draw(kind, prior, n, xbar, scatter, random):
+    """Means, covariances and factors given the assignments, from their sums (3)."""
+    k, p = xbar.shape
+    spread, pull = brackets(kind, prior, n, xbar, scatter)
+    if kind in ("full", "tied"):
+        bracket, dof = (spread + prior.scale, prior.dof + n) if kind == "full" else \
+            ((spread.sum(axis=0) + prior.scale)[None], np.array([prior.dof + n.sum()]))
+        factors = inverse_wishart_factors(dof, bracket, random)
+        roots = np.swapaxes(np.linalg.inv(factors), 1, 2)
+        covariances = roots @ np.swapaxes(roots, 1, 2)
+        if kind == "tied":
+            factors, covariances, each = factors[0], covariances[0], np.broadcast_to(roots, (k, p, p))
+        else:
+            each = roots
+        noise = np.einsum("jab,jb->ja", each, random.standard_normal((k, p)))
+    else:
+        shape, rate = _gamma(kind, prior, n, spread)
+        covariances = rate / random.gamma(shape)
+        factors = 1.0 / np.sqrt(covariances)
+        noise = random.standard_normal((k, p)) / covariance.for_each(kind, factors, k, p)
+    means = (prior.mean + prior.mean_scale * n[:, None] * xbar) / pull[:, None]
+    return means + np.sqrt(prior.mean_scale / pull)[:, None] * noise, covariances, factors
+
+
+def _gamma(kind, prior, n, spread):
+    """Shape and rate of the precisions: in the covariances' shape."""
+    p = spread.shape[1]
+    power, rate = prior.dof + p + 1.0 + n, 0.5 * (spread + np.diagonal(prior.scale))
+    if kind == "spherical":
+        return 0.5 * p * power - 1.0, rate.sum(axis=1)
+    return np.broadcast_to(0.5 * power[:, None] - 1.0, rate.shape), rate
+
+
+def log_marginal(kind, prior, n, xbar, scatter):
+    """log p(points | assignments) without means and covariances, but for what depends on the number of points alone."""
+    from scipy.special import gammaln  # whoever samples has SciPy: `gibbs.sample` looks first
+
+    p = xbar.shape[1]
+    spread, pull = brackets(kind, prior, n, xbar, scatter)
+    of_means = -0.5 * p * np.log(pull).sum()
+    if kind == "tied":
+        return of_means - 0.5 * (prior.dof + n.sum()) * np.linalg.slogdet(spread.sum(axis=0) + prior.scale)[1]
+    if kind == "full":
+        half = 0.5 * (prior.dof + n)
+        gammas = gammaln(half[:, None] - 0.5 * np.arange(p)).sum()
+        return of_means + gammas - (half * np.linalg.slogdet(spread + prior.scale)[1]).sum()
+    shape, rate = _gamma(kind, prior, n, spread)
+    return of_means + (gammaln(shape) - shape * np.log(rate)).sum()
+
+
+def inverse_wishart_factors(dof, scale, random):
+    """Upper triangular P with (P P')^-1 ~ IW(dof_j, scale_j), shape (k, p, p); dof has shape (k,).
+
+    Bartlett (1933), in reverse order so that the factor is upper triangular: with scale = C C' and A_aa^2 ~ chi^2 of
+    dof - p + 1 + a degrees of freedom, A_ab ~ N(0, 1) for a < b, it is P = C^-T A.
+    """
+    k, p = scale.shape[:2]
+    a = np.triu(random.standard_normal((k, p, p)), 1)
+    a[:, np.arange(p), np.arange(p)] = np.sqrt(random.chisquare(dof[:, None] - p + 1.0 + np.arange(p)))
+    return np.swapaxes(np.linalg.inv(np.linalg.cholesky(scale)), 1, 2) @ a

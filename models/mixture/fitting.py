@@ -1,0 +1,211 @@
+"""A whole fit: starts among some of the points, the best of them, and EM with moves on all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+import portable as pk
+
+from . import covariance
+from .blocks import Points
+from .climb import Climb
+from .moves import Moves
+from .prior import WithoutPrior, WithPrior
+from .starts import Few, typical
+
+_COARSE = 1e-4  # growth of the objective per point below which moves are looked for, before `tol` is asked for
+_BEFORE = 60  # iterations of a start, at most, before the widths of its components are looked at
+_ROUNDS, _CHANGED = 5, 0.2  # such looks, at most; logarithm of a variance
+_AMONG_FEW = 300  # iterations among the few, at most
+
+
+@dataclass(frozen=True)
+class Start:
+    """What became of a start.
+
+    Parameters
+    ----------
+    objective : float
+        Among the points on which starts are compared.
+    n_active : int
+        Components with more than n_features + 1 points there: as many as it takes for a covariance of their own.
+    agreement : float
+        Of its labels with those of the best start: the adjusted Rand index, 1 for equal ones.
+    """
+
+    objective: float
+    n_active: int
+    agreement: float
+
+
+@dataclass(frozen=True)
+class Given:
+    """Weights, means (None where they are to be chosen) and covariances of a start; whether the covariances are the user's."""
+
+    weights: np.ndarray
+    means: np.ndarray | None
+    covariances: np.ndarray
+    are_known: bool
+
+
+@dataclass(frozen=True)
+class Options:
+    """Of a fit; as the estimator's."""
+
+    kind: str
+    max_iter: int
+    tol: float
+    reg_covar: float
+    n_init: int
+    init_params: str
+    moves: bool
+
+
+class Fit:
+    """A fit, done when it is made.
+
+    Parameters
+    ----------
+    X : ndarray, shape (n, p)
+    weights : ndarray, shape (n,), or None
+    centre, variances : ndarrays, shape (p,)
+    prior : Prior or None
+    first : Given
+    options : Options
+    random : Generator
+    space : str, Space or None
+    streamed : bool
+    log : kept.Log
+
+    Attributes
+    ----------
+    points, prior, climb, moves, starts, converged
+        prior : with every number given.
+    """
+
+    def __init__(self, X, weights, centre, variances, prior, first, options, random, space, streamed, log):
+        self._k, self._options, self._first, self._variances, self._log = len(first.weights), options, first, variances, log
+        diagonal = covariance.is_diagonal(options.kind)
+        with pk.use(pk.default_space() if space is None else space) as space:
+            few = Few(X, weights, self._k, random, space)
+        points = Points(X, self._k, space, centre, diagonal, streamed, weights)
+        self.points = points
+        self._few = points if few.all else Points(few.X, self._k, space, centre, diagonal, weights=few.weights)
+        self.prior, self.moves = prior, []
+        climb = self._begin(few, random, centre)
+        if self._few is not points:
+            climb = Climb(points, self._model, options.kind, *climb.result()[:3], log)
+        self.climb, self.converged = self._finish(climb)
+        log.flush()
+
+    @property
+    def history(self):
+        return self.climb.history
+
+    @property
+    def n_active(self):
+        return _n_active(self.climb)
+
+    def _model(self, weights):
+        if self.prior is None:
+            return WithoutPrior(self._options.reg_covar, self._options.kind, weights)
+        return WithPrior(self.prior, self._options.kind, weights)
+
+    def _begin(self, few, random, centre):
+        """The best start, followed by EM and moves among the few where the points are many."""
+        options, first, found = self._options, self._first, []
+        given = first.means is not None
+        if self.prior is not None:
+            known = self.prior.scale is not None or first.are_known
+            widths = self._typical(first.weights * self._few.total, first.covariances) if first.are_known else None
+            self.prior = self.prior.for_data(centre, self._variances, widths)
+        for _ in range(1 if given else options.n_init):
+            means = first.means if given else few.means(self._k, np.sqrt(self._variances), options.init_params, random)
+            state = first.weights, means, first.covariances
+            if self.prior is not None and not known:
+                state, known = self._widen(state, given), True
+            climb, moves = Climb(self._few, self._model, options.kind, *state, self._log), []
+            if self._few is not self.points or options.n_init > 1:
+                climb, moves = self._search(climb)
+            found.append((climb, moves))
+        finals = [climb.history[-1] if climb.history else -np.inf for climb, _ in found]
+        best = int(np.argmax(finals))
+        self.starts = self._compared([climb for climb, _ in found], best)
+        if self._few is self.points:
+            self.moves = found[best][1]
+        return found[best][0]
+
+    def _widen(self, state, given):
+        """The prior's scale, from the widths of components after some iterations under one that depends on their number alone."""
+        kind, p, open_prior, found = self._options.kind, len(self._variances), self.prior, state
+        widths = np.diag(self._variances) * self._k ** (-2.0 / p)  # Fraley and Raftery (2007)
+        for _ in range(_ROUNDS):
+            self.prior, before = open_prior.as_wide_as(widths, self._variances), widths
+            climb = Climb(self._few, self._model, kind, *found, self._log)
+            climb.run(_BEFORE, _COARSE)
+            found = climb.result()[:3]
+            widths = self._typical(climb.moments[0], found[2])
+            if np.linalg.slogdet(before)[1] - np.linalg.slogdet(widths)[1] < _CHANGED * p:
+                break
+        self.prior = open_prior.as_wide_as(widths, self._variances)
+        return state if given else found
+
+    def _typical(self, counts, covariances):
+        active = counts > min(2.0, 0.5 * counts.max())
+        p = len(self._variances)
+        each = covariances if self._options.kind == "tied" else covariances[active]
+        return typical(self._options.kind, counts[active], each, p)
+
+    def _search(self, climb):
+        """EM and moves among the few."""
+        options = self._options
+        moves = Moves(self._few, self._model, options.kind, log=self._log) if options.moves else None
+        return climb_with(climb, moves, [max(options.tol, _COARSE)] if options.tol >= 0.0 else [options.tol],
+                          min(options.max_iter, _AMONG_FEW))[:2]
+
+    def _finish(self, climb):
+        options, few = self._options, self._few is self.points
+        moves = Moves(self.points, self._model, options.kind, not few, self._log) if options.moves else None
+        tols = [options.tol] if options.tol < 0.0 or moves is None or not few else [max(options.tol, _COARSE), options.tol]
+        climb, more, converged = climb_with(climb, moves, tols, options.max_iter)
+        self.moves = [*self.moves, *more]
+        return climb, converged
+
+    def _compared(self, climbs, best):
+        if len(climbs) == 1:
+            return ()
+        labels = [self._few.labels(climb.components) for climb in climbs]
+        return tuple(Start(climb.history[-1], _n_active(climb), agreement(own, labels[best]))
+                     for climb, own in zip(climbs, labels))
+
+
+def climb_with(climb, moves, tols, max_iter):
+    """EM to each of the tolerances in turn, with moves whenever it got there: the climb, moves and whether it converged."""
+    made = []
+    for tol in tols:
+        while True:
+            if not climb.run(max(max_iter - max(len(climb.history) - 1, 0), 0), tol):
+                return climb, made, False
+            found = moves.better(climb) if moves is not None and len(climb.history) <= max_iter else None
+            if found is None:
+                break
+            climb = found[0]
+            made.append(found[1])
+    return climb, made, True
+
+
+def agreement(labels, others):
+    """The adjusted Rand index of Hubert and Arabie (1985)."""
+    table = np.unique(np.stack([labels, others]), axis=1, return_counts=True)[1].astype(float)
+    rows, columns = (np.unique(own, return_counts=True)[1].astype(float) for own in (labels, others))
+    both, one, other, n = (float((c * (c - 1.0)).sum() / 2.0) for c in (table, rows, columns, np.array([float(len(labels))])))
+    chance = one * other / n if n else 0.0
+    most = 0.5 * (one + other)
+    return 1.0 if most == chance else (both - chance) / (most - chance)
+
+
+def _n_active(climb):
+    n, xbar, _ = climb.moments
+    return int((n > xbar.shape[1] + 1.0).sum())

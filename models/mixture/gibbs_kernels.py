@@ -1,0 +1,85 @@
+"""Kernels of the Gibbs sampler: assignments, and proposals that divide the points of components. Arguments as in `kernels`.
+
+Arguments that recur
+    labels      int64, z_i of every point
+    members     float64, 1 for the points that a proposal divides, 0 for all others
+    sides       int64, 0 or 1 for each of these
+    start       the number of the block's first point
+"""
+
+import portable as pk
+
+from .kernels import LOG_ZERO, PAD
+
+
+@pk.kernel
+def draw_labels(tile, column, k, n, seed, start, sweep, joint, lse, labels):
+    """z_i with probabilities r_ij, as the largest of l_ij + G_ij with G_ij = -log E_ij, a Gumbel variable.
+
+    E_ij is exponential, draw sweep k + j of stream start + i. What is left is what `moments` takes for r_ij = 1 or 0.
+    """
+    i = tile * PAD + column
+    best = 0
+    top = joint[tile, 0, column] - pk.log(pk.random.exponential(seed, start + i, sweep * k))
+    for j in range(1, k):
+        term = joint[tile, j, column] - pk.log(pk.random.exponential(seed, start + i, sweep * k + j))
+        best = pk.where(term > top, j, best)
+        top = max(term, top)
+    if i < n:
+        labels[start + i] = best
+    lse[0, i] = 0.0
+    for j in range(k):
+        joint[tile, j, column] = pk.where(j == best and i < n, 0.0, LOG_ZERO)
+
+
+@pk.kernel
+def count_pairs(i, labels, others, table):
+    """How often label a of one and label b of the other meet."""
+    pk.atomic_add(table, (labels[i], others[i]), 1)
+
+
+@pk.kernel
+def choose_members(i, a, b, labels, members, sides):
+    """The points of components a and b take part; those of b are on side 1."""
+    members[i] = 1.0 if labels[i] == a or labels[i] == b else 0.0
+    sides[i] = 1 if labels[i] == b and a != b else 0
+
+
+@pk.kernel
+def draw_sides(tile, column, n, start, drawn, seed, draw, first, second, joint, lse, members, sides, log_q):
+    """The side of each member and the logarithm of its probability; `first` is always on side 0, `second` on side 1.
+
+    drawn   pk.static: whether sides are drawn, draw `draw` of stream start + i; they are left as they are if not
+    """
+    i = tile * PAD + column
+    point = start + min(i, n - 1)
+    if i < n and members[point] > 0.0:
+        one, other = pk.float64(joint[tile, 0, column]), pk.float64(joint[tile, 1, column])
+        both = max(one, other) + pk.log1p(pk.exp(-abs(one - other)))
+        side = sides[point]
+        if drawn:
+            side = 1 if pk.random.uniform(seed, point, draw) < pk.exp(other - both) else 0
+        given = point == first or point == second
+        if given:
+            side = 1 if point == second else 0
+        sides[point] = side
+        log_q[point] = 0.0 if given else (other if side == 1 else one) - both
+        joint[tile, 0, column] = LOG_ZERO if side == 1 else 0.0
+        joint[tile, 1, column] = 0.0 if side == 1 else LOG_ZERO
+        lse[0, i] = 0.0
+    else:
+        lse[0, i] = -LOG_ZERO
+        if i < n:
+            log_q[point] = 0.0
+
+
+@pk.kernel
+def entry(i, x):
+    return x[i]
+
+
+@pk.kernel
+def relabel(i, zero, one, members, sides, labels):
+    """Members get the label of their side."""
+    if members[i] > 0.0:
+        labels[i] = one if sides[i] == 1 else zero

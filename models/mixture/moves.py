@@ -1,0 +1,382 @@
+"""Moves that EM cannot make: merge components, delete one, split one, each kept only if the objective rises.
+
+The bound sum_ij r_ij (log pi_j N_ij - log r_ij) touches the log-likelihood at the parameters that gave the r_ij. If two components share
+what they have, or a component is divided, it changes by terms that the moments (3) give, and by an entropy of two columns of r_ij: it
+ranks the moves, and one that raises it raises the objective. All children of a division are fitted at the same time, each within its
+component's share of the points (Ueda, Nakano, Ghahramani and Hinton 2000; there one after the other).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+import portable as pk
+from portable.errors import InputError
+
+from . import covariance, search_kernels
+from .blocks import Components, Points, by_tile
+from .climb import Climb
+from .kept import NOTHING
+from .prior import centred
+
+_TRIAL = 6  # iterations before a move is judged
+_TRIES = 6  # trials of a kind of move in a round
+_HOPE = -50.0  # a bound that falls by less may still be overtaken by the iterations that follow
+_HOPE_OF_CHILDREN = -10.0  # they have been fitted already
+_PAIRS = 4  # pairs for each component whose entropies are looked at
+_DIVIDING = 10  # iterations of children
+_MANY = 200_000  # points that are not kept twice
+_SMALL = 0.02  # share of the points of a component that may be deleted
+
+
+@dataclass(frozen=True)
+class Move:
+    """A change of the components that raised the objective.
+
+    Parameters
+    ----------
+    entry : int
+        Of `objective_history_`: the objective after the move and some iterations from it.
+    kind : {"merge", "delete", "split", "merge and split"}
+    components : tuple of int
+        Their numbers before the move, which numbers components anew, the largest first. Merged ones in pairs.
+    gain : float
+        Of the objective.
+    """
+
+    entry: int
+    kind: str
+    components: tuple
+    gain: float
+
+
+class Moves:
+    """Moves of a mixture on some points.
+
+    Parameters
+    ----------
+    points : blocks.Points
+    make_model, kind
+        As in `Climb`.
+    sure : bool
+        Try only moves that raise the bound: fewer trials, where points are many.
+    log : kept.Log
+    """
+
+    def __init__(self, points, make_model, kind, sure=False, log=NOTHING):
+        self._points, self._make, self._kind, self._log = points, make_model, kind, log
+        self._hope, self._division = (0.0 if sure else _HOPE), None
+
+    def better(self, climb):
+        """(Climb, Move) after the first move that raises the objective, or None. `climb` has just been run."""
+        state = self._state = _State(climb, self._make, self._kind)
+        before = climb.history[-1]
+        for kind, components, changes in self._proposals(climb, state):
+            trial = self._trial(state, changes, before)
+            if trial is not None and trial.history[-1] > before + 1e-9 * abs(before):
+                value = trial.history[-1]
+                trial.history = [*climb.history, value]
+                return trial, Move(len(climb.history), kind, tuple(int(j) for j in components), value - before)
+        return None
+
+    def _trial(self, state, changes, beat):
+        n, xbar, scatter = (a.copy() for a in state.moments)
+        for slot, *own in changes:
+            n[slot], xbar[slot], scatter[slot] = own
+        order = np.argsort(-n, kind="stable")
+        n, xbar, scatter = n[order], xbar[order], scatter[order]
+        weights = n / n.sum()
+        try:
+            climb = Climb(self._points, self._make, self._kind, weights, *self._make(weights).maximum(n, xbar, scatter),
+                          self._log)
+            climb.run(_TRIAL, -np.inf, beat)
+        except InputError:  # a component collapsed
+            return None
+        return climb
+
+    def _proposals(self, climb, state):
+        """(kind, components, changes), the likeliest to be kept first; the later ones are worked out only when they are asked for."""
+        merges = self._merges(climb, state)
+        if state.has_prior:
+            sure, groups = self._groups(merges, state)
+            if len(sure) > 1:
+                yield "merge", sum(sure, ()), [change for group in sure for change in state.merged(group)]
+            for _, pair in merges[:_TRIES]:
+                yield "merge", pair, state.merged(pair)
+            for _, group in groups[:_TRIES]:
+                yield "merge", group, state.merged(group)
+            yield from self._deletions(state)
+        empty = state.empty()
+        splits = self._splits(climb, state)
+        if empty is not None:
+            for _, j, children in splits[:_TRIES]:
+                yield "split", (j,), [(j, *children[0]), (empty, *children[1])]
+        else:
+            both = [(gain + more, pair, j, children) for gain, pair in merges[:_TRIES] for more, j, children in splits[:_TRIES]
+                    if j not in pair and gain + more > self._hope]
+            for _, pair, j, children in sorted(both, key=lambda found: -found[0])[:_TRIES]:
+                yield "merge and split", (*pair, j), [state.merged(pair)[0], (j, *children[0]), (pair[1], *children[1])]
+
+    def _merges(self, climb, state):
+        """(gain of the bound, pair) of near components, the best first."""
+        pairs = state.near_pairs()
+        if not len(pairs):
+            return []
+        most = state.merge_gains(pairs)
+        keep = np.argsort(-most, kind="stable")[:_PAIRS * len(state.moments[0])]
+        keep = keep[most[keep] > (self._hope if state.has_prior else -np.inf)]
+        if not len(keep):
+            return []
+        gains = most[keep] - self._points.pair_entropies(climb.components, pairs[keep])
+        order = np.argsort(-gains, kind="stable")
+        if state.has_prior:
+            order = order[gains[order] > self._hope]
+        return [(gains[q], tuple(pairs[keep[q]].tolist())) for q in order]
+
+    def _groups(self, merges, state):
+        """Groups to merge at once: those that raise the bound all together, and (gain, group) of three or more, the best first.
+
+        A tree is built from the bottom, the best merge of two groups first. Between groups the entropies of pairs are added up, which is
+        more than what is lost: gains come out too low.
+        """
+        # of a component's energy the rest is known from the pairs: gain = energies - entropy
+        lost = {pair: state.merge_gains(np.array([pair]))[0] - gain for gain, pair in merges}
+        gains = {((a,), (b,)): gain for gain, (a, b) in merges}
+        sums, sure, found = {}, [], []
+        while gains:
+            (one, other), gain = max(gains.items(), key=lambda item: item[1])
+            if gain <= self._hope:
+                break
+            group = one + other
+            sums[group] = sums.get(one, 0.0) + sums.get(other, 0.0) + gain
+            if gain > 0.0:
+                sure = [g for g in sure if g not in (one, other)] + [group]
+            if len(group) > 2:
+                found.append((sums[group], group))
+            neighbours = {g for pair in gains for g in pair if one in pair or other in pair} - {one, other}
+            gains = {pair: gain for pair, gain in gains.items() if one not in pair and other not in pair}
+            for third in neighbours:
+                entropy = sum(lost.get((min(a, b), max(a, b)), 0.0) for a in group for b in third)
+                gains[group, third] = state.joining(group, third) - entropy
+        return sure, sorted(found, key=lambda item: -item[0])
+
+    def _deletions(self, state):
+        """All that have hardly the points for a covariance of their own together, then the smallest ones by themselves."""
+        n, p = state.moments[0], state.p
+        rising = [int(j) for j in np.argsort(n, kind="stable") if state.is_active(n[j]) and n[j] < _SMALL * n.sum()]
+        few = [j for j in rising if n[j] < 5.0 * (p + 1.0)]
+        if len(few) > 1:
+            yield "delete", few, [change for j in few for change in state.deleted(j)]
+        for j in rising[:_TRIES if self._hope else 0]:
+            yield "delete", (j,), state.deleted(j)
+
+    def _splits(self, climb, state):
+        """(gain of the bound, j, moments of two children) of components, the best first."""
+        n = state.moments[0]
+        if not (n > 2.0 * (state.p + 2.0)).any():
+            return []
+        if self._division is None:
+            self._division = _Division(self._points, self._kind)
+        found = self._division.run(climb, state)
+        return sorted((s for s in found if s[0] > max(self._hope, _HOPE_OF_CHILDREN)), key=lambda s: -s[0])
+
+
+class _State:
+    """Moments of all components, and what the bound makes of them."""
+
+    def __init__(self, climb, make_model, kind):
+        self.moments, self._kind = climb.moments, kind
+        n = self.moments[0]
+        self.total, self.p = n.sum(), self.moments[1].shape[1]
+        self.model = make_model(n / self.total)
+        self._dof = self.model.numbers(self.p)[3]
+        self.has_prior = self._dof > 0.0
+        self._pooled = self.model.maximum(*self.moments)[1] if kind == "tied" else None
+        self._own, self._none = self.energies(*self.moments), 0.0
+        if self.has_prior:
+            self._none = self.energies(np.zeros(1), self.moments[1][:1], np.zeros_like(self.moments[2][:1]))[0]
+
+    def is_active(self, n):
+        """Whether a component has points: without any it gets about one."""
+        return n > 2.0
+
+    def empty(self):
+        """A component without points, or None."""
+        n = self.moments[0]
+        slot = int(np.argmin(n))
+        return slot if self.has_prior and not self.is_active(n[slot]) else None
+
+    def energies(self, n, xbar, scatter):
+        """What components bring to the bound and to the prior at their best means and covariances, shape (m,).
+
+        With a tied covariance only what does not depend on it: `_tied` has the rest.
+        """
+        weights = n * np.log(np.maximum(n, np.finfo(float).tiny) / self.total)
+        if self._kind == "tied":
+            return weights
+        divisor = n + self._dof
+        covariances = self.model.maximum(n, xbar, scatter)[1]
+        if covariance.is_diagonal(self._kind):
+            with np.errstate(divide="ignore"):
+                log_dets = np.log(covariance.for_each(self._kind, covariances, *xbar.shape)).sum(axis=1)
+        else:
+            log_dets = np.linalg.slogdet(covariances)[1]
+        return weights - 0.5 * divisor * (log_dets + self.p)
+
+    def near_pairs(self):
+        """Pairs a < b of components with points, the nearest of each, shape (n_pairs, 2)."""
+        n, xbar, scatter = self.moments
+        active = np.flatnonzero(self.is_active(n))
+        if len(active) < 2:
+            return np.empty((0, 2), int)
+        covariances = self.model.maximum(n, xbar, scatter)[1]
+        covariances = covariance.for_each(self._kind, covariances, *xbar.shape)
+        partners, found = min(2 * _PAIRS, len(active) - 1), []
+        for a in active:
+            away = xbar[active] - xbar[a]
+            if covariance.is_diagonal(self._kind):
+                squares = (away**2 / covariances[a]).sum(axis=1)
+            else:
+                squares = np.einsum("ja,ja->j", away, np.linalg.solve(covariances[a], away.T).T)
+            squares[active == a] = np.inf
+            near = active[np.argpartition(squares, partners - 1)[:partners]]
+            found += [(min(a, b), max(a, b)) for b in near]
+        return np.unique(np.array(found), axis=0)
+
+    def merge_gains(self, pairs):
+        """By how much the bound grows at most, if two are one: but for the entropy of telling them apart, shape (n_pairs,)."""
+        a, b = pairs.T
+        merged = self._joined(a, b)
+        gains = self.energies(*merged) + self._none - self._own[a] - self._own[b]
+        if self._kind == "tied":
+            divisor = self.total + self._dof
+            gains -= 0.5 * divisor * np.log1p(self._tied(a, b) / divisor)
+        return gains
+
+    def joining(self, one, other):
+        """`merge_gains` of two groups of components, each of which is one already."""
+        three = [self._whole(group) for group in (one, other, one + other)]
+        own = [self.energies(*(a[None] for a in moments))[0] for moments in three]
+        gain = own[2] + self._none - own[0] - own[1]
+        if self._kind == "tied":
+            (n, xbar, _), (m, ybar, _), _ = three
+            divisor = self.total + self._dof
+            gain -= 0.5 * divisor * np.log1p(self._length(np.array([n * m / (n + m)]), (xbar - ybar)[None])[0] / divisor)
+        return gain
+
+    def _whole(self, group):
+        """Moments of a group as one component."""
+        n, xbar, scatter = (a[list(group)] for a in self.moments)
+        mean = n @ xbar / n.sum()
+        return n.sum(), mean, (scatter + covariance.squared(self._kind, np.sqrt(n)[:, None] * (xbar - mean))).sum(axis=0)
+
+    def _joined(self, a, b):
+        n, xbar, scatter = self.moments
+        both = n[a] + n[b]
+        away = covariance.squared(self._kind, np.sqrt(n[a] * n[b] / both)[:, None] * (xbar[a] - xbar[b]))
+        return both, (n[a, None] * xbar[a] + n[b, None] * xbar[b]) / both[:, None], scatter[a] + scatter[b] + away
+
+    def _tied(self, a, b):
+        """What the pooled scatter grows by if two are one, a rank-one matrix, in units of the common covariance."""
+        n, xbar, _ = self.moments
+        return self._length(n[a] * n[b] / (n[a] + n[b]), xbar[a] - xbar[b])
+
+    def _length(self, n, away):
+        return n * np.einsum("ja,ja->j", away, np.linalg.solve(self._pooled, away.T).T)
+
+    def split_gain(self, j, children):
+        """As `merge_gains`, of two children, arrays of two rows each, instead of component j."""
+        gain = self.energies(*children).sum() - self._own[j] - self._none
+        if self._kind == "tied":
+            n, xbar, _ = children
+            divisor = self.total + self._dof
+            less = self._length(n[:1] * n[1:] / n.sum(), xbar[:1] - xbar[1:])[0] / divisor
+            gain -= 0.5 * divisor * np.log1p(-min(less, 1.0 - 1e-6))
+        return gain
+
+    def merged(self, group):
+        """Changes (component, n, xbar, scatter): the first stands for all."""
+        return [(group[0], *self._whole(group)), *(change for j in group[1:] for change in self.deleted(j))]
+
+    def deleted(self, j):
+        return [(j, 0.0, self.moments[1][j], 0.0)]
+
+
+class _Division:
+    """Two children for each component, fitted within their component's share of the points."""
+
+    def __init__(self, points, kind):
+        self._kind, self._of = kind, points
+        self._points = Points(points.X, 3 * points.k, points.space, points.centre, points.diagonal, points.n > _MANY, points.weights)
+        self._weights = pk.copy_of(np.ones(points.n) if points.weights is None else points.weights, points.space)
+
+    def run(self, climb, state):
+        """(gain of the bound, j, moments of the children) of each component with enough points."""
+        k, p, kind = self._of.k, state.p, self._kind
+        log_weights, means, factors = self._parents(climb)
+        n, xbar, scatter = state.moments
+        able = np.flatnonzero(n > 2.0 * (p + 2.0))
+        children = self._first(n, xbar, scatter)
+        for number in range(_DIVIDING):
+            own_n, own_xbar, own_scatter = children
+            pairs = own_n.reshape(k, 2)
+            share = pairs / np.maximum(pairs.sum(axis=1, keepdims=True), np.finfo(float).tiny)
+            with np.errstate(divide="ignore"):
+                child_weights = np.log(share).ravel()
+            child_weights[~np.repeat(np.isin(np.arange(k), able), 2)] = -np.inf
+            try:
+                child_means, found = state.model.maximum(own_n, own_xbar, own_scatter)
+                child_factors = covariance.for_each(kind, covariance.factors_of(kind, found), 2 * k, p)
+            except InputError:
+                return []
+            components = Components(np.append(log_weights, child_weights), np.concatenate([means, child_means]),
+                                    np.concatenate([factors, child_factors]))
+            last = number == _DIVIDING - 1
+            entropies = self._sweep(components, k, last)
+            moments = centred(kind, *self._points.gathered(), components.means)
+            children = tuple(a[k:] for a in moments)
+        found = []
+        for j in able:
+            two = tuple(a[2 * j:2 * j + 2] for a in children)
+            if (two[0] > p + 1.0).all():
+                found.append((state.split_gain(j, two) + entropies[j], int(j), [tuple(a[c] for a in two) for c in range(2)]))
+        return found
+
+    def _parents(self, climb):
+        weights, means, _, factors = climb.result()
+        with np.errstate(divide="ignore"):
+            return np.log(weights), means, covariance.for_each(self._kind, factors, *means.shape)
+
+    def _sweep(self, components, k, last):
+        """Sums of the children; at last the entropies of their shares, shape (k,)."""
+        space = self._points.space
+        total = pk.copy_of(np.zeros(k), space)
+        pairs = pk.copy_of(k + np.arange(2 * k).reshape(k, 2), space)
+
+        def assign(start, n, joint, lse):
+            pk.parallel_for(by_tile(joint, space), search_kernels.share_out, k, n, start, self._weights, joint, lse,
+                            label="mixture.share_out")
+            if last:
+                self._points.add_pair_entropies(n, pairs, joint, lse, total)
+
+        self._points.gather(components, assign)
+        return total.to_numpy()
+
+    def _first(self, n, xbar, scatter):
+        """Moments of two halves of each component, cut across its longest axis."""
+        k, p = xbar.shape
+        with np.errstate(divide="ignore", invalid="ignore"):
+            spread = np.nan_to_num(scatter / n.reshape(-1, *[1] * (scatter.ndim - 1)), posinf=0.0, neginf=0.0)
+        if covariance.is_diagonal(self._kind):
+            axes = np.zeros((k, p))
+            longest = spread.argmax(axis=1)
+            axes[np.arange(k), longest] = np.sqrt(spread[np.arange(k), longest])
+        else:
+            values, vectors = np.linalg.eigh(spread)
+            axes = vectors[:, :, -1] * np.sqrt(np.maximum(values[:, -1], 0.0))[:, None]
+        # The mean of a half of a normal distribution is sqrt(2 / pi) of its deviation away.
+        away = np.sqrt(2.0 / np.pi) * axes
+        inner = 0.5 * (scatter - covariance.squared(self._kind, np.sqrt(n)[:, None] * away))
+        return np.repeat(0.5 * n, 2), np.stack([xbar - away, xbar + away], axis=1).reshape(2 * k, p), np.repeat(inner, 2, axis=0)

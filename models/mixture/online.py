@@ -1,0 +1,49 @@
+"""Online EM: a step with some of the points at a time."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from . import covariance
+from .prior import WithoutPrior, WithPrior, centred
+
+_POWER = 0.6  # of the step's number: between 1/2, exclusive, and 1 it converges (Cappé and Moulines 2009)
+
+
+def step(points, kind, components, prior, reg_covar, before):
+    """One step.
+
+    Parameters
+    ----------
+    points : blocks.Points
+    kind : one of `covariance.KINDS`
+    components : blocks.Components
+    prior : Prior, every number given, or None
+    reg_covar : float
+    before : ((n, xbar, scatter), total, number)
+        Moments of all points so far, how many they are and how many steps were made.
+
+    Returns
+    -------
+    log_density : float
+        A point's mean, before the step.
+    after
+        As `before`.
+    found : weights, means, covariances, factors
+    """
+    (n, xbar, scatter), total, number = before
+    log_likelihood, *sums = points.sweep(components)
+    own_n, own_xbar, own_scatter = centred(kind, *sums, components.means)
+    share, after = (number + 2.0) ** -_POWER, total + points.total
+    old, new = (1.0 - share) * after / total, share * after / points.total
+    n, own_n, scatter = old * n, new * own_n, old * scatter + new * own_scatter
+    both = np.maximum(n + own_n, np.finfo(float).tiny)
+    scatter = scatter + covariance.squared(kind, np.sqrt(n * own_n / both)[:, None] * (own_xbar - xbar))
+    xbar = np.where((n + own_n > 0.0)[:, None], (n[:, None] * xbar + own_n[:, None] * own_xbar) / both[:, None], xbar)
+    n = n + own_n
+    weights = np.exp(components.log_weights)
+    model = WithoutPrior(reg_covar, kind, weights) if prior is None else WithPrior(prior, kind, weights / weights.sum())
+    model.weigh(n)
+    means, covariances = model.maximum(n, xbar, scatter)
+    found = np.exp(model.log_weights()), means, covariances, covariance.factors_of(kind, covariances)
+    return log_likelihood / points.total, ((n, xbar, scatter), after, number + 1), found

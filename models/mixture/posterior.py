@@ -1,0 +1,95 @@
+"""Draws from the posterior, and what is made of them."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+
+import numpy as np
+
+from portable.errors import InputError, ShapeError
+
+from . import covariance
+from .blocks import Components, Points
+from .checks import check_points
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """Draws; component j is the same one in all of them.
+
+    Attributes
+    ----------
+    weights : ndarray, shape (n_draws, k)
+    means : ndarray, shape (n_draws, k, p)
+    covariances : ndarray, shape (n_draws, k, p, p), (n_draws, p, p), (n_draws, k, p) or (n_draws, k)
+        For "full", "tied", "diag", "spherical".
+    alpha : ndarray, shape (n_draws,)
+    log_likelihood : ndarray, shape (n_draws,)
+        Of the points at the draw's own parameters.
+    counts : ndarray, shape (n_draws, k)
+        Points assigned to each component.
+    covariance : {"full", "tied", "diag", "spherical"}
+    accepted : float
+        Share of the split and merge proposals that were accepted.
+    """
+
+    weights: np.ndarray
+    means: np.ndarray
+    covariances: np.ndarray
+    alpha: np.ndarray
+    log_likelihood: np.ndarray
+    counts: np.ndarray
+    covariance: str = "full"
+    accepted: float = 0.0
+
+    def log_density(self, X, *, space=None) -> np.ndarray:
+        """Logarithm of the posterior predictive density: of the mean, over draws, of the mixture's density at each point.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_samples, n_features)
+        space : str or Space, optional
+            Where to compute; the default space if not given.
+
+        Returns
+        -------
+        ndarray, shape (n_samples,)
+
+        Raises
+        ------
+        ShapeError, DTypeError, FiniteError
+        """
+        X = check_points(X)
+        k, p = self.means.shape[1:]
+        if X.shape[1] != p:
+            raise ShapeError(f"X has {X.shape[1]} features, but the draws have {p}")
+        points = Points(X, k, space, X.mean(axis=0, dtype=np.float64), covariance.is_diagonal(self.covariance))
+        total = None
+        for weights, means, covariances in zip(self.weights, self.means, self.covariances):
+            factors = covariance.for_each(self.covariance, covariance.factors_of(self.covariance, covariances), k, p)
+            with np.errstate(divide="ignore"):
+                own = points.log_densities(Components(np.log(weights), means, factors))
+            total = own if total is None else np.logaddexp(total, own)
+        return total - np.log(len(self.weights)).astype(total.dtype)
+
+    def to_arviz(self):
+        """An ArviZ DataTree of one chain: groups posterior (weights, means, covariances, alpha) and sample_stats (lp, the log-likelihood, and
+        counts).
+
+        Raises
+        ------
+        InputError
+            ArviZ is not installed.
+        """
+        try:
+            base = importlib.import_module("arviz_base")
+        except ImportError as error:
+            raise InputError("ArviZ objects: the module 'arviz_base' is not installed. pip install \"portable-kernels[arviz]\"") from error
+        features = {"full": ["component", "feature", "other"], "tied": ["feature", "other"], "diag": ["component", "feature"],
+                    "spherical": ["component"]}
+        return base.from_dict(
+            {"posterior": {name: getattr(self, name)[None] for name in ("weights", "means", "covariances", "alpha")},
+             "sample_stats": {"lp": self.log_likelihood[None], "counts": self.counts[None]}},
+            dims={"weights": ["component"], "means": ["component", "feature"], "covariances": features[self.covariance],
+                  "counts": ["component"]})

@@ -1,0 +1,101 @@
+"""Kernels of starts and moves: points far from those chosen, entropies of pairs of components, children of components.
+
+Arguments that recur, beside those of `kernels`
+    rows        points as they were given, one a row
+    names       a number below 2^63 for each row, which its bits decide, uint64
+    nearest     float64, a row's squared distance to the nearest row chosen so far; 0 where it cannot be chosen
+"""
+
+import math
+
+import portable as pk
+
+from .kernels import LOG_ZERO, NEGLIGIBLE, PAD
+
+
+@pk.function
+def mixed(z):
+    """A bijection of 64-bit words that leaves no pattern (Steele, Lea and Flood 2014: the finaliser of SplitMix)."""
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EB
+    return z ^ (z >> 31)
+
+
+@pk.kernel
+def name_rows(i, rows, names):
+    """Equal rows have equal names, wherever they stand. 8 bytes a coordinate."""
+    z = pk.uint64(rows.shape[1])
+    for c in range(rows.shape[1]):
+        z = mixed(z + 0x9E3779B97F4A7C15 ^ pk.uint64(pk.bits(rows[i, c] + 0.0)))
+    names[i] = z >> 1
+
+
+@pk.kernel
+def approach(i, far, rows, scales, chosen, nearest):
+    """What a row has to do with the one numbered `chosen`: 3 p operations.
+
+    far     pk.static: 1 keeps the squared distance to the nearest, 0 leaves out the rows that equal the chosen one
+    """
+    square = 0.0
+    for c in range(rows.shape[1]):
+        away = (pk.float64(rows[i, c]) - pk.float64(rows[chosen, c])) / scales[c]
+        square += away * away
+    if far:
+        nearest[i] = min(nearest[i], square)
+    elif square == 0.0:
+        nearest[i] = 0.0
+
+
+@pk.kernel
+def arrival(i, seed, draw, names, nearest):
+    """When a row would be chosen if rows came at the rates `nearest`: the earliest one is one drawn in proportion to them."""
+    rate = nearest[i]
+    return pk.random.exponential(seed, names[i], draw) / rate if rate > 0.0 else math.inf
+
+
+@pk.kernel
+def pair_entropies(team, n, pairs, joint, lse, total):
+    """Adds to total[q] the sum over points of r_a log((r_a + r_b) / r_a) + r_b log((r_a + r_b) / r_b), a and b being pairs[q].
+
+    It is what a mixture's bound loses by not telling a from b. Three exponentials, a logarithm and 16 bytes a point.
+    """
+    q = team.league_rank
+    a, b = pairs[q, 0], pairs[q, 1]
+    own = pk.float64(0.0)
+    for i in team.thread_range(n):
+        tile, t = i // PAD, i % PAD
+        la, lb = joint[tile, a, t], joint[tile, b, t]
+        away = lb - la
+        tail = pk.log1p(pk.exp(-abs(away)))
+        of_a = pk.exp(la - lse[0, i]) if la - lse[0, i] > NEGLIGIBLE else 0.0
+        of_b = pk.exp(lb - lse[0, i]) if lb - lse[0, i] > NEGLIGIBLE else 0.0
+        own += of_a * (max(away, 0.0) + tail) + of_b * (max(-away, 0.0) + tail)
+    own = team.reduce(own)
+    if team.single():
+        total[q] += own
+
+
+@pk.kernel
+def share_out(tile, column, k, n, first, weights, joint, lse):
+    """Logarithms of weighted shares of children in place of l_ij: child c of component j takes r_ij s_ic.
+
+    Rows 0 to k - 1 are those of the components, rows k + 2 j and k + 2 j + 1 of j's children, whose s add up to 1. Two exponentials and
+    48 bytes a pair of point and component.
+    """
+    i = tile * PAD + column
+    top = joint[tile, 0, column]
+    for j in range(1, k):
+        top = max(top, joint[tile, j, column])
+    total = 0.0
+    for j in range(k):
+        total += pk.fast_exp(joint[tile, j, column] - top)
+    value = top + pk.log(total)
+    counts = i < n and weights[first + min(i, n - 1)] > 0.0
+    lse[0, i] = -pk.log(weights[first + i]) if counts else -LOG_ZERO
+    for j in range(k):
+        parent = joint[tile, j, column] - value
+        one, other = joint[tile, k + 2 * j, column], joint[tile, k + 2 * j + 1, column]
+        both = max(one, other) + pk.log1p(pk.exp(-abs(one - other)))
+        joint[tile, j, column] = LOG_ZERO
+        joint[tile, k + 2 * j, column] = max(parent + (one - both), LOG_ZERO)
+        joint[tile, k + 2 * j + 1, column] = max(parent + (other - both), LOG_ZERO)

@@ -1,0 +1,162 @@
+"""scikit-learn's habits: weights of points, warm starts, online fits, warnings, attributes; and files of fitted mixtures."""
+
+import json
+
+import numpy as np
+import pytest
+
+import portable as pk
+from models.mixture import ConvergenceWarning, DirichletMixture, Prior, covariance
+
+from .problems import draw, random_mixture
+
+MIXTURE = np.array([0.5, 0.3, 0.2]), np.array([[0.0, 0.0], [7.0, 0.0], [0.0, 7.0]]), np.tile(np.eye(2), (3, 1, 1))
+
+
+@pytest.mark.parametrize("kind", covariance.KINDS)
+@pytest.mark.parametrize("prior", ["default", None])
+def test_a_weight_is_a_number_of_repetitions(space, kind, prior):
+    n = 30 if space == "checked" else 200
+    X = draw(n, *random_mixture(3, 2))
+    weights = np.random.default_rng(1).integers(0, 4, n)
+    options = {"n_components": 2, "prior": prior, "covariance": kind, "random_state": 0, "space": space,
+               "max_iter": 1 if space == "checked" else 8, "tol": -1.0}
+    one = DirichletMixture(**options).fit(X, sample_weight=weights)
+    other = DirichletMixture(**options).fit(np.repeat(X, weights, axis=0))
+    for name in ("weights_", "means_", "covariances_", "objective_history_"):
+        np.testing.assert_allclose(getattr(one, name), getattr(other, name), rtol=1e-9, atol=1e-9)
+    assert one.lower_bound_ == pytest.approx(other.lower_bound_)
+
+
+@pytest.mark.parametrize("weights, error, words", [
+    ([1.0], pk.ShapeError, r"sample_weight has shape \(1,\); \(600,\) is wanted"),
+    (-np.ones(600), pk.InputError, r"sample_weight\[0\] is -1.0; numbers >= 0"),
+    (np.zeros(600), pk.InputError, "sample_weight is zero everywhere"),
+    (np.full(600, np.nan), pk.FiniteError, r"sample_weight\[0\] is nan")])
+def test_weights_that_are_none(weights, error, words):
+    with pytest.raises(error, match=words):
+        DirichletMixture(2, space="serial").fit(draw(600, *MIXTURE), sample_weight=weights)
+
+
+@pytest.mark.parametrize("kind", covariance.KINDS)
+def test_precisions_are_inverses(kind):
+    X = draw(300, *random_mixture(3, 3))
+    model = DirichletMixture(2, covariance=kind, max_iter=5, tol=-1.0, random_state=0, space="serial")
+    assert not hasattr(model, "precisions_")
+    model.fit(X)
+    if covariance.is_diagonal(kind):
+        np.testing.assert_allclose(model.precisions_ * model.covariances_, 1.0, rtol=1e-12)
+    else:
+        np.testing.assert_allclose(model.precisions_ @ model.covariances_, np.broadcast_to(np.eye(3), model.covariances_.shape), atol=1e-10)
+
+
+def test_lower_bound_is_that_of_scikit_learn():
+    mixture = pytest.importorskip("sklearn.mixture")
+    X = draw(600, *MIXTURE)
+    options = {"means_init": MIXTURE[1], "weights_init": MIXTURE[0]}
+    model = DirichletMixture(3, prior=None, covariances_init=MIXTURE[2], tol=1e-10, space="serial", **options).fit(X)
+    peer = mixture.GaussianMixture(3, precisions_init=MIXTURE[2], tol=1e-10, max_iter=1000, **options).fit(X)
+    assert model.lower_bound_ == pytest.approx(peer.lower_bound_, abs=1e-8)
+
+
+def test_what_did_not_converge_says_so():
+    X = draw(600, *random_mixture(4, 2))
+    with pytest.warns(ConvergenceWarning, match="stopped after max_iter=2 iterations: the objective per point still grew by"):
+        model = DirichletMixture(4, max_iter=2, random_state=0, space="serial").fit(X)
+    assert not model.converged_ and model.n_iter_ == 2
+    exceptions = pytest.importorskip("sklearn.exceptions")
+    with pytest.warns(exceptions.ConvergenceWarning):
+        DirichletMixture(4, max_iter=2, random_state=0, space="serial").fit(X)
+
+
+def test_more_coordinates_than_points_by_maximum_likelihood():
+    """reg_covar makes it possible, as for scikit-learn."""
+    X = np.random.default_rng(5).normal(size=(6, 9))
+    model = DirichletMixture(2, prior=None, reg_covar=1e-3, max_iter=4, tol=-1.0, random_state=0, space="serial").fit(X)
+    assert np.isfinite(model.score_samples(X)).all()
+
+
+def test_a_warm_start_goes_on(space):
+    n = 20 if space == "checked" else 600
+    X = draw(n, *random_mixture(4, 2))
+    step = 1 if space == "checked" else 3
+    model = DirichletMixture(3, warm_start=True, moves=False, max_iter=step, tol=-1.0, random_state=0, space=space)
+    first = model.fit(X).objective_history_
+    second = model.fit(X).objective_history_
+    assert second[0] == pytest.approx(first[-1], rel=1e-12) and second[-1] > second[0]
+    model.n_components = 2
+    with pytest.raises(pk.ShapeError, match="warm_start: the fit before had means_ of shape"):
+        model.fit(X)
+
+
+@pytest.mark.parametrize("kind", covariance.KINDS)
+@pytest.mark.parametrize("prior", ["default", None])
+def test_online_steps_come_to_the_mixture(kind, prior):
+    """Twenty parts, of which the first has the clusters in other shares: within five standard errors of 4,000 points."""
+    model = DirichletMixture(3, prior=prior, covariance=kind, random_state=0, space="serial")
+    model.partial_fit(draw(300, np.array([0.2, 0.2, 0.6]), *MIXTURE[1:]))
+    before = model.lower_bound_
+    for part in range(20):
+        assert model.partial_fit(draw(200, *MIXTURE, seed=part)) is model
+    order = [int(np.argmin(((model.means_ - m) ** 2).sum(axis=1))) for m in MIXTURE[1]]
+    assert sorted(order) == [0, 1, 2] and model.lower_bound_ != before
+    np.testing.assert_allclose(model.means_[order], MIXTURE[1], atol=5.0 / np.sqrt(4000 * 0.2))
+    np.testing.assert_allclose(model.weights_[order], MIXTURE[0], atol=0.05)
+    with pytest.raises(pk.ShapeError, match="X has 3 features"):
+        model.partial_fit(np.zeros((4, 3)))
+
+
+def test_an_online_step_on_every_space(space):
+    n = 30 if space == "checked" else 300
+    X = draw(n, *MIXTURE)
+    first = {"means_init": MIXTURE[1], "covariances_init": MIXTURE[2], "weights_init": MIXTURE[0]}
+    models = [DirichletMixture(3, max_iter=1, tol=-1.0, space=where, **first).fit(X).partial_fit(X[:n // 2]) for where in (space, "serial")]
+    for name in ("weights_", "means_", "covariances_", "lower_bound_"):
+        np.testing.assert_allclose(getattr(models[0], name), getattr(models[1], name), rtol=1e-9)
+
+
+@pytest.mark.parametrize("options", [{}, {"prior": None, "covariance": "diag", "means_init": MIXTURE[1].tolist()},
+                                     {"prior": Prior(scale=np.eye(2), shape=np.float64(2.0)), "covariance": "tied", "tol": 1e-5}])
+def test_a_saved_mixture_is_the_same(tmp_path, options):
+    X = draw(300, *MIXTURE)
+    model = DirichletMixture(3, random_state=0, space="serial", **options).fit(X)
+    model.save(tmp_path / "fitted.mixture")
+    again = DirichletMixture.load(tmp_path / "fitted.mixture")
+    again.space = "serial"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["fitted.mixture"]
+    for name in ("weights_", "means_", "covariances_", "precisions_cholesky_", "objective_history_", "n_iter_", "converged_", "n_active_",
+                 "lower_bound_", "moves_", "tol", "covariance"):
+        np.testing.assert_array_equal(getattr(again, name), getattr(model, name))
+    np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+    np.testing.assert_array_equal(again.partial_fit(X[:50]).means_, model.partial_fit(X[:50]).means_)
+    if model.prior is not None:
+        np.testing.assert_array_equal(again.prior_.scale, model.prior_.scale)
+        assert again.sample_posterior(X, 2, n_burn=0).alpha.tolist() == model.sample_posterior(X, 2, n_burn=0).alpha.tolist()
+
+
+def test_files_that_are_no_saved_mixtures(tmp_path):
+    X = draw(60, *MIXTURE)
+    model = DirichletMixture(2, random_state=0, space="serial")
+    with pytest.raises(pk.InputError, match="not fitted yet"):
+        model.save(tmp_path / "a")
+    model.fit(X)
+    with pytest.raises(pk.InputError, match="there is no folder"):
+        model.save(tmp_path / "none" / "a")
+    with pytest.raises(pk.InputError, match="which is not a file"):
+        DirichletMixture.load(tmp_path / "a")
+    (tmp_path / "a").write_text("nonsense")
+    with pytest.raises(pk.InputError, match="is not a mixture that DirichletMixture.save wrote"):
+        DirichletMixture.load(tmp_path / "a")
+    np.savez(tmp_path / "b.npz", header=np.array({"format": "models.mixture"}, dtype=object))
+    with pytest.raises(pk.InputError, match="is not a mixture .*allow_pickle=False"):
+        DirichletMixture.load(tmp_path / "b.npz")
+    model.save(tmp_path / "c")
+    with np.load(tmp_path / "c") as file:
+        arrays = dict(file)
+    header = json.loads(str(arrays["header"]))
+    np.savez(tmp_path / "d.npz", **arrays | {"header": np.array(json.dumps(header | {"version": 99}))})
+    with pytest.raises(pk.InputError, match="has version 99 of the format; this release reads up to 1"):
+        DirichletMixture.load(tmp_path / "d.npz")
+    np.savez(tmp_path / "e.npz", **arrays | {"weights_": np.ones(7)})
+    with pytest.raises(pk.InputError, match="is damaged"):
+        DirichletMixture.load(tmp_path / "e.npz")
