@@ -85,7 +85,7 @@ def _parser():
             for window in ("lib", "pred"):
                 made.add_argument(f"--{window}", nargs=2, type=int, metavar=("BEGIN", "END"),
                                   help="window of times, from 0, END excluded")
-        if name not in ("simplex", "lagged", "test"):
+        if name not in ("simplex", "test"):
             made.add_argument("--plot", metavar="FILE", help="draw the result (needs matplotlib)")
         made.add_argument("--space", metavar="NAME", help="execution space (default: the layer's own choice)")
         made.set_defaults(command=command)
@@ -231,6 +231,7 @@ def _lagged(options, table):
                            **_windows(options), **common)
     _print("cross mapping by lag", ("Tp", "rho", "2.5 %", "97.5 %", "p"),
            zip(found.Tp, found.rho, *found.interval, found.p_values))
+    _plot(options, figures.draw_lags, found)
     print(f"peak at Tp = {found.peak} ({found.peak_interval[0]} to {found.peak_interval[1]}), p = "
           f"{found.peak_p:.4g}")
 

@@ -12,7 +12,7 @@ from portable.errors import InputError
 
 from ..checks import check_choice, check_count, check_number, check_seed
 from .checks import DTYPES, check_library_sizes, check_targets, check_windows, without_variation
-from .frames import series_of
+from .frames import is_name, series_of
 from .mapping import Mapping
 from .neighbours import MEMORY_BYTES, Problem
 from .surrogates import Surrogates, check_surrogates
@@ -194,6 +194,7 @@ def ccm(library, target, E, *, library_sizes, columns=None, n_samples=100, tau=1
     ----------
     Sugihara et al., Science 338 (2012), 496.
     """
+    names = ([target] if isinstance(target, str) else list(target)) if is_name(target) else None
     library, target, _ = series_of(library, columns, target)
     problem = Problem(library, None, E, tau, Tp, None, exclusion_radius, lib, pred, dtype)
     several = np.ndim(target) == 2
@@ -205,7 +206,7 @@ def ccm(library, target, E, *, library_sizes, columns=None, n_samples=100, tau=1
     if n_surrogates or surrogate is not None:
         check_surrogates(target, method, period, block, "target")
     if n_surrogates and surrogate is None:
-        check_default(target, [str(c) for c in range(target.shape[1])], "target")
+        check_default(target, [str(c) for c in (names or range(target.shape[1]))], "target")
     random = np.random.default_rng(check_seed(seed))
     valid = problem.candidates[problem.known_at(problem.masked)[problem.candidates]]
     sizes = check_library_sizes(library_sizes, len(valid), problem.k)

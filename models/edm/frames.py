@@ -79,10 +79,10 @@ def series_of(library, columns, target):
     if columns is not None:
         library = choose(table, columns)
         library = library[:, 0] if isinstance(columns, str) else library
-    elif _is_name(target) and len(names_of(table)) > 1:
+    elif is_name(target) and len(names_of(table)) > 1:
         raise InputError(f"target is {target!r}, a column of the library: say by columns= which of its "
                          "series are embedded")
-    if _is_name(target):
+    if is_name(target):
         chosen = choose(table, target, "target")
         return library, chosen[:, 0] if isinstance(target, str) else chosen, index
     other = index_of(target)
@@ -96,7 +96,8 @@ def series_of(library, columns, target):
     return library, target, index
 
 
-def _is_name(target):
+def is_name(target):
+    """Whether this is the name of a column, or several names."""
     return isinstance(target, str) or (isinstance(target, (list, tuple)) and bool(target)
                                        and all(isinstance(v, str) for v in target))
 

@@ -100,7 +100,7 @@ def lagged_map(library, target, E, *, Tp=range(-8, 9), columns=None, tau=1, excl
                                                                                               0)
     method = "phase" if surrogate is None else surrogate
     if n_surrogates or surrogate is not None:
-        check_surrogates(target[:, None], method, period, block if method == "block" else None, "target")
+        check_surrogates(target[:, None], method, period, block, "target")
     if n_surrogates and surrogate is None:
         check_default(target[:, None], ["target"], "target")
     random = np.random.default_rng(check_seed(seed))

@@ -219,6 +219,9 @@ def test_tables_with_names_and_dates():
     assert edm.smap(table, 2, columns="a", target="b", theta=1.0, space="threads").index[0] == dates[2]
     assert edm.ccm(table, "b", 2, columns="a", library_sizes=[20], n_samples=1,
                    space="threads").rho.shape == (1, 1)
+    season = table.assign(c=np.sin(2 * np.pi * np.arange(60) / 6))
+    with pytest.raises(pk.InputError, match="a season of 6 steps in 'c'"):
+        edm.ccm(season, ["b", "c"], 2, columns="a", library_sizes=[20], n_samples=1, n_surrogates=1)
     with pytest.raises(pk.InputError, match="target is 'b', a column of the library: say by columns="):
         edm.simplex(table, 2, target="b")
     with pytest.raises(pk.InputError, match="other times: at 0 2020-01-30.* and 2020-01-31"):
