@@ -49,8 +49,14 @@ from .simulate import Simulation, simulate
 from .temporal import TemporalFit, TemporalLikelihood
 from .triggering import EXPONENTIAL, Triggering
 
-__all__ = ["EXPONENTIAL", "Background", "BackgroundFit", "Calibration", "Catalogue", "Decay", "Declustered", "Events", "Evidence", "Fit", "Forecast", "Likelihood", "Parameters", "ParametersBase", "Parents", "Places", "Posterior", "PredictiveCheck", "Prior",
-           "ProbabilitySummary", "Residuals", "Simulation", "TemporalFit", "TemporalLikelihood", "Triggering", "calibrate", "cluster_sizes", "compose", "decluster", "evidence", "excitation_probabilities", "exponentials",
-           "fit", "fit_background", "forecast", "gamma", "half_normal", "intensity", "intensity_grid", "jitter", "log_likelihood", "load_posterior", "log_normal", "notes", "omori", "parent_probabilities", "places", "pointwise",
-           "posterior_probabilities", "predictive_check", "read_catalogue", "read_events", "residuals", "sample_nuts", "sample_posterior", "simulate", "time_scales",
-           "uniform"]
+__all__ = [
+    "EXPONENTIAL", "Background", "BackgroundFit", "Calibration", "Catalogue", "Decay", "Declustered",
+    "Events", "Evidence", "Fit", "Forecast", "Likelihood", "Parameters", "ParametersBase", "Parents",
+    "Places", "Posterior", "PredictiveCheck", "Prior", "ProbabilitySummary", "Residuals", "Simulation",
+    "TemporalFit", "TemporalLikelihood", "Triggering", "calibrate", "cluster_sizes", "compose", "decluster",
+    "evidence", "excitation_probabilities", "exponentials", "fit", "fit_background", "forecast", "gamma",
+    "half_normal", "intensity", "intensity_grid", "jitter", "load_posterior", "log_likelihood",
+    "log_normal", "notes", "omori", "parent_probabilities", "places", "pointwise",
+    "posterior_probabilities", "predictive_check", "read_catalogue", "read_events", "residuals",
+    "sample_nuts", "sample_posterior", "simulate", "time_scales", "uniform",
+]

@@ -1,4 +1,4 @@
-"""What the commands of `python -m models.hawkes` share: options of the model, where estimates begin, earlier results, coverage."""
+"""What the commands of `python -m models.hawkes` share: options of the model, starts, earlier results, coverage."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ def start_of(options, events):
                                       if decay == "omori" else None)
         kind = compose(decay, space=options.distance, marks=options.marks is not None, growth=options.growth,
                        n_dims=events.locations.shape[1], within_h=within)
-    values = {"mu0": 0.5, "tau_x": options.tau_x or 1.6, "tau_t": options.tau_t or 336.0, "theta": 0.3, "h": 1.0, "omega": 1.0, "c": 0.1,
-              "p": 1.1, "q": 1.5, "alpha": 0.5, "gamma": 0.2}
+    values = {"mu0": 0.5, "tau_x": options.tau_x or 1.6, "tau_t": options.tau_t or 336.0, "theta": 0.3, "h": 1.0,
+              "omega": 1.0, "c": 0.1, "p": 1.1, "q": 1.5, "alpha": 0.5, "gamma": 0.2}
     values |= {f"omega_{k + 1}": 10.0 / 100.0**k for k in range(8)} | {f"weight_{k}": 1.0 for k in range(2, 9)}
     return kind(**{name: values[name] for name in kind.names()})
 

@@ -29,6 +29,7 @@ from .parameters import ParametersBase
 from .triggering import Triggering, normal_scale
 
 SHAPES = ("normal", "power_law")
+_NOTHING = -1100.0  # 2 to that power is 0 in float64
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,8 +91,8 @@ def _normal(at, growth, n_dims):
         wide = np.exp(p[at + 1] * marks) if growth else np.ones(len(marks))
         return random.normal(0.0, 1.0, (len(marks), dims)) * (p[at] * wide)[:, None]
 
-    return _Shape(("h", "gamma")[: 1 + growth], ("km", "1")[: 1 + growth], exponent, bound, slopes, scale, scale_slopes, ("h", "gamma"),
-                  reach_km, draw, {})
+    names, units = ("h", "gamma")[: 1 + growth], ("km", "1")[: 1 + growth]
+    return _Shape(names, units, exponent, bound, slopes, scale, scale_slopes, ("h", "gamma"), reach_km, draw, {})
 
 
 def _power_law(at, growth, n_dims):
@@ -212,8 +213,9 @@ def _class_of(decay, space, marks, growth, n_dims, spec):
     names = ["mu0", "tau_x", "tau_t", "theta", *trigger.names]
     if spec:
         spec = {"decay": spec[0], "space": space, "marks": marks, "growth": growth, "n_dims": n_dims, "within_h": spec[1]}
+    own = {"triggering": trigger, "spec": spec, "__doc__": "Parameters of a composed triggering function."}
     return make_dataclass("ComposedParameters", [(name, float) for name in names], bases=(ParametersBase,), frozen=True,
-                          namespace={"triggering": trigger, "spec": spec, "__doc__": "Parameters of a composed triggering function."})
+                          namespace=own)
 
 
 def _triggering(decay, space, marks, growth, n_dims):
@@ -235,24 +237,41 @@ def _triggering(decay, space, marks, growth, n_dims):
         return decay.exponent(dt, p) + shape.bound(r2, mark, p) - gain(mark, p)
 
     @pk.function
+    def near(r2, mark, p):
+        """The logarithm, to base 2, of all of the value but the decay."""
+        return LOG2_E * (gain(mark, p) - shape.exponent(r2, mark, p))
+
+    @pk.function
     def value(r2, dt, mark, p):
-        if mixed:
-            return decay.value(dt, p) * pk.fast_exp2(LOG2_E * (gain(mark, p) - shape.exponent(r2, mark, p)))
-        return pk.fast_exp2(LOG2_E * (gain(mark, p) - shape.exponent(r2, mark, p) - decay.exponent(dt, p)))
+        there = near(r2, mark, p)
+        found = 0.0
+        if pk.any(there > _NOTHING):  # far pairs are spared the decay, which costs a logarithm or several exponentials
+            if mixed:
+                found = decay.value(dt, p) * pk.fast_exp2(there)
+            else:
+                found = pk.fast_exp2(there - LOG2_E * decay.exponent(dt, p))
+        return found
 
     @pk.function
     def moments(r2, dt, mark, p, out):
         """The value, and its derivatives."""
+        for k in range(n + 1):
+            out[k] = 0.0
+        if pk.any(near(r2, mark, p) > _NOTHING):
+            moments_near(r2, dt, mark, p, out)
+
+    @pk.function
+    def moments_near(r2, dt, mark, p, out):
         slope = pk.local(n, out.dtype)
         shape.slopes(r2, mark, p, slope)
+        there = near(r2, mark, p)
         if mixed:
-            near = pk.fast_exp2(LOG2_E * (gain(mark, p) - shape.exponent(r2, mark, p)))
             decay.value_slopes(dt, p, slope)
-            whole = near * decay.value(dt, p)
+            whole = pk.fast_exp2(there) * decay.value(dt, p)
             for k in range(n_time):
-                out[1 + k] = near * slope[k]
+                out[1 + k] = pk.fast_exp2(there) * slope[k]
         else:
-            whole = value(r2, dt, mark, p)
+            whole = pk.fast_exp2(there - LOG2_E * decay.exponent(dt, p))
             decay.slopes(dt, p, slope)
             for k in range(n_time):
                 out[1 + k] = whole * slope[k]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -102,7 +103,6 @@ def evidence(likelihood, posterior, *, n_draws=200):
     n = len(each)
     base, stats = (need(module, "arviz", "leave-one-out") for module in ("arviz_base", "arviz_stats"))
     tree = base.from_dict({"posterior": {"theta": np.zeros((1, len(terms)))}, "log_likelihood": {"events": terms[None]}})
-    import warnings
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of large Pareto shapes, which worst_k tells
         left_out = stats.loo(tree, pointwise=True)

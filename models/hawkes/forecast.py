@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from statistics import NormalDist
 
 import numpy as np
 
@@ -101,7 +102,7 @@ def _after(likelihood, params, begin, end, random, max_events):
     marks = sums.marks if trigger.marked else np.zeros(likelihood.n_events)
     delays, shares = _shares(trigger, params.kernel_values, end)
     low, high = (np.interp(v - sums.times, delays, shares) for v in (begin, end))
-    counts = random.poisson(params.theta * likelihood.productivity(params) * (high - low))
+    counts = random.poisson(params.theta * likelihood.productivity(params) * np.maximum(high - low, 0.0))
     parent = np.repeat(np.arange(len(counts)), counts)
     delay = np.interp(random.uniform(low[parent], high[parent]), shares, delays)
     places = likelihood.centre + sums.locations[parent] + trigger.draw(random, marks[parent], n_dims, p)[1]
@@ -117,7 +118,8 @@ def _after(likelihood, params, begin, end, random, max_events):
 def _shares(trigger, q, most):
     """Delays, and the share of offspring that comes within each."""
     delays = np.concatenate([[0.0], np.geomspace(1e-9 * most, most, _GRID)])
-    return delays, np.array([0.0, *(float(trigger.integral(v, 0.0, q)) for v in delays[1:])])
+    shares = np.array([0.0, *(float(trigger.integral(v, 0.0, q)) for v in delays[1:])])
+    return delays, np.maximum.accumulate(shares)  # rounding may have the last ones fall
 
 
 def _immigrants(likelihood, params, begin, end, random):
@@ -129,7 +131,6 @@ def _immigrants(likelihood, params, begin, end, random):
                              "Background(draw=), is wanted to draw from it")
         locations, times = given.draw(random, params.mu0, likelihood.origin_h + begin, likelihood.origin_h + end)
         return locations, times - likelihood.origin_h
-    from statistics import NormalDist
     cdf = np.vectorize(NormalDist().cdf, otypes=[float])
     weights = params.mu0 * (cdf((end - sums.times) / params.tau_t) - cdf((begin - sums.times) / params.tau_t))
     n = random.poisson(weights.sum())

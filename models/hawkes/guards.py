@@ -139,8 +139,8 @@ def notes(likelihood, params, free=None):
         found += _scales(likelihood, params)
     delay = _typical_delay(params)
     if likelihood.background is None and delay > 0.25 * params.tau_t and "theta" in free:
-        found.append(f"half of the delays exceed {delay:.3g} h, not small beside tau_t = {params.tau_t:g} h: a background that is a kernel "
-                     "density over all events takes slow clusters for its own, and theta is too small; a constant or declustered "
+        found.append(f"half of the delays exceed {delay:.3g} h, not small beside tau_t = {params.tau_t:g} h: a background that "
+                     "is a kernel density over all events takes slow clusters for its own, and theta is too small; a constant or declustered "
                      "background does not (hawkes.fit_background)")
     return tuple(found)
 

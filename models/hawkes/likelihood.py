@@ -92,7 +92,8 @@ class Likelihood:
     """
 
     def __init__(self, locations, times, *, method="auto", background_self=True, tolerance=1e-9, precision="float64",
-                 horizon_h=None, keep_background=True, background=None, marks=None, reference_mark=None, repeats="refuse", space=None):
+                 horizon_h=None, keep_background=True, background=None, marks=None, reference_mark=None,
+                 repeats="refuse", space=None):
         locations, times = check_events(locations, times)
         marks = check_marks(marks, reference_mark, len(times))
         horizon = check_horizon(horizon_h, times)

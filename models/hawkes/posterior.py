@@ -111,7 +111,8 @@ class Posterior:
         for name in self.free:
             tree["posterior"][name].attrs["units"] = self.kind.units()[name]
         tree["posterior"].attrs.update(attributes)
-        tree["posterior"].attrs.update({"parameters": json.dumps(self.kind.spec), "acceptance": json.dumps(self.acceptance.tolist())})
+        tree["posterior"].attrs.update({"parameters": json.dumps(self.kind.spec),
+                                        "acceptance": json.dumps(self.acceptance.tolist())})
         tree["posterior"].attrs.update({f"prior of {name}": text for name, text in self.priors.items()})
         tree["posterior"].attrs.update({f"fixed {name}": getattr(self.start, name) for name in self.start.names()
                                         if name not in self.free})

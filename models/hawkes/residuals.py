@@ -98,6 +98,7 @@ def compensators(likelihood, params):
         out = pk.zeros(n)
         pk.parallel_for(pk.TeamPolicy(n, 32), summary_kernels_of(params.triggering).compensator, 0.0 if given else params.mu0,
                         params.theta, per_hour, params.kernel_values, likelihood.sums.t, likelihood.sums.event_marks,
-                        pk.copy_of(first_mu), pk.copy_of(last_mu), pk.copy_of(gone), pk.copy_of(first_xi), pk.copy_of(come), out, label="hawkes.compensator")
+                        pk.copy_of(first_mu), pk.copy_of(last_mu), pk.copy_of(gone), pk.copy_of(first_xi), pk.copy_of(come),
+                        out, label="hawkes.compensator")
         found = out.to_numpy().copy()
     return found + params.mu0 * given.mass_until if given else found

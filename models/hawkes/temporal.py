@@ -153,7 +153,8 @@ class TemporalLikelihood:
             self._t, self._sums = pk.copy_of(times), pk.zeros((2, len(first)))
             self._before, self._share = pk.zeros((2, len(first))), pk.copy_of(
                 (first - np.searchsorted(times, times[first], side="left")).astype(float))
-        self._gaps, self._policy = np.append(times[first[1:]] - times[last[:-1]], 0.0), pk.RangePolicy(0, len(first), space=self.space)
+        self._gaps = np.append(times[first[1:]] - times[last[:-1]], 0.0)
+        self._policy = pk.RangePolicy(0, len(first), space=self.space)
         self._lengths = times[last] - times[first]
 
     def log_likelihood(self, mu, theta, omega):

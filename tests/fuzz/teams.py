@@ -98,7 +98,7 @@ class TeamGrammar(Grammar):
     def make_place(self, depth):
         whole = f"pk.{self.dtypes['i']}"
         return [f"t, c = 4.0, {whole}(99)", *self.share([*self.items(), "if old[j] < t:", f"    t, c = old[j], {whole}(j)"]),
-                f"u0, w1 = team.reduce((t, c), {self.pick(['pk.MinLoc', 'pk.MaxLoc'])})", f"u0 += 0.0", f"w0 = {whole}(w1 % 50)"]
+                f"u0, w1 = team.reduce((t, c), {self.pick(['pk.MinLoc', 'pk.MaxLoc'])})", "u0 += 0.0", f"w0 = {whole}(w1 % 50)"]
 
     def make_find(self, depth):
         """The first of a member's items for which something holds."""
