@@ -58,7 +58,7 @@ def calibrate(
     *,
     n_sets: int = 200,
     n_kept: int = 99,
-    n_steps: int = 300,
+    n_steps: int = 400,
     n_observed: int = 20,
     seed: int = 0,
     space=None,
@@ -109,14 +109,14 @@ def calibrate(
             "n_chains": n_kept,
             "n_warmup": n_steps // 2,
             "n_draws": n_steps - n_steps // 2,
-            "seed": own,
+            "seed": own + 1,
             "space": space,
         }
         if sampler == "gibbs":
             found = sample_gibbs(ready.linear_gaussian, y, 20, **options)
         else:
             found = sample_pmmh(
-                ready.linear_gaussian, y, 64, n_blocks=4 if sampler == "correlated" else 1, **options
+                ready.linear_gaussian, y, 128, n_blocks=4 if sampler == "correlated" else 1, **options
             )
         ranks.append([(found[name][:, -1] < truth[name]).sum() for name in PRIORS])
     ranks = np.array(ranks)

@@ -157,6 +157,10 @@ class Metropolis:
                 found[better],
             )
         self._refuse_impossible(best, given)
+        keys = self.fresh(random)  # the best of several estimates is too high, and a chain would stick to it
+        found = self.estimate(best, keys)
+        again = np.isfinite(found)
+        self.keys[again], self.log_likelihood[again] = keys[again], found[again]
         self.z = self.priors.to_line(best)
         self.log_prior = self.log_prior_of(self.z)
         self.accepted = np.zeros(self.n_chains, bool)
