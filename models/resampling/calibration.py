@@ -57,8 +57,8 @@ def calibrate(
     sampler: str,
     *,
     n_sets: int = 200,
-    n_kept: int = 99,
-    n_steps: int = 400,
+    n_kept: int = 49,
+    n_steps: int = 800,
     n_observed: int = 20,
     seed: int = 0,
     space=None,
@@ -116,7 +116,7 @@ def calibrate(
             found = sample_gibbs(ready.linear_gaussian, y, 20, **options)
         else:
             found = sample_pmmh(
-                ready.linear_gaussian, y, 128, n_blocks=4 if sampler == "correlated" else 1, **options
+                ready.linear_gaussian, y, 64, n_blocks=4 if sampler == "correlated" else 1, **options
             )
         ranks.append([(found[name][:, -1] < truth[name]).sum() for name in PRIORS])
     ranks = np.array(ranks)
