@@ -74,8 +74,8 @@ def calibrate(
     n_kept : int
         Draws of each posterior, each the last of a chain of its own.
     n_steps : int
-        Of each chain, half of them warming up: a draw of PMMH is forgotten after some tens of steps, one of
-        particle Gibbs after a hundred sweeps.
+        Of each chain, half of them warming up. Chains that begin far out want time: with 300 steps the smallest
+        p of PMMH was 0.003 over 60 sets, with 900 it was 0.4 over 80.
     n_observed : int
         Observations of a data set.
     seed : int
