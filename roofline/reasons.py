@@ -17,8 +17,9 @@ memory LEVEL  compulsory bytes from a farther level than the nearest that could 
 reread        all loads and stores at a memory level, from which each comes anew; without, each byte once  modelled
 scratch       loads and stores of scratch at shared memory's bandwidth (GPU)                               modelled
 scattered     elements gathered or scattered one by one, two a cycle; without, by packs                    modelled
-overfetch     the lines that are touched, or a line for each element at a scattered place (on a GPU a sector); without, the
-              elements alone                                                                               modelled
+overfetch     the lines that are touched; or the elements at scattered places, each on another line than the one before, at the
+              rate of gathers from their level (on a GPU a sector each); without, the elements alone       modelled
+integer division  at its rate, which is that of one lane at a time                                         modelled
 together      atomic operations that all go to one place; without, loads and stores                        modelled
 integer       integer operations of the text (GPU)                                                         modelled
 parallelism   the roof of that part of the machine which so few indices or teams can fill; without, of all modelled
@@ -48,6 +49,7 @@ PER_CYCLE, LOADS_PER_CYCLE = 4, 2  # instructions, and loads or scalar operation
 LANES = 8  # elements that one load of a pack brings
 LINE, SECTOR = 64, 32  # bytes that a CPU's cache moves at once, and a GPU's
 IN_FLIGHT = 128  # threads that a GPU keeps in flight for each of the teams that pk.concurrency tells
+DIVISIONS = ("sdiv", "udiv", "srem", "urem")  # of LLVM's instructions, one lane at a time on every CPU
 ARITHMETIC = {"fadd": 1, "fsub": 1, "fmul": 1, "fdiv": 1, "fma": 2, "fmuladd": 2}  # flops of LLVM's instructions
 
 
@@ -66,9 +68,8 @@ class Cause:
     gain: float | None = None
 
     def without(self, took, least):
-        """This cause with its gain: what it does not explain stays, and nothing gets faster than `least`."""
-        explained = min(self.seconds, took)
-        return replace(self, gain=took / max(least, took - explained + self.ideal * explained / self.seconds))
+        """This cause with its gain, if all of the time shrinks as what it explains does; nothing gets faster than `least`."""
+        return replace(self, gain=took / max(least, took * self.ideal / self.seconds))
 
     @property
     def told(self):
@@ -181,20 +182,22 @@ def _of_kernel(kernel, ceilings):
 
 
 def causes(kernel, ceilings):
-    """What may have cost one launch of a kernel its time, each with the gain of its end, the largest first.
+    """What may have cost one launch of a kernel its time, each with the gain of its end, the largest first; at least one: waiting.
 
-    Of a kind the first alone; what lies near another one's gain, and explains less, is left out. At least one: waiting.
+    That many instructions are started says less than what makes them many, so it stands last.
     """
     n = len(kernel.times)
     took, least = kernel.seconds / n, kernel.bound.seconds
-    found = [c.without(took, least) for c in candidates(kernel, ceilings, took) if HALF * took <= c.seconds <= REFUTED * took]
-    found = sorted((c for c in found if c.gain >= WORTH), key=lambda c: -c.gain)
+    work = max((seconds for name, seconds in kernel.bound.wants.items() if name != "launch"), default=least)
+    found = [c.without(took, work if c.name == "launch" else least) for c in candidates(kernel, ceilings, took)
+             if HALF * took <= c.seconds <= REFUTED * took]
+    found = sorted((c for c in found if c.gain >= WORTH), key=lambda c: (c.name == "instructions", -c.gain))
     if not found:
         waiting = _waiting(kernel, ceilings, took)
         return [waiting.without(took, least) if waiting.ideal else waiting]
     kinds = {}
     for c in found:
-        kinds.setdefault(c.name.split(" ")[0], c)
+        kinds.setdefault(c.name.partition(" ")[0] if c.name.startswith("memory ") else c.name, c)
     return list(kinds.values())
 
 
@@ -223,22 +226,27 @@ def candidates(kernel, ceilings, took):
 def _of_instructions(kernel, ceilings):
     """What the optimised code does more, or other, than the text."""
     counts, cycles = kernel.counts, ceilings.clock * _threads(ceilings)
-    vector, scalar, total, scattered = 0.0, 0, 0, 0
+    vector, scalar, total, scattered, written = 0.0, 0, 0, 0, 0
     for (_, name, of), n in counts.executed.items():
-        if name.startswith("special "):
-            continue
         lanes, dtype, _ = lanes_and_type(of)
+        scalar += n * (name.startswith("inside ") and lanes == 1)
+        if name.startswith(("special ", "inside ")):
+            continue
         total += n
         if name in ("masked.gather", "masked.scatter"):
             scattered += n * lanes
+            written += n * lanes * (name == "masked.scatter")
         if dtype.startswith("float") and name in ARITHMETIC:
             if lanes == 1:
                 scalar += n
             else:
                 kind = "fma" if name in ("fma", "fmuladd") else "no fma"
                 vector += n * lanes * ARITHMETIC[name] / ceilings.rate(f"{kind} {dtype}")
-    special = _special(counts, ceilings)
-    one_by_one = scalar / (LOADS_PER_CYCLE * cycles)
+    divisions = Cause("integer division", sum(n * lanes_and_type(of)[0] / (ceilings.rate(f"integer division {lanes_and_type(of)[1]}") or math.inf)
+                      for (_, name, of), n in counts.executed.items() if name in DIVISIONS), "its integer divisions want that time")
+    if divisions.seconds:
+        yield divisions
+    special, one_by_one = _special(counts, ceilings), scalar / (LOADS_PER_CYCLE * cycles)
     wanted = kernel.bound.wants["arithmetic"]
     if vector + special + one_by_one > 1.3 * wanted:
         text = "the compiled code does more arithmetic than the text"
@@ -252,16 +260,23 @@ def _of_instructions(kernel, ceilings):
         text = f"it reads or writes {scaled(scattered)} elements at scattered places, one by one"
         seconds = scattered / (LOADS_PER_CYCLE * cycles)
         yield Cause("scattered", seconds, text, ideal=seconds / LANES)
-        level = ceilings.level_of(counts.line_bytes)  # what is touched stays there; each element brings a line from it
-        lines = LINE * scattered
-        if level != ceilings.levels[0][0] and lines > counts.line_bytes:
-            text = f"each of {scaled(scattered)} elements at scattered places brings a line of {LINE} bytes from {level}, {scaled(lines, 'B')} together"
-            yield Cause("overfetch", lines / ceilings.bandwidth(level), text, ideal=kernel.bound.wants[f"memory {kernel.bound.level}"])
+        level = ceilings.level_of(counts.line_bytes)  # what is touched stays there
+        elements = min(scattered, sum(counts.moves.values())) if counts.lines else scattered  # that are not beside the one before
+        rate = ceilings.rate(f"gather {level}")
+        if rate and elements > HALF * scattered:
+            text = f"each of {scaled(elements)} elements at scattered places of {scaled(counts.line_bytes, 'B')} brings a line of {LINE} bytes from {level}"
+            twice = 1.0 + written / scattered  # a line that is written is read before, and goes back
+            yield Cause("overfetch", twice * elements / rate, text, ideal=kernel.bound.seconds)
 
 
 def _special(counts, ceilings):
-    """Seconds of the special functions that ran."""
-    return sum(n / (ceilings.rate(name) or math.inf) for name, n in counts.executed_totals["special"].items())
+    """Seconds of the special functions that ran in packs."""
+    packs = 0.0
+    for (_, name, of), n in counts.executed.items():
+        lanes, dtype, _ = lanes_and_type(of)
+        if lanes > 1 and (name.startswith("special ") or name == "sqrt"):
+            packs += n * lanes / (ceilings.rate(f"{name.removeprefix('special ')} {dtype}") or math.inf)
+    return packs
 
 
 def _busy_arithmetic(kernel, ceilings):
@@ -338,7 +353,7 @@ def _waiting(kernel, ceilings, took):
 
 
 def _instructions(counts):
-    return sum(n for (_, name, _), n in counts.executed.items() if not name.startswith("special "))
+    return sum(n for (_, name, _), n in counts.executed.items() if not name.startswith(("special ", "inside ")))
 
 
 def _waits(kernel, ceilings, took):

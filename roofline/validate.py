@@ -20,6 +20,7 @@ from roofline.reasons import causes
 from roofline.units import one_line, scaled, times
 
 NEAR = 1.3  # times as much or as little: a predicted gain that is right
+ROUNDS = 25  # short samples of each side, of which the fastest counts: longer ones would all hold other work
 SCHEMA_VERSION = 1
 
 
@@ -102,8 +103,7 @@ def judge(pair, space, known, random, quick=False):
         launches = pair.make(space, random, quick)
         calls = [functools.partial(pk.parallel_for, *launch) for launch in launches]
         wait = functools.partial(pk.fence, space)
-        found = timing.alternate({"with": calls[0], "without": calls[1]}, 3 if quick else ROUNDS, sync={"with": wait, "without": wait},
-                                 min_time=1e-3 if quick else 0.02)
+        found = timing.alternate({"with": calls[0], "without": calls[1]}, 3 if quick else ROUNDS, sync={"with": wait, "without": wait}, min_time=1e-3)
         told = [_told(launch, min(samples.values), known) for launch, samples in zip(launches, found.values(), strict=True)]
     except Exception as error:  # noqa: BLE001 - the other pairs are still worth judging
         return Judged(pair, error=one_line(error))
@@ -114,9 +114,6 @@ def judge(pair, space, known, random, quick=False):
     return Judged(pair, first, clean, gain, measured, text, tuple(each))
 
 
-ROUNDS = 9
-
-
 def _told(launch, seconds, known):
     """(name, clause, gain) of the first cause of a launch that took so long; of one near its roof none."""
     counts = count(*launch)
@@ -125,7 +122,7 @@ def _told(launch, seconds, known):
     if analysis.share >= LOW:
         return "", f"{analysis.share:.0%} of its roof", None
     cause = causes(analysis.kernels[0], roofs)[0]
-    return cause.name.split(" ")[0], cause.told, cause.gain
+    return cause.name, cause.told, cause.gain
 
 
 def _work(policy):

@@ -24,6 +24,7 @@ HELP = {  # by the cause that `roofline.reasons` found
     "reread": "Pieces that fit the nearest cache, or a team's scratch, would be read once.",
     "scratch": "What stays in registers (pk.local) is read from scratch less often.",
     "integer": "Indices computed once, and in int32 where they fit, cost less.",
+    "integer division": "An MDRangePolicy gives several indices without a division; one by a constant, or in int32, costs less.",
     "together": "Partial results in pk.ScatterView, in scratch, or a reduction, meet less often.",
     "parallelism": "More indices or teams in one launch would fill the machine.",
     "launch": "Larger launches, pk.plan or pk.capture.",

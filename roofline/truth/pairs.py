@@ -5,6 +5,7 @@ import math
 import numpy as np
 
 import portable as pk
+from portable.errors import InputError
 
 TRIPS = 400  # of the longest loop
 
@@ -20,6 +21,17 @@ def _there(space, *arrays):
 
 def _range(space, n):
     return pk.RangePolicy(0, n, space=space)
+
+
+def _check_threads(space):
+    """Refuse what needs others to run beside.
+
+    Raises
+    ------
+    InputError
+    """
+    if pk.concurrency(space) < 2:
+        raise InputError(f"space: '{space}' runs one team at a time; this pair wants several.")
 
 
 @pk.kernel
@@ -114,28 +126,112 @@ def elements_far_apart(space, random, quick):
 
 
 @pk.kernel
-def column_sums(i, a, out):
-    total = 0.0
-    for j in range(a.shape[1]):
-        total += a[i, j]
-    out[i] = total
+def scatter(i, place, x, out):
+    out[place[i]] = x[i]
 
 
-def lanes_along_the_slow_index(space, random, quick):
-    """Rows of a matrix, an index a row, against the same numbers stored column by column."""
-    n, m = _draw(random, 40_000, quick), 64
-    a, out = random.random((n, m)), pk.zeros(n, space=space)
-    across = pk.copy_of(np.ascontiguousarray(a.T), space)
+def a_scatter_to_all_over_memory(space, random, quick):
+    n = _draw(random, 6_000_000, quick)
+    x, out = _there(space, random.random(n))[0], pk.zeros(n, space=space)
 
-    return (_range(space, n), column_sums, *_there(space, a), out), (_range(space, n), row_sums, across, out)
+    def launch(place):
+        return (_range(space, n), scatter, *_there(space, place), x, out)
+
+    return launch(random.permutation(n)), launch(np.arange(n))
+
+
+def a_gather_of_float32_from_a_large_table(space, random, quick):
+    """Few of its elements, each once."""
+    n, m = _draw(random, 2_000_000, quick), 512 if quick else 64_000_000
+    table, out = pk.zeros(max(n, m), "float32", space), pk.zeros(n, "float32", space)
+    pk.deep_copy(table, 1.0)
+
+    def launch(place):
+        return (_range(space, n), gather, *_there(space, place), table, out)
+
+    return launch(random.integers(0, len(table), n)), launch(np.arange(n))
 
 
 @pk.kernel
-def row_sums(i, a, out):
-    total = 0.0
-    for j in range(a.shape[0]):
-        total += a[j, i]
-    out[i] = total
+def turned(i, j, a, out):
+    out[j, i] = a[i, j]
+
+
+@pk.kernel
+def straight(i, j, a, out):
+    out[i, j] = a[i, j]
+
+
+def a_matrix_written_across(space, random, quick):
+    """Its transpose, an element of each line at a time, against a copy."""
+    n = 64 if quick else 2048 + 8 * int(random.integers(1, 100))
+    a, out, box = _there(space, random.random((n, n)))[0], pk.zeros((n, n), space=space), pk.MDRangePolicy((0, 0), (n, n), space=space)
+    return (box, turned, a, out), (box, straight, a, out)
+
+
+@pk.kernel
+def collatz(i, start, out):
+    n, steps = start[i], 0
+    while n > 1:
+        n = pk.where(n % 2 == 0, n // 2, 3 * n + 1)
+        steps += 1
+    out[i] = steps
+
+
+def numbers_of_other_lengths_in_no_order(space, random, quick):
+    n = _draw(random, 30_000, quick)
+    start = random.integers(1, 10**6, n)
+    left, steps = start.copy(), np.zeros(n, np.int64)
+    while (left > 1).any():
+        steps += left > 1
+        left = np.where(left > 1, np.where(left % 2 == 0, left // 2, 3 * left + 1), left)
+
+    def launch(numbers):
+        return (_range(space, n), collatz, *_there(space, numbers), pk.zeros(n, "int64", space))
+
+    return launch(start), launch(start[np.argsort(steps)])
+
+
+@pk.kernel
+def one_or_the_other(i, kind, x, out):
+    v = x[i]
+    if kind[i] == 0:
+        for _ in range(6):
+            v = math.exp(-v)
+    else:
+        for _ in range(6):
+            v = math.log(1.5 + v)
+    out[i] = v
+
+
+def two_kinds_of_work_mixed(space, random, quick):
+    n = _draw(random, 150_000, quick)
+    kind, x = random.integers(0, 2, n), random.random(n)
+
+    def launch(kinds):
+        return (_range(space, n), one_or_the_other, *_there(space, kinds, x), pk.zeros(n, space=space))
+
+    return launch(kind), launch(np.sort(kind))
+
+
+@pk.kernel
+def first_above(i, table, limit, out):
+    found = -1
+    for k in range(table.shape[0]):
+        if table[k] > limit[i]:
+            found = k
+            break
+    out[i] = found
+
+
+def searches_that_end_at_other_places(space, random, quick):
+    n = _draw(random, 30_000, quick)
+    table, limit = np.sort(random.random(300)), random.random(n) ** 4
+
+    def launch(limits):
+        return (_range(space, n), first_above, *_there(space, table, limits), pk.zeros(n, "int64", space))
+
+    return launch(limit), launch(np.sort(limit))
 
 
 @pk.kernel
@@ -149,6 +245,7 @@ def rows(team, x, out):
 
 
 def one_team_for_all(space, random, quick):
+    _check_threads(space)
     n = _draw(random, 600_000, quick)
     x = pk.copy_of(random.random(n), space)
 
@@ -193,11 +290,28 @@ def bins(i, level, counts):
 
 
 def all_to_one_bin(space, random, quick):
-    """Atomic additions that meet, against copies that are added up."""
-    n = _draw(random, 2_000_000, quick)
-    level = _there(space, np.zeros(n, np.int32))[0]
-    counts = pk.zeros(256, "int32", space)
-    return (_range(space, n), bins, level, counts), (_range(space, n), bins, level, pk.ScatterView(counts))
+    """Atomic additions that meet, against as many to bins of a kilobyte each."""
+    _check_threads(space)
+    n, counts = _draw(random, 2_000_000, quick), pk.zeros(1 << 18, "int64", space)
+
+    def launch(level):
+        return (_range(space, n), bins, *_there(space, level), counts)
+
+    return launch(np.zeros(n, np.int64)), launch(np.arange(n) * 128 % len(counts))
+
+
+def _spread(i, x, out):
+    v = x[i]
+    out[i] = math.exp(v) + math.exp(0.5 * v) + math.exp(0.25 * v)
+
+
+exp_in_packs, exp_one_by_one = pk.kernel(_spread), pk.kernel(_spread, packed=False)
+
+
+def exponentials_one_by_one(space, random, quick):
+    n = _draw(random, 100_000, quick)
+    x, out = _there(space, random.random(n))[0], pk.zeros(n, space=space)
+    return (_range(space, n), exp_one_by_one, x, out), (_range(space, n), exp_in_packs, x, out)
 
 
 def _poly(i, x, out):
@@ -251,18 +365,24 @@ def a_launch_for_few(space, random, quick):
     return launch(few), launch(n)
 
 
-WAITING = ("waiting",)
+APART = ("overfetch", "scattered")
 ALL = [
     (("divergence",), mandelbrot_points_in_no_order),
     (("divergence",), loops_of_other_lengths_side_by_side),
     (("divergence",), a_branch_that_few_lanes_take),
-    (("overfetch", "scattered"), a_gather_from_all_over_memory),
-    (("overfetch", "scattered"), elements_far_apart),
-    (("overfetch", "scattered"), lanes_along_the_slow_index),
+    (("divergence",), numbers_of_other_lengths_in_no_order),
+    (("divergence",), two_kinds_of_work_mixed),
+    (("divergence",), searches_that_end_at_other_places),
+    (APART, a_gather_from_all_over_memory),
+    (APART, a_gather_of_float32_from_a_large_table),
+    (APART, a_scatter_to_all_over_memory),
+    (APART, elements_far_apart),
+    (APART, a_matrix_written_across),
     (("parallelism",), one_team_for_all),
-    (WAITING, one_chain_of_operations),
+    (("waiting",), one_chain_of_operations),
     (("together",), all_to_one_bin),
     (("executed",), one_lane_at_a_time),
-    (("instructions", "integer", "executed"), indices_by_division),
+    (("executed",), exponentials_one_by_one),
+    (("integer division",), indices_by_division),
     (("launch",), a_launch_for_few),
 ]
