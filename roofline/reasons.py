@@ -36,6 +36,7 @@ from dataclasses import dataclass, replace
 import portable as pk
 from roofline.attainable import LOW
 from roofline.mix import lanes_and_type
+from roofline.touched import accesses
 from roofline.units import scaled, times
 from roofline.verdicts import HELP
 
@@ -191,7 +192,7 @@ def causes(kernel, ceilings):
     work = max((seconds for name, seconds in kernel.bound.wants.items() if name != "launch"), default=least)
     found = [c.without(took, work if c.name == "launch" else least) for c in candidates(kernel, ceilings, took)
              if HALF * took <= c.seconds <= REFUTED * took]
-    found = sorted((c for c in found if c.gain >= WORTH), key=lambda c: (c.name == "instructions", -c.gain))
+    found = sorted((c for c in found if c.gain >= WORTH), key=lambda c: (c.name == "instructions", -round(c.gain, 2), -c.seconds))
     if not found:
         waiting = _waiting(kernel, ceilings, took)
         return [waiting.without(took, least) if waiting.ideal else waiting]
@@ -260,13 +261,26 @@ def _of_instructions(kernel, ceilings):
         text = f"it reads or writes {scaled(scattered)} elements at scattered places, one by one"
         seconds = scattered / (LOADS_PER_CYCLE * cycles)
         yield Cause("scattered", seconds, text, ideal=seconds / LANES)
-        level = ceilings.level_of(counts.line_bytes)  # what is touched stays there
-        elements = min(scattered, sum(counts.moves.values())) if counts.lines else scattered  # that are not beside the one before
-        rate = ceilings.rate(f"gather {level}")
-        if rate and elements > HALF * scattered:
-            text = f"each of {scaled(elements)} elements at scattered places of {scaled(counts.line_bytes, 'B')} brings a line of {LINE} bytes from {level}"
+        moves, reach = _jumps(counts)
+        level = ceilings.level_of(reach)  # what is touched stays there
+        elements, rate = min(scattered, moves), ceilings.rate(f"gather {level}")
+        if rate and elements:
+            text = f"each of {scaled(elements)} elements at scattered places of {scaled(reach, 'B')} brings a line of {LINE} bytes from {level}"
             twice = 1.0 + written / scattered  # a line that is written is read before, and goes back
             yield Cause("overfetch", twice * elements / rate, text, ideal=kernel.bound.seconds)
+
+
+def _jumps(counts):
+    """(accesses, bytes of the lines that they touch) of arguments whose accesses are mostly to another line than the one before."""
+    asked, moves, reach = collections.Counter(), 0, 0
+    for (_, operation, _), n in counts.text.items():
+        if accesses(operation, ("load ", "store ", "atomic ")):
+            asked[operation.rpartition(" ")[2]] += n
+    for together, lines in counts.lines.items():
+        names = [name for name in together.split(", ") if counts.moves.get(name, 0) > HALF * asked[name]]
+        moves += sum(counts.moves[name] for name in names)
+        reach += LINE * max(lines) * bool(names)
+    return moves, reach
 
 
 def _special(counts, ceilings):
