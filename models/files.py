@@ -6,6 +6,7 @@ import contextlib
 import csv
 import errno
 import gzip
+import itertools
 import json
 import os
 import secrets
@@ -72,6 +73,8 @@ def _either(kinds: tuple[str, ...]) -> str:
 def read_csv(path: str | os.PathLike, choose: Callable[[list[str]], list[str]] = list) -> dict[str, list[str]]:
     """Columns of a .csv or .csv.gz, as text.
 
+    Cells are apart by commas; where the header has semicolons and no comma by these, and decimal commas become points.
+
     Parameters
     ----------
     path : path
@@ -91,7 +94,9 @@ def read_csv(path: str | os.PathLike, choose: Callable[[list[str]], list[str]] =
     with reading(path):
         check_csv(path)
         with _opened(path, "rt", encoding="utf-8-sig", newline="") as lines:
-            rows = csv.reader(lines)
+            first = next(lines, "")
+            apart = ";" if ";" in first and "," not in first else ","
+            rows = csv.reader(itertools.chain([first], lines), delimiter=apart)
             names = [name.strip() for name in next(rows, [])]
             wanted = choose(names)
             _check_once(path, names, wanted)
@@ -102,7 +107,18 @@ def read_csv(path: str | os.PathLike, choose: Callable[[list[str]], list[str]] =
                                      "are wanted")
                 if row:
                     cells.append([row[place] for place in places])
-    return dict(zip(wanted, map(list, zip(*cells)))) if cells else {name: [] for name in wanted}
+    columns = map(list, zip(*cells)) if cells else ([] for _ in wanted)
+    return {name: column if apart == "," else list(map(_with_point, column)) for name, column in zip(wanted, columns)}
+
+
+def _with_point(cell: str) -> str:
+    """A number with a decimal comma as Python writes it; another cell as it is."""
+    whole = cell.strip().replace(",", ".", 1)
+    try:
+        float(whole)
+    except ValueError:
+        return cell
+    return whole
 
 
 def check_csv(path: str | os.PathLike, wanted: list[str] | None = None) -> None:

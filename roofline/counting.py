@@ -18,7 +18,6 @@ import functools
 import os
 from dataclasses import dataclass, field
 
-import numpy as np
 from rich.table import Table
 
 import portable as pk

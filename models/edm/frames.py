@@ -9,6 +9,8 @@ import numpy as np
 
 from portable.errors import DTypeError, InputError, ShapeError
 
+from ..files import read_npy
+
 
 def _module(value):
     return type(value).__module__.partition(".")[0]
@@ -130,7 +132,7 @@ def open_matrix(path, libraries, targets):
     ------
     InputError, ShapeError
     """
-    matrix = np.load(path, mmap_mode="r")
+    matrix = read_npy(path)
     if matrix.shape != (len(libraries), len(targets)):
         raise ShapeError(f"{str(path)!r} holds shape {matrix.shape}; {len(libraries)} libraries and {len(targets)} targets are named")
     return _array(matrix, list(libraries), list(targets))

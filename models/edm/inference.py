@@ -10,9 +10,10 @@ import portable as pk
 from portable.errors import InputError
 
 from ..checks import as_numbers, check_choice, check_count, check_number
+from ..store import Store
 from . import frames, list_kernels, surrogate_kernels
 from .checks import DTYPES, check_columns, check_embedding, check_horizon, check_library, check_radius, check_windows
-from .cross import check_dims, check_libraries
+from .cross import STEPS, check_dims, check_libraries
 from .mapping import Mapping, Table, cut, on_the_space
 from .neighbours import within_windows
 from .surrogates import Surrogates, check_surrogates
@@ -23,6 +24,7 @@ STAGES = 32, 64, 128  # surrogates of each target between two looks at which pai
 METHODS = ("bh", "by")
 REASONS = ("", "library and target are the same series", "the library does not vary", "the target does not vary",
            "the predictions do not vary", "no surrogate has a skill")
+_FOUND = "rho", "better", "tried"
 TESTED, SAME, STILL_LIBRARY, STILL_TARGET, STILL_PREDICTIONS, NO_SURROGATE = range(len(REASONS))
 
 
@@ -108,8 +110,8 @@ class CrossMapTest:
 
 
 def cross_map_test(dataset, dims, *, n_surrogates=200, surrogate=None, period=None, block=None, stop_after=STOP_AFTER, tau=1, Tp=0,
-                   exclusion_radius=0, libraries=None, lib=None, pred=None, seed=0, dtype="float32", memory_mb=4096,
-                   space=None) -> CrossMapTest:
+                   exclusion_radius=0, libraries=None, lib=None, pred=None, seed=0, dtype="float32", checkpoint=None,
+                   memory_mb=4096, space=None) -> CrossMapTest:
     """Cross mapping skill of every pair, tested against surrogates of each target.
 
     Surrogates are made, mapped and counted on the space. A pair is given up as soon as `stop_after` surrogates did at least
@@ -137,6 +139,9 @@ def cross_map_test(dataset, dims, *, n_surrogates=200, surrogate=None, period=No
         Windows of times for candidates and points, as in `simplex`.
     seed : int, default 0
     dtype : {"float32", "float64"}
+    checkpoint : str or Path, optional
+        A folder that keeps what was found, part by part: the same call goes on where an interrupted one ended, one for more
+        `libraries` computes the others only.
     memory_mb : float, default 4096
         Bound of what is kept on the space beyond the dataset, in MiB. Where the surrogates of all targets do not fit, the
         targets are taken group by group.
@@ -150,6 +155,8 @@ def cross_map_test(dataset, dims, *, n_surrogates=200, surrogate=None, period=No
     ------
     ShapeError, DTypeError, FiniteError, InputError
         Naming the argument.
+    StorageError
+        The checkpoint cannot be written; what was finished is kept.
 
     References
     ----------
@@ -177,22 +184,44 @@ def cross_map_test(dataset, dims, *, n_surrogates=200, surrogate=None, period=No
     pred = check_windows(pred, "pred", n_times)
     lag = np.arange(E) * tau
     check_library(masked, rows, lag, times, E + 1, radius, names)
-    shape = len(rows), n_series
+    each_row = np.unique(rows)
+    shape = len(each_row), n_series
     found = np.empty(shape), np.empty(shape, np.int64), np.empty(shape, np.int64)
-    with pk.use(pk.default_space() if space is None else space):
+    settings = {"dataset": dataset, "dims": dims, "n_surrogates": n_surrogates, "surrogate": surrogate, "period": period, "block": block,
+                "stop_after": stop_after, "tau": tau, "Tp": Tp, "exclusion_radius": radius, "lib": windows, "pred": pred, "seed": seed,
+                "dtype": dtype, "memory_mb": memory_mb}
+    with Store(checkpoint, "edm.cross_map_test", settings) as store, pk.use(pk.default_space() if space is None else space):
         make = {"period": period, "block": block, "tau": tau}
         order = np.argsort(dims, kind="stable")
         each = _width(n_surrogates) * n_times * np.dtype(dtype).itemsize
         at_once = int(max(1, memory // (3 * each)))
         for begin in range(0, n_series, at_once):
             chosen = order[begin:begin + at_once]
-            test = _Group(dataset, masked, chosen, dims, lag, Tp, pred, radius, dtype, memory - each * len(chosen))
-            test.surrogates(dataset[:, chosen], chosen, n_surrogates, surrogate, seed, make)
-            for target, part in zip(found, test.run(rows, times[None], stop_after)):
-                target[:, chosen] = part
-    rho, better, tried = found
+            missing, test, name = each_row, None, f"targets-{begin:08d}-rows-"
+            for kept in filter(None, map(store.get, store.names(name))):
+                _take(found, each_row, chosen, kept["libraries"], (kept[of] for of in _FOUND))
+                missing = np.setdiff1d(missing, kept["libraries"])
+            size = len(missing) if store.path is None else -(-len(each_row) // STEPS)
+            while len(missing):
+                if test is None:
+                    test = _Group(dataset, masked, chosen, dims, lag, Tp, pred, radius, dtype, memory - each * len(chosen))
+                    test.surrogates(dataset[:, chosen], chosen, n_surrogates, surrogate, seed, make)
+                part, missing = missing[:size], missing[size:]
+                numbers = test.run(part, times[None], stop_after)
+                _take(found, each_row, chosen, part, numbers)
+                store.put(f"{name}{part[0]:08d}", libraries=part, **dict(zip(_FOUND, numbers)))
+    place = np.searchsorted(each_row, rows)
+    rho, better, tried = (numbers[place] for numbers in found)
     low, high = np.fmin.reduce(dataset, axis=0), np.fmax.reduce(dataset, axis=0)
     return _judged(rho, better, tried, rows, low == high, names, surrogate, n_surrogates, stop_after)
+
+
+def _take(found, each_row, chosen, libraries, numbers):
+    """What was found of some libraries, as far as they are asked for, and of the chosen targets."""
+    wanted = np.isin(libraries, each_row)
+    places = np.searchsorted(each_row, libraries[wanted])
+    for target, part in zip(found, numbers):
+        target[np.ix_(places, chosen)] = part[wanted]
 
 
 def _judged(rho, better, tried, rows, still, names, surrogate, n_surrogates, stop_after):

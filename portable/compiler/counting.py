@@ -13,7 +13,7 @@ from .frames import Facts, flat
 from .lowering import Lowering
 from .memory import itemsize
 from .types import UNIFORM, VARYING
-from .values import I8, I64, PTR, Value
+from .values import I8, I64, Value
 
 _OWN = {module.__file__: prefix for module, prefix in ((elementary, ""), (random, "random."))}
 ISSUED = "", "issued", ""

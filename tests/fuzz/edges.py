@@ -86,7 +86,7 @@ def steps(n):
 @pk.function
 def ends_up(n):
     count, last = 0, 0
-    for j in range(9223372036854775800 + pk.int64(n), 9223372036854775807, 3):
+    for j in range(9223372036854775800 + pk.int64(n), 9223372036854775807):
         count += 1
         last = j
         if count > 20:
@@ -97,7 +97,7 @@ def ends_up(n):
 @pk.function
 def ends_down(n):
     count = 0
-    for j in range(-9223372036854775800 - pk.int64(n), -9223372036854775807 - 1, -4):
+    for j in range(-9223372036854775800 - pk.int64(n), -9223372036854775807 - 1, -1):
         count += 1
         if count > 20:
             break

@@ -172,7 +172,7 @@ class Grammar:
 
     def make_counted(self, depth):
         """A loop over a range: its bounds known, the same for all, or each lane's own."""
-        bounds = self.pick(["3", "{I} % 4", "0, {I} % 5, 2", "4, 0, -1", "{I} % 3, 5", "{I} % 7, -2, -3", "-1, 3", "pk.static(2)", "s % 3", "{c}"])
+        bounds = self.pick(["3", "{I} % 4", "0, {I} % 5, 2", "4, 0, -1", "{I} % 3, 5", "{I} % 7, -2, -3", "-1, 3", "pk.static(2)", "{c}", *(["s % 3"] if "s" in self.leaves["i"] else [])])
         name = self.name("j")
         head = f"for {name} in range({self.fill(bounds, 1)}):"
         with self.scope(loop=True):

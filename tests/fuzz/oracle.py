@@ -14,7 +14,7 @@ import math
 import numpy as np
 
 from . import meaning, reducing
-from .meaning import Refused, convert, promote
+from .meaning import Refused, Undefined, convert, promote
 
 BREAK, CONTINUE, RETURN = "break", "continue", "return"
 _BINARY = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%", ast.BitAnd: "&",
@@ -279,7 +279,7 @@ class Reader:
         name = ast.unparse(call.func)
         bounds = [self.as_int(self.expr(a, frame)) for a in call.args]
         if name == "range":
-            return lambda variables: range(*(b(variables) for b in bounds))
+            return lambda variables: within(range(*(b(variables) for b in bounds)))
         if not name.endswith(".thread_range"):
             raise Refused(name)
 
@@ -726,6 +726,13 @@ def negated(value, dtype):
 def inside(array, index):
     if not all(0 <= k < n for k, n in zip(index, array.shape, strict=True)):
         raise Refused(f"index {index} of an array of {array.shape}")
+
+
+def within(steps):
+    """A range, which must not step beyond int64; in steps of one it does not."""
+    if abs(steps.step) > 1 and not -(2**63) <= steps.stop + steps.step < 2**63:
+        raise Undefined("a range steps beyond int64")
+    return steps
 
 
 def load(array, index, dtype):

@@ -70,7 +70,7 @@ def contribution(g, kind):
         return g.pick(["Sum", "Spread"]), f"q({g.expr('f')})"
     name = g.pick(ANY[kind])
     text = g.settled(kind) if kind == "i" else f"pk.{g.dtypes[kind]}({g.expr(kind)})" if kind in "fu" else g.expr("c")
-    return name, text
+    return name, f"{text} + 0.0" if kind == "f" else text  # no -0.0: which of two zeros is the smaller is open
 
 
 @st.composite
@@ -96,6 +96,7 @@ def programs(draw):
         name, value = {"f": ("Sum", f"q({g.expr('f')})"), "i": ("Sum", g.settled("i")), "u": ("Sum", f"pk.{dtypes['u']}({g.expr('u')})")}[kind]
         if g.chance(3):
             name = g.pick({"f": ["Max", "Min"], "i": ["Max", "Min", "Either"], "u": ["Max", "Hash", "Either"]}[kind])
+            value += " + 0.0" if kind == "f" else ""
         out = np.zeros(max(policy[2], 1), dtypes["f"] if kind == "f" else "uint64" if kind == "u" else "int64")
         reducers, values, args = (name,), [value], [*args, out]
     else:
@@ -139,7 +140,8 @@ def in_teams(draw, dtypes, what):
             elif name == "Bounds":
                 body.append(f"r{k}, n{k} = team.reduce({value}, Bounds)")
             else:
-                body.append(f"r{k} = team.reduce({'q(' + value + ')' if name == 'Spread' else value}, {name})")
+                zeros = " + 0.0" if name in ("pk.Max", "pk.Min") else ""
+                body.append(f"r{k} = team.reduce({'q(' + value + ')' if name == 'Spread' else value}, {name}){zeros}")
             body += ["if team.single():", f"    o[team.league_rank, {k}] = r{k}", f"    o32[team.league_rank, {k}] = r{k}"]
     text = HEADER + functions + WRITTEN + f"@pk.kernel\ndef kernel({names}):\n" + "\n".join(indented(body)) + "\n"
     return Program("reduction", text, ("team", league), args, launch, reducers)

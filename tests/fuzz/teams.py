@@ -93,11 +93,12 @@ class TeamGrammar(Grammar):
         return [*self.share(work, "19"), "team.barrier()", "for j in team.thread_range(19):", "    old[j] = q(new[j])", "team.barrier()"]
 
     def make_extreme(self, depth):
-        return ["t = -4.0", *self.share([*self.items(), "t = max(t, old[j])"]), f"v0 = team.reduce(t, {self.pick(['pk.Max', 'pk.Min'])})"]
+        return ["t = -4.0", *self.share([*self.items(), "t = max(t, old[j])"]), f"v0 = team.reduce(t, {self.pick(['pk.Max', 'pk.Min'])}) + 0.0"]
 
     def make_place(self, depth):
-        return ["t, c = 4.0, INT(99)".replace("INT", f"pk.{self.dtypes['i']}"), *self.share([*self.items(), "if old[j] < t:", "    t, c = old[j], INT(j)".replace("INT", f"pk.{self.dtypes['i']}")]),
-                f"u0, w1 = team.reduce((t, c), {self.pick(['pk.MinLoc', 'pk.MaxLoc'])})", f"w0 = pk.{self.dtypes['i']}(w1 % 50)"]
+        whole = f"pk.{self.dtypes['i']}"
+        return [f"t, c = 4.0, {whole}(99)", *self.share([*self.items(), "if old[j] < t:", f"    t, c = old[j], {whole}(j)"]),
+                f"u0, w1 = team.reduce((t, c), {self.pick(['pk.MinLoc', 'pk.MaxLoc'])})", "u0 += 0.0", f"w0 = {whole}(w1 % 50)"]
 
     def make_find(self, depth):
         """The first of a member's items for which something holds."""
@@ -130,9 +131,9 @@ class TeamGrammar(Grammar):
         with self.at("member"):
             value = self.pick([f"q({self.expr('f')})", f"{self.expr('i')} % 9", f"({self.expr('u')})"])
         if value.startswith("q"):
-            return [f"t = q(team.scan({value}{self.pick(['', ', pk.Max'])}))"]
+            return [f"t = q(team.scan({value}{self.pick(['', ', pk.Max'])}) + 0.0)"]
         if value.startswith("(("):
-            return [f"z = pk.{self.dtypes['u']}(team.scan({value}{self.pick(['', ', Either'])}))"] if "z" in value else [f"z = team.scan(z + {value})"]
+            return [f"z = pk.{self.dtypes['u']}(team.scan(pk.{self.dtypes['u']}{value}{self.pick(['', ', Either'])}))"]
         return [f"c = pk.{self.dtypes['i']}(team.scan({value}))"]
 
     def make_broadcast(self, depth):

@@ -11,12 +11,14 @@ from models.edm import kernels as edm_search
 from models.edm import list_kernels as edm_lists
 from models.edm import local_kernels as edm_local
 from models.edm import surrogate_kernels as edm_surrogates
+from models.hawkes import backgrounds as hawkes_backgrounds
 from models.hawkes import cell_kernels as hawkes_cells
 from models.hawkes import chain_kernels as hawkes_chains
 from models.hawkes import excitation as hawkes_excitation
 from models.hawkes import kernels as hawkes_plain
 from models.hawkes import summary_kernels as hawkes_summaries
 from models.mixture import gibbs_kernels as mixture_gibbs
+from models.hawkes import temporal as hawkes_temporal
 from models.mixture import kernels as mixture_kernels
 from models.mixture import search_kernels as mixture_search
 from models.mixture import step_kernels as mixture_steps
@@ -34,12 +36,18 @@ from models.resampling import (
 )
 from models.resampling import kernels as resampling_kernels
 from models.tmap import kernels as tmap_kernels
+from models.tmap import rounding as tmap_rounding
 from models.tmap import run_kernels as tmap_run_kernels
 from portable import algorithms
 from portable.backends.cuda.space import lower_to_ptx
 from portable.kernel import Kernel
 
 from ..launching import builds
+
+
+VALUES = {"mu0": 1.0, "tau_x": 1.0, "tau_t": 1.0, "theta": 0.3, "omega": 1.0, "h": 0.1, "c": 1.0, "p": 1.2, "q": 1.5, "gamma": 0.2, "alpha": 0.5}
+PAPERS = hawkes.Parameters(1.0, 1.0, 1.0, 0.3, 1.0, 0.1)
+COMPOSED = (hawkes.compose("omori", space="power_law", marks=True, growth=True), hawkes.compose("omori", marks=True, within_h=1e3))
 
 
 def run_hawkes():
@@ -61,16 +69,34 @@ def run_hawkes():
     hawkes.parent_probabilities(likelihood, params)
     hawkes.intensity(likelihood, params, *events)
     hawkes.residuals(likelihood, params)
-    likelihood.gradient(hawkes.time_scales(2)(1.0, 1.0, 1.0, 0.3, 0.1, 1.0, 0.1, 1.0))
+    marks = np.arange(9.0)
+    for trigger in COMPOSED:
+        params = trigger(**{name: VALUES[name] for name in trigger.names()})
+        for method in ("all_pairs", "windowed", "cells"):
+            for precision in ("float64", "mixed"):
+                likelihood = hawkes.Likelihood(events[0][:, :2], events[1], marks=marks, method=method, tolerance=1e-3,
+                                               precision=precision, space="serial")
+                likelihood.gradient(params)
+        hawkes.sample_posterior(likelihood, **options | {"start": [params] * 2})
+        hawkes.parent_probabilities(likelihood, params)
+        hawkes.intensity(likelihood, params, events[0][:, :2], events[1])
+        hawkes.residuals(likelihood, params)
+    wide = hawkes.Likelihood(1e4 * events[0], events[1], precision="mixed", method="all_pairs", space="serial")
+    wide.gradient(PAPERS)
+    hawkes.Likelihood(1e4 * events[0], events[1], precision="mixed", method="windowed", tolerance=1e-3, space="serial").gradient(PAPERS)
+    hawkes.fit_background(events[0], events[1], "declustered", max_rounds=1, space="serial")
+    hawkes.TemporalLikelihood(events[1], space="serial").gradient(1.0, 0.3, 1.0)
+    likelihood = hawkes.Likelihood(*events, method="cells", tolerance=1e-3, space="serial")
+    likelihood.gradient(hawkes.time_scales(2)(1.0, 1.0, 1.0, 0.3, 1.0, 0.1, 1.0, 0.1))
 
 
 def hawkes_kernels():
     """The modules, and the kernels that triggering functions were compiled into."""
-    for trigger in (hawkes.EXPONENTIAL, hawkes.time_scales(2).triggering):
+    for trigger in (hawkes.EXPONENTIAL, hawkes.time_scales(2).triggering, *(kind.triggering for kind in COMPOSED)):
         for of in (hawkes_excitation.kernels_of, hawkes_cells.cell_kernels_of, hawkes_chains.chain_kernels_of,
                    hawkes_summaries.summary_kernels_of):
             yield of(trigger)
-    yield from (hawkes_plain, hawkes_cells, hawkes_chains, hawkes_summaries)
+    yield from (hawkes_plain, hawkes_cells, hawkes_chains, hawkes_summaries, hawkes_backgrounds, hawkes_temporal)
 
 
 def run_tmap():
@@ -80,8 +106,14 @@ def run_tmap():
     for dtype in ("float64", "float32"):
         for data in (runs, censored):
             model.log_likelihood(data, dtype=dtype, space="serial")
-            tmap.fit(data, orders=[1, 2], max_iter=2, tol=0.0, dtype=dtype, space="serial")
-    tmap.fit(runs, orders=range(1, 9), max_iter=1, tol=0.0, space="serial")
+            tmap.fit(data, orders=[1, 2], max_iter=2, tol=0.0, n_starts=1, dtype=dtype, space="serial")
+    tmap.fit(runs, orders=range(1, 9), max_iter=1, tol=0.0, n_starts=1, space="serial")
+    rounded = tmap.Runs(np.where(censored.complete, np.rint(runs.values), runs.values), runs.lengths, censored.censored, resolution=1.0)
+    for dtype in ("float64", "float32"):
+        model.log_likelihood(rounded, dtype=dtype, space="serial")
+        tmap.fit(rounded, orders=[1, 2], max_iter=2, tol=0.0, n_starts=1, dtype=dtype, space="serial")
+    model.branch_probabilities(rounded, space="serial")
+    model.rescaled(rounded, space="serial")
     model.branch_probabilities(censored, space="serial")
     model.rescaled(runs, space="serial")
 
@@ -202,7 +234,7 @@ def lowered(modules):
 
 RESAMPLING = [FILTER, chains, filter_kernels, pairing, resampling_kernels, spreading, strata, summary_kernels, weighing]
 MODELS = {"edm": (run_edm, [edm_search, edm_lists, edm_local, edm_surrogates]), "hawkes": (run_hawkes, hawkes_kernels), "tmap": (run_tmap, tmap_kernels),
-          "tmap, runs": (run_tmap, tmap_run_kernels),
+          "tmap, runs": (run_tmap, [tmap_run_kernels, tmap_rounding]),
           "resampling": (run_resampling, RESAMPLING), "mixture": (run_mixture, [mixture_gibbs, mixture_kernels, mixture_search, mixture_steps]),
           "resampling, inference": (run_inference, [INFERENCE, smoothing_kernels]),
           "algorithms": (run_algorithms, algorithms)}
