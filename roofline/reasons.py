@@ -47,7 +47,7 @@ IDLE = 0.1  # of the lanes: fewer are what fills the last pack
 OUTSIDE = 0.25  # of a call's time, from which what passes outside of kernels is a reason
 TOLD, MOST, LEAST = 0.7, 3, 0.05  # of what a call loses: told, kernels named for it, and what one of these loses at least
 PER_CYCLE, LOADS_PER_CYCLE = 4, 2  # instructions, and loads or scalar operations, that a core starts in a cycle
-LANES = 8  # elements that one load of a pack brings
+LANES, WIDEST = 8, 16  # elements that one load of a pack brings, and lanes that the widest packs have
 LINE, SECTOR = 64, 32  # bytes that a CPU's cache moves at once, and a GPU's
 IN_FLIGHT = 128  # threads that a GPU keeps in flight for each of the teams that pk.concurrency tells
 DIVISIONS = ("sdiv", "udiv", "srem", "urem")  # of LLVM's instructions, one lane at a time on every CPU
@@ -207,8 +207,11 @@ def candidates(kernel, ceilings, took):
     counts, found, on_device = kernel.counts, [], ceilings.space.startswith("cuda")
     launch = ceilings.rate("launch") if on_device else ceilings.rate("launch call") or ceilings.rate("launch")
     found.append(Cause("launch", launch, f"its work is so short that a launch costs as much ({scaled(launch, 's')})", "measured"))
-    if counts.masked > IDLE:
-        idle = max(counts.masked, 1.0 - _busy_arithmetic(kernel, ceilings))
+    extent, unit = extent_of(kernel)
+    filled = extent / (-(-extent // WIDEST) * WIDEST) if unit == "indices" and extent else 1.0  # the last pack's lanes are no divergence
+    masked = 1.0 - min(1.0, (1.0 - counts.masked) / filled)
+    if masked > IDLE:
+        idle = max(masked, 1.0 - _busy_arithmetic(kernel, ceilings))
         text = f"{idle:.0%} of the lanes are idle, where neighbours branch otherwise or make fewer trips"
         found.append(Cause("divergence", took, text, ideal=(1.0 - idle) * took))
     if counts.executed and counts.ptx is None and ceilings.clock:

@@ -270,3 +270,10 @@ def test_a_gain_ends_at_the_roof(machine):
     assert cause.without(1.0, 0.5).gain == 2.0 and cause.without(1.0, 0.001).gain == pytest.approx(100.0)
     assert cause.without(1.0, 0.95).told == "" and cause.without(1.0, 0.5).told == ": up to 2 times as fast without"
     assert cause.without(1.0, 0.5).as_dict("it: ")["gain"] == 2.0
+
+
+def test_lanes_that_no_index_fills_are_no_divergence(machine):
+    with pk.use("serial"):
+        counts = roofline.count(9, layer.axpy, 2.0, np.ones(9), np.ones(9))
+    assert counts.masked > 0.3
+    assert "divergence" not in [c.name for c in causes(shown_kernel(machine, counts, 1e-5), machine)]
