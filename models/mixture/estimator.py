@@ -48,7 +48,7 @@ class DirichletMixture(Parameters):
     reg_covar : float, default 1e-6
         Added to the diagonal of each covariance; maximum likelihood only.
     n_init : int, default 1
-        Starts. They are compared after EM and moves among at most 20,000 points (200 a component if that is more); the one of the largest
+        Starts. They are compared after EM and moves among at most 20,000 points (more for many components); the one of the largest
         objective goes on with all points.
     init_params : {"k-means++", "random"}, default "k-means++"
         How points are chosen as first means. The first covariances are the data's variances on the diagonal.

@@ -144,17 +144,21 @@ class Fit:
             climb = Climb(self._few, self._model, kind, *found)
             climb.run(_BEFORE, _COARSE)
             found = climb.result()[:3]
-            widths = self._typical(climb.moments[0], found[2])
+            widths = self._typical(climb.moments[0], found[2], self.prior.dof)
             if np.linalg.slogdet(before)[1] - np.linalg.slogdet(widths)[1] < _CHANGED * p:
                 break
         self.prior = open_prior.as_wide_as(widths, self._variances)
         return state if given else found
 
-    def _typical(self, counts, covariances):
+    def _typical(self, counts, covariances, dof=None):
+        """Of modes under a prior of `dof` the expectations are taken, which are not the narrower the fewer points there are."""
         active = counts > min(2.0, 0.5 * counts.max())
-        p = len(self._variances)
-        each = covariances if self._options.kind == "tied" else covariances[active]
-        return typical(self._options.kind, counts[active], each, p)
+        kind, p = self._options.kind, len(self._variances)
+        each = covariances if kind == "tied" else covariances[active]
+        if dof is not None and kind != "tied":
+            own = counts[active] + dof
+            each = each * ((own + p + 2.0) / (own - p + 1.0)).reshape(-1, *[1] * (each.ndim - 1))
+        return typical(kind, counts[active], each, p)
 
     def _search(self, climb):
         """EM and moves among the few."""

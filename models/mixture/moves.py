@@ -160,12 +160,14 @@ class Moves:
         return sure, sorted(found, key=lambda item: -item[0])
 
     def _deletions(self, state):
-        """All that have hardly the points for a covariance of their own together, then the smallest ones by themselves."""
+        """Several that have hardly the points for a covariance of their own together, then the smallest ones by themselves."""
         n, p = state.moments[0], state.p
-        rising = [int(j) for j in np.argsort(n, kind="stable") if state.is_active(n[j]) and n[j] < _SMALL * n.sum()]
-        few = [j for j in rising if n[j] < 5.0 * (p + 1.0)]
-        if len(few) > 1:
-            yield "delete", few, [change for j in few for change in state.deleted(j)]
+        few = 5.0 * (p + 1.0)
+        rising = [int(j) for j in np.argsort(n, kind="stable") if state.is_active(n[j]) and n[j] < max(_SMALL * n.sum(), few)]
+        several = sum(n[j] < few for j in rising)
+        while several > 1:
+            yield "delete", rising[:several], [change for j in rising[:several] for change in state.deleted(j)]
+            several = 2 * several // 3
         for j in rising[:_TRIES if self._hope else 0]:
             yield "delete", (j,), state.deleted(j)
 

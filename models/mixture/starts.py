@@ -11,8 +11,9 @@ from . import covariance, search_kernels
 
 STARTS = ("k-means++", "random")
 
-# Points among which a start is sought: enough for the components to show, and few enough for many trials.
-_FEW, _FEW_A_COMPONENT = 20_000, 200
+# Points among which a start is sought: enough for the components to show, and few enough for many trials. Of a component as many that
+# telling it from another is worth more than what it costs: some for each number of its mean and covariance.
+_FEW, _FEW_A_COMPONENT, _FEW_A_NUMBER = 20_000, 200, 5
 
 
 class Few:
@@ -28,7 +29,8 @@ class Few:
     """
 
     def __init__(self, X, weights, k, random, space):
-        few = max(_FEW, _FEW_A_COMPONENT * k)
+        p = X.shape[1]
+        few = max(_FEW, max(_FEW_A_COMPONENT, _FEW_A_NUMBER * (p + 1) * (p + 2) // 2) * k)
         self.all = len(X) <= few
         if not self.all:
             at = np.sort(random.choice(len(X), few, replace=False))
