@@ -164,6 +164,7 @@ class Moves:
         n, p = state.moments[0], state.p
         few = 5.0 * (p + 1.0)
         rising = [int(j) for j in np.argsort(n, kind="stable") if state.is_active(n[j]) and n[j] < max(_SMALL * n.sum(), few)]
+        rising = rising[:int(state.is_active(n).sum()) - 1]  # one at least is left
         several = sum(n[j] < few for j in rising)
         while several > 1:
             yield "delete", rising[:several], [change for j in rising[:several] for change in state.deleted(j)]
