@@ -6,6 +6,7 @@ import contextlib
 import csv
 import errno
 import gzip
+import itertools
 import json
 import os
 import secrets
@@ -17,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from portable.errors import DTypeError, InputError, ShapeError
+from portable.errors import DTypeError, InputError, ShapeError, StorageError
 
 _PIECE = 1 << 20  # bytes of one read or write
 # What a packed file may grow to. Text of numbers grows by factors of 2 to 20, deflate's limit is 1,032.
@@ -72,6 +73,8 @@ def _either(kinds: tuple[str, ...]) -> str:
 def read_csv(path: str | os.PathLike, choose: Callable[[list[str]], list[str]] = list) -> dict[str, list[str]]:
     """Columns of a .csv or .csv.gz, as text.
 
+    Cells are apart by commas; where the header has semicolons and no comma by these, and decimal commas become points.
+
     Parameters
     ----------
     path : path
@@ -91,7 +94,9 @@ def read_csv(path: str | os.PathLike, choose: Callable[[list[str]], list[str]] =
     with reading(path):
         check_csv(path)
         with _opened(path, "rt", encoding="utf-8-sig", newline="") as lines:
-            rows = csv.reader(lines)
+            first = next(lines, "")
+            apart = ";" if ";" in first and "," not in first else ","
+            rows = csv.reader(itertools.chain([first], lines), delimiter=apart)
             names = [name.strip() for name in next(rows, [])]
             wanted = choose(names)
             _check_once(path, names, wanted)
@@ -102,7 +107,18 @@ def read_csv(path: str | os.PathLike, choose: Callable[[list[str]], list[str]] =
                                      "are wanted")
                 if row:
                     cells.append([row[place] for place in places])
-    return dict(zip(wanted, map(list, zip(*cells)))) if cells else {name: [] for name in wanted}
+    columns = map(list, zip(*cells)) if cells else ([] for _ in wanted)
+    return {name: column if apart == "," else list(map(_with_point, column)) for name, column in zip(wanted, columns)}
+
+
+def _with_point(cell: str) -> str:
+    """A number with a decimal comma as Python writes it; another cell as it is."""
+    whole = cell.strip().replace(",", ".", 1)
+    try:
+        float(whole)
+    except ValueError:
+        return cell
+    return whole
 
 
 def check_csv(path: str | os.PathLike, wanted: list[str] | None = None) -> None:
@@ -203,7 +219,7 @@ def replacing(path: str | os.PathLike, name: str = "out", mark: str | None = Non
 
     Raises
     ------
-    InputError
+    StorageError
         The file cannot be written; the message says why.
     """
     target = Path(os.path.realpath(path))
@@ -225,9 +241,9 @@ def replacing(path: str | os.PathLike, name: str = "out", mark: str | None = Non
             beside.unlink(missing_ok=True)
 
 
-def cannot_write(name: str, path: str | os.PathLike, error: OSError) -> InputError:
+def cannot_write(name: str, path: str | os.PathLike, error: OSError) -> StorageError:
     """What to raise for a file that the system refuses to write."""
-    return InputError(f"{name}: '{path}' cannot be written: {error.strerror or error}")
+    return StorageError(f"{name}: '{path}' cannot be written: {error.strerror or error}")
 
 
 def write(path: str | os.PathLike, content: str | bytes | memoryview, name: str = "out") -> None:

@@ -33,7 +33,7 @@ from types import TracebackType
 import numpy as np
 
 import portable as pk
-from portable.errors import DTypeError, InputError
+from portable.errors import DTypeError, InputError, StorageError
 
 from .files import cannot_write, sync, write
 
@@ -68,6 +68,8 @@ class Store:
     DTypeError, InputError
         `path` is no path, has no parent folder, is a file or a folder of something else, belongs to a run with other
         settings (the message names them), or another process works there (the message says which).
+    StorageError
+        The folder cannot be written to.
     """
 
     def __init__(self, path: str | os.PathLike | None, job: str, settings: dict, name: str = "checkpoint") -> None:
@@ -110,7 +112,7 @@ class Store:
 
         Raises
         ------
-        InputError
+        StorageError
             The disk is full, or cannot be written for another reason. Parts that were kept before are not touched.
         """
         if self.path is None:
@@ -120,8 +122,8 @@ class Store:
         body.write(b"\n" + self._seal(part, body.getbuffer()))
         try:
             write(self._file(part), body.getbuffer(), self._name)
-        except InputError as error:
-            raise InputError(f"{error}. What was finished before is kept there: make room, and the same call goes on "
+        except StorageError as error:
+            raise StorageError(f"{error}. What was finished before is kept there: make room, and the same call goes on "
                              "from it") from error
         self._written = time.monotonic()
         self._cost = self._written - begin
@@ -233,7 +235,7 @@ class Store:
             if isinstance(error, BlockingIOError):
                 raise InputError(f"{self._name}: '{self.path}' is in use by {holder or 'another process'}; wait for it, or "
                                  "name another folder") from error
-            raise InputError(f"{self._name}: '{path}' cannot be locked: {error.strerror}") from error
+            raise StorageError(f"{self._name}: '{path}' cannot be locked: {error.strerror}") from error
         with contextlib.suppress(OSError):  # on a full disk what was finished can still be read
             os.ftruncate(lock, 0)
             os.write(lock, f"process {os.getpid()} on {platform.node()} since {time.strftime('%Y-%m-%d %H:%M:%S')}".encode())

@@ -14,7 +14,7 @@ Importing needs no GPU, driver or toolkit; `python -m portable` says what this m
 from . import errors, random
 from .algorithms import argsort, compact, sort_by_key, top_k
 from .check import Report, check
-from .copy import copy_of, create_mirror, create_mirror_view, deep_copy
+from .copy import copy_of, create_mirror, create_mirror_view, deep_copy, pinned
 from .count import count
 from .dispatch import fence, parallel_for, parallel_reduce, parallel_scan, plan, stamp
 from .errors import (CheckError, CollectiveError, DeviceError, DTypeError, FiniteError, InputError, KernelError, LanguageError,

@@ -10,8 +10,8 @@ import contextlib
 import functools
 import hashlib
 import os
+import secrets
 import stat
-import tempfile
 import warnings
 from pathlib import Path
 
@@ -29,53 +29,93 @@ def key(*parts):
 @functools.cache
 def folder():
     """The cache's folder, made and checked; None if the cache is off or the folder cannot be trusted."""
-    setting = os.environ.get("PORTABLE_CACHE", "")
+    setting = path = os.environ.get("PORTABLE_CACHE", "")
     if setting == "0":
         return None
-    path = setting
     try:
         path = Path(setting or user_cache_dir("portable", appauthor=False)) / "kernels"
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        mode = path.stat()
+        others = _open_to_others(path)
     except (OSError, RuntimeError, KeyError) as error:  # the last two: a user without a home, whom the system does not know
         warnings.warn(f"portable: kernels are compiled anew in every process, the cache {path} cannot be used ({error})", stacklevel=2)
         return None
-    if os.name == "posix" and (mode.st_uid != os.getuid() or mode.st_mode & (stat.S_IWGRP | stat.S_IWOTH)):
-        warnings.warn(f"portable: the cache {path} is refused, others can write to it (chmod go-w, or set PORTABLE_CACHE)", stacklevel=2)
+    if others is not None:
+        warnings.warn(f"portable: the cache {path} is refused, others can write to {others} (remove it and make it yours alone, or set "
+                      "PORTABLE_CACHE)", stacklevel=2)
         return None
     return path
+
+
+def _open_to_others(path):
+    """The first of a folder and those above it in which somebody else could put or exchange files; None if there is none."""
+    if os.name != "posix":
+        return None
+    for place in (path, *path.resolve().parents):
+        mode = place.stat()
+        shared = mode.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and (place == path or not mode.st_mode & stat.S_ISVTX)
+        if shared or mode.st_uid not in (os.getuid(), *([] if place == path else [0])):
+            return place
+    return None
+
+
+@functools.cache
+def _directory():
+    """The checked folder, opened: whoever exchanges it afterwards exchanges another. None where there is none."""
+    path = folder()
+    if path is None or os.open not in os.supports_dir_fd:
+        return path
+    try:
+        directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except OSError:
+        return None
+    if not os.path.samestat(os.fstat(directory), os.stat(path)) or os.fstat(directory).st_uid != os.getuid():
+        return None
+    return directory
+
+
+def _at(name):
+    """The path of a file, and how functions of `os` find it: in the opened folder, where the system has such calls."""
+    directory = _directory()
+    return (name, {"dir_fd": directory}) if isinstance(directory, int) else (directory / name, {})
 
 
 def get(name):
     """The bytes stored under a key, or None."""
     global hits, misses
-    path = folder()
     content = None
-    if path is not None:
-        with contextlib.suppress(OSError):
-            content = (path / name).read_bytes()
-            os.utime(path / name)  # what was used last is removed last
+    if _directory() is not None:
+        path, where = _at(name)
+        with contextlib.suppress(OSError), open(os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0), **where), "rb") as file:
+            if _is_own(os.fstat(file.fileno())):
+                content = file.read()
+                os.utime(file.fileno())  # what was used last is removed last
     checked = _open(content)
     hits, misses = hits + (checked is not None), misses + (checked is None)
     return checked
 
 
+def _is_own(mode):
+    """Whether a file is one that this user, and nobody else, can write."""
+    own = os.name != "posix" or mode.st_uid == os.getuid() and not mode.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    return own and stat.S_ISREG(mode.st_mode)
+
+
 def put(name, content):
     """Store bytes under a key: whole or not at all, however many processes do so at once."""
-    path = folder()
-    if path is None:
+    if _directory() is None:
         return
+    temporary, where = _at(f".part-{os.getpid()}-{secrets.token_hex(8)}")
     with contextlib.suppress(OSError):  # a full or read-only disk costs time, never a result
-        handle, temporary = tempfile.mkstemp(dir=path, prefix=".part-")
+        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600, **where)
         try:
-            with os.fdopen(handle, "wb") as file:
+            with open(handle, "wb") as file:
                 file.write(_seal(content))
-            os.replace(temporary, path / name)
+            os.replace(temporary, _at(name)[0], **{f"{end}_{word}": value for end in ("src", "dst") for word, value in where.items()})
         except OSError:
-            os.unlink(temporary)
+            os.unlink(temporary, **where)
             raise
         if name.startswith("0"):  # one file in sixteen looks whether the folder has outgrown its limit
-            _trim(path)
+            _trim()
 
 
 def _seal(content):
@@ -88,23 +128,25 @@ def _open(sealed):
     return sealed[32:]
 
 
-def _trim(path):
+def _trim():
     """Remove what was not used longest when the folder outgrows its limit."""
     files = []
-    for entry in os.scandir(path):
+    for entry in os.scandir(_directory()):
         with contextlib.suppress(OSError):
-            files.append((entry.stat().st_mtime, entry.stat().st_size, entry.path))
+            files.append((entry.stat().st_mtime, entry.stat().st_size, entry.name))
     excess = sum(size for _, size, _ in files) - LIMIT_BYTES
     for _, size, name in sorted(files):
         if excess <= 0:
             break
         with contextlib.suppress(OSError):
-            os.unlink(name)
+            path, where = _at(name)
+            os.unlink(path, **where)
             excess -= size
 
 
 def statistics():
     """What `python -m portable cache` prints: folder, files, bytes, and this process's hits and misses."""
-    path = folder()
-    sizes = [e.stat().st_size for e in os.scandir(path)] if path else []
+    path, sizes = folder(), []
+    with contextlib.suppress(OSError):  # somebody has removed the folder
+        sizes = [e.stat().st_size for e in os.scandir(path)] if path else []
     return {"folder": str(path) if path else "off", "files": len(sizes), "bytes": sum(sizes), "hits": hits, "misses": misses}

@@ -1,8 +1,8 @@
 """Copies between views: mirrors, and `deep_copy` between memories, strides and, if asked, dtypes.
 
-A device copies contiguous memory. Strided views of a device go through the host: the bytes between their lowest and
-highest element are fetched, the elements changed, and the bytes sent back. Every copy that touches a device waits first
-for what is queued there, and has ended when it returns.
+A device copies contiguous memory; large pieces of pageable memory through pinned ones (backends/cuda/staging.py). Strided views of a
+device go through the host: the bytes between their lowest and highest element are fetched, the elements changed, and the bytes sent
+back. Every copy that touches a device comes after what is queued there, and has ended when it returns.
 """
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from . import events
 from . import space as spaces
 from .errors import DTypeError, InputError, ShapeError
-from .view import View, _context, asview, empty
+from .view import View, _context, asview, check_dtype, empty, over
 
 _FILL_BYTES = 1 << 20  # the host's part of a fill; the device doubles it
 
@@ -45,6 +45,31 @@ def copy_of(array, space=None, label=None):
     target = empty(source.shape, source.dtype, space, label)
     deep_copy(target, source)
     return target
+
+
+def pinned(shape, dtype="float64"):
+    """A NumPy array in memory of the host that a GPU copies from and to at the speed of its link, without a copy in between.
+
+    Parameters
+    ----------
+    shape : int or tuple of int
+    dtype : str, type or numpy.dtype, default "float64"
+
+    Returns
+    -------
+    ndarray, uninitialised
+        Common memory where this machine has no GPU.
+
+    Raises
+    ------
+    OutOfMemoryError
+        The system does not give so much; pinned memory cannot be swapped out.
+    """
+    array = np.empty(shape, check_dtype(dtype))
+    if spaces.unavailable_because("cuda") is not None or not array.nbytes:
+        return array
+    memory = _context("cuda:0").allocate_pinned(array.nbytes)
+    return over({"data": (memory.pointer, False), "shape": array.shape, "typestr": array.dtype.str, "version": 3}, memory)
 
 
 def create_mirror_view(view, space=None):
@@ -89,7 +114,11 @@ def deep_copy(target, source, *, cast=False):
                          "or cast=True")
     if not target.size:
         return None
-    if target.memory == "host":
+    if target.memory == "host" and source.memory != "host" and source.dtype == target.dtype and _contiguous(source) and _contiguous(target):
+        context = _context(source.memory)
+        context.settle()
+        context.copy_to_host(target.pointer, source.pointer, target.nbytes)
+    elif target.memory == "host":
         np.copyto(target._array, to_host(source), casting="unsafe")
     elif source.memory != "host" and source.dtype == target.dtype and _contiguous(source) and _contiguous(target):
         _copy_between_devices(target, source)
@@ -174,18 +203,22 @@ def _copy_between_devices(target, source):
 
 def _to_device(target, elements):
     """Write a NumPy array of any strides and dtype into a view on a device."""
+    context = _context(target.memory)
+    if elements.flags.c_contiguous and elements.dtype == target.dtype and _contiguous(target):
+        context.settle()
+        context.copy_to_device(target.pointer, elements.ctypes.data, elements.nbytes)
+        return
     buffer, staged = _span(target)
     if buffer.nbytes != target.nbytes:
         _fetch(target, buffer)  # what lies between the elements must come back as it was
     np.copyto(staged, elements, casting="unsafe")
-    context = _context(target.memory)
-    context.synchronize()
+    context.settle()
     context.copy_to_device(_lowest(target), buffer.ctypes.data, buffer.nbytes)
 
 
 def _fetch(view, buffer):
     context = _context(view.memory)
-    context.synchronize()
+    context.settle()
     context.copy_to_host(buffer.ctypes.data, _lowest(view), buffer.nbytes)
 
 

@@ -25,7 +25,8 @@ def count(policy, kernel, *args, reducer=(), scan=None, build="text"):
         "text": operations of the kernel's text, index by index; a team has one member, who does all the work.
         "touched": the same; and as ("", "touched x", "load") how many elements of argument x, and as ("", "lines x", "load") how many
         lines of 64 bytes, are read at all, with "store" written, whose ("", "bytes x", "") is an element's size. Arguments that
-        share memory are one: "touched x, y".
+        share memory are one: "touched x, y". ("", "moves x", "") is how often an access was to another line than the access
+        before it at the same place of the text.
         "lanes": the text's operations for packs of lanes, each lane that takes part; and as ("", "issued", "") how many lanes the packs had
         for all of these operations together, masked off or not. "lanes:32": in packs of so many, and teams have as many members.
         "executed": instructions of the optimised code, also those of the loops around the kernel.

@@ -6,6 +6,7 @@
     │   ├── DTypeError (TypeError)     a dtype or a Python type is not accepted here
     │   ├── OrderError                 values that must ascend do not
     │   └── FiniteError                NaN or infinity where a number is wanted
+    ├── StorageError                   a file cannot be written: the disk is full, or refuses
     ├── SpaceError                     an execution or memory space
     │   ├── UnknownSpaceError (ValueError)   no space has that name
     │   ├── SpaceUnavailableError (RuntimeError)   the space exists but cannot run on this machine
@@ -58,6 +59,10 @@ class OrderError(InputError):
 
 class FiniteError(InputError):
     """NaN or infinity where a number is wanted; the message names the first offending index."""
+
+
+class StorageError(PortableError):
+    """A file cannot be written, for want of room or of permission; the message names it."""
 
 
 class SpaceError(PortableError):

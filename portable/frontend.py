@@ -51,8 +51,12 @@ class Text:
     blocks: dict = field(default_factory=dict)  # id of a statement list -> its path
     operations: dict = field(default_factory=dict)  # id of an augmented assignment -> the operation that it does, a node
     single_return: bool = False
-    has_loops: bool = False
     always_returns: bool = False
+
+    @property
+    def has_loops(self):
+        """Whether this text, or a function of the user's that it calls, has a loop."""
+        return _has_loops(self, set())
 
     def where(self, node=None):
         """'file:line' of a node, or of the kernel's def line."""
@@ -112,7 +116,6 @@ def read(fn, kind="kernel"):
     text.params = [a.arg for a in tree.args.args]
     _Webs(text).run()
     text.always_returns = _always_returns(tree.body)
-    text.has_loops = any(isinstance(n, (ast.For, ast.While)) for n in ast.walk(tree))
     returns = [n for n in ast.walk(tree) if isinstance(n, ast.Return)]
     text.single_return = not returns or (len(returns) == 1 and tree.body[-1] is returns[0])
     return text
@@ -136,6 +139,25 @@ def scope_of(fn):
     if fn not in _scopes:
         _scopes[fn] = _scope(fn)
     return _scopes[fn]
+
+
+def _has_loops(text, seen):
+    seen.add(text.name)
+    for node in ast.walk(text.tree):
+        if isinstance(node, (ast.For, ast.While)):
+            return True
+        callee = _meant(node.func, text.scope) if isinstance(node, ast.Call) else None
+        if hasattr(callee, "portable_text") and callee.__name__ not in seen and not callee.__module__.startswith("portable."):
+            if _has_loops(callee.portable_text, seen):
+                return True
+    return False
+
+
+def _meant(node, scope):
+    """What a name, or an attribute of one, means outside of a text; None if that is not known here."""
+    if isinstance(node, ast.Attribute):
+        return getattr(_meant(node.value, scope), node.attr, None)
+    return scope.get(node.id) if isinstance(node, ast.Name) else None
 
 
 def _scope(fn):

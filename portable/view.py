@@ -24,6 +24,7 @@ from . import space as spaces
 from .errors import DTypeError, InputError, OutOfMemoryError, ShapeError, WrongSpaceError
 
 DTYPES = ("bool", "int32", "int64", "uint32", "uint64", "float32", "float64")
+_KNOWN = frozenset(map(np.dtype, DTYPES))
 MAX_NDIM = 4
 _ALIGNMENT = 64  # bytes: a cache line, and the widest vector; NumPy's own allocations start at multiples of 16
 _MAX_BYTES = 2**62  # far beyond any machine; products of sizes must not wrap on the way to an allocator
@@ -93,7 +94,7 @@ def check_dtype(dtype):
         found = np.dtype(dtype)
     except TypeError as error:
         raise DTypeError(f"dtype {dtype!r} is unknown; wanted one of {', '.join(DTYPES)}") from error
-    if found.name not in DTYPES or not found.isnative:
+    if found not in _KNOWN and (found.name not in DTYPES or not found.isnative):  # a dtype's name is slow to make
         raise DTypeError(f"dtype '{found.name if found.isnative else found.str}' is not supported; wanted one of "
                          f"{', '.join(DTYPES)}. Convert the array, for example with array.astype('float64').")
     return found
@@ -309,7 +310,7 @@ def _allocate(shape, dtype, space, label, *, zero):
         if zero:
             context.fill(memory.pointer, 0, nbytes, wait=True)
         interface = {"data": (memory.pointer, False), "shape": shape, "typestr": dtype.str, "version": 3}
-        metadata = _over(interface, memory)
+        metadata = over(interface, memory)
     return _view(metadata, where.memory, str(where), label)
 
 
@@ -345,7 +346,7 @@ class _Over:
         self.__array_interface__, self.owner, self.producer = interface, owner, producer
 
 
-def _over(interface, owner, producer=None):
+def over(interface, owner, producer=None):
     """The NumPy array over an interface's memory; on a device only its metadata may be used."""
     check_dtype(interface["typestr"])
     return np.asarray(_Over(interface, owner, producer))
@@ -369,9 +370,10 @@ def _foreign(array):
         if hasattr(array, "__dlpack__"):
             interface, (device, number), owner = dlpack.read(array)
             if device in (dlpack.CPU, dlpack.CUDA_HOST):
-                return _over(interface, owner, producer), "host"
+                return over(interface, owner, producer), "host"
             if device in (dlpack.CUDA, dlpack.CUDA_MANAGED):
-                return _over(interface, owner, producer), f"cuda:{number}"
+                _context(f"cuda:{number}").parallel = True  # its library may have queues of its own
+                return over(interface, owner, producer), f"cuda:{number}"
             raise WrongSpaceError(f"asview: the {kind} is on a DLPack device of type {device}; no space reaches it")
         if hasattr(array, "__array_interface__"):
             return np.asarray(array), "host"
@@ -396,8 +398,9 @@ def _from_cuda_interface(array, producer):
     stream = given.get("stream")
     if stream not in (None, 1):  # work queued on another stream than ours must be done before we look
         driver.context(ordinal).synchronize()
+    driver.context(ordinal).parallel = True
     interface = {name: given.get(name) for name in ("shape", "typestr", "strides")}
-    return _over({"data": (pointer or 0, readonly), "version": 3, **interface}, array, producer), f"cuda:{ordinal}"
+    return over({"data": (pointer or 0, readonly), "version": 3, **interface}, array, producer), f"cuda:{ordinal}"
 
 
 def _check_index(index):

@@ -1,4 +1,4 @@
-"""Command line: `python -m roofline {ceilings, report, show, compare, diff, counters}`.
+"""Command line: `python -m roofline {ceilings, report, show, compare, diff, counters, validate}`.
 
 Exit codes: 0 all was measured; 1 some method failed, a value disagreed, something got slower (or could not be shown not to be), or
 a file could not be written, and what was measured was kept; 2 the request cannot be met, nothing was run; 130 interrupted, what was
@@ -8,6 +8,7 @@ measured was kept.
 import argparse
 import functools
 import json
+import secrets
 import sys
 
 from rich.console import Console
@@ -42,6 +43,7 @@ from roofline import (
     script,
     tables,
     target,
+    validate,
 )
 from roofline.units import one_line
 
@@ -120,12 +122,16 @@ def _parser():
     hardware = commands.add_parser("counters", help="executed operations beside those of a GPU's own counters (ncu)")
     hardware.add_argument("--json", metavar="FILE", help="also write the numbers as JSON")
     hardware.set_defaults(command=_counters)
+    truth = commands.add_parser("validate", help="hold the reports' reasons against pairs of kernels with a planted cause")
+    truth.add_argument("--seed", type=int, help="of the pairs' sizes and data (default: another one each time)")
+    truth.add_argument("--quick", action="store_true", help="tiny inputs: shows that everything runs, and judges nothing of worth")
+    truth.set_defaults(command=_validate)
     made.add_argument(
         "--space", metavar="NAMES", help="execution spaces, as in threads,cuda (default: threads, and cuda where there is one)"
     )
-    for command in (roofs, compared):
+    for command in (roofs, compared, truth):
         command.add_argument("--space", metavar="NAME", help="execution space (default: the layer's own choice)")
-    for command in (made, roofs, compared):
+    for command in (made, roofs, compared, truth):
         command.add_argument("--json", metavar="FILE", help="also write the numbers as JSON")
     return parser
 
@@ -372,6 +378,18 @@ def _compare_against(options, space):
         "interrupted": interrupted,
     }
     return _code(interrupted, _keep(options.json, _as_json(document)) and outcome.passed and not failure)
+
+
+def _validate(options, space):
+    facts, seed = machine.facts(space), secrets.randbelow(10**6) if options.seed is None else options.seed
+    _warn_if_busy(facts)
+    with _progress() as progress:
+        task = progress.add_task("ceilings", total=None)
+        found = validate.run(space, seed, options.quick, lambda name: progress.update(task, description=name))
+    _console().print(validate.table(found, space, seed))
+    document = {"schema": "roofline-validate", "schema_version": validate.SCHEMA_VERSION, "space": space, "seed": seed, "machine": facts}
+    kept = _keep(options.json, _as_json(document | {"pairs": [judged.as_dict() for judged in found]}))
+    return _code(False, kept and (options.quick or all(judged.right and not judged.accused for judged in found)))
 
 
 def _diff(options):

@@ -4,8 +4,8 @@ arithmetic      flops of the text, or of the code where it has fewer, at the FMA
                 functions at their own rates. On a CPU they share the same units, so their times add up; a GPU has
                 units for float64, for float32, for special functions in float32 and for integers, which work at the
                 same time, so the largest counts
-integer         executed integer operations, each lane one, at the integer peak; of the text where none were executed
-                and the kernel has no floating-point work
+integer         integer operations of the text, or executed ones where these are fewer, at the integer peak; on a GPU of
+                kernels without floating-point work
 memory LEVEL    compulsory bytes at the bandwidth of the nearest level that holds all of them
 requested       executed loads and stores at the first level's bandwidth (CPU)
 atomics         at the rate of atomic additions, each to its own place
@@ -120,7 +120,7 @@ def _of_a_call(rate, additions, alone):
 
 
 def _integer(counts, executed, ceilings):
-    n = executed["integer"] if executed else 0 if counts.flops or counts.special else counts.integer
+    n = min(executed["integer"], counts.integer) if executed else 0 if counts.flops or counts.special else counts.integer
     return n / ceilings.rate("integer int64")
 
 

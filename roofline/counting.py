@@ -18,7 +18,6 @@ import functools
 import os
 from dataclasses import dataclass, field
 
-import numpy as np
 from rich.table import Table
 
 import portable as pk
@@ -62,6 +61,8 @@ class Counts:
         How many of a GPU's threads have room, and the registers of each, in words.
     lines : dict of str to (read, written)
         Lines of 64 bytes in which the touched elements lie, as `arrays`; where members work as a launch's do, none are counted.
+    moves : dict of str to int
+        Of each argument, how often an access was to another line than the one before it at the same place of the text.
     """
 
     kernel: str
@@ -76,6 +77,7 @@ class Counts:
     apart: int = 0
     occupancy: str = ""
     lines: dict = field(default_factory=dict)
+    moves: dict = field(default_factory=dict)
 
     def _sum(self, wanted):
         return sum(n * wanted(operation, dtype) for (_, operation, dtype), n in self.text.items())
@@ -302,7 +304,7 @@ def count(policy, kernel, *args, reducer=(), scan=None, executed=True):
     data = Data(args, executed, with_room=on_device and _as_many_members(kernel, wanted))
     notes = data.notes
     with data:
-        text, touched = _text(wanted, kernel, data.args, reducer, scan, on_device)
+        text, touched, moves = _text(wanted, kernel, data.args, reducer, scan, on_device)
         if not reducer:
             text = _summed(text, set(_scattered(_names(kernel, wanted), args)))
         if branches(kernel):
@@ -333,6 +335,7 @@ def count(policy, kernel, *args, reducer=(), scan=None, executed=True):
         apart,
         occupancy,
         {names: (read, written) for names, (_, (read, written)) in touched.items()},
+        moves,
     )
     quantities = {"flops": counts.flops, "bytes": counts.compulsory, "special": sum(counts.special.values())}
     notes += disagreements(kernel, _extent(wanted), args, quantities)
@@ -366,6 +369,7 @@ def mean(weighted):
         masked=sum(weight * counts.masked for weight, counts in weighted) / total,
         arrays=both_ways("arrays"),
         lines=both_ways("lines"),
+        moves=of(lambda counts: counts.moves),
         apart=round(sum(weight * counts.apart for weight, counts in weighted) / total),
         notes=[*notes, f"the mean of {len(weighted):,} counts: launches of this kind differ"],
     )
@@ -391,7 +395,7 @@ def _on_host(policy):
 
 
 def _text(policy, kernel, args, reducer, scan, on_device):
-    """(counts of the text, what of its arguments is touched); those of a scan are a reduction's, and a store of each prefix.
+    """(counts of the text, what of its arguments is touched, moves from line to line); those of a scan are a reduction's, and a store of each prefix.
 
     Touched: {names: ((bytes read, written), (lines read, written))} of the arguments that share memory.
     """
@@ -403,7 +407,7 @@ def _text(policy, kernel, args, reducer, scan, on_device):
     found = pk.count(policy, kernel, *_inputs(args, scan), reducer=reducer, build=build)
     marks = {key: found.pop(key) for key in list(found) if not key[0]}
     found |= {(kernel.place, "store out", args[-1].dtype.name): policy.end - policy.begin} if scan else {}
-    return found, dict(by_names(marks))
+    return found, dict(by_names(marks)), {what.removeprefix("moves "): n for (_, what, _), n in marks.items() if what.startswith("moves ")}
 
 
 def _inputs(args, scan):

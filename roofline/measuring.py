@@ -25,7 +25,7 @@ CHUNK = 64  # indices a CPU's thread takes: some 20 microseconds, so that nobody
 SCALE = 1e-3  # the triad's
 IN_GRAPH = 100  # launches
 REPEATS, MOST_REPEATS = 15, 60  # of a measurement
-_CONSTANTS = {"fma": (0.999, 0.001), "no fma": (1.0, 1e-6), "integer": (5, 3), "special": (2.0, 1e-9)}  # of order one
+_CONSTANTS = {"fma": (0.999, 0.001), "no fma": (1.0, 1e-6), "integer": (5, 3), "integer division": (7, 1), "special": (2.0, 1e-9)}  # of order one
 
 
 @dataclass(frozen=True)
@@ -106,6 +106,7 @@ def _arithmetic(space, quick):
     for dtype in ("int64", "int32"):
         method = f"{kernels.CHAINS} chains of exclusive or and addition"
         yield plan("integer", kernels.integers, 2 * steps, dtype, few, method, "op")
+        yield plan("integer division", kernels.integer_divisions, kernels.FEW, dtype, few, f"{kernels.FEW} divisions a trip", "op")
 
 
 def special(space, name, dtype, quick=False):
@@ -178,9 +179,23 @@ def _cpu_bandwidth(space, levels, quick):
         method = f"{8 * eight.size // league >> 10} KiB a core, read over and over"
         yield _plan(space, f"read {name}", "B", 8 * eight.size * trips, method, policy, kernels.read_again, trips, eight, out)
     last = sizes.get("L3", sizes["L2"])
+    far = ("DRAM", min(max(4 * last, 256 << 20), _memory() // 8))
+    yield from _gathers(space, [("L1", sizes["L1"] // 2), ("L2", sizes["L2"] // 2), *([("L3", last // 2)] if "L3" in sizes else []), far], quick)
     for name, n_bytes in (("L3", last // 2), ("DRAM", min(max(8 * last, 256 << 20), _memory() // 4))):
         if name in sizes:
             yield from _long(space, name, (1 << 16 if quick else n_bytes) // 24)
+
+
+def _gathers(space, levels, quick):
+    """Elements of a table in a level that are read in no order: what a processor has in flight, not its bandwidth, decides."""
+    place = np.random.default_rng(0)
+    for name, n_bytes in levels:
+        n = 1 << 10 if quick else min(max(n_bytes // 64, 1 << 16), 1 << 23)  # as many as lines, so that repeats find none nearer
+        policy, (table,) = pk.RangePolicy(0, n, space=space), _ones(space, ((1 << 12 if quick else n_bytes) // 8,))
+        at = pk.copy_of(place.integers(0, table.shape[0], n), space)
+        call = functools.partial(pk.parallel_reduce, policy, kernels.element_at, at, table)
+        method = f"{n:,} elements in no order, of {8 * table.shape[0] / 1e6:,.1f} MB"
+        yield Plan(f"gather {name}", "op", n, call, functools.partial(pk.fence, space), method)
 
 
 def _ones(space, *shapes):
@@ -243,6 +258,7 @@ def _gpu_bandwidth(space, levels, quick):
     yield read_scratch(space, *((8, 2) if quick else ()))
     yield read_around(space, levels[0][1] // 2, *((8,) if quick else ()))
     yield from _long(space, "HBM", 1 << 12 if quick else 1 << 27)
+    yield from _gathers(space, [("L2", levels[0][1] // 2), ("HBM", 1 << 30)], quick)
 
 
 def _launch(space, gpu):

@@ -186,6 +186,24 @@ def element(i, x):
 
 
 @pk.kernel
+def element_at(i, place, x):
+    """An element read from anywhere."""
+    return x[place[i]]
+
+
+@pk.kernel
+def integer_divisions(i, trips, b, c, out):
+    """FEW integer divisions a trip that do not wait for each other."""
+    x = pk.local(FEW, out.dtype)
+    for k in range(pk.static(FEW)):
+        x[k] = out[i] + k
+    for trip in range(trips):
+        for k in range(pk.static(FEW)):
+            x[k] ^= (trip + 1000 * k) // (b + out[i])
+    out[i] = (x[0] ^ x[1] ^ x[2] ^ x[3]) & c
+
+
+@pk.kernel
 def triad_again(team, trips, s, b, c, a):
     """The triad on a team's own rows, over and over: the rows stay in the cache that holds them."""
     row = team.league_rank

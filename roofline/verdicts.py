@@ -16,6 +16,7 @@ HELP = {  # by the cause that `roofline.reasons` found
     "calls": "pk.capture records launches and replays them together; pk.plan prepares one.",
     "waiting": "More independent work for each index or thread hides waiting; pk.explain tells which lines reach memory "
     "with gaps.",
+    "divergence": "Indices sorted or grouped so that neighbours do the same work keep lanes busy.",
     "executed": "pk.explain tells what runs one lane at a time, and which branches cost lanes.",
     "instructions": "Fewer instructions for each flop: indices computed once, short loops with pk.static lengths.",
     "overfetch": "Arrays laid out so that neighbouring indices read neighbouring elements are fetched by whole lines.",
@@ -23,6 +24,7 @@ HELP = {  # by the cause that `roofline.reasons` found
     "reread": "Pieces that fit the nearest cache, or a team's scratch, would be read once.",
     "scratch": "What stays in registers (pk.local) is read from scratch less often.",
     "integer": "Indices computed once, and in int32 where they fit, cost less.",
+    "integer division": "An MDRangePolicy gives several indices without a division; one by a constant, or in int32, costs less.",
     "together": "Partial results in pk.ScatterView, in scratch, or a reduction, meet less often.",
     "parallelism": "More indices or teams in one launch would fill the machine.",
     "launch": "Larger launches, pk.plan or pk.capture.",

@@ -21,10 +21,16 @@ al.: Detecting causality in complex ecosystems. Science 338 (2012), 496-500. K. 
 implementation of empirical dynamic modeling using Kokkos. PEARC 2021.
 """
 
+from .convergence import Convergence, ConvergenceTest, ccm
 from .cross import cross_map
+from .inference import CrossMapTest, adjust, cross_map_test
+from .lags import LaggedMap, lagged_map
 from .local import SMap, smap
 from .neighbours import Neighbours, Prediction, knn, simplex
-from .sweeps import Convergence, Dimensions, ccm, embedding_dimension
+from .surrogates import surrogates
+from .sweeps import Dimensions, embedding_dimension
+from .traits import Traits, traits
 
-__all__ = ["Convergence", "Dimensions", "Neighbours", "Prediction", "SMap", "ccm", "cross_map", "embedding_dimension", "knn",
-           "simplex", "smap"]
+__all__ = ["Convergence", "ConvergenceTest", "CrossMapTest", "Dimensions", "LaggedMap", "Neighbours", "Prediction", "SMap", "Traits",
+           "adjust", "ccm", "cross_map", "cross_map_test", "embedding_dimension", "knn", "lagged_map", "simplex", "smap",
+           "surrogates", "traits"]

@@ -1,4 +1,4 @@
-"""Command line: `python -m models.edm {embed,simplex,smap,ccm,crossmap} DATA ...`.
+"""Command line: `python -m models.edm {embed,simplex,smap,ccm,lagged,crossmap,test} DATA ...`, and `calibrate`.
 
 Exit codes: 0 done, 2 the request cannot be met (the reason is on standard error), 130 interrupted; the rows that
 crossmap has finished by then are kept if it has --out or --checkpoint, and the same command goes on from there.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import dataclasses
 import sys
 import warnings
 
@@ -18,7 +19,8 @@ from rich.table import Table
 import portable as pk
 from models import edm
 from models.checks import check_outputs
-from models.edm import figures, files, frames
+from models.edm import calibrate, figures, files, frames
+from models.edm.surrogates import SURROGATES
 from models.files import replacing
 from portable.errors import printable
 
@@ -28,10 +30,15 @@ def main(argv=None):
     options = _parser().parse_args(argv)
     try:
         check_outputs(options, "out", "plot", inputs=("data",))
+        if options.command is _test and options.out:
+            frames.pandas_or_why()
         if getattr(options, "plot", None):
             figures.check_file(options.plot)
         with pk.use(options.space or pk.default_space()), _told():
-            options.command(options, files.read(options.data, options.dataset))
+            if options.command is _calibrate:
+                _calibrate(options)
+            else:
+                options.command(options, files.read(options.data, options.dataset))
     except pk.PortableError as error:
         print(f"edm: {error}", file=sys.stderr)
         return 2
@@ -61,19 +68,21 @@ def _parser():
         made = commands.add_parser(name, help=text, description=text)
         made.add_argument("data", metavar="DATA", help=f"table: {files.READERS}")
         made.add_argument("--dataset", metavar="NAME", help="dataset of an HDF5 file")
-        made.add_argument("--columns", nargs="+", required=name != "crossmap", metavar="NAME",
-                          help="series to map (default: all)" if name == "crossmap" else "series to embed")
-        if name != "crossmap":
-            made.add_argument("--target", metavar="NAME", help="series to predict (default: the first column)")
+        made.add_argument("--columns", nargs="+", required=name not in ("crossmap", "test"), metavar="NAME",
+                          help="series to map (default: all)" if name in ("crossmap", "test") else "series to embed")
+        if name not in ("crossmap", "test"):
+            made.add_argument("--target", metavar="NAME", required=name in ("ccm", "lagged"),
+                              help="series to predict" + ("" if name in ("ccm", "lagged") else " (default: the first column)"))
         made.add_argument("--tau", type=int, default=1, help="lag (default: %(default)s)")
-        made.add_argument("--Tp", type=int, default=0 if name in ("ccm", "crossmap") else 1,
-                          help="steps ahead (default: %(default)s)")
+        if name != "lagged":
+            made.add_argument("--Tp", type=int, default=0 if name in ("ccm", "crossmap", "test") else 1,
+                              help="steps ahead (default: %(default)s)")
         made.add_argument("--exclusion-radius", type=int, default=0, metavar="N", help="leave out neighbours so near in time")
-        if name in ("embed", "simplex", "smap"):
+        if name != "crossmap":
             for window in ("lib", "pred"):
                 made.add_argument(f"--{window}", nargs=2, type=int, metavar=("BEGIN", "END"),
                                   help="window of times, from 0, END excluded")
-        if name != "simplex":
+        if name not in ("simplex", "lagged", "test"):
             made.add_argument("--plot", metavar="FILE", help="draw the result (needs matplotlib)")
         made.add_argument("--space", metavar="NAME", help="execution space (default: the layer's own choice)")
         made.set_defaults(command=command)
@@ -92,21 +101,55 @@ def _parser():
     made.add_argument("-E", type=int, required=True, help="embedding dimension")
     made.add_argument("--sizes", nargs="+", type=int, required=True, metavar="N", help="library sizes")
     made.add_argument("--samples", type=int, default=100, help="default: %(default)s")
-    made.add_argument("--surrogates", type=int, default=0, help="surrogate targets for p-values (default: none)")
-    made.add_argument("--surrogate", choices=("random", "phase"), default="random", help="default: %(default)s")
-    made.add_argument("--seed", type=int, default=0, help="default: %(default)s")
+    _add_surrogates(made, 0)
+    made = add("lagged", _lagged, "cross mapping of a target from one column, for a range of lags")
+    made.add_argument("-E", type=int, required=True, help="embedding dimension")
+    made.add_argument("--lags", nargs=2, type=int, default=(-8, 8), metavar=("FIRST", "LAST"), help="steps ahead (default: -8 8)")
+    _add_surrogates(made, 0)
+    made = add("test", _test, "cross map of all pairs, tested against surrogates")
+    made.add_argument("-E", type=int, help="dimension for all targets (default: the best of each up to --E-max)")
+    made.add_argument("--E-max", type=int, default=20, help="default: %(default)s")
+    made.add_argument("--level", type=float, default=0.05, help="false discovery rate (default: %(default)s)")
+    made.add_argument("--adjust", choices=("bh", "by"), default="bh", help="Benjamini and Hochberg, or Yekutieli (default: bh)")
+    made.add_argument("--out", metavar="FILE.csv", help="write a row a pair: library, target, rho, p, q (needs pandas)")
+    _add_surrogates(made, 200)
     made = add("crossmap", _crossmap, "cross map of all pairs of columns")
     made.add_argument("-E", type=int, help="dimension for all targets (default: the best of each up to --E-max)")
     made.add_argument("--E-max", type=int, default=20, help="default: %(default)s")
     made.add_argument("--out", metavar="FILE.npy", help="write the matrix; resumed if interrupted")
     made.add_argument("--checkpoint", metavar="FOLDER", help="keeps finished rows (default: FILE.npy.checkpoint, if --out)")
+    made = commands.add_parser("calibrate", help="how often surrogates mistake independent series for coupled ones, and miss coupled ones")
+    made.add_argument("--quick", action="store_true", help="few pairs: to see that it runs")
+    made.add_argument("--pairs", type=int, help="pairs of each class (default: 500; --quick: 20)")
+    made.add_argument("--times", type=int, default=400, help="of each series (default: %(default)s)")
+    made.add_argument("--surrogates", type=int, default=99, help="default: %(default)s")
+    made.add_argument("--seed", type=int, default=0, help="default: %(default)s")
+    made.add_argument("--space", metavar="NAME", help="execution space (default: the layer's own choice)")
+    made.set_defaults(command=_calibrate)
     return parser
+
+
+def _add_surrogates(made, n):
+    made.add_argument("--surrogates", type=int, default=n, metavar="N", help="surrogates of each target (default: %(default)s)")
+    made.add_argument("--surrogate", choices=SURROGATES, help="kind (default: phase, unless a series has a season, bursts or a drift)")
+    made.add_argument("--period", type=int, metavar="STEPS", help="of a cycle, for seasonal surrogates")
+    made.add_argument("--block", type=int, metavar="STEPS", help="of a block, for block surrogates")
+    made.add_argument("--seed", type=int, default=0, help="default: %(default)s")
+
+
+def _surrogates(options):
+    return {"n_surrogates": options.surrogates, "surrogate": options.surrogate, "period": options.period, "block": options.block,
+            "seed": options.seed}
 
 
 def _common(options, table):
     library = frames.choose(table, options.columns)
     target = None if options.target is None else frames.choose(table, options.target, "target")[:, 0]
-    return library, {"tau": options.tau, "Tp": options.Tp, "target": target, "exclusion_radius": options.exclusion_radius}
+    return library, {"tau": options.tau, **_horizon(options), "target": target, "exclusion_radius": options.exclusion_radius}
+
+
+def _horizon(options):
+    return {} if options.command is _lagged else {"Tp": options.Tp}
 
 
 def _windows(options):
@@ -154,13 +197,52 @@ def _smap(options, table):
 
 def _ccm(options, table):
     library, common = _common(options, table)
-    common["target"] = library[:, 0] if common["target"] is None else common["target"]
     found = edm.ccm(library, common.pop("target"), options.E, library_sizes=options.sizes, n_samples=options.samples,
-                    n_surrogates=options.surrogates, surrogate=options.surrogate, seed=options.seed, **common)
+                    **_surrogates(options), **_windows(options), **common)
     low, high = found.band()
     _print("convergent cross mapping", ("size", "rho", "2.5 %", "97.5 %", "p"),
            zip(found.library_sizes, found.mean, low, high, found.p_values))
+    if len(options.sizes) > 1:
+        test = found.test()
+        print(f"largest less smallest library: {test.difference:.4f} ({test.difference_interval[0]:.4f} to "
+              f"{test.difference_interval[1]:.4f}), p = {test.difference_p:.4g}; Kendall's tau {test.tau:.3f}, p = {test.tau_p:.4g}")
     _plot(options, figures.draw_convergence, found)
+
+
+def _lagged(options, table):
+    library, common = _common(options, table)
+    first, last = options.lags
+    found = edm.lagged_map(library, common.pop("target"), options.E, Tp=range(first, last + 1), **_surrogates(options),
+                           **_windows(options), **common)
+    _print("cross mapping by lag", ("Tp", "rho", "2.5 %", "97.5 %", "p"), zip(found.Tp, found.rho, *found.interval, found.p_values))
+    print(f"peak at Tp = {found.peak} ({found.peak_interval[0]} to {found.peak_interval[1]}), p = {found.peak_p:.4g}")
+
+
+def _test(options, table):
+    names = options.columns or list(table)
+    dataset = frames.choose(table, names)
+    common = {"tau": options.tau, "exclusion_radius": options.exclusion_radius}
+    found = edm.cross_map_test(dataset, _dimensions(options, dataset, common), Tp=options.Tp, **_surrogates(options),
+                               **_windows(options), **common)
+    names = [printable(name) for name in names]
+    found = dataclasses.replace(found, libraries=names, targets=names)
+    if options.out:
+        with replacing(options.out) as beside:
+            found.to_pandas(options.adjust).to_csv(beside, index=False)
+    else:
+        _matrix(names, found.adjusted(options.adjust), f"q-values ({options.adjust})")
+    print(found.summary(options.level, options.adjust))
+
+
+def _dimensions(options, dataset, common):
+    if options.E is not None:
+        return options.E
+    return [max(1, edm.embedding_dimension(column, options.E_max, **common).best) for column in dataset.T]
+
+
+def _calibrate(options):
+    n_pairs = options.pairs or (20 if options.quick else 500)
+    _print_whole(calibrate.table(n_pairs, options.times, options.surrogates, options.seed))
 
 
 def _crossmap(options, table):
@@ -168,9 +250,7 @@ def _crossmap(options, table):
     dataset = frames.choose(table, names)
     names = [printable(name) for name in names]
     common = {"tau": options.tau, "exclusion_radius": options.exclusion_radius}
-    dims = options.E
-    if dims is None:
-        dims = [max(1, edm.embedding_dimension(column, options.E_max, **common).best) for column in dataset.T]
+    dims = _dimensions(options, dataset, common)
     rho = edm.cross_map(dataset, dims, Tp=options.Tp, out=options.out, checkpoint=options.checkpoint,
                         progress=sys.stderr.isatty(), **common)
     if not options.out:
@@ -178,16 +258,21 @@ def _crossmap(options, table):
     _plot(options, figures.draw_cross_map, rho, names=names if len(names) <= 40 else None)
 
 
-def _matrix(names, rho):
-    """Print a matrix, in lines as long as it takes."""
+def _matrix(names, rho, what="skill"):
+    """Print a matrix with names."""
     table = Table()
     for name in ("", *names):
         table.add_column(name, justify="right", no_wrap=True)
     for name, row in zip(names, rho):
         table.add_row(name, *(f"{v:.4f}" for v in row))
+    _print_whole(f"{what}; rows: libraries, columns: targets", table)
+
+
+def _print_whole(*parts):
+    """Print a table, its last part, in lines as long as it takes."""
     console = Console()
-    console.width = max(console.width, console.measure(table, options=console.options.update(max_width=10**6)).maximum)
-    console.print("rows: libraries, columns: targets", table, sep="\n")
+    console.width = max(console.width, console.measure(parts[-1], options=console.options.update(max_width=10**6)).maximum)
+    console.print(*parts, sep="\n")
 
 
 if __name__ == "__main__":

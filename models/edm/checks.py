@@ -12,6 +12,8 @@ from portable.errors import DTypeError, FiniteError, InputError, ShapeError
 from ..checks import as_numbers, check_count
 
 DTYPES = ("float32", "float64")
+LARGEST = 1e300  # sums and differences of such numbers are still finite
+SMALLEST = 1e-300  # one over such a difference is, too
 
 
 def extremes(columns):
@@ -33,8 +35,17 @@ def check_columns(values, name, n_columns=None, dtype=None):
     if columns.dtype != np.float32 or dtype != np.float32:
         columns = columns.astype(np.float64, copy=False)
     low, high = extremes(columns)
-    if not np.isfinite(low + high).all():
-        _check_known(columns, name, array.ndim, low)
+    with np.errstate(over="ignore"):
+        if not np.isfinite(low + high).all():
+            _check_known(columns, name, array.ndim, low)
+        low, high = low.astype(np.float64), high.astype(np.float64)
+        width = high - low
+    tiny = (width > 0) & (width < SMALLEST)
+    for wrong, what in (((np.fmax(high, -low) > LARGEST), f"exceeds {LARGEST:g}"), (tiny, f"varies by less than {SMALLEST:g}")):
+        if wrong.any():
+            c = int(np.argmax(wrong))
+            where = f", column {c}," if array.ndim == 2 else ""
+            raise InputError(f"{name}{where} {what} (from {low[c]:g} to {high[c]:g}); other units are wanted")
     if n_columns is not None and columns.shape[1] != n_columns:
         raise ShapeError(f"{name} has {columns.shape[1]} column(s); {n_columns} wanted, as many as the library has")
     return columns
@@ -54,8 +65,11 @@ def _check_known(columns, name, n_dims, low):
 
 def _numbers(values, name):
     """As `as_numbers`, but a table is told which of its columns holds something else."""
-    if hasattr(values, "data_vars"):  # xarray
-        raise DTypeError(f"{name} is an xarray Dataset; a DataArray of (time, series) is wanted, as {name}.to_array().T")
+    if hasattr(values, "data_vars"):  # an xarray Dataset: one series a variable
+        shapes = {variable.shape for variable in values.data_vars.values()}
+        if len(shapes) != 1 or len(next(iter(shapes))) != 1:
+            raise ShapeError(f"{name} is an xarray Dataset with variables of shapes {sorted(shapes)}; series of one dimension are wanted")
+        values = np.column_stack([as_numbers(variable.values, f"{name}[{key!r}]") for key, variable in values.data_vars.items()])
     if hasattr(values, "select_dtypes"):  # pandas
         words = [str(c) for c in values.columns.difference(values.select_dtypes("number").columns, sort=False)]
         if words:
@@ -63,6 +77,14 @@ def _numbers(values, name):
                              "drop it, or choose columns")
         values = values.to_numpy(np.float64, na_value=np.nan)
     return as_numbers(values, name)
+
+
+def check_targets(values, n_times):
+    """One or several targets on the library's times, shape (n_times, n_targets)."""
+    columns = check_columns(values, "target")
+    if len(columns) != n_times:
+        raise ShapeError(f"target has {len(columns)} times; {n_times} wanted, as many as the library has")
+    return columns
 
 
 def check_series(values, name, n_times=None):

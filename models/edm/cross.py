@@ -30,14 +30,16 @@ from .checks import (
     check_horizon,
     check_library,
     check_radius,
+    check_windows,
 )
 from .mapping import Mapping
+from .neighbours import within_windows
 
 STEPS = 64  # of the progress, and parts of a checkpoint: at most one of them is computed twice
 
 
-def cross_map(dataset, dims, *, tau=1, Tp=0, exclusion_radius=0, libraries=None, dtype="float32", out=None,
-              checkpoint=None, memory_mb=4096, progress=False, space=None):
+def cross_map(dataset, dims, *, tau=1, Tp=0, exclusion_radius=0, libraries=None, lib=None, pred=None,
+              dtype="float32", out=None, checkpoint=None, memory_mb=4096, progress=False, space=None):
     """Cross mapping skill of every pair: rho[i, j] says how well series i predicts series j.
 
     Series i is embedded with the dimension of the target, and each of its points predicts the target's value by simplex
@@ -56,6 +58,8 @@ def cross_map(dataset, dims, *, tau=1, Tp=0, exclusion_radius=0, libraries=None,
         Candidates at most so many steps from a point are no neighbours of it; 0 leaves out the point itself.
     libraries : array-like of int, optional
         Library series, all if not given.
+    lib, pred : (begin, end) or a sequence of such pairs, optional
+        Windows of times for candidates and points, as in `simplex`.
     dtype : {"float32", "float64"}
     out : str or Path, optional
         A .npy file for the result, which appears there when it is whole. No file that another call has made is replaced.
@@ -88,26 +92,28 @@ def cross_map(dataset, dims, *, tau=1, Tp=0, exclusion_radius=0, libraries=None,
     given, dataset = dataset, check_columns(dataset, "dataset", dtype=np.float32)
     names = frames.names_of(given)
     n_times, n_series = dataset.shape
-    dims = _check_dims(dims, n_series)
+    dims = check_dims(dims, n_series)
     E, tau = check_embedding(int(dims.max()), tau, n_times, "dataset")
     Tp = check_horizon(Tp, n_times, E, tau)
     radius = check_radius(exclusion_radius)
-    rows = _check_libraries(libraries, n_series)
+    rows = check_libraries(libraries, n_series)
     check_choice(dtype, "dtype", DTYPES)
     check_flag(progress, "progress")
     memory_bytes = int(2**20 * check_number(memory_mb, "memory_mb", above=0))
-    times = np.arange(max(0, -Tp), n_times - max(Tp, 0))
+    lib, pred = check_windows(lib, "lib", n_times), check_windows(pred, "pred", n_times)
+    masked, times = within_windows(dataset, lib, Tp)
     lag = np.arange(E) * tau
-    check_library(dataset, rows, lag, times, E + 1, radius, names)
+    check_library(masked, rows, lag, times, E + 1, radius, names)
     out, checkpoint = _check_out(out, checkpoint, given, dataset)
     settings = {"dataset": dataset, "dims": dims, "tau": tau, "Tp": Tp, "exclusion_radius": radius, "dtype": dtype}
+    settings |= {"lib": np.array(lib), "pred": np.array(pred)}
     with contextlib.ExitStack() as stack:
         store = stack.enter_context(Store(checkpoint, "edm.cross_map", settings))
         target = _Target(store, rows, n_series, out, stack)
         stack.enter_context(pk.use(pk.default_space() if space is None else space))
         bar = stack.enter_context(_bar(progress))
         task = bar.add_task("cross mapping", total=len(rows), completed=len(rows) - len(target.missing))
-        mapping = Mapping(dataset, dataset, dataset, dims, lag, Tp, [(0, n_times)], radius, dtype, memory_bytes)
+        mapping = Mapping(masked, dataset, dataset, dims, lag, Tp, pred, radius, dtype, memory_bytes)
         constant = mapping.constant
         if constant.any():
             which = printable(", ".join(names[c] for c in np.flatnonzero(constant)[:5]))
@@ -225,7 +231,7 @@ def _bar(shown):
                     transient=True)
 
 
-def _check_dims(dims, n_series):
+def check_dims(dims, n_series):
     dims = as_numbers(dims, "dims")
     dims = np.full(n_series, dims) if dims.ndim == 0 else dims
     if dims.shape != (n_series,):
@@ -238,7 +244,7 @@ def _check_dims(dims, n_series):
     return dims.astype(np.int64)
 
 
-def _check_libraries(libraries, n_series):
+def check_libraries(libraries, n_series):
     if libraries is None:
         return np.arange(n_series)
     rows = np.atleast_1d(np.asarray(libraries))

@@ -1,10 +1,15 @@
-"""Tables with names in and out: pandas and xarray, neither of which is needed."""
+"""Tables with names and dates, in and out: pandas and xarray, neither of which is needed."""
 
 from __future__ import annotations
 
+import dataclasses
+import warnings
+
 import numpy as np
 
-from portable.errors import DTypeError, InputError
+from portable.errors import DTypeError, InputError, ShapeError
+
+from ..files import read_npy
 
 
 def _module(value):
@@ -15,10 +20,80 @@ def names_of(dataset):
     """A name for each column: the table's own, else its number."""
     if _module(dataset) == "pandas":
         return [str(c) for c in (dataset.columns if hasattr(dataset, "columns") else [dataset.name])]
+    if hasattr(dataset, "data_vars"):
+        return [str(c) for c in dataset.data_vars]
     if _module(dataset) == "xarray" and dataset.ndim == 2:
         return [str(v) for v in dataset[dataset.dims[1]].values]
     shape = np.shape(dataset)
     return [str(c) for c in range(shape[1] if len(shape) > 1 else 1)]
+
+
+def index_of(table):
+    """What a table calls its times, as a pandas Index; None if it has no names for them."""
+    if _module(table) == "pandas":
+        return table.index
+    if _module(table) == "xarray":
+        first = next(iter(table.data_vars.values())) if hasattr(table, "data_vars") else table
+        return first.indexes.get(first.dims[0]) if first.ndim else None
+    return None
+
+
+def at_times(index, times):
+    """The names of these times, an array; beyond the end of an index with equal steps it is carried on, else missing."""
+    if index is None:
+        return None
+    import pandas
+
+    n = len(index)
+    first, last = min(int(times.min(initial=0)), 0), max(int(times.max(initial=0)), n - 1)
+    if first < 0 or last >= n:
+        with warnings.catch_warnings():  # pandas 3 announces another type of what it returns, which serves as well
+            warnings.simplefilter("ignore")
+            freq = pandas.infer_freq(index) if isinstance(index, pandas.DatetimeIndex) and n > 2 else None
+        steps = index[1:] - index[:-1] if n > 1 and (freq is None and index.dtype.kind in "iufM") else ()
+        if freq is not None:
+            before = pandas.date_range(end=index[0], periods=1 - first, freq=freq)[:-1]
+            behind = pandas.date_range(index[-1], periods=last - n + 2, freq=freq)[1:]
+        elif len(steps) and (steps == steps[0]).all():
+            before = [index[0] - (k + 1) * steps[0] for k in range(-first)][::-1]
+            behind = [index[-1] + (k + 1) * steps[0] for k in range(last - n + 1)]
+        else:
+            missing = pandas.NaT if index.dtype.kind == "M" else None
+            before, behind = [missing] * -first, [missing] * (last - n + 1)
+        index = pandas.Index([*before, *index, *behind])
+    return index[np.asarray(times) - first].to_numpy()
+
+
+def series_of(library, columns, target):
+    """What `columns` and `target` name in a table, and what the table calls its times.
+
+    columns : str or sequence of str; None takes the library as it is
+    target : also array-like, or a table with the same times
+
+    Returns
+    -------
+    library, target, index
+    """
+    table, index = library, index_of(library)
+    if columns is not None:
+        library = choose(table, columns)
+        library = library[:, 0] if isinstance(columns, str) else library
+    elif _is_name(target) and len(names_of(table)) > 1:
+        raise InputError(f"target is {target!r}, a column of the library: say by columns= which of its series are embedded")
+    if _is_name(target):
+        chosen = choose(table, target, "target")
+        return library, chosen[:, 0] if isinstance(target, str) else chosen, index
+    other = index_of(target)
+    if index is not None and other is not None and not index.equals(other):
+        if len(index) != len(other):
+            raise ShapeError(f"target has {len(other)} times; {len(index)} wanted, as many as the library has")
+        t = int(np.argmax(np.asarray(index != other)))
+        raise InputError(f"target and library have other times: at {t} {other[t]!s} and {index[t]!s}; align them first")
+    return library, target, index
+
+
+def _is_name(target):
+    return isinstance(target, str) or (isinstance(target, (list, tuple)) and bool(target) and all(isinstance(v, str) for v in target))
 
 
 def matrix_like(dataset, matrix, rows, columns):
@@ -28,17 +103,75 @@ def matrix_like(dataset, matrix, rows, columns):
 
         return pandas.DataFrame(matrix, index=pandas.Index(rows, name="library"), columns=pandas.Index(columns, name="target"))
     if _module(dataset) == "xarray":
-        import xarray
-
-        return xarray.DataArray(matrix, coords={"library": rows, "target": columns}, dims=("library", "target"), name="rho")
+        return _array(matrix, rows, columns)
     return matrix
 
 
-def to_pandas(found):
-    """A result of `knn`, `simplex`, `smap`, `embedding_dimension` or `ccm` as a DataFrame.
+def _array(matrix, rows, columns):
+    try:
+        import xarray
+    except ImportError as error:
+        raise InputError("a DataArray needs xarray: pip install xarray") from error
+    return xarray.DataArray(matrix, coords={"library": rows, "target": columns}, dims=("library", "target"), name="rho")
 
-    A row is a neighbour of a point (rank 1 is the nearest), a prediction (of an S-map: for a theta), a dimension, or a library
-    size with the band of its samples.
+
+def open_matrix(path, libraries, targets):
+    """A cross map in a .npy file as an xarray DataArray with names, of which nothing is read before it is asked for.
+
+    Parameters
+    ----------
+    path : str or Path
+        What `cross_map(..., out=path)` wrote.
+    libraries, targets : sequence of str
+
+    Returns
+    -------
+    xarray.DataArray, shape (n_libraries, n_targets)
+
+    Raises
+    ------
+    InputError, ShapeError
+    """
+    matrix = read_npy(path)
+    if matrix.shape != (len(libraries), len(targets)):
+        raise ShapeError(f"{str(path)!r} holds shape {matrix.shape}; {len(libraries)} libraries and {len(targets)} targets are named")
+    return _array(matrix, list(libraries), list(targets))
+
+
+def test_as_dataset(found, q):
+    """A test of all pairs as an xarray Dataset."""
+    parts = {"rho": found.rho, "p": found.p_values, "q": q, "n_tried": found.n_tried, "reason": found.reasons}
+    dataset = _array(found.rho, found.libraries, found.targets).to_dataset()
+    for name, values in parts.items():
+        dataset[name] = ("library", "target"), values
+    dataset.attrs = {"surrogate": found.surrogate, "n_surrogates": found.n_surrogates, "stop_after": found.stop_after}
+    return dataset
+
+
+def test_as_table(found, q, reasons):
+    """A test of all pairs as a DataFrame, a row a pair, the smallest q first."""
+    pandas, shape = pandas_or_why(), found.rho.shape
+    table = pandas.DataFrame({
+        "library": np.repeat(found.libraries, shape[1]), "target": np.tile(found.targets, shape[0]), "rho": found.rho.ravel(),
+        "p": found.p_values.ravel(), "q": q.ravel(), "n_tried": found.n_tried.ravel(),
+        "reason": np.array(reasons)[found.reasons.ravel()]})
+    return table.sort_values(["q", "p"], kind="stable", ignore_index=True)
+
+
+def pandas_or_why():
+    try:
+        import pandas
+    except ImportError as error:
+        raise InputError("a DataFrame needs pandas: pip install 'portable-kernels[files]'") from error
+    return pandas
+
+
+def to_pandas(found):
+    """A result of `knn`, `simplex`, `smap`, `embedding_dimension`, `ccm`, `lagged_map` or `cross_map_test` as a DataFrame.
+
+    A row is a neighbour of a point (rank 1 is the nearest), a prediction (of an S-map: for a theta; of several targets: for
+    each), a dimension, a library size with the band of its samples, a lag, or a pair. Times have the names that the data gave
+    them, such as dates.
 
     Raises
     ------
@@ -47,36 +180,69 @@ def to_pandas(found):
     DTypeError
         Something else than these results. A cross map of a pandas table is a DataFrame by itself.
     """
-    try:
-        import pandas
-    except ImportError as error:
-        raise InputError("a DataFrame needs pandas: pip install 'portable-kernels[files]'") from error
+    pandas = pandas_or_why()
+    if hasattr(found, "to_pandas"):
+        return found.topandas_or_why()
+    if hasattr(found, "coefficients") and found.predicted.ndim > 2:
+        parts = ("predicted", "coefficients", "rank", "observed", "rho")
+        targets = range(found.predicted.shape[-1])
+        each = [dataclasses.replace(found, **{part: getattr(found, part)[..., q] for part in parts}) for q in targets]
+        return pandas.concat([to_pandas(one).assign(target=q) for q, one in zip(targets, each)], ignore_index=True)
     if hasattr(found, "coefficients"):
         n_thetas, n_points = found.predicted.shape
-        columns = {"theta": np.repeat(found.theta, n_points), "time": np.tile(found.times, n_thetas),
+        columns = {"theta": np.repeat(found.theta, n_points), "time": np.tile(_named(found), n_thetas),
                    "observed": np.tile(found.observed, n_thetas), "predicted": found.predicted.ravel()}
         columns |= {f"c{c}": found.coefficients[..., c].ravel() for c in range(found.coefficients.shape[-1])}
-    elif hasattr(found, "predicted"):
-        columns = {"time": found.times, "observed": found.observed, "predicted": found.predicted, "variance": found.variance}
+    elif hasattr(found, "variance"):
+        n_targets = found.predicted.shape[1] if found.predicted.ndim > 1 else 1
+        columns = {"target": np.tile(np.arange(n_targets), len(found.times))} if found.predicted.ndim > 1 else {}
+        columns |= {"time": np.repeat(_named(found), n_targets), "observed": found.observed.ravel(),
+                    "predicted": found.predicted.ravel(), "variance": found.variance.ravel()}
     elif hasattr(found, "best"):
-        columns = {"E": found.E, "rho": found.rho}
+        columns = _by_target(found.rho, {"E": found.E}, {"rho": found.rho})
     elif hasattr(found, "indices"):
         n_points, k = found.indices.shape
         columns = {"point": np.repeat(found.points, k), "rank": np.tile(np.arange(1, k + 1), n_points),
                    "index": found.indices.ravel(), "distance": found.distances.ravel()}
+    elif hasattr(found, "peak"):
+        low, high = found.interval
+        columns = {"Tp": found.Tp, "rho": found.rho, "low": low, "high": high, "p": found.p_values}
     elif not hasattr(found, "band"):
-        raise DTypeError(f"found must be a result of knn, simplex, smap, embedding_dimension or ccm, got {type(found).__name__}")
+        raise DTypeError("found must be a result of knn, simplex, smap, embedding_dimension, ccm, lagged_map or cross_map_test, got "
+                         f"{type(found).__name__}")
     else:
         low, high = found.band()
-        columns = {"library_size": found.library_sizes, "rho": found.mean, "low": low, "high": high, "p": found.p_values}
+        columns = _by_target(found.mean, {"library_size": found.library_sizes},
+                             {"rho": found.mean, "low": low, "high": high, "p": found.p_values})
     return pandas.DataFrame(columns)
 
 
+def _named(found):
+    return found.times if found.index is None else found.index
+
+
+def _by_target(values, keys, columns):
+    """Columns of which those in `columns` may have targets as their first axis."""
+    if values.ndim == 1:
+        return keys | columns
+    n_targets, n = values.shape
+    return {"target": np.repeat(np.arange(n_targets), n)} | {k: np.tile(v, n_targets) for k, v in keys.items()} | {
+        k: v.ravel() for k, v in columns.items()}
+
+
 def choose(table, names, what="columns"):
-    """Columns of a table (pandas, or a dict of series) by name, shape (n_times, n_names)."""
+    """Columns of a table (pandas, xarray, or a dict of series) by name, shape (n_times, n_names)."""
     names = [names] if isinstance(names, str) else list(names)
-    there = [str(c) for c in (table.columns if hasattr(table, "columns") else table)]
+    if hasattr(table, "columns") or hasattr(table, "data_vars") or isinstance(table, dict):
+        there = [str(c) for c in (table.columns if hasattr(table, "columns") else table)]
+    elif _module(table) == "xarray":
+        there = names_of(table)
+    else:
+        raise DTypeError(f"{what} names {names}, but the data are of type {type(table).__name__}, without names; a table of pandas or "
+                         "xarray is wanted")
     for name in names:
         if name not in there:
             raise InputError(f"{what}: there is no column {name!r}; the columns are {', '.join(there)}")
+    if _module(table) == "xarray" and not hasattr(table, "data_vars"):
+        return np.column_stack([np.asarray(table)[:, there.index(name)] for name in names])
     return np.column_stack([np.asarray(table[name]) for name in names])

@@ -52,16 +52,17 @@ def summarise(team, columns, summary):
     mean = team.reduce(total) / n
     low = team.reduce(low, pk.Min)
     high = team.reduce(high, pk.Max)
+    unit = high - low if high > low else pk.float64(1.0)  # squares of large or small numbers leave the range of floats
     square = pk.float64(0.0)
     for t in team.thread_range(columns.shape[0]):
-        u = columns[t, c] - mean
+        u = (columns[t, c] - mean) / unit
         square += pk.where(pk.isfinite(u), u * u, 0.0)
     square = team.reduce(square)
     if team.single():
         summary[0, c] = low
         summary[1, c] = high
         summary[2, c] = mean
-        summary[3, c] = pk.sqrt(square / n)
+        summary[3, c] = unit * pk.sqrt(square / n)
 
 
 @pk.kernel
@@ -72,7 +73,7 @@ def line_up(c, i, front, centre, per_scale, columns, series):
     """
     t = i - front
     there = 0 <= t < columns.shape[0]
-    value = (columns[min(max(t, 0), columns.shape[0] - 1), c] - centre[c]) * per_scale
+    value = (columns[min(max(t, 0), columns.shape[0] - 1), c] - centre[c]) * per_scale[c]
     series[c * (series.shape[0] // centre.shape[0]) + i] = pk.where(there, value, math.nan)
 
 

@@ -222,11 +222,12 @@ def weigh(team, n, k, nearest, distance, time, weight, kept_time):
 
 
 @pk.kernel(teams=WEIGHING)
-def weigh_neighbours(team, adjacent, n_most, n_candidates, pad, room, first_point, last_point, block, radius, Tp, n_times, place,
-                     library, part, lead, first, offset, series, dims, closest, bounds, marks, list_room, list_begin, weights, rows):
+def weigh_neighbours(team, adjacent, n_most, most_wanted, n_candidates, pad, room, first_point, last_point, block, radius, Tp,
+                     n_times, place, library, part, lead, first, offset, series, dims, wanted, closest, bounds, marks, list_room,
+                     list_begin, weights, rows):
     """Simplex weights, and the rows of the targets that they are for; a team a set, block of points, and search.
 
-    n_most : the largest of dims
+    n_most, most_wanted : the largest of dims and of wanted
     n_times : of the observed targets; a point is predicted if Tp later is one of them
     list_room : points for which there is room in `weights` and `rows`
     list_begin : shape (n_searches + 1,); lists of search u have list_begin[u + 1] - list_begin[u] entries, a multiple of
@@ -236,15 +237,15 @@ def weigh_neighbours(team, adjacent, n_most, n_candidates, pad, room, first_poin
     """
     distance = team.scratch(room, library.dtype)
     time = team.scratch(room, pk.int32)
-    spare_distance = team.scratch(n_most + 1, library.dtype)
-    spare_time = team.scratch(n_most + 1, pk.int32)
+    spare_distance = team.scratch(most_wanted, library.dtype)
+    spare_time = team.scratch(most_wanted, pk.int32)
     row = team.scratch(n_most, pk.int32)
     point = team.scratch(n_most, library.dtype)
     chosen = team.scratch(CHOSEN, pk.int32)
     n_blocks = (last_point - first_point + block - 1) // block
     u = team.league_rank % dims.shape[0]
     n_dims = pk.int64(dims[u])
-    k = n_dims + 1
+    k = pk.int64(wanted[u])
     length = pk.int64(list_begin[u + 1] - list_begin[u])
     b = team.league_rank // dims.shape[0] // n_blocks
     n_chunks = (n_candidates + team.size - 1) // team.size
@@ -274,14 +275,15 @@ def weigh_neighbours(team, adjacent, n_most, n_candidates, pad, room, first_poin
 
 @pk.kernel(teams=LOOKING_UP)
 def look_up(team, abreast, n_sets, first_point, last_point, block, Tp, slices, list_room, list_begin, weights, rows, target,
-            observed, sums):
+            observed, stopping, still_open, sums):
     """Sums for Pearson's rho of the predictions (3); a team a slice of targets, set, and block of points.
 
     A member takes `abreast` targets at a time, so that what is read of a list serves them all. Slices follow one another:
     all sets meet a slice while caches hold it. 2 k operations and 4 k bytes a point and target, from there.
 
-    slices : shape (n_slices, 4): a search, the first column of `target`, how many, abreast * APART at most, and where in
-        `sums` the first belongs
+    slices : shape (n_slices, 5): a search, the first column of `target`, how many, abreast * APART at most, where in `sums`
+        the first belongs, and whose surrogates these are
+    stopping : whether only slices are looked up of which `still_open`, shape (n_sets, n_owners), is not 0
     target : shape (n_times, n_columns), standardised, NaN where missing; there are abreast * APART columns
         from the first of a slice on. `observed` is the same on the points' times
     sums : shape (n_sets, n_blocks, SUMS, n_targets), of blocks of `block` points
@@ -290,6 +292,8 @@ def look_up(team, abreast, n_sets, first_point, last_point, block, Tp, slices, l
     which = team.league_rank // (n_sets * n_blocks)
     b = team.league_rank // n_blocks % n_sets
     n_block = team.league_rank % n_blocks
+    if stopping and still_open[b, slices[which, 4]] == 0:
+        return
     u = slices[which, 0]
     first = slices[which, 1]
     last = first + slices[which, 2]
@@ -332,10 +336,11 @@ def look_up(team, abreast, n_sets, first_point, last_point, block, Tp, slices, l
                     own_sums[v, shift + q + i * APART] = sum[v, i]
 
 
-@pk.kernel
-def correlate(b, q, target_of, sums, rho):
-    """Pearson's rho (4) from the sums of all blocks, added up in float64, to where target q is wanted. 8 n_blocks SUMS bytes a
-    number.
+@pk.function
+def correlation_of(sums, b, q, least):
+    """Pearson's rho (4) from the sums of all blocks, added up in float64.
+
+    NaN where either does not vary: a variance below `least` times the mean square is what rounding leaves of none.
     """
     n = pk.float64(0.0)
     p = pk.float64(0.0)
@@ -350,8 +355,16 @@ def correlate(b, q, target_of, sums, rho):
         pp += sums[b, block, 3, q]
         oo += sums[b, block, 4, q]
         po += sums[b, block, 5, q]
-    spread = (pp - p * p / n) * (oo - o * o / n)
-    rho[b, target_of[q]] = (po - p * o / n) / pk.sqrt(spread) if spread > 0.0 else math.nan
+    predicted = pp - p * p / n
+    seen = oo - o * o / n
+    varies = predicted > least * pp and seen > least * oo
+    return (po - p * o / n) / pk.sqrt(predicted * seen) if varies else math.nan
+
+
+@pk.kernel
+def correlate(b, q, least, target_of, sums, rho):
+    """Pearson's rho to where target q is wanted. 8 n_blocks SUMS bytes a number."""
+    rho[b, target_of[q]] = correlation_of(sums, b, q, least)
 
 
 @pk.kernel

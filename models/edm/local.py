@@ -10,9 +10,11 @@ import portable as pk
 from portable.errors import FiniteError, InputError, ShapeError
 
 from ..checks import as_numbers
+from . import frames
 from . import local_kernels as kernels
-from .checks import check_series, without_variation
+from .checks import check_targets, without_variation
 from .neighbours import Problem, correlation, observed_at
+from .search import power_of_two
 
 TRIANGLE_BYTES = 1 << 28  # bound of the triangles of one launch
 NEARLY_SINGULAR = 1e-6  # least diagonal entry over largest: below, singular values decide
@@ -20,7 +22,7 @@ NEARLY_SINGULAR = 1e-6  # least diagonal entry over largest: below, singular val
 
 @dataclass(frozen=True)
 class SMap:
-    """Predictions of S-maps, one for each theta.
+    """Predictions of S-maps, one for each theta. Of several targets, these are the last axis of all but `theta` and `times`.
 
     Attributes
     ----------
@@ -34,6 +36,8 @@ class SMap:
     observed : ndarray, shape (n_points,)
     times : ndarray of int, shape (n_points,)
     rho : ndarray, shape (n_thetas,)
+    index : ndarray or None, shape (n_points,)
+        What the library's table calls these times, such as dates.
     """
 
     theta: np.ndarray
@@ -43,18 +47,20 @@ class SMap:
     observed: np.ndarray
     times: np.ndarray
     rho: np.ndarray
+    index: np.ndarray | None = None
 
 
-def smap(library, E=1, *, theta, tau=1, Tp=1, k=None, target=None, points=None, exclusion_radius=0, lib=None, pred=None,
-         space=None):
+def smap(library, E=1, *, theta, columns=None, tau=1, Tp=1, k=None, target=None, points=None, exclusion_radius=0, lib=None,
+         pred=None, space=None) -> SMap:
     """S-map: a linear map for each point, fitted to all candidates with weights that fall with their distance.
 
     Skill that rises with theta is a sign of nonlinear dynamics.
 
     Parameters
     ----------
-    library, E, tau, target, points, exclusion_radius, lib, pred, space
+    library, E, columns, tau, points, exclusion_radius, lib, pred, space
         As in `simplex`.
+    target : array-like, shape (n_times,) or (n_times, n_targets), optional; or names of columns of the library
     theta : float or sequence of float, not negative
         Weights are exp(-theta d / mean distance); at 0 the map is the same everywhere. Distances are searched once.
     Tp : int, default 1
@@ -74,31 +80,38 @@ def smap(library, E=1, *, theta, tau=1, Tp=1, k=None, target=None, points=None, 
     Sugihara, Phil. Trans. R. Soc. A 348 (1994), 477; equation (5) of `models.edm`.
     """
     theta = _check_theta(theta)
+    library, target, index = frames.series_of(library, columns, target)
+    index = index if points is None else frames.index_of(points)
     problem = Problem(library, points, E, tau, Tp, k, exclusion_radius, lib, pred, "float64")
-    given = target is not None
-    target = check_series(target, "target", problem.n_times) if given else problem.columns[:, 0]
+    given, several = target is not None, np.ndim(target) == 2
+    target = check_targets(target, problem.n_times) if given else problem.columns[:, :1]
     valid = problem.candidates[problem.known_at(problem.masked)[problem.candidates]]
     asked = problem.points[problem.known]
-    x, y = problem.embedded(problem.masked, valid), problem.embedded(problem.point_columns, asked)
-    goal = target[valid + problem.Tp]
+    scale = problem.scale()
+    x, y = problem.embedded(problem.masked / scale, valid), problem.embedded(problem.point_columns / scale, asked)
+    times, truth = problem.points + problem.Tp, problem.truth(target, given)
+    observed = np.column_stack([observed_at(times, None if truth is None else truth[:, q]) for q in range(target.shape[1])])
     with pk.use(pk.default_space() if space is None else space):
         limit = np.full(len(asked), np.inf)
         if k is not None:
-            distances, _, scale = problem.search(problem.k)
-            limit = distances.to_numpy()[asked - problem.points[0], -1] * scale * (1 + 1e-13)  # rounded in another order
-        triangle = _triangles(problem, theta, valid, asked, x, y, limit, goal)
-    solution, rank = _solve(triangle)
+            distances, _, unit = problem.search(problem.k)
+            limit = distances.to_numpy()[asked - problem.points[0], -1] * (unit / scale) * (1 + 1e-13)  # rounded otherwise
+        found = [_solve(_triangles(problem, theta, valid, asked, x, y, limit, values[valid + problem.Tp] / size), size)
+                 for values, size in ((values, float(power_of_two(np.nanmax(abs(values))))) for values in target.T)]
+    solution = np.stack([one for one, _ in found], axis=-1)
     shape = len(theta), len(problem.points)
-    predicted, ranks = np.full(shape, np.nan), np.zeros(shape, int)
-    coefficients = np.full((*shape, solution.shape[-1]), np.nan)
-    predicted[:, problem.known], ranks[:, problem.known] = solution[:, :, 0], rank
-    solution[:, :, 0] -= (solution[:, :, 1:] * y.T).sum(axis=2)
+    ranks, predicted = np.zeros((*shape, len(found)), int), np.full((*shape, len(found)), np.nan)
+    coefficients = np.full((*shape, *solution.shape[2:]), np.nan)
+    predicted[:, problem.known] = solution[:, :, 0]
+    ranks[:, problem.known] = np.stack([rank for _, rank in found], axis=-1)
+    solution[:, :, 0] -= (solution[:, :, 1:] * y.T[:, :, None]).sum(axis=2)
+    solution[:, :, 1:] /= scale
     coefficients[:, problem.known] = solution
-    times = problem.points + problem.Tp
-    observed = observed_at(times, problem.truth(target, given))
     still = without_variation(library=problem.columns, target=target if given else None)
-    rho = np.array([np.nan if still else correlation(p, observed) for p in predicted])
-    return SMap(theta, predicted, coefficients, ranks, observed, times, rho)
+    rho = np.array([[np.nan if still else correlation(p, o) for p, o in zip(one.T, observed.T)] for one in predicted])
+    if not several:
+        predicted, coefficients, ranks, observed, rho = (v[..., 0] for v in (predicted, coefficients, ranks, observed, rho))
+    return SMap(theta, predicted, coefficients, ranks, observed, times, rho, frames.at_times(index, times))
 
 
 def _triangles(problem, theta, valid, asked, x, y, limit, goal):
@@ -122,8 +135,8 @@ def _triangles(problem, theta, valid, asked, x, y, limit, goal):
     return out
 
 
-def _solve(triangle):
-    """Solutions and ranks of many small triangles; by singular values where a diagonal entry nearly vanishes."""
+def _solve(triangle, size):
+    """Solutions, times `size`, and ranks of many small triangles; by singular values where a diagonal entry nearly vanishes."""
     r, z = triangle[..., :-1], triangle[..., -1]
     n = r.shape[-1]
     diagonal = abs(np.diagonal(r, axis1=-2, axis2=-1))
@@ -141,7 +154,7 @@ def _solve(triangle):
         inverse = np.divide(1.0, sizes_of, out=np.zeros_like(sizes_of), where=kept)
         solution[~safe] = np.einsum("nji,nj->ni", v, inverse * np.einsum("nji,nj->ni", u, z[~safe]))
         rank[~safe] = kept.sum(axis=1)
-    solution /= np.where(sizes[..., 0, :] > 0, sizes[..., 0, :], 1.0)
+    solution *= size / np.where(sizes[..., 0, :] > 0, sizes[..., 0, :], 1.0)
     return solution, rank
 
 

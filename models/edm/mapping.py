@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -22,6 +23,7 @@ from .search import (
 )
 
 ABREAST = 4, 2, 1  # targets that a member looks up together, where there are many, some, and few
+NO_VARIANCE = 64  # in units of the last place of the mean square: what sums over a block leave of numbers that are all the same
 TASKS_AT_A_TIME = 512  # tasks of one launch for each that runs at a time, so that all end at about the same time
 
 
@@ -40,45 +42,53 @@ class Mapping:
         Coordinates for each target.
     lag : array of int, shape (max(dims),)
         Coordinate e is the series `lag[e]` times earlier.
+    column : array of int, shape (max(dims),), optional
+        Of which column after a set's first one; if not given, the sets have one column. With several the lags of all come
+        before the next lag, so that E lags are the first E n_columns coordinates, and neighbours are E + 1.
     windows : list of (begin, end)
         Times of the points.
     radius : int
         -1 excludes no candidate.
     """
 
-    def __init__(self, source, points, targets, dims, lag, Tp, windows, radius, dtype, memory_bytes, observed=None):
+    def __init__(self, source, points, targets, dims, lag, Tp, windows, radius, dtype, memory_bytes, observed=None, column=None):
         self.dtype, self.Tp, self.radius, self.windows, self.memory_bytes = np.dtype(dtype), Tp, radius, windows, memory_bytes
         self.lag, self.n_dims, self.front = lag, len(lag), int(lag.max())
-        order = np.argsort(dims, kind="stable")
-        self.n_targets, self.room = len(dims), None
+        self.column = np.zeros(len(lag), int) if column is None else column
+        self.order = order = np.argsort(dims, kind="stable")
+        self.n_targets, self.n_sums, self.room = len(dims), len(dims), None
         self.dims = np.unique(dims)
+        self.wanted = self.dims // (int(self.column.max()) + 1) + 1
+        self.search_of = np.searchsorted(self.dims, dims[order])
+        self.least = NO_VARIANCE * float(np.finfo(self.dtype).eps)
         begins = np.searchsorted(dims[order], [*self.dims, self.n_dims + 1])
         self.blocks = np.cumsum([0] + [-(-(end - begin) // BLOCK) for begin, end in windows])
         self.n_blocks = int(self.blocks[-1])
         given = Columns(source)
         self.constant = given.low == given.high
-        centre, scale = given.centre(), given.scale()
+        centre, scale = given.centre(), given.scale(common=column is not None)
         self.source, self.stride = lined_up(given.values, centre, scale, self.front, self.dtype)
         self.points = self.source
         if points is not source:
             self.points, _ = lined_up(pk.copy_of(points), centre, scale, self.front, self.dtype)
-        self.list_lengths = -(-(self.dims + 1) // kernels.AT_ONCE) * kernels.AT_ONCE
+        self.list_lengths = -(-self.wanted // kernels.AT_ONCE) * kernels.AT_ONCE
         self.target_of = pk.copy_of(order.astype(np.int32))
         column, slices = _columns(begins.tolist())
-        self.slices = {abreast: pk.copy_of(np.array(part, np.int32)) for abreast, part in slices.items() if part}
+        self.slices = on_the_space(slices)
         self.bytes_a_point = int(self.list_lengths.sum()) * (self.dtype.itemsize + 4)
-        self.offset = self.front - lag
+        self.offset = self.column * self.stride + self.front - lag
         given = given if targets is source else Columns(targets)
         column = order[column] if targets.shape[1] > 1 else np.zeros(len(column), int)
-        self.targets = self.observed = given.standardised(column, self.dtype)
+        values = seen = given.standardised(column, self.dtype)
         if observed is not None:
-            self.observed = given.standardised(column, self.dtype, observed)
-        self.filler_bytes = (len(column) - self.n_targets) * (len(self.targets) + len(self.observed)) * self.dtype.itemsize
+            seen = given.standardised(column, self.dtype, observed)
+        self.tables = [Table(values, seen, self.slices)]
+        self.filler_bytes = (len(column) - self.n_targets) * (len(values) + len(seen)) * self.dtype.itemsize
 
     def batch_size(self, n_candidates):
         """Library sets of one launch: a quarter of the memory is theirs, and no more are taken than keep the space busy."""
         n_words = -(-n_candidates // (32 * NARROWEST))
-        each = (n_candidates + WIDEST * (self.front + 1) + self.n_blocks * kernels.SUMS * self.n_targets) * self.dtype.itemsize
+        each = (n_candidates + WIDEST * (self.front + 1) + self.n_blocks * kernels.SUMS * self.n_sums) * self.dtype.itemsize
         each += self.n_blocks * BLOCK * (bytes_a_point(len(self.dims), n_words, self.dtype.itemsize) + self.bytes_a_point)
         enough = -(-TASKS_AT_A_TIME * pk.concurrency() // (self.n_blocks * len(self.dims)))
         return int(max(1, min(self.memory_bytes // (4 * each), enough)))
@@ -90,32 +100,85 @@ class Mapping:
         times : array of int, shape (1 or n_sets, n_candidates), ascending
         """
         size = min(self.batch_size(times.shape[1]), len(first))
-        if self.room is None or not self.room.serves(size, times):
-            self.room = Room(self, size, times)
+        self.room_for(size, times)
         rho = np.empty((len(first), self.n_targets))
         for begin in range(0, len(first), size):
             part = slice(begin, begin + size)
             self._run(first[part] * self.stride, times if len(times) == 1 else times[part], rho[part])
         return rho
 
+    def room_for(self, n_sets, times):
+        if self.room is None or not self.room.serves(n_sets, times):
+            self.room = Room(self, n_sets, times)
+
     def _run(self, begin, times, out):
         room, n_sets = self.room, len(begin)
-        library, search = room.turn_to(begin, times)
+        self.predict(*room.turn_to(begin, times), self.tables[0])
+        self.correlate(n_sets)
+        pk.deep_copy(out, room.rho[:n_sets])
+
+    def predict(self, library, search, table, still_open=None, again=False):
+        """Sums over the predictions of a table of targets, into the room; for pairs that are `still_open` only, if given.
+
+        again : whether lists of neighbours that are still there may be taken
+        """
+        room, stopping = self.room, still_open is not None
         for window, low in zip(self.windows, self.blocks.tolist()):
-            for start, end in search.parts(*window):
+            again = again and len(self.windows) == 1 and window[1] - window[0] <= search.n_points
+            for start, end in [window] if again else search.parts(*window):
                 at = low + (start - window[0]) // BLOCK
                 n_blocks = -(-(end - start) // BLOCK)
-                pk.parallel_for(search.policy(n_sets * n_blocks * len(self.dims)), kernels.weigh_neighbours, library.adjacent,
-                                self.n_dims, library.n_candidates, library.pad, search.room, start, end, BLOCK, self.radius,
-                                self.Tp, len(self.observed), *library.arguments, library.first, search.offset, self.points,
-                                search.dims, search.closest, search.bounds, search.marks, *room.lists, label="edm.weigh_neighbours")
-                for abreast, slices in self.slices.items():
-                    pk.parallel_for(pk.TeamPolicy(len(slices) * n_sets * n_blocks, TEAM), kernels.look_up, pk.static(abreast), n_sets,
-                                    start, end, BLOCK, self.Tp, slices, *room.lists, self.targets, self.observed,
+                if not again:
+                    self._weigh(library, search, start, end, len(table.observed))
+                for abreast, slices in table.slices.items():
+                    pk.parallel_for(pk.TeamPolicy(len(slices) * library.n_sets * n_blocks, TEAM), kernels.look_up,
+                                    pk.static(abreast), library.n_sets, start, end, BLOCK, self.Tp, slices, *room.lists, table.values,
+                                    table.observed, stopping, still_open if stopping else room.nobody,
                                     room.sums[:, at:at + n_blocks], label="edm.look_up")
-        pk.parallel_for(pk.MDRangePolicy((0, 0), (n_sets, self.n_targets)), kernels.correlate, self.target_of, room.sums,
-                        room.rho, label="edm.correlate")
-        pk.deep_copy(out, room.rho[:n_sets])
+
+    def _weigh(self, library, search, start, end, n_times):
+        n_teams = library.n_sets * -(-(end - start) // BLOCK) * len(self.dims)
+        pk.parallel_for(search.policy(n_teams), kernels.weigh_neighbours, library.adjacent, self.n_dims, search.most_wanted,
+                        library.n_candidates, library.pad, search.room, start, end, BLOCK, self.radius, self.Tp, n_times,
+                        *library.arguments, library.first, search.offset, self.points, search.dims, search.wanted, search.closest,
+                        search.bounds, search.marks, *self.room.lists, label="edm.weigh_neighbours")
+
+    def correlate(self, n_sets):
+        pk.parallel_for(pk.MDRangePolicy((0, 0), (n_sets, self.n_targets)), kernels.correlate, self.least, self.target_of,
+                        self.room.sums, self.room.rho, label="edm.correlate")
+
+
+@dataclass(frozen=True)
+class Table:
+    """Targets on the space.
+
+    Attributes
+    ----------
+    values, observed : View, shape (n_times, n_columns)
+        Standardised; on the libraries' times, and on the points'.
+    slices : dict of int to View of int32, shape (n_slices, 5)
+        What `look_up` takes, by how many targets go abreast.
+    """
+
+    values: pk.View
+    observed: pk.View
+    slices: dict
+
+
+def on_the_space(slices):
+    """Lists of slices, by how many targets go abreast, as views."""
+    return {abreast: pk.copy_of(np.array(part, np.int32)) for abreast, part in slices.items() if part}
+
+
+def cut(search, column, width, begin, owner):
+    """(how many targets go abreast, slice) for each part of `width` columns from `column` on, whose sums begin at `begin`."""
+    for done in range(0, width, ABREAST[0] * kernels.APART):
+        part = min(ABREAST[0] * kernels.APART, width - done)
+        abreast = next(a for a in ABREAST if part > (a - 1) * kernels.APART)
+        while part > 0:
+            taken = min(abreast * kernels.APART, part)
+            yield abreast, (search, column + done, taken, begin + done, owner)
+            done, part = done + taken, part - taken
 
 
 def _columns(begins):
@@ -129,11 +192,8 @@ def _columns(begins):
         _line_up(column, end - begin)
         shift = len(column) - begin
         column += range(begin, end)
-        while begin < end:
-            abreast = next(a for a in ABREAST if end - begin > (a - 1) * kernels.APART)
-            width = min(abreast * kernels.APART, end - begin)
-            slices[abreast].append((search, shift + begin, width, begin))
-            begin += width
+        for abreast, part in cut(search, shift + begin, end - begin, begin, 0):
+            slices[abreast].append(part)
     _line_up(column, max(end - begin for begin, end in pairwise(begins)))
     return column, slices
 
@@ -148,9 +208,9 @@ class Room:
 
     def __init__(self, mapping, n_sets, times):
         self.mapping, self.n_sets, self.times, self.search = mapping, n_sets, times, None
-        self.library = Library(mapping.source, mapping.stride, mapping.front, np.zeros(mapping.n_dims, int), mapping.lag, n_sets,
-                               times)
-        self.sums = pk.empty((n_sets, mapping.n_blocks, kernels.SUMS, mapping.n_targets), mapping.dtype)
+        self.library = Library(mapping.source, mapping.stride, mapping.front, mapping.column, mapping.lag, n_sets, times)
+        self.sums = pk.empty((n_sets, mapping.n_blocks, kernels.SUMS, mapping.n_sums), mapping.dtype)
+        self.nobody = pk.zeros((1, 1), np.int32)
         self.rho = pk.empty((n_sets, mapping.n_targets), np.float64)
 
     def serves(self, n_sets, times):
@@ -163,7 +223,7 @@ class Room:
             m = self.mapping
             most = max(end - begin for begin, end in m.windows)
             kept = m.filler_bytes + sum(view.nbytes for view in (self.library.values, self.library.place, self.sums, self.rho))
-            self.search = Search(self.library, m.dims, m.dims + 1, m.offset, m.points, m.radius, most, m.memory_bytes - kept,
+            self.search = Search(self.library, m.dims, m.wanted, m.offset, m.points, m.radius, most, m.memory_bytes - kept,
                                  m.bytes_a_point)
             n_points, begins = self.search.n_points, np.cumsum([0, *m.list_lengths], dtype=np.int32)
             shape = self.n_sets, int(begins[-1]) * n_points

@@ -10,8 +10,8 @@ import portable as pk
 from portable.errors import InputError
 
 from ..checks import check_choice, check_count
+from . import frames, tree
 from . import list_kernels as kernels
-from . import tree
 from .checks import (
     DTYPES,
     check_columns,
@@ -19,13 +19,15 @@ from .checks import (
     check_enough,
     check_horizon,
     check_radius,
-    check_series,
+    check_targets,
     check_windows,
+    extremes,
     without_variation,
 )
-from .search import Columns, Library, Search, coordinates, lined_up
+from .search import Columns, Library, Search, coordinates, lined_up, power_of_two
 
 FEW = 64  # neighbours that are kept sorted one by one
+NO_VARIATION = 64  # units of the last place
 MEMORY_BYTES = 1 << 32  # bound of what the teams keep
 
 
@@ -42,11 +44,14 @@ class Neighbours:
         -1 where the distance is NaN.
     points : ndarray of int, shape (n_points,)
         Rows of the queried embedding.
+    index : ndarray or None, shape (n_points,)
+        What the queried table calls the times at which these points end, such as dates.
     """
 
     distances: np.ndarray
     indices: np.ndarray
     points: np.ndarray
+    index: np.ndarray | None = None
 
 
 @dataclass(frozen=True)
@@ -55,24 +60,27 @@ class Prediction:
 
     Attributes
     ----------
-    predicted : ndarray, shape (n_points,)
+    predicted : ndarray, shape (n_points,), or (n_points, n_targets) of several targets
         NaN where the point has a missing coordinate, or a neighbour a missing target.
-    observed : ndarray, shape (n_points,)
+    observed : ndarray, of that shape
         The target's value at the same time; NaN beyond its end or where missing.
-    variance : ndarray, shape (n_points,)
+    variance : ndarray, of that shape
         Weighted mean square of the neighbours' targets about the prediction.
     times : ndarray of int, shape (n_points,)
         Of what was predicted, Tp after the last coordinate of a point.
-    rho : float
+    rho : float, or ndarray of shape (n_targets,)
         Pearson's correlation of predicted and observed, where both are known; NaN, with a RuntimeWarning, if library or
         target does not vary.
+    index : ndarray or None, shape (n_points,)
+        What the library's table calls these times, such as dates.
     """
 
     predicted: np.ndarray
     observed: np.ndarray
     variance: np.ndarray
     times: np.ndarray
-    rho: float
+    rho: float | np.ndarray
+    index: np.ndarray | None = None
 
 
 class Problem:
@@ -94,7 +102,7 @@ class Problem:
         self.k = self.E + 1 if k is None else check_count(k, "k")
         self.windows = check_windows(lib, "lib", self.n_times)
         pred = check_windows(pred, "pred", len(self.point_columns))
-        self.masked, self.candidates = self._candidates()
+        self.masked, self.candidates = within_windows(self.columns, self.windows, self.Tp)
         asked = np.zeros(len(self.point_columns), bool)
         for begin, end in pred:
             asked[begin:end] = True
@@ -104,22 +112,7 @@ class Problem:
             raise InputError(f"pred is {pred}, where no point with E = {E} and tau = {tau} ends: the first ends at "
                              f"{(E - 1) * tau}")
         self.known = self.known_at(self.point_columns)[self.points]
-        valid = np.zeros(self.n_times, bool)
-        valid[self.candidates] = self.known_at(self.masked)[self.candidates]
-        check_enough(valid, self.points[self.known], self.k, self.radius)
-        self.n_valid = int(valid.sum())
-
-    def _candidates(self):
-        """The library's columns without what lies outside its windows, and the times that may be candidates.
-
-        As in rEDM, the last window ends Tp early, so that targets stay within it; targets of others need only exist.
-        """
-        masked = np.full_like(self.columns, np.nan)
-        for number, (begin, end) in enumerate(self.windows, 1):
-            end = max(begin, end - self.Tp) if self.Tp > 0 and number == len(self.windows) else end
-            masked[begin:end] = self.columns[begin:end]
-        first, last = (f(w[k] for w in self.windows) for k, f in enumerate((min, max)))
-        return masked, np.arange(max(first, -self.Tp), min(last, self.n_times - max(self.Tp, 0)))
+        self.leave_out(0, 0)
 
     def known_at(self, columns):
         """Whether the point of each time has all coordinates."""
@@ -130,13 +123,47 @@ class Problem:
             known[lag:] &= ~missing[:len(columns) - lag]
         return known
 
+    def leave_out(self, first, last):
+        """Take no candidates among so many first and last times."""
+        there = (self.candidates >= first) & (self.candidates < self.n_times - last)
+        self.candidates = self.candidates[there]
+        valid = np.zeros(self.n_times, bool)
+        valid[self.candidates] = self.known_at(self.masked)[self.candidates]
+        check_enough(valid, self.points[self.known], self.k, self.radius)
+        self.n_valid = int(valid.sum())
+
+    def by_lag(self):
+        """Column and lag of each coordinate with all columns' lags before the next lag, and the number of columns."""
+        n_columns = self.columns.shape[1]
+        return np.tile(np.arange(n_columns), self.E), np.repeat(np.arange(self.E) * self.tau, n_columns), n_columns
+
     def embedded(self, columns, times):
         """The points of these times, shape (n_coordinates, n_points)."""
         return np.ascontiguousarray(columns[times[None] - self.lag[:, None], self.column[:, None]])
 
+    def scale(self):
+        """A power of two near the widest spread: divided by it, columns keep their digits, and squares do not overflow."""
+        low, high = extremes(self.columns)
+        return float(power_of_two((high - low).max()))
+
     def truth(self, target, given):
-        """What predictions are compared with, on the points' times; None if unknown."""
-        return target if self.same else None if given else self.point_columns[:, 0]
+        """What predictions of targets are compared with, on the points' times; None if unknown."""
+        return target if self.same else None if given else self.point_columns[:, :1]
+
+    def project(self, distances, times, target):
+        """Predictions of targets from the neighbours of all points, and their variances, each of shape (n_points, n_targets)."""
+        shape = distances.shape[0], target.shape[1]
+        predicted, variance = pk.empty(shape, self.dtype), pk.empty(shape, self.dtype)
+        of = Columns(target)
+        values = of.standardised(np.arange(shape[1]), self.dtype)
+        pk.parallel_for(pk.MDRangePolicy((0, 0), shape), kernels.project, self.Tp, distances, times, values, predicted, variance,
+                        label="edm.project")
+        rows = self.points - self.points[0]
+        predicted = predicted.to_numpy()[rows] * of.spread + of.mean
+        with np.errstate(over="ignore", under="ignore"):  # beyond 1e154 the square itself is no number of 64 bits
+            variance = variance.to_numpy()[rows] * of.spread**2
+        predicted[~self.known], variance[~self.known] = np.nan, np.nan
+        return predicted.astype(np.float64), variance.astype(np.float64)
 
     def search(self, k):
         """Distances and times of the k nearest candidates of points first, first + 1, ...; views of the default space.
@@ -150,16 +177,24 @@ class Problem:
     def _search_line(self, k):
         """By sorting, where points have one coordinate."""
         given = Columns(self.columns)
-        centre, scale = given.centre(), given.scale()
-        source, _ = lined_up(pk.copy_of(self.masked), centre, scale, 0, self.dtype)
-        points, _ = lined_up(pk.copy_of(self.point_columns), centre, scale, 0, self.dtype)
+        centre, scale = given.centre(), given.scale(common=True)
+        source, points, _, _ = self._lined_up(given, centre, scale, 0)
         values = source[int(self.candidates[0]):int(self.candidates[-1]) + 1]
         first, n = int(self.points[0]), int(self.points[-1] - self.points[0]) + 1
         distances, times = pk.empty((n, k), self.dtype), pk.empty((n, k), np.int32)
         pk.parallel_for(n, kernels.nearest_on_line, k, self.n_valid, -1 if self.radius is None else self.radius,
                         int(self.candidates[0]), first, values, pk.argsort(values), points, distances, times,
                         label="edm.nearest_on_line")
-        return distances, times, scale
+        return distances, times, scale[0]
+
+    def _lined_up(self, given, centre, scale, front):
+        """Candidates and points one after the other, and the steps from one column to the next; made once if they are the same."""
+        values = given.values if self.masked is self.columns else pk.copy_of(self.masked)
+        source, stride = lined_up(values, centre, scale, front, self.dtype)
+        if self.same and values is given.values:
+            return source, source, stride, stride
+        points, point_stride = lined_up(given.values if self.same else pk.copy_of(self.point_columns), centre, scale, front, self.dtype)
+        return source, points, stride, point_stride
 
     def _search_tree(self, k):
         """By a tree on the host, where that is known to be faster; else None."""
@@ -168,7 +203,8 @@ class Problem:
             return None
         valid = self.candidates[self.known_at(self.masked)[self.candidates]]
         asked = self.points[self.known]
-        candidates, points = self.embedded(self.masked, valid), self.embedded(self.point_columns, asked)
+        scale = self.scale()
+        candidates, points = self.embedded(self.masked / scale, valid), self.embedded(self.point_columns / scale, asked)
         found = tree.build(candidates, points, k, space.n_threads)
         if found is None:
             return None
@@ -177,15 +213,14 @@ class Problem:
         distances, times = np.full((n, k), np.inf), np.full((n, k), -1, np.int32)
         rows = asked - self.points[0]
         distances[rows], times[rows] = tree.nearest(found, candidates, points, valid, asked, radius, k, space.n_threads)
-        return pk.copy_of(distances), pk.copy_of(times), 1.0
+        return pk.copy_of(distances), pk.copy_of(times), scale
 
     def _search_all(self, k):
         """By meeting every candidate."""
         given = Columns(self.columns)
-        centre, scale, front = given.centre(), given.scale(), int(self.lag.max())
+        centre, scale, front = given.centre(), given.scale(common=True), int(self.lag.max())
         first, last = int(self.points[0]), int(self.points[-1]) + 1
-        source, stride = lined_up(pk.copy_of(self.masked), centre, scale, front, self.dtype)
-        series, point_stride = lined_up(pk.copy_of(self.point_columns), centre, scale, front, self.dtype)
+        source, series, stride, point_stride = self._lined_up(given, centre, scale, front)
         offset = self.column * point_stride + front - self.lag
         library = Library(source, stride, front, self.column, self.lag, 1, self.candidates[None])
         library.arrange(np.zeros(1, int), self.candidates[None])
@@ -198,18 +233,20 @@ class Problem:
             pk.parallel_for(search.policy(n_teams), kernels.nearest, library.adjacent, n_dims, len(self.candidates), library.pad,
                             search.room, k, begin, end, radius, *library.arguments, search.offset, search.series,
                             search.bounds, search.marks, distances[part], times[part], label="edm.nearest")
-        return distances, times, scale
+        return distances, times, scale[0]
 
 
-def knn(library, E=1, *, tau=1, k=None, points=None, Tp=0, exclusion_radius=0, lib=None, pred=None, dtype="float64",
-        space=None):
+def knn(library, E=1, *, columns=None, tau=1, k=None, points=None, Tp=0, exclusion_radius=0, lib=None, pred=None, dtype="float64",
+        space=None) -> Neighbours:
     """The k nearest neighbours of each embedded point.
 
     Parameters
     ----------
     library : array-like, shape (n_times,) or (n_times, n_columns)
         With several columns, a point is E lags of each; E = 1 takes the columns as they are. NaN is a missing value:
-        points that would need it are no candidates.
+        points that would need it are no candidates. Also a table of pandas or xarray.
+    columns : str or sequence of str, optional
+        Of a table: what is embedded; all its columns if not given.
     E, tau : int, at least 1
         Embedding dimension and lag.
     k : int, optional
@@ -235,6 +272,8 @@ def knn(library, E=1, *, tau=1, k=None, points=None, Tp=0, exclusion_radius=0, l
     ShapeError, DTypeError, FiniteError, InputError
         Naming the argument; k above the number of candidates of some point is an InputError.
     """
+    library, _, index = frames.series_of(library, columns, None)
+    index = index if points is None else frames.index_of(points)
     problem = Problem(library, points, E, tau, Tp, k, exclusion_radius, lib, pred, dtype)
     with pk.use(pk.default_space() if space is None else space):
         distances, times, scale = problem.search(problem.k)
@@ -243,20 +282,21 @@ def knn(library, E=1, *, tau=1, k=None, points=None, Tp=0, exclusion_radius=0, l
         times = times.to_numpy()[rows].astype(np.int64)
     shift = (problem.E - 1) * problem.tau
     distances[~problem.known] = np.nan
-    return Neighbours(distances, np.where(times >= 0, times - shift, -1), problem.points - shift)
+    return Neighbours(distances, np.where(times >= 0, times - shift, -1), problem.points - shift,
+                      frames.at_times(index, problem.points))
 
 
-def simplex(library, E=1, *, tau=1, Tp=1, k=None, target=None, points=None, exclusion_radius=0, lib=None, pred=None,
-            dtype="float64", space=None):
+def simplex(library, E=1, *, columns=None, tau=1, Tp=1, k=None, target=None, points=None, exclusion_radius=0, lib=None, pred=None,
+            dtype="float64", space=None) -> Prediction:
     """Simplex projection: each point's target is predicted from those of its nearest neighbours.
 
     Parameters
     ----------
-    library, E, tau, k, points, exclusion_radius, lib, pred, dtype, space
+    library, E, columns, tau, k, points, exclusion_radius, lib, pred, dtype, space
         As in `knn`.
     Tp : int, default 1
         Steps from a point's last coordinate to what is predicted; negative looks back.
-    target : array-like, shape (n_times,), optional
+    target : array-like, shape (n_times,) or (n_times, n_targets), optional; or names of columns of the library
         On the library's times; the library's first column if not given.
 
     Returns
@@ -271,25 +311,39 @@ def simplex(library, E=1, *, tau=1, Tp=1, k=None, target=None, points=None, excl
     ----------
     Sugihara and May, Nature 344 (1990), 734; equations (1) to (4) of `models.edm`.
     """
+    library, target, index = frames.series_of(library, columns, target)
+    index = index if points is None else frames.index_of(points)
     problem = Problem(library, points, E, tau, Tp, k, exclusion_radius, lib, pred, dtype)
-    given = target is not None
-    target = check_series(target, "target", problem.n_times) if given else problem.columns[:, 0]
+    given, several = target is not None, np.ndim(target) == 2
+    target = check_targets(target, problem.n_times) if given else problem.columns[:, :1]
     with pk.use(pk.default_space() if space is None else space):
         distances, times, _ = problem.search(problem.k)
-        n = distances.shape[0]
-        predicted, variance = pk.empty((n, 1), problem.dtype), pk.empty((n, 1), problem.dtype)
-        of = Columns(target[:, None])
-        values = of.standardised(np.zeros(1, int), problem.dtype)
-        pk.parallel_for(pk.MDRangePolicy((0, 0), (n, 1)), kernels.project, problem.Tp, distances, times, values, predicted,
-                        variance, label="edm.project")
-        rows = problem.points - problem.points[0]
-        predicted = predicted.to_numpy()[rows, 0] * of.spread + of.mean
-        variance = variance.to_numpy()[rows, 0] * of.spread**2
-    predicted, variance = (np.where(problem.known, v, np.nan).astype(np.float64) for v in (predicted, variance))
+        predicted, variance = problem.project(distances, times, target)
     times = problem.points + problem.Tp
-    observed = observed_at(times, problem.truth(target, given))
+    truth = problem.truth(target, given)
+    observed = np.column_stack([observed_at(times, None if truth is None else truth[:, q]) for q in range(target.shape[1])])
     still = without_variation(library=problem.columns, target=target if given else None)
-    return Prediction(predicted, observed, variance, times, np.nan if still else correlation(predicted, observed))
+    rho = np.array([np.nan if still else correlation(p, o, np.finfo(problem.dtype).eps) for p, o in zip(predicted.T, observed.T)])
+    index = frames.at_times(index, times)
+    if several:
+        return Prediction(predicted, observed, variance, times, rho, index)
+    return Prediction(predicted[:, 0], observed[:, 0], variance[:, 0], times, float(rho[0]), index)
+
+
+def within_windows(columns, windows, Tp):
+    """The columns without what lies outside the windows, and the times that may be candidates.
+
+    As in rEDM, the last window ends Tp early, so that targets stay within it; targets of others need only exist.
+    """
+    n_times = len(columns)
+    if windows == [(0, n_times)]:
+        return columns, np.arange(max(0, -Tp), n_times - max(Tp, 0))
+    masked = np.full_like(columns, np.nan)
+    for number, (begin, end) in enumerate(windows, 1):
+        end = max(begin, end - Tp) if Tp > 0 and number == len(windows) else end
+        masked[begin:end] = columns[begin:end]
+    first, last = min(w[0] for w in windows), max(w[1] for w in windows)
+    return masked, np.arange(max(first, -Tp), min(last, n_times - max(Tp, 0)))
 
 
 def observed_at(times, truth):
@@ -301,11 +355,17 @@ def observed_at(times, truth):
     return observed
 
 
-def correlation(a, b):
-    """Pearson's correlation where both are known, in float64; NaN if either does not vary."""
+def correlation(a, b, eps=np.finfo(float).eps):
+    """Pearson's correlation where both are known, in float64; NaN if either does not vary.
+
+    a : predictions, whose last place is `eps`: if they vary by little more, that is rounding
+    """
     both = np.isfinite(a) & np.isfinite(b)
     if both.sum() < 2:
         return float("nan")
-    a, b = a[both] - a[both].mean(), b[both] - b[both].mean()
+    a, b = (v[both] - v[both].mean() for v in (a, b))
+    if abs(a).max() <= NO_VARIATION * eps * abs(b).max():
+        return float("nan")
+    a, b = (v / power_of_two(abs(v).max()) for v in (a, b))  # squares of large or small numbers leave the range of floats
     spread = np.sqrt((a @ a) * (b @ b))
     return float(a @ b / spread) if spread > 0 else float("nan")

@@ -43,13 +43,16 @@ class Columns:
 
         A multiple of a power of two near the spread: numbers of one binade with few digits stay exact, so ties stay ties.
         """
-        step = np.exp2(np.floor(np.log2(np.where(self.high > self.low, self.high - self.low, 1.0))) - 1)
+        step = power_of_two(self.high - self.low) / 2
         return np.round(self.mean / step) * step
 
-    def scale(self):
-        """A power of two near the largest spread, so that squares neither overflow nor vanish in float32."""
-        widest = (self.high - self.low).max()
-        return float(np.exp2(np.floor(np.log2(widest)))) if widest > 0 else 1.0
+    def scale(self, common):
+        """A power of two near the spread of each column, so that squares neither overflow nor vanish in float32.
+
+        common : whether the columns are coordinates of one point: then the widest decides for all
+        """
+        widths = self.high - self.low
+        return power_of_two(np.full(len(widths), widths.max()) if common else widths)
 
     def standardised(self, column, dtype, values=None):
         """Chosen columns with mean 0 and spread 1 (0 where nothing varies), shape (n_times, len(column)).
@@ -64,10 +67,16 @@ class Columns:
         return target
 
 
+def power_of_two(widths):
+    """The power of two below each width; 1 for widths of 0."""
+    return np.exp2(np.floor(np.log2(np.where(widths > 0, widths, 1.0))))
+
+
 def lined_up(values, centre, scale, front, dtype):
     """Columns one after the other, centred and scaled, each with NaN before and behind; and the step from one to the next.
 
     values : View, shape (n_times, n_columns). Behind a column, a tile of points may reach past the last one.
+    scale : ndarray, shape (n_columns,)
     """
     n_times, n_columns = values.shape
     stride = front + n_times + WIDEST
@@ -75,8 +84,8 @@ def lined_up(values, centre, scale, front, dtype):
         raise InputError(f"{n_columns} series of {n_times} times take {n_columns * stride:,} places; at most {MOST:,} are "
                          "possible: take parts of them")
     series = pk.empty(n_columns * stride, dtype)
-    pk.parallel_for(pk.MDRangePolicy((0, 0), (n_columns, stride)), kernels.line_up, front, pk.copy_of(centre), 1.0 / scale, values,
-                    series, label="edm.line_up")
+    pk.parallel_for(pk.MDRangePolicy((0, 0), (n_columns, stride)), kernels.line_up, front, pk.copy_of(centre),
+                    pk.copy_of(1.0 / scale), values, series, label="edm.line_up")
     return series, stride
 
 

@@ -1,53 +1,210 @@
-"""Series that share some properties with a given one, but not its relation to others."""
+"""Series that share some properties with given ones, but not their relation to others; made on the space.
+
+What each keeps, and where a test against it holds its level, is in docs/edm.md and `python -m models.edm calibrate`.
+"""
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 
-from portable.errors import InputError
+import portable as pk
+from portable.errors import InputError, ShapeError
 
-SURROGATES = ("random", "phase")
+from ..checks import check_choice, check_count, check_seed
+from . import surrogate_kernels as kernels
+from .checks import check_columns
+
+SURROGATES = ("phase", "seasonal", "twin", "block", "random")
+COMPLETE = ("phase", "seasonal", "twin")  # what cannot be made of a series with missing values
+TEAM = 32
+TEAMS_AT_A_TIME = 4  # teams launched for each that runs at a time
+WORK_BYTES = 1 << 28  # bound of what they keep
+LEAST_FACTOR = 4  # a length m = a b is taken if b / a is no more: the transform takes m (a / 2 + b) steps
+RECURRENT = 0.125  # share of points that count as near (Thiel et al.: 0.05 to 0.2)
+PAIRS = 20_000  # pairs of points whose distances tell which are near
+FEWEST_CYCLES = 3
 
 
-def surrogates(series, n, method, random):
-    """n series of the same length.
-
-    "random" permutes the values. "phase" gives the Fourier components random phases and then takes the values of the
-    original in the order of what came out, so that spectrum (nearly) and distribution stay (Theiler et al., Physica D 58
-    (1992), 77: amplitude adjusted). Missing values stay where they are under "random", and are refused under "phase".
+def surrogates(series, n, method="phase", *, period=None, block=None, E=3, tau=1, seed=0, space=None):
+    """Surrogates of one or several series.
 
     Parameters
     ----------
-    series : ndarray, shape (n_times,)
+    series : array-like, shape (n_times,) or (n_times, n_series); NaN is a missing value
     n : int
-    method : {"random", "phase"}
-    random : numpy.random.Generator
+        Surrogates of each series.
+    method : {"phase", "seasonal", "twin", "block", "random"}, default "phase"
+        "phase" keeps the power spectrum, and with it the autocorrelation, and gives each frequency a random phase: the null
+        hypothesis is a stationary linear process. "seasonal" keeps the mean cycle of `period` steps and does so with what is
+        left. "twin" walks along the attractor and goes on from a point or from any that has the same neighbours: another
+        trajectory of the same, also nonlinear, dynamics. "block" joins blocks of successive values. "random" shuffles, which
+        destroys all autocorrelation: a test against it mistakes autocorrelated series for coupled ones.
+    period : int, optional
+        Steps of a cycle, for "seasonal".
+    block : int, optional
+        Steps of a block; the square root of the number of times, rounded up, if not given.
+    E, tau : int
+        Embedding in which twins are sought; E may be one for each series.
+    seed : int, default 0
+        Surrogate k of series c is the same whatever is made beside it, and on every space.
+    space : str or Space, optional
 
     Returns
     -------
-    list of ndarray, shape (n_times,)
+    ndarray of float64, shape (n_times, n), or (n_times, n_series, n) if `series` has two dimensions
+
+    Raises
+    ------
+    ShapeError, DTypeError, FiniteError, InputError
+        Naming the argument. "phase", "seasonal" and "twin" want complete series.
+
+    References
+    ----------
+    J. Theiler et al., Physica D 58 (1992), 77, algorithm 1 ("phase"); M. Thiel et al., Europhys. Lett. 75 (2006), 535
+    ("twin"); H. R. Kuensch, Ann. Stat. 17 (1989), 1217 ("block").
     """
-    known = np.isfinite(series)
-    if method == "phase" and n and not known.all():
-        t = int(np.argmin(known))
-        raise InputError(f"target[{t}] is NaN; phase surrogates want a complete series, or surrogate='random'")
-    return [_shuffled(series, known, random) if method == "random" else _rephased(series, random) for _ in range(n)]
+    columns = check_columns(series, "series")
+    n = check_count(n, "n")
+    with pk.use(pk.default_space() if space is None else space):
+        made = Surrogates(columns, method, seed, period=period, block=block, E=E, tau=tau, name="series")
+        table = pk.empty((len(columns), columns.shape[1] * n), np.float64)
+        made.fill(table, 0, n, n)
+        values = table.to_numpy().reshape(len(columns), columns.shape[1], n)
+    return values[:, 0] if np.ndim(series) == 1 else values
 
 
-def _shuffled(series, known, random):
-    out = series.copy()
-    out[known] = random.permutation(series[known])
-    return out
+class Surrogates:
+    """Surrogates of some series, made when they are asked for, on the default space.
+
+    Parameters
+    ----------
+    columns : ndarray of float64, shape (n_times, n_series)
+    method, seed, period, block, E, tau
+        As in `surrogates`.
+    numbers : array of int, shape (n_series,), optional
+        What tells the random numbers of one series from another's; counted from 0 if not given.
+    name : str
+        Of the argument that `columns` came from.
+    names : list of str, optional
+        Of the columns.
+    """
+
+    def __init__(self, columns, method, seed, *, period=None, block=None, E=3, tau=1, numbers=None, name="target", names=None):
+        check_surrogates(columns, method, period, block, name, names)
+        self.method, self.seed = method, check_seed(seed)
+        self.n_times, self.n_series = columns.shape
+        self.number = _integers(np.arange(self.n_series) if numbers is None else numbers)
+        if method in ("phase", "seasonal"):
+            self._transform(columns, period if method == "seasonal" else None)
+            return
+        self.columns = pk.copy_of(columns)
+        if method == "random":
+            missing = np.isnan(columns)
+            self.n_known = _integers((~missing).sum(axis=0))
+            self.known = _integers(np.argsort(missing, axis=0, kind="stable"))
+        elif method == "block":
+            self.block = block_length(self.n_times, block)
+        else:
+            self._twins(columns, np.broadcast_to(np.asarray(E), self.n_series), tau)
+
+    def _transform(self, columns, period):
+        rhythm = np.zeros((1, self.n_series)) if period is None else mean_cycle(columns, period)
+        rest = columns - rhythm[np.arange(self.n_times) % len(rhythm)]
+        self.shape = _factors(self.n_times)
+        m = self.shape[0] * self.shape[1]
+        amplitude = abs(np.fft.rfft(rest[:m], axis=0)).T * (2.0 / m)
+        amplitude[:, 0] = rest[:m].mean(axis=0)
+        if m % 2 == 0:
+            amplitude[:, -1] /= 2.0
+        angle = 2.0 * np.pi / m * np.arange(m)
+        self.amplitude, self.rhythm = pk.copy_of(np.ascontiguousarray(amplitude)), pk.copy_of(rhythm)
+        self.wave = pk.copy_of(np.stack([np.cos(angle), np.sin(angle)]))
+
+    def _twins(self, columns, E, tau):
+        n_points = self.n_times - (E - 1) * tau
+        if n_points.min() < 2:
+            raise ShapeError(f"series of {self.n_times} times hold {n_points.min()} points with E = {E.max()} and tau = {tau}; twins "
+                             "want at least 2")
+        reach = np.empty(self.n_series)
+        for c, n in enumerate(n_points.tolist()):
+            a, b = np.random.default_rng(0).integers(0, n, (2, PAIRS))
+            lag = np.arange(E[c])[:, None] * tau
+            reach[c] = np.quantile(abs(columns[a + lag, c] - columns[b + lag, c]).max(axis=0), RECURRENT)
+        prints = pk.empty((self.n_series, self.n_times), np.uint64)
+        pk.parallel_for(pk.MDRangePolicy((0, 0), prints.shape), kernels.fingerprint, _integers(E), tau, pk.copy_of(reach),
+                        self.columns, prints, label="edm.fingerprint")
+        begin, twins = np.zeros((*prints.shape, 2), np.int32), np.zeros(prints.shape, np.int32)
+        for c, (n, row) in enumerate(zip(n_points.tolist(), prints.to_numpy())):
+            _, group = np.unique(row[:n], return_inverse=True)
+            size = np.bincount(group[:-1], minlength=group.max() + 1)  # nothing follows the last point
+            twins[c, :n - 1] = np.argsort(group[:-1], kind="stable")
+            begin[c, :n, 0], begin[c, :n, 1] = (np.cumsum(size) - size)[group], size[group]
+        self.n_points, self.shift = _integers(n_points), _integers(self.n_times - n_points)
+        self.begin, self.twins = pk.copy_of(begin), pk.copy_of(twins)
+
+    def fill(self, table, first, n, width):
+        """Surrogates first, ..., first + n - 1 of each series c, into the columns of `table` from c * width on."""
+        every = pk.MDRangePolicy((0, 0), (self.n_series, n))
+        common = first, width, self.seed, self.number
+        if self.method in ("phase", "seasonal"):
+            m = self.shape[0] * self.shape[1]
+            n_teams = int(min(self.n_series * n, TEAMS_AT_A_TIME * pk.concurrency(), max(1, WORK_BYTES // (32 * m))))
+            work = pk.empty((n_teams, 4, m), np.float64)
+            pk.parallel_for(pk.TeamPolicy(n_teams, TEAM), kernels.rephase, *self.shape, n, *common, self.amplitude, self.wave,
+                            self.rhythm, work, table, label="edm.rephase")
+        elif self.method == "random":
+            pk.parallel_for(every, kernels.shuffle, *common, self.n_known, self.known, self.columns, table, label="edm.shuffle")
+        elif self.method == "block":
+            pk.parallel_for(every, kernels.draw_blocks, *common, self.block, self.columns, table, label="edm.draw_blocks")
+        else:
+            pk.parallel_for(every, kernels.walk_twins, *common, self.n_points, self.shift, self.begin, self.twins, self.columns,
+                            table, label="edm.walk_twins")
 
 
-def _rephased(series, random):
-    n = len(series)
-    ranks = np.argsort(np.argsort(series, kind="stable"), kind="stable")
-    normal = np.sort(random.standard_normal(n))[ranks]  # normal values in the order of the series
-    spectrum = np.fft.rfft(normal)
-    turn = np.exp(2j * np.pi * random.random(len(spectrum)))
-    turn[0] = 1.0
-    if n % 2 == 0:
-        turn[-1] = random.choice([-1.0, 1.0])
-    rotated = np.fft.irfft(spectrum * turn, n)
-    return np.sort(series)[np.argsort(np.argsort(rotated, kind="stable"), kind="stable")]
+def check_surrogates(columns, method, period, block, name, names=None):
+    """Refuse surrogates that cannot be made of these columns; warn where the user asked for shuffled ones."""
+    check_choice(method, "surrogate", SURROGATES)
+    n_times = len(columns)
+    if method in COMPLETE and np.isnan(columns).any():
+        t, c = np.argwhere(np.isnan(columns))[0].tolist()
+        where = f"{name}[{t}]" if columns.shape[1] == 1 else f"{name}[{t}, {c}]" + (f" ({names[c]})" if names else "")
+        raise InputError(f"{where} is NaN; {method} surrogates want complete series. surrogate='block' takes gaps along, and "
+                         "lib and pred choose windows")
+    if method == "seasonal":
+        if period is None:
+            raise InputError("surrogate='seasonal' wants period=, the steps of a cycle: 12 for months in a year")
+        check_count(period, "period", 2, n_times // FEWEST_CYCLES)
+    elif period is not None:
+        raise InputError(f"period is {period!r}, but surrogate={method!r} has none; surrogate='seasonal' is wanted, or no period")
+    if block is not None:
+        if method != "block":
+            raise InputError(f"block is {block!r}, but surrogate={method!r} has none; surrogate='block' is wanted, or no block")
+        check_count(block, "block", 1, n_times)
+    if method == "random":
+        warnings.warn("surrogate='random' destroys autocorrelation: of independent series with any, far more than 5 % look coupled "
+                      "at 5 % (40 % for AR(1) with 0.9); 'phase' keeps it", RuntimeWarning, stacklevel=4)
+
+
+def block_length(n_times, block):
+    return int(np.ceil(np.sqrt(n_times))) if block is None else block
+
+
+def mean_cycle(columns, period):
+    """The mean of each step of the cycle, less that of the whole series, shape (period, n_series)."""
+    rhythm = np.stack([columns[k::period].mean(axis=0) for k in range(period)])
+    return rhythm - columns.mean(axis=0)
+
+
+def _factors(n_times):
+    """(a, b) with the largest a b <= n_times where b / a is small: the length of the transform, in two steps."""
+    for m in range(n_times, 0, -1):
+        a = next(a for a in range(int(np.sqrt(m)), 0, -1) if m % a == 0)
+        if m <= LEAST_FACTOR * a * a:
+            return a, m // a
+    return 1, 1
+
+
+def _integers(values):
+    return pk.copy_of(np.ascontiguousarray(values, np.int32))

@@ -20,14 +20,21 @@ processes applied to big American gunfire data. Statistics and Computing 31 (202
 prints theta / (omega h^D) in front of xi_n; its integral and its own program agree with theta omega / h^D, as here.
 """
 
+from .backgrounds import BackgroundFit, fit_background
 from .calibration import Calibration, calibrate
+from .catalogue import Catalogue, read_catalogue
+from .compose import compose, time_scales
+from .decays import Decay, exponentials, omori
+from .evidence import Evidence, evidence, pointwise
 from .files import Events, read_events
 from .fit import Fit, fit
+from .forecast import Declustered, Forecast, PredictiveCheck, decluster, forecast, predictive_check
+from .guards import Places, jitter, notes, places
 from .intensity import intensity, intensity_grid
 from .likelihood import Likelihood, excitation_probabilities, log_likelihood
 from .nuts import sample_nuts
-from .parameters import Background, Parameters
-from .posterior import Posterior
+from .parameters import Background, Parameters, ParametersBase
+from .posterior import Posterior, load_posterior
 from .priors import Prior, gamma, half_normal, log_normal, uniform
 from .probabilities import (
            Parents,
@@ -39,11 +46,17 @@ from .probabilities import (
 from .residuals import Residuals, residuals
 from .sampler import sample_posterior
 from .simulate import Simulation, simulate
-from .time_scales import time_scales
+from .temporal import TemporalFit, TemporalLikelihood
 from .triggering import EXPONENTIAL, Triggering
 
-__all__ = ["EXPONENTIAL", "Background", "Calibration", "Events", "Fit", "Likelihood", "Parameters", "Parents", "Posterior", "Prior",
-           "ProbabilitySummary", "Residuals", "Simulation", "Triggering", "calibrate", "cluster_sizes", "excitation_probabilities",
-           "fit", "gamma", "half_normal", "intensity", "intensity_grid", "log_likelihood", "log_normal", "parent_probabilities",
-           "posterior_probabilities", "read_events", "residuals", "sample_nuts", "sample_posterior", "simulate", "time_scales",
-           "uniform"]
+__all__ = [
+    "EXPONENTIAL", "Background", "BackgroundFit", "Calibration", "Catalogue", "Decay", "Declustered",
+    "Events", "Evidence", "Fit", "Forecast", "Likelihood", "Parameters", "ParametersBase", "Parents",
+    "Places", "Posterior", "PredictiveCheck", "Prior", "ProbabilitySummary", "Residuals", "Simulation",
+    "TemporalFit", "TemporalLikelihood", "Triggering", "calibrate", "cluster_sizes", "compose", "decluster",
+    "evidence", "excitation_probabilities", "exponentials", "fit", "fit_background", "forecast", "gamma",
+    "half_normal", "intensity", "intensity_grid", "jitter", "load_posterior", "log_likelihood",
+    "log_normal", "notes", "omori", "parent_probabilities", "places", "pointwise",
+    "posterior_probabilities", "predictive_check", "read_catalogue", "read_events", "residuals",
+    "sample_nuts", "sample_posterior", "simulate", "time_scales", "uniform",
+]

@@ -7,6 +7,7 @@ import csv
 import json
 import sys
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,16 +18,24 @@ from rich.table import Table
 from portable.errors import InputError, PortableError, printable
 
 from ..checks import check_outputs
-from ..files import read_json, replacing, write
+from ..files import replacing, write
 from . import figures
+from .backgrounds import fit_background
 from .calibration import calibrate
+from .catalogue import read_catalogue, write_table
+from .command_parts import add_found, add_model, given, number_or_text, print_coverage, start_of
+from .coverage import BACKGROUNDS, CLUSTERS
+from .evidence import evidence
 from .extras import need
-from .files import LENGTHS_KM, TIMES_H, read_events
+from .files import LENGTHS_KM, TIMES_H
 from .fit import fit
-from .likelihood import METHODS, PRECISIONS, Likelihood
+from .forecast import decluster, forecast, predictive_check
+from .guards import jitter, notes, places
+from .likelihood import METHODS, PRECISIONS
 from .nuts import sample_nuts
 from .paper import reproduce
 from .parameters import Parameters
+from .posterior import Posterior
 from .probabilities import cluster_sizes, parent_probabilities, posterior_probabilities
 from .residuals import residuals
 from .sampler import sample_posterior
@@ -77,13 +86,26 @@ def _parser():
     _add_events(one)
     _add_sampling(one)
     one.add_argument("--average", type=int, default=500, metavar="N", help="posterior draws to average over (500)")
-    one.add_argument("--params", help="JSON of parameters, instead of a posterior")
+    add_found(one)
     one.set_defaults(run=run_probabilities)
 
     one = commands.add_parser("residuals", help="test of the fit by time rescaling, with a figure")
     _add_events(one)
-    one.add_argument("--params", help="JSON of parameters; the posterior mode if not given")
+    add_found(one)
     one.set_defaults(run=run_residuals)
+
+    one = commands.add_parser("forecast", help="how many events come after the record, with intervals; a posterior predictive check")
+    _add_events(one)
+    add_found(one)
+    one.add_argument("--hours", type=float, required=True, help="how far ahead")
+    one.add_argument("--futures", type=int, default=500, metavar="N", help="draws of the future (500)")
+    one.add_argument("--seed", type=int, default=0)
+    one.set_defaults(run=run_forecast)
+
+    one = commands.add_parser("compare", help="AIC, and with --posterior WAIC and leave-one-out")
+    _add_events(one)
+    add_found(one)
+    one.set_defaults(run=run_compare)
 
     one = commands.add_parser("simulate", help="draw events with known parents, as CSV")
     one.add_argument("output", help="CSV to write")
@@ -104,7 +126,10 @@ def _parser():
 
     one = commands.add_parser("calibrate", help="simulation-based calibration of a sampler")
     one.add_argument("--sampler", choices=("metropolis", "nuts"), default="metropolis")
-    one.add_argument("--sets", type=int, default=200, help="simulated data sets (200)")
+    one.add_argument("--background", choices=BACKGROUNDS, help="coverage of 90 %% intervals with this background instead")
+    one.add_argument("--clusters", choices=(*CLUSTERS, "both"), default="both", help="of that (both)")
+    one.add_argument("--sets", type=int, help="simulated data sets (200)")
+    one.add_argument("--quick", action="store_true", help="20 sets")
     one.add_argument("--space", default=None)
     one.add_argument("--seed", type=int, default=0)
     one.set_defaults(run=run_calibrate)
@@ -113,13 +138,14 @@ def _parser():
 
 def _add_events(command):
     command.add_argument("events", metavar="EVENTS", help=".csv, .csv.gz, .parquet or .npz")
+    add_model(command)
     command.add_argument("--places", nargs="+", default=["x_km", "y_km"], metavar="COLUMN")
     command.add_argument("--time", default="t_hours", metavar="COLUMN")
     command.add_argument("--length-unit", choices=tuple(LENGTHS_KM), default="km")
     command.add_argument("--time-unit", choices=tuple(TIMES_H), default="h")
     command.add_argument("--lonlat", action="store_true", help="places are longitude and latitude: project them")
-    command.add_argument("--tau-x", type=float, default=1.6, help="spatial scale of the background, km (1.6)")
-    command.add_argument("--tau-t", type=float, default=336.0, help="temporal scale of the background, hours (336)")
+    command.add_argument("--tau-x", type=float, help="spatial scale of the paper's background, km (1.6, which is Washington's)")
+    command.add_argument("--tau-t", type=float, help="temporal scale of the paper's background, hours (336, which is Washington's)")
     command.add_argument("--sample-tau", action="store_true", help="estimate these two as well; an event leaves its own background")
     command.add_argument("--method", choices=METHODS, default="auto")
     command.add_argument("--precision", choices=PRECISIONS, default="float64")
@@ -146,15 +172,38 @@ def _prepare(options):
         raise InputError(f"--checkpoint keeps draws of --by metropolis; --by {by} keeps nothing")
     folder = Path(options.output)
     folder.mkdir(parents=True, exist_ok=True)
-    events = read_events(options.events, places=options.places, time=options.time, length_unit=options.length_unit,
-                         time_unit=options.time_unit, lonlat=options.lonlat)
-    start = Parameters(mu0=0.5, tau_x=options.tau_x, tau_t=options.tau_t, theta=0.3, omega=1.0, h=1.0)
-    likelihood = Likelihood(*events, method=options.method, precision=options.precision, tolerance=options.tolerance,
-                            background_self=not options.sample_tau, horizon_h=options.horizon_h, space=options.space)
+    found = given(options)  # what is misspelt is told before anything is computed
+    events = read_catalogue(options.events, places=options.places, time=options.time, length_unit=options.length_unit,
+                            time_unit=options.time_unit, lonlat=options.lonlat, ids=options.ids, marks=options.marks,
+                            reference_mark=number_or_text(options.reference_mark), end=number_or_text(options.end),
+                            date_order=options.date_order)
+    if options.jitter is not None:
+        events = replace(events, locations=jitter(events.locations, options.jitter, seed=getattr(options, "seed", 0)))
+    start = start_of(options, events)
+    how = {"method": options.method, "precision": options.precision, "tolerance": options.tolerance, "space": options.space,
+           "repeats": options.repeats}
+    if options.horizon_h is not None:
+        how["horizon_h"] = options.horizon_h
     span = f"{events.times[-1] / 24:.5g} days"
-    console.print(f"{len(events.times):,} events in {events.locations.shape[1]} dimensions over {span}, on {likelihood.space}")
+    where = places(events.locations)
+    console.print(f"{len(events.times):,} events in {events.locations.shape[1]} dimensions over {span}; {where}", highlight=False)
     _need_writers(options)
-    return folder, events, likelihood, start, () if options.sample_tau else ("tau_x", "tau_t")
+    if options.background == "paper":
+        likelihood = events.likelihood(background_self=not options.sample_tau, **how)
+        console.print(f"background: kernel density over all events, tau_x = {start.tau_x:g} km and tau_t = {start.tau_t:g} h"
+                      + ("" if options.tau_x and options.tau_t else " (unless given, those of gunfire in Washington, D.C.: is this "
+                         "such? --tau-x, --tau-t, --sample-tau, --background)"), highlight=False)
+        return folder, events, likelihood, start, () if options.sample_tau else ("tau_x", "tau_t"), found
+    box = None if options.box_km is None else np.reshape(options.box_km, (-1, 2))
+    least = None if options.least_h is None else {"h": options.least_h}
+    horizon = how.pop("horizon_h", events.horizon_h)
+    marks = {} if events.marks is None else {"marks": events.marks, "reference_mark": events.reference_mark}
+    made = fit_background(events.locations, events.times, options.background, box_km=box, n_periods=options.periods,
+                          start=start, least=least, horizon_h=horizon, **marks, **how)
+    width = "" if made.bandwidth_km is None else f", bandwidth {made.bandwidth_km:.3g} km"
+    console.print(f"background: {options.background}{width}; {made.fit.params.mu0:.1%} of the events; {made.n_rounds} rounds, "
+                  + ("at rest" if made.converged else "not yet at rest"), highlight=False)
+    return folder, events, made.likelihood, made.fit.params, ("tau_x", "tau_t"), found
 
 
 def _need_writers(options):
@@ -175,32 +224,29 @@ def _sample(options, likelihood, start, fixed, sampler="metropolis"):
     return sample_posterior(likelihood, thin=options.thin, checkpoint=options.checkpoint, **common)
 
 
-def _params_or_mode(options, likelihood, start, fixed):
-    if options.params is None:
+def _params_or_mode(likelihood, start, fixed, found):
+    if found is None:
         return fit(likelihood, start=start, fixed=fixed, posterior=True).params
-    values = read_json(options.params)
-    try:
-        return Parameters(**values)
-    except TypeError as error:
-        wanted = ", ".join(Parameters.names())
-        raise InputError(f"--params: '{options.params}' is no JSON object of {wanted}: {error}") from error
+    return found.mean() if isinstance(found, Posterior) else found
 
 
 def run_fit(options):
     """Estimate; write fit.json, posterior.nc and figures."""
-    folder, _, likelihood, start, fixed = _prepare(options)
+    folder, _, likelihood, start, fixed, _ = _prepare(options)
     written = ""
+    least = None if options.least_h is None else {"h": options.least_h}
+    said = ()
     if options.by in ("likelihood", "mode"):
-        found = fit(likelihood, start=start, fixed=fixed, posterior=options.by == "mode")
+        found = fit(likelihood, start=start, fixed=fixed, posterior=options.by == "mode", least=least)
         rows = {name: {"estimate": getattr(found.params, name), "standard error": found.standard_errors[name],
                        "q2.5": found.interval(name)[0], "q97.5": found.interval(name)[1]} for name in found.free}
-        params, bound = found.params, likelihood.error_bound
-        if not found.converged:
-            warnings.warn(f"not converged after {found.n_iter} iterations", RuntimeWarning, stacklevel=1)
+        params, bound, said = found.params, likelihood.error_bound, found.notes
+        console.print(f"log-likelihood {found.log_likelihood:.4f}, AIC {found.aic:.4f}", highlight=False)
     else:
         posterior = _sample(options, likelihood, start, fixed, options.by)
         rows = posterior.summary([*posterior.free, *(["1/omega"] if "omega" in posterior.free else [])])
         params, bound = posterior.mean(), posterior.error_bound
+        said = notes(likelihood, params, posterior.free)
         _warn_of_mixing(rows, len(posterior.draws))
         posterior.save(folder / "posterior.nc")
         written = ", posterior.nc"
@@ -209,30 +255,35 @@ def run_fit(options):
             written += f", posterior.{options.figures}"
     _print_rows(rows, type(params))
     console.print(f"largest bound of a log-likelihood's relative error: {bound:.1e}; last method: {likelihood.method}")
+    for note in said:
+        console.print(f"note: {note}", style="yellow", markup=False, highlight=False)
     values = dict(zip(params.names(), params.values()))
     units = {name: params.unit(name) for name in values | rows}
     write(folder / "fit.json", json.dumps({"params": values, "units": units, "table": rows}, indent=1) + "\n", "--output")
+    if params.spec:
+        values["triggering"] = params.spec
     write(folder / "params.json", json.dumps(values, indent=1) + "\n", "--output")
     console.print(f"written to {printable(folder)}: fit.json, params.json{written}", highlight=False, markup=False)
 
 
 def run_probabilities(options):
     """Write probabilities.csv and parents.csv, and two figures."""
-    folder, events, likelihood, start, fixed = _prepare(options)
-    if options.params:
-        params = _params_or_mode(options, likelihood, start, fixed)
+    folder, events, likelihood, start, fixed, found = _prepare(options)
+    if found is not None and not isinstance(found, Posterior):
+        params = found
         columns = {"probability": likelihood.excitation_probabilities(params)}
     else:
-        posterior = _sample(options, likelihood, start, fixed)
+        posterior = found or _sample(options, likelihood, start, fixed)
         params = posterior.mean()
         found = posterior_probabilities(likelihood, posterior, n_draws=options.average)
         columns = {"probability": found.mean, "sd": found.sd, "q2.5": found.quantiles[0], "q97.5": found.quantiles[2]}
     parents = parent_probabilities(likelihood, params)
     columns["family_size"] = cluster_sizes(parents)
-    places = [f"{axis}_km" for axis in "xyz"[: events.locations.shape[1]]]
-    _write_csv(folder / "probabilities.csv", [*places, "t_hours", *columns],
-               np.column_stack([events.locations, events.times, *columns.values()]))
-    _write_csv(folder / "parents.csv", ["child", "parent", "probability"], zip(*parents[:3]))
+    columns["background"] = decluster(likelihood, params, seed=options.seed).background
+    km = {f"{axis}_km": column for axis, column in zip("xyz", events.locations.T)}
+    write_table(folder / "probabilities.csv", events.joined(**km, t_hours=events.times, **columns))
+    _write_csv(folder / "parents.csv", ["child", "parent", "probability"],
+               zip(events.ids[parents.children].tolist(), events.ids[parents.parents].tolist(), parents.probabilities.tolist()))
     mean = columns["probability"]
     console.print(f"{mean.sum():,.1f} of {len(mean):,} events ({mean.mean():.1%}) were triggered by others")
     if options.figures != "none":
@@ -242,13 +293,48 @@ def run_probabilities(options):
 
 def run_residuals(options):
     """Print the test; write a figure."""
-    folder, _, likelihood, start, fixed = _prepare(options)
-    params = _params_or_mode(options, likelihood, start, fixed)
+    folder, _, likelihood, start, fixed, given = _prepare(options)
+    params = _params_or_mode(likelihood, start, fixed, given)
     found = residuals(likelihood, params)
     console.print(f"expected {found.rescaled[-1]:,.1f} events until the last of {likelihood.n_events:,}; Kolmogorov-Smirnov "
                   f"{found.statistic:.4f}, p = {found.p_value:.2g}; correlation of neighbours {found.correlation:+.4f}")
+    if found.p_value < 0.01:
+        console.print("note: the model does not fit: gaps on its clock are not exponential. Try another --decay (omori, 2 or 3 "
+                      "exponentials), --marks, or another --background, and compare", style="yellow", markup=False, highlight=False)
     if options.figures != "none":
         _save(figures.residual_plot(found).figure, folder, "residuals", options)
+        _save(figures.decay_plot(params).figure, folder, "decay", options)
+        if likelihood.n_dims == 2 and (likelihood.background is None or likelihood.background.at is not None):
+            _save(figures.intensity_map(likelihood, params).figure, folder, "intensity", options)
+
+
+def run_forecast(options):
+    """Print intervals of counts, and what catalogues drawn from the model look like."""
+    folder, events, likelihood, start, fixed, given = _prepare(options)
+    found = given or _params_or_mode(likelihood, start, fixed, None)
+    ahead = forecast(likelihood, found, options.hours, n_draws=options.futures, seed=options.seed)
+    low, high = ahead.interval(0.9)
+    until = events.dates([ahead.begin_h, ahead.end_h])
+    console.print(f"from {until[0]} to {until[1]}: {ahead.mean:.1f} events expected, 90 % between {low:g} and {high:g}", highlight=False)
+    check = predictive_check(likelihood, found, n_draws=min(options.futures, 100), seed=options.seed)
+    for name, value in check.observed.items():
+        console.print(f"  {name}: {value:.4g} observed, {np.mean(check.drawn[name]):.4g} drawn, p = {check.p_values[name]:.2g}",
+                      highlight=False)
+    _write_csv(folder / "forecast.csv", ["draw", "n_events"], enumerate(ahead.counts.tolist()))
+    console.print(f"written to {folder}: forecast.csv", highlight=False)
+
+
+def run_compare(options):
+    """Print criteria by which models of the same events compare."""
+    _, _, likelihood, start, fixed, given = _prepare(options)
+    if isinstance(given, Posterior):
+        found = evidence(likelihood, given)
+        console.print(f"WAIC {found.waic:.2f} ± {found.waic_se:.2f} ({found.p_waic:.1f} parameters); leave-one-out {found.loo:.2f} ± "
+                      f"{found.loo_se:.2f} (largest k {found.worst_k:.2f})", highlight=False)
+        return
+    least = None if options.least_h is None else {"h": options.least_h}
+    found = fit(likelihood, start=given or start, fixed=fixed, least=least)
+    console.print(f"log-likelihood {found.log_likelihood:.4f}, {len(found.free)} parameters, AIC {found.aic:.4f}", highlight=False)
 
 
 def run_simulate(options):
@@ -279,9 +365,13 @@ def run_paper(options):
 
 
 def run_calibrate(options):
-    """Print p-values of uniform ranks."""
-    found = calibrate(options.sampler, n_sets=options.sets, space=options.space, seed=options.seed, progress=console.is_terminal)
-    console.print(f"{options.sets} data sets of at least {found.least_events} events, at least {found.least_ess:.0f} effective "
+    """Print p-values of uniform ranks, or coverage."""
+    sets = options.sets or (20 if options.quick else 200)
+    if options.background:
+        print_coverage(options, sets, console)
+        return
+    found = calibrate(options.sampler, n_sets=sets, space=options.space, seed=options.seed, progress=console.is_terminal)
+    console.print(f"{sets} data sets of at least {found.least_events} events, at least {found.least_ess:.0f} effective "
                   "draws")
     for name, p_value in found.p_values.items():
         console.print(f"  {name:6} ranks uniform: p = {p_value:.3f}")

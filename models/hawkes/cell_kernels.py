@@ -1,7 +1,7 @@
 """Kernels that look for events near one another through cells in space, and that sum over lists of pairs so found.
 
 Arguments that recur, besides those of `models.hawkes.kernels`
-    x, t            locations, shape (n_dims, n_events), and times, shape (n_events,), in the order of cells, then of time
+    x, t            locations (and marks) as there, and times, shape (n_events,), in the order of cells, then of time
     cell            cell coordinates of each event, shape (n_dims, n_events)
     start           start[k] is the first event of cell k; cells are numbered with the last dimension fastest
     shape           cells along each dimension, a tuple
@@ -14,7 +14,7 @@ import types
 import portable as pk
 
 from .excitation import excitation_functions
-from .kernels import background_terms, squared_distance
+from .kernels import background_terms, mark_of, squared_distance
 
 WIDTH = 32  # rows of a slice of short rows
 LONG = 64  # a row with more pairs is one team's work
@@ -61,7 +61,7 @@ def background_by_cells(team, n_dims, n_mu, x, t, cell, start, shape, order, rea
             last = first_later(t, first, start[k + 1], t[i] + reach)
             for j in team.thread_range(first, last):
                 delay[0] = t[i] - t[j]
-                background_terms(squared_distance(n_dims, x, i, x, j), delay[0], a_x, a_t, terms)
+                background_terms(squared_distance(n_dims, False, x, i, x, j), delay[0], a_x, a_t, terms)
                 for row in range(n_mu):
                     mu[row] += pk.float64(pk.where(j == i, 0.0, terms[row]))
     for row in range(n_mu):
@@ -74,11 +74,11 @@ def background_by_cells(team, n_dims, n_mu, x, t, cell, start, shape, order, rea
 def cell_kernels_of(trigger):
     """The kernels that a `Triggering` is compiled into, by their names."""
     functions = excitation_functions(trigger)
-    size, g = 1 + len(trigger.names), trigger.functions
+    size, g, marked = 1 + len(trigger.names), trigger.functions, trigger.marked
 
     @pk.kernel
     def list_pairs(i, n_dims, fill, x, t, cell, start, shape, reach, cut, p, counts, first, stride, r2_of, dt_of,
-                   earlier):
+                   mark_at, earlier):
         """Count the earlier events whose exponent does not exceed `cut`, or, if `fill`, write down those pairs.
 
         With fill = 2 also which place, in the order of cells, the earlier event has.
@@ -89,13 +89,16 @@ def cell_kernels_of(trigger):
             begin = start[max(k, 0)]
             j = first_later(t, begin, start[k + 1] if k >= 0 else begin, t[i]) - 1
             while j >= begin and t[i] - t[j] <= reach:
-                r2 = squared_distance(n_dims, x, i, x, j)
+                r2 = squared_distance(n_dims, False, x, i, x, j)
                 dt = t[i] - t[j]
-                if g.exponent(r2, dt, p) <= cut:
+                mark = mark_of(marked, n_dims, x, j)
+                if g.exponent(r2, dt, mark, p) <= cut:
                     if fill > 0:
                         place = first[i] + n_pairs * stride[i]
                         r2_of[place] = r2
                         dt_of[place] = dt
+                        if marked:
+                            mark_at[place] = mark
                         if fill == 2:
                             earlier[place] = j
                     n_pairs += 1
@@ -104,7 +107,7 @@ def cell_kernels_of(trigger):
             counts[i] = n_pairs
 
     @pk.function
-    def row_sums(team, rank, n_xi, n_slices, r2_of, dt_of, begin, length, event, p, excitation):
+    def row_sums(team, rank, n_xi, n_slices, r2_of, dt_of, mark_at, begin, length, event, p, excitation):
         """Sums of (2) over listed pairs: rank < n_slices takes WIDTH short rows side by side, another one long row."""
         xi = pk.local(n_xi, pk.float64)
         terms = pk.local(size, r2_of.dtype)
@@ -116,7 +119,7 @@ def cell_kernels_of(trigger):
                     xi[k] = 0.0
                 for e in range(width):
                     place = begin[rank] + e * WIDTH + r
-                    functions.terms_of(n_xi, r2_of[place], dt_of[place], p, terms)
+                    functions.terms_of(n_xi, r2_of[place], dt_of[place], mark_at[place] if marked else 0.0, p, terms)
                     for k in range(n_xi):
                         xi[k] += pk.where(e < length[row], pk.float64(terms[k]), 0.0)
                 if length[row] > 0:
@@ -126,7 +129,7 @@ def cell_kernels_of(trigger):
             for k in range(n_xi):
                 xi[k] = 0.0
             for place in team.thread_range(begin[rank], begin[rank + 1]):
-                functions.terms_of(n_xi, r2_of[place], dt_of[place], p, terms)
+                functions.terms_of(n_xi, r2_of[place], dt_of[place], mark_at[place] if marked else 0.0, p, terms)
                 for k in range(n_xi):
                     xi[k] += pk.float64(terms[k])
             for k in range(n_xi):
@@ -135,8 +138,8 @@ def cell_kernels_of(trigger):
                     excitation[k, event[n_slices * (WIDTH - 1) + rank]] = total
 
     @pk.kernel
-    def listed_sums(team, n_xi, n_slices, r2_of, dt_of, begin, length, event, p, excitation):
+    def listed_sums(team, n_xi, n_slices, r2_of, dt_of, mark_at, begin, length, event, p, excitation):
         """Sums of (2) over a list of pairs; 7 operations, an exponential and 16 bytes a pair."""
-        row_sums(team, team.league_rank, n_xi, n_slices, r2_of, dt_of, begin, length, event, p, excitation)
+        row_sums(team, team.league_rank, n_xi, n_slices, r2_of, dt_of, mark_at, begin, length, event, p, excitation)
 
     return types.SimpleNamespace(list_pairs=list_pairs, listed_sums=listed_sums, row_sums=row_sums)

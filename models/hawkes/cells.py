@@ -27,9 +27,10 @@ class Grid:
     times : ndarray, shape (n_events,), hours, ascending
     reach_km : float
     dtype : of the locations on the space
+    marks : ndarray, shape (n_events,), optional
     """
 
-    def __init__(self, locations, times, reach_km, dtype):
+    def __init__(self, locations, times, reach_km, dtype, marks=None):
         n_events, n_dims = locations.shape
         low = locations.min(axis=0)
         extent = locations.max(axis=0) - low
@@ -44,7 +45,8 @@ class Grid:
         self.visited_share = min(1.0, 3.0**n_dims * float(np.sum((counts / n_events) ** 2)))
         self.shape = tuple(int(v) for v in shape)
         self.order = pk.copy_of(order)
-        self.x = pk.copy_of(np.ascontiguousarray(locations[order].T.astype(dtype)))
+        rows = locations.T if marks is None else np.vstack([locations.T, marks])
+        self.x = pk.copy_of(np.ascontiguousarray(rows[:, order].astype(dtype)))
         self.t = pk.copy_of(times[order])
         self.cell = pk.copy_of(np.ascontiguousarray(cell[order].T))
         self.start = pk.copy_of(np.concatenate([[0], np.cumsum(counts)]))
@@ -80,27 +82,30 @@ class PairList:
         There are more than MOST_PAIRS such pairs; nothing was kept.
     """
 
-    def __init__(self, locations, times, trigger, range_, dtype, space):
+    def __init__(self, locations, times, trigger, range_, dtype, space, marks=None):
         self.range, self.trigger = range_, trigger
         p = trigger.slowest(range_.low, range_.high)
         n_events, n_dims = locations.shape
         kernels = cell_kernels_of(trigger)
-        reach = trigger.reach_h(p, range_.cut)
+        marks = marks if trigger.marked else None
+        most = largest(marks)
+        reach = trigger.reach_h(p, range_.cut, most)
         with pk.use(space):
-            grid = Grid(locations, times, trigger.reach_km(p, range_.cut), np.float64)
+            grid = Grid(locations, times, trigger.reach_km(p, range_.cut, most), np.float64, marks)
             counts, no_indices, no_pairs = pk.zeros(n_events, np.int64), pk.zeros(1, np.int64), pk.zeros(1, dtype)
             visit = pk.static(n_dims), *grid.args, reach, range_.cut, trigger.for_kernels(p)
             policy = pk.RangePolicy(0, n_events)
             pk.parallel_for(policy, kernels.list_pairs, visit[0], pk.static(0), *visit[1:], counts, no_indices, no_indices,
-                            no_pairs, no_pairs, no_indices, label="hawkes.count_pairs")
+                            no_pairs, no_pairs, no_pairs, no_indices, label="hawkes.count_pairs")
             layout = _layout(counts.to_numpy(), grid.order.to_numpy())
             self.n_pairs, n_places = int(layout["n_pairs"]), int(layout["n_places"])
             if n_places > MOST_PAIRS:
                 raise OverflowError(f"{self.n_pairs} pairs matter; at most {MOST_PAIRS} are kept")
             self.r2, self.dt = pk.zeros(max(n_places, 1), dtype), pk.zeros(max(n_places, 1), dtype)
+            self.marks = pk.zeros(max(n_places, 1) if trigger.marked else 1, dtype)
             first, stride = pk.copy_of(layout["first"]), pk.copy_of(layout["stride"])
             pk.parallel_for(policy, kernels.list_pairs, visit[0], pk.static(1), *visit[1:], counts, first, stride, self.r2,
-                            self.dt, no_indices, label="hawkes.list_pairs")
+                            self.dt, self.marks, no_indices, label="hawkes.list_pairs")
             self.n_slices, self.n_teams = layout["n_slices"], len(layout["begin"]) - 1
             self.begin, self.length, self.event = (pk.copy_of(layout[name]) for name in ("begin", "length", "event"))
         self._policy = pk.TeamPolicy(self.n_teams, WIDTH, space=space)
@@ -108,7 +113,7 @@ class PairList:
     @property
     def args(self):
         """What kernels want to know of the list."""
-        return self.n_slices, self.r2, self.dt, self.begin, self.length, self.event
+        return self.n_slices, self.r2, self.dt, self.marks, self.begin, self.length, self.event
 
     def sums(self, n_xi, p, excitation):
         """Fill rows of `excitation`, shape (n_xi, n_events), where events have pairs; elsewhere it must be zero already."""
@@ -117,27 +122,34 @@ class PairList:
                             *self.args, p, excitation, label="hawkes.listed_sums")
 
 
-def all_pairs_within(locations, times, params, cut, space):
-    """The pairs whose exponent does not exceed `cut`, row by row: r2 and dt (views), later and earlier events (arrays)."""
+def largest(marks):
+    """The largest mark; 0 where there are none."""
+    return 0.0 if marks is None else float(marks.max())
+
+
+def all_pairs_within(locations, times, params, cut, space, marks=None):
+    """The pairs whose exponent does not exceed `cut`, row by row: r2, dt, marks (views), later and earlier events (arrays)."""
     trigger, p = params.triggering, params.trigger_values
     n_events, n_dims = locations.shape
-    kernel = cell_kernels_of(trigger).list_pairs
+    kernel, marks = cell_kernels_of(trigger).list_pairs, marks if trigger.marked else None
+    most = largest(marks)
     with pk.use(space):
-        grid = Grid(locations, times, trigger.reach_km(p, cut), np.float64)
-        visit = *grid.args, trigger.reach_h(p, cut), cut, params.kernel_values
+        grid = Grid(locations, times, trigger.reach_km(p, cut, most), np.float64, marks)
+        visit = *grid.args, trigger.reach_h(p, cut, most), cut, params.kernel_values
         counts, no_indices, no_pairs = pk.zeros(n_events, np.int64), pk.zeros(1, np.int64), pk.zeros(1, np.float64)
         pk.parallel_for(n_events, kernel, pk.static(n_dims), pk.static(0), *visit, counts, no_indices, no_indices, no_pairs,
-                        no_pairs, no_indices, label="hawkes.count_pairs")
+                        no_pairs, no_pairs, no_indices, label="hawkes.count_pairs")
         lengths = counts.to_numpy()
         n_pairs = int(lengths.sum())
         if n_pairs > MOST_PAIRS:
             raise InputError(f"{n_pairs} pairs matter; at most {MOST_PAIRS} are listed. A larger `least` leaves more of them out.")
         first, stride = pk.copy_of(np.cumsum(lengths) - lengths), pk.copy_of(np.ones(n_events, np.int64))
         r2, dt, earlier = pk.zeros(max(n_pairs, 1)), pk.zeros(max(n_pairs, 1)), pk.zeros(max(n_pairs, 1), np.int64)
-        pk.parallel_for(n_events, kernel, pk.static(n_dims), pk.static(2), *visit, counts, first, stride, r2, dt, earlier,
-                        label="hawkes.list_pairs")
+        mark_at = pk.zeros(max(n_pairs, 1) if trigger.marked else 1)
+        pk.parallel_for(n_events, kernel, pk.static(n_dims), pk.static(2), *visit, counts, first, stride, r2, dt, mark_at,
+                        earlier, label="hawkes.list_pairs")
         order = grid.order.to_numpy()
-        return r2, dt, np.repeat(order, lengths), order[earlier.to_numpy()[:n_pairs]]
+        return r2, dt, mark_at, np.repeat(order, lengths), order[earlier.to_numpy()[:n_pairs]]
 
 
 def _layout(counts, order):

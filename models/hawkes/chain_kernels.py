@@ -56,23 +56,23 @@ def log_prior_of(prior, v):
 
 
 @pk.kernel
-def chain_background(team, n_dims, n_parts, n_teams, x, t, reach, self_term, counts, place_of, proposed, background):
+def chain_background(team, n_dims, n_parts, wide, n_teams, x, t, reach, self_term, counts, place_of, proposed, background):
     """Sums of (1) for the chains that move tau_x or tau_t; a team a chain and a group of events."""
     chain = team.league_rank // n_teams
     if moves(counts, chain, place_of, 1, 2):
         tau_x, tau_t = proposed[chain, 1], proposed[chain, 2]
         half = 1 - counts[chain, MU_HALF]
-        background_group(team, team.league_rank % n_teams, n_dims, n_parts, pk.static(1), x, t, reach, self_term,
+        background_group(team, team.league_rank % n_teams, n_dims, n_parts, wide, pk.static(1), x, t, reach, self_term,
                          -0.5 / (tau_x * tau_x), -0.5 / (tau_t * tau_t), background[chain, half])
 
 
 @functools.cache
 def chain_kernels_of(trigger):
     """The kernels that a `Triggering` is compiled into, by their names."""
-    n_own, g = len(trigger.names), trigger.functions
+    n_own, g, marked = len(trigger.names), trigger.functions, trigger.marked
     lists, windows = cell_kernels_of(trigger), excitation_functions(trigger)
 
-    reciprocal = tuple(unit == "km" for unit in trigger.units)
+    reciprocal = trigger.reciprocal
 
     @pk.function
     def own_parameters(proposed, chain, p):
@@ -82,24 +82,24 @@ def chain_kernels_of(trigger):
             p[k] = 1.0 / v if reciprocal[k] else v
 
     @pk.kernel
-    def chain_listed(team, n_teams, n_slices, r2_of, dt_of, begin, length, event, counts, place_of, proposed,
+    def chain_listed(team, n_teams, n_slices, r2_of, dt_of, mark_at, begin, length, event, counts, place_of, proposed,
                      excitation):
         """Sums of (2) over a list of pairs for the chains that move a parameter of the triggering function."""
         chain = team.league_rank // n_teams
         if moves(counts, chain, place_of, 4, pk.static(3 + n_own)):
             p = pk.local(n_own, pk.float64)
             own_parameters(proposed, chain, p)
-            lists.row_sums(team, team.league_rank % n_teams, pk.static(1), n_slices, r2_of, dt_of, begin, length,
+            lists.row_sums(team, team.league_rank % n_teams, pk.static(1), n_slices, r2_of, dt_of, mark_at, begin, length,
                            event, p, excitation[chain, 1 - counts[chain, XI_HALF]])
 
     @pk.kernel
-    def chain_windowed(team, n_dims, n_parts, n_teams, x, t, reach, counts, place_of, proposed, excitation):
+    def chain_windowed(team, n_dims, n_parts, wide, n_teams, x, t, reach, counts, place_of, proposed, excitation):
         """The same over windows in time, where the list would be too long."""
         chain = team.league_rank // n_teams
         if moves(counts, chain, place_of, 4, pk.static(3 + n_own)):
             p = pk.local(n_own, pk.float64)
             own_parameters(proposed, chain, p)
-            windows.excitation_group(team, team.league_rank % n_teams, n_dims, n_parts, pk.static(1), x, t, reach, p,
+            windows.excitation_group(team, team.league_rank % n_teams, n_dims, n_parts, wide, pk.static(1), x, t, reach, p,
                                      excitation[chain, 1 - counts[chain, XI_HALF]])
 
     @pk.function
@@ -112,7 +112,7 @@ def chain_kernels_of(trigger):
         return background, proposed[chain, 3] * g.scale(n_dims, p)
 
     @pk.kernel
-    def chain_events(team, n_dims, given, n_teams, block, t, horizon, counts, place_of, proposed, background, excitation,
+    def chain_events(team, n_dims, given, n_teams, block, t, marks, horizon, counts, place_of, proposed, background, excitation,
                      sums):
         """Sums over a block of events: log rates, 1 / rates, and where they change the shares and masses of (3)."""
         chain = team.league_rank // n_teams
@@ -142,11 +142,11 @@ def chain_kernels_of(trigger):
                 for i in team.thread_range(begin, end):
                     shares += 0.5 * (pk.erf((horizon - t[i]) * per_hour) + pk.erf(t[i] * per_hour))
             if new_xi:
-                if g.exponent(0.0, horizon - t[end - 1], p) > SPENT:
-                    masses = float(end - begin) if team.rank == 0 else 0.0
-                else:
+                if marked or g.exponent(0.0, horizon - t[end - 1], 0.0, p) <= SPENT:
                     for i in team.thread_range(begin, end):
-                        masses += g.integral(horizon - t[i], p)
+                        masses += g.integral(horizon - t[i], marks[i] if marked else 0.0, p)
+                else:
+                    masses = float(end - begin) if team.rank == 0 else 0.0
             block_sums = (logs, inverses, shares, masses)
             for k in range(pk.static(N_SUMS)):
                 total = team.reduce(block_sums[k])

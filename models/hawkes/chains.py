@@ -55,6 +55,7 @@ class Chains:
         coordinates = np.where(reciprocal, 1.0 / values[:, places], values[:, places])
         tallies = np.zeros((self.n_chains, len(free), 5), np.int64)
         tallies[:, :, ck.BATCH_SIZE] = _FIRST_BATCH
+        self._tau_x = 0.1 * float(values[:, 1].min())
         self.scales_moved = any(name in ("tau_x", "tau_t") for name in free)
         n = likelihood.n_events
         halves = (self.n_chains, 2) if self.scales_moved else (1, 1)
@@ -113,7 +114,8 @@ class Chains:
         if own:
             low[4:], high[4:] = range_.low, range_.high
         try:
-            self.pairs = PairList(self.sums.locations, self.sums.times, self.trigger, range_, self.sums.dtype, self.space)
+            self.pairs = PairList(self.sums.locations, self.sums.times, self.trigger, range_, self.sums.dtype, self.space,
+                                  self.sums.marks)
         except OverflowError:
             pass  # windows in time hold more pairs, but none is kept
         with pk.use(self.space):
@@ -126,23 +128,25 @@ class Chains:
     def _launch_step(self):
         m = self.memory
         kernels_ = ck.chain_kernels_of(self.trigger)
-        n_dims, n_parts = self.sums.sizes
+        # The shortest length of the range: places take two parts if any of it wants them.
+        near = self.trigger.reach_km(tuple(self.range.low), 0.5, 0.0)
+        n_dims, n_parts, wide, *data = self.sums.data(min(near, self._tau_x) if self.scales_moved else near)
         given = pk.static(self.given)
         who = m["counts"], self._places
         n_groups = -(-self.likelihood.n_events // kernels.GROUP)
         if self.scales_moved:
-            pk.parallel_for(pk.TeamPolicy(self.n_chains * n_groups, 32), ck.chain_background, n_dims, n_parts, n_groups,
-                            *self.sums.data, 2.0 * self.sums.span_h + 1.0, self.sums.self_term, *who, m["proposed"],
+            pk.parallel_for(pk.TeamPolicy(self.n_chains * n_groups, 32), ck.chain_background, n_dims, n_parts, wide, n_groups,
+                            *data, 2.0 * self.sums.span_h + 1.0, self.sums.self_term, *who, m["proposed"],
                             self._background)
         if self.pairs is not None and self.pairs.n_teams:
             pk.parallel_for(pk.TeamPolicy(self.n_chains * self.pairs.n_teams, 32), kernels_.chain_listed,
                             self.pairs.n_teams, *self.pairs.args, *who, m["proposed"], self._excitation)
         elif self.pairs is None:
-            reach = self.trigger.reach_h(self.trigger.slowest(self.range.low, self.range.high), self.range.cut)
-            pk.parallel_for(pk.TeamPolicy(self.n_chains * n_groups, 32), kernels_.chain_windowed, n_dims, n_parts, n_groups,
-                            *self.sums.data, reach, *who, m["proposed"], self._excitation)
+            reach = self.trigger.reach_h(self.trigger.slowest(self.range.low, self.range.high), self.range.cut, self.sums.largest)
+            pk.parallel_for(pk.TeamPolicy(self.n_chains * n_groups, 32), kernels_.chain_windowed, n_dims, n_parts, wide, n_groups,
+                            *data, reach, *who, m["proposed"], self._excitation)
         pk.parallel_for(pk.TeamPolicy(self.n_chains * self._n_blocks, 128), kernels_.chain_events, n_dims, given,
-                        self._n_blocks, self._block, self.sums.t, self.likelihood.horizon_h, *who, m["proposed"],
+                        self._n_blocks, self._block, self.sums.t, self.sums.event_marks, self.likelihood.horizon_h, *who, m["proposed"],
                         self._background, self._excitation, self._sums)
         pk.parallel_for(pk.TeamPolicy(self.n_chains, 128), kernels_.chain_decide, n_dims, given, np.uint64(self.seed),
                         self._missed_mu, self.likelihood.n_events * math.exp(-self.range.cut), self.tolerance, self._places,

@@ -47,6 +47,27 @@ def check_events(locations, times):
     return locations, times
 
 
+def check_marks(marks, reference, n_events):
+    """Marks less the reference's, shape (n_events,), at least 0; None where there are none."""
+    if marks is None:
+        if reference is not None:
+            raise InputError("reference_mark is given without marks")
+        return None
+    marks = check_finite(as_numbers(marks, "marks", 1), "marks")
+    if len(marks) != n_events:
+        raise ShapeError(f"marks has {len(marks)} entries for {n_events} events; one each is wanted")
+    reference = marks.min() if reference is None else check_finite(as_numbers(reference, "reference_mark"), "reference_mark")
+    if reference.shape not in ((), marks.shape):
+        raise ShapeError(f"reference_mark has shape {reference.shape}; one number, or one an event, is wanted")
+    less = marks - reference
+    below = np.flatnonzero(less < -1e-9)
+    if below.size:
+        n = below[0]
+        raise InputError(f"marks[{n}] is {marks[n]}, below reference_mark = {np.broadcast_to(reference, marks.shape)[n]:g} "
+                         f"({below.size} such event{'s' * (below.size > 1)}); leave such events out, or give a smaller reference")
+    return np.maximum(less, 0.0)
+
+
 def check_horizon(horizon_h, times):
     """The end of observation on the axis of `times`; the last event if None."""
     if horizon_h is None:

@@ -5,7 +5,7 @@ import types
 
 import portable as pk
 
-from .kernels import GROUP, TERMS, background_term, elapsed, squared_distance
+from .kernels import GROUP, TERMS, background_term, elapsed, mark_of, place_rows, squared_distance
 
 MEMBERS = 32  # of a team of pair_tiles, at most: one warp
 
@@ -19,18 +19,18 @@ def kernels_of(trigger):
 @functools.cache
 def excitation_functions(trigger):
     """Kernel functions that the kernels of one triggering function share."""
-    size, g = 1 + len(trigger.names), trigger.functions
+    size, g, marked = 1 + len(trigger.names), trigger.functions, trigger.marked
 
     @pk.function
-    def terms_of(n_xi, r2, dt, p, out):
+    def terms_of(n_xi, r2, dt, mark, p, out):
         """The triggering function, with its other moments if n_xi > 1."""
         if n_xi == 1:
-            out[0] = g.value(r2, dt, p)
+            out[0] = g.value(r2, dt, mark, p)
         else:
-            g.moments(r2, dt, p, out)
+            g.moments(r2, dt, mark, p, out)
 
     @pk.function
-    def excitation_group(team, group, n_dims, n_parts, n_xi, x, t, reach, p, excitation):
+    def excitation_group(team, group, n_dims, n_parts, wide, n_xi, x, t, reach, p, excitation):
         """What `excitation_sums` does for its group of events."""
         own = group * GROUP
         newest = min(own + GROUP, x.shape[1]) - 1
@@ -48,10 +48,11 @@ def excitation_functions(trigger):
                 for k in range(n_xi):
                     xi_part[k, r] = 0.0
             for j in team.thread_range(begin, end):
+                mark = mark_of(marked, n_dims, x, j)
                 for r in range(pk.static(GROUP)):
                     i = min(own + r, newest)
                     dt = elapsed(n_parts, t, i, t, j)
-                    terms_of(n_xi, squared_distance(n_dims, x, i, x, j), dt, p, terms)
+                    terms_of(n_xi, squared_distance(n_dims, wide, x, i, x, j), dt, mark, p, terms)
                     for k in range(n_xi):
                         xi_part[k, r] += pk.where(dt > 0.0, terms[k], 0.0)
             for r in range(pk.static(GROUP)):
@@ -69,11 +70,11 @@ def excitation_functions(trigger):
 
 
 def _pair_kernels(trigger):
-    size = 1 + len(trigger.names)
+    size, marked, n_marks = 1 + len(trigger.names), trigger.marked, int(trigger.marked)
     functions = excitation_functions(trigger)
 
     @pk.kernel
-    def pair_tiles(team, rows, n_dims, n_parts, n_mu, n_xi, x, t, before, tiles, block, a_x, a_t, p, mu, xi):
+    def pair_tiles(team, rows, n_dims, n_parts, wide, n_mu, n_xi, x, t, before, tiles, block, a_x, a_t, p, mu, xi):
         """Sums of (1), the own term apart, and of (2) between two blocks of events; a team a pair of blocks.
 
         The background is symmetric, so a pair is visited once: events of block tiles[0, k] against earlier ones of block
@@ -84,7 +85,8 @@ def _pair_kernels(trigger):
         """
         mu_sums = team.scratch((n_mu, rows, MEMBERS), pk.float64)  # of the members' events, over all earlier ones so far
         xi_sums = team.scratch((n_xi, rows, MEMBERS), pk.float64)
-        x_near = team.scratch((n_dims, TERMS), x.dtype)  # the earlier events at hand
+        # The earlier events at hand, with their marks.
+        x_near = team.scratch((max(place_rows(n_dims, wide), n_dims + n_marks), TERMS), x.dtype)
         t_near = team.scratch((n_parts, TERMS), t.dtype)
         # What each member adds to these; rows longer by one, so that columns lie in different banks.
         shares = team.scratch((n_mu, TERMS, MEMBERS + 1), x.dtype)
@@ -102,7 +104,7 @@ def _pair_kernels(trigger):
                 mu[k, earlier, i] = 0.0
         team.barrier()
 
-        x_own = pk.local((n_dims, rows), x.dtype)
+        x_own = pk.local((place_rows(n_dims, wide), rows), x.dtype)
         t_own = pk.local((n_parts, rows), t.dtype)
         mu_part = pk.local((n_mu, rows), x.dtype)
         xi_part = pk.local((n_xi, rows), x.dtype)
@@ -111,7 +113,7 @@ def _pair_kernels(trigger):
         for first in range(later * block, last, width):
             for r in range(rows):
                 present = min(first + r * team.size + team.rank, n - 1)
-                for c in range(n_dims):
+                for c in range(place_rows(n_dims, wide)):
                     x_own[c, r] = x[c, present]
                 for c in range(n_parts):
                     t_own[c, r] = t[c, present]
@@ -131,7 +133,7 @@ def _pair_kernels(trigger):
                         for k in range(n_xi):
                             xi_part[k, r] = 0.0
                     for j in team.thread_range(start, until):
-                        for c in range(n_dims):
+                        for c in range(max(place_rows(n_dims, wide), n_dims + n_marks)):
                             x_near[c, j - start] = x[c, j]
                         for c in range(n_parts):
                             t_near[c, j - start] = t[c, j]
@@ -139,8 +141,9 @@ def _pair_kernels(trigger):
                     for j in range(start, until):
                         for k in range(n_mu):
                             share[k] = 0.0
+                        mark = mark_of(marked, n_dims, x_near, j - start)
                         for r in range(rows):
-                            r2 = squared_distance(n_dims, x_near, j - start, x_own, r)
+                            r2 = squared_distance(n_dims, wide, x_near, j - start, x_own, r)
                             dt = -elapsed(n_parts, t_near, j - start, t_own, r)
                             dt2 = dt * dt
                             i = first + r * team.size + team.rank
@@ -152,7 +155,7 @@ def _pair_kernels(trigger):
                             for k in range(n_mu):
                                 mu_part[k, r] = pk.fma(term, factors[k], mu_part[k, r])
                                 share[k] = pk.fma(term, factors[k], share[k])
-                            functions.terms_of(n_xi, r2, dt, p, xi_terms)
+                            functions.terms_of(n_xi, r2, dt, mark, p, xi_terms)
                             for k in range(n_xi):
                                 term = xi_terms[k]
                                 if limited:
@@ -184,32 +187,33 @@ def _pair_kernels(trigger):
             team.barrier()
 
     @pk.kernel
-    def excitation_sums(team, n_dims, n_parts, n_xi, x, t, reach, p, excitation):
+    def excitation_sums(team, n_dims, n_parts, wide, n_xi, x, t, reach, p, excitation):
         """Sums of (2) over at least the earlier events within `reach` hours; a team GROUP events in a row.
 
         Walks back from the newest of them in blocks, until one lies wholly beyond the reach. Blocks double: a window of
         few events costs few, a long one few partial sums. 3 D + 5 operations and one exponential a pair, and 8 (D + 1)
         bytes for GROUP pairs.
         """
-        functions.excitation_group(team, team.league_rank, n_dims, n_parts, n_xi, x, t, reach, p, excitation)
+        functions.excitation_group(team, team.league_rank, n_dims, n_parts, wide, n_xi, x, t, reach, p, excitation)
 
     return {"pair_tiles": pair_tiles, "excitation_sums": excitation_sums}
 
 
 def _event_kernels(trigger):
-    n_own, g = len(trigger.names), trigger.functions
+    n_own, g, marked = len(trigger.names), trigger.functions, trigger.marked
 
     @pk.kernel
-    def event_terms(i, mu_scale, xi_scale, theta, p, horizon, t, background, excitation):
+    def event_terms(i, mu_scale, xi_scale, theta, p, horizon, t, marks, background, excitation):
         """log(mu_i + xi_i) less the excitation of (3), and 1 / (mu_i + xi_i), by which errors of the rate count.
 
         8 operations, a logarithm, an exponential, and 24 bytes an event.
         """
         rate = mu_scale * background[0, i] + xi_scale * excitation[0, i]
-        return pk.log(rate) - theta * g.integral(horizon - t[i], p), 1.0 / rate
+        return pk.log(rate) - theta * g.integral(horizon - t[i], marks[i] if marked else 0.0, p), 1.0 / rate
 
     @pk.kernel
-    def event_slopes(team, n_dims, block, a_x, a_t, mu_scale, xi_scale, theta, p, horizon, t, background, excitation, sums):
+    def event_slopes(team, n_dims, block, a_x, a_t, mu_scale, xi_scale, theta, p, horizon, t, marks, background,
+                     excitation, sums):
         """Over a block of events: the sums of `event_terms`, and what the events add to the derivatives of (4) in the
         logarithms of mu0, tau_x, tau_t (their shares in (3) apart), theta and p. Row k of `sums` is one of these.
         """
@@ -225,8 +229,9 @@ def _event_kernels(trigger):
             rate = mu_scale * background[0, i] + xi_scale * excitation[0, i]
             inverse = 1.0 / rate
             left = horizon - t[i]
-            expected = theta * g.integral(left, p)
-            g.integral_gradient(left, p, late)
+            mark = marks[i] if marked else 0.0
+            expected = theta * g.integral(left, mark, p)
+            g.integral_gradient(left, mark, p, late)
             for k in range(pk.static(1 + n_own)):
                 moments[k] = excitation[k, i]
             g.slopes(n_dims, moments, p, slopes)

@@ -9,7 +9,9 @@ import numpy as np
 from portable.errors import DTypeError, ShapeError
 
 from ..checks import as_numbers
+from .checks import check_params
 from .extras import need
+from .intensity import intensity_grid
 from .posterior import Posterior
 from .residuals import Residuals
 
@@ -141,4 +143,63 @@ def residual_plot(found, *, axes=None):
     axes.plot(theory, np.sort(np.exp(-found.gaps)), color="C0")
     axes.set(xlabel="uniform", ylabel="exp(-expected events between events)", xlim=(0, 1), ylim=(0, 1), aspect="equal",
              title=f"KS {found.statistic:.3g}, p = {found.p_value:.2g}")
+    return axes
+
+
+def decay_plot(params, *, axes=None):
+    """The density of delays of offspring, both axes logarithmic.
+
+    Parameters
+    ----------
+    params : Parameters
+    axes : matplotlib Axes, optional
+
+    Returns
+    -------
+    matplotlib Axes
+    """
+    check_params(params)
+    axes, trigger, q = _axes(axes, figsize=(4.6, 4.0)), params.triggering, params.kernel_values
+    whole = float(trigger.integral(min(trigger.most_h, 1e12), 0.0, q))
+    grid = np.geomspace(1e-6, 1e6, 400)
+    shares = np.array([float(trigger.integral(v, 0.0, q)) for v in grid]) / whole
+    kept = (shares > 1e-6) & (shares < 1.0 - 1e-6)
+    density = np.diff(shares) / np.diff(grid)
+    middle = np.sqrt(grid[1:] * grid[:-1])
+    shown = (kept[1:] | kept[:-1]) & (density > 0.0)
+    axes.loglog(middle[shown], density[shown], color="C0")
+    axes.set(xlabel="delay (h)", ylabel="density of offspring (1/h)")
+    return axes
+
+
+def intensity_map(likelihood, params, time_h=None, *, n_points=60, axes=None):
+    """The intensity on a map at one time, with the events before it.
+
+    Parameters
+    ----------
+    likelihood : Likelihood
+        Of events in two dimensions.
+    params : Parameters
+    time_h : float, optional
+        On the axis of the events' times; the end of the record if not given.
+    n_points : int
+        Of the grid, along each dimension.
+    axes : matplotlib Axes, optional
+
+    Returns
+    -------
+    matplotlib Axes
+    """
+    if likelihood.n_dims != 2:
+        raise ShapeError(f"likelihood has events in {likelihood.n_dims} dimensions; a map wants 2")
+    axes = _axes(axes, figsize=(6.4, 5.6))
+    places = likelihood.sums.locations + likelihood.centre
+    when = likelihood.origin_h + likelihood.horizon_h if time_h is None else time_h
+    grid = [np.linspace(low, high, n_points) for low, high in zip(places.min(axis=0), places.max(axis=0))]
+    shown = axes.pcolormesh(*grid, intensity_grid(likelihood, params, grid, [when])[0].T, cmap="viridis", shading="nearest",
+                            rasterized=True)
+    axes.figure.colorbar(shown, ax=axes, label="events per km$^2$ and hour")
+    before = likelihood.sums.times + likelihood.origin_h <= when
+    axes.plot(*places[before].T, ".", color="white", markersize=1.0, alpha=0.4)
+    axes.set(xlabel="x (km)", ylabel="y (km)", aspect="equal", title=f"{when:.6g} h")
     return axes

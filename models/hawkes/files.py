@@ -12,6 +12,7 @@ import numpy as np
 from portable.errors import DTypeError, FiniteError, InputError
 
 from ..checks import check_choice, check_flag
+from ..dates import as_dates, looks_dated
 from ..files import check_file, read_csv, read_npz, reading
 from .extras import need
 
@@ -45,7 +46,7 @@ def read_events(path, *, places=("x_km", "y_km"), time="t_hours", length_unit="k
         .csv, .csv.gz, .parquet (needs pyarrow) or .npz.
     places : sequence of 1 to 3 column names
     time : str
-        A column of numbers, or of dates and times in ISO 8601.
+        A column of numbers, or of dates and times: `models.dates.as_dates`.
     length_unit : {"km", "m", "mile"}
     time_unit : {"h", "min", "s", "d"}
     lonlat : bool
@@ -79,7 +80,7 @@ def read_events(path, *, places=("x_km", "y_km"), time="t_hours", length_unit="k
     table = _read(path, (*places, time))
     _check_lengths(table, path)
     locations = np.stack([_numbers(table[name], name, path) for name in places], axis=1)
-    dated = _is_dated(table[time])
+    dated = looks_dated(table[time])
     times = _hours(table[time], time, path) if dated else _numbers(table[time], time, path) * TIMES_H[time_unit]
     if not len(times):
         raise InputError(f"'{path}' holds no events; at least one row is wanted")
@@ -145,23 +146,9 @@ def _numbers(column, name, path):
     return values
 
 
-def _is_dated(column):
-    if isinstance(column, np.ndarray) and column.dtype.kind == "M":
-        return True
-    return len(column) > 0 and isinstance(column[0], str) and column[0].count("-") >= 2
-
-
 def _hours(column, name, path):
     """Dates and times as hours since the first of them."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # that offsets from UTC are applied, and then forgotten
-            moments = np.asarray(column, dtype="datetime64[us]")
-    except ValueError as error:
-        raise DTypeError(f"'{path}', column '{name}': {error}; dates and times in ISO 8601 are wanted") from error
-    bad = np.flatnonzero(np.isnat(moments))
-    if bad.size:
-        raise FiniteError(f"'{path}', column '{name}', row {bad[0] + 1} is no time; a date and time is wanted")
+    moments = as_dates(column, f"'{path}', column '{name}'")
     return (moments - moments.min()) / np.timedelta64(1, "us") / 3.6e9
 
 

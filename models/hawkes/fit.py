@@ -11,6 +11,7 @@ from portable.errors import DTypeError, InputError
 
 from ..checks import check_count, check_flag, check_number
 from .checks import check_params
+from .guards import check_places, notes
 from .likelihood import Likelihood
 from .parameters import Parameters, ParametersBase, check_positive
 from .priors import check_priors, check_start, log_prior
@@ -18,6 +19,10 @@ from .priors import check_priors, check_start, log_prior
 # Central differences of exact gradients: the step's square is the relative error of a second derivative, and 1e-3 times a
 # gradient's rounding of 1e-12 its noise.
 _STEP = 1e-3
+# Less information about a logarithm than this is none: its standard error exceeds 30, a factor of e^30 to both sides.
+_LEAST_INFORMATION = 1e-3
+_LEAST_SHARE = 1e-3  # of a parameter in the directions without information
+_ROUNDING, _SMALL = 1e-12, 1e-9  # of the log-likelihood
 _LONGEST = 1.0  # a factor of e a step and parameter: farther, a quadratic says little about this likelihood
 
 
@@ -35,9 +40,13 @@ class Fit:
     standard_errors : dict
         Of each free parameter, in its unit: from the observed information, by the delta method.
     log_covariance : ndarray, shape (n_free, n_free)
-        Inverse of the observed information about the logarithms of the free parameters.
+        Inverse of the observed information about the logarithms of the free parameters; infinite on the diagonal for one that
+        is not identified, 0 for one that is held at its bound.
     converged : bool
     n_iter : int
+    notes : tuple of str
+        What to know before the estimate is defended: parameters that are not identified or at their bounds, a branching ratio of
+        1 or more, places that repeat, scales far from the data's. Empty if nothing.
     """
 
     params: ParametersBase
@@ -47,23 +56,39 @@ class Fit:
     log_covariance: np.ndarray
     converged: bool
     n_iter: int
+    notes: tuple = ()
+
+    @property
+    def aic(self):
+        """Akaike's criterion, 2 n_free - 2 log L: of two fits to the same events the smaller is better."""
+        return 2.0 * len(self.free) - 2.0 * self.log_likelihood
+
+    @property
+    def not_identified(self):
+        """Parameters that the events say nothing about."""
+        return tuple(name for name, error in self.standard_errors.items() if math.isinf(error))
 
     def interval(self, name, z=1.96):
         """Confidence limits (low, high) of a free parameter, in its unit: z standard errors of its logarithm to both sides.
 
-        z is 1.96 for 95 %, 1.64 for 90 %, at most 10.
+        z is 1.96 for 95 %, 1.64 for 90 %, at most 10. (0, inf) for a parameter that is not identified, NaN for one held at its
+        bound.
         """
         if check_number(z, "z", above=0.0) > 10.0:
             raise InputError(f"z is {z} standard errors; at most 10 is wanted: 1.96 for 95 %")
         if name not in self.free:
             raise InputError(f"name is {name!r}, which was not estimated; wanted one of {', '.join(self.free)}")
         k = self.free.index(name)
+        if math.isnan(self.standard_errors[name]):
+            return math.nan, math.nan
+        if math.isinf(self.standard_errors[name]):
+            return 0.0, math.inf
         value, error = getattr(self.params, name), z * math.sqrt(max(self.log_covariance[k, k], 0.0))
         width = math.exp(error) if error < 700.0 else math.inf  # where the events say nothing
         return value / width, value * width
 
 
-def fit(likelihood, *, start=None, fixed=("tau_x", "tau_t"), posterior=False, priors=None, max_iter=100, tol=1e-8):
+def fit(likelihood, *, start=None, fixed=("tau_x", "tau_t"), posterior=False, priors=None, least=None, max_iter=100, tol=1e-8):
     """Estimate the parameters.
 
     Parameters
@@ -79,6 +104,8 @@ def fit(likelihood, *, start=None, fixed=("tau_x", "tau_t"), posterior=False, pr
         Whether `priors` count: the mode of the density of the coordinates that they are stated in (`models.hawkes.priors`).
     priors : dict, optional
         Priors by coordinate, such as {"1/h": half_normal(10)}; the paper's where none is given.
+    least : dict, optional
+        Lower bounds of free parameters, by name: of h, for example, the rounding of places.
     max_iter : int
     tol : float
         Ends where a Newton step promises less than so much of the log-likelihood.
@@ -102,36 +129,87 @@ def fit(likelihood, *, start=None, fixed=("tau_x", "tau_t"), posterior=False, pr
         raise InputError("priors are given but posterior is False; pass posterior=True to use them")
     if posterior:
         check_start(start, priors, free)
-    objective = Objective(likelihood, start, free, priors)
+    check_places(likelihood, start, free)
+    objective = Objective(likelihood, start, free, priors, least=_check_least(least, free))
 
-    z = objective.place(start)
+    z = np.maximum(objective.place(start), objective.low)
     value, slopes = objective(z)
     if not math.isfinite(value):
-        raise InputError(f"start: the log-likelihood is {value} at {start}; begin where every event has a positive rate")
+        raise InputError(no_rate(likelihood, start, value))
     converged = False
     for n_iter in range(1, max_iter + 1):
-        information = objective.information(z)
-        step = _ascent(information, slopes)
+        held = (z <= objective.low) & (slopes < 0.0)  # at a bound, and drawn beyond it
+        step = np.zeros(len(z))
+        if not held.all():
+            information = objective.information(z)
+            step[~held] = _ascent(information[np.ix_(~held, ~held)], slopes[~held])
         if slopes @ step < 2.0 * tol:
             converged = True
             break
-        moved = _search(objective, z, value, step, slopes)
-        if moved is None:
+        moved, promised = _search(objective, z, value, step, slopes), slopes @ step
+        gained = moved[1] - value if moved else 0.0
+        z, value, slopes = moved or (z, value, slopes)
+        if gained <= _ROUNDING * abs(value):  # as far as rounding lets one see
+            converged = bool(promised < _SMALL * abs(value))
             break
-        z, value, slopes = moved
-    covariance = np.linalg.pinv(objective.information(z), hermitian=True)
-    params = objective.params(z)
-    errors = np.sqrt(np.maximum(np.diag(covariance), 0.0)) * np.exp(z)
-    return Fit(params, likelihood.log_likelihood(params), free, dict(zip(free, errors.tolist())), covariance, converged, n_iter)
+    params, held = objective.params(z), (z <= objective.low) & (slopes < 0.0)
+    covariance, flat = _covariance(objective.information(z), held)
+    errors = np.where(held, np.nan, np.sqrt(np.diag(covariance)) * np.exp(z))
+    said = [f"{name} is held at its bound, {getattr(params, name):g}" for name in np.array(free)[held]]
+    said += [f"{name} is not identified: the events say nothing about it here" for name in np.array(free)[flat]]
+    if not converged:
+        said.append(f"not converged after {n_iter} iterations")
+    return Fit(params, likelihood.log_likelihood(params), free, dict(zip(free, errors.tolist())), covariance, converged, n_iter,
+               (*said, *notes(likelihood, params, np.array(free)[~held])))
+
+
+def no_rate(likelihood, start, value):
+    """The words of an error: a start where some rate is 0 to float64."""
+    words = f"start: the log-likelihood is {value} at {start}; begin where every event has a positive rate"
+    if likelihood.background is None and not likelihood.background_self:
+        far = likelihood.sums
+        words += (". Some event is so far from all others, in units of tau_x and tau_t, that its rate is 0 to all digits: begin with "
+                  f"larger scales, such as tau_x = {max(float(np.sqrt(far.locations.var(axis=0).mean())), 1e-3):.3g} km and tau_t = "
+                  f"{max(0.1 * far.span_h, 1e-3):.3g} h (--tau-x, --tau-t)")
+    return words
+
+
+def _check_least(least, free):
+    """Bounds by name, checked."""
+    if least is None:
+        return {}
+    if not isinstance(least, dict):
+        raise DTypeError(f"least must be a dict of parameter names and bounds, got {type(least).__name__}")
+    for name in least:
+        if name not in free:
+            raise InputError(f"least has '{name}', which is not estimated; wanted some of {', '.join(free)}")
+    return {name: check_positive(value, f"least['{name}']") for name, value in least.items()}
+
+
+def _covariance(information, held):
+    """The inverse of the information, infinite where there is none, and for which parameters that is."""
+    n = len(information)
+    covariance, flat, free = np.zeros((n, n)), np.zeros(n, bool), ~held
+    if free.any():
+        values, axes = np.linalg.eigh(information[np.ix_(free, free)])
+        none = values < _LEAST_INFORMATION
+        flat[free] = (axes[:, none] ** 2).sum(axis=1) > _LEAST_SHARE
+        inverse = axes[:, ~none] / values[~none] @ axes[:, ~none].T
+        covariance[np.ix_(free, free)] = inverse
+    covariance[flat] = covariance[:, flat] = 0.0
+    covariance[flat, flat] = np.inf
+    return covariance, flat
 
 
 class Objective:
     """Log-likelihood or log-posterior as a function of the logarithms of the free parameters, with its gradient."""
 
-    def __init__(self, likelihood, start, free, priors, with_jacobian=False):
+    def __init__(self, likelihood, start, free, priors, with_jacobian=False, least=None):
         self.likelihood, self.start, self.free, self.priors = likelihood, start, free, priors
         self.jacobian = with_jacobian
         self._at = [start.names().index(name) for name in free]
+        own = {name: low * (1.0 + 1e-9) for name, low in start.triggering.least.items()}
+        self.low = np.log([max(own.get(name, 0.0), (least or {}).get(name, 0.0), 1e-15) for name in free])
 
     def place(self, params):
         """Parameters as logarithms."""
@@ -140,7 +218,7 @@ class Objective:
     def params(self, z):
         """Logarithms as parameters; beyond their bounds, at the bounds."""
         values = np.array(self.start.values())
-        values[self._at] = np.exp(np.clip(z, math.log(1e-15), math.log(1e15)))
+        values[self._at] = np.exp(np.clip(z, self.low, math.log(1e15)))
         return type(self.start)(*values.tolist())
 
     def __call__(self, z):
@@ -177,9 +255,10 @@ def _ascent(information, slopes):
 def _search(objective, z, value, step, slopes):
     """Halve the step until the objective rises; None if it does not."""
     for _ in range(40):
-        there = objective(z + step)
-        if there[0] > value + 1e-4 * (slopes @ step):
-            return z + step, *there
+        moved = np.maximum(z + step, objective.low)
+        there = objective(moved)
+        if there[0] > value + 1e-4 * (slopes @ (moved - z)):
+            return moved, *there
         step = 0.5 * step
     return None
 

@@ -8,7 +8,6 @@ import portable as pk
 from portable.errors import InputError, ShapeError
 
 from ..checks import as_numbers, check_finite
-from .checks import check_params
 from .fit import check_likelihood
 from .summary_kernels import summary_kernels_of
 
@@ -19,7 +18,8 @@ def intensity(likelihood, params, locations, times):
     Parameters
     ----------
     likelihood : Likelihood
-        Of the events that both come from. A background that is given is known at the events alone: 0 is returned for it.
+        Of the events that both come from. Of a background that is given, `Background.at` is asked, without which it is known at
+        the events alone, and this refused.
     params : Parameters
     locations : array-like, shape (n_points, n_dims), kilometres
     times : array-like, shape (n_points,), hours, on the axis of the events' times
@@ -35,17 +35,20 @@ def intensity(likelihood, params, locations, times):
         Points of other dimensions than the events', or that are no finite numbers.
     """
     check_likelihood(likelihood)
-    check_params(params)
+    likelihood.check_params(params)
     locations = check_finite(as_numbers(locations, "locations", 2), "locations")
     times = check_finite(as_numbers(times, "times", 1), "times")
     if locations.shape != (len(times), likelihood.n_dims):
         raise ShapeError(f"locations has shape {locations.shape}; ({len(times)}, {likelihood.n_dims}) is wanted: a place for each "
                          "time, in the dimensions of the events")
-    sums = likelihood.sums
+    sums, given = likelihood.sums, likelihood.background
+    if given is not None and given.at is None:
+        raise InputError("likelihood: its background is known at the events alone; give Background(at=) for intensities elsewhere")
     with pk.use(likelihood.space):
         out = pk.zeros((2, max(len(times), 1)))
         places = pk.copy_of(np.ascontiguousarray((locations - likelihood.centre).T))
-        events = pk.copy_of(np.ascontiguousarray(sums.locations.T))
+        rows = sums.locations.T if sums.marks is None else np.vstack([sums.locations.T, sums.marks])
+        events = pk.copy_of(np.ascontiguousarray(rows))
         if len(times):
             mu_scale = 0.0 if likelihood.background else params.background_scale(likelihood.n_dims)
             pk.parallel_for(pk.TeamPolicy(len(times), 128), summary_kernels_of(params.triggering).intensity_at,
@@ -54,6 +57,8 @@ def intensity(likelihood, params, locations, times):
                             sums.t, -0.5 / params.tau_x**2, -0.5 / params.tau_t**2, params.kernel_values, out,
                             label="hawkes.intensity_at")
         background, excitation = out.to_numpy()[:, : len(times)]
+    if given is not None:
+        background = params.mu0 * np.asarray(given.at(locations, times), dtype=np.float64)
     return background.copy(), excitation.copy()
 
 

@@ -1,13 +1,14 @@
 """Kernels of the background (1), and what all kernels of the method share; equations as numbered in `models.hawkes`.
 
 Arguments that recur
-    x           locations, shape (n_dims, n_events)
+    x           locations, shape (n_rows, n_events): n_dims rows; then, where there are any, the marks in row n_dims; then, if
+                `wide`, what float32 leaves of the locations, in as many rows again
     t           times, shape (n_parts, n_events): a time is the sum of its parts, one in float64 or two in float32.
                 Parts are subtracted one by one, so that two float32 parts give the difference to float32 accuracy
     before      before[i] is the number of events strictly earlier than event i: ties excite nothing
     a_x, a_t    -1 / (2 tau_x^2), -1 / (2 tau_t^2): what multiplies squares in the exponent of (1)
     p           the parameters of the triggering function, a tuple of numbers
-    n_dims, n_parts    compile-time constants
+    n_dims, n_parts, wide    compile-time constants
     n_mu, n_xi  compile-time constants: 1, or where derivatives are wanted as well 3, and 1 + the number of parameters in p
 
 The constant factors of (1) and (2) stay out of the sums. Row 0 of `background` and `excitation`, shapes (n_mu, n_events) and
@@ -26,13 +27,27 @@ GROUP = 4  # events of a team of background_sums
 
 
 @pk.function
-def squared_distance(n_dims, x, i, y, j):
+def squared_distance(n_dims, wide, x, i, y, j):
     """r_ij^2 of location i in x and j in y."""
     r2 = 0.0
     for c in range(n_dims):
         d = x[c, i] - y[c, j]
+        if wide:
+            d += x[n_dims + 1 + c, i] - y[n_dims + 1 + c, j]
         r2 += d * d
     return r2
+
+
+@pk.function
+def place_rows(n_dims, wide):
+    """Rows of x that hold places (and, in between, marks)."""
+    return 2 * n_dims + 1 if wide else n_dims
+
+
+@pk.function
+def mark_of(marked, n_dims, x, i):
+    """The mark of event i; 0 where the triggering function wants none."""
+    return x[n_dims, i] if marked else 0.0
 
 
 @pk.function
@@ -102,7 +117,7 @@ def background_window(n_parts, t, own, newest, reach):
 
 
 @pk.function
-def background_group(team, group, n_dims, n_parts, n_mu, x, t, reach, self_term, a_x, a_t, background):
+def background_group(team, group, n_dims, n_parts, wide, n_mu, x, t, reach, self_term, a_x, a_t, background):
     """What `background_sums` does for its group of events."""
     own = group * GROUP
     newest = min(own + GROUP, x.shape[1]) - 1
@@ -122,7 +137,7 @@ def background_group(team, group, n_dims, n_parts, n_mu, x, t, reach, self_term,
         for j in team.thread_range(begin, min(begin + step, last)):
             for r in range(pk.static(GROUP)):
                 i = min(own + r, newest)
-                r2, dt = squared_distance(n_dims, x, i, x, j), elapsed(n_parts, t, i, t, j)
+                r2, dt = squared_distance(n_dims, wide, x, i, x, j), elapsed(n_parts, t, i, t, j)
                 background_terms(r2, dt, a_x, a_t, terms)
                 for k in range(n_mu):
                     mu_part[k, r] += pk.where(j == i, 0.0, terms[k])
@@ -137,13 +152,13 @@ def background_group(team, group, n_dims, n_parts, n_mu, x, t, reach, self_term,
 
 
 @pk.kernel
-def background_sums(team, n_dims, n_parts, n_mu, x, t, reach, self_term, a_x, a_t, background):
+def background_sums(team, n_dims, n_parts, wide, n_mu, x, t, reach, self_term, a_x, a_t, background):
     """Sums of (1) over at least the events within `reach` hours; a team GROUP events in a row.
 
     Their windows are nearly one, so each takes the union and an event that is read serves them all. Two bisections a
     team, then 3 D + 6 operations and one exponential a pair, and 8 (D + 1) bytes for GROUP pairs.
     """
-    background_group(team, team.league_rank, n_dims, n_parts, n_mu, x, t, reach, self_term, a_x, a_t, background)
+    background_group(team, team.league_rank, n_dims, n_parts, wide, n_mu, x, t, reach, self_term, a_x, a_t, background)
 
 
 @pk.function

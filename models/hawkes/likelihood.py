@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 
 import numpy as np
@@ -11,8 +12,9 @@ from portable.errors import InputError
 
 from ..checks import check_choice, check_flag
 from . import kernels
-from .checks import check_background, check_events, check_horizon, check_params
+from .checks import check_background, check_events, check_horizon, check_marks, check_params
 from .excitation import kernels_of
+from .guards import places
 from .parameters import check_positive
 from .sums import METHODS, PairSums
 from .windows import EVERYTHING, choose
@@ -52,6 +54,13 @@ class Likelihood:
         False recomputes the background at every evaluation.
     background : Background, optional
         A background known at the events in place of (1): mu_n = mu0 * density. tau_x and tau_t then do not matter.
+    marks : array-like, shape (n_events,), optional
+        Such as magnitudes, for triggering functions that want them (`compose`).
+    reference_mark : float, or array-like of shape (n_events,), optional
+        m0, the mark that theta holds for; the smallest mark if not given. One an event where a catalogue's completeness changes:
+        theta then counts offspring that are recorded. No mark may be below.
+    repeats : {"refuse", "accept"}, default "refuse"
+        Whether h and theta may be estimated from places that repeat, and that the background cannot follow (`places`).
     space : str or Space, optional
         Where to compute; the default space if not given.
 
@@ -83,12 +92,15 @@ class Likelihood:
     """
 
     def __init__(self, locations, times, *, method="auto", background_self=True, tolerance=1e-9, precision="float64",
-                 horizon_h=None, keep_background=True, background=None, space=None):
+                 horizon_h=None, keep_background=True, background=None, marks=None, reference_mark=None,
+                 repeats="refuse", space=None):
         locations, times = check_events(locations, times)
+        marks = check_marks(marks, reference_mark, len(times))
         horizon = check_horizon(horizon_h, times)
         check_choice(method, "method", METHODS)
         check_choice(precision, "precision", PRECISIONS)
         self.background_self = check_flag(background_self, "background_self")
+        self.repeats = check_choice(repeats, "repeats", ("refuse", "accept"))
         self.tolerance = check_positive(tolerance, "tolerance")
         if self.tolerance < _LEAST_TOLERANCE:
             raise InputError(f"tolerance is {self.tolerance:g}, a bound that sums in float64 cannot meet, for they round; "
@@ -98,7 +110,7 @@ class Likelihood:
         self.asked, self.method = method, None
         self.windows = self.error_bound = self.inverse_rates = None
         self.sums = PairSums(locations, times - times[0], np.float64 if precision == "float64" else np.float32,
-                             background_self, check_flag(keep_background, "keep_background"), self.background, space)
+                             background_self, check_flag(keep_background, "keep_background"), self.background, space, marks)
         self.space = self.sums.space
         self.horizon_h = float(horizon - times[0])
         self.origin_h, self.centre = float(times[0]), locations.mean(axis=0)  # what is taken off times and locations
@@ -118,8 +130,35 @@ class Likelihood:
             `error_bound` then holds for it. Minus infinity where some rate is below the smallest positive number of the
             precision, which only `background_self=False` allows.
         """
-        check_params(params)
+        self.check_params(params)
         return self._evaluate(params, 1, 1, self._sum_events)[0]
+
+    def check_params(self, params):
+        """Refuse what is no Parameters, or parameters whose triggering function does not fit the events."""
+        check_params(params)
+        trigger = params.triggering
+        if trigger.marked and self.sums.marks is None:
+            raise InputError("params want marks, but the Likelihood was made without: give marks=, such as magnitudes")
+        if trigger.n_dims not in (None, self.n_dims):
+            raise InputError(f"params are for {trigger.n_dims} dimensions, the events have {self.n_dims}")
+        if self.horizon_h > trigger.most_h:
+            raise InputError(f"params: offspring come within {trigger.most_h:g} hours, but the record is {self.horizon_h:g} hours "
+                             "long; within_h of at least that is wanted")
+        return params
+
+    def productivity(self, params):
+        """kappa of each event, shape (n_events,): theta times it are its expected offspring; 1 without marks."""
+        if params.triggering.productivity is None:
+            return np.ones(self.n_events)
+        return params.triggering.productivity(self.sums.marks, params.trigger_values)
+
+    def branching_ratio(self, params):
+        """Expected number of direct offspring of an event: theta times the mean productivity of the events' marks.
+
+        From 1 on families have no finite size, and the process no stationary rate.
+        """
+        self.check_params(params)
+        return params.theta * float(self.productivity(params).mean())
 
     def gradient(self, params):
         """The log-likelihood and its derivatives.
@@ -136,12 +175,12 @@ class Likelihood:
             The derivative in each parameter, in the order of `params.names()`; 0 for tau_x and tau_t where the background
             is given.
         """
-        check_params(params)
         value, slopes = self.log_gradient(params)
         return value, slopes / np.array(params.values())
 
     def log_gradient(self, params):
         """As `gradient`, with derivatives in the logarithms of the parameters."""
+        self.check_params(params)
         value, _, slopes = self._evaluate(params, 3, 1 + len(params.trigger_values), self._sum_slopes)
         return value, slopes
 
@@ -166,6 +205,11 @@ class Likelihood:
         background, excitation = self.sums.background[0].to_numpy(), self.sums.excitation[0].to_numpy()
         return self.background_scale(params) * background, params.excitation_scale(self.n_dims) * excitation
 
+    @functools.cached_property
+    def places(self):
+        """How the places of the events repeat: `Places`."""
+        return places(self.sums.locations)
+
     def background_scale(self, params):
         """What multiplies the sums, or the given density, of the background."""
         return params.mu0 if self.background else params.background_scale(self.n_dims)
@@ -176,14 +220,21 @@ class Likelihood:
         given = params.mu0 * self.background.typical if self.background else None
         while True:
             windows = choose(params, self.n_dims, self.n_events, self.sums.span_h, tolerance, given=given,
-                             in_space=self.asked == "cells")
+                             in_space=self.asked == "cells", largest=self.sums.largest)
             method = self.asked if self.asked != "auto" else self.sums.cheapest(params, windows)
             if method == "cells" and self.asked == "auto":
-                windows = choose(params, self.n_dims, self.n_events, self.sums.span_h, tolerance, given=given, in_space=True)
+                windows = choose(params, self.n_dims, self.n_events, self.sums.span_h, tolerance, given=given, in_space=True,
+                                 largest=self.sums.largest)
             if method == "all_pairs" or not math.isfinite(windows.cut):
                 windows, method = EVERYTHING, "all_pairs"
+            try:
+                self.sums.fill(params, windows, method, n_mu, n_xi)
+            except OverflowError as error:
+                if self.asked == "cells":
+                    raise InputError(f"method is 'cells', but {error}; 'auto' visits pairs without a list") from error
+                self.sums.crowded = True
+                continue
             self.method = method
-            self.sums.fill(params, windows, method, n_mu, n_xi)
             result = sum_events(params)
             error = windows.error(result[1])
             bound = error and (error / abs(result[0]) if result[0] else math.inf)
@@ -206,7 +257,7 @@ class Likelihood:
 
     def _event_args(self, params):
         return (self.background_scale(params), params.excitation_scale(self.n_dims), params.theta, params.kernel_values,
-                self.horizon_h, self.sums.t, self.sums.background, self.sums.excitation)
+                self.horizon_h, self.sums.t, self.sums.event_marks, self.sums.background, self.sums.excitation)
 
     def _sum_events(self, params):
         """The log-likelihood and the sum of 1 / rate, from the sums over pairs."""
@@ -221,7 +272,7 @@ class Likelihood:
         n_blocks = -(-self.n_events // block)
         with pk.use(self.space):
             sums = pk.empty((6 + len(params.trigger_values), n_blocks), np.float64)
-            pk.parallel_for(pk.TeamPolicy(n_blocks, 128), kernels_of(params.triggering).event_slopes, self.sums.sizes[0], block,
+            pk.parallel_for(pk.TeamPolicy(n_blocks, 128), kernels_of(params.triggering).event_slopes, pk.static(self.n_dims), block,
                             -0.5 / params.tau_x**2, -0.5 / params.tau_t**2,
                             *self._event_args(params), sums, label="hawkes.event_slopes")
         terms, inverse_rates, *slopes = sums.to_numpy().sum(axis=1).tolist()

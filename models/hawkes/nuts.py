@@ -86,7 +86,7 @@ class _Target:
     def __init__(self, likelihood, mode, free, priors):
         self._objective = Objective(likelihood, mode.params, free, priors, with_jacobian=True)
         self._mode = self._objective.place(mode.params)
-        curvatures, axes = np.linalg.eigh(mode.log_covariance)
+        curvatures, axes = np.linalg.eigh(np.minimum(mode.log_covariance, 1.0 / np.finfo(float).eps))
         # An axis along which the mode says nothing is taken as wide as a prior may be.
         self._axes = axes * np.sqrt(np.clip(curvatures, 1e-12, 1.0))
         self._priors, self._free, self.worst = priors, free, 0.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -22,6 +23,7 @@ class ParametersBase:
 
     __slots__ = ()
     triggering: ClassVar[Triggering]
+    spec: ClassVar[dict | None] = None  # what `compose` makes this class of again; None for the paper's, and for users' own
 
     def __post_init__(self):
         for name in self.names():
@@ -29,6 +31,9 @@ class ParametersBase:
             # Squares, cubes and products of such values stay within float64, and the exponents' factors within float32.
             if not 1e-15 <= value <= 1e15:
                 raise InputError(f"Parameters: {name} is {value}; 1e-15 to 1e15, in km and hours, is wanted")
+            if value <= self.triggering.least.get(name, 0.0):
+                raise InputError(f"Parameters: {name} is {value}; more than {self.triggering.least[name]:g} is wanted: the density "
+                                 "has no integral else")
             object.__setattr__(self, name, value)
 
     @classmethod
@@ -60,7 +65,7 @@ class ParametersBase:
 
     @property
     def kernel_values(self):
-        """The same for kernel functions, which want lengths as reciprocals."""
+        """The same for kernel functions, which want lengths and durations as reciprocals."""
         return self.triggering.for_kernels(self.trigger_values)
 
     def background_scale(self, n_dims):
@@ -122,11 +127,17 @@ class Background:
         Its integral over the region and the time observed; mu0 * mass events are expected from it.
     mass_until : array-like, shape (n_events,), optional
         Its integral over the region until the time of each event; residuals ask for it.
+    at : callable (locations, times), optional
+        Its density elsewhere, for intensities; shape (n_points,).
+    draw : callable (random, mu0, begin, end), optional
+        Background events between two times, (locations, times), for forecasts.
     """
 
     density: np.ndarray
     mass: float
     mass_until: np.ndarray | None = None
+    at: Callable | None = None
+    draw: Callable | None = None
 
     def __post_init__(self):
         density = check_finite(as_numbers(self.density, "Background: density", 1), "Background: density")

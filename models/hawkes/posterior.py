@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 
@@ -109,6 +111,8 @@ class Posterior:
         for name in self.free:
             tree["posterior"][name].attrs["units"] = self.kind.units()[name]
         tree["posterior"].attrs.update(attributes)
+        tree["posterior"].attrs.update({"parameters": json.dumps(self.kind.spec),
+                                        "acceptance": json.dumps(self.acceptance.tolist())})
         tree["posterior"].attrs.update({f"prior of {name}": text for name, text in self.priors.items()})
         tree["posterior"].attrs.update({f"fixed {name}": getattr(self.start, name) for name in self.start.names()
                                         if name not in self.free})
@@ -119,3 +123,46 @@ class Posterior:
         need("h5netcdf", "arviz", "NetCDF files")
         with replacing(path, "path") as beside:
             self.to_arviz().to_netcdf(beside, engine="h5netcdf")
+
+
+def load_posterior(path):
+    """The Posterior that `Posterior.save` wrote.
+
+    Parameters
+    ----------
+    path : path
+
+    Returns
+    -------
+    Posterior
+
+    Raises
+    ------
+    InputError
+        It cannot be read, or holds something else; parameters of a user's own triggering function, which a file cannot hold.
+    """
+    from .compose import compose
+    from .parameters import Parameters
+
+    need("h5netcdf", "arviz", "NetCDF files")
+    xarray = need("xarray", "arviz", "NetCDF files")
+    if not Path(path).is_file():
+        raise InputError(f"'{path}': there is no such file; a posterior.nc is wanted")
+    try:
+        with xarray.open_datatree(path, engine="h5netcdf") as tree:
+            draws, attributes = tree["posterior"].dataset.load(), dict(tree["posterior"].attrs)
+            log_likelihood = tree["sample_stats"]["log_likelihood"].to_numpy()
+        spec = json.loads(attributes["parameters"])
+        kind = Parameters if spec is None else compose(**spec)
+        fixed = {name.removeprefix("fixed "): float(value) for name, value in attributes.items() if name.startswith("fixed ")}
+        priors = {name.removeprefix("prior of "): text for name, text in attributes.items() if name.startswith("prior of ")}
+        free = tuple(name for name in kind.names() if name not in fixed)
+        values = np.stack([draws[name].to_numpy() for name in free], axis=-1)
+        start = kind(**fixed | dict(zip(free, values[0, 0].tolist())))
+        return Posterior(kind, start, free, values, log_likelihood, np.array(json.loads(attributes["acceptance"])),
+                         float(attributes["error_bound"]), priors, str(attributes["sampler"]), int(attributes["seed"]),
+                         bool(attributes["complete"]))
+    except (OSError, KeyError, ValueError, TypeError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"'{path}' holds no posterior of models.hawkes: {type(error).__name__}: {error}") from error

@@ -98,8 +98,14 @@ def is_reciprocal(params_type, name):
 
 
 def default_priors(params_type):
-    """The paper's: half-normal, sd 1 on mu0 and 10 on every other coordinate."""
-    return {coordinate_name(params_type, name): half_normal(1.0 if name == "mu0" else 10.0) for name in params_type.names()}
+    """The paper's: half-normal, sd 1 on mu0 and 10 on every other coordinate; above its bound, where one has any."""
+    least = params_type.triggering.least
+    return {coordinate_name(params_type, name): _half_normal_above(least[name]) if name in least
+            else half_normal(1.0 if name == "mu0" else 10.0) for name in params_type.names()}
+
+
+def _half_normal_above(low):
+    return Prior((0.0, low / 10.0**2, -0.5 / 10.0**2, 0.0), low, math.inf, f"half-normal above {low:g}, sd 10")
 
 
 def check_priors(priors, params_type):

@@ -12,7 +12,6 @@ from portable.errors import DTypeError, InputError
 
 from ..checks import check_count, check_flag, check_number
 from .cells import all_pairs_within
-from .checks import check_params
 from .extras import need
 from .fit import check_likelihood
 from .posterior import Posterior
@@ -132,18 +131,19 @@ def parent_probabilities(likelihood, params, *, least=1e-9):
         What is no Likelihood or no Parameters; `least` that is not above 0.
     """
     check_likelihood(likelihood)
-    check_params(params)
+    likelihood.check_params(params)
     least = check_number(least, "least", above=0.0)
     background, excitation = likelihood.rates(params)
     rates = background + excitation
     scale = params.excitation_scale(likelihood.n_dims)
     cut = max(math.log(scale / (least * rates.min())), 1.0) if rates.min() > 0.0 else 745.0  # exp(-745) is the least float64
     sums = likelihood.sums
-    r2, dt, children, parents = all_pairs_within(sums.locations, sums.times, params, min(cut, 745.0), likelihood.space)
+    r2, dt, marks, children, parents = all_pairs_within(sums.locations, sums.times, params, min(cut, 745.0), likelihood.space,
+                                                        sums.marks)
     with pk.use(likelihood.space):
         shares = pk.zeros(r2.shape[0])
         if children.size:
-            pk.parallel_for(children.size, summary_kernels_of(params.triggering).pair_shares, scale, r2, dt,
+            pk.parallel_for(children.size, summary_kernels_of(params.triggering).pair_shares, scale, r2, dt, marks,
                             params.kernel_values, pk.copy_of(children), pk.copy_of(rates), shares, label="hawkes.pair_shares")
         shares = shares.to_numpy()[: children.size]
     kept = np.flatnonzero(shares >= least)

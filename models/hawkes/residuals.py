@@ -67,11 +67,11 @@ def residuals(likelihood, params):
     Neural Computation 14 (2002).
     """
     check_likelihood(likelihood)
-    check_params(params)
+    likelihood.check_params(params)
     stats = need("scipy.stats", "stats", "the test of residuals")
     if likelihood.n_events < 3:
         raise InputError(f"likelihood has {likelihood.n_events} events; at least 3 are wanted for residuals")
-    rescaled = _rescale(likelihood, params)
+    rescaled = compensators(likelihood, params)
     gaps = np.diff(rescaled)
     uniform = np.exp(-np.maximum(gaps, 0.0))
     test = stats.kstest(uniform, "uniform")
@@ -80,8 +80,8 @@ def residuals(likelihood, params):
     return Residuals(rescaled, gaps, float(test.statistic), float(test.pvalue), correlation)
 
 
-def _rescale(likelihood, params):
-    """The compensator at the events."""
+def compensators(likelihood, params):
+    """Events expected until each event, over all places, shape (n_events,)."""
     given, times = likelihood.background, likelihood.sums.times
     if given and given.mass_until is None:
         raise InputError("likelihood: its background has no mass_until; residuals want the background's mass until each event")
@@ -91,11 +91,14 @@ def _rescale(likelihood, params):
     last_mu = np.zeros(n, np.int64) if given else np.searchsorted(times, times + reach_mu, side="right")
     per_hour = math.sqrt(0.5) / params.tau_t
     gone = np.concatenate([[0.0], np.cumsum([0.5 * math.erf(t * per_hour) for t in times])])
-    first_xi = np.searchsorted(times, times - params.triggering.reach_h(params.trigger_values, _SPENT))
+    most = likelihood.sums.largest if params.triggering.marked else 0.0
+    first_xi = np.searchsorted(times, times - params.triggering.reach_h(params.trigger_values, _SPENT, most))
+    come = np.concatenate([[0.0], np.cumsum(likelihood.productivity(params))])
     with pk.use(likelihood.space):
         out = pk.zeros(n)
         pk.parallel_for(pk.TeamPolicy(n, 32), summary_kernels_of(params.triggering).compensator, 0.0 if given else params.mu0,
-                        params.theta, per_hour, params.kernel_values, likelihood.sums.t, pk.copy_of(first_mu),
-                        pk.copy_of(last_mu), pk.copy_of(gone), pk.copy_of(first_xi), out, label="hawkes.compensator")
+                        params.theta, per_hour, params.kernel_values, likelihood.sums.t, likelihood.sums.event_marks,
+                        pk.copy_of(first_mu), pk.copy_of(last_mu), pk.copy_of(gone), pk.copy_of(first_xi), pk.copy_of(come),
+                        out, label="hawkes.compensator")
         found = out.to_numpy().copy()
     return found + params.mu0 * given.mass_until if given else found

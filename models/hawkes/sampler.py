@@ -14,7 +14,8 @@ from . import chain_kernels as ck
 from .chains import Chains
 from .checkpoint import Kept
 from .checks import check_params
-from .fit import check_free, check_likelihood, fit
+from .fit import check_free, check_likelihood, fit, no_rate
+from .guards import check_places
 from .parameters import Parameters, ParametersBase
 from .posterior import Posterior
 from .priors import check_priors, check_start, in_words
@@ -82,7 +83,9 @@ def sample_posterior(likelihood, *, n_chains=4, n_draws=10_000, n_warmup=1_000, 
     given = _check_starts(start, n_chains)
     free, n_rows = check_free(fixed, given[0], likelihood), n_warmup + n_draws
     priors = check_priors(priors, type(given[0]))
+    check_places(likelihood, given[0], free)
     for params in given:
+        likelihood.check_params(params)
         check_start(params, priors, free)
     with Store(checkpoint, "hawkes.sample_posterior", _settings(likelihood, n_chains, thin, seed, given, free, priors)) as store:
         starts, widths, scale = _starts(store, likelihood, given, free, priors, n_chains, seed)
@@ -98,8 +101,8 @@ def sample_posterior(likelihood, *, n_chains=4, n_draws=10_000, n_warmup=1_000, 
 def _settings(likelihood, n_chains, thin, seed, given, free, priors):
     """What the draws of chains depend on, but for their length."""
     sums, background = likelihood.sums, likelihood.background
-    return {"locations": sums.locations, "times": sums.times, "n_chains": n_chains, "thin": thin, "seed": seed,
-            "start": [[type(params).__name__, *params.values()] for params in given], "free": free,
+    return {"locations": sums.locations, "times": sums.times, "marks": sums.marks, "n_chains": n_chains, "thin": thin, "seed": seed,
+            "start": [[type(params).__name__, params.spec, *params.values()] for params in given], "free": free,
             "priors": {name: [*prior.coefficients, prior.low, prior.high] for name, prior in priors.items()},
             "tolerance": likelihood.tolerance, "background_self": likelihood.background_self,
             "horizon_h": likelihood.horizon_h, "dtype": str(np.dtype(sums.dtype)),
@@ -116,7 +119,7 @@ def _starts(store, likelihood, given, free, priors, n_chains, seed):
         starts, widths = _disperse(likelihood, given[0], free, priors, n_chains, seed)
     scale = likelihood.log_likelihood(starts[0])
     if not np.isfinite(scale):
-        raise InputError(f"start: the log-likelihood is {scale} at {starts[0]}; begin where every event has a positive rate")
+        raise InputError(no_rate(likelihood, starts[0], scale))
     found = {"values": np.array([start.values() for start in starts]), "scale": np.array(scale)}
     store.put("start", **found, **({} if widths is None else {"widths": widths}))
     return starts, widths, scale

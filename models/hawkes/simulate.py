@@ -10,7 +10,7 @@ import numpy as np
 
 from portable.errors import DTypeError, InputError, ShapeError
 
-from ..checks import check_choice
+from ..checks import as_numbers, check_choice, check_finite
 from .checks import check_events, check_params
 from .parameters import check_positive
 
@@ -31,8 +31,17 @@ class Simulation(NamedTuple):
     parents: np.ndarray
 
 
-def simulate(params, *, n_immigrants, horizon_h, box_km=((0.0, 10.0), (0.0, 10.0)), centres=None, method="branching", seed=None,
-             max_events=10_000_000):
+class MarkedSimulation(NamedTuple):
+    """As `Simulation`, with marks less the reference's, shape (n_events,)."""
+
+    locations: np.ndarray
+    times: np.ndarray
+    parents: np.ndarray
+    marks: np.ndarray
+
+
+def simulate(params, *, n_immigrants, horizon_h, box_km=((0.0, 10.0), (0.0, 10.0)), centres=None, immigrants=None,
+             method="branching", seed=None, marks=None, max_events=10_000_000):
     """Events with known parents, from theta and the triggering function of `params`.
 
     Immigrants are Poisson in number; uniform in the box and in [0, horizon_h], or around given centres. Every event then has a
@@ -50,18 +59,23 @@ def simulate(params, *, n_immigrants, horizon_h, box_km=((0.0, 10.0), (0.0, 10.0
         1, 2 or 3 pairs; the default is a square of 10 km.
     centres : (locations, times), optional
         Events whose kernel density, with tau_x and tau_t cut off at 0 and horizon_h, immigrants are drawn from instead.
+    immigrants : callable (random, n), optional
+        Draws locations and times of n immigrants instead.
     method : {"branching", "thinning"}, default "branching"
         Generation by generation, or forward in time by Ogata's thinning: slow, independent, the same distribution. Thinning
         wants a triggering function that falls with the delay.
     seed : int, numpy.random.Generator or None
         Equal seeds give equal events.
+    marks : callable (random, n), or array-like, optional
+        For triggering functions that want marks: n of them less the reference's, at least 0; or marks to draw from with
+        replacement. By default Gutenberg and Richter's law with b = 1, exponential with mean log10(e).
     max_events : int, default 10,000,000
         More are refused: with theta >= 1 the generations grow without end.
 
     Returns
     -------
     Simulation
-        Named tuple (locations, times, parents).
+        Named tuple (locations, times, parents); with marks a MarkedSimulation, which has them last.
 
     Raises
     ------
@@ -78,38 +92,69 @@ def simulate(params, *, n_immigrants, horizon_h, box_km=((0.0, 10.0), (0.0, 10.0
     if n_immigrants > max_events:
         raise InputError(f"n_immigrants is {n_immigrants}, above max_events = {max_events}")
     random = _generator(seed)
+    trigger = params.triggering
+    if trigger.n_dims not in (None, len(low)):
+        raise InputError(f"params are for {trigger.n_dims} dimensions, box_km has {len(low)}")
+    if trigger.marked and method == "thinning":
+        raise InputError("method is 'thinning', which knows no marks; 'branching' is wanted")
+    draw_marks = _marks_of(marks, trigger)
 
-    def immigrants(n):
+    def draw_immigrants(n):
+        if immigrants is not None:
+            return immigrants(random, n)
         if centres is None:
             return random.uniform(low, high, (n, len(low))), random.uniform(0.0, horizon_h, n)
         return _around(centres, params, horizon_h, n, random)
 
     n = random.poisson(n_immigrants)
-    locations, times = immigrants(n)
+    locations, times = draw_immigrants(n)
     if method == "branching":
-        return _branch(params, locations, times, horizon_h, max_events, random)
+        return _branch(params, locations, times, horizon_h, max_events, random, draw_marks)
     return _thin(params, locations, times, horizon_h, max_events, random)
 
 
-def _branch(params, locations, times, horizon_h, max_events, random):
-    """Offspring of the immigrants, generation by generation."""
+def _marks_of(marks, trigger):
+    """A function that draws so many marks."""
+    if not trigger.marked:
+        if marks is not None:
+            raise InputError("marks are given, but the triggering function of params wants none")
+        return lambda random, n: np.zeros(n)
+    if marks is None:
+        return lambda random, n: random.exponential(math.log10(math.e), n)
+    if callable(marks):
+        return marks
+    pool = check_finite(as_numbers(marks, "marks", 1), "marks")
+    if not pool.size or pool.min() < 0.0:
+        raise InputError("marks must be at least 0, less the reference's, and not empty")
+    return lambda random, n: random.choice(pool, n)
+
+
+def _branch(params, locations, times, horizon_h, max_events, random, draw_marks):
+    return _in_order(*generations(params, locations, times, horizon_h, max_events, random, draw_marks), params.triggering.marked)
+
+
+def generations(params, locations, times, horizon_h, max_events, random, draw_marks):
+    """Events and their offspring until horizon_h, generation by generation: locations, times, parents, marks."""
     n, n_dims = locations.shape
-    generations = [(locations, times, np.full(n, -1))]
+    trigger, p = params.triggering, params.trigger_values
+    marks = draw_marks(random, n)
+    found = [(locations, times, np.full(n, -1), marks)]
     n_events, first = n, 0  # first: number of the generation's first event, counting generation after generation
     while n:
-        n_offspring = random.poisson(params.theta, n)
+        n_offspring = random.poisson(params.theta * (trigger.productivity(marks, p) if trigger.marked else 1.0), n)
         if n_events + n_offspring.sum() > max_events:
             raise _too_many(max_events, params)
         parent = np.repeat(np.arange(n), n_offspring)
-        delays, shifts = params.triggering.draw(random, parent.size, n_dims, params.trigger_values)
+        delays, shifts = trigger.draw(random, marks[parent], n_dims, p)
         times = times[parent] + delays
         observed = times <= horizon_h
         times, parent = times[observed], parent[observed]
         locations = locations[parent] + shifts[observed]
-        generations.append((locations, times, first + parent))
+        marks = draw_marks(random, parent.size)
+        found.append((locations, times, first + parent, marks))
         first, n = first + n, parent.size
         n_events += n
-    return _in_order(*(np.concatenate(parts) for parts in zip(*generations)))
+    return tuple(np.concatenate(parts) for parts in zip(*found))
 
 
 def _thin(params, locations, times, horizon_h, max_events, random):
@@ -119,12 +164,12 @@ def _thin(params, locations, times, horizon_h, max_events, random):
     scale = params.theta * float(trigger.scale(0, q))  # without space, value at distance 0 is the density of delays
 
     def weights(now):
-        return np.array([scale * float(trigger.value(0.0, now - t, q)) for t, _, _ in active])
+        return np.array([scale * float(trigger.value(0.0, now - t, 0.0, q)) for t, _, _ in active])
 
     order = np.argsort(times, kind="stable")
     waiting = [(times[k], locations[k], -1) for k in order][::-1]
     events, active, now = [], [], 0.0
-    spent = trigger.reach_h(p, 40.0)  # exp(-40) of an intensity is none
+    spent = trigger.reach_h(p, 40.0, 0.0)  # exp(-40) of an intensity is none
     while waiting or active:
         active = [event for event in active if now - event[0] < spent]
         bound = weights(now).sum()
@@ -142,7 +187,7 @@ def _thin(params, locations, times, horizon_h, max_events, random):
             if u >= shares.sum():
                 continue
             _, centre, parent = active[int(np.searchsorted(np.cumsum(shares), u, side="right"))]
-            place = centre + trigger.draw(random, 1, n_dims, p)[1][0]
+            place = centre + trigger.draw(random, np.zeros(1), n_dims, p)[1][0]
         if len(events) >= max_events:
             raise _too_many(max_events, params)
         active.append((now, place, len(events)))
@@ -153,12 +198,13 @@ def _thin(params, locations, times, horizon_h, max_events, random):
     return Simulation(np.array(places), np.array(moments), np.array(parents))
 
 
-def _in_order(locations, times, parents):
+def _in_order(locations, times, parents, marks, marked):
     order = np.argsort(times, kind="stable")
     rank = np.empty_like(order)
     rank[order] = np.arange(len(order))
     parents = parents[order]
-    return Simulation(locations[order], times[order], np.where(parents < 0, -1, rank[parents]))
+    found = locations[order], times[order], np.where(parents < 0, -1, rank[parents])
+    return MarkedSimulation(*found, marks[order]) if marked else Simulation(*found)
 
 
 def _around(centres, params, horizon_h, n, random):

@@ -5,7 +5,7 @@ import types
 
 import portable as pk
 
-from .kernels import background_terms, squared_distance
+from .kernels import background_terms, mark_of, squared_distance
 
 
 @pk.kernel
@@ -37,12 +37,12 @@ def bin_quantile(i, probability, n_draws, bins, row, out):
 @functools.cache
 def summary_kernels_of(trigger):
     """The kernels that a `Triggering` is compiled into, by their names."""
-    g = trigger.functions
+    g, marked = trigger.functions, trigger.marked
 
     @pk.kernel
-    def pair_shares(e, scale, r2_of, dt_of, p, event, rates, out):
+    def pair_shares(e, scale, r2_of, dt_of, mark_at, p, event, rates, out):
         """The share of one listed pair in the rate of its later event."""
-        out[e] = scale * g.value(r2_of[e], dt_of[e], p) / rates[event[e]]
+        out[e] = scale * g.value(r2_of[e], dt_of[e], mark_at[e] if marked else 0.0, p) / rates[event[e]]
 
     @pk.kernel
     def intensity_at(team, n_dims, mu_scale, xi_scale, places, moments, x, t, a_x, a_t, p, out):
@@ -54,13 +54,13 @@ def summary_kernels_of(trigger):
         background = 0.0
         excitation = 0.0
         for j in team.thread_range(t.shape[0]):
-            r2 = squared_distance(n_dims, places, i, x, j)
+            r2 = squared_distance(n_dims, False, places, i, x, j)
             dt = moments[i] - t[j]
             if mu_scale > 0.0:
                 background_terms(r2, dt, a_x, a_t, terms)
                 background += terms[0]
             if dt > 0.0:
-                excitation += g.value(r2, dt, p)
+                excitation += g.value(r2, dt, mark_of(marked, n_dims, x, j), p)
         background = team.reduce(background)
         excitation = team.reduce(excitation)
         if team.single():
@@ -68,11 +68,12 @@ def summary_kernels_of(trigger):
             out[1, i] = xi_scale * excitation
 
     @pk.kernel
-    def compensator(team, mu0, theta, per_hour, p, t, first_mu, last_mu, gone, first_xi, out):
+    def compensator(team, mu0, theta, per_hour, p, t, marks, first_mu, last_mu, gone, first_xi, come, out):
         """Events expected from 0 to the time of event i; a team an event.
 
         Background kernels of events before first_mu[i] have all their later mass before t_i, those from last_mu[i] on none, and
-        gone[j] is what the first j of them have lost before time 0. Offspring of events before first_xi[i] have all come.
+        gone[j] is what the first j of them have lost before time 0. Offspring of events before first_xi[i] have all come: those of
+        the first j are come[j].
         """
         i = team.league_rank
         background = 0.0
@@ -80,11 +81,11 @@ def summary_kernels_of(trigger):
             background += 0.5 * pk.erf((t[i] - t[j]) * per_hour)
         excitation = 0.0
         for j in team.thread_range(first_xi[i], i):
-            excitation += g.integral(t[i] - t[j], p)
+            excitation += g.integral(t[i] - t[j], marks[j] if marked else 0.0, p)
         background = team.reduce(background)
         excitation = team.reduce(excitation)
         if team.single():
             window = 0.5 * first_mu[i] + gone[last_mu[i]]
-            out[i] = mu0 * (background + window) + theta * (excitation + first_xi[i])
+            out[i] = mu0 * (background + window) + theta * (excitation + come[first_xi[i]])
 
     return types.SimpleNamespace(pair_shares=pair_shares, intensity_at=intensity_at, compensator=compensator)

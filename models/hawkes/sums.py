@@ -10,8 +10,9 @@ import portable as pk
 
 from . import kernels
 from .cell_kernels import background_by_cells
-from .cells import Grid, PairList, Range
+from .cells import Grid, PairList, Range, largest
 from .excitation import MEMBERS, kernels_of
+from .triggering import EXPONENTIAL
 
 METHODS = ("auto", "all_pairs", "windowed", "cells")
 
@@ -28,6 +29,9 @@ _BLOCK, _MOST_BLOCKS = 256, 150
 
 # A list of pairs serves parameters of the triggering function up to this factor from those that it was made for.
 _LIST_RANGE = 1.5
+# Rounding of places in float32, as a share of the shortest length, beyond which they take two parts: below, log-likelihoods are
+# off by less than 1e-6 of themselves (tests/models/hawkes/test_likelihood.py).
+_ROUNDED = 2e-5
 # A pair costs the windowed sums one unit; finding and listing one costs so many more, and a kept list so many less.
 _VISIT_COST = 3.0
 
@@ -46,16 +50,20 @@ class PairSums:
         From the first event to the last.
     """
 
-    def __init__(self, locations, times, dtype, background_self, keep_background, given, space):
+    def __init__(self, locations, times, dtype, background_self, keep_background, given, space, marks=None):
         self.self_term = 1.0 if background_self else 0.0
         self._keep_background, self.dtype = keep_background, dtype
         self.n_events, self.n_dims = locations.shape
         self.span_h = float(times[-1])
-        # Only differences count: about their mean, float32 resolves a city to millimetres on any map.
-        self.locations, self.times = locations - locations.mean(axis=0), times
+        # Only differences count: about their mean, float32 resolves a city to millimetres on any map. On a wide map, or for
+        # short lengths, places take two parts.
+        self.locations, self.times, self.marks = locations - locations.mean(axis=0), times, marks
+        self._rounding = float(np.abs(self.locations - self.locations.astype(dtype)).max())
         with pk.use(pk.default_space() if space is None else space) as self.space:
             ties = np.searchsorted(times, times, side="left")
-            self._x = pk.copy_of(self.locations.T.astype(dtype))
+            rows = self.locations.T if marks is None else np.vstack([self.locations.T, marks])
+            self._x, self._x_wide = pk.copy_of(rows.astype(dtype)), None
+            self.event_marks = pk.copy_of(np.zeros(1) if marks is None else marks)
             self.t = pk.copy_of(times)
             self._t_parts = pk.copy_of(_split(times, dtype))
             self._before = pk.copy_of(ties)
@@ -64,18 +72,30 @@ class PairSums:
                 pk.deep_copy(self.background[0], given.density)
         self.excitation = None
         self._groups = pk.TeamPolicy(-(-self.n_events // kernels.GROUP), _TEAM_SIZE, space=self.space)
-        self.sizes = pk.static(self.n_dims), pk.static(self._t_parts.shape[0])
+        self._n_dims, self._n_parts = pk.static(self.n_dims), pk.static(self._t_parts.shape[0])
+        self.largest = largest(marks)
         self._tiles = None  # what pair_tiles needs, made when it first does
         self._given = given is not None
         self._kept = None  # (tau_x, tau_t, reach in hours and in km, rows) of the sums now in self.background
         self.pairs = None  # the PairList at hand
+        self.crowded = False  # whether a list of pairs was too long to keep
         self._listed = False  # whether self.excitation is zero wherever that list has no row
         self._cheapest = None  # (what the choice depends on, choice)
 
-    @property
-    def data(self):
-        """What kernels over windows want to know of the events."""
-        return self._x, self._t_parts
+    def data(self, shortest_km):
+        """What kernels over windows and blocks want to know of the events, first the constants of their form.
+
+        shortest_km is the shortest length that distances are compared with. Rounding moves an exponent of order 1 by twice its
+        share of that length, and moves it at random: a sum over pairs by far less.
+        """
+        wide = self._rounding > _ROUNDED * shortest_km
+        if wide and self._x_wide is None:
+            leading = self.locations.T.astype(self.dtype)
+            marks = np.zeros((1, self.n_events)) if self.marks is None else self.marks[None]
+            rows = np.vstack([leading, marks, self.locations.T - leading]).astype(self.dtype)
+            with pk.use(self.space):
+                self._x_wide = pk.copy_of(rows)
+        return self._n_dims, self._n_parts, pk.static(wide), self._x_wide if wide else self._x, self._t_parts
 
     def cheapest(self, params, windows):
         """The method of least cost, counted in pairs.
@@ -85,6 +105,8 @@ class PairSums:
         """
         if self.n_events < _FEW_EVENTS:
             return "all_pairs"
+        if self.crowded:
+            return "windowed"
         reach = _power_of_two(windows.excitation_h), _power_of_two(windows.background_h), _power_of_two(params.tau_x)
         if self._cheapest is None or self._cheapest[0] != reach:
             self._cheapest = reach, self._compare(params, windows)
@@ -95,8 +117,9 @@ class PairSums:
         background = 0.0 if self._given or self._keep_background else 2.0 * self._within(windows.background_h)
         in_time = self._within(windows.excitation_h)
         k = windows.excitation_h if math.isfinite(windows.excitation_h) else self.span_h
-        cut = float(params.triggering.exponent(0.0, k, params.kernel_values))
-        near = near_share(self.locations, params.triggering.reach_km(params.trigger_values, cut))
+        trigger = params.triggering
+        cut = float(trigger.exponent(0.0, k, 0.0, params.kernel_values)) if trigger is EXPONENTIAL else windows.cut
+        near = near_share(self.locations, trigger.reach_km(params.trigger_values, cut, self.largest))
         wide = near_share(self.locations, _background_km(params, windows))
         costs = {"all_pairs": all_pairs, "windowed": in_time + background,
                  "cells": self.n_events + _VISIT_COST * near * in_time + _VISIT_COST * wide * background}
@@ -134,12 +157,13 @@ class PairSums:
     def sum_background(self, params, windows, method, n_mu):
         widths = -0.5 / params.tau_x**2, -0.5 / params.tau_t**2
         if method != "cells":
-            pk.parallel_for(self._groups, kernels.background_sums, *self.sizes, pk.static(n_mu), *self.data,
+            n_dims, n_parts, wide, x, t = self.data(params.tau_x)
+            pk.parallel_for(self._groups, kernels.background_sums, n_dims, n_parts, wide, pk.static(n_mu), x, t,
                             windows.background_h, self.self_term, *widths, self.background, label="hawkes.background_sums")
             return
         with pk.use(self.space):
             grid = Grid(self.locations, self.times, _background_km(params, windows), self.dtype)
-            pk.parallel_for(pk.TeamPolicy(self.n_events, _TEAM_SIZE), background_by_cells, self.sizes[0], pk.static(n_mu),
+            pk.parallel_for(pk.TeamPolicy(self.n_events, _TEAM_SIZE), background_by_cells, self._n_dims, pk.static(n_mu),
                             *grid.args, grid.order, min(windows.background_h, 2.0 * self.span_h + 1.0), self.self_term,
                             *widths, self.background, label="hawkes.background_by_cells")
 
@@ -150,7 +174,8 @@ class PairSums:
             self.pairs.sums(n_xi, p, self.excitation)
             return
         self._listed = False
-        pk.parallel_for(self._groups, kernels_of(params.triggering).excitation_sums, *self.sizes, pk.static(n_xi), *self.data,
+        n_dims, n_parts, wide, x, t = self.data(shortest_km(params))
+        pk.parallel_for(self._groups, kernels_of(params.triggering).excitation_sums, n_dims, n_parts, wide, pk.static(n_xi), x, t,
                         windows.excitation_h, p, self.excitation, label="hawkes.excitation_sums")
 
     def list_pairs(self, params, windows, range_=None):
@@ -161,7 +186,7 @@ class PairSums:
             range_ = Range(tuple(v / _LIST_RANGE for v in p), tuple(v * _LIST_RANGE for v in p), k + 2.0)
         if self.pairs is None or self.pairs.trigger is not trigger or not self.pairs.range.holds(p, k):
             self.pairs = None
-            self.pairs = PairList(self.locations, self.times, trigger, range_, self.dtype, self.space)
+            self.pairs = PairList(self.locations, self.times, trigger, range_, self.dtype, self.space, self.marks)
             self._listed = False
         if not self._listed:
             pk.deep_copy(self.excitation, 0.0)
@@ -183,11 +208,17 @@ class PairSums:
         widths = -0.5 / params.tau_x**2, -0.5 / params.tau_t**2
         sizes = pk.static(n_mu), pk.static(n_xi)
         self._listed = False
+        n_dims, n_parts, wide, x, t = self.data(min(shortest_km(params), params.tau_x))
         pk.parallel_for(policy, kernels_of(params.triggering).pair_tiles,
-                        pk.static(_ROWS if rows == 1 else _ROWS_OF_SLOPES[self.dtype]), *self.sizes, *sizes, *self.data,
+                        pk.static(_ROWS if rows == 1 else _ROWS_OF_SLOPES[self.dtype]), n_dims, n_parts, wide, *sizes, x, t,
                         self._before, tiles, block, *widths, params.kernel_values, *tables, label="hawkes.pair_tiles")
         pk.parallel_for(pk.MDRangePolicy((0, 0), (n_mu + n_xi, self.n_events), space=self.space), kernels.add_tiles, n_mu, block,
                         self.self_term, *tables, self.background, self.excitation, label="hawkes.add_tiles")
+
+
+def shortest_km(params):
+    """The length that the triggering function compares distances with: where its exponent is a half."""
+    return params.triggering.reach_km(params.trigger_values, 0.5, 0.0)
 
 
 def near_share(locations, reach_km):

@@ -1,10 +1,11 @@
 """What an event triggers: the density of its offspring in space and time, behind one small interface.
 
-    xi_n = theta sum_{t_n' < t_n} g(r_nn', t_n - t_n'),    integral of g over all places and delays = 1
+    xi_n = theta sum_{t_n' < t_n} g(r_nn', t_n - t_n', m_n')
 
-`EXPONENTIAL` is the paper's g. `time_scales` makes mixtures of several decays: retaliation within minutes, hours and days
-at once. Another g is another `Triggering`; the likelihood, its gradient, the fit, the probabilities, the simulation and the
-samplers ask for nothing else.
+An event of mark m (a magnitude less the reference's; 0 where there are none) has theta kappa(m) offspring: kappa is the integral of g
+over all places and delays, 1 without marks. `EXPONENTIAL` is the paper's g; `compose` makes others of a decay, a density in
+space and a productivity. The likelihood, its gradient, the fit, the probabilities, the simulation and the samplers ask for
+nothing else.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import functools
 import math
 import types
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import portable as pk
 
@@ -22,35 +23,45 @@ from .kernels import LOG2_E
 
 @dataclass(frozen=True, eq=False)
 class Triggering:
-    """A density g of delays dt > 0 and squared distances r2, with positive parameters p.
+    """A density g of delays dt > 0 and squared distances r2 around an event of a mark, with positive parameters p.
 
-    g is split: g = scale(n_dims, p) * value(r2, dt, p), with value at most 1, so that sums of values fit float32. Derivatives
-    are with respect to the logarithms of the parameters, where they have no unit; those of g are divided by its scale. They are
-    linear in a few products of a pair, such as value * dt: pairs add up these moments, and only their sums are combined. Kernel
-    functions get lengths as reciprocals (`for_kernels`), so that no pair costs a division; p below is in that form for them.
+    g is split: g = scale(n_dims, p) * value(r2, dt, mark, p), so that sums of values fit float32. Derivatives are with respect
+    to the logarithms of the parameters, where they have no unit; those of g are divided by its scale. They are linear in a few
+    products of a pair, such as value * dt: pairs add up these moments, and only their sums are combined. Kernel functions get
+    lengths and durations as reciprocals (`for_kernels`), so that no pair costs a division; p below is in that form for them.
 
     Parameters
     ----------
     names, units : tuple of str
         Of the parameters, in the order of p.
-    value : kernel function (r2, dt, p)
-    moments : kernel function (r2, dt, p, out)
+    value : kernel function (r2, dt, mark, p)
+    moments : kernel function (r2, dt, mark, p, out)
         Writes value to out[0], and other products to as many more places as there are parameters.
     slopes : kernel function (n_dims, sums, p, out)
         From sums of moments, the derivative in the logarithm of p[k] to out[k].
-    integral : kernel function (left, p)
-        The share of offspring that comes within `left` hours.
-    integral_gradient : kernel function (left, p, out)
+    integral : kernel function (left, mark, p)
+        kappa times the share of offspring that comes within `left` hours.
+    integral_gradient : kernel function (left, mark, p, out)
         Its derivatives to out[k].
-    exponent : kernel function (r2, dt, p)
-        value <= exp(-exponent). It rises with r2 and dt, and in each parameter as `slowest` says.
+    exponent : kernel function (r2, dt, mark, p)
+        value <= exp(-exponent). It rises with r2 and dt, falls with the mark, and in each parameter as `slowest` says.
     scale : kernel function (n_dims, p)
     slowest : callable (low, high)
         Of all parameters between two bounds, those whose exponent is the smallest everywhere.
-    reach_h, reach_km : callable (p, k)
-        Beyond that many hours, or kilometres, the exponent exceeds k.
-    draw : callable (random, n, n_dims, p)
-        Delays, shape (n,), and displacements, shape (n, n_dims), of n offspring.
+    reach_h, reach_km : callable (p, k, mark)
+        Beyond that many hours, or kilometres, the exponent exceeds k for all marks up to that one.
+    draw : callable (random, marks, n_dims, p)
+        Delays, shape (n,), and displacements, shape (n, n_dims), of an offspring of each of n marks.
+    productivity : callable (marks, p)
+        kappa; None where it is 1.
+    marked : bool
+        Whether marks are wanted.
+    n_dims : int, optional
+        The only number of dimensions that g is a density in; any if not given.
+    most_h : float
+        Longest delay that g is a density for: the data must not span more.
+    least : dict
+        Bounds of parameters above 0, by name.
     """
 
     names: tuple
@@ -66,6 +77,11 @@ class Triggering:
     reach_h: Callable
     reach_km: Callable
     draw: Callable
+    productivity: Callable | None = None
+    marked: bool = False
+    n_dims: int | None = None
+    most_h: float = math.inf
+    least: dict = field(default_factory=dict)
 
     @functools.cached_property
     def functions(self):
@@ -73,9 +89,14 @@ class Triggering:
         names = "value", "moments", "slopes", "integral", "integral_gradient", "exponent", "scale"
         return types.SimpleNamespace(**{name: getattr(self, name) for name in names})
 
+    @functools.cached_property
+    def reciprocal(self):
+        """Whether kernel functions want each parameter as its reciprocal."""
+        return tuple(unit in ("km", "h") for unit in self.units)
+
     def for_kernels(self, p):
-        """Parameters as kernel functions want them: lengths as reciprocals."""
-        return tuple(1.0 / v if unit == "km" else v for v, unit in zip(p, self.units))
+        """Parameters as kernel functions want them: lengths and durations as reciprocals."""
+        return tuple(1.0 / v if upside_down else v for v, upside_down in zip(p, self.reciprocal))
 
 
 @pk.function
@@ -89,13 +110,13 @@ def normal_scale(n_dims, per_km):
 
 # ---- one decay: omega exp(-omega dt) h^-D phi_D(r / h); p = (omega, 1/h) in kernels
 @pk.function
-def _value(r2, dt, p):
+def _value(r2, dt, mark, p):
     return pk.fast_exp2(-0.5 * LOG2_E * p[1] * p[1] * r2 - LOG2_E * p[0] * dt)
 
 
 @pk.function
-def _moments(r2, dt, p, out):
-    value = _value(r2, dt, p)
+def _moments(r2, dt, mark, p, out):
+    value = _value(r2, dt, mark, p)
     out[0] = value
     out[1] = value * dt
     out[2] = value * r2
@@ -108,18 +129,18 @@ def _slopes(n_dims, sums, p, out):
 
 
 @pk.function
-def _integral(left, p):
+def _integral(left, mark, p):
     return -pk.expm1(-p[0] * left)
 
 
 @pk.function
-def _integral_gradient(left, p, out):
+def _integral_gradient(left, mark, p, out):
     out[0] = p[0] * left * pk.exp(-p[0] * left)
     out[1] = 0.0
 
 
 @pk.function
-def _exponent(r2, dt, p):
+def _exponent(r2, dt, mark, p):
     return 0.5 * p[1] * p[1] * r2 + p[0] * dt
 
 
@@ -131,7 +152,8 @@ def _scale(n_dims, p):
 EXPONENTIAL = Triggering(
     ("omega", "h"), ("1/h", "km"), _value, _moments, _slopes, _integral, _integral_gradient, _exponent, _scale,
     slowest=lambda low, high: (low[0], high[1]),
-    reach_h=lambda p, k: k / p[0],
-    reach_km=lambda p, k: p[1] * math.sqrt(2.0 * k),
-    draw=lambda random, n, n_dims, p: (random.exponential(1.0 / p[0], n), random.normal(0.0, p[1], (n, n_dims))),
+    reach_h=lambda p, k, mark: k / p[0],
+    reach_km=lambda p, k, mark: p[1] * math.sqrt(2.0 * k),
+    draw=lambda random, marks, n_dims, p: (random.exponential(1.0 / p[0], len(marks)),
+                                           random.normal(0.0, p[1], (len(marks), n_dims))),
 )

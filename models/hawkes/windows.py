@@ -47,7 +47,7 @@ class Windows:
 EVERYTHING = Windows(math.inf, math.inf, math.inf, math.inf, 0.0)
 
 
-def choose(params, n_dims, n_events, span_h, tolerance, *, given=None, in_space=False):
+def choose(params, n_dims, n_events, span_h, tolerance, *, given=None, in_space=False, largest=0.0):
     """Windows that aim at an error of `tolerance` an event, half from each sum.
 
     Parameters
@@ -61,6 +61,8 @@ def choose(params, n_dims, n_events, span_h, tolerance, *, given=None, in_space=
         A typical rate of the background where it is given: no sum of (1), and in place of B.
     in_space : bool
         Pairs far apart in space are left out as well, however long the windows.
+    largest : float
+        The largest mark: such an event reaches farthest.
     """
     if tolerance <= 0.0:
         return EVERYTHING
@@ -71,7 +73,7 @@ def choose(params, n_dims, n_events, span_h, tolerance, *, given=None, in_space=
     background_h, missed_background = c * params.tau_t, n_events * background * math.exp(-0.5 * c * c)
     if given is not None:
         background_h, missed_background = math.inf, 0.0
-    excitation_h = params.triggering.reach_h(params.trigger_values, k)
+    excitation_h = params.triggering.reach_h(params.trigger_values, k, largest)
     missed_excitation = n_events * excitation * math.exp(-k)
     if background_h >= span_h:
         background_h, missed_background = math.inf, missed_background if in_space else 0.0

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 import portable as pk
-from portable.errors import InputError, SpaceError, printable
+from portable.errors import PortableError, printable
 
 from ..files import check_folder, replacing
 from . import covariance, cytometry, figures
@@ -31,7 +31,7 @@ def main(argv=None):
     options = _parser().parse_args(argv)
     try:
         return _fit(options)
-    except (InputError, SpaceError) as error:
+    except PortableError as error:
         print(f"mixture: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:

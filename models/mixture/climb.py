@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from .kept import NOTHING
 from .steps import FullSteps, HostSteps
 
 _PATIENCE = 40  # iterations of a trial that is about to beat what it is measured by
@@ -20,6 +21,8 @@ class Climb:
     kind : one of `covariance.KINDS`
     weights, means, covariances : ndarrays
         The start.
+    log : kept.Log
+        Of what runs have come to.
 
     Attributes
     ----------
@@ -29,31 +32,41 @@ class Climb:
         n_j, xbar_j and S_j of (3) at the end of the last `run`.
     """
 
-    def __init__(self, points, make_model, kind, weights, means, covariances):
+    def __init__(self, points, make_model, kind, weights, means, covariances, log=NOTHING):
         self.points, self.kind, self.history = points, kind, []
-        self.moments = None
-        self._model = make_model(weights)
+        self.moments, self._log = None, log
+        self.model = make_model(weights)
         if kind == "full":
-            self._steps = FullSteps(points, self._model, means, covariances)
+            self.steps = FullSteps(points, self.model, means, covariances)
         else:
-            self._steps = HostSteps(points, self._model, kind, means, covariances)
+            self.steps = HostSteps(points, self.model, kind, means, covariances)
 
     def run(self, n_iter, tol, beat=None):
         """Iterate until the objective per point grows by less than `tol`; says whether it came to that within `n_iter` iterations.
 
         With `beat`, a few more iterations where the objective is likely to come above it.
         """
-        value = self._steps.objective(self._steps.sweep())  # others may have used the points since
+        n_before, run = len(self.history), self._log.begin(self, n_iter, tol, beat)
+        if run.ended:
+            return run.converged
+        value = self.steps.objective(self.steps.sweep())  # others may have used the points since
         if not self.history:
             self.history.append(value)
-        done, converged = 0, False
-        while not converged and (done < n_iter or (beat is not None and self._may_beat(beat, done))):
-            self._steps.advance()
-            self.history.append(self._steps.objective(self._steps.sweep()))
-            done += 1
-            converged = self.history[-1] - self.history[-2] < tol * self.points.total
-        self.moments = self._steps.moments()
-        return bool(converged)
+        while not run.converged and (run.done < n_iter or (beat is not None and self._may_beat(beat, run.done))):
+            self.steps.advance()
+            self.history.append(self.steps.objective(self.steps.sweep()))
+            run.done += 1
+            run.converged = bool(self.history[-1] - self.history[-2] < tol * self.points.total)
+            self._log.note(run, self, n_iter, n_before)
+        self.moments = self.steps.moments()
+        self._log.end(run, self, n_iter, n_before)
+        return run.converged
+
+    def place(self, state, means, covariances, history):
+        """Go to where another run from here came to, `history` being what it added."""
+        self.model.restore(state)
+        self.steps.place(means, covariances)
+        self.history += history.tolist()
 
     def _may_beat(self, beat, done):
         missing, step = beat - self.history[-1], self.history[-1] - self.history[-2]
@@ -62,8 +75,8 @@ class Climb:
     @property
     def components(self):
         """As `Points` takes them."""
-        return self._steps.components
+        return self.steps.components
 
     def result(self):
         """weights, means, covariances and factors."""
-        return np.exp(self._model.log_weights()), *self._steps.result()
+        return np.exp(self.model.log_weights()), *self.steps.result()

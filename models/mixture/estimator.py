@@ -25,6 +25,7 @@ from .checks import (
     spread_of,
 )
 from .fitting import Fit, Given, Options
+from .kept import Log
 from .posterior import Posterior
 from .prior import Prior, check_prior
 from .sklearn_protocol import Parameters, convergence_warning, not_fitted
@@ -117,7 +118,7 @@ class DirichletMixture(Parameters):
         self.means_init, self.covariances_init, self.weights_init = means_init, covariances_init, weights_init
         self.moves, self.warm_start, self.random_state, self.space = moves, warm_start, random_state, space
 
-    def fit(self, X, y=None, sample_weight=None) -> DirichletMixture:
+    def fit(self, X, y=None, sample_weight=None, *, checkpoint=None) -> DirichletMixture:
         """Fit by EM.
 
         Parameters
@@ -126,6 +127,9 @@ class DirichletMixture(Parameters):
         y : ignored
         sample_weight : array-like, shape (n_samples,), optional
             How often each point counts; not negative.
+        checkpoint : path, optional
+            A folder that keeps what EM has come to every few seconds. The same fit goes on from there to the same mixture; one
+            with more `max_iter` or `n_init` goes further. It wants a whole number as `random_state`.
 
         Returns
         -------
@@ -147,7 +151,14 @@ class DirichletMixture(Parameters):
         prior, first = self._first(X, variances)
         options = Options(self.covariance, self.max_iter, self.tol, self.reg_covar, self.n_init, self.init_params,
                           prior is not None if self.moves is None else self.moves)
-        found = Fit(X, weights, self._centre, variances, prior, first, options, random, self.space, streamed)
+        if checkpoint is not None and not isinstance(self.random_state, (int, np.integer)):
+            raise InputError(f"random_state is {self.random_state!r}; with a checkpoint a whole number is wanted, so that the same "
+                             "starts are made again")
+        settings = {"X": X, "sample_weight": weights, "prior": prior and vars(prior), "first": vars(first), "kind": options.kind,
+                    "tol": options.tol, "reg_covar": options.reg_covar, "init_params": options.init_params, "moves": options.moves,
+                    "random_state": self.random_state}
+        with Store(checkpoint, "mixture.fit", settings) as store:
+            found = Fit(X, weights, self._centre, variances, prior, first, options, random, self.space, streamed, Log(store))
         self.prior_, self.converged_, self.moves_, self.starts_ = found.prior, found.converged, found.moves, found.starts
         self.n_active_, self.objective_history_ = found.n_active, np.array(found.history)
         self.weights_, self.means_, self.covariances_, self.precisions_cholesky_ = found.climb.result()

@@ -77,6 +77,7 @@ class Fit:
     random : Generator
     space : str, Space or None
     streamed : bool
+    log : kept.Log
 
     Attributes
     ----------
@@ -84,8 +85,8 @@ class Fit:
         prior : with every number given.
     """
 
-    def __init__(self, X, weights, centre, variances, prior, first, options, random, space, streamed):
-        self._k, self._options, self._first, self._variances = len(first.weights), options, first, variances
+    def __init__(self, X, weights, centre, variances, prior, first, options, random, space, streamed, log):
+        self._k, self._options, self._first, self._variances, self._log = len(first.weights), options, first, variances, log
         diagonal = covariance.is_diagonal(options.kind)
         with pk.use(pk.default_space() if space is None else space) as space:
             few = Few(X, weights, self._k, random, space)
@@ -95,8 +96,9 @@ class Fit:
         self.prior, self.moves = prior, []
         climb = self._begin(few, random, centre)
         if self._few is not points:
-            climb = Climb(points, self._model, options.kind, *climb.result()[:3])
+            climb = Climb(points, self._model, options.kind, *climb.result()[:3], log)
         self.climb, self.converged = self._finish(climb)
+        log.flush()
 
     @property
     def history(self):
@@ -124,7 +126,7 @@ class Fit:
             state = first.weights, means, first.covariances
             if self.prior is not None and not known:
                 state, known = self._widen(state, given), True
-            climb, moves = Climb(self._few, self._model, options.kind, *state), []
+            climb, moves = Climb(self._few, self._model, options.kind, *state, self._log), []
             if self._few is not self.points or options.n_init > 1:
                 climb, moves = self._search(climb)
             found.append((climb, moves))
@@ -141,7 +143,7 @@ class Fit:
         widths = np.diag(self._variances) * self._k ** (-2.0 / p)  # Fraley and Raftery (2007)
         for _ in range(_ROUNDS):
             self.prior, before = open_prior.as_wide_as(widths, self._variances), widths
-            climb = Climb(self._few, self._model, kind, *found)
+            climb = Climb(self._few, self._model, kind, *found, self._log)
             climb.run(_BEFORE, _COARSE)
             found = climb.result()[:3]
             widths = self._typical(climb.moments[0], found[2], self.prior.dof)
@@ -163,13 +165,13 @@ class Fit:
     def _search(self, climb):
         """EM and moves among the few."""
         options = self._options
-        moves = Moves(self._few, self._model, options.kind) if options.moves else None
+        moves = Moves(self._few, self._model, options.kind, log=self._log) if options.moves else None
         return climb_with(climb, moves, [max(options.tol, _COARSE)] if options.tol >= 0.0 else [options.tol],
                           min(options.max_iter, _AMONG_FEW))[:2]
 
     def _finish(self, climb):
         options, few = self._options, self._few is self.points
-        moves = Moves(self.points, self._model, options.kind, sure=not few) if options.moves else None
+        moves = Moves(self.points, self._model, options.kind, not few, self._log) if options.moves else None
         tols = [options.tol] if options.tol < 0.0 or moves is None or not few else [max(options.tol, _COARSE), options.tol]
         climb, more, converged = climb_with(climb, moves, tols, options.max_iter)
         self.moves = [*self.moves, *more]

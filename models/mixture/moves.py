@@ -18,6 +18,7 @@ from portable.errors import InputError
 from . import covariance, search_kernels
 from .blocks import Components, Points, by_tile
 from .climb import Climb
+from .kept import NOTHING
 from .prior import centred
 
 _TRIAL = 6  # iterations before a move is judged
@@ -61,10 +62,11 @@ class Moves:
         As in `Climb`.
     sure : bool
         Try only moves that raise the bound: fewer trials, where points are many.
+    log : kept.Log
     """
 
-    def __init__(self, points, make_model, kind, sure=False):
-        self._points, self._make, self._kind = points, make_model, kind
+    def __init__(self, points, make_model, kind, sure=False, log=NOTHING):
+        self._points, self._make, self._kind, self._log = points, make_model, kind, log
         self._hope, self._division = (0.0 if sure else _HOPE), None
 
     def better(self, climb):
@@ -87,7 +89,8 @@ class Moves:
         n, xbar, scatter = n[order], xbar[order], scatter[order]
         weights = n / n.sum()
         try:
-            climb = Climb(self._points, self._make, self._kind, weights, *self._make(weights).maximum(n, xbar, scatter))
+            climb = Climb(self._points, self._make, self._kind, weights, *self._make(weights).maximum(n, xbar, scatter),
+                          self._log)
             climb.run(_TRIAL, -np.inf, beat)
         except InputError:  # a component collapsed
             return None

@@ -94,6 +94,13 @@ class WithPrior:
         """log pi_j, shape (k,)."""
         return np.append(np.log(self._sticks), 0.0) + np.append(0.0, np.cumsum(np.log1p(-self._sticks)))
 
+    def state(self):
+        """What EM moves, an array, for `restore`."""
+        return self._sticks
+
+    def restore(self, state):
+        self._sticks = state
+
     def alpha(self):
         """alpha* of (4)."""
         return (self.prior.shape + len(self._sticks)) / (self.prior.rate - np.log1p(-self._sticks).sum())
@@ -139,6 +146,12 @@ class WithoutPrior:
     def log_weights(self):
         with np.errstate(divide="ignore"):
             return np.log(self._weights)
+
+    def state(self):
+        return self._weights
+
+    def restore(self, state):
+        self._weights = state
 
     def weigh(self, n):
         self._weights = n / n.sum()

@@ -6,14 +6,13 @@ A .npz without pickles; its entry `header` is JSON: the format's name and versio
 from __future__ import annotations
 
 import json
-import zipfile
 from pathlib import Path
 
 import numpy as np
 
 from portable.errors import InputError
 
-from ..files import replacing
+from ..files import read_npz, replacing
 from .moves import Move
 from .prior import Prior
 
@@ -27,9 +26,8 @@ _PRIOR_ARRAYS = ("mean", "scale")
 
 def save(model, path):
     """Write a model; see `DirichletMixture.save`."""
-    path = Path(path)
-    if not path.absolute().parent.is_dir():
-        raise InputError(f"path is {path}: there is no folder {path.absolute().parent}")
+    if not Path(path).absolute().parent.is_dir():
+        raise InputError(f"path is {path}: there is no folder {Path(path).absolute().parent}")
     arguments = {name: value for name, value in model.get_params().items() if name not in (*_NOT_SAVED, *_STARTS, "prior")}
     arrays = {name: np.asarray(getattr(model, name)) for name in _ARRAYS}
     arrays.update({name: np.asarray(getattr(model, name), float) for name in _STARTS if getattr(model, name) is not None})
@@ -46,17 +44,15 @@ def save(model, path):
 
 def load(cls, path):
     """Read a model; see `DirichletMixture.load`."""
-    path = Path(path)
-    if not path.is_file():
+    if not Path(path).is_file():
         raise InputError(f"path is {path}, which is not a file")
     try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file}
+        arrays = read_npz(path)
         header = json.loads(str(arrays.pop("header")))
         if header["format"] != FORMAT:
             raise KeyError("format")
         version = int(header["version"])
-    except (KeyError, ValueError, TypeError, OSError, EOFError, zipfile.BadZipFile) as error:
+    except (KeyError, ValueError, TypeError, RecursionError) as error:
         raise InputError(f"{path} is not a mixture that DirichletMixture.save wrote: {type(error).__name__}: {error}") from error
     if version > VERSION:
         raise InputError(f"{path} has version {version} of the format; this release reads up to {VERSION}")

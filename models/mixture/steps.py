@@ -26,9 +26,9 @@ class HostSteps:
 
     def __init__(self, points, model, kind, means, covariances):
         self._points, self._model, self._kind = points, model, kind
-        self._take(means, covariances)
+        self.place(means, covariances)
 
-    def _take(self, means, covariances):
+    def place(self, means, covariances):
         self._means, self._covariances = means, covariances
         self._factors = covariance.factors_of(self._kind, covariances)
         each = covariance.for_each(self._kind, self._factors, *means.shape)
@@ -47,7 +47,7 @@ class HostSteps:
         """New weights, means and covariances from the sums; InputError where a component has collapsed."""
         n, xbar, scatter = centred(self._kind, *self._sums, self._means)
         self._model.weigh(n)
-        self._take(*self._model.maximum(n, xbar, scatter))
+        self.place(*self._model.maximum(n, xbar, scatter))
 
     def moments(self):
         """n_j, xbar_j and S_j of the last sweep."""
@@ -101,6 +101,12 @@ class FullSteps:
             return np.zeros((1, p)), np.zeros(k, np.int64)
         means, _, factors = self.result()
         return references(Components(self._model.log_weights(), means, factors), centre, limit)
+
+    def place(self, means, covariances):
+        p = self._shape[1]
+        for target, source in ((self._means, means.T), (self._covariance, covariances[:, *np.tril_indices(p)].T)):
+            pk.deep_copy(target, np.ascontiguousarray(source))
+        self._prepare()
 
     def sweep(self):
         return self._points.gather(self)

@@ -39,6 +39,7 @@ from .offspring import (
 )
 from .online import Online
 from .posterior import Posterior
+from .prediction import posterior_densities, posterior_paths, predictive_bands
 from .schemes import (
                         killing,
                         megopolis,
@@ -61,5 +62,6 @@ __all__ = ["Filtered", "Online", "ParticleFilter", "Posterior", "StateSpaceModel
            "cumulative_to_offspring", "effective_sample_size", "exact", "killing", "lagged_moments",
            "log_sum_exp", "megopolis", "metropolis", "metropolis_steps", "multinomial",
            "offspring_to_ancestors", "offspring_to_cumulative", "partial_rejection", "particles_needed",
-           "permute", "priors", "ready", "rejection", "resample", "residual", "sample_gibbs",
-           "sample_pmmh", "ssp", "stratified", "systematic"]
+           "permute", "posterior_densities", "posterior_paths", "predictive_bands", "priors", "ready",
+           "rejection", "resample", "residual", "sample_gibbs", "sample_pmmh", "ssp", "stratified",
+           "systematic"]

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import zipfile
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
@@ -15,7 +13,7 @@ from portable.errors import InputError, ShapeError
 
 from ..arrays import reached
 from ..checks import as_numbers, check_count, check_seed
-from ..files import replacing
+from ..files import read_npz, replacing
 from .filter import Data
 from .filtered import check_largest
 from .running import Run
@@ -155,11 +153,10 @@ class Online:
             It cannot be read, or belongs to a filter of other settings; the message says which.
         """
         try:
-            with open(Path(path), "rb") as raw, np.load(raw, allow_pickle=False) as file:
-                arrays = {name: file[name] for name in file.files}
+            arrays = read_npz(path)
             theirs, ours = json.loads(str(arrays["settings"])), json.loads(self._settings())
             params, views = arrays["params"], {name: arrays[name] for name in self._views()}
-        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        except (ValueError, KeyError) as error:
             raise InputError(f"path: '{path}' is no state that Online.save wrote: {error}") from error
         different = [f"{name} is {theirs.get(name)} there, {ours[name]} here" for name in ours if theirs.get(name) != ours[name]]
         if params.shape != self._params.shape or not (params == self._params).all():

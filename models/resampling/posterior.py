@@ -5,11 +5,12 @@ from __future__ import annotations
 import importlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
 
 from portable.errors import InputError
+
+from ..files import replacing
 
 
 def need(module: str, extra: str, purpose: str):
@@ -98,4 +99,5 @@ class Posterior:
     def save(self, path) -> None:
         """Write NetCDF that ArviZ reads."""
         need("h5netcdf", "arviz", "NetCDF files")
-        self.to_arviz().to_netcdf(Path(path), engine="h5netcdf")
+        with replacing(path, "path") as beside:
+            self.to_arviz().to_netcdf(beside, engine="h5netcdf")

@@ -16,6 +16,7 @@ from portable.errors import InputError, PortableError, printable
 from ..checks import check_outputs
 from ..files import replacing
 from ..store import inside
+from ..dates import ORDERS
 from . import best_renewal, fit, goodness_of_fit, load, read, save, select_orders, standard_errors
 from .figures import complete_gaps, empirical_correlation, new_figure, overview
 
@@ -54,7 +55,9 @@ def _parser():
     fitting.add_argument("file", metavar="FILE", help="runs, .npz or .csv")
     which = fitting.add_mutually_exclusive_group(required=True)
     which.add_argument("--orders", type=_orders, metavar="1,1,2", help="orders of the branches")
-    which.add_argument("--total", type=int, metavar="N", help="choose orders that add up to N by BIC")
+    which.add_argument("--total", type=int, metavar="N", help="choose orders that add up to N")
+    fitting.add_argument("--criterion", choices=("bic", "aic", "held_out", "cross_validated"), default="bic",
+                         help="what orders are chosen by (default: %(default)s)")
     fitting.add_argument("--starts", type=int, default=8, help="random starts (default: %(default)s)")
     fitting.add_argument("--max-iter", type=int, default=1000, help="EM steps of each (default: %(default)s)")
     fitting.add_argument("--tol", type=float, default=1e-8, help="gain for each gap at which to stop (default: %(default)s)")
@@ -82,10 +85,14 @@ def _parser():
 
     for command in (fitting, describing):
         command.add_argument("--run", default="run", help="column of run names in a .csv (default: %(default)s)")
+        command.add_argument("--one-run", action="store_true", help="with --time: all events are of one run")
         command.add_argument("--gap", default="gap", help="column of gaps (default: %(default)s)")
         command.add_argument("--time", help="column of event times, in place of gaps")
         command.add_argument("--timeout", type=float, help="with --time: a longer gap ends a run")
+        command.add_argument("--end", help="with --time: when the record ended, a number or a date; what goes on is censored")
         command.add_argument("--censored", help="column that is true where a run's last gap is still open")
+        command.add_argument("--resolution", type=float, help="gaps are rounded to multiples of this")
+        command.add_argument("--date-order", choices=ORDERS, help="of dates in text that may be read in two ways")
     for command in (fitting, simulating, describing):
         command.add_argument("--space", metavar="NAME", help="execution space (default: the layer's own choice)")
     return parser
@@ -99,8 +106,13 @@ def _orders(text):
 
 
 def _read(options):
-    return read(options.file, gap=options.gap, run=options.run, time=options.time, timeout=options.timeout,
-                censored=options.censored)
+    try:
+        end = options.end and float(options.end)
+    except ValueError:
+        end = options.end
+    return read(options.file, gap=options.gap, run=None if options.one_run else options.run, time=options.time,
+                timeout=options.timeout, end=end, censored=options.censored, resolution=options.resolution,
+                date_order=options.date_order)
 
 
 def _fit(options, console):
@@ -111,8 +123,9 @@ def _fit(options, console):
     if options.orders:
         model, info = fit(runs, orders=options.orders, checkpoint=inside(options.checkpoint, "fit"), **how)
     else:
-        found = select_orders(runs, options.total, checkpoint=inside(options.checkpoint, "orders"), **how)
-        _print_candidates(found, console)
+        found = select_orders(runs, options.total, criterion=options.criterion, checkpoint=inside(options.checkpoint, "orders"),
+                              **how)
+        _print_candidates(found, options.criterion, console)
         model, info = found[0].model, found[0].info
     errors, notes = _errors(model, runs, options)
     console.print(_table_of(model, errors))
@@ -140,19 +153,23 @@ def _errors(model, runs, options):
         return None, (f"no standard errors: {error}",)
 
 
-def _print_candidates(found, console):
-    table = Table(title="orders by BIC")
-    for name in ("orders", "log-likelihood", "parameters", "BIC"):
+def _print_candidates(found, criterion, console):
+    scored = criterion in ("held_out", "cross_validated")
+    table = Table(title=f"orders by {criterion.replace('_', ' ') if scored else criterion.upper()}")
+    for name in ("orders", "log-likelihood", "parameters", "AIC", "BIC", *(["minus log-likelihood a gap left out"] * scored)):
         table.add_column(name, justify="right")
     for one in found[:10]:
         orders = ", ".join(map(str, one.orders))
-        table.add_row(orders, f"{one.info.log_likelihood:.3f}", str(one.n_parameters), f"{one.score:.3f}")
+        table.add_row(orders, f"{one.info.log_likelihood:.3f}", str(one.n_parameters), f"{one.aic:.3f}", f"{one.bic:.3f}",
+                      *([f"{one.score:.5f}"] * scored))
     console.print(table)
 
 
 def _table_of(model, errors):
     def cell(value, error):
-        return f"{value:.5g}" if errors is None else f"{value:.5g} ± {error:.2g}"
+        if errors is None:
+            return f"{value:.5g}"
+        return f"{value:.5g} (held)" if np.isnan(error) else f"{value:.5g} ± {error:.2g}"  # at its bound
 
     table = Table(title="the process" + ("" if errors is None else ", ± standard errors"))
     columns = ["branch", "order", "rate", "start", "end", *(f"to {j}" for j in range(model.n_branches))]

@@ -63,6 +63,16 @@ def check_censored(censored, n_runs):
     return array.copy()
 
 
+def check_rounded(values, resolution):
+    """Refuse gaps that are no multiples of `resolution`, but for rounding."""
+    share = values / resolution
+    off = np.abs(share - np.rint(share)) > 1e-6 * np.maximum(share, 1.0)
+    if off.any():
+        at = int(off.argmax())
+        raise InputError(f"resolution is {resolution:g}, but a gap of {values[at]:g} is no multiple of it: "
+                         f"{int(off.sum())} of {len(values)} are not")
+
+
 def check_orders(orders):
     """Branch orders as an int64 array, shape (n_branches,)."""
     array = as_numbers(orders, "orders", 1)

@@ -93,16 +93,20 @@ class EM:
         if self.streamed:
             views = tuple(view.to_numpy().copy() for view in views)
         sums = pk.zeros((*self._total.shape, len(longest)), np.float64, self.space)
-        return (packed.censoring, views, sums), int(longest.sum())
+        table = packed.table(self.n_models, self.n_branches)
+        tabulation = packed.tabulation(self._exact, table) if packed.rounded else None
+        return (packed.censoring, views, sums, table, tabulation), int(longest.sum())
 
     def launches(self):
         """The launches of an E-step in their order."""
-        for number, (censoring, views, sums) in enumerate(self._parts):
+        for number, (censoring, views, sums, table, tabulation) in enumerate(self._parts):
+            if tabulation:
+                yield tabulation
             if self.streamed:
                 views = tuple(pk.copy_of(view, self.space) for view in views)
             yield (pk.TeamPolicy(self.n_models * sums.shape[2], PACK, space=self.space), kernels.expectation,
-                   *kernels.branches(self.n_branches), pk.static(censoring), FADED[self.dtype], tiny(self.dtype),
-                   self._state, self._models, *views, self._filtered, sums)
+                   *kernels.branches(self.n_branches), pk.static(censoring), pk.static(tabulation is not None),
+                   FADED[self.dtype], tiny(self.dtype), self._state, self._models, table, *views, self._filtered, sums)
             yield (pk.TeamPolicy(self._total.size, 512, space=self.space), kernels.add_sums, number, sums, self._total)
 
     def load(self, models):
@@ -132,10 +136,10 @@ class EM:
         return Sums(float(row[0] - log_unit(self.runs)), *parts[:3], parts[3] * self.unit,
                     model.switching * row[1 + 4 * n :].reshape(n, n))
 
-    def climb(self, models, max_iter, tol, store=NOWHERE, number=0):
+    def climb(self, models, max_iter, tol, store=NOWHERE):
         """EM from each model until a step gains no more than `tol` a gap, or for `max_iter` steps.
 
-        A store keeps where they have come to; `number` is that of the first model among all that it keeps.
+        A store keeps where they have come to.
 
         Returns
         -------
@@ -144,7 +148,7 @@ class EM:
         """
         self.load(models)
         history = pk.zeros((self.n_models, max_iter + 1), np.float64, self.space)
-        kept = Kept(store, number, self._exact, self._models, self._state, history)
+        kept = Kept(store, self._exact, self._models, self._state, history)
         iterations = self.iterations(1 if self.streamed else min(_BATCH, max_iter + 1), max_iter, tol, history)
         while (self._state.to_numpy()[:, kernels.STATUS] == kernels.CLIMBING).any():
             iterations.replay()

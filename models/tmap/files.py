@@ -9,12 +9,13 @@ import numpy as np
 from portable.errors import DTypeError, FiniteError, InputError, OrderError, ShapeError
 
 from ..checks import as_numbers, check_number
+from ..dates import as_date, as_dates, looks_dated
 from ..files import check_csv, check_file, read_json, read_npz, reading, write
 from .model import TransientMAP
 from .runs import Runs
 
 
-def from_frame(frame, *, run="run", gap="gap", censored=None):
+def from_frame(frame, *, run="run", gap="gap", censored=None, resolution=None):
     """Runs from a table with a row for each gap.
 
     Parameters
@@ -24,6 +25,8 @@ def from_frame(frame, *, run="run", gap="gap", censored=None):
         Columns: which run a gap belongs to (anything that can be sorted), and the gap. Gaps of a run keep their order.
     censored : str, optional
         Column of True or False: whether the run's last gap is still open. Its value in the run's last row counts.
+    resolution : float, optional
+        The gaps are rounded to multiples of this; see `Runs`.
 
     Returns
     -------
@@ -44,55 +47,103 @@ def from_frame(frame, *, run="run", gap="gap", censored=None):
         still = _column(frame, censored)
         _check_same(still, censored, values, gap)
         still = still[order][ends]
-    return Runs(values[order], lengths, still)
+    return Runs(values[order], lengths, still, resolution=resolution)
 
 
-def from_events(frame, *, time="time", run=None, timeout=None):
+def from_events(frame, *, time="time", run=None, timeout=None, end=None, censored=None, resolution=None, date_order=None):
     """Runs from a table with a row for each event: a run's gaps are the times between its events.
 
     Parameters
     ----------
     frame : pandas.DataFrame, or mapping of column names to arrays
     time : str
-        Column of numbers or of dates; gaps of dates are in seconds.
+        Column of numbers or of dates (NumPy's, pandas's with or without time zones, or text); gaps of dates are in seconds.
     run : str, optional
         Column of names, of users for example; all events are of one if not given. Events of one name are sorted by time.
     timeout : float, optional
         A longer gap ends a run, and the next event begins another one of the same name.
+    end : float or date, optional
+        When the record ended. The last run of each name is then censored: its last gap is open, from its last event to the
+        end. With `timeout`, only where that is no longer than the time-out; the others have ended.
+    censored : str, optional
+        With `end`: column of True or False, whether a name's run still goes on. Its value in the name's last row counts.
+    resolution : float, optional
+        The gaps are rounded to multiples of this; see `Runs`.
+    date_order : {"year first", "month first", "day first"}, optional
+        Of dates in text that may be read in two ways.
 
     Returns
     -------
     Runs
-        Without those of a single event, which have no gap.
+        Without those of a single event, which have no gap, unless `end` gives them an open one.
 
     Raises
     ------
     InputError, ShapeError, DTypeError, FiniteError
-        A column that is not there, of another length, of words or with gaps in it; no two events of one run.
+        A column that is not there, of another length, of words or with gaps in it; no two events of one run; an event after
+        the end; `censored` without `end`.
     """
-    times = np.asarray(_column(frame, time))
-    if times.dtype.kind == "M":
-        if np.isnat(times).any():
-            raise FiniteError(f"{time}[{int(np.isnat(times).argmax())}] is no date")
-        times = (times - times.min()) / np.timedelta64(1, "s")
-    times = as_numbers(times, time, 1).astype(np.float64)
+    column = _column(frame, time, raw=True)
+    if looks_dated(column):
+        moments = as_dates(column, time, date_order)
+        first = moments.min()
+        times = (moments - first) / np.timedelta64(1, "s")
+        if end is not None:
+            end = float((as_date(end, "end") - first) / np.timedelta64(1, "s"))
+    else:
+        times = as_numbers(column, time, 1).astype(np.float64)
+        if end is not None:
+            end = check_number(end, "end")
     if not np.isfinite(times).all():
         at = int((~np.isfinite(times)).argmax())
         raise FiniteError(f"{time}[{at}] is {times[at]}; finite times are wanted")
     names = np.zeros(len(times), np.int64) if run is None else _column(frame, run)
     _check_same(names, run, times, time)
-    _, codes = np.unique(names, return_inverse=True)
+    still = _still(frame, censored, times, time, end)
+    if end is not None and times.max() > end:
+        raise InputError(f"end is before {time}[{int(times.argmax())}], the last event, by {times.max() - end:g}; when the record "
+                         "ended is wanted")
+    codes = np.unique(names, return_inverse=True)[1]
     order = np.lexsort((times, codes))
-    gaps, same = np.diff(times[order]), np.diff(codes[order]) == 0
+    times, codes = times[order], codes[order]
+    gaps, same = np.diff(times), np.diff(codes) == 0
     if timeout is not None:
         same &= gaps <= check_number(timeout, "timeout", above=0.0)
-    if not same.any():
+    number = np.cumsum(np.append(False, ~same))  # of each event's run
+    gaps, number_of_gap = gaps[same], number[1:][same]
+    if end is None:
+        if not len(gaps):
+            raise InputError(f"no two events are of one run: '{time}' and '{run}' tell of no gap")
+        return Runs(gaps, np.unique(number_of_gap, return_counts=True)[1], resolution=resolution)
+    last = np.append(np.diff(codes) != 0, True)  # of each name
+    goes_on = last if still is None else last & still[order]
+    if timeout is not None:
+        goes_on = goes_on & (end - times <= timeout)
+    gaps, number_of_gap = np.append(gaps, (end - times)[goes_on]), np.append(number_of_gap, number[goes_on])
+    if not len(gaps):
         raise InputError(f"no two events are of one run: '{time}' and '{run}' tell of no gap")
-    number = np.cumsum(np.append(True, ~same))[1:][same]  # of the run of each gap
-    return Runs(gaps[same], np.unique(number, return_counts=True)[1])
+    open_end = np.zeros(number[-1] + 1, bool)
+    open_end[number[goes_on]] = True
+    in_order = np.argsort(number_of_gap, kind="stable")  # an open gap was put behind the others of its run
+    kept, lengths = np.unique(number_of_gap, return_counts=True)
+    return Runs(gaps[in_order], lengths, open_end[kept], resolution=resolution)
 
 
-def read(path, *, gap="gap", run="run", time=None, timeout=None, censored=None):
+def _still(frame, censored, times, time, end):
+    """The column of runs that go on, or None."""
+    if censored is None:
+        return None
+    if end is None:
+        raise InputError(f"censored names the column '{censored}', but how long its runs have been open is not known: give end, "
+                         "when the record ended")
+    still = _column(frame, censored)
+    _check_same(still, censored, times, time)
+    if still.dtype != bool:
+        raise DTypeError(f"column '{censored}' must hold True or False, got dtype {still.dtype}")
+    return still
+
+
+def read(path, *, gap="gap", run="run", time=None, timeout=None, end=None, censored=None, resolution=None, date_order=None):
     """Runs from a file.
 
     Parameters
@@ -102,8 +153,10 @@ def read(path, *, gap="gap", run="run", time=None, timeout=None, censored=None):
         `censored`; or .csv with a header, for which pandas must be installed.
     gap, run, censored : str
         Columns of a .csv with a row for each gap; see `from_frame`.
-    time, timeout : str and float, optional
-        For a .csv with a row for each event; see `from_events`.
+    time, timeout, end, date_order : optional
+        For a .csv with a row for each event, as run and censored; see `from_events`. All events are of one run with run=None.
+    resolution : float, optional
+        The gaps are rounded to multiples of this; see `Runs`.
 
     Returns
     -------
@@ -115,7 +168,7 @@ def read(path, *, gap="gap", run="run", time=None, timeout=None, censored=None):
         A file that is not there or holds something else; what `from_frame` and `from_events` refuse.
     """
     if check_file(path, (".npz", ".csv", ".csv.gz", ".txt")) == ".npz":
-        return _from_npz(path)
+        return _from_npz(path, resolution)
     try:
         import pandas
     except ImportError as error:
@@ -124,15 +177,19 @@ def read(path, *, gap="gap", run="run", time=None, timeout=None, censored=None):
     with reading(path):
         frame = pandas.read_csv(path)
     if time is None:
-        return from_frame(frame, run=run, gap=gap, censored=censored)
-    return from_events(frame, time=time, run=run if run in frame else None, timeout=timeout)
+        for value, name in ((timeout, "timeout"), (end, "end")):
+            if value is not None:
+                raise InputError(f"{name} is for a table of events: name its column of times, time=")
+        return from_frame(frame, run=run, gap=gap, censored=censored, resolution=resolution)
+    return from_events(frame, time=time, run=run, timeout=timeout, end=end, censored=censored, resolution=resolution,
+                       date_order=date_order)
 
 
-def _from_npz(path):
+def _from_npz(path, resolution):
     arrays = read_npz(path)
     for values, lengths in (("x", "K"), ("values", "lengths")):
         if values in arrays and lengths in arrays:
-            return Runs(arrays[values], arrays[lengths], arrays.get("censored"))
+            return Runs(arrays[values], arrays[lengths], arrays.get("censored"), resolution=resolution)
     raise InputError(f"'{path}' has the arrays {', '.join(arrays) or 'none'}; 'values' and 'lengths' (or 'x' and 'K') are wanted")
 
 
@@ -158,10 +215,10 @@ def _check_same(column, name, other, its_name):
         raise ShapeError(f"column '{name}' has shape {column.shape}, '{its_name}' {other.shape}; the same is wanted")
 
 
-def _column(frame, name):
-    """A column as an array."""
+def _column(frame, name, raw=False):
+    """A column as an array, or as it is."""
     try:
-        return np.asarray(frame[name])
+        return frame[name] if raw else np.asarray(frame[name])
     except (KeyError, TypeError, IndexError) as error:
         columns = getattr(frame, "columns", None)
         columns = list(frame) if columns is None and hasattr(frame, "keys") else columns

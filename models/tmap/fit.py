@@ -16,6 +16,11 @@ from .em import EM, SHORTEST
 from .kernels import DEAD
 from .model import TransientMAP, check_type
 
+N_STARTS = 8
+_NEAR = 1.0  # of the log-likelihood
+_TRIED, _STEPS = 4, 15  # starts that are tried for each that climbs to the end, and steps of a trial
+_TRIES = 20  # for another order of strata
+_SAMPLE = 10_000  # gaps whose quantiles a start is drawn from
 _AT_ONCE = 16  # starts that climb together; each takes room for the vectors of the longest runs
 
 
@@ -47,7 +52,7 @@ class FitInfo:
     notes: tuple
 
 
-def fit(runs, *, orders, max_iter=500, tol=1e-8, seed=0, n_starts=1, initial=None, dtype="float64",
+def fit(runs, *, orders, max_iter=500, tol=1e-8, seed=0, n_starts=None, initial=None, dtype="float64",
         memory_limit=None, checkpoint=None, space=None):
     """Fit a TransientMAP of given orders to runs.
 
@@ -56,15 +61,16 @@ def fit(runs, *, orders, max_iter=500, tol=1e-8, seed=0, n_starts=1, initial=Non
     runs : Runs
         Censored ones included: what their open gap tells counts.
     orders : array-like of int, shape (n_branches,)
-        One of them must be 1 where a gap is zero.
+        One of them must be 1 where a gap is zero, unless gaps are rounded (`Runs`).
     max_iter : int, at most 1,000,000
         EM steps of each start.
     tol : float
         Stop once a step raises the log-likelihood by no more than `tol` for each gap.
     seed : int, 0 to 2^64 - 1
         Of the random starts.
-    n_starts : int
-        Random starts, which climb side by side; the best is returned.
+    n_starts : int, optional
+        Starts, which climb side by side; the best is returned. The likelihood has many local maxima: 8 by default, or 1 where
+        `initial` is given. `info.starts` and `info.notes` tell where they ended.
     initial : TransientMAP, optional
         The first start, of the same orders; the others are random.
     dtype : {"float64", "float32"}
@@ -92,24 +98,25 @@ def fit(runs, *, orders, max_iter=500, tol=1e-8, seed=0, n_starts=1, initial=Non
     """
     check_type(runs)
     orders = np.sort(check_orders(orders))
-    max_iter, n_starts = check_count(max_iter, "max_iter", most=1_000_000), check_count(n_starts, "n_starts")
+    max_iter = check_count(max_iter, "max_iter", most=1_000_000)
+    n_starts = (N_STARTS if initial is None else 1) if n_starts is None else check_count(n_starts, "n_starts")
     tol, dtype = check_number(tol, "tol", least=0.0), check_dtype(dtype)
     random = np.random.default_rng(check_seed(seed))
     memory_limit = check_memory(memory_limit)
     check_fit(runs, orders)
     space = pk.default_space() if space is None else space
     first = [] if initial is None else [in_order(_check_initial(initial, orders, runs, memory_limit, space))]
-    starts = first + [random_start(runs, orders, random) for _ in range(n_starts - len(first))]
-    settings = {"values": runs.values, "lengths": runs.lengths, "censored": runs.censored, "orders": orders, "tol": tol,
-                "seed": seed, "dtype": str(np.dtype(dtype)), "memory_limit": memory_limit}
+    settings = {"values": runs.values, "lengths": runs.lengths, "censored": runs.censored, "resolution": runs.resolution,
+                "orders": orders, "tol": tol, "seed": seed, "dtype": str(np.dtype(dtype)), "memory_limit": memory_limit}
     with Store(checkpoint, "tmap.fit", settings) as store:
         em = EM(runs, orders, min(n_starts, _AT_ONCE), dtype, space, memory_limit)
+        starts = first + _promising(em, runs, orders, n_starts - len(first), max_iter, random)
         found = [end for begin in range(0, n_starts, _AT_ONCE)
-                 for end in em.climb(starts[begin : begin + _AT_ONCE], max_iter, tol, store, begin)]
+                 for end in em.climb(starts[begin : begin + _AT_ONCE], max_iter, tol, store)]
     model, history, converged = max(found, key=lambda end: end[1][-1])
     model = in_order(model)
     finals = np.array([end[1][-1] for end in found])
-    info = FitInfo(float(history[-1]), history, len(history) - 1, converged, finals, _notes(em, runs, model))
+    info = FitInfo(float(history[-1]), history, len(history) - 1, converged, finals, (*_of_starts(finals), *_notes(em, runs, model)))
     return model, info
 
 
@@ -123,7 +130,7 @@ def check_fit(runs, orders):
         raise InputError("all gaps are zero; no rate can be found")
     complete = runs.values.copy()
     complete[(np.cumsum(runs.lengths) - 1)[runs.censored]] = 1.0  # an open gap of zero is made by any branch
-    if orders.min() > 1 and complete.min() == 0.0:
+    if orders.min() > 1 and complete.min() == 0.0 and runs.resolution is None:
         n_zero = int((complete == 0.0).sum())
         raise InputError(f"{n_zero} gaps are zero, which only a branch of order 1 can make, but orders is "
                          f"{orders.tolist()}")
@@ -145,16 +152,51 @@ def in_order(model):
     return TransientMAP(model.alpha[order], model.orders[order], model.rates[order], model.switching[np.ix_(order, order)])
 
 
-def random_start(runs, orders, random):
+def _promising(em, runs, orders, n_starts, max_iter, random):
+    """So many starts; where there are several, the best of _TRIED times as many after a few steps."""
+    if n_starts < 2:
+        return random_starts(runs, orders, n_starts, random)
+    tried = random_starts(runs, orders, _TRIED * n_starts, random)
+    ends = [end for begin in range(0, len(tried), em.n_models)
+            for end in em.climb(tried[begin : begin + em.n_models], min(_STEPS, max_iter), 0.0)]
+    best = sorted(range(len(tried)), key=lambda k: -ends[k][1][-1])[:n_starts]
+    return [tried[k] for k in best]
+
+
+def random_starts(runs, orders, n_starts, random):
     """Branches whose means are gaps drawn from the data, and switching that gives runs of the mean length.
 
-    A branch of order 1 that draws a zero starts as one that makes nothing else: from longer means EM seldom gets there.
+    Each branch draws from another of as many strata of equal numbers of gaps, short to long, so that no two begin alike; which
+    branch has which differs from start to start as long as it can. A branch of order 1 that draws a zero starts as one that
+    makes nothing else: from longer means EM seldom gets there.
     """
-    n = len(orders)
-    least = np.where(orders == 1, SHORTEST, 1.0) * runs.shortest
-    means = np.maximum(random.choice(runs.values, n), least) * np.exp(random.normal(0.0, 0.5, n))
+    n, used, found = len(orders), set(), []
+    shortest = runs.shortest if runs.resolution is None else 0.25 * runs.resolution  # the mean of what is recorded as zero
+    least = np.where((orders == 1) & (runs.resolution is None), SHORTEST, 1.0) * shortest
+    some = runs.values if runs.n_gaps <= _SAMPLE else random.choice(runs.values, _SAMPLE)
     going_on = 1.0 - runs.n_runs / (runs.n_gaps + 1)
-    return TransientMAP(random.dirichlet(np.ones(n)), orders, orders / means, going_on * random.dirichlet(np.ones(n), n))
+    while len(found) < n_starts:
+        for _ in range(_TRIES):
+            strata = random.permutation(n)
+            shares = tuple(tuple(sorted(strata[orders == order].tolist())) for order in np.unique(orders))
+            if shares not in used:
+                break
+        else:
+            used.clear()
+        used.add(shares)
+        means = np.maximum(np.quantile(some, (strata + random.random(n)) / n), least) * np.exp(random.normal(0.0, 0.5, n))
+        found.append(TransientMAP(random.dirichlet(np.ones(n)), orders, orders / means,
+                                  going_on * random.dirichlet(np.ones(n), n)))
+    return found
+
+
+def _of_starts(finals):
+    """Whether the best of several starts stands alone."""
+    near = int((finals > finals.max() - _NEAR).sum())
+    if len(finals) > 2 and near == 1:
+        return (f"1 of {len(finals)} starts ended within {_NEAR:g} unit of the best log-likelihood: a higher maximum may have been "
+                "missed; give more n_starts",)
+    return ()
 
 
 def _notes(em, runs, model):
@@ -168,7 +210,7 @@ def _notes(em, runs, model):
     means = model.orders / model.rates
     dead = (f"branch {i} is dead: no gap is expected to come from it, and its rate and switching mean nothing"
             for i in np.flatnonzero(visits <= DEAD))
-    short = (f"branch {i} takes zero gaps only: its mean is held at {em.shortest:.3g}, "
-             f"{SHORTEST:g} of the shortest other gap"
-             for i in np.flatnonzero((means <= em.shortest * (1 + 1e-12)) & (visits > DEAD)))
+    short = (f"branch {i} takes zero gaps only: its mean is held at {em.shortest:.3g}, {SHORTEST:g} of the shortest other gap, "
+             "which the log-likelihood depends on; give the runs' resolution if gaps are rounded"
+             for i in np.flatnonzero((means <= em.shortest * (1 + 1e-12)) & (visits > DEAD)) if runs.resolution is None)
     return (*few, *dead, *short)

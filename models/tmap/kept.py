@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 import portable as pk
 
+from ..store import digest
 from .kernels import CLIMBING, STATUS, STEP, USED_UP
 
 
@@ -15,8 +14,6 @@ class Kept:
     Parameters
     ----------
     store : Store
-    number : int
-        Of the first of them among all starts of the fit.
     exact : View of float64, shape (n_models, n_rows, n_branches)
         The models; now as they start.
     models : View
@@ -25,11 +22,11 @@ class Kept:
     history : View of float64, shape (n_models, max_iter + 1)
     """
 
-    def __init__(self, store, number, exact, models, state, history):
+    def __init__(self, store, exact, models, state, history):
         self._store, self._views, self._first = store, (exact, state, history), exact.to_numpy().copy()
         found = [view.to_numpy().copy() for view in self._views]
         most, n = history.shape[1] - 1, len(self._first)
-        self._names = [f"start-{number + k:06d}" for k in range(n)]
+        self._names = [f"start-{digest(first)[:16]}" for first in self._first]  # where it begins says what it comes to
         self._steps, self._turns, self._longer = [-1] * n, [0] * n, [False] * n
         for k in range(n if store.names("start-") else 0):
             self._restore(k, most, *found)
@@ -39,8 +36,7 @@ class Kept:
     def _restore(self, k, most, exact, state, history):
         """Take the latest state of a start from the store. Both are as good: the second is there if the first is damaged."""
         parts = [(turn, self._store.get(f"{self._names[k]}-{turn}")) for turn in (0, 1)]
-        parts = [(int(part["state"][STEP]), turn, part) for turn, part in parts
-                 if part is not None and np.array_equal(part["first"], self._first[k])]
+        parts = [(int(part["state"][STEP]), turn, part) for turn, part in parts if part is not None]
         self._longer[k] = any(step > most for step, *_ in parts)
         parts = [part for part in parts if part[0] <= most]
         if parts:
@@ -59,6 +55,5 @@ class Kept:
             step = int(state[k, STEP])
             moved = step + (state[k, STATUS] != CLIMBING)  # the last look at the likelihood is a move, too
             if moved != self._steps[k] and not self._longer[k]:
-                self._store.put(f"{name}-{self._turns[k]}", first=self._first[k], exact=exact[k], state=state[k],
-                                history=history[k, :moved])
+                self._store.put(f"{name}-{self._turns[k]}", exact=exact[k], state=state[k], history=history[k, :moved])
                 self._steps[k], self._turns[k] = moved, 1 - self._turns[k]

@@ -6,6 +6,8 @@ Arguments that recur
     models      shape (n_starts, SWITCHING + R, R), rows as named below; CONSTANT is r log(lambda) - log (r - 1)!
     offset, steps, lengths, open_end, gaps     the runs, see `packed.Packed`: the lanes of a pack are different ones
     censoring   whether any run is open, a compile-time constant
+    rounded     whether gaps are rounded, a compile-time constant: then `gaps` holds the number of a distinct gap in place of a
+                complete one, and `table`, shape (3, R, n_values), what `models.tmap.rounding` says of it
     faded       a vector of smaller sum is weighed again with care; tiny: the dtype's smallest normal number
     sums        shape (n_starts, n_sums, n_teams), rows as named below
 
@@ -29,6 +31,7 @@ CLIMBING, AT_REST, USED_UP = range(3)
 TERMS = 32  # gaps between two additions to float64: at most 64 roundings in float32
 PACK = 32  # runs side by side: a warp, and a whole number of packs of any CPU
 UNROLLED = 6  # branches: the code grows with their square
+LOG_CHANCE, MEAN_GAP, SURVIVAL = range(3)  # rows of a table
 DEAD = 1e-9  # gaps: a branch expected to make fewer, of all the data, tells nothing about itself
 # Rows of `sums`: the logarithm, and R each of: first gaps, last gaps, open gaps, times; then M_ij / pi_ij.
 LOGLIK, FIRST, LAST, OPEN, TIME, MOVE = range(6)
@@ -58,20 +61,30 @@ def log_or_never(v):
 
 
 @pk.function
-def log_density(model, i, x, log_x):
-    """The logarithm of (1)."""
+def log_density(rounded, table, model, i, x, log_x):
+    """The logarithm of (1), or of (9)."""
+    if rounded:
+        return table[LOG_CHANCE, i, int(min(x, table.shape[2] - 1.0))]
     return model[CONSTANT, i] + model[POWER, i] * log_x - model[RATE, i] * x
 
 
 @pk.function
-def weigh(r, model, x, log_x, faded, a, g):
+def time_of(rounded, table, i, x):
+    """What a gap adds to X_i of (6)."""
+    if rounded:
+        return table[MEAN_GAP, i, int(min(x, table.shape[2] - 1.0))]
+    return x
+
+
+@pk.function
+def weigh(r, rounded, table, model, x, log_x, faded, a, g):
     """Put g_i = a_i f_i(x), divided by some number, into g; returns that number's logarithm. R exponentials.
 
     Where the likely branches are out of reach, what is left would fade: then the largest a_i f_i is divided by instead.
     """
     divisor = -math.inf
     for i in range(r):
-        g[i] = log_density(model, i, x, log_x)
+        g[i] = log_density(rounded, table, model, i, x, log_x)
         divisor = max(divisor, g[i])
     total = 0.0
     for i in range(r):
@@ -80,7 +93,7 @@ def weigh(r, model, x, log_x, faded, a, g):
     if total < faded:
         divisor = -math.inf
         for i in range(r):
-            g[i] = log_density(model, i, x, log_x) + (pk.log(a[i]) if a[i] > 0.0 else -math.inf)
+            g[i] = log_density(rounded, table, model, i, x, log_x) + (pk.log(a[i]) if a[i] > 0.0 else -math.inf)
             divisor = max(divisor, g[i])
         for i in range(r):
             g[i] = pk.exp(g[i] - divisor) if divisor > -math.inf else 0.0
@@ -163,7 +176,7 @@ def survive(n, r, model, x, log_x, a, q, stretched):
 
 
 @pk.kernel
-def log_likelihood(team, n, r, censoring, faded, model, shares, offset, steps, lengths, open_end, gaps):
+def log_likelihood(team, n, r, censoring, rounded, faded, model, table, shares, offset, steps, lengths, open_end, gaps):
     """(4), a team its share of the packs. 2 R^2 + 8 R operations, R exponentials, 2 items a gap; a log a run."""
     a = pk.local(n, gaps.dtype)
     g = pk.local(n, gaps.dtype)
@@ -182,7 +195,8 @@ def log_likelihood(team, n, r, censoring, faded, model, shares, offset, steps, l
                 for k in range(begin, min(begin + TERMS, steps[pack])):
                     if k < complete:
                         row = top + k
-                        part += weigh(r, model, gaps[at(row, 2, 0, lane)], gaps[at(row, 2, 1, lane)], faded, a, g)
+                        part += weigh(r, rounded, table, model, gaps[at(row, 2, 0, lane)], gaps[at(row, 2, 1, lane)],
+                                      faded, a, g)
                         step_on(r, model, g, a)
                 loglik += pk.float64(part)
             end = 0.0
@@ -209,8 +223,8 @@ def add_parts(n, r, part_time, part_move, own, rank):
 
 
 @pk.kernel(fastmath=True)
-def expectation(team, n, r, censoring, faded, tiny, state, models, shares, kept, offset, steps, lengths, open_end, gaps,
-                filtered, sums):
+def expectation(team, n, r, censoring, rounded, faded, tiny, state, models, tables, shares, kept, offset, steps, lengths,
+                open_end, gaps, filtered, sums):
     """Sums (4) and (6), a team a column of `sums`, for each start that still climbs.
 
     A team's packs are those from shares[team] to shares[team + 1]: neighbours, so that memory is read in its order. Row
@@ -225,6 +239,7 @@ def expectation(team, n, r, censoring, faded, tiny, state, models, shares, kept,
     if state[start, STATUS] != CLIMBING:
         return
     model = models[start]
+    table = tables[start if rounded else 0]
     a = pk.local(n, gaps.dtype)
     g = pk.local(n, gaps.dtype)
     q = pk.local(n, gaps.dtype)
@@ -260,7 +275,7 @@ def expectation(team, n, r, censoring, faded, tiny, state, models, shares, kept,
                     row = top + min(k + 1, n_steps - 1)
                     soon_x = gaps[at(row, 2, 0, lane)]
                     soon_log = gaps[at(row, 2, 1, lane)]
-                    divisor = weigh(r, model, x, log_x, faded, a, g)
+                    divisor = weigh(r, rounded, table, model, x, log_x, faded, a, g)
                     part += pk.where(k < complete, divisor, 0.0)
                     step_on(r, model, g, a)
                     for i in range(r):
@@ -284,7 +299,7 @@ def expectation(team, n, r, censoring, faded, tiny, state, models, shares, kept,
             for i in range(r):
                 q[i] *= scale
                 own[row_of(LAST, n, i), team.rank] += pk.float64(q[i])
-                part_time[i] += gaps[at(top + max(length - 1, 0), 2, 0, lane)] * q[i]
+                part_time[i] += time_of(rounded, table, i, gaps[at(top + max(length - 1, 0), 2, 0, lane)]) * q[i]
             if censoring:
                 if complete < length:
                     row = top + complete
@@ -309,7 +324,7 @@ def expectation(team, n, r, censoring, faded, tiny, state, models, shares, kept,
                     if k < length - 1:
                         step_back(r, model, tiny, g, q, u)
                         for i in range(r):
-                            part_time[i] += x * q[i]
+                            part_time[i] += time_of(rounded, table, i, x) * q[i]
                             for j in range(r):
                                 part_move[i, j] += g[i] * u[j]
                     x = soon_x

@@ -262,22 +262,25 @@ class TransientMAP:
         packed, shared = self._on(check_type(runs), np.float64, space)
         found = pk.empty((packed.n_rows * self.n_branches * kernels.PACK,), np.float64, packed.space)
         out = pk.empty((runs.n_gaps, self.n_branches), np.float64, packed.space)
-        n, r, censoring, faded, rows = shared
-        pk.parallel_for(packed.teams(), run_kernels.branch_probabilities, n, r, censoring, faded, tiny(np.float64), rows,
-                        *packed.views, found, label="tmap.branch_probabilities")
+        n, r, censoring, rounded, faded, rows, table = shared
+        pk.parallel_for(packed.teams(), run_kernels.branch_probabilities, n, r, censoring, rounded, faded, tiny(np.float64), rows,
+                        table, *packed.views, found, label="tmap.branch_probabilities")
         pk.parallel_for(packed.teams(), run_kernels.hand_back, n, r, packed.offset, packed.steps, packed.lengths,
                         packed.begin, found, out, label="tmap.hand_back")
         return out.to_numpy()
 
-    def rescaled(self, runs, *, space=None):
+    def rescaled(self, runs, *, seed=0, space=None):
         """Probability of a gap no longer than each, given the gaps before it and that there is one.
 
         These are independent and uniform on (0, 1) if the process made the runs (time rescaling; Brown et al., Neural
-        Computation 14, 2002). A gap of zero gives 0; an open one what it is so far.
+        Computation 14, 2002). A gap of zero gives 0; an open one what it is so far; a rounded one a gap drawn within its
+        interval (Dunn and Smyth, Journal of Computational and Graphical Statistics 5, 1996).
 
         Parameters
         ----------
         runs : Runs
+        seed : int, 0 to 2^64 - 1
+            Of the draws within the intervals of rounded gaps.
         space : str or Space, optional
 
         Returns
@@ -287,16 +290,21 @@ class TransientMAP:
         """
         packed, shared = self._on(check_type(runs), np.float64, space)
         out = pk.empty((runs.n_gaps,), np.float64, packed.space)
-        n, r, _, faded, rows = shared
-        pk.parallel_for(packed.teams(), run_kernels.rescale, n, r, NEVER[np.float64], faded, rows, packed.offset,
-                        packed.steps, packed.lengths, packed.begin, packed.gaps, out, label="tmap.rescale")
+        n, r, censoring, rounded, faded, rows, table = shared
+        pk.parallel_for(packed.teams(), run_kernels.rescale, n, r, censoring, rounded, np.uint64(check_seed(seed)),
+                        NEVER[np.float64], faded, rows, table, packed.offset, packed.steps, packed.lengths, packed.begin,
+                        packed.open_end, packed.gaps, out, label="tmap.rescale")
         return out.to_numpy()
 
     def _on(self, runs, dtype, space, unit=None):
         """Runs in a space, and what every kernel takes first."""
         packed = Packed(runs, pk.default_space() if space is None else space, dtype, unit)
-        rows = pk.copy_of(self.rows(packed.unit).astype(dtype), packed.space)
-        return packed, (*kernels.branches(self.n_branches), pk.static(packed.censoring), FADED[dtype], rows)
+        exact = self.rows(packed.unit)
+        rows, table = pk.copy_of(exact.astype(dtype), packed.space), packed.table(1, self.n_branches)
+        if packed.rounded:
+            pk.parallel_for(*packed.tabulation(pk.copy_of(exact[None], packed.space), table), label="tmap.tabulate")
+        return packed, (*kernels.branches(self.n_branches), pk.static(packed.censoring), pk.static(packed.rounded), FADED[dtype],
+                        rows, table[0])
 
     def simulate(self, n_runs, *, seed, space=None, max_gaps=100_000_000):
         """Random runs; equal seeds give equal walks through the branches on every space.

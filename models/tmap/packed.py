@@ -7,7 +7,7 @@ import numpy as np
 import portable as pk
 from portable.errors import InputError
 
-from . import run_kernels
+from . import rounding, run_kernels
 from .kernels import PACK
 
 # In place of log(0): so low that a density of order 2 or more is zero beside any other, yet finite: times 0 it is 0.
@@ -47,6 +47,8 @@ class Packed:
         Gaps of each run in packed order, and where they begin among the runs' values; 0 where the last pack has no run.
     open_end : View of int64, shape (n_packs, PACK), or (1, 1) if there is none
         1 where the last gap is an open one.
+    rounded : bool
+        Then a complete gap's row holds its place among `distinct`, View of float64, shape (n_values,), in units.
     """
 
     def __init__(self, runs, space, dtype=np.float64, unit=None):
@@ -64,14 +66,31 @@ class Packed:
         self.space = self.offset.space
         self.n_rows, self._ends = int(steps.sum()), np.append(offset, steps.sum())
         self.gaps = pk.empty((self.n_rows * 2 * PACK,), dtype, space)
-        values = pk.copy_of(runs.values, space)
-        pk.parallel_for(self.teams(), run_kernels.lay_out, self.unit, NEVER[dtype], tiny(dtype), self.offset, self.steps,
+        self.rounded, values, unit = runs.resolution is not None, runs.values, self.unit
+        if self.rounded:
+            distinct, places = np.unique(np.rint(values[runs.complete] / runs.resolution), return_inverse=True)
+            values, unit = values / unit, 1.0
+            values[runs.complete] = places
+            self.distinct = pk.copy_of(distinct * (runs.resolution / self.unit) if distinct.size else np.zeros(1), space)
+        values = pk.copy_of(values, space)
+        pk.parallel_for(self.teams(), run_kernels.lay_out, unit, NEVER[dtype], tiny(dtype), self.offset, self.steps,
                         self.lengths, self.begin, values, self.gaps, label="tmap.lay_out")
 
     @property
     def views(self):
         """What kernels take of the runs, in their order."""
         return self.offset, self.steps, self.lengths, self.open_end, self.gaps
+
+    def table(self, n_models, n_branches):
+        """Room for what `rounding.tabulate` says of each distinct gap; for gaps that are not rounded, next to none."""
+        shape = (n_models, 3, n_branches, self.distinct.size) if self.rounded else (1, 1, 1, 1)
+        return pk.zeros(shape, self.dtype, self.space)
+
+    def tabulation(self, models, table):
+        """The launch that fills it from the rows of models, a View of float64."""
+        n_models, _, n_branches, n_values = table.shape
+        return (pk.MDRangePolicy((0, 0, 0), (n_models, n_branches, n_values), space=self.space), rounding.tabulate,
+                0.5 * self.runs.resolution / self.unit, models, self.distinct, table)
 
     def teams(self):
         """A team a pack."""
@@ -104,7 +123,9 @@ def unit_of(runs):
 
 
 def log_unit(runs):
-    """What the logarithm of the density of gaps in these units is too large by."""
+    """What the logarithm of the density of gaps in these units is too large by; rounded gaps have probabilities."""
+    if runs.resolution is not None:
+        return 0.0
     return (runs.n_gaps - int(runs.censored.sum())) * np.log(unit_of(runs))
 
 

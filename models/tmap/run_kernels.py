@@ -7,7 +7,22 @@ import math
 
 import portable as pk
 
-from .kernels import ALPHA, EXIT, PACK, POWER, RATE, SWITCHING, at, log_survival, step_back, step_on, survive, weigh
+from .kernels import (
+    ALPHA,
+    EXIT,
+    LOG_CHANCE,
+    PACK,
+    POWER,
+    RATE,
+    SURVIVAL,
+    SWITCHING,
+    at,
+    log_survival,
+    step_back,
+    step_on,
+    survive,
+    weigh,
+)
 
 
 @pk.kernel
@@ -33,7 +48,8 @@ def lay_out(team, unit, never, tiny, offset, steps, lengths, begin, values, gaps
 
 
 @pk.kernel
-def branch_probabilities(team, n, r, censoring, faded, tiny, model, offset, steps, lengths, open_end, gaps, found):
+def branch_probabilities(team, n, r, censoring, rounded, faded, tiny, model, table, offset, steps, lengths, open_end,
+                         gaps, found):
     """q_i[k] of (8) for every gap, into `found`, shape (n_rows R PACK,), which holds g on the way forward."""
     a = pk.local(n, gaps.dtype)
     g = pk.local(n, gaps.dtype)
@@ -51,7 +67,7 @@ def branch_probabilities(team, n, r, censoring, faded, tiny, model, offset, step
         for k in range(steps[pack]):
             if k < complete:
                 row = offset[pack] + k
-                weigh(r, model, gaps[at(row, 2, 0, lane)], gaps[at(row, 2, 1, lane)], faded, a, g)
+                weigh(r, rounded, table, model, gaps[at(row, 2, 0, lane)], gaps[at(row, 2, 1, lane)], faded, a, g)
                 step_on(r, model, g, a)
                 for i in range(r):
                     found[at(row, n, i, lane)] = g[i]
@@ -89,25 +105,38 @@ def hand_back(team, n, r, offset, steps, lengths, begin, found, out):
 
 
 @pk.kernel
-def rescale(team, n, r, never, faded, model, offset, steps, lengths, begin, gaps, out):
-    """Probability of a gap as short as each or shorter, given the gaps before it and that there is one."""
+def rescale(team, n, r, censoring, rounded, seed, never, faded, model, table, offset, steps, lengths, begin, open_end, gaps, out):
+    """Probability of a gap as short as each or shorter, given the gaps before it and that there is one.
+
+    A rounded gap is taken to be anywhere in its interval, at random: a gap's own number on stream 0.
+    """
     a = pk.local(n, gaps.dtype)
     g = pk.local(n, gaps.dtype)
     pack = team.league_rank
     for lane in team.thread_range(PACK):
         length = lengths[pack, lane]
+        complete = length - open_end[pack, lane] if censoring else length
         for i in range(r):
             a[i] = model[ALPHA, i]
         for k in range(steps[pack]):
             if k < length:
                 row = offset[pack] + k
+                x = gaps[at(row, 2, 0, lane)]
                 longer = pk.float64(0.0)
                 total = pk.float64(0.0)
+                share = 0.0
+                if rounded:
+                    share = pk.random.uniform(seed, 0, begin[pack, lane] + k)
                 for i in range(r):
-                    log_tail, _ = log_survival(model, i, gaps[at(row, 2, 0, lane)], gaps[at(row, 2, 1, lane)])
-                    longer += pk.float64(a[i]) * pk.exp(log_tail)
+                    if rounded and k < complete:
+                        place = int(min(x, table.shape[2] - 1.0))
+                        tail = table[SURVIVAL, i, place] - share * pk.exp(table[LOG_CHANCE, i, place])
+                    else:
+                        log_tail, _ = log_survival(model, i, x, gaps[at(row, 2, 1, lane)])
+                        tail = pk.exp(log_tail)
+                    longer += pk.float64(a[i]) * tail
                     total += pk.float64(a[i])
-                made = weigh(r, model, gaps[at(row, 2, 0, lane)], gaps[at(row, 2, 1, lane)], faded, a, g) > 0.1 * never
+                made = weigh(r, rounded, table, model, x, gaps[at(row, 2, 1, lane)], faded, a, g) > 0.1 * never
                 out[begin[pack, lane] + k] = pk.clip(1.0 - longer / total, 0.0, 1.0) if made else math.nan
                 step_on(r, model, g, a)
 

@@ -8,7 +8,8 @@ import numpy as np
 
 from portable.errors import DTypeError, ShapeError
 
-from .checks import check_censored, check_runs
+from ..checks import check_number
+from .checks import check_censored, check_rounded, check_runs
 
 
 class Runs:
@@ -23,6 +24,10 @@ class Runs:
     censored : array-like of bool, shape (n_runs,), optional
         Runs that still went on when the record ended. The last gap of such a run is open: the time from its last event,
         or from its beginning if it has no event, to the end of the record.
+    resolution : float, optional
+        The gaps, but for open ones, are rounded to multiples of this: x stands for what lies between x - resolution / 2 (or 0)
+        and x + resolution / 2. The likelihood is then the probability of the rounded gaps, which zeros do not make infinite,
+        and which may be compared between any two models.
 
     Attributes
     ----------
@@ -30,6 +35,7 @@ class Runs:
     values : ndarray of float64, shape (n_gaps,)
     lengths : ndarray of int64, shape (n_runs,)
     censored : ndarray of bool, shape (n_runs,)
+    resolution : float or None
 
     Raises
     ------
@@ -43,13 +49,29 @@ class Runs:
         A gap is negative, or a run empty; the message names it.
     """
 
-    def __init__(self, values, lengths, censored=None):
+    def __init__(self, values, lengths, censored=None, *, resolution=None):
         self.values, self.lengths = check_runs(values, lengths)
         self.censored = check_censored(censored, len(self.lengths))
         self.n_runs, self.n_gaps = len(self.lengths), len(self.values)
+        self.resolution = None if resolution is None else check_number(resolution, "resolution", above=0.0)
+        if self.resolution is not None:
+            check_rounded(self.values[self.complete], self.resolution)
 
     @classmethod
-    def from_lists(cls, runs, censored=None):
+    def from_gaps(cls, gaps, censored=None, *, resolution=None):
+        """Plain gaps without an order in time, each a run of its own: fits are phase-type distributions.
+
+        Parameters
+        ----------
+        gaps : array-like, shape (n_gaps,)
+        censored : array-like of bool, shape (n_gaps,), optional
+            Gaps that are at least so long, as survival analysis has them.
+        resolution : float, optional
+        """
+        return cls(gaps, np.ones(np.shape(gaps), int), censored, resolution=resolution)
+
+    @classmethod
+    def from_lists(cls, runs, censored=None, *, resolution=None):
         """Runs from a sequence of sequences of gaps, one a run."""
         try:
             parts = [np.asarray(run) for run in runs]
@@ -61,14 +83,22 @@ class Runs:
             if part.ndim != 1:
                 raise ShapeError(f"runs[{number}] has shape {part.shape}; a sequence of gaps is wanted")
         values = np.concatenate([part for part in parts if part.size] or [np.empty(0)])
-        return cls(values, [part.size for part in parts], censored)
+        return cls(values, [part.size for part in parts], censored, resolution=resolution)
 
     def subset(self, which):
         """Some of the runs, by number or by True and False, as Runs."""
         which = np.arange(self.n_runs)[which]
         lengths = self.lengths[which]
         shifts = (np.cumsum(self.lengths) - self.lengths)[which] - (np.cumsum(lengths) - lengths)
-        return Runs(self.values[np.arange(lengths.sum()) + np.repeat(shifts, lengths)], lengths, self.censored[which])
+        places = np.arange(lengths.sum()) + np.repeat(shifts, lengths)
+        return Runs(self.values[places], lengths, self.censored[which], resolution=self.resolution)
+
+    @functools.cached_property
+    def complete(self):
+        """Whether each gap's end was seen, shape (n_gaps,)."""
+        complete = np.ones(self.n_gaps, bool)
+        complete[(np.cumsum(self.lengths) - 1)[self.censored]] = False
+        return complete
 
     @functools.cached_property
     def mean(self):

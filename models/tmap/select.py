@@ -29,6 +29,8 @@ class Candidate:
     n_parameters : int
     score : float
         The criterion: smaller is better.
+    aic, bic : float
+        Of the runs that were fitted, whatever the criterion.
     """
 
     orders: tuple
@@ -36,14 +38,16 @@ class Candidate:
     info: FitInfo
     n_parameters: int
     score: float
+    aic: float
+    bic: float
 
 
-def n_parameters(n_branches):
-    """Free parameters: rates, probabilities to start, and rows of switching."""
-    return n_branches + (n_branches - 1) + n_branches**2
+def n_parameters(n_branches, plain=False):
+    """Free parameters: rates, probabilities to start, and, unless all runs are of one gap, rows of switching."""
+    return n_branches + (n_branches - 1) + (0 if plain else n_branches**2)
 
 
-def select_orders(runs, total_order, *, most_branches=MOST_BRANCHES, criterion="bic", held_out=0.2, seed=0, **options):
+def select_orders(runs, total_order, *, most_branches=MOST_BRANCHES, criterion="bic", held_out=0.2, n_folds=5, seed=0, **options):
     """Fit every partition of a total order into branches, and rank them.
 
     Parameters
@@ -52,10 +56,14 @@ def select_orders(runs, total_order, *, most_branches=MOST_BRANCHES, criterion="
     total_order : int
         Sum of the orders: the number of stages.
     most_branches : int
-    criterion : {"bic", "held_out"}
-        "bic": -2 log L + p log(n_runs). "held_out": minus the log-likelihood, for each gap, of runs that were not fitted.
+    criterion : {"bic", "aic", "held_out", "cross_validated"}
+        "bic": -2 log L + p log(n_runs). "aic": -2 log L + 2 p. "held_out": minus the log-likelihood, for each gap, of runs that
+        were not fitted. "cross_validated": the same over all runs, each left out of one of n_folds fits; the model that is
+        returned is fitted to all.
     held_out : float
         Share of the runs that "held_out" keeps from the fit, drawn at random.
+    n_folds : int
+        Parts that "cross_validated" leaves out in turn, drawn at random.
     seed : int, 0 to 2^64 - 1
     **options
         Of `fit`: max_iter, tol, n_starts, dtype, memory_limit, checkpoint (a part of it for each partition), space.
@@ -73,22 +81,30 @@ def select_orders(runs, total_order, *, most_branches=MOST_BRANCHES, criterion="
     check_type(runs)
     total_order = check_count(total_order, "total_order", most=100)
     most_branches = check_count(most_branches, "most_branches", most=MOST_BRANCHES)
-    check_choice(criterion, "criterion", ("bic", "held_out"))
+    check_choice(criterion, "criterion", ("bic", "aic", "held_out", "cross_validated"))
+    n_folds = check_count(n_folds, "n_folds", 2)
     random, checkpoint = np.random.default_rng(check_seed(seed)), options.pop("checkpoint", None)
     share = check_number(held_out, "held_out", above=0.0)
-    fitted, kept = (runs, None) if criterion == "bic" else _split(runs, share, random)
-    found = []
+    fitted, kept = _split(runs, share, random) if criterion == "held_out" else (runs, None)
+    folds = _folds(runs, n_folds, random) if criterion == "cross_validated" else []
+    where = {name: options.get(name) for name in ("memory_limit", "space")}
+    plain, found = bool((runs.lengths == 1).all()), []
     for orders in partitions(total_order, most_branches):
-        if min(orders) > 1 and runs.values.min() == 0.0:
+        if min(orders) > 1 and runs.values.min() == 0.0 and runs.resolution is None:
             continue
-        model, info = fit(fitted, orders=orders, seed=seed, checkpoint=inside(checkpoint, "-".join(map(str, orders))), **options)
-        p = n_parameters(len(orders))
-        if kept is None:
-            score = -2.0 * info.log_likelihood + p * np.log(runs.n_runs)
-        else:
-            where = {name: options.get(name) for name in ("memory_limit", "space")}
-            score = -model.log_likelihood(kept, **where) / kept.n_gaps
-        found.append(Candidate(tuple(orders), model, info, p, float(score)))
+        name = "-".join(map(str, orders))
+        model, info = fit(fitted, orders=orders, seed=seed, checkpoint=inside(checkpoint, name), **options)
+        p = n_parameters(len(orders), plain)
+        scores = {"aic": 2.0 * p - 2.0 * info.log_likelihood, "bic": p * np.log(fitted.n_runs) - 2.0 * info.log_likelihood}
+        if kept is not None:
+            scores["held_out"] = -model.log_likelihood(kept, **where) / kept.n_gaps
+        if folds:
+            parts = (inside(checkpoint, f"{name}-without-{k}") for k in range(n_folds))
+            left_out = (fit(runs.subset(~out), orders=orders, seed=seed, checkpoint=part, **options)[0]
+                        .log_likelihood(runs.subset(out), **where) for out, part in zip(folds, parts))
+            scores["cross_validated"] = -sum(left_out) / runs.n_gaps
+        scores = {name: float(score) for name, score in scores.items()}
+        found.append(Candidate(tuple(orders), model, info, p, scores[criterion], scores["aic"], scores["bic"]))
     return sorted(found, key=lambda candidate: candidate.score)
 
 
@@ -112,7 +128,7 @@ def best_renewal(runs, total_order, **options):
     """
     if check_type(runs).censored.any():
         raise InputError("runs hold censored ones; the renewal process is fitted to complete gaps only")
-    gaps = Runs(runs.values, np.ones(runs.n_gaps, int))  # a mixture has no order in time: each gap is a run of its own
+    gaps = Runs.from_gaps(runs.values, resolution=runs.resolution)  # a mixture has no order in time: each gap is a run of its own
     best = max(found.info.log_likelihood for found in select_orders(gaps, total_order, **options))
     going_on, ending = runs.n_gaps - runs.n_runs, runs.n_runs
     lengths = sum(n * np.log(n / runs.n_gaps) for n in (going_on, ending) if n)
@@ -131,6 +147,14 @@ def partitions(total, most_parts):
 
     for n in range(1, min(total, most_parts) + 1):
         yield from parts(total, 1, n)
+
+
+def _folds(runs, n_folds, random):
+    """For each fold whether a run is left out of it."""
+    if n_folds > runs.n_runs:
+        raise InputError(f"n_folds is {n_folds}, of {runs.n_runs} runs: at most one fold a run is wanted")
+    fold = random.permutation(runs.n_runs) % n_folds
+    return [fold == k for k in range(n_folds)]
 
 
 def _split(runs, share, random):

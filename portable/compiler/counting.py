@@ -13,10 +13,11 @@ from .frames import Facts, flat
 from .lowering import Lowering
 from .memory import itemsize
 from .types import UNIFORM, VARYING
-from .values import I8, I64, PTR, Value
+from .values import I8, I64, Value
 
 _OWN = {module.__file__: prefix for module, prefix in ((elementary, ""), (random, "random."))}
 ISSUED = "", "issued", ""
+LINE = 64  # bytes that a cache moves at once
 SPECIAL = "special "  # begins the name of a function that is one operation of the text
 
 
@@ -106,7 +107,7 @@ class Tally(_Named):
 class Touching(Tally):
     """Also marks each element of an argument that is read, and each that is written, in maps of a byte an element.
 
-    One index at a time. `maps`: for each argument's name the addresses (reading, writing) of its map's byte for element 0 of memory.
+    And how often each place of the text goes on from a line of memory to another. One index at a time. `maps`: for each argument's name the addresses (reading, writing) of its map's byte for element 0 of memory.
     """
 
     def begin(self, builder, mask=None):
@@ -132,10 +133,22 @@ class Touching(Tally):
         how, pointer = super().locate(view, indices)
         if not self.silent and not view.store and view.label in self.maps:
             shift = ir.Constant(I64, itemsize(view.dtype).bit_length() - 1)
-            element = self.b.lshr(self.b.ptrtoint(pointer, I64), shift)
+            address = self.b.ptrtoint(pointer, I64)
+            element = self.b.lshr(address, shift)
+            self._goes_on(view.label, self.b.lshr(address, ir.Constant(I64, LINE.bit_length() - 1)))
             for way in self.ways:
                 self.b.store(ir.Constant(I8, 1), self.b.gep(self.maps[view.label][way], [element], source_etype=I8))
         return how, pointer
+
+
+    def _goes_on(self, label, line):
+        """Count an access if it is to another line than the one before it at this place of the text."""
+        last, key = self.slot(I64), ("", f"moves {label}", "")
+        other = self.b.zext(self.b.icmp_unsigned("!=", self.b.load(last, typ=I64), line), I64)
+        self.b.store(line, last)
+        place = self.counters.setdefault(key, None) or self.slot(I64)
+        self.counters[key] = place
+        self.b.store(self.b.add(self.b.load(place, typ=I64), other), place)
 
 
 class Packs(Tally):

@@ -8,7 +8,7 @@ import functools
 import numpy as np
 
 import portable as pk
-from models import edm, hawkes, mixture, resampling
+from models import edm, hawkes, resampling
 from roofline.cases import methods
 from roofline.cases.hawkes import PARAMS, simulated
 

@@ -290,3 +290,26 @@ def test_a_list_that_a_team_appends_to_is_counted():
         found = pk.count(pk.TeamPolicy(1), gathered, x, np.zeros(N))
     assert sum(n for (_, name, _), n in found.items() if name == "+") >= -(-N // 4)
     assert [n for (_, name, _), n in found.items() if name == "load kept"] == [-(-N // 4)]
+
+
+@pk.function
+def looped(x):
+    total = 0.0
+    for k in range(x.shape[0]):
+        total += x[k]
+    return total
+
+
+@pk.kernel
+def calls_a_loop(i, x):
+    return looped(x) + pk.random.uniform(1, i, 0)
+
+
+@pk.kernel
+def calls_none(i, x):
+    return x[i] + pk.random.uniform(1, i, 0)
+
+
+def test_a_loop_in_a_function_is_the_kernels_too():
+    """By that a reduction decides how many copies of the text it runs side by side; the layer's own functions do not count."""
+    assert calls_a_loop.portable_text.has_loops and not calls_none.portable_text.has_loops

@@ -3,19 +3,21 @@
 A result is a dict of arrays; what files a job leaves in the folder beside its checkpoint is part of it, byte by byte.
 """
 
+import os
 import warnings
 from pathlib import Path
 
 import numpy as np
 
-from models import edm, hawkes, mixture, store, tmap
+from models import edm, hawkes, mixture, resampling, store, tmap
 from models.resampling import study
 
 SPACE = "serial"
 
 
-# Every job keeps a part after each of its steps; and fewer schemes than there are.
-SHORT = ((store, "EVERY_S", 0.0), (store, "_SHARE", 0.0), (hawkes.sampler, "_REPLAYS", 1), (study, "LONG_ENOUGH", 0.0),
+# Every job keeps a part after each of its steps; fewer schemes than there are; and a kill loses nothing that was written, synced
+# or not (that files are synced before they are renamed, and folders after, is looked at by test_store).
+SHORT = ((os, "fsync", lambda file: None), (store, "EVERY_S", 0.0), (store, "_SHARE", 0.0), (hawkes.sampler, "_REPLAYS", 1), (resampling.inference, "PIECE", 1), (study, "LONG_ENOUGH", 0.0),
          (study, "SCHEMES", ("multinomial", "systematic", "killing")))
 
 
@@ -29,6 +31,22 @@ def series():
 def cross_map(folder, longer):
     edm.cross_map(series(), 2, libraries=np.arange(6 if longer else 3), out=folder / "rho.npy", space=SPACE)
     return {}  # the file says it all
+
+
+def cross_map_test(folder, longer):
+    found = edm.cross_map_test(series(), 2, libraries=np.arange(6 if longer else 3), n_surrogates=20, surrogate="random", seed=1,
+                               checkpoint=folder / "checkpoint", space=SPACE)
+    return {"rho": found.rho, "p": found.p_values, "n_tried": found.n_tried}
+
+
+def pmmh(folder, longer):
+    """And particle Gibbs, which goes through the same store."""
+    model = resampling.ready.linear_gaussian
+    y = np.random.default_rng(5).normal(size=12)
+    found = resampling.sample_pmmh(model, y, 8, priors={"phi": resampling.priors.uniform(-1.0, 1.0)}, fixed={"sigma": 0.5, "tau": 0.7},
+                                   n_chains=2, n_draws=8 if longer else 5, n_warmup=2, seed=5, space=SPACE,
+                                   checkpoint=folder / "checkpoint")
+    return {"draws": found.draws, "log_likelihood": found.log_likelihood, "acceptance": found.acceptance}
 
 
 def resampling_study(folder, longer):
@@ -51,9 +69,17 @@ def points():
 
 
 def gibbs(folder, longer):
-    model = mixture.DirichletMixture(3, max_iter=2, random_state=0, space=SPACE).fit(points())
+    model = mixture.DirichletMixture(3, max_iter=2, tol=-1.0, random_state=0, space=SPACE).fit(points())
     found = model.sample_posterior(points(), 9 if longer else 5, n_burn=2, seed=4, checkpoint=folder / "checkpoint")
     return vars(found)
+
+
+def em(folder, longer):
+    """EM with moves from several starts; longer, from more of them."""
+    options = {"tol": 1e-2, "max_iter": 6 if longer else 3, "n_init": 2 if longer else 1, "random_state": 0, "space": SPACE}
+    found = mixture.DirichletMixture(2, **options).fit(points(), checkpoint=folder / "checkpoint")
+    return {"history": found.objective_history_, "means": found.means_, "factors": found.precisions_cholesky_,
+            "starts": np.array([start.objective for start in found.starts_])}
 
 
 def transient(folder, longer):
@@ -72,7 +98,7 @@ def model_file(folder, longer):
     return {}
 
 
-JOBS = {job.__name__: job for job in (cross_map, resampling_study, posterior, gibbs, transient, model_file)}
+JOBS = {job.__name__: job for job in (cross_map, cross_map_test, pmmh, resampling_study, posterior, gibbs, em, transient, model_file)}
 
 
 def result(job, folder, longer=False):

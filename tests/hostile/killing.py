@@ -22,13 +22,13 @@ import shutil
 import sys
 from pathlib import Path
 
-from portable.errors import InputError
+from portable.errors import PortableError
 
 from . import jobs
 
 CALLS = ("open", "write", "fsync", "replace", "unlink", "mkdir", "ftruncate", "posix_fallocate")
 WAYS = ("before", "half way through", "after")
-REPLACED = ("start-", "em-", "out")  # parts that hold the latest state, and are written anew with it
+REPLACED = ("start-", "now-", "out")  # parts that hold the latest state, and are written anew with it
 
 
 class Shim:
@@ -76,7 +76,7 @@ def started(work):
         with contextlib.suppress(BaseException), os.fdopen(writing, "wb") as pipe:
             try:
                 found = work()
-            except InputError as error:
+            except PortableError as error:
                 found = str(error)
             pickle.dump(found, pipe)
         os._exit(0)
@@ -85,7 +85,7 @@ def started(work):
 
 
 def ended(child, reading):
-    """What a fork's work has returned, or the words of the InputError that it raised; None where it was killed."""
+    """What a fork's work has returned, or the words of the error that it raised; None where it was killed."""
     with os.fdopen(reading, "rb") as pipe:
         sent = pipe.read()
     os.waitpid(child, 0)
@@ -101,6 +101,7 @@ class Trial:
 
     def __init__(self, job, folder):
         self.job, self._folder = job, folder / "tried"
+        jobs.result(job, folder / "first")  # its kernels are compiled, and kept in files, too
         with Shim() as shim:
             self._wanted, _ = jobs.result(job, folder / "whole")
         self.n_events = shim.count

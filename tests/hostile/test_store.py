@@ -11,7 +11,7 @@ import pytest
 
 from models.files import check_no_input, replacing, write
 from models.store import Store
-from portable.errors import DTypeError, InputError
+from portable.errors import DTypeError, InputError, StorageError
 
 SETTINGS = {"tau": 1, "dtype": "float32", "dataset": np.arange(6.0).reshape(2, 3)}
 
@@ -168,7 +168,7 @@ def test_a_file_is_replaced_whole_or_not_at_all(tmp_path):
     write(link, "new")
     assert path.read_text() == "new" and link.is_symlink() and path.stat().st_mode & 0o777 == 0o640
     assert sorted(p.name for p in tmp_path.iterdir()) == ["link.json", "model.json"]
-    with pytest.raises(InputError, match="out: '.*absent.*' cannot be written: No such file or directory"):
+    with pytest.raises(StorageError, match="out: '.*absent.*' cannot be written: No such file or directory"):
         write(tmp_path / "absent" / "x", "y")
 
 
@@ -180,3 +180,17 @@ def test_an_input_is_never_written_to(tmp_path):
             check_no_input(tmp_path / "x.npy", array, "out", "dataset")
         check_no_input(tmp_path / "y.npy", array, "out", "dataset")
     check_no_input(tmp_path / "x.npy", np.array(x), "out", "dataset")
+
+
+def test_everything_is_on_the_disk_before_it_is_known(tmp_path, monkeypatch):
+    """The new file before it gets its name, the folder after."""
+    seen, fsync, replaced = [], os.fsync, os.replace
+    monkeypatch.setattr(os, "fsync", lambda file: (seen.append(os.readlink(f"/proc/self/fd/{file}")), fsync(file))[1])
+    monkeypatch.setattr(os, "replace", lambda one, other: (seen.append(str(other)), replaced(one, other))[1])
+    if not os.path.isdir("/proc/self/fd"):
+        pytest.skip("descriptors have no names here")
+    with opened(tmp_path / "run") as store:
+        assert seen[0] == str(tmp_path) and seen[3] == str(tmp_path / "run")
+        seen.clear()
+        store.put("a", rows=np.zeros(3))
+    assert seen[0].endswith(".partial.npz") and seen[1:] == [str(tmp_path / "run" / "a.npz"), str(tmp_path / "run")]

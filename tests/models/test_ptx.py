@@ -10,12 +10,15 @@ from models import edm, hawkes, mixture, resampling, tmap
 from models.edm import kernels as edm_search
 from models.edm import list_kernels as edm_lists
 from models.edm import local_kernels as edm_local
+from models.edm import surrogate_kernels as edm_surrogates
+from models.hawkes import backgrounds as hawkes_backgrounds
 from models.hawkes import cell_kernels as hawkes_cells
 from models.hawkes import chain_kernels as hawkes_chains
 from models.hawkes import excitation as hawkes_excitation
 from models.hawkes import kernels as hawkes_plain
 from models.hawkes import summary_kernels as hawkes_summaries
 from models.mixture import gibbs_kernels as mixture_gibbs
+from models.hawkes import temporal as hawkes_temporal
 from models.mixture import kernels as mixture_kernels
 from models.mixture import search_kernels as mixture_search
 from models.mixture import step_kernels as mixture_steps
@@ -24,6 +27,8 @@ from models.resampling import (
     filter_kernels,
     pairing,
     row_kernels,
+    simulation_kernels,
+    smoothing_kernels,
     spreading,
     strata,
     summary_kernels,
@@ -31,12 +36,18 @@ from models.resampling import (
 )
 from models.resampling import kernels as resampling_kernels
 from models.tmap import kernels as tmap_kernels
+from models.tmap import rounding as tmap_rounding
 from models.tmap import run_kernels as tmap_run_kernels
 from portable import algorithms
 from portable.backends.cuda.space import lower_to_ptx
 from portable.kernel import Kernel
 
 from ..launching import builds
+
+
+VALUES = {"mu0": 1.0, "tau_x": 1.0, "tau_t": 1.0, "theta": 0.3, "omega": 1.0, "h": 0.1, "c": 1.0, "p": 1.2, "q": 1.5, "gamma": 0.2, "alpha": 0.5}
+PAPERS = hawkes.Parameters(1.0, 1.0, 1.0, 0.3, 1.0, 0.1)
+COMPOSED = (hawkes.compose("omori", space="power_law", marks=True, growth=True), hawkes.compose("omori", marks=True, within_h=1e3))
 
 
 def run_hawkes():
@@ -58,16 +69,34 @@ def run_hawkes():
     hawkes.parent_probabilities(likelihood, params)
     hawkes.intensity(likelihood, params, *events)
     hawkes.residuals(likelihood, params)
-    likelihood.gradient(hawkes.time_scales(2)(1.0, 1.0, 1.0, 0.3, 0.1, 1.0, 0.1, 1.0))
+    marks = np.arange(9.0)
+    for trigger in COMPOSED:
+        params = trigger(**{name: VALUES[name] for name in trigger.names()})
+        for method in ("all_pairs", "windowed", "cells"):
+            for precision in ("float64", "mixed"):
+                likelihood = hawkes.Likelihood(events[0][:, :2], events[1], marks=marks, method=method, tolerance=1e-3,
+                                               precision=precision, space="serial")
+                likelihood.gradient(params)
+        hawkes.sample_posterior(likelihood, **options | {"start": [params] * 2})
+        hawkes.parent_probabilities(likelihood, params)
+        hawkes.intensity(likelihood, params, events[0][:, :2], events[1])
+        hawkes.residuals(likelihood, params)
+    wide = hawkes.Likelihood(1e4 * events[0], events[1], precision="mixed", method="all_pairs", space="serial")
+    wide.gradient(PAPERS)
+    hawkes.Likelihood(1e4 * events[0], events[1], precision="mixed", method="windowed", tolerance=1e-3, space="serial").gradient(PAPERS)
+    hawkes.fit_background(events[0], events[1], "declustered", max_rounds=1, space="serial")
+    hawkes.TemporalLikelihood(events[1], space="serial").gradient(1.0, 0.3, 1.0)
+    likelihood = hawkes.Likelihood(*events, method="cells", tolerance=1e-3, space="serial")
+    likelihood.gradient(hawkes.time_scales(2)(1.0, 1.0, 1.0, 0.3, 1.0, 0.1, 1.0, 0.1))
 
 
 def hawkes_kernels():
     """The modules, and the kernels that triggering functions were compiled into."""
-    for trigger in (hawkes.EXPONENTIAL, hawkes.time_scales(2).triggering):
+    for trigger in (hawkes.EXPONENTIAL, hawkes.time_scales(2).triggering, *(kind.triggering for kind in COMPOSED)):
         for of in (hawkes_excitation.kernels_of, hawkes_cells.cell_kernels_of, hawkes_chains.chain_kernels_of,
                    hawkes_summaries.summary_kernels_of):
             yield of(trigger)
-    yield from (hawkes_plain, hawkes_cells, hawkes_chains, hawkes_summaries)
+    yield from (hawkes_plain, hawkes_cells, hawkes_chains, hawkes_summaries, hawkes_backgrounds, hawkes_temporal)
 
 
 def run_tmap():
@@ -77,8 +106,14 @@ def run_tmap():
     for dtype in ("float64", "float32"):
         for data in (runs, censored):
             model.log_likelihood(data, dtype=dtype, space="serial")
-            tmap.fit(data, orders=[1, 2], max_iter=2, tol=0.0, dtype=dtype, space="serial")
-    tmap.fit(runs, orders=range(1, 9), max_iter=1, tol=0.0, space="serial")
+            tmap.fit(data, orders=[1, 2], max_iter=2, tol=0.0, n_starts=1, dtype=dtype, space="serial")
+    tmap.fit(runs, orders=range(1, 9), max_iter=1, tol=0.0, n_starts=1, space="serial")
+    rounded = tmap.Runs(np.where(censored.complete, np.rint(runs.values), runs.values), runs.lengths, censored.censored, resolution=1.0)
+    for dtype in ("float64", "float32"):
+        model.log_likelihood(rounded, dtype=dtype, space="serial")
+        tmap.fit(rounded, orders=[1, 2], max_iter=2, tol=0.0, n_starts=1, dtype=dtype, space="serial")
+    model.branch_probabilities(rounded, space="serial")
+    model.rescaled(rounded, space="serial")
     model.branch_probabilities(censored, space="serial")
     model.rescaled(runs, space="serial")
 
@@ -88,6 +123,7 @@ def normal_state(seed, stream, draw, params):
     return (pk.random.normal(seed, stream, draw),)
 
 
+INFERENCE = types.SimpleNamespace()  # and those that inference makes of a model's
 FILTER = types.SimpleNamespace()  # the kernels that a filter makes of its user's functions
 
 
@@ -131,6 +167,29 @@ def run_resampling():
     FILTER.moments = summary_kernels.moment_kernel(square, 1, 1)
 
 
+def run_inference():
+    """State-space models: simulation, a sorted and a guided filter, smoothing, PMMH, particle Gibbs; an epidemic for its counts."""
+    model, params = resampling.ready.linear_gaussian, [0.9, 0.5, 0.7]
+    x, y = model.simulate(np.tile(params, (2, 1)), 4, seed=1, space="serial")
+    model.replicate(x, np.tile(params, (2, 1)), seed=1, space="serial")
+    kept = model.filter(guided=True, ordered=True, space="serial").run(y[:, 0, 0], 20, params=params, seed=1, keep=True)
+    resampling.backward_paths(model, kept, 2, seed=1), resampling.lagged_moments(kept, 1)
+    chosen = {"priors": {"phi": resampling.priors.uniform(0.0, 1.0)}, "fixed": {"sigma": 0.5, "tau": 0.7}, "n_chains": 2, "n_draws": 1}
+    resampling.sample_pmmh(model, y[:, 0, 0], 8, n_warmup=0, **chosen, space="serial")
+    resampling.sample_gibbs(model, y[:, 0, 0], 8, n_warmup=0, n_moves=1, **chosen, space="serial")
+    epidemic = resampling.ready.sir(20, n_substeps=1)
+    outbreak = epidemic.filter(space="serial")
+    outbreak.run([3.0, 2.0], 8, params=[0.5, 0.3, 0.5, 2.0], seed=1)
+    lg = model.filter(guided=True).functions
+    density = model.log_transition
+    INFERENCE.__dict__.update({
+        "guided": row_kernels.row_kernel(lg, 1), "epidemic": row_kernels.row_kernel(outbreak.functions, 3),
+        "simulate": simulation_kernels.simulate_kernel(model.initial, model.propagate, model.observe, 1, 1, False),
+        "observe": simulation_kernels.observe_kernel(model.observe, 1, 1), "backward": smoothing_kernels.backward_kernel(density, 1),
+        "conditional": smoothing_kernels.conditional_kernel(model.initial, model.propagate, model.log_weight, density, 1),
+        "complete": smoothing_kernels.complete_kernel(model.log_initial, density, model.log_weight, 1)})
+
+
 def run_mixture():
     for p, dtype in ((2, np.float64), (3, np.float32), (18, np.float64)):
         x = np.random.default_rng(1).normal(size=(100, p)).astype(dtype)
@@ -149,7 +208,11 @@ def run_edm():
         edm.ccm(x[:, 0], x[:, 1], 2, library_sizes=[20], n_samples=2, dtype=dtype, space="serial")
         edm.cross_map(x, [1, 2, 3], dtype=dtype, space="serial")
         edm.cross_map(np.tile(x, 64), 1, libraries=[0], dtype=dtype, space="serial")
+        for method in ("phase", "twin", "block"):
+            edm.cross_map_test(x, 2, n_surrogates=2, surrogate=method, dtype=dtype, space="serial")
     edm.smap(x[:, 0], 2, theta=1.0, space="serial")
+    with pytest.warns(RuntimeWarning, match="'random'"):
+        edm.surrogates(x, 2, "random", space="serial")
 
 
 def run_algorithms():
@@ -170,9 +233,10 @@ def lowered(modules):
 
 
 RESAMPLING = [FILTER, chains, filter_kernels, pairing, resampling_kernels, spreading, strata, summary_kernels, weighing]
-MODELS = {"edm": (run_edm, [edm_search, edm_lists, edm_local]), "hawkes": (run_hawkes, hawkes_kernels), "tmap": (run_tmap, tmap_kernels),
-          "tmap, runs": (run_tmap, tmap_run_kernels),
+MODELS = {"edm": (run_edm, [edm_search, edm_lists, edm_local, edm_surrogates]), "hawkes": (run_hawkes, hawkes_kernels), "tmap": (run_tmap, tmap_kernels),
+          "tmap, runs": (run_tmap, [tmap_run_kernels, tmap_rounding]),
           "resampling": (run_resampling, RESAMPLING), "mixture": (run_mixture, [mixture_gibbs, mixture_kernels, mixture_search, mixture_steps]),
+          "resampling, inference": (run_inference, [INFERENCE, smoothing_kernels]),
           "algorithms": (run_algorithms, algorithms)}
 
 

@@ -72,7 +72,7 @@ def _functions(fake):
         if not fake.current:
             return 201
         here = fake.current - 1
-        if sum(n for d, n in fake.live.values() if d == here) + nbytes > MEMORY_BYTES:
+        if sum(v[1] for v in fake.live.values() if isinstance(v, tuple) and v[0] == here) + nbytes > MEMORY_BYTES:
             return 2
         if fake.used[here] + nbytes > MEMORY_BYTES:  # all was used once; begin again where the test has freed it
             fake.used[here] = 0
@@ -82,6 +82,11 @@ def _functions(fake):
 
     def free(pointer):
         del fake.live[pointer]
+
+    def pin(pointer, nbytes, flags):
+        memory = ctypes.create_string_buffer(nbytes)
+        pointer[0] = ctypes.addressof(memory)
+        fake.live[pointer[0]], fake.pinned[pointer[0]] = "pinned", memory
 
     def memory_info(free_bytes, total):
         used = sum(v[1] for v in fake.live.values() if isinstance(v, tuple) and v[0] == fake.current - 1)
@@ -178,7 +183,7 @@ def _functions(fake):
         "cuMemAlloc_v2": (allocate, [POINTER(c_uint64), c_size_t]),
         "cuMemFree_v2": (free, [c_uint64]),
         "cuMemGetInfo_v2": (memory_info, [POINTER(c_size_t), POINTER(c_size_t)]),
-        "cuMemHostAlloc": (lambda p, n, f: out(p, fake.new("pinned")), [handle_out, c_size_t, c_uint]),
+        "cuMemHostAlloc": (pin, [handle_out, c_size_t, c_uint]),
         "cuMemFreeHost": (forget, [c_void_p]),
         "cuMemcpyHtoDAsync_v2": (host_to_device, [c_uint64, c_void_p, c_size_t, handle]),
         "cuMemcpyDtoHAsync_v2": (device_to_host, [c_void_p, c_uint64, c_size_t, handle]),

@@ -27,12 +27,17 @@ def fill(i, x):
 """
 
 
+def forget():
+    cache.folder.cache_clear()
+    cache._directory.cache_clear()
+
+
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     monkeypatch.setenv("PORTABLE_CACHE", str(tmp_path / "cache"))
-    cache.folder.cache_clear()
+    forget()
     yield tmp_path
-    cache.folder.cache_clear()
+    forget()
 
 
 def run(folder, **environment):
@@ -66,17 +71,58 @@ def test_a_damaged_file_is_a_miss(folder):
 
 def test_off(folder, monkeypatch):
     monkeypatch.setenv("PORTABLE_CACHE", "0")
-    cache.folder.cache_clear()
+    forget()
     cache.put(cache.key("off"), b"code")
     assert cache.folder() is None and cache.get(cache.key("off")) is None
 
 
-@pytest.mark.skipif(os.name != "posix", reason="permissions of POSIX")
-def test_a_folder_that_others_can_write_is_refused(folder):
+posix = pytest.mark.skipif(os.name != "posix", reason="permissions of POSIX")
+
+
+@posix
+@pytest.mark.parametrize("place", ["cache/kernels", "cache"])
+def test_a_folder_that_others_can_write_is_refused(folder, place):
+    """Also one above: who can rename the folder can put another in its place."""
     (folder / "cache" / "kernels").mkdir(parents=True)
-    (folder / "cache" / "kernels").chmod(0o777)
-    with pytest.warns(UserWarning, match="others can write"):
+    (folder / place).chmod(0o777)
+    with pytest.warns(UserWarning, match=f"others can write to .*{place} "):
         assert cache.folder() is None
+    cache.put(cache.key("code"), b"code")
+    assert cache.get(cache.key("code")) is None
+
+
+@posix
+def test_code_that_others_can_write_is_not_loaded(folder):
+    """What somebody left there while the folder was open to all stays when it is closed: files are looked at one by one."""
+    name = cache.key("planted")
+    cache.put(name, b"machine code")
+    path = cache.folder() / name
+    path.chmod(0o666)
+    assert cache.get(name) is None
+    path.chmod(0o600)
+    assert cache.get(name) == b"machine code"
+    path.rename(folder / "elsewhere")
+    path.symlink_to(folder / "elsewhere")
+    assert cache.get(name) is None
+
+
+@posix
+@pytest.mark.skipif(not hasattr(os, "getuid") or os.getuid() != 0, reason="only root gives files away")
+def test_code_of_another_user_is_not_loaded(folder):
+    name = cache.key("planted")
+    cache.put(name, b"machine code")
+    os.chown(cache.folder() / name, 65534, 65534)
+    assert cache.get(name) is None
+
+
+@posix
+def test_a_folder_that_is_exchanged_while_the_program_runs(folder):
+    name = cache.key("code")
+    cache.put(name, b"machine code")
+    cache.folder().rename(folder / "mine")
+    cache.folder().mkdir()
+    (cache.folder() / name).write_bytes(cache._seal(b"planted"))
+    assert cache.get(name) == b"machine code"
 
 
 def test_an_unusable_folder_costs_time_only(folder, monkeypatch):

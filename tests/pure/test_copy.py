@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import portable as pk
+from portable.backends.cuda import driver
 from portable.view import DTYPES
 
 SPACES = ["serial", "cuda", "cuda:1"]
@@ -141,9 +142,55 @@ def test_mirrors(fake_cuda, space):
 def test_copies_wait_for_the_device(fake_cuda):
     """Work on streams of its own must be done before a copy, which runs on the default stream, looks."""
     view, host = pk.zeros(3, space="cuda"), np.zeros(3)
+    pk.deep_copy(host, view)
+    assert "cuCtxSynchronize" not in fake_cuda.calls  # nobody has a stream of their own yet
+    assert view.__cuda_array_interface__  # somebody may now
     for copy in (lambda: pk.deep_copy(host, view), lambda: pk.deep_copy(view, host), lambda: pk.deep_copy(view, 1.0),
                  lambda: view.to_numpy(), lambda: pk.deep_copy(pk.zeros(3, space="cuda"), view)):
         fake_cuda.calls.clear()
         copy()
         names = [n for n in fake_cuda.calls if n.startswith(("cuMemcpy", "cuCtxSync"))]
         assert names[0] == "cuCtxSynchronize" and len(names) > 1
+
+
+def test_large_copies_go_through_pinned_pieces(fake_cuda, monkeypatch):
+    """Every byte arrives, in both directions, whatever the size is beside the pieces and the threads."""
+    from portable.backends.cuda import staging
+
+    monkeypatch.setattr(staging, "LEAST_BYTES", 1000)
+    monkeypatch.setattr(staging, "PIECE_BYTES", 4096)
+    rng = np.random.default_rng(1)
+    for n in (999, 1000, 1001, 4097, 50_000, 500_003):
+        source = rng.integers(0, 2, n).astype(bool)
+        view = pk.copy_of(source, "cuda")
+        np.testing.assert_array_equal(view.to_numpy(), source)
+        back = np.zeros_like(source)
+        pk.deep_copy(back, view)
+        np.testing.assert_array_equal(back, source)
+    assert list(fake_cuda.live.values()).count("pinned") == 2 * driver.context(0)._staging.n_threads
+
+
+def test_pinned_memory_that_is_refused_costs_one_warning(fake_cuda, monkeypatch):
+    from portable.backends.cuda import staging
+
+    monkeypatch.setattr(staging, "LEAST_BYTES", 1000)
+    fake_cuda.fail["cuMemHostAlloc"] = 2
+    source = np.arange(1000.0)
+    with pytest.warns(UserWarning, match="pinned memory is refused"):
+        view = pk.copy_of(source, "cuda")
+    np.testing.assert_array_equal(view.to_numpy(), source)  # without another warning: they are errors here
+
+
+def test_pinned_arrays(fake_cuda):
+    array = pk.pinned((3, 4), "float32")
+    array[:] = 2.0
+    assert array.shape == (3, 4) and array.dtype == np.float32 and array.ctypes.data in fake_cuda.pinned
+    view = pk.copy_of(array, "cuda")
+    np.testing.assert_array_equal(view.to_numpy(), array)
+    assert pk.pinned(0).size == 0
+
+
+def test_pinned_arrays_without_a_gpu():
+    if pk.unavailable_because("cuda") is None:
+        pytest.skip("there is a GPU here")
+    assert pk.pinned(5).shape == (5,)

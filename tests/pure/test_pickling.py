@@ -126,8 +126,10 @@ def test_a_user_without_a_home_compiles_anew(monkeypatch, module):
     monkeypatch.delenv("PORTABLE_CACHE", raising=False)
     monkeypatch.setattr(cache, "user_cache_dir", unknown)
     cache.folder.cache_clear()
+    cache._directory.cache_clear()
     try:
         with pytest.warns(UserWarning, match="compiled anew.*home directory"):
             assert module.run(module.local()) == [7.0 + np.pi + k / 2 for k in range(4)]
     finally:
         cache.folder.cache_clear()
+        cache._directory.cache_clear()

@@ -228,12 +228,15 @@ def test_a_view_never_changes():
     for name in ("shape", "pointer", "label", "anything"):
         with pytest.raises(AttributeError, match="never changes"):
             setattr(view, name, 1)
-    with pytest.raises(TypeError, match="to_numpy"):
-        pickle.dumps(view)
     with pytest.raises(TypeError, match="0 dimensions"):
         len(pk.zeros((), space="serial"))
     assert len(view) == 3 and list(view) == [0, 0, 0]
     assert repr(pk.zeros(3, "int32", "serial", "x")) == "View(shape=(3,), dtype=int32, space='serial', label='x')"
+
+
+def test_memory_of_a_device_is_not_pickled(fake_cuda):
+    with pytest.raises(TypeError, match="to_numpy"):
+        pickle.dumps(pk.zeros(3, space="cuda"))
 
 
 # Memory of others

@@ -258,18 +258,20 @@ def test_compare_launch_runs_without_any_peer(space, tmp_path, monkeypatch, caps
 PEERS = {"edm": (["kedm", "scipy", "sklearn", "faiss"], ["kedm"]), "lanes": ([], []), "mixture_em": (["sklearn"], ["scikit-learn"]),
          "mixture_fit": (["sklearn"], ["GaussianMixture, told the number", "BayesianGaussianMixture"]),
          "mixture_large": (["sklearn"], ["scikit-learn"]),
-         "resampling": (["particles"], ["particles"]), "ceilings": ([], ["gcc"]), "profile": ([], ["not profiled"]), "edm_brains": ([], [])}
-ALONE = ("edm_brains",)  # nobody competes: what it takes is what is asked
+         "resampling": (["particles"], ["particles"]), "ceilings": ([], ["gcc"]), "profile": ([], ["not profiled"]), "edm_brains": ([], []),
+         "edm_test": ([], [])}
+ALONE = ("edm_brains", "edm_test")  # nobody competes: what it takes is what is asked
 
 
-def test_whole_brains_have_no_peer(tmp_path):
+@pytest.mark.parametrize("name", ALONE)
+def test_what_has_no_peer_is_timed_alone(name, tmp_path):
     numbers = tmp_path / "compare.json"
-    assert cli.main(["compare", "edm_brains", "--quick", "--space", "serial", "--rounds", "3", "--json", str(numbers)]) == 0
-    duel, = json.loads(numbers.read_text())["duels"]
-    assert duel["alone_seconds"]["median"] > 0 and not duel["rows"]
+    assert cli.main(["compare", name, "--quick", "--space", "serial", "--rounds", "3", "--json", str(numbers)]) == 0
+    for duel in json.loads(numbers.read_text())["duels"]:
+        assert duel["alone_seconds"]["median"] > 0 and not duel["rows"]
 
 
-@pytest.mark.parametrize("name", [name for name in cases.COMPARED if name != "edm_brains"])
+@pytest.mark.parametrize("name", [name for name in cases.COMPARED if name not in ALONE])
 def test_compare_has_a_row_a_peer(name, tmp_path, capsys):
     tools, titles = PEERS.get(name, (["numba"], ["numba"]))
     for tool in tools:

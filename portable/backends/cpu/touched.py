@@ -7,10 +7,9 @@ import struct
 
 import numpy as np
 
+from ...compiler.counting import LINE
 from ...compiler.memory import itemsize
 from ...compiler.signature import flatten
-
-LINE = 64  # bytes that a cache moves at once
 
 
 class Marks:

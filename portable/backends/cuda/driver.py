@@ -10,10 +10,13 @@ import ctypes
 import functools
 import gc
 import itertools
+import warnings
 import weakref
 from ctypes import byref
 
 from ...errors import DeviceError, NestedLaunchError, OutOfMemoryError, SpaceUnavailableError
+from ...locks import Lock
+from . import staging
 from .library import attribute, available, cu, device_of, devices, error, version
 
 __all__ = ["Context", "attribute", "available", "context", "device_of", "devices", "version"]
@@ -44,6 +47,7 @@ class Context:
         device, self.handle = ctypes.c_int(), ctypes.c_void_p()
         self.ordinal, self.device = ordinal, devices()[ordinal]
         self._alone, self.lasting = len(devices()) == 1, []
+        self._staging, self._stage_lock = None, Lock()
         self._kept, self.parallel = {}, False  # bytes -> addresses; whether any queue but the default stream was used
         cu.cuDeviceGet(byref(device), ordinal)
         cu.cuDevicePrimaryCtxRetain(byref(self.handle), device)
@@ -142,13 +146,36 @@ class Context:
         cu.cuMemGetInfo(byref(free), byref(total))
         return free.value + self._kept_bytes(), total.value
 
+    def settle(self):
+        """Wait for other queues than the default stream, behind which copies are queued anyway."""
+        if self.parallel:
+            self.synchronize()
+
     def copy_to_device(self, target, source, nbytes):
-        """Copy from host address `source` to device address `target`."""
-        self._queue(cu.cuMemcpyHtoDAsync, target, source, nbytes)
+        """Copy from host address `source` to device address `target`; waits for the end."""
+        if not self._staged(target, source, nbytes, True):
+            self._queue(cu.cuMemcpyHtoDAsync, target, source, nbytes)
 
     def copy_to_host(self, target, source, nbytes):
-        """Copy from device address `source` to host address `target`."""
-        self._queue(cu.cuMemcpyDtoHAsync, target, source, nbytes)
+        """Copy from device address `source` to host address `target`; waits for the end."""
+        if not self._staged(target, source, nbytes, False):
+            self._queue(cu.cuMemcpyDtoHAsync, target, source, nbytes)
+
+    def _staged(self, target, source, nbytes, to_device):
+        """Whether a large copy of pageable memory went through pinned pieces."""
+        if nbytes < staging.LEAST_BYTES or device_of(source if to_device else target) is not None:  # pinned already
+            return False
+        self.synchronize()  # the pieces have queues of their own
+        with self._stage_lock:
+            if self._staging is None:
+                try:
+                    self._staging = staging.Staging(self)
+                except (DeviceError, OutOfMemoryError) as refused:
+                    self._staging = False
+                    warnings.warn(f"portable: copies to cuda:{self.ordinal} are slow, pinned memory is refused ({refused})", stacklevel=2)
+            if self._staging:
+                self._staging.copy(target, source, nbytes, to_device)
+        return bool(self._staging)
 
     def copy(self, target, source, nbytes, wait=False):
         """Copy within the device."""
@@ -306,6 +333,10 @@ class Event(_Owner):
         """Put the mark behind what is queued on `stream`."""
         self.context.activate()
         cu.cuEventRecord(self.handle, stream)
+
+    def wait(self):
+        """Wait until the device has reached the mark; not at all if it was never recorded."""
+        cu.cuEventSynchronize(self.handle)
 
     def seconds_since(self, earlier):
         """Time between two recorded events, once the device has reached the later one."""

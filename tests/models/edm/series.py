@@ -20,6 +20,16 @@ def logistic_maps(n_times, n_series, seed=1):
     return out
 
 
+def driver_and_driven(n_times, seed=1):
+    """Two chaotic logistic maps; the first drives the second."""
+    x = np.empty((n_times + 100, 2))
+    x[0] = np.random.default_rng(seed).uniform(0.2, 0.4, 2)
+    for t in range(len(x) - 1):
+        x[t + 1, 0] = x[t, 0] * (3.8 - 3.8 * x[t, 0])
+        x[t + 1, 1] = x[t, 1] * (3.7 - 3.7 * x[t, 1] - 0.3 * x[t, 0])
+    return x[100:]
+
+
 def published(name):
     """The columns of a file of kEDM's or rEDM's tests, without the header; skipped where the file is not found."""
     beside = Path(__file__).parents[4] / "shared" / "data"

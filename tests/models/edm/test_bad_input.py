@@ -28,6 +28,8 @@ NEIGHBOURS = [
     ({"library": np.full(30, np.nan)}, pk.InputError, "library holds nothing but NaN"),
     ({"library": np.where(X > 0.9, np.inf, X)}, pk.FiniteError, r"library\[2\] is inf"),
     ({"library": GAPS, "E": 3}, pk.InputError, "k is 4, but the library has 0 points"),
+    ({"library": X * 1e301}, pk.InputError, r"library exceeds 1e\+300 \(from .*other units are wanted"),
+    ({"library": X * 1e-301}, pk.InputError, "library varies by less than 1e-300"),
     ({"points": np.zeros((30, 2))}, pk.ShapeError, r"points has 2 column\(s\); 1 wanted"),
     ({"points": np.zeros(1)}, pk.ShapeError, "points has 1 times"),
     ({"lib": (0, 31)}, pk.InputError, r"lib holds \(0, 31\); 0 <= begin < end <= 30"),
@@ -60,11 +62,16 @@ CONVERGENCE = [
     ({"library_sizes": []}, pk.ShapeError, r"library_sizes has shape \(0,\)"),
     ({"library_sizes": [5.5]}, pk.DTypeError, "library_sizes must be whole numbers"),
     ({"target": X[:-1]}, pk.ShapeError, "target has 29 times; 30 wanted"),
-    ({"target": np.zeros((30, 2))}, pk.ShapeError, "target has 2 columns; one series"),
     ({"n_samples": 0}, pk.InputError, "n_samples is 0"),
     ({"n_surrogates": -1}, pk.InputError, "n_surrogates is -1"),
     ({"surrogate": "none"}, pk.InputError, "surrogate is 'none'"),
-    ({"target": GAPS, "n_surrogates": 2, "surrogate": "phase"}, pk.InputError, r"target\[0\] is NaN; phase surrogates"),
+    ({"target": GAPS, "n_surrogates": 2}, pk.InputError, r"target\[0\] is NaN; phase surrogates"),
+    ({"n_surrogates": 2, "target": X}, pk.InputError, "the default surrogates are wrong .*a season of 6 steps in '0': surrogate='seasonal', period=6"),
+    ({"n_surrogates": 2, "surrogate": "seasonal"}, pk.InputError, "surrogate='seasonal' wants period="),
+    ({"n_surrogates": 2, "surrogate": "seasonal", "period": 11}, pk.InputError, "period is 11; 2 to 10"),
+    ({"n_surrogates": 2, "period": 6}, pk.InputError, "period is 6, but surrogate='phase' has none"),
+    ({"n_surrogates": 2, "surrogate": "phase", "block": 6}, pk.InputError, "block is 6, but surrogate='phase' has none"),
+    ({"target": "x"}, pk.DTypeError, "target names .*'x'.*, but the data are of type ndarray, without names"),
     ({"seed": -1}, pk.InputError, "seed is -1"),
 ]
 
@@ -112,8 +119,8 @@ def test_smap(change, error, words):
 
 
 def test_sweep():
-    with pytest.raises(pk.ShapeError, match="library has 2 columns; one series"):
-        edm.embedding_dimension(np.zeros((30, 2)), 3)
+    with pytest.raises(pk.ShapeError, match="target has 29 times; 30 wanted"):
+        edm.embedding_dimension(X, 3, target=X[1:])
     with pytest.raises(pk.ShapeError, match="E = 31"):
         edm.embedding_dimension(X, 31)
 

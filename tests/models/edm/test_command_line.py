@@ -8,7 +8,7 @@ from models import edm
 from models.edm import figures, files
 from models.edm.__main__ import main
 
-from .series import logistic_maps
+from .series import driver_and_driven, logistic_maps
 
 
 @pytest.fixture
@@ -74,6 +74,40 @@ def test_commands(table, tmp_path, capsys):
     matrix = tmp_path / "rho.npy"
     assert main(["crossmap", str(path), "-E", "2", "--out", str(matrix), "--space", "threads"]) == 0
     np.testing.assert_array_equal(np.load(matrix), edm.cross_map(x, 2, space="threads"))
+
+
+def test_a_convergent_cross_map_wants_its_target(table, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main(["ccm", str(table[0]), "--columns", "a", "-E", "2", "--sizes", "20"])
+    assert stopped.value.code == 2 and "required: --target" in capsys.readouterr().err
+
+
+def test_tests_on_the_command_line(tmp_path, capsys):
+    pandas = pytest.importorskip("pandas")
+    x = driver_and_driven(120)
+    np.savetxt(tmp_path / "x.csv", x, delimiter=",", header="a,b", comments="", fmt="%.17g")
+    given, out = [str(tmp_path / "x.csv")], tmp_path / "pairs.csv"
+    keys = {"n_surrogates": 39, "surrogate": "phase", "space": "threads"}
+    chosen = ["-E", "2", "--surrogates", "39", "--surrogate", "phase", "--space", "threads"]
+    found = edm.cross_map_test(x, 2, **keys)
+    assert main(["test", *given, *chosen]) == 0
+    assert found.summary().splitlines()[1] in capsys.readouterr().out
+    assert main(["test", *given, *chosen, "--out", str(out), "--adjust", "by"]) == 0
+    written = pandas.read_csv(out)
+    assert written[(written.library == "b") & (written.target == "a")].q.item() == found.adjusted("by")[1, 0]
+    capsys.readouterr()
+    assert main(["lagged", *given, *chosen, "--columns", "b", "--target", "a", "--lags", "-3", "2"]) == 0
+    found = edm.lagged_map(x[:, 1], x[:, 0], 2, Tp=range(-3, 3), **keys)
+    assert f"peak at Tp = {found.peak} ({found.peak_interval[0]} to" in capsys.readouterr().out
+    assert main(["ccm", *given, *chosen, "--columns", "b", "--target", "a", "--sizes", "10", "80", "--samples", "9"]) == 0
+    found = edm.ccm(x[:, 1], x[:, 0], 2, library_sizes=[10, 80], n_samples=9, **keys).test()
+    assert f"largest less smallest library: {found.difference:.4f}" in capsys.readouterr().out
+
+
+def test_calibration_tells_classes_and_surrogates(capsys):
+    assert main(["calibrate", "--pairs", "2", "--times", "60", "--surrogates", "4", "--space", "threads"]) == 0
+    printed = capsys.readouterr().out
+    assert "2 pairs of each class" in printed and "AR(1) 0.98" in printed and "random" in printed
 
 
 def test_wrong_requests_have_their_reason(table, capsys):

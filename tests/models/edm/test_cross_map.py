@@ -9,6 +9,7 @@ import pytest
 import portable as pk
 from models import edm
 from models.edm import reference
+from models.edm.frames import open_matrix
 
 from .series import logistic_maps
 
@@ -205,8 +206,10 @@ def test_names_of_xarray_come_back():
     x = logistic_maps(60, 3)
     found = edm.cross_map(xarray.DataArray(x, dims=("time", "cell"), coords={"cell": ["a", "b", "c"]}), 2, space="threads")
     assert float(found.sel(library="b", target="c")) == edm.cross_map(x, 2, space="threads")[1, 2]
-    with pytest.raises(ValueError, match=r"dataset is an xarray Dataset.*to_array\(\)\.T"):
-        edm.cross_map(xarray.Dataset({"a": ("time", x[:, 0])}), 2)
+    table = xarray.Dataset({name: ("time", column) for name, column in zip("abc", x.T)})
+    np.testing.assert_array_equal(edm.cross_map(table, 2, space="threads"), found)
+    with pytest.raises(ValueError, match="dataset is an xarray Dataset with variables of shapes .*one dimension"):
+        edm.cross_map(xarray.Dataset({"a": ("time", x[:, 0]), "b": (("time", "cell"), x)}), 2)
 
 
 def test_memory_of_a_whole_brain():
@@ -226,3 +229,23 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
     assert int(done.stdout) < 200 * 1024
+
+
+def test_windows_of_a_cross_map(space):
+    """As simplex with the same windows, library by library and target by target."""
+    x = logistic_maps(60, 2)
+    windows = {"lib": [(0, 20), (22, 40)], "pred": (41, 60)}
+    found = edm.cross_map(x, 2, Tp=1, dtype="float64", space=space, **windows)
+    wanted = [[edm.simplex(x[:, i], 2, target=x[:, j], Tp=1, space="serial", **windows).rho for j in (0, 1)] for i in (0, 1)]
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-12)
+
+
+def test_a_file_is_opened_lazily(tmp_path):
+    pytest.importorskip("xarray")
+    path, x = tmp_path / "rho.npy", logistic_maps(60, 3)
+    edm.cross_map(x, 2, out=path, space="threads")
+    found = open_matrix(path, list("abc"), list("abc"))
+    assert isinstance(found.values.base, np.memmap) or isinstance(found.values, np.memmap)
+    assert float(found.sel(library="b", target="c")) == edm.cross_map(x, 2, space="threads")[1, 2]
+    with pytest.raises(pk.ShapeError, match=r"holds shape \(3, 3\); 2 libraries and 3 targets"):
+        open_matrix(path, list("ab"), list("abc"))

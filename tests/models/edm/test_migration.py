@@ -1,6 +1,8 @@
-"""The migration table of docs/edm.md, held against the packages themselves where they are installed."""
+"""docs/edm-migration.md, held against the packages themselves where they are installed."""
 
+import re
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -38,6 +40,29 @@ def test_kedm(kedm, E, tau, Tp):
 def test_kedm_dimension(kedm):
     for column in logistic_maps(200, 4, 2).T.astype(np.float32):
         assert kedm.edim(column, E_max=6) == edm.embedding_dimension(column, 6, space="threads").best
+
+
+def test_the_page_call_by_call(pyedm):
+    """Each block of theirs with the block of ours that follows it; ours run in order, as one script."""
+    page = (Path(__file__).parents[3] / "docs" / "edm-migration.md").read_text()
+    blocks = re.findall(r"^```python( pyEDM)?\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    names, compared = {"pyEDM": pyedm}, 0
+    for k, (theirs, text) in enumerate(blocks):
+        if not theirs:
+            exec(text, names)
+            continue
+        names["tolerance"] = 5e-6  # pyEDM rounds skills to six digits, and has no least weight
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            exec(text, names)
+        exec(blocks[k + 1][1], names)
+        wanted, found = np.asarray(names.pop("theirs"), float), np.asarray(names.pop("ours"))
+        wanted = wanted[len(wanted) - len(found):] if len(wanted) > len(found) else wanted  # theirs begin with rows of nothing
+        known = np.isfinite(wanted) & np.isfinite(found[:len(wanted)])
+        assert known.sum() >= len(found) - 2
+        np.testing.assert_allclose(found[:len(wanted)][known], wanted[known], rtol=0, atol=names["tolerance"])
+        compared += 1
+    assert compared == 7
 
 
 def table_of(pandas, columns):

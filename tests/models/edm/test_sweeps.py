@@ -6,10 +6,9 @@ import pytest
 from models import edm
 from models.edm import reference
 from models.edm.frames import to_pandas
-from models.edm.surrogates import surrogates
 from portable.errors import DTypeError
 
-from .series import logistic_maps
+from .series import driver_and_driven, logistic_maps
 
 
 def length(space):
@@ -71,9 +70,10 @@ def test_ccm_of_the_whole_library_is_the_cross_map(space):
 def test_ccm_sample_by_sample(space):
     """Each sample is a search among its own points, with targets shuffled or not."""
     x = logistic_maps(length(space), 2)
-    found = edm.ccm(x[:, 0], x[:, 1], 2, library_sizes=[10, 25], n_samples=3, n_surrogates=2, seed=5, dtype="float64", space=space)
+    found = edm.ccm(x[:, 0], x[:, 1], 2, library_sizes=[10, 25], n_samples=3, n_surrogates=2, surrogate="block", seed=5,
+                    dtype="float64", space=space)
     random = np.random.default_rng(5)
-    targets = [x[:, 1], *surrogates(x[:, 1], 2, "random", random)]
+    targets = [x[:, 1], *edm.surrogates(x[:, 1], 2, "block", seed=5, space="serial").T]
     rows = reference.embedded(x[:, 0], 2, 1)
     for s, size in enumerate((10, 25)):
         skills = np.empty((3, 3))
@@ -90,33 +90,16 @@ def test_ccm_sample_by_sample(space):
 
 
 def test_ccm_rises_where_there_is_a_cause():
-    """The second series drives nothing of a noise that was never coupled, and is found in the series that it drives."""
-    x = logistic_maps(400, 2)
+    """A driver is found in the series that it drives, and not in noise that was never coupled."""
+    x = driver_and_driven(400)
     noise = np.random.default_rng(3).normal(size=400)
     sizes = [5, 40, 300]
-    driven = edm.ccm(x[:, 1], x[:, 0], 2, library_sizes=sizes, n_samples=20, n_surrogates=40, space="threads")
-    free = edm.ccm(noise, x[:, 0], 2, library_sizes=sizes, n_samples=20, n_surrogates=40, space="threads")
+    driven = edm.ccm(x[:, 1], x[:, 0], 2, library_sizes=sizes, n_samples=20, n_surrogates=40, surrogate="phase", space="threads")
+    free = edm.ccm(noise, x[:, 0], 2, library_sizes=sizes, n_samples=20, n_surrogates=40, surrogate="phase", space="threads")
     assert (np.diff(driven.mean) > 0).all() and driven.p_values[2] < 0.05
     assert free.p_values[2] > 0.05
     low, high = driven.band()
     assert (low <= np.median(driven.rho, axis=1)).all() and (np.median(driven.rho, axis=1) <= high).all()
-
-
-@pytest.mark.parametrize("n", [50, 51])
-def test_phase_surrogates_keep_values_and_spectrum(n):
-    x = np.random.default_rng(1).normal(size=n).cumsum()
-    for y in surrogates(x, 3, "phase", np.random.default_rng(2)):
-        np.testing.assert_array_equal(np.sort(y), np.sort(x))
-        assert not np.array_equal(x, y)
-        slow = [abs(np.fft.rfft(v - v.mean())[1:6]).sum() / abs(np.fft.rfft(v - v.mean())[1:]).sum() for v in (x, y)]
-        assert slow[1] > 0.5 * slow[0]  # a shuffled walk would have a tenth
-
-
-def test_random_surrogates_keep_gaps():
-    x = np.array([1.0, np.nan, 2.0, 3.0])
-    y, = surrogates(x, 1, "random", np.random.default_rng(1))
-    np.testing.assert_array_equal(np.isnan(y), np.isnan(x))
-    np.testing.assert_array_equal(np.sort(y), np.sort(x))
 
 
 def test_series_that_do_not_vary_have_no_skill(space):
@@ -125,11 +108,44 @@ def test_series_that_do_not_vary_have_no_skill(space):
     calls = [lambda a, b: edm.simplex(a, 2, target=b, space=space).rho,
              lambda a, b: edm.smap(a, 1, theta=1.0, target=b, space=space).rho,
              lambda a, b: edm.embedding_dimension(a, 2, target=b, space=space).rho,
-             lambda a, b: edm.ccm(a, b, 2, library_sizes=[9], n_samples=2, n_surrogates=1, space=space).rho]
+             lambda a, b: edm.ccm(a, b, 2, library_sizes=[9], n_samples=2, n_surrogates=1, surrogate="phase", space=space).rho]
     for call in calls:
         for library, target, name in ((still, x, "library"), (x, still, "target")):
             with pytest.warns(RuntimeWarning, match=f"{name} does not vary: the correlation is NaN"):
                 assert np.isnan(call(library, target)).all()
+
+
+@pytest.mark.parametrize("unit", [2.0**-960, 2.0**960])
+def test_units_do_not_matter(unit):
+    """Squares of such numbers are no numbers of 64 bits; scaled by a power of two, nothing may change but the unit."""
+    x = logistic_maps(80, 2)
+    big = x * unit
+    keys = {"target": x[:, 1], "space": "threads"}, {"target": big[:, 1], "space": "threads"}
+    a, b = (edm.simplex(v, 1, k=4, **key) for v, key in zip((x, big), keys))
+    np.testing.assert_array_equal(b.predicted, a.predicted * unit)
+    assert a.rho == b.rho
+    a, b = (edm.smap(v, 1, theta=[0.0, 2.0], k=30, **key) for v, key in zip((x, big), keys))
+    np.testing.assert_array_equal(b.predicted, a.predicted * unit)
+    np.testing.assert_array_equal(b.coefficients[..., 1:], a.coefficients[..., 1:])
+    mixed = np.column_stack([x[:, 0], big[:, 1]])
+    for v in (big, mixed):
+        np.testing.assert_array_equal(edm.cross_map(v, 2, space="threads"), edm.cross_map(x, 2, space="threads"))
+
+
+def test_undefined_skill_is_not_significant():
+    """A target of three events that have nothing to do with the library: most libraries' predictions do not vary."""
+    x = np.random.default_rng(0).random(60)
+    target = np.zeros(60)
+    target[::20] = 1.0
+    keys = {"library_sizes": [10, 40], "n_samples": 100, "n_surrogates": 19, "surrogate": "block", "space": "threads"}
+    with pytest.warns(RuntimeWarning, match=r"of 200 samples have no skill, .*do not vary"):
+        found = edm.ccm(x, target, 2, **keys)
+    assert np.isnan(found.rho).any() and (found.n_defined == np.isfinite(found.rho).sum(axis=1)).all()
+    np.testing.assert_array_equal(found.mean, np.nanmean(found.rho, axis=1))
+    assert (found.p_values > 0.05).all()
+    with pytest.warns(RuntimeWarning, match="target does not vary"):
+        still = edm.ccm(x, np.ones(60), 2, **keys)
+    assert np.isnan(still.p_values).all() and np.isnan(still.mean).all()
 
 
 def test_results_become_tables():

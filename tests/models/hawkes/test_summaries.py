@@ -25,6 +25,8 @@ from portable.errors import DTypeError, InputError, ShapeError
 from .events import PARAMS, random_events
 from .test_gradient import TWO, known
 
+MARK = 0.0  # of an event, where the function wants none
+
 
 def test_probabilities_over_a_posterior(space):
     locations, times = random_events(13, 2)
@@ -151,21 +153,21 @@ def test_triggering_functions_keep_their_contract(trigger, p):
     """value <= exp(-exponent) <= 1; density of delays = derivative of integral; gradients are derivatives of logarithms."""
     for r2, dt in ((0.0, 0.1), (0.3, 2.0), (1.0, 9.0)):
         q = trigger.for_kernels(p)
-        value = trigger.value(r2, dt, q)
-        assert 0.0 < value <= np.exp(-trigger.exponent(r2, dt, q)) * (1 + 1e-12)
+        value = trigger.value(r2, dt, MARK, q)
+        assert 0.0 < value <= np.exp(-trigger.exponent(r2, dt, MARK, q)) * (1 + 1e-12)
         step = 1e-5
-        slope = (trigger.integral(dt + step, q) - trigger.integral(dt - step, q)) / (2 * step)
-        assert trigger.scale(0, q) * trigger.value(0.0, dt, q) == pytest.approx(slope, rel=1e-6)
+        slope = (trigger.integral(dt + step, MARK, q) - trigger.integral(dt - step, MARK, q)) / (2 * step)
+        assert trigger.scale(0, q) * trigger.value(0.0, dt, MARK, q) == pytest.approx(slope, rel=1e-6)
         moments, out, integral_out = np.zeros(1 + len(p)), np.zeros(len(p)), np.zeros(len(p))
-        trigger.moments(r2, dt, q, moments)
+        trigger.moments(r2, dt, MARK, q, moments)
         trigger.slopes(2, moments, q, out)
-        trigger.integral_gradient(dt, q, integral_out)
+        trigger.integral_gradient(dt, MARK, q, integral_out)
         assert moments[0] == pytest.approx(value)
         for k in range(len(p)):
             up, down = (trigger.for_kernels([v * np.exp(s * step * (j == k)) for j, v in enumerate(p)]) for s in (1, -1))
-            whole = [trigger.scale(2, a) * trigger.value(r2, dt, a) for a in (up, down)]
+            whole = [trigger.scale(2, a) * trigger.value(r2, dt, MARK, a) for a in (up, down)]
             assert out[k] == pytest.approx((whole[0] - whole[1]) / (2 * step) / trigger.scale(2, q), rel=1e-5, abs=1e-7)
-            ends = [trigger.integral(dt, a) for a in (up, down)]
+            ends = [trigger.integral(dt, MARK, a) for a in (up, down)]
             assert integral_out[k] == pytest.approx((ends[0] - ends[1]) / (2 * step), rel=1e-5, abs=1e-8)
 
 

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-import portable as pk
 from models.mixture import DirichletMixture, Prior, covariance, reference
 from models.mixture.blocks import Components, Points
 from models.mixture.climb import Climb

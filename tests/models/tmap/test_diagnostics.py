@@ -120,7 +120,7 @@ def test_zeros_leave_only_orders_that_make_them():
 
 
 @pytest.mark.parametrize("change, error, words", [
-    ({"total_order": 0}, pk.InputError, "total_order is 0"), ({"criterion": "aic"}, pk.InputError, "criterion is 'aic'"),
+    ({"total_order": 0}, pk.InputError, "total_order is 0"), ({"criterion": "dic"}, pk.InputError, "criterion is 'dic'"),
     ({"held_out": 0.0, "criterion": "held_out"}, pk.InputError, "held_out is 0.0"),
     ({"held_out": 1.0, "criterion": "held_out"}, pk.InputError, "at least one run must be held out"),
     ({"runs": None}, pk.DTypeError, "runs must be tmap.Runs")])

@@ -35,6 +35,66 @@ def test_table_of_events():
     np.testing.assert_array_equal(from_events(EVENTS, timeout=30.0).lengths, [5])
 
 
+def test_events_until_the_end_of_a_record():
+    """User 3 has one event, and an open gap from it; after a time-out a run has ended."""
+    runs = from_events(EVENTS, run="user", end=70.0)
+    np.testing.assert_array_equal(runs.values, [5, 1, 54, 10, 3, 57, 69])
+    np.testing.assert_array_equal(runs.lengths, [4, 2, 1])
+    np.testing.assert_array_equal(runs.censored, [True, True, True])
+    runs = from_events(EVENTS, run="user", end=70.0, timeout=30.0)  # only the event at 60 may go on
+    np.testing.assert_array_equal(runs.values, [5, 1, 10, 3])
+    np.testing.assert_array_equal(runs.lengths, [2, 1, 1])
+    np.testing.assert_array_equal(runs.censored, [False, True, False])
+    still = EVENTS | {"open": EVENTS["user"] == 2}
+    runs = from_events(still, run="user", end=70.0, censored="open")
+    np.testing.assert_array_equal(runs.values, [5, 1, 54, 3, 57])
+    np.testing.assert_array_equal(runs.censored, [False, True])
+
+
+def test_a_column_of_censored_runs_is_not_dropped(tmp_path, capsys):
+    pandas = pytest.importorskip("pandas")
+    pandas.DataFrame(EVENTS | {"open": EVENTS["user"] == 2}).to_csv(tmp_path / "events.csv", index=False)
+    options = {"time": "time", "run": "user"}
+    with pytest.raises(pk.InputError, match="censored names the column 'open'.*give end"):
+        read(tmp_path / "events.csv", censored="open", **options)
+    with pytest.raises(pk.InputError, match="no column 'nosuch'"):
+        read(tmp_path / "events.csv", censored="nosuch", end=70.0, **options)
+    assert read(tmp_path / "events.csv", censored="open", end=70.0, **options).censored.tolist() == [False, True]
+    command = ["fit", str(tmp_path / "events.csv"), "--orders", "1", "--time", "time"]
+    assert main([*command, "--run", "user", "--censored", "nosuch", "--end", "70"]) == 2
+    assert main([*command, "--run", "user", "--censored", "open", "--end", "70", "--space", "serial"]) == 0
+    assert "n_censored=1" in capsys.readouterr().out
+
+
+def test_a_misspelt_column_of_runs_is_refused(tmp_path, capsys):
+    pandas = pytest.importorskip("pandas")
+    pandas.DataFrame(EVENTS).to_csv(tmp_path / "events.csv", index=False)
+    for options in ({"run": "usr"}, {}):
+        with pytest.raises(pk.InputError, match="there is no column '(usr|run)'; there are 'user', 'time'"):
+            read(tmp_path / "events.csv", time="time", **options)
+    assert read(tmp_path / "events.csv", time="time", run=None).n_runs == 1
+    assert main(["describe", str(tmp_path / "events.csv"), "--time", "time"]) == 2
+    assert main(["describe", str(tmp_path / "events.csv"), "--time", "time", "--one-run"]) == 0
+
+
+def test_dates_of_every_kind(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    wanted = [43200.0, 43200.0]
+    zoned = pandas.to_datetime(["2026-03-01T00:00+01:00", "2026-03-01T12:00+01:00", "2026-03-02T00:00+01:00"])
+    assert from_events(pandas.DataFrame({"time": zoned})).values.tolist() == wanted
+    paris = zoned.tz_convert("Europe/Paris")
+    assert from_events(pandas.DataFrame({"time": paris}), end="2026-03-02T00:00Z").values.tolist() == [*wanted, 3600.0]
+    for texts in (["2026-03-01", "2026/03/01 12:00", "2026-03-02"], ["1/31/2026", "1/31/2026 12:00 PM", "2/1/2026"],
+                  ["31.1.2026", "31.1.2026 12:00:00.000", "1.2.2026"]):
+        pandas.DataFrame({"time": texts, "u": 1}).to_csv(tmp_path / "a.csv", index=False)
+        assert read(tmp_path / "a.csv", time="time", run="u").values.tolist() == wanted
+    text = {"time": ["1/2/2026", "2/2/2026"]}
+    with pytest.raises(pk.InputError, match="month or the day first.*date_order="):
+        from_events(text)
+    assert from_events(text, date_order="month first").values.tolist() == [31 * 86400.0]
+    assert from_events(text, date_order="day first").values.tolist() == [86400.0]
+
+
 def test_dates_are_seconds():
     days = np.array(["2026-01-01", "2026-01-02", "2026-01-01T12"], "datetime64[s]")
     np.testing.assert_array_equal(from_events({"time": days}).values, [43200, 43200])
@@ -69,6 +129,12 @@ WRONG = [
     (lambda: from_events({"time": [1.0, np.inf]}), pk.FiniteError, r"time\[1\] is inf"),
     (lambda: from_events({"time": [1.0, 2.0], "u": [1, 2]}, run="u"), pk.InputError, "no two events are of one run"),
     (lambda: from_events(EVENTS, run="user", timeout=0.0), pk.InputError, "timeout is 0.0"),
+    (lambda: from_events({"time": ["2026-01-01", "soon"]}), pk.DTypeError, "time, row 2 is 'soon'"),
+    (lambda: from_events({"time": ["2026-01-01", None]}), pk.FiniteError, "time, row 2 is no time"),
+    (lambda: from_events({"time": ["2026-02-30", "2026-03-01"]}), pk.DTypeError, "row 1 is '2026-02-30', which is no date"),
+    (lambda: from_events({"time": ["31/1/2026", "1/31/2026"]}), pk.InputError, "row 1 has the day first, row 2 the month"),
+    (lambda: from_events(EVENTS, run="user", end=50.0), pk.InputError, r"end is before time\[5\], the last event, by 10"),
+    (lambda: from_events(EVENTS | {"c": EVENTS["time"]}, end=80.0, censored="c"), pk.DTypeError, "column 'c' must hold True or"),
     (lambda: Runs([1.0], [1], [1]), pk.DTypeError, "censored must hold True or False"),
     (lambda: Runs([1.0], [1], [True, False]), pk.ShapeError, r"censored has shape \(2,\); \(1,\) is wanted"),
     (lambda: read("nowhere.csv"), pk.InputError, "there is no file 'nowhere.csv'"),
@@ -123,9 +189,10 @@ def test_command_line(tmp_path, capsys):
     fitting = ["fit", runs, "--orders", "1,2", "--starts", "2", "--errors", "--out", model, "--space", "serial"]
     assert main(fitting) == 0
     assert main(["fit", runs, "--total", "2", "--starts", "1", "--renewal", "--space", "serial"]) == 0
+    assert main(["fit", runs, "--total", "2", "--starts", "1", "--criterion", "cross_validated", "--space", "serial"]) == 0
     assert main(["describe", runs, "--model", model, "--space", "serial"]) == 0
     out = capsys.readouterr().out
-    for words in ("n_runs=400", "log-likelihood", "standard errors", "orders by BIC", "renewal process", "rescaled gaps"):
+    for words in ("n_runs=400", "log-likelihood", "standard errors", "orders by BIC", "orders by cross validated", "AIC", "renewal process", "rescaled gaps"):
         assert words in out
     assert load(model).orders.tolist() == [1, 2]
     assert main(["describe", str(tmp_path / "none.npz")]) == 2

@@ -1,0 +1,140 @@
+"""Dates and times of users' tables as NumPy's: what pandas holds, with time zones or without, and text."""
+
+from __future__ import annotations
+
+import datetime
+import re
+
+import numpy as np
+
+from portable.errors import DTypeError, FiniteError, InputError
+
+_DAY = r"(\d{1,4})(?P<mark>[-/.])(\d{1,2})(?P=mark)(\d{1,4})"
+_CLOCK = r"(?:[T ]+(\d{1,2}):(\d{2})(?::(\d{2})(?:[.,](\d{1,9}))?)?\s*([AaPp][Mm])?)?"
+_TEXT = re.compile(rf"\s*{_DAY}{_CLOCK}\s*(Z|[+-]\d{{2}}:?\d{{2}})?\s*")
+ORDERS = ("year first", "month first", "day first")
+
+
+def looks_dated(column):
+    """Whether a column holds dates: of NumPy, pandas or Python, or text whose first entry reads as one."""
+    kind = getattr(getattr(column, "dtype", None), "kind", None)
+    if kind == "M":
+        return True
+    if kind in ("f", "i", "u", "b") or not len(column):
+        return False
+    first = next(iter(column))
+    return isinstance(first, (datetime.date, np.datetime64)) or (isinstance(first, str) and _TEXT.fullmatch(first) is not None)
+
+
+def as_dates(column, name, order=None):
+    """A column of dates and times in UTC.
+
+    Parameters
+    ----------
+    column : array-like
+        datetime64, pandas or Python dates, with or without a time zone, or text: 2026-01-31, 2026/01/31 12:30, with Z or an
+        offset such as +01:00 perhaps, 1/31/2026 1:05 PM, 31.1.2026. Those without a zone are taken as they are.
+    name : str
+        For messages.
+    order : {"year first", "month first", "day first"}, optional
+        Of the parts of dates in text. Where the year comes last and it is not given, the entries must tell: some day above 12.
+
+    Returns
+    -------
+    ndarray of datetime64[us], shape (n,)
+
+    Raises
+    ------
+    DTypeError, FiniteError, InputError
+        An entry that is no date, is missing, or that may be read in two ways.
+    """
+    kind = getattr(getattr(column, "dtype", None), "kind", None)
+    if kind == "M":
+        zoned = column.dt if hasattr(column, "dt") else column  # a Series, or an index or array
+        if getattr(zoned, "tz", None) is not None:
+            column = zoned.tz_convert("UTC")
+            column = (column.dt if hasattr(column, "dt") else column).tz_localize(None)
+        found = np.asarray(column).astype("datetime64[us]")
+    else:
+        entries = list(column)
+        if entries and isinstance(next((e for e in entries if e is not None), None), str):
+            found = _of_text(entries, name, order)
+        else:
+            found = np.array([_of_object(entry, name, row) for row, entry in enumerate(entries, 1)], "datetime64[us]")
+    missing = np.flatnonzero(np.isnat(found))
+    if missing.size:
+        raise FiniteError(f"{name}, row {missing[0] + 1} is no time; a date and time is wanted "
+                          f"({missing.size} such row{'s' * (missing.size > 1)})")
+    return found
+
+
+def as_date(value, name):
+    """One date and time in UTC, of text, NumPy, pandas or Python."""
+    return as_dates([value] if not isinstance(value, np.datetime64) else np.array([value]), name)[0]
+
+
+def _of_object(entry, name, row):
+    if entry is None or entry != entry:  # NaT differs from itself
+        return np.datetime64("NaT")
+    if isinstance(entry, np.datetime64):
+        return entry.astype("datetime64[us]")
+    if isinstance(entry, datetime.datetime):
+        if entry.tzinfo is not None:
+            entry = entry.astimezone(datetime.UTC).replace(tzinfo=None)
+        return np.datetime64(entry.replace(tzinfo=None), "us")
+    if isinstance(entry, datetime.date):
+        return np.datetime64(entry, "us")
+    raise DTypeError(f"{name}, row {row} is {entry!r} of type {type(entry).__name__}; a date and time is wanted")
+
+
+def _of_text(entries, name, order):
+    """Text: parts by one pattern, then arithmetic on arrays."""
+    rows = []
+    for row, entry in enumerate(entries, 1):
+        parts = _TEXT.fullmatch(entry) if isinstance(entry, str) else None
+        if parts is None:
+            if entry is None or not str(entry).strip():
+                raise FiniteError(f"{name}, row {row} is no time; a date and time is wanted")
+            raise DTypeError(f"{name}, row {row} is {entry!r}; a date and time such as 2026-01-31T12:30 or 1/31/2026 12:30 is "
+                             "wanted")
+        first, _, second, third, hour, minute, second_, fraction, half, zone = parts.groups()
+        hour = int(hour or 0) % 12 + 12 * (half in ("pm", "PM", "Pm", "pM")) if half else int(hour or 0)
+        micro = int((fraction or "0").ljust(6, "0")[:6])
+        offset = 0 if zone in (None, "Z") else (1 if zone[0] == "+" else -1) * (60 * int(zone[1:3]) + int(zone[-2:]))
+        rows.append((len(first) > 2, int(first), int(second), int(third), hour, int(minute or 0) - offset, int(second_ or 0), micro))
+    table = np.array(rows, np.int64).reshape(-1, 8)
+    year_first = table[:, 0].astype(bool)
+    if order is None:
+        order = _order(table, year_first, name)
+    if order == "year first":
+        year, month, day = table[:, 1], table[:, 2], table[:, 3]
+    else:
+        year, a, b = table[:, 3], table[:, 1], table[:, 2]
+        month, day = (a, b) if order == "month first" else (b, a)
+    months = (year - 1970) * 12 + month - 1
+    start = months.astype("datetime64[M]").astype("datetime64[D]")
+    after = (months + 1).astype("datetime64[M]").astype("datetime64[D]")
+    bad = np.flatnonzero((year < 100) | (month < 1) | (month > 12) | (day < 1) | (day > (after - start).astype(np.int64))
+                         | (table[:, 4] > 24))
+    if bad.size:
+        raise DTypeError(f"{name}, row {bad[0] + 1} is {entries[bad[0]]!r}, which is no date with the {order}; four digits of the "
+                         "year are wanted")
+    clock = ((table[:, 4] * 60 + table[:, 5]) * 60 + table[:, 6]) * 1_000_000 + table[:, 7]
+    return (start + (day - 1)).astype("datetime64[us]") + clock.astype("timedelta64[us]")
+
+
+def _order(table, year_first, name):
+    """Of day, month and year, as the entries tell."""
+    if year_first.all():
+        return "year first"
+    if year_first.any():
+        row = int(np.flatnonzero(year_first != year_first[0])[0])
+        raise InputError(f"{name}: row 1 and row {row + 1} begin with different parts of a date; one form throughout is wanted")
+    month_first, day_first = (table[:, 2] > 12).any(), (table[:, 1] > 12).any()
+    if month_first and day_first:
+        row = int(np.flatnonzero(table[:, 1] > 12)[0]), int(np.flatnonzero(table[:, 2] > 12)[0])
+        raise InputError(f"{name}: row {row[0] + 1} has the day first, row {row[1] + 1} the month; one form throughout is wanted")
+    if not month_first and not day_first:
+        raise InputError(f"{name} may be read with the month or the day first, for no part exceeds 12; say which: date_order="
+                         "'month first' or 'day first'")
+    return "month first" if month_first else "day first"

@@ -1,0 +1,137 @@
+"""How surrogate tests behave where the truth is known: `python -m models.edm calibrate`.
+
+False positives: pairs of independent series of one class, a p-value each for the skill of the whole library; at a level of 5 %
+a test that holds its level rejects 5 % of them. Power: pairs of which one drives the other.
+"""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+from .inference import cross_map_test
+from .surrogates import SURROGATES
+from .traits import Traits, traits
+
+LEVEL = 0.05
+YEAR = 12
+E = 3
+SKIPPED = 300  # steps before a series begins
+NOISE = 0.1  # of what is observed of a driven system, in standard deviations
+
+
+def autoregressive(random, n, phi):
+    """x[t + 1] = phi x[t] + noise."""
+    noise = random.normal(size=n + SKIPPED)
+    x = np.zeros(n + SKIPPED)
+    for t in range(1, n + SKIPPED):
+        x[t] = phi * x[t - 1] + noise[t]
+    return x[SKIPPED:]
+
+
+def coloured(random, n, exponent):
+    """Noise with a power spectrum f^-exponent: a part of a series four times as long, so that its ends do not meet."""
+    size = np.fft.rfftfreq(4 * n)
+    size[1:] **= -exponent / 2
+    return np.fft.irfft(size * (random.normal(size=len(size)) + 1j * random.normal(size=len(size))), 4 * n)[:n]
+
+
+def seasonal(random, n):
+    """A year of twelve steps, the same phase in all series, and autocorrelated weather."""
+    return random.uniform(0.8, 1.5) * np.sin(2 * np.pi / YEAR * np.arange(n)) + 0.7 * autoregressive(random, n, 0.5)
+
+
+def intermittent(random, n):
+    """Bursts of an autoregressive process above one and a half standard deviations, else nothing."""
+    x = autoregressive(random, n, 0.8)
+    return np.where(x > 1.5 * x.std(), np.exp(x - 1.5 * x.std()) - 1.0, 0.0)
+
+
+CLASSES = {
+    "AR(1) 0.5": lambda random, n: autoregressive(random, n, 0.5),
+    "AR(1) 0.9": lambda random, n: autoregressive(random, n, 0.9),
+    "AR(1) 0.98": lambda random, n: autoregressive(random, n, 0.98),
+    "red noise, 1/f": lambda random, n: coloured(random, n, 1.0),
+    "random walk, 1/f^2": lambda random, n: coloured(random, n, 2.0),
+    "seasonal": seasonal,
+    "intermittent": intermittent,
+}
+
+
+def logistic_pair(random, n):
+    """Driven and driver of two logistic maps, x' = x (3.8 - 3.8 x), y' = y (3.5 - 3.5 y - 0.1 x), observed with noise."""
+    x, y = random.uniform(0.2, 0.4, 2)
+    out = np.empty((n + SKIPPED, 2))
+    for t in range(n + SKIPPED):
+        out[t] = y, x
+        x, y = x * (3.8 - 3.8 * x), y * (3.5 - 3.5 * y - 0.1 * x)
+    return _noisy(random, out[SKIPPED:])
+
+
+def lorenz_pair(random, n, step=0.005, every=10):
+    """z of a Lorenz system and the y that it is made of, each observed every 0.05 with noise (Runge and Kutta, fourth order)."""
+    def slope(s):
+        return np.array([10.0 * (s[1] - s[0]), s[0] * (28.0 - s[2]) - s[1], s[0] * s[1] - 8.0 / 3.0 * s[2]])
+
+    s, out = random.normal(size=3) + [0, 0, 20], np.empty((n, 2))
+    for t in range(-SKIPPED, n):
+        for _ in range(every):
+            a = slope(s)
+            b = slope(s + step / 2 * a)
+            c = slope(s + step / 2 * b)
+            s = s + step / 6 * (a + 2 * b + 2 * c + slope(s + step * c))
+        if t >= 0:
+            out[t] = s[0], s[1]
+    return _noisy(random, out)
+
+
+def _noisy(random, x):
+    return (x + NOISE * x.std(axis=0) * random.normal(size=x.shape)).T
+
+
+COUPLED = {"coupled logistic maps": logistic_pair, "Lorenz, x and y": lorenz_pair}
+
+
+def rejections(pairs, surrogate, n_surrogates, seed):
+    """Whether the skill of each pair (library, target) is rejected at LEVEL, an array of bool."""
+    keys = {"period": YEAR} if surrogate == "seasonal" else {}
+    rejected = []
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "surrogate='random'")
+        for number, pair in enumerate(pairs):
+            found = cross_map_test(np.column_stack(pair), E, libraries=[0], n_surrogates=n_surrogates, surrogate=surrogate,
+                                   stop_after=None, seed=seed + number, **keys)
+            rejected.append(found.p_values[0, 1] <= LEVEL)
+    return np.array(rejected)
+
+
+def table(n_pairs, n_times, n_surrogates, seed) -> Table:
+    """The table of all classes and surrogates; a bar on standard error shows how far it is.
+
+    Parameters
+    ----------
+    n_pairs : int
+        Of each class.
+    n_times : int
+        Of each series.
+    n_surrogates : int
+    seed : int
+    """
+    title = (f"rejected at {LEVEL:.0%}: {n_pairs} pairs of each class, {n_times} times, E = {E}, {n_surrogates} surrogates; two standard "
+             f"errors of {LEVEL:.0%} are {2 * np.sqrt(LEVEL * (1 - LEVEL) / n_pairs):.1%}")
+    made = Table("class", "default asks", "default, where it does not", *SURROGATES, title=title)
+    classes = {name: lambda random, make=make: (make(random, n_times), make(random, n_times)) for name, make in CLASSES.items()}
+    classes |= {name: lambda random, make=make: make(random, n_times) for name, make in COUPLED.items()}
+    for k, (name, make) in enumerate(track(classes.items(), "calibrating", console=Console(stderr=True), transient=True)):
+        pairs = [make(np.random.default_rng([seed, k, pair])) for pair in range(n_pairs)]
+        asks = np.array([any(traits(series) != Traits(0, False, False) for series in pair) for pair in pairs])
+        found = {surrogate: rejections(pairs, surrogate, n_surrogates, seed) for surrogate in SURROGATES}
+        default = found["phase"][~asks]
+        what = f"{name} (power)" if name in COUPLED else name
+        made.add_row(what, f"{asks.mean():.1%}", f"{default.mean():.1%} of {len(default)}" if len(default) else "-",
+                     *(f"{found[surrogate].mean():.1%}" for surrogate in SURROGATES))
+    return made

@@ -1,0 +1,245 @@
+"""Convergent cross mapping, and tests of whether it converges."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+
+import portable as pk
+from portable.errors import InputError
+
+from ..checks import check_choice, check_count, check_number, check_seed
+from .checks import DTYPES, check_library_sizes, check_targets, check_windows, without_variation
+from .frames import series_of
+from .mapping import Mapping
+from .neighbours import MEMORY_BYTES, Problem
+from .surrogates import Surrogates, check_surrogates
+from .traits import check_default
+
+N_BOOT = 1000
+
+
+@dataclass(frozen=True)
+class Convergence:
+    """Cross mapping skill against library size. Arrays of several targets have these as their first axis.
+
+    Attributes
+    ----------
+    library_sizes : ndarray of int, shape (n_sizes,)
+    rho : ndarray, shape (n_sizes, n_samples)
+        Of every sample; NaN where what it predicts does not vary, as happens with rare events and small libraries.
+    surrogate_rho : ndarray, shape (n_sizes, n_surrogates)
+        Mean over the samples that have a skill, for each surrogate target.
+    p_values : ndarray, shape (n_sizes,)
+        Share of surrogates, and the target itself, that do at least as well as the target; surrogates without any skill do
+        not count. NaN without surrogates, or where the target has no skill.
+    """
+
+    library_sizes: np.ndarray
+    rho: np.ndarray
+    surrogate_rho: np.ndarray
+    p_values: np.ndarray
+
+    @property
+    def mean(self) -> np.ndarray:
+        """Mean over the samples that have a skill, shape (n_sizes,)."""
+        return _mean(self.rho)
+
+    @property
+    def n_defined(self) -> np.ndarray:
+        """How many samples have a skill, shape (n_sizes,)."""
+        return np.isfinite(self.rho).sum(axis=-1)
+
+    def band(self, level: float = 0.95) -> np.ndarray:
+        """Quantiles of the samples that hold a share `level` of them, more than 0 and at most 1, shape (2, n_sizes)."""
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "All-NaN")
+            return np.nanquantile(self.rho, ends_of(level), axis=-1)
+
+    def test(self, level: float = 0.95, seed: int = 0) -> ConvergenceTest:
+        """Whether skill rises with the library, three ways.
+
+        Parameters
+        ----------
+        level : float, default 0.95
+            Of the intervals: bootstrap over the samples of each size. They say how well the drawn libraries determine the mean
+            skill of this one series, not what another series of the same system would give.
+        seed : int, default 0
+
+        Returns
+        -------
+        ConvergenceTest
+
+        Raises
+        ------
+        InputError
+            There is one library size only.
+        """
+        if len(self.library_sizes) < 2:
+            raise InputError("convergence wants at least two library sizes; ccm was given one")
+        random, (low, high) = np.random.default_rng(check_seed(seed)), ends_of(level)
+        drawn = np.stack([_mean(self.rho[..., random.integers(0, self.rho.shape[-1], self.rho.shape[-1])]) for _ in range(N_BOOT)])
+        own = _trends(self.library_sizes, self.mean)
+        bootstrap = _trends(self.library_sizes, drawn)
+        surrogate = _trends(self.library_sizes, np.moveaxis(self.surrogate_rho, -1, 0))
+        p = [p_values(value, np.moveaxis(of_surrogates, 0, -1)) for value, of_surrogates in zip(own, surrogate)]
+        intervals = [np.quantile(values, [low, high], axis=0) for values in bootstrap]
+        return ConvergenceTest(own[0], intervals[0], p[0], own[1], p[1], own[2], intervals[2], p[2])
+
+
+@dataclass(frozen=True)
+class ConvergenceTest:
+    """How skill changes with library size. Numbers, or arrays with an entry a target.
+
+    Attributes
+    ----------
+    slope
+        Of mean skill by the logarithm of the size, by least squares.
+    slope_interval : shape (2,)
+    slope_p
+        Share of surrogates, and the target itself, with at least this slope; NaN without surrogates.
+    tau
+        Kendall's, of mean skill and size.
+    tau_p
+    difference
+        Mean skill of the largest library less that of the smallest.
+    difference_interval : shape (2,)
+    difference_p
+    """
+
+    slope: np.ndarray
+    slope_interval: np.ndarray
+    slope_p: np.ndarray
+    tau: np.ndarray
+    tau_p: np.ndarray
+    difference: np.ndarray
+    difference_interval: np.ndarray
+    difference_p: np.ndarray
+
+
+def _trends(sizes, mean):
+    """Slope, tau and difference of the last axis."""
+    order = np.argsort(sizes, kind="stable")
+    mean, x = mean[..., order], np.log(sizes[order])
+    x = x - x.mean()
+    slope = (mean * x).sum(axis=-1) / (x * x).sum() if (x != 0).any() else np.full(mean.shape[:-1], np.nan)
+    i, j = np.triu_indices(len(x), 1)
+    rises = np.sign(mean[..., j] - mean[..., i]) * np.sign(x[j] - x[i])
+    ties = np.sqrt((rises != 0).sum(axis=-1) * (x[j] != x[i]).sum())
+    tau = np.divide(rises.sum(axis=-1), ties, out=np.full(mean.shape[:-1], np.nan), where=ties > 0)
+    return slope, tau, mean[..., -1] - mean[..., 0]
+
+
+def ends_of(level):
+    if check_number(level, "level", above=0.0) > 1.0:
+        raise InputError(f"level is {level}; a share of at most 1 is wanted: 0.95 for 95 %")
+    return (1 - level) / 2, (1 + level) / 2
+
+
+def ccm(library, target, E, *, library_sizes, columns=None, n_samples=100, tau=1, Tp=0, exclusion_radius=0, lib=None, pred=None,
+        n_surrogates=0, surrogate=None, period=None, block=None, seed=0, dtype="float32", space=None) -> Convergence:
+    """Convergent cross mapping: skill of predicting `target` from random parts of `library`, for growing parts.
+
+    If the target drives the library's series, the skill rises with the size and stays above that of surrogates.
+
+    Parameters
+    ----------
+    library : array-like, shape (n_times,) or (n_times, n_columns)
+        Of several columns, a point is E lags of each. Also a table of pandas or xarray.
+    target : array-like, shape (n_times,) or (n_times, n_targets); or names of columns of the library
+    E : int
+    library_sizes : sequence of int
+        Embedded points in a library, from k = E + 1 to as many as there are.
+    columns : str or sequence of str, optional
+        Of a table: what is embedded.
+    n_samples : int, default 100
+        Libraries of each size, drawn without replacement, each set of points as likely as any other.
+    tau, Tp, exclusion_radius
+        As in `cross_map`.
+    lib, pred : (begin, end) or a sequence of such pairs, optional
+        Windows of times from which libraries are drawn, and of the points that are predicted; as in `simplex`.
+    n_surrogates : int, default 0
+        Targets without the relation to be tested, for p-values.
+    surrogate : {"phase", "seasonal", "twin", "block", "random"}, optional
+        See `surrogates`. If not given, "phase", unless a target has a season, rare bursts or a drift, for which it is wrong:
+        then an InputError says what is wanted.
+    period, block : int, optional
+        As in `surrogates`.
+    seed : int, default 0
+    dtype : {"float32", "float64"}
+    space : str or Space, optional
+
+    Returns
+    -------
+    Convergence
+
+    Raises
+    ------
+    ShapeError, DTypeError, FiniteError, InputError
+
+    References
+    ----------
+    Sugihara et al., Science 338 (2012), 496.
+    """
+    library, target, _ = series_of(library, columns, target)
+    problem = Problem(library, None, E, tau, Tp, None, exclusion_radius, lib, pred, dtype)
+    several = np.ndim(target) == 2
+    target = check_targets(target, problem.n_times)
+    n_samples, n_surrogates = check_count(n_samples, "n_samples"), check_count(n_surrogates, "n_surrogates", 0)
+    check_choice(dtype, "dtype", DTYPES)
+    method = "phase" if surrogate is None else surrogate
+    if n_surrogates or surrogate is not None:
+        check_surrogates(target, method, period, block, "target")
+    if n_surrogates and surrogate is None:
+        check_default(target, [str(c) for c in range(target.shape[1])], "target")
+    random = np.random.default_rng(check_seed(seed))
+    valid = problem.candidates[problem.known_at(problem.masked)[problem.candidates]]
+    sizes = check_library_sizes(library_sizes, len(valid), problem.k)
+    n_targets, n_series = target.shape[1], 1 + n_surrogates
+    rho = np.empty((len(sizes), n_samples, n_targets * n_series))
+    with pk.use(pk.default_space() if space is None else space):
+        table = target[:, :, None]
+        if n_surrogates:
+            made = Surrogates(target, method, seed, period=period, block=block, E=problem.E, tau=problem.tau)
+            view = pk.empty((problem.n_times, n_targets * n_surrogates), np.float64)
+            made.fill(view, 0, n_surrogates, n_surrogates)
+            table = np.concatenate([table, view.to_numpy().reshape(problem.n_times, n_targets, -1)], axis=2)
+        table = np.ascontiguousarray(table.reshape(problem.n_times, -1))
+        column, lag, n_columns = problem.by_lag()
+        windows = check_windows(pred, "pred", problem.n_times)
+        mapping = Mapping(problem.masked, problem.columns, table, np.full(table.shape[1], len(lag)), lag, problem.Tp,
+                          windows, problem.radius, dtype, MEMORY_BYTES, column=column if n_columns > 1 else None)
+        for s, size in enumerate(sizes.tolist()):
+            times = np.stack([np.sort(random.choice(valid, size, replace=False)) for _ in range(n_samples)])
+            rho[s] = mapping.run(np.zeros(n_samples, int), times)
+    rho = np.moveaxis(rho.reshape(len(sizes), n_samples, n_targets, n_series), 2, 0)
+    still = without_variation(library=problem.columns, target=target)
+    own = rho[..., 0]
+    if still:
+        rho[...] = np.nan
+    elif np.isnan(own).any():
+        warnings.warn(f"{np.isnan(own).sum()} of {own.size} samples have no skill, since their predictions do not vary: means, bands "
+                      "and p-values are of the others", RuntimeWarning, stacklevel=2)
+    mean = _mean(np.moveaxis(rho, 2, -1))
+    found = own, mean[..., 1:], p_values(mean[..., 0], mean[..., 1:])
+    return Convergence(sizes, *(found if several else (v[0] for v in found)))
+
+
+def _mean(rho):
+    """Mean over the last axis of what is no NaN; NaN where there is nothing."""
+    known = np.isfinite(rho)
+    count = known.sum(axis=-1)
+    total = np.where(known, rho, 0.0).sum(axis=-1)
+    return np.divide(total, count, out=np.full(total.shape, np.nan), where=count > 0)
+
+
+def p_values(value, of_surrogates) -> np.ndarray:
+    """Share of surrogates (last axis), and the target itself, that do at least as well; those without a skill do not count.
+
+    NaN where the target has no skill, or no surrogate has one.
+    """
+    value, known = np.asarray(value), np.isfinite(of_surrogates)
+    at_least = (known & (of_surrogates >= value[..., None])).sum(axis=-1)
+    return np.where(np.isfinite(value) & known.any(axis=-1), (1 + at_least) / (1 + known.sum(axis=-1)), np.nan)

@@ -1,0 +1,185 @@
+"""Cross maps with a lag: at which delay is the target best predicted?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+import portable as pk
+from portable.errors import DTypeError, ShapeError
+
+from ..checks import check_count, check_seed
+from .checks import check_series, without_variation
+from .convergence import ends_of, p_values
+from .frames import series_of
+from .neighbours import Problem
+from .surrogates import Surrogates, block_length, check_surrogates
+from .traits import check_default
+
+AT_ONCE = 1 << 22  # predictions that are kept at a time
+
+
+@dataclass(frozen=True)
+class LaggedMap:
+    """Cross mapping skill against the lag.
+
+    Attributes
+    ----------
+    Tp : ndarray of int, shape (n_lags,)
+    rho : ndarray, shape (n_lags,)
+    interval : ndarray, shape (2, n_lags)
+        Of rho, by a bootstrap of blocks of successive points.
+    peak : int
+        The lag of the largest rho; of equal ones the first.
+    peak_interval : (int, int)
+        Quantiles of the peaks of the bootstrap.
+    p_values : ndarray, shape (n_lags,)
+        Share of surrogates, and the target itself, that do at least as well at that lag; NaN without surrogates.
+    peak_p : float
+        The same of the largest rho over all lags: the one to quote for a peak that was sought.
+    """
+
+    Tp: np.ndarray
+    rho: np.ndarray
+    interval: np.ndarray
+    peak: int
+    peak_interval: tuple
+    p_values: np.ndarray
+    peak_p: float
+
+
+def lagged_map(library, target, E, *, Tp=range(-8, 9), columns=None, tau=1, exclusion_radius=0, lib=None, pred=None, level=0.95,
+               n_boot=1000, n_surrogates=0, surrogate=None, period=None, block=None, seed=0, dtype="float64",
+               space=None) -> LaggedMap:
+    """Skill of predicting `target` from `library` for several lags, from one search of neighbours.
+
+    If the target drives the library's series with a delay, the skill is largest at a negative Tp: the library tells best about
+    the target's past (Ye et al.). All lags share the same candidates, those of which every lag has a target.
+
+    Parameters
+    ----------
+    library : array-like, shape (n_times,) or (n_times, n_columns); also a table of pandas or xarray
+    target : array-like, shape (n_times,); or the name of a column of the library
+    E : int
+    Tp : sequence of int, default -8 to 8
+        Steps from a point's last coordinate to the predicted value.
+    columns, tau, exclusion_radius, lib, pred, dtype, space
+        As in `simplex`.
+    level : float, default 0.95
+        Of the intervals.
+    n_boot : int, default 1000
+        Bootstrap samples: blocks of the square root of the number of points, drawn with replacement.
+    n_surrogates, surrogate, period, block
+        As in `ccm`.
+    seed : int, default 0
+
+    Returns
+    -------
+    LaggedMap
+
+    Raises
+    ------
+    ShapeError, DTypeError, FiniteError, InputError
+
+    References
+    ----------
+    H. Ye, E. R. Deyle, L. J. Gilarranz, G. Sugihara: Distinguishing time-delayed causal interactions using convergent cross
+    mapping. Sci. Rep. 5 (2015), 14750.
+    """
+    library, target, _ = series_of(library, columns, target)
+    lags = _check_lags(Tp)
+    problem = Problem(library, None, E, tau, 0, None, exclusion_radius, lib, pred, dtype)
+    target = check_series(target, "target", problem.n_times)
+    problem.leave_out(-int(lags.min()), int(lags.max()))
+    bounds, n_boot, n_surrogates = ends_of(level), check_count(n_boot, "n_boot"), check_count(n_surrogates, "n_surrogates", 0)
+    method = "phase" if surrogate is None else surrogate
+    if n_surrogates or surrogate is not None:
+        check_surrogates(target[:, None], method, period, block if method == "block" else None, "target")
+    if n_surrogates and surrogate is None:
+        check_default(target[:, None], ["target"], "target")
+    random = np.random.default_rng(check_seed(seed))
+    times = problem.points[:, None] + lags
+    with pk.use(pk.default_space() if space is None else space):
+        distances, near, _ = problem.search(problem.k)
+        predicted, _ = problem.project(distances, near, _shifted(target[:, None], lags))
+        observed = _at(target, times)
+        of_surrogates = np.full((len(lags), n_surrogates), np.nan)
+        if n_surrogates:
+            made = Surrogates(target[:, None], method, seed, period=period, block=block, E=problem.E, tau=problem.tau)
+            each = int(max(1, AT_ONCE // (len(times) * len(lags))))
+            for first in range(0, n_surrogates, each):
+                n = min(each, n_surrogates - first)
+                table = pk.empty((problem.n_times, n), np.float64)
+                made.fill(table, first, n, n)
+                values = table.to_numpy()
+                guessed, _ = problem.project(distances, near, _shifted(values, lags))
+                seen = np.concatenate([_at(v, times) for v in values.T], axis=1)
+                of_surrogates[:, first:first + n] = _skill(guessed, seen).reshape(n, len(lags)).T
+    rho = _skill(predicted, observed)
+    if without_variation(library=problem.columns, target=target):
+        rho[:] = np.nan
+    if np.isnan(rho).all():
+        nothing = np.full(len(lags), np.nan)
+        return LaggedMap(lags, rho, np.stack([nothing, nothing]), 0, (0, 0), nothing, float("nan"))
+    drawn = _bootstrap(predicted, observed, n_boot, random)
+    with np.errstate(invalid="ignore"):
+        interval = np.nanquantile(drawn, bounds, axis=0)
+    peaks = lags[np.argmax(np.where(np.isnan(drawn), -np.inf, drawn), axis=1)]
+    low, high = np.quantile(peaks, bounds, method="nearest").tolist()
+    best = np.where(np.isnan(of_surrogates), -np.inf, of_surrogates).max(axis=0, initial=-np.inf)
+    peak_p = p_values(np.nanmax(rho), np.where(np.isfinite(best), best, np.nan))
+    return LaggedMap(lags, rho, interval, int(lags[np.nanargmax(rho)]), (low, high), p_values(rho, of_surrogates), float(peak_p))
+
+
+def _check_lags(Tp):
+    lags = np.atleast_1d(np.asarray(list(Tp) if isinstance(Tp, range) else Tp))
+    if lags.dtype.kind not in "iu":
+        raise DTypeError(f"Tp is {Tp!r}; whole numbers are wanted")
+    if lags.ndim != 1 or not lags.size:
+        raise ShapeError(f"Tp has shape {lags.shape}; a sequence of whole numbers is wanted")
+    return lags.astype(np.int64)
+
+
+def _shifted(columns, lags):
+    """Each column at each lag, shape (n_times, n_columns * n_lags); NaN beyond its ends."""
+    return np.concatenate([_at(column, np.arange(len(columns))[:, None] + lags) for column in columns.T], axis=1)
+
+
+def _at(series, times):
+    there = (times >= 0) & (times < len(series))
+    return np.where(there, series[np.clip(times, 0, len(series) - 1)], np.nan)
+
+
+def _skill(predicted, observed):
+    """Pearson's correlation of each column, where both are known."""
+    return _correlations(np.ones((1, len(predicted))), *_moments(predicted, observed))[0]
+
+
+def _moments(predicted, observed):
+    """What the sums of a correlation are of, for each point, about the means and in units of the spreads."""
+    known = np.isfinite(predicted) & np.isfinite(observed)
+    count = np.maximum(known.sum(axis=0), 1)
+    p, o = (np.where(known, v, 0.0) for v in (predicted, observed))
+    p, o = (np.where(known, v - v.sum(axis=0) / count, 0.0) for v in (p, o))
+    p, o = (v / np.where(abs(v).max(axis=0) > 0, abs(v).max(axis=0), 1.0) for v in (p, o))
+    return known.astype(float), p, o, p * p, o * o, p * o
+
+
+def _correlations(weights, n, p, o, pp, oo, po):
+    """Of points that count `weights` times, shape (n_samples, n_columns)."""
+    n, p, o, pp, oo, po = (weights @ v for v in (n, p, o, pp, oo, po))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        spread = (pp - p * p / n) * (oo - o * o / n)
+        return np.where(spread > 0, (po - p * o / n) / np.sqrt(spread), np.nan)
+
+
+def _bootstrap(predicted, observed, n_boot, random):
+    n = len(predicted)
+    length = block_length(n, None)
+    starts = random.integers(0, n, (n_boot, -(-n // length)))
+    weights = np.zeros((n_boot, n))
+    for step in range(length):
+        taken = starts if step < length - (-n % length) else starts[:, :-1]  # the last block is cut
+        np.add.at(weights, (np.arange(n_boot)[:, None], (taken + step) % n), 1.0)
+    return _correlations(weights, *_moments(predicted, observed))

@@ -1,0 +1,195 @@
+"""Kernels that make surrogate series, and count those that do as well as the series itself.
+
+Arguments that recur
+    columns     the series, shape (n_times, n_series)
+    table       the surrogates, shape (n_times, n_series * width): surrogate number first + s of series c is column
+                c * width + s, s < n
+    number      shape (n_series,), tells the random numbers of one series from another's: surrogate k of series c has the stream
+                number[c] 2^32 + k, whatever launch makes it
+"""
+
+import math
+
+import portable as pk
+
+from .list_kernels import correlation_of
+
+STREAMS = 1 << 32
+ROUNDS = pk.uint64(0x9E3779B97F4A7C15), pk.uint64(0xBF58476D1CE4E5B9), pk.uint64(0x94D049BB133111EB)  # splitmix64
+
+
+@pk.kernel
+def rephase(team, n_rows, n_columns, n, first, width, seed, number, amplitude, wave, rhythm, work, table):
+    """Series of given amplitudes with random phases, a team a surrogate at a time: 4 m (n_rows / 2 + n_columns) fused operations.
+
+    With m = n_rows n_columns, time t = p + n_rows q and frequency j = i n_columns + r,
+
+        y_t = Re sum_r e^(2 pi i r q / n_columns) e^(2 pi i r p / m) sum_i z_j e^(2 pi i i p / n_rows)
+
+    amplitude : shape (n_series, m // 2 + 1), of frequencies 0, 1/m, ..., 1/2; that of 0 is the mean
+    wave : shape (2, m), cosine and sine of 2 pi t / m
+    rhythm : shape (period, n_series), is added, over and over
+    work : shape (n_teams, 4, m); times from m on, fewer than m, repeat those from 0 on
+    """
+    m = n_rows * n_columns
+    half = m // 2
+    own = work[team.league_rank]
+    for turn in range((amplitude.shape[0] * n - team.league_rank + team.league_size - 1) // team.league_size):
+        task = team.league_rank + turn * team.league_size
+        c = task // n
+        s = task % n
+        stream = pk.int64(number[c]) * STREAMS + first + s
+        for j in team.thread_range(half + 1):
+            share = pk.random.uniform(seed, stream, j)
+            angle = 2.0 * math.pi * share
+            upright = j == 0 or 2 * j == m  # a frequency without a sine
+            sign = 1.0 if j == 0 or share < 0.5 else -1.0
+            own[0, j] = amplitude[c, j] * (sign if upright else pk.cos(angle))
+            own[1, j] = 0.0 if upright else amplitude[c, j] * pk.sin(angle)
+        team.barrier()
+        for p in range(n_rows):
+            for r in team.thread_range(n_columns):
+                real = pk.float64(0.0)
+                imaginary = pk.float64(0.0)
+                at = 0
+                for i in range(half // n_columns + 1):
+                    j = i * n_columns + r
+                    if j <= half:
+                        real += own[0, j] * wave[0, at] - own[1, j] * wave[1, at]
+                        imaginary += own[0, j] * wave[1, at] + own[1, j] * wave[0, at]
+                    at += p * n_columns
+                    at = at - m if at >= m else at
+                own[2, r * n_rows + p] = real * wave[0, r * p] - imaginary * wave[1, r * p]
+                own[3, r * n_rows + p] = real * wave[1, r * p] + imaginary * wave[0, r * p]
+        team.barrier()
+        for q in range(n_columns):
+            for p in team.thread_range(n_rows):
+                value = pk.float64(0.0)
+                at = 0
+                for r in range(n_columns):
+                    value += own[2, r * n_rows + p] * wave[0, at] - own[3, r * n_rows + p] * wave[1, at]
+                    at += q * n_rows
+                    at = at - m if at >= m else at
+                t = p + n_rows * q
+                table[t, c * width + s] = value + rhythm[t % rhythm.shape[0], c]
+                if t + m < table.shape[0]:
+                    table[t + m, c * width + s] = value + rhythm[(t + m) % rhythm.shape[0], c]
+        team.barrier()
+
+
+@pk.kernel
+def shuffle(c, s, first, width, seed, number, n_known, known, columns, table):
+    """The values in random order, each as likely as any other (Fisher and Yates); missing ones stay where they are.
+
+    known : shape (n_times, n_series), the first n_known[c] of a column are the times of which there is a value
+    """
+    stream = pk.int64(number[c]) * STREAMS + first + s
+    at = c * width + s
+    for t in range(columns.shape[0]):
+        table[t, at] = columns[t, c]
+    for i in range(n_known[c] - 1, 0, -1):
+        here = known[i, c]
+        there = known[pk.random.randint(seed, stream, i, i + 1), c]
+        kept = table[here, at]
+        table[here, at] = table[there, at]
+        table[there, at] = kept
+
+
+@pk.kernel
+def draw_blocks(c, s, first, width, seed, number, block, columns, table):
+    """Blocks of `block` successive values, each from anywhere; the first value follows the last one."""
+    n_times = columns.shape[0]
+    stream = pk.int64(number[c]) * STREAMS + first + s
+    begin = 0
+    for t in range(n_times):
+        if t % block == 0:
+            begin = pk.random.randint(seed, stream, t, n_times)
+        at = begin + t % block
+        table[t, c * width + s] = columns[at if at < n_times else at - n_times, c]
+
+
+@pk.function
+def mixed(n):
+    """Sixty-four bits that look random, of a whole number (splitmix64)."""
+    z = pk.uint64(n + 1) * ROUNDS[0]
+    z = (z ^ (z >> 30)) * ROUNDS[1]
+    z = (z ^ (z >> 27)) * ROUNDS[2]
+    return z ^ (z >> 31)
+
+
+@pk.kernel
+def fingerprint(c, i, dims, tau, reach, columns, prints):
+    """A number for the set of points within reach[c] of point i, in the largest difference of coordinates. 3 E operations a pair.
+
+    prints : uint64, shape (n_series, n_points); dims : shape (n_series,); point i ends at time i + (dims[c] - 1) tau
+    """
+    shift = (dims[c] - 1) * tau
+    if i + shift >= columns.shape[0]:
+        return
+    total = pk.uint64(0)
+    for j in range(columns.shape[0] - shift):
+        farthest = pk.float64(0.0)
+        for e in range(dims[c]):
+            farthest = max(farthest, abs(columns[i + e * tau, c] - columns[j + e * tau, c]))
+        total += pk.where(farthest <= reach[c], mixed(j), pk.uint64(0))
+    prints[c, i] = total
+
+
+@pk.kernel
+def walk_twins(c, s, first, width, seed, number, n_points, shift, begin, twins, columns, table):
+    """A walk over the points: from a point to what follows it, or what follows a twin; from the last one, without twins, anywhere.
+
+    n_points, shift : shape (n_series,), of the embedding; shift is the time of point 0
+    begin : shape (n_series, n_times, 2), where in `twins` those of a point begin, and their number; itself is among them, the
+        last point is not
+    twins : shape (n_series, n_times)
+    """
+    stream = pk.int64(number[c]) * STREAMS + first + s
+    n_times = columns.shape[0]
+    at = pk.random.randint(seed, stream, n_times, n_points[c])
+    for t in range(n_times):
+        table[t, c * width + s] = columns[at + shift[c], c]
+        n_twins = begin[c, at, 1]
+        one = pk.random.randint(seed, stream, t, n_twins if n_twins > 0 else n_points[c])
+        at = pk.int64(twins[c, begin[c, at, 0] + one]) + 1 if n_twins > 0 else one
+
+
+@pk.kernel
+def open_pairs(b, q, target_of, rho, still_open, counts):
+    """Before the first surrogate: a pair is open if it has a skill to be compared with.
+
+    still_open : shape (n_sets, n_targets), in the order of searches
+    counts : shape (n_sets, 2, n_targets): how many surrogates did at least as well, and how many that have a skill were tried
+    """
+    still_open[b, q] = pk.where(pk.isfinite(rho[b, target_of[q]]), pk.int32(1), pk.int32(0))
+    for v in range(2):
+        counts[b, v, target_of[q]] = 0
+
+
+@pk.kernel
+def correlate_open(b, i, n, width, least, sums, still_open, skill):
+    """Pearson's rho of surrogate i % width of target i // width, if the pair is open. 8 n_blocks SUMS bytes a surrogate.
+
+    n : surrogates of each target; their sums begin at multiples of `width`
+    skill : shape (n_sets, n_targets * width)
+    """
+    if i % width < n and still_open[b, i // width] != 0:
+        skill[b, i] = correlation_of(sums, b, i, least)
+
+
+@pk.kernel
+def count_better(b, q, n, width, stop, target_of, skill, rho, still_open, counts):
+    """Count the surrogates of target q that do at least as well as itself, one by one, until there are `stop`."""
+    if still_open[b, q] == 0:
+        return
+    own = rho[b, target_of[q]]
+    better = counts[b, 0, target_of[q]]
+    tried = counts[b, 1, target_of[q]]
+    for s in range(n):
+        if better < stop:
+            value = skill[b, q * width + s]
+            better += pk.where(value >= own, pk.int32(1), pk.int32(0))
+            tried += pk.where(pk.isfinite(value), pk.int32(1), pk.int32(0))
+    counts[b, 0, target_of[q]] = better
+    counts[b, 1, target_of[q]] = tried
+    still_open[b, q] = pk.where(better < stop, pk.int32(1), pk.int32(0))

@@ -1,0 +1,125 @@
+"""What in a series makes the default surrogates wrong for it: a season, rare bursts, a drift."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from portable.errors import InputError
+
+SHORTEST_PERIOD = 3.0  # steps
+FEWEST_CYCLES = 4
+LINE = 0.001  # false-alarm rate of a line in a smooth spectrum, over all frequencies of a series
+LINE_SHARE = 0.05  # of the variance, below which a line is no season
+OCTAVES = 0.6  # to either side of a frequency, whose powers say what a smooth spectrum would hold there
+FEWEST_BESIDE = 6
+SAME_VALUE = 0.3  # share of one and the same value
+BURST_TIMES, BURST_SHARE = 0.025, 0.5  # this share of the times holds that share of the squares about the median (normal: 0.16)
+UNIT_ROOT, UNIT_ROOT_LAGS = -2.57, 4  # Dickey and Fuller's statistic, above which a unit root is not refuted at 10 %
+
+
+@dataclass(frozen=True)
+class Traits:
+    """What was found in a series.
+
+    Attributes
+    ----------
+    period : int
+        Steps of a cycle that stands out of the spectrum as a line; 0 if none does.
+    intermittent : bool
+        One value holds 30 % of the times, or 2.5 % of the times half of the squares about the median.
+    drifting : bool
+        An augmented Dickey-Fuller test does not refute a random walk at 10 %.
+    """
+
+    period: int
+    intermittent: bool
+    drifting: bool
+
+
+def traits(series):
+    """Traits of a series, of what is known of it.
+
+    Parameters
+    ----------
+    series : ndarray, shape (n_times,)
+
+    Returns
+    -------
+    Traits
+    """
+    known = series[np.isfinite(series)]
+    if len(known) < 4 * FEWEST_BESIDE or known.min() == known.max():
+        return Traits(0, False, False)
+    known = (known - known.mean()) / known.std()
+    return Traits(_period(known), _is_intermittent(known), _drifts(known))
+
+
+def _period(x):
+    """Of the highest line in the spectrum, by how far it exceeds the median of its neighbours; 0 if it may be chance."""
+    n = len(x)
+    power = abs(np.fft.rfft((x - x.mean()) * np.hanning(n)))**2
+    power[0] = 0.0
+    lines = np.convolve(power, np.ones(5), mode="same")  # a window spreads a line over its neighbours
+    tall = np.flatnonzero(lines >= LINE_SHARE * power.sum())
+    best, where = 0.0, 0
+    for k in tall[(tall >= FEWEST_CYCLES) & (tall <= n / SHORTEST_PERIOD)].tolist():
+        low = max(min(int(k * 2.0**-OCTAVES), k - FEWEST_BESIDE), 1)
+        high = max(int(k * 2.0**OCTAVES), k + FEWEST_BESIDE)
+        beside = np.concatenate([power[low:max(k - 2, low)], power[k + 3:high + 1]])
+        level = np.median(beside) / np.log(2.0) if len(beside) >= FEWEST_BESIDE else 0.0  # powers are exponentially distributed
+        if level > 0.0 and power[k] / level > best:
+            best, where = power[k] / level, k
+    if best < 1.5 * np.log(n / (2.0 * LINE)):  # half more, since the level is an estimate, too
+        return 0
+    around = slice(where - 1, where + 2)
+    return max(2, int(round(n * power[around].sum() / (np.arange(len(power))[around] * power[around]).sum())))
+
+
+def _is_intermittent(x):
+    if np.unique(x, return_counts=True)[1].max() >= SAME_VALUE * len(x):
+        return True
+    squares = np.sort((x - np.median(x))**2)[::-1]
+    return bool(squares[:max(1, int(BURST_TIMES * len(x)))].sum() >= BURST_SHARE * squares.sum())
+
+
+def _drifts(x):
+    """Augmented Dickey-Fuller test with a constant."""
+    steps, p = np.diff(x), UNIT_ROOT_LAGS
+    wanted = steps[p:]
+    given = np.column_stack([x[p:-1], np.ones(len(wanted)), *(steps[p - lag:-lag] for lag in range(1, p + 1))])
+    solution, residuals, rank, _ = np.linalg.lstsq(given, wanted, rcond=None)
+    if rank < given.shape[1] or not residuals.size or residuals[0] <= 1e-20 * len(wanted):
+        return False
+    variance = residuals[0] / (len(wanted) - rank) * np.linalg.inv(given.T @ given)[0, 0]
+    return bool(solution[0] / np.sqrt(variance) > UNIT_ROOT)
+
+
+def check_default(columns, names, name):
+    """Refuse to take phase surrogates for granted where a series has a trait for which they are wrong.
+
+    columns : ndarray, shape (n_times, n_series)
+    """
+    found = [traits(column) for column in columns.T]
+    advice = []
+    periods = [t.period for t in found if t.period]
+    if periods:
+        period = max(set(periods), key=periods.count)
+        seasonal = [n for n, t in zip(names, found) if t.period]
+        advice.append((f"a season of {period} steps", seasonal, f"surrogate='seasonal', period={period} is wanted"))
+    for word, what, wanted in (
+            ("intermittent", "one value most of the time, or rare bursts,", "surrogate='block' is wanted"),
+            ("drifting", "a drift as of a random walk", "differences of the series are wanted")):
+        chosen = [n for n, t in zip(names, found) if getattr(t, word)]
+        if chosen:
+            advice.append((what, chosen, wanted))
+    if advice:
+        reasons = "; ".join(f"{what} in {_some(chosen)}: {wanted}" for what, chosen, wanted in advice)
+        raise InputError(f"{name}: the default surrogates are wrong for some series. There is {reasons}. "
+                         "To take the default all the same: surrogate='phase'")
+
+
+def _some(names):
+    shown = ", ".join(map(repr, names[:3]))
+    return shown if len(names) <= 3 else f"{shown} and {len(names) - 3} more"

@@ -1,0 +1,265 @@
+"""Backgrounds that do not take clusters for their own, estimated with the triggering in turns.
+
+    constant      mu_n = mu0 N / (|A| T)
+    piecewise     mu_n = mu0 N w_b(n) / |A|,      w_b ~ the background events of period b an hour
+    declustered   mu_n = mu0 N f(x_n) / T,        f a kernel density of the background events, event n left out
+
+over a box A and the time observed T; so mu0 is about the share of events that are background. An event counts as background by
+1 - pi_n of (5), which the triggering gives; the triggering is fitted anew to the background; and so on until neither moves, as in
+stochastic declustering (Zhuang, Ogata and Vere-Jones 2002). Kernels are cut off at the box and scaled up to keep their mass; the
+bandwidth is the one under which each background event is likeliest, left out of the density itself.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+import portable as pk
+from portable.errors import InputError, ShapeError
+
+from ..checks import as_numbers, check_choice, check_count, check_finite
+from .checks import check_events, check_horizon
+from .fit import Fit, fit
+from .kernels import LOG2_E, squared_distance
+from .likelihood import Likelihood
+from .parameters import Background, Parameters
+
+KINDS = ("constant", "piecewise", "declustered")
+_MOVED = 1e-3  # of any event's share: less is rest
+_BANDWIDTHS = 12  # tried, even in their logarithm
+
+
+@dataclass(frozen=True, eq=False)
+class BackgroundFit:
+    """A background and a triggering function that were fitted in turns.
+
+    Attributes
+    ----------
+    likelihood : Likelihood
+        With the background; for samplers, probabilities, residuals and forecasts.
+    fit : Fit
+        Of the parameters, given that background.
+    background : Background
+    weights : ndarray, shape (n_events,)
+        The probability that each event is background.
+    bandwidth_km : float or None
+        Of "declustered".
+    rates_per_h : ndarray, shape (n_periods,)
+        Background events an hour in each period.
+    n_rounds : int
+    converged : bool
+    """
+
+    likelihood: Likelihood
+    fit: Fit
+    background: Background
+    weights: np.ndarray
+    bandwidth_km: float | None
+    rates_per_h: np.ndarray
+    n_rounds: int
+    converged: bool
+
+
+@pk.kernel
+def weighted_density(team, n_dims, a_x, x, weights, places, same, out):
+    """sum_j weights_j exp(a_x r_ij^2) at each place, without j = i if `same`; a team a place. 3 D + 3 operations, an exponential."""
+    i = team.league_rank
+    total = 0.0
+    for j in team.thread_range(x.shape[1]):
+        term = weights[j] * pk.fast_exp2(LOG2_E * a_x * squared_distance(n_dims, False, places, i, x, j))
+        total += pk.where(same and j == i, 0.0, term)
+    total = team.reduce(total)
+    if team.single():
+        out[i] = total
+
+
+def fit_background(locations, times, kind="declustered", *, box_km=None, n_periods=None, bandwidth_km=None, start=None,
+                   fixed=("tau_x", "tau_t"), least=None, max_rounds=50, horizon_h=None, space=None, **options):
+    """Fit a background and a triggering function in turns.
+
+    Parameters
+    ----------
+    locations : array-like, shape (n_events, n_dims), kilometres
+    times : array-like, shape (n_events,), hours, ascending
+    kind : {"constant", "piecewise", "declustered"}
+    box_km : sequence of (low, high), one a dimension, optional
+        Where background events may be; that of the events if not given. It holds nothing outside.
+    n_periods : int, optional
+        Of equal length: 8 for "piecewise", 1 for "declustered" if not given.
+    bandwidth_km : float, optional
+        Of "declustered"; chosen from the data if not given.
+    start : Parameters, optional
+        Where the triggering begins; tau_x and tau_t do not matter.
+    fixed, least
+        As in `fit`.
+    max_rounds : int
+    horizon_h, space
+        As in `Likelihood`, and
+    **options
+        marks, reference_mark, method, precision, tolerance, repeats.
+
+    Returns
+    -------
+    BackgroundFit
+
+    Raises
+    ------
+    ShapeError, DTypeError, FiniteError, OrderError, InputError
+        As `Likelihood` and `fit`; a box without events.
+
+    References
+    ----------
+    Zhuang, Ogata, Vere-Jones: Stochastic declustering of space-time earthquake occurrences. JASA 97 (2002).
+    """
+    locations, times = check_events(locations, times)
+    check_choice(kind, "kind", KINDS)
+    max_rounds = check_count(max_rounds, "max_rounds")
+    horizon = check_horizon(horizon_h, times)
+    n_periods = check_count(({"piecewise": 8}.get(kind, 1)) if n_periods is None else n_periods, "n_periods", most=10_000)
+    if kind == "constant" and n_periods > 1:
+        raise InputError("n_periods is for 'piecewise' and 'declustered'; kind is 'constant'")
+    box = _check_box(box_km, locations)
+    make = _Maker(locations, times, horizon, box, kind, n_periods, bandwidth_km, space)
+    spread = max(float(np.sqrt(locations.var(axis=0).mean())), 1e-3)
+    if start is None:
+        start = Parameters(0.5, 1.0, 1.0, 0.3, 50.0 / max(horizon - times[0], 1e-3), 0.05 * spread)
+    weights, converged = make.inside.astype(float), False
+    for n_rounds in range(1, max_rounds + 1):
+        background = make(weights)
+        likelihood = Likelihood(locations, times, background=background, horizon_h=horizon_h, space=space, **options)
+        found = fit(likelihood, start=start, fixed=fixed, least=least)
+        start = found.params
+        new = (1.0 - likelihood.excitation_probabilities(found.params)) * make.inside
+        moved, weights = float(np.abs(new - weights).max()), new
+        if moved < _MOVED or kind == "constant":  # nothing about that depends on the weights
+            converged = True
+            break
+    return BackgroundFit(likelihood, found, background, weights, make.bandwidth_km, make.rates_per_h * found.params.mu0, n_rounds,
+                         converged and found.converged)
+
+
+class _Maker:
+    """Makes a Background of the weights of events."""
+
+    def __init__(self, locations, times, horizon, box, kind, n_periods, bandwidth_km, space):
+        self.locations, self.times, self.box, self.kind, self.space = locations, times, box, kind, space
+        self.span = horizon - times[0]
+        if not self.span > 0.0:
+            raise InputError("times span no time; horizon_h after the first event is wanted")
+        self.inside = ((locations >= box[0]) & (locations <= box[1])).all(axis=1)
+        if not self.inside.any():
+            raise InputError("box_km holds no event")
+        self.edges = times[0] + self.span * np.linspace(0.0, 1.0, n_periods + 1)
+        self.bandwidth_km, self._chosen = bandwidth_km, bandwidth_km is not None
+        self._tries = 0
+
+    def __call__(self, weights):
+        n, area = len(self.times), float(np.prod(self.box[1] - self.box[0]))
+        period = np.clip(np.searchsorted(self.edges, self.times, side="right") - 1, 0, len(self.edges) - 2)
+        counts = np.bincount(period, weights, minlength=len(self.edges) - 1)
+        hours = np.diff(self.edges)
+        # A period without background events would make its own triggering infinite: half an event stays in each.
+        counts = np.maximum(counts, 0.5 if len(hours) > 1 else 0.0)
+        rates = counts / counts.sum() / hours  # an hour; the integral is 1
+        self.rates_per_h = n * rates
+        if self.kind != "declustered":
+            places = np.where(self.inside, 1.0 / area, 0.0)
+            elsewhere = functools.partial(_uniform, self.box, area)
+        else:
+            if not self._chosen and self._tries < 4:  # later, it would only go to and fro between neighbours
+                self._tries += 1
+                self.bandwidth_km = self._choose(weights)
+            scale = self._scaled(weights, self.bandwidth_km)
+            places = np.where(self.inside, self._density(scale, self.bandwidth_km, self.locations, True), 0.0)
+            places *= weights.sum() / np.maximum(weights.sum() - weights, 1e-300)  # what is left when the event is out
+            elsewhere = functools.partial(self._elsewhere, scale, self.bandwidth_km)
+        cumulative = np.concatenate([[0.0], np.cumsum(rates * hours)])
+        until = n * np.interp(self.times, self.edges, cumulative)
+        at = functools.partial(_at, elsewhere, n, self.edges, rates)
+        draw = functools.partial(_draw, self.box, n, self.edges, rates,
+                                 (self.locations, weights, self.bandwidth_km) if self.kind == "declustered" else None)
+        return Background(n * places * rates[period], float(n), until, at, draw)
+
+    def _scaled(self, weights, width):
+        """Weights with the kernels' constant, their mass within the box and their sum: kernels then integrate to 1 there."""
+        n_dims = self.locations.shape[1]
+        mass = np.ones(len(weights))
+        for column, low, high in zip(self.locations.T, *self.box):
+            mass *= _normal_cdf((high - column) / width) - _normal_cdf((low - column) / width)
+        return weights / np.maximum(mass, 1e-12) / weights.sum() / (math.sqrt(2.0 * math.pi) * width) ** n_dims
+
+    def _density(self, scale, width, places, same):
+        with pk.use(pk.default_space() if self.space is None else self.space):
+            out = pk.zeros(max(len(places), 1))
+            middle = self.locations.mean(axis=0)
+            if len(places):
+                x, y = (pk.copy_of(np.ascontiguousarray((v - middle).T)) for v in (self.locations, places))
+                pk.parallel_for(pk.TeamPolicy(len(places), 128), weighted_density, pk.static(x.shape[0]), -0.5 / width**2, x,
+                                pk.copy_of(scale), y, same, out, label="hawkes.weighted_density")
+            return out.to_numpy()[: len(places)].copy()
+
+    def _elsewhere(self, scale, width, places):
+        inside = ((places >= self.box[0]) & (places <= self.box[1])).all(axis=1)
+        return np.where(inside, self._density(scale, width, places, False), 0.0)
+
+    def _choose(self, weights):
+        """The bandwidth of greatest weighted log-density of events that are left out."""
+        spread = max(float(np.sqrt(self.locations[self.inside].var(axis=0).mean())), 1e-6)
+        if self.bandwidth_km is None:
+            tried = spread * np.geomspace(0.02, 1.0, _BANDWIDTHS)
+        else:
+            tried = self.bandwidth_km * np.geomspace(0.5, 2.0, 5)
+        scores = []
+        for width in tried:
+            density = self._density(self._scaled(weights, width), width, self.locations, True)
+            with np.errstate(divide="ignore"):
+                scores.append(float((weights * np.log(np.maximum(density, 1e-300))).sum()))
+        return float(tried[int(np.argmax(scores))])
+
+
+def _uniform(box, area, places):
+    return np.where(((places >= box[0]) & (places <= box[1])).all(axis=1), 1.0 / area, 0.0)
+
+
+def _draw(box, n, edges, rates, kernels, random, mu0, begin, end):
+    """Background events between two times, the last period's rate after the record."""
+    cuts = np.unique(np.clip(np.concatenate([[begin, end], edges]), begin, end))
+    middle = 0.5 * (cuts[1:] + cuts[:-1])
+    period = np.clip(np.searchsorted(edges, middle, side="right") - 1, 0, len(rates) - 1)
+    counts = random.poisson(mu0 * n * rates[period] * np.diff(cuts))
+    times = random.uniform(np.repeat(cuts[:-1], counts), np.repeat(cuts[1:], counts))
+    places = random.uniform(*box, (len(times), len(box[0])))
+    if kernels is not None:
+        locations, weights, width = kernels
+        outside, which = np.ones(len(times), bool), random.choice(len(weights), len(times), p=weights / weights.sum())
+        while outside.any():  # kernels are cut off at the box
+            places[outside] = random.normal(locations[which[outside]], width)
+            outside = ((places < box[0]) | (places > box[1])).any(axis=1)
+    return places, times
+
+
+def _at(elsewhere, n, edges, rates, locations, times):
+    """The density at places and times; after the record's end, that of its last period."""
+    period = np.clip(np.searchsorted(edges, times, side="right") - 1, 0, len(rates) - 1)
+    return n * elsewhere(locations) * rates[period] * (times >= edges[0])
+
+
+def _normal_cdf(z):
+    return 0.5 * np.array([math.erfc(-v / math.sqrt(2.0)) for v in z])
+
+
+def _check_box(box_km, locations):
+    """Lower and upper corner, shape (2, n_dims)."""
+    if box_km is None:
+        low, high = locations.min(axis=0), locations.max(axis=0)
+        if not (low < high).all():
+            raise InputError("locations have no extent in some dimension; give box_km")
+        return np.stack([low, high])
+    box = check_finite(as_numbers(box_km, "box_km", 2), "box_km")
+    if box.shape != (locations.shape[1], 2) or not (box[:, 0] < box[:, 1]).all():
+        raise ShapeError(f"box_km has shape {box.shape}; a pair low < high for each of {locations.shape[1]} dimensions is wanted")
+    return box.T

@@ -1,0 +1,177 @@
+"""Events as an analyst has them: a table with dates, names and marks, that results are joined to again."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from portable.errors import InputError, ShapeError
+
+from ..checks import check_choice, check_flag, check_number
+from ..dates import as_date, as_dates, looks_dated
+from ..files import replacing
+from . import files
+from .files import LENGTHS_KM, TIMES_H
+from .likelihood import Likelihood
+
+
+@dataclass(frozen=True, eq=False)
+class Catalogue:
+    """Events in the order of time, with what the table said of each.
+
+    Attributes
+    ----------
+    locations : ndarray, shape (n_events, n_dims), kilometres
+    times : ndarray, shape (n_events,), hours since the first
+    rows : ndarray of int, shape (n_events,)
+        Which row of the table each event was, from 0.
+    ids : ndarray, shape (n_events,)
+        What the column of names said; the rows' numbers, from 1, if there is none.
+    marks, reference_mark : ndarray, float or None
+    horizon_h : float or None
+        End of the record, hours since the first event; None if it was not given.
+    origin : numpy.datetime64 or None
+        When the first event was, where times are dates.
+    columns : dict
+        The table's places and times as they were, in the table's order.
+    """
+
+    locations: np.ndarray
+    times: np.ndarray
+    rows: np.ndarray
+    ids: np.ndarray
+    marks: np.ndarray | None
+    reference_mark: np.ndarray | float | None
+    horizon_h: float | None
+    origin: np.datetime64 | None
+    columns: dict
+
+    def likelihood(self, **options):
+        """The `Likelihood` of these events, marks and end of record included; options as there."""
+        own = {"horizon_h": self.horizon_h}
+        if self.marks is not None:
+            own |= {"marks": self.marks, "reference_mark": self.reference_mark}
+        return Likelihood(self.locations, self.times, **own | options)
+
+    def joined(self, **results):
+        """The table's columns with results beside them, row by row of the table: a dict of arrays.
+
+        Parameters
+        ----------
+        **results : array-like, shape (n_events,)
+            In the order of time, as everything here returns them.
+        """
+        table = {"id": np.empty(len(self.rows), self.ids.dtype)}
+        table["id"][self.rows] = self.ids
+        table |= self.columns
+        for name, values in results.items():
+            values = np.asarray(values)
+            if values.shape != self.times.shape:
+                raise ShapeError(f"{name} has shape {values.shape}; {self.times.shape} is wanted: one an event")
+            table[name] = np.empty(len(values), values.dtype)
+            table[name][self.rows] = values
+        return table
+
+    def dates(self, times):
+        """Hours since the first event as dates; the hours themselves where the table had no dates."""
+        times = np.asarray(times, dtype=np.float64)
+        return times if self.origin is None else self.origin + np.rint(times * 3.6e9).astype("timedelta64[us]")
+
+
+def read_catalogue(source, *, places=("x_km", "y_km"), time="t_hours", ids=None, marks=None, reference_mark=None, end=None,
+                   length_unit="km", time_unit="h", lonlat=False, date_order=None):
+    """Events from a file or a data frame, with names, dates and marks.
+
+    Parameters
+    ----------
+    source : path, pandas.DataFrame, or mapping of column names to arrays
+        A file as for `read_events`; cells of CSV may be apart by commas or semicolons.
+    places, time, length_unit, time_unit, lonlat
+        As in `read_events`; dates of pandas, with time zones or without, or text such as 2026-01-31 12:30 or 1/31/2026.
+    ids : str, optional
+        Column of names.
+    marks : str, optional
+        Column of marks, such as magnitudes.
+    reference_mark : float or str, optional
+        Number, or column, of the mark that theta holds for. Marks below a column's count as at it: a catalogue's completeness.
+    end : float or date, optional
+        When the record ended, on the axis of `time`.
+    date_order : {"year first", "month first", "day first"}, optional
+
+    Returns
+    -------
+    Catalogue
+
+    Raises
+    ------
+    InputError, DTypeError, FiniteError, ShapeError
+        As `read_events`; an end before the last event.
+    """
+    check_choice(length_unit, "length_unit", tuple(LENGTHS_KM))
+    check_choice(time_unit, "time_unit", tuple(TIMES_H))
+    check_flag(lonlat, "lonlat")
+    places = (places,) if isinstance(places, str) else tuple(places)
+    if not 1 <= len(places) <= 3 or (lonlat and len(places) != 2):
+        raise InputError(f"places names {len(places)} columns; {'longitude and latitude' if lonlat else '1 to 3'} are wanted")
+    extra = [name for name in (ids, marks, reference_mark) if isinstance(name, str)]
+    name, table = _table(source, (*places, time, *extra))
+    locations = np.stack([files._numbers(table[column], column, name) for column in places], axis=1)
+    dated, origin, horizon = looks_dated(table[time]), None, None
+    if dated:
+        moments = as_dates(table[time], f"'{name}', column '{time}'", date_order)
+        origin = moments.min()
+        hours = (moments - origin) / np.timedelta64(1, "us") / 3.6e9
+        horizon = None if end is None else float((as_date(end, "end") - origin) / np.timedelta64(1, "us") / 3.6e9)
+    else:
+        hours = files._numbers(table[time], time, name) * TIMES_H[time_unit]
+        horizon = None if end is None else check_number(end, "end") * TIMES_H[time_unit] - (hours.min() if len(hours) else 0.0)
+    if not len(hours):
+        raise InputError(f"'{name}' holds no events; at least one row is wanted")
+    files._warn_of_units(places, () if dated else (time,), length_unit, time_unit, lonlat)
+    columns = {column: np.asarray(table[column]) for column in (*places, time)}
+    if lonlat:
+        locations = files._project(locations, places)
+    else:
+        files._warn_of_degrees(places, locations)
+        locations = locations * LENGTHS_KM[length_unit]
+    order = np.argsort(hours, kind="stable")
+    times = hours[order] - hours[order[0]]
+    if horizon is not None and horizon < times[-1]:
+        raise InputError(f"end is {times[-1] - horizon:g} hours before the last event; when the record ended is wanted")
+    files._warn_of_rows(locations[order], times)
+    names = np.asarray(table[ids]) if ids is not None else np.arange(1, len(times) + 1)
+    size, least = None, reference_mark
+    if marks is not None:
+        size = files._numbers(table[marks], marks, name)[order]
+        if isinstance(reference_mark, str):
+            least = files._numbers(table[reference_mark], reference_mark, name)[order]
+            size = np.maximum(size, least)
+    elif reference_mark is not None:
+        raise InputError("reference_mark is given without marks; name their column")
+    return Catalogue(locations[order], times, order, names[order], size, least, horizon, origin, columns)
+
+
+def _table(source, wanted):
+    """A name for messages, and the wanted columns."""
+    if hasattr(source, "columns") or hasattr(source, "keys"):
+        there = list(source.columns if hasattr(source, "columns") else source.keys())
+        missing = [name for name in wanted if name not in there]
+        if missing:
+            raise InputError(f"the table has no column '{missing[0]}'; it has: {', '.join(map(str, there))}")
+        table = {name: source[name] for name in wanted}
+        name = "table"
+    else:
+        name, table = source, files._read(Path(source), tuple(dict.fromkeys(wanted)))
+    files._check_lengths(table, name)
+    return name, table
+
+
+def write_table(path, table):
+    """Columns, a dict of arrays, as CSV."""
+    with replacing(path, "--output") as beside, open(beside, "w", encoding="utf-8", errors="backslashreplace", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(table)
+        writer.writerows(zip(*(column.tolist() if column.dtype.kind != "M" else column.astype(str) for column in table.values())))

@@ -1,0 +1,330 @@
+"""Triggering functions made of parts: a decay in time, a density in space, and offspring by marks.
+
+    g(r, dt, m) = exp(alpha m) f(dt) s(r, m)
+
+f is a `Decay`: one or several exponentials, the Omori law, or a user's own. s is normal or a power law, at a distance that may
+grow with the mark:
+
+    normal      (2 pi)^(-D/2) h_m^-D exp(-r^2 / (2 h_m^2)),                 h_m = h exp(gamma m)
+    power law   (q - 1) / (pi h_m^2) (1 + r^2 / h_m^2)^-q,  in the plane,   h_m = h exp(gamma m)
+
+With the Omori law, marks and the power law this is the epidemic-type aftershock sequence (Ogata 1998).
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass, make_dataclass
+
+import numpy as np
+
+import portable as pk
+from portable.errors import DTypeError, InputError
+
+from ..checks import check_choice, check_count, check_flag
+from .decays import Decay, exponentials, omori
+from .kernels import LOG2_E
+from .parameters import ParametersBase
+from .triggering import Triggering, normal_scale
+
+SHAPES = ("normal", "power_law")
+_NOTHING = -1100.0  # 2 to that power is 0 in float64
+
+
+@dataclass(frozen=True, eq=False)
+class _Shape:
+    """A density in space, of parameters p[at], p[at + 1], ...: lengths as reciprocals."""
+
+    names: tuple
+    units: tuple
+    exponent: object  # kernel function (r2, mark, p): value = exp(-exponent)
+    bound: object  # the same, at most as large, and rising or falling with each parameter
+    slopes: object  # kernel function (r2, mark, p, out): minus the exponent's derivatives
+    scale: object  # kernel function (n_dims, p)
+    scale_slopes: object  # kernel function (n_dims, p, out)
+    falls: tuple
+    reach_km: object  # callable (p, k, mark), p as users have them
+    draw: object  # callable (random, marks, n_dims, p)
+    least: dict
+
+
+def _normal(at, growth, n_dims):
+    @pk.function
+    def squared(r2, mark, p):
+        """r^2 / h_m^2."""
+        if growth:
+            return p[at] * p[at] * r2 * pk.fast_exp2(-2.0 * LOG2_E * p[at + 1] * mark)
+        return p[at] * p[at] * r2
+
+    @pk.function
+    def exponent(r2, mark, p):
+        if growth:
+            return 0.5 * squared(r2, mark, p) + n_dims * p[at + 1] * mark
+        return 0.5 * squared(r2, mark, p)
+
+    @pk.function
+    def bound(r2, mark, p):
+        return 0.5 * squared(r2, mark, p)
+
+    @pk.function
+    def slopes(r2, mark, p, out):
+        out[at] = squared(r2, mark, p)
+        if growth:
+            out[at + 1] = p[at + 1] * mark * (out[at] - n_dims)
+
+    @pk.function
+    def scale(dims, p):
+        return normal_scale(dims, p[at])
+
+    @pk.function
+    def scale_slopes(dims, p, out):
+        out[at] = -1.0 * dims
+        if growth:
+            out[at + 1] = 0.0
+
+    def reach_km(p, k, mark):
+        wide = math.exp(p[at + 1] * mark) if growth else 1.0
+        return p[at] * wide * math.sqrt(2.0 * k)
+
+    def draw(random, marks, dims, p):
+        wide = np.exp(p[at + 1] * marks) if growth else np.ones(len(marks))
+        return random.normal(0.0, 1.0, (len(marks), dims)) * (p[at] * wide)[:, None]
+
+    names, units = ("h", "gamma")[: 1 + growth], ("km", "1")[: 1 + growth]
+    return _Shape(names, units, exponent, bound, slopes, scale, scale_slopes, ("h", "gamma"), reach_km, draw, {})
+
+
+def _power_law(at, growth, n_dims):
+    @pk.function
+    def squared(r2, mark, p):
+        if growth:
+            return p[at] * p[at] * r2 * pk.fast_exp2(-2.0 * LOG2_E * p[at + 2] * mark)
+        return p[at] * p[at] * r2
+
+    @pk.function
+    def exponent(r2, mark, p):
+        if growth:
+            return p[at + 1] * pk.fast_log(1.0 + squared(r2, mark, p)) + 2.0 * p[at + 2] * mark
+        return p[at + 1] * pk.fast_log(1.0 + squared(r2, mark, p))
+
+    @pk.function
+    def bound(r2, mark, p):
+        return p[at + 1] * pk.fast_log(1.0 + squared(r2, mark, p))
+
+    @pk.function
+    def slopes(r2, mark, p, out):
+        y = squared(r2, mark, p)
+        out[at] = 2.0 * p[at + 1] * (y / (1.0 + y))
+        out[at + 1] = -p[at + 1] * pk.fast_log(1.0 + y)
+        if growth:
+            out[at + 2] = p[at + 2] * mark * (out[at] - 2.0)
+
+    @pk.function
+    def scale(dims, p):
+        plane = 0.3183098861837907 * (p[at + 1] - 1.0) * p[at] * p[at]
+        return plane if dims == 2 else 1.0  # without space, that of the decay is left
+
+    @pk.function
+    def scale_slopes(dims, p, out):
+        out[at] = -2.0
+        out[at + 1] = p[at + 1] / (p[at + 1] - 1.0)
+        if growth:
+            out[at + 2] = 0.0
+
+    def reach_km(p, k, mark):
+        wide = math.exp(p[at + 2] * mark) if growth else 1.0
+        return p[at] * wide * math.sqrt(math.expm1(k / p[at + 1])) if k / p[at + 1] < 700.0 else math.inf
+
+    def draw(random, marks, dims, p):
+        wide = np.exp(p[at + 2] * marks) if growth else np.ones(len(marks))
+        r = p[at] * wide * np.sqrt(np.expm1(-np.log1p(-random.random(len(marks))) / (p[at + 1] - 1.0)))
+        angle = random.uniform(0.0, 2.0 * np.pi, len(marks))
+        return np.stack([r * np.cos(angle), r * np.sin(angle)], axis=1)[:, :dims]
+
+    names, units = ("h", "q", "gamma")[: 2 + growth], ("km", "1", "1")[: 2 + growth]
+    return _Shape(names, units, exponent, bound, slopes, scale, scale_slopes, ("h", "gamma"), reach_km, draw, {"q": 1.0})
+
+
+def compose(decay="exponential", *, space="normal", marks=False, growth=False, n_dims=2, within_h=None):
+    """The parameters' class of a triggering function made of parts; everything that takes Parameters takes it.
+
+    Parameters are mu0, tau_x, tau_t, theta, then those of the decay (omega; omega_1, ..., weight_2, ...; or c and p), h (and q
+    of the power law, and gamma where the distance grows), and alpha with marks.
+
+    Parameters
+    ----------
+    decay : {"exponential", "omori"}, int, or Decay
+        An int is that many exponentials. A `Decay` is a user's own.
+    space : {"normal", "power_law"}
+    marks : bool
+        Whether an event of mark m has theta exp(alpha (m - m0)) offspring; the `Likelihood` is then given the events' marks and
+        m0, which theta holds for.
+    growth : bool
+        Whether distances grow as exp(gamma (m - m0)); with marks only.
+    n_dims : int, 1 to 3
+        Dimensions of space, where `growth` asks; the power law is for 2.
+    within_h : float, hours, optional
+        Of the Omori law: see `omori`.
+
+    Returns
+    -------
+    type
+        Use it like `Parameters`.
+    """
+    check_choice(space, "space", SHAPES)
+    if check_flag(growth, "growth") and not check_flag(marks, "marks"):
+        raise InputError("growth is True without marks; distances grow with marks")
+    n_dims = check_count(n_dims, "n_dims", 1, 3)
+    if space == "power_law" and n_dims != 2:
+        raise InputError(f"space is 'power_law' in {n_dims} dimensions; its density is for 2")
+    if isinstance(decay, Decay):
+        part = decay
+    elif isinstance(decay, str):
+        part = {"exponential": exponentials, "omori": omori}[check_choice(decay, "decay", ("exponential", "omori"))]
+        part = part(within_h) if decay == "omori" else part()
+    elif isinstance(decay, bool) or not isinstance(decay, int):
+        raise DTypeError(f"decay must be a name, a number of exponentials or a Decay, got {decay!r}")
+    else:
+        part = exponentials(decay)
+    if within_h is not None and decay != "omori":
+        raise InputError("within_h is for the Omori law; the decay is another")
+    spec = None if isinstance(decay, Decay) else (decay, within_h)
+    return _class_of(part, space, bool(marks), bool(growth), n_dims, spec)
+
+
+def time_scales(n_scales):
+    """The parameters' class of a triggering function with several exponential decays, the same in space: `compose(n_scales)`.
+
+    Parameters
+    ----------
+    n_scales : int, 2 to 8
+
+    Returns
+    -------
+    type
+    """
+    return compose(check_count(n_scales, "n_scales", 2, 8))
+
+
+@functools.cache
+def _class_of(decay, space, marks, growth, n_dims, spec):
+    trigger = _triggering(decay.completed(), space, marks, growth, n_dims)
+    names = ["mu0", "tau_x", "tau_t", "theta", *trigger.names]
+    if spec:
+        spec = {"decay": spec[0], "space": space, "marks": marks, "growth": growth, "n_dims": n_dims, "within_h": spec[1]}
+    own = {"triggering": trigger, "spec": spec, "__doc__": "Parameters of a composed triggering function."}
+    return make_dataclass("ComposedParameters", [(name, float) for name in names], bases=(ParametersBase,), frozen=True,
+                          namespace=own)
+
+
+def _triggering(decay, space, marks, growth, n_dims):
+    n_time = len(decay.names)
+    shape = (_normal if space == "normal" else _power_law)(n_time, growth, n_dims)
+    n_space = len(shape.names)
+    alpha = n_time + n_space  # its place
+    mixed, n = decay.value is not None, alpha + marks
+
+    @pk.function
+    def gain(mark, p):
+        """log kappa."""
+        if marks:
+            return p[alpha] * mark
+        return 0.0
+
+    @pk.function
+    def exponent(r2, dt, mark, p):
+        return decay.exponent(dt, p) + shape.bound(r2, mark, p) - gain(mark, p)
+
+    @pk.function
+    def near(r2, mark, p):
+        """The logarithm, to base 2, of all of the value but the decay."""
+        return LOG2_E * (gain(mark, p) - shape.exponent(r2, mark, p))
+
+    @pk.function
+    def value(r2, dt, mark, p):
+        there = near(r2, mark, p)
+        found = 0.0
+        if pk.any(there > _NOTHING):  # far pairs are spared the decay, which costs a logarithm or several exponentials
+            if mixed:
+                found = decay.value(dt, p) * pk.fast_exp2(there)
+            else:
+                found = pk.fast_exp2(there - LOG2_E * decay.exponent(dt, p))
+        return found
+
+    @pk.function
+    def moments(r2, dt, mark, p, out):
+        """The value, and its derivatives."""
+        for k in range(n + 1):
+            out[k] = 0.0
+        if pk.any(near(r2, mark, p) > _NOTHING):
+            moments_near(r2, dt, mark, p, out)
+
+    @pk.function
+    def moments_near(r2, dt, mark, p, out):
+        slope = pk.local(n, out.dtype)
+        shape.slopes(r2, mark, p, slope)
+        there = near(r2, mark, p)
+        if mixed:
+            decay.value_slopes(dt, p, slope)
+            whole = pk.fast_exp2(there) * decay.value(dt, p)
+            for k in range(n_time):
+                out[1 + k] = pk.fast_exp2(there) * slope[k]
+        else:
+            whole = pk.fast_exp2(there - LOG2_E * decay.exponent(dt, p))
+            decay.slopes(dt, p, slope)
+            for k in range(n_time):
+                out[1 + k] = whole * slope[k]
+        out[0] = whole
+        for k in range(n_space):
+            out[1 + n_time + k] = whole * slope[n_time + k]
+        if marks:
+            out[1 + alpha] = whole * gain(mark, p)
+
+    @pk.function
+    def slopes(dims, sums, p, out):
+        decay.scale_slopes(p, out)
+        shape.scale_slopes(dims, p, out)
+        if marks:
+            out[alpha] = 0.0
+        for k in range(n):
+            out[k] = sums[1 + k] + out[k] * sums[0]
+
+    @pk.function
+    def integral(left, mark, p):
+        if marks:
+            return decay.share(left, p) * pk.exp(gain(mark, p))
+        return decay.share(left, p)
+
+    @pk.function
+    def integral_gradient(left, mark, p, out):
+        decay.share_slopes(left, p, out)
+        for k in range(n_space):
+            out[n_time + k] = 0.0
+        if marks:
+            kappa = pk.exp(gain(mark, p))
+            for k in range(n_time):
+                out[k] *= kappa
+            out[alpha] = kappa * decay.share(left, p) * gain(mark, p)
+
+    @pk.function
+    def scale(dims, p):
+        return decay.scale(p) * shape.scale(dims, p)
+
+    def slowest(low, high):
+        return tuple(high[k] if name in falls else low[k] for k, name in enumerate(names))
+
+    def more(p, mark):
+        return p[alpha] * max(mark, 0.0) if marks else 0.0
+
+    def draw(random, parents, dims, p):
+        return decay.draw(random, len(parents), p[:n_time]), shape.draw(random, parents, dims, p)
+
+    names = (*decay.names, *shape.names, *("alpha",) * marks)
+    falls = {*decay.falls, *shape.falls, "alpha"}
+    return Triggering(
+        names, (*decay.units, *shape.units, *("1",) * marks), value, moments, slopes, integral, integral_gradient, exponent, scale,
+        slowest, reach_h=lambda p, k, mark: decay.reach_h(p[:n_time], k + more(p, mark)),
+        reach_km=lambda p, k, mark: shape.reach_km(p, k + more(p, mark), mark), draw=draw,
+        productivity=(lambda m, p: np.exp(p[alpha] * m)) if marks else None, marked=marks,
+        n_dims=n_dims if growth or space == "power_law" else None, most_h=decay.most_h, least=decay.least | shape.least)

@@ -1,0 +1,254 @@
+"""Forward from a history, and back over it: forecasts, posterior predictive checks, declustered catalogues."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from statistics import NormalDist
+
+import numpy as np
+
+from portable.errors import DTypeError, InputError
+
+from ..checks import check_count, check_number
+from .fit import check_likelihood
+from .parameters import ParametersBase, check_positive
+from .posterior import Posterior
+from .probabilities import parent_probabilities
+from .simulate import generations
+
+_GRID = 2_000  # delays at which shares are tabulated, even in their logarithm
+
+
+@dataclass(frozen=True, eq=False)
+class Forecast:
+    """Events that draws of the model make after the record.
+
+    Attributes
+    ----------
+    begin_h, end_h : float
+        On the axis of the events' times.
+    counts : ndarray of int, shape (n_draws,)
+    locations, times : list of ndarray
+        The events of each draw, in the order of time.
+    """
+
+    begin_h: float
+    end_h: float
+    counts: np.ndarray
+    locations: list = field(repr=False)
+    times: list = field(repr=False)
+
+    @property
+    def mean(self):
+        """Expected number of events."""
+        return float(self.counts.mean())
+
+    def interval(self, level=0.9):
+        """Limits (low, high) that hold the number of events with that probability."""
+        level = check_number(level, "level", above=0.0)
+        if level >= 1.0:
+            raise InputError(f"level is {level}; less than 1 is wanted")
+        low, high = np.quantile(self.counts, [0.5 - 0.5 * level, 0.5 + 0.5 * level])
+        return float(low), float(high)
+
+
+def forecast(likelihood, params, hours, *, n_draws=500, seed=0, max_events=1_000_000):
+    """Draw what happens after the record: offspring of its events, new background events, and theirs.
+
+    Parameters
+    ----------
+    likelihood : Likelihood
+        Of the history. The kernel density (1) fades after the record's end, within a few tau_t; a background of `fit_background`
+        goes on as in its last period.
+    params : Parameters or Posterior
+        Of a posterior each draw of the future takes another draw of parameters.
+    hours : float
+        How far after the end of observation.
+    n_draws : int
+    seed : int
+    max_events : int
+        Draws with more are refused: branching ratios near or above 1 have no bound.
+
+    Returns
+    -------
+    Forecast
+    """
+    check_likelihood(likelihood)
+    hours, n_draws = check_positive(hours, "hours"), check_count(n_draws, "n_draws")
+    random, begin = np.random.default_rng(seed), likelihood.horizon_h
+    found = []
+    for one in _draws_of(params, n_draws):
+        likelihood.check_params(one)
+        found.append(_after(likelihood, one, begin, begin + hours, random, max_events))
+    origin = likelihood.origin_h
+    return Forecast(origin + begin, origin + begin + hours, np.array([len(t) for _, t in found]), [x for x, _ in found],
+                    [origin + t for _, t in found])
+
+
+def _draws_of(params, n_draws):
+    if isinstance(params, ParametersBase):
+        return [params] * n_draws
+    if not isinstance(params, Posterior):
+        raise DTypeError(f"params must be hawkes.Parameters or hawkes.Posterior, got {type(params).__name__}")
+    some = list(params.thinned(n_draws))
+    return [some[k % len(some)] for k in range(n_draws)]
+
+
+def _after(likelihood, params, begin, end, random, max_events):
+    """Places and times of one future between begin and end, hours since the first event."""
+    sums, trigger, p = likelihood.sums, params.triggering, params.trigger_values
+    n_dims = likelihood.n_dims
+    marks = sums.marks if trigger.marked else np.zeros(likelihood.n_events)
+    delays, shares = _shares(trigger, params.kernel_values, end)
+    low, high = (np.interp(v - sums.times, delays, shares) for v in (begin, end))
+    counts = random.poisson(params.theta * likelihood.productivity(params) * np.maximum(high - low, 0.0))
+    parent = np.repeat(np.arange(len(counts)), counts)
+    delay = np.interp(random.uniform(low[parent], high[parent]), shares, delays)
+    places = likelihood.centre + sums.locations[parent] + trigger.draw(random, marks[parent], n_dims, p)[1]
+    fresh_places, fresh_times = _immigrants(likelihood, params, begin, end, random)
+    locations = np.concatenate([places, fresh_places])
+    times = np.clip(np.concatenate([sums.times[parent] + delay, fresh_times]), begin, end)
+    locations, times, _, _ = generations(params, locations, times, end, max_events, random,
+                                         lambda r, n: r.choice(marks, n))
+    order = np.argsort(times)
+    return locations[order], times[order]
+
+
+def _shares(trigger, q, most):
+    """Delays, and the share of offspring that comes within each."""
+    delays = np.concatenate([[0.0], np.geomspace(1e-9 * most, most, _GRID)])
+    shares = np.array([0.0, *(float(trigger.integral(v, 0.0, q)) for v in delays[1:])])
+    return delays, np.maximum.accumulate(shares)  # rounding may have the last ones fall
+
+
+def _immigrants(likelihood, params, begin, end, random):
+    """Background events between two times."""
+    given, sums, n_dims = likelihood.background, likelihood.sums, likelihood.n_dims
+    if given is not None:
+        if given.draw is None:
+            raise InputError("likelihood: its background is known at the events alone; one of fit_background, or "
+                             "Background(draw=), is wanted to draw from it")
+        locations, times = given.draw(random, params.mu0, likelihood.origin_h + begin, likelihood.origin_h + end)
+        return locations, times - likelihood.origin_h
+    cdf = np.vectorize(NormalDist().cdf, otypes=[float])
+    weights = params.mu0 * (cdf((end - sums.times) / params.tau_t) - cdf((begin - sums.times) / params.tau_t))
+    n = random.poisson(weights.sum())
+    which = random.choice(len(weights), n, p=weights / weights.sum()) if n else np.zeros(0, int)
+    times = np.full(n, -math.inf)
+    while (outside := (times < begin) | (times > end)).any():  # a normal density, cut off
+        times[outside] = random.normal(sums.times[which[outside]], params.tau_t)
+        if (sums.times[-1] + 4.0 * params.tau_t) < begin:
+            times[outside] = random.uniform(begin, end, outside.sum())
+    return likelihood.centre + sums.locations[which] + random.normal(0.0, params.tau_x, (n, n_dims)), times
+
+
+@dataclass(frozen=True)
+class PredictiveCheck:
+    """Statistics of the events beside those of catalogues that the model makes.
+
+    Attributes
+    ----------
+    observed : dict
+        n_events; dispersion, the variance over the mean of counts in 50 equal periods; near, the share of events that have an
+        earlier one within the typical distance and delay of an offspring.
+    drawn : dict of ndarray, shape (n_draws,)
+    p_values : dict
+        Two-sided: twice the smaller share of draws at least as far out. Small ones speak against the model.
+    """
+
+    observed: dict
+    drawn: dict = field(repr=False)
+    p_values: dict
+
+
+def predictive_check(likelihood, params, *, n_draws=100, seed=0, max_events=1_000_000):
+    """Compare the events with catalogues drawn from the model over the same time.
+
+    Parameters
+    ----------
+    likelihood, params, n_draws, seed, max_events
+        As in `forecast`.
+
+    Returns
+    -------
+    PredictiveCheck
+    """
+    check_likelihood(likelihood)
+    n_draws, random, end = check_count(n_draws, "n_draws"), np.random.default_rng(seed), likelihood.horizon_h
+    some = _draws_of(params, n_draws)
+    trigger = some[0].triggering
+    near_km = trigger.reach_km(some[0].trigger_values, 1.0, 0.0)
+    delays, shares = _shares(trigger, some[0].kernel_values, end)
+    near_h = float(np.interp(0.5 * shares[-1], shares, delays))
+    pool = likelihood.sums.marks if trigger.marked else np.zeros(1)
+    rows = []
+    for one in some:
+        locations, times = _immigrants(likelihood, one, 0.0, end, random)
+        locations, times, _, _ = generations(one, locations, times, end, max_events, random, lambda r, n: r.choice(pool, n))
+        order = np.argsort(times)
+        rows.append(_statistics(locations[order], times[order], end, near_km, near_h))
+    observed = _statistics(likelihood.sums.locations, likelihood.sums.times, end, near_km, near_h)
+    drawn = {name: np.array([row[name] for row in rows]) for name in observed}
+    p_values = {name: float(min(1.0, 2.0 * min((values >= observed[name]).mean(), (values <= observed[name]).mean())))
+                for name, values in drawn.items()}
+    return PredictiveCheck(observed, drawn, p_values)
+
+
+def _statistics(locations, times, end, near_km, near_h):
+    counts = np.histogram(times, 50, (0.0, end))[0]
+    near, first = 0, np.searchsorted(times, times - near_h)
+    for i, j in enumerate(first):
+        if i > j:
+            near += bool((((locations[j:i] - locations[i]) ** 2).sum(axis=1) < near_km**2).any())
+    return {"n_events": float(len(times)), "dispersion": float(counts.var() / max(counts.mean(), 1e-300)),
+            "near": near / max(len(times), 1)}
+
+
+@dataclass(frozen=True)
+class Declustered:
+    """One draw of who triggered whom.
+
+    Attributes
+    ----------
+    parents : ndarray of int, shape (n_events,)
+        The event that triggered each one; -1 for background.
+    background : ndarray of bool, shape (n_events,)
+    family : ndarray of int, shape (n_events,)
+        The background event that each goes back to.
+    """
+
+    parents: np.ndarray
+    background: np.ndarray
+    family: np.ndarray
+
+
+def decluster(likelihood, params, *, seed=0):
+    """Draw each event's parent, or none, by its probabilities: the events without are a declustered catalogue.
+
+    Parameters
+    ----------
+    likelihood : Likelihood
+    params : Parameters
+    seed : int
+        Repeat for several: one draw is one of many.
+
+    Returns
+    -------
+    Declustered
+
+    References
+    ----------
+    Zhuang, Ogata, Vere-Jones (2002).
+    """
+    found = parent_probabilities(likelihood, params)
+    n, random = likelihood.n_events, np.random.default_rng(seed)
+    parents, family = np.full(n, -1), np.arange(n)
+    first = np.searchsorted(found.children, np.arange(n + 1))
+    u = random.random(n)
+    for i in range(n):
+        shares = np.cumsum(found.probabilities[first[i] : first[i + 1]])
+        if shares.size and u[i] < shares[-1]:
+            parents[i] = found.parents[first[i] + np.searchsorted(shares, u[i], side="right")]
+            family[i] = family[parents[i]]
+    return Declustered(parents, parents < 0, family)

@@ -1,0 +1,257 @@
+"""Events in time alone, with one exponential decay and a constant background: the likelihood in O(N).
+
+    lambda(t_n) = mu + theta omega A_n,        A_n = sum_{t_k < t_n} exp(-omega (t_n - t_k))
+    log L       = sum_n log lambda(t_n) - mu T - theta sum_n (1 - exp(-omega (T - t_n)))
+
+A_n follows from A_(n-1) by a product and a sum, and so do its moments B_n = sum (t_n - t_k) exp(-omega (t_n - t_k)), of which the
+derivative in omega is made. Such steps compose: events are cut into blocks, every block is summed from nothing, what comes
+before a block is added up over blocks (a scan), and every block is walked again from there. Events at one time do not excite
+each other.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+import portable as pk
+from portable.errors import DTypeError, FiniteError, InputError, OrderError, ShapeError
+
+from ..checks import as_numbers, check_finite
+from .checks import check_horizon
+from .parameters import check_positive
+
+_BLOCK, _MOST_BLOCKS = 64, 16_384  # events of a block: at least, and as many as make at most so many blocks
+_STEP, _ROUNDS = 1e-4, 100
+
+
+@dataclass(frozen=True)
+class TemporalFit:
+    """Maximum likelihood of events in time alone.
+
+    Attributes
+    ----------
+    mu : float, events an hour
+    theta : float
+        Expected number of direct offspring of an event.
+    omega : float, an hour
+    log_likelihood : float
+    standard_errors : dict
+        Infinite where the events say nothing.
+    converged : bool
+    """
+
+    mu: float
+    theta: float
+    omega: float
+    log_likelihood: float
+    standard_errors: dict
+    converged: bool
+
+    @property
+    def aic(self):
+        """Akaike's criterion."""
+        return 6.0 - 2.0 * self.log_likelihood
+
+
+@pk.function
+def step_on(dt, omega, a, b):
+    """A and B at a time dt later."""
+    decay = pk.fast_exp(-omega * dt)
+    return decay * a, decay * (b + dt * a)
+
+
+@pk.kernel
+def sum_blocks(k, block, omega, t, sums):
+    """A and B of a block's events alone, at its last one; itself included. An exponential and 8 bytes an event."""
+    begin = k * block
+    end = min(begin + block, t.shape[0])
+    a = 0.0
+    b = 0.0
+    for i in range(begin, end):
+        if i > begin:
+            a, b = step_on(t[i] - t[i - 1], omega, a, b)
+        a += 1.0
+    sums[0, k] = a
+    sums[1, k] = b
+
+
+@pk.kernel
+def walk_blocks(k, block, slopes, omega, mu, rise, horizon, t, before, share):
+    """A block's part of the log-likelihood, sum 1 / lambda, sum A / lambda, sum (A - omega B) / lambda, and of the offspring.
+
+    before, shape (2, n_blocks), holds A and B of all earlier blocks at the block's first event. Events at one time wait until it
+    is over.
+    """
+    begin = k * block
+    end = min(begin + block, t.shape[0])
+    a = before[0, k]
+    b = before[1, k]
+    waiting = share[k]  # events of earlier blocks at the time of this block's first
+    a -= waiting
+    logs = 0.0
+    inverse = 0.0
+    excited = 0.0
+    faded = 0.0
+    offspring = 0.0
+    late = 0.0
+    for i in range(begin, end):
+        if i > begin:
+            dt = t[i] - t[i - 1]
+            if dt > 0.0:
+                a, b = step_on(dt, omega, a + waiting, b)
+                waiting = 0.0
+            waiting += 1.0
+        else:
+            waiting += 1.0
+        rate = mu + rise * a
+        logs += pk.fast_log(rate)
+        left = horizon - t[i]
+        end_share = pk.fast_exp(-omega * left)
+        offspring += 1.0 - end_share
+        if slopes:
+            one = 1.0 / rate
+            inverse += one
+            excited += a * one
+            faded += (a - omega * b) * one
+            late += left * end_share
+    return logs, inverse, excited, faded, offspring, late
+
+
+class TemporalLikelihood:
+    """The log-likelihood of events in time alone, prepared for many evaluations of O(N).
+
+    Parameters
+    ----------
+    times : array-like, shape (n_events,), hours, ascending
+    horizon_h : float, optional
+        End of observation; the last event if not given. It begins with the first.
+    space : str or Space, optional
+
+    Raises
+    ------
+    ShapeError, DTypeError, FiniteError, OrderError, InputError
+    """
+
+    def __init__(self, times, *, horizon_h=None, space=None):
+        times = check_finite(as_numbers(times, "times", 1), "times")
+        if not len(times):
+            raise ShapeError("times is empty; at least one event is wanted")
+        falls = np.flatnonzero(np.diff(times) < 0)
+        if falls.size:
+            n = int(falls[0]) + 1
+            raise OrderError(f"times must ascend, but times[{n}] = {times[n]} follows times[{n - 1}] = {times[n - 1]}")
+        self.horizon_h = check_horizon(horizon_h, times) - float(times[0])
+        times = times - times[0]
+        self.n_events = len(times)
+        self._block = max(_BLOCK, -(-self.n_events // _MOST_BLOCKS))
+        first = np.arange(0, self.n_events, self._block)
+        last = np.minimum(first + self._block, self.n_events) - 1
+        with pk.use(pk.default_space() if space is None else space) as self.space:
+            self._t, self._sums = pk.copy_of(times), pk.zeros((2, len(first)))
+            self._before, self._share = pk.zeros((2, len(first))), pk.copy_of(
+                (first - np.searchsorted(times, times[first], side="left")).astype(float))
+        self._gaps = np.append(times[first[1:]] - times[last[:-1]], 0.0)
+        self._policy = pk.RangePolicy(0, len(first), space=self.space)
+        self._lengths = times[last] - times[first]
+
+    def log_likelihood(self, mu, theta, omega):
+        """The log-likelihood.
+
+        Parameters
+        ----------
+        mu : float, events an hour
+        theta, omega : float
+
+        Returns
+        -------
+        float
+        """
+        return self._evaluate(mu, theta, omega, False)[0]
+
+    def gradient(self, mu, theta, omega):
+        """The log-likelihood and its derivatives in mu, theta and omega, shape (3,)."""
+        return self._evaluate(mu, theta, omega, True)
+
+    def _evaluate(self, mu, theta, omega, slopes):
+        mu, theta, omega = (check_positive(v, name) for v, name in ((mu, "mu"), (theta, "theta"), (omega, "omega")))
+        pk.parallel_for(self._policy, sum_blocks, self._block, omega, self._t, self._sums, label="hawkes.sum_blocks")
+        pk.deep_copy(self._before, _scan(self._sums.to_numpy(), self._lengths, self._gaps, omega))
+        logs, inverse, excited, faded, offspring, late = pk.parallel_reduce(
+            self._policy, walk_blocks, self._block, pk.static(slopes), omega, mu, theta * omega, self.horizon_h, self._t,
+            self._before, self._share, reducer=(pk.Sum,) * 6, label="hawkes.walk_blocks")
+        value = float(logs - mu * self.horizon_h - theta * offspring)
+        if not slopes:
+            return value, None
+        return value, np.array([inverse - self.horizon_h, omega * excited - offspring, theta * (faded - late)])
+
+    def fit(self, mu=None, theta=0.3, omega=None):
+        """Maximum likelihood, by Newton's method on the logarithms.
+
+        Parameters
+        ----------
+        mu, theta, omega : float, optional
+            Where to begin.
+
+        Returns
+        -------
+        TemporalFit
+        """
+        if not self.horizon_h > 0.0:
+            raise InputError("times span no time; give horizon_h")
+        rate = self.n_events / self.horizon_h
+        z = np.log([0.7 * rate if mu is None else check_positive(mu, "mu"), check_positive(theta, "theta"),
+                    rate if omega is None else check_positive(omega, "omega")])
+
+        def slopes_at(z):
+            value, slopes = self.gradient(*np.exp(z).tolist())
+            return value, slopes * np.exp(z)
+
+        value, slopes = slopes_at(z)
+        converged = False
+        for _ in range(_ROUNDS):
+            information = self._information(slopes_at, z)
+            curvatures, axes = np.linalg.eigh(information)
+            step = axes @ ((axes.T @ slopes) / np.maximum(np.abs(curvatures), 1e-8 * np.abs(curvatures).max() + 1e-300))
+            step *= min(1.0, 1.0 / np.abs(step).max())
+            if slopes @ step < 1e-12 * (1.0 + abs(value)):
+                converged = True
+                break
+            for _ in range(40):
+                there = slopes_at(np.clip(z + step, -30.0, 30.0))
+                if there[0] > value:
+                    break
+                step = 0.5 * step
+            else:
+                converged = bool(slopes @ step < 1e-9 * (1.0 + abs(value)))
+                break
+            z, (value, slopes) = np.clip(z + step, -30.0, 30.0), there
+        values, axes = np.linalg.eigh(self._information(slopes_at, z))
+        with np.errstate(divide="ignore"):
+            spread = np.sqrt((axes**2 / np.where(values > 1e-3, values, 0.0)).sum(axis=1))
+        found = dict(zip(("mu", "theta", "omega"), np.exp(z).tolist()))
+        return TemporalFit(**found, log_likelihood=value, converged=converged,
+                           standard_errors=dict(zip(found, (spread * np.exp(z)).tolist())))
+
+    @staticmethod
+    def _information(slopes_at, z):
+        rows = []
+        for k in range(3):
+            step = _STEP * (np.arange(3) == k)
+            rows.append((slopes_at(z - step)[1] - slopes_at(z + step)[1]) / (2.0 * _STEP))
+        return 0.5 * (np.array(rows) + np.array(rows).T)
+
+
+def _scan(sums, lengths, gaps, omega):
+    """A and B of all earlier blocks at each block's first event: (a, b) -> decay (a, b + dt a) + the block's own, one by one."""
+    before = np.empty_like(sums)
+    a = b = 0.0
+    for k, (own_a, own_b, length, gap) in enumerate(zip(*sums.tolist(), lengths.tolist(), gaps.tolist())):
+        before[0, k], before[1, k] = a, b
+        decay = math.exp(-omega * length)
+        a, b = decay * a + own_a, decay * (b + length * a) + own_b
+        decay = math.exp(-omega * gap)
+        a, b = decay * a, decay * (b + gap * a)
+    return before

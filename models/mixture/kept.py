@@ -1,0 +1,93 @@
+"""What runs of EM came to, in a store: a fit that is made again, longer or with more starts goes on where they ended."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..store import NOWHERE
+
+_FIELDS = ("state", "means", "covariances", "history", "end", "n", "xbar", "scatter")  # of a run; the last three once it has ended
+
+
+@dataclass
+class Run:
+    """A run of EM from one start: its name, iterations done, whether they have converged, and whether it has ended."""
+
+    name: str = ""
+    done: int = 0
+    converged: bool = False
+    ended: bool = False
+
+
+class Log:
+    """Runs by their start, so that whatever leads to it again finds what it came to.
+
+    Those that have ended are gathered in parts; of the one that goes on the latest two states are kept.
+    """
+
+    def __init__(self, store=NOWHERE):
+        self._store, self._found, self._ended, self._turn, self._damaged = store, {}, {}, 0, []
+        for part in store.names():
+            kept = store.get(part)
+            if kept is None:
+                self._damaged += [part] * part.startswith("runs-")
+                continue
+            for name in {key.partition(".")[0] for key in kept}:
+                run = {field: kept[f"{name}.{field}"] for field in _FIELDS if f"{name}.{field}" in kept}
+                if name not in self._found or tuple(run["end"]) > tuple(self._found[name]["end"]):
+                    self._found[name] = run
+        self._number = 1 + max((int(part[-6:]) for part in store.names("runs-")), default=-1)
+
+    def begin(self, climb, n_iter, tol, beat):
+        """The run of at most `n_iter` iterations that `climb` is about to make, with what of it was kept put in place."""
+        if self._store.path is None:
+            return Run()
+        about = climb.points.n, climb.points.total, climb.kind, type(climb.model).__name__, tol, beat, bool(climb.history)
+        digest = hashlib.sha256(repr(about).encode())
+        for array in (climb.model.state(), *climb.steps.result()[:2]):
+            digest.update(np.ascontiguousarray(array).data)
+        run = Run(digest.hexdigest()[:32])
+        kept = self._found.get(run.name)
+        if kept is not None:
+            done, asked, converged, ended = kept["end"].tolist()
+            if done <= n_iter and (beat is None or asked == n_iter):
+                run.done, run.converged = done, bool(converged)
+                run.ended = bool(ended) and (run.converged or done == n_iter or beat is not None)
+                climb.place(*(kept[field] for field in _FIELDS[:4]))
+                if run.ended:
+                    climb.moments = tuple(kept[field] for field in _FIELDS[5:])
+        return run
+
+    def note(self, run, climb, n_iter, n_before):
+        """After an iteration: keep the state if it is time."""
+        if self._store.due():
+            self.flush()
+            self._store.put(f"now-{self._turn}", **self._record(run, climb, n_iter, n_before))
+            self._turn = 1 - self._turn
+
+    def end(self, run, climb, n_iter, n_before):
+        """A run has ended."""
+        run.ended = True
+        if self._store.path is not None:
+            n, xbar, scatter = climb.moments
+            self._ended |= self._record(run, climb, n_iter, n_before)
+            self._ended |= {f"{run.name}.{field}": array for field, array in zip(_FIELDS[5:], (n, xbar, scatter))}
+            if self._store.due():
+                self.flush()
+
+    def flush(self):
+        """Write down the runs that have ended."""
+        if self._ended:
+            self._store.put(self._damaged.pop() if self._damaged else f"runs-{self._number:06d}", **self._ended)
+            self._number, self._ended = self._number + 1, {}
+
+    def _record(self, run, climb, n_iter, n_before):
+        arrays = climb.model.state(), *climb.steps.result()[:2], np.array(climb.history[n_before:])
+        end = np.array([run.done, n_iter, run.converged, run.ended], np.int64)
+        return {f"{run.name}.{field}": np.array(array) for field, array in zip(_FIELDS, (*arrays, end))}
+
+
+NOTHING = Log()  # keeps nothing

@@ -1,0 +1,113 @@
+"""What a posterior says of states, and of observations that were not made: paths, replicates, figures."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from portable.errors import InputError
+
+from .posterior import Posterior, need
+from .smoothing import backward_paths
+from .state_space import StateSpaceModel
+
+
+def posterior_paths(model: StateSpaceModel, observations, posterior: Posterior, n_draws: int, n_particles: int, *, inputs=None, seed: int = 0,
+                    space=None) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """Draws of p(parameters, states | observations): a path for each of some draws of the parameters.
+
+    By backward simulation where the model has log_transition, else by the genealogy of the last particles.
+
+    Parameters
+    ----------
+    model, observations, inputs : as in `sample_pmmh`
+    posterior : Posterior
+    n_draws : int
+        Draws of the parameters, evenly spaced; a filter each, which run at once and keep their particles.
+    n_particles : int
+    seed : int
+    space : str or Space, optional
+
+    Returns
+    -------
+    params : dict of names and arrays of shape (n_rows,)
+    paths : ndarray, shape (n_steps, n_dims, n_rows)
+        n_rows is n_draws, less the filters that died.
+    """
+    rows = posterior.thinned(n_draws)
+    found = model.filter(space=space).run(observations, n_particles, params=rows, inputs=inputs, seed=seed, keep=True, means=False)
+    alive = found.died < 0
+    if not alive.any():
+        raise InputError(f"all filters of {n_particles} particles died; more are wanted")
+    drawn = found.trajectories(1, seed=seed) if model.log_transition is None else backward_paths(model, found, 1, seed=seed)
+    return {name: values[alive] for name, values in rows.items()}, drawn[:, :, alive, 0]
+
+
+def _axes(axes, **options):
+    if axes is not None:
+        return axes
+    return need("matplotlib.figure", "plot", "figures").Figure(layout="constrained", **options).subplots()
+
+
+def predictive_bands(observations, replicated, *, times=None, ahead=None, axes=None):
+    """Observations over the intervals that hold 50 % and 95 % of what the posterior predicts; missing ones as gaps.
+
+    Parameters
+    ----------
+    observations : array-like, shape (n_steps,)
+    replicated : ndarray, shape (n_steps, n_rows)
+        As `StateSpaceModel.replicate` gives them, of one value.
+    times : array-like, shape (n_steps,), optional
+    ahead : ndarray, shape (n_ahead, n_rows), optional
+        A forecast, drawn behind the observations.
+    axes : matplotlib Axes, optional
+
+    Returns
+    -------
+    matplotlib Axes
+    """
+    axes = _axes(axes, figsize=(7.2, 3.4))
+    y = np.asarray(observations, float)
+    times = np.arange(len(y)) if times is None else np.asarray(times, float)
+    step = np.median(np.diff(times)) if len(times) > 1 else 1.0
+    parts = [(times, replicated, "C0", "predicted by the posterior")]
+    if ahead is not None:
+        parts.append((times[-1] + step * np.arange(1, len(ahead) + 1), ahead, "C1", "forecast"))
+    for at, rows, colour, label in parts:
+        low, lower, middle, upper, high = np.quantile(rows, [0.025, 0.25, 0.5, 0.75, 0.975], axis=1)
+        axes.fill_between(at, low, high, color=colour, alpha=0.2, linewidth=0)
+        axes.fill_between(at, lower, upper, color=colour, alpha=0.3, linewidth=0)
+        axes.plot(at, middle, color=colour, linewidth=1.0, label=label)
+    axes.plot(times, y, "k.", markersize=4, label="observed")
+    for at in times[np.isnan(y)]:
+        axes.axvline(at, color="0.7", linewidth=0.8, linestyle=":")
+    axes.legend(fontsize="small")
+    return axes
+
+
+def posterior_densities(posterior: Posterior, truth=None):
+    """Histograms of the draws of each parameter, and a trace of every chain below.
+
+    Parameters
+    ----------
+    posterior : Posterior
+    truth : dict of names and numbers, optional
+        Drawn as lines, where data were simulated.
+
+    Returns
+    -------
+    matplotlib Figure
+    """
+    names = posterior.names
+    figure = need("matplotlib.figure", "plot", "figures").Figure(figsize=(2.6 * len(names), 4.2), layout="constrained")
+    upper, lower = figure.subplots(2, len(names), squeeze=False)
+    for above, below, name in zip(upper, lower, names):
+        draws = posterior[name]
+        above.hist(draws.ravel(), bins=40, density=True, color="0.75")
+        above.set(title=f"{name}: {draws.mean():.3g} ± {draws.std():.2g}", yticks=[])
+        above.title.set_fontsize("small")
+        below.plot(draws.T, linewidth=0.4)
+        below.set(xlabel="draw")
+        if truth is not None and name in truth:
+            above.axvline(truth[name], color="C3")
+            below.axhline(truth[name], color="C3")
+    return figure

@@ -1,0 +1,90 @@
+"""The probability of rounded gaps: kernels that tabulate it, once a model and distinct gap.
+
+A gap recorded as x was anything between low = max(x - resolution / 2, 0) and high = x + resolution / 2. Its density (1) is
+replaced by the probability of that interval,
+
+    P_i = F_i(high) - F_i(low),        and its x in (6) by the mean of such gaps, (r_i / lambda_i) P'_i / P_i,         (9)
+
+where P' is that of order r_i + 1 at the same rate. The difference is taken on the side where the distribution function or its
+complement is small; where the interval is so narrow that digits would cancel, the density in its middle is right to 1e-10.
+"""
+
+import math
+
+import portable as pk
+
+from .kernels import CONSTANT, LOG_CHANCE, MEAN_GAP, POWER, RATE, SURVIVAL
+
+_NARROW = 1e-5  # widths over the scale on which the density changes: the square is what the middle's density is off by
+
+
+@pk.function
+def log_lower(order, log_factorial, y):
+    """log F(y) of an Erlang distribution of rate 1, for y below `order`; log_factorial is log (order - 1)!."""
+    term = pk.float64(1.0)
+    total = pk.float64(1.0)
+    k = pk.float64(1.0)
+    while term > 1e-17 * total:
+        term *= y / (order + k)
+        total += term
+        k += 1.0
+    return order * pk.log(y) - y - log_factorial - pk.log(order) + pk.log(total) if y > 0.0 else -math.inf
+
+
+@pk.function
+def log_upper(order, log_factorial, y):
+    """log (1 - F(y)): a Poisson variable of mean y is below `order`."""
+    term = pk.float64(1.0)
+    total = pk.float64(1.0)
+    if y > order:
+        m = order - 1.0
+        while m > 0.0:
+            term *= m / y
+            total += term
+            m -= 1.0
+        value = (order - 1.0) * pk.log(y) - log_factorial - y + pk.log(total)
+    else:
+        term = pk.exp(-0.5 * y)
+        total = term
+        m = pk.float64(1.0)
+        while m < order:
+            term *= y / m
+            total += term
+            m += 1.0
+        value = pk.log(total) - 0.5 * y
+    return value
+
+
+@pk.function
+def log_interval(order, log_factorial, low, high):
+    """log (F(high) - F(low)) of an Erlang distribution of rate 1."""
+    middle = 0.5 * (low + high)
+    if low > 0.0 and (high - low) * max(1.0, (order - 1.0) / middle) < _NARROW:
+        value = (order - 1.0) * pk.log(middle) - middle - log_factorial + pk.log(high - low)
+    elif high <= order:
+        whole = log_lower(order, log_factorial, high)
+        value = whole + pk.log1p(-pk.exp(log_lower(order, log_factorial, low) - whole)) if low > 0.0 else whole
+    else:
+        whole = log_upper(order, log_factorial, low) if low > 0.0 else 0.0
+        value = whole + pk.log1p(-pk.exp(log_upper(order, log_factorial, high) - whole))
+    return value
+
+
+@pk.kernel
+def tabulate(start, i, k, half, models, values, table):
+    """Rows LOG_CHANCE, MEAN_GAP and SURVIVAL (of `low`) of a distinct gap in a branch of a start's model.
+
+    values, shape (n_values,), and half are in the unit of the models, shape (n_starts, rows, R); table has the shape
+    (n_starts, 3, R, n_values).
+    """
+    order = models[start, POWER, i] + 1.0
+    rate = models[start, RATE, i]
+    log_factorial = order * pk.log(rate) - models[start, CONSTANT, i]  # of order - 1
+    low = max(values[k] - half, 0.0)
+    high = values[k] + half
+    value = log_interval(order, log_factorial, rate * low, rate * high)
+    more = log_interval(order + 1.0, log_factorial + pk.log(order), rate * low, rate * high)
+    mean = order / rate * pk.exp(more - value) if value > -math.inf else values[k]
+    table[start, LOG_CHANCE, i, k] = value
+    table[start, MEAN_GAP, i, k] = pk.clip(mean, low, high)
+    table[start, SURVIVAL, i, k] = pk.exp(log_upper(order, log_factorial, rate * low)) if low > 0.0 else 1.0

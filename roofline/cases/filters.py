@@ -1,0 +1,91 @@
+"""Filters that find parameters: steps of particle marginal Metropolis-Hastings, all chains at once, against the libraries that do it.
+
+The model is stochastic volatility (without leverage, which neither peer has): x_0 ~ N(0, s^2 / (1 - phi^2)), x_t = phi x_(t-1) + s e_t,
+y_t = exp(x_t / 2) d_t. A call is FIVE steps of every chain: a proposal, one bootstrap filter a chain over all observations with systematic
+resampling below half the effective sample size, acceptance. Peers run the same five filters of as many chains, and nothing else; the
+JAX one resamples at every step, by which it does no less than ours: it cannot leave a row out. On a GPU both sides are in float32.
+
+Results that have to agree are means over chains of log-likelihoods at given parameters: they are random, with an sd of about one a filter.
+"""
+
+import functools
+import math
+
+import numpy as np
+
+import portable as pk
+from models.resampling import ParticleFilter, priors
+from models.resampling.inference import Metropolis
+from models.resampling.priors import Priors
+from roofline import peers
+from roofline.contract import Contender, Duel
+
+FIVE = 5
+PHI, SIGMA = 0.95, 0.3
+N_STEPS, N_CHAINS, N_PARTICLES = 1_000, 64, 1_024
+PRIORS = {"phi": priors.uniform(0.8, 0.999), "sigma": priors.log_normal(0.3, 0.3)}
+
+
+@pk.function
+def initial_64(seed, stream, draw, params):
+    return (params[1] / math.sqrt(1.0 - params[0] * params[0]) * pk.random.normal(seed, stream, draw),)
+
+
+@pk.function
+def propagate_64(t, state, seed, stream, draw, params):
+    return (params[0] * state[0] + params[1] * pk.random.normal(seed, stream, draw),)
+
+
+@pk.function
+def initial_32(seed, stream, draw, params):
+    return (params[1] / math.sqrt(1.0 - params[0] * params[0]) * pk.random.normal32(seed, stream, draw),)
+
+
+@pk.function
+def propagate_32(t, state, seed, stream, draw, params):
+    return (params[0] * state[0] + params[1] * pk.random.normal32(seed, stream, draw),)
+
+
+@pk.function
+def log_weight(t, state, y, params):
+    return -0.5 * (y[0] * y[0] * math.exp(-state[0]) + state[0]) - 0.9189385332046727
+
+
+def returns(n_steps):
+    """Simulated returns."""
+    random = np.random.default_rng(5)
+    x, y = random.normal() * SIGMA / math.sqrt(1 - PHI * PHI), np.empty(n_steps)
+    for t in range(n_steps):
+        y[t] = math.exp(x / 2) * random.normal()
+        x = PHI * x + SIGMA * random.normal()
+    return y
+
+
+def duels(space, n, quick):
+    """Ours against each peer; see `roofline.cases.Case`. n is the number of particles."""
+    on_device = space.startswith("cuda")
+    n_particles = n or (16 if space == "checked" else 64 if quick else N_PARTICLES)
+    n_steps, n_chains = (5, 2) if space == "checked" else (50, 8) if quick else (N_STEPS, N_CHAINS)
+    y, dtype = returns(n_steps), np.float32 if on_device else np.float64
+    functions = (initial_32, propagate_32) if on_device else (initial_64, propagate_64)
+    with pk.use(space):
+        model = ParticleFilter(*functions, log_weight, names=("phi", "sigma"), dtype=dtype, space=space)
+        chains = Metropolis(model, model.data(y, [PHI, SIGMA], None), Priors(("phi", "sigma"), PRIORS, None), n_particles, n_chains, 1, 7)
+        chains.start(np.tile([PHI, SIGMA], (n_chains, 1)))
+    numbers = iter(range(10**9))
+
+    def five():
+        with pk.use(space):
+            for _ in range(FIVE):
+                chains.step(next(numbers), warm=False)
+
+    def result():
+        with pk.use(space):
+            return float(chains.estimate(np.tile([PHI, SIGMA], (n_chains, 1)), chains.fresh(np.random.default_rng(1))).mean())
+
+    ours = Contender(f"portable, {space}", five, sync=functools.partial(pk.fence, space), result=result)
+    rivals, absent = peers.gather("filters", space, y, PHI, SIGMA, n_particles, n_chains, FIVE, tools=("jax",) if on_device else ("particles",))
+    # sd of a mean over chains, of a log-likelihood of about -1.4 a step whose sd is below 3 with so many particles
+    tolerance = 5 * 3.0 * math.sqrt(2.0 / n_chains) / abs(1.4 * n_steps)
+    return [Duel(f"{FIVE} steps of PMMH, stochastic volatility, {n_steps:,} observations, {n_particles:,} particles, {n_chains} chains, {np.dtype(dtype).name}",
+                 ours, rivals, absent, tolerance=tolerance)]

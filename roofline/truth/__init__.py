@@ -1,0 +1,32 @@
+"""A corpus of truth: pairs of launches that do the same work, one of them with a planted cause that costs it time.
+
+What `roofline.reasons` says of them is held against the clock by `roofline.validate`. Sizes and data are drawn when a pair is made,
+so that no rule can be fitted to them.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from roofline.truth import pairs
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two launches of one work.
+
+    Attributes
+    ----------
+    name : str
+    causes : tuple of str
+        Names that `roofline.reasons` may give what was planted.
+    make : callable of (space, Generator, quick) that gives the launch with the cause and the one without, (policy, kernel, *args)
+    """
+
+    name: str
+    causes: tuple
+    make: Callable
+
+
+def corpus():
+    """All pairs, in the order in which they are told."""
+    return [Pair(make.__name__.replace("_", " "), causes, make) for causes, make in pairs.ALL]

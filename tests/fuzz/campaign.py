@@ -1,0 +1,193 @@
+"""Many programs, on several processes: what was tried, what was refused, and what differed."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import concurrent.futures.process
+import contextlib
+import hashlib
+import multiprocessing
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hypothesis import HealthCheck, Phase, given, seed, settings
+
+from . import edges, effects, launches, ranges, reductions, teams
+from .comparing import CPU, CUDA, Difference, Refused, RefusedBySpace, Undefined, compare
+from .program import replay
+
+KINDS = {"range": ranges.programs, "team": teams.programs, "edge": edges.programs, "effect": effects.programs, "launch": launches.programs,
+         "reduction": reductions.programs}
+SHARES = ("range", "team", "edge", "range", "team", "edge", "effect", "launch", "reduction", "effect")  # of each ten chunks
+SHRINKING_S = 40  # a failure is made smaller for this long at most
+HANGING_S = 120  # and a program that takes longer than this ends its process
+
+
+class Enough(KeyboardInterrupt):
+    """Ends a run of Hypothesis, which lets nothing else through."""
+
+
+@dataclass
+class Outcome:
+    """What became of some programs of one kind."""
+
+    kind: str
+    programs: int = 0
+    comparisons: int = 0
+    undefined: int = 0
+    reported: int = 0  # comparisons in which the checked space reported an overflow that the text has, and so gave no result
+    refused: Counter = field(default_factory=Counter)
+    refused_hashes: set = field(default_factory=set)
+    differences: list = field(default_factory=list)  # (message, text of a file that shows it)
+
+    def add(self, other):
+        self.programs += other.programs
+        self.comparisons += other.comparisons
+        self.undefined += other.undefined
+        self.reported += other.reported
+        self.refused += other.refused
+        self.refused_hashes |= other.refused_hashes
+        self.differences += other.differences
+
+
+def builds_of(space):
+    """The builds that a campaign compares: those of the CPU, or those of one space."""
+    if space is None:
+        return CPU
+    found = tuple(b for b in (*CPU, *CUDA) if b.space.partition(":")[0] == space)
+    if not found:
+        raise SystemExit(f"--space {space}: one of serial, threads, checked, cuda is wanted")
+    return found
+
+
+def tasks(programs, seed_, chunk=20):
+    """(kind, seed, number of programs) of each chunk; kinds take turns."""
+    found, k = [], 0
+    while programs > 0:
+        found.append((SHARES[k % len(SHARES)], 1_000_003 * seed_ + k, min(chunk, programs)))
+        programs, k = programs - chunk, k + 1
+    return found
+
+
+def hash_of(program):
+    return hashlib.sha256(program.text.encode()).hexdigest()[:16]
+
+
+def run_chunk(kind, seed_, n, space=None, shrink=True, accepted=None, running=None):
+    """The Outcome of `n` programs of a kind; it ends with the first difference, made smaller with `shrink`.
+
+    `accepted`: hashes of programs that may be refused; any other refusal counts as a difference. `running`: a file that holds the
+    program at work, for whoever finds that this process is gone.
+    """
+    outcome, builds, failed = Outcome(kind), builds_of(space), []
+
+    def examine(program):
+        if failed and time.monotonic() > failed[0] + SHRINKING_S:
+            raise Enough
+        signal.alarm(HANGING_S)
+        if running is not None:
+            running.write_text(replay(program, builds[0].name, False, True, [], None))
+        try:
+            said = compare(program, failed[1:] or builds)
+        except Difference as difference:
+            if not failed:
+                failed.extend([time.monotonic(), difference.build])
+                outcome.programs += 1
+            smallest = outcome.differences[0] if outcome.differences else None
+            if smallest is None or len(difference.file) <= len(smallest[1]):
+                outcome.differences[:] = [(str(difference), difference.file)]
+            if not shrink:
+                raise Enough from None
+            raise
+        except RefusedBySpace as refusal:
+            said = {}
+            if accepted is not None and hash_of(program) not in accepted:
+                outcome.differences.append((f"refused: {refusal.build}: {refusal}", refusal.file))
+                raise Enough from None
+            if not failed:
+                outcome.refused[reason(str(refusal))] += 1
+                outcome.refused_hashes.add(hash_of(program))
+        except Refused as refusal:
+            said = {}
+            outcome.refused[f"the oracle: {refusal}"] += not failed
+        except Undefined:
+            said = {}
+            outcome.undefined += not failed
+        finally:
+            signal.alarm(0)
+        if not failed:
+            outcome.programs += 1
+            outcome.comparisons += len(said)
+            outcome.reported += sum(v != "same" for v in said.values())
+
+    phases = [Phase.generate, Phase.shrink] if shrink else [Phase.generate]
+    options = settings(max_examples=n, deadline=None, database=None, phases=phases, suppress_health_check=list(HealthCheck),
+                       report_multiple_bugs=False, print_blob=False)
+    try:
+        seed(seed_)(options(given(KINDS[kind]())(examine)))()
+    except (Difference, Enough):
+        pass
+    if running is not None:
+        running.unlink(missing_ok=True)
+    return outcome
+
+
+def reason(message):
+    """A refusal without what differs from program to program."""
+    message = re.sub(r"kernel '\w+' \([^)]*\): ", "", message.splitlines()[0])
+    return re.sub(r"`[^`]*`", "`...`", message)[:150]
+
+
+def campaign(programs, seed_, space=None, processes=1, say=lambda outcome: None, shrink=True):
+    """Outcomes by kind. `say` hears of each chunk."""
+    totals, left = {kind: Outcome(kind) for kind in KINDS}, tasks(programs, seed_)
+    with tempfile.TemporaryDirectory(prefix="fuzz") as folder:
+        while left:
+            done, ended = _some(left, space, shrink, processes, Path(folder))
+            for outcome in [*done.values(), *ended.values()]:
+                totals[outcome.kind].add(outcome)
+                say(outcome)
+            left = [task for task in left if task not in done and task not in ended]
+    return totals
+
+
+def _some(wanted, space, shrink, processes, folder):
+    """Outcomes by task, of those that came to their end, and of those whose process did: by a crash, or because a program hung."""
+    done, ended = {}, {}
+    with concurrent.futures.ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
+        futures = {task: pool.submit(run_chunk, *task, space, shrink, None, folder / f"{task[1]}.py") for task in wanted}
+        for task, future in futures.items():
+            with contextlib.suppress(concurrent.futures.process.BrokenProcessPool):
+                done[task] = future.result()
+    for task in wanted:  # where one process ends the pool ends all: each of their programs is tried by itself
+        running = folder / f"{task[1]}.py"
+        if task in done or not running.exists():
+            continue
+        try:
+            code = subprocess.run([sys.executable, running], capture_output=True, timeout=HANGING_S).returncode
+        except subprocess.TimeoutExpired:
+            code = "none: it hangs"
+        if code not in (0, 1):
+            ended[task] = Outcome(task[0], 1, differences=[(f"the process ends; exit status {code}", running.read_text())])
+        running.unlink()
+    if len(done) + len(ended) == 0:
+        raise RuntimeError("processes end at once, and no program shows why")
+    return done, ended
+
+
+def until_first(programs, seed_, accepted):
+    """(number of programs, the first difference or None), in this process."""
+    tried = 0
+    for task in tasks(programs, seed_, chunk=10):
+        outcome = run_chunk(*task, shrink=False, accepted=accepted)
+        tried += outcome.programs
+        if outcome.differences:
+            return tried, outcome.differences[0][0]
+    return tried, None

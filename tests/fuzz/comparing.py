@@ -1,0 +1,159 @@
+"""A program on every space, number of lanes and kind of code, against the oracle."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from dataclasses import dataclass
+
+import numpy as np
+
+import portable as pk
+from portable.errors import CheckError, LaunchError, PortableError
+
+from ..launching import move
+from .meaning import Refused, Undefined
+from .members import run
+from .program import launch, load, replay
+
+CHECKED_TEAM = 3  # members of a team in the checked space
+_names = itertools.count()
+
+
+class Difference(AssertionError):
+    """A space gave something else than the text means. `file`: the text of a file that shows it."""
+
+    def __init__(self, message, build, file=""):
+        super().__init__(message)
+        self.build, self.file = build, file
+
+
+@dataclass(frozen=True)
+class Build:
+    """One way to run a program. `lanes`: 8 or 16 asked for, 1 for packed=False, 0 where the space decides."""
+
+    name: str
+    space: str
+    lanes: int
+    team: int
+
+    @property
+    def fused(self):
+        return self.space != "checked"
+
+
+CPU = (Build("serial, 8 lanes", "serial", 8, 8), Build("serial, 16 lanes", "serial", 16, 16), Build("serial, packed=False", "serial", 1, 1),
+       Build("threads:3, 8 lanes", "threads:3", 8, 8), Build("checked", "checked", 0, CHECKED_TEAM))
+CUDA = (Build("cuda", "cuda", 0, 32),)
+
+
+def compare(program, builds=CPU):
+    """Run a program everywhere, and again with other constants where it says so.
+
+    Returns
+    -------
+    dict : build's name -> "same", or why it could not be compared
+
+    Raises
+    ------
+    Difference, Undefined, Refused
+    """
+    said, loaded = {}, {}
+    if not program.again:
+        return _everywhere(program, builds, loaded)
+    place, values = program.again
+    for value in values:
+        args = [("static", value) if k == place else a for k, a in enumerate(program.args)]
+        said |= _everywhere(dataclasses.replace(program, args=args, again=()), builds, loaded)
+    return said
+
+
+def _everywhere(program, builds, loaded):
+    wanted, said = {}, {}
+    for build in builds:
+        team = build.team if program.policy[0] == "team" else 0
+        if (team, build.fused) not in wanted:
+            twin = wanted.get((team, not build.fused))
+            if twin is not None and not twin[3]:  # no sum with a product: both round alike
+                wanted[team, build.fused] = twin
+            else:
+                wanted[team, build.fused] = run(program, team, build.fused)
+        wide = build.lanes == 16 and not program.narrow
+        if wide not in loaded:
+            loaded[wide] = load(program.text, f"<fuzz {next(_names)}>", wide)
+        said[build.name] = _compare(program, build, loaded[wide], wide, *wanted[team, build.fused][:3])
+    return said
+
+
+def _compare(program, build, namespace, wide, arrays, result, overflow):
+    given = list(program.args)
+    if build.lanes == 8 and program.narrow:
+        given[_pad(program)] = np.zeros(1, np.int64)
+    asked = program
+    if program.policy[0] == "team":
+        asked = dataclasses.replace(program, policy=("team", program.policy[1], build.team))
+    args = [move(a, build.space) if isinstance(a, np.ndarray) else a for a in given]
+    with_file = replay(dataclasses.replace(asked, args=given), build.name, wide, build.lanes != 1, arrays, result)
+    try:
+        got_result = launch(asked, namespace, build.space, args, build.lanes != 1)
+    except CheckError as error:
+        strange = [f for f in error.findings if f.kind != "integer overflow" or not overflow]
+        if strange:
+            raise Difference(f"{build.name}: {strange[0]}", build, with_file) from error
+        if program.launch != "for":
+            return "reported an overflow"
+        got_result = None
+    except LaunchError:
+        raise
+    except PortableError as error:
+        raise RefusedBySpace(f"{type(error).__name__}: {error}", build.name, with_file) from error
+    except Exception as error:  # noqa: BLE001  (whatever leaves a launch is a defect)
+        raise Difference(f"{build.name}: {type(error).__name__}: {error}", build, with_file) from error
+    got = [a if isinstance(a, np.ndarray) else a.to_numpy() for a in args if isinstance(a, (np.ndarray, pk.View))]
+    last = len(got) - (2 if program.launch == "scan" else 1)  # pad
+    for k, (a, b) in enumerate(zip(got, arrays)):
+        if k != last and not same_array(a, b):
+            where = tuple(int(v) for v in np.argwhere(~_equal(a, b))[0])
+            raise Difference(f"{build.name}: array argument {k} at {where}: got {a[where]!r}, wanted {b[where]!r}", build, with_file)
+    if not same(got_result, result):
+        raise Difference(f"{build.name}: the result is {got_result!r}, wanted {result!r}", build, with_file)
+    return "same"
+
+
+class RefusedBySpace(Exception):
+    """The compiler refused a program."""
+
+    def __init__(self, message, build, file):
+        super().__init__(message)
+        self.build, self.file = build, file
+
+
+def _pad(program):
+    """Which argument `pad` is: an array, the last the kernel has."""
+    return len(program.args) - (2 if program.launch == "scan" else 1)
+
+
+def _equal(a, b):
+    if a.dtype.kind != "f":
+        return a == b
+    bits = f"i{a.itemsize}"
+    return (a.view(bits) == b.view(bits)) | (np.isnan(a) & np.isnan(b))
+
+
+def same_array(a, b):
+    """Equal bits; NaN equal NaN."""
+    return a.shape == b.shape and a.dtype == b.dtype and bool(np.all(_equal(a, b)))
+
+
+def same(a, b):
+    """Equal results: numbers to the bit, tuples of them."""
+    if isinstance(b, tuple):
+        return isinstance(a, tuple) and len(a) == len(b) and all(same(x, y) for x, y in zip(a, b))
+    if a is None or b is None:
+        return a is b
+    if isinstance(a, float):
+        return a != a and b != b or (a == b and np.signbit(a) == np.signbit(b))
+    return a == b
+
+
+__all__ = ["Build", "CPU", "CUDA", "Difference", "Refused", "RefusedBySpace", "Undefined", "compare"]

@@ -1,0 +1,135 @@
+"""A program: the text of a module with a kernel, a launch, and the arguments."""
+
+from __future__ import annotations
+
+import linecache
+from dataclasses import dataclass
+
+import numpy as np
+
+HEADER = """import math
+
+import numpy as np
+import portable as pk
+
+WIDE = False  # True: sixteen lanes, whatever the width of the arrays
+
+
+@pk.function(chain=WIDE)
+def wide(t):
+    return t
+
+
+"""
+
+
+@dataclass
+class Program:
+    """One launch.
+
+    Attributes
+    ----------
+    text : str, a module that defines `kernel`, whose last parameter is an array that it does not touch (see `lanes`)
+    policy : ("range", begin, end), ("box", begins, ends) or ("team", league_size)
+    args : list of ndarray, numbers and ("static", number)
+    again : (number of an argument, its values), of a kernel that is launched again with other constants
+    launch : "for", "reduce" or "scan"; the last argument of a scan is its `out`
+    reducers : names as the text writes them, "Sum" for pk.Sum
+    """
+
+    kind: str
+    text: str
+    policy: tuple
+    args: list
+    launch: str = "for"
+    reducers: tuple = ("Sum",)
+    inclusive: bool = True
+    again: tuple = ()
+
+    @property
+    def narrow(self):
+        """Whether no array has elements wider than 32 bits: packs have sixteen lanes then."""
+        return all(a.dtype.itemsize <= 4 for a in self.args if isinstance(a, np.ndarray))
+
+
+def load(text, name="<fuzz>", wide=False):
+    """The namespace of a module's text, whose source can be read although it is in no file."""
+    text = text.replace("WIDE = False", f"WIDE = {wide}")
+    linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
+    namespace = {"__name__": "fuzzed"}
+    exec(compile(text, name, "exec"), namespace)  # noqa: S102  (a text of our own making)
+    return namespace
+
+
+def show(value):
+    """An argument as Python text."""
+    if isinstance(value, np.ndarray):
+        held, ending = value, ""
+        if value.dtype.kind == "f":  # bits, so that nothing is lost
+            held, ending = value.view(f"u{value.itemsize}"), f".view(np.{value.dtype})"
+        return f"np.array({held.tolist()}, np.dtype('{held.dtype}')){ending}.reshape({value.shape})"
+    if isinstance(value, tuple) and value and value[0] == "static":
+        return f"pk.static({show(value[1])})"
+    if isinstance(value, np.generic):
+        return f"np.{value.dtype}({value.item()!r})"
+    if isinstance(value, float) and not np.isfinite(value):
+        return f"float('{value!r}')"
+    return repr(value)
+
+
+def launch(program, namespace, space, args, packed=True):
+    """Launch a program's kernel on a space, with its arguments as they are given; what the launch returns."""
+    import portable as pk
+
+    kernel = namespace["kernel"] if packed else pk.kernel(namespace["kernel"].fn, packed=False)
+    shape, *rest = program.policy
+    if shape == "team":
+        policy = pk.TeamPolicy(rest[0], rest[1], space=space)
+    else:
+        policy = (pk.RangePolicy if shape == "range" else pk.MDRangePolicy)(*rest, space=space)
+    args = [pk.static(a[1]) if isinstance(a, tuple) else a for a in args]
+    if program.launch == "for":
+        return pk.parallel_for(policy, kernel, *args)
+    reducers = tuple(namespace.get(name) or getattr(pk, name) for name in program.reducers)
+    if program.launch == "scan":
+        *args, out = args
+        return pk.parallel_scan(policy, kernel, *args, out=out, reducer=reducers[0], inclusive=program.inclusive)
+    return pk.parallel_reduce(policy, kernel, *args, reducer=reducers if len(reducers) > 1 else reducers[0])
+
+
+def replay(program, build, wide, packed, wanted, result):
+    """The text of a file that runs a program again and shows what should come out and what does."""
+    shape, *rest = program.policy
+    policy = {"team": "TeamPolicy", "range": "RangePolicy", "box": "MDRangePolicy"}[shape]
+    names = [n if f"\n{n} = " in program.text else f"pk.{n}" for n in program.reducers]
+    out = ", out=args[-1]" if program.launch == "scan" else ""
+    more = "" if program.launch == "for" else f", reducer={names[0] if len(names) == 1 else '(' + ', '.join(names) + ')'}"
+    more += f", inclusive={program.inclusive}" if program.launch == "scan" else ""
+    last = "args[:-1]" if program.launch == "scan" else "args"
+    lines = [
+        program.text.replace("WIDE = False", f"WIDE = {wide}").rstrip(),
+        "",
+        "",
+        f"# {build}: a {program.kind} program",
+        "args = [",
+        *(f"    {show(a)}," for a in program.args),
+        "]",
+        "wanted = [",
+        *(f"    {show(a)}," for a in wanted),
+        "]",
+        f"wanted_result = {show(result)}",
+        "",
+        'if __name__ == "__main__":',
+        *([] if packed else ["    kernel = pk.kernel(kernel.fn, packed=False)"]),
+        f'    policy = pk.{policy}({", ".join(map(repr, rest))}, space="{build.partition(",")[0]}")',
+        '    if policy.space.startswith("cuda"):',
+        "        args = [pk.copy_of(a, space=policy.space) if isinstance(a, np.ndarray) else a for a in args]",
+        f"    result = pk.parallel_{program.launch}(policy, kernel, *{last}{out}{more})",
+        '    arrays = [a if isinstance(a, np.ndarray) else a.to_numpy() for a in args if hasattr(a, "shape") and a.shape != ()]',
+        "    for k, (got, right) in enumerate(zip(arrays, wanted)):",
+        "        if got.tobytes() != right.tobytes():",
+        '            print(f"array argument {k}: got\\n{got}\\nwanted\\n{right}")',
+        "    if wanted_result is not None:",
+        '        print(f"result: got {result}, wanted {wanted_result}")',
+    ]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,48 @@
+"""A hundred random programs from fixed seeds, on every space of this machine; `python -m tests.fuzz` runs thousands."""
+
+import pytest
+
+from portable.space import unavailable_because
+
+from . import meaning
+from .campaign import KINDS, run_chunk
+
+SAMPLE = {"range": 18, "team": 20, "edge": 26, "effect": 12, "launch": 12, "reduction": 12}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_random_programs_have_one_meaning(kind):
+    outcome = run_chunk(kind, seed_=2026, n=SAMPLE[kind])
+    assert not outcome.differences, f"{outcome.differences[0][0]}\n\n{outcome.differences[0][1]}"
+    assert not outcome.refused
+    assert outcome.programs == SAMPLE[kind]
+    assert outcome.undefined + outcome.reported <= 0.1 * outcome.comparisons
+
+
+@pytest.mark.skipif(unavailable_because("cuda") is not None, reason="no CUDA device")
+@pytest.mark.parametrize("kind", KINDS)
+def test_random_programs_mean_the_same_on_a_gpu(kind):
+    outcome = run_chunk(kind, seed_=2026, n=SAMPLE[kind], space="cuda")
+    assert not outcome.differences, f"{outcome.differences[0][0]}\n\n{outcome.differences[0][1]}"
+
+
+def test_the_oracle_rounds_once():
+    """Its fused multiply-add against cases worked out by hand: cancellation, ties, signs of zero, overflow on the way."""
+    import numpy as np
+
+    one = np.float64(1.0)
+    tiny = np.float64(2.0**-53)
+    assert meaning.fma(one + tiny * 2, one - tiny, -one, "float64") == 2.0**-53 - 2.0**-105
+    assert meaning.fma(np.float32(1e30), np.float32(1e30), np.float32(-np.inf), "float32") == -np.inf
+    assert np.signbit(meaning.fma(np.float64(-0.0), one, np.float64(-0.0), "float64"))
+    assert not np.signbit(meaning.fma(one, one, -one, "float64"))
+    assert meaning.from_integer(2**24 + 1, "float32") == 2**24
+    assert meaning.from_integer(2**64 - 1, "float64") == 2.0**64
+    assert meaning.nearest(meaning.Fraction(3, 2**1075), "float64") == 2 * 5e-324  # a tie goes to the even one
+
+
+def test_the_oracle_differs_where_a_space_would(monkeypatch):
+    """A wrong meaning is found: shifts that take their count modulo the width."""
+    monkeypatch.setattr(meaning, "shift", lambda op, x, count, dtype: x >> count % 32 if op == ">>" else 0)
+    outcome = run_chunk("edge", seed_=1, n=120, shrink=False)
+    assert outcome.differences

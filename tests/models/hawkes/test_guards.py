@@ -1,0 +1,84 @@
+"""What would pass for contagion is found, told and answered; what the events do not say is not given a standard error."""
+
+import math
+
+import numpy as np
+import pytest
+
+from models import hawkes
+from models.hawkes import Likelihood, fit, jitter, notes, places, sample_posterior
+from portable.errors import InputError
+
+from .events import PARAMS, random_events
+
+START = hawkes.Parameters(0.5, 1.6, 336.0, 0.3, 1.0, 1.0)
+
+
+def centroids(n_events=400, n_places=39, seed=3):
+    """Events without any triggering, at centroids; two years of hours."""
+    random = np.random.default_rng(seed)
+    return random.uniform(0.0, 10.0, (n_places, 2))[random.integers(0, n_places, n_events)], np.sort(random.uniform(0, 17532, n_events))
+
+
+def test_centroids_are_refused_and_answered():
+    locations, times = centroids()
+    found = places(locations)
+    assert found.n_distinct == 39 and found.repeated == 1.0 and 0.3 < found.spacing_km < 1.5
+    likelihood = Likelihood(locations, times, space="serial")
+    for call in (fit, sample_posterior):
+        with pytest.raises(InputError, match="100% of 400 events share the place of another: there are 39 distinct places.*jitter"):
+            call(likelihood)
+    given = Likelihood(locations, times, background=hawkes.Background(np.full(400, 1e-4), 400.0), space="serial")
+    with pytest.raises(InputError, match="pass for offspring"):
+        fit(given)
+    taken = Likelihood(locations, times, repeats="accept", space="serial")
+    noise = fit(taken, start=START, posterior=True)
+    assert noise.params.theta > 0.5  # contagion out of nothing
+    assert any("less than the spacing of places" in note for note in noise.notes)
+    bounded = fit(taken, start=START, least={"h": 0.5 * found.spacing_km})
+    assert bounded.interval("theta")[0] < 0.05 and bounded.params.theta < 0.1
+    for seed in range(3):
+        spread = fit(Likelihood(jitter(locations, seed=seed), times, space="serial"), start=START)
+        assert spread.interval("theta")[0] < 0.05 and spread.params.theta < 0.1
+
+
+def test_a_bound_is_held():
+    likelihood = Likelihood(*random_events(41, 2), space="serial")
+    free = fit(likelihood, start=PARAMS)
+    held = fit(likelihood, start=PARAMS, least={"h": 3.0 * free.params.h, "omega": 0.1 * free.params.omega})
+    assert held.params.h == pytest.approx(3.0 * free.params.h) and held.converged
+    assert math.isnan(held.standard_errors["h"]) and math.isnan(held.interval("h")[0])
+    assert any("h is held at its bound" in note for note in held.notes)
+    assert held.log_likelihood < free.log_likelihood and math.isfinite(held.standard_errors["mu0"])
+    with pytest.raises(InputError, match="least has 'tau_x', which is not estimated"):
+        fit(likelihood, start=PARAMS, least={"tau_x": 1.0})
+
+
+def test_what_is_not_identified():
+    """One event; and events far apart, which no triggering explains: theta runs to 0, and omega and h mean nothing."""
+    one = fit(Likelihood(np.zeros((1, 2)), np.zeros(1), space="serial"))
+    assert one.not_identified == one.free and one.interval("mu0") == (0.0, math.inf)
+    grid = 100.0 * np.stack(np.meshgrid(np.arange(5.0), np.arange(8.0)), axis=-1).reshape(-1, 2)
+    far = fit(Likelihood(grid, 1e4 * np.arange(40.0), space="serial"), start=START)
+    assert {"omega", "h"} <= set(far.not_identified) and far.standard_errors["omega"] == math.inf
+    assert far.interval("omega") == (0.0, math.inf)
+    assert any("omega is not identified" in note for note in far.notes)
+    assert math.isfinite(far.standard_errors["mu0"])
+
+
+def test_notes():
+    locations, times = random_events(200, 2)
+    likelihood = Likelihood(locations, times, space="serial")
+    said = " ".join(notes(likelihood, hawkes.Parameters(0.7, 1e-6, 1e9, 1.2, 1e-3, 0.4)))
+    for words in ("the branching ratio is 1.2", "tau_x is 1e-06 km, but places spread over", "tau_t is 1e+09 h, but times span over"):
+        assert words in said
+    assert "takes slow clusters for its own" in " ".join(notes(likelihood, hawkes.Parameters(0.7, 0.5, 300.0, 0.3, 1e-3, 0.4)))
+    assert not notes(likelihood, hawkes.Parameters(0.7, 0.5, 300.0, 0.3, 1.0, 0.4))
+
+
+def test_a_start_without_a_rate_says_what_to_do():
+    locations = np.array([[0.0, 0.0], [1e4, 0.0], [0.0, 1e4]])
+    likelihood = Likelihood(locations, [0.0, 1e5, 2e5], background_self=False, space="serial")
+    for call in (fit, sample_posterior):
+        with pytest.raises(InputError, match=r"begin with larger scales, such as tau_x = [0-9.e+]+ km and tau_t = [0-9.e+]+ h"):
+            call(likelihood, start=START, fixed=())

@@ -1,0 +1,115 @@
+"""Rounded gaps: their probabilities against SciPy's, parameters found again, a likelihood without an arbitrary constant."""
+
+import numpy as np
+import pytest
+
+import portable as pk
+from models.tmap import Runs, TransientMAP, best_renewal, fit, goodness_of_fit, select_orders, standard_errors
+from models.tmap.em import EM
+from models.tmap.packed import Packed
+
+from .problems import random_model
+
+TRUTH = TransientMAP([0.7, 0.3], [1, 3], [10.0, 1.0], [[0.5, 0.3], [0.1, 0.7]])
+
+
+def rounded(runs, resolution, censored=None):
+    values = np.where(runs.complete, np.rint(runs.values / resolution) * resolution, runs.values)
+    return Runs(values, runs.lengths, runs.censored, resolution=resolution)
+
+
+def chances(model, x, half):
+    """P_i of each gap, shape (n_gaps, n_branches), and the mean of such gaps, by quadrature of SciPy's density."""
+    stats, integrate = pytest.importorskip("scipy.stats"), pytest.importorskip("scipy.integrate")
+    found, means = np.empty((2, len(x), model.n_branches))
+    for i, (order, rate) in enumerate(zip(model.orders, model.rates)):
+        law = stats.gamma(order, scale=1.0 / rate)
+        for k, value in enumerate(x):
+            low, high = max(value - half, 0.0), value + half
+            found[k, i] = integrate.quad(law.pdf, low, high, epsabs=0.0, epsrel=1e-11)[0]
+            means[k, i] = integrate.quad(lambda t, law=law: t * law.pdf(t), low, high, epsabs=0.0, epsrel=1e-11)[0] / found[k, i]
+    return found, means
+
+
+@pytest.mark.parametrize("resolution", [1e-7, 0.02, 1.0])
+def test_the_table(space, resolution):
+    """Narrow and wide intervals of orders 1 to 20, in the middle and in both tails; a mean is a ratio of two probabilities."""
+    model = TransientMAP([0.4, 0.3, 0.3], [1, 4, 20], [2.0, 3.0, 8.0], np.zeros((3, 3)))
+    x = np.unique(np.rint(np.array([0.0, 0.5, 1.0, 2.0, 7.0]) / resolution)) * resolution
+    wanted, means = chances(model, x[x > 0.0] if resolution < 1e-3 else x, 0.5 * resolution)
+    packed = Packed(Runs.from_gaps(x, resolution=resolution), space, np.float64, 1.0)
+    table = packed.table(1, 3)
+    pk.parallel_for(*packed.tabulation(pk.copy_of(model.rows()[None], space), table))
+    table = table.to_numpy()[0, :, :, -len(wanted):]
+    np.testing.assert_allclose(table[0].T, np.log(wanted), rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(table[1].T, means, rtol=1e-7)
+
+
+def test_likelihood_by_enumeration(space):
+    """Runs of up to nine gaps, some of them open, against products of SciPy's probabilities."""
+    stats = pytest.importorskip("scipy.stats")
+    model = random_model(4, [1, 2])
+    plain = TRUTH.simulate(12, seed=2, space="serial")
+    censored = np.arange(12) % 3 == 0
+    runs = rounded(Runs(plain.values, plain.lengths, censored), 0.5)
+    law = stats.gamma(model.orders, scale=1.0 / model.rates)
+    wanted, first = 0.0, 0
+    for length, still in zip(runs.lengths, runs.censored):
+        a = model.alpha
+        for k, x in enumerate(runs.values[first : first + length]):
+            last = k == length - 1
+            a = a * (law.sf(x) if last and still else law.cdf(x + 0.25) - law.cdf(max(x - 0.25, 0.0)))
+            a = a @ (model.switching if not last else np.ones(2) if still else model.exits)
+        wanted, first = wanted + np.log(a), first + length
+    assert model.log_likelihood(runs, space=space) == pytest.approx(wanted, rel=1e-10)
+    sums, = EM(runs, model.orders, 1, np.float64, space).expectation([model])
+    assert sums.loglik == pytest.approx(wanted, rel=1e-10)
+    np.testing.assert_allclose(model.branch_probabilities(runs, space=space).sum(axis=0), sums.visits, rtol=1e-9)
+
+
+def test_parameters_behind_coarse_rounding():
+    """Rounded to five means of the fast branch: within four standard errors, where densities go astray; parts change nothing."""
+    runs = rounded(TRUTH.simulate(4_000, seed=3, space="serial"), 0.5)
+    model, info = fit(runs, orders=[1, 3], space="serial")
+    errors = standard_errors(model, runs, space="serial")
+    for name in ("alpha", "rates", "exits", "switching"):
+        assert np.abs((getattr(model, name) - getattr(TRUTH, name)) / getattr(errors, name)).max() < 4.0, name
+    assert np.diff(info.history).min() > -1e-9 and info.converged
+    assert fit(Runs(runs.values, runs.lengths), orders=[1, 3], space="serial")[0].rates[0] > 100.0
+    parted = fit(runs, orders=[1, 3], initial=model, max_iter=2, memory_limit=50_000, space="serial")[1]
+    assert parted.history[0] == pytest.approx(info.log_likelihood, rel=1e-12)
+
+
+def test_no_arbitrary_constant():
+    """The same seconds in minutes: the same probability; and goodness of fit, which coarse rounding else fails."""
+    runs = rounded(TRUTH.simulate(2_000, seed=5, space="serial"), 0.5)
+    minutes = Runs(runs.values / 60.0, runs.lengths, resolution=0.5 / 60.0)
+    slower = TransientMAP(TRUTH.alpha, TRUTH.orders, 60.0 * TRUTH.rates, TRUTH.switching)
+    assert slower.log_likelihood(minutes, space="serial") == pytest.approx(TRUTH.log_likelihood(runs, space="serial"), rel=1e-12)
+    assert goodness_of_fit(TRUTH, runs, space="serial").p_distance > 1e-3
+    assert goodness_of_fit(TRUTH, Runs(runs.values, runs.lengths), space="serial").p_distance < 1e-9
+    assert best_renewal(runs, 2, n_starts=2, max_iter=50, space="serial") < TRUTH.log_likelihood(runs, space="serial")
+
+
+def test_what_is_not_rounded_so():
+    with pytest.raises(pk.InputError, match="resolution is 0.5, but a gap of 1.3 is no multiple of it: 1 of 2 are not"):
+        Runs([1.0, 1.3], [2], resolution=0.5)
+    assert Runs([1.0, 1.3], [2], [True], resolution=0.5).resolution == 0.5  # an open gap is what it is
+
+
+def test_plain_gaps_are_phase_type():
+    """Gaps without an order in time: no switching; a hyperexponential distribution found again; orders by every criterion."""
+    random = np.random.default_rng(1)
+    gaps = np.where(random.random(3000) < 0.3, random.exponential(5.0, 3000), random.gamma(3.0, 0.1, 3000))
+    runs = Runs.from_gaps(gaps)
+    model, _ = fit(runs, orders=[1, 3], space="serial")
+    assert not model.switching.any() and model.alpha[0] == pytest.approx(0.3, abs=0.04)
+    assert model.rates[0] == pytest.approx(0.2, rel=0.15) and model.rates[1] == pytest.approx(10.0, rel=0.1)
+    how = {"most_branches": 2, "n_starts": 2, "max_iter": 100, "space": "serial"}
+    for criterion in ("bic", "aic", "cross_validated"):
+        found = select_orders(runs, 4, criterion=criterion, **how)
+        assert found[0].orders == (1, 3) and found[0].n_parameters == 3, criterion
+    assert found[0].score == pytest.approx(-found[0].info.log_likelihood / 3000, rel=0.01)
+    assert found[0].aic == pytest.approx(6.0 - 2.0 * found[0].info.log_likelihood)
+    with pytest.raises(pk.InputError, match="n_folds is 5, of 3 runs"):
+        select_orders(Runs.from_gaps([1.0, 2.0, 3.0]), 1, criterion="cross_validated")

@@ -1,0 +1,94 @@
+"""Whether reasons are true is a measurement (`python -m roofline validate`); here: whether it judges what it sees."""
+
+import json
+
+import numpy as np
+import pytest
+
+import portable as pk
+from roofline import __main__ as cli
+from roofline import timing, truth, validate
+from roofline.timing import Samples
+from roofline.truth import Pair, pairs
+
+
+@pk.kernel
+def some_work(i, x, out):
+    v = x[i]
+    for _ in range(200):
+        v = v * 0.999 + 0.001
+    out[i] = v
+
+
+def planted(*causes, error=None):
+    def make(space, random, quick):
+        if error:
+            raise error
+        launch = pk.RangePolicy(0, 64, space=space), some_work, np.ones(64), np.ones(64)
+        return launch, launch
+
+    return Pair("planted", causes, make)
+
+
+@pytest.fixture
+def told(monkeypatch):
+    """What is measured and said of a pair, made up."""
+
+    def judged(seconds, said, causes=("divergence",)):
+        monkeypatch.setattr(timing, "alternate", lambda calls, *_, **__: {k: Samples((9.0, s)) for k, s in zip(calls, seconds, strict=True)})
+        answers = iter(said)
+        monkeypatch.setattr(validate, "_told", lambda *_: next(answers))
+        return validate.judge(planted(*causes), "serial", None, np.random.default_rng(0), quick=True)
+
+    return judged
+
+
+@pytest.mark.parametrize(
+    ("said", "right", "accused", "near"),
+    [
+        ([("divergence", "", 3.0), ("", "", None)], True, False, True),
+        ([("divergence", "", 3.9), ("", "", None)], True, False, True),
+        ([("divergence", "", 4.0), ("waiting", "", 2.0)], True, False, False),
+        ([("waiting", "", 3.0), ("divergence", "", 2.0)], False, True, False),
+        ([("", "", None), ("", "", None)], False, False, False),
+    ],
+)
+def test_a_pair_is_judged_by_what_was_said_and_measured(told, said, right, accused, near):
+    found = told((3.0, 1.0), said)
+    assert (found.right, found.accused, found.near, found.measured) == (right, accused, near, 3.0)
+    assert json.loads(json.dumps(found.as_dict()))["measured_gain"] == 3.0
+
+
+def test_a_pair_that_cannot_be_run_is_told():
+    found = validate.judge(planted("divergence", error=ValueError("broken")), "serial", None, np.random.default_rng(0), quick=True)
+    assert found.error == "ValueError: broken" and not found.right and not found.near
+
+
+@pytest.mark.parametrize("pair", truth.corpus(), ids=lambda pair: pair.name)
+def test_both_launches_of_a_pair_do_the_same_work(pair):
+    """Of the same numbers in another order, or of as many elements: the operations of both texts are as many, but for indices."""
+    random, space = np.random.default_rng(5), "threads:2"
+    with pk.use(space):
+        with_, without = pair.make(space, random, quick=True)
+        counts = [validate.count(*launch, executed=False) for launch in (with_, without)]
+    flops, special = ([getattr(c, name) for c in counts] for name in ("flops", "special"))
+    if pair.name in ("a launch for few", "one chain of operations"):
+        return  # of other sizes; with eight starting points and their sum
+    assert flops[0] == flops[1] and special[0] == special[1]
+
+
+def test_data_are_drawn_anew():
+    (one, _), (other, _), (same, _) = (pairs.a_branch_that_few_lanes_take("serial", np.random.default_rng(seed), True) for seed in (1, 2, 1))
+    values = [np.asarray(launch[2]) for launch in (one, other, same)]
+    assert (values[0] == values[2]).all() and (values[0] != values[1]).any()
+
+
+def test_the_command_tells_every_pair(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(truth, "corpus", lambda: [planted("waiting"), planted("divergence", error=ValueError("broken"))])
+    monkeypatch.setattr(validate, "_told", lambda *_: ("waiting", "it waits", 2.0))
+    numbers = tmp_path / "numbers.json"
+    assert cli.main(["validate", "--space", "serial", "--seed", "7", "--json", str(numbers)]) == 1
+    out, document = capsys.readouterr().out, json.loads(numbers.read_text())
+    assert "1 of 2 planted causes named; 1 of 2 clean launches accused" in out and "not run: ValueError: broken" in out
+    assert document["seed"] == 7 and [p["named"] for p in document["pairs"]] == ["waiting", ""]
+    assert cli.main(["validate", "--quick", "--space", "serial"]) == 0
