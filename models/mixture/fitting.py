@@ -30,7 +30,8 @@ class Start:
     objective : float
         Among the points on which starts are compared.
     n_active : int
-        Components with more than n_features + 1 points there: as many as it takes for a covariance of their own.
+        Components with more than n_features + 1 points there: as many as it takes for a covariance of their
+        own.
     agreement : float
         Of its labels with those of the best start: the adjusted Rand index, 1 for equal ones.
     """
@@ -42,7 +43,8 @@ class Start:
 
 @dataclass(frozen=True)
 class Given:
-    """Weights, means (None where they are to be chosen) and covariances of a start; whether the covariances are the user's."""
+    """Weights, means (None where they are to be chosen) and covariances of a start; whether the covariances
+    are the user's."""
 
     weights: np.ndarray
     means: np.ndarray | None
@@ -138,7 +140,8 @@ class Fit:
         return found[best][0]
 
     def _widen(self, state, given):
-        """The prior's scale, from the widths of components after some iterations under one that depends on their number alone."""
+        """The prior's scale, from the widths of components after some iterations under one that depends on
+        their number alone."""
         kind, p, open_prior, found = self._options.kind, len(self._variances), self.prior, state
         widths = np.diag(self._variances) * self._k ** (-2.0 / p)  # Fraley and Raftery (2007)
         for _ in range(_ROUNDS):
@@ -153,7 +156,8 @@ class Fit:
         return state if given else found
 
     def _typical(self, counts, covariances, dof=None):
-        """Of modes under a prior of `dof` the expectations are taken, which are not the narrower the fewer points there are."""
+        """Of modes under a prior of `dof` the expectations are taken, which are not the narrower the fewer
+        points there are."""
         active = counts > min(2.0, 0.5 * counts.max())
         kind, p = self._options.kind, len(self._variances)
         each = covariances if kind == "tied" else covariances[active]
@@ -186,7 +190,8 @@ class Fit:
 
 
 def climb_with(climb, moves, tols, max_iter):
-    """EM to each of the tolerances in turn, with moves whenever it got there: the climb, moves and whether it converged."""
+    """EM to each of the tolerances in turn, with moves whenever it got there: the climb, moves and whether it
+    converged."""
     made = []
     for tol in tols:
         while True:

@@ -1,8 +1,9 @@
-"""A whole fit of a million points of 20 dimensions, start and moves included, beside one iteration of scikit-learn's.
+"""A whole fit of a million points of 20 dimensions, start and moves included, beside one iteration of
+scikit-learn's.
 
-The points are those of 100 clusters of deviation 1, whose means are normal with deviation 2.2: near pairs are some seven apart. Ours is
-offered 100 components and ends when EM has converged (tol = 1e-6) and no move raises the objective; scikit-learn's GaussianMixture does
-one EM iteration from the clusters' means.
+The points are those of 100 clusters of deviation 1, whose means are normal with deviation 2.2: near pairs are
+some seven apart. Ours is offered 100 components and ends when EM has converged (tol = 1e-6) and no move
+raises the objective; scikit-learn's GaussianMixture does one EM iteration from the clusters' means.
 """
 
 import functools
@@ -34,8 +35,10 @@ def duels(space, n, quick):
 
     def told():
         model = found["model"]
-        return (f"{model.n_active_} components found, {'converged' if model.converged_ else 'stopped'} after {model.n_iter_} iterations and "
-                f"{len(model.moves_)} moves on all points, adjusted Rand index {agreement(model.predict(X), labels):.4f}")
+        return (
+            f"{model.n_active_} components found, {'converged' if model.converged_ else 'stopped'} after {model.n_iter_} iterations and "
+            f"{len(model.moves_)} moves on all points, adjusted Rand index {agreement(model.predict(X), labels):.4f}"
+        )
 
     ours = Contender(f"portable, {space}", fit, sync=functools.partial(pk.fence, space))
     rivals, absent = peers.gather("mixture_em", space, X, means, tools=("sklearn",))
