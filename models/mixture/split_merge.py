@@ -37,7 +37,7 @@ class SplitMerge:
     def propose(self, components, sums, number, random):
         """n_j, xbar_j and S_j after the proposal of that number, from those before; whether it was
         accepted."""
-        n, k = self._n, len(sums[0])
+        n = self._n
         first, second = (int(i) for i in random.choice(n, 2, replace=False))
         a, b = (int(self._labels[i : i + 1].to_numpy()[0]) for i in (first, second))
         empty = np.flatnonzero(sums[0] == 0.0)

@@ -85,7 +85,7 @@ def in_full(kind, covariances, k, p):
 
 
 # Data sets, sweeps a draw, proposals a sweep: proposals take as long as ten sweeps.
-CALIBRATED = [("full", 80, 6, 0), ("full", 30, 3, 1), ("tied", 40, 4, 0), ("diag", 40, 4, 0), ("spherical", 40, 4, 0)]
+CALIBRATED = [("full", 80, 6, 0), ("full", 25, 3, 1), ("tied", 25, 4, 0), ("diag", 25, 4, 0), ("spherical", 25, 4, 0)]
 
 
 @pytest.mark.parametrize("kind, trials, thin, n_moves", CALIBRATED)
@@ -134,7 +134,7 @@ def test_proposals_leave_the_posterior_of_assignments_as_it_is(kind):
     Chi-squared over the assignments of more than 1 %; a false alarm in a thousand for all kinds.
     """
     X = np.array([[0.0, 0.0], [0.4, -0.3], [2.0, 1.5], [2.2, 0.6]])
-    n, k, p, n_trials = 4, 3, 2, 500
+    n, k, p, n_trials = 4, 3, 2, 300
     weights = np.array([0.5, 0.3, 0.2])
     prior = Prior(mean=np.ones(p), mean_scale=5.0, dof=5.0, scale=0.3 * np.eye(p), shape=3.0, rate=2.0)
     states = np.stack(np.meshgrid(*[np.arange(k)] * n, indexing="ij"), axis=-1).reshape(-1, n)
