@@ -257,7 +257,8 @@ def test_compare_launch_runs_without_any_peer(space, tmp_path, monkeypatch, caps
 
 PEERS = {"edm": (["kedm", "scipy", "sklearn", "faiss"], ["kedm"]), "lanes": ([], []), "mixture_em": (["sklearn"], ["scikit-learn"]),
          "mixture_fit": (["sklearn"], ["GaussianMixture, told the number", "BayesianGaussianMixture"]),
-         "filters": (["particles"], ["particles"]), "resampling": (["particles"], ["particles"]), "ceilings": ([], ["gcc"]), "profile": ([], ["not profiled"]), "edm_brains": ([], []),
+         "filters": (["particles"], ["particles"]), "mixture_large": (["sklearn"], ["scikit-learn"]),
+         "resampling": (["particles"], ["particles"]), "ceilings": ([], ["gcc"]), "profile": ([], ["not profiled"]), "edm_brains": ([], []),
          "edm_test": ([], [])}
 ALONE = ("edm_brains", "edm_test")  # nobody competes: what it takes is what is asked
 
