@@ -23,8 +23,20 @@ from portable.errors import DTypeError, InputError, ShapeError, StorageError
 _PIECE = 1 << 20  # bytes of one read or write
 # What a packed file may grow to. Text of numbers grows by factors of 2 to 20, deflate's limit is 1,032.
 _MOST_GROWTH, _MUCH = 100, 1 << 28
-_BROKEN = (OSError, EOFError, ValueError, KeyError, AttributeError, RuntimeError, MemoryError, OverflowError, struct.error, zlib.error,
-           zipfile.BadZipFile, csv.Error)  # what readers raise at bytes that are not theirs
+_BROKEN = (
+    OSError,
+    EOFError,
+    ValueError,
+    KeyError,
+    AttributeError,
+    RuntimeError,
+    MemoryError,
+    OverflowError,
+    struct.error,
+    zlib.error,
+    zipfile.BadZipFile,
+    csv.Error,
+)  # what readers raise at bytes that are not theirs
 MISSING = ("", "NA", "N/A", "#N/A", "NAN", "NULL", "NONE", "<NA>")  # words for no number, in capitals
 
 
@@ -41,7 +53,9 @@ def reading(path: str | os.PathLike) -> Iterator[None]:
     except InputError:
         raise
     except _BROKEN as error:
-        why = (error.strerror if isinstance(error, OSError) and error.strerror else str(error)) or type(error).__name__
+        why = (error.strerror if isinstance(error, OSError) and error.strerror else str(error)) or type(
+            error
+        ).__name__
         raise InputError(f"'{path}' cannot be read: {why}") from error
 
 
@@ -49,8 +63,10 @@ def check_growth(path: str | os.PathLike, n_bytes: int) -> None:
     """Refuse what would unpack to much more than the file holds."""
     most = max(_MUCH, _MOST_GROWTH * os.path.getsize(path))
     if n_bytes > most:
-        raise InputError(f"'{path}' holds {os.path.getsize(path):,} bytes, which unpack to more than {most:,}: no such file is "
-                         "read. Unpack it yourself if it is what it seems")
+        raise InputError(
+            f"'{path}' holds {os.path.getsize(path):,} bytes, which unpack to more than {most:,}: no such "
+            "file is read. Unpack it yourself if it is what it seems"
+        )
 
 
 def check_file(path: str | os.PathLike, kinds: tuple[str, ...]) -> str:
@@ -70,10 +86,13 @@ def _either(kinds: tuple[str, ...]) -> str:
     return " or ".join(filter(None, (", ".join(kinds[:-1]), kinds[-1])))
 
 
-def read_csv(path: str | os.PathLike, choose: Callable[[list[str]], list[str]] = list) -> dict[str, list[str]]:
+def read_csv(
+    path: str | os.PathLike, choose: Callable[[list[str]], list[str]] = list
+) -> dict[str, list[str]]:
     """Columns of a .csv or .csv.gz, as text.
 
-    Cells are apart by commas; where the header has semicolons and no comma by these, and decimal commas become points.
+    Cells are apart by commas; where the header has semicolons and no comma by these, and decimal commas
+    become points.
 
     Parameters
     ----------
@@ -88,8 +107,8 @@ def read_csv(path: str | os.PathLike, choose: Callable[[list[str]], list[str]] =
     Raises
     ------
     InputError
-        It is not UTF-8, holds a NUL, a line has more or fewer cells than the header, a wanted name occurs twice, or anything else
-        is wrong; the message names the line.
+        It is not UTF-8, holds a NUL, a line has more or fewer cells than the header, a wanted name occurs
+        twice, or anything else is wrong; the message names the line.
     """
     with reading(path):
         check_csv(path)
@@ -103,12 +122,17 @@ def read_csv(path: str | os.PathLike, choose: Callable[[list[str]], list[str]] =
             places, cells = [names.index(name) for name in wanted], []
             for row in rows:
                 if len(row) != len(names) and row:
-                    raise ShapeError(f"'{path}', line {rows.line_num} has {len(row)} cells, the header {len(names)}; as many "
-                                     "are wanted")
+                    raise ShapeError(
+                        f"'{path}', line {rows.line_num} has {len(row)} cells, the header {len(names)}; as "
+                        "many are wanted"
+                    )
                 if row:
                     cells.append([row[place] for place in places])
     columns = map(list, zip(*cells)) if cells else ([] for _ in wanted)
-    return {name: column if apart == "," else list(map(_with_point, column)) for name, column in zip(wanted, columns)}
+    return {
+        name: column if apart == "," else list(map(_with_point, column))
+        for name, column in zip(wanted, columns)
+    }
 
 
 def _with_point(cell: str) -> str:
@@ -122,7 +146,7 @@ def _with_point(cell: str) -> str:
 
 
 def check_csv(path: str | os.PathLike, wanted: list[str] | None = None) -> None:
-    """Refuse text that other readers take without a word: with NULs, with a name twice in its header, packed without measure.
+    """Refuse text that other readers take without a word: with NULs, names twice, packed without measure.
 
     Parameters
     ----------
@@ -136,7 +160,8 @@ def check_csv(path: str | os.PathLike, wanted: list[str] | None = None) -> None:
             while piece := file.read(_PIECE):
                 at = piece.find(b"\0")
                 if at >= 0:
-                    raise InputError(f"'{path}', line {line + piece.count(10, 0, at)} holds a NUL character; text is wanted")
+                    here = line + piece.count(10, 0, at)
+                    raise InputError(f"'{path}', line {here} holds a NUL character; text is wanted")
                 seen, line = seen + len(piece), line + piece.count(10)
                 check_growth(path, seen)
         if wanted is not None:
@@ -151,7 +176,9 @@ def _opened(path: str | os.PathLike, mode: str, **keywords):
 def _check_once(path: str | os.PathLike, names: list[str], wanted: list[str]) -> None:
     for name in wanted:
         if names.count(name) > 1:
-            raise InputError(f"'{path}' has {names.count(name)} columns '{name}'; names that differ are wanted")
+            raise InputError(
+                f"'{path}' has {names.count(name)} columns '{name}'; names that differ are wanted"
+            )
 
 
 def numbers(column: list[str], name: str, path: str | os.PathLike) -> np.ndarray:
@@ -169,11 +196,15 @@ def numbers(column: list[str], name: str, path: str | os.PathLike) -> np.ndarray
         try:
             found[row] = np.nan if cell.strip().upper() in MISSING else float(cell)
         except ValueError:
-            raise DTypeError(f"'{path}', column '{name}', row {row + 1} is {cell!r}; a number is wanted, or NA") from None
+            raise DTypeError(
+                f"'{path}', column '{name}', row {row + 1} is {cell!r}; a number is wanted, or NA"
+            ) from None
     return found
 
 
-def read_npz(path: str | os.PathLike, choose: Callable[[list[str]], list[str]] = list) -> dict[str, np.ndarray]:
+def read_npz(
+    path: str | os.PathLike, choose: Callable[[list[str]], list[str]] = list
+) -> dict[str, np.ndarray]:
     """Arrays of an .npz file, never Python objects.
 
     Parameters
@@ -206,8 +237,8 @@ def read_json(path: str | os.PathLike) -> object:
 def replacing(path: str | os.PathLike, name: str = "out", mark: str | None = None) -> Iterator[Path]:
     """A name beside `path` for a new file, which takes the place of `path` once it is whole and on the disk.
 
-    An interruption or a full disk leaves `path` as it was. The new file has the mode of the old one; where `path` is a link,
-    the file that it points to is replaced.
+    An interruption or a full disk leaves `path` as it was. The new file has the mode of the old one; where
+    `path` is a link, the file that it points to is replaced.
 
     Parameters
     ----------
@@ -254,13 +285,34 @@ def write(path: str | os.PathLike, content: str | bytes | memoryview, name: str 
         try:
             done = 0
             while done < len(body):
-                done += os.write(file, body[done:done + _PIECE])
+                done += os.write(file, body[done : done + _PIECE])
         finally:
             os.close(file)
 
 
-def check_folder(path: str | os.PathLike, name: str = "out") -> Path:
-    """Refuse a folder for results that could not be made, or written to, after all has been computed."""
+def check_folder(path: str | os.PathLike, name: str, files: tuple[str, ...], read: str | os.PathLike) -> Path:
+    """Refuse a folder for results that could not be made, or written to, after all has been computed.
+
+    Parameters
+    ----------
+    path : path
+    name : str
+        Of the option, for messages.
+    files : tuple of str
+        What will be written there.
+    read : path
+        The input, which must be none of them.
+    """
+    for file in files:
+        if (
+            os.path.exists(read)
+            and os.path.exists(Path(path) / file)
+            and os.path.samefile(read, Path(path) / file)
+        ):
+            raise InputError(
+                f"{name} is '{path}', where '{read}', the file that is read, would be written over; name "
+                "another folder"
+            )
     there = Path(path).absolute()
     while not there.exists() and there != there.parent:
         there = there.parent

@@ -7,13 +7,13 @@
 
 The folder holds
 
-    run.json    the job, its settings (arrays by their digests) and versions: the key of the run. Another is refused
+    run.json    the job, its settings (arrays by their digests) and versions: the key of the run
     lock        held while a process works here; it says who, for others to be told
     NAME.npz    a part: arrays, which `numpy.load` reads, and a seal over them, the part's name and the key
     NAME.part   a folder of the same kind, where a job consists of several (`inside`)
 
-Settings that only say how long the job is (draws, rows, cells, iterations) stay out of the key: a longer job finds
-what a shorter one has left. With None in place of a folder nothing is kept, and nothing found.
+Settings that only say how long the job is (draws, rows, cells, iterations) stay out of the key: a longer job
+finds what a shorter one has left. With None in place of a folder nothing is kept, and nothing found.
 """
 
 from __future__ import annotations
@@ -66,21 +66,30 @@ class Store:
     Raises
     ------
     DTypeError, InputError
-        `path` is no path, has no parent folder, is a file or a folder of something else, belongs to a run with other
-        settings (the message names them), or another process works there (the message says which).
+        `path` is no path, has no parent folder, is a file or a folder of something else, belongs to a run
+        with other settings (the message names them), or another process works there (the message says which).
     StorageError
         The folder cannot be written to.
     """
 
-    def __init__(self, path: str | os.PathLike | None, job: str, settings: dict, name: str = "checkpoint") -> None:
+    def __init__(
+        self, path: str | os.PathLike | None, job: str, settings: dict, name: str = "checkpoint"
+    ) -> None:
         self.path, self._name, self._lock = None, name, None
         self._written, self._cost = time.monotonic(), 0.0
         if path is None:
             return
         if not isinstance(path, (str, os.PathLike)):
-            raise DTypeError(f"{name} must be the name of a folder, got {path!r} of type {type(path).__name__}")
+            raise DTypeError(
+                f"{name} must be the name of a folder, got {path!r} of type {type(path).__name__}"
+            )
         self.path = Path(path)
-        run = {"format": FORMAT, "job": job, "portable": pk.__version__, "numpy": ".".join(np.__version__.split(".")[:2])}
+        run = {
+            "format": FORMAT,
+            "job": job,
+            "portable": pk.__version__,
+            "numpy": ".".join(np.__version__.split(".")[:2]),
+        }
         run |= {key: _words(value) for key, value in settings.items()}
         self.key = hashlib.sha256(json.dumps(run, sort_keys=True).encode()).hexdigest()
         self._make()
@@ -113,7 +122,8 @@ class Store:
         Raises
         ------
         StorageError
-            The disk is full, or cannot be written for another reason. Parts that were kept before are not touched.
+            The disk is full, or cannot be written for another reason. Parts that were kept before are not
+            touched.
         """
         if self.path is None:
             return
@@ -123,8 +133,10 @@ class Store:
         try:
             write(self._file(part), body.getbuffer(), self._name)
         except StorageError as error:
-            raise StorageError(f"{error}. What was finished before is kept there: make room, and the same call goes on "
-                             "from it") from error
+            raise StorageError(
+                f"{error}. What was finished before is kept there: make room, and the same call goes on "
+                "from it"
+            ) from error
         self._written = time.monotonic()
         self._cost = self._written - begin
 
@@ -159,7 +171,7 @@ class Store:
         return self.path is not None and time.monotonic() - self._written >= max(EVERY_S, _SHARE * self._cost)
 
     def chain(self, name: str, n: int, run: Callable[[dict | None, int, int], dict]) -> Iterator[dict]:
-        """The parts of a chain of n steps, each of which needs only the state that the one before it has left.
+        """The parts of a chain of n steps; each needs only the state that the one before it has left.
 
         Parameters
         ----------
@@ -168,9 +180,9 @@ class Store:
         n : int
             Steps. A last part from a longer chain may go on beyond them.
         run : callable
-            Called with the arrays of the part before (None for the first), the first step and the one to stop at; returns the
-            arrays of a part: `end`, where the next begins, the state there, and what the job wants. It may stop before, say
-            when `due`.
+            Called with the arrays of the part before (None for the first), the first step and the one to stop
+            at; returns the arrays of a part: `end`, where the next begins, the state there, and what the job
+            wants. It may stop before, say when `due`.
 
         Yields
         ------
@@ -195,16 +207,21 @@ class Store:
         return digest.hexdigest().encode()
 
     def _damaged(self, part: str, why: str) -> None:
-        warnings.warn(f"{self._name}: part '{self._file(part)}' is damaged ({why}); it is computed again",
-                      RuntimeWarning, stacklevel=4)
+        warnings.warn(
+            f"{self._name}: part '{self._file(part)}' is damaged ({why}); it is computed again",
+            RuntimeWarning,
+            stacklevel=4,
+        )
 
     # ---- the folder
     def _make(self) -> None:
         if self.path.is_dir():
             return
         if self.path.exists():
-            raise InputError(f"{self._name}: '{self.path}' is a file; the name of a folder is wanted, which is made if it "
-                             "is missing")
+            raise InputError(
+                f"{self._name}: '{self.path}' is a file; the name of a folder is wanted, which is made if it "
+                "is missing"
+            )
         if not self.path.parent.is_dir():
             raise InputError(f"{self._name}: the folder '{self.path.parent}' does not exist")
         try:
@@ -216,12 +233,21 @@ class Store:
     def _take_lock(self) -> int:
         """The descriptor of the locked file."""
         if fcntl is None:
-            raise InputError(f"{self._name}: this system has no locks on files, which keep a second process away")
-        foreign = [file.name for file in self.path.iterdir() if file.name not in ("run.json", "lock")
-                   and file.suffix not in (".npz", ".part") and ".partial" not in file.suffixes]
+            raise InputError(
+                f"{self._name}: this system has no locks on files, which keep a second process away"
+            )
+        foreign = [
+            file.name
+            for file in self.path.iterdir()
+            if file.name not in ("run.json", "lock")
+            and file.suffix not in (".npz", ".part")
+            and ".partial" not in file.suffixes
+        ]
         if foreign:
-            raise InputError(f"{self._name}: '{self.path}' holds {foreign[0]!r}, which is not of a checkpoint; name a "
-                             "folder of its own")
+            raise InputError(
+                f"{self._name}: '{self.path}' holds {foreign[0]!r}, which is not of a checkpoint; name a "
+                "folder of its own"
+            )
         path = self.path / "lock"
         try:
             lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
@@ -233,12 +259,15 @@ class Store:
             holder = os.pread(lock, 1000, 0).decode(errors="replace")
             os.close(lock)
             if isinstance(error, BlockingIOError):
-                raise InputError(f"{self._name}: '{self.path}' is in use by {holder or 'another process'}; wait for it, or "
-                                 "name another folder") from error
+                raise InputError(
+                    f"{self._name}: '{self.path}' is in use by {holder or 'another process'}; wait for it, "
+                    "or name another folder"
+                ) from error
             raise StorageError(f"{self._name}: '{path}' cannot be locked: {error.strerror}") from error
         with contextlib.suppress(OSError):  # on a full disk what was finished can still be read
             os.ftruncate(lock, 0)
-            os.write(lock, f"process {os.getpid()} on {platform.node()} since {time.strftime('%Y-%m-%d %H:%M:%S')}".encode())
+            since = time.strftime("%Y-%m-%d %H:%M:%S")
+            os.write(lock, f"process {os.getpid()} on {platform.node()} since {since}".encode())
         return lock
 
     def _check_run(self, run: dict) -> None:
@@ -255,22 +284,28 @@ class Store:
         if key == self.key and not damaged:
             return
         if key is not None and not damaged:
-            raise InputError(f"{self._name}: '{self.path}' belongs to another run: {_difference(found, run)}. Name another "
-                             "folder, or remove this one to begin anew")
+            raise InputError(
+                f"{self._name}: '{self.path}' belongs to another run: {_difference(found, run)}. Name "
+                "another folder, or remove this one to begin anew"
+            )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)
             parts = self.names()
             own = any(self.get(part) is not None for part in parts)
         if parts and not own:
-            raise InputError(f"{self._name}: '{path}' is {'damaged' if damaged else 'missing'}, and no part is of this "
-                             "run; name another folder, or remove this one to begin anew")
+            raise InputError(
+                f"{self._name}: '{path}' is {'damaged' if damaged else 'missing'}, and no part is of this "
+                "run; name another folder, or remove this one to begin anew"
+            )
         if damaged:
-            warnings.warn(f"{self._name}: '{path}' is damaged; it is written again", RuntimeWarning, stacklevel=4)
+            warnings.warn(
+                f"{self._name}: '{path}' is damaged; it is written again", RuntimeWarning, stacklevel=4
+            )
         write(path, json.dumps({"key": self.key, "run": run}, indent=1) + "\n", self._name)
 
 
 def inside(path: str | os.PathLike | None, part: str) -> Path | None:
-    """The folder of one of several stores of a job, in its checkpoint, which is made where its parent exists."""
+    """The folder of one of several stores of a job, in its checkpoint, which is made if its parent exists."""
     if path is None:
         return None
     with Store(path, "several jobs", {}):  # says what is wrong with the folder, and what it is
@@ -285,7 +320,7 @@ def digest(array: np.ndarray) -> str:
     found = hashlib.sha256(f"{array.dtype} {array.shape} ".encode())
     rows = max(1, _PIECE // max(1, array[:1].nbytes)) if array.ndim else 1
     for begin in range(0, len(array) if array.ndim else 1, rows):
-        found.update(np.ascontiguousarray(array[begin:begin + rows] if array.ndim else array).data)
+        found.update(np.ascontiguousarray(array[begin : begin + rows] if array.ndim else array).data)
     return found.hexdigest()
 
 
@@ -306,5 +341,9 @@ def _difference(found: dict, run: dict) -> str:
     """In which settings two runs differ."""
     names = [name for name in run | found if found.get(name) != run.get(name)]
     long = [name for name in names if any(len(str(one.get(name))) > 40 for one in (found, run))]
-    return "; ".join(f"{name} differ{'s' * (not name.endswith('s'))}" if name in long
-                     else f"{name} is {found.get(name)!r} there, {run.get(name)!r} here" for name in names)
+    return "; ".join(
+        f"{name} differ{'s' * (not name.endswith('s'))}"
+        if name in long
+        else f"{name} is {found.get(name)!r} there, {run.get(name)!r} here"
+        for name in names
+    )

@@ -23,6 +23,7 @@ from models.checks import check_outputs
 from models.edm import calibrate, figures, files, frames
 from models.edm.surrogates import SURROGATES
 from models.files import replacing
+from models.store import Store
 from portable.errors import printable
 
 
@@ -119,6 +120,7 @@ def _parser():
                       help="Benjamini and Hochberg, or Yekutieli (default: bh)")
     made.add_argument("--out", metavar="FILE.csv",
                       help="write a row a pair: library, target, rho, p, q (needs pandas)")
+    made.add_argument("--checkpoint", metavar="FOLDER", help="keeps what was found: the same command goes on from there")
     _add_surrogates(made, 200)
     made = add("crossmap", _crossmap, "cross map of all pairs of columns")
     made.add_argument("-E", type=int, help="dimension for all targets (default: the best of each up to --E-max)")
@@ -240,23 +242,33 @@ def _test(options, table):
     names = options.columns or list(table)
     dataset = frames.choose(table, names)
     common = {"tau": options.tau, "exclusion_radius": options.exclusion_radius}
-    found = edm.cross_map_test(dataset, _dimensions(options, dataset, common), Tp=options.Tp,
-                               **_surrogates(options),
-                               **_windows(options), **common)
+    found = edm.cross_map_test(dataset, _dimensions(options, dataset, common, options.checkpoint), Tp=options.Tp,
+                               checkpoint=options.checkpoint, **_surrogates(options), **_windows(options), **common)
     names = [printable(name) for name in names]
     found = dataclasses.replace(found, libraries=names, targets=names)
     if options.out:
         with replacing(options.out) as beside:
-            found.to_pandas(options.adjust).to_csv(beside, index=False)
+            found.to_pandas(options.adjust).to_csv(beside, index=False, errors="backslashreplace")
     else:
         _matrix(names, found.adjusted(options.adjust), f"q-values ({options.adjust})")
     print(found.summary(options.level, options.adjust))
 
 
-def _dimensions(options, dataset, common):
+def _dimensions(options, dataset, common, checkpoint):
+    """Those asked for, or the best of each series, which are kept beside a checkpoint."""
     if options.E is not None:
         return options.E
-    return [max(1, edm.embedding_dimension(column, options.E_max, **common).best) for column in dataset.T]
+
+    def run(before, begin, end):
+        found = []
+        while begin < end and not (found and store.due()):
+            found.append(max(1, edm.embedding_dimension(dataset[:, begin], options.E_max, **common).best))
+            begin += 1
+        return {"end": np.array(begin), "best": np.array(found)}
+
+    beside = checkpoint and f"{checkpoint}.dimensions"
+    with Store(beside, "edm.embedding_dimension", {"dataset": dataset, "E_max": options.E_max} | common, "--checkpoint") as store:
+        return np.concatenate([part["best"] for part in store.chain("series", dataset.shape[1], run)])
 
 
 def _calibrate(options):
@@ -269,7 +281,7 @@ def _crossmap(options, table):
     dataset = frames.choose(table, names)
     names = [printable(name) for name in names]
     common = {"tau": options.tau, "exclusion_radius": options.exclusion_radius}
-    dims = _dimensions(options, dataset, common)
+    dims = _dimensions(options, dataset, common, options.checkpoint or (options.out and f"{options.out}.checkpoint"))
     rho = edm.cross_map(dataset, dims, Tp=options.Tp, out=options.out, checkpoint=options.checkpoint,
                         progress=sys.stderr.isatty(), **common)
     if not options.out:

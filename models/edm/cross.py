@@ -83,7 +83,9 @@ def cross_map(dataset, dims, *, tau=1, Tp=0, exclusion_radius=0, libraries=None,
     ------
     ShapeError, DTypeError, FiniteError, InputError
         Naming the argument. Also where `out` exists and is not of this run, or is what `dataset` is read from; where a
-        checkpoint is of another run, or in use; where the disk is full: what was finished is kept.
+        checkpoint is of another run, or in use.
+    StorageError
+        A file cannot be written, for the disk is full perhaps; what was finished is kept.
 
     References
     ----------

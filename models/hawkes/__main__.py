@@ -18,7 +18,7 @@ from rich.table import Table
 from portable.errors import InputError, PortableError, printable
 
 from ..checks import check_outputs
-from ..files import replacing, write
+from ..files import check_folder, replacing, write
 from . import figures
 from .backgrounds import fit_background
 from .calibration import calibrate
@@ -45,6 +45,7 @@ console = Console()
 
 # Vehtari, Gelman, Simpson, Carpenter, Buerkner (2021): chains that disagree, or too few effective draws to say whether they do.
 _MOST_R_HAT, _LEAST_ESS_A_CHAIN = 1.01, 100
+_WRITTEN = "probabilities.csv", "parents.csv", "forecast.csv"  # tables of `--output`, none of which may be read
 _SHOWN = {"r_hat": ("R-hat", "{:.3f}"), "ess_bulk": ("ESS", "{:,.0f}"), "ess_tail": ("tail", "{:,.0f}"), "mcse": None}
 
 
@@ -170,7 +171,7 @@ def _prepare(options):
     by = getattr(options, "by", "metropolis")
     if getattr(options, "checkpoint", None) and by != "metropolis":
         raise InputError(f"--checkpoint keeps draws of --by metropolis; --by {by} keeps nothing")
-    folder = Path(options.output)
+    folder = check_folder(options.output, "--output", _WRITTEN, options.events)
     folder.mkdir(parents=True, exist_ok=True)
     found = given(options)  # what is misspelt is told before anything is computed
     events = read_catalogue(options.events, places=options.places, time=options.time, length_unit=options.length_unit,
@@ -321,7 +322,7 @@ def run_forecast(options):
         console.print(f"  {name}: {value:.4g} observed, {np.mean(check.drawn[name]):.4g} drawn, p = {check.p_values[name]:.2g}",
                       highlight=False)
     _write_csv(folder / "forecast.csv", ["draw", "n_events"], enumerate(ahead.counts.tolist()))
-    console.print(f"written to {folder}: forecast.csv", highlight=False)
+    console.print(f"written to {printable(folder)}: forecast.csv", highlight=False, markup=False)
 
 
 def run_compare(options):

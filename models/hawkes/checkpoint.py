@@ -12,9 +12,9 @@ _OWN = ("row", "draws", "looks")  # of a part; all else is a state
 class Kept:
     """Draws that a store keeps, and those that are added to it.
 
-    A part begins and ends at a look at the chains (`Chains.advance`), so that a run in one go, an interrupted one and one
-    that was made longer look at the same moments. A part in which some chain came to its end is of no use to a longer run:
-    it is kept apart, by its length.
+    A part begins and ends at a look at the chains (`Chains.advance`), so that a run in one go, an interrupted
+    one and one that was made longer look at the same moments. A part in which some chain came to its end is
+    of no use to a longer run: it is kept apart, by its length.
 
     Parameters
     ----------
@@ -33,7 +33,13 @@ class Kept:
     """
 
     def __init__(self, store, n_chains, n_rows, n_columns, thin):
-        self._store, self._n_rows, self._thin, self._looks, self._steps = store, n_rows, thin, 0, np.zeros(1, np.int64)
+        self._store, self._n_rows, self._thin, self._looks, self._steps = (
+            store,
+            n_rows,
+            thin,
+            0,
+            np.zeros(1, np.int64),
+        )
         self.draws, self.state, self.ended = np.full((n_chains, n_rows, n_columns), np.nan), None, False
         self.take()
 
@@ -48,7 +54,7 @@ class Kept:
                     break
                 self.ended = True
             row, (_, self._looks) = int(part["row"]), part["looks"].tolist()
-            self.draws[:, row:row + part["draws"].shape[1]] = part["draws"]
+            self.draws[:, row : row + part["draws"].shape[1]] = part["draws"]
             self.state = {name: array for name, array in part.items() if name not in _OWN}
             self._steps = self.state["counts"][:, ck.STEP]
         self._now, self._limit = self._looks, min(self._begins(), default=None)
@@ -83,7 +89,11 @@ class Kept:
 
     def _begins(self):
         """Where later parts begin."""
-        return [begin for begin in (int(name[-12:]) for name in self._store.names("looks-")) if begin > self._looks]
+        return [
+            begin
+            for begin in (int(name[-12:]) for name in self._store.names("looks-"))
+            if begin > self._looks
+        ]
 
     def _put(self, name, chains, steps):
         state = chains.snapshot()
@@ -91,4 +101,10 @@ class Kept:
         draws = state.pop("draws")
         self.draws[:, row:end] = draws[:, row:end]
         self.state = state
-        self._store.put(name, row=np.array(row), draws=draws[:, row:end], looks=np.array([self._looks, self._now]), **state)
+        self._store.put(
+            name,
+            row=np.array(row),
+            draws=draws[:, row:end],
+            looks=np.array([self._looks, self._now]),
+            **state,
+        )

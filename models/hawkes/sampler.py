@@ -69,8 +69,9 @@ def sample_posterior(likelihood, *, n_chains=4, n_draws=10_000, n_warmup=1_000, 
     Raises
     ------
     DTypeError, InputError
-        An argument of a wrong type or out of range; priors that exclude the start; a checkpoint of other chains, or in use; a
-        full disk: what was kept before stays.
+        An argument of a wrong type or out of range; priors that exclude the start; a checkpoint of other chains, or in use.
+    StorageError
+        The checkpoint cannot be written; what was kept before stays.
 
     References
     ----------

@@ -53,13 +53,14 @@ def _parser():
     fit.add_argument("--seed", type=int, default=0)
     fit.add_argument("--single", action="store_true", help="compute in float32")
     fit.add_argument("--space", metavar="NAME", help="execution space (default: the layer's own choice)")
+    fit.add_argument("--checkpoint", metavar="FOLDER", help="keeps what EM has come to: the same command goes on from there")
     fit.add_argument("--out", metavar="FOLDER", default="mixture", help="where files go (default: %(default)s)")
     return parser
 
 
 def _fit(options):
     figures.figure_class()  # said now if it is missing, not after the fit
-    folder = check_folder(options.out, "--out")
+    folder = check_folder(options.out, "--out", ("components.csv", "marginals.png", "mixture.npz"), options.cells)
     cells = cytometry.transform(*cytometry.read(options.cells), cofactor=options.cofactor, saturation=options.saturation)
     points = cells.points.astype(np.float32 if options.single else np.float64)
     space = str(options.space or pk.default_space())
@@ -68,7 +69,7 @@ def _fit(options):
     start = time.perf_counter()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ConvergenceWarning)
-        model.fit(points)
+        model.fit(points, checkpoint=options.checkpoint)
     seconds = time.perf_counter() - start
     counts = np.bincount(model.predict(points), minlength=options.components)
     folder.mkdir(parents=True, exist_ok=True)

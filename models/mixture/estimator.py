@@ -274,7 +274,9 @@ class DirichletMixture(Parameters):
         Raises
         ------
         InputError
-            Without a prior; a checkpoint of another run, or in use; a full disk: what was kept before stays.
+            Without a prior; a checkpoint of another run, or in use.
+        StorageError
+            The checkpoint cannot be written; what was kept before stays.
         """
         self._check_fitted()
         if self.prior is None:

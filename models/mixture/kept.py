@@ -1,4 +1,4 @@
-"""What runs of EM came to, in a store: a fit that is made again, longer or with more starts goes on where they ended."""
+"""What runs of EM came to, in a store: the same fit, a longer one or one of more starts goes on there."""
 
 from __future__ import annotations
 
@@ -9,12 +9,21 @@ import numpy as np
 
 from ..store import NOWHERE
 
-_FIELDS = ("state", "means", "covariances", "history", "end", "n", "xbar", "scatter")  # of a run; the last three once it has ended
+_FIELDS = (
+    "state",
+    "means",
+    "covariances",
+    "history",
+    "end",
+    "n",
+    "xbar",
+    "scatter",
+)  # of a run; the last three once it has ended
 
 
 @dataclass
 class Run:
-    """A run of EM from one start: its name, iterations done, whether they have converged, and whether it has ended."""
+    """A run of EM from one start: its name, iterations done, whether it has converged and has ended."""
 
     name: str = ""
     done: int = 0
@@ -35,30 +44,40 @@ class Log:
             if kept is None:
                 self._damaged += [part] * part.startswith("runs-")
                 continue
-            for name in {key.partition(".")[0] for key in kept}:
-                run = {field: kept[f"{name}.{field}"] for field in _FIELDS if f"{name}.{field}" in kept}
-                if name not in self._found or tuple(run["end"]) > tuple(self._found[name]["end"]):
-                    self._found[name] = run
+            for key in {key.partition(".")[0] for key in kept}:
+                run = {field: kept[f"{key}.{field}"] for field in _FIELDS if f"{key}.{field}" in kept}
+                name, asked = key.split("-")
+                same = self._found.setdefault(name, {})
+                if int(asked) not in same or tuple(run["end"]) > tuple(same[int(asked)]["end"]):
+                    same[int(asked)] = run
         self._number = 1 + max((int(part[-6:]) for part in store.names("runs-")), default=-1)
 
     def begin(self, climb, n_iter, tol, beat):
-        """The run of at most `n_iter` iterations that `climb` is about to make, with what of it was kept put in place."""
+        """The run of at most `n_iter` iterations that `climb` is about to make; what was kept is put in place."""
         if self._store.path is None:
             return Run()
-        about = climb.points.n, climb.points.total, climb.kind, type(climb.model).__name__, tol, beat, bool(climb.history)
-        digest = hashlib.sha256(repr(about).encode())
+        numbers = (
+            climb.points.n,
+            climb.points.total,
+            tol,
+            np.nan if beat is None else beat,
+            len(climb.history) > 0,
+        )
+        digest = hashlib.sha256(f"{climb.kind} {type(climb.model).__name__} ".encode())
+        digest.update(np.array(numbers, np.float64).data)
         for array in (climb.model.state(), *climb.steps.result()[:2]):
             digest.update(np.ascontiguousarray(array).data)
         run = Run(digest.hexdigest()[:32])
-        kept = self._found.get(run.name)
+        same = self._found.get(run.name, {})  # by how many iterations were asked for
+        shorter = [kept for kept in same.values() if beat is None and kept["end"][0] <= n_iter]
+        kept = same.get(n_iter) or max(shorter, key=lambda kept: tuple(kept["end"]), default=None)
         if kept is not None:
-            done, asked, converged, ended = kept["end"].tolist()
-            if done <= n_iter and (beat is None or asked == n_iter):
-                run.done, run.converged = done, bool(converged)
-                run.ended = bool(ended) and (run.converged or done == n_iter or beat is not None)
-                climb.place(*(kept[field] for field in _FIELDS[:4]))
-                if run.ended:
-                    climb.moments = tuple(kept[field] for field in _FIELDS[5:])
+            done, converged, ended = kept["end"].tolist()
+            run.done, run.converged = done, bool(converged)
+            run.ended = bool(ended) and (run.converged or done == n_iter or beat is not None)
+            climb.place(*(kept[field] for field in _FIELDS[:4]))
+            if run.ended:
+                climb.moments = tuple(kept[field] for field in _FIELDS[5:])
         return run
 
     def note(self, run, climb, n_iter, n_before):
@@ -74,20 +93,26 @@ class Log:
         if self._store.path is not None:
             n, xbar, scatter = climb.moments
             self._ended |= self._record(run, climb, n_iter, n_before)
-            self._ended |= {f"{run.name}.{field}": array for field, array in zip(_FIELDS[5:], (n, xbar, scatter))}
+            self._ended |= {
+                f"{run.name}-{n_iter}.{field}": array for field, array in zip(_FIELDS[5:], (n, xbar, scatter))
+            }
             if self._store.due():
                 self.flush()
 
     def flush(self):
         """Write down the runs that have ended."""
         if self._ended:
-            self._store.put(self._damaged.pop() if self._damaged else f"runs-{self._number:06d}", **self._ended)
+            self._store.put(
+                self._damaged.pop() if self._damaged else f"runs-{self._number:06d}", **self._ended
+            )
             self._number, self._ended = self._number + 1, {}
 
     def _record(self, run, climb, n_iter, n_before):
         arrays = climb.model.state(), *climb.steps.result()[:2], np.array(climb.history[n_before:])
-        end = np.array([run.done, n_iter, run.converged, run.ended], np.int64)
-        return {f"{run.name}.{field}": np.array(array) for field, array in zip(_FIELDS, (*arrays, end))}
+        end = np.array([run.done, run.converged, run.ended], np.int64)
+        return {
+            f"{run.name}-{n_iter}.{field}": np.array(array) for field, array in zip(_FIELDS, (*arrays, end))
+        }
 
 
 NOTHING = Log()  # keeps nothing

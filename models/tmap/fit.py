@@ -94,7 +94,9 @@ def fit(runs, *, orders, max_iter=500, tol=1e-8, seed=0, n_starts=None, initial=
     InputError
         All gaps are zero, or some are but no order is 1, there are fewer gaps than branches, no run ends, `initial` has
         other orders or cannot make the runs, or `memory_limit` does not hold the longest runs; a checkpoint of another fit, or in
-        use; a full disk: what was kept before stays.
+        use.
+    StorageError
+        The checkpoint cannot be written; what was kept before stays.
     """
     check_type(runs)
     orders = np.sort(check_orders(orders))

@@ -9,7 +9,7 @@ from .kernels import CLIMBING, STATUS, STEP, USED_UP
 
 
 class Kept:
-    """The state of starts that climb together, kept one by one: more starts, or more iterations, go on from there.
+    """The state of starts that climb together, kept one by one: more of them, or more steps, go on from there.
 
     Parameters
     ----------
@@ -26,7 +26,9 @@ class Kept:
         self._store, self._views, self._first = store, (exact, state, history), exact.to_numpy().copy()
         found = [view.to_numpy().copy() for view in self._views]
         most, n = history.shape[1] - 1, len(self._first)
-        self._names = [f"start-{digest(first)[:16]}" for first in self._first]  # where it begins says what it comes to
+        self._names = [
+            f"start-{digest(first)[:16]}" for first in self._first
+        ]  # where it begins says what it comes to
         self._steps, self._turns, self._longer = [-1] * n, [0] * n, [False] * n
         for k in range(n if store.names("start-") else 0):
             self._restore(k, most, *found)
@@ -34,14 +36,18 @@ class Kept:
             pk.deep_copy(view, array.astype(view.dtype))
 
     def _restore(self, k, most, exact, state, history):
-        """Take the latest state of a start from the store. Both are as good: the second is there if the first is damaged."""
+        """Take the later of a start's two states; the earlier is there in case that one is damaged."""
         parts = [(turn, self._store.get(f"{self._names[k]}-{turn}")) for turn in (0, 1)]
         parts = [(int(part["state"][STEP]), turn, part) for turn, part in parts if part is not None]
         self._longer[k] = any(step > most for step, *_ in parts)
         parts = [part for part in parts if part[0] <= most]
         if parts:
             step, turn, part = max(parts, key=lambda part: part[:2])
-            exact[k], state[k], history[k, :len(part["history"])] = part["exact"], part["state"], part["history"]
+            exact[k], state[k], history[k, : len(part["history"])] = (
+                part["exact"],
+                part["state"],
+                part["history"],
+            )
             if state[k, STATUS] == USED_UP and step < most:
                 state[k, STATUS] = CLIMBING
             self._steps[k], self._turns[k] = step + (state[k, STATUS] != CLIMBING), 1 - turn
@@ -55,5 +61,7 @@ class Kept:
             step = int(state[k, STEP])
             moved = step + (state[k, STATUS] != CLIMBING)  # the last look at the likelihood is a move, too
             if moved != self._steps[k] and not self._longer[k]:
-                self._store.put(f"{name}-{self._turns[k]}", exact=exact[k], state=state[k], history=history[k, :moved])
+                self._store.put(
+                    f"{name}-{self._turns[k]}", exact=exact[k], state=state[k], history=history[k, :moved]
+                )
                 self._steps[k], self._turns[k] = moved, 1 - self._turns[k]

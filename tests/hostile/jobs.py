@@ -1,6 +1,7 @@
-"""The long jobs, made short: each is a function of a folder and of whether it is the longer one, and returns its result.
+"""The long jobs, made short: each is a function of a folder and of whether it is the longer one.
 
-A result is a dict of arrays; what files a job leaves in the folder beside its checkpoint is part of it, byte by byte.
+A result is a dict of arrays; what files a job leaves in the folder beside its checkpoint is part of it, byte
+by byte.
 """
 
 import os
@@ -15,10 +16,17 @@ from models.resampling import study
 SPACE = "serial"
 
 
-# Every job keeps a part after each of its steps; fewer schemes than there are; and a kill loses nothing that was written, synced
-# or not (that files are synced before they are renamed, and folders after, is looked at by test_store).
-SHORT = ((os, "fsync", lambda file: None), (store, "EVERY_S", 0.0), (store, "_SHARE", 0.0), (hawkes.sampler, "_REPLAYS", 1), (resampling.inference, "PIECE", 1), (study, "LONG_ENOUGH", 0.0),
-         (study, "SCHEMES", ("multinomial", "systematic", "killing")))
+# Every job keeps a part after each of its steps; there are fewer schemes; and nothing is synced, for a kill loses
+# nothing that was written (that files are synced before they are renamed, and folders after: test_store).
+SHORT = (
+    (os, "fsync", lambda file: None),
+    (store, "EVERY_S", 0.0),
+    (store, "_SHARE", 0.0),
+    (hawkes.sampler, "_REPLAYS", 1),
+    (resampling.inference, "PIECE", 1),
+    (study, "LONG_ENOUGH", 0.0),
+    (study, "SCHEMES", ("multinomial", "systematic", "killing")),
+)
 
 
 def series():
@@ -34,8 +42,16 @@ def cross_map(folder, longer):
 
 
 def cross_map_test(folder, longer):
-    found = edm.cross_map_test(series(), 2, libraries=np.arange(6 if longer else 3), n_surrogates=20, surrogate="random", seed=1,
-                               checkpoint=folder / "checkpoint", space=SPACE)
+    found = edm.cross_map_test(
+        series(),
+        2,
+        libraries=np.arange(6 if longer else 3),
+        n_surrogates=20,
+        surrogate="random",
+        seed=1,
+        checkpoint=folder / "checkpoint",
+        space=SPACE,
+    )
     return {"rho": found.rho, "p": found.p_values, "n_tried": found.n_tried}
 
 
@@ -43,9 +59,19 @@ def pmmh(folder, longer):
     """And particle Gibbs, which goes through the same store."""
     model = resampling.ready.linear_gaussian
     y = np.random.default_rng(5).normal(size=12)
-    found = resampling.sample_pmmh(model, y, 8, priors={"phi": resampling.priors.uniform(-1.0, 1.0)}, fixed={"sigma": 0.5, "tau": 0.7},
-                                   n_chains=2, n_draws=8 if longer else 5, n_warmup=2, seed=5, space=SPACE,
-                                   checkpoint=folder / "checkpoint")
+    found = resampling.sample_pmmh(
+        model,
+        y,
+        8,
+        priors={"phi": resampling.priors.uniform(-1.0, 1.0)},
+        fixed={"sigma": 0.5, "tau": 0.7},
+        n_chains=2,
+        n_draws=8 if longer else 5,
+        n_warmup=2,
+        seed=5,
+        space=SPACE,
+        checkpoint=folder / "checkpoint",
+    )
     return {"draws": found.draws, "log_likelihood": found.log_likelihood, "acceptance": found.acceptance}
 
 
@@ -57,38 +83,75 @@ def resampling_study(folder, longer):
 
 def posterior(folder, longer):
     random = np.random.default_rng(2)
-    likelihood = hawkes.Likelihood(random.normal(size=(30, 2)), np.sort(random.random(30)) * 100.0, space=SPACE)
+    likelihood = hawkes.Likelihood(
+        random.normal(size=(30, 2)), np.sort(random.random(30)) * 100.0, space=SPACE
+    )
     start = hawkes.Parameters(0.5, 1.6, 336.0, 0.3, 1.0, 1.0)
-    found = hawkes.sample_posterior(likelihood, n_chains=2, n_draws=160 if longer else 90, n_warmup=10, start=[start] * 2, seed=3,
-                                    checkpoint=folder / "checkpoint")
+    found = hawkes.sample_posterior(
+        likelihood,
+        n_chains=2,
+        n_draws=160 if longer else 90,
+        n_warmup=10,
+        start=[start] * 2,
+        seed=3,
+        checkpoint=folder / "checkpoint",
+    )
     return {"draws": found.draws, "log_likelihood": found.log_likelihood, "acceptance": found.acceptance}
 
 
 def points():
-    return np.random.default_rng(1).normal(size=(60, 2)) + np.repeat([[0.0, 0.0], [6.0, 1.0], [0.0, 7.0]], 20, axis=0)
+    return np.random.default_rng(1).normal(size=(60, 2)) + np.repeat(
+        [[0.0, 0.0], [6.0, 1.0], [0.0, 7.0]], 20, axis=0
+    )
 
 
 def gibbs(folder, longer):
     model = mixture.DirichletMixture(3, max_iter=2, tol=-1.0, random_state=0, space=SPACE).fit(points())
-    found = model.sample_posterior(points(), 9 if longer else 5, n_burn=2, seed=4, checkpoint=folder / "checkpoint")
+    found = model.sample_posterior(
+        points(), 9 if longer else 5, n_burn=2, seed=4, checkpoint=folder / "checkpoint"
+    )
     return vars(found)
 
 
 def em(folder, longer):
     """EM with moves from several starts; longer, from more of them."""
-    options = {"tol": 1e-2, "max_iter": 6 if longer else 3, "n_init": 2 if longer else 1, "random_state": 0, "space": SPACE}
+    options = {
+        "tol": 1e-2,
+        "max_iter": 6 if longer else 3,
+        "n_init": 2 if longer else 1,
+        "random_state": 0,
+        "space": SPACE,
+    }
     found = mixture.DirichletMixture(2, **options).fit(points(), checkpoint=folder / "checkpoint")
-    return {"history": found.objective_history_, "means": found.means_, "factors": found.precisions_cholesky_,
-            "starts": np.array([start.objective for start in found.starts_])}
+    return {
+        "history": found.objective_history_,
+        "means": found.means_,
+        "factors": found.precisions_cholesky_,
+        "starts": np.array([start.objective for start in found.starts_]),
+    }
 
 
 def transient(folder, longer):
     """Streamed, in parts."""
     process = tmap.TransientMAP([0.6, 0.4], [1, 2], [2.0, 0.5], [[0.5, 0.3], [0.2, 0.6]])
     runs = process.simulate(40, seed=1, space=SPACE)
-    model, info = tmap.fit(runs, orders=[1, 2], n_starts=3 if longer else 2, max_iter=8 if longer else 4, tol=0.0, seed=3, space=SPACE,
-                           memory_limit=20_000, checkpoint=folder / "checkpoint")
-    return {"rates": model.rates, "switching": model.switching, "history": info.history, "starts": info.starts}
+    model, info = tmap.fit(
+        runs,
+        orders=[1, 2],
+        n_starts=3 if longer else 2,
+        max_iter=8 if longer else 4,
+        tol=0.0,
+        seed=3,
+        space=SPACE,
+        memory_limit=20_000,
+        checkpoint=folder / "checkpoint",
+    )
+    return {
+        "rates": model.rates,
+        "switching": model.switching,
+        "history": info.history,
+        "starts": info.starts,
+    }
 
 
 def model_file(folder, longer):
@@ -98,7 +161,20 @@ def model_file(folder, longer):
     return {}
 
 
-JOBS = {job.__name__: job for job in (cross_map, cross_map_test, pmmh, resampling_study, posterior, gibbs, em, transient, model_file)}
+JOBS = {
+    job.__name__: job
+    for job in (
+        cross_map,
+        cross_map_test,
+        pmmh,
+        resampling_study,
+        posterior,
+        gibbs,
+        em,
+        transient,
+        model_file,
+    )
+}
 
 
 def result(job, folder, longer=False):
@@ -107,16 +183,21 @@ def result(job, folder, longer=False):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         found = JOBS[job](folder, longer)
-    files = {file.name: np.frombuffer(file.read_bytes(), np.uint8) for file in sorted(folder.iterdir()) if file.is_file()
-             and not file.name.startswith(".")}
+    files = {
+        file.name: np.frombuffer(file.read_bytes(), np.uint8)
+        for file in sorted(folder.iterdir())
+        if file.is_file() and not file.name.startswith(".")
+    }
     return found | files, [str(warning.message) for warning in caught if "damaged" in str(warning.message)]
 
 
 def same(one, other):
     """Whether two results are equal, bit by bit."""
     return one.keys() == other.keys() and all(
-        np.asarray(one[name]).tobytes() == np.asarray(other[name]).tobytes() and np.shape(one[name]) == np.shape(other[name])
-        for name in one)
+        np.asarray(one[name]).tobytes() == np.asarray(other[name]).tobytes()
+        and np.shape(one[name]) == np.shape(other[name])
+        for name in one
+    )
 
 
 def parts(folder):

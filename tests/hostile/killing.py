@@ -1,15 +1,17 @@
 """`python -m tests.hostile.killing JOB FOLDER STEP`: what happens to a job at its writes, and how it goes on.
 
-Each call by which a store changes the disk (open, write, fsync, rename, unlink, mkdir, allocation) is an event. At an event a fork of
-this process
+Each call by which a store changes the disk (open, write, fsync, rename, unlink, mkdir, allocation) is an
+event. At an event a fork of this process
 
-* is killed by SIGKILL: before it, after it, or, where it is a write, half way through; another fork then runs the same job to its end;
-* finds the disk full (no file may grow beyond a few bytes: RLIMIT_FSIZE) until it ends; another fork then finds room;
+* is killed by SIGKILL: before it, after it, or, where it is a write, half way through; another fork then runs
+the same job to its end;
+* finds the disk full (no file may grow beyond a few bytes: RLIMIT_FSIZE) until it ends; another fork then
+finds room;
 * is stopped, while another fork runs the same job; then it goes on.
 
-The result must be that of a run that nothing happened to, bit by bit; no part that was whole may be written again; a full disk and a
-second process must be told by name. Every STEP-th event is tried in each of these ways. Prints how many there were, or what was
-wrong, and then exits with 1.
+The result must be that of a run that nothing happened to, bit by bit; no part that was whole may be written
+again; a full disk and a second process must be told by name. Every STEP-th event is tried in each of these
+ways. Prints how many there were, or what was wrong, and then exits with 1.
 """
 
 import contextlib
@@ -56,7 +58,7 @@ class Shim:
             if here and self._way == "before":
                 self._what()
             if here and self._way == "half way through" and name == "write":
-                call(args[0], args[1][:len(args[1]) // 2])
+                call(args[0], args[1][: len(args[1]) // 2])
                 self._what()
             try:
                 return call(*args, **keywords)
@@ -126,8 +128,11 @@ class Trial:
             return f"a part is called damaged: {found[1]}"
         if not jobs.same(found[0], self._wanted):
             return "another result"
-        again = [file.name for file, content in before.items() if not file.name.startswith(REPLACED)
-                 and file.read_bytes() != content]
+        again = [
+            file.name
+            for file, content in before.items()
+            if not file.name.startswith(REPLACED) and file.read_bytes() != content
+        ]
         return f"parts were lost: {again}" if again else None
 
     def killed(self, at, way):
@@ -155,7 +160,10 @@ class Trial:
         second = forked(lambda: jobs.result(self.job, self._folder))
         os.kill(first, signal.SIGCONT)
         found = ended(first, pipe)
-        known = f"in use by process {first} on ", "in use by another process"  # which has not said yet who it is
+        known = (
+            f"in use by process {first} on ",
+            "in use by another process",
+        )  # which has not said yet who it is
         if isinstance(second, str) and not any(words in second for words in known):
             return f"a second process is told {second!r}"
         if isinstance(found, str) and "in use" in found:  # it was stopped before it held the folder

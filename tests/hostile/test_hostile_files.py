@@ -1,4 +1,4 @@
-"""Files that are not what they seem: each is refused in words that name it, or read whole; nothing is dropped without a word."""
+"""Files that are not what they seem: each is refused by name, or read whole; nothing is dropped without a word."""
 
 import gzip
 import io
@@ -38,7 +38,7 @@ def huge_npy():
 
 
 def flipped(content, at):
-    return content[:at] + bytes([content[at] ^ 0x55]) + content[at + 1:]
+    return content[:at] + bytes([content[at] ^ 0x55]) + content[at + 1 :]
 
 
 def h5(path, **datasets):
@@ -75,13 +75,21 @@ HAWKES = [
     ("latin.csv", "é,x_km\n1,2\n".encode("latin-1"), "can't decode byte"),
     ("nul.csv", EVENTS.replace(b"3,9", b"3,\x009"), "line 5 holds a NUL"),
     ("ragged.csv", EVENTS + b"1,2\n", "line 10 has 2 cells"),
-    ("twice.csv", EVENTS.replace(b"y_km,", b"x_km,").replace(b"t_hours\n", b"t_hours\n"), "no column 'y_km'|2 columns 'x_km'"),
+    (
+        "twice.csv",
+        EVENTS.replace(b"y_km,", b"x_km,").replace(b"t_hours\n", b"t_hours\n"),
+        "no column 'y_km'|2 columns 'x_km'",
+    ),
     ("word.csv", EVENTS + b"1,2,N/A\n", "column 't_hours', row 9 is 'N/A'"),
     ("plain.csv.gz", EVENTS, "Not a gzipped file"),
     ("cut.csv.gz", gzip.compress(EVENTS * 99)[:40], "ended before the end-of-stream"),
     ("junk.npz", b"PK\x03\x04" + b"x" * 400, "not a zip file"),
     ("cut.npz", npz(x_km=np.ones(9), y_km=np.ones(9), t_hours=np.arange(9.0))[:300], "not a zip file"),
-    ("objects.npz", npz(x_km=np.array([1, None], object), y_km=np.ones(2), t_hours=np.ones(2)), "Object arrays cannot be loaded"),
+    (
+        "objects.npz",
+        npz(x_km=np.array([1, None], object), y_km=np.ones(2), t_hours=np.ones(2)),
+        "Object arrays cannot be loaded",
+    ),
 ]
 TMAP = [
     ("empty.csv", b"", "No columns to parse"),
@@ -93,14 +101,22 @@ TMAP = [
     ("plain.csv.gz", GAPS, "Not a gzipped file"),
     ("cut.npz", RUNS[:200], "not a zip file"),
     ("flipped.npz", flipped(RUNS, 150), "Bad CRC-32"),
-    ("objects.npz", npz(values=np.array([1, None], object), lengths=np.array([2])), "Object arrays cannot be loaded"),
+    (
+        "objects.npz",
+        npz(values=np.array([1, None], object), lengths=np.array([2])),
+        "Object arrays cannot be loaded",
+    ),
 ]
 MIXTURE = [
     ("empty.csv", b"", "shape"),
     ("latin.csv", "FSC,µ\n1,2\n".encode("latin-1"), "can't decode byte"),
     ("word.csv", b"A,B\n1,2\n3,four\n", "column 'B', row 2 is 'four'"),
     ("cut.npz", CELLS[:200], "not a zip file"),
-    ("objects.npz", npz(X=np.array([[1, None]], object), channels=np.array(["A", "B"])), "Object arrays cannot be loaded"),
+    (
+        "objects.npz",
+        npz(X=np.array([[1, None]], object), channels=np.array(["A", "B"])),
+        "Object arrays cannot be loaded",
+    ),
     ("promise.npz", None, "cannot be read"),
 ]
 READERS = {
@@ -109,10 +125,16 @@ READERS = {
     "tmap": (tmap.read, lambda path: tmap_main(["describe", path])),
     "mixture": (cytometry.read, lambda path: mixture_main(["fit", path, "--out", path + ".out"])),
 }
-FILES = [(family, *row) for family, rows in (("edm", EDM), ("hawkes", HAWKES), ("tmap", TMAP), ("mixture", MIXTURE)) for row in rows]
+FILES = [
+    (family, *row)
+    for family, rows in (("edm", EDM), ("hawkes", HAWKES), ("tmap", TMAP), ("mixture", MIXTURE))
+    for row in rows
+]
 
 
-@pytest.mark.parametrize("family, name, content, words", FILES, ids=[f"{family}-{name}" for family, name, *_ in FILES])
+@pytest.mark.parametrize(
+    "family, name, content, words", FILES, ids=[f"{family}-{name}" for family, name, *_ in FILES]
+)
 def test_hostile_files(family, name, content, words, tmp_path, capsys, monkeypatch):
     """In the library an error, on the command line a message and exit code 2; both name the file."""
     if name.endswith(".h5"):
@@ -142,7 +164,9 @@ def test_hostile_files(family, name, content, words, tmp_path, capsys, monkeypat
 def bomb():
     """360 MB of text in less than a megabyte."""
     packer, piece = zlib.compressobj(1, wbits=31), b"0," * (1 << 19)
-    content = b"".join([packer.compress(b"a,b\n"), *(packer.compress(piece) for _ in range(360)), packer.flush()])
+    content = b"".join(
+        [packer.compress(b"a,b\n"), *(packer.compress(piece) for _ in range(360)), packer.flush()]
+    )
     assert len(content) < 2 << 20
     return content
 
@@ -150,7 +174,10 @@ def bomb():
 @pytest.mark.parametrize("family", ["edm", "hawkes", "tmap", "mixture"])
 def test_bombs_are_refused(family, bomb, tmp_path):
     (tmp_path / "bomb.csv.gz").write_bytes(bomb)
-    with pytest.raises(pk.InputError, match="bomb.csv.gz' holds .* bytes, which unpack to more than 268,435,456: no such file"):
+    with pytest.raises(
+        pk.InputError,
+        match="bomb.csv.gz' holds .* bytes, which unpack to more than 268,435,456: no such file",
+    ):
         READERS[family][0](tmp_path / "bomb.csv.gz")
 
 
@@ -158,7 +185,9 @@ def test_bombs_are_refused(family, bomb, tmp_path):
 def test_bombs_of_arrays_are_refused(read, tmp_path):
     with zipfile.ZipFile(tmp_path / "bomb.npz", "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
         archive.writestr("values.npy", b"0" * (300 << 20))
-    with pytest.raises(pk.InputError, match="bomb.npz' holds .* bytes, which unpack to more than 268,435,456"):
+    with pytest.raises(
+        pk.InputError, match="bomb.npz' holds .* bytes, which unpack to more than 268,435,456"
+    ):
         read(tmp_path / "bomb.npz")
 
 
@@ -177,7 +206,9 @@ def test_nothing_is_dropped_without_a_word(tmp_path):
     with pytest.warns(UserWarning, match="x.csv': date hold no numbers, and are left out"):
         found = edm_files.read(path)
     assert list(found) == ["a", "b", "c"]
-    np.testing.assert_array_equal(np.column_stack(list(found.values())), [[1, np.nan, np.nan], [2, 2, np.nan], [np.nan, np.nan, 3]])
+    np.testing.assert_array_equal(
+        np.column_stack(list(found.values())), [[1, np.nan, np.nan], [2, 2, np.nan], [np.nan, np.nan, 3]]
+    )
 
 
 def test_names_of_channels_lose_their_quotes(tmp_path):
@@ -190,11 +221,21 @@ def test_names_of_channels_lose_their_quotes(tmp_path):
         cytometry.read(tmp_path / "rows.csv")
 
 
-@pytest.mark.parametrize("content, words", [
-    (b"", "Expecting value"), (b"[" * 200_000, "recursion"), (b"\xff\xfe", "codec can't decode|Expecting value"), (b"[1]", "holds no model"),
-    (b'{"alpha": [1], "orders": [1], "rates": ["x"], "switching": [[0.5]]}', "rates|holds no model"), (b"{}", "KeyError"),
-    (json.dumps({"alpha": [1.0], "orders": [1], "rates": [1e400], "switching": [[0.5]]}).encode(), "rates"),
-])
+@pytest.mark.parametrize(
+    "content, words",
+    [
+        (b"", "Expecting value"),
+        (b"[" * 200_000, "recursion"),
+        (b"\xff\xfe", "codec can't decode|Expecting value"),
+        (b"[1]", "holds no model"),
+        (b'{"alpha": [1], "orders": [1], "rates": ["x"], "switching": [[0.5]]}', "rates|holds no model"),
+        (b"{}", "KeyError"),
+        (
+            json.dumps({"alpha": [1.0], "orders": [1], "rates": [1e400], "switching": [[0.5]]}).encode(),
+            "rates",
+        ),
+    ],
+)
 def test_models_that_are_none(content, words, tmp_path, capsys):
     path = tmp_path / "model.json"
     path.write_bytes(content)
@@ -203,7 +244,10 @@ def test_models_that_are_none(content, words, tmp_path, capsys):
     assert tmap_main(["simulate", str(path), "--runs", "1", "--out", str(tmp_path / "runs.npz")]) == 2
 
 
-@pytest.mark.parametrize("content", [b"", b"[" * 200_000, b"[]", b"{}", b'{"cells": [3]}', b'{"cells": [{"scheme": ["x"], "n": 1}]}'])
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"[" * 200_000, b"[]", b"{}", b'{"cells": [3]}', b'{"cells": [{"scheme": ["x"], "n": 1}]}'],
+)
 def test_studies_that_are_none(content, tmp_path):
     (tmp_path / "study.json").write_bytes(content)
     with pytest.raises(pk.InputError, match="study.json' (cannot be read|is no study)"):

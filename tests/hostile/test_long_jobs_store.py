@@ -1,4 +1,4 @@
-"""Long jobs that lose nothing: killed at their writes, on a full disk, beside a second process, damaged, made longer.
+"""Long jobs that lose nothing: killed at writes, on a full disk, beside a second process, damaged, longer.
 
 PORTABLE_HOSTILE=1 tries every write, in some minutes; without it a sample of them.
 """
@@ -12,14 +12,17 @@ import pytest
 
 from . import jobs
 
-STEP = 1 if os.environ.get("PORTABLE_HOSTILE") else 37
+STEP = 1 if os.environ.get("PORTABLE_HOSTILE") else 61
 KEPT = [job for job in jobs.JOBS if job != "model_file"]
 
 
 @pytest.mark.parametrize("job", jobs.JOBS)
 def test_killed_full_and_held(job, tmp_path):
-    done = subprocess.run([sys.executable, "-m", "tests.hostile.killing", job, str(tmp_path / "run"), str(STEP)],
-                          capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.hostile.killing", job, str(tmp_path / "run"), str(STEP)],
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "every result was the same" in done.stdout
 
@@ -42,15 +45,19 @@ def test_extended_recognised_and_damaged(job, tmp_path, everything):
     assert jobs.same(jobs.result(job, tmp_path / "short", True)[0], long)
     assert jobs.parts(tmp_path / "short") == before  # finished: recognised
     damaged = [file for file in before if file.name != "out.npz"]
-    for file in damaged[::1 if STEP == 1 else 4]:
+    for file in damaged[:: 1 if STEP == 1 else 4]:
         content = before[file]
         at = len(content) // 2
-        file.write_bytes(content[:at] + bytes([content[at] ^ 16]) + content[at + 1:])
+        file.write_bytes(content[:at] + bytes([content[at] ^ 16]) + content[at + 1 :])
         found, told = jobs.result(job, tmp_path / "short", True)
         assert jobs.same(found, long)
         assert all(f"'{file}' is damaged" in text for text in told) and (told or file.name.startswith("end-"))
         after = jobs.parts(tmp_path / "short")
-        assert all(after[path] == before[path] for path in before if path != file and not path.name.startswith("now-"))
+        assert all(
+            after[path] == before[path]
+            for path in before
+            if path != file and not path.name.startswith("now-")
+        )
         file.write_bytes(content)
 
 
@@ -59,6 +66,9 @@ def test_whose_the_file_is_may_be_forgotten(tmp_path, everything):
     jobs.result("cross_map", tmp_path)
     (tmp_path / "rho.npy.checkpoint" / "out.npz").write_bytes(b"")
     rows = np.load(tmp_path / "rho.npy")
-    with pytest.raises(ValueError, match="exists and is not of this run"), pytest.warns(RuntimeWarning, match="out.npz' is damaged"):
+    with (
+        pytest.raises(ValueError, match="exists and is not of this run"),
+        pytest.warns(RuntimeWarning, match="out.npz' is damaged"),
+    ):
         jobs.cross_map(tmp_path, False)
     np.testing.assert_array_equal(np.load(tmp_path / "rho.npy"), rows)

@@ -1,4 +1,4 @@
-"""Names with what a terminal acts on, or what no file takes, lose no report and reach no terminal as they are."""
+"""Names that a terminal acts on, or that no file takes, lose no report and reach no terminal raw."""
 
 import json
 import os
@@ -25,7 +25,11 @@ def assert_shown(text):
 
 
 def test_printable():
-    assert printable(BAD) == SHOWN and printable("plain é\n\t ∑ 日本") == "plain é\n\t ∑ 日本" and printable(3) == "3"
+    assert (
+        printable(BAD) == SHOWN
+        and printable("plain é\n\t ∑ 日本") == "plain é\n\t ∑ 日本"
+        and printable(3) == "3"
+    )
     assert str(InputError(f"x is {BAD}")) == f"x is {SHOWN}"
 
 
@@ -50,10 +54,17 @@ def test_labels_in_profiles(tmp_path):
 
 def test_a_program_of_hostile_labels_has_its_report(tmp_path, capsys):
     program = tmp_path / "program.py"
-    program.write_text("import numpy as np, portable as pk\n\n\n@pk.kernel\ndef add(i, x):\n    x[i] += 1.0\n\n\nx = np.zeros(100000)\n"
-                       f"for _ in range(20):\n    pk.parallel_for(pk.RangePolicy(0, 100000, space='serial'), add, x, label={BAD!a})\n")
+    program.write_text(
+        "import numpy as np, portable as pk\n\n\n@pk.kernel\ndef add(i, x):\n    x[i] += 1.0\n\n\nx = np.zeros(100000)\n"
+        f"for _ in range(20):\n    pk.parallel_for(pk.RangePolicy(0, 100000, space='serial'), add, x, label={BAD!a})\n"
+    )
     page, data = tmp_path / "page.html", tmp_path / "page.json"
-    assert cli.main(["report", "--space", "serial", "--quick", "--out", str(page), "--json", str(data), str(program)]) == 0
+    assert (
+        cli.main(
+            ["report", "--space", "serial", "--quick", "--out", str(page), "--json", str(data), str(program)]
+        )
+        == 0
+    )
     said = capsys.readouterr()
     assert_shown(said.out)
     assert_shown(page.read_text(encoding="utf-8"))
@@ -73,7 +84,11 @@ def test_columns_and_files(tmp_path, capsys):
         file.write("\x1b[2Ja,b,\x1bwords\n" + "".join(f"{a},{b},x\n" for a, b in x))
     assert edm_main(["crossmap", str(path), "-E", "2", "--space", "serial"]) == 0
     said = capsys.readouterr()
-    assert "\x1b" not in said.out + said.err and r"\x1b[2Ja" in said.out and r"\x1bwords hold no numbers" in said.err
+    assert (
+        "\x1b" not in said.out + said.err
+        and r"\x1b[2Ja" in said.out
+        and r"\x1bwords hold no numbers" in said.err
+    )
     assert edm_main(["embed", str(path), "--columns", "z"]) == 2
     said = capsys.readouterr()
     assert "\x1b" not in said.err and r"\x1b[2Ja, b" in said.err
@@ -88,6 +103,11 @@ def test_channels_lose_no_fit(tmp_path, capsys):
     path = tmp_path / "cells.npz"
     X = np.random.default_rng(1).normal(size=(200, 2)) * 100.0
     np.savez(path, X=X, channels=np.array(["\x1b[2JA", "B\udcff"]))
-    assert mixture_main(["fit", str(path), "--components", "2", "--space", "serial", "--out", str(tmp_path / "out")]) == 0
+    assert (
+        mixture_main(
+            ["fit", str(path), "--components", "2", "--space", "serial", "--out", str(tmp_path / "out")]
+        )
+        == 0
+    )
     assert "\x1b" not in capsys.readouterr().out
     assert r"\x1b[2JA mean" in (tmp_path / "out" / "components.csv").read_text()

@@ -44,7 +44,9 @@ def test_without_a_folder_nothing_is_kept():
 def test_another_key_is_refused_by_name(tmp_path):
     with opened(tmp_path / "run") as store:
         store.put("a", rows=np.zeros(3))
-    with pytest.raises(InputError, match=r"checkpoint: '.*run' belongs to another run: tau is 1 there, 2 here\. Name another"):
+    with pytest.raises(
+        InputError, match=r"checkpoint: '.*run' belongs to another run: tau is 1 there, 2 here\. Name another"
+    ):
         opened(tmp_path / "run", tau=2)
     with pytest.raises(InputError, match="another run: dataset differs"):
         opened(tmp_path / "run", dataset=np.ones((2, 3)))
@@ -54,8 +56,16 @@ def test_another_key_is_refused_by_name(tmp_path):
         assert store.get("a") is not None
 
 
-@pytest.mark.parametrize("damage", [lambda b: b[:100], lambda b: b"", lambda b: b[:200] + bytes([b[200] ^ 1]) + b[201:],
-                                    lambda b: b[:-1] + b"x", lambda b: b"\0" * len(b)])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda b: b[:100],
+        lambda b: b"",
+        lambda b: b[:200] + bytes([b[200] ^ 1]) + b[201:],
+        lambda b: b[:-1] + b"x",
+        lambda b: b"\0" * len(b),
+    ],
+)
 def test_a_damaged_part_is_named_and_costs_itself_alone(tmp_path, damage):
     with opened(tmp_path / "run") as store:
         store.put("a", rows=np.arange(100))
@@ -63,7 +73,10 @@ def test_a_damaged_part_is_named_and_costs_itself_alone(tmp_path, damage):
     file = tmp_path / "run" / "a.npz"
     file.write_bytes(damage(file.read_bytes()))
     with opened(tmp_path / "run") as store:
-        with pytest.warns(RuntimeWarning, match=r"checkpoint: part '.*a\.npz' is damaged \(its seal .*\); it is computed again"):
+        with pytest.warns(
+            RuntimeWarning,
+            match=r"checkpoint: part '.*a\.npz' is damaged \(its seal .*\); it is computed again",
+        ):
             assert store.get("a") is None
         assert store.get("b") is not None
 
@@ -85,7 +98,10 @@ def test_the_key_itself_may_be_damaged(tmp_path):
         store.put("a", rows=np.arange(3))
     for text in ("", "[" * 100_000, json.dumps({"key": "0", "run": {}})):
         run.write_text(text)
-        with pytest.warns(RuntimeWarning, match="run.json' is damaged; it is written again"), opened(tmp_path / "run") as store:
+        with (
+            pytest.warns(RuntimeWarning, match="run.json' is damaged; it is written again"),
+            opened(tmp_path / "run") as store,
+        ):
             assert store.get("a") is not None
         with warnings.catch_warnings(), opened(tmp_path / "run"):
             warnings.simplefilter("error")
@@ -97,10 +113,14 @@ def test_the_key_itself_may_be_damaged(tmp_path):
 def test_a_second_one_is_told_who_holds_it(tmp_path):
     with opened(tmp_path / "run"):
         for _ in range(2):
-            with pytest.raises(InputError, match=rf"in use by process {os.getpid()} on .* since 20..-.*wait for it"):
+            with pytest.raises(
+                InputError, match=rf"in use by process {os.getpid()} on .* since 20..-.*wait for it"
+            ):
                 opened(tmp_path / "run")
-        text = (f"from models.store import Store\ntry: Store({str(tmp_path / 'run')!r}, 'a job', {{}})\n"
-                "except ValueError as error: print(error)")
+        text = (
+            f"from models.store import Store\ntry: Store({str(tmp_path / 'run')!r}, 'a job', {{}})\n"
+            "except ValueError as error: print(error)"
+        )
         said = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True).stdout
         assert f"in use by process {os.getpid()} on " in said
     opened(tmp_path / "run").close()
@@ -145,7 +165,9 @@ def test_a_chain_goes_on_over_a_hole(tmp_path):
     np.testing.assert_array_equal(whole, np.cumsum(np.arange(30)))
     np.testing.assert_array_equal(rows(10, tmp_path / "run"), whole[:10])
     ran.clear()
-    np.testing.assert_array_equal(rows(30, tmp_path / "run"), whole)  # longer: from where the shorter one has ended
+    np.testing.assert_array_equal(
+        rows(30, tmp_path / "run"), whole
+    )  # longer: from where the shorter one has ended
     assert ran[0] == (10, 30)
     ran.clear()
     np.testing.assert_array_equal(rows(30, tmp_path / "run"), whole)
@@ -185,7 +207,9 @@ def test_an_input_is_never_written_to(tmp_path):
 def test_everything_is_on_the_disk_before_it_is_known(tmp_path, monkeypatch):
     """The new file before it gets its name, the folder after."""
     seen, fsync, replaced = [], os.fsync, os.replace
-    monkeypatch.setattr(os, "fsync", lambda file: (seen.append(os.readlink(f"/proc/self/fd/{file}")), fsync(file))[1])
+    monkeypatch.setattr(
+        os, "fsync", lambda file: (seen.append(os.readlink(f"/proc/self/fd/{file}")), fsync(file))[1]
+    )
     monkeypatch.setattr(os, "replace", lambda one, other: (seen.append(str(other)), replaced(one, other))[1])
     if not os.path.isdir("/proc/self/fd"):
         pytest.skip("descriptors have no names here")
@@ -193,4 +217,7 @@ def test_everything_is_on_the_disk_before_it_is_known(tmp_path, monkeypatch):
         assert seen[0] == str(tmp_path) and seen[3] == str(tmp_path / "run")
         seen.clear()
         store.put("a", rows=np.zeros(3))
-    assert seen[0].endswith(".partial.npz") and seen[1:] == [str(tmp_path / "run" / "a.npz"), str(tmp_path / "run")]
+    assert seen[0].endswith(".partial.npz") and seen[1:] == [
+        str(tmp_path / "run" / "a.npz"),
+        str(tmp_path / "run"),
+    ]
