@@ -1,11 +1,13 @@
-"""Random counts: Poisson and binomial numbers, by inversion where the mean is small, else by transformed rejection.
+"""Random counts: Poisson and binomial numbers, by inversion where the mean is small, else by transformed
+rejection.
 
     n = pk.random.poisson(seed, stream, draw, mean)
 
-What decides a rejection is a logarithm of a probability in Loader's form ("Fast and accurate computation of binomial probabilities",
-2000): no difference of large logarithms of gamma functions, so that it is right for means of 10 and of 10^12. The rejections are
-PTRS and BTRS of Hoermann ("The transformed rejection method for generating Poisson random variables", Insurance: Mathematics and
-Economics 12, 1993; "The generation of binomial random variates", Journal of Statistical Computation and Simulation 46, 1993).
+What decides a rejection is a logarithm of a probability in Loader's form ("Fast and accurate computation of
+binomial probabilities", 2000): no difference of large logarithms of gamma functions, so that it is right for
+means of 10 and of 10^12. The rejections are PTRS and BTRS of Hoermann ("The transformed rejection method for
+generating Poisson random variables", Insurance: Mathematics and Economics 12, 1993; "The generation of
+binomial random variates", Journal of Statistical Computation and Simulation 46, 1993).
 """
 
 from __future__ import annotations
@@ -23,11 +25,19 @@ from .words import float64, floor, int64, sqrt, uint64, where
 
 TRIES = 64  # of a rejection, each of which succeeds with a probability above 0.7 (Hoermann): all fail in less than one of 10^33 draws
 _HALF_LOG_TWO_PI = 0.9189385332046727
-_SERIES = 1.0 / 12.0, -1.0 / 360.0, 1.0 / 1260.0, -1.0 / 1680.0, 1.0 / 1188.0, -691.0 / 360360.0  # of Stirling
+_SERIES = (
+    1.0 / 12.0,
+    -1.0 / 360.0,
+    1.0 / 1260.0,
+    -1.0 / 1680.0,
+    1.0 / 1188.0,
+    -691.0 / 360360.0,
+)  # of Stirling
 
 
 class _Counted(Function):
-    """A function that kernels compile as any other; called on the host it checks its arguments and takes arrays."""
+    """A function that kernels compile as any other; called on the host it checks its arguments and takes
+    arrays."""
 
     def __call__(self, seed, stream, draw, *of):
         from .errors import InputError
@@ -122,11 +132,13 @@ _counted = functools.partial(_Counted, chain=False)
 
 @_counted
 def poisson(seed, stream, draw, mean):
-    """A whole number from the Poisson distribution, as int64; mean from 0 to 2^52. 64 draws belong to it: draw, ..., draw + 63.
+    """A whole number from the Poisson distribution, as int64; mean from 0 to 2^52. 64 draws belong to it:
+    draw, ..., draw + 63.
 
-    Below 10 by inversion, one draw, every probability right to 2^-50; from 10 on by Hoermann's transformed rejection (PTRS, 1993),
-    whose law is exact but for rounding: the logarithm that decides is right to about 1e-12, 1e-9 beyond means of 2^40. -1 where mean
-    is negative, NaN or too large, which the checked space and calls on the host refuse.
+    Below 10 by inversion, one draw, every probability right to 2^-50; from 10 on by Hoermann's transformed
+    rejection (PTRS, 1993), whose law is exact but for rounding: the logarithm that decides is right to about
+    1e-12, 1e-9 beyond means of 2^40. -1 where mean is negative, NaN or too large, which the checked space and
+    calls on the host refuse.
     """
     assert mean >= 0.0 and mean <= 4503599627370496.0
     mean = float64(mean)
@@ -164,11 +176,13 @@ def poisson(seed, stream, draw, mean):
 
 @_counted
 def binomial(seed, stream, draw, n, p):
-    """A whole number from the binomial distribution of n tries, as int64; n from 0 to 2^52. 64 draws belong to it.
+    """A whole number from the binomial distribution of n tries, as int64; n from 0 to 2^52. 64 draws belong
+    to it.
 
-    Where n min(p, 1 - p) is below 10 by inversion, one draw, every probability right to 2^-48; else by Hoermann's transformed
-    rejection (BTRS, 1993), exact but for rounding as `poisson` is. n may be a whole float. -1 where n or p is negative, NaN or too
-    large, which the checked space and calls on the host refuse.
+    Where n min(p, 1 - p) is below 10 by inversion, one draw, every probability right to 2^-48; else by
+    Hoermann's transformed rejection (BTRS, 1993), exact but for rounding as `poisson` is. n may be a whole
+    float. -1 where n or p is negative, NaN or too large, which the checked space and calls on the host
+    refuse.
     """
     assert n >= 0 and n <= 4503599627370496 and p >= 0.0 and p <= 1.0
     trials, p = float64(n), float64(p)
@@ -205,7 +219,10 @@ def binomial(seed, stream, draw, n, p):
                 tried_k = floor((2.0 * a / left + b) * u + mean + 0.5)
                 accepted = left >= 0.07 and v <= inside
                 if not accepted and tried_k >= 0.0 and tried_k <= trials:
-                    accepted = log_normal_f64(v * alpha / (a / (left * left) + b)) <= _log_binomial(tried_k, trials, less) - top
+                    accepted = (
+                        log_normal_f64(v * alpha / (a / (left * left) + b))
+                        <= _log_binomial(tried_k, trials, less) - top
+                    )
                 if accepted:
                     k = tried_k
                     tried = TRIES

@@ -389,7 +389,7 @@ def _validate(options, space):
     _console().print(validate.table(found, space, seed))
     document = {"schema": "roofline-validate", "schema_version": validate.SCHEMA_VERSION, "space": space, "seed": seed, "machine": facts}
     kept = _keep(options.json, _as_json(document | {"pairs": [judged.as_dict() for judged in found]}))
-    return _code(False, kept and (options.quick or all(judged.right and not judged.accused for judged in found)))
+    return _code(False, kept and (options.quick or all(judged.refused or judged.right and not judged.accused for judged in found)))
 
 
 def _diff(options):

@@ -6,7 +6,7 @@ one operation under its own name. What is known at compile time, and the countin
 A team of the text has one member, who does all the work; where a kernel asks for its team's size, and a launch gives one,
 members work as they do, and what is the same for all of a pack counts once.
 
-Sums of a ScatterView are those of a copy that nobody shares: a load, an addition and a store. Three byte figures are kept apart: compulsory (of each array what is read, and what is written, once), requested (every
+Sums of a ScatterView are those of a copy that nobody shares: a load, an addition and a store. Three byte figures are kept apart: compulsory (of what is touched what is read, and what is written, once), requested (every
 load and store) and transferred (which hardware alone can tell). Accesses to scratch and to a kernel's own small arrays
 are none of these.
 """
@@ -24,7 +24,7 @@ import portable as pk
 from roofline.arguments import Data
 from roofline.cost import disagreements
 from roofline.mix import executed_totals, ptx_mix
-from roofline.touched import SIZES, accesses, by_names, compulsory
+from roofline.touched import SIZES, accesses, by_names, compulsory, scattered, summed
 
 ARITHMETIC = {"+": 1, "-": 1, "*": 1, "/": 1, "//": 1, "%": 1, "fma": 2}
 LISTED = ("compare", "neg", "abs", "min", "max", "select", "convert", "rint", "floor", "ceil", "trunc", "copysign")
@@ -306,7 +306,7 @@ def count(policy, kernel, *args, reducer=(), scan=None, executed=True):
     with data:
         text, touched, moves = _text(wanted, kernel, data.args, reducer, scan, on_device)
         if not reducer:
-            text = _summed(text, set(_scattered(_names(kernel, wanted), args)))
+            text = summed(text, set(scattered(_names(kernel, wanted), args)))
         if branches(kernel):
             notes.append("the text has conditions: the counts are of these data" + _changes(text))
         masked, instructions = 0.0, None
@@ -479,23 +479,3 @@ def _names(kernel, policy):
     """Of the arguments behind the index or the team."""
     n_indices = len(policy.begin) if isinstance(policy, pk.MDRangePolicy) else 1
     return [*kernel.portable_text.params[n_indices:], "out"]
-
-
-def _scattered(names, args):
-    """Names of the ScatterViews."""
-    for name, a in zip(names, args, strict=False):
-        if isinstance(a, tuple):
-            yield from _scattered([f"{name}[{k}]" for k in range(len(a))], a)
-        elif isinstance(a, pk.ScatterView):
-            yield name
-
-
-def _summed(text, private):
-    """The text with sums of ScatterViews as what they are in a copy that nobody shares: a load, an addition and a store."""
-    found = collections.Counter()
-    for (line, operation, dtype), n in text.items():
-        *what, name = operation.split(" ")
-        parts = (f"load {name}", "+", f"store {name}") if what[:1] == ["atomic"] and name in private else (operation,)
-        for part in parts:
-            found[line, part, dtype] += n
-    return dict(found)

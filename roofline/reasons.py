@@ -36,6 +36,7 @@ from dataclasses import dataclass, replace
 import portable as pk
 from roofline.attainable import LOW
 from roofline.mix import lanes_and_type
+from roofline.touched import accesses
 from roofline.units import scaled, times
 from roofline.verdicts import HELP
 
@@ -46,7 +47,7 @@ IDLE = 0.1  # of the lanes: fewer are what fills the last pack
 OUTSIDE = 0.25  # of a call's time, from which what passes outside of kernels is a reason
 TOLD, MOST, LEAST = 0.7, 3, 0.05  # of what a call loses: told, kernels named for it, and what one of these loses at least
 PER_CYCLE, LOADS_PER_CYCLE = 4, 2  # instructions, and loads or scalar operations, that a core starts in a cycle
-LANES = 8  # elements that one load of a pack brings
+LANES, WIDEST = 8, 16  # elements that one load of a pack brings, and lanes that the widest packs have
 LINE, SECTOR = 64, 32  # bytes that a CPU's cache moves at once, and a GPU's
 IN_FLIGHT = 128  # threads that a GPU keeps in flight for each of the teams that pk.concurrency tells
 DIVISIONS = ("sdiv", "udiv", "srem", "urem")  # of LLVM's instructions, one lane at a time on every CPU
@@ -191,7 +192,7 @@ def causes(kernel, ceilings):
     work = max((seconds for name, seconds in kernel.bound.wants.items() if name != "launch"), default=least)
     found = [c.without(took, work if c.name == "launch" else least) for c in candidates(kernel, ceilings, took)
              if HALF * took <= c.seconds <= REFUTED * took]
-    found = sorted((c for c in found if c.gain >= WORTH), key=lambda c: (c.name == "instructions", -c.gain))
+    found = sorted((c for c in found if c.gain >= WORTH), key=lambda c: (c.name == "instructions", -round(c.gain, 2), -c.seconds))
     if not found:
         waiting = _waiting(kernel, ceilings, took)
         return [waiting.without(took, least) if waiting.ideal else waiting]
@@ -206,8 +207,11 @@ def candidates(kernel, ceilings, took):
     counts, found, on_device = kernel.counts, [], ceilings.space.startswith("cuda")
     launch = ceilings.rate("launch") if on_device else ceilings.rate("launch call") or ceilings.rate("launch")
     found.append(Cause("launch", launch, f"its work is so short that a launch costs as much ({scaled(launch, 's')})", "measured"))
-    if counts.masked > IDLE:
-        idle = max(counts.masked, 1.0 - _busy_arithmetic(kernel, ceilings))
+    extent, unit = extent_of(kernel)
+    filled = extent / (-(-extent // WIDEST) * WIDEST) if unit == "indices" and extent else 1.0  # the last pack's lanes are no divergence
+    masked = 1.0 - min(1.0, (1.0 - counts.masked) / filled)
+    if masked > IDLE:
+        idle = max(masked, 1.0 - _busy_arithmetic(kernel, ceilings))
         text = f"{idle:.0%} of the lanes are idle, where neighbours branch otherwise or make fewer trips"
         found.append(Cause("divergence", took, text, ideal=(1.0 - idle) * took))
     if counts.executed and counts.ptx is None and ceilings.clock:
@@ -260,13 +264,26 @@ def _of_instructions(kernel, ceilings):
         text = f"it reads or writes {scaled(scattered)} elements at scattered places, one by one"
         seconds = scattered / (LOADS_PER_CYCLE * cycles)
         yield Cause("scattered", seconds, text, ideal=seconds / LANES)
-        level = ceilings.level_of(counts.line_bytes)  # what is touched stays there
-        elements = min(scattered, sum(counts.moves.values())) if counts.lines else scattered  # that are not beside the one before
-        rate = ceilings.rate(f"gather {level}")
-        if rate and elements > HALF * scattered:
-            text = f"each of {scaled(elements)} elements at scattered places of {scaled(counts.line_bytes, 'B')} brings a line of {LINE} bytes from {level}"
+        moves, reach = _jumps(counts)
+        level = ceilings.level_of(reach)  # what is touched stays there
+        elements, rate = min(scattered, moves), ceilings.rate(f"gather {level}")
+        if rate and elements:
+            text = f"each of {scaled(elements)} elements at scattered places of {scaled(reach, 'B')} brings a line of {LINE} bytes from {level}"
             twice = 1.0 + written / scattered  # a line that is written is read before, and goes back
             yield Cause("overfetch", twice * elements / rate, text, ideal=kernel.bound.seconds)
+
+
+def _jumps(counts):
+    """(accesses, bytes of the lines that they touch) of arguments whose accesses are mostly to another line than the one before."""
+    asked, moves, reach = collections.Counter(), 0, 0
+    for (_, operation, _), n in counts.text.items():
+        if accesses(operation, ("load ", "store ", "atomic ")):
+            asked[operation.rpartition(" ")[2]] += n
+    for together, lines in counts.lines.items():
+        names = [name for name in together.split(", ") if counts.moves.get(name, 0) > HALF * asked[name]]
+        moves += sum(counts.moves[name] for name in names)
+        reach += LINE * max(lines) * bool(names)
+    return moves, reach
 
 
 def _special(counts, ceilings):

@@ -44,3 +44,23 @@ def _named_sizes(names, args):
             yield from _named_sizes([f"{name}[{k}]" for k in range(len(a))], a)
         elif hasattr(a, "nbytes") and hasattr(a, "ndim"):
             yield name, a.size * SIZES[a.dtype.name]
+
+
+def scattered(names, args):
+    """Names of the ScatterViews among arguments."""
+    for name, a in zip(names, args, strict=False):
+        if isinstance(a, tuple):
+            yield from scattered([f"{name}[{k}]" for k in range(len(a))], a)
+        elif isinstance(a, pk.ScatterView):
+            yield name
+
+
+def summed(text, private):
+    """The text with sums of ScatterViews as what they are in a copy that nobody shares: a load, an addition and a store."""
+    found = collections.Counter()
+    for (line, operation, dtype), n in text.items():
+        *what, name = operation.split(" ")
+        parts = (f"load {name}", "+", f"store {name}") if what[:1] == ["atomic"] and name in private else (operation,)
+        for part in parts:
+            found[line, part, dtype] += n
+    return dict(found)

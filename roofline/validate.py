@@ -12,6 +12,7 @@ import numpy as np
 from rich.table import Table
 
 import portable as pk
+from portable.errors import InputError
 from roofline import timing, truth
 from roofline.attainable import LOW, analyse_launch
 from roofline.ceiling import ceilings
@@ -39,6 +40,8 @@ class Judged:
     seconds : (float, float)
         Of the launch with the cause and of the clean one.
     error : str, where it could not be run
+    refused : bool
+        The pair wants what the space does not have.
     """
 
     pair: truth.Pair
@@ -49,6 +52,7 @@ class Judged:
     text: str = ""
     seconds: tuple = (0.0, 0.0)
     error: str = ""
+    refused: bool = False
 
     @property
     def right(self):
@@ -105,6 +109,8 @@ def judge(pair, space, known, random, quick=False):
         wait = functools.partial(pk.fence, space)
         found = timing.alternate({"with": calls[0], "without": calls[1]}, 3 if quick else ROUNDS, sync={"with": wait, "without": wait}, min_time=1e-3)
         told = [_told(launch, min(samples.values), known) for launch, samples in zip(launches, found.values(), strict=True)]
+    except InputError as error:
+        return Judged(pair, error=str(error), refused=True)
     except Exception as error:  # noqa: BLE001 - the other pairs are still worth judging
         return Judged(pair, error=one_line(error))
     each = [min(samples.values) for samples in found.values()]
@@ -146,7 +152,7 @@ def run(space, seed, quick=False, on_start=lambda name: None):
 
 def table(found, space, seed):
     """The terminal's table."""
-    n = len(found)
+    n = sum(not j.refused for j in found)
     caption = (f"{sum(j.right for j in found)} of {n} planted causes named; {sum(j.accused for j in found)} of {n} clean launches accused; "
                f"{sum(j.near for j in found)} of {n} gains within {NEAR - 1:.0%}; seed {seed}")
     shown = Table(title=f"Reasons against planted causes on {space}", title_justify="left", caption=caption, caption_justify="left")

@@ -31,6 +31,8 @@ from .surrogates import surrogates
 from .sweeps import Dimensions, embedding_dimension
 from .traits import Traits, traits
 
-__all__ = ["Convergence", "ConvergenceTest", "CrossMapTest", "Dimensions", "LaggedMap", "Neighbours", "Prediction", "SMap", "Traits",
-           "adjust", "ccm", "cross_map", "cross_map_test", "embedding_dimension", "knn", "lagged_map", "simplex", "smap",
+__all__ = ["Convergence", "ConvergenceTest", "CrossMapTest", "Dimensions", "LaggedMap", "Neighbours",
+           "Prediction", "SMap", "Traits",
+           "adjust", "ccm", "cross_map", "cross_map_test", "embedding_dimension", "knn", "lagged_map",
+           "simplex", "smap",
            "surrogates", "traits"]

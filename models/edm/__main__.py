@@ -1,4 +1,5 @@
-"""Command line: `python -m models.edm {embed,simplex,smap,ccm,lagged,crossmap,test} DATA ...`, and `calibrate`.
+"""Command line: `python -m models.edm {embed,simplex,smap,ccm,lagged,crossmap,test} DATA ...`, and
+`calibrate`.
 
 Exit codes: 0 done, 2 the request cannot be met (the reason is on standard error), 130 interrupted; the rows that
 crossmap has finished by then are kept if it has --out or --checkpoint, and the same command goes on from there.
@@ -70,10 +71,12 @@ def _parser():
         made.add_argument("data", metavar="DATA", help=f"table: {files.READERS}")
         made.add_argument("--dataset", metavar="NAME", help="dataset of an HDF5 file")
         made.add_argument("--columns", nargs="+", required=name not in ("crossmap", "test"), metavar="NAME",
-                          help="series to map (default: all)" if name in ("crossmap", "test") else "series to embed")
+                          help="series to map (default: all)" if name in ("crossmap", "test")
+                          else "series to embed")
         if name not in ("crossmap", "test"):
             made.add_argument("--target", metavar="NAME", required=name in ("ccm", "lagged"),
-                              help="series to predict" + ("" if name in ("ccm", "lagged") else " (default: the first column)"))
+                              help="series to predict" + ("" if name in ("ccm", "lagged")
+                                                          else " (default: the first column)"))
         made.add_argument("--tau", type=int, default=1, help="lag (default: %(default)s)")
         if name != "lagged":
             made.add_argument("--Tp", type=int, default=0 if name in ("ccm", "crossmap", "test") else 1,
@@ -83,7 +86,7 @@ def _parser():
             for window in ("lib", "pred"):
                 made.add_argument(f"--{window}", nargs=2, type=int, metavar=("BEGIN", "END"),
                                   help="window of times, from 0, END excluded")
-        if name not in ("simplex", "lagged", "test"):
+        if name not in ("simplex", "test"):
             made.add_argument("--plot", metavar="FILE", help="draw the result (needs matplotlib)")
         made.add_argument("--space", metavar="NAME", help="execution space (default: the layer's own choice)")
         made.set_defaults(command=command)
@@ -105,14 +108,18 @@ def _parser():
     _add_surrogates(made, 0)
     made = add("lagged", _lagged, "cross mapping of a target from one column, for a range of lags")
     made.add_argument("-E", type=int, required=True, help="embedding dimension")
-    made.add_argument("--lags", nargs=2, type=int, default=(-8, 8), metavar=("FIRST", "LAST"), help="steps ahead (default: -8 8)")
+    made.add_argument("--lags", nargs=2, type=int, default=(-8, 8), metavar=("FIRST", "LAST"),
+                      help="steps ahead (default: -8 8)")
     _add_surrogates(made, 0)
     made = add("test", _test, "cross map of all pairs, tested against surrogates")
-    made.add_argument("-E", type=int, help="dimension for all targets (default: the best of each up to --E-max)")
+    made.add_argument("-E", type=int,
+                      help="dimension for all targets (default: the best of each up to --E-max)")
     made.add_argument("--E-max", type=int, default=20, help="default: %(default)s")
     made.add_argument("--level", type=float, default=0.05, help="false discovery rate (default: %(default)s)")
-    made.add_argument("--adjust", choices=("bh", "by"), default="bh", help="Benjamini and Hochberg, or Yekutieli (default: bh)")
-    made.add_argument("--out", metavar="FILE.csv", help="write a row a pair: library, target, rho, p, q (needs pandas)")
+    made.add_argument("--adjust", choices=("bh", "by"), default="bh",
+                      help="Benjamini and Hochberg, or Yekutieli (default: bh)")
+    made.add_argument("--out", metavar="FILE.csv",
+                      help="write a row a pair: library, target, rho, p, q (needs pandas)")
     made.add_argument("--checkpoint", metavar="FOLDER", help="keeps what was found: the same command goes on from there")
     _add_surrogates(made, 200)
     made = add("crossmap", _crossmap, "cross map of all pairs of columns")
@@ -120,7 +127,9 @@ def _parser():
     made.add_argument("--E-max", type=int, default=20, help="default: %(default)s")
     made.add_argument("--out", metavar="FILE.npy", help="write the matrix; resumed if interrupted")
     made.add_argument("--checkpoint", metavar="FOLDER", help="keeps finished rows (default: FILE.npy.checkpoint, if --out)")
-    made = commands.add_parser("calibrate", help="how often surrogates mistake independent series for coupled ones, and miss coupled ones")
+    made = commands.add_parser("calibrate",
+                               help="how often surrogates mistake independent series for coupled ones, and "
+                                    "miss coupled ones")
     made.add_argument("--quick", action="store_true", help="few pairs: to see that it runs")
     made.add_argument("--pairs", type=int, help="pairs of each class (default: 500; --quick: 20)")
     made.add_argument("--times", type=int, default=400, help="of each series (default: %(default)s)")
@@ -132,22 +141,26 @@ def _parser():
 
 
 def _add_surrogates(made, n):
-    made.add_argument("--surrogates", type=int, default=n, metavar="N", help="surrogates of each target (default: %(default)s)")
-    made.add_argument("--surrogate", choices=SURROGATES, help="kind (default: phase, unless a series has a season, bursts or a drift)")
+    made.add_argument("--surrogates", type=int, default=n, metavar="N",
+                      help="surrogates of each target (default: %(default)s)")
+    made.add_argument("--surrogate", choices=SURROGATES,
+                      help="kind (default: phase, unless a series has a season, bursts or a drift)")
     made.add_argument("--period", type=int, metavar="STEPS", help="of a cycle, for seasonal surrogates")
     made.add_argument("--block", type=int, metavar="STEPS", help="of a block, for block surrogates")
     made.add_argument("--seed", type=int, default=0, help="default: %(default)s")
 
 
 def _surrogates(options):
-    return {"n_surrogates": options.surrogates, "surrogate": options.surrogate, "period": options.period, "block": options.block,
+    return {"n_surrogates": options.surrogates, "surrogate": options.surrogate, "period": options.period,
+            "block": options.block,
             "seed": options.seed}
 
 
 def _common(options, table):
     library = frames.choose(table, options.columns)
     target = None if options.target is None else frames.choose(table, options.target, "target")[:, 0]
-    return library, {"tau": options.tau, **_horizon(options), "target": target, "exclusion_radius": options.exclusion_radius}
+    return library, {"tau": options.tau, **_horizon(options), "target": target,
+                     "exclusion_radius": options.exclusion_radius}
 
 
 def _horizon(options):
@@ -207,17 +220,22 @@ def _ccm(options, table):
     if len(options.sizes) > 1:
         test = found.test()
         print(f"largest less smallest library: {test.difference:.4f} ({test.difference_interval[0]:.4f} to "
-              f"{test.difference_interval[1]:.4f}), p = {test.difference_p:.4g}; Kendall's tau {test.tau:.3f}, p = {test.tau_p:.4g}")
+              f"{test.difference_interval[1]:.4f}), p = {test.difference_p:.4g}; Kendall's tau "
+              f"{test.tau:.3f}, p = {test.tau_p:.4g}")
     _plot(options, figures.draw_convergence, found)
 
 
 def _lagged(options, table):
     library, common = _common(options, table)
     first, last = options.lags
-    found = edm.lagged_map(library, common.pop("target"), options.E, Tp=range(first, last + 1), **_surrogates(options),
+    found = edm.lagged_map(library, common.pop("target"), options.E, Tp=range(first, last + 1),
+                           **_surrogates(options),
                            **_windows(options), **common)
-    _print("cross mapping by lag", ("Tp", "rho", "2.5 %", "97.5 %", "p"), zip(found.Tp, found.rho, *found.interval, found.p_values))
-    print(f"peak at Tp = {found.peak} ({found.peak_interval[0]} to {found.peak_interval[1]}), p = {found.peak_p:.4g}")
+    _print("cross mapping by lag", ("Tp", "rho", "2.5 %", "97.5 %", "p"),
+           zip(found.Tp, found.rho, *found.interval, found.p_values))
+    _plot(options, figures.draw_lags, found)
+    print(f"peak at Tp = {found.peak} ({found.peak_interval[0]} to {found.peak_interval[1]}), p = "
+          f"{found.peak_p:.4g}")
 
 
 def _test(options, table):
@@ -284,7 +302,8 @@ def _matrix(names, rho, what="skill"):
 def _print_whole(*parts):
     """Print a table, its last part, in lines as long as it takes."""
     console = Console()
-    console.width = max(console.width, console.measure(parts[-1], options=console.options.update(max_width=10**6)).maximum)
+    wanted = console.measure(parts[-1], options=console.options.update(max_width=10**6)).maximum
+    console.width = max(console.width, wanted)
     console.print(*parts, sep="\n")
 
 

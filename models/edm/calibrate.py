@@ -1,7 +1,7 @@
 """How surrogate tests behave where the truth is known: `python -m models.edm calibrate`.
 
-False positives: pairs of independent series of one class, a p-value each for the skill of the whole library; at a level of 5 %
-a test that holds its level rejects 5 % of them. Power: pairs of which one drives the other.
+False positives: pairs of independent series of one class, a p-value each for the skill of the whole library;
+at a level of 5 % a test that holds its level rejects 5 % of them. Power: pairs of which one drives the other.
 """
 
 from __future__ import annotations
@@ -34,15 +34,19 @@ def autoregressive(random, n, phi):
 
 
 def coloured(random, n, exponent):
-    """Noise with a power spectrum f^-exponent: a part of a series four times as long, so that its ends do not meet."""
+    """Noise with a power spectrum f^-exponent: a part of a series four times as long, so that its ends do not
+    meet.
+    """
     size = np.fft.rfftfreq(4 * n)
     size[1:] **= -exponent / 2
-    return np.fft.irfft(size * (random.normal(size=len(size)) + 1j * random.normal(size=len(size))), 4 * n)[:n]
+    return np.fft.irfft(size * (random.normal(size=len(size)) + 1j * random.normal(size=len(size))),
+                        4 * n)[:n]
 
 
 def seasonal(random, n):
     """A year of twelve steps, the same phase in all series, and autocorrelated weather."""
-    return random.uniform(0.8, 1.5) * np.sin(2 * np.pi / YEAR * np.arange(n)) + 0.7 * autoregressive(random, n, 0.5)
+    return random.uniform(0.8, 1.5) * np.sin(2 * np.pi / YEAR * np.arange(n)) + 0.7 * autoregressive(random,
+                                                                                                     n, 0.5)
 
 
 def intermittent(random, n):
@@ -63,7 +67,9 @@ CLASSES = {
 
 
 def logistic_pair(random, n):
-    """Driven and driver of two logistic maps, x' = x (3.8 - 3.8 x), y' = y (3.5 - 3.5 y - 0.1 x), observed with noise."""
+    """Driven and driver of two logistic maps, x' = x (3.8 - 3.8 x), y' = y (3.5 - 3.5 y - 0.1 x), observed
+    with noise.
+    """
     x, y = random.uniform(0.2, 0.4, 2)
     out = np.empty((n + SKIPPED, 2))
     for t in range(n + SKIPPED):
@@ -73,7 +79,9 @@ def logistic_pair(random, n):
 
 
 def lorenz_pair(random, n, step=0.005, every=10):
-    """z of a Lorenz system and the y that it is made of, each observed every 0.05 with noise (Runge and Kutta, fourth order)."""
+    """z of a Lorenz system and the y that it is made of, each observed every 0.05 with noise (Runge and
+    Kutta, fourth order).
+    """
     def slope(s):
         return np.array([10.0 * (s[1] - s[0]), s[0] * (28.0 - s[2]) - s[1], s[0] * s[1] - 8.0 / 3.0 * s[2]])
 
@@ -103,7 +111,8 @@ def rejections(pairs, surrogate, n_surrogates, seed):
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "surrogate='random'")
         for number, pair in enumerate(pairs):
-            found = cross_map_test(np.column_stack(pair), E, libraries=[0], n_surrogates=n_surrogates, surrogate=surrogate,
+            found = cross_map_test(np.column_stack(pair), E, libraries=[0], n_surrogates=n_surrogates,
+                                   surrogate=surrogate,
                                    stop_after=None, seed=seed + number, **keys)
             rejected.append(found.p_values[0, 1] <= LEVEL)
     return np.array(rejected)
@@ -121,17 +130,21 @@ def table(n_pairs, n_times, n_surrogates, seed) -> Table:
     n_surrogates : int
     seed : int
     """
-    title = (f"rejected at {LEVEL:.0%}: {n_pairs} pairs of each class, {n_times} times, E = {E}, {n_surrogates} surrogates; two standard "
+    title = (f"rejected at {LEVEL:.0%}: {n_pairs} pairs of each class, {n_times} times, E = {E}, "
+             f"{n_surrogates} surrogates; two standard "
              f"errors of {LEVEL:.0%} are {2 * np.sqrt(LEVEL * (1 - LEVEL) / n_pairs):.1%}")
     made = Table("class", "default asks", "default, where it does not", *SURROGATES, title=title)
-    classes = {name: lambda random, make=make: (make(random, n_times), make(random, n_times)) for name, make in CLASSES.items()}
+    classes = {name: lambda random, make=make: (make(random, n_times), make(random, n_times))
+               for name, make in CLASSES.items()}
     classes |= {name: lambda random, make=make: make(random, n_times) for name, make in COUPLED.items()}
-    for k, (name, make) in enumerate(track(classes.items(), "calibrating", console=Console(stderr=True), transient=True)):
+    for k, (name, make) in enumerate(track(classes.items(), "calibrating", console=Console(stderr=True),
+                                           transient=True)):
         pairs = [make(np.random.default_rng([seed, k, pair])) for pair in range(n_pairs)]
         asks = np.array([any(traits(series) != Traits(0, False, False) for series in pair) for pair in pairs])
         found = {surrogate: rejections(pairs, surrogate, n_surrogates, seed) for surrogate in SURROGATES}
         default = found["phase"][~asks]
         what = f"{name} (power)" if name in COUPLED else name
-        made.add_row(what, f"{asks.mean():.1%}", f"{default.mean():.1%} of {len(default)}" if len(default) else "-",
+        made.add_row(what, f"{asks.mean():.1%}", f"{default.mean():.1%} of {len(default)}" if len(default)
+                     else "-",
                      *(f"{found[surrogate].mean():.1%}" for surrogate in SURROGATES))
     return made

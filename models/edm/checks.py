@@ -41,7 +41,8 @@ def check_columns(values, name, n_columns=None, dtype=None):
         low, high = low.astype(np.float64), high.astype(np.float64)
         width = high - low
     tiny = (width > 0) & (width < SMALLEST)
-    for wrong, what in (((np.fmax(high, -low) > LARGEST), f"exceeds {LARGEST:g}"), (tiny, f"varies by less than {SMALLEST:g}")):
+    for wrong, what in (((np.fmax(high, -low) > LARGEST), f"exceeds {LARGEST:g}"),
+                        (tiny, f"varies by less than {SMALLEST:g}")):
         if wrong.any():
             c = int(np.argmax(wrong))
             where = f", column {c}," if array.ndim == 2 else ""
@@ -68,8 +69,10 @@ def _numbers(values, name):
     if hasattr(values, "data_vars"):  # an xarray Dataset: one series a variable
         shapes = {variable.shape for variable in values.data_vars.values()}
         if len(shapes) != 1 or len(next(iter(shapes))) != 1:
-            raise ShapeError(f"{name} is an xarray Dataset with variables of shapes {sorted(shapes)}; series of one dimension are wanted")
-        values = np.column_stack([as_numbers(variable.values, f"{name}[{key!r}]") for key, variable in values.data_vars.items()])
+            raise ShapeError(f"{name} is an xarray Dataset with variables of shapes {sorted(shapes)}; series "
+                             "of one dimension are wanted")
+        values = np.column_stack([as_numbers(variable.values, f"{name}[{key!r}]")
+                                  for key, variable in values.data_vars.items()])
     if hasattr(values, "select_dtypes"):  # pandas
         words = [str(c) for c in values.columns.difference(values.select_dtypes("number").columns, sort=False)]
         if words:

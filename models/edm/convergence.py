@@ -12,7 +12,7 @@ from portable.errors import InputError
 
 from ..checks import check_choice, check_count, check_number, check_seed
 from .checks import DTYPES, check_library_sizes, check_targets, check_windows, without_variation
-from .frames import series_of
+from .frames import is_name, series_of
 from .mapping import Mapping
 from .neighbours import MEMORY_BYTES, Problem
 from .surrogates import Surrogates, check_surrogates
@@ -29,12 +29,13 @@ class Convergence:
     ----------
     library_sizes : ndarray of int, shape (n_sizes,)
     rho : ndarray, shape (n_sizes, n_samples)
-        Of every sample; NaN where what it predicts does not vary, as happens with rare events and small libraries.
+        Of every sample; NaN where what it predicts does not vary, as happens with rare events and small
+        libraries.
     surrogate_rho : ndarray, shape (n_sizes, n_surrogates)
         Mean over the samples that have a skill, for each surrogate target.
     p_values : ndarray, shape (n_sizes,)
-        Share of surrogates, and the target itself, that do at least as well as the target; surrogates without any skill do
-        not count. NaN without surrogates, or where the target has no skill.
+        Share of surrogates, and the target itself, that do at least as well as the target; surrogates without
+        any skill do not count. NaN without surrogates, or where the target has no skill.
     """
 
     library_sizes: np.ndarray
@@ -53,7 +54,9 @@ class Convergence:
         return np.isfinite(self.rho).sum(axis=-1)
 
     def band(self, level: float = 0.95) -> np.ndarray:
-        """Quantiles of the samples that hold a share `level` of them, more than 0 and at most 1, shape (2, n_sizes)."""
+        """Quantiles of the samples that hold a share `level` of them, more than 0 and at most 1, shape (2,
+        n_sizes).
+        """
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "All-NaN")
             return np.nanquantile(self.rho, ends_of(level), axis=-1)
@@ -64,8 +67,9 @@ class Convergence:
         Parameters
         ----------
         level : float, default 0.95
-            Of the intervals: bootstrap over the samples of each size. They say how well the drawn libraries determine the mean
-            skill of this one series, not what another series of the same system would give.
+            Of the intervals: bootstrap over the samples of each size. They say how well the drawn libraries
+            determine the mean skill of this one series, not what another series of the same system would
+            give.
         seed : int, default 0
 
         Returns
@@ -80,11 +84,13 @@ class Convergence:
         if len(self.library_sizes) < 2:
             raise InputError("convergence wants at least two library sizes; ccm was given one")
         random, (low, high) = np.random.default_rng(check_seed(seed)), ends_of(level)
-        drawn = np.stack([_mean(self.rho[..., random.integers(0, self.rho.shape[-1], self.rho.shape[-1])]) for _ in range(N_BOOT)])
+        drawn = np.stack([_mean(self.rho[..., random.integers(0, self.rho.shape[-1], self.rho.shape[-1])])
+                          for _ in range(N_BOOT)])
         own = _trends(self.library_sizes, self.mean)
         bootstrap = _trends(self.library_sizes, drawn)
         surrogate = _trends(self.library_sizes, np.moveaxis(self.surrogate_rho, -1, 0))
-        p = [p_values(value, np.moveaxis(of_surrogates, 0, -1)) for value, of_surrogates in zip(own, surrogate)]
+        p = [p_values(value, np.moveaxis(of_surrogates, 0, -1))
+             for value, of_surrogates in zip(own, surrogate)]
         intervals = [np.quantile(values, [low, high], axis=0) for values in bootstrap]
         return ConvergenceTest(own[0], intervals[0], p[0], own[1], p[1], own[2], intervals[2], p[2])
 
@@ -138,11 +144,15 @@ def ends_of(level):
     return (1 - level) / 2, (1 + level) / 2
 
 
-def ccm(library, target, E, *, library_sizes, columns=None, n_samples=100, tau=1, Tp=0, exclusion_radius=0, lib=None, pred=None,
-        n_surrogates=0, surrogate=None, period=None, block=None, seed=0, dtype="float32", space=None) -> Convergence:
-    """Convergent cross mapping: skill of predicting `target` from random parts of `library`, for growing parts.
+def ccm(library, target, E, *, library_sizes, columns=None, n_samples=100, tau=1, Tp=0, exclusion_radius=0,
+        lib=None, pred=None,
+        n_surrogates=0, surrogate=None, period=None, block=None, seed=0, dtype="float32",
+        space=None) -> Convergence:
+    """Convergent cross mapping: skill of predicting `target` from random parts of `library`, for growing
+    parts.
 
-    If the target drives the library's series, the skill rises with the size and stays above that of surrogates.
+    If the target drives the library's series, the skill rises with the size and stays above that of
+    surrogates.
 
     Parameters
     ----------
@@ -159,12 +169,13 @@ def ccm(library, target, E, *, library_sizes, columns=None, n_samples=100, tau=1
     tau, Tp, exclusion_radius
         As in `cross_map`.
     lib, pred : (begin, end) or a sequence of such pairs, optional
-        Windows of times from which libraries are drawn, and of the points that are predicted; as in `simplex`.
+        Windows of times from which libraries are drawn, and of the points that are predicted; as in
+        `simplex`.
     n_surrogates : int, default 0
         Targets without the relation to be tested, for p-values.
     surrogate : {"phase", "seasonal", "twin", "block", "random"}, optional
-        See `surrogates`. If not given, "phase", unless a target has a season, rare bursts or a drift, for which it is wrong:
-        then an InputError says what is wanted.
+        See `surrogates`. If not given, "phase", unless a target has a season, rare bursts or a drift, for
+        which it is wrong: then an InputError says what is wanted.
     period, block : int, optional
         As in `surrogates`.
     seed : int, default 0
@@ -183,17 +194,19 @@ def ccm(library, target, E, *, library_sizes, columns=None, n_samples=100, tau=1
     ----------
     Sugihara et al., Science 338 (2012), 496.
     """
+    names = ([target] if isinstance(target, str) else list(target)) if is_name(target) else None
     library, target, _ = series_of(library, columns, target)
     problem = Problem(library, None, E, tau, Tp, None, exclusion_radius, lib, pred, dtype)
     several = np.ndim(target) == 2
     target = check_targets(target, problem.n_times)
-    n_samples, n_surrogates = check_count(n_samples, "n_samples"), check_count(n_surrogates, "n_surrogates", 0)
+    n_samples, n_surrogates = check_count(n_samples, "n_samples"), check_count(n_surrogates, "n_surrogates",
+                                                                               0)
     check_choice(dtype, "dtype", DTYPES)
     method = "phase" if surrogate is None else surrogate
     if n_surrogates or surrogate is not None:
         check_surrogates(target, method, period, block, "target")
     if n_surrogates and surrogate is None:
-        check_default(target, [str(c) for c in range(target.shape[1])], "target")
+        check_default(target, [str(c) for c in (names or range(target.shape[1]))], "target")
     random = np.random.default_rng(check_seed(seed))
     valid = problem.candidates[problem.known_at(problem.masked)[problem.candidates]]
     sizes = check_library_sizes(library_sizes, len(valid), problem.k)
@@ -209,8 +222,10 @@ def ccm(library, target, E, *, library_sizes, columns=None, n_samples=100, tau=1
         table = np.ascontiguousarray(table.reshape(problem.n_times, -1))
         column, lag, n_columns = problem.by_lag()
         windows = check_windows(pred, "pred", problem.n_times)
-        mapping = Mapping(problem.masked, problem.columns, table, np.full(table.shape[1], len(lag)), lag, problem.Tp,
-                          windows, problem.radius, dtype, MEMORY_BYTES, column=column if n_columns > 1 else None)
+        mapping = Mapping(problem.masked, problem.columns, table, np.full(table.shape[1], len(lag)), lag,
+                          problem.Tp,
+                          windows, problem.radius, dtype, MEMORY_BYTES,
+                          column=column if n_columns > 1 else None)
         for s, size in enumerate(sizes.tolist()):
             times = np.stack([np.sort(random.choice(valid, size, replace=False)) for _ in range(n_samples)])
             rho[s] = mapping.run(np.zeros(n_samples, int), times)
@@ -220,7 +235,8 @@ def ccm(library, target, E, *, library_sizes, columns=None, n_samples=100, tau=1
     if still:
         rho[...] = np.nan
     elif np.isnan(own).any():
-        warnings.warn(f"{np.isnan(own).sum()} of {own.size} samples have no skill, since their predictions do not vary: means, bands "
+        warnings.warn(f"{np.isnan(own).sum()} of {own.size} samples have no skill, since their predictions "
+                      "do not vary: means, bands "
                       "and p-values are of the others", RuntimeWarning, stacklevel=2)
     mean = _mean(np.moveaxis(rho, 2, -1))
     found = own, mean[..., 1:], p_values(mean[..., 0], mean[..., 1:])
@@ -236,10 +252,12 @@ def _mean(rho):
 
 
 def p_values(value, of_surrogates) -> np.ndarray:
-    """Share of surrogates (last axis), and the target itself, that do at least as well; those without a skill do not count.
+    """Share of surrogates (last axis), and the target itself, that do at least as well; those without a skill
+    do not count.
 
     NaN where the target has no skill, or no surrogate has one.
     """
     value, known = np.asarray(value), np.isfinite(of_surrogates)
     at_least = (known & (of_surrogates >= value[..., None])).sum(axis=-1)
-    return np.where(np.isfinite(value) & known.any(axis=-1), (1 + at_least) / (1 + known.sum(axis=-1)), np.nan)
+    return np.where(np.isfinite(value) & known.any(axis=-1), (1 + at_least) / (1 + known.sum(axis=-1)),
+                    np.nan)

@@ -47,7 +47,9 @@ def draw_theta(found, axes=None):
 
 
 def draw_convergence(found, axes=None, level=0.95):
-    """Skill against library size with the band of the samples, and that of surrogates; `found` from `ccm`."""
+    """Skill against library size with the band of the samples, and that of surrogates; `found` from `ccm` of
+    one target.
+    """
     axes = _axes(axes)
     low, high = found.band(level)
     axes.fill_between(found.library_sizes, low, high, alpha=0.25)
@@ -57,6 +59,16 @@ def draw_convergence(found, axes=None, level=0.95):
         axes.fill_between(found.library_sizes, low, high, color="grey", alpha=0.25, label="surrogates")
         axes.legend()
     axes.set(xlabel="library size", ylabel=r"skill $\rho$")
+    return axes
+
+
+def draw_lags(found, axes=None):
+    """Skill against the lag with its interval, the peak marked; `found` from `lagged_map`."""
+    axes = _axes(axes)
+    axes.fill_between(found.Tp, *found.interval, alpha=0.25)
+    axes.plot(found.Tp, found.rho, ".-")
+    axes.axvline(found.peak, color="grey", linestyle=":")
+    axes.set(xlabel="Tp", ylabel=r"skill $\rho$")
     return axes
 
 

@@ -39,7 +39,7 @@ def index_of(table):
 
 
 def at_times(index, times):
-    """The names of these times, an array; beyond the end of an index with equal steps it is carried on, else missing."""
+    """The names of these times, an array; an index with equal steps is carried on beyond its ends."""
     if index is None:
         return None
     import pandas
@@ -47,7 +47,8 @@ def at_times(index, times):
     n = len(index)
     first, last = min(int(times.min(initial=0)), 0), max(int(times.max(initial=0)), n - 1)
     if first < 0 or last >= n:
-        with warnings.catch_warnings():  # pandas 3 announces another type of what it returns, which serves as well
+        # pandas 3 announces another type of what it returns, which serves as well
+        with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             freq = pandas.infer_freq(index) if isinstance(index, pandas.DatetimeIndex) and n > 2 else None
         steps = index[1:] - index[:-1] if n > 1 and (freq is None and index.dtype.kind in "iufM") else ()
@@ -78,22 +79,27 @@ def series_of(library, columns, target):
     if columns is not None:
         library = choose(table, columns)
         library = library[:, 0] if isinstance(columns, str) else library
-    elif _is_name(target) and len(names_of(table)) > 1:
-        raise InputError(f"target is {target!r}, a column of the library: say by columns= which of its series are embedded")
-    if _is_name(target):
+    elif is_name(target) and len(names_of(table)) > 1:
+        raise InputError(f"target is {target!r}, a column of the library: say by columns= which of its "
+                         "series are embedded")
+    if is_name(target):
         chosen = choose(table, target, "target")
         return library, chosen[:, 0] if isinstance(target, str) else chosen, index
     other = index_of(target)
     if index is not None and other is not None and not index.equals(other):
         if len(index) != len(other):
-            raise ShapeError(f"target has {len(other)} times; {len(index)} wanted, as many as the library has")
+            raise ShapeError(f"target has {len(other)} times; {len(index)} wanted, as many as the library "
+                             "has")
         t = int(np.argmax(np.asarray(index != other)))
-        raise InputError(f"target and library have other times: at {t} {other[t]!s} and {index[t]!s}; align them first")
+        raise InputError(f"target and library have other times: at {t} {other[t]!s} and {index[t]!s}; "
+                         "align them first")
     return library, target, index
 
 
-def _is_name(target):
-    return isinstance(target, str) or (isinstance(target, (list, tuple)) and bool(target) and all(isinstance(v, str) for v in target))
+def is_name(target):
+    """Whether this is the name of a column, or several names."""
+    return isinstance(target, str) or (isinstance(target, (list, tuple)) and bool(target)
+                                       and all(isinstance(v, str) for v in target))
 
 
 def matrix_like(dataset, matrix, rows, columns):
@@ -112,11 +118,13 @@ def _array(matrix, rows, columns):
         import xarray
     except ImportError as error:
         raise InputError("a DataArray needs xarray: pip install xarray") from error
-    return xarray.DataArray(matrix, coords={"library": rows, "target": columns}, dims=("library", "target"), name="rho")
+    return xarray.DataArray(matrix, coords={"library": rows, "target": columns}, dims=("library", "target"),
+                            name="rho")
 
 
 def open_matrix(path, libraries, targets):
-    """A cross map in a .npy file as an xarray DataArray with names, of which nothing is read before it is asked for.
+    """A cross map in a .npy file as an xarray DataArray with names, of which nothing is read before it is
+    asked for.
 
     Parameters
     ----------
@@ -134,7 +142,8 @@ def open_matrix(path, libraries, targets):
     """
     matrix = read_npy(path)
     if matrix.shape != (len(libraries), len(targets)):
-        raise ShapeError(f"{str(path)!r} holds shape {matrix.shape}; {len(libraries)} libraries and {len(targets)} targets are named")
+        raise ShapeError(f"{str(path)!r} holds shape {matrix.shape}; {len(libraries)} libraries and "
+                         f"{len(targets)} targets are named")
     return _array(matrix, list(libraries), list(targets))
 
 
@@ -144,7 +153,8 @@ def test_as_dataset(found, q):
     dataset = _array(found.rho, found.libraries, found.targets).to_dataset()
     for name, values in parts.items():
         dataset[name] = ("library", "target"), values
-    dataset.attrs = {"surrogate": found.surrogate, "n_surrogates": found.n_surrogates, "stop_after": found.stop_after}
+    dataset.attrs = {"surrogate": found.surrogate, "n_surrogates": found.n_surrogates,
+                     "stop_after": found.stop_after}
     return dataset
 
 
@@ -152,7 +162,8 @@ def test_as_table(found, q, reasons):
     """A test of all pairs as a DataFrame, a row a pair, the smallest q first."""
     pandas, shape = pandas_or_why(), found.rho.shape
     table = pandas.DataFrame({
-        "library": np.repeat(found.libraries, shape[1]), "target": np.tile(found.targets, shape[0]), "rho": found.rho.ravel(),
+        "library": np.repeat(found.libraries, shape[1]), "target": np.tile(found.targets, shape[0]),
+        "rho": found.rho.ravel(),
         "p": found.p_values.ravel(), "q": q.ravel(), "n_tried": found.n_tried.ravel(),
         "reason": np.array(reasons)[found.reasons.ravel()]})
     return table.sort_values(["q", "p"], kind="stable", ignore_index=True)
@@ -167,11 +178,12 @@ def pandas_or_why():
 
 
 def to_pandas(found):
-    """A result of `knn`, `simplex`, `smap`, `embedding_dimension`, `ccm`, `lagged_map` or `cross_map_test` as a DataFrame.
+    """A result of `knn`, `simplex`, `smap`, `embedding_dimension`, `ccm`, `lagged_map` or `cross_map_test` as
+    a DataFrame.
 
-    A row is a neighbour of a point (rank 1 is the nearest), a prediction (of an S-map: for a theta; of several targets: for
-    each), a dimension, a library size with the band of its samples, a lag, or a pair. Times have the names that the data gave
-    them, such as dates.
+    A row is a neighbour of a point (rank 1 is the nearest), a prediction (of an S-map: for a theta; of
+    several targets: for each), a dimension, a library size with the band of its samples, a lag, or a pair.
+    Times have the names that the data gave them, such as dates.
 
     Raises
     ------
@@ -186,8 +198,10 @@ def to_pandas(found):
     if hasattr(found, "coefficients") and found.predicted.ndim > 2:
         parts = ("predicted", "coefficients", "rank", "observed", "rho")
         targets = range(found.predicted.shape[-1])
-        each = [dataclasses.replace(found, **{part: getattr(found, part)[..., q] for part in parts}) for q in targets]
-        return pandas.concat([to_pandas(one).assign(target=q) for q, one in zip(targets, each)], ignore_index=True)
+        each = [dataclasses.replace(found, **{part: getattr(found, part)[..., q] for part in parts})
+                for q in targets]
+        return pandas.concat([to_pandas(one).assign(target=q) for q, one in zip(targets, each)],
+                             ignore_index=True)
     if hasattr(found, "coefficients"):
         n_thetas, n_points = found.predicted.shape
         columns = {"theta": np.repeat(found.theta, n_points), "time": np.tile(_named(found), n_thetas),
@@ -195,7 +209,8 @@ def to_pandas(found):
         columns |= {f"c{c}": found.coefficients[..., c].ravel() for c in range(found.coefficients.shape[-1])}
     elif hasattr(found, "variance"):
         n_targets = found.predicted.shape[1] if found.predicted.ndim > 1 else 1
-        columns = {"target": np.tile(np.arange(n_targets), len(found.times))} if found.predicted.ndim > 1 else {}
+        several = found.predicted.ndim > 1
+        columns = {"target": np.tile(np.arange(n_targets), len(found.times))} if several else {}
         columns |= {"time": np.repeat(_named(found), n_targets), "observed": found.observed.ravel(),
                     "predicted": found.predicted.ravel(), "variance": found.variance.ravel()}
     elif hasattr(found, "best"):
@@ -208,7 +223,8 @@ def to_pandas(found):
         low, high = found.interval
         columns = {"Tp": found.Tp, "rho": found.rho, "low": low, "high": high, "p": found.p_values}
     elif not hasattr(found, "band"):
-        raise DTypeError("found must be a result of knn, simplex, smap, embedding_dimension, ccm, lagged_map or cross_map_test, got "
+        raise DTypeError("found must be a result of knn, simplex, smap, embedding_dimension, ccm, lagged_map "
+                         "or cross_map_test, got "
                          f"{type(found).__name__}")
     else:
         low, high = found.band()
@@ -226,8 +242,9 @@ def _by_target(values, keys, columns):
     if values.ndim == 1:
         return keys | columns
     n_targets, n = values.shape
-    return {"target": np.repeat(np.arange(n_targets), n)} | {k: np.tile(v, n_targets) for k, v in keys.items()} | {
-        k: v.ravel() for k, v in columns.items()}
+    named = {"target": np.repeat(np.arange(n_targets), n)}
+    named |= {k: np.tile(v, n_targets) for k, v in keys.items()}
+    return named | {k: v.ravel() for k, v in columns.items()}
 
 
 def choose(table, names, what="columns"):
@@ -238,7 +255,8 @@ def choose(table, names, what="columns"):
     elif _module(table) == "xarray":
         there = names_of(table)
     else:
-        raise DTypeError(f"{what} names {names}, but the data are of type {type(table).__name__}, without names; a table of pandas or "
+        raise DTypeError(f"{what} names {names}, but the data are of type {type(table).__name__}, without "
+                         "names; a table of pandas or "
                          "xarray is wanted")
     for name in names:
         if name not in there:

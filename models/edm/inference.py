@@ -12,7 +12,15 @@ from portable.errors import InputError
 from ..checks import as_numbers, check_choice, check_count, check_number
 from ..store import Store
 from . import frames, list_kernels, surrogate_kernels
-from .checks import DTYPES, check_columns, check_embedding, check_horizon, check_library, check_radius, check_windows
+from .checks import (
+    DTYPES,
+    check_columns,
+    check_embedding,
+    check_horizon,
+    check_library,
+    check_radius,
+    check_windows,
+)
 from .cross import STEPS, check_dims, check_libraries
 from .mapping import Mapping, Table, cut, on_the_space
 from .neighbours import within_windows
@@ -20,9 +28,11 @@ from .surrogates import Surrogates, check_surrogates
 from .traits import check_default
 
 STOP_AFTER = 10
-STAGES = 32, 64, 128  # surrogates of each target between two looks at which pairs are decided; the last for all that follow
+# surrogates of each target between two looks at which pairs are decided; the last for all that follow
+STAGES = 32, 64, 128
 METHODS = ("bh", "by")
-REASONS = ("", "library and target are the same series", "the library does not vary", "the target does not vary",
+REASONS = ("", "library and target are the same series", "the library does not vary",
+           "the target does not vary",
            "the predictions do not vary", "no surrogate has a skill")
 _FOUND = "rho", "better", "tried"
 TESTED, SAME, STILL_LIBRARY, STILL_TARGET, STILL_PREDICTIONS, NO_SURROGATE = range(len(REASONS))
@@ -68,35 +78,41 @@ class CrossMapTest:
         return adjust(self.p_values, method)
 
     def rejected(self, level: float = 0.05, method: str = "bh") -> np.ndarray:
-        """Where the target's skill exceeds that of surrogates, with a false discovery rate of `level`; bool."""
+        """Whether each pair's skill exceeds that of surrogates, with a false discovery rate of `level`."""
         return self.adjusted(method) <= check_level(level)
 
     def n_needed(self, level: float = 0.05, method: str = "bh") -> int:
-        """How many pairs must have the smallest p-value that these surrogates allow, for any to be rejected."""
+        """How many pairs must have the smallest possible p-value before any is rejected."""
         check_level(level)
-        return int(np.ceil(self.n_tests * _harmonic(self.n_tests, method) / (level * (self.n_surrogates + 1)) * (1 - 1e-12)))
+        tests = self.n_tests * _harmonic(self.n_tests, method)
+        return int(np.ceil(tests / (level * (self.n_surrogates + 1)) * (1 - 1e-12)))
 
     def could_reject(self, level: float = 0.05, method: str = "bh") -> bool:
-        """Whether there were surrogates enough to reject anything, had all pairs done better than any of them."""
+        """Whether anything would have been rejected, had all pairs done better than all surrogates."""
         return 0 < self.n_needed(level, method) <= self.n_tests
 
     def summary(self, level: float = 0.05, method: str = "bh") -> str:
-        """What a paper would say: tests, rejections, what was not tested and why, and what more surrogates would do."""
+        """What a paper would say: tests, rejections, what was not tested and why, what would tell more."""
         rejected = int(self.rejected(level, method).sum())
         name = {"bh": "Benjamini-Hochberg", "by": "Benjamini-Yekutieli"}[method]
-        lines = [f"{self.n_tests} pairs tested against {self.n_surrogates} {self.surrogate} surrogates, one-sided"
-                 + (f"; given up after {self.stop_after} did as well" if self.stop_after <= self.n_surrogates else ""),
+        given_up = self.stop_after <= self.n_surrogates
+        lines = [f"{self.n_tests} pairs tested against {self.n_surrogates} {self.surrogate} surrogates, "
+                 "one-sided" + (f"; given up after {self.stop_after} did as well" if given_up else ""),
                  f"{rejected} rejected with a false discovery rate of {level:g} ({name}); "
-                 f"{int((self.p_values <= level).sum())} have p <= {level:g}, {self.n_tests * level:.4g} are expected by chance"]
-        lines += [f"{count} not tested: {REASONS[code]}" for code, count in enumerate(np.bincount(self.reasons.ravel())) if code and count]
+                 f"{int((self.p_values <= level).sum())} have p <= {level:g}, {self.n_tests * level:.4g} are "
+                 "expected by chance"]
+        counts = np.bincount(self.reasons.ravel())
+        lines += [f"{n} not tested: {REASONS[code]}" for code, n in enumerate(counts) if code and n]
         least = 1.0 / (self.n_surrogates + 1)
         at_least = int((self.p_values <= least * (1 + 1e-12)).sum())
         needed = self.n_needed(level, method)
         if not self.could_reject(level, method):
-            lines.append(f"nothing could have been rejected: p is at least {least:.4g}, and even {self.n_tests} of these do not pass")
+            lines.append(f"nothing could have been rejected: p is at least {least:.4g}, and even "
+                         f"{self.n_tests} of these do not pass")
         elif not rejected and 0 < at_least < needed:
             wanted = int(np.ceil(needed * (self.n_surrogates + 1) / at_least))
-            lines.append(f"p is at least {least:.4g}: {needed} pairs with it are needed for a rejection, {at_least} have it; "
+            lines.append(f"p is at least {least:.4g}: {needed} pairs with it are needed for a rejection, "
+                         f"{at_least} have it; "
                          f"n_surrogates={wanted} could tell more")
         return "\n".join(lines)
 
@@ -109,15 +125,16 @@ class CrossMapTest:
         return frames.test_as_table(self, self.adjusted(method), REASONS)
 
 
-def cross_map_test(dataset, dims, *, n_surrogates=200, surrogate=None, period=None, block=None, stop_after=STOP_AFTER, tau=1, Tp=0,
-                   exclusion_radius=0, libraries=None, lib=None, pred=None, seed=0, dtype="float32", checkpoint=None,
-                   memory_mb=4096, space=None) -> CrossMapTest:
+def cross_map_test(dataset, dims, *, n_surrogates=200, surrogate=None, period=None, block=None,
+                   stop_after=STOP_AFTER, tau=1, Tp=0, exclusion_radius=0, libraries=None, lib=None,
+                   pred=None, seed=0, dtype="float32", checkpoint=None, memory_mb=4096,
+                   space=None) -> CrossMapTest:
     """Cross mapping skill of every pair, tested against surrogates of each target.
 
-    Surrogates are made, mapped and counted on the space. A pair is given up as soon as `stop_after` surrogates did at least
-    as well; its p-value is then that number over how many were tried (Besag and Clifford), else (1 + better) / (1 + tried).
-    Either is valid: of true null hypotheses, no more than a share p has a p-value of at most p. So many surrogates cost
-    little where most pairs are not coupled.
+    Surrogates are made, mapped and counted on the space. A pair is given up as soon as `stop_after`
+    surrogates did at least as well; its p-value is then that number over how many were tried (Besag and
+    Clifford), else (1 + better) / (1 + tried). Either is valid: of true null hypotheses, no more than a share
+    p has a p-value of at most p. So many surrogates cost little where most pairs are not coupled.
 
     Parameters
     ----------
@@ -127,8 +144,8 @@ def cross_map_test(dataset, dims, *, n_surrogates=200, surrogate=None, period=No
     n_surrogates : int, default 200
         Of each target; the smallest p-value is 1 / (1 + n_surrogates).
     surrogate : {"phase", "seasonal", "twin", "block", "random"}, optional
-        See `surrogates`. If not given, "phase", unless a series has a season, rare bursts or a drift, for which it is wrong:
-        then an InputError says what is wanted.
+        See `surrogates`. If not given, "phase", unless a series has a season, rare bursts or a drift, for
+        which it is wrong: then an InputError says what is wanted.
     period, block : int, optional
         As in `surrogates`.
     stop_after : int or None, default 10
@@ -143,8 +160,8 @@ def cross_map_test(dataset, dims, *, n_surrogates=200, surrogate=None, period=No
         A folder that keeps what was found, part by part: the same call goes on where an interrupted one ended, one for more
         `libraries` computes the others only.
     memory_mb : float, default 4096
-        Bound of what is kept on the space beyond the dataset, in MiB. Where the surrogates of all targets do not fit, the
-        targets are taken group by group.
+        Bound of what is kept on the space beyond the dataset, in MiB. Where the surrogates of all targets do
+        not fit, the targets are taken group by group.
     space : str or Space, optional
 
     Returns
@@ -204,7 +221,8 @@ def cross_map_test(dataset, dims, *, n_surrogates=200, surrogate=None, period=No
             size = len(missing) if store.path is None else -(-len(each_row) // STEPS)
             while len(missing):
                 if test is None:
-                    test = _Group(dataset, masked, chosen, dims, lag, Tp, pred, radius, dtype, memory - each * len(chosen))
+                    test = _Group(dataset, masked, chosen, dims, lag, Tp, pred, radius, dtype,
+                                  memory - each * len(chosen))
                     test.surrogates(dataset[:, chosen], chosen, n_surrogates, surrogate, seed, make)
                 part, missing = missing[:size], missing[size:]
                 numbers = test.run(part, times[None], stop_after)
@@ -236,7 +254,8 @@ def _judged(rho, better, tried, rows, still, names, surrogate, n_surrogates, sto
     given_up = better >= stop_after
     p = np.where(given_up, better / np.maximum(tried, 1), (1 + better) / (1 + tried))
     p[reasons != TESTED] = np.nan
-    return CrossMapTest(rho, p, better, tried, reasons, [names[r] for r in rows], names, surrogate, n_surrogates, stop_after)
+    return CrossMapTest(rho, p, better, tried, reasons, [names[r] for r in rows], names, surrogate,
+                        n_surrogates, stop_after)
 
 
 class _Group(Mapping):
@@ -244,14 +263,16 @@ class _Group(Mapping):
 
     def __init__(self, dataset, masked, chosen, dims, lag, Tp, windows, radius, dtype, memory):
         most = int(dims[chosen].max())
-        super().__init__(masked, dataset, dataset[:, chosen], dims[chosen], lag[:most], Tp, windows, radius, dtype, memory)
+        super().__init__(masked, dataset, dataset[:, chosen], dims[chosen], lag[:most], Tp, windows, radius,
+                         dtype, memory)
 
     def surrogates(self, columns, numbers, n, method, seed, make):
         """Surrogates of all targets, in as many tables as there are stages."""
         spread, middle = np.nanstd(columns, axis=0), np.nanmean(columns, axis=0)
         standard = (columns - middle) / np.where(spread > 0, spread, 1.0)
         standard = standard[:, self.order]
-        made = Surrogates(standard, method, seed, E=self.dims[self.search_of], numbers=numbers[self.order], **make)
+        made = Surrogates(standard, method, seed, E=self.dims[self.search_of], numbers=numbers[self.order],
+                          **make)
         self.stages, first = [], 0
         while first < n:
             width = min(STAGES[min(len(self.stages), len(STAGES) - 1)], n - first)
@@ -267,13 +288,14 @@ class _Group(Mapping):
             first += width
 
     def run(self, first, times, stop):
-        """rho, how many surrogates did at least as well, and how many were tried, each of shape (n_sets, n_targets)."""
+        """rho, surrogates that did at least as well, and those tried, each of shape (n_sets, n_targets)."""
         size = min(self.batch_size(times.shape[1]), len(first))
         rho = np.empty((len(first), self.n_targets))
         counts = np.empty((len(first), 2, self.n_targets), np.int32)
         self.room_for(size, times)
         still_open = pk.empty((size, self.n_targets), np.int32)
-        on_space, skill = pk.empty((size, 2, self.n_targets), np.int32), pk.empty((size, self.n_sums), np.float64)
+        on_space = pk.empty((size, 2, self.n_targets), np.int32)
+        skill = pk.empty((size, self.n_sums), np.float64)
         for begin in range(0, len(first), size):
             part = slice(begin, begin + size)
             n_sets = len(first[part])
@@ -281,14 +303,17 @@ class _Group(Mapping):
             self.predict(library, search, self.tables[0])
             self.correlate(n_sets)
             pairs = pk.MDRangePolicy((0, 0), (n_sets, self.n_targets))
-            pk.parallel_for(pairs, surrogate_kernels.open_pairs, self.target_of, self.room.rho, still_open, on_space,
+            pk.parallel_for(pairs, surrogate_kernels.open_pairs, self.target_of, self.room.rho, still_open,
+                            on_space,
                             label="edm.open_pairs")
             for width, room, table in self.stages:
                 self.predict(library, search, table, still_open, again=True)
                 every = pk.MDRangePolicy((0, 0), (n_sets, self.n_targets * room))
-                pk.parallel_for(every, surrogate_kernels.correlate_open, width, room, self.least, self.room.sums, still_open, skill,
+                pk.parallel_for(every, surrogate_kernels.correlate_open, width, room, self.least,
+                                self.room.sums, still_open, skill,
                                 label="edm.correlate_open")
-                pk.parallel_for(pairs, surrogate_kernels.count_better, width, room, stop, self.target_of, skill, self.room.rho,
+                pk.parallel_for(pairs, surrogate_kernels.count_better, width, room, stop, self.target_of,
+                                skill, self.room.rho,
                                 still_open, on_space, label="edm.count_better")
             pk.deep_copy(rho[part], self.room.rho[:n_sets])
             pk.deep_copy(counts[part], on_space[:n_sets])
@@ -319,8 +344,9 @@ def adjust(p_values, method: str = "bh") -> np.ndarray:
     p_values : array-like, of any shape
         NaN is no test, and stays.
     method : {"bh", "by"}
-        "bh" (Benjamini and Hochberg) holds for independent tests and those that depend positively, as is common for pairs
-        with a target in common; "by" (Benjamini and Yekutieli) for any dependence, and rejects less.
+        "bh" (Benjamini and Hochberg) holds for independent tests and those that depend positively, as is
+        common for pairs with a target in common; "by" (Benjamini and Yekutieli) for any dependence, and
+        rejects less.
 
     Returns
     -------
@@ -333,13 +359,15 @@ def adjust(p_values, method: str = "bh") -> np.ndarray:
 
     References
     ----------
-    Y. Benjamini, Y. Hochberg: J. R. Stat. Soc. B 57 (1995), 289; Y. Benjamini, D. Yekutieli: Ann. Stat. 29 (2001), 1165.
+    Y. Benjamini, Y. Hochberg: J. R. Stat. Soc. B 57 (1995), 289; Y. Benjamini, D. Yekutieli: Ann. Stat. 29
+    (2001), 1165.
     """
     p = as_numbers(p_values, "p_values").astype(np.float64)
     known = np.flatnonzero(~np.isnan(p.ravel()))
     values = p.ravel()[known]
     if ((values < 0) | (values > 1)).any():
-        raise InputError(f"p_values holds {values[(values < 0) | (values > 1)][0]}; numbers from 0 to 1 are wanted")
+        raise InputError(f"p_values holds {values[(values < 0) | (values > 1)][0]}; numbers from 0 to 1 are "
+                         "wanted")
     order = np.argsort(values, kind="stable")
     n = len(values)
     scaled = values[order] * n * _harmonic(n, method) / np.arange(1, n + 1)

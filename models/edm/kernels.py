@@ -52,7 +52,8 @@ def summarise(team, columns, summary):
     mean = team.reduce(total) / n
     low = team.reduce(low, pk.Min)
     high = team.reduce(high, pk.Max)
-    unit = high - low if high > low else pk.float64(1.0)  # squares of large or small numbers leave the range of floats
+    # squares of large or small numbers leave the range of floats
+    unit = high - low if high > low else pk.float64(1.0)
     square = pk.float64(0.0)
     for t in team.thread_range(columns.shape[0]):
         u = (columns[t, c] - mean) / unit

@@ -35,7 +35,8 @@ class LaggedMap:
     peak_interval : (int, int)
         Quantiles of the peaks of the bootstrap.
     p_values : ndarray, shape (n_lags,)
-        Share of surrogates, and the target itself, that do at least as well at that lag; NaN without surrogates.
+        Share of surrogates, and the target itself, that do at least as well at that lag; NaN without
+        surrogates.
     peak_p : float
         The same of the largest rho over all lags: the one to quote for a peak that was sought.
     """
@@ -49,13 +50,15 @@ class LaggedMap:
     peak_p: float
 
 
-def lagged_map(library, target, E, *, Tp=range(-8, 9), columns=None, tau=1, exclusion_radius=0, lib=None, pred=None, level=0.95,
+def lagged_map(library, target, E, *, Tp=range(-8, 9), columns=None, tau=1, exclusion_radius=0, lib=None,
+               pred=None, level=0.95,
                n_boot=1000, n_surrogates=0, surrogate=None, period=None, block=None, seed=0, dtype="float64",
                space=None) -> LaggedMap:
     """Skill of predicting `target` from `library` for several lags, from one search of neighbours.
 
-    If the target drives the library's series with a delay, the skill is largest at a negative Tp: the library tells best about
-    the target's past (Ye et al.). All lags share the same candidates, those of which every lag has a target.
+    If the target drives the library's series with a delay, the skill is largest at a negative Tp: the library
+    tells best about the target's past (Ye et al.). All lags share the same candidates, those of which every
+    lag has a target.
 
     Parameters
     ----------
@@ -84,18 +87,20 @@ def lagged_map(library, target, E, *, Tp=range(-8, 9), columns=None, tau=1, excl
 
     References
     ----------
-    H. Ye, E. R. Deyle, L. J. Gilarranz, G. Sugihara: Distinguishing time-delayed causal interactions using convergent cross
-    mapping. Sci. Rep. 5 (2015), 14750.
+    H. Ye, E. R. Deyle, L. J. Gilarranz, G. Sugihara: Distinguishing time-delayed causal interactions using
+    convergent cross mapping. Sci. Rep. 5 (2015), 14750.
     """
     library, target, _ = series_of(library, columns, target)
     lags = _check_lags(Tp)
     problem = Problem(library, None, E, tau, 0, None, exclusion_radius, lib, pred, dtype)
     target = check_series(target, "target", problem.n_times)
     problem.leave_out(-int(lags.min()), int(lags.max()))
-    bounds, n_boot, n_surrogates = ends_of(level), check_count(n_boot, "n_boot"), check_count(n_surrogates, "n_surrogates", 0)
+    bounds, n_boot, n_surrogates = ends_of(level), check_count(n_boot, "n_boot"), check_count(n_surrogates,
+                                                                                              "n_surrogates",
+                                                                                              0)
     method = "phase" if surrogate is None else surrogate
     if n_surrogates or surrogate is not None:
-        check_surrogates(target[:, None], method, period, block if method == "block" else None, "target")
+        check_surrogates(target[:, None], method, period, block, "target")
     if n_surrogates and surrogate is None:
         check_default(target[:, None], ["target"], "target")
     random = np.random.default_rng(check_seed(seed))
@@ -106,7 +111,8 @@ def lagged_map(library, target, E, *, Tp=range(-8, 9), columns=None, tau=1, excl
         observed = _at(target, times)
         of_surrogates = np.full((len(lags), n_surrogates), np.nan)
         if n_surrogates:
-            made = Surrogates(target[:, None], method, seed, period=period, block=block, E=problem.E, tau=problem.tau)
+            made = Surrogates(target[:, None], method, seed, period=period, block=block, E=problem.E,
+                              tau=problem.tau)
             each = int(max(1, AT_ONCE // (len(times) * len(lags))))
             for first in range(0, n_surrogates, each):
                 n = min(each, n_surrogates - first)
@@ -129,7 +135,8 @@ def lagged_map(library, target, E, *, Tp=range(-8, 9), columns=None, tau=1, excl
     low, high = np.quantile(peaks, bounds, method="nearest").tolist()
     best = np.where(np.isnan(of_surrogates), -np.inf, of_surrogates).max(axis=0, initial=-np.inf)
     peak_p = p_values(np.nanmax(rho), np.where(np.isfinite(best), best, np.nan))
-    return LaggedMap(lags, rho, interval, int(lags[np.nanargmax(rho)]), (low, high), p_values(rho, of_surrogates), float(peak_p))
+    return LaggedMap(lags, rho, interval, int(lags[np.nanargmax(rho)]), (low, high),
+                     p_values(rho, of_surrogates), float(peak_p))
 
 
 def _check_lags(Tp):
@@ -143,7 +150,8 @@ def _check_lags(Tp):
 
 def _shifted(columns, lags):
     """Each column at each lag, shape (n_times, n_columns * n_lags); NaN beyond its ends."""
-    return np.concatenate([_at(column, np.arange(len(columns))[:, None] + lags) for column in columns.T], axis=1)
+    return np.concatenate([_at(column, np.arange(len(columns))[:, None] + lags) for column in columns.T],
+                          axis=1)
 
 
 def _at(series, times):

@@ -222,8 +222,10 @@ def weigh(team, n, k, nearest, distance, time, weight, kept_time):
 
 
 @pk.kernel(teams=WEIGHING)
-def weigh_neighbours(team, adjacent, n_most, most_wanted, n_candidates, pad, room, first_point, last_point, block, radius, Tp,
-                     n_times, place, library, part, lead, first, offset, series, dims, wanted, closest, bounds, marks, list_room,
+def weigh_neighbours(team, adjacent, n_most, most_wanted, n_candidates, pad, room, first_point, last_point,
+                     block, radius, Tp,
+                     n_times, place, library, part, lead, first, offset, series, dims, wanted, closest,
+                     bounds, marks, list_room,
                      list_begin, weights, rows):
     """Simplex weights, and the rows of the targets that they are for; a team a set, block of points, and search.
 
@@ -281,7 +283,8 @@ def look_up(team, abreast, n_sets, first_point, last_point, block, Tp, slices, l
     A member takes `abreast` targets at a time, so that what is read of a list serves them all. Slices follow one another:
     all sets meet a slice while caches hold it. 2 k operations and 4 k bytes a point and target, from there.
 
-    slices : shape (n_slices, 5): a search, the first column of `target`, how many, abreast * APART at most, where in `sums`
+    slices : shape (n_slices, 5): a search, the first column of `target`, how many, abreast * APART at most,
+    where in `sums`
         the first belongs, and whose surrogates these are
     stopping : whether only slices are looked up of which `still_open`, shape (n_sets, n_owners), is not 0
     target : shape (n_times, n_columns), standardised, NaN where missing; there are abreast * APART columns
@@ -292,8 +295,9 @@ def look_up(team, abreast, n_sets, first_point, last_point, block, Tp, slices, l
     which = team.league_rank // (n_sets * n_blocks)
     b = team.league_rank // n_blocks % n_sets
     n_block = team.league_rank % n_blocks
-    if stopping and still_open[b, slices[which, 4]] == 0:
-        return
+    if stopping:
+        if still_open[b, slices[which, 4]] == 0:
+            return
     u = slices[which, 0]
     first = slices[which, 1]
     last = first + slices[which, 2]
@@ -340,7 +344,8 @@ def look_up(team, abreast, n_sets, first_point, last_point, block, Tp, slices, l
 def correlation_of(sums, b, q, least):
     """Pearson's rho (4) from the sums of all blocks, added up in float64.
 
-    NaN where either does not vary: a variance below `least` times the mean square is what rounding leaves of none.
+    NaN where either does not vary: a variance below `least` times the mean square is what rounding leaves of
+    none.
     """
     n = pk.float64(0.0)
     p = pk.float64(0.0)

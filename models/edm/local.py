@@ -22,7 +22,8 @@ NEARLY_SINGULAR = 1e-6  # least diagonal entry over largest: below, singular val
 
 @dataclass(frozen=True)
 class SMap:
-    """Predictions of S-maps, one for each theta. Of several targets, these are the last axis of all but `theta` and `times`.
+    """Predictions of S-maps, one for each theta. Of several targets, these are the last axis of all but
+    `theta` and `times`.
 
     Attributes
     ----------
@@ -50,7 +51,8 @@ class SMap:
     index: np.ndarray | None = None
 
 
-def smap(library, E=1, *, theta, columns=None, tau=1, Tp=1, k=None, target=None, points=None, exclusion_radius=0, lib=None,
+def smap(library, E=1, *, theta, columns=None, tau=1, Tp=1, k=None, target=None, points=None,
+         exclusion_radius=0, lib=None,
          pred=None, space=None) -> SMap:
     """S-map: a linear map for each point, fitted to all candidates with weights that fall with their distance.
 
@@ -60,7 +62,8 @@ def smap(library, E=1, *, theta, columns=None, tau=1, Tp=1, k=None, target=None,
     ----------
     library, E, columns, tau, points, exclusion_radius, lib, pred, space
         As in `simplex`.
-    target : array-like, shape (n_times,) or (n_times, n_targets), optional; or names of columns of the library
+    target : array-like, shape (n_times,) or (n_times, n_targets), optional; or names of columns of the
+    library
     theta : float or sequence of float, not negative
         Weights are exp(-theta d / mean distance); at 0 the map is the same everywhere. Distances are searched once.
     Tp : int, default 1
@@ -88,16 +91,21 @@ def smap(library, E=1, *, theta, columns=None, tau=1, Tp=1, k=None, target=None,
     valid = problem.candidates[problem.known_at(problem.masked)[problem.candidates]]
     asked = problem.points[problem.known]
     scale = problem.scale()
-    x, y = problem.embedded(problem.masked / scale, valid), problem.embedded(problem.point_columns / scale, asked)
+    x, y = problem.embedded(problem.masked / scale, valid), problem.embedded(problem.point_columns / scale,
+                                                                             asked)
     times, truth = problem.points + problem.Tp, problem.truth(target, given)
-    observed = np.column_stack([observed_at(times, None if truth is None else truth[:, q]) for q in range(target.shape[1])])
+    observed = np.column_stack([observed_at(times, None if truth is None else truth[:, q])
+                                for q in range(target.shape[1])])
     with pk.use(pk.default_space() if space is None else space):
         limit = np.full(len(asked), np.inf)
         if k is not None:
             distances, _, unit = problem.search(problem.k)
-            limit = distances.to_numpy()[asked - problem.points[0], -1] * (unit / scale) * (1 + 1e-13)  # rounded otherwise
-        found = [_solve(_triangles(problem, theta, valid, asked, x, y, limit, values[valid + problem.Tp] / size), size)
-                 for values, size in ((values, float(power_of_two(np.nanmax(abs(values))))) for values in target.T)]
+            # rounded otherwise
+            limit = distances.to_numpy()[asked - problem.points[0], -1] * (unit / scale) * (1 + 1e-13)
+        found = [_solve(_triangles(problem, theta, valid, asked, x, y, limit,
+                                   values[valid + problem.Tp] / size), size)
+                 for values, size in ((values, float(power_of_two(np.nanmax(abs(values)))))
+                                      for values in target.T)]
     solution = np.stack([one for one, _ in found], axis=-1)
     shape = len(theta), len(problem.points)
     ranks, predicted = np.zeros((*shape, len(found)), int), np.full((*shape, len(found)), np.nan)
@@ -108,9 +116,12 @@ def smap(library, E=1, *, theta, columns=None, tau=1, Tp=1, k=None, target=None,
     solution[:, :, 1:] /= scale
     coefficients[:, problem.known] = solution
     still = without_variation(library=problem.columns, target=target if given else None)
-    rho = np.array([[np.nan if still else correlation(p, o) for p, o in zip(one.T, observed.T)] for one in predicted])
+    rho = np.array([[np.nan if still else correlation(p, o) for p, o in zip(one.T, observed.T)]
+                    for one in predicted])
     if not several:
-        predicted, coefficients, ranks, observed, rho = (v[..., 0] for v in (predicted, coefficients, ranks, observed, rho))
+        predicted, coefficients, ranks, observed, rho = (v[..., 0]
+                                                         for v in (predicted, coefficients, ranks, observed,
+                                                                   rho))
     return SMap(theta, predicted, coefficients, ranks, observed, times, rho, frames.at_times(index, times))
 
 
@@ -136,7 +147,9 @@ def _triangles(problem, theta, valid, asked, x, y, limit, goal):
 
 
 def _solve(triangle, size):
-    """Solutions, times `size`, and ranks of many small triangles; by singular values where a diagonal entry nearly vanishes."""
+    """Solutions, times `size`, and ranks of many small triangles; by singular values where a diagonal entry
+    nearly vanishes.
+    """
     r, z = triangle[..., :-1], triangle[..., -1]
     n = r.shape[-1]
     diagonal = abs(np.diagonal(r, axis1=-2, axis2=-1))

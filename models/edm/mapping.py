@@ -23,7 +23,8 @@ from .search import (
 )
 
 ABREAST = 4, 2, 1  # targets that a member looks up together, where there are many, some, and few
-NO_VARIANCE = 64  # in units of the last place of the mean square: what sums over a block leave of numbers that are all the same
+# in units of the last place of the mean square: what sums over a block leave of numbers that are all the same
+NO_VARIANCE = 64
 TASKS_AT_A_TIME = 512  # tasks of one launch for each that runs at a time, so that all end at about the same time
 
 
@@ -43,15 +44,17 @@ class Mapping:
     lag : array of int, shape (max(dims),)
         Coordinate e is the series `lag[e]` times earlier.
     column : array of int, shape (max(dims),), optional
-        Of which column after a set's first one; if not given, the sets have one column. With several the lags of all come
-        before the next lag, so that E lags are the first E n_columns coordinates, and neighbours are E + 1.
+        Of which column after a set's first one; if not given, the sets have one column. With several the lags
+        of all come before the next lag, so that E lags are the first E n_columns coordinates, and neighbours
+        are E + 1.
     windows : list of (begin, end)
         Times of the points.
     radius : int
         -1 excludes no candidate.
     """
 
-    def __init__(self, source, points, targets, dims, lag, Tp, windows, radius, dtype, memory_bytes, observed=None, column=None):
+    def __init__(self, source, points, targets, dims, lag, Tp, windows, radius, dtype, memory_bytes,
+                 observed=None, column=None):
         self.dtype, self.Tp, self.radius, self.windows, self.memory_bytes = np.dtype(dtype), Tp, radius, windows, memory_bytes
         self.lag, self.n_dims, self.front = lag, len(lag), int(lag.max())
         self.column = np.zeros(len(lag), int) if column is None else column
@@ -88,7 +91,8 @@ class Mapping:
     def batch_size(self, n_candidates):
         """Library sets of one launch: a quarter of the memory is theirs, and no more are taken than keep the space busy."""
         n_words = -(-n_candidates // (32 * NARROWEST))
-        each = (n_candidates + WIDEST * (self.front + 1) + self.n_blocks * kernels.SUMS * self.n_sums) * self.dtype.itemsize
+        each = (n_candidates + WIDEST * (self.front + 1)
+                + self.n_blocks * kernels.SUMS * self.n_sums) * self.dtype.itemsize
         each += self.n_blocks * BLOCK * (bytes_a_point(len(self.dims), n_words, self.dtype.itemsize) + self.bytes_a_point)
         enough = -(-TASKS_AT_A_TIME * pk.concurrency() // (self.n_blocks * len(self.dims)))
         return int(max(1, min(self.memory_bytes // (4 * each), enough)))
@@ -118,7 +122,8 @@ class Mapping:
         pk.deep_copy(out, room.rho[:n_sets])
 
     def predict(self, library, search, table, still_open=None, again=False):
-        """Sums over the predictions of a table of targets, into the room; for pairs that are `still_open` only, if given.
+        """Sums over the predictions of a table of targets, into the room; for pairs that are `still_open`
+        only, if given.
 
         again : whether lists of neighbours that are still there may be taken
         """
@@ -131,20 +136,26 @@ class Mapping:
                 if not again:
                     self._weigh(library, search, start, end, len(table.observed))
                 for abreast, slices in table.slices.items():
-                    pk.parallel_for(pk.TeamPolicy(len(slices) * library.n_sets * n_blocks, TEAM), kernels.look_up,
-                                    pk.static(abreast), library.n_sets, start, end, BLOCK, self.Tp, slices, *room.lists, table.values,
+                    pk.parallel_for(pk.TeamPolicy(len(slices) * library.n_sets * n_blocks, TEAM),
+                                    kernels.look_up,
+                                    pk.static(abreast), library.n_sets, start, end, BLOCK, self.Tp, slices,
+                                    *room.lists, table.values,
                                     table.observed, stopping, still_open if stopping else room.nobody,
                                     room.sums[:, at:at + n_blocks], label="edm.look_up")
 
     def _weigh(self, library, search, start, end, n_times):
         n_teams = library.n_sets * -(-(end - start) // BLOCK) * len(self.dims)
-        pk.parallel_for(search.policy(n_teams), kernels.weigh_neighbours, library.adjacent, self.n_dims, search.most_wanted,
-                        library.n_candidates, library.pad, search.room, start, end, BLOCK, self.radius, self.Tp, n_times,
-                        *library.arguments, library.first, search.offset, self.points, search.dims, search.wanted, search.closest,
+        pk.parallel_for(search.policy(n_teams), kernels.weigh_neighbours, library.adjacent, self.n_dims,
+                        search.most_wanted,
+                        library.n_candidates, library.pad, search.room, start, end, BLOCK, self.radius,
+                        self.Tp, n_times,
+                        *library.arguments, library.first, search.offset, self.points, search.dims,
+                        search.wanted, search.closest,
                         search.bounds, search.marks, *self.room.lists, label="edm.weigh_neighbours")
 
     def correlate(self, n_sets):
-        pk.parallel_for(pk.MDRangePolicy((0, 0), (n_sets, self.n_targets)), kernels.correlate, self.least, self.target_of,
+        pk.parallel_for(pk.MDRangePolicy((0, 0), (n_sets, self.n_targets)), kernels.correlate, self.least,
+                        self.target_of,
                         self.room.sums, self.room.rho, label="edm.correlate")
 
 
@@ -171,7 +182,9 @@ def on_the_space(slices):
 
 
 def cut(search, column, width, begin, owner):
-    """(how many targets go abreast, slice) for each part of `width` columns from `column` on, whose sums begin at `begin`."""
+    """(how many targets go abreast, slice) for each part of `width` columns from `column` on, whose sums
+    begin at `begin`.
+    """
     for done in range(0, width, ABREAST[0] * kernels.APART):
         part = min(ABREAST[0] * kernels.APART, width - done)
         abreast = next(a for a in ABREAST if part > (a - 1) * kernels.APART)
@@ -208,7 +221,8 @@ class Room:
 
     def __init__(self, mapping, n_sets, times):
         self.mapping, self.n_sets, self.times, self.search = mapping, n_sets, times, None
-        self.library = Library(mapping.source, mapping.stride, mapping.front, mapping.column, mapping.lag, n_sets, times)
+        self.library = Library(mapping.source, mapping.stride, mapping.front, mapping.column, mapping.lag,
+                               n_sets, times)
         self.sums = pk.empty((n_sets, mapping.n_blocks, kernels.SUMS, mapping.n_sums), mapping.dtype)
         self.nobody = pk.zeros((1, 1), np.int32)
         self.rho = pk.empty((n_sets, mapping.n_targets), np.float64)
@@ -223,7 +237,8 @@ class Room:
             m = self.mapping
             most = max(end - begin for begin, end in m.windows)
             kept = m.filler_bytes + sum(view.nbytes for view in (self.library.values, self.library.place, self.sums, self.rho))
-            self.search = Search(self.library, m.dims, m.wanted, m.offset, m.points, m.radius, most, m.memory_bytes - kept,
+            self.search = Search(self.library, m.dims, m.wanted, m.offset, m.points, m.radius, most,
+                                 m.memory_bytes - kept,
                                  m.bytes_a_point)
             n_points, begins = self.search.n_points, np.cumsum([0, *m.list_lengths], dtype=np.int32)
             shape = self.n_sets, int(begins[-1]) * n_points

@@ -133,16 +133,21 @@ class Problem:
         self.n_valid = int(valid.sum())
 
     def by_lag(self):
-        """Column and lag of each coordinate with all columns' lags before the next lag, and the number of columns."""
+        """Column and lag of each coordinate with all columns' lags before the next lag, and the number of
+        columns.
+        """
         n_columns = self.columns.shape[1]
-        return np.tile(np.arange(n_columns), self.E), np.repeat(np.arange(self.E) * self.tau, n_columns), n_columns
+        return np.tile(np.arange(n_columns), self.E), np.repeat(np.arange(self.E) * self.tau,
+                                                                n_columns), n_columns
 
     def embedded(self, columns, times):
         """The points of these times, shape (n_coordinates, n_points)."""
         return np.ascontiguousarray(columns[times[None] - self.lag[:, None], self.column[:, None]])
 
     def scale(self):
-        """A power of two near the widest spread: divided by it, columns keep their digits, and squares do not overflow."""
+        """A power of two near the widest spread: divided by it, columns keep their digits, and squares do not
+        overflow.
+        """
         low, high = extremes(self.columns)
         return float(power_of_two((high - low).max()))
 
@@ -151,16 +156,20 @@ class Problem:
         return target if self.same else None if given else self.point_columns[:, :1]
 
     def project(self, distances, times, target):
-        """Predictions of targets from the neighbours of all points, and their variances, each of shape (n_points, n_targets)."""
+        """Predictions of targets from the neighbours of all points, and their variances, each of shape
+        (n_points, n_targets).
+        """
         shape = distances.shape[0], target.shape[1]
         predicted, variance = pk.empty(shape, self.dtype), pk.empty(shape, self.dtype)
         of = Columns(target)
         values = of.standardised(np.arange(shape[1]), self.dtype)
-        pk.parallel_for(pk.MDRangePolicy((0, 0), shape), kernels.project, self.Tp, distances, times, values, predicted, variance,
+        pk.parallel_for(pk.MDRangePolicy((0, 0), shape), kernels.project, self.Tp, distances, times, values,
+                        predicted, variance,
                         label="edm.project")
         rows = self.points - self.points[0]
         predicted = predicted.to_numpy()[rows] * of.spread + of.mean
-        with np.errstate(over="ignore", under="ignore"):  # beyond 1e154 the square itself is no number of 64 bits
+        # beyond 1e154 the square itself is no number of 64 bits
+        with np.errstate(over="ignore", under="ignore"):
             variance = variance.to_numpy()[rows] * of.spread**2
         predicted[~self.known], variance[~self.known] = np.nan, np.nan
         return predicted.astype(np.float64), variance.astype(np.float64)
@@ -188,12 +197,15 @@ class Problem:
         return distances, times, scale[0]
 
     def _lined_up(self, given, centre, scale, front):
-        """Candidates and points one after the other, and the steps from one column to the next; made once if they are the same."""
+        """Candidates and points one after the other, and the steps from one column to the next; made once if
+        they are the same.
+        """
         values = given.values if self.masked is self.columns else pk.copy_of(self.masked)
         source, stride = lined_up(values, centre, scale, front, self.dtype)
         if self.same and values is given.values:
             return source, source, stride, stride
-        points, point_stride = lined_up(given.values if self.same else pk.copy_of(self.point_columns), centre, scale, front, self.dtype)
+        points, point_stride = lined_up(given.values if self.same else pk.copy_of(self.point_columns),
+                                        centre, scale, front, self.dtype)
         return source, points, stride, point_stride
 
     def _search_tree(self, k):
@@ -204,7 +216,8 @@ class Problem:
         valid = self.candidates[self.known_at(self.masked)[self.candidates]]
         asked = self.points[self.known]
         scale = self.scale()
-        candidates, points = self.embedded(self.masked / scale, valid), self.embedded(self.point_columns / scale, asked)
+        candidates, points = self.embedded(self.masked / scale,
+                                           valid), self.embedded(self.point_columns / scale, asked)
         found = tree.build(candidates, points, k, space.n_threads)
         if found is None:
             return None
@@ -236,7 +249,8 @@ class Problem:
         return distances, times, scale[0]
 
 
-def knn(library, E=1, *, columns=None, tau=1, k=None, points=None, Tp=0, exclusion_radius=0, lib=None, pred=None, dtype="float64",
+def knn(library, E=1, *, columns=None, tau=1, k=None, points=None, Tp=0, exclusion_radius=0, lib=None,
+        pred=None, dtype="float64",
         space=None) -> Neighbours:
     """The k nearest neighbours of each embedded point.
 
@@ -286,7 +300,8 @@ def knn(library, E=1, *, columns=None, tau=1, k=None, points=None, Tp=0, exclusi
                       frames.at_times(index, problem.points))
 
 
-def simplex(library, E=1, *, columns=None, tau=1, Tp=1, k=None, target=None, points=None, exclusion_radius=0, lib=None, pred=None,
+def simplex(library, E=1, *, columns=None, tau=1, Tp=1, k=None, target=None, points=None, exclusion_radius=0,
+            lib=None, pred=None,
             dtype="float64", space=None) -> Prediction:
     """Simplex projection: each point's target is predicted from those of its nearest neighbours.
 
@@ -296,7 +311,8 @@ def simplex(library, E=1, *, columns=None, tau=1, Tp=1, k=None, target=None, poi
         As in `knn`.
     Tp : int, default 1
         Steps from a point's last coordinate to what is predicted; negative looks back.
-    target : array-like, shape (n_times,) or (n_times, n_targets), optional; or names of columns of the library
+    target : array-like, shape (n_times,) or (n_times, n_targets), optional; or names of columns of the
+    library
         On the library's times; the library's first column if not given.
 
     Returns
@@ -321,9 +337,11 @@ def simplex(library, E=1, *, columns=None, tau=1, Tp=1, k=None, target=None, poi
         predicted, variance = problem.project(distances, times, target)
     times = problem.points + problem.Tp
     truth = problem.truth(target, given)
-    observed = np.column_stack([observed_at(times, None if truth is None else truth[:, q]) for q in range(target.shape[1])])
+    observed = np.column_stack([observed_at(times, None if truth is None else truth[:, q])
+                                for q in range(target.shape[1])])
     still = without_variation(library=problem.columns, target=target if given else None)
-    rho = np.array([np.nan if still else correlation(p, o, np.finfo(problem.dtype).eps) for p, o in zip(predicted.T, observed.T)])
+    rho = np.array([np.nan if still else correlation(p, o, np.finfo(problem.dtype).eps)
+                    for p, o in zip(predicted.T, observed.T)])
     index = frames.at_times(index, times)
     if several:
         return Prediction(predicted, observed, variance, times, rho, index)
@@ -333,7 +351,8 @@ def simplex(library, E=1, *, columns=None, tau=1, Tp=1, k=None, target=None, poi
 def within_windows(columns, windows, Tp):
     """The columns without what lies outside the windows, and the times that may be candidates.
 
-    As in rEDM, the last window ends Tp early, so that targets stay within it; targets of others need only exist.
+    As in rEDM, the last window ends Tp early, so that targets stay within it; targets of others need only
+    exist.
     """
     n_times = len(columns)
     if windows == [(0, n_times)]:
@@ -366,6 +385,7 @@ def correlation(a, b, eps=np.finfo(float).eps):
     a, b = (v[both] - v[both].mean() for v in (a, b))
     if abs(a).max() <= NO_VARIATION * eps * abs(b).max():
         return float("nan")
-    a, b = (v / power_of_two(abs(v).max()) for v in (a, b))  # squares of large or small numbers leave the range of floats
+    # squares of large or small numbers leave the range of floats
+    a, b = (v / power_of_two(abs(v).max()) for v in (a, b))
     spread = np.sqrt((a @ a) * (b @ b))
     return float(a @ b / spread) if spread > 0 else float("nan")

@@ -47,7 +47,8 @@ class Columns:
         return np.round(self.mean / step) * step
 
     def scale(self, common):
-        """A power of two near the spread of each column, so that squares neither overflow nor vanish in float32.
+        """A power of two near the spread of each column, so that squares neither overflow nor vanish in
+        float32.
 
         common : whether the columns are coordinates of one point: then the widest decides for all
         """

@@ -2,9 +2,11 @@
 
 Arguments that recur
     columns     the series, shape (n_times, n_series)
-    table       the surrogates, shape (n_times, n_series * width): surrogate number first + s of series c is column
+    table       the surrogates, shape (n_times, n_series * width): surrogate number first + s of series c is
+    column
                 c * width + s, s < n
-    number      shape (n_series,), tells the random numbers of one series from another's: surrogate k of series c has the stream
+    number      shape (n_series,), tells the random numbers of one series from another's: surrogate k of
+    series c has the stream
                 number[c] 2^32 + k, whatever launch makes it
 """
 
@@ -15,12 +17,14 @@ import portable as pk
 from .list_kernels import correlation_of
 
 STREAMS = 1 << 32
-ROUNDS = pk.uint64(0x9E3779B97F4A7C15), pk.uint64(0xBF58476D1CE4E5B9), pk.uint64(0x94D049BB133111EB)  # splitmix64
+# splitmix64
+ROUNDS = pk.uint64(0x9E3779B97F4A7C15), pk.uint64(0xBF58476D1CE4E5B9), pk.uint64(0x94D049BB133111EB)
 
 
 @pk.kernel
 def rephase(team, n_rows, n_columns, n, first, width, seed, number, amplitude, wave, rhythm, work, table):
-    """Series of given amplitudes with random phases, a team a surrogate at a time: 4 m (n_rows / 2 + n_columns) fused operations.
+    """Series of given amplitudes with random phases, a team a surrogate at a time: 4 m (n_rows / 2 +
+    n_columns) fused operations.
 
     With m = n_rows n_columns, time t = p + n_rows q and frequency j = i n_columns + r,
 
@@ -79,9 +83,11 @@ def rephase(team, n_rows, n_columns, n, first, width, seed, number, amplitude, w
 
 @pk.kernel
 def shuffle(c, s, first, width, seed, number, n_known, known, columns, table):
-    """The values in random order, each as likely as any other (Fisher and Yates); missing ones stay where they are.
+    """The values in random order, each as likely as any other (Fisher and Yates); missing ones stay where
+    they are.
 
-    known : shape (n_times, n_series), the first n_known[c] of a column are the times of which there is a value
+    known : shape (n_times, n_series), the first n_known[c] of a column are the times of which there is a
+    value
     """
     stream = pk.int64(number[c]) * STREAMS + first + s
     at = c * width + s
@@ -119,9 +125,11 @@ def mixed(n):
 
 @pk.kernel
 def fingerprint(c, i, dims, tau, reach, columns, prints):
-    """A number for the set of points within reach[c] of point i, in the largest difference of coordinates. 3 E operations a pair.
+    """A number for the set of points within reach[c] of point i, in the largest difference of coordinates. 3
+    E operations a pair.
 
-    prints : uint64, shape (n_series, n_points); dims : shape (n_series,); point i ends at time i + (dims[c] - 1) tau
+    prints : uint64, shape (n_series, n_points); dims : shape (n_series,); point i ends at time i + (dims[c] -
+    1) tau
     """
     shift = (dims[c] - 1) * tau
     if i + shift >= columns.shape[0]:
@@ -137,10 +145,12 @@ def fingerprint(c, i, dims, tau, reach, columns, prints):
 
 @pk.kernel
 def walk_twins(c, s, first, width, seed, number, n_points, shift, begin, twins, columns, table):
-    """A walk over the points: from a point to what follows it, or what follows a twin; from the last one, without twins, anywhere.
+    """A walk over the points: from a point to what follows it, or what follows a twin; from the last one,
+    without twins, anywhere.
 
     n_points, shift : shape (n_series,), of the embedding; shift is the time of point 0
-    begin : shape (n_series, n_times, 2), where in `twins` those of a point begin, and their number; itself is among them, the
+    begin : shape (n_series, n_times, 2), where in `twins` those of a point begin, and their number; itself is
+    among them, the
         last point is not
     twins : shape (n_series, n_times)
     """
@@ -150,8 +160,11 @@ def walk_twins(c, s, first, width, seed, number, n_points, shift, begin, twins, 
     for t in range(n_times):
         table[t, c * width + s] = columns[at + shift[c], c]
         n_twins = begin[c, at, 1]
-        one = pk.random.randint(seed, stream, t, n_twins if n_twins > 0 else n_points[c])
-        at = pk.int64(twins[c, begin[c, at, 0] + one]) + 1 if n_twins > 0 else one
+        if n_twins > 0:
+            one = begin[c, at, 0] + pk.random.randint(seed, stream, t, n_twins)
+            at = pk.int64(twins[c, one]) + 1
+        else:
+            at = pk.random.randint(seed, stream, t, n_points[c])
 
 
 @pk.kernel
@@ -159,7 +172,8 @@ def open_pairs(b, q, target_of, rho, still_open, counts):
     """Before the first surrogate: a pair is open if it has a skill to be compared with.
 
     still_open : shape (n_sets, n_targets), in the order of searches
-    counts : shape (n_sets, 2, n_targets): how many surrogates did at least as well, and how many that have a skill were tried
+    counts : shape (n_sets, 2, n_targets): how many surrogates did at least as well, and how many that have a
+    skill were tried
     """
     still_open[b, q] = pk.where(pk.isfinite(rho[b, target_of[q]]), pk.int32(1), pk.int32(0))
     for v in range(2):
@@ -168,7 +182,8 @@ def open_pairs(b, q, target_of, rho, still_open, counts):
 
 @pk.kernel
 def correlate_open(b, i, n, width, least, sums, still_open, skill):
-    """Pearson's rho of surrogate i % width of target i // width, if the pair is open. 8 n_blocks SUMS bytes a surrogate.
+    """Pearson's rho of surrogate i % width of target i // width, if the pair is open. 8 n_blocks SUMS bytes a
+    surrogate.
 
     n : surrogates of each target; their sums begin at multiples of `width`
     skill : shape (n_sets, n_targets * width)
@@ -179,7 +194,9 @@ def correlate_open(b, i, n, width, least, sums, still_open, skill):
 
 @pk.kernel
 def count_better(b, q, n, width, stop, target_of, skill, rho, still_open, counts):
-    """Count the surrogates of target q that do at least as well as itself, one by one, until there are `stop`."""
+    """Count the surrogates of target q that do at least as well as itself, one by one, until there are
+    `stop`.
+    """
     if still_open[b, q] == 0:
         return
     own = rho[b, target_of[q]]

@@ -1,6 +1,7 @@
 """Series that share some properties with given ones, but not their relation to others; made on the space.
 
-What each keeps, and where a test against it holds its level, is in docs/edm.md and `python -m models.edm calibrate`.
+What each keeps, and where a test against it holds its level, is in docs/edm.md and `python -m models.edm
+calibrate`.
 """
 
 from __future__ import annotations
@@ -36,11 +37,12 @@ def surrogates(series, n, method="phase", *, period=None, block=None, E=3, tau=1
     n : int
         Surrogates of each series.
     method : {"phase", "seasonal", "twin", "block", "random"}, default "phase"
-        "phase" keeps the power spectrum, and with it the autocorrelation, and gives each frequency a random phase: the null
-        hypothesis is a stationary linear process. "seasonal" keeps the mean cycle of `period` steps and does so with what is
-        left. "twin" walks along the attractor and goes on from a point or from any that has the same neighbours: another
-        trajectory of the same, also nonlinear, dynamics. "block" joins blocks of successive values. "random" shuffles, which
-        destroys all autocorrelation: a test against it mistakes autocorrelated series for coupled ones.
+        "phase" keeps the power spectrum, and with it the autocorrelation, and gives each frequency a random
+        phase: the null hypothesis is a stationary linear process. "seasonal" keeps the mean cycle of `period`
+        steps and does so with what is left. "twin" walks along the attractor and goes on from a point or from
+        any that has the same neighbours: another trajectory of the same, also nonlinear, dynamics. "block"
+        joins blocks of successive values. "random" shuffles, which destroys all autocorrelation: a test
+        against it mistakes autocorrelated series for coupled ones.
     period : int, optional
         Steps of a cycle, for "seasonal".
     block : int, optional
@@ -62,8 +64,8 @@ def surrogates(series, n, method="phase", *, period=None, block=None, E=3, tau=1
 
     References
     ----------
-    J. Theiler et al., Physica D 58 (1992), 77, algorithm 1 ("phase"); M. Thiel et al., Europhys. Lett. 75 (2006), 535
-    ("twin"); H. R. Kuensch, Ann. Stat. 17 (1989), 1217 ("block").
+    J. Theiler et al., Physica D 58 (1992), 77, algorithm 1 ("phase"); M. Thiel et al., Europhys. Lett. 75
+    (2006), 535 ("twin"); H. R. Kuensch, Ann. Stat. 17 (1989), 1217 ("block").
     """
     columns = check_columns(series, "series")
     n = check_count(n, "n")
@@ -91,7 +93,8 @@ class Surrogates:
         Of the columns.
     """
 
-    def __init__(self, columns, method, seed, *, period=None, block=None, E=3, tau=1, numbers=None, name="target", names=None):
+    def __init__(self, columns, method, seed, *, period=None, block=None, E=3, tau=1, numbers=None,
+                 name="target", names=None):
         check_surrogates(columns, method, period, block, name, names)
         self.method, self.seed = method, check_seed(seed)
         self.n_times, self.n_series = columns.shape
@@ -125,7 +128,8 @@ class Surrogates:
     def _twins(self, columns, E, tau):
         n_points = self.n_times - (E - 1) * tau
         if n_points.min() < 2:
-            raise ShapeError(f"series of {self.n_times} times hold {n_points.min()} points with E = {E.max()} and tau = {tau}; twins "
+            raise ShapeError(f"series of {self.n_times} times hold {n_points.min()} points with E = "
+                             f"{E.max()} and tau = {tau}; twins "
                              "want at least 2")
         reach = np.empty(self.n_series)
         for c, n in enumerate(n_points.tolist()):
@@ -133,7 +137,8 @@ class Surrogates:
             lag = np.arange(E[c])[:, None] * tau
             reach[c] = np.quantile(abs(columns[a + lag, c] - columns[b + lag, c]).max(axis=0), RECURRENT)
         prints = pk.empty((self.n_series, self.n_times), np.uint64)
-        pk.parallel_for(pk.MDRangePolicy((0, 0), prints.shape), kernels.fingerprint, _integers(E), tau, pk.copy_of(reach),
+        pk.parallel_for(pk.MDRangePolicy((0, 0), prints.shape), kernels.fingerprint, _integers(E), tau,
+                        pk.copy_of(reach),
                         self.columns, prints, label="edm.fingerprint")
         begin, twins = np.zeros((*prints.shape, 2), np.int32), np.zeros(prints.shape, np.int32)
         for c, (n, row) in enumerate(zip(n_points.tolist(), prints.to_numpy())):
@@ -145,21 +150,28 @@ class Surrogates:
         self.begin, self.twins = pk.copy_of(begin), pk.copy_of(twins)
 
     def fill(self, table, first, n, width):
-        """Surrogates first, ..., first + n - 1 of each series c, into the columns of `table` from c * width on."""
+        """Surrogates first, ..., first + n - 1 of each series c, into the columns of `table` from c * width
+        on.
+        """
         every = pk.MDRangePolicy((0, 0), (self.n_series, n))
         common = first, width, self.seed, self.number
         if self.method in ("phase", "seasonal"):
             m = self.shape[0] * self.shape[1]
-            n_teams = int(min(self.n_series * n, TEAMS_AT_A_TIME * pk.concurrency(), max(1, WORK_BYTES // (32 * m))))
+            n_teams = int(min(self.n_series * n, TEAMS_AT_A_TIME * pk.concurrency(),
+                              max(1, WORK_BYTES // (32 * m))))
             work = pk.empty((n_teams, 4, m), np.float64)
-            pk.parallel_for(pk.TeamPolicy(n_teams, TEAM), kernels.rephase, *self.shape, n, *common, self.amplitude, self.wave,
+            pk.parallel_for(pk.TeamPolicy(n_teams, TEAM), kernels.rephase, *self.shape, n, *common,
+                            self.amplitude, self.wave,
                             self.rhythm, work, table, label="edm.rephase")
         elif self.method == "random":
-            pk.parallel_for(every, kernels.shuffle, *common, self.n_known, self.known, self.columns, table, label="edm.shuffle")
+            pk.parallel_for(every, kernels.shuffle, *common, self.n_known, self.known, self.columns, table,
+                            label="edm.shuffle")
         elif self.method == "block":
-            pk.parallel_for(every, kernels.draw_blocks, *common, self.block, self.columns, table, label="edm.draw_blocks")
+            pk.parallel_for(every, kernels.draw_blocks, *common, self.block, self.columns, table,
+                            label="edm.draw_blocks")
         else:
-            pk.parallel_for(every, kernels.walk_twins, *common, self.n_points, self.shift, self.begin, self.twins, self.columns,
+            pk.parallel_for(every, kernels.walk_twins, *common, self.n_points, self.shift, self.begin,
+                            self.twins, self.columns,
                             table, label="edm.walk_twins")
 
 
@@ -169,21 +181,27 @@ def check_surrogates(columns, method, period, block, name, names=None):
     n_times = len(columns)
     if method in COMPLETE and np.isnan(columns).any():
         t, c = np.argwhere(np.isnan(columns))[0].tolist()
-        where = f"{name}[{t}]" if columns.shape[1] == 1 else f"{name}[{t}, {c}]" + (f" ({names[c]})" if names else "")
-        raise InputError(f"{where} is NaN; {method} surrogates want complete series. surrogate='block' takes gaps along, and "
+        where = f"{name}[{t}]" if columns.shape[1] == 1 else f"{name}[{t}, {c}]" + (f" ({names[c]})" if names
+                                                                                    else "")
+        raise InputError(f"{where} is NaN; {method} surrogates want complete series. surrogate='block' takes "
+                         "gaps along, and "
                          "lib and pred choose windows")
     if method == "seasonal":
         if period is None:
-            raise InputError("surrogate='seasonal' wants period=, the steps of a cycle: 12 for months in a year")
+            raise InputError("surrogate='seasonal' wants period=, the steps of a cycle: 12 for months in a "
+                             "year")
         check_count(period, "period", 2, n_times // FEWEST_CYCLES)
     elif period is not None:
-        raise InputError(f"period is {period!r}, but surrogate={method!r} has none; surrogate='seasonal' is wanted, or no period")
+        raise InputError(f"period is {period!r}, but surrogate={method!r} has none; surrogate='seasonal' is "
+                         "wanted, or no period")
     if block is not None:
         if method != "block":
-            raise InputError(f"block is {block!r}, but surrogate={method!r} has none; surrogate='block' is wanted, or no block")
+            raise InputError(f"block is {block!r}, but surrogate={method!r} has none; surrogate='block' is "
+                             "wanted, or no block")
         check_count(block, "block", 1, n_times)
     if method == "random":
-        warnings.warn("surrogate='random' destroys autocorrelation: of independent series with any, far more than 5 % look coupled "
+        warnings.warn("surrogate='random' destroys autocorrelation: of independent series with any, far more "
+                      "than 5 % look coupled "
                       "at 5 % (40 % for AR(1) with 0.9); 'phase' keeps it", RuntimeWarning, stacklevel=4)
 
 
@@ -198,7 +216,9 @@ def mean_cycle(columns, period):
 
 
 def _factors(n_times):
-    """(a, b) with the largest a b <= n_times where b / a is small: the length of the transform, in two steps."""
+    """(a, b) with the largest a b <= n_times where b / a is small: the length of the transform, in two
+    steps.
+    """
     for m in range(n_times, 0, -1):
         a = next(a for a in range(int(np.sqrt(m)), 0, -1) if m % a == 0)
         if m <= LEAST_FACTOR * a * a:

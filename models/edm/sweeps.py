@@ -17,7 +17,8 @@ from .neighbours import MEMORY_BYTES, Problem
 
 @dataclass(frozen=True)
 class Dimensions:
-    """Simplex skill for each embedding dimension. Of several targets, these are the first axis of `rho`, and of `best`.
+    """Simplex skill for each embedding dimension. Of several targets, these are the first axis of `rho`, and
+    of `best`.
 
     Attributes
     ----------
@@ -32,7 +33,8 @@ class Dimensions:
     best: int | np.ndarray
 
 
-def embedding_dimension(library, E_max=20, *, columns=None, tau=1, Tp=1, target=None, points=None, exclusion_radius=0, lib=None,
+def embedding_dimension(library, E_max=20, *, columns=None, tau=1, Tp=1, target=None, points=None,
+                        exclusion_radius=0, lib=None,
                         pred=None, dtype="float64", space=None) -> Dimensions:
     """Simplex skill for E = 1 to E_max, from one pass over the distances, and the best E.
 
@@ -64,8 +66,10 @@ def embedding_dimension(library, E_max=20, *, columns=None, tau=1, Tp=1, target=
     with pk.use(pk.default_space() if space is None else space):
         for one, values in zip(rho, target.T):
             seen = values[:, None] if observed is target else observed
-            mapping = Mapping(problem.masked, problem.columns if problem.same else problem.point_columns, values[:, None],
-                              dims * n_columns, lag, problem.Tp, windows, -1 if problem.radius is None else problem.radius, dtype,
+            mapping = Mapping(problem.masked, problem.columns if problem.same else problem.point_columns,
+                              values[:, None],
+                              dims * n_columns, lag, problem.Tp, windows,
+                              -1 if problem.radius is None else problem.radius, dtype,
                               MEMORY_BYTES, observed=seen, column=column if n_columns > 1 else None)
             one[:] = mapping.run(np.zeros(1, int), problem.candidates[None])[0]
     if without_variation(library=problem.columns, target=target if given else None):

@@ -15,8 +15,10 @@ LINE_SHARE = 0.05  # of the variance, below which a line is no season
 OCTAVES = 0.6  # to either side of a frequency, whose powers say what a smooth spectrum would hold there
 FEWEST_BESIDE = 6
 SAME_VALUE = 0.3  # share of one and the same value
-BURST_TIMES, BURST_SHARE = 0.025, 0.5  # this share of the times holds that share of the squares about the median (normal: 0.16)
-UNIT_ROOT, UNIT_ROOT_LAGS = -2.57, 4  # Dickey and Fuller's statistic, above which a unit root is not refuted at 10 %
+# this share of the times holds that share of the squares about the median (normal: 0.16)
+BURST_TIMES, BURST_SHARE = 0.025, 0.5
+# Dickey and Fuller's statistic, above which a unit root is not refuted at 10 %
+UNIT_ROOT, UNIT_ROOT_LAGS = -2.57, 4
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,9 @@ def traits(series):
 
 
 def _period(x):
-    """Of the highest line in the spectrum, by how far it exceeds the median of its neighbours; 0 if it may be chance."""
+    """Of the highest line in the spectrum, by how far it exceeds the median of its neighbours; 0 if it may be
+    chance.
+    """
     n = len(x)
     power = abs(np.fft.rfft((x - x.mean()) * np.hanning(n)))**2
     power[0] = 0.0
@@ -68,7 +72,8 @@ def _period(x):
         low = max(min(int(k * 2.0**-OCTAVES), k - FEWEST_BESIDE), 1)
         high = max(int(k * 2.0**OCTAVES), k + FEWEST_BESIDE)
         beside = np.concatenate([power[low:max(k - 2, low)], power[k + 3:high + 1]])
-        level = np.median(beside) / np.log(2.0) if len(beside) >= FEWEST_BESIDE else 0.0  # powers are exponentially distributed
+        # powers are exponentially distributed
+        level = np.median(beside) / np.log(2.0) if len(beside) >= FEWEST_BESIDE else 0.0
         if level > 0.0 and power[k] / level > best:
             best, where = power[k] / level, k
     if best < 1.5 * np.log(n / (2.0 * LINE)):  # half more, since the level is an estimate, too
@@ -88,7 +93,8 @@ def _drifts(x):
     """Augmented Dickey-Fuller test with a constant."""
     steps, p = np.diff(x), UNIT_ROOT_LAGS
     wanted = steps[p:]
-    given = np.column_stack([x[p:-1], np.ones(len(wanted)), *(steps[p - lag:-lag] for lag in range(1, p + 1))])
+    given = np.column_stack([x[p:-1], np.ones(len(wanted)),
+                             *(steps[p - lag:-lag] for lag in range(1, p + 1))])
     solution, residuals, rank, _ = np.linalg.lstsq(given, wanted, rcond=None)
     if rank < given.shape[1] or not residuals.size or residuals[0] <= 1e-20 * len(wanted):
         return False
@@ -107,7 +113,8 @@ def check_default(columns, names, name):
     if periods:
         period = max(set(periods), key=periods.count)
         seasonal = [n for n, t in zip(names, found) if t.period]
-        advice.append((f"a season of {period} steps", seasonal, f"surrogate='seasonal', period={period} is wanted"))
+        advice.append((f"a season of {period} steps", seasonal,
+                       f"surrogate='seasonal', period={period} is wanted"))
     for word, what, wanted in (
             ("intermittent", "one value most of the time, or rare bursts,", "surrogate='block' is wanted"),
             ("drifting", "a drift as of a random walk", "differences of the series are wanted")):

@@ -42,7 +42,8 @@ class Climb:
             self.steps = HostSteps(points, self.model, kind, means, covariances)
 
     def run(self, n_iter, tol, beat=None):
-        """Iterate until the objective per point grows by less than `tol`; says whether it came to that within `n_iter` iterations.
+        """Iterate until the objective per point grows by less than `tol`; says whether it came to that within
+        `n_iter` iterations.
 
         With `beat`, a few more iterations where the objective is likely to come above it.
         """

@@ -1,7 +1,8 @@
-"""What the prior makes of a component's points: conditional draws, and their density without means and covariances.
+"""What the prior makes of a component's points: conditional draws, and their density without means and
+covariances.
 
-Restricted to diagonal matrices, the inverse Wishart's density is one of independent inverse gamma variables, to multiples of the unit
-matrix one of a single one; a tied covariance has it once.
+Restricted to diagonal matrices, the inverse Wishart's density is one of independent inverse gamma variables,
+to multiples of the unit matrix one of a single one; a tied covariance has it once.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from . import covariance
+
 
 def brackets(kind, prior, n, xbar, scatter):
     """The bracket of (6), less the prior's scale, of each component; and 1 + g n_j."""
@@ -21,8 +23,11 @@ def draw(kind, prior, n, xbar, scatter, random):
     k, p = xbar.shape
     spread, pull = brackets(kind, prior, n, xbar, scatter)
     if kind in ("full", "tied"):
-        bracket, dof = (spread + prior.scale, prior.dof + n) if kind == "full" else \
-            ((spread.sum(axis=0) + prior.scale)[None], np.array([prior.dof + n.sum()]))
+        bracket, dof = (
+            (spread + prior.scale, prior.dof + n)
+            if kind == "full"
+            else ((spread.sum(axis=0) + prior.scale)[None], np.array([prior.dof + n.sum()]))
+        )
         factors = inverse_wishart_factors(dof, bracket, random)
         roots = np.swapaxes(np.linalg.inv(factors), 1, 2)
         covariances = roots @ np.swapaxes(roots, 1, 2)
@@ -50,7 +55,8 @@ def _gamma(kind, prior, n, spread):
 
 
 def log_marginal(kind, prior, n, xbar, scatter):
-    """log p(points | assignments) without means and covariances, but for what depends on the number of points alone."""
+    """log p(points | assignments) without means and covariances, but for what depends on the number of points
+    alone."""
     from scipy.special import gammaln  # whoever samples has SciPy: `gibbs.sample` looks first
 
     p = xbar.shape[1]
@@ -69,8 +75,8 @@ def log_marginal(kind, prior, n, xbar, scatter):
 def inverse_wishart_factors(dof, scale, random):
     """Upper triangular P with (P P')^-1 ~ IW(dof_j, scale_j), shape (k, p, p); dof has shape (k,).
 
-    Bartlett (1933), in reverse order so that the factor is upper triangular: with scale = C C' and A_aa^2 ~ chi^2 of
-    dof - p + 1 + a degrees of freedom, A_ab ~ N(0, 1) for a < b, it is P = C^-T A.
+    Bartlett (1933), in reverse order so that the factor is upper triangular: with scale = C C' and A_aa^2 ~
+    chi^2 of dof - p + 1 + a degrees of freedom, A_ab ~ N(0, 1) for a < b, it is P = C^-T A.
     """
     k, p = scale.shape[:2]
     a = np.triu(random.standard_normal((k, p, p)), 1)

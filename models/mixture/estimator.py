@@ -45,19 +45,21 @@ class DirichletMixture(Parameters):
         A prior is that of full matrices, restricted to those of this kind; a tied one has it once.
     max_iter : int, default 1000
     tol : float, default 1e-6
-        EM ends when the objective per point grows by less, and no move raises it; a negative one asks for `max_iter` iterations, no less.
+        EM ends when the objective per point grows by less, and no move raises it; a negative one asks for
+        `max_iter` iterations, no less.
     reg_covar : float, default 1e-6
         Added to the diagonal of each covariance; maximum likelihood only.
     n_init : int, default 1
-        Starts. They are compared after EM and moves among at most 20,000 points (200 a component if that is more); the one of the largest
-        objective goes on with all points.
+        Starts. They are compared after EM and moves among at most 20,000 points (more for many components);
+        the one of the largest objective goes on with all points.
     init_params : {"k-means++", "random"}, default "k-means++"
         How points are chosen as first means. The first covariances are the data's variances on the diagonal.
     means_init, covariances_init, weights_init : array-like, optional
         Starts of the shapes of `means_`, `covariances_` and `weights_` instead.
     moves : bool, optional
-        Whether to merge, split and delete components where that raises the objective. By default with a prior; without one (by moves that
-        merge two components and split a third) only if asked for: plain EM is step for step that of other libraries.
+        Whether to merge, split and delete components where that raises the objective. By default with a
+        prior; without one (by moves that merge two components and split a third) only if asked for: plain EM
+        is step for step that of other libraries.
     warm_start : bool, default False
         Whether `fit` begins with the components of the `fit` before.
     random_state : int, Generator or None
@@ -67,13 +69,14 @@ class DirichletMixture(Parameters):
     Attributes
     ----------
     weights_, means_ : ndarrays, shapes (k,), (k, n_features)
-    covariances_, precisions_ : ndarrays, shape (k, n_features, n_features), (n_features, n_features), (k, n_features) or (k,)
+    covariances_, precisions_ : ndarrays, shape (k, n_features, n_features), (n_features, n_features), (k,
+    n_features) or (k,)
         For "full", "tied", "diag", "spherical".
     precisions_cholesky_ : ndarray, of the same shape
         Upper triangular, as in scikit-learn, or reciprocal standard deviations.
     objective_history_ : ndarray, shape (n_iter_ + 1,)
-        Equation (8), or the log-likelihood, after 0, 1, ... iterations; never falls, but for the effect of reg_covar. A move, with the
-        iterations after which it was judged, is one entry.
+        Equation (8), or the log-likelihood, after 0, 1, ... iterations; never falls, but for the effect of
+        reg_covar. A move, with the iterations after which it was judged, is one entry.
     moves_ : list of Move
         Which entries of `objective_history_` they are, and what was done.
     lower_bound_ : float
@@ -81,7 +84,8 @@ class DirichletMixture(Parameters):
     n_active_ : int
         Components with more than n_features + 1 points: as many as it takes for a covariance of their own.
     starts_ : tuple of Start
-        With n_init > 1 what became of each start: its objective, its n_active, and how far its labels agree with those of the best.
+        With n_init > 1 what became of each start: its objective, its n_active, and how far its labels agree
+        with those of the best.
     prior_ : Prior or None
         With every number given.
     n_iter_, n_features_in_ : int
@@ -92,7 +96,8 @@ class DirichletMixture(Parameters):
     Raises
     ------
     ShapeError, DTypeError, FiniteError, InputError
-        From `fit`, before anything is computed; without a prior also InputError where a component has collapsed.
+        From `fit`, before anything is computed; without a prior also InputError where a component has
+        collapsed.
 
     Warns
     -----
@@ -101,13 +106,13 @@ class DirichletMixture(Parameters):
 
     Notes
     -----
-    Points in float32 are computed in float32 and added up in float64. A `numpy.memmap` is read from its file once an
-    iteration and may be larger than memory.
+    Points in float32 are computed in float32 and added up in float64. A `numpy.memmap` is read from its file
+    once an iteration and may be larger than memory.
 
     References
     ----------
-    Suchard et al. (2010); equations (1) to (8) of `models.mixture`. Moves: N. Ueda, R. Nakano, Z. Ghahramani, G. E. Hinton: SMEM algorithm
-    for mixture models. Neural Computation 12 (2000), 2109.
+    Suchard et al. (2010); equations (1) to (8) of `models.mixture`. Moves: N. Ueda, R. Nakano, Z. Ghahramani,
+    G. E. Hinton: SMEM algorithm for mixture models. Neural Computation 12 (2000), 2109.
     """
 
     def __init__(self, n_components=1, *, prior="default", covariance="full", max_iter=1000, tol=1e-6, reg_covar=1e-6,
@@ -128,8 +133,9 @@ class DirichletMixture(Parameters):
         sample_weight : array-like, shape (n_samples,), optional
             How often each point counts; not negative.
         checkpoint : path, optional
-            A folder that keeps what EM has come to every few seconds. The same fit goes on from there to the same mixture; one
-            with more `max_iter` or `n_init` goes further. It wants a whole number as `random_state`.
+            A folder that keeps what EM has come to every few seconds. The same fit goes on from there to the
+            same mixture; one with more `max_iter` or `n_init` goes further. It wants a whole number as
+            `random_state`.
 
         Returns
         -------
@@ -141,7 +147,8 @@ class DirichletMixture(Parameters):
         ShapeError, DTypeError, FiniteError
             X is no table of finite numbers with two points or more.
         InputError
-            An option out of its range, a constant column, a covariance that stopped being positive definite (maximum likelihood).
+            An option out of its range, a constant column, a covariance that stopped being positive definite
+            (maximum likelihood).
         """
         names, streamed = feature_names(X), isinstance(X, np.memmap)
         random = self._check_parameters()
@@ -176,10 +183,12 @@ class DirichletMixture(Parameters):
         return self
 
     def partial_fit(self, X, y=None, sample_weight=None) -> DirichletMixture:
-        """One step of online EM with some points; the first call fits to its points, which should be a fair sample.
+        """One step of online EM with some points; the first call fits to its points, which should be a fair
+        sample.
 
-        Sums over points are means over all calls, of which later ones count more: step t has the share (t + 2)^-0.6
-        (Cappé and Moulines 2009). `lower_bound_` is the mean log-density of the call's points before the step.
+        Sums over points are means over all calls, of which later ones count more: step t has the share (t +
+        2)^-0.6 (Cappé and Moulines 2009). `lower_bound_` is the mean log-density of the call's points before
+        the step.
 
         Parameters
         ----------
@@ -230,7 +239,8 @@ class DirichletMixture(Parameters):
 
     @classmethod
     def load(cls, path) -> DirichletMixture:
-        """What `save` wrote: fitted, with its arguments but for `space` and `random_state`, which it takes from here.
+        """What `save` wrote: fitted, with its arguments but for `space` and `random_state`, which it takes
+        from here.
 
         Raises
         ------
@@ -251,14 +261,15 @@ class DirichletMixture(Parameters):
         n_moves : int, default 1
             Proposals in each sweep that split a component or merge two.
         checkpoint : path, optional
-            A folder that keeps draws every few seconds. The same call goes on from there to the same draws, one for more
+            A folder that keeps draws every few seconds. The same call goes on from there to the same draws,
+            one for more
             draws adds to them.
 
         Returns
         -------
         Posterior
-            Components carry the names of the mode's, or with burn-in those of the largest likelihood there, which are named after the
-            mode's: each time those that share most points (Hungarian matching).
+            Components carry the names of the mode's, or with burn-in those of the largest likelihood there,
+            which are named after the mode's: each time those that share most points (Hungarian matching).
 
         Raises
         ------
@@ -301,7 +312,8 @@ class DirichletMixture(Parameters):
         return self.fit(X).predict(X)
 
     def predict_proba(self, X):
-        """Probability of each component for each point, shape (n_samples, n_components): stored, since asked for."""
+        """Probability of each component for each point, shape (n_samples, n_components): stored, since asked
+        for."""
         return self._points(X).responsibilities(self._fitted())
 
     def bic(self, X):

@@ -30,7 +30,8 @@ class Start:
     objective : float
         Among the points on which starts are compared.
     n_active : int
-        Components with more than n_features + 1 points there: as many as it takes for a covariance of their own.
+        Components with more than n_features + 1 points there: as many as it takes for a covariance of their
+        own.
     agreement : float
         Of its labels with those of the best start: the adjusted Rand index, 1 for equal ones.
     """
@@ -42,7 +43,8 @@ class Start:
 
 @dataclass(frozen=True)
 class Given:
-    """Weights, means (None where they are to be chosen) and covariances of a start; whether the covariances are the user's."""
+    """Weights, means (None where they are to be chosen) and covariances of a start; whether the covariances
+    are the user's."""
 
     weights: np.ndarray
     means: np.ndarray | None
@@ -138,7 +140,8 @@ class Fit:
         return found[best][0]
 
     def _widen(self, state, given):
-        """The prior's scale, from the widths of components after some iterations under one that depends on their number alone."""
+        """The prior's scale, from the widths of components after some iterations under one that depends on
+        their number alone."""
         kind, p, open_prior, found = self._options.kind, len(self._variances), self.prior, state
         widths = np.diag(self._variances) * self._k ** (-2.0 / p)  # Fraley and Raftery (2007)
         for _ in range(_ROUNDS):
@@ -146,17 +149,22 @@ class Fit:
             climb = Climb(self._few, self._model, kind, *found, self._log)
             climb.run(_BEFORE, _COARSE)
             found = climb.result()[:3]
-            widths = self._typical(climb.moments[0], found[2])
+            widths = self._typical(climb.moments[0], found[2], self.prior.dof)
             if np.linalg.slogdet(before)[1] - np.linalg.slogdet(widths)[1] < _CHANGED * p:
                 break
         self.prior = open_prior.as_wide_as(widths, self._variances)
         return state if given else found
 
-    def _typical(self, counts, covariances):
+    def _typical(self, counts, covariances, dof=None):
+        """Of modes under a prior of `dof` the expectations are taken, which are not the narrower the fewer
+        points there are."""
         active = counts > min(2.0, 0.5 * counts.max())
-        p = len(self._variances)
-        each = covariances if self._options.kind == "tied" else covariances[active]
-        return typical(self._options.kind, counts[active], each, p)
+        kind, p = self._options.kind, len(self._variances)
+        each = covariances if kind == "tied" else covariances[active]
+        if dof is not None and kind != "tied":
+            own = counts[active] + dof
+            each = each * ((own + p + 2.0) / (own - p + 1.0)).reshape(-1, *[1] * (each.ndim - 1))
+        return typical(kind, counts[active], each, p)
 
     def _search(self, climb):
         """EM and moves among the few."""
@@ -182,7 +190,8 @@ class Fit:
 
 
 def climb_with(climb, moves, tols, max_iter):
-    """EM to each of the tolerances in turn, with moves whenever it got there: the climb, moves and whether it converged."""
+    """EM to each of the tolerances in turn, with moves whenever it got there: the climb, moves and whether it
+    converged."""
     made = []
     for tol in tols:
         while True:

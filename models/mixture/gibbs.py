@@ -1,4 +1,5 @@
-"""Blocked Gibbs sampling from the posterior of `models.mixture`, and labels that mean the same in every draw."""
+"""Blocked Gibbs sampling from the posterior of `models.mixture`, and labels that mean the same in every
+draw."""
 
 from __future__ import annotations
 
@@ -60,8 +61,8 @@ def sample(points, kind, prior, components, n_draws, n_burn, n_thin, seed, n_mov
 class _Chain:
     """Sweeps one after the other, in parts that a store keeps.
 
-    Components of a draw are named after those of a reference with which they share most points: the mode's, or with burn-in those of the
-    largest likelihood there, which are named after the mode's themselves.
+    Components of a draw are named after those of a reference with which they share most points: the mode's,
+    or with burn-in those of the largest likelihood there, which are named after the mode's themselves.
     """
 
     def __init__(self, points, kind, prior, components, n_burn, n_thin, seed, n_moves, store):
@@ -130,7 +131,8 @@ def _arrays(components, name):
 
 
 def draw_sticks(prior, alpha, n, random):
-    """log pi_j and alpha given the assignments: V_j ~ Be(1 + n_j, alpha + sum_{l>j} n_l), alpha ~ Ga(e + k - 1, rate f - T)."""
+    """log pi_j and alpha given the assignments: V_j ~ Be(1 + n_j, alpha + sum_{l>j} n_l), alpha ~ Ga(e + k -
+    1, rate f - T)."""
     later = np.append(np.cumsum(n[:0:-1])[::-1], 0.0)
     sticks = np.clip(random.beta(1.0 + n[:-1], alpha + later[:-1]), _SMALLEST, 1.0 - np.finfo(float).epsneg)
     left = np.log1p(-sticks)
@@ -139,7 +141,8 @@ def draw_sticks(prior, alpha, n, random):
 
 
 def match(shared):
-    """The order of a draw's components that gives most points the label they have in the reference, shape (k,).
+    """The order of a draw's components that gives most points the label they have in the reference, shape
+    (k,).
 
     `shared[a, b]`: points with label a in the draw and b in the reference.
     """

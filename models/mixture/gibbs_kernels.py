@@ -1,4 +1,5 @@
-"""Kernels of the Gibbs sampler: assignments, and proposals that divide the points of components. Arguments as in `kernels`.
+"""Kernels of the Gibbs sampler: assignments, and proposals that divide the points of components. Arguments as
+in `kernels`.
 
 Arguments that recur
     labels      int64, z_i of every point
@@ -16,7 +17,8 @@ from .kernels import LOG_ZERO, PAD
 def draw_labels(tile, column, k, n, seed, start, sweep, joint, lse, labels):
     """z_i with probabilities r_ij, as the largest of l_ij + G_ij with G_ij = -log E_ij, a Gumbel variable.
 
-    E_ij is exponential, draw sweep k + j of stream start + i. What is left is what `moments` takes for r_ij = 1 or 0.
+    E_ij is exponential, draw sweep k + j of stream start + i. What is left is what `moments` takes for r_ij =
+    1 or 0.
     """
     i = tile * PAD + column
     best = 0
@@ -47,9 +49,11 @@ def choose_members(i, a, b, labels, members, sides):
 
 @pk.kernel
 def draw_sides(tile, column, n, start, drawn, seed, draw, first, second, joint, lse, members, sides, log_q):
-    """The side of each member and the logarithm of its probability; `first` is always on side 0, `second` on side 1.
+    """The side of each member and the logarithm of its probability; `first` is always on side 0, `second` on
+    side 1.
 
-    drawn   pk.static: whether sides are drawn, draw `draw` of stream start + i; they are left as they are if not
+    drawn   pk.static: whether sides are drawn, draw `draw` of stream start + i; they are left as they are if
+    not
     """
     i = tile * PAD + column
     point = start + min(i, n - 1)

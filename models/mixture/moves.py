@@ -1,9 +1,10 @@
 """Moves that EM cannot make: merge components, delete one, split one, each kept only if the objective rises.
 
-The bound sum_ij r_ij (log pi_j N_ij - log r_ij) touches the log-likelihood at the parameters that gave the r_ij. If two components share
-what they have, or a component is divided, it changes by terms that the moments (3) give, and by an entropy of two columns of r_ij: it
-ranks the moves, and one that raises it raises the objective. All children of a division are fitted at the same time, each within its
-component's share of the points (Ueda, Nakano, Ghahramani and Hinton 2000; there one after the other).
+The bound sum_ij r_ij (log pi_j N_ij - log r_ij) touches the log-likelihood at the parameters that gave the
+r_ij. If two components share what they have, or a component is divided, it changes by terms that the moments
+(3) give, and by an entropy of two columns of r_ij: it ranks the moves, and one that raises it raises the
+objective. All children of a division are fitted at the same time, each within its component's share of the
+points (Ueda, Nakano, Ghahramani and Hinton 2000; there one after the other).
 """
 
 from __future__ import annotations
@@ -70,7 +71,8 @@ class Moves:
         self._hope, self._division = (0.0 if sure else _HOPE), None
 
     def better(self, climb):
-        """(Climb, Move) after the first move that raises the objective, or None. `climb` has just been run."""
+        """(Climb, Move) after the first move that raises the objective, or None. `climb` has just been
+        run."""
         state = self._state = _State(climb, self._make, self._kind)
         before = climb.history[-1]
         for kind, components, changes in self._proposals(climb, state):
@@ -78,7 +80,9 @@ class Moves:
             if trial is not None and trial.history[-1] > before + 1e-9 * abs(before):
                 value = trial.history[-1]
                 trial.history = [*climb.history, value]
-                return trial, Move(len(climb.history), kind, tuple(int(j) for j in components), value - before)
+                return trial, Move(
+                    len(climb.history), kind, tuple(int(j) for j in components), value - before
+                )
         return None
 
     def _trial(self, state, changes, beat):
@@ -89,15 +93,22 @@ class Moves:
         n, xbar, scatter = n[order], xbar[order], scatter[order]
         weights = n / n.sum()
         try:
-            climb = Climb(self._points, self._make, self._kind, weights, *self._make(weights).maximum(n, xbar, scatter),
-                          self._log)
+            climb = Climb(
+                self._points,
+                self._make,
+                self._kind,
+                weights,
+                *self._make(weights).maximum(n, xbar, scatter),
+                self._log,
+            )
             climb.run(_TRIAL, -np.inf, beat)
         except InputError:  # a component collapsed
             return None
         return climb
 
     def _proposals(self, climb, state):
-        """(kind, components, changes), the likeliest to be kept first; the later ones are worked out only when they are asked for."""
+        """(kind, components, changes), the likeliest to be kept first; the later ones are worked out only
+        when they are asked for."""
         merges = self._merges(climb, state)
         if state.has_prior:
             sure, groups = self._groups(merges, state)
@@ -114,10 +125,18 @@ class Moves:
             for _, j, children in splits[:_TRIES]:
                 yield "split", (j,), [(j, *children[0]), (empty, *children[1])]
         else:
-            both = [(gain + more, pair, j, children) for gain, pair in merges[:_TRIES] for more, j, children in splits[:_TRIES]
-                    if j not in pair and gain + more > self._hope]
+            both = [
+                (gain + more, pair, j, children)
+                for gain, pair in merges[:_TRIES]
+                for more, j, children in splits[:_TRIES]
+                if j not in pair and gain + more > self._hope
+            ]
             for _, pair, j, children in sorted(both, key=lambda found: -found[0])[:_TRIES]:
-                yield "merge and split", (*pair, j), [state.merged(pair)[0], (j, *children[0]), (pair[1], *children[1])]
+                yield (
+                    "merge and split",
+                    (*pair, j),
+                    [state.merged(pair)[0], (j, *children[0]), (pair[1], *children[1])],
+                )
 
     def _merges(self, climb, state):
         """(gain of the bound, pair) of near components, the best first."""
@@ -125,7 +144,7 @@ class Moves:
         if not len(pairs):
             return []
         most = state.merge_gains(pairs)
-        keep = np.argsort(-most, kind="stable")[:_PAIRS * len(state.moments[0])]
+        keep = np.argsort(-most, kind="stable")[: _PAIRS * len(state.moments[0])]
         keep = keep[most[keep] > (self._hope if state.has_prior else -np.inf)]
         if not len(keep):
             return []
@@ -136,10 +155,11 @@ class Moves:
         return [(gains[q], tuple(pairs[keep[q]].tolist())) for q in order]
 
     def _groups(self, merges, state):
-        """Groups to merge at once: those that raise the bound all together, and (gain, group) of three or more, the best first.
+        """Groups to merge at once: those that raise the bound all together, and (gain, group) of three or
+        more, the best first.
 
-        A tree is built from the bottom, the best merge of two groups first. Between groups the entropies of pairs are added up, which is
-        more than what is lost: gains come out too low.
+        A tree is built from the bottom, the best merge of two groups first. Between groups the entropies of
+        pairs are added up, which is more than what is lost: gains come out too low.
         """
         # of a component's energy the rest is known from the pairs: gain = energies - entropy
         lost = {pair: state.merge_gains(np.array([pair]))[0] - gain for gain, pair in merges}
@@ -163,13 +183,25 @@ class Moves:
         return sure, sorted(found, key=lambda item: -item[0])
 
     def _deletions(self, state):
-        """All that have hardly the points for a covariance of their own together, then the smallest ones by themselves."""
+        """Several that have hardly the points for a covariance of their own together, then the smallest ones
+        by themselves."""
         n, p = state.moments[0], state.p
-        rising = [int(j) for j in np.argsort(n, kind="stable") if state.is_active(n[j]) and n[j] < _SMALL * n.sum()]
-        few = [j for j in rising if n[j] < 5.0 * (p + 1.0)]
-        if len(few) > 1:
-            yield "delete", few, [change for j in few for change in state.deleted(j)]
-        for j in rising[:_TRIES if self._hope else 0]:
+        few = 5.0 * (p + 1.0)
+        rising = [
+            int(j)
+            for j in np.argsort(n, kind="stable")
+            if state.is_active(n[j]) and n[j] < max(_SMALL * n.sum(), few)
+        ]
+        rising = rising[: int(state.is_active(n).sum()) - 1]  # one at least is left
+        several = sum(n[j] < few for j in rising)
+        while several > 1:
+            yield (
+                "delete",
+                rising[:several],
+                [change for j in rising[:several] for change in state.deleted(j)],
+            )
+            several = 2 * several // 3
+        for j in rising[: _TRIES if self._hope else 0]:
             yield "delete", (j,), state.deleted(j)
 
     def _splits(self, climb, state):
@@ -196,7 +228,9 @@ class _State:
         self._pooled = self.model.maximum(*self.moments)[1] if kind == "tied" else None
         self._own, self._none = self.energies(*self.moments), 0.0
         if self.has_prior:
-            self._none = self.energies(np.zeros(1), self.moments[1][:1], np.zeros_like(self.moments[2][:1]))[0]
+            self._none = self.energies(np.zeros(1), self.moments[1][:1], np.zeros_like(self.moments[2][:1]))[
+                0
+            ]
 
     def is_active(self, n):
         """Whether a component has points: without any it gets about one."""
@@ -209,7 +243,8 @@ class _State:
         return slot if self.has_prior and not self.is_active(n[slot]) else None
 
     def energies(self, n, xbar, scatter):
-        """What components bring to the bound and to the prior at their best means and covariances, shape (m,).
+        """What components bring to the bound and to the prior at their best means and covariances, shape
+        (m,).
 
         With a tied covariance only what does not depend on it: `_tied` has the rest.
         """
@@ -246,7 +281,8 @@ class _State:
         return np.unique(np.array(found), axis=0)
 
     def merge_gains(self, pairs):
-        """By how much the bound grows at most, if two are one: but for the entropy of telling them apart, shape (n_pairs,)."""
+        """By how much the bound grows at most, if two are one: but for the entropy of telling them apart,
+        shape (n_pairs,)."""
         a, b = pairs.T
         merged = self._joined(a, b)
         gains = self.energies(*merged) + self._none - self._own[a] - self._own[b]
@@ -263,23 +299,36 @@ class _State:
         if self._kind == "tied":
             (n, xbar, _), (m, ybar, _), _ = three
             divisor = self.total + self._dof
-            gain -= 0.5 * divisor * np.log1p(self._length(np.array([n * m / (n + m)]), (xbar - ybar)[None])[0] / divisor)
+            gain -= (
+                0.5
+                * divisor
+                * np.log1p(self._length(np.array([n * m / (n + m)]), (xbar - ybar)[None])[0] / divisor)
+            )
         return gain
 
     def _whole(self, group):
         """Moments of a group as one component."""
         n, xbar, scatter = (a[list(group)] for a in self.moments)
         mean = n @ xbar / n.sum()
-        return n.sum(), mean, (scatter + covariance.squared(self._kind, np.sqrt(n)[:, None] * (xbar - mean))).sum(axis=0)
+        return (
+            n.sum(),
+            mean,
+            (scatter + covariance.squared(self._kind, np.sqrt(n)[:, None] * (xbar - mean))).sum(axis=0),
+        )
 
     def _joined(self, a, b):
         n, xbar, scatter = self.moments
         both = n[a] + n[b]
         away = covariance.squared(self._kind, np.sqrt(n[a] * n[b] / both)[:, None] * (xbar[a] - xbar[b]))
-        return both, (n[a, None] * xbar[a] + n[b, None] * xbar[b]) / both[:, None], scatter[a] + scatter[b] + away
+        return (
+            both,
+            (n[a, None] * xbar[a] + n[b, None] * xbar[b]) / both[:, None],
+            scatter[a] + scatter[b] + away,
+        )
 
     def _tied(self, a, b):
-        """What the pooled scatter grows by if two are one, a rank-one matrix, in units of the common covariance."""
+        """What the pooled scatter grows by if two are one, a rank-one matrix, in units of the common
+        covariance."""
         n, xbar, _ = self.moments
         return self._length(n[a] * n[b] / (n[a] + n[b]), xbar[a] - xbar[b])
 
@@ -309,8 +358,18 @@ class _Division:
 
     def __init__(self, points, kind):
         self._kind, self._of = kind, points
-        self._points = Points(points.X, 3 * points.k, points.space, points.centre, points.diagonal, points.n > _MANY, points.weights)
-        self._weights = pk.copy_of(np.ones(points.n) if points.weights is None else points.weights, points.space)
+        self._points = Points(
+            points.X,
+            3 * points.k,
+            points.space,
+            points.centre,
+            points.diagonal,
+            points.n > _MANY,
+            points.weights,
+        )
+        self._weights = pk.copy_of(
+            np.ones(points.n) if points.weights is None else points.weights, points.space
+        )
 
     def run(self, climb, state):
         """(gain of the bound, j, moments of the children) of each component with enough points."""
@@ -331,17 +390,26 @@ class _Division:
                 child_factors = covariance.for_each(kind, covariance.factors_of(kind, found), 2 * k, p)
             except InputError:
                 return []
-            components = Components(np.append(log_weights, child_weights), np.concatenate([means, child_means]),
-                                    np.concatenate([factors, child_factors]))
+            components = Components(
+                np.append(log_weights, child_weights),
+                np.concatenate([means, child_means]),
+                np.concatenate([factors, child_factors]),
+            )
             last = number == _DIVIDING - 1
             entropies = self._sweep(components, k, last)
             moments = centred(kind, *self._points.gathered(), components.means)
             children = tuple(a[k:] for a in moments)
         found = []
         for j in able:
-            two = tuple(a[2 * j:2 * j + 2] for a in children)
+            two = tuple(a[2 * j : 2 * j + 2] for a in children)
             if (two[0] > p + 1.0).all():
-                found.append((state.split_gain(j, two) + entropies[j], int(j), [tuple(a[c] for a in two) for c in range(2)]))
+                found.append(
+                    (
+                        state.split_gain(j, two) + entropies[j],
+                        int(j),
+                        [tuple(a[c] for a in two) for c in range(2)],
+                    )
+                )
         return found
 
     def _parents(self, climb):
@@ -356,8 +424,17 @@ class _Division:
         pairs = pk.copy_of(k + np.arange(2 * k).reshape(k, 2), space)
 
         def assign(start, n, joint, lse):
-            pk.parallel_for(by_tile(joint, space), search_kernels.share_out, k, n, start, self._weights, joint, lse,
-                            label="mixture.share_out")
+            pk.parallel_for(
+                by_tile(joint, space),
+                search_kernels.share_out,
+                k,
+                n,
+                start,
+                self._weights,
+                joint,
+                lse,
+                label="mixture.share_out",
+            )
             if last:
                 self._points.add_pair_entropies(n, pairs, joint, lse, total)
 
@@ -379,4 +456,8 @@ class _Division:
         # The mean of a half of a normal distribution is sqrt(2 / pi) of its deviation away.
         away = np.sqrt(2.0 / np.pi) * axes
         inner = 0.5 * (scatter - covariance.squared(self._kind, np.sqrt(n)[:, None] * away))
-        return np.repeat(0.5 * n, 2), np.stack([xbar - away, xbar + away], axis=1).reshape(2 * k, p), np.repeat(inner, 2, axis=0)
+        return (
+            np.repeat(0.5 * n, 2),
+            np.stack([xbar - away, xbar + away], axis=1).reshape(2 * k, p),
+            np.repeat(inner, 2, axis=0),
+        )

@@ -39,10 +39,16 @@ def step(points, kind, components, prior, reg_covar, before):
     n, own_n, scatter = old * n, new * own_n, old * scatter + new * own_scatter
     both = np.maximum(n + own_n, np.finfo(float).tiny)
     scatter = scatter + covariance.squared(kind, np.sqrt(n * own_n / both)[:, None] * (own_xbar - xbar))
-    xbar = np.where((n + own_n > 0.0)[:, None], (n[:, None] * xbar + own_n[:, None] * own_xbar) / both[:, None], xbar)
+    xbar = np.where(
+        (n + own_n > 0.0)[:, None], (n[:, None] * xbar + own_n[:, None] * own_xbar) / both[:, None], xbar
+    )
     n = n + own_n
     weights = np.exp(components.log_weights)
-    model = WithoutPrior(reg_covar, kind, weights) if prior is None else WithPrior(prior, kind, weights / weights.sum())
+    model = (
+        WithoutPrior(reg_covar, kind, weights)
+        if prior is None
+        else WithPrior(prior, kind, weights / weights.sum())
+    )
     model.weigh(n)
     means, covariances = model.maximum(n, xbar, scatter)
     found = np.exp(model.log_weights()), means, covariances, covariance.factors_of(kind, covariances)

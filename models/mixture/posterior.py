@@ -44,7 +44,8 @@ class Posterior:
     accepted: float = 0.0
 
     def log_density(self, X, *, space=None) -> np.ndarray:
-        """Logarithm of the posterior predictive density: of the mean, over draws, of the mixture's density at each point.
+        """Logarithm of the posterior predictive density: of the mean, over draws, of the mixture's density at
+        each point.
 
         Parameters
         ----------
@@ -64,17 +65,22 @@ class Posterior:
         k, p = self.means.shape[1:]
         if X.shape[1] != p:
             raise ShapeError(f"X has {X.shape[1]} features, but the draws have {p}")
-        points = Points(X, k, space, X.mean(axis=0, dtype=np.float64), covariance.is_diagonal(self.covariance))
+        points = Points(
+            X, k, space, X.mean(axis=0, dtype=np.float64), covariance.is_diagonal(self.covariance)
+        )
         total = None
         for weights, means, covariances in zip(self.weights, self.means, self.covariances):
-            factors = covariance.for_each(self.covariance, covariance.factors_of(self.covariance, covariances), k, p)
+            factors = covariance.for_each(
+                self.covariance, covariance.factors_of(self.covariance, covariances), k, p
+            )
             with np.errstate(divide="ignore"):
                 own = points.log_densities(Components(np.log(weights), means, factors))
             total = own if total is None else np.logaddexp(total, own)
         return total - np.log(len(self.weights)).astype(total.dtype)
 
     def to_arviz(self):
-        """An ArviZ DataTree of one chain: groups posterior (weights, means, covariances, alpha) and sample_stats (lp, the log-likelihood, and
+        """An ArviZ DataTree of one chain: groups posterior (weights, means, covariances, alpha) and
+        sample_stats (lp, the log-likelihood, and
         counts).
 
         Raises
@@ -85,11 +91,26 @@ class Posterior:
         try:
             base = importlib.import_module("arviz_base")
         except ImportError as error:
-            raise InputError("ArviZ objects: the module 'arviz_base' is not installed. pip install \"portable-kernels[arviz]\"") from error
-        features = {"full": ["component", "feature", "other"], "tied": ["feature", "other"], "diag": ["component", "feature"],
-                    "spherical": ["component"]}
+            raise InputError(
+                "ArviZ objects: the module 'arviz_base' is not installed. pip install \"portable-kernels[arviz]\""
+            ) from error
+        features = {
+            "full": ["component", "feature", "other"],
+            "tied": ["feature", "other"],
+            "diag": ["component", "feature"],
+            "spherical": ["component"],
+        }
         return base.from_dict(
-            {"posterior": {name: getattr(self, name)[None] for name in ("weights", "means", "covariances", "alpha")},
-             "sample_stats": {"lp": self.log_likelihood[None], "counts": self.counts[None]}},
-            dims={"weights": ["component"], "means": ["component", "feature"], "covariances": features[self.covariance],
-                  "counts": ["component"]})
+            {
+                "posterior": {
+                    name: getattr(self, name)[None] for name in ("weights", "means", "covariances", "alpha")
+                },
+                "sample_stats": {"lp": self.log_likelihood[None], "counts": self.counts[None]},
+            },
+            dims={
+                "weights": ["component"],
+                "means": ["component", "feature"],
+                "covariances": features[self.covariance],
+                "counts": ["component"],
+            },
+        )

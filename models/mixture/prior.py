@@ -25,15 +25,16 @@ class Prior:
     mean : array-like, shape (n_features,), optional
         m; the mean of the data if not given.
     mean_scale : float, optional
-        g: how much wider the means scatter than the points of a component; if not given 100, or the largest ratio of a coordinate's variance
-        to that within components where it is more.
+        g: how much wider the means scatter than the points of a component; if not given 100, or the largest
+        ratio of a coordinate's variance to that within components where it is more.
     dof : float, optional
         nu > n_features - 1; n_features + 2 if not given.
     scale : array-like, shape (n_features, n_features), optional
-        Psi, with the default `dof` the expected covariance of a component; if not given, as wide as components are: the harmonic mean
-        of their covariances, weighted by their counts, after some iterations from the first start under a prior of Fraley and
-        Raftery's width (or of `covariances_init`). The data's variances instead, right only where components are as wide as
-        all data together, would blow up small ones.
+        Psi, with the default `dof` the expected covariance of a component; if not given, as wide as
+        components are: the harmonic mean of their covariances, weighted by their counts, after some
+        iterations from the first start under a prior of Fraley and Raftery's width (or of
+        `covariances_init`). The data's variances instead, right only where components are as wide as all data
+        together, would blow up small ones.
     shape, rate : float, default 10 and 1
         e and f of alpha.
     """

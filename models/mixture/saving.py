@@ -1,6 +1,7 @@
 """A fitted mixture in a file of arrays and text: nothing in it is run when it is read.
 
-A .npz without pickles; its entry `header` is JSON: the format's name and version, the arguments, and what is neither array nor argument.
+A .npz without pickles; its entry `header` is JSON: the format's name and version, the arguments, and what is
+neither array nor argument.
 """
 
 from __future__ import annotations

@@ -1,9 +1,11 @@
-"""Kernels of starts and moves: points far from those chosen, entropies of pairs of components, children of components.
+"""Kernels of starts and moves: points far from those chosen, entropies of pairs of components, children of
+components.
 
 Arguments that recur, beside those of `kernels`
     rows        points as they were given, one a row
     names       a number below 2^63 for each row, which its bits decide, uint64
-    nearest     float64, a row's squared distance to the nearest row chosen so far; 0 where it cannot be chosen
+    nearest     float64, a row's squared distance to the nearest row chosen so far; 0 where it cannot be
+    chosen
 """
 
 import math
@@ -15,7 +17,8 @@ from .kernels import LOG_ZERO, NEGLIGIBLE, PAD
 
 @pk.function
 def mixed(z):
-    """A bijection of 64-bit words that leaves no pattern (Steele, Lea and Flood 2014: the finaliser of SplitMix)."""
+    """A bijection of 64-bit words that leaves no pattern (Steele, Lea and Flood 2014: the finaliser of
+    SplitMix)."""
     z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9
     z = (z ^ (z >> 27)) * 0x94D049BB133111EB
     return z ^ (z >> 31)
@@ -34,7 +37,8 @@ def name_rows(i, rows, names):
 def approach(i, far, rows, scales, chosen, nearest):
     """What a row has to do with the one numbered `chosen`: 3 p operations.
 
-    far     pk.static: 1 keeps the squared distance to the nearest, 0 leaves out the rows that equal the chosen one
+    far     pk.static: 1 keeps the squared distance to the nearest, 0 leaves out the rows that equal the
+    chosen one
     """
     square = 0.0
     for c in range(rows.shape[1]):
@@ -48,16 +52,19 @@ def approach(i, far, rows, scales, chosen, nearest):
 
 @pk.kernel
 def arrival(i, seed, draw, names, nearest):
-    """When a row would be chosen if rows came at the rates `nearest`: the earliest one is one drawn in proportion to them."""
+    """When a row would be chosen if rows came at the rates `nearest`: the earliest one is one drawn in
+    proportion to them."""
     rate = nearest[i]
     return pk.random.exponential(seed, names[i], draw) / rate if rate > 0.0 else math.inf
 
 
 @pk.kernel
 def pair_entropies(team, n, pairs, joint, lse, total):
-    """Adds to total[q] the sum over points of r_a log((r_a + r_b) / r_a) + r_b log((r_a + r_b) / r_b), a and b being pairs[q].
+    """Adds to total[q] the sum over points of r_a log((r_a + r_b) / r_a) + r_b log((r_a + r_b) / r_b), a and
+    b being pairs[q].
 
-    It is what a mixture's bound loses by not telling a from b. Three exponentials, a logarithm and 16 bytes a point.
+    It is what a mixture's bound loses by not telling a from b. Three exponentials, a logarithm and 16 bytes a
+    point.
     """
     q = team.league_rank
     a, b = pairs[q, 0], pairs[q, 1]
@@ -79,8 +86,8 @@ def pair_entropies(team, n, pairs, joint, lse, total):
 def share_out(tile, column, k, n, first, weights, joint, lse):
     """Logarithms of weighted shares of children in place of l_ij: child c of component j takes r_ij s_ic.
 
-    Rows 0 to k - 1 are those of the components, rows k + 2 j and k + 2 j + 1 of j's children, whose s add up to 1. Two exponentials and
-    48 bytes a pair of point and component.
+    Rows 0 to k - 1 are those of the components, rows k + 2 j and k + 2 j + 1 of j's children, whose s add up
+    to 1. Two exponentials and 48 bytes a pair of point and component.
     """
     i = tile * PAD + column
     top = joint[tile, 0, column]

@@ -1,9 +1,11 @@
-"""Proposals that split a component or merge two, so that a chain leaves a start that single assignments do not lead out of.
+"""Proposals that split a component or merge two, so that a chain leaves a start that single assignments do
+not lead out of.
 
-Two points are drawn. If they share a component, its points are to be divided, each point on its own by the responsibilities of two
-components that a few EM iterations from the two points find among them; one half goes to a component without points. If not, their two
-components are to be one. What the iterations find depends on the points of both alone, not on how they are divided, so that the way back
-has a probability that can be told, and Metropolis and Hastings's rule holds with means and covariances summed out (Jain and Neal 2004,
+Two points are drawn. If they share a component, its points are to be divided, each point on its own by the
+responsibilities of two components that a few EM iterations from the two points find among them; one half goes
+to a component without points. If not, their two components are to be one. What the iterations find depends on
+the points of both alone, not on how they are divided, so that the way back has a probability that can be
+told, and Metropolis and Hastings's rule holds with means and covariances summed out (Jain and Neal 2004,
 whose launch state is one of Gibbs scans of one point after the other; here no point waits for another).
 """
 
@@ -26,23 +28,34 @@ class SplitMerge:
     def __init__(self, points, kind, prior, labels, seed):
         self._kind, self._prior, self._labels = kind, prior, labels
         self._seed, self._space, self._n = np.uint64(seed), points.space, points.n
-        self._two = Points(points.X, 2, points.space, points.centre, points.diagonal, points.streamed, np.ones(points.n))
+        self._two = Points(
+            points.X, 2, points.space, points.centre, points.diagonal, points.streamed, np.ones(points.n)
+        )
         with pk.use(points.space):
             self._sides, self._log_q = pk.zeros((points.n,), np.int64), pk.zeros((points.n,), np.float64)
 
     def propose(self, components, sums, number, random):
-        """n_j, xbar_j and S_j after the proposal of that number, from those before; whether it was accepted."""
-        n, k = self._n, len(sums[0])
+        """n_j, xbar_j and S_j after the proposal of that number, from those before; whether it was
+        accepted."""
+        n = self._n
         first, second = (int(i) for i in random.choice(n, 2, replace=False))
-        a, b = (int(self._labels[i:i + 1].to_numpy()[0]) for i in (first, second))
+        a, b = (int(self._labels[i : i + 1].to_numpy()[0]) for i in (first, second))
         empty = np.flatnonzero(sums[0] == 0.0)
         chosen, luck = random.random(2)
         split = a == b
         if split and not len(empty):
             return sums, False
         policy = pk.RangePolicy(0, n, space=self._space)
-        pk.parallel_for(policy, gibbs_kernels.choose_members, a, b, self._labels, self._two.counted, self._sides,
-                        label="mixture.choose_members")
+        pk.parallel_for(
+            policy,
+            gibbs_kernels.choose_members,
+            a,
+            b,
+            self._labels,
+            self._two.counted,
+            self._sides,
+            label="mixture.choose_members",
+        )
         two = self._launch(first, second)
         halves = self._divide(two, split, number, first, second)
         log_q = pk.parallel_reduce(policy, gibbs_kernels.entry, self._log_q, label="mixture.log_q")
@@ -51,18 +64,36 @@ class SplitMerge:
             b = int(empty[int(chosen * len(empty))])
             for part, own in zip(after, halves):
                 part[a], part[b] = own
-            gain = halves[0][1] * (components.log_weights[b] - components.log_weights[a]) - log_q + np.log(len(empty))
+            gain = (
+                halves[0][1] * (components.log_weights[b] - components.log_weights[a])
+                - log_q
+                + np.log(len(empty))
+            )
         else:
             for part, own in zip(after, _joined(self._kind, halves)):
                 part[a] = own
             after[0][b], after[2][b] = 0.0, 0.0
-            gain = halves[0][1] * (components.log_weights[a] - components.log_weights[b]) + log_q - np.log(len(empty) + 1.0)
+            gain = (
+                halves[0][1] * (components.log_weights[a] - components.log_weights[b])
+                + log_q
+                - np.log(len(empty) + 1.0)
+            )
         # both sides' sums are of the two halves: what rounding there is, is the same before and after
-        gain += conjugate.log_marginal(self._kind, self._prior, *after) - conjugate.log_marginal(self._kind, self._prior, *sums)
+        gain += conjugate.log_marginal(self._kind, self._prior, *after) - conjugate.log_marginal(
+            self._kind, self._prior, *sums
+        )
         if not np.log(max(luck, np.finfo(float).tiny)) < gain:
             return sums, False
-        pk.parallel_for(policy, gibbs_kernels.relabel, a, b if split else a, self._two.counted, self._sides, self._labels,
-                        label="mixture.relabel")
+        pk.parallel_for(
+            policy,
+            gibbs_kernels.relabel,
+            a,
+            b if split else a,
+            self._two.counted,
+            self._sides,
+            self._labels,
+            label="mixture.relabel",
+        )
         return after, True
 
     def _launch(self, first, second):
@@ -92,10 +123,25 @@ class SplitMerge:
 
     def _divide(self, two, drawn, number, first, second):
         """Moments of the two sides, drawn or as they are."""
+
         def assign(start, n, joint, lse):
-            pk.parallel_for(by_tile(joint, self._space), gibbs_kernels.draw_sides, n, start, pk.static(int(drawn)), self._seed,
-                            2**62 + number, first, second, joint, lse, self._two.counted, self._sides, self._log_q,
-                            label="mixture.draw_sides")
+            pk.parallel_for(
+                by_tile(joint, self._space),
+                gibbs_kernels.draw_sides,
+                n,
+                start,
+                pk.static(int(drawn)),
+                self._seed,
+                2**62 + number,
+                first,
+                second,
+                joint,
+                lse,
+                self._two.counted,
+                self._sides,
+                self._log_q,
+                label="mixture.draw_sides",
+            )
 
         _, *sums = self._two.sweep(two, assign)
         return centred(self._kind, *sums, two.means)
@@ -105,4 +151,8 @@ def _joined(kind, halves):
     """Moments of two parts as one."""
     n, xbar, scatter = halves
     mean = n @ xbar / n.sum()
-    return n.sum(), mean, (scatter + covariance.squared(kind, np.sqrt(n)[:, None] * (xbar - mean))).sum(axis=0)
+    return (
+        n.sum(),
+        mean,
+        (scatter + covariance.squared(kind, np.sqrt(n)[:, None] * (xbar - mean))).sum(axis=0),
+    )

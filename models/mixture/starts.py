@@ -11,8 +11,10 @@ from . import covariance, search_kernels
 
 STARTS = ("k-means++", "random")
 
-# Points among which a start is sought: enough for the components to show, and few enough for many trials.
-_FEW, _FEW_A_COMPONENT = 20_000, 200
+# Points among which a start is sought: enough for the components to show, and few enough for many trials. Of
+# a component as many that telling it from another is worth more than what it costs: some for each number of
+# its mean and covariance.
+_FEW, _FEW_A_COMPONENT, _FEW_A_NUMBER = 20_000, 200, 5
 
 
 class Few:
@@ -28,7 +30,8 @@ class Few:
     """
 
     def __init__(self, X, weights, k, random, space):
-        few = max(_FEW, _FEW_A_COMPONENT * k)
+        p = X.shape[1]
+        few = max(_FEW, max(_FEW_A_COMPONENT, _FEW_A_NUMBER * (p + 1) * (p + 2) // 2) * k)
         self.all = len(X) <= few
         if not self.all:
             at = np.sort(random.choice(len(X), few, replace=False))
@@ -37,11 +40,12 @@ class Few:
         self._rows = None
 
     def means(self, k, scales, how, random):
-        """k points, shape (k, p): at random, or (Arthur and Vassilvitskii 2007) with probabilities that grow with the squared distance
+        """k points, shape (k, p): at random, or (Arthur and Vassilvitskii 2007) with probabilities that grow
+        with the squared distance
         from those chosen before.
 
-        A point's luck is a function of seed, draw and its own coordinates, so that the choice is the same on every space, in every
-        order of the points, and however often they are repeated.
+        A point's luck is a function of seed, draw and its own coordinates, so that the choice is the same on
+        every space, in every order of the points, and however often they are repeated.
         """
         n, space = len(self.X), self._space
         policy = pk.RangePolicy(0, n, space=space)
@@ -67,9 +71,11 @@ class Few:
 
 
 def typical(kind, counts, covariances, p):
-    """A matrix, shape (p, p), as wide as the components are: the harmonic mean of their covariances, weighted by counts.
+    """A matrix, shape (p, p), as wide as the components are: the harmonic mean of their covariances, weighted
+    by counts.
 
-    The inverse of a mean of inverses lets the narrow ones decide: a prior that is too wide for a component costs in proportion, one that
+    The inverse of a mean of inverses lets the narrow ones decide: a prior that is too wide for a component
+    costs in proportion, one that
     is too narrow by a logarithm.
     """
     share = counts / counts.sum()

@@ -1,4 +1,5 @@
-"""What particle filters are compared with: Kalman's filter and smoother, filters on grids, sums over finite state spaces. NumPy; slow.
+"""What particle filters are compared with: Kalman's filter and smoother, filters on grids, sums over finite
+state spaces. NumPy; slow.
 
 Notation as in `models.resampling.ready`; NaN among observations is missing.
 """
@@ -50,7 +51,8 @@ def smoothed(y, params) -> Moments:
 
 
 def volatility_on_a_grid(y, params, n=600, width=7.0) -> Moments:
-    """Of stochastic volatility with leverage, by the trapezoidal rule over so many stationary standard deviations."""
+    """Of stochastic volatility with leverage, by the trapezoidal rule over so many stationary standard
+    deviations."""
     mu, phi, sigma, rho = params
     sd = sigma / math.sqrt(1 - phi * phi)
     x, step = np.linspace(mu - width * sd, mu + width * sd, n, retstep=True)
@@ -61,7 +63,12 @@ def volatility_on_a_grid(y, params, n=600, width=7.0) -> Moments:
             known = not np.isnan(before)
             ahead = mu + phi * (x - mu) + (sigma * rho * before * np.exp(-x / 2) if known else 0.0)
             own = sigma * math.sqrt(1 - rho * rho) if known else sigma
-            density = np.exp(-0.5 * ((x[:, None] - ahead) / own) ** 2) / (own * math.sqrt(2 * math.pi)) * step @ density
+            density = (
+                np.exp(-0.5 * ((x[:, None] - ahead) / own) ** 2)
+                / (own * math.sqrt(2 * math.pi))
+                * step
+                @ density
+            )
         if not np.isnan(value):
             density = density * np.exp(-0.5 * (value**2 * np.exp(-x) + x)) / math.sqrt(2 * math.pi)
         mass = density.sum() * step
@@ -86,7 +93,8 @@ def _capped(mean, most):
 
 
 def _finite(y, law, transitions, n_substeps, rho) -> Moments:
-    """Sum over all states; law of (state, new cases), the last component of `means` is that of the infected."""
+    """Sum over all states; law of (state, new cases), the last component of `means` is that of the
+    infected."""
     total, means = 0.0, []
     for t, value in enumerate(y):
         if t:
@@ -104,7 +112,12 @@ def _finite(y, law, transitions, n_substeps, rho) -> Moments:
         mass = math.fsum(law.values())
         total += math.log(mass)
         law = {key: p / mass for key, p in law.items()}
-        means.append([math.fsum(p * key[0][-1] for key, p in law.items()), math.fsum(p * key[0][-1] ** 2 for key, p in law.items())])
+        means.append(
+            [
+                math.fsum(p * key[0][-1] for key, p in law.items()),
+                math.fsum(p * key[0][-1] ** 2 for key, p in law.items()),
+            ]
+        )
     means = np.array(means)
     return Moments(total, means[:, 0], means[:, 1] - means[:, 0] ** 2)
 
@@ -130,7 +143,11 @@ def seir_by_sums(y, params, population, n_substeps, duration) -> Moments:
     beta, sigma, gamma, rho, i0 = params
     step, half = duration / n_substeps, population // 2
     shows, recovers = 1 - math.exp(-sigma * step), 1 - math.exp(-gamma * step)
-    law = {((population - e - i, e, i), i): p * q for e, p in enumerate(_capped(i0, half)) for i, q in enumerate(_capped(i0, half))}
+    law = {
+        ((population - e - i, e, i), i): p * q
+        for e, p in enumerate(_capped(i0, half))
+        for i, q in enumerate(_capped(i0, half))
+    }
 
     def transitions(state):
         s, e, i = state
@@ -143,9 +160,11 @@ def seir_by_sums(y, params, population, n_substeps, duration) -> Moments:
 
 
 def prey_on_a_grid(y, params, prey, predators, duration, most) -> Moments:
-    """Of `ready.lotka_volterra` with fewer than `most` animals of a kind, by the exponential of its generator; means are the prey's.
+    """Of `ready.lotka_volterra` with fewer than `most` animals of a kind, by the exponential of its
+    generator; means are the prey's.
 
-    Wants SciPy. What would leave the grid is lost, so that the likelihood is a lower bound, close where that is rare.
+    Wants SciPy. What would leave the grid is lost, so that the likelihood is a lower bound, close where that
+    is rare.
     """
     from scipy.sparse import coo_array
     from scipy.sparse.linalg import expm_multiply
@@ -159,7 +178,9 @@ def prey_on_a_grid(y, params, prey, predators, duration, most) -> Moments:
         rows += [there, np.flatnonzero(rate > 0)]
         columns += [here, np.flatnonzero(rate > 0)]
         rates += [rate[inside], -rate[rate > 0]]
-    generator = coo_array((np.concatenate(rates), (np.concatenate(rows), np.concatenate(columns))), shape=(most**2, most**2)).tocsr()
+    generator = coo_array(
+        (np.concatenate(rates), (np.concatenate(rows), np.concatenate(columns))), shape=(most**2, most**2)
+    ).tocsr()
     law, total = np.zeros(most**2), 0.0
     law[prey * most + predators] = 1.0
     means, variances = [], []

@@ -1,4 +1,5 @@
-"""Filters and smoothers against closed forms, in standard errors: what `python -m models.resampling calibrate` begins with."""
+"""Filters and smoothers against closed forms, in standard errors: what `python -m models.resampling
+calibrate` begins with."""
 
 from __future__ import annotations
 
@@ -21,7 +22,10 @@ FILTERS = [
     ("in the order of states", {"ordered": True}, N_PARTICLES),
     ("float32", {"dtype": np.float32}, N_PARTICLES),
     ("in place", {"in_place": True}, N_PARTICLES),
-    *((name, {"scheme": name}, N_PARTICLES) for name in ("stratified", "multinomial", "residual", "ssp", "killing")),
+    *(
+        (name, {"scheme": name}, N_PARTICLES)
+        for name in ("stratified", "multinomial", "residual", "ssp", "killing")
+    ),
     ("many particles", {}, LONG),
 ]
 
@@ -54,14 +58,24 @@ def likelihoods(n_runs: int = 32_000, seed: int = 0, space=None) -> Iterator[tup
             total, ratios = exact.kalman(y, PARAMS).log_likelihood, []
             rows = min(n_runs, 2000, AT_ONCE // n_particles)
             for batch in range(n_runs // rows):
-                values = filters.log_likelihood(y, n_particles, params=np.tile(PARAMS, (rows, 1)), seed=seed + batch)
+                values = filters.log_likelihood(
+                    y, n_particles, params=np.tile(PARAMS, (rows, 1)), seed=seed + batch
+                )
                 ratios.append(np.exp(values - total))
             ratios = np.concatenate(ratios)
-            yield name, missing, len(ratios), float((ratios.mean() - 1) / (ratios.std(ddof=1) / math.sqrt(len(ratios))))
+            yield (
+                name,
+                missing,
+                len(ratios),
+                float((ratios.mean() - 1) / (ratios.std(ddof=1) / math.sqrt(len(ratios)))),
+            )
 
 
-def smoothers(n_runs: int = 100, n_particles: int = 2000, seed: int = 0, space=None) -> Iterator[tuple[str, float]]:
-    """The largest distance of a smoothed mean from Rauch, Tung and Striebel's, in standard errors seen between runs.
+def smoothers(
+    n_runs: int = 100, n_particles: int = 2000, seed: int = 0, space=None
+) -> Iterator[tuple[str, float]]:
+    """The largest distance of a smoothed mean from Rauch, Tung and Striebel's, in standard errors seen
+    between runs.
 
     A mean of weighted particles is biased by about 1 / n_particles, which so few runs do not show.
 
@@ -70,7 +84,9 @@ def smoothers(n_runs: int = 100, n_particles: int = 2000, seed: int = 0, space=N
     (name of the smoother, largest of 20 sizes of z)
     """
     y = series(missing=True)
-    kept = MODEL.filter(space=space).run(y, n_particles, params=np.tile(PARAMS, (n_runs, 1)), seed=seed, keep=True)
+    kept = MODEL.filter(space=space).run(
+        y, n_particles, params=np.tile(PARAMS, (n_runs, 1)), seed=seed, keep=True
+    )
     wanted = exact.smoothed(y, PARAMS).means
     found = {
         "backward simulation": smoothing.backward_paths(MODEL, kept, 50, seed=seed)[:, 0].mean(axis=-1),

@@ -1,7 +1,7 @@
 """Particle filters, for one model or many at once; the space decides when to resample.
 
-Notation: states x_t, observations y_t, t = 0..T-1; x_0 ~ initial, x_t ~ propagate(x_(t-1)), weights w_t = exp(log_weight).
-Particles of a filter are a row of n; rows are filters, with parameters of their own.
+Notation: states x_t, observations y_t, t = 0..T-1; x_0 ~ initial, x_t ~ propagate(x_(t-1)), weights w_t =
+exp(log_weight). Particles of a filter are a row of n; rows are filters, with parameters of their own.
 """
 
 from __future__ import annotations
@@ -37,9 +37,16 @@ from .running import Run
 from .summaries import Summaries
 from .weights import on
 
-SCHEMES = {"systematic": launches.systematic, "stratified": launches.stratified, "multinomial": launches.multinomial,
-           "residual": launches.residual, "ssp": launches.ssp, "killing": launches.killing,
-           "metropolis": launches.metropolis, "megopolis": launches.megopolis}
+SCHEMES = {
+    "systematic": launches.systematic,
+    "stratified": launches.stratified,
+    "multinomial": launches.multinomial,
+    "residual": launches.residual,
+    "ssp": launches.ssp,
+    "killing": launches.killing,
+    "metropolis": launches.metropolis,
+    "megopolis": launches.megopolis,
+}
 
 
 class ParticleFilter:
@@ -48,21 +55,24 @@ class ParticleFilter:
     Parameters
     ----------
     initial : pk.function (seed, stream, draw, params) -> tuple of numbers
-        A state at step 0. Random numbers come from `pk.random` with this seed and stream, and draws draw, draw + 1, ...
+        A state at step 0. Random numbers come from `pk.random` with this seed and stream, and draws draw,
+        draw + 1, ...
     propagate : pk.function (t, state, seed, stream, draw, params) -> tuple of numbers
         A state at step t from one at t - 1; state[c] is component c.
     log_weight : pk.function (t, state, observation, params) -> number
-        log p(y_t | x_t), finite or -inf; observation[d] is value d of y_t. It is not called where all values of y_t are NaN: they
-        are missing. Where some are, it is, and decides by `pk.isnan`.
+        log p(y_t | x_t), finite or -inf; observation[d] is value d of y_t. It is not called where all values
+        of y_t are NaN: they are missing. Where some are, it is, and decides by `pk.isnan`.
     guide : pk.function (t, state, observation, seed, stream, draw, params) -> tuple of numbers, optional
-        A state at step t from one at t - 1, drawn with the observation in view: a guided filter. Where the observation is missing,
-        and at step 0, the model's own functions draw.
+        A state at step t from one at t - 1, drawn with the observation in view: a guided filter. Where the
+        observation is missing, and at step 0, the model's own functions draw.
     log_guide : pk.function (t, state, moved, observation, params) -> number, optional
-        log p(moved | state) - log q(moved | state, y_t), of the transition over the guide, which is added to log_weight.
+        log p(moved | state) - log q(moved | state, y_t), of the transition over the guide, which is added to
+        log_weight.
     names : sequence of str, optional
         Of the parameters, so that params may be a dict.
     lagged : bool, default False
-        The observation before stands behind params (and before inputs), NaN at step 0 and where it is missing.
+        The observation before stands behind params (and before inputs), NaN at step 0 and where it is
+        missing.
     scheme : str, default "systematic"
         A name in `SCHEMES`; "metropolis" and "megopolis" take n_steps.
     n_steps : int, optional
@@ -71,24 +81,44 @@ class ParticleFilter:
     in_place : bool, default False
         Keep one copy of the states instead of two, by permuted ancestors; slower.
     ordered : bool, default False
-        Systematic draws follow the order of the states' first component, so that close parameters give close likelihoods. For
-        at most 4,096 particles.
+        Systematic draws follow the order of the states' first component, so that close parameters give close
+        likelihoods. For at most 4,096 particles.
     dtype : float64 or float32
         Of states and log-weights.
     space : str or Space, optional
     """
 
-    def __init__(self, initial, propagate, log_weight, *, guide=None, log_guide=None, names=None, lagged=False, scheme="systematic",
-                 n_steps=None, threshold=0.5, in_place=False, ordered=False, dtype=np.float64, space=None):
+    def __init__(
+        self,
+        initial,
+        propagate,
+        log_weight,
+        *,
+        guide=None,
+        log_guide=None,
+        names=None,
+        lagged=False,
+        scheme="systematic",
+        n_steps=None,
+        threshold=0.5,
+        in_place=False,
+        ordered=False,
+        dtype=np.float64,
+        space=None,
+    ):
         self.functions = initial, propagate, log_weight, guide, log_guide
-        for name, function in zip(("initial", "propagate", "log_weight", "guide", "log_guide"), self.functions):
+        for name, function in zip(
+            ("initial", "propagate", "log_weight", "guide", "log_guide"), self.functions
+        ):
             if function is None and name in ("guide", "log_guide"):
                 continue
             if not isinstance(function, type(filter_kernels.user_draw)):
                 raise DTypeError(f"{name} must be marked with @pk.function, got {function!r:.60}")
         if (guide is None) != (log_guide is None):
-            raise InputError(f"{'log_guide' if guide is None else 'guide'} is given without {'guide' if guide is None else 'log_guide'}; "
-                             "a guided filter wants both")
+            raise InputError(
+                f"{'log_guide' if guide is None else 'guide'} is given without {'guide' if guide is None else 'log_guide'}; "
+                "a guided filter wants both"
+            )
         self.names, self.lagged = None if names is None else tuple(names), check_flag(lagged, "lagged")
         self.scheme = check_choice(scheme, "scheme", tuple(SCHEMES))
         self.draw = SCHEMES[scheme]
@@ -99,9 +129,15 @@ class ParticleFilter:
         self.threshold = check_number(threshold, "threshold", least=0.0)
         if self.threshold > 1:
             raise InputError(f"threshold is {threshold}; 0 to 1 is wanted")
-        self.in_place, self.ordered, self.space = check_flag(in_place, "in_place"), check_flag(ordered, "ordered"), space
+        self.in_place, self.ordered, self.space = (
+            check_flag(in_place, "in_place"),
+            check_flag(ordered, "ordered"),
+            space,
+        )
         if self.ordered and (scheme != "systematic" or self.in_place):
-            raise InputError(f"ordered is True; it wants scheme 'systematic', got {scheme!r}, and in_place False, got {in_place}")
+            raise InputError(
+                f"ordered is True; it wants scheme 'systematic', got {scheme!r}, and in_place False, got {in_place}"
+            )
         self.dtype = np.dtype(dtype)
         if self.dtype not in (np.float32, np.float64):
             raise DTypeError(f"dtype is {dtype}; float32 or float64 is wanted")
@@ -110,8 +146,21 @@ class ParticleFilter:
         """Whether a row of n particles is one team's throughout: `models.resampling.row_kernels`."""
         return self.scheme == "systematic" and not self.in_place and n <= row_kernels.MOST
 
-    def run(self, observations, n_particles, *, params=None, inputs=None, seed, keep=False, means=True, variances=False, quantiles=(),
-            moments=None, progress=False):
+    def run(
+        self,
+        observations,
+        n_particles,
+        *,
+        params=None,
+        inputs=None,
+        seed,
+        keep=False,
+        means=True,
+        variances=False,
+        quantiles=(),
+        moments=None,
+        progress=False,
+    ):
         """Filter all observations. Nothing waits for the space between steps.
 
         Parameters
@@ -119,10 +168,12 @@ class ParticleFilter:
         observations : array-like, shape (n_steps,) or (n_steps, n_values)
             NaN where a value is missing.
         n_particles : int
-        params : array-like, shape (n_params,) or (n_filters, n_params), or dict of names and numbers or arrays, optional
+        params : array-like, shape (n_params,) or (n_filters, n_params), or dict of names and numbers or
+        arrays, optional
             Of one filter, or of as many as there are rows, which run at once.
         inputs : array-like, shape (n_steps,) or (n_steps, n_inputs), optional
-            What is known of each step, such as the time since the last one; the model finds it behind its params. NaN reach it.
+            What is known of each step, such as the time since the last one; the model finds it behind its
+            params. NaN reach it.
         seed : int
         keep : bool
             Keep states, log-weights and ancestors of all steps, for smoothing.
@@ -138,7 +189,8 @@ class ParticleFilter:
         Returns
         -------
         Filtered
-            A filter none of whose particles explains an observation has died: its log-likelihood is -inf, the others go on.
+            A filter none of whose particles explains an observation has died: its log-likelihood is -inf, the
+            others go on.
 
         Raises
         ------
@@ -148,14 +200,20 @@ class ParticleFilter:
         data = self.data(observations, params, inputs)
         n, seed = self.count(n_particles), check_seed(seed)
         if check_flag(keep, "keep") and self.in_place:
-            raise InputError("keep is True, but in_place keeps no states of earlier steps; one of them is wanted")
+            raise InputError(
+                "keep is True, but in_place keeps no states of earlier steps; one of them is wanted"
+            )
         levels = _check_levels(quantiles)
         means = check_flag(means, "means") or check_flag(variances, "variances")
         with on(self.space):
             run = self._run(data, n, np.full((len(data.params), 1), seed, np.uint64), keep=keep, means=means)
             summaries = Summaries(run, variances, levels, moments, self.n_moments(moments, data))
-            pieces = [(t, t + 1) for t in range(data.n_steps)] if summaries.wanted else run.pieces(data.n_steps)
-            for begin, end in track(pieces, "filtering", disable=not check_flag(progress, "progress"), transient=True):
+            pieces = (
+                [(t, t + 1) for t in range(data.n_steps)] if summaries.wanted else run.pieces(data.n_steps)
+            )
+            for begin, end in track(
+                pieces, "filtering", disable=not check_flag(progress, "progress"), transient=True
+            ):
                 run.steps(begin, end)
                 if summaries.wanted:
                     summaries.after(begin)
@@ -175,11 +233,24 @@ class ParticleFilter:
             found = log_likelihoods(run, data.n_steps)
         return float(found[0]) if data.single else found
 
-    def online(self, n_particles, *, params=None, n_values=1, n_inputs=0, seed, variances=False, quantiles=(), moments=None):
+    def online(
+        self,
+        n_particles,
+        *,
+        params=None,
+        n_values=1,
+        n_inputs=0,
+        seed,
+        variances=False,
+        quantiles=(),
+        moments=None,
+    ):
         """A filter that is given one observation at a time: `models.resampling.Online`."""
         from .online import Online
 
-        return Online(self, n_particles, params, n_values, n_inputs, seed, variances, _check_levels(quantiles), moments)
+        return Online(
+            self, n_particles, params, n_values, n_inputs, seed, variances, _check_levels(quantiles), moments
+        )
 
     def count(self, n_particles):
         """The number of particles, checked."""
@@ -192,12 +263,16 @@ class ParticleFilter:
         """What a run is given, checked, as `Data`."""
         y = as_numbers(observations, "observations")
         if y.ndim not in (1, 2) or not y.size:
-            raise ShapeError(f"observations has shape {y.shape}; (n_steps,) or (n_steps, n_values) is wanted, not empty")
+            raise ShapeError(
+                f"observations has shape {y.shape}; (n_steps,) or (n_steps, n_values) is wanted, not empty"
+            )
         known = np.zeros((len(y), 0)) if inputs is None else as_numbers(inputs, "inputs")
         y = _not_infinite(y, "observations").reshape(len(y), -1)
         known = _not_infinite(known, "inputs")
         if known.ndim not in (1, 2) or len(known) != len(y):
-            raise ShapeError(f"inputs has shape {known.shape}; ({len(y)},) or ({len(y)}, n_inputs) is wanted, a row a step")
+            raise ShapeError(
+                f"inputs has shape {known.shape}; ({len(y)},) or ({len(y)}, n_inputs) is wanted, a row a step"
+            )
         known = known.reshape(len(y), -1)
         if self.lagged:
             known = np.hstack([np.vstack([np.full((1, y.shape[1]), np.nan), y[:-1]]), known])
@@ -205,7 +280,9 @@ class ParticleFilter:
 
     def _run(self, data, n, seeds, keep, means, n_kept=None):
         y, inputs, params = (reached(a.astype(self.dtype)) for a in (data.y, data.inputs, data.params))
-        return Run(self, n, data.n_dims, y, inputs, params, seeds, data.n_steps, n_kept or data.n_steps, keep, means)
+        return Run(
+            self, n, data.n_dims, y, inputs, params, seeds, data.n_steps, n_kept or data.n_steps, keep, means
+        )
 
     def n_moments(self, moments, data):
         """How many numbers a moment function gives, from one call in plain Python."""
@@ -226,9 +303,11 @@ class ParticleFilter:
             raise InputError(f"initial: {error}, with the seed, stream and draw 0") from error
         here = np.array(state, self.dtype)
         for name, function, wanted, args in (
-                ("propagate", propagate, len(state), (1, here, 0, 0, 0, params)), ("log_weight", log_weight, 0, (0, state, observation, params)),
-                ("guide", guide, len(state), (1, here, observation, 0, 0, 0, params)),
-                ("log_guide", log_guide, 0, (1, here, state, observation, params))):
+            ("propagate", propagate, len(state), (1, here, 0, 0, 0, params)),
+            ("log_weight", log_weight, 0, (0, state, observation, params)),
+            ("guide", guide, len(state), (1, here, observation, 0, 0, 0, params)),
+            ("log_guide", log_guide, 0, (1, here, state, observation, params)),
+        ):
             if function is None:
                 continue
             try:
@@ -238,7 +317,9 @@ class ParticleFilter:
             if not wanted and (found is None or np.ndim(found) or isinstance(found, tuple)):
                 raise DTypeError(f"{name} must return a number, got {found!r:.60}")
             if wanted and len(_check_state(found, name)) != wanted:
-                raise DTypeError(f"{name} returns {len(found)} numbers, initial {wanted}; as many of both are wanted")
+                raise DTypeError(
+                    f"{name} returns {len(found)} numbers, initial {wanted}; as many of both are wanted"
+                )
         return len(state)
 
 
@@ -247,7 +328,8 @@ class Data:
 
     Attributes
     ----------
-    y, params, inputs : ndarray of float64, shapes (n_steps, n_values), (n_rows, n_params), (n_steps, n_inputs)
+    y, params, inputs : ndarray of float64, shapes (n_steps, n_values), (n_rows, n_params), (n_steps,
+    n_inputs)
     n_steps, n_dims : int
     single : bool
         Parameters were given for one filter, and results leave out the axis of filters.
@@ -257,24 +339,33 @@ class Data:
         self.y, self.inputs, self.n_steps = y, inputs, len(y)
         p = np.zeros(1) if params is None else as_table(params, model.names)
         if p.ndim not in (1, 2) or not p.size:
-            raise ShapeError(f"params has shape {p.shape}; (n_params,) or (n_filters, n_params) is wanted, not empty")
+            raise ShapeError(
+                f"params has shape {p.shape}; (n_params,) or (n_filters, n_params) is wanted, not empty"
+            )
         if model.names is not None and p.shape[-1] != len(model.names):
-            raise ShapeError(f"params has {p.shape[-1]} numbers a filter; {len(model.names)} are wanted: {', '.join(model.names)}")
+            raise ShapeError(
+                f"params has {p.shape[-1]} numbers a filter; {len(model.names)} are wanted: {', '.join(model.names)}"
+            )
         self.params, self.single = np.atleast_2d(check_finite(p, "params")), p.ndim == 1
         self.row = np.concatenate([self.params[0] if params is not None else self.params[0, :0], inputs[0]])
         self.n_dims = model.n_dims(y[0], self.row)
 
 
 def as_table(params, names):
-    """Parameters as an array, whose last axis they are: from an array, or by name from a dict or a named tuple."""
+    """Parameters as an array, whose last axis they are: from an array, or by name from a dict or a named
+    tuple."""
     if hasattr(params, "_asdict") and names is not None:
         params = params._asdict()
     if not isinstance(params, dict):
         return as_numbers(params, "params")
     if names is None:
-        raise DTypeError("params is a dict, but the filter has no names for its parameters; ParticleFilter(..., names=) gives them")
+        raise DTypeError(
+            "params is a dict, but the filter has no names for its parameters; ParticleFilter(..., names=) gives them"
+        )
     if set(params) != set(names):
-        raise InputError(f"params has {', '.join(map(repr, params))}; wanted exactly {', '.join(map(repr, names))}")
+        raise InputError(
+            f"params has {', '.join(map(repr, params))}; wanted exactly {', '.join(map(repr, names))}"
+        )
     columns = [as_numbers(params[name], f"params[{name!r}]") for name in names]
     try:
         return np.stack(np.broadcast_arrays(*columns), axis=-1)
@@ -299,7 +390,9 @@ def _not_infinite(values, name):
     values = values.astype(np.float64)
     if np.isinf(values).any():
         index = tuple(np.argwhere(np.isinf(values))[0].tolist())
-        raise FiniteError(f"{name}[{', '.join(map(str, index))}] is {values[index]}; finite numbers are wanted, or NaN where one is missing")
+        raise FiniteError(
+            f"{name}[{', '.join(map(str, index))}] is {values[index]}; finite numbers are wanted, or NaN where one is missing"
+        )
     return values
 
 
@@ -311,12 +404,19 @@ def _check_levels(quantiles):
 
 
 def _tried(name, function, params, *args):
-    """What a function of the model gives in plain Python; what it takes or reads wrongly is told by its name."""
+    """What a function of the model gives in plain Python; what it takes or reads wrongly is told by its
+    name."""
     try:
         return function(*args)
     except IndexError as error:
-        given = f"{len(params)} number{'s' * (len(params) != 1)}" if len(params) else "none: run(..., params=) gives them"
-        raise InputError(f"{name} reads a state, an observation or params beyond its end: {error}; params has {given}") from error
+        given = (
+            f"{len(params)} number{'s' * (len(params) != 1)}"
+            if len(params)
+            else "none: run(..., params=) gives them"
+        )
+        raise InputError(
+            f"{name} reads a state, an observation or params beyond its end: {error}; params has {given}"
+        ) from error
     except PortableError:
         raise
     except TypeError as error:

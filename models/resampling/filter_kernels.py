@@ -89,9 +89,11 @@ def gather(r, at, n_params, n_inputs, params, inputs, own):
 
 @functools.cache
 def moves(initial, propagate, log_weight, guide, log_guide, n_dims):
-    """(begin, move): a particle's state and log-weight at step 0, and from that of its ancestor; made once for a model.
+    """(begin, move): a particle's state and log-weight at step 0, and from that of its ancestor; made once
+    for a model.
 
-    Both write the state to x[new, :, r, k] and return the log-weight that the step adds: 0 where nothing was observed.
+    Both write the state to x[new, :, r, k] and return the log-weight that the step adds: 0 where nothing was
+    observed.
     """
     guided = guide is not None
 
@@ -167,12 +169,34 @@ def model_kernels(functions, n_dims):
         return log_w[new_w, r, k]
 
     @pk.kernel(teams=TEAMS)
-    def advance(team, sweep, in_place, n_params, n_values, n_inputs, t, at, old, new, old_w, new_w, seed, y, inputs, params, ancestors,
-                before, x, log_w, now):
+    def advance(
+        team,
+        sweep,
+        in_place,
+        n_params,
+        n_values,
+        n_inputs,
+        t,
+        at,
+        old,
+        new,
+        old_w,
+        new_w,
+        seed,
+        y,
+        inputs,
+        params,
+        ancestors,
+        before,
+        x,
+        log_w,
+        now,
+    ):
         """States and log-weights of step t, from ancestors where the row was resampled; a team a sweep.
 
-        A member of a warp works at particles k, k + 32, k + 64 and k + 96, whose float32 random numbers share a block of bits.
-        Reads an ancestor and its state, writes state and log-weight: 8 (2 n_dims + 2) bytes in float64.
+        A member of a warp works at particles k, k + 32, k + 64 and k + 96, whose float32 random numbers share
+        a block of bits. Reads an ancestor and its state, writes state and log-weight: 8 (2 n_dims + 2) bytes
+        in float64.
         """
         n_sweeps = (log_w.shape[2] + sweep - 1) // sweep
         r = team.league_rank // n_sweeps
@@ -182,7 +206,9 @@ def model_kernels(functions, n_dims):
         whole = begin + (end - begin) // stride * stride
         resampled = before[r, 2] == 0
         by_ancestor = resampled and not in_place
-        own_params = pk.local(n_params + n_inputs, params.dtype)  # read once: what is written might be their place
+        own_params = pk.local(
+            n_params + n_inputs, params.dtype
+        )  # read once: what is written might be their place
         own_y = pk.local(n_values, y.dtype)
         gather(r, at, n_params, n_inputs, params, inputs, own_params)
         for d in range(n_values):
@@ -201,20 +227,55 @@ def model_kernels(functions, n_dims):
                 look_up(team, by_ancestor, r, base + stride, ancestors, parents)
             for m in range(AT_ONCE):
                 k = base + m * team.size + team.rank
-                weight = move_one(t, old_w, new_w, new, r, k, resampled, observed, seed, own_y, own_params, state[m], x, log_w)
+                weight = move_one(
+                    t,
+                    old_w,
+                    new_w,
+                    new,
+                    r,
+                    k,
+                    resampled,
+                    observed,
+                    seed,
+                    own_y,
+                    own_params,
+                    state[m],
+                    x,
+                    log_w,
+                )
                 largest = pk.maximum(largest, weight)
         for k in team.thread_range(whole, end):
             for c in range(n_dims):
                 state[0, c] = x[old, c, r, parent(by_ancestor, r, k, ancestors)]
-            largest = pk.maximum(largest, move_one(t, old_w, new_w, new, r, k, resampled, observed, seed, own_y, own_params, state[0], x,
-                                                   log_w))
+            largest = pk.maximum(
+                largest,
+                move_one(
+                    t,
+                    old_w,
+                    new_w,
+                    new,
+                    r,
+                    k,
+                    resampled,
+                    observed,
+                    seed,
+                    own_y,
+                    own_params,
+                    state[0],
+                    x,
+                    log_w,
+                ),
+            )
         largest = team.reduce(largest, pk.Max)
         if team.single():
             pk.atomic_max(now, (r, 0), order(pk.float64(largest)))
 
     @pk.kernel
-    def weigh(team, tile_size, bits, half, averaged, slot, slot_w, x, log_w, now, w, extremes, sums, squares, parts):
-        """w, and sums over a tile of q, of its upper half squared, and, where averaged, of q x; a team a tile, the last first.
+    def weigh(
+        team, tile_size, bits, half, averaged, slot, slot_w, x, log_w, now, w, extremes, sums, squares, parts
+    ):
+        """w, and sums over a tile of q, of its upper half squared, and, where averaged, of q x; a team a
+        tile, the last first.
 
         Reads the log-weights, and where averaged the states, and writes the weights; one exponential.
         """
@@ -247,7 +308,9 @@ def model_kernels(functions, n_dims):
                 square += upper_squared(q, lost)
                 if averaged:
                     for c in range(n_dims):
-                        part[c] += pk.float64(pk.int64(q)) * pk.float64(x[slot, c, r, base + m * team.size + team.rank])
+                        part[c] += pk.float64(pk.int64(q)) * pk.float64(
+                            x[slot, c, r, base + m * team.size + team.rank]
+                        )
         for k in team.thread_range(whole, end):
             own[0] = relative(log_w[slot_w, r, k], usable, top[0])
             w[r, k] = own[0]
@@ -273,10 +336,11 @@ def model_kernels(functions, n_dims):
 
 @pk.function
 def verdict(usable, largest, total, square, bits, half, n, threshold, before):
-    """(what the step adds to the log-likelihood, effective sample size, whether the row idles, the mass it brings along).
+    """(what the step adds to the log-likelihood, effective sample size, whether the row idles, the mass it
+    brings along).
 
-    The step adds log sum w - mass, mass the logarithm of the sum of the weights that were brought along: n after resampling.
-    A row of no use adds -infinity and is resampled from equal weights.
+    The step adds log sum w - mass, mass the logarithm of the sum of the weights that were brought along: n
+    after resampling. A row of no use adds -infinity and is resampled from equal weights.
     """
     whole = pk.float64(pk.int64(total))
     part = whole * 2.0 ** pk.float64(half - bits)
@@ -309,7 +373,8 @@ def decide(team, bits, half, n, threshold, now, extremes, sums, squares, mass, e
 
 @pk.kernel
 def overwrite(r, k, now, ancestors, x):
-    """Particles without offspring become copies of others, in place: ancestors are permuted. 8 to 8 (2 n_dims + 1) bytes."""
+    """Particles without offspring become copies of others, in place: ancestors are permuted. 8 to 8 (2 n_dims
+    + 1) bytes."""
     if now[r, 2] == 0 and ancestors[r, k] != k:
         for c in range(x.shape[1]):
             x[0, c, r, k] = x[0, c, r, ancestors[r, k]]
@@ -331,7 +396,8 @@ def average(team, sums, parts, means):
 
 @pk.kernel
 def trace(r, j, extremes, ancestors, x, ends, paths):
-    """The path of particle ends[r, j] at the last step, backwards; paths of shape (n_steps, n_dims, n_rows, n_paths)."""
+    """The path of particle ends[r, j] at the last step, backwards; paths of shape (n_steps, n_dims, n_rows,
+    n_paths)."""
     a = ends[r, j]
     t = x.shape[0] - 1
     while t >= 0:

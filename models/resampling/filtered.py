@@ -18,14 +18,17 @@ from .weights import on
 
 
 def check_largest(extremes, single):
-    """Refuse the first step at which a log-weight was NaN or infinite; `extremes` of all steps on the host."""
+    """Refuse the first step at which a log-weight was NaN or infinite; `extremes` of all steps on the
+    host."""
     largest = weighing.ordered_numpy(extremes[:, :, 0])
     bad = np.argwhere(np.isnan(largest) | (largest == np.inf))
     if bad.size:
         t, r = bad[0]
         where = f"step {t}" if single else f"step {t} of filter {r}"
-        raise FiniteError(f"log_weight gave {largest[t, r]} for a particle at {where}; finite numbers or -inf are wanted. (Where an "
-                          "observation is missing in part, log_weight decides by pk.isnan.)")
+        raise FiniteError(
+            f"log_weight gave {largest[t, r]} for a particle at {where}; finite numbers or -inf are wanted. (Where an "
+            "observation is missing in part, log_weight decides by pk.isnan.)"
+        )
     return largest
 
 
@@ -41,7 +44,11 @@ def collect(run, summaries, single, means):
         if view is None or not given:
             return None
         array = view.to_numpy()
-        array[np.broadcast_to(after.reshape(after.shape[0], *[1] * (array.ndim - 2), after.shape[1]), array.shape)] = np.nan
+        array[
+            np.broadcast_to(
+                after.reshape(after.shape[0], *[1] * (array.ndim - 2), after.shape[1]), array.shape
+            )
+        ] = np.nan
         return array[..., 0] if single else array
 
     def pick(array):
@@ -52,11 +59,35 @@ def collect(run, summaries, single, means):
     resampled = extremes[:, :, 2] == 0
     resampled[-1] = False  # after the last step nothing is resampled
     last = len(extremes) - 1
-    history = History(run.x, run.log_w, run.ancestors, run.extremes, run.params, run.inputs, run.model.dtype, run.model.space) if run.keep else None
-    return {"log_likelihood": float(total[0]) if single else total, "evidence": pick(evidence), "sizes": pick(run.sizes.to_numpy()),
-            "resampled": pick(resampled), "died": int(died[0]) if single else died, "means": told(run.means, means),
-            "variances": told(summaries.variances), "quantiles": told(summaries.quantiles), "moments": told(summaries.moments),
-            "states": run.x[last % run.x.shape[0]], "log_weights": run.log_w[last % run.log_w.shape[0]], "history": history, "_single": single}
+    history = (
+        History(
+            run.x,
+            run.log_w,
+            run.ancestors,
+            run.extremes,
+            run.params,
+            run.inputs,
+            run.model.dtype,
+            run.model.space,
+        )
+        if run.keep
+        else None
+    )
+    return {
+        "log_likelihood": float(total[0]) if single else total,
+        "evidence": pick(evidence),
+        "sizes": pick(run.sizes.to_numpy()),
+        "resampled": pick(resampled),
+        "died": int(died[0]) if single else died,
+        "means": told(run.means, means),
+        "variances": told(summaries.variances),
+        "quantiles": told(summaries.quantiles),
+        "moments": told(summaries.moments),
+        "states": run.x[last % run.x.shape[0]],
+        "log_weights": run.log_w[last % run.log_w.shape[0]],
+        "history": history,
+        "_single": single,
+    }
 
 
 @dataclass
@@ -100,7 +131,8 @@ def on_host(value):
 
 @dataclass
 class Filtered:
-    """What a run found. With params of one filter the axis of filters is left out of arrays. It can be pickled.
+    """What a run found. With params of one filter the axis of filters is left out of arrays. It can be
+    pickled.
 
     Attributes
     ----------
@@ -112,7 +144,8 @@ class Filtered:
         Effective sample sizes before resampling.
     resampled : ndarray of bool, shape (n_steps, n_filters)
     died : int, or ndarray of shape (n_filters,)
-        The step at which no particle explained the observation, or -1. From there on means and the like are NaN.
+        The step at which no particle explained the observation, or -1. From there on means and the like are
+        NaN.
     means, variances : ndarray, shape (n_steps, n_dims, n_filters), or None
         Filtered means E(x_t | y_0..y_t), and variances.
     quantiles : ndarray, shape (n_steps, n_levels, n_dims, n_filters), or None
@@ -153,10 +186,11 @@ class Filtered:
         return self.history.reached()
 
     def trajectories(self, n: int, *, seed: int) -> np.ndarray:
-        """Paths x_0..x_(T-1), drawn by the last weights (multinomial) and followed back through the ancestors kept.
+        """Paths x_0..x_(T-1), drawn by the last weights (multinomial) and followed back through the ancestors
+        kept.
 
-        The genealogy: n_steps reads a path. Far from the last step all paths share few ancestors; `smoothing.backward_paths` has
-        no such limit, at n_particles times the cost.
+        The genealogy: n_steps reads a path. Far from the last step all paths share few ancestors;
+        `smoothing.backward_paths` has no such limit, at n_particles times the cost.
 
         Parameters
         ----------
@@ -180,7 +214,9 @@ class Filtered:
             call.tables.find_extremes()
             ends = call.draw(launches.multinomial)
             paths = pk.empty((*kept.x.shape[:3], n), kept.dtype)
-            pk.parallel_for(call.tables.draws, filter_kernels.trace, kept.extremes, kept.ancestors, kept.x, ends, paths)
+            pk.parallel_for(
+                call.tables.draws, filter_kernels.trace, kept.extremes, kept.ancestors, kept.x, ends, paths
+            )
             found = paths.to_numpy()
         found[..., np.atleast_1d(self.died) >= 0, :] = np.nan
         return found[:, :, 0] if self._single else found

@@ -1,4 +1,5 @@
-"""Particle Gibbs with ancestor sampling: paths given parameters by conditional SMC, parameters given paths by Metropolis steps.
+"""Particle Gibbs with ancestor sampling: paths given parameters by conditional SMC, parameters given paths by
+Metropolis steps.
 
 References
 ----------
@@ -42,9 +43,16 @@ class Gibbs:
         self.tables = Tables(pk.empty((n_chains, n)), 0, n)
         self.extremes = pk.copy_of(np.tile(np.array([1.0, 0.0, 0.0]).view(np.int64), (n_chains, 1)))
         self.x, self.log_w = pk.empty((n_steps, n_dims, n_chains, n)), pk.empty((n_chains, n))
-        self.cumulative, self.ancestors = pk.empty((n_chains, n), np.uint64), pk.empty((n_steps, n_chains, n), np.int32)
-        self.conditional = smoothing_kernels.conditional_kernel(model.initial, model.propagate, model.log_weight, model.log_transition, n_dims)
-        self.complete = smoothing_kernels.complete_kernel(model.log_initial, model.log_transition, model.log_weight, n_dims)
+        self.cumulative, self.ancestors = (
+            pk.empty((n_chains, n), np.uint64),
+            pk.empty((n_steps, n_chains, n), np.int32),
+        )
+        self.conditional = smoothing_kernels.conditional_kernel(
+            model.initial, model.propagate, model.log_weight, model.log_transition, n_dims
+        )
+        self.complete = smoothing_kernels.complete_kernel(
+            model.log_initial, model.log_transition, model.log_weight, n_dims
+        )
         self._sizes = [pk.static(v) for v in (self.params.shape[1], self.y.shape[1], self.inputs.shape[1])]
 
     def start(self, given):
@@ -52,11 +60,22 @@ class Gibbs:
         begun = Metropolis(self._filters, self._data, self.priors, self.tables.n, self.n_chains, 1, self.seed)
         begun.start(given)
         self.z, self.walk = begun.z, Walk(begun.z)
-        found = self._filters.run(self._data.y, self.tables.n, params=self.priors.table(begun.values()), inputs=self._data.inputs[:, self._lags():]
-                                  if self._data.inputs.shape[1] else None, seed=self.seed, keep=True, means=False)
+        found = self._filters.run(
+            self._data.y,
+            self.tables.n,
+            params=self.priors.table(begun.values()),
+            inputs=self._data.inputs[:, self._lags() :] if self._data.inputs.shape[1] else None,
+            seed=self.seed,
+            keep=True,
+            means=False,
+        )
         if (found.died >= 0).any():
-            raise InputError(f"a filter of {self.tables.n} particles died at the start of chain {found.died.argmax()}; more particles are wanted")
-        pk.deep_copy(self.path, np.ascontiguousarray(found.trajectories(1, seed=self.seed)[..., 0].astype(np.float64)))
+            raise InputError(
+                f"a filter of {self.tables.n} particles died at the start of chain {found.died.argmax()}; more particles are wanted"
+            )
+        pk.deep_copy(
+            self.path, np.ascontiguousarray(found.trajectories(1, seed=self.seed)[..., 0].astype(np.float64))
+        )
         self.accepted = np.zeros(self.n_chains)
         self.log_likelihood = self.density(self.values())
 
@@ -66,8 +85,17 @@ class Gibbs:
     def density(self, values):
         """log p(path, y | parameters) of every chain."""
         pk.deep_copy(self.params, np.ascontiguousarray(self.priors.table(values)))
-        pk.parallel_for(pk.TeamPolicy(self.n_chains, SWEEP_TEAM), self.complete, *self._sizes, self.y, self.inputs, self.params, self.path,
-                        self.terms, self.found)
+        pk.parallel_for(
+            pk.TeamPolicy(self.n_chains, SWEEP_TEAM),
+            self.complete,
+            *self._sizes,
+            self.y,
+            self.inputs,
+            self.params,
+            self.path,
+            self.terms,
+            self.found,
+        )
         found = self.found.to_numpy()
         return np.where(np.isnan(found), -np.inf, found)
 
@@ -86,7 +114,9 @@ class Gibbs:
             values, volume = self.priors.from_line(z)
             proposed = self.priors.log_density(values) + volume
             possible = np.isfinite(proposed)
-            found = np.where(possible, self.density(np.where(possible[:, None], values, self.values())), -np.inf)
+            found = np.where(
+                possible, self.density(np.where(possible[:, None], values, self.values())), -np.inf
+            )
             with np.errstate(invalid="ignore"):
                 ratio = found + proposed - here - log_prior
             moved = np.log(random.random(self.n_chains)) < ratio
@@ -98,11 +128,31 @@ class Gibbs:
         self.accepted, self.log_likelihood = accepted, here
         pk.deep_copy(self.params, np.ascontiguousarray(self.priors.table(self.values())))
         policy = pk.TeamPolicy(self.n_chains, min(ROW_TEAM, -(-self.tables.n // 32) * 32))
-        pk.parallel_for(policy, self.conditional, *self._sizes, self.tables.bits, random.integers(0, 2**64, dtype=np.uint64), self.y, self.inputs,
-                        self.params, self.extremes, self.x, self.log_w, self.tables.values, self.cumulative, self.ancestors, self.path)
+        pk.parallel_for(
+            policy,
+            self.conditional,
+            *self._sizes,
+            self.tables.bits,
+            random.integers(0, 2**64, dtype=np.uint64),
+            self.y,
+            self.inputs,
+            self.params,
+            self.extremes,
+            self.x,
+            self.log_w,
+            self.tables.values,
+            self.cumulative,
+            self.ancestors,
+            self.path,
+        )
 
     def arrays(self):
-        return {"z": self.z, "log_likelihood": self.log_likelihood, "path": np.array(self.path.to_numpy()), **self.walk.state()}
+        return {
+            "z": self.z,
+            "log_likelihood": self.log_likelihood,
+            "path": np.array(self.path.to_numpy()),
+            **self.walk.state(),
+        }
 
     def restore(self, arrays):
         self.z, self.log_likelihood = arrays["z"], arrays["log_likelihood"]
@@ -110,13 +160,28 @@ class Gibbs:
         self.walk.restore(arrays)
 
 
-def sample_gibbs(model: StateSpaceModel, observations, n_particles: int, *, priors: Mapping, fixed: Mapping | None = None, inputs=None,
-                 n_chains: int = 8, n_draws: int = 1000, n_warmup: int = 500, n_moves: int = 10, start: Mapping | None = None, seed: int = 0,
-                 checkpoint=None, progress: bool = False, space=None) -> Posterior:
+def sample_gibbs(
+    model: StateSpaceModel,
+    observations,
+    n_particles: int,
+    *,
+    priors: Mapping,
+    fixed: Mapping | None = None,
+    inputs=None,
+    n_chains: int = 8,
+    n_draws: int = 1000,
+    n_warmup: int = 500,
+    n_moves: int = 10,
+    start: Mapping | None = None,
+    seed: int = 0,
+    checkpoint=None,
+    progress: bool = False,
+    space=None,
+) -> Posterior:
     """Draw from p(parameters | observations) by particle Gibbs with ancestor sampling.
 
-    It wants few particles (some dozens) where `sample_pmmh` wants hundreds, and moves slowly where parameters and paths depend on each
-    other closely, as the sd of a transition does on a path.
+    It wants few particles (some dozens) where `sample_pmmh` wants hundreds, and moves slowly where parameters
+    and paths depend on each other closely, as the sd of a transition does on a path.
 
     Parameters
     ----------
@@ -126,7 +191,8 @@ def sample_gibbs(model: StateSpaceModel, observations, n_particles: int, *, prio
         Of each chain's conditional filter, the old path among them.
     n_moves : int
         Metropolis steps of the parameters in each sweep, a launch each.
-    observations, priors, fixed, inputs, n_chains, n_draws, n_warmup, start, seed, checkpoint, progress, space : as in `sample_pmmh`
+    observations, priors, fixed, inputs, n_chains, n_draws, n_warmup, start, seed, checkpoint, progress, space
+    : as in `sample_pmmh`
 
     Returns
     -------
@@ -140,5 +206,13 @@ def sample_gibbs(model: StateSpaceModel, observations, n_particles: int, *, prio
     with on(space):
         data = filters.data(observations, known.table(known.draw(random_of(0), 1))[0], inputs)
         sampler = Gibbs(model, filters, data, known, n_particles, n_chains, n_moves, seed)
-        settings = {"n_particles": n_particles, "n_chains": n_chains, "n_moves": n_moves, "seed": seed, "start": given}
-        return sampled(sampler, "particle Gibbs", data, settings, n_draws, n_warmup, checkpoint, progress, given)
+        settings = {
+            "n_particles": n_particles,
+            "n_chains": n_chains,
+            "n_moves": n_moves,
+            "seed": seed,
+            "start": given,
+        }
+        return sampled(
+            sampler, "particle Gibbs", data, settings, n_draws, n_warmup, checkpoint, progress, given
+        )

@@ -73,7 +73,15 @@ class Online:
         self._single, self._params = data.single, data.params
         with on(model.space):
             views = (reached(a.astype(model.dtype)) for a in (data.y, data.inputs, data.params))
-            self._run = Run(model, n, data.n_dims, *views, np.full((len(data.params), 1), self.seed, np.uint64), ENDLESS, 2)
+            self._run = Run(
+                model,
+                n,
+                data.n_dims,
+                *views,
+                np.full((len(data.params), 1), self.seed, np.uint64),
+                ENDLESS,
+                2,
+            )
             self._summaries = Summaries(self._run, variances, levels, moments, model.n_moments(moments, data))
         self._total, self._died = np.zeros(len(data.params)), np.zeros(len(data.params), bool)
 
@@ -102,19 +110,30 @@ class Online:
             run.steps(t, t + 1)
             self._summaries.after(t)
             kept = t % run.n_kept
-            largest = check_largest(run.extremes.to_numpy()[kept:kept + 1], self._single)[0]
+            largest = check_largest(run.extremes.to_numpy()[kept : kept + 1], self._single)[0]
             evidence = run.evidence.to_numpy()[kept]
             self._died = self._died | (largest == -np.inf)
             self._total = self._total + evidence
             self.t, self._before = t + 1, y if len(self._before) else self._before
             s = self._summaries
-            return Step(t, *(self._told(a, False) for a in (self._total, evidence, run.sizes.to_numpy()[kept], self._died)),
-                        *(None if view is None else self._told(view.to_numpy()[kept]) for view in (run.means, s.variances, s.quantiles, s.moments)))
+            return Step(
+                t,
+                *(
+                    self._told(a, False)
+                    for a in (self._total, evidence, run.sizes.to_numpy()[kept], self._died)
+                ),
+                *(
+                    None if view is None else self._told(view.to_numpy()[kept])
+                    for view in (run.means, s.variances, s.quantiles, s.moments)
+                ),
+            )
 
     def _checked(self, values, name, n):
         found = as_numbers(values, name).astype(np.float64).reshape(-1) if np.size(values) else np.zeros(0)
         if len(found) != n:
-            raise ShapeError(f"{name} has {len(found)} numbers; {n} are wanted: online(..., n_{'values' if name == 'observation' else name}=)")
+            raise ShapeError(
+                f"{name} has {len(found)} numbers; {n} are wanted: online(..., n_{'values' if name == 'observation' else name}=)"
+            )
         if np.isinf(found).any():
             raise InputError(f"{name} is {values}; finite numbers are wanted, or NaN where one is missing")
         return found
@@ -128,24 +147,52 @@ class Online:
     # ---- put aside
     def _views(self):
         run = self._run
-        return {"x": run.x, "log_w": run.log_w, "w": run.tables.values, "sums": run.tables.sums, "mass": run.mass, "total": run.total,
-                "extremes": run.extremes, "row_extremes": run.tables.extremes}
+        return {
+            "x": run.x,
+            "log_w": run.log_w,
+            "w": run.tables.values,
+            "sums": run.tables.sums,
+            "mass": run.mass,
+            "total": run.total,
+            "extremes": run.extremes,
+            "row_extremes": run.tables.extremes,
+        }
 
     def _settings(self):
         model, run = self.model, self._run
-        return json.dumps({"scheme": model.scheme, "threshold": model.threshold, "in_place": model.in_place, "ordered": model.ordered,
-                           "dtype": str(model.dtype), "shape": list(run.x.shape), "seed": self.seed, "lagged": model.lagged,
-                           "n_values": self.n_values, "n_inputs": self.n_inputs})
+        return json.dumps(
+            {
+                "scheme": model.scheme,
+                "threshold": model.threshold,
+                "in_place": model.in_place,
+                "ordered": model.ordered,
+                "dtype": str(model.dtype),
+                "shape": list(run.x.shape),
+                "seed": self.seed,
+                "lagged": model.lagged,
+                "n_values": self.n_values,
+                "n_inputs": self.n_inputs,
+            }
+        )
 
     def save(self, path: str | os.PathLike) -> None:
         """Write the filter's state, from which `load` goes on to the same bits, on any space."""
         arrays = {name: view.to_numpy() for name, view in self._views().items()}
         with replacing(path, "path") as beside, open(beside, "wb") as file:
-            np.savez(file, settings=np.array(self._settings()), t=np.array(self.t), before=self._before, params=self._params,
-                     died=self._died, likelihood=self._total, **arrays)
+            np.savez(
+                file,
+                settings=np.array(self._settings()),
+                t=np.array(self.t),
+                before=self._before,
+                params=self._params,
+                died=self._died,
+                likelihood=self._total,
+                **arrays,
+            )
 
     def load(self, path: str | os.PathLike) -> Online:
-        """Go on from a file that a filter of the same settings, params and seed has saved; returns this filter.
+        """Go on from a file that a filter of the same settings, params and seed has saved; returns this
+        filter.
 
         Raises
         ------
@@ -158,7 +205,11 @@ class Online:
             params, views = arrays["params"], {name: arrays[name] for name in self._views()}
         except (ValueError, KeyError) as error:
             raise InputError(f"path: '{path}' is no state that Online.save wrote: {error}") from error
-        different = [f"{name} is {theirs.get(name)} there, {ours[name]} here" for name in ours if theirs.get(name) != ours[name]]
+        different = [
+            f"{name} is {theirs.get(name)} there, {ours[name]} here"
+            for name in ours
+            if theirs.get(name) != ours[name]
+        ]
         if params.shape != self._params.shape or not (params == self._params).all():
             different.append("params differ")
         if different:

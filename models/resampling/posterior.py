@@ -18,7 +18,9 @@ def need(module: str, extra: str, purpose: str):
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        raise InputError(f"{purpose}: the module '{module}' is not installed. pip install \"portable-kernels[{extra}]\"") from error
+        raise InputError(
+            f"{purpose}: the module '{module}' is not installed. pip install \"portable-kernels[{extra}]\""
+        ) from error
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +33,8 @@ class Posterior:
         The free parameters.
     draws : ndarray, shape (n_chains, n_draws, n_free)
     log_likelihood : ndarray, shape (n_chains, n_draws)
-        The estimate that came with each draw (PMMH), or the log-density of path and observations (particle Gibbs).
+        The estimate that came with each draw (PMMH), or the log-density of path and observations (particle
+        Gibbs).
     acceptance : ndarray, shape (n_chains,)
         Share of accepted proposals.
     priors : dict
@@ -63,20 +66,34 @@ class Posterior:
         return self.draws[:, :, self.names.index(name)]
 
     def thinned(self, n_draws: int) -> dict[str, np.ndarray]:
-        """About so many draws, evenly spaced over all chains, as the params of that many filters, the fixed ones with them."""
+        """About so many draws, evenly spaced over all chains, as the params of that many filters, the fixed
+        ones with them."""
         flat = self.draws.reshape(-1, len(self.names))
         rows = flat[np.unique(np.linspace(0, len(flat) - 1, min(n_draws, len(flat))).astype(int))]
-        return {name: rows[:, self.names.index(name)] if name in self.names else np.full(len(rows), self.fixed[name]) for name in self.parameters}
+        return {
+            name: rows[:, self.names.index(name)]
+            if name in self.names
+            else np.full(len(rows), self.fixed[name])
+            for name in self.parameters
+        }
 
     def summary(self) -> dict[str, dict[str, float]]:
-        """Mean, sd, quantiles, R-hat, effective sample sizes and Monte Carlo standard error, by parameter (by arviz-stats)."""
+        """Mean, sd, quantiles, R-hat, effective sample sizes and Monte Carlo standard error, by parameter (by
+        arviz-stats)."""
         stats, found = need("arviz_stats", "arviz", "posterior summaries"), {}
         for name in self.names:
             draws = self[name]
             low, high = np.quantile(draws, [0.025, 0.975])
-            found[name] = {"mean": draws.mean(), "sd": draws.std(ddof=1), "q2.5": low, "q97.5": high, "r_hat": stats.rhat(draws),
-                           "ess_bulk": stats.ess(draws, method="bulk"), "ess_tail": stats.ess(draws, method="tail", prob=(0.05, 0.95)),
-                           "mcse": stats.mcse(draws, method="mean")}
+            found[name] = {
+                "mean": draws.mean(),
+                "sd": draws.std(ddof=1),
+                "q2.5": low,
+                "q97.5": high,
+                "r_hat": stats.rhat(draws),
+                "ess_bulk": stats.ess(draws, method="bulk"),
+                "ess_tail": stats.ess(draws, method="tail", prob=(0.05, 0.95)),
+                "mcse": stats.mcse(draws, method="mean"),
+            }
             found[name] = {key: float(value) for key, value in found[name].items()}
         return found
 
@@ -84,14 +101,23 @@ class Posterior:
         """The summary as a table's lines."""
         yield f"{'':10} {'mean':>9} {'sd':>9} {'2.5 %':>9} {'97.5 %':>9} {'R-hat':>6} {'ESS':>7}"
         for name, row in self.summary().items():
-            yield (f"{name:10} {row['mean']:9.4g} {row['sd']:9.4g} {row['q2.5']:9.4g} {row['q97.5']:9.4g} {row['r_hat']:6.3f} "
-                   f"{row['ess_bulk']:7.0f}")
+            yield (
+                f"{name:10} {row['mean']:9.4g} {row['sd']:9.4g} {row['q2.5']:9.4g} {row['q97.5']:9.4g} {row['r_hat']:6.3f} "
+                f"{row['ess_bulk']:7.0f}"
+            )
 
     def to_arviz(self):
         """An ArviZ DataTree: group posterior, and group sample_stats with the log-likelihood."""
         base = need("arviz_base", "arviz", "ArviZ objects")
-        tree = base.from_dict({"posterior": {name: self[name] for name in self.names}, "sample_stats": {"log_likelihood": self.log_likelihood}})
-        tree["posterior"].attrs.update({"sampler": self.sampler, "seed": str(self.seed), "complete": int(self.complete)})
+        tree = base.from_dict(
+            {
+                "posterior": {name: self[name] for name in self.names},
+                "sample_stats": {"log_likelihood": self.log_likelihood},
+            }
+        )
+        tree["posterior"].attrs.update(
+            {"sampler": self.sampler, "seed": str(self.seed), "complete": int(self.complete)}
+        )
         tree["posterior"].attrs.update({f"prior of {name}": text for name, text in self.priors.items()})
         tree["posterior"].attrs.update({f"fixed {name}": value for name, value in self.fixed.items()})
         return tree

@@ -11,8 +11,17 @@ from .smoothing import backward_paths
 from .state_space import StateSpaceModel
 
 
-def posterior_paths(model: StateSpaceModel, observations, posterior: Posterior, n_draws: int, n_particles: int, *, inputs=None, seed: int = 0,
-                    space=None) -> tuple[dict[str, np.ndarray], np.ndarray]:
+def posterior_paths(
+    model: StateSpaceModel,
+    observations,
+    posterior: Posterior,
+    n_draws: int,
+    n_particles: int,
+    *,
+    inputs=None,
+    seed: int = 0,
+    space=None,
+) -> tuple[dict[str, np.ndarray], np.ndarray]:
     """Draws of p(parameters, states | observations): a path for each of some draws of the parameters.
 
     By backward simulation where the model has log_transition, else by the genealogy of the last particles.
@@ -34,11 +43,17 @@ def posterior_paths(model: StateSpaceModel, observations, posterior: Posterior, 
         n_rows is n_draws, less the filters that died.
     """
     rows = posterior.thinned(n_draws)
-    found = model.filter(space=space).run(observations, n_particles, params=rows, inputs=inputs, seed=seed, keep=True, means=False)
+    found = model.filter(space=space).run(
+        observations, n_particles, params=rows, inputs=inputs, seed=seed, keep=True, means=False
+    )
     alive = found.died < 0
     if not alive.any():
         raise InputError(f"all filters of {n_particles} particles died; more are wanted")
-    drawn = found.trajectories(1, seed=seed) if model.log_transition is None else backward_paths(model, found, 1, seed=seed)
+    drawn = (
+        found.trajectories(1, seed=seed)
+        if model.log_transition is None
+        else backward_paths(model, found, 1, seed=seed)
+    )
     return {name: values[alive] for name, values in rows.items()}, drawn[:, :, alive, 0]
 
 
@@ -49,7 +64,8 @@ def _axes(axes, **options):
 
 
 def predictive_bands(observations, replicated, *, times=None, ahead=None, axes=None):
-    """Observations over the intervals that hold 50 % and 95 % of what the posterior predicts; missing ones as gaps.
+    """Observations over the intervals that hold 50 % and 95 % of what the posterior predicts; missing ones as
+    gaps.
 
     Parameters
     ----------
@@ -98,7 +114,9 @@ def posterior_densities(posterior: Posterior, truth=None):
     matplotlib Figure
     """
     names = posterior.names
-    figure = need("matplotlib.figure", "plot", "figures").Figure(figsize=(2.6 * len(names), 4.2), layout="constrained")
+    figure = need("matplotlib.figure", "plot", "figures").Figure(
+        figsize=(2.6 * len(names), 4.2), layout="constrained"
+    )
     upper, lower = figure.subplots(2, len(names), squeeze=False)
     for above, below, name in zip(upper, lower, names):
         draws = posterior[name]

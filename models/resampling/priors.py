@@ -46,47 +46,77 @@ def _positive(value, name):
 def normal(mean: float, sd: float) -> Prior:
     """A normal density."""
     mean, sd = check_number(mean, "normal: mean"), _positive(sd, "normal: sd")
-    return Prior(lambda v: -0.5 * ((v - mean) / sd) ** 2 - math.log(sd * math.sqrt(2 * math.pi)), lambda random, size: random.normal(mean, sd, size),
-                 -math.inf, math.inf, f"normal, mean {mean:g}, sd {sd:g}")
+    return Prior(
+        lambda v: -0.5 * ((v - mean) / sd) ** 2 - math.log(sd * math.sqrt(2 * math.pi)),
+        lambda random, size: random.normal(mean, sd, size),
+        -math.inf,
+        math.inf,
+        f"normal, mean {mean:g}, sd {sd:g}",
+    )
 
 
 def half_normal(sd: float) -> Prior:
     """Half of a normal density around 0."""
     sd = _positive(sd, "half_normal: sd")
-    return Prior(lambda v: -0.5 * (v / sd) ** 2 - math.log(sd * math.sqrt(math.pi / 2)), lambda random, size: np.abs(random.normal(0.0, sd, size)),
-                 0.0, math.inf, f"half-normal, sd {sd:g}")
+    return Prior(
+        lambda v: -0.5 * (v / sd) ** 2 - math.log(sd * math.sqrt(math.pi / 2)),
+        lambda random, size: np.abs(random.normal(0.0, sd, size)),
+        0.0,
+        math.inf,
+        f"half-normal, sd {sd:g}",
+    )
 
 
 def gamma(shape: float, rate: float) -> Prior:
     """A gamma density."""
     shape, rate = _positive(shape, "gamma: shape"), _positive(rate, "gamma: rate")
     constant = shape * math.log(rate) - math.lgamma(shape)
-    return Prior(lambda v: (shape - 1.0) * np.log(v) - rate * v + constant, lambda random, size: random.gamma(shape, 1.0 / rate, size), 0.0,
-                 math.inf, f"gamma, shape {shape:g}, rate {rate:g}")
+    return Prior(
+        lambda v: (shape - 1.0) * np.log(v) - rate * v + constant,
+        lambda random, size: random.gamma(shape, 1.0 / rate, size),
+        0.0,
+        math.inf,
+        f"gamma, shape {shape:g}, rate {rate:g}",
+    )
 
 
 def log_normal(median: float, sd: float) -> Prior:
     """A log-normal density: the logarithm has that sd."""
     median, sd = _positive(median, "log_normal: median"), _positive(sd, "log_normal: sd")
     centre = math.log(median)
-    return Prior(lambda v: -0.5 * ((np.log(v) - centre) / sd) ** 2 - np.log(v) - math.log(sd * math.sqrt(2 * math.pi)),
-                 lambda random, size: np.exp(random.normal(centre, sd, size)), 0.0, math.inf, f"log-normal, median {median:g}, sd {sd:g}")
+    return Prior(
+        lambda v: -0.5 * ((np.log(v) - centre) / sd) ** 2 - np.log(v) - math.log(sd * math.sqrt(2 * math.pi)),
+        lambda random, size: np.exp(random.normal(centre, sd, size)),
+        0.0,
+        math.inf,
+        f"log-normal, median {median:g}, sd {sd:g}",
+    )
 
 
 def uniform(low: float, high: float) -> Prior:
     """A constant density between two bounds."""
     low = check_number(low, "uniform: low")
     high = check_number(high, "uniform: high", above=low)
-    return Prior(lambda v: np.full(np.shape(v), -math.log(high - low)), lambda random, size: random.uniform(low, high, size), low, high,
-                 f"uniform, {low:g} to {high:g}")
+    return Prior(
+        lambda v: np.full(np.shape(v), -math.log(high - low)),
+        lambda random, size: random.uniform(low, high, size),
+        low,
+        high,
+        f"uniform, {low:g} to {high:g}",
+    )
 
 
 def beta(a: float, b: float) -> Prior:
     """A beta density, of a share."""
     a, b = _positive(a, "beta: a"), _positive(b, "beta: b")
     constant = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b)
-    return Prior(lambda v: (a - 1.0) * np.log(v) + (b - 1.0) * np.log1p(-v) + constant, lambda random, size: random.beta(a, b, size), 0.0, 1.0,
-                 f"beta, {a:g} and {b:g}")
+    return Prior(
+        lambda v: (a - 1.0) * np.log(v) + (b - 1.0) * np.log1p(-v) + constant,
+        lambda random, size: random.beta(a, b, size),
+        0.0,
+        1.0,
+        f"beta, {a:g} and {b:g}",
+    )
 
 
 class Priors:
@@ -107,19 +137,31 @@ class Priors:
     def __init__(self, names: tuple, priors: Mapping, fixed: Mapping | None) -> None:
         fixed = dict(fixed or {})
         if not isinstance(priors, Mapping) or not priors:
-            raise DTypeError(f"priors must be a dict of parameters and priors, at least one, got {priors!r:.60}")
+            raise DTypeError(
+                f"priors must be a dict of parameters and priors, at least one, got {priors!r:.60}"
+            )
         for what, given in (("priors", priors), ("fixed", fixed)):
             for name in given:
                 if name not in names:
-                    raise InputError(f"{what} has {name!r}, which is no parameter of the model; wanted: {', '.join(names)}")
+                    raise InputError(
+                        f"{what} has {name!r}, which is no parameter of the model; wanted: {', '.join(names)}"
+                    )
         for name, prior in priors.items():
             if not isinstance(prior, Prior):
-                raise DTypeError(f"priors[{name!r}] must be made by normal, half_normal, gamma, log_normal, uniform or beta of "
-                                 f"models.resampling.priors, got {prior!r:.60}")
-        both, neither = [n for n in names if n in priors and n in fixed], [n for n in names if n not in priors and n not in fixed]
+                raise DTypeError(
+                    f"priors[{name!r}] must be made by normal, half_normal, gamma, log_normal, uniform or beta of "
+                    f"models.resampling.priors, got {prior!r:.60}"
+                )
+        both, neither = (
+            [n for n in names if n in priors and n in fixed],
+            [n for n in names if n not in priors and n not in fixed],
+        )
         if both or neither:
-            raise InputError(f"{', '.join(both)} in priors and in fixed" if both else
-                             f"{', '.join(neither)}: neither in priors nor in fixed, and one of them is wanted")
+            raise InputError(
+                f"{', '.join(both)} in priors and in fixed"
+                if both
+                else f"{', '.join(neither)}: neither in priors nor in fixed, and one of them is wanted"
+            )
         self.names, self.free = names, tuple(name for name in names if name in priors)
         self.fixed = {name: check_number(value, f"fixed[{name!r}]") for name, value in fixed.items()}
         self.priors = [priors[name] for name in self.free]
@@ -131,7 +173,8 @@ class Priors:
         return np.stack([prior.draw(random, size) for prior in self.priors], axis=1)
 
     def log_density(self, values: np.ndarray) -> np.ndarray:
-        """The sum over parameters, shape (n,), of values of shape (n, n_free); -inf where a value is out of bounds."""
+        """The sum over parameters, shape (n,), of values of shape (n, n_free); -inf where a value is out of
+        bounds."""
         inside = ((values > self._low) & (values < self._high)).all(axis=1)
         with np.errstate(all="ignore"):
             total = sum(prior.log_density(values[:, k]) for k, prior in enumerate(self.priors))
@@ -139,7 +182,13 @@ class Priors:
 
     def table(self, values: np.ndarray) -> np.ndarray:
         """All parameters of the model, shape (n, n_params), from those that are free."""
-        return np.stack([values[:, self.free.index(n)] if n in self.free else np.full(len(values), self.fixed[n]) for n in self.names], axis=1)
+        return np.stack(
+            [
+                values[:, self.free.index(n)] if n in self.free else np.full(len(values), self.fixed[n])
+                for n in self.names
+            ],
+            axis=1,
+        )
 
     def to_line(self, values: np.ndarray) -> np.ndarray:
         """Coordinates without bounds: logarithms, log-odds, or the values themselves."""
@@ -150,12 +199,15 @@ class Priors:
         return found
 
     def from_line(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(values, log of the volume that a unit of the coordinates stands for), shapes (n, n_free) and (n,)."""
+        """(values, log of the volume that a unit of the coordinates stands for), shapes (n, n_free) and
+        (n,)."""
         low, high = self._low, self._high
         with np.errstate(all="ignore"):
             width = high - low
             share = 1.0 / (1.0 + np.exp(-z))
             bounded = np.isfinite(low) & np.isfinite(high)
             values = np.where(bounded, low + width * share, np.where(np.isfinite(low), low + np.exp(z), z))
-            volume = np.where(bounded, np.log(width) + np.log(share) + np.log1p(-share), np.where(np.isfinite(low), z, 0.0))
+            volume = np.where(
+                bounded, np.log(width) + np.log(share) + np.log1p(-share), np.where(np.isfinite(low), z, 0.0)
+            )
         return values, volume.sum(axis=1)

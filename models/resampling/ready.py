@@ -6,13 +6,15 @@ stochastic_volatility     log-volatility x_t = mu + phi (x_(t-1) - mu) + sigma e
 sir, seir                 an epidemic in a closed population by binomial steps; a share rho of new cases is reported
 lotka_volterra            prey and predators, reaction by reaction, seen with normal errors
 
-e_t and d_t are standard normal and independent but for rho. Functions of `pk` and `math` only: read them as examples.
+e_t and d_t are standard normal and independent but for rho. Functions of `pk` and `math` only: read them as
+examples.
 
 References
 ----------
 Omori, Chib, Shephard, Nakajima: Stochastic volatility with leverage. Journal of Econometrics 140 (2007).
-King, Nguyen, Ionides: Statistical inference for partially observed Markov processes via pomp. JSS 69 (2016): binomial steps.
-Gillespie: Exact stochastic simulation of coupled chemical reactions. Journal of Physical Chemistry 81 (1977).
+King, Nguyen, Ionides: Statistical inference for partially observed Markov processes via pomp. JSS 69 (2016):
+binomial steps. Gillespie: Exact stochastic simulation of coupled chemical reactions. Journal of Physical
+Chemistry 81 (1977).
 """
 
 from __future__ import annotations
@@ -101,17 +103,31 @@ def _lg_guide(t, state, y, seed, stream, draw, params):
 @pk.function
 def _lg_log_guide(t, state, moved, y, params):
     mean, sd = _lg_guide_law(state, y, params)
-    return log_normal_density(moved[0], params[0] * state[0], params[1]) - log_normal_density(moved[0], mean, sd)
+    return log_normal_density(moved[0], params[0] * state[0], params[1]) - log_normal_density(
+        moved[0], mean, sd
+    )
 
 
-linear_gaussian = StateSpaceModel(("phi", "sigma", "tau"), ("x",), _lg_initial, _lg_propagate, _lg_log_weight, _lg_observe,
-                                  _lg_log_initial, _lg_log_transition, _lg_guide, _lg_log_guide)
+linear_gaussian = StateSpaceModel(
+    ("phi", "sigma", "tau"),
+    ("x",),
+    _lg_initial,
+    _lg_propagate,
+    _lg_log_weight,
+    _lg_observe,
+    _lg_log_initial,
+    _lg_log_transition,
+    _lg_guide,
+    _lg_log_guide,
+)
 
 
 # ---- stochastic volatility with leverage: mu, phi, sigma, rho, and the return before
 @pk.function
 def _sv_initial(seed, stream, draw, params):
-    return (params[0] + params[2] / math.sqrt(1.0 - params[1] * params[1]) * pk.random.normal(seed, stream, draw),)
+    return (
+        params[0] + params[2] / math.sqrt(1.0 - params[1] * params[1]) * pk.random.normal(seed, stream, draw),
+    )
 
 
 @pk.function
@@ -152,8 +168,17 @@ def _sv_log_transition(t, state, moved, params):
     return log_normal_density(moved[0], mean, sd)
 
 
-stochastic_volatility = StateSpaceModel(("mu", "phi", "sigma", "rho"), ("x",), _sv_initial, _sv_propagate, _sv_log_weight, _sv_observe,
-                                        _sv_log_initial, _sv_log_transition, lagged=True)
+stochastic_volatility = StateSpaceModel(
+    ("mu", "phi", "sigma", "rho"),
+    ("x",),
+    _sv_initial,
+    _sv_propagate,
+    _sv_log_weight,
+    _sv_observe,
+    _sv_log_initial,
+    _sv_log_transition,
+    lagged=True,
+)
 
 
 # ---- epidemics
@@ -165,11 +190,13 @@ def _event(rate, step):
 
 @functools.cache
 def sir(population: int, *, n_substeps: int = 7, duration: float = 7.0) -> StateSpaceModel:
-    """Susceptible, infected, removed; between two observations n_substeps binomial steps of duration / n_substeps each.
+    """Susceptible, infected, removed; between two observations n_substeps binomial steps of duration /
+    n_substeps each.
 
-    Parameters beta (contacts that infect, per unit of time), gamma (recoveries per unit of time), rho (share of infections that is
-    reported), i0 (expected infected at the start, a Poisson number). States S, I and C, the new infections since the observation
-    before; an observation is Poisson with mean rho C. At step 0 nothing has happened: C = I.
+    Parameters beta (contacts that infect, per unit of time), gamma (recoveries per unit of time), rho (share
+    of infections that is reported), i0 (expected infected at the start, a Poisson number). States S, I and C,
+    the new infections since the observation before; an observation is Poisson with mean rho C. At step 0
+    nothing has happened: C = I.
     """
     population, n_substeps = check_count(population, "population"), check_count(n_substeps, "n_substeps")
     step = check_number(duration, "duration", above=0.0) / n_substeps
@@ -183,10 +210,16 @@ def sir(population: int, *, n_substeps: int = 7, duration: float = 7.0) -> State
     def propagate(t, state, seed, stream, draw, params):
         s, i, new, caught, k = pk.float64(state[0]), pk.float64(state[1]), 0.0, 0.0, 0
         recovers = _event(params[1], step)
-        while k < 2 * n_substeps:  # first infections, then recoveries, of the same step: one text of the binomial, which is long
+        while (
+            k < 2 * n_substeps
+        ):  # first infections, then recoveries, of the same step: one text of the binomial, which is long
             first = k % 2 == 0
             chance = pk.where(first, _event(params[0] * i / population, step), recovers)
-            count = pk.float64(pk.random.binomial(seed, stream, pk.uint64(draw) + pk.uint64(OWN * k), pk.where(first, s, i), chance))
+            count = pk.float64(
+                pk.random.binomial(
+                    seed, stream, pk.uint64(draw) + pk.uint64(OWN * k), pk.where(first, s, i), chance
+                )
+            )
             if first:
                 caught = count
             else:
@@ -204,15 +237,17 @@ def sir(population: int, *, n_substeps: int = 7, duration: float = 7.0) -> State
     def observe(t, state, seed, stream, draw, params):
         return (pk.float64(pk.random.poisson(seed, stream, draw, params[2] * state[2])),)
 
-    return StateSpaceModel(("beta", "gamma", "rho", "i0"), ("S", "I", "C"), initial, propagate, log_weight, observe)
+    return StateSpaceModel(
+        ("beta", "gamma", "rho", "i0"), ("S", "I", "C"), initial, propagate, log_weight, observe
+    )
 
 
 @functools.cache
 def seir(population: int, *, n_substeps: int = 7, duration: float = 7.0) -> StateSpaceModel:
     """As `sir`, with a time between infection and infectiousness, which ends at rate sigma.
 
-    Parameters beta, sigma, gamma, rho, i0 (expected exposed at the start, and expected infectious). States S, E, I and C, who became
-    infectious since the observation before.
+    Parameters beta, sigma, gamma, rho, i0 (expected exposed at the start, and expected infectious). States S,
+    E, I and C, who became infectious since the observation before.
     """
     population, n_substeps = check_count(population, "population"), check_count(n_substeps, "n_substeps")
     step = check_number(duration, "duration", above=0.0) / n_substeps
@@ -220,12 +255,22 @@ def seir(population: int, *, n_substeps: int = 7, duration: float = 7.0) -> Stat
     @pk.function
     def initial(seed, stream, draw, params):
         exposed = pk.float64(min(pk.random.poisson(seed, stream, draw, params[4]), population // 2))
-        infected = pk.float64(min(pk.random.poisson(seed, stream, pk.uint64(draw) + pk.uint64(OWN), params[4]), population // 2))
+        infected = pk.float64(
+            min(pk.random.poisson(seed, stream, pk.uint64(draw) + pk.uint64(OWN), params[4]), population // 2)
+        )
         return population - exposed - infected, exposed, infected, infected
 
     @pk.function
     def propagate(t, state, seed, stream, draw, params):
-        s, e, i, new, caught, shown, k = pk.float64(state[0]), pk.float64(state[1]), pk.float64(state[2]), 0.0, 0.0, 0.0, 0
+        s, e, i, new, caught, shown, k = (
+            pk.float64(state[0]),
+            pk.float64(state[1]),
+            pk.float64(state[2]),
+            0.0,
+            0.0,
+            0.0,
+            0,
+        )
         shows, recovers = _event(params[1], step), _event(params[2], step)
         while k < 3 * n_substeps:  # infections, onsets, recoveries of the same step
             which = k % 3
@@ -234,7 +279,9 @@ def seir(population: int, *, n_substeps: int = 7, duration: float = 7.0) -> Stat
                 chance, tries = _event(params[0] * i / population, step), s
             elif which == 1:
                 chance, tries = shows, e
-            count = pk.float64(pk.random.binomial(seed, stream, pk.uint64(draw) + pk.uint64(OWN * k), tries, chance))
+            count = pk.float64(
+                pk.random.binomial(seed, stream, pk.uint64(draw) + pk.uint64(OWN * k), tries, chance)
+            )
             if which == 0:
                 caught = count
             elif which == 1:
@@ -255,16 +302,19 @@ def seir(population: int, *, n_substeps: int = 7, duration: float = 7.0) -> Stat
     def observe(t, state, seed, stream, draw, params):
         return (pk.float64(pk.random.poisson(seed, stream, draw, params[3] * state[3])),)
 
-    return StateSpaceModel(("beta", "sigma", "gamma", "rho", "i0"), ("S", "E", "I", "C"), initial, propagate, log_weight, observe)
+    return StateSpaceModel(
+        ("beta", "sigma", "gamma", "rho", "i0"), ("S", "E", "I", "C"), initial, propagate, log_weight, observe
+    )
 
 
 # ---- prey and predators
 @functools.cache
 def lotka_volterra(prey: int = 50, predators: int = 100, *, duration: float = 1.0) -> StateSpaceModel:
-    """Prey are born at rate birth U, eaten by predators that multiply at rate predation U V, and predators die at rate death V.
+    """Prey are born at rate birth U, eaten by predators that multiply at rate predation U V, and predators
+    die at rate death V.
 
-    Parameters birth, predation, death, noise (sd of both observations). States U and V begin at prey and predators; between two
-    observations every reaction is drawn (Gillespie's algorithm), at most 2^20 of them.
+    Parameters birth, predation, death, noise (sd of both observations). States U and V begin at prey and
+    predators; between two observations every reaction is drawn (Gillespie's algorithm), at most 2^20 of them.
     """
     prey, predators = check_count(prey, "prey", 0), check_count(predators, "predators", 0)
     duration = check_number(duration, "duration", above=0.0)
@@ -305,7 +355,16 @@ def lotka_volterra(prey: int = 50, predators: int = 100, *, duration: float = 1.
 
     @pk.function
     def observe(t, state, seed, stream, draw, params):
-        return (state[0] + params[3] * pk.random.normal(seed, stream, draw),
-                state[1] + params[3] * pk.random.normal(seed, stream, pk.uint64(draw) + pk.uint64(1)))
+        return (
+            state[0] + params[3] * pk.random.normal(seed, stream, draw),
+            state[1] + params[3] * pk.random.normal(seed, stream, pk.uint64(draw) + pk.uint64(1)),
+        )
 
-    return StateSpaceModel(("birth", "predation", "death", "noise"), ("prey", "predators"), initial, propagate, log_weight, observe)
+    return StateSpaceModel(
+        ("birth", "predation", "death", "noise"),
+        ("prey", "predators"),
+        initial,
+        propagate,
+        log_weight,
+        observe,
+    )

@@ -1,8 +1,10 @@
-"""A filter whose rows are short: a team takes a row through all steps in one launch; notation as in `models.resampling.filter_kernels`.
+"""A filter whose rows are short: a team takes a row through all steps in one launch; notation as in
+`models.resampling.filter_kernels`.
 
-Particles, weights and likelihoods are those of the kernels that take a step each, to the last bit: random numbers have the same
-numbers, weights are the same whole numbers, and maxima and sums of whole numbers do not depend on their order. (Means do, to
-rounding.) All that a step leaves for the next one stands in memory, so that launches may be cut between any two steps.
+Particles, weights and likelihoods are those of the kernels that take a step each, to the last bit: random
+numbers have the same numbers, weights are the same whole numbers, and maxima and sums of whole numbers do not
+depend on their order. (Means do, to rounding.) All that a step leaves for the next one stands in memory, so
+that launches may be cut between any two steps.
 
 Arguments beyond those of `filter_kernels`
     seeds    shape (n_rows, n_blocks), uint64: the key of a row in each of n_blocks equal parts of the `horizon`
@@ -36,7 +38,8 @@ def seed_of(seeds, r, t, horizon):
 
 @pk.function
 def sort_row(team, r, n, slot, x, keys, items, places):
-    """places[r, j] becomes the particle whose first component comes j-th: a bitonic sort of a power of two of keys in scratch."""
+    """places[r, j] becomes the particle whose first component comes j-th: a bitonic sort of a power of two of
+    keys in scratch."""
     size = keys.shape[0]
     for k in team.thread_range(size):
         keys[k] = math.inf
@@ -70,7 +73,8 @@ def sort_row(team, r, n, slot, x, keys, items, places):
 
 @pk.function
 def spread_row(team, r, n, total, row_scale, seed, step, w, marks, places, ordered, ancestors):
-    """Systematic ancestors of a row: where a parent's draws begin stands its place, and the largest place so far is the parent's.
+    """Systematic ancestors of a row: where a parent's draws begin stands its place, and the largest place so
+    far is the parent's.
 
     With `ordered`, places[r, j] is the particle that comes j-th, and draws follow that order.
     """
@@ -115,11 +119,43 @@ def row_kernel(functions, n_dims):
     begin_particle, move = moves(*functions, n_dims)
 
     @pk.kernel
-    def filter_rows(team, begin, end, horizon, n_params, n_values, n_inputs, bits, half, threshold, averaged, ordered, n_sorted, seeds, y, inputs,
-                    params, x, log_w, w, ancestors, places, row_extremes, totals, mass, extremes, evidence, sizes, means, sums_of_logs):
-        """Steps begin .. end - 1 of a row; a team a row, scratch for n int32, and for n_sorted numbers and their places.
+    def filter_rows(
+        team,
+        begin,
+        end,
+        horizon,
+        n_params,
+        n_values,
+        n_inputs,
+        bits,
+        half,
+        threshold,
+        averaged,
+        ordered,
+        n_sorted,
+        seeds,
+        y,
+        inputs,
+        params,
+        x,
+        log_w,
+        w,
+        ancestors,
+        places,
+        row_extremes,
+        totals,
+        mass,
+        extremes,
+        evidence,
+        sizes,
+        means,
+        sums_of_logs,
+    ):
+        """Steps begin .. end - 1 of a row; a team a row, scratch for n int32, and for n_sorted numbers and
+        their places.
 
-        A particle and step: its random numbers, two exponentials or so, 8 (3 n_dims + 6) bytes in float64, which stay in a cache.
+        A particle and step: its random numbers, two exponentials or so, 8 (3 n_dims + 6) bytes in float64,
+        which stay in a cache.
         """
         r = team.league_rank
         n = w.shape[1]
@@ -156,7 +192,20 @@ def row_kernel(functions, n_dims):
             if resampled and ordered:
                 sort_row(team, r, n, old, x, keys, items, places)
             if resampled:
-                spread_row(team, r, n, total, row_scale, seed, pk.uint64(2 * (t - 1)) << 32, w, marks, places, ordered, ancestors[last])
+                spread_row(
+                    team,
+                    r,
+                    n,
+                    total,
+                    row_scale,
+                    seed,
+                    pk.uint64(2 * (t - 1)) << 32,
+                    w,
+                    marks,
+                    places,
+                    ordered,
+                    ancestors[last],
+                )
             largest = -math.inf
             for k in team.thread_range(n):
                 weight = 0.0
@@ -186,11 +235,15 @@ def row_kernel(functions, n_dims):
                 for c in range(n_dims):
                     part = 0.0
                     for k in team.thread_range(n):
-                        part += pk.float64(pk.int64(fixed(w[r, k], row_scale, WEIGHTS))) * pk.float64(x[new, c, r, k])
+                        part += pk.float64(pk.int64(fixed(w[r, k], row_scale, WEIGHTS))) * pk.float64(
+                            x[new, c, r, k]
+                        )
                     part = team.reduce(part)
                     if team.single():
                         means[kept, c, r] = part / pk.float64(pk.int64(total))
-            added, size, idle_now, mass_now = verdict(usable, largest, total, square, bits, half, n, threshold, brought)
+            added, size, idle_now, mass_now = verdict(
+                usable, largest, total, square, bits, half, n, threshold, brought
+            )
             idle = idle_now
             brought = mass_now
             summed += added

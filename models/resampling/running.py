@@ -24,19 +24,29 @@ class Run:
         Particles of a row.
     n_dims : int
         Components of a state.
-    y, inputs, params : Views of the filter's dtype, shape (n_slots, n_values), (n_slots, n_inputs), (n_rows, n_params)
+    y, inputs, params : Views of the filter's dtype, shape (n_slots, n_values), (n_slots, n_inputs), (n_rows,
+    n_params)
     seeds : ndarray of uint64, shape (n_rows, n_blocks)
-        Keys of each row in equal parts of the steps; one part, and the same key in each row, where rows are not `short`.
+        Keys of each row in equal parts of the steps; one part, and the same key in each row, where rows are
+        not `short`.
     horizon : int
         Steps that seeds are for.
     n_kept : int
-        Steps whose evidence, sizes, means and decisions have room: all of them, or 2 for a filter that goes on without end.
+        Steps whose evidence, sizes, means and decisions have room: all of them, or 2 for a filter that goes
+        on without end.
     keep : bool
         States, log-weights and ancestors of n_kept steps are kept.
     """
 
     def __init__(self, model, n, n_dims, y, inputs, params, seeds, horizon, n_kept, keep=False, means=True):
-        self.model, self.y, self.inputs, self.params, self.seeds, self.keep = model, y, inputs, params, seeds, keep
+        self.model, self.y, self.inputs, self.params, self.seeds, self.keep = (
+            model,
+            y,
+            inputs,
+            params,
+            seeds,
+            keep,
+        )
         self.horizon, self.n_kept, n_rows = horizon, n_kept, params.shape[0]
         self.short = model.takes_rows(n)
         n_slots = n_kept if keep else 1 if model.in_place else min(2, n_kept)
@@ -82,7 +92,9 @@ class Run:
             pk.deep_copy(self.ancestors, 0)  # rows that idle are permuted too: any particles will do
 
     def _forget(self, extremes):
-        pk.parallel_for(pk.TeamPolicy(len(extremes)), weighing.begin, extremes, pk.empty((len(extremes), 0), np.int64))
+        pk.parallel_for(
+            pk.TeamPolicy(len(extremes)), weighing.begin, extremes, pk.empty((len(extremes), 0), np.int64)
+        )
 
     def pieces(self, n_steps):
         """(begin, end) of the launches of so many steps."""
@@ -99,31 +111,117 @@ class Run:
 
     def _row_steps(self, begin, end):
         tables, model = self.tables, self.model
-        pk.parallel_for(self.rows, self.kernel, begin, end, self.horizon, *self.sizes_known, tables.bits, self.half, model.threshold,
-                        self.averaged, pk.static(model.ordered), self.n_sorted, self.keys, self.y, self.inputs, self.params, self.x, self.log_w,
-                        tables.values, self.ancestors, self.places, tables.extremes, tables.sums, self.mass, self.extremes, self.evidence,
-                        self.sizes, self.means, self.total)
+        pk.parallel_for(
+            self.rows,
+            self.kernel,
+            begin,
+            end,
+            self.horizon,
+            *self.sizes_known,
+            tables.bits,
+            self.half,
+            model.threshold,
+            self.averaged,
+            pk.static(model.ordered),
+            self.n_sorted,
+            self.keys,
+            self.y,
+            self.inputs,
+            self.params,
+            self.x,
+            self.log_w,
+            tables.values,
+            self.ancestors,
+            self.places,
+            tables.extremes,
+            tables.sums,
+            self.mass,
+            self.extremes,
+            self.evidence,
+            self.sizes,
+            self.means,
+            self.total,
+        )
 
     def step(self, t):
         """Ancestors, states, weights and decision of step t, a launch or two each."""
         tables, at, kept = self.tables, t % self.y.shape[0], t % self.n_kept
         now, new, new_w = self.extremes[kept], t % self.x.shape[0], t % self.log_w.shape[0]
         if t == 0:
-            pk.parallel_for(self.sweeps, self.start, SWEEP, *self.sizes_known, self.seed, self.y, self.inputs, self.params, self.x,
-                            self.log_w, now)
+            pk.parallel_for(
+                self.sweeps,
+                self.start,
+                SWEEP,
+                *self.sizes_known,
+                self.seed,
+                self.y,
+                self.inputs,
+                self.params,
+                self.x,
+                self.log_w,
+                now,
+            )
         else:
             before = self.extremes[(t - 1) % self.n_kept]
             if self.n_kept < self.horizon:
                 self._forget(now)
             ancestors = self.ancestors[(t - 1) % self.ancestors.shape[0]]
             self._resample(t - 1, before, ancestors)
-            pk.parallel_for(self.sweeps, self.advance, pk.static(SWEEP), pk.static(self.model.in_place), *self.sizes_known, t, at,
-                            (t - 1) % self.x.shape[0], new, (t - 1) % self.log_w.shape[0], new_w, self.seed, self.y, self.inputs,
-                            self.params, ancestors, before, self.x, self.log_w, now)
-        pk.parallel_for(tables.wide_tiles, self.weigh, tables.tile_size, tables.bits, self.half, self.averaged, new, new_w, self.x, self.log_w,
-                        now, tables.values, tables.extremes, tables.sums, self.squares, self.parts)
-        pk.parallel_for(tables.rows, filter_kernels.decide, tables.bits, self.half, tables.n, self.model.threshold, now,
-                        tables.extremes, tables.sums, self.squares, self.mass, self.evidence[kept], self.sizes[kept])
+            pk.parallel_for(
+                self.sweeps,
+                self.advance,
+                pk.static(SWEEP),
+                pk.static(self.model.in_place),
+                *self.sizes_known,
+                t,
+                at,
+                (t - 1) % self.x.shape[0],
+                new,
+                (t - 1) % self.log_w.shape[0],
+                new_w,
+                self.seed,
+                self.y,
+                self.inputs,
+                self.params,
+                ancestors,
+                before,
+                self.x,
+                self.log_w,
+                now,
+            )
+        pk.parallel_for(
+            tables.wide_tiles,
+            self.weigh,
+            tables.tile_size,
+            tables.bits,
+            self.half,
+            self.averaged,
+            new,
+            new_w,
+            self.x,
+            self.log_w,
+            now,
+            tables.values,
+            tables.extremes,
+            tables.sums,
+            self.squares,
+            self.parts,
+        )
+        pk.parallel_for(
+            tables.rows,
+            filter_kernels.decide,
+            tables.bits,
+            self.half,
+            tables.n,
+            self.model.threshold,
+            now,
+            tables.extremes,
+            tables.sums,
+            self.squares,
+            self.mass,
+            self.evidence[kept],
+            self.sizes[kept],
+        )
         if self.averaged.value:
             pk.parallel_for(tables.rows, filter_kernels.average, tables.sums, self.parts, self.means[kept])
 

@@ -50,11 +50,24 @@ def backward_paths(model: StateSpaceModel, found: Filtered, n: int, *, seed: int
         kept = found.kept("backward simulation")
         n_dims, n_rows = kept.x.shape[1:3]
         if n_dims != len(model.states):
-            raise InputError(f"found has {n_dims} components of a state, the model {len(model.states)}: it is of another model")
+            raise InputError(
+                f"found has {n_dims} components of a state, the model {len(model.states)}: it is of another model"
+            )
         kernel = smoothing_kernels.backward_kernel(model.log_transition, n_dims)
         paths = pk.empty((*kept.x.shape[:3], n), kept.dtype)
-        pk.parallel_for(pk.TeamPolicy(n_rows * n, SWEEP_TEAM), kernel, pk.static(kept.params.shape[1]), pk.static(kept.inputs.shape[1]), n, seed,
-                        kept.params, kept.inputs, kept.x, kept.log_w, paths)
+        pk.parallel_for(
+            pk.TeamPolicy(n_rows * n, SWEEP_TEAM),
+            kernel,
+            pk.static(kept.params.shape[1]),
+            pk.static(kept.inputs.shape[1]),
+            n,
+            seed,
+            kept.params,
+            kept.inputs,
+            kept.x,
+            kept.log_w,
+            paths,
+        )
         drawn = paths.to_numpy()
     drawn[..., np.atleast_1d(found.died) >= 0, :] = np.nan
     return drawn[:, :, 0] if found._single else drawn
@@ -78,8 +91,17 @@ def lagged_moments(found: Filtered, lag: int) -> tuple[np.ndarray, np.ndarray]:
     with on(found.history.space if found.history else None):
         kept = found.kept("smoothing")
         means, variances = pk.empty(kept.x.shape[:3]), pk.empty(kept.x.shape[:3])
-        pk.parallel_for(pk.TeamPolicy(kept.x.shape[0] * kept.x.shape[2], SWEEP_TEAM), smoothing_kernels.lagged_moments, lag, kept.extremes,
-                        kept.ancestors, kept.x, kept.log_w, means, variances)
+        pk.parallel_for(
+            pk.TeamPolicy(kept.x.shape[0] * kept.x.shape[2], SWEEP_TEAM),
+            smoothing_kernels.lagged_moments,
+            lag,
+            kept.extremes,
+            kept.ancestors,
+            kept.x,
+            kept.log_w,
+            means,
+            variances,
+        )
         both = means.to_numpy(), variances.to_numpy()
     for array in both:
         array[..., np.atleast_1d(found.died) >= 0] = np.nan

@@ -1,7 +1,8 @@
-"""Kernels of smoothing and of particle Gibbs; notation as in `models.resampling.filter_kernels`, paths of `trace`.
+"""Kernels of smoothing and of particle Gibbs; notation as in `models.resampling.filter_kernels`, paths of
+`trace`.
 
-An index is drawn with probability proportional to exp(v_i) as the place of the largest v_i - log E_i, E_i exponential: no sums, so
-that the same index comes out on every space.
+An index is drawn with probability proportional to exp(v_i) as the place of the largest v_i - log E_i, E_i
+exponential: no sums, so that the same index comes out on every space.
 """
 
 import functools
@@ -20,7 +21,8 @@ def backward_kernel(log_transition, n_dims):
 
     @pk.kernel
     def simulate_backward(team, n_params, n_inputs, n_paths, seed, params, inputs, x, log_w, paths):
-        """A path from the last step to the first; a team a path. A density and two logarithms a particle and step."""
+        """A path from the last step to the first; a team a path. A density and two logarithms a particle and
+        step."""
         r = team.league_rank // n_paths
         j = team.league_rank % n_paths
         n_steps = x.shape[0]
@@ -53,7 +55,8 @@ def backward_kernel(log_transition, n_dims):
 
 @pk.kernel
 def lagged_moments(team, lag, extremes, ancestors, x, log_w, means, variances):
-    """Means and variances of the states at t under the weights of t + lag; a team a step and row. lag reads a particle."""
+    """Means and variances of the states at t under the weights of t + lag; a team a step and row. lag reads a
+    particle."""
     n_rows = log_w.shape[1]
     t = team.league_rank // n_rows
     r = team.league_rank % n_rows
@@ -78,7 +81,9 @@ def lagged_moments(team, lag, extremes, ancestors, x, log_w, means, variances):
                         a = pk.int64(ancestors[s, r, a])
                     s -= 1
                 away = pk.float64(x[t, c, r, a]) - mean
-                total += pk.exp(pk.float64(log_w[later, r, k]) - largest) * (away * away if again == 1 else away)
+                total += pk.exp(pk.float64(log_w[later, r, k]) - largest) * (
+                    away * away if again == 1 else away
+                )
             total = team.reduce(total) / weight
             if again == 0:
                 mean = total
@@ -92,9 +97,26 @@ def conditional_kernel(initial, propagate, log_weight, log_transition, n_dims):
     """The kernel of conditional SMC with ancestor sampling: a new path given the old one."""
 
     @pk.kernel
-    def conditional_rows(team, n_params, n_values, n_inputs, bits, seed, y, inputs, params, row_extremes, x, log_w, w, cumulative, ancestors,
-                         path):
-        """All steps of a row, whose particle 0 follows `path`; a team a row. Resamples at every step, by a search a particle.
+    def conditional_rows(
+        team,
+        n_params,
+        n_values,
+        n_inputs,
+        bits,
+        seed,
+        y,
+        inputs,
+        params,
+        row_extremes,
+        x,
+        log_w,
+        w,
+        cumulative,
+        ancestors,
+        path,
+    ):
+        """All steps of a row, whose particle 0 follows `path`; a team a row. Resamples at every step, by a
+        search a particle.
 
         path, shape (n_steps, n_dims, n_rows), holds the old path, and at the end the new one.
         """
@@ -193,7 +215,8 @@ def complete_kernel(log_initial, log_transition, log_weight, n_dims):
 
     @pk.kernel
     def complete_rows(team, n_params, n_values, n_inputs, y, inputs, params, path, terms, found):
-        """The density of a row's path and observations; a team a row. Terms are added up in their order, the same everywhere."""
+        """The density of a row's path and observations; a team a row. Terms are added up in their order, the
+        same everywhere."""
         r = team.league_rank
         own_params = pk.local(n_params + n_inputs, params.dtype)
         own_y = pk.local(n_values, y.dtype)

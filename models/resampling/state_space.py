@@ -1,7 +1,8 @@
 """State-space models: a few functions of one particle, and a record of parameters with names.
 
-Notation: states x_t with densities p(x_0) and p(x_t | x_(t-1)), observations y_t with p(y_t | x_t), t = 0..T-1. Each of the three
-may be given as what draws from it and as what tells the logarithm of its density; which methods need which, the class says.
+Notation: states x_t with densities p(x_0) and p(x_t | x_(t-1)), observations y_t with p(y_t | x_t), t =
+0..T-1. Each of the three may be given as what draws from it and as what tells the logarithm of its density;
+which methods need which, the class says.
 """
 
 from __future__ import annotations
@@ -23,7 +24,16 @@ from .filter import ParticleFilter, as_table
 from .simulation_kernels import observe_kernel, simulate_kernel
 from .weights import on
 
-FUNCTIONS = ("initial", "propagate", "log_weight", "observe", "log_initial", "log_transition", "guide", "log_guide")
+FUNCTIONS = (
+    "initial",
+    "propagate",
+    "log_weight",
+    "observe",
+    "log_initial",
+    "log_transition",
+    "guide",
+    "log_guide",
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +57,8 @@ class StateSpaceModel:
     guide, log_guide : pk.function, optional
         Of guided filters: see `ParticleFilter`.
     lagged : bool, default False
-        The observation before stands behind params (and before inputs), NaN at step 0 and where it is missing.
+        The observation before stands behind params (and before inputs), NaN at step 0 and where it is
+        missing.
     """
 
     parameters: Sequence[str]
@@ -65,8 +76,14 @@ class StateSpaceModel:
     def __post_init__(self) -> None:
         for name in ("parameters", "states"):
             names = tuple(getattr(self, name))
-            if not names or len(set(names)) < len(names) or not all(isinstance(n, str) and n.isidentifier() for n in names):
-                raise InputError(f"{name} is {names!r}; different names that are words of Python are wanted, at least one")
+            if (
+                not names
+                or len(set(names)) < len(names)
+                or not all(isinstance(n, str) and n.isidentifier() for n in names)
+            ):
+                raise InputError(
+                    f"{name} is {names!r}; different names that are words of Python are wanted, at least one"
+                )
             object.__setattr__(self, name, names)
         for name in FUNCTIONS:
             function = getattr(self, name)
@@ -81,31 +98,46 @@ class StateSpaceModel:
     def params(self, **values: float) -> tuple:
         """Parameters by name, as a record; of several filters as arrays of one length."""
         if set(values) != set(self.parameters):
-            raise InputError(f"params has {', '.join(map(repr, values))}; wanted exactly {', '.join(map(repr, self.parameters))}")
+            raise InputError(
+                f"params has {', '.join(map(repr, values))}; wanted exactly {', '.join(map(repr, self.parameters))}"
+            )
         return self.Parameters(**values)
 
     def need(self, what: str, *names: str) -> None:
         """Refuse what the model lacks a function for."""
         for name in names:
             if getattr(self, name) is None:
-                raise InputError(f"{what} wants the model's {name}, which it has not; StateSpaceModel(..., {name}=) gives it")
+                raise InputError(
+                    f"{what} wants the model's {name}, which it has not; StateSpaceModel(..., {name}=) gives it"
+                )
 
     def filter(self, *, guided: bool = False, **options) -> ParticleFilter:
         """A particle filter of the model; options as in `ParticleFilter`."""
         if guided:
             self.need("a guided filter", "guide", "log_guide")
             options |= {"guide": self.guide, "log_guide": self.log_guide}
-        return ParticleFilter(self.initial, self.propagate, self.log_weight, names=self.parameters, lagged=self.lagged, **options)
+        return ParticleFilter(
+            self.initial,
+            self.propagate,
+            self.log_weight,
+            names=self.parameters,
+            lagged=self.lagged,
+            **options,
+        )
 
     def table(self, params: Mapping | Sequence) -> tuple[np.ndarray, bool]:
         """(parameters as rows, whether they were of one row)."""
         table = as_table(params, self.parameters).astype(np.float64)
         if table.ndim not in (1, 2) or table.shape[-1] != len(self.parameters):
-            raise ShapeError(f"params has shape {table.shape}; the last axis is wanted to be {len(self.parameters)} long: "
-                             f"{', '.join(self.parameters)}")
+            raise ShapeError(
+                f"params has shape {table.shape}; the last axis is wanted to be {len(self.parameters)} long: "
+                f"{', '.join(self.parameters)}"
+            )
         return np.atleast_2d(table), table.ndim == 1
 
-    def simulate(self, params, n_steps: int, *, seed: int, inputs=None, start=None, first: int = 0, space=None) -> tuple[np.ndarray, np.ndarray]:
+    def simulate(
+        self, params, n_steps: int, *, seed: int, inputs=None, start=None, first: int = 0, space=None
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Draw states and observations of n_steps steps, one series for each row of parameters.
 
         Parameters
@@ -129,20 +161,42 @@ class StateSpaceModel:
         self.need("simulation", "observe")
         table, single = self.table(params)
         n_steps, seed = check_count(n_steps, "n_steps"), check_seed(seed)
-        known = np.zeros((n_steps, 0)) if inputs is None else as_numbers(inputs, "inputs").reshape(n_steps, -1).astype(np.float64)
+        known = (
+            np.zeros((n_steps, 0))
+            if inputs is None
+            else as_numbers(inputs, "inputs").reshape(n_steps, -1).astype(np.float64)
+        )
         n_dims, n_values = len(self.states), self._n_values(table[0], known)
-        begin = np.zeros((n_dims, 1)) if start is None else as_numbers(start, "start").astype(np.float64).reshape(n_dims, -1)
+        begin = (
+            np.zeros((n_dims, 1))
+            if start is None
+            else as_numbers(start, "start").astype(np.float64).reshape(n_dims, -1)
+        )
         begin = np.ascontiguousarray(np.broadcast_to(begin, (n_dims, len(table))))
         kernel = simulate_kernel(self.initial, self.propagate, self.observe, n_dims, n_values, self.lagged)
         with on(space):
             x, y = pk.empty((n_steps, n_dims, len(table))), pk.empty((n_steps, n_values, len(table)))
-            pk.parallel_for(len(table), kernel, pk.static(table.shape[1]), pk.static(known.shape[1]), n_steps, first, start is not None,
-                            np.uint64(seed), reached(table), reached(known), reached(begin), x, y)
+            pk.parallel_for(
+                len(table),
+                kernel,
+                pk.static(table.shape[1]),
+                pk.static(known.shape[1]),
+                n_steps,
+                first,
+                start is not None,
+                np.uint64(seed),
+                reached(table),
+                reached(known),
+                reached(begin),
+                x,
+                y,
+            )
             x, y = x.to_numpy(), y.to_numpy()
         return (x[..., 0], y[..., 0]) if single else (x, y)
 
     def replicate(self, paths, params, *, seed: int, inputs=None, space=None) -> np.ndarray:
-        """Observations drawn anew for given states, a path for each row of parameters: what the posterior predicts.
+        """Observations drawn anew for given states, a path for each row of parameters: what the posterior
+        predicts.
 
         Parameters
         ----------
@@ -158,14 +212,29 @@ class StateSpaceModel:
         table, _ = self.table(params)
         x = as_numbers(paths, "paths", 3).astype(np.float64)
         if x.shape[1:] != (len(self.states), len(table)):
-            raise ShapeError(f"paths has shape {x.shape}; (n_steps, {len(self.states)}, {len(table)}) is wanted, a path a row of params")
-        known = np.zeros((len(x), 0)) if inputs is None else as_numbers(inputs, "inputs").reshape(len(x), -1).astype(np.float64)
+            raise ShapeError(
+                f"paths has shape {x.shape}; (n_steps, {len(self.states)}, {len(table)}) is wanted, a path a row of params"
+            )
+        known = (
+            np.zeros((len(x), 0))
+            if inputs is None
+            else as_numbers(inputs, "inputs").reshape(len(x), -1).astype(np.float64)
+        )
         n_values = self._n_values(table[0], known)
         with on(space):
             y = pk.empty((len(x), n_values, len(table)))
             kernel = observe_kernel(self.observe, len(self.states), n_values)
-            pk.parallel_for(len(table), kernel, pk.static(table.shape[1]), pk.static(known.shape[1]), np.uint64(check_seed(seed)), reached(table),
-                            reached(known), reached(x), y)
+            pk.parallel_for(
+                len(table),
+                kernel,
+                pk.static(table.shape[1]),
+                pk.static(known.shape[1]),
+                np.uint64(check_seed(seed)),
+                reached(table),
+                reached(known),
+                reached(x),
+                y,
+            )
             return y.to_numpy()
 
     def _n_values(self, params, inputs):

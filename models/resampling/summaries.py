@@ -1,4 +1,5 @@
-"""What a run tells of its particles at each step beside their means: variances, quantiles, the user's moments, on the device."""
+"""What a run tells of its particles at each step beside their means: variances, quantiles, the user's
+moments, on the device."""
 
 from __future__ import annotations
 
@@ -54,12 +55,41 @@ class Summaries:
         kept, slot = t % run.n_kept, t % run.x.shape[0]
         weights = tables.values, tables.extremes, tables.sums
         if self.variances is not None:
-            pk.parallel_for(tables.wide_tiles, summary_kernels.deviation_sums, tables.tile_size, tables.bits, slot, run.x, run.means[kept],
-                            *weights, self._deviations)
+            pk.parallel_for(
+                tables.wide_tiles,
+                summary_kernels.deviation_sums,
+                tables.tile_size,
+                tables.bits,
+                slot,
+                run.x,
+                run.means[kept],
+                *weights,
+                self._deviations,
+            )
             pk.parallel_for(tables.rows, average, tables.sums, self._deviations, self.variances[kept])
         if self.moments is not None:
-            pk.parallel_for(tables.wide_tiles, self._moment, tables.tile_size, tables.bits, t, slot, run.x, run.params, *weights, self._parts)
+            pk.parallel_for(
+                tables.wide_tiles,
+                self._moment,
+                tables.tile_size,
+                tables.bits,
+                t,
+                slot,
+                run.x,
+                run.params,
+                *weights,
+                self._parts,
+            )
             pk.parallel_for(tables.rows, average, tables.sums, self._parts, self.moments[kept])
         if self.quantiles is not None:
             teams = pk.TeamPolicy(self.quantiles[kept].size, SWEEP_TEAM)
-            pk.parallel_for(teams, summary_kernels.find_quantiles, tables.bits, slot, self.levels, run.x, *weights, self.quantiles[kept])
+            pk.parallel_for(
+                teams,
+                summary_kernels.find_quantiles,
+                tables.bits,
+                slot,
+                self.levels,
+                run.x,
+                *weights,
+                self.quantiles[kept],
+            )

@@ -1,6 +1,8 @@
-"""Kernels of what is asked of particles beside their means; notation as in `models.resampling.filter_kernels`.
+"""Kernels of what is asked of particles beside their means; notation as in
+`models.resampling.filter_kernels`.
 
-Weights w are those that a step leaves, the largest of a row 1; sums holds Q, the sum of their whole numbers q, in its last column.
+Weights w are those that a step leaves, the largest of a row 1; sums holds Q, the sum of their whole numbers
+q, in its last column.
 """
 
 import functools
@@ -44,7 +46,8 @@ def moment_kernel(moment, n_dims, n_moments):
 
 @pk.kernel
 def deviation_sums(team, tile_size, bits, slot, x, means, w, extremes, sums, parts):
-    """Sums of q times the squared distance from the mean over a tile; a team a tile. Reads weights and states."""
+    """Sums of q times the squared distance from the mean over a tile; a team a tile. Reads weights and
+    states."""
     n_tiles = sums.shape[1] - 1
     r = team.league_rank // n_tiles
     tile = team.league_rank % n_tiles
@@ -61,9 +64,11 @@ def deviation_sums(team, tile_size, bits, slot, x, means, w, extremes, sums, par
 
 @pk.kernel
 def find_quantiles(team, bits, slot, levels, x, w, extremes, sums, found):
-    """The least state with a share of at least levels[j] of the weights at or below it; a team a row, component and level.
+    """The least state with a share of at least levels[j] of the weights at or below it; a team a row,
+    component and level.
 
-    By halving the whole numbers that order float64 like themselves: 64 passes over the row, and the same bits everywhere.
+    By halving the whole numbers that order float64 like themselves: 64 passes over the row, and the same bits
+    everywhere.
     """
     n_dims = x.shape[1]
     j = team.league_rank % levels.shape[0]

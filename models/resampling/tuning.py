@@ -13,9 +13,10 @@ from ..checks import check_count
 from .filter import as_table
 from .state_space import StateSpaceModel
 
-# Where a step of PMMH costs as much as its particles, the sd of the log-likelihood at the posterior's middle is best between 1.0 and
-# 1.7 (Doucet, Pitt, Deligiannidis, Kohn: Efficient implementation of Markov chain Monte Carlo when using an unbiased likelihood
-# estimator, Biometrika 102, 2015); 1 is on the side that does not stick.
+# Where a step of PMMH costs as much as its particles, the sd of the log-likelihood at the posterior's middle
+# is best between 1.0 and 1.7 (Doucet, Pitt, Deligiannidis, Kohn: Efficient implementation of Markov chain
+# Monte Carlo when using an unbiased likelihood estimator, Biometrika 102, 2015); 1 is on the side that does
+# not stick.
 WANTED = 1.0
 
 
@@ -41,8 +42,17 @@ class Needed:
         return self.text
 
 
-def particles_needed(model: StateSpaceModel, observations, params, *, inputs=None, n_runs: int = 100, most: int = 2**16, seed: int = 0,
-                     **options) -> Needed:
+def particles_needed(
+    model: StateSpaceModel,
+    observations,
+    params,
+    *,
+    inputs=None,
+    n_runs: int = 100,
+    most: int = 2**16,
+    seed: int = 0,
+    **options,
+) -> Needed:
     """The number of particles at which the variance of the log-likelihood is about 1, near given parameters.
 
     Parameters
@@ -72,17 +82,31 @@ def particles_needed(model: StateSpaceModel, observations, params, *, inputs=Non
         raise InputError(f"params is of {row.shape[0]} filters; one is wanted")
     filters, tried, n = model.filter(**options), {}, 64
     while True:
-        values = filters.log_likelihood(observations, n, params=np.tile(row, (n_runs, 1)), inputs=inputs, seed=seed)
+        values = filters.log_likelihood(
+            observations, n, params=np.tile(row, (n_runs, 1)), inputs=inputs, seed=seed
+        )
         tried[n] = float(values.var(ddof=1)) if np.isfinite(values).all() else math.nan
         if tried[n] <= 2.0 * WANTED or n >= most:
             break
         # the variance falls as 1 / n, once it is small
-        n = int(min(most, 32 * math.ceil(n / 32 * (4.0 if math.isnan(tried[n]) else min(16.0, max(1.5, tried[n] / WANTED))))))
+        n = int(
+            min(
+                most,
+                32
+                * math.ceil(
+                    n / 32 * (4.0 if math.isnan(tried[n]) else min(16.0, max(1.5, tried[n] / WANTED)))
+                ),
+            )
+        )
     if not tried[n] <= 2.0 * WANTED:
-        raise InputError(f"with {n:,} particles the variance of the log-likelihood is {tried[n]:.3g} over {n_runs} runs, where about 1 is wanted: "
-                         "a guide, parameters nearer to the posterior, or most= are wanted")
+        raise InputError(
+            f"with {n:,} particles the variance of the log-likelihood is {tried[n]:.3g} over {n_runs} runs, where about 1 is wanted: "
+            "a guide, parameters nearer to the posterior, or most= are wanted"
+        )
     needed = 32 * max(1, math.ceil(n * tried[n] / WANTED / 32))
     seen = "; ".join(f"{variance:.2g} with {count:,}" for count, variance in tried.items())
-    text = (f"{needed:,} particles bring the variance of the log-likelihood to about 1: it was {seen} particles, over {n_runs} runs "
-            f"(each right to {math.sqrt(2 / n_runs):.0%}).")
+    text = (
+        f"{needed:,} particles bring the variance of the log-likelihood to about 1: it was {seen} particles, over {n_runs} runs "
+        f"(each right to {math.sqrt(2 / n_runs):.0%})."
+    )
     return Needed(needed, tried, text)

@@ -14,7 +14,8 @@ def random_of(seed: int, *numbers: int) -> np.random.Generator:
 
 
 class Walk:
-    """Proposals z + scale L e with L L^T the covariance of what the chains have seen; frozen when warming up is over.
+    """Proposals z + scale L e with L L^T the covariance of what the chains have seen; frozen when warming up
+    is over.
 
     Proposals of a chain depend on others while warming up only: afterwards each is a Markov chain of its own.
 
@@ -38,7 +39,8 @@ class Walk:
         return z + self.scale * random.normal(size=z.shape) @ factor.T
 
     def learn(self, z: np.ndarray, accepted: float) -> None:
-        """From where the chains stand, and the share of them that moved; the past is forgotten at a rate of 1 / n^0.7."""
+        """From where the chains stand, and the share of them that moved; the past is forgotten at a rate of 1
+        / n^0.7."""
         self.n_seen += 1
         rate = (self.n_seen + 5.0) ** -0.7
         self.scale = float(np.clip(self.scale * np.exp(2.0 * rate * (accepted - self.target)), 1e-3, 1e3))
@@ -47,7 +49,11 @@ class Walk:
         self.covariance = (1.0 - rate) * self.covariance + rate * (away.T @ away) / len(z)
 
     def state(self) -> dict[str, np.ndarray]:
-        return {"walk_mean": self.mean, "walk_covariance": self.covariance, "walk_numbers": np.array([self.scale, self.n_seen])}
+        return {
+            "walk_mean": self.mean,
+            "walk_covariance": self.covariance,
+            "walk_numbers": np.array([self.scale, self.n_seen]),
+        }
 
     def restore(self, arrays: dict) -> None:
         self.mean, self.covariance = arrays["walk_mean"], arrays["walk_covariance"]

@@ -1,11 +1,15 @@
-"""Filters that find parameters: steps of particle marginal Metropolis-Hastings, all chains at once, against the libraries that do it.
+"""Filters that find parameters: steps of particle marginal Metropolis-Hastings, all chains at once, against
+the libraries that do it.
 
-The model is stochastic volatility (without leverage, which neither peer has): x_0 ~ N(0, s^2 / (1 - phi^2)), x_t = phi x_(t-1) + s e_t,
-y_t = exp(x_t / 2) d_t. A call is FIVE steps of every chain: a proposal, one bootstrap filter a chain over all observations with systematic
-resampling below half the effective sample size, acceptance. Peers run the same five filters of as many chains, and nothing else; the
-JAX one resamples at every step, by which it does no less than ours: it cannot leave a row out. On a GPU both sides are in float32.
+The model is stochastic volatility (without leverage, which neither peer has): x_0 ~ N(0, s^2 / (1 - phi^2)),
+x_t = phi x_(t-1) + s e_t, y_t = exp(x_t / 2) d_t. A call is FIVE steps of every chain: a proposal, one
+bootstrap filter a chain over all observations with systematic resampling below half the effective sample
+size, acceptance. Peers run the same five filters of as many chains, and nothing else; the JAX one resamples
+at every step, by which it does no less than ours: it cannot leave a row out. On a GPU both sides are in
+float32.
 
-Results that have to agree are means over chains of log-likelihoods at given parameters: they are random, with an sd of about one a filter.
+Results that have to agree are means over chains of log-likelihoods at given parameters: they are random, with
+an sd of about one a filter.
 """
 
 import functools
@@ -70,7 +74,15 @@ def duels(space, n, quick):
     functions = (initial_32, propagate_32) if on_device else (initial_64, propagate_64)
     with pk.use(space):
         model = ParticleFilter(*functions, log_weight, names=("phi", "sigma"), dtype=dtype, space=space)
-        chains = Metropolis(model, model.data(y, [PHI, SIGMA], None), Priors(("phi", "sigma"), PRIORS, None), n_particles, n_chains, 1, 7)
+        chains = Metropolis(
+            model,
+            model.data(y, [PHI, SIGMA], None),
+            Priors(("phi", "sigma"), PRIORS, None),
+            n_particles,
+            n_chains,
+            1,
+            7,
+        )
         chains.start(np.tile([PHI, SIGMA], (n_chains, 1)))
     numbers = iter(range(10**9))
 
@@ -81,11 +93,33 @@ def duels(space, n, quick):
 
     def result():
         with pk.use(space):
-            return float(chains.estimate(np.tile([PHI, SIGMA], (n_chains, 1)), chains.fresh(np.random.default_rng(1))).mean())
+            return float(
+                chains.estimate(
+                    np.tile([PHI, SIGMA], (n_chains, 1)), chains.fresh(np.random.default_rng(1))
+                ).mean()
+            )
 
     ours = Contender(f"portable, {space}", five, sync=functools.partial(pk.fence, space), result=result)
-    rivals, absent = peers.gather("filters", space, y, PHI, SIGMA, n_particles, n_chains, FIVE, tools=("jax",) if on_device else ("particles",))
-    # sd of a mean over chains, of a log-likelihood of about -1.4 a step whose sd is below 3 with so many particles
+    rivals, absent = peers.gather(
+        "filters",
+        space,
+        y,
+        PHI,
+        SIGMA,
+        n_particles,
+        n_chains,
+        FIVE,
+        tools=("jax",) if on_device else ("particles",),
+    )
+    # sd of a mean over chains, of a log-likelihood of about -1.4 a step whose sd is below 3 with so many
+    # particles
     tolerance = 5 * 3.0 * math.sqrt(2.0 / n_chains) / abs(1.4 * n_steps)
-    return [Duel(f"{FIVE} steps of PMMH, stochastic volatility, {n_steps:,} observations, {n_particles:,} particles, {n_chains} chains, {np.dtype(dtype).name}",
-                 ours, rivals, absent, tolerance=tolerance)]
+    return [
+        Duel(
+            f"{FIVE} steps of PMMH, stochastic volatility, {n_steps:,} observations, {n_particles:,} particles, {n_chains} chains, {np.dtype(dtype).name}",
+            ours,
+            rivals,
+            absent,
+            tolerance=tolerance,
+        )
+    ]

@@ -1,11 +1,13 @@
 """Whole fits that are not told the number of clusters: how many they find, how well, and in what time.
 
-Thirty sets are simulated: 2 to 20 dimensions, 3 to 12 clusters with covariances of their own (variances 0.4 to 2.5 along axes that are
-turned at random), sizes from 1 % on. The separation of two clusters is sqrt(d' S^-1 d) with d the difference of their means and S the mean
-of their covariances; each set says how far its nearest pair is apart. Ours is offered twice as many components as there are, and told
-nothing else. Of scikit-learn both estimators take the best of 10 starts: BayesianGaussianMixture is offered as many as ours, and
-GaussianMixture, which cannot choose, is told the true number. A number is found if as many components have more than p + 1 points; quality
-is the adjusted Rand index of labels with the clusters that the points were drawn from.
+Thirty sets are simulated: 2 to 20 dimensions, 3 to 12 clusters with covariances of their own (variances 0.4
+to 2.5 along axes that are turned at random), sizes from 1 % on. The separation of two clusters is sqrt(d'
+S^-1 d) with d the difference of their means and S the mean of their covariances; each set says how far its
+nearest pair is apart. Ours is offered twice as many components as there are, and told nothing else. Of
+scikit-learn both estimators take the best of 10 starts: BayesianGaussianMixture is offered as many as ours,
+and GaussianMixture, which cannot choose, is told the true number. A number is found if as many components
+have more than p + 1 points; quality is the adjusted Rand index of labels with the clusters that the points
+were drawn from.
 
 `--n` divides all sizes by 20,000 / n. With --quick there are two small sets, and two starts.
 """
@@ -21,7 +23,38 @@ from models.mixture.fitting import agreement
 from roofline import peers
 from roofline.contract import Contender, Duel
 
-DIMENSIONS = (2, 2, 2, 3, 3, 3, 4, 4, 4, 5, 5, 5, 6, 6, 6, 7, 7, 8, 8, 9, 9, 10, 10, 11, 12, 14, 16, 18, 20, 20)
+DIMENSIONS = (
+    2,
+    2,
+    2,
+    3,
+    3,
+    3,
+    4,
+    4,
+    4,
+    5,
+    5,
+    5,
+    6,
+    6,
+    6,
+    7,
+    7,
+    8,
+    8,
+    9,
+    9,
+    10,
+    10,
+    11,
+    12,
+    14,
+    16,
+    18,
+    20,
+    20,
+)
 SEPARATIONS = (4.0, 5.0, 6.0, 8.0)
 SMALLEST = 0.01  # share of a cluster
 OURS = "portable"
@@ -60,7 +93,9 @@ def problem(number, share=1.0):
     variances = np.exp(random.uniform(np.log(0.4), np.log(2.5), (k, p)))
     covariances = np.einsum("jab,jb,jcb->jac", axes, variances, axes)
     means = random.normal(size=(k, p))
-    away = min(_separation(means[a] - means[b], covariances[a], covariances[b]) for a in range(k) for b in range(a))
+    away = min(
+        _separation(means[a] - means[b], covariances[a], covariances[b]) for a in range(k) for b in range(a)
+    )
     labels = random.choice(k, n, p=weights)
     noise = np.einsum("iab,ib->ia", np.linalg.cholesky(covariances)[labels], random.normal(size=(n, p)))
     return Problem(means[labels] * (separation / away) + noise, labels, k, separation)
@@ -87,7 +122,9 @@ class Tally:
     def told(self, number, problem):
         """A line on one set."""
         own = {name: found[number] for name, found in self._found.items() if number in found}
-        return f"{problem.k} clusters; " + "; ".join(f"{name}: {n} found, index {index:.4f}" for name, (n, index, _) in own.items())
+        return f"{problem.k} clusters; " + "; ".join(
+            f"{name}: {n} found, index {index:.4f}" for name, (n, index, _) in own.items()
+        )
 
     def summary(self):
         """A line on all sets that every contender was through with."""
@@ -96,8 +133,10 @@ class Tally:
             return "no set"
         line = []
         for name, found in self._found.items():
-            line.append(f"{name}: the right number in {sum(found[q][2] for q in numbers)}, median index "
-                        f"{np.median([found[q][1] for q in numbers]):.4f}")
+            line.append(
+                f"{name}: the right number in {sum(found[q][2] for q in numbers)}, median index "
+                f"{np.median([found[q][1] for q in numbers]):.4f}"
+            )
         rivals = [found for name, found in self._found.items() if name != OURS]
         if rivals:
             short = max(max(found[q][1] for found in rivals) - self._found[OURS][q][1] for q in numbers)
@@ -119,8 +158,13 @@ def _duel(space, number, share, quick, tally):
     most, found = 2 * data.k, {}
 
     def fit():
-        found["model"] = DirichletMixture(most, random_state=0, max_iter=3 if space == "checked" else 1000,
-                                          tol=-1.0 if space == "checked" else 1e-6, space=space).fit(data.X)
+        found["model"] = DirichletMixture(
+            most,
+            random_state=0,
+            max_iter=3 if space == "checked" else 1000,
+            tol=-1.0 if space == "checked" else 1e-6,
+            space=space,
+        ).fit(data.X)
 
     def result():
         model = found["model"]
@@ -130,8 +174,15 @@ def _duel(space, number, share, quick, tally):
         return f"{tally.told(number, data)}\nso far {tally.summary()}"
 
     ours = Contender(f"portable, {space}", fit, sync=functools.partial(pk.fence, space), result=result)
-    rivals, absent = peers.gather("mixture_fit", space, data, most, functools.partial(tally.judge, number, data), tools=("sklearn",),
-                                  starts=2 if quick else 10)
+    rivals, absent = peers.gather(
+        "mixture_fit",
+        space,
+        data,
+        most,
+        functools.partial(tally.judge, number, data),
+        tools=("sklearn",),
+        starts=2 if quick else 10,
+    )
     n, p = data.X.shape
     title = f"fit, set {number}: {n:,} points, {p} dimensions, {data.k} clusters at least {data.separation:g} apart, {most} components offered"
     return Duel(title, ours, rivals, absent, tolerance=10.0, rounds=1, told=told)

@@ -29,7 +29,8 @@ def log_likelihood(key, phi, sigma, y, n_particles):
 
 
 def contenders(y, phi, sigma, n_particles, n_chains, n_calls, threads=None):
-    """See `filters_particles.contenders`; the platform is in the label, for JAX without CUDA runs on the host."""
+    """See `filters_particles.contenders`; the platform is in the label, for JAX without CUDA runs on the
+    host."""
     y = jnp.asarray(y, jnp.float32)
     phis, sigmas = jnp.full(n_chains, phi, jnp.float32), jnp.full(n_chains, sigma, jnp.float32)
     batch = jax.jit(jax.vmap(log_likelihood, (0, 0, 0, None, None)), static_argnums=4)
@@ -43,4 +44,10 @@ def contenders(y, phi, sigma, n_particles, n_chains, n_calls, threads=None):
             found = np.asarray(filters())  # PMMH decides on the host between two steps
         return found
 
-    return [Contender(f"JAX {jax.__version__}, scan and vmap, {jax.devices()[0].platform}", call, result=lambda: float(np.asarray(filters()).mean()))]
+    return [
+        Contender(
+            f"JAX {jax.__version__}, scan and vmap, {jax.devices()[0].platform}",
+            call,
+            result=lambda: float(np.asarray(filters()).mean()),
+        )
+    ]

@@ -1,4 +1,5 @@
-"""Bootstrap filters by particles 0.4 (Chopin): a filter a chain, spread over as many processes as ours has threads."""
+"""Bootstrap filters by particles 0.4 (Chopin): a filter a chain, spread over as many processes as ours has
+threads."""
 
 import concurrent.futures
 import functools
@@ -16,8 +17,10 @@ try:
         import particles
         from particles import distributions, state_space_models
 except ImportError as error:
-    raise ImportError(f"{error}; `pip install --no-deps particles==0.4` brings it, which asks for NumPy below 2, though its "
-                      "filters run with NumPy 2") from error
+    raise ImportError(
+        f"{error}; `pip install --no-deps particles==0.4` brings it, which asks for NumPy below 2, though its "
+        "filters run with NumPy 2"
+    ) from error
 
 
 class Volatility(state_space_models.StateSpaceModel):
@@ -36,8 +39,12 @@ class Volatility(state_space_models.StateSpaceModel):
 def one(y, phi, sigma, n_particles, seed):
     """The log-likelihood of one filter."""
     np.random.seed(seed)  # noqa: NPY002  (particles draws from it)
-    filtering = particles.SMC(fk=state_space_models.Bootstrap(ssm=Volatility(phi=phi, sigma=sigma), data=y), N=n_particles,
-                              resampling="systematic", ESSrmin=0.5)
+    filtering = particles.SMC(
+        fk=state_space_models.Bootstrap(ssm=Volatility(phi=phi, sigma=sigma), data=y),
+        N=n_particles,
+        resampling="systematic",
+        ESSrmin=0.5,
+    )
     filtering.run()
     return filtering.logLt
 
@@ -65,4 +72,10 @@ def contenders(y, phi, sigma, n_particles, n_chains, n_calls, threads):
     def call(n):
         return list(pool.map(run, [next(seeds) for _ in range(n)], chunksize=max(1, n // (4 * threads))))
 
-    return [Contender(f"particles, {threads} processes", lambda: call(n_calls * n_chains), result=lambda: float(np.mean(call(n_chains))))]
+    return [
+        Contender(
+            f"particles, {threads} processes",
+            lambda: call(n_calls * n_chains),
+            result=lambda: float(np.mean(call(n_chains))),
+        )
+    ]

@@ -9,14 +9,15 @@ from threadpoolctl import threadpool_limits
 from roofline.contract import Contender
 
 
-def contenders(x, means, *, threads):
+def contenders(x, means, *, threads=None):
     """From unit covariances and equal weights.
 
     Parameters
     ----------
     x : ndarray, shape (n_points, p)
     means : ndarray, shape (k, p)
-    threads : int
+    threads : int, optional
+        All cores if not given.
 
     Returns
     -------
@@ -35,7 +36,7 @@ def contenders(x, means, *, threads):
     def iteration():
         """What GaussianMixture.fit repeats."""
         set_start()
-        with threadpool_limits(min(threads, os.cpu_count())):
+        with threadpool_limits(min(threads or os.cpu_count(), os.cpu_count())):
             found["mean"], log_responsibilities = mixture._e_step(x)
             mixture._m_step(x, log_responsibilities)
 

@@ -31,8 +31,10 @@ def contenders(problem, most, judge, *, starts, threads=None):
     list of Contender
     """
     options = {"n_init": starts, "max_iter": ITERATIONS, "random_state": 0}
-    models = {"GaussianMixture, told the number": GaussianMixture(problem.k, **options),
-              "BayesianGaussianMixture": BayesianGaussianMixture(n_components=most, **options)}
+    models = {
+        "GaussianMixture, told the number": GaussianMixture(problem.k, **options),
+        "BayesianGaussianMixture": BayesianGaussianMixture(n_components=most, **options),
+    }
 
     def contender(name, model):
         found = {}

@@ -1,7 +1,6 @@
 """Wrong launches, policies, spaces and views: the exception's type and the words of its message."""
 
 import functools
-import importlib.util
 
 import numpy as np
 import pytest
@@ -71,19 +70,6 @@ def test_a_kernel_without_source_is_refused():
     exec("@pk.kernel\ndef typed_in(i, x):\n    x[i] = 1.0\n", scope)
     with pytest.raises(SourceError, match="kernel 'typed_in'.*source"):
         pk.parallel_for(pk.RangePolicy(0, 3, space="serial"), scope["typed_in"], np.ones(3))
-
-
-def test_a_file_edited_after_its_import_is_refused(tmp_path):
-    """Where the kernel stood, another def stands by the time of the first launch."""
-    path = tmp_path / "edited.py"
-    kernels = "import portable as pk\n\n@pk.kernel\ndef {}(i, x):\n    x[i] = 1.0\n"
-    path.write_text(kernels.format("first"))
-    spec = importlib.util.spec_from_file_location("edited", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    path.write_text(kernels.format("second"))
-    with pytest.raises(SourceError, match="kernel 'first' .*edited.py:3.*edited after"):
-        pk.parallel_for(pk.RangePolicy(0, 3, space="serial"), module.first, np.ones(3))
 
 
 @pytest.mark.parametrize("name", ["gpu", "", "Serial", "cuda:x", "threads:0", "threads:x", "serial:2"])

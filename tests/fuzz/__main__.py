@@ -15,12 +15,20 @@ from . import campaign, mutants  # noqa: E402  (the cache is decided when portab
 
 def main(argv=None):
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
-    parser.add_argument("--programs", type=int, help="how many, of all kinds together: 400, or for each change of the compiler at most 500")
+    parser.add_argument(
+        "--programs",
+        type=int,
+        help="how many, of all kinds together: 400, or for each change of the compiler at most 500",
+    )
     parser.add_argument("--seed", type=int, default=1, help="equal seeds draw equal programs")
     parser.add_argument("--space", help="compare on this space alone: serial, threads, checked or cuda")
     parser.add_argument("--processes", type=int, default=os.cpu_count())
-    parser.add_argument("--files", type=Path, default=Path("fuzz_failures"), help="where files that replay a difference go")
-    parser.add_argument("--mutate", action="store_true", help="change the compiler instead, and see that the programs notice")
+    parser.add_argument(
+        "--files", type=Path, default=Path("fuzz_failures"), help="where files that replay a difference go"
+    )
+    parser.add_argument(
+        "--mutate", action="store_true", help="change the compiler instead, and see that the programs notice"
+    )
     parser.add_argument("--mutants", type=int, default=20, help="with --mutate: how many are drawn")
     parser.add_argument("--until-first", metavar="HASHES", help=argparse.SUPPRESS)
     options = parser.parse_args(argv)
@@ -49,13 +57,17 @@ def report(options):
     print(f"{'kind':12}{'programs':>10}{'comparisons':>13}{'undefined':>11}{'refused':>9}{'differences':>13}")
     for outcome in [*totals.values(), everything]:
         refused = sum(outcome.refused.values())
-        print(f"{outcome.kind:12}{outcome.programs:10}{outcome.comparisons:13}{outcome.undefined:11}{refused:9}{len(outcome.differences):13}")
+        print(
+            f"{outcome.kind:12}{outcome.programs:10}{outcome.comparisons:13}{outcome.undefined:11}{refused:9}{len(outcome.differences):13}"
+        )
         if outcome is not everything:
             everything.add(outcome)
     for why, times in everything.refused.most_common():
         print(f"refused {times} times: {why}")
-    print(f"spaces: {', '.join(b.name for b in campaign.builds_of(options.space))}; seed {options.seed}; "
-          f"{time.monotonic() - began:.0f} s on {options.processes} processes")
+    print(
+        f"spaces: {', '.join(b.name for b in campaign.builds_of(options.space))}; seed {options.seed}; "
+        f"{time.monotonic() - began:.0f} s on {options.processes} processes"
+    )
     many = sum(everything.refused.values()) > 0.01 * everything.programs
     return 1 if everything.differences or many else 0
 

@@ -23,9 +23,26 @@ from . import edges, effects, launches, ranges, reductions, teams
 from .comparing import CPU, CUDA, Difference, Refused, RefusedBySpace, Undefined, compare
 from .program import replay
 
-KINDS = {"range": ranges.programs, "team": teams.programs, "edge": edges.programs, "effect": effects.programs, "launch": launches.programs,
-         "reduction": reductions.programs}
-SHARES = ("range", "team", "edge", "range", "team", "edge", "effect", "launch", "reduction", "effect")  # of each ten chunks
+KINDS = {
+    "range": ranges.programs,
+    "team": teams.programs,
+    "edge": edges.programs,
+    "effect": effects.programs,
+    "launch": launches.programs,
+    "reduction": reductions.programs,
+}
+SHARES = (
+    "range",
+    "team",
+    "edge",
+    "range",
+    "team",
+    "edge",
+    "effect",
+    "launch",
+    "reduction",
+    "effect",
+)  # of each ten chunks
 SHRINKING_S = 40  # a failure is made smaller for this long at most
 HANGING_S = 120  # and a program that takes longer than this ends its process
 
@@ -42,7 +59,8 @@ class Outcome:
     programs: int = 0
     comparisons: int = 0
     undefined: int = 0
-    reported: int = 0  # comparisons in which the checked space reported an overflow that the text has, and so gave no result
+    # comparisons in which the checked space reported an overflow that the text has, and so gave no result
+    reported: int = 0
     refused: Counter = field(default_factory=Counter)
     refused_hashes: set = field(default_factory=set)
     differences: list = field(default_factory=list)  # (message, text of a file that shows it)
@@ -83,8 +101,8 @@ def hash_of(program):
 def run_chunk(kind, seed_, n, space=None, shrink=True, accepted=None, running=None):
     """The Outcome of `n` programs of a kind; it ends with the first difference, made smaller with `shrink`.
 
-    `accepted`: hashes of programs that may be refused; any other refusal counts as a difference. `running`: a file that holds the
-    program at work, for whoever finds that this process is gone.
+    `accepted`: hashes of programs that may be refused; any other refusal counts as a difference. `running`: a
+    file that holds the program at work, for whoever finds that this process is gone.
     """
     outcome, builds, failed = Outcome(kind), builds_of(space), []
 
@@ -128,8 +146,15 @@ def run_chunk(kind, seed_, n, space=None, shrink=True, accepted=None, running=No
             outcome.reported += sum(v != "same" for v in said.values())
 
     phases = [Phase.generate, Phase.shrink] if shrink else [Phase.generate]
-    options = settings(max_examples=n, deadline=None, database=None, phases=phases, suppress_health_check=list(HealthCheck),
-                       report_multiple_bugs=False, print_blob=False)
+    options = settings(
+        max_examples=n,
+        deadline=None,
+        database=None,
+        phases=phases,
+        suppress_health_check=list(HealthCheck),
+        report_multiple_bugs=False,
+        print_blob=False,
+    )
     try:
         seed(seed_)(options(given(KINDS[kind]())(examine)))()
     except (Difference, Enough):
@@ -159,10 +184,14 @@ def campaign(programs, seed_, space=None, processes=1, say=lambda outcome: None,
 
 
 def _some(wanted, space, shrink, processes, folder):
-    """Outcomes by task, of those that came to their end, and of those whose process did: by a crash, or because a program hung."""
+    """Outcomes by task, of those that came to their end, and of those whose process did: by a crash, or
+    because a program hung."""
     done, ended = {}, {}
     with concurrent.futures.ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
-        futures = {task: pool.submit(run_chunk, *task, space, shrink, None, folder / f"{task[1]}.py") for task in wanted}
+        futures = {
+            task: pool.submit(run_chunk, *task, space, shrink, None, folder / f"{task[1]}.py")
+            for task in wanted
+        }
         for task, future in futures.items():
             with contextlib.suppress(concurrent.futures.process.BrokenProcessPool):
                 done[task] = future.result()
@@ -171,11 +200,15 @@ def _some(wanted, space, shrink, processes, folder):
         if task in done or not running.exists():
             continue
         try:
-            code = subprocess.run([sys.executable, running], capture_output=True, timeout=HANGING_S).returncode
+            code = subprocess.run(
+                [sys.executable, running], capture_output=True, timeout=HANGING_S
+            ).returncode
         except subprocess.TimeoutExpired:
             code = "none: it hangs"
         if code not in (0, 1):
-            ended[task] = Outcome(task[0], 1, differences=[(f"the process ends; exit status {code}", running.read_text())])
+            ended[task] = Outcome(
+                task[0], 1, differences=[(f"the process ends; exit status {code}", running.read_text())]
+            )
         running.unlink()
     if len(done) + len(ended) == 0:
         raise RuntimeError("processes end at once, and no program shows why")

@@ -42,8 +42,13 @@ class Build:
         return self.space != "checked"
 
 
-CPU = (Build("serial, 8 lanes", "serial", 8, 8), Build("serial, 16 lanes", "serial", 16, 16), Build("serial, packed=False", "serial", 1, 1),
-       Build("threads:3, 8 lanes", "threads:3", 8, 8), Build("checked", "checked", 0, CHECKED_TEAM))
+CPU = (
+    Build("serial, 8 lanes", "serial", 8, 8),
+    Build("serial, 16 lanes", "serial", 16, 16),
+    Build("serial, packed=False", "serial", 1, 1),
+    Build("threads:3, 8 lanes", "threads:3", 8, 8),
+    Build("checked", "checked", 0, CHECKED_TEAM),
+)
 CUDA = (Build("cuda", "cuda", 0, 32),)
 
 
@@ -93,7 +98,9 @@ def _compare(program, build, namespace, wide, arrays, result, overflow):
     if program.policy[0] == "team":
         asked = dataclasses.replace(program, policy=("team", program.policy[1], build.team))
     args = [move(a, build.space) if isinstance(a, np.ndarray) else a for a in given]
-    with_file = replay(dataclasses.replace(asked, args=given), build.name, wide, build.lanes != 1, arrays, result)
+    with_file = replay(
+        dataclasses.replace(asked, args=given), build.name, wide, build.lanes != 1, arrays, result
+    )
     try:
         got_result = launch(asked, namespace, build.space, args, build.lanes != 1)
     except CheckError as error:
@@ -109,12 +116,18 @@ def _compare(program, build, namespace, wide, arrays, result, overflow):
         raise RefusedBySpace(f"{type(error).__name__}: {error}", build.name, with_file) from error
     except Exception as error:  # noqa: BLE001  (whatever leaves a launch is a defect)
         raise Difference(f"{build.name}: {type(error).__name__}: {error}", build, with_file) from error
-    got = [a if isinstance(a, np.ndarray) else a.to_numpy() for a in args if isinstance(a, (np.ndarray, pk.View))]
+    got = [
+        a if isinstance(a, np.ndarray) else a.to_numpy() for a in args if isinstance(a, (np.ndarray, pk.View))
+    ]
     last = len(got) - (2 if program.launch == "scan" else 1)  # pad
     for k, (a, b) in enumerate(zip(got, arrays)):
         if k != last and not same_array(a, b):
             where = tuple(int(v) for v in np.argwhere(~_equal(a, b))[0])
-            raise Difference(f"{build.name}: array argument {k} at {where}: got {a[where]!r}, wanted {b[where]!r}", build, with_file)
+            raise Difference(
+                f"{build.name}: array argument {k} at {where}: got {a[where]!r}, wanted {b[where]!r}",
+                build,
+                with_file,
+            )
     if not same(got_result, result):
         raise Difference(f"{build.name}: the result is {got_result!r}, wanted {result!r}", build, with_file)
     return "same"

@@ -1,8 +1,10 @@
-"""Typed expressions and statements of the kernel language, drawn by Hypothesis; what stands first in a list is what failures shrink to.
+"""Typed expressions and statements of the kernel language, drawn by Hypothesis; what stands first in a list
+is what failures shrink to.
 
-Kinds of expressions, one letter each: `f` floats, `i` signed and `u` unsigned integers, `c` conditions (bools). A capital is the same
-and not a literal, so that nothing is folded in another precision than it is computed in. Of each kind there is one dtype in a program;
-what is assigned to a variable is cast to it where it may be weaker, since a name used twice may be two variables.
+Kinds of expressions, one letter each: `f` floats, `i` signed and `u` unsigned integers, `c` conditions
+(bools). A capital is the same and not a literal, so that nothing is folded in another precision than it is
+computed in. Of each kind there is one dtype in a program; what is assigned to a variable is cast to it where
+it may be weaker, since a name used twice may be two variables.
 """
 
 from __future__ import annotations
@@ -12,23 +14,49 @@ import re
 
 from hypothesis import strategies as st
 
+
+def templates(text):
+    """The expressions that semicolons part."""
+    return [part.strip() for part in text.split(";")]
+
+
 SHAPES = {
-    "f": ["{F} + {f}", "{F} - {f}", "{F} * {f}", "{F} / {f}", "-{F}", "{F} * {f} + {f}", "{f} - {F} * {f}", "{F} * {f} - {F} * {f}",
-          "{f} if {c} else {f}", "{F} * {f} if {c} else {f}", "min({F}, {f})", "max({f}, {F}, {f})", "abs({F})", "q({F})", "q({F} * {f})",
-          "bend({F}, {f})", "bend({F} * {f}, {f}) + {f}", "once({F}, {f}) + {f}", "pk.where({c}, {f}, {F})", "{F} + {i}", "{F} * {i}",
-          "{I} / {F}", "pk.sqrt(abs({F}))", "np.floor({F})", "pk.minimum({F}, {f})", "pk.maximum({f}, {F})", "pk.clip({F}, -2.0, 2.0)",
-          "pk.fma({F}, {f}, {f})", "{F} and {f}", "{F} or {f}", "{F} % {f}", "{F} // {f}", "{F} + {c}", "{F} + {u}"],
-    "i": ["{I} + {i}", "{I} - {i}", "{I} * {i}", "{I} // {i}", "{I} % {i}", "{I} & {i}", "{I} | {i}", "{I} ^ {i}", "{I} << ({i} & 7)",
-          "{I} >> ({i} & 15)", "-{I}", "~{I}", "abs({I})", "min({I}, {i})", "max({i}, {I})", "{i} if {c} else {i}", "whole({F})",
-          "{C} + {c}", "-{C}", "pk.where({c}, {i}, {I})", "{I} and {i}", "{I} or {i}", "INT({U} & 63)", "({I} % 9) ** 3", "{I} * {c}"],
-    "u": ["{U} + {u}", "{U} - {u}", "{U} * {u}", "{U} // {u}", "{U} % {u}", "{U} & {u}", "{U} | {u}", "{U} ^ {u}", "{U} << {u} % 40",
-          "{U} >> {u} % 70", "~{U}", "UINT({I})", "{u} if {c} else {u}", "min({U}, {u})", "max({U}, {u})", "pk.where({c}, {U}, {u})",
-          "{U} ** 3", "{U} or {u}", "-{U}"],
-    "c": ["{F} < {f}", "{I} == {i}", "{F} >= {f}", "{I} % 2 == 0", "{U} > {u}", "{C} and {c}", "{C} or {c}", "not {C}", "{f} < {F} <= {f}",
-          "{I} != {i}", "{i} <= {I} < {i}", "{F} != {f}", "{C} & {c}", "{C} ^ {C}", "{C} == {c}", "pk.isnan({F})", "bool({I})", "bool({F})",
-          "-1 < {F} <= 1.5", "~{C}", "{C} < {C}"],
+    "f": templates(
+        """{F} + {f}; {F} - {f}; {F} * {f}; {F} / {f}; -{F}; {F} * {f} + {f}; {f} - {F} * {f};
+        {F} * {f} - {F} * {f}; {f} if {c} else {f}; {F} * {f} if {c} else {f}; min({F}, {f});
+        max({f}, {F}, {f}); abs({F}); q({F}); q({F} * {f}); bend({F}, {f}); bend({F} * {f}, {f}) + {f};
+        once({F}, {f}) + {f}; pk.where({c}, {f}, {F}); {F} + {i}; {F} * {i}; {I} / {F}; pk.sqrt(abs({F}));
+        np.floor({F}); pk.minimum({F}, {f}); pk.maximum({f}, {F}); pk.clip({F}, -2.0, 2.0);
+        pk.fma({F}, {f}, {f}); {F} and {f}; {F} or {f}; {F} % {f}; {F} // {f}; {F} + {c}; {F} + {u}"""
+    ),
+    "i": templates(
+        """{I} + {i}; {I} - {i}; {I} * {i}; {I} // {i}; {I} % {i}; {I} & {i}; {I} | {i}; {I} ^ {i};
+        {I} << ({i} & 7); {I} >> ({i} & 15); -{I}; ~{I}; abs({I}); min({I}, {i}); max({i}, {I});
+        {i} if {c} else {i}; whole({F}); {C} + {c}; -{C}; pk.where({c}, {i}, {I}); {I} and {i}; {I} or {i};
+        INT({U} & 63); ({I} % 9) ** 3; {I} * {c}"""
+    ),
+    "u": templates(
+        """{U} + {u}; {U} - {u}; {U} * {u}; {U} // {u}; {U} % {u}; {U} & {u}; {U} | {u}; {U} ^ {u};
+        {U} << {u} % 40; {U} >> {u} % 70; ~{U}; UINT({I}); {u} if {c} else {u}; min({U}, {u});
+        max({U}, {u}); pk.where({c}, {U}, {u}); {U} ** 3; {U} or {u}; -{U}"""
+    ),
+    "c": templates(
+        """{F} < {f}; {I} == {i}; {F} >= {f}; {I} % 2 == 0; {U} > {u}; {C} and {c}; {C} or {c}; not {C};
+        {f} < {F} <= {f}; {I} != {i}; {i} <= {I} < {i}; {F} != {f}; {C} & {c}; {C} ^ {C}; {C} == {c};
+        pk.isnan({F}); bool({I}); bool({F}); -1 < {F} <= 1.5; ~{C}; {C} < {C}"""
+    ),
 }
-LITERALS = {"f": ["1.5", "-0.25", "2.0", "3", "0.1"], "i": ["3", "7", "1", "-2", "0"], "u": ["5", "1", "3"], "c": ["True", "False"]}
+LITERALS = {
+    "f": ["1.5", "-0.25", "2.0", "3", "0.1"],
+    "i": ["3", "7", "1", "-2", "0"],
+    "u": ["5", "1", "3"],
+    "c": ["True", "False"],
+}
+
+FLOAT_STEPS, UNSIGNED_STEPS = (
+    ["+=", "-=", "*=", "/="],
+    ["+=", "-=", "*=", "^=", "<<=", ">>=", "//=", "%=", "**="],
+)
 
 
 class Grammar:
@@ -78,7 +106,9 @@ class Grammar:
 
     def fill(self, template, depth=2):
         """A text with an expression for each {kind}, casts for INT and UINT, the arrays' length for {n}."""
-        text = re.sub(r"\{(\w)\}", lambda m: str(self.length) if m[1] == "n" else self.expr(m[1], depth), template)
+        text = re.sub(
+            r"\{(\w)\}", lambda m: str(self.length) if m[1] == "n" else self.expr(m[1], depth), template
+        )
         return text.replace("UINT(", f"pk.{self.dtypes['u']}(").replace("INT(", f"pk.{self.dtypes['i']}(")
 
     def settled(self, kind, depth=2):
@@ -95,7 +125,11 @@ class Grammar:
     @contextlib.contextmanager
     def scope(self, loop=None):
         """What is named inside is not known behind."""
-        kept = {k: list(v) for k, v in self.leaves.items()}, {k: list(v) for k, v in self.variables.items()}, self.in_loop
+        kept = (
+            {k: list(v) for k, v in self.leaves.items()},
+            {k: list(v) for k, v in self.variables.items()},
+            self.in_loop,
+        )
         self.in_loop = self.in_loop if loop is None else loop
         yield
         self.leaves, self.variables, self.in_loop = kept
@@ -112,8 +146,18 @@ class Grammar:
 
     def kinds(self, depth):
         """Names of methods that make a statement, the simplest first."""
-        kinds = ["assign", "assign", *(["store"] if self.targets else []), "augment", "product", "both", "helper"]
-        kinds += ["branch", "branch", "counted", "condition", "unrolled"] if depth > 0 and self.room > 0 else []
+        kinds = [
+            "assign",
+            "assign",
+            *(["store"] if self.targets else []),
+            "augment",
+            "product",
+            "both",
+            "helper",
+        ]
+        kinds += (
+            ["branch", "branch", "counted", "condition", "unrolled"] if depth > 0 and self.room > 0 else []
+        )
         kinds += ["leave", "leave"] if self.in_loop else []
         return kinds + (["back"] if self.result is not None else [])
 
@@ -136,11 +180,11 @@ class Grammar:
     def make_augment(self, depth):
         kind, name = self.variable()
         if kind == "f":
-            return [f"{name} {self.pick(['+=', '-=', '*=', '/='])} {self.fill(self.pick(['{f}', '{F} * {f}']), 1)}"]
+            return [f"{name} {self.pick(FLOAT_STEPS)} {self.fill(self.pick(['{f}', '{F} * {f}']), 1)}"]
         if kind == "i":
             return [f"{name} {self.pick(['+=', '-=', '^=', '|=', '&='])} {self.expr('i', 1)} % 50"]
         if kind == "u":
-            return [f"{name} {self.pick(['+=', '-=', '*=', '^=', '<<=', '>>=', '//=', '%=', '**='])} {self.pick(['3', '5', '7'])}"]
+            return [f"{name} {self.pick(UNSIGNED_STEPS)} {self.pick(['3', '5', '7'])}"]
         return [f"{name} {self.pick(['&=', '|=', '^='])} {self.expr('c', 1)}"]
 
     def make_product(self, depth):
@@ -148,7 +192,7 @@ class Grammar:
         name = self.name("p")
         line = f"{name} = {self.fill('{F} * {f}', 1)}"
         self.leaves["f"].append(name)
-        return [line, f"{self.pick(self.variables['f'])} = {self.pick([f'{name} + ', f'{name} - '])}{self.expr('f', 1)}"]
+        return [line, f"{self.pick(self.variables['f'])} = {name} {self.pick('+-')} {self.expr('f', 1)}"]
 
     def make_both(self, depth):
         """Two at once: a swap, or a function of two results."""
@@ -159,7 +203,11 @@ class Grammar:
         return [f"{a}, {b} = {self.settled('f', 1)}, {a}"] if a != b else [f"{a} = {self.settled('f', 1)}"]
 
     def make_helper(self, depth):
-        return [self.fill(f"{self.pick(self.variables['f'])} = helper({self.row}, {{F}}, {{I}} % 17)", 1)] if self.result != "helper" else ["pass"]
+        return (
+            [self.fill(f"{self.pick(self.variables['f'])} = helper({self.row}, {{F}}, {{I}} % 17)", 1)]
+            if self.result != "helper"
+            else ["pass"]
+        )
 
     def make_branch(self, depth):
         test = self.expr("c")
@@ -172,7 +220,20 @@ class Grammar:
 
     def make_counted(self, depth):
         """A loop over a range: its bounds known, the same for all, or each lane's own."""
-        bounds = self.pick(["3", "{I} % 4", "0, {I} % 5, 2", "4, 0, -1", "{I} % 3, 5", "{I} % 7, -2, -3", "-1, 3", "pk.static(2)", "{c}", *(["s % 3"] if "s" in self.leaves["i"] else [])])
+        bounds = self.pick(
+            [
+                "3",
+                "{I} % 4",
+                "0, {I} % 5, 2",
+                "4, 0, -1",
+                "{I} % 3, 5",
+                "{I} % 7, -2, -3",
+                "-1, 3",
+                "pk.static(2)",
+                "{c}",
+                *(["s % 3"] if "s" in self.leaves["i"] else []),
+            ]
+        )
         name = self.name("j")
         head = f"for {name} in range({self.fill(bounds, 1)}):"
         with self.scope(loop=True):
@@ -198,7 +259,14 @@ class Grammar:
         return [f"if {self.expr('c')}:", f"    {self.pick(['break', 'continue'])}"]
 
     def make_back(self, depth):
-        return [f"if {self.expr('c')}:", *indented([*self.make_store(depth), self.fill(self.result)] if self.targets else [self.fill(self.result)])]
+        return [
+            f"if {self.expr('c')}:",
+            *indented(
+                [*self.make_store(depth), self.fill(self.result)]
+                if self.targets
+                else [self.fill(self.result)]
+            ),
+        ]
 
 
 def indented(lines):
@@ -209,17 +277,34 @@ def helpers(draw, dtypes, length):
     """Functions that every program has: fixed ones, and one that is drawn."""
     g = Grammar(draw, dtypes, length, room=5)
     real, whole = dtypes["f"], dtypes["i"]
-    g.leaves |= {"f": ["a", "t", "x[m % {n}]".replace("{n}", str(length))], "i": ["m", "n"], "c": ["flag"], "u": ["z"]}
+    g.leaves |= {
+        "f": ["a", "t", "x[m % {n}]".replace("{n}", str(length))],
+        "i": ["m", "n"],
+        "c": ["flag"],
+        "u": ["z"],
+    }
     g.variables |= {"f": ["a", "t"], "i": ["n"], "u": ["z"], "c": ["flag"]}
     g.result = "return {f} + a"
     g.shapes = {k: [s for s in v if not re.search(r"bend|once|whole|search", s)] for k, v in SHAPES.items()}
     kinds = g.kinds
     g.kinds = lambda depth: [k for k in kinds(depth) if k not in ("store", "helper", "both")]
-    body = [f"n = pk.{whole}(m % 5)", f"z = pk.{dtypes['u']}(m)", "flag = t > 1.0", f"a = pk.{real}(t)", *g.block(2, 4), g.fill("return {f} + a")]
-    return FUNCTIONS.replace("INT", f"pk.{whole}") + "\n\n@pk.function\ndef helper(x, t, m):\n" + "\n".join(indented(body)) + "\n\n\n"
+    body = [
+        f"n = pk.{whole}(m % 5)",
+        f"z = pk.{dtypes['u']}(m)",
+        "flag = t > 1.0",
+        f"a = pk.{real}(t)",
+        *g.block(2, 4),
+        g.fill("return {f} + a"),
+    ]
+    return (
+        FUNCTIONS.replace("INT", f"pk.{whole}")
+        + "\n\n@pk.function\ndef helper(x, t, m):\n"
+        + "\n".join(indented(body))
+        + "\n\n\n"
+    )
 
 
-FUNCTIONS = '''TAPS = (1, 2)
+FUNCTIONS = """TAPS = (1, 2)
 
 
 @pk.function
@@ -261,4 +346,4 @@ def search(x, start, limit):
         found = x[j]
     return found, INT(-1)
 
-'''
+"""

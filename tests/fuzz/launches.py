@@ -1,4 +1,5 @@
-"""Launches: ranges and boxes with offsets, empty ones, sizes around packs of 8 and 16 and blocks of 128 and 256, with small kernels."""
+"""Launches: ranges and boxes with offsets, empty ones, sizes around packs of 8 and 16 and blocks of 128 and
+256, with small kernels."""
 
 from __future__ import annotations
 
@@ -37,16 +38,39 @@ def programs(draw):
     at = ", ".join(f"{n} - {b}" for n, b in zip(names, begins))
     g = Grammar(draw, dtypes, LENGTH, room=4)
     functions = helpers(draw, dtypes, LENGTH)
-    g.leaves |= {"f": ["a", "x[m % 21]", f"x[({names[-1]}) % 21]"], "i": ["m", f"{names[0]} % 50", f"{names[-1]} % 9", "s"], "u": ["z"], "c": ["flag"]}
+    g.leaves |= {
+        "f": ["a", "x[m % 21]", f"x[({names[-1]}) % 21]"],
+        "i": ["m", f"{names[0]} % 50", f"{names[-1]} % 9", "s"],
+        "u": ["z"],
+        "c": ["flag"],
+    }
     g.variables |= {"f": ["a"], "i": ["m"], "u": ["z"], "c": ["flag"]}
     g.targets, g.result = [("f", [f"fo[{at}]"]), ("i", [f"io[{at}]"])], "return"
     whole = dtypes["i"]
-    body = [f"unused = wide({names[-1]})", f"a, m, z, flag = x[({' + '.join(names)}) % 21], pk.{whole}({names[-1]} % 30), u[{names[-1]} % 21], {names[0]} % 2 == 0",
-            *g.block(1, 3), f"fo[{at}] += a", f"io[{at}] += m + pk.{whole}({names[0]} % 7)"]
-    text = HEADER + functions + f"@pk.kernel\ndef kernel({', '.join(names)}, x, u, fo, io, s, pad):\n" + "\n".join(indented(body)) + "\n"
+    body = [
+        f"unused = wide({names[-1]})",
+        f"a, m = x[({' + '.join(names)}) % 21], pk.{whole}({names[-1]} % 30)",
+        f"z, flag = u[{names[-1]} % 21], {names[0]} % 2 == 0",
+        *g.block(1, 3),
+        f"fo[{at}] += a",
+        f"io[{at}] += m + pk.{whole}({names[0]} % 7)",
+    ]
+    text = (
+        HEADER
+        + functions
+        + f"@pk.kernel\ndef kernel({', '.join(names)}, x, u, fo, io, s, pad):\n"
+        + "\n".join(indented(body))
+        + "\n"
+    )
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     shape = tuple(max(n, 1) for n in extents)
     assert math.prod(shape) < 2000
-    args = [(rng.integers(-16, 17, LENGTH) / 8).astype(dtypes["f"]), rng.integers(0, 99, LENGTH).astype(dtypes["u"]),
-            np.zeros(shape, dtypes["f"]), np.zeros(shape, dtypes["i"]), draw(st.integers(0, 5)), np.zeros(1, np.int32)]
+    args = [
+        (rng.integers(-16, 17, LENGTH) / 8).astype(dtypes["f"]),
+        rng.integers(0, 99, LENGTH).astype(dtypes["u"]),
+        np.zeros(shape, dtypes["f"]),
+        np.zeros(shape, dtypes["i"]),
+        draw(st.integers(0, 5)),
+        np.zeros(1, np.int32),
+    ]
     return Program("launch", text, policy, args)

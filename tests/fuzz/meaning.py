@@ -1,7 +1,8 @@
 """What an operation on numbers of one dtype means, on Python's integers and NumPy's floats.
 
-Values: Python's int and bool for integers and bools, np.float32 and np.float64 for floats. Dtypes are names; "int" and "float" are the
-weak ones of docs/kernels.md. Nothing here comes from the compiler or from the checked space.
+Values: Python's int and bool for integers and bools, np.float32 and np.float64 for floats. Dtypes are names;
+"int" and "float" are the weak ones of docs/kernels.md. Nothing here comes from the compiler or from the
+checked space.
 """
 
 from __future__ import annotations
@@ -11,8 +12,17 @@ from fractions import Fraction
 import numpy as np
 
 FLOATS = {"float32": np.float32, "float64": np.float64}
-INTEGERS = {"int32": (32, True), "int64": (64, True), "int": (64, True), "uint32": (32, False), "uint64": (64, False)}
-DIGITS = {"float32": (24, -149, 128), "float64": (53, -1074, 1024)}  # of the significand; least and first too large power of two
+INTEGERS = {
+    "int32": (32, True),
+    "int64": (64, True),
+    "int": (64, True),
+    "uint32": (32, False),
+    "uint64": (64, False),
+}
+DIGITS = {
+    "float32": (24, -149, 128),
+    "float64": (53, -1074, 1024),
+}  # of the significand; least and first too large power of two
 
 
 class Undefined(Exception):

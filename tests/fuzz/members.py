@@ -1,4 +1,5 @@
-"""A program run by the oracle: indices one after the other, the members of a team in turns between the places where they meet."""
+"""A program run by the oracle: indices one after the other, the members of a team in turns between the places
+where they meet."""
 
 from __future__ import annotations
 
@@ -9,7 +10,8 @@ import numpy as np
 
 from . import meaning
 from .meaning import Refused
-from .oracle import Reader, View
+from .oracle import Reader
+from .types import View
 
 
 class Member:
@@ -111,8 +113,11 @@ def _scan(program, reader, type_, contributions, out):
     total = reducer.identity()
     for k, contribution in enumerate(contributions):
         before, total = total, reducer.add(total, contribution)
-        out[begin + k] = reader.convert(total if program.inclusive else before, reducer.state if isinstance(reducer.state, str) else
-                                        reducer.state[0], dtype)
+        out[begin + k] = reader.convert(
+            total if program.inclusive else before,
+            reducer.state if isinstance(reducer.state, str) else reducer.state[0],
+            dtype,
+        )
     return total
 
 
@@ -140,7 +145,9 @@ def _together(members):
     """Run the members of a team from meeting to meeting; what member 0 returns."""
     replies = [None] * len(members)
     while True:
-        asked = [member.switch(*([] if reply is None else [reply])) for member, reply in zip(members, replies)]
+        asked = [
+            member.switch(*([] if reply is None else [reply])) for member, reply in zip(members, replies)
+        ]
         if all(member.dead for member in members):
             return asked[0]
         if any(member.dead for member in members) or len({word for word, _ in asked}) > 1:

@@ -1,42 +1,139 @@
 """The mends of defects that strangers' programs found, to be taken back one at a time.
 
-Each is (item of the list of defects, what, file, text now, text without the mend); the text now stands exactly once in the file.
+Each is (item of the list of defects, what, file, text now, text without the mend); the text now stands
+exactly once in the file.
 """
 
 EXPRESSIONS, VALUES = "portable/compiler/expressions.py", "portable/compiler/values.py"
 
 MENDS = [
-    (1, "exits from thread_range", "portable/backends/cpu/lanes.py", "        if W == 1 or breaks(s):", "        if W == 1:"),
-    (2, "shift counts", VALUES, "            return self._shift(op, x, y, dtype, const_b)\n",
-     "            return {'<<': b.shl, '>>': b.lshr if dtype in t.UNSIGNED else b.ashr}[op](x, y)\n"),
-    (3, "slices from the end", EXPRESSIONS, "            return self.larger(self.plus(extent, bound), 0) if bound < 0 else self.smaller(bound, extent)\n",
-     "            return bound\n"),
-    (3, "bounds of slices at run time", EXPRESSIONS,
-     "        return self.smaller(self.larger(self.b.select(below, self.b.add(bound, length), bound), 0), extent)\n", "        return bound\n"),
-    (4, "// and % of floats", VALUES, "            return self.float_division(op, a, b, dtype)\n", """            kind = self.kind_of(a, b)
+    (
+        1,
+        "exits from thread_range",
+        "portable/backends/cpu/lanes.py",
+        "        if W == 1 or breaks(s):",
+        "        if W == 1:",
+    ),
+    (
+        2,
+        "shift counts",
+        VALUES,
+        "            return self._shift(op, x, y, dtype, const_b)\n",
+        "            return {'<<': b.shl, '>>': b.lshr if dtype in t.UNSIGNED else b.ashr}[op](x, y)\n",
+    ),
+    (
+        3,
+        "slices from the end",
+        EXPRESSIONS,
+        "            return self.larger(self.plus(extent, bound), 0) if bound < 0 else self.smaller(bound, extent)\n",
+        "            return bound\n",
+    ),
+    (
+        3,
+        "bounds of slices at run time",
+        EXPRESSIONS,
+        "        return self.smaller(self.larger(self.b.select(below, self.b.add(bound, length), bound), 0), extent)\n",
+        "        return bound\n",
+    ),
+    (
+        4,
+        "// and % of floats",
+        VALUES,
+        "            return self.float_division(op, a, b, dtype)\n",
+        """            kind = self.kind_of(a, b)
             x, y = self.get(a, dtype, kind), self.get(b, dtype, kind)
             q = self.intrinsic("floor", [self.b.fdiv(x, y)])
             r = self.intrinsic("fma", [self.b.fneg(q), y, x])
             return Value(dtype, kind, q if op == "//" else r)
-"""),
-    (5, "chained comparisons", EXPRESSIONS, "        return self._links(node, self.expr(node.left), 0)\n", """        if len(node.ops) > 1:
+""",
+    ),
+    (
+        5,
+        "chained comparisons",
+        EXPRESSIONS,
+        "        return self._links(node, self.expr(node.left), 0)\n",
+        """        if len(node.ops) > 1:
             values = [node.left, *node.comparators]
             parts = [ast.copy_location(ast.Compare(a, [op], [b]), node) for a, op, b in zip(values, node.ops, values[1:])]
             return self.expr(ast.copy_location(ast.BoolOp(ast.And(), parts), node))
         return self._links(node, self.expr(node.left), 0)
-"""),
-    (6, "constants that are equal", "portable/dispatch.py", '("static", a.value, repr(a.value))), b""', '("static", a.value)), b""'),
-    (7, "floats as integers", VALUES, "            return self._whole(x, to, b)\n",
-     "            return build.fptoui(x, to) if b in t.UNSIGNED else build.fptosi(x, to)\n"),
-    (7, "NaN in atomic_min and atomic_max", "portable/compiler/memory.py", '"min": "fminimum", "max": "fmaximum"', '"min": "fmin", "max": "fmax"'),
-    (7, "unsigned sums in the checked space", "portable/backends/checked/interpreter.py", "        return np.uint64(value)\n", "        return int(value)\n"),
-    (7, "bools as bounds in the checked space", "portable/backends/checked/memory.py",
-     "    return int(index) if isinstance(index, np.bool_) else operator.index(index)\n", "    return operator.index(index)\n"),
-    (8, "collectives behind loops", "portable/compiler/frames.py", "        self.divergent = outer\n        if may_return:\n", "        if may_return:\n"),
-    (9, "x **= a", "portable/compiler/lowering.py", "        node = operations.setdefault(id(s), ast.copy_location(ast.BinOp(_Ready(), s.op, s.value), s))\n",
-     "        node = ast.copy_location(ast.BinOp(_Ready(), s.op, s.value), s)\n"),
-    (9, "powers of constants", EXPRESSIONS, "            return self._constant_power(base, exponent, node)\n", "            return self.const(base.const ** n)\n"),
-    (11, "what a function returns", "portable/compiler/frames.py", "        return rounded(result)\n", "        return result\n"),
-    (11, "what a function is given", "portable/compiler/frames.py", "zip(text.params, map(rounded, args))", "zip(text.params, args)"),
-    (12, "one reducer over two dtypes", "portable/compiler/team.py", "    types = [(v.dtype, v.kind) for", "    types = [v.kind for"),
+""",
+    ),
+    (
+        6,
+        "constants that are equal",
+        "portable/dispatch.py",
+        '("static", a.value, repr(a.value))), b""',
+        '("static", a.value)), b""',
+    ),
+    (
+        7,
+        "floats as integers",
+        VALUES,
+        "            return self._whole(x, to, b)\n",
+        "            return build.fptoui(x, to) if b in t.UNSIGNED else build.fptosi(x, to)\n",
+    ),
+    (
+        7,
+        "NaN in atomic_min and atomic_max",
+        "portable/compiler/memory.py",
+        '"min": "fminimum", "max": "fmaximum"',
+        '"min": "fmin", "max": "fmax"',
+    ),
+    (
+        7,
+        "unsigned sums in the checked space",
+        "portable/backends/checked/interpreter.py",
+        "        return np.uint64(value)\n",
+        "        return int(value)\n",
+    ),
+    (
+        7,
+        "bools as bounds in the checked space",
+        "portable/backends/checked/memory.py",
+        "    return int(index) if isinstance(index, np.bool_) else operator.index(index)\n",
+        "    return operator.index(index)\n",
+    ),
+    (
+        8,
+        "collectives behind loops",
+        "portable/compiler/frames.py",
+        "        self.divergent = outer\n        if may_return:\n",
+        "        if may_return:\n",
+    ),
+    (
+        9,
+        "x **= a",
+        "portable/compiler/lowering.py",
+        "        node = operations.setdefault(id(s), ast.copy_location(ast.BinOp(_Ready(), s.op, s.value), s))\n",
+        "        node = ast.copy_location(ast.BinOp(_Ready(), s.op, s.value), s)\n",
+    ),
+    (
+        9,
+        "powers of constants",
+        EXPRESSIONS,
+        "            return self._constant_power(base, exponent, node)\n",
+        "            return self.const(base.const ** n)\n",
+    ),
+    (
+        11,
+        "what a function returns",
+        "portable/compiler/frames.py",
+        "        return rounded(result)\n",
+        "        return result\n",
+    ),
+    (
+        11,
+        "what a function is given",
+        "portable/compiler/frames.py",
+        "zip(text.params, map(rounded, args))",
+        "zip(text.params, args)",
+    ),
+    (
+        12,
+        "one reducer over two dtypes",
+        "portable/compiler/team.py",
+        "    types = [(v.dtype, v.kind) for",
+        "    types = [v.kind for",
+    ),
 ]

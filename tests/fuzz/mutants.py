@@ -1,7 +1,8 @@
 """Changes of the compiler that the programs must notice: mends taken back, and mutants drawn from its text.
 
-Each is made in a copy of the tree and tried in a process of its own, until the first difference or so many programs. A crash, a
-program that never ends and a refusal of what the unchanged compiler takes count as noticed.
+Each is made in a copy of the tree and tried in a process of its own, until the first difference or so many
+programs. A crash, a program that never ends and a refusal of what the unchanged compiler takes count as
+noticed.
 """
 
 from __future__ import annotations
@@ -24,10 +25,32 @@ ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("portable/compiler", "portable/backends/cpu")
 LEFT_OUT = ("counting.py", "count.py")  # what pk.count says, and no result
 LIMIT_S = 3600
-_ARITHMETIC = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Add, ast.FloorDiv: ast.Mult, ast.Mod: ast.FloorDiv, ast.BitAnd: ast.BitOr,
-               ast.BitOr: ast.BitAnd, ast.BitXor: ast.BitAnd, ast.LShift: ast.RShift, ast.RShift: ast.LShift, ast.Pow: ast.Mult, ast.Div: ast.Mult}
-_COMPARISONS = {ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.In: ast.NotIn,
-                ast.NotIn: ast.In, ast.Is: ast.IsNot, ast.IsNot: ast.Is}
+_ARITHMETIC = {
+    ast.Add: ast.Sub,
+    ast.Sub: ast.Add,
+    ast.Mult: ast.Add,
+    ast.FloorDiv: ast.Mult,
+    ast.Mod: ast.FloorDiv,
+    ast.BitAnd: ast.BitOr,
+    ast.BitOr: ast.BitAnd,
+    ast.BitXor: ast.BitAnd,
+    ast.LShift: ast.RShift,
+    ast.RShift: ast.LShift,
+    ast.Pow: ast.Mult,
+    ast.Div: ast.Mult,
+}
+_COMPARISONS = {
+    ast.Lt: ast.LtE,
+    ast.LtE: ast.Lt,
+    ast.Gt: ast.GtE,
+    ast.GtE: ast.Gt,
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+    ast.In: ast.NotIn,
+    ast.NotIn: ast.In,
+    ast.Is: ast.IsNot,
+    ast.IsNot: ast.Is,
+}
 
 
 @dataclass(frozen=True)
@@ -42,7 +65,9 @@ class Change:
     new: str
 
     def __str__(self):
-        return f"{self.name}: {self.file}:{self.line}: `{self.old.strip()[:110]}` -> `{self.new.strip()[:110]}`"
+        return (
+            f"{self.name}: {self.file}:{self.line}: `{self.old.strip()[:110]}` -> `{self.new.strip()[:110]}`"
+        )
 
 
 # ---- mends taken back
@@ -52,9 +77,13 @@ def taken_back():
     for item, what, file, now, before in MENDS:
         text = (ROOT / file).read_text()
         if text.count(now) != 1:
-            raise SystemExit(f"mends.py, item {item} ({what}): the text stands {text.count(now)} times in {file}, once is wanted:\n{now}")
+            raise SystemExit(
+                f"mends.py, item {item} ({what}): {text.count(now)} times in {file}, once is wanted:\n{now}"
+            )
         start = text.index(now)
-        changes.append(Change(f"item {item}, {what}", file, text.count("\n", 0, start) + 1, start, now, before))
+        changes.append(
+            Change(f"item {item}, {what}", file, text.count("\n", 0, start) + 1, start, now, before)
+        )
     return changes
 
 
@@ -79,15 +108,32 @@ def _of_file(path):
     def change(node, what, replaced):
         start = starts[node.lineno - 1] + node.col_offset
         end = starts[node.end_lineno - 1] + node.end_col_offset
-        found.append(Change(what, name, node.lineno, len(data[:start].decode()), data[start:end].decode(), f"({ast.unparse(replaced)})"))
+        found.append(
+            Change(
+                what,
+                name,
+                node.lineno,
+                len(data[:start].decode()),
+                data[start:end].decode(),
+                f"({ast.unparse(replaced)})",
+            )
+        )
 
     for node in _executed(ast.parse(text)):
         if isinstance(node, ast.BinOp) and type(node.op) in _ARITHMETIC:
             change(node, "operator", ast.BinOp(node.left, _ARITHMETIC[type(node.op)](), node.right))
         elif isinstance(node, ast.Compare) and len(node.ops) == 1:
-            change(node, "operator", ast.Compare(node.left, [_COMPARISONS[type(node.ops[0])]()], node.comparators))
+            change(
+                node,
+                "operator",
+                ast.Compare(node.left, [_COMPARISONS[type(node.ops[0])]()], node.comparators),
+            )
         elif isinstance(node, ast.BoolOp):
-            change(node, "operator", ast.BoolOp(ast.Or() if isinstance(node.op, ast.And) else ast.And(), node.values))
+            change(
+                node,
+                "operator",
+                ast.BoolOp(ast.Or() if isinstance(node.op, ast.And) else ast.And(), node.values),
+            )
         elif isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.Not, ast.USub)):
             change(node, "operator", node.operand)
         elif isinstance(node, ast.Constant) and isinstance(node.value, bool):
@@ -100,10 +146,15 @@ def _of_file(path):
 
 
 def _executed(node):
-    """The nodes below that work on programs: no docstrings, annotations, messages or what only says that a program is wrong."""
+    """The nodes below that work on programs: no docstrings, annotations, messages or what only says that a
+    program is wrong."""
     for child in ast.iter_child_nodes(node):
         called = ast.unparse(child.func).rpartition(".")[2] if isinstance(child, ast.Call) else ""
-        if isinstance(child, (ast.Raise, ast.JoinedStr, ast.Assert)) or called == "fail" or called.endswith(("Error", "Clash")):
+        if (
+            isinstance(child, (ast.Raise, ast.JoinedStr, ast.Assert))
+            or called == "fail"
+            or called.endswith(("Error", "Clash"))
+        ):
             continue
         yield child
         yield from _executed(child)
@@ -118,16 +169,30 @@ def attempt(change, seed, programs, accepted):
         (folder / "tests").mkdir()
         for name in ("__init__.py", "launching.py"):
             shutil.copy(ROOT / "tests" / name, folder / "tests")
-        shutil.copytree(ROOT / "tests/fuzz", folder / "tests/fuzz", ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(
+            ROOT / "tests/fuzz", folder / "tests/fuzz", ignore=shutil.ignore_patterns("__pycache__")
+        )
         path = folder / change.file
         text = path.read_text()
-        assert text[change.start:].startswith(change.old)
-        path.write_text(text[: change.start] + change.new + text[change.start + len(change.old):])
+        assert text[change.start :].startswith(change.old)
+        path.write_text(text[: change.start] + change.new + text[change.start + len(change.old) :])
         (folder / "accepted").write_text("\n".join(accepted))
-        command = [sys.executable, "-m", "tests.fuzz", "--until-first", "accepted", "--programs", str(programs), "--seed", str(seed)]
+        command = [
+            sys.executable,
+            "-m",
+            "tests.fuzz",
+            "--until-first",
+            "accepted",
+            "--programs",
+            str(programs),
+            "--seed",
+            str(seed),
+        ]
         environment = {**os.environ, "PYTHONPATH": str(folder), "PORTABLE_CACHE": "0"}
         try:
-            done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=LIMIT_S)
+            done = subprocess.run(
+                command, cwd=folder, env=environment, capture_output=True, text=True, timeout=LIMIT_S
+            )
         except subprocess.TimeoutExpired:
             return change, f"no end within {LIMIT_S} s"
     last = (done.stdout.strip().splitlines() or done.stderr.strip().splitlines() or [""])[-1]
@@ -151,6 +216,11 @@ def main(seed, n_mutants, programs, processes):
         return 1
     accepted = set().union(*(outcome.refused_hashes for outcome in before.values()))
     changes = taken_back() + random.Random(seed).sample(candidates(), n_mutants)
+    unchanged = Change("nothing", changes[0].file, 1, 0, "", "")
+    _, noticed = attempt(unchanged, seed, 20, accepted)
+    if noticed:  # else every change would seem to be noticed
+        print(f"an unchanged copy does not pass: {noticed}")
+        return 1
     survivors = 0
     with concurrent.futures.ThreadPoolExecutor(processes) as pool:
         for change, noticed in pool.map(lambda c: attempt(c, seed, programs, accepted), changes):

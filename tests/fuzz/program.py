@@ -29,12 +29,11 @@ class Program:
 
     Attributes
     ----------
-    text : str, a module that defines `kernel`, whose last parameter is an array that it does not touch (see `lanes`)
-    policy : ("range", begin, end), ("box", begins, ends) or ("team", league_size)
-    args : list of ndarray, numbers and ("static", number)
-    again : (number of an argument, its values), of a kernel that is launched again with other constants
-    launch : "for", "reduce" or "scan"; the last argument of a scan is its `out`
-    reducers : names as the text writes them, "Sum" for pk.Sum
+    text : str, a module that defines `kernel`, whose last parameter is an array that it does not touch (see
+    `lanes`) policy : ("range", begin, end), ("box", begins, ends) or ("team", league_size) args : list of
+    ndarray, numbers and ("static", number) again : (number of an argument, its values), of a kernel that is
+    launched again with other constants launch : "for", "reduce" or "scan"; the last argument of a scan is its
+    `out` reducers : names as the text writes them, "Sum" for pk.Sum
     """
 
     kind: str
@@ -93,8 +92,20 @@ def launch(program, namespace, space, args, packed=True):
     reducers = tuple(namespace.get(name) or getattr(pk, name) for name in program.reducers)
     if program.launch == "scan":
         *args, out = args
-        return pk.parallel_scan(policy, kernel, *args, out=out, reducer=reducers[0], inclusive=program.inclusive)
+        return pk.parallel_scan(
+            policy, kernel, *args, out=out, reducer=reducers[0], inclusive=program.inclusive
+        )
     return pk.parallel_reduce(policy, kernel, *args, reducer=reducers if len(reducers) > 1 else reducers[0])
+
+
+END = """
+    arrays = [a if isinstance(a, np.ndarray) else a.to_numpy() for a in args if getattr(a, "shape", ())]
+    for k, (got, right) in enumerate(zip(arrays, wanted)):
+        if got.tobytes() != right.tobytes():
+            print(f"array argument {k}: got\\n{got}\\nwanted\\n{right}")
+    if wanted_result is not None:
+        print(f"result: got {result}, wanted {wanted_result}")
+"""
 
 
 def replay(program, build, wide, packed, wanted, result):
@@ -103,7 +114,11 @@ def replay(program, build, wide, packed, wanted, result):
     policy = {"team": "TeamPolicy", "range": "RangePolicy", "box": "MDRangePolicy"}[shape]
     names = [n if f"\n{n} = " in program.text else f"pk.{n}" for n in program.reducers]
     out = ", out=args[-1]" if program.launch == "scan" else ""
-    more = "" if program.launch == "for" else f", reducer={names[0] if len(names) == 1 else '(' + ', '.join(names) + ')'}"
+    more = (
+        ""
+        if program.launch == "for"
+        else f", reducer={names[0] if len(names) == 1 else '(' + ', '.join(names) + ')'}"
+    )
     more += f", inclusive={program.inclusive}" if program.launch == "scan" else ""
     last = "args[:-1]" if program.launch == "scan" else "args"
     lines = [
@@ -125,11 +140,5 @@ def replay(program, build, wide, packed, wanted, result):
         '    if policy.space.startswith("cuda"):',
         "        args = [pk.copy_of(a, space=policy.space) if isinstance(a, np.ndarray) else a for a in args]",
         f"    result = pk.parallel_{program.launch}(policy, kernel, *{last}{out}{more})",
-        '    arrays = [a if isinstance(a, np.ndarray) else a.to_numpy() for a in args if hasattr(a, "shape") and a.shape != ()]',
-        "    for k, (got, right) in enumerate(zip(arrays, wanted)):",
-        "        if got.tobytes() != right.tobytes():",
-        '            print(f"array argument {k}: got\\n{got}\\nwanted\\n{right}")',
-        "    if wanted_result is not None:",
-        '        print(f"result: got {result}, wanted {wanted_result}")',
     ]
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines) + END

@@ -1,4 +1,5 @@
-"""What reducers mean: contributions folded in the order of indices or members. Sums of floats are exact in the programs drawn here."""
+"""What reducers mean: contributions folded in the order of indices or members. Sums of floats are exact in
+the programs drawn here."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ from .meaning import is_float
 
 
 def state_type(reader, dtype, in_team):
-    """The dtype in which contributions are combined: integers in 64 bits, but in a team as they are; bools count as int64."""
+    """The dtype in which contributions are combined: integers in 64 bits, but in a team as they are; bools
+    count as int64."""
     dtype = reader.strong(dtype)
     if is_float(dtype) or in_team and dtype != "bool":
         return dtype
@@ -21,7 +23,8 @@ def state_type(reader, dtype, in_team):
 class BuiltIn:
     """pk.Sum, Prod, Min, Max, MinLoc and MaxLoc.
 
-    `result` is the type of what `all` gives; with `located` a contribution in a team is the pair (value, index).
+    `result` is the type of what `all` gives; with `located` a contribution in a team is the pair (value,
+    index).
     """
 
     def __init__(self, reader, name, contribution, in_team):
@@ -40,7 +43,8 @@ class BuiltIn:
         return meaning.least(self.state) if low else meaning.most(self.state)
 
     def all(self, values, indices=None):
-        """The values combined. `indices` are those of a launch; in a team the values of a located one are pairs."""
+        """The values combined. `indices` are those of a launch; in a team the values of a located one are
+        pairs."""
         if self.located:
             pairs = list(zip(values, indices)) if indices is not None else values
             return self.first([(self.as_state(v), k) for v, k in pairs])
@@ -83,7 +87,13 @@ class Written:
         self.located = lift is not None and len(reader.functions[lift].args.args) == 2
         lifted = contribution
         if lift is not None:
-            types = (contribution[0], "int") if self.located and in_team else (contribution, "int") if self.located else (contribution,)
+            types = (
+                (contribution[0], "int")
+                if self.located and in_team
+                else (contribution, "int")
+                if self.located
+                else (contribution,)
+            )
             lifted, self.lift = reader.function(lift, types)
         self.lifted = lifted if isinstance(lifted, tuple) else (lifted,)
         self.single = not isinstance(lifted, tuple)
@@ -113,7 +123,13 @@ class Written:
 
     def lifted_state(self, value, index):
         if self.lift is not None:
-            value = self.lift(value, index) if self.located and index is not None else self.lift(*value) if self.located else self.lift(value)
+            value = (
+                self.lift(value, index)
+                if self.located and index is not None
+                else self.lift(*value)
+                if self.located
+                else self.lift(value)
+            )
         value = (value,) if self.single else value
         return self.reader.fit(value, self.lifted, self.state)
 

@@ -1,6 +1,8 @@
-"""Reductions and scans: built-in and written reducers, several at once over different dtypes, inclusive and exclusive prefixes.
+"""Reductions and scans: built-in and written reducers, several at once over different dtypes, inclusive and
+exclusive prefixes.
 
-Contributions that are summed are multiples of 1/8, so that every order of adding gives the same bits; others may be anything.
+Contributions that are summed are multiples of 1/8, so that every order of adding gives the same bits; others
+may be anything.
 """
 
 from __future__ import annotations
@@ -14,7 +16,9 @@ from .program import HEADER, Program
 from .ranges import draw_dtypes
 from .teams import REDUCERS
 
-WRITTEN = REDUCERS + '''def _later(a, b):
+WRITTEN = (
+    REDUCERS
+    + """def _later(a, b):
     return max(a, b)
 
 
@@ -59,9 +63,14 @@ Times = pk.Reducer("Times", _times, 1, _odd)
 Hash = pk.Reducer("Hash", _times, 1)
 
 
-'''
-ANY = {"f": ["Min", "Max", "MinLoc", "MaxLoc", "Bounds", "Latest"], "i": ["Sum", "Min", "Max", "MinLoc", "MaxLoc", "Either", "Latest"],
-       "u": ["Sum", "Min", "Max", "Prod", "Either", "Times"], "c": ["Sum", "Max"]}
+"""
+)
+ANY = {
+    "f": ["Min", "Max", "MinLoc", "MaxLoc", "Bounds", "Latest"],
+    "i": ["Sum", "Min", "Max", "MinLoc", "MaxLoc", "Either", "Latest"],
+    "u": ["Sum", "Min", "Max", "Prod", "Either", "Times"],
+    "c": ["Sum", "Max"],
+}
 
 
 def contribution(g, kind):
@@ -69,8 +78,17 @@ def contribution(g, kind):
     if kind == "f" and not g.chance(2):
         return g.pick(["Sum", "Spread"]), f"q({g.expr('f')})"
     name = g.pick(ANY[kind])
-    text = g.settled(kind) if kind == "i" else f"pk.{g.dtypes[kind]}({g.expr(kind)})" if kind in "fu" else g.expr("c")
-    return name, f"{text} + 0.0" if kind == "f" else text  # no -0.0: which of two zeros is the smaller is open
+    text = (
+        g.settled(kind)
+        if kind == "i"
+        else f"pk.{g.dtypes[kind]}({g.expr(kind)})"
+        if kind in "fu"
+        else g.expr("c")
+    )
+    return (
+        name,
+        f"{text} + 0.0" if kind == "f" else text,
+    )  # no -0.0: which of two zeros is the smaller is open
 
 
 @st.composite
@@ -83,28 +101,63 @@ def programs(draw):
     names = ["i", "j", "l"][: len(extents)]
     g = Grammar(draw, dtypes, LENGTH, room=3)
     functions = helpers(draw, dtypes, LENGTH)
-    g.leaves |= {"f": ["a", "x[m % 21]", f"x[({names[-1]}) % 21]"], "i": ["m", f"{names[0]} % 50", f"{names[-1]} % 9", "s"], "u": ["z"], "c": ["flag"]}
+    g.leaves |= {
+        "f": ["a", "x[m % 21]", f"x[({names[-1]}) % 21]"],
+        "i": ["m", f"{names[0]} % 50", f"{names[-1]} % 9", "s"],
+        "u": ["z"],
+        "c": ["flag"],
+    }
     g.variables |= {"f": ["a"], "i": ["m"], "u": ["z"], "c": ["flag"]}
-    body = [f"unused = wide({names[-1]})", f"a, m, z, flag = x[({' + '.join(names)}) % 21], pk.{dtypes['i']}({names[-1]} % 30), u[{names[-1]} % 21], {names[0]} % 2 == 0",
-            *g.block(1, 2)]
+    body = [
+        f"unused = wide({names[-1]})",
+        f"a, m = x[({' + '.join(names)}) % 21], pk.{dtypes['i']}({names[-1]} % 30)",
+        f"z, flag = u[{names[-1]} % 21], {names[0]} % 2 == 0",
+        *g.block(1, 2),
+    ]
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     x = rng.integers(-16, 17, LENGTH) / 8
-    x = np.where(rng.random(LENGTH) < draw(st.sampled_from([0.0, 0.2])), rng.choice([np.nan, 0.0, -0.0, np.inf], LENGTH), x)
-    args = [x.astype(dtypes["f"]), rng.integers(0, 2**32, LENGTH).astype(dtypes["u"]), draw(st.integers(0, 5)), np.zeros(1, np.int32)]
+    x = np.where(
+        rng.random(LENGTH) < draw(st.sampled_from([0.0, 0.2])),
+        rng.choice([np.nan, 0.0, -0.0, np.inf], LENGTH),
+        x,
+    )
+    args = [
+        x.astype(dtypes["f"]),
+        rng.integers(0, 2**32, LENGTH).astype(dtypes["u"]),
+        draw(st.integers(0, 5)),
+        np.zeros(1, np.int32),
+    ]
     if what == "scan":
         kind = g.pick("fiu")
-        name, value = {"f": ("Sum", f"q({g.expr('f')})"), "i": ("Sum", g.settled("i")), "u": ("Sum", f"pk.{dtypes['u']}({g.expr('u')})")}[kind]
+        name, value = {
+            "f": ("Sum", f"q({g.expr('f')})"),
+            "i": ("Sum", g.settled("i")),
+            "u": ("Sum", f"pk.{dtypes['u']}({g.expr('u')})"),
+        }[kind]
         if g.chance(3):
-            name = g.pick({"f": ["Max", "Min"], "i": ["Max", "Min", "Either"], "u": ["Max", "Hash", "Either"]}[kind])
+            name = g.pick(
+                {"f": ["Max", "Min"], "i": ["Max", "Min", "Either"], "u": ["Max", "Hash", "Either"]}[kind]
+            )
             value += " + 0.0" if kind == "f" else ""
-        out = np.zeros(max(policy[2], 1), dtypes["f"] if kind == "f" else "uint64" if kind == "u" else "int64")
+        out = np.zeros(
+            max(policy[2], 1), dtypes["f"] if kind == "f" else "uint64" if kind == "u" else "int64"
+        )
         reducers, values, args = (name,), [value], [*args, out]
     else:
         found = [contribution(g, g.pick("fiuc")) for _ in range(draw(st.integers(1, 3)))]
         reducers, values = tuple(n for n, _ in found), [v for _, v in found]
     body.append(f"return {', '.join(values)}")
-    text = HEADER + functions + WRITTEN + f"@pk.kernel\ndef kernel({', '.join(names)}, x, u, s, pad):\n" + "\n".join(indented(body)) + "\n"
-    return Program("scan" if what == "scan" else "reduction", text, policy, args, what, reducers, draw(st.booleans()))
+    text = (
+        HEADER
+        + functions
+        + WRITTEN
+        + f"@pk.kernel\ndef kernel({', '.join(names)}, x, u, s, pad):\n"
+        + "\n".join(indented(body))
+        + "\n"
+    )
+    return Program(
+        "scan" if what == "scan" else "reduction", text, policy, args, what, reducers, draw(st.booleans())
+    )
 
 
 def ranged(draw):
@@ -116,14 +169,29 @@ def in_teams(draw, dtypes, what):
     """Reductions over a league ("team"), and one reducer over two dtypes in one kernel ("twice")."""
     g = Grammar(draw, dtypes, LENGTH, room=2)
     functions = helpers(draw, dtypes, LENGTH)
-    g.leaves |= {"f": ["a", "x[team.rank % 21]", "x[m % 21]"], "i": ["m", "team.rank", "team.league_rank"], "u": ["z"], "c": ["flag"]}
+    g.leaves |= {
+        "f": ["a", "x[team.rank % 21]", "x[m % 21]"],
+        "i": ["m", "team.rank", "team.league_rank"],
+        "u": ["z"],
+        "c": ["flag"],
+    }
     g.variables |= {"f": ["a"], "i": ["m"], "u": ["z"], "c": ["flag"]}
     rng, league = np.random.default_rng(draw(st.integers(0, 2**32 - 1))), draw(st.sampled_from([3, 0, 1, 9]))
     x = np.round(rng.normal(size=LENGTH), 3)
-    body = ["unused = wide(team.rank)", f"a, m, z, flag = x[(team.league_rank + team.rank) % 21], pk.{dtypes['i']}(team.rank), u[team.league_rank], team.rank == 1",
-            *g.block(0, 2)]
-    args = [x.astype(dtypes["f"]), np.round(rng.normal(size=LENGTH), 3).astype("float32" if dtypes["f"] == "float64" else "float64"),
-            rng.integers(0, 99, LENGTH).astype(dtypes["u"]), np.zeros((max(league, 1), 8)), np.zeros((max(league, 1), 8), np.float32), np.zeros(1, np.int32)]
+    body = [
+        "unused = wide(team.rank)",
+        f"a, m = x[(team.league_rank + team.rank) % 21], pk.{dtypes['i']}(team.rank)",
+        "z, flag = u[team.league_rank], team.rank == 1",
+        *g.block(0, 2),
+    ]
+    args = [
+        x.astype(dtypes["f"]),
+        np.round(rng.normal(size=LENGTH), 3).astype("float32" if dtypes["f"] == "float64" else "float64"),
+        rng.integers(0, 99, LENGTH).astype(dtypes["u"]),
+        np.zeros((max(league, 1), 8)),
+        np.zeros((max(league, 1), 8), np.float32),
+        np.zeros(1, np.int32),
+    ]
     if what == "team":
         del args[1], args[2:4]
         found = [contribution(g, g.pick("fiu")) for _ in range(draw(st.integers(1, 2)))]
@@ -132,7 +200,13 @@ def in_teams(draw, dtypes, what):
         names, launch, reducers = "team, x, u, pad", "reduce", tuple(n for n, _ in found)
     else:
         names, launch, reducers = "team, x, y, u, o, o32, pad", "for", ("Sum",)
-        values = ["x[team.rank % 21]", "y[team.rank % 21]", f"pk.{dtypes['i']}(team.rank * 7)", "z + pk.uint32(team.rank)", "a"]
+        values = [
+            "x[team.rank % 21]",
+            "y[team.rank % 21]",
+            f"pk.{dtypes['i']}(team.rank * 7)",
+            "z + pk.uint32(team.rank)",
+            "a",
+        ]
         for k in range(draw(st.integers(2, 4))):
             value, name = g.pick(values), g.pick(["Bounds", "Bounds", "pk.Max", "pk.Min", "Spread", "Latest"])
             if name == "Latest":
@@ -141,7 +215,20 @@ def in_teams(draw, dtypes, what):
                 body.append(f"r{k}, n{k} = team.reduce({value}, Bounds)")
             else:
                 zeros = " + 0.0" if name in ("pk.Max", "pk.Min") else ""
-                body.append(f"r{k} = team.reduce({'q(' + value + ')' if name == 'Spread' else value}, {name}){zeros}")
-            body += ["if team.single():", f"    o[team.league_rank, {k}] = r{k}", f"    o32[team.league_rank, {k}] = r{k}"]
-    text = HEADER + functions + WRITTEN + f"@pk.kernel\ndef kernel({names}):\n" + "\n".join(indented(body)) + "\n"
+                body.append(
+                    f"r{k} = team.reduce({'q(' + value + ')' if name == 'Spread' else value}, {name}){zeros}"
+                )
+            body += [
+                "if team.single():",
+                f"    o[team.league_rank, {k}] = r{k}",
+                f"    o32[team.league_rank, {k}] = r{k}",
+            ]
+    text = (
+        HEADER
+        + functions
+        + WRITTEN
+        + f"@pk.kernel\ndef kernel({names}):\n"
+        + "\n".join(indented(body))
+        + "\n"
+    )
     return Program("reduction", text, ("team", league), args, launch, reducers)

@@ -1,4 +1,5 @@
-"""A hundred random programs from fixed seeds, on every space of this machine; `python -m tests.fuzz` runs thousands."""
+"""A hundred random programs from fixed seeds, on every space of this machine; `python -m tests.fuzz` runs
+thousands."""
 
 import pytest
 
@@ -7,7 +8,7 @@ from portable.space import unavailable_because
 from . import meaning
 from .campaign import KINDS, run_chunk
 
-SAMPLE = {"range": 18, "team": 20, "edge": 26, "effect": 12, "launch": 12, "reduction": 12}
+SAMPLE = {"range": 17, "team": 18, "edge": 30, "effect": 11, "launch": 12, "reduction": 12}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -27,7 +28,8 @@ def test_random_programs_mean_the_same_on_a_gpu(kind):
 
 
 def test_the_oracle_rounds_once():
-    """Its fused multiply-add against cases worked out by hand: cancellation, ties, signs of zero, overflow on the way."""
+    """Its fused multiply-add against cases worked out by hand: cancellation, ties, signs of zero, overflow on
+    the way."""
     import numpy as np
 
     one = np.float64(1.0)
@@ -38,7 +40,9 @@ def test_the_oracle_rounds_once():
     assert not np.signbit(meaning.fma(one, one, -one, "float64"))
     assert meaning.from_integer(2**24 + 1, "float32") == 2**24
     assert meaning.from_integer(2**64 - 1, "float64") == 2.0**64
-    assert meaning.nearest(meaning.Fraction(3, 2**1075), "float64") == 2 * 5e-324  # a tie goes to the even one
+    assert (
+        meaning.nearest(meaning.Fraction(3, 2**1075), "float64") == 2 * 5e-324
+    )  # a tie goes to the even one
 
 
 def test_the_oracle_differs_where_a_space_would(monkeypatch):

@@ -47,7 +47,7 @@ from ..launching import builds
 
 VALUES = {"mu0": 1.0, "tau_x": 1.0, "tau_t": 1.0, "theta": 0.3, "omega": 1.0, "h": 0.1, "c": 1.0, "p": 1.2, "q": 1.5, "gamma": 0.2, "alpha": 0.5}
 PAPERS = hawkes.Parameters(1.0, 1.0, 1.0, 0.3, 1.0, 0.1)
-COMPOSED = (hawkes.compose("omori", space="power_law", marks=True, growth=True), hawkes.compose("omori", marks=True, within_h=1e3))
+COMPOSED = (hawkes.compose("omori", space="power_law", marks=True, growth=True, within_h=1e3),)
 
 
 def run_hawkes():
@@ -72,11 +72,10 @@ def run_hawkes():
     marks = np.arange(9.0)
     for trigger in COMPOSED:
         params = trigger(**{name: VALUES[name] for name in trigger.names()})
-        for method in ("all_pairs", "windowed", "cells"):
-            for precision in ("float64", "mixed"):
-                likelihood = hawkes.Likelihood(events[0][:, :2], events[1], marks=marks, method=method, tolerance=1e-3,
-                                               precision=precision, space="serial")
-                likelihood.gradient(params)
+        for method, precision in (("all_pairs", "mixed"), ("windowed", "float64"), ("cells", "float64")):
+            likelihood = hawkes.Likelihood(events[0][:, :2], events[1], marks=marks, method=method, tolerance=1e-3,
+                                           precision=precision, space="serial")
+            likelihood.gradient(params)
         hawkes.sample_posterior(likelihood, **options | {"start": [params] * 2})
         hawkes.parent_probabilities(likelihood, params)
         hawkes.intensity(likelihood, params, events[0][:, :2], events[1])
@@ -233,7 +232,8 @@ def lowered(modules):
 
 
 RESAMPLING = [FILTER, chains, filter_kernels, pairing, resampling_kernels, spreading, strata, summary_kernels, weighing]
-MODELS = {"edm": (run_edm, [edm_search, edm_lists, edm_local, edm_surrogates]), "hawkes": (run_hawkes, hawkes_kernels), "tmap": (run_tmap, tmap_kernels),
+MODELS = {"edm": (run_edm, [edm_search, edm_lists, edm_local, edm_surrogates]),
+          "hawkes": (run_hawkes, hawkes_kernels), "tmap": (run_tmap, tmap_kernels),
           "tmap, runs": (run_tmap, [tmap_run_kernels, tmap_rounding]),
           "resampling": (run_resampling, RESAMPLING), "mixture": (run_mixture, [mixture_gibbs, mixture_kernels, mixture_search, mixture_steps]),
           "resampling, inference": (run_inference, [INFERENCE, smoothing_kernels]),

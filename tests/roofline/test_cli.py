@@ -257,6 +257,7 @@ def test_compare_launch_runs_without_any_peer(space, tmp_path, monkeypatch, caps
 
 PEERS = {"edm": (["kedm", "scipy", "sklearn", "faiss"], ["kedm"]), "lanes": ([], []), "mixture_em": (["sklearn"], ["scikit-learn"]),
          "mixture_fit": (["sklearn"], ["GaussianMixture, told the number", "BayesianGaussianMixture"]),
+         "filters": (["particles"], ["particles"]), "mixture_large": (["sklearn"], ["scikit-learn"]),
          "resampling": (["particles"], ["particles"]), "ceilings": ([], ["gcc"]), "profile": ([], ["not profiled"]), "edm_brains": ([], []),
          "edm_test": ([], [])}
 ALONE = ("edm_brains", "edm_test")  # nobody competes: what it takes is what is asked
@@ -265,7 +266,8 @@ ALONE = ("edm_brains", "edm_test")  # nobody competes: what it takes is what is 
 @pytest.mark.parametrize("name", ALONE)
 def test_what_has_no_peer_is_timed_alone(name, tmp_path):
     numbers = tmp_path / "compare.json"
-    assert cli.main(["compare", name, "--quick", "--space", "serial", "--rounds", "3", "--json", str(numbers)]) == 0
+    assert cli.main(["compare", name, "--quick", "--space", "serial", "--rounds", "3", "--json",
+                     str(numbers)]) == 0
     for duel in json.loads(numbers.read_text())["duels"]:
         assert duel["alone_seconds"]["median"] > 0 and not duel["rows"]
 

@@ -9,7 +9,7 @@ from portable.backends.cuda.count import ptx as counting_ptx
 from portable.backends.cuda.space import lower_to_ptx
 from portable.dispatch import describe_launch
 from portable.space import resolve
-from roofline import measuring, microkernels, peers
+from roofline import measuring, microkernels, peers, truth
 from roofline.cases import counters, layer
 
 from ..launching import builds
@@ -30,7 +30,13 @@ def comparisons():
         duel.ours.call()
 
 
-@pytest.mark.parametrize("run, least", [(ceilings, 15), (comparisons, 9)], ids=["ceilings", "layer"])
+def planted():
+    for pair in truth.corpus():
+        for launch in pair.make("threads:2", np.random.default_rng(0), True):
+            pk.parallel_for(*launch)
+
+
+@pytest.mark.parametrize("run, least", [(ceilings, 18), (comparisons, 9), (planted, 20)], ids=["ceilings", "layer", "truth"])
 def test_every_kernel_lowers(run, least, monkeypatch):
     monkeypatch.setattr(peers, "gather", lambda *args, **options: ([], []))
     launched = set()

@@ -10,7 +10,7 @@ import roofline
 from roofline.attainable import LOW, Analysis, bound
 from roofline.cases import layer
 from roofline.ceiling import Ceiling, Ceilings
-from roofline.reasons import reason
+from roofline.reasons import Cause, causes, reason
 from roofline.timing import Samples
 from tests.roofline import fakes, shown
 
@@ -185,3 +185,95 @@ def test_neighbouring_threads_that_read_far_apart(machine):
 def test_threads_that_wait_say_how_many_have_room(machine):
     counts = dataclasses.replace(shown.counted()["copy"], executed=None, ptx={}, occupancy="200 registers a thread leave room for 12% of its threads")
     assert "; 200 registers a thread leave room for 12% of its threads." in why(machine, counts, 1.0)[1]
+
+
+@pytest.fixture(scope="module")
+def with_gathers(machine):
+    """The made-up machine, whose memory gives so many elements from anywhere."""
+    more = {"gather L2": 5e8, "gather DRAM": 1e7, "integer division int64": 1e8}
+    return dataclasses.replace(machine, items=machine.items | {n: Ceiling(n, "op", Samples((r,)), "made up") for n, r in more.items()})
+
+
+@pk.kernel
+def gathered(i, place, table, y):
+    y[i] = table[place[i]]
+
+
+def gather_of(n, places):
+    with pk.use("serial"):
+        return roofline.count(n, gathered, places, np.ones(500_000), np.zeros(n))
+
+
+def test_a_gather_from_all_over_memory(with_gathers):
+    n = 100_000
+    counts = gather_of(n, np.random.default_rng(0).permutation(500_000)[:n])
+    assert counts.line_bytes > 1 << 20 and sum(counts.moves.values()) > n
+    name, text = why(with_gathers, counts, n / 1e7)
+    assert name == "overfetch" and "brings a line of 64 bytes from DRAM: up to " in text
+
+
+def test_a_gather_of_few_elements_is_not_told_to_move_lines(with_gathers):
+    """100 hot elements come from the nearest cache, whatever the size of their array."""
+    n = 4000
+    counts = gather_of(n, np.random.default_rng(0).integers(0, 100, n))
+    for slow in (2.0, 5.0, 20.0, 300.0):
+        assert why(with_gathers, counts, slow * bound(counts, with_gathers).seconds)[0] != "overfetch"
+
+
+def test_a_gather_of_neighbours_brings_no_line_for_each(with_gathers):
+    n = 100_000
+    counts = gather_of(n, np.arange(n))
+    assert why(with_gathers, counts, n / 1e7)[0] != "overfetch"
+
+
+def test_elements_of_which_each_has_its_own_line(with_gathers):
+    x = np.ones(16 * shown.N)
+    with pk.use("serial"):
+        counts = roofline.count(shown.N, layer.axpy, 2.0, x[::16], x[8::16])
+    name, text = why(with_gathers, counts, 0.95 * counts.line_bytes / with_gathers.bandwidth(with_gathers.level_of(counts.line_bytes)))
+    assert name == "overfetch" and "lie apart, in lines of 786 kB" in text and ": up to " in text
+
+
+@pk.kernel
+def by_rows(i, width, x, out):
+    out[i] = x[i % width]
+
+
+def test_integer_divisions(with_gathers):
+    with pk.use("serial"):
+        counts = roofline.count(shown.N, by_rows, 77, np.ones(77), np.zeros(shown.N))
+    assert why(with_gathers, counts, shown.N / 1e8)[0] == "integer division"
+
+
+def test_that_instructions_are_many_is_said_last(machine):
+    """Idle lanes are why there are so many of them."""
+    with pk.use("serial"):
+        counts = roofline.count(shown.N, rare_exp, np.where(np.arange(shown.N) % 8, -1.0, 1.0), np.ones(shown.N))
+    counts = dataclasses.replace(counts, executed=counts.executed | {("", "xor", "i64"): 4 * shown.N * 4})
+    found = causes(shown_kernel(machine, counts, 4 * shown.N / CLOCK), machine)
+    assert "divergence" in [c.name for c in found] and found[-1].name == "instructions" and found[-1].gain > 1
+
+
+def shown_kernel(machine, counts, seconds):
+    return Analysis(seconds, [("k", counts, bound(counts, machine), seconds)], []).kernels[0]
+
+
+def test_a_cause_that_wants_more_than_twice_the_time_is_not_believed(machine):
+    counts = shown.counted()["histogram"]
+    seconds = sum(counts.atomics.values()) / 1e7
+    assert why(machine, counts, seconds)[0] == "together"
+    assert why(machine, counts, seconds / 2.1)[0] != "together"
+
+
+def test_a_gain_ends_at_the_roof(machine):
+    cause = Cause("divergence", 1.0, "", ideal=0.01)
+    assert cause.without(1.0, 0.5).gain == 2.0 and cause.without(1.0, 0.001).gain == pytest.approx(100.0)
+    assert cause.without(1.0, 0.95).told == "" and cause.without(1.0, 0.5).told == ": up to 2 times as fast without"
+    assert cause.without(1.0, 0.5).as_dict("it: ")["gain"] == 2.0
+
+
+def test_lanes_that_no_index_fills_are_no_divergence(machine):
+    with pk.use("serial"):
+        counts = roofline.count(9, layer.axpy, 2.0, np.ones(9), np.ones(9))
+    assert counts.masked > 0.3
+    assert "divergence" not in [c.name for c in causes(shown_kernel(machine, counts, 1e-5), machine)]

@@ -61,7 +61,15 @@ def test_a_pair_is_judged_by_what_was_said_and_measured(told, said, right, accus
 
 def test_a_pair_that_cannot_be_run_is_told():
     found = validate.judge(planted("divergence", error=ValueError("broken")), "serial", None, np.random.default_rng(0), quick=True)
-    assert found.error == "ValueError: broken" and not found.right and not found.near
+    assert found.error == "ValueError: broken" and not found.right and not found.near and not found.refused
+
+
+def test_a_pair_that_wants_threads_is_not_held_against_one(monkeypatch, capsys):
+    found = [pair for pair in truth.corpus() if pair.name == "one team for all"]
+    monkeypatch.setattr(truth, "corpus", lambda: found)
+    assert cli.main(["validate", "--space", "serial"]) == 0
+    told = capsys.readouterr().out
+    assert "not run: space: 'serial' runs one team at a time" in told and "0 of 0 planted causes named" in told
 
 
 @pytest.mark.parametrize("pair", truth.corpus(), ids=lambda pair: pair.name)

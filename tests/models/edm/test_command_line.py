@@ -99,13 +99,15 @@ def test_tests_on_the_command_line(tmp_path, capsys):
     assert main(["lagged", *given, *chosen, "--columns", "b", "--target", "a", "--lags", "-3", "2"]) == 0
     found = edm.lagged_map(x[:, 1], x[:, 0], 2, Tp=range(-3, 3), **keys)
     assert f"peak at Tp = {found.peak} ({found.peak_interval[0]} to" in capsys.readouterr().out
-    assert main(["ccm", *given, *chosen, "--columns", "b", "--target", "a", "--sizes", "10", "80", "--samples", "9"]) == 0
+    assert main(["ccm", *given, *chosen, "--columns", "b", "--target", "a", "--sizes", "10", "80",
+                 "--samples", "9"]) == 0
     found = edm.ccm(x[:, 1], x[:, 0], 2, library_sizes=[10, 80], n_samples=9, **keys).test()
     assert f"largest less smallest library: {found.difference:.4f}" in capsys.readouterr().out
 
 
 def test_calibration_tells_classes_and_surrogates(capsys):
-    assert main(["calibrate", "--pairs", "2", "--times", "60", "--surrogates", "4", "--space", "threads"]) == 0
+    assert main(["calibrate", "--pairs", "2", "--times", "60", "--surrogates", "4", "--space",
+                 "threads"]) == 0
     printed = capsys.readouterr().out
     assert "2 pairs of each class" in printed and "AR(1) 0.98" in printed and "random" in printed
 
@@ -129,6 +131,10 @@ def test_figures_show_what_they_are_given(tmp_path):
     np.testing.assert_array_equal(figures.draw_theta(theta).lines[0].get_ydata(), theta.rho)
     grown = edm.ccm(x[:, 0], x[:, 1], 2, library_sizes=[10, 40], n_samples=4, n_surrogates=3, space="threads")
     np.testing.assert_array_equal(figures.draw_convergence(grown).lines[0].get_ydata(), grown.mean)
+    lags = edm.lagged_map(x[:, 0], x[:, 1], 2, Tp=[-1, 0, 1], space="threads")
+    axes = figures.draw_lags(lags)
+    np.testing.assert_array_equal(axes.lines[0].get_ydata(), lags.rho)
+    assert axes.lines[1].get_xdata()[0] == lags.peak
     rho = edm.cross_map(x, 2, space="threads")
     order = figures.cluster_order(rho)
     assert sorted(order) == [0, 1, 2, 3]

@@ -208,7 +208,8 @@ def test_names_of_xarray_come_back():
     assert float(found.sel(library="b", target="c")) == edm.cross_map(x, 2, space="threads")[1, 2]
     table = xarray.Dataset({name: ("time", column) for name, column in zip("abc", x.T)})
     np.testing.assert_array_equal(edm.cross_map(table, 2, space="threads"), found)
-    with pytest.raises(ValueError, match="dataset is an xarray Dataset with variables of shapes .*one dimension"):
+    with pytest.raises(ValueError,
+                       match="dataset is an xarray Dataset with variables of shapes .*one dimension"):
         edm.cross_map(xarray.Dataset({"a": ("time", x[:, 0]), "b": (("time", "cell"), x)}), 2)
 
 
@@ -236,7 +237,8 @@ def test_windows_of_a_cross_map(space):
     x = logistic_maps(60, 2)
     windows = {"lib": [(0, 20), (22, 40)], "pred": (41, 60)}
     found = edm.cross_map(x, 2, Tp=1, dtype="float64", space=space, **windows)
-    wanted = [[edm.simplex(x[:, i], 2, target=x[:, j], Tp=1, space="serial", **windows).rho for j in (0, 1)] for i in (0, 1)]
+    wanted = [[edm.simplex(x[:, i], 2, target=x[:, j], Tp=1, space="serial", **windows).rho for j in (0, 1)]
+              for i in (0, 1)]
     np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-12)
 
 

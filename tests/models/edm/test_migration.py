@@ -57,7 +57,8 @@ def test_the_page_call_by_call(pyedm):
             exec(text, names)
         exec(blocks[k + 1][1], names)
         wanted, found = np.asarray(names.pop("theirs"), float), np.asarray(names.pop("ours"))
-        wanted = wanted[len(wanted) - len(found):] if len(wanted) > len(found) else wanted  # theirs begin with rows of nothing
+        # theirs begin with rows of nothing
+        wanted = wanted[len(wanted) - len(found):] if len(wanted) > len(found) else wanted
         known = np.isfinite(wanted) & np.isfinite(found[:len(wanted)])
         assert known.sum() >= len(found) - 2
         np.testing.assert_allclose(found[:len(wanted)][known], wanted[known], rtol=0, atol=names["tolerance"])

@@ -78,8 +78,8 @@ def test_marks_below_a_columns_completeness_count_as_at_it(table):
 
 def test_a_posterior_comes_back(tmp_path):
     pytest.importorskip("h5netcdf")
-    kind = compose("omori", marks=True, within_h=1e4)
-    start = kind(mu0=0.7, tau_x=1.6, tau_t=20.0, theta=0.3, c=1.0, p=1.2, h=0.4, alpha=0.5)
+    kind = compose(2, marks=True)
+    start = kind(mu0=0.7, tau_x=1.6, tau_t=20.0, theta=0.3, omega_1=1.0, omega_2=0.1, weight_2=1.0, h=0.4, alpha=0.5)
     for first, marks in ((PARAMS, None), (start, np.arange(41.0))):
         likelihood = Likelihood(*random_events(41, 2), marks=marks, space="serial")
         posterior = sample_posterior(likelihood, n_chains=2, n_draws=20, n_warmup=0, start=[first] * 2, seed=1)

@@ -1,4 +1,5 @@
-"""scikit-learn's habits: weights of points, warm starts, online fits, warnings, attributes; and files of fitted mixtures."""
+"""scikit-learn's habits: weights of points, warm starts, online fits, warnings, attributes; and files of
+fitted mixtures."""
 
 import json
 
@@ -10,7 +11,11 @@ from models.mixture import ConvergenceWarning, DirichletMixture, Prior, covarian
 
 from .problems import draw, random_mixture
 
-MIXTURE = np.array([0.5, 0.3, 0.2]), np.array([[0.0, 0.0], [7.0, 0.0], [0.0, 7.0]]), np.tile(np.eye(2), (3, 1, 1))
+MIXTURE = (
+    np.array([0.5, 0.3, 0.2]),
+    np.array([[0.0, 0.0], [7.0, 0.0], [0.0, 7.0]]),
+    np.tile(np.eye(2), (3, 1, 1)),
+)
 
 
 @pytest.mark.parametrize("kind", covariance.KINDS)
@@ -19,8 +24,15 @@ def test_a_weight_is_a_number_of_repetitions(space, kind, prior):
     n = 30 if space == "checked" else 200
     X = draw(n, *random_mixture(3, 2))
     weights = np.random.default_rng(1).integers(0, 4, n)
-    options = {"n_components": 2, "prior": prior, "covariance": kind, "random_state": 0, "space": space,
-               "max_iter": 1 if space == "checked" else 8, "tol": -1.0}
+    options = {
+        "n_components": 2,
+        "prior": prior,
+        "covariance": kind,
+        "random_state": 0,
+        "space": space,
+        "max_iter": 1 if space == "checked" else 8,
+        "tol": -1.0,
+    }
     one = DirichletMixture(**options).fit(X, sample_weight=weights)
     other = DirichletMixture(**options).fit(np.repeat(X, weights, axis=0))
     for name in ("weights_", "means_", "covariances_", "objective_history_"):
@@ -28,11 +40,15 @@ def test_a_weight_is_a_number_of_repetitions(space, kind, prior):
     assert one.lower_bound_ == pytest.approx(other.lower_bound_)
 
 
-@pytest.mark.parametrize("weights, error, words", [
-    ([1.0], pk.ShapeError, r"sample_weight has shape \(1,\); \(600,\) is wanted"),
-    (-np.ones(600), pk.InputError, r"sample_weight\[0\] is -1.0; numbers >= 0"),
-    (np.zeros(600), pk.InputError, "sample_weight is zero everywhere"),
-    (np.full(600, np.nan), pk.FiniteError, r"sample_weight\[0\] is nan")])
+@pytest.mark.parametrize(
+    "weights, error, words",
+    [
+        ([1.0], pk.ShapeError, r"sample_weight has shape \(1,\); \(600,\) is wanted"),
+        (-np.ones(600), pk.InputError, r"sample_weight\[0\] is -1.0; numbers >= 0"),
+        (np.zeros(600), pk.InputError, "sample_weight is zero everywhere"),
+        (np.full(600, np.nan), pk.FiniteError, r"sample_weight\[0\] is nan"),
+    ],
+)
 def test_weights_that_are_none(weights, error, words):
     with pytest.raises(error, match=words):
         DirichletMixture(2, space="serial").fit(draw(600, *MIXTURE), sample_weight=weights)
@@ -47,21 +63,29 @@ def test_precisions_are_inverses(kind):
     if covariance.is_diagonal(kind):
         np.testing.assert_allclose(model.precisions_ * model.covariances_, 1.0, rtol=1e-12)
     else:
-        np.testing.assert_allclose(model.precisions_ @ model.covariances_, np.broadcast_to(np.eye(3), model.covariances_.shape), atol=1e-10)
+        np.testing.assert_allclose(
+            model.precisions_ @ model.covariances_,
+            np.broadcast_to(np.eye(3), model.covariances_.shape),
+            atol=1e-10,
+        )
 
 
 def test_lower_bound_is_that_of_scikit_learn():
     mixture = pytest.importorskip("sklearn.mixture")
     X = draw(600, *MIXTURE)
     options = {"means_init": MIXTURE[1], "weights_init": MIXTURE[0]}
-    model = DirichletMixture(3, prior=None, covariances_init=MIXTURE[2], tol=1e-10, space="serial", **options).fit(X)
+    model = DirichletMixture(
+        3, prior=None, covariances_init=MIXTURE[2], tol=1e-10, space="serial", **options
+    ).fit(X)
     peer = mixture.GaussianMixture(3, precisions_init=MIXTURE[2], tol=1e-10, max_iter=1000, **options).fit(X)
     assert model.lower_bound_ == pytest.approx(peer.lower_bound_, abs=1e-8)
 
 
 def test_what_did_not_converge_says_so():
     X = draw(600, *random_mixture(4, 2))
-    with pytest.warns(ConvergenceWarning, match="stopped after max_iter=2 iterations: the objective per point still grew by"):
+    with pytest.warns(
+        ConvergenceWarning, match="stopped after max_iter=2 iterations: the objective per point still grew by"
+    ):
         model = DirichletMixture(4, max_iter=2, random_state=0, space="serial").fit(X)
     assert not model.converged_ and model.n_iter_ == 2
     exceptions = pytest.importorskip("sklearn.exceptions")
@@ -72,7 +96,9 @@ def test_what_did_not_converge_says_so():
 def test_more_coordinates_than_points_by_maximum_likelihood():
     """reg_covar makes it possible, as for scikit-learn."""
     X = np.random.default_rng(5).normal(size=(6, 9))
-    model = DirichletMixture(2, prior=None, reg_covar=1e-3, max_iter=4, tol=-1.0, random_state=0, space="serial").fit(X)
+    model = DirichletMixture(
+        2, prior=None, reg_covar=1e-3, max_iter=4, tol=-1.0, random_state=0, space="serial"
+    ).fit(X)
     assert np.isfinite(model.score_samples(X)).all()
 
 
@@ -80,7 +106,9 @@ def test_a_warm_start_goes_on(space):
     n = 20 if space == "checked" else 600
     X = draw(n, *random_mixture(4, 2))
     step = 1 if space == "checked" else 3
-    model = DirichletMixture(3, warm_start=True, moves=False, max_iter=step, tol=-1.0, random_state=0, space=space)
+    model = DirichletMixture(
+        3, warm_start=True, moves=False, max_iter=step, tol=-1.0, random_state=0, space=space
+    )
     first = model.fit(X).objective_history_
     second = model.fit(X).objective_history_
     assert second[0] == pytest.approx(first[-1], rel=1e-12) and second[-1] > second[0]
@@ -92,7 +120,8 @@ def test_a_warm_start_goes_on(space):
 @pytest.mark.parametrize("kind", covariance.KINDS)
 @pytest.mark.parametrize("prior", ["default", None])
 def test_online_steps_come_to_the_mixture(kind, prior):
-    """Twenty parts, of which the first has the clusters in other shares: within five standard errors of 4,000 points."""
+    """Twenty parts, of which the first has the clusters in other shares: within five standard errors of 4,000
+    points."""
     model = DirichletMixture(3, prior=prior, covariance=kind, random_state=0, space="serial")
     model.partial_fit(draw(300, np.array([0.2, 0.2, 0.6]), *MIXTURE[1:]))
     before = model.lower_bound_
@@ -110,13 +139,22 @@ def test_an_online_step_on_every_space(space):
     n = 30 if space == "checked" else 300
     X = draw(n, *MIXTURE)
     first = {"means_init": MIXTURE[1], "covariances_init": MIXTURE[2], "weights_init": MIXTURE[0]}
-    models = [DirichletMixture(3, max_iter=1, tol=-1.0, space=where, **first).fit(X).partial_fit(X[:n // 2]) for where in (space, "serial")]
+    models = [
+        DirichletMixture(3, max_iter=1, tol=-1.0, space=where, **first).fit(X).partial_fit(X[: n // 2])
+        for where in (space, "serial")
+    ]
     for name in ("weights_", "means_", "covariances_", "lower_bound_"):
         np.testing.assert_allclose(getattr(models[0], name), getattr(models[1], name), rtol=1e-9)
 
 
-@pytest.mark.parametrize("options", [{}, {"prior": None, "covariance": "diag", "means_init": MIXTURE[1].tolist()},
-                                     {"prior": Prior(scale=np.eye(2), shape=np.float64(2.0)), "covariance": "tied", "tol": 1e-5}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"prior": None, "covariance": "diag", "means_init": MIXTURE[1].tolist()},
+        {"prior": Prior(scale=np.eye(2), shape=np.float64(2.0)), "covariance": "tied", "tol": 1e-5},
+    ],
+)
 def test_a_saved_mixture_is_the_same(tmp_path, options):
     X = draw(300, *MIXTURE)
     model = DirichletMixture(3, random_state=0, space="serial", **options).fit(X)
@@ -124,14 +162,29 @@ def test_a_saved_mixture_is_the_same(tmp_path, options):
     again = DirichletMixture.load(tmp_path / "fitted.mixture")
     again.space = "serial"
     assert [entry.name for entry in tmp_path.iterdir()] == ["fitted.mixture"]
-    for name in ("weights_", "means_", "covariances_", "precisions_cholesky_", "objective_history_", "n_iter_", "converged_", "n_active_",
-                 "lower_bound_", "moves_", "tol", "covariance"):
+    for name in (
+        "weights_",
+        "means_",
+        "covariances_",
+        "precisions_cholesky_",
+        "objective_history_",
+        "n_iter_",
+        "converged_",
+        "n_active_",
+        "lower_bound_",
+        "moves_",
+        "tol",
+        "covariance",
+    ):
         np.testing.assert_array_equal(getattr(again, name), getattr(model, name))
     np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
     np.testing.assert_array_equal(again.partial_fit(X[:50]).means_, model.partial_fit(X[:50]).means_)
     if model.prior is not None:
         np.testing.assert_array_equal(again.prior_.scale, model.prior_.scale)
-        assert again.sample_posterior(X, 2, n_burn=0).alpha.tolist() == model.sample_posterior(X, 2, n_burn=0).alpha.tolist()
+        assert (
+            again.sample_posterior(X, 2, n_burn=0).alpha.tolist()
+            == model.sample_posterior(X, 2, n_burn=0).alpha.tolist()
+        )
 
 
 def test_files_that_are_no_saved_mixtures(tmp_path):

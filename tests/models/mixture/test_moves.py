@@ -1,4 +1,5 @@
-"""Starts and moves: the right number of components, the bound that ranks moves, entropies and children against NumPy, k-means++."""
+"""Starts and moves: the right number of components, the bound that ranks moves, entropies and children
+against NumPy, k-means++."""
 
 import numpy as np
 import pytest
@@ -32,14 +33,22 @@ def assert_marked(model):
 @pytest.mark.parametrize("separation", [6.0, 8.0])
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_three_clean_clusters_come_out_of_ten_components(separation, seed):
-    """No lower than from the truth, which EM alone missed in each of these by some 60, with five to ten components."""
+    """No lower than from the truth, which EM alone missed in each of these by some 60, with five to ten
+    components."""
     X = clean_clusters(3000, separation, seed)
     model = DirichletMixture(10, random_state=seed, space="serial").fit(X)
     assert_marked(model)
     assert model.converged_ and model.n_active_ == 3 and (model.weights_ > 0.01).sum() == 3
-    means = np.append(separation * np.array([[0.0, 0.0], [1.0, 0.0], [0.5, np.sqrt(0.75)]]), np.tile(X.mean(axis=0), (7, 1)), axis=0)
-    first = {"means_init": means, "weights_init": np.append([0.5, 0.3, 0.2], np.full(7, 1e-9)) / (1.0 + 7e-9),
-             "covariances_init": np.tile(np.eye(2), (10, 1, 1))}
+    means = np.append(
+        separation * np.array([[0.0, 0.0], [1.0, 0.0], [0.5, np.sqrt(0.75)]]),
+        np.tile(X.mean(axis=0), (7, 1)),
+        axis=0,
+    )
+    first = {
+        "means_init": means,
+        "weights_init": np.append([0.5, 0.3, 0.2], np.full(7, 1e-9)) / (1.0 + 7e-9),
+        "covariances_init": np.tile(np.eye(2), (10, 1, 1)),
+    }
     truth = DirichletMixture(10, prior=model.prior_, space="serial", moves=False, **first).fit(X)
     assert model.objective_history_[-1] >= truth.objective_history_[-1] - 0.1
 
@@ -48,10 +57,16 @@ def test_a_component_on_two_clusters_is_split(space):
     if space == "checked":
         pytest.skip("too many operations for plain Python")
     n = 600
-    X = np.append(draw(n, np.array([0.5, 0.5]), np.array([[-5.0, 0.0], [5.0, 0.0]]), np.tile(np.eye(2), (2, 1, 1))),
-                  draw(n, np.array([1.0]), np.array([[0.0, 40.0]]), np.eye(2)[None]), axis=0)
-    first = {"means_init": [[0.0, 0.0], [0.0, 40.0], [0.0, 20.0]], "covariances_init": np.tile(np.diag([25.0, 1.0]), (3, 1, 1)),
-             "weights_init": [0.5, 0.5 - 1e-9, 1e-9]}
+    X = np.append(
+        draw(n, np.array([0.5, 0.5]), np.array([[-5.0, 0.0], [5.0, 0.0]]), np.tile(np.eye(2), (2, 1, 1))),
+        draw(n, np.array([1.0]), np.array([[0.0, 40.0]]), np.eye(2)[None]),
+        axis=0,
+    )
+    first = {
+        "means_init": [[0.0, 0.0], [0.0, 40.0], [0.0, 20.0]],
+        "covariances_init": np.tile(np.diag([25.0, 1.0]), (3, 1, 1)),
+        "weights_init": [0.5, 0.5 - 1e-9, 1e-9],
+    }
     prior = Prior(scale=np.eye(2))
     alone = DirichletMixture(3, prior=prior, moves=False, space=space, **first).fit(X)
     model = DirichletMixture(3, prior=prior, space=space, **first).fit(X)
@@ -66,7 +81,10 @@ def test_without_a_prior_two_are_merged_and_a_third_is_split(kind):
     centres = np.array([[0.0, 0.0], [30.0, 0.0], [42.0, 0.0]])
     X = draw(1500, np.full(3, 1.0 / 3.0), centres, np.tile(np.eye(2), (3, 1, 1)))
     first = {"means_init": [[-1.0, 0.0], [1.0, 0.0], [36.0, 0.0]]}
-    models = [DirichletMixture(3, prior=None, covariance=kind, moves=moves, space="serial", **first).fit(X) for moves in (False, True)]
+    models = [
+        DirichletMixture(3, prior=None, covariance=kind, moves=moves, space="serial", **first).fit(X)
+        for moves in (False, True)
+    ]
     assert [move.kind for move in models[1].moves_][:1] == ["merge and split"]
     assert models[1].objective_history_[-1] > models[0].objective_history_[-1] + 100.0
     np.testing.assert_allclose(np.sort(models[1].means_[:, 0]), centres[:, 0], atol=0.3)
@@ -77,7 +95,10 @@ def test_several_starts_are_compared():
     X = clean_clusters(1000, 7.0, 4)
     model = DirichletMixture(6, n_init=3, random_state=0, space="serial").fit(X)
     assert len(model.starts_) == 3 and {start.n_active for start in model.starts_} == {3}
-    assert max(start.agreement for start in model.starts_) == 1.0 and min(start.agreement for start in model.starts_) > 0.98
+    assert (
+        max(start.agreement for start in model.starts_) == 1.0
+        and min(start.agreement for start in model.starts_) > 0.98
+    )
     assert_marked(model)
 
 
@@ -94,7 +115,9 @@ def test_agreement_is_the_adjusted_rand_index():
     for k in (1, 2, 5):
         labels, others = random.integers(0, k, 200), random.integers(0, 3, 200)
         others[:100] = labels[:100]
-        assert agreement(labels, others) == pytest.approx(metrics.adjusted_rand_score(labels, others), abs=1e-12)
+        assert agreement(labels, others) == pytest.approx(
+            metrics.adjusted_rand_score(labels, others), abs=1e-12
+        )
     assert agreement(labels, labels) == 1.0
 
 
@@ -116,7 +139,11 @@ def test_entropies_of_pairs_agree_with_numpy(space, dtype, weighted):
     r = responsibilities(X.astype(float), weights, means, covariances)
     a, b = r[:, pairs[:, 0]], r[:, pairs[:, 1]]
     each = (a + b) * np.log(a + b) - a * np.log(a) - b * np.log(b)
-    np.testing.assert_allclose(got, (each if counts is None else counts[:, None] * each).sum(axis=0), rtol=1e-10 if dtype == np.float64 else 1e-4)
+    np.testing.assert_allclose(
+        got,
+        (each if counts is None else counts[:, None] * each).sum(axis=0),
+        rtol=1e-10 if dtype == np.float64 else 1e-4,
+    )
 
 
 def bound(X, r, kind, reg_covar=0.0):
@@ -126,9 +153,12 @@ def bound(X, r, kind, reg_covar=0.0):
     away = X[:, None] - means
     scatter = np.einsum("ij,ija,ijb->jab", r, away, away)
     p = X.shape[1]
-    full = {"full": lambda: scatter / n[:, None, None], "tied": lambda: np.tile(scatter.sum(axis=0) / n.sum(), (len(n), 1, 1)),
-            "diag": lambda: scatter * np.eye(p) / n[:, None, None],
-            "spherical": lambda: (np.trace(scatter, axis1=1, axis2=2) / (p * n))[:, None, None] * np.eye(p)}[kind]()
+    full = {
+        "full": lambda: scatter / n[:, None, None],
+        "tied": lambda: np.tile(scatter.sum(axis=0) / n.sum(), (len(n), 1, 1)),
+        "diag": lambda: scatter * np.eye(p) / n[:, None, None],
+        "spherical": lambda: (np.trace(scatter, axis1=1, axis2=2) / (p * n))[:, None, None] * np.eye(p),
+    }[kind]()
     terms = reference.log_joint(X, np.log(n / n.sum()), means, full)
     return (r * (terms - np.log(np.where(r > 0.0, r, 1.0)))).sum()
 
@@ -138,8 +168,12 @@ def test_gains_are_those_of_the_bound(kind):
     """Of a merge exactly; of a split with shares that are known: the same with the sign turned."""
     weights, means, covariances = random_mixture(4, 3)
     X = draw(400, weights, means, covariances)
-    c = {"full": covariances, "tied": covariances.mean(axis=0), "diag": np.diagonal(covariances, axis1=1, axis2=2).copy(),
-         "spherical": np.trace(covariances, axis1=1, axis2=2) / 3}[kind]
+    c = {
+        "full": covariances,
+        "tied": covariances.mean(axis=0),
+        "diag": np.diagonal(covariances, axis1=1, axis2=2).copy(),
+        "spherical": np.trace(covariances, axis1=1, axis2=2) / 3,
+    }[kind]
     points = Points(X, 4, "serial", X.mean(axis=0), covariance.is_diagonal(kind))
 
     def make(weights):
@@ -162,15 +196,31 @@ def test_children_raise_the_bound(space, kind):
     """A cluster of two halves gains by children; the prior makes a cluster that is one lose."""
     n = 10 if space == "checked" else 400
     random = np.random.default_rng(6)
-    X = np.append(random.normal(size=(n, 2)), random.normal(size=(n, 2)) + np.where(np.arange(n)[:, None] % 2, [20.0, 4.0], [20.0, -4.0]), axis=0)
+    X = np.append(
+        random.normal(size=(n, 2)),
+        random.normal(size=(n, 2)) + np.where(np.arange(n)[:, None] % 2, [20.0, 4.0], [20.0, -4.0]),
+        axis=0,
+    )
     prior = Prior(scale=np.eye(2)).for_data(X.mean(axis=0), X.var(axis=0))
     points = Points(X, 3, space, X.mean(axis=0), covariance.is_diagonal(kind))
 
     def make(weights):
         return WithPrior(prior, kind, weights)
 
-    c = {"full": np.tile(np.eye(2), (3, 1, 1)), "tied": np.eye(2), "diag": np.ones((3, 2)), "spherical": np.ones(3)}[kind]
-    climb = Climb(points, make, kind, np.array([0.5, 0.5 - 1e-9, 1e-9]), np.array([[0.0, 0.0], [20.0, 0.0], [10.0, 0.0]]), c)
+    c = {
+        "full": np.tile(np.eye(2), (3, 1, 1)),
+        "tied": np.eye(2),
+        "diag": np.ones((3, 2)),
+        "spherical": np.ones(3),
+    }[kind]
+    climb = Climb(
+        points,
+        make,
+        kind,
+        np.array([0.5, 0.5 - 1e-9, 1e-9]),
+        np.array([[0.0, 0.0], [20.0, 0.0], [10.0, 0.0]]),
+        c,
+    )
     climb.run(1, 0.0)
     moves = Moves(points, make, kind)
     (gain, j, children), *others = moves._splits(climb, _State(climb, make, kind))
@@ -189,33 +239,56 @@ def test_starts_are_the_same_on_every_space_and_in_every_order(space, how, dtype
     X = np.random.default_rng(1).normal(size=(60, 3)).astype(dtype)
     order = np.random.default_rng(2).permutation(60)
     repeated = np.append(X, X[:7], axis=0)
-    chosen = [Few(points, weights, 9, np.random.default_rng(5), where).means(9, np.ones(3), how, np.random.default_rng(7))
-              for where, points, weights in [("serial", X, None), (space, X, None), (space, X[order], None), (space, repeated, None),
-                                             (space, np.append(X, 2.0 * X, axis=0), np.repeat([1.0, 0.0], 60))]]
+    chosen = [
+        Few(points, weights, 9, np.random.default_rng(5), where).means(
+            9, np.ones(3), how, np.random.default_rng(7)
+        )
+        for where, points, weights in [
+            ("serial", X, None),
+            (space, X, None),
+            (space, X[order], None),
+            (space, repeated, None),
+            (space, np.append(X, 2.0 * X, axis=0), np.repeat([1.0, 0.0], 60)),
+        ]
+    ]
     for other in chosen[1:]:
         np.testing.assert_array_equal(other, chosen[0])
     assert len(np.unique(chosen[0], axis=0)) == 9
 
 
 def test_first_means_are_drawn_by_squared_distance():
-    """Three places: after the first, one of the two others in proportion to the squares of their distances; chi-squared, 1 in 1000."""
+    """Three places: after the first, one of the two others in proportion to the squares of their distances;
+    chi-squared, 1 in 1000."""
     stats = pytest.importorskip("scipy.stats")
     X = np.array([[0.0], [1.0], [3.0]])
     few, random = Few(X, None, 2, np.random.default_rng(1), "serial"), np.random.default_rng(3)
     pairs = [tuple(few.means(2, np.ones(1), "k-means++", random)[:, 0]) for _ in range(900)]
-    wanted = {(0.0, 1.0): 1 / 10, (0.0, 3.0): 9 / 10, (1.0, 0.0): 1 / 5, (1.0, 3.0): 4 / 5, (3.0, 0.0): 9 / 13, (3.0, 1.0): 4 / 13}
+    wanted = {
+        (0.0, 1.0): 1 / 10,
+        (0.0, 3.0): 9 / 10,
+        (1.0, 0.0): 1 / 5,
+        (1.0, 3.0): 4 / 5,
+        (3.0, 0.0): 9 / 13,
+        (3.0, 1.0): 4 / 13,
+    }
     counts = [pairs.count(pair) for pair in wanted]
-    assert sum(counts) == 900 and stats.chisquare(counts, [300.0 * share for share in wanted.values()]).pvalue > 1e-3
+    assert (
+        sum(counts) == 900
+        and stats.chisquare(counts, [300.0 * share for share in wanted.values()]).pvalue > 1e-3
+    )
 
 
 def test_typical_widths_are_those_of_narrow_components():
     covariances = np.stack([np.eye(2), 4.0 * np.eye(2)])
     np.testing.assert_allclose(typical("full", np.array([1.0, 1.0]), covariances, 2), 1.6 * np.eye(2))
-    np.testing.assert_allclose(typical("spherical", np.array([1.0, 1.0]), np.array([1.0, 4.0]), 2), 1.6 * np.eye(2))
+    np.testing.assert_allclose(
+        typical("spherical", np.array([1.0, 1.0]), np.array([1.0, 4.0]), 2), 1.6 * np.eye(2)
+    )
 
 
 def test_small_clusters_in_wide_data_keep_their_width():
-    """Far apart they make the data's variances 10,000 times their own: a prior of that width blew them up a hundred times."""
+    """Far apart they make the data's variances 10,000 times their own: a prior of that width blew them up a
+    hundred times."""
     centres = 200.0 * np.random.default_rng(1).normal(size=(6, 2))
     X = draw(1200, np.full(6, 1.0 / 6.0), centres, np.tile(np.eye(2), (6, 1, 1)))
     model = DirichletMixture(10, random_state=0, space="serial").fit(X)

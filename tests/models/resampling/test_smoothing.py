@@ -1,4 +1,5 @@
-"""Smoothing against Rauch, Tung and Striebel's, with missing data; online filtering against a run of all observations at once."""
+"""Smoothing against Rauch, Tung and Striebel's, with missing data; online filtering against a run of all
+observations at once."""
 
 import math
 
@@ -34,7 +35,10 @@ def test_backward_paths(kept):
     assert_is_smoothed(means.mean(axis=1), means.std(axis=1, ddof=1) / math.sqrt(RUNS))
     variances = paths[:, 0].reshape(30, -1).var(axis=1)
     np.testing.assert_allclose(variances, exact.smoothed(Y, P).variances, rtol=0.2)
-    a, b = paths[14, 0].ravel(), paths[15, 0].ravel()  # neighbours are of one path: their correlation is that of the smoother
+    a, b = (
+        paths[14, 0].ravel(),
+        paths[15, 0].ravel(),
+    )  # neighbours are of one path: their correlation is that of the smoother
     assert np.corrcoef(a, b)[0, 1] > 0.3
 
 
@@ -53,9 +57,13 @@ def test_genealogy(kept):
 
 
 def test_smoothing_on_every_space(space):
-    """Paths have the bits of the serial space; a filter that died has none; one filter has no axis of filters."""
+    """Paths have the bits of the serial space; a filter that died has none; one filter has no axis of
+    filters."""
     n, y = (6, Y[:3]) if space == "checked" else (300, Y)
-    here, serial = (LG.filter(space=name).run(y, n, params=np.array([P, [0.5, 1.0, 1e-200]]), seed=4, keep=True) for name in (space, "serial"))
+    here, serial = (
+        LG.filter(space=name).run(y, n, params=np.array([P, [0.5, 1.0, 1e-200]]), seed=4, keep=True)
+        for name in (space, "serial")
+    )
     assert here.died[1] >= 0
     paths, wanted = (backward_paths(LG, found, 3, seed=1) for found in (here, serial))
     np.testing.assert_allclose(paths, wanted, rtol=1e-9 if space == "checked" else 0)
@@ -64,7 +72,10 @@ def test_smoothing_on_every_space(space):
     np.testing.assert_allclose(means, lagged_moments(serial, 2)[0], rtol=1e-9)
     assert np.isnan(here.trajectories(2, seed=1)[:, :, 1]).all()
     one = LG.filter(space=space).run(y, n, params=P, seed=4, keep=True)
-    assert backward_paths(LG, one, 3, seed=1).shape == (len(y), 1, 3) and lagged_moments(one, 1)[1].shape == (len(y), 1)
+    assert backward_paths(LG, one, 3, seed=1).shape == (len(y), 1, 3) and lagged_moments(one, 1)[1].shape == (
+        len(y),
+        1,
+    )
 
 
 def test_wrong_smoothing():
@@ -77,14 +88,22 @@ def test_wrong_smoothing():
         lagged_moments(found, -1)
 
 
-@pytest.mark.parametrize("model, params, n, options", [
-    (LG, P, 40, {}), (LG, P, 5000, {}), (LG, P, 40, {"in_place": True}), (LG, P, 40, {"scheme": "residual", "threshold": 1.0}),
-    (SV, [-0.5, 0.95, 0.3, -0.6], 40, {"ordered": True})], ids=["rows", "steps", "in place", "residual", "lagged"])
+@pytest.mark.parametrize(
+    "model, params, n, options",
+    [
+        (LG, P, 40, {}),
+        (LG, P, 5000, {}),
+        (LG, P, 40, {"in_place": True}),
+        (LG, P, 40, {"scheme": "residual", "threshold": 1.0}),
+        (SV, [-0.5, 0.95, 0.3, -0.6], 40, {"ordered": True}),
+    ],
+    ids=["rows", "steps", "in place", "residual", "lagged"],
+)
 def test_online_is_the_run(space, model, params, n, options, tmp_path):
     """Step by step, put aside in the middle and taken up again: the same numbers."""
     if space == "checked" and n > 1000:
         pytest.skip("plain Python is for small sizes")
-    n, y = (8, Y[:5]) if space == "checked" else (n, Y[:6])
+    n, y = (6, Y[:3]) if space == "checked" else (n, Y[:6])
     many = np.array([params, params])
     made = model.filter(space=space, **options)
     whole = made.run(y, n, params=many, seed=5, variances=True, quantiles=[0.5])
@@ -97,9 +116,11 @@ def test_online_is_the_run(space, model, params, n, options, tmp_path):
         np.testing.assert_array_equal(step.quantiles, whole.quantiles[t])
         np.testing.assert_allclose(step.means, whole.means[t], rtol=1e-12)
         np.testing.assert_allclose(step.variances, whole.variances[t], rtol=1e-9)
-        if t == 3:
+        if t == 1:
             online.save(tmp_path / "state.npz")
-            online = made.online(n, params=many, seed=5, variances=True, quantiles=[0.5]).load(tmp_path / "state.npz")
+            online = made.online(n, params=many, seed=5, variances=True, quantiles=[0.5]).load(
+                tmp_path / "state.npz"
+            )
     np.testing.assert_array_equal(step.log_likelihood, whole.log_likelihood)
 
 
@@ -120,9 +141,13 @@ def test_wrong_online(tmp_path):
     (tmp_path / "other").write_bytes(b"no state")
     with pytest.raises(E.InputError, match="is no state that Online.save wrote"):
         online.load(tmp_path / "other")
-    with pytest.raises(E.ShapeError, match=r"observation has 2 numbers; 1 are wanted: online\(..., n_values=\)"):
+    with pytest.raises(
+        E.ShapeError, match=r"observation has 2 numbers; 1 are wanted: online\(..., n_values=\)"
+    ):
         online.step([1.0, 2.0])
     with pytest.raises(E.ShapeError, match=r"inputs has 1 numbers; 0 are wanted: online\(..., n_inputs=\)"):
         online.step(1.0, 2.0)
-    moving = ParticleFilter(LG.initial, drift, LG.log_weight, space="serial").online(10, params=P, n_inputs=1, seed=1)
+    moving = ParticleFilter(LG.initial, drift, LG.log_weight, space="serial").online(
+        10, params=P, n_inputs=1, seed=1
+    )
     assert math.isfinite(moving.step(0.1, 2.0).evidence)

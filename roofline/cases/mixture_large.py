@@ -1,0 +1,46 @@
+"""A whole fit of a million points of 20 dimensions, start and moves included, beside one iteration of
+scikit-learn's.
+
+The points are those of 100 clusters of deviation 1, whose means are normal with deviation 2.2: near pairs are
+some seven apart. Ours is offered 100 components and ends when EM has converged (tol = 1e-6) and no move
+raises the objective; scikit-learn's GaussianMixture does one EM iteration from the clusters' means.
+"""
+
+import functools
+
+import numpy as np
+
+import portable as pk
+from models.mixture import DirichletMixture
+from models.mixture.fitting import agreement
+from roofline import peers
+from roofline.contract import Contender, Duel
+
+P, K, APART = 20, 100, 2.2
+
+
+def duels(space, n, quick):
+    """Ours against one iteration; see `roofline.cases.Case`."""
+    small = quick or space == "checked"
+    p, k = (2, 3) if small else (P, K)
+    n = n or (100 if space == "checked" else 1_000 if quick else 1_000_000)
+    random = np.random.default_rng(0)
+    means = random.normal(0.0, 4.0 * APART if small else APART, (k, p))
+    labels = random.integers(0, k, n)
+    X = means[labels] + random.normal(size=(n, p))
+    found = {}
+
+    def fit():
+        found["model"] = DirichletMixture(k, random_state=0, space=space).fit(X)
+
+    def told():
+        model = found["model"]
+        return (
+            f"{model.n_active_} components found, {'converged' if model.converged_ else 'stopped'} after {model.n_iter_} iterations and "
+            f"{len(model.moves_)} moves on all points, adjusted Rand index {agreement(model.predict(X), labels):.4f}"
+        )
+
+    ours = Contender(f"portable, {space}", fit, sync=functools.partial(pk.fence, space))
+    rivals, absent = peers.gather("mixture_em", space, X, means, tools=("sklearn",))
+    title = f"a fit of {n:,} points, {p} dimensions, {k} clusters and components, to convergence, against one iteration"
+    return [Duel(title, ours, rivals, absent, rounds=1, told=told)]

@@ -1,0 +1,43 @@
+"""Expressions as the oracle reads them: their types, and how elements of arrays are reached."""
+
+from __future__ import annotations
+
+from . import meaning
+from .meaning import Refused
+
+
+class View:
+    """The type of an array: its dtype and number of dimensions."""
+
+    def __init__(self, dtype, ndim):
+        self.dtype, self.ndim = dtype, ndim
+
+    def __eq__(self, other):
+        return isinstance(other, View) and (self.dtype, self.ndim) == (other.dtype, other.ndim)
+
+    def __hash__(self):
+        return hash((self.dtype, self.ndim))
+
+
+class Expr:
+    """An expression: its type (a dtype, a View, a tuple of types, "team", or a reducer's name) and a function
+    of the variables.
+
+    `product`: of a float product the functions that give its two factors.
+    """
+
+    __slots__ = ("type", "run", "product")
+
+    def __init__(self, type, run, product=None):  # noqa: A002
+        self.type, self.run, self.product = type, run, product
+
+
+def inside(array, index):
+    if not all(0 <= k < n for k, n in zip(index, array.shape, strict=True)):
+        raise Refused(f"index {index} of an array of {array.shape}")
+
+
+def load(array, index, dtype):
+    inside(array, index)
+    value = array[index]
+    return value if dtype in meaning.FLOATS else value.item()
