@@ -102,7 +102,9 @@ def _reduce(program, reader, type_, contributions, indices):
         numbers = range(len(values)) if indices and isinstance(indices[0], tuple) else indices
         result = reducer.all(values, list(numbers))
         if reducer.located and indices and isinstance(indices[0], tuple):
-            result = (*result[:-1], indices[result[-1]])
+            *others, place = result if isinstance(result, tuple) else (result,)
+            if 0 <= place < len(indices):  # no place: the neutral state's
+                result = (*others, indices[place]) if others else indices[place]
         results.append(result)
     return tuple(results) if several else results[0]
 
