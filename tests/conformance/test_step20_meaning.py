@@ -627,3 +627,26 @@ def wraps_then_divides(i, z, m, out):
 def test_an_unsigned_number_that_wraps_accuses_nobody(space):
     out = launch_for(space, 1, wraps_then_divides, np.array([2**40], np.uint64), np.zeros(1, np.int64), np.ones(2, np.uint64))[-1]
     assert out.tolist() == [0, 0]
+
+
+@pk.function(chain=True)
+def in_sixteen_lanes(x):
+    return x
+
+
+@pk.kernel
+def kept_in_order(team, skipped, out, floats):
+    n = in_sixteen_lanes(team.rank)
+    at = team.append(out, 0, pk.int64(n) * 2**33 + n, n % 3 != skipped)
+    end = team.append(floats, 0, pk.float64(n) + 0.5, n % 3 != skipped)
+    if team.single():
+        out[out.shape[0] - 1] = at
+        floats[floats.shape[0] - 1] = end
+
+
+def test_wide_packs_append_numbers_of_64_bits(space):
+    """In sixteen lanes, too."""
+    out, floats = run(space, pk.TeamPolicy(1, 16, space=space), kept_in_order, 1, np.zeros(100, np.int64), np.zeros(100))
+    size = next(n for n in (16, 32, 64, 128) if out[-1] == sum(k % 3 != 1 for k in range(n)))
+    kept = np.array([k for k in range(size) if k % 3 != 1])
+    assert (out[:len(kept)] == kept * 2**33 + kept).all() and (floats[:len(kept)] == kept + 0.5).all() and floats[-1] == len(kept)

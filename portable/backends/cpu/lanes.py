@@ -7,7 +7,7 @@ from llvmlite import ir
 from ...compiler.loops import breaks, returns
 from ...compiler.team import Team, combine_states
 from ...compiler.types import LINEAR, UNIFORM, VARYING
-from ...compiler.values import I64, Value
+from ...compiler.values import F64, I32, I64, Value
 from . import engine
 
 
@@ -65,11 +65,27 @@ class CpuTeam(Team):
         bits, wide = ir.IntType(W), ir.IntType(2 * W)
         count = b.zext(lower.intrinsic("ctpop", [b.bitcast(mask, bits)]), wide)
         front = b.trunc(b.sub(b.shl(ir.Constant(wide, 1), count), ir.Constant(wide, 1)), bits)
-        packed = lower.intrinsic("experimental.vector.compress", [x, mask, ir.Constant(x.type, ir.Undefined)])
+        packed = self._compressed(lower, x, mask)
         outer, lower.mask = lower.mask, b.bitcast(front, mask.type)
         lower.store(view, [lower.binary("+", at, self.rank(lower))], Value(view.dtype, VARYING, packed))
         lower.mask = outer
         return Value("int", UNIFORM, b.zext(count, I64))
+
+    @staticmethod
+    def _compressed(lower, x, mask):
+        """The lanes of the mask, moved to the front. Packs wider than 512 bits go in two halves of each number: LLVM's code for them is wrong."""
+        b, W = lower.b, lower.W
+
+        def moved(v):
+            return lower.intrinsic("experimental.vector.compress", [v, mask, ir.Constant(v.type, ir.Undefined)])
+
+        if W <= 8 or x.type.element not in (I64, F64):
+            return moved(x)
+        narrow, wide = ir.VectorType(I32, W), ir.VectorType(I64, W)
+        half = ir.Constant(wide, [32] * W)
+        bits = b.bitcast(x, wide)
+        low, high = (b.zext(moved(b.trunc(v, narrow)), wide) for v in (bits, b.lshr(bits, half)))
+        return b.bitcast(b.or_(low, b.shl(high, half)), x.type)
 
     def before(self, lower, own, neutral, combine):
         return lane_prefixes(lower, own, neutral, combine)[1]
