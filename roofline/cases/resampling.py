@@ -104,7 +104,7 @@ def _filter_step(space, n, dtype):
         run = Run(model, n, 1, y, inputs, params, np.array([[SEED]], np.uint64), 3, 3, means=False)
         run.step(0)
         run.step(1)
-        own = run.x[1, 0, 0], run.log_w[0], run.ancestors[0, 0]
+        own = run.x[1, 0, 0], run.log_w[0, 0], run.ancestors[0, 0]
         other = [pk.empty((n,), view.dtype) for view in own]
         pk.parallel_for(n, copy, *own, *other)
         with pk.capture() as step:

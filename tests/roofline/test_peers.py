@@ -93,3 +93,14 @@ def test_a_peer_nobody_wrote_is_absent():
         [("mixture_cupy", "not written"), ("mixture_numba_cuda", "not written")],
     )
     assert peers.gather("mixture", "checked")[0] == []
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_step_of_a_filter_stands_beside_a_copy(dtype):
+    """The duel is a GPU's; that it can be set up and run is seen on the CPU."""
+    from roofline.cases import resampling
+
+    duel = resampling._filter_step("serial", 5000, dtype)
+    duel.ours.call()
+    duel.peers[0].call()
+    assert duel.bytes == 5000 * (8 + 4 * np.dtype(dtype).itemsize)
