@@ -263,6 +263,7 @@ class Ops:
         b, bits = self.b, t.BITS[dtype]
         if count is not None and 0 <= count < bits:
             return {"<<": b.shl, ">>": b.lshr if dtype in t.UNSIGNED else b.ashr}[op](x, y)
+        y = self.intrinsic("umin", [y, self._alike(y, bits)])  # LLVM takes the lower half of a count for PTX
         inside = b.icmp_unsigned("<", y, self._alike(y, bits))
         if op == ">>" and dtype not in t.UNSIGNED:
             return b.ashr(x, b.select(inside, y, self._alike(y, bits - 1)))

@@ -65,7 +65,7 @@ def hawkes_pairs(i, x, t, total):
     """Both exponentials of all earlier events, in two dimensions."""
     mu, xi = 0.0, 0.0
     for j in range(i):
-        r2 = squared_distance(2, x, i, x, j)
+        r2 = squared_distance(2, False, x, i, x, j)
         dt = t[i] - t[j]
         mu += pk.fast_exp(-0.5 * r2 + -0.25 * dt * dt)
         xi += pk.fast_exp(-2.0 * r2 - 0.5 * dt)

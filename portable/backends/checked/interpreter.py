@@ -304,7 +304,7 @@ def run_for(policy, fn, args, **options):
     _raise(run)
 
 
-def run_reduce(policy, fn, args, reducers, dtypes, **options):
+def run_reduce(policy, fn, args, reducers, dtypes=None, **options):
     """Combine what `fn` returns for every index of `policy`, from the first index to the last.
 
     Parameters
@@ -313,8 +313,8 @@ def run_reduce(policy, fn, args, reducers, dtypes, **options):
         As for `run_for`. A team contributes what its member 0 returns.
     reducers : sequence of Reducer
         One for each value that `fn` returns.
-    dtypes : sequence of str
-        Of the first number of each reducer's state.
+    dtypes : sequence of str, optional
+        Of the first number of each reducer's state, by which the neutral state is made; float64 if not given.
 
     Returns
     -------
@@ -327,7 +327,7 @@ def run_reduce(policy, fn, args, reducers, dtypes, **options):
     return combined(run, values, reducers, dtypes)
 
 
-def combined(run, values, reducers, dtypes):
+def combined(run, values, reducers, dtypes=None):
     """The results of a reduction from what each index returned."""
     totals, steps = [None] * len(reducers), [reducing(r) for r in reducers]
     first = run.policy.begin if isinstance(run.policy, RangePolicy) else 0
@@ -337,7 +337,7 @@ def combined(run, values, reducers, dtypes):
                 state = _widen(lift(value, index))
                 totals[k] = state if totals[k] is None else combine(totals[k], state)
         return tuple(_python_number(finish(_neutral(reducer, dtype) if total is None else total))
-                     for reducer, dtype, (_, _, finish), total in zip(reducers, dtypes, steps, totals))
+                     for reducer, dtype, (_, _, finish), total in zip(reducers, dtypes or ["float64"] * len(reducers), steps, totals))
 
 
 def _neutral(reducer, dtype):

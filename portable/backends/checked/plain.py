@@ -56,24 +56,33 @@ def _meanings():
     for choose in (min, max, words.minimum, words.maximum, words.clip):
         table[choose] = _common(choose)
     table[np.minimum], table[np.maximum] = table[words.minimum], table[words.maximum]
-    table[words.where] = table[np.where] = lambda condition, a, b: _as_common(a if condition else b, (a, b))
+    table[words.where] = table[np.where] = _where
     return table
+
+
+def _where(condition, a, b):
+    """`a` where the condition holds, else `b`, in the type that they have in common."""
+    chosen = a if condition else b
+    return chosen if a.__class__ is b.__class__ else _common_type(a.__class__, b.__class__)(chosen)
 
 
 def _common(choose):
     """A word that gives one of its arguments, in the type that they have in common."""
     @functools.wraps(choose)
     def word(*args):
-        return _as_common(choose(*args), args)
+        chosen, first = choose(*args), args[0].__class__
+        for arg in args:
+            if arg.__class__ is not first:
+                return functools.reduce(_common_type, (a.__class__ for a in args))(chosen)
+        return chosen
     return word
 
 
-def _as_common(result, args):
-    if all(arg.__class__ is args[0].__class__ for arg in args):
-        return result
-    names = (arg.dtype.name if isinstance(arg, np.generic) else type(arg).__name__ for arg in args)
-    dtype = functools.reduce(promote, names)
-    return {"int": int, "float": float}[dtype](result) if dtype in ("int", "float") else np.dtype(dtype).type(result)
+@functools.cache
+def _common_type(a, b):
+    """The common type of two numbers' types: Python's own are the weak ones."""
+    dtype = promote(*(np.dtype(kind).name if issubclass(kind, np.generic) else kind.__name__ for kind in (a, b)))
+    return {"int": int, "float": float}.get(dtype) or np.dtype(dtype).type
 
 
 MEANING = _meanings()

@@ -93,7 +93,7 @@ class Trial:
         run = Run(policy, kernel.fn, self.args, names=_labels(kernel, args, policy), seed=seed, room=room, limit=limit)
         values = run.results()
         self.team_size, self.findings, self.seed = run.team_size, run.findings(), seed
-        self.reduced = combined(run, values, reducers, ["float64"] * len(reducers)) if reducers and not self.findings else ()
+        self.reduced = combined(run, values, reducers) if reducers and not self.findings else ()
         self.n_indices, self.n_accesses = max(len(values), 1), len(run.trace)
 
     def first_few(self):
