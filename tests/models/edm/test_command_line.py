@@ -93,7 +93,7 @@ def test_tests_on_the_command_line(tmp_path, capsys):
     assert main(["test", *given, *chosen]) == 0
     assert found.summary().splitlines()[1] in capsys.readouterr().out
     assert main(["test", *given, *chosen, "--out", str(out), "--adjust", "by"]) == 0
-    written = pandas.read_csv(out)
+    written = pandas.read_csv(out, float_precision="round_trip")
     assert written[(written.library == "b") & (written.target == "a")].q.item() == found.adjusted("by")[1, 0]
     capsys.readouterr()
     assert main(["lagged", *given, *chosen, "--columns", "b", "--target", "a", "--lags", "-3", "2"]) == 0
