@@ -314,10 +314,10 @@ class Plan:
     __slots__ = ("_call", "_launch", "_kept", "_lock")
 
     def __init__(self, call, launch, kept):
-        self._call, self._launch, self._kept, self._lock = call, launch, kept, threading.RLock()
+        self._call, self._launch, self._kept, self._lock = call, launch, kept, locks.Lock()
 
     def __call__(self):
-        with self._lock:  # calls of one plan run one after the other, in whatever threads
+        with self._lock.held:  # calls of one plan run one after the other, in whatever threads
             if events.current().listeners:
                 with events.kernel(self._launch):
                     return self._call()

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 
 from . import dispatch, events
 from .backends import registry
 from .errors import LaunchError
+from .locks import Lock
 from .space import require, resolve
 
 
@@ -18,7 +18,7 @@ class Graph:
     """
 
     def __init__(self, space):
-        self.space, self.launches, self._call, self._lock = space, [], None, threading.RLock()
+        self.space, self.launches, self._call, self._lock = space, [], None, Lock()
 
     def record(self, launch, bound):
         """Remember a launch instead of running it."""
@@ -42,7 +42,7 @@ class Graph:
         if self._call is None:
             raise LaunchError("the capture of this graph has not ended, or failed; replay it after its with block")
         hooks = events.current()
-        with self._lock:  # its blocks and copies are for one replay at a time
+        with self._lock.held:  # its blocks and copies are for one replay at a time
             if hooks.one_by_one:
                 return self._again()
             with events.kernel(self) if hooks.listeners else contextlib.nullcontext():

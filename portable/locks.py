@@ -12,23 +12,26 @@ _all = weakref.WeakSet()
 
 
 class Lock:
-    """A lock that its holder may take again: in a signal handler, or where the garbage collector calls back."""
+    """A lock that its holder may take again: in a signal handler, or where the garbage collector calls back.
 
-    __slots__ = ("_lock", "__weakref__")
+    `with lock.held:` takes it without a call of Python's own, for what is timed in fractions of a microsecond.
+    """
+
+    __slots__ = ("held", "__weakref__")
 
     def __init__(self):
-        self._lock = threading.RLock()
+        self.held = threading.RLock()
         _all.add(self)
 
     def __enter__(self):
-        self._lock.acquire()
+        self.held.acquire()
 
     def __exit__(self, *error):
-        self._lock.release()
+        self.held.release()
 
     def renew(self):
         """Forget who holds it: a thread that the child of a fork does not have."""
-        self._lock = threading.RLock()
+        self.held = threading.RLock()
 
 
 if hasattr(os, "register_at_fork"):

@@ -150,6 +150,40 @@ def test_a_fork_while_another_thread_launches_and_compiles(name):
         thread.join()
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
+def test_a_fork_while_another_thread_calls_the_same_plan_and_graph():
+    x, held, done = np.zeros(50), threading.Event(), threading.Event()
+    policy = pk.RangePolicy(0, len(x), space="serial")
+    plan = pk.plan(policy, counted, x)
+    with pk.capture("serial") as graph:
+        pk.parallel_for(policy, counted, x)
+
+    def hold(*_):
+        held.set()
+        done.wait()
+
+    def call(what):
+        with pk.listening(lambda phase, *_: phase == "begin" and hold()):
+            what()
+
+    for what in (plan, graph.replay):
+        held.clear()
+        done.clear()
+        thread = threading.Thread(target=call, args=(what,))
+        thread.start()
+        held.wait()
+        child = os.fork()
+        if child == 0:
+            signal.alarm(20)  # a child that hangs ends by this, and not with 0
+            what()
+            os._exit(0)
+        status = os.waitpid(child, 0)[1]
+        done.set()
+        thread.join()
+        assert status == 0
+
+
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers here")
 @pytest.mark.parametrize("name", ["serial", "threads"])
 def test_a_signal_handler_launches(name):
