@@ -1,1 +1,1 @@
-"""The guard of a change to the compiler: what two revisions make of every kernel that the tests know (`python -m tests.same_code`)."""
+"""Guard of changes to the compiler: is the code of every kernel the same (`python -m tests.same_code`)?"""

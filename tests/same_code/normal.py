@@ -1,4 +1,4 @@
-"""LLVM text without its names: registers, labels, symbols and metadata are numbered by their first appearance."""
+"""LLVM text without its names: registers, labels, symbols and metadata are numbered as they appear."""
 
 import re
 
@@ -8,11 +8,13 @@ _KIND = re.compile(r'![a-zA-Z_][\w.]*$')
 
 
 def normal(text):
-    """The lines of a text, renamed. Declared functions and kinds of metadata keep their names, which mean something.
+    """The lines of a text, renamed, without comments and empty lines.
 
-    Declarations come last and sorted, since nothing depends on their order; empty lines and comments are left out.
+    Declared functions and kinds of metadata keep their names, which mean something. Declarations come last,
+    sorted, since nothing depends on their order.
     """
-    declared, numbers, lines = set(_DECLARED.findall(text)), {"%": {}, "@": {}, "!": {}}, []
+    declared, lines = set(_DECLARED.findall(text)), []
+    numbers = {"%": {}, "@": {}, "!": {}}
 
     def renamed(match):
         name = match[0]
@@ -27,7 +29,8 @@ def normal(text):
             numbers["%"] = {}
         if line.strip() and not line.startswith(";"):
             lines.append(_NAME.sub(renamed, line.rstrip()))
-    return [line for line in lines if not line.startswith("declare")] + sorted(line for line in lines if line.startswith("declare"))
+    declarations = sorted(line for line in lines if line.startswith("declare"))
+    return [line for line in lines if not line.startswith("declare")] + declarations
 
 
 def nameless(lines):

@@ -1,7 +1,8 @@
 """Kernels by their text: a pickle that another revision of the project can read.
 
-A kernel, or a function of the user's, is kept as its lines and what the names in it meant, so that it is compiled there as it was
-written here. The layer's own words (`portable.math.exp`, `portable.reducer.Sum`) are kept by name: each side has its own.
+A kernel, or a function of the user's, is kept as its lines and what the names in it meant, so that it is
+compiled there as it was written here. The layer's own words (`portable.math.exp`, `portable.reducer.Sum`)
+are kept by name: each side has its own.
 """
 
 import ast
@@ -19,24 +20,26 @@ from pathlib import Path
 import portable as pk
 from portable.kernel import Function, Kernel
 
+_OURS = Kernel, Function, types.FunctionType, types.ModuleType
 HERE = Path(__file__).resolve().parents[2]
 _OPTIONS = {Kernel: ("fastmath", "packed", "teams"), Function: ("chain",)}
 
 
 class Pickler(pickle.Pickler):
-    """Writes kernels, functions of kernels, plain functions and modules in a form of its own, each object once."""
+    """Writes kernels, functions and modules in a form of its own, each object once."""
 
     def __init__(self, file):
         super().__init__(file, protocol=5)
-        self.numbers = {}  # id of an object written before -> its number, and the object, which so keeps its id
+        self.numbers = {}  # id -> number of an object written before, and the object, which so keeps its id
 
     def persistent_id(self, value):
-        if not isinstance(value, (Kernel, Function, types.FunctionType, types.ModuleType)):
+        if not isinstance(value, _OURS):
             return None
         if id(value) in self.numbers:
             return self.numbers[id(value)][0], None
-        number = self.numbers[id(value)] = len(self.numbers), value
-        return number[0], _named(value) or _described(value)
+        number = len(self.numbers)
+        self.numbers[id(value)] = number, value
+        return number, _named(value) or _described(value)
 
 
 class Unpickler(pickle.Unpickler):
@@ -66,32 +69,32 @@ def loads(content):
 
 
 def _named(value):
-    """Where a word of the layer is found, or a function of somebody else's package; None for what is kept by its text."""
+    """Where a word of the layer, or a function of somebody else's package, is found; None for all others."""
     if isinstance(value, types.ModuleType):
         return "named", value.__name__, None
     fn = getattr(value, "fn", value)
     module = sys.modules.get(fn.__module__)
     if fn.__module__.partition(".")[0] == "portable":
         if not isinstance(value, Kernel):
-            for place in ("portable", fn.__module__, *(m for m in list(sys.modules) if m.startswith("portable."))):
+            for place in ("portable", fn.__module__, *[m for m in sys.modules if m.startswith("portable.")]):
                 for name, v in vars(sys.modules[place]).items():
                     if v is value:
                         return "named", place, name
-    elif isinstance(value, types.FunctionType) and getattr(module, fn.__qualname__, None) is value and not _ours(module):
+    elif value is fn and getattr(module, fn.__qualname__, None) is value and not _ours(module):
         return "named", fn.__module__, fn.__qualname__
     return None
 
 
 def _ours(module):
-    """Whether a module belongs to this checkout: another may lack it, or have it with other contents."""
+    """Whether a module belongs to this checkout: another may lack it, or have it in other words."""
     file = Path(getattr(module, "__file__", None) or "/").resolve()
     return HERE in file.parents and "site-packages" not in file.parts
 
 
 def _described(value):
     if isinstance(value, types.FunctionType):
-        cells = {n: c.cell_contents for n, c in zip(value.__code__.co_freevars, value.__closure__ or ())}
-        return "plain", marshal.dumps(value.__code__), value.__module__, _scope(value), cells, value.__defaults__
+        code, cells = value.__code__, [c.cell_contents for c in value.__closure__ or ()]
+        return "plain", marshal.dumps(code), value.__module__, _scope(value), cells, value.__defaults__
     fn = value.fn
     lines = textwrap.dedent("".join(inspect.getsourcelines(fn)[0])).splitlines(keepends=True)
     lines = lines[ast.parse("".join(lines)).body[0].lineno - 1:]  # without decorators
@@ -120,8 +123,8 @@ def _found(module, name):
 
 
 def _plain(code, module, scope, cells, defaults):
-    code = marshal.loads(code)
-    return types.FunctionType(code, {"__name__": module, **scope}, code.co_name, defaults, tuple(types.CellType(cells[n]) for n in code.co_freevars))
+    cells = tuple(map(types.CellType, cells))
+    return types.FunctionType(marshal.loads(code), {"__name__": module, **scope}, None, defaults, cells)
 
 
 def _from_text(decorator):
@@ -136,4 +139,5 @@ def _from_text(decorator):
     return made
 
 
-_MAKERS = {"named": _found, "plain": _plain, "kernel": _from_text(pk.kernel), "function": _from_text(pk.function)}
+_MAKERS = {"named": _found, "plain": _plain,
+           "kernel": _from_text(pk.kernel), "function": _from_text(pk.function)}

@@ -1,20 +1,21 @@
-"""All that the comparison asks of a revision's compiler: when a kernel is compiled, and what text LLVM is given for it.
+"""All that the comparison asks of a compiler: when a kernel is lowered, and what text LLVM is given for it.
 
-The one file to change when a revision's insides are arranged otherwise. It is run on both sides, each with its own `portable`,
-so what a change breaks for older revisions is tried in the new way first and in the old way then.
+The one file to change when the compiler is arranged otherwise. It is run on both sides, each with its own
+`portable`, so it has to do for both: the new way is tried first, then the old one.
 """
 
 import time
 
 import portable as pk
 
-MACHINES = ("cpu", "cpu, one lane", "cuda")
+ONE_LANE = "cpu, one lane"
+MACHINES = ("cpu", ONE_LANE, "cuda")
 TEAM_SIZES = 128, 32  # threads of a team on CUDA; some kernels are written for one warp
 _ENTRIES = {"portable.backends.cpu.lower", "portable.backends.cpu.scan"}
 
 
 def watch(told):
-    """Call told(kernel, policy kind, argument types, reducers, seconds) after each lowering for the CPU, counting builds aside."""
+    """told(kernel, policy kind, types, reducers, seconds) after each lowering for the CPU (not to count)."""
     from portable.compiler.entry import Entry
 
     plain = Entry.__init__
