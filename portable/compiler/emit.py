@@ -18,7 +18,7 @@ from .memory import Memory, itemsize
 from .team import Team, combine_states
 from .tree import Call, If, Leave, Loop, Operation, Rejoin, Set, View, flat, mapped
 from .types import UNIFORM, VARYING
-from .typing import typed
+from .typing import refuse, typed
 from .values import I1, I64, PTR, Value, ViewValue
 
 
@@ -138,7 +138,10 @@ class Emitter(Memory):
             if self.dead:
                 break
             self.line = node.line
-            getattr(self, _METHODS[node.__class__])(node)
+            try:
+                getattr(self, _METHODS[node.__class__])(node)
+            except t.TypeClash as clash:  # a constant that does not fit
+                refuse(self.kernel_name, node, clash)
 
     def emit_operation(self, o):
         result = getattr(self, "emit_" + o.op)(o, *map(self.value, o.args))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 
-from ..errors import CollectiveError
+from ..errors import CollectiveError, LoweringError
 from . import types as t
 from .build import Build
 from .tree import Call, If, Leave, Loop, Operation, Rejoin, Set, View
@@ -76,18 +76,10 @@ class _Types:
                 try:
                     solve(node, rule)
                 except t.TypeClash as clash:
-                    self.refuse(node, clash)
+                    refuse(self.build.kernel_name, node, clash)
         for node in self.build.order:
             if node.__class__ is Set:
                 self.free(node)
-
-    def refuse(self, node, clash):
-        text, place = node.at
-        if node.__class__ is Set:
-            message = f"'{node.variable.name.partition('@')[0]}' holds values of two dtypes: {clash}"
-        else:
-            message = f"`{ast.unparse(place).splitlines()[0]}`: {clash}"
-        self.build.fail(place, message, text=text)
 
     def operation(self, o, rule):
         for a in o.args:
@@ -287,7 +279,7 @@ class _Types:
                 try:
                     self.set(assignment, inner=not s.together or call.varying_return)
                 except t.TypeClash as clash:
-                    self.refuse(assignment, clash)
+                    refuse(self.build.kernel_name, assignment, clash)
             if not s.together:
                 self.learn(call, "varying_return")
                 for loop in s.loops:
@@ -310,6 +302,14 @@ class _Types:
         if loop is not None and loop.body is not None and loop.masked and not loop.varying_continue and s.inner and s.variable.kind == VARYING:
             if s.variable.name in loop.deciding and s.variable not in loop.free and not s.block.parted_from(loop.body):
                 loop.free = [*loop.free, s.variable]
+
+
+def refuse(kernel_name, node, clash):
+    """The error of a TypeClash at an operation or an assignment."""
+    text, place = node.at
+    what = f"'{node.variable.name.partition('@')[0]}' holds values of two dtypes" if node.__class__ is Set \
+        else f"`{ast.unparse(place).splitlines()[0]}`"
+    raise LoweringError(f"kernel '{kernel_name}' ({text.where(place)}): {what}: {clash}") from None
 
 
 def kind_of(*values):
