@@ -10,7 +10,7 @@ from . import types as t
 from .calls import Calls
 from .known import Known
 from .team import TeamHandle
-from .tree import Block, Call, If, Leave, Loop, Operation, Rejoin, Set, Tree, Variable, View, arranged, arrangement, flat, mapped
+from .tree import Block, Call, If, Leave, Loop, Operation, Rejoin, Set, Tree, Variable, arranged, arrangement, flat, mapped
 from .types import UNIFORM
 
 _HEAVY = (ast.For, ast.While, ast.Call, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow, ast.Return, ast.Break, ast.Continue)  # costs more than a jump

@@ -16,7 +16,7 @@ from ..policy import n_indices
 from .emit import Emitter, Unpacked, described
 from .memory import itemsize
 from .signature import Signature
-from .team import TeamHandle, combine_states, finished, lifted, widened
+from .team import combine_states, finished, lifted, widened
 from .tree import flat
 from .types import LINEAR, UNIFORM, VARYING, Number, is_float
 from .typing import typed

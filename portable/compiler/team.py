@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 
-from ..errors import CollectiveError, LanguageError
+from ..errors import LanguageError
 from ..reducer import Reducer, Sum
 from . import types as t
 from .known import Known
 from .memory import itemsize
-from .tree import Operation, View, flat
+from .tree import Operation, View
 from .types import UNIFORM
 from .values import Value, ViewValue
 
