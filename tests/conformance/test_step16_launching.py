@@ -47,18 +47,14 @@ def test_a_launch_inside_a_kernel_is_refused(space):
 
 def test_a_launch_inside_a_python_kernel_is_refused():
     """Plain Python could launch; the lock of the launch that runs would never be free."""
-    from portable import dispatch
+    from portable import events
     from portable.backends.checked import interpreter
 
     def body(i, x):
         pk.parallel_for(pk.RangePolicy(0, 1, space="checked"), axpy, 1.0, x, x)
 
-    dispatch._interpreting = threading.get_ident()
-    try:
-        with pytest.raises(NestedLaunchError, match="axpy"):
-            interpreter.run_for(pk.RangePolicy(0, 1), body, (np.zeros(1),))
-    finally:
-        dispatch._interpreting = None
+    with events.changed(interpreting=True), pytest.raises(NestedLaunchError, match="axpy"):
+        interpreter.run_for(pk.RangePolicy(0, 1), body, (np.zeros(1),))
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
