@@ -12,7 +12,9 @@ from . import space as spaces
 from .backends import registry
 from .errors import DTypeError, InputError, ShapeError
 from .space import HOST
-from .view import View, asview, check_dtype, empty, over
+from .view import View, asview, check_dtype, empty, over_new
+
+_FILL_BYTES = 1 << 20  # the host's part of a fill; the device doubles it
 
 
 def create_mirror(view, space=None):
@@ -69,7 +71,7 @@ def pinned(shape, dtype="float64"):
     found = registry.first("pinned", array.nbytes) if array.nbytes else None
     if found is None:
         return array
-    return over({"data": (found[0], False), "shape": array.shape, "typestr": array.dtype.str, "version": 3}, found[1])
+    return over_new(found, array.shape, array.dtype)
 
 
 def create_mirror_view(view, space=None):
@@ -118,7 +120,7 @@ def deep_copy(target, source, *, cast=False):
     if target.memory == HOST and not direct:
         np.copyto(target._array, to_host(source), casting="unsafe")
     elif target.memory == HOST:
-        registry.memory(source.memory).read(target.pointer, source.pointer, target.nbytes)
+        registry.memory(source.memory).copy_to_host(target.pointer, source.pointer, target.nbytes)
     elif direct and (source.memory != target.memory or abs(target.pointer - source.pointer) >= target.nbytes):
         origin = registry.memory(source.memory)
         registry.memory(target.memory).copy(target.pointer, source.pointer, target.nbytes, origin)
@@ -168,7 +170,17 @@ def _fill(target, value):
     elif not _contiguous(target):
         _to_device(target, np.broadcast_to(value, target.shape))
     else:
-        registry.memory(target.memory).fill(target.pointer, value.tobytes(), target.nbytes)
+        memory, pattern = registry.memory(target.memory), value.tobytes()
+        if pattern == pattern[:1] * len(pattern):
+            memory.synchronize()
+            memory.fill(target.pointer, pattern[0], target.nbytes, wait=True)
+            return
+        start = np.full(min(target.size, _FILL_BYTES // target.dtype.itemsize), value)
+        memory.copy_to_device(target.pointer, start.ctypes.data, done := start.nbytes)
+        while done < target.nbytes:
+            part = min(done, target.nbytes - done)
+            memory.copy(target.pointer + done, target.pointer, part, memory)
+            done += part
 
 
 def _contiguous(view):
@@ -179,17 +191,17 @@ def _to_device(target, elements):
     """Write a NumPy array of any strides and dtype into a view on a device."""
     memory = registry.memory(target.memory)
     if elements.flags.c_contiguous and elements.dtype == target.dtype and _contiguous(target):
-        memory.write(target.pointer, elements.ctypes.data, elements.nbytes)
+        memory.copy_to_device(target.pointer, elements.ctypes.data, elements.nbytes)
         return
     buffer, staged = _span(target)
     if buffer.nbytes != target.nbytes:
         _fetch(target, buffer)  # what lies between the elements must come back as it was
     np.copyto(staged, elements, casting="unsafe")
-    memory.write(_lowest(target), buffer.ctypes.data, buffer.nbytes)
+    memory.copy_to_device(_lowest(target), buffer.ctypes.data, buffer.nbytes)
 
 
 def _fetch(view, buffer):
-    registry.memory(view.memory).read(buffer.ctypes.data, _lowest(view), buffer.nbytes)
+    registry.memory(view.memory).copy_to_host(buffer.ctypes.data, _lowest(view), buffer.nbytes)
 
 
 def _lowest(view):

@@ -223,7 +223,7 @@ class View:
             raise BufferError(f"{self!r} is exported without a copy and where it is")
         memory = registry.memory(self.memory)
         if stream != -1:  # -1: the consumer asks for no synchronisation
-            memory.wait()
+            memory.synchronize()
         memory.share()
         return dlpack.write(self, self.pointer, self.shape, self.strides, self.dtype, memory.dlpack,
                             self.readonly, versioned=max_version is not None and max_version[0] >= 1)
@@ -294,12 +294,12 @@ def _allocate(shape, dtype, space, label, *, zero):
     if nbytes > _MAX_BYTES:
         raise _no_room(where, nbytes, shape, dtype)
     try:
-        address, owner = registry.memory(where.memory).allocate(nbytes, zero)
+        memory = registry.memory(where.memory).allocate(nbytes, zero)
     except OutOfMemoryError:
         raise
     except MemoryError as error:
         raise _no_room(where, nbytes, shape, dtype) from error
-    metadata = over({"data": (address, False), "shape": shape, "typestr": dtype.str, "version": 3}, owner)
+    metadata = over_new(memory, shape, dtype)
     if not zero and where.memory == HOST and (events.current().redirect or registry.backend(where.name).marks_unwritten):
         mark_unwritten(metadata.reshape(-1).view(np.uint8))
     return _view(metadata, where.memory, str(where), label)
@@ -343,6 +343,11 @@ def over(interface, owner, producer=None):
     return np.asarray(_Over(interface, owner, producer))
 
 
+def over_new(memory, shape, dtype):
+    """The same over what `Memory.allocate` gave."""
+    return over({"data": (memory.pointer, False), "shape": shape, "typestr": dtype.str, "version": 3}, memory)
+
+
 def producer_of(view):
     """The name of the foreign type whose memory a view is; None for the layer's own and NumPy's."""
     base = view._array
@@ -361,7 +366,7 @@ def _foreign(array):
             return over(interface, array, producer), memory
         if hasattr(array, "__dlpack__"):
             interface, device, owner = dlpack.read(array)
-            memory = registry.first("adopts", *device)
+            memory = registry.memory_of(*device)
             if memory is None:
                 raise WrongSpaceError(f"asview: the {kind} is on a DLPack device of type {device[0]}; no space reaches it")
             registry.memory(memory).share()  # its library may have queues of its own

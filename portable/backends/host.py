@@ -1,6 +1,7 @@
 """The host's memory: NumPy's own."""
 
 import ctypes
+import types
 
 import numpy as np
 
@@ -11,12 +12,15 @@ _ALIGNMENT = 64  # bytes: a cache line, and the widest vector; NumPy's own alloc
 
 
 class Host(Memory):
-    """Memory that NumPy allocates, and that needs no waiting for."""
+    """Memory that NumPy allocates and reaches."""
 
     dlpack = dlpack.CPU, 0
-    read = write = staticmethod(ctypes.memmove)
+    copy_to_host = copy_to_device = staticmethod(ctypes.memmove)
 
-    def allocate(self, nbytes, zero):
+    def allocate(self, nbytes, zero=False):
         raw = (np.zeros if zero else np.empty)(nbytes + _ALIGNMENT, np.uint8)
         address = raw.__array_interface__["data"][0]
-        return address + -address % _ALIGNMENT, raw
+        return types.SimpleNamespace(pointer=address + -address % _ALIGNMENT, raw=raw)
+
+
+MEMORY = Host()

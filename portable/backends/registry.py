@@ -5,13 +5,14 @@ from __future__ import annotations
 import functools
 import importlib
 
+from .. import dlpack
 from ..errors import InputError
 
 PREFERRED = ("cuda", "threads")  # the default is the first that can run here; the last one always can, and is at home in the host's memory
 
 
 def _own(folder, name):
-    return lambda: importlib.import_module(f"{__package__}.{folder}").BACKENDS[name]
+    return lambda: importlib.import_module(f"{__package__}.{folder}.machine").BACKENDS[name]
 
 
 _loaders = {name: _own(folder, name) for name, folder in
@@ -39,7 +40,7 @@ def register(name, backend):
     if not isinstance(name, str) or not name.isidentifier() or name in _loaders:
         raise InputError(f"register: name is {name!r}; an identifier is wanted that is none of {', '.join(_loaders)}")
     if isinstance(backend, type) or not isinstance(backend, Backend):
-        raise InputError(f"register: backend is {backend!r}; an object with all that portable.backends.contract.Backend names is wanted")
+        raise InputError(f"register: backend is {backend!r}; an object that is a portable.backends.contract.Backend is wanted")
     _loaders[name] = lambda: backend
 
 
@@ -76,20 +77,25 @@ def launches(name):
     return backend(name).launches()
 
 
-@functools.cache
 def memory(name):
     """The memory that a Space or a View names: "host", or "cuda:0" and so on."""
     if name != "host":
         return backend(name.partition(":")[0]).memory(name)
-    from .host import Host
+    from .host import MEMORY
 
-    return Host()
+    return MEMORY
 
 
-def first(question, *arguments):
-    """The first answer but None of a backend, of those known so far, to a method of this name."""
-    answers = (getattr(backend(name), question)(*arguments) for name in list(_loaders))
+def first(question, argument):
+    """The first answer but None of a backend, of those known so far, to its method `question`."""
+    answers = (getattr(backend(name), question)(argument) for name in list(_loaders))
     return next((answer for answer in answers if answer is not None), None)
+
+
+def memory_of(device, number):
+    """The name of the memory of a DLPack device; None if no space reaches it."""
+    known = {kind: f"{name}:{number}" for name in list(_loaders) for kind in backend(name).dlpack}
+    return (known | dict.fromkeys(dlpack.HOSTS, "host")).get(device)
 
 
 def check_text(kernel, policy_kind, specs, reducers):

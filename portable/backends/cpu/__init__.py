@@ -5,11 +5,9 @@ from __future__ import annotations
 import functools
 import os
 
-from ... import dlpack
 from ...errors import InputError
 from ...policy import check_index
-from ...space import HOST, Space
-from ..contract import Backend
+from ...space import Space
 
 
 def Threads(n=None):  # noqa: N802  (a space reads like a class to its users)
@@ -28,27 +26,3 @@ def _all():
     if asked is not None and not (asked.isdigit() and int(asked) > 0):
         raise InputError(f"PORTABLE_NUM_THREADS is {asked!r}; a positive whole number is wanted")
     return Space("threads", n_threads=int(asked) if asked else usable)
-
-
-class _Serial(Backend):
-    def launches(self):
-        from . import space
-
-        return space
-
-    def about(self, space):
-        return [(space.name, "one thread")]
-
-    def adopts(self, device, number):
-        return HOST if device == dlpack.CPU else None
-
-
-class _Threads(_Serial):
-    def space(self, name, number):
-        return None if number == 0 else Threads(number)
-
-    def about(self, space):
-        return [(space.name, f"{space.n_threads} threads")]
-
-
-BACKENDS = {"serial": _Serial(), "threads": _Threads()}
