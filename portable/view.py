@@ -42,7 +42,7 @@ def _address_by_layout(array):
 
 
 _word_at, _HEADER_BYTES, _probe = ctypes.c_int64.from_address, object.__basicsize__, np.zeros(3)
-_address = _address_by_layout if _address_by_layout(_probe) == _probe.ctypes.data else lambda array: array.ctypes.data  # five times slower
+address = _address_by_layout if _address_by_layout(_probe) == _probe.ctypes.data else lambda array: array.ctypes.data  # five times slower
 
 
 def describe(array):
@@ -60,7 +60,7 @@ def describe(array):
     if known is None:
         known = _known[key] = _examine(array)
     contiguous, strided, itemsize = known
-    return (contiguous if not ndim or strides[-1] == itemsize else strided, _PACKERS[ndim](_address(array), *shape, *strides))
+    return (contiguous if not ndim or strides[-1] == itemsize else strided, _PACKERS[ndim](address(array), *shape, *strides))
 
 
 def _examine(array):
@@ -294,12 +294,11 @@ def _allocate(shape, dtype, space, label, *, zero):
     if nbytes > _MAX_BYTES:
         raise _no_room(where, nbytes, shape, dtype)
     try:
-        memory = registry.memory(where.memory).allocate(nbytes, zero)
+        metadata = registry.memory(where.memory).array(shape, dtype, zero)
     except OutOfMemoryError:
         raise
     except MemoryError as error:
         raise _no_room(where, nbytes, shape, dtype) from error
-    metadata = over_new(memory, shape, dtype)
     if not zero and where.memory == HOST and (events.current().redirect or registry.backend(where.name).marks_unwritten):
         mark_unwritten(metadata.reshape(-1).view(np.uint8))
     return _view(metadata, where.memory, str(where), label)
@@ -324,7 +323,7 @@ def _view(metadata, memory, space, label=None):
     set_(view, "memory", memory)
     set_(view, "space", space)
     set_(view, "label", label)
-    set_(view, "pointer", _address(metadata))
+    set_(view, "pointer", address(metadata))
     set_(view, "spec", spec if memory == HOST else _spec(*spec[:4], memory))
     set_(view, "words", words)
     return view

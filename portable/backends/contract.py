@@ -8,6 +8,7 @@ suite (tests/conformance) is a function of the space: a new backend is done when
 from __future__ import annotations
 
 import contextlib
+import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterable
 from typing import Protocol, runtime_checkable
@@ -33,6 +34,12 @@ class Memory(Protocol):
     @abstractmethod
     def allocate(self, nbytes: int, zero: bool = False) -> Allocated:
         """New memory, freed with the last reference to what is returned; MemoryError if there is no room."""
+
+    def array(self, shape: tuple[int, ...], dtype: np.dtype, zero: bool) -> np.ndarray:
+        """New memory as an array over its addresses, row-major; of its elements NumPy may touch only the host's."""
+        from ..view import over_new
+
+        return over_new(self.allocate(math.prod(shape) * dtype.itemsize, zero), shape, dtype)
 
     @abstractmethod
     def copy_to_host(self, target: int, source: int, nbytes: int):

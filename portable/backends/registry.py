@@ -77,13 +77,16 @@ def launches(name):
     return backend(name).launches()
 
 
+@functools.cache
+def _host():
+    from .host import Host
+
+    return Host()
+
+
 def memory(name):
     """The memory that a Space or a View names: "host", or "cuda:0" and so on."""
-    if name != "host":
-        return backend(name.partition(":")[0]).memory(name)
-    from .host import MEMORY
-
-    return MEMORY
+    return _host() if name == "host" else backend(name.partition(":")[0]).memory(name)
 
 
 def first(question, argument):
