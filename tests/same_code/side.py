@@ -3,7 +3,10 @@
     side.py record FILE        run the tests that launch every kernel, and keep what each was compiled for
     side.py text FILE OUT MACHINES ONLY LIMIT
                                {(record, machine): (text or refusal, seconds)} of the records whose name holds
-                               ONLY and whose lowering took LIMIT seconds at most when they were recorded
+                               ONLY and whose lowering took LIMIT seconds at most when they were recorded;
+                               those that OUT holds already are not made again
+    side.py code TEXTS OUT KEYS
+                               {(record, machine): (what LLVM makes of the text, seconds of one core)}
 """
 
 import collections
@@ -66,12 +69,14 @@ def record(file):
 
 def text(file, out, machines, only="", limit="inf"):
     """Lower every record for every machine."""
-    texts, start = {}, time.perf_counter()
-    kernels = {}
+    start, kernels = time.perf_counter(), {}
+    texts = pickle.loads(Path(out).read_bytes()) if Path(out).exists() else {}
     for r in pickle.loads(Path(file).read_bytes()):
         if only not in r["name"] or r["seconds"] > float(limit):
             continue
         for machine in machines.split(";"):
+            if (r["name"], machine) in texts:
+                continue
             begin = time.perf_counter()
             try:
                 known = r["kernel"], machine == seam.ONE_LANE
@@ -89,5 +94,15 @@ def text(file, out, machines, only="", limit="inf"):
           f"{time.perf_counter() - start:.0f} s")
 
 
+def code(file, out, wanted):
+    """Compile the texts of some keys."""
+    texts, codes = pickle.loads(Path(file).read_bytes()), {}
+    for key in sorted(pickle.loads(Path(wanted).read_bytes()) & texts.keys()):
+        text, begin = texts[key][0], time.process_time()
+        made = text if text.startswith("refused") else seam.code(key[1], text, key[0])
+        codes[key] = made, time.process_time() - begin
+    Path(out).write_bytes(pickle.dumps(codes))
+
+
 if __name__ == "__main__":
-    sys.exit({"record": record, "text": text}[sys.argv[1]](*sys.argv[2:]))
+    sys.exit({"record": record, "text": text, "code": code}[sys.argv[1]](*sys.argv[2:]))
