@@ -32,6 +32,8 @@ def changed(a, b):
 
 def kind(lines):
     """The instructions that came and went, each named once."""
+    if not lines:
+        return "none, a sample"
     words = {(m[1], m[3] or m[2]) for m in map(_WORD.match, lines) if m}
     return " ".join(sign + ("label" if word == "%:" else word) for sign, word in sorted(words))
 
@@ -42,8 +44,8 @@ def verdict(machine, before, after):
     if a == b:
         return "identical"
     counts = [sum(line.startswith("\t") and line[1] not in ".{" for line in lines) for lines in (a, b)]
-    same = nameless_code(a) == nameless_code(b)
-    return f"{counts[0]} instructions, other registers or places" if same else "{} -> {} instructions".format(*counts)
+    same = collections.Counter(nameless_code(a)) == collections.Counter(nameless_code(b))
+    return f"the same {counts[0]} instructions arranged otherwise" if same else "{} -> {} instructions".format(*counts)
 
 
 def show(texts, differ, codes):
@@ -58,6 +60,9 @@ def show(texts, differ, codes):
     codes : (dict, dict)
         key -> (code, seconds of LLVM), before and after.
     """
+    def seconds(members):
+        return "{:.2f} -> {:.2f} s".format(*(sum(code[key][1] for key in members) for code in codes))
+
     keys = texts[0].keys() & texts[1].keys()
     verdicts = {key: verdict(key[1], codes[0][key][0], codes[1][key][0]) for key in differ}
     groups = collections.defaultdict(list)
@@ -66,18 +71,16 @@ def show(texts, differ, codes):
     for name, members in sorted(groups.items(), key=lambda item: -len(item[1])):
         others = [key for key in members if verdicts[key] != "identical"]
         alike = [key for key in members if verdicts[key] == "identical"]
-        print(f"\n{len(members)} texts, code of {len(others)} differs: {name}")
+        print(f"\n{len(members)} texts, code of {len(others)} differs, LLVM {seconds(members)}; changes: {name}")
         shortest = min(others or members, key=lambda key: len(differ[key]))
-        print(*(f"    {line[:WIDTH]}" for line in differ[shortest][:SHOWN]), sep="\n")
+        print(*(f"    {line[:WIDTH]}\n" for line in differ[shortest][:SHOWN]), sep="", end="")
         for key in others + alike[:3]:
-            print(f"  {key[0]} ({key[1]}): {len(differ[key])} lines; {verdicts[key]}; "
-                  f"LLVM {codes[0][key][1]:.2f} -> {codes[1][key][1]:.2f} s")
-    seconds = [sum(s for _, s in code.values()) for code in codes]
+            print(f"  {key[0]} ({key[1]}): {len(differ[key])} lines; {verdicts[key]}; LLVM {seconds([key])}")
+    changed_texts = [key for key in differ if differ[key]]
     different = sum(v != "identical" for v in verdicts.values())
     same = sum(texts[0][key] == texts[1][key] for key in keys)
-    renamed = len(keys) - same - sum(map(bool, differ.values()))
-    print(f"\n{len(keys)} texts: {same} identical, {renamed} identical after renaming, {len(keys) - same - renamed} differ in "
-          f"{len(groups)} ways; only before: {len(texts[0].keys() - keys)}, only after: {len(texts[1].keys() - keys)}\n"
-          f"{len(verdicts)} compiled: code of {len(verdicts) - different} identical after renaming, of {different} "
-          f"not; LLVM took {seconds[0]:.1f} s before, {seconds[1]:.1f} s after")
+    print(f"\n{len(keys)} texts: {same} identical, {len(keys) - same - len(changed_texts)} after renaming, "
+          f"{len(changed_texts)} differ; only before: {len(texts[0].keys() - keys)}, "
+          f"only after: {len(texts[1].keys() - keys)}\n{len(differ)} compiled: code of {len(differ) - different} "
+          f"identical after renaming, of {different} not; LLVM {seconds(differ)}")
     return different

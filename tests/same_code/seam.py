@@ -12,7 +12,6 @@ ONE_LANE = "cpu, one lane"
 MACHINES = ("cpu", ONE_LANE, "cuda")
 TEAM_SIZES = 128, 32  # threads of a team on CUDA; some kernels are written for one warp
 CAPABILITY = 9, 0  # of the GPU whose PTX is compared
-ENGINES = ("portable/compiler/optimise.py", "portable/backends/cpu/engine.py", "portable/backends/cuda/engine.py")
 _ENTRIES = {"portable.backends.cpu.lower", "portable.backends.cpu.scan"}
 
 
