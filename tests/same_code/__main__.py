@@ -1,9 +1,9 @@
 """python -m tests.same_code REV: does the compiler make the same code as that of another revision?
 
-The tests of models, examples and conformance are run and what they compile is recorded (about four minutes; kept
-with --records). Both revisions then lower every record for the CPU, for the CPU one index at a time, and for
-CUDA, which needs no GPU. LLVM compiles the texts that differ after renaming, and a sample of the others, and the
-machine code or PTX is compared after renaming. The exit status is 1 if any code differs.
+The tests of models, examples and conformance are run and what they compile is recorded (about four minutes;
+kept with --records). Both revisions then lower every record for the CPU, for the CPU one index at a time, and
+for CUDA, which needs no GPU. LLVM compiles the texts that differ after renaming, and a sample of the others,
+and the machine code or PTX is compared after renaming. The exit status is 1 if any code differs.
 """
 
 import argparse
@@ -45,40 +45,31 @@ def made(path):
     return pickle.loads(path.read_bytes())
 
 
-def compare(trees, records, folder, *choice, known=None):
-    """Lower records by two trees, compile what differs, print the report; the number of codes that differ.
+def compare(trees, records, before, folder, *choice):
+    """Lower records by the trees before and after, compile what differs, print a report; how many codes differ.
 
-    Parameters
-    ----------
-    trees : (Path, Path)
-        The folders that hold `portable`, before and after.
-    records, folder : Path
-        What was recorded; where texts and codes go, those that differ as files of their own too.
-    *choice : str
-        Machines, part of the name, seconds: see `side.text`.
-    known : Path, optional
-        Texts of the first tree that an earlier comparison of the same records has made; added to.
+    Texts of the first tree that the file `before` holds already are taken from there. All that is made goes to
+    the folder, what was compiled as files of its own too. `choice` is machines, name and seconds, as in side.py.
     """
-    files = [known or folder / "before.texts", folder / "after.texts"]
+    files = before, folder / "after"
     files[1].unlink(missing_ok=True)
     done(*(side(tree, "text", records, file, *choice) for tree, file in zip(trees, files)))
     after = made(files[1])
-    texts = [{key: text for key, (text, _) in made(file).items() if key in after} for file in files]
+    texts = {key: text for key, text in made(before).items() if key in after}, after
     differ = report.differing(*texts)
-    alike = sorted(texts[0].keys() & texts[1].keys() - differ.keys())
+    alike = [key for key in sorted(after) if key not in differ]
     differ |= dict.fromkeys(alike[::SAMPLE], [])  # so that a change to how LLVM is called is seen
-    wanted = folder / "differing"
-    wanted.write_bytes(pickle.dumps(set(differ)))
-    codes = []
-    for name, tree, file, text in zip(("before", "after"), trees, files, texts):
-        out = folder / f"{name}.codes"
-        done(side(tree, "code", file, out, wanted))
-        codes.append(made(out))
-        (folder / name).mkdir(exist_ok=True)
-        for key, (code, _) in codes[-1].items():
-            place = str(folder / name / " ".join(key).replace("/", "_"))
-            Path(place + ".ll").write_text(text[key])
-            Path(place + (".ptx" if key[1] == "cuda" else ".s")).write_text(code)
+    (folder / "compiled").write_bytes(pickle.dumps(set(differ)))
+    folders = folder / "before.d", folder / "after.d"
+    codes = [f.with_suffix(".codes") for f in folders]
+    done(*(side(tree, "code", file, code, folder / "compiled") for tree, file, code in zip(trees, files, codes)))
+    codes = [made(code) for code in codes]
+    for place, text, code in zip(folders, texts, codes):
+        place.mkdir(exist_ok=True)
+        for name, machine in code:
+            file = str(place / f"{name} {machine}")
+            Path(file + ".ll").write_text(text[name, machine])
+            Path(file + (".ptx" if machine == "cuda" else ".s")).write_text(code[name, machine][0])
     return report.show(texts, differ, codes)
 
 
@@ -87,9 +78,9 @@ def main(arguments=None):
     parser = argparse.ArgumentParser(prog="python -m tests.same_code", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("revision", metavar="REV", help="whatever git takes for a commit")
-    parser.add_argument("--records", type=Path, metavar="FILE", help="what was recorded; made if it is missing")
+    parser.add_argument("--records", type=Path, metavar="FILE", help="what was recorded; made if missing")
     parser.add_argument("--keep", type=Path, metavar="FOLDER",
-                        help="records, texts and codes stay here; texts of REV are taken from here the next time")
+                        help="records, texts and codes stay here; texts of REV are taken from here next time")
     parser.add_argument("--only", default="", metavar="NAME", help="records whose name holds this")
     parser.add_argument("--machines", default=";".join(seam.MACHINES), help="default: '%(default)s'")
     parser.add_argument("--quick", type=float, default="inf", metavar="SECONDS",
@@ -106,9 +97,8 @@ def main(arguments=None):
         if not records.exists():
             done(side(HERE, "record", records))
         digest = hashlib.sha256(records.read_bytes()).hexdigest()
-        known = folder / f"{other.commit[:10]}-{digest[:10]}.texts"
-        different = compare((tree, HERE), records, folder, args.machines, args.only, args.quick, known=known)
-    return int(different > 0)
+        before = folder / f"{other.commit[:10]}-{digest[:10]}"
+        return int(compare((tree, HERE), records, before, folder, args.machines, args.only, args.quick) > 0)
 
 
 if __name__ == "__main__":

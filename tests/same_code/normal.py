@@ -1,4 +1,4 @@
-"""LLVM text without its names: registers, labels, symbols and metadata are numbered as they appear."""
+"""LLVM text, assembly and PTX without their names, which are numbered as they appear."""
 
 import re
 
@@ -39,25 +39,22 @@ def nameless(lines):
 
 
 _COMMENT = re.compile(r"\s*(?:#+ |//).*$")
-_DEFINED = {"cuda": re.compile(r"^(\S+):|\.(?:entry|func)(?: \(.*?\))? (\w+)|\.b\d+ ([\w$]+)(?=[\[;])", re.MULTILINE),
-            "cpu": re.compile(r"^(\S+):", re.MULTILINE)}
+_SYMBOL = re.compile(r"^([^\s:]+):|\.(?:entry|func)(?: \(.*?\))? (\w+)|\.b\d+ ([\w$]+)(?=[\[;])", re.M)
 _TOKEN = re.compile(r"%?[\w.$]+")
-_VIRTUAL = re.compile(r"(%[a-z]+)\d+$")
+_REGISTER = re.compile(r"(%[a-z]+)\d+$")  # of PTX
 
 
 def normal_code(machine, code):
-    """The lines of assembly or PTX, with labels, symbols and PTX's registers renamed, without comments and files."""
+    """The lines of assembly or PTX without comments; labels, symbols and PTX's registers are numbered."""
+    defined, numbers, lines = {m[m.lastindex] for m in _SYMBOL.finditer(code)}, {}, []
     cuda = machine == "cuda"
-    defined = {name for found in _DEFINED["cuda" if cuda else "cpu"].findall(code) for name in (found if cuda else [found]) if name}
-    numbers, lines = {}, []
 
     def renamed(match):
         name = match[0]
-        register = cuda and _VIRTUAL.match(name)
-        if name in defined or register or cuda and "_param_" in name:
-            kind = register[1] if register else "@"
-            return f"{kind}{numbers.setdefault(name, len(numbers))}"
-        return name
+        register = cuda and _REGISTER.match(name)
+        if not (register or name in defined or cuda and "_param_" in name):
+            return name
+        return f"{register[1] if register else '@'}{numbers.setdefault(name, len(numbers))}"
 
     for line in code.splitlines():
         line = _COMMENT.sub("", line).rstrip()

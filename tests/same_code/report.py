@@ -11,13 +11,13 @@ _WORD = re.compile(r"([-+])\s*(?:% = )?(?:tail )?(\S+)(?:.*(@[a-z][\w.]*))?")
 
 
 def differing(before, after):
-    """key -> lines taken out ("-") and put in ("+"), of the texts of both sides that differ after renaming."""
+    """key -> lines taken out ("-") and put in ("+"), of the texts that differ after renaming."""
     found = {}
     for key in sorted(before.keys() & after.keys()):
         if before[key] != after[key]:
             a, b = normal(before[key]), normal(after[key])
             if a != b:
-                found[key] = changed(nameless(a), nameless(b)) or ["+ the same operations on other operands"]
+                found[key] = changed(nameless(a), nameless(b)) or ["the same operations on other operands"]
     return found
 
 
@@ -32,10 +32,9 @@ def changed(a, b):
 
 def kind(lines):
     """The instructions that came and went, each named once."""
-    if not lines:
-        return "none, a sample"
     words = {(m[1], m[3] or m[2]) for m in map(_WORD.match, lines) if m}
-    return " ".join(sign + ("label" if word == "%:" else word) for sign, word in sorted(words))
+    named = [sign + ("label" if word == "%:" else word) for sign, word in sorted(words)]
+    return " ".join(named) or (lines or ["none, a sample"])[0]
 
 
 def verdict(machine, before, after):
@@ -45,25 +44,19 @@ def verdict(machine, before, after):
         return "identical"
     counts = [sum(line.startswith("\t") and line[1] not in ".{" for line in lines) for lines in (a, b)]
     same = collections.Counter(nameless_code(a)) == collections.Counter(nameless_code(b))
-    return f"the same {counts[0]} instructions arranged otherwise" if same else "{} -> {} instructions".format(*counts)
+    if same:
+        return f"the same {counts[0]} instructions arranged otherwise"
+    return f"{counts[0]} -> {counts[1]} instructions"
 
 
 def show(texts, differ, codes):
     """Print the comparison; the number of codes that differ.
 
-    Parameters
-    ----------
-    texts : (dict, dict)
-        key -> LLVM text, before and after.
-    differ : dict
-        key -> lines of the difference of those whose code is compared.
-    codes : (dict, dict)
-        key -> (code, seconds of LLVM), before and after.
+    `texts` and `codes` are those before and after, by key; `differ` has the lines of each difference of text.
     """
     def seconds(members):
         return "{:.2f} -> {:.2f} s".format(*(sum(code[key][1] for key in members) for code in codes))
 
-    keys = texts[0].keys() & texts[1].keys()
     verdicts = {key: verdict(key[1], codes[0][key][0], codes[1][key][0]) for key in differ}
     groups = collections.defaultdict(list)
     for key, lines in differ.items():
@@ -71,16 +64,16 @@ def show(texts, differ, codes):
     for name, members in sorted(groups.items(), key=lambda item: -len(item[1])):
         others = [key for key in members if verdicts[key] != "identical"]
         alike = [key for key in members if verdicts[key] == "identical"]
-        print(f"\n{len(members)} texts, code of {len(others)} differs, LLVM {seconds(members)}; changes: {name}")
+        print(f"\n{len(members)} texts, code of {len(others)} differs, "
+              f"LLVM {seconds(members)}; changes: {name}")
         shortest = min(others or members, key=lambda key: len(differ[key]))
         print(*(f"    {line[:WIDTH]}\n" for line in differ[shortest][:SHOWN]), sep="", end="")
         for key in others + alike[:3]:
             print(f"  {key[0]} ({key[1]}): {len(differ[key])} lines; {verdicts[key]}; LLVM {seconds([key])}")
-    changed_texts = [key for key in differ if differ[key]]
     different = sum(v != "identical" for v in verdicts.values())
-    same = sum(texts[0][key] == texts[1][key] for key in keys)
-    print(f"\n{len(keys)} texts: {same} identical, {len(keys) - same - len(changed_texts)} after renaming, "
-          f"{len(changed_texts)} differ; only before: {len(texts[0].keys() - keys)}, "
-          f"only after: {len(texts[1].keys() - keys)}\n{len(differ)} compiled: code of {len(differ) - different} "
-          f"identical after renaming, of {different} not; LLVM {seconds(differ)}")
+    same = sum(texts[0][key] == text for key, text in texts[1].items())
+    others = sum(map(bool, differ.values()))
+    print(f"\n{len(texts[1])} texts: {same} identical, {len(texts[1]) - same - others} after renaming, {others} differ")
+    print(f"{len(differ)} compiled: code of {len(differ) - different} identical after renaming, of {different} not; "
+          f"LLVM {seconds(differ)}")
     return different

@@ -1,4 +1,4 @@
-"""All that the comparison asks of a compiler: when a kernel is lowered, what text LLVM is given, what it makes.
+"""All that the comparison asks of a compiler: when a kernel is lowered, LLVM's text, its machine code.
 
 The one file to change when the compiler is arranged otherwise. It is run on both sides, each with its own
 `portable`, so it has to do for both: the new way is tried first, then the old one.
