@@ -14,6 +14,7 @@ from .build import Build
 from .tree import Call, If, Leave, Loop, Operation, Rejoin, Set, View
 from .types import LINEAR, UNIFORM, VARYING, promote
 
+_MOST_TREES = 256  # of one text: constants are part of what is known of arguments, and there is no end of constants
 _CONSECUTIVE = ("int", "int64", "int32")
 
 
@@ -32,6 +33,8 @@ def typed(text, described, width, step, float_dtype, kernel_name):
         if width > 1:
             tree.scalar = next((why for number, why in build.scalar if number.kind != UNIFORM), None)
         tree.chain = any(number.kind != UNIFORM for number in build.chains)
+        if len(text.trees) >= _MOST_TREES:
+            text.trees.clear()
         text.trees[key] = tree
     return text.trees[key]
 
