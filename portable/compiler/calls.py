@@ -109,7 +109,8 @@ class Calls(Expressions):
     def word_abs(self, node):
         v, = self.arguments(node, 1)
         if v.const is not None:
-            return self.strong_const(abs(v.const), "int" if v.dtype == "bool" else v.dtype)
+            dtype = "int" if v.dtype == "bool" else v.dtype
+            return self.strong_const(t.converted(abs(v.const), dtype), dtype)
         if t.is_float(v.dtype):
             return self.counted("abs", Value(v.dtype, v.kind, self.intrinsic("fabs", [v.ir])))
         if v.dtype in t.UNSIGNED:

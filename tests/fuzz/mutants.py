@@ -188,7 +188,8 @@ def attempt(change, seed, programs, accepted):
             "--seed",
             str(seed),
         ]
-        environment = {**os.environ, "PYTHONPATH": str(folder), "PORTABLE_CACHE": "0"}
+        others = os.environ.get("PYTHONPATH", "")  # the copy comes first, packages may come from there
+        environment = {**os.environ, "PYTHONPATH": f"{folder}{os.pathsep}{others}", "PORTABLE_CACHE": "0"}
         try:
             done = subprocess.run(
                 command, cwd=folder, env=environment, capture_output=True, text=True, timeout=LIMIT_S
@@ -208,14 +209,16 @@ def try_here(programs, seed, hashes):
     return 1 if difference else 0
 
 
-def main(seed, n_mutants, programs, processes):
-    before = campaign.campaign(programs, seed, None, processes, shrink=False)
+def main(seed, n_mutants, programs, processes, part=(1, 1)):
+    changes = (taken_back() + random.Random(seed).sample(candidates(), n_mutants))[part[0] - 1 :: part[1]]
+    before = campaign.campaign(
+        programs, seed, None, processes, shrink=False, chunk=campaign.CHUNK_OF_MUTANTS
+    )
     different = [d for outcome in before.values() for d in outcome.differences]
     if different:
         print(f"the unchanged compiler differs already: {different[0][0]}")
         return 1
     accepted = set().union(*(outcome.refused_hashes for outcome in before.values()))
-    changes = taken_back() + random.Random(seed).sample(candidates(), n_mutants)
     unchanged = Change("nothing", changes[0].file, 1, 0, "", "")
     _, noticed = attempt(unchanged, seed, 20, accepted)
     if noticed:  # else every change would seem to be noticed
@@ -223,8 +226,12 @@ def main(seed, n_mutants, programs, processes):
         return 1
     survivors = 0
     with concurrent.futures.ThreadPoolExecutor(processes) as pool:
-        for change, noticed in pool.map(lambda c: attempt(c, seed, programs, accepted), changes):
+        attempts = [pool.submit(attempt, change, seed, programs, accepted) for change in changes]
+        for done in concurrent.futures.as_completed(attempts):
+            change, noticed = done.result()
             survivors += not noticed
             print(f"{'noticed ' if noticed else 'SURVIVED'}  {change}\n          {noticed}", flush=True)
-    print(f"{len(changes)} changes, {survivors} survived {programs} programs each; seed {seed}")
+    print(
+        f"{len(changes)} changes (part {part[0]}/{part[1]}), {survivors} survived {programs} programs each; seed {seed}"
+    )
     return 1 if survivors else 0
