@@ -41,8 +41,10 @@ def {name}(a, b):
 """
 _COMPARISON = """
 def {name}(a, b):
-    if a.__class__ is not b.__class__:
-        a, b = in_common(a, b)
+    k, l = a.__class__, b.__class__
+    if k is l or k is int and 0 <= a < 2**24 or l is int and 0 <= b < 2**24 or isinstance(a, float) and isinstance(b, float):
+        return a {op} b  # what every type holds needs no other type
+    a, b = in_common(a, b)
     return a {op} b
 """
 
@@ -59,15 +61,17 @@ class Overflow:
 
 
 @functools.cache
-def common_type(a, b):
-    """The common type of two numbers' types: Python's own are the weak ones."""
-    dtype = types.promote(*(np.dtype(kind).name if issubclass(kind, np.generic) else kind.__name__ for kind in (a, b)))
+def _common_type(kinds):
+    """The type in which numbers of these types meet, Python's own being the weak ones; None if they are one, or no numbers."""
+    if len(set(kinds)) == 1 or not all(issubclass(kind, _NUMBERS) for kind in kinds):
+        return None
+    dtype = functools.reduce(types.promote, (np.dtype(k).name if issubclass(k, np.generic) else k.__name__ for k in kinds))
     return {"int": int, "float": float}.get(dtype) or np.dtype(dtype).type
 
 
-def as_type(value, kind):
+def _as_type(value, kind):
     """A number as one of a type. An integer wraps, which is noted of a signed type."""
-    if not issubclass(kind, np.integer) or value.__class__ is kind:
+    if not issubclass(kind, np.integer) or 0 <= value < 2**31:
         return kind(value)
     number = types.converted(int(value), np.dtype(kind).name)
     if number != value and kind in _SIGNED:
@@ -77,11 +81,8 @@ def as_type(value, kind):
 
 def in_common(*numbers):
     """Numbers, all in the type that they have in common; anything else as it is."""
-    kinds = dict.fromkeys(v.__class__ for v in numbers)
-    if len(kinds) == 1 or not all(issubclass(kind, _NUMBERS) for kind in kinds):
-        return numbers
-    kind = functools.reduce(common_type, kinds)
-    return [as_type(v, kind) for v in numbers]
+    kind = _common_type(tuple([v.__class__ for v in numbers]))
+    return numbers if kind is None else [v if v.__class__ is kind else _as_type(v, kind) for v in numbers]
 
 
 def one(value):
@@ -97,7 +98,8 @@ def element(x, *_index):
 def chosen(value, other):
     """A number in the type that it has in common with what `other()` gives, if that has a value."""
     try:
-        return in_common(value, other())[0]
+        it = other()
+        return value if it.__class__ is value.__class__ else in_common(value, it)[0]
     except (NameError, TypeError):  # a name without a value, an array
         return value
 

@@ -120,7 +120,7 @@ class _Rewriter(ast.NodeTransformer):
     def visit_Compare(self, node):
         """A comparison of two, of which none is a literal: that would not compile if the other's type did not hold it."""
         name, parts = type(node.ops[0]).__name__, (node.left, *node.comparators)
-        literal = any(isinstance(getattr(part, "value", None), (int, float)) for part in parts)
+        literal = any(isinstance(part, ast.Constant) for part in parts)
         if literal or len(parts) > 2 or name not in arithmetic.COMPARED:
             return self.generic_visit(node)
         return self.call(f"_{name}", *map(self.visit, parts))
@@ -139,7 +139,7 @@ class _Rewriter(ast.NodeTransformer):
 
     def chosen(self, value, own, other):
         """A value in the type that it has in common with the side that is not evaluated; both are known by their witnesses."""
-        return value if own == other or "?" in other else self.call("_chosen", value, ast.parse(f"lambda: {other}", mode="eval").body)
+        return value if own == other or "?" in other else self.call("_chosen", value, ast.parse(f"lambda: {other}", "", "eval").body)
 
     def witness(self, node):
         """The text of an expression of the type that `node` has, without its effects; with ? where a function's result decides."""

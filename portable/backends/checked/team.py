@@ -90,9 +90,9 @@ class Team:
 
     def _strong(self, v):
         """A number of a state: weak floats are the kernel's own, other weak numbers and bools int64."""
-        if isinstance(v, (int, float, np.bool_)) and not isinstance(v, np.floating):
-            return self._run.own_float(v) if isinstance(v, float) else np.int64(v)
-        return v
+        if v.__class__ is float:
+            return self._run.own_float(v)
+        return v if isinstance(v, np.number) else np.int64(v)
 
     def _meet(self, word, answer, value):
         frame = sys._getframe(2)          # the kernel's own line, above the word and this function
