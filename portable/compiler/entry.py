@@ -1,4 +1,4 @@
-"""What the entry functions of all machines share: the runs until types settle, the argument block, reduction states.
+"""What the entry functions of all machines share: the typed tree, the width of packs, the argument block, reduction states.
 
 Behind the arguments the block holds the words that a launch adds, in the order of EXTRA, and then the address of each
 number that a reduction or scan leaves.
@@ -11,19 +11,20 @@ import struct
 
 from llvmlite import ir
 
-from ..errors import DTypeError, InputError, LanguageError, LoweringError, ShapeError
+from ..errors import DTypeError, InputError, LanguageError, ShapeError
 from ..policy import n_indices
-from .frames import Facts, flat
-from .lowering import Lowering
+from .emit import Emitter, Unpacked, described
 from .memory import itemsize
 from .signature import Signature
 from .team import combine_states, finished, lifted, widened
-from .types import UNIFORM, VARYING, is_float, promote
+from .tree import flat
+from .types import LINEAR, UNIFORM, VARYING, Number, is_float
+from .typing import typed
 from .values import I8, I64, PTR, Value
 
 EXTRA = ("begin", "end", "block_size", "partials", "league_size", "scratch_bytes", "counter",
          "begin0", "end0", "begin1", "end1", "begin2", "end2", "depth")  # the last seven: a box
-_MAX_RUNS = 40
+_NUMBER = "number", "int", UNIFORM, 0, False  # an index that is the same for all lanes
 _FORMATS = {"bool": "?7x", "int32": "i4x", "uint32": "I4x", "float32": "f4x", "int64": "q", "uint64": "Q", "float64": "d"}
 
 
@@ -37,50 +38,64 @@ def scratch_of(compiled, policy):
 class Entry:
     """One kernel lowered for one machine, policy kind and signature.
 
-    A machine's subclass gives `target`, `lanes(signature)` and `emit`, which fills `self.module`.
+    A machine's subclass gives `target`, `lanes(signature)`, `team_facts` and `emit`, which fills `self.module`.
 
     Attributes
     ----------
+    tree : Tree, the kernel's text with the types of this signature, for packs of `width`
     text : str, the LLVM IR
     results : Results of a reduction
     scratch_static : bytes of scratch with compile-time shape
     scratch_open : whether there is scratch of run-time shape, for which a launch must ask
     """
 
-    lowering, chained = Lowering, 1  # chained: the least width of a kernel that calls a chain
+    emitter, chained = Emitter, 1  # chained: the least width of a kernel that calls a chain
 
     def __init__(self, kernel, policy_kind, specs, reducers=()):
         self.kernel, self.policy_kind, self.reducers = kernel, policy_kind, reducers
         self.signature = Signature(specs)
-        self.width = self.lanes(self.signature) if kernel.packed else 1
+        self.params = [*kernel.portable_text.params[n_indices(policy_kind):], "out"]
         self.why_scalar = None if kernel.packed else "the kernel is marked packed=False"
-        self._settle()
-        if self.policy_kind != "team" and "scalar" in self.facts:
-            self.width, self.why_scalar = 1, self.facts["scalar"]
-            self._settle()
+        self.width = self.lanes(self.signature) if kernel.packed else 1
+        self.tree = self._typed(self.width)
+        if self.tree.chain and self.width > 1:
+            self.width = max(self.width, self.chained)
+            self.tree = self._typed(self.width)
+        if self.tree.scalar and policy_kind != "team":
+            self._one_lane(self.tree.scalar)
+        try:
+            self._emit()
+        except Unpacked as why:
+            self._one_lane(str(why))
+            self._emit()
         self.text, self.accesses = str(self.module), sorted(self.lower.accesses)
 
-    def _settle(self):
-        """Emit until the types of all variables are known."""
-        self.facts = Facts()
-        for _ in range(_MAX_RUNS):
-            self.facts.changed = False
-            if self.width > 1 and "chain" in self.facts:
-                self.width = max(self.width, self.chained)
-            self.module = ir.Module(self.kernel.name)
-            self.lower = self.lowering(self.target, self.width, self.signature.float_dtype, self.kernel.fastmath, self.facts, self.kernel.name)
-            self.scratch_static, self.scratch_open, self.results = 0, False, None
-            self.emit()
-            if not self.facts.changed:
-                return
-        raise LoweringError(f"kernel '{self.kernel.name}' ({self.kernel.place}): the dtypes of its variables do not settle")
+    def _one_lane(self, why):
+        self.width, self.why_scalar = 1, why
+        self.tree = self._typed(1)
+
+    def _typed(self, width):
+        """The kernel's text with the types of this signature."""
+        outer = {"team": [self.team_facts(width)], "box2": [_NUMBER], "box3": [_NUMBER, _NUMBER]}.get(self.policy_kind, [])
+        lanes = ("number", "int", LINEAR if width > 1 else VARYING, self.target.step, False)
+        index = outer if self.policy_kind == "team" else [*outer, lanes]
+        known = (*index, *self.signature.described())
+        return typed(self.kernel.portable_text, known[:len(self.kernel.portable_text.params)], width, self.target.step,
+                     self.signature.float_dtype, self.kernel.name)
+
+    def _emit(self):
+        self.module = ir.Module(self.kernel.name)
+        self.lower = self.emitter(self.target, self.width, self.signature.float_dtype, self.kernel.fastmath, self.kernel.name,
+                                  self.team_facts(self.width))
+        self.scratch_static, self.scratch_open, self.results = 0, False, None
+        self.emit()
 
     def open(self, function):
         """Begin the entry function: arguments are loaded before its first branch, so that slots stand at its top."""
         builder = ir.IRBuilder(function.append_basic_block("begin"))
         self.lower.begin(builder)
         self.block = function.args[0]
-        self.args = self.signature.values(self.lower, [*self.kernel.portable_text.params[n_indices(self.policy_kind):], "out"], self.block)
+        self.args = self.signature.values(self.lower, self.params, self.block)
         self.scatters = [v for v in flat(tuple(self.args)) if getattr(v, "scatter", False)]
         self.jump("start")
 
@@ -128,13 +143,13 @@ class Entry:
         b = self.lower.b
         self.loop(begin, b.add(b.sub(end, ir.Constant(I64, 1)), step, flags=("nsw",)), step, body)
 
-    def visit(self, index, mask, slot, variant, outer=()):
+    def visit(self, index, mask, slot, outer=()):
         """The kernel at one index (or pack, or team); what it returns goes into accumulator `slot`.
 
         `outer`: a box's leading indices, uniform Values.
         """
         self.lower.begin_pack(mask)
-        result = self.lower.inline(self.kernel.portable_text, [*outer, index, *self.args], variant)
+        result = self.lower.inline(self.kernel.portable_text, [*outer, index, *self.args])
         if self.reducers:
             self._accumulate(result, mask, self._linear(outer, index), slot)
 
@@ -184,17 +199,20 @@ class Entry:
             state = self._state(reducer, self._of_member_0(value) if team else value, where, kind)
             places = self._accumulator(k, slot, reducer, state)
             old = self._loaded(self.accumulators[k, slot][0], places)
-            state = tuple(lower.cast(v, o.dtype) for v, o in zip(state, old))  # they differ until dtypes have settled
             for v, o, p in zip(combine_states(lower, reducer, old, state), old, places):
                 x = lower.get(v, o.dtype, o.kind)
                 lower.b.store(x if mask is None else lower.b.select(mask, x, o.ir), p)
 
-    def _settled(self, k, state):
-        """The state in dtypes that hold what every place of the text contributes."""
-        for n, v in enumerate(state):
-            key = ("state", k, n)
-            self.facts.learn(key, promote(self.facts.get(key, v.dtype), v.dtype))
-        return tuple(self.lower.cast(v, self.facts["state", k, n]) for n, v in enumerate(state))
+    def state_dtype(self):
+        """The dtype of a scan's state."""
+        reducer, = self.reducers
+        value, = self._contributions(self.tree.result)
+        dtype = value.dtype
+        if reducer.lift is not None:
+            known = [described(v, None) for v in ((value, self.tree.inputs[0]) if reducer.with_index else (value,))]
+            dtype = flat(typed(reducer.lift.portable_text, tuple(known), self.width, self.target.step, self.signature.float_dtype,
+                               self.kernel.name).result)[0].dtype
+        return self.lower.strong(widened(dtype))
 
     def _of_member_0(self, value):
         """Member 0 speaks for its team."""
@@ -273,7 +291,7 @@ class Entry:
 def _fits(reducer, value):
     """True if a contribution is a number, or as many numbers as the reducer's states have."""
     parts = flat(value)
-    return all(isinstance(v, Value) for v in parts) and (reducer.lift is not None or len(parts) == reducer.n_words)
+    return all(isinstance(v, Number) for v in parts) and (reducer.lift is not None or len(parts) == reducer.n_words)
 
 
 class Results:

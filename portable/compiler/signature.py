@@ -58,6 +58,20 @@ class Signature:
     def _words(spec):
         return 1 + 2 * spec[2] if spec[0] in ("view", "scatter") else 1 if spec[0] == "number" else 0
 
+    def described(self):
+        """What `typing.typed` has to know of the arguments."""
+        def one(spec):
+            if spec[0] == "tuple":
+                return "tuple", *map(one, spec[1])
+            if spec[0] == "static":
+                dtype = "bool" if isinstance(spec[1], bool) else "int" if isinstance(spec[1], int) else "float"
+                return "constant", dtype, repr(spec[1]), spec[1]
+            if spec[0] == "number":
+                return "number", spec[1], UNIFORM, 0, False
+            return "view", spec[1], (None,) * spec[2], spec[4], spec[0] == "scatter", False, ""
+
+        return [one(s) for s in self.specs]
+
     def values(self, lower, names, block):
         """The arguments as the compiler's values, loaded from the block at `block`."""
         word = 0

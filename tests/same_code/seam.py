@@ -1,0 +1,47 @@
+"""All that the comparison asks of a compiler: when a kernel is lowered, and what text LLVM is given for it.
+
+The one file to change when the compiler is arranged otherwise. It is run on both sides, each with its own
+`portable`, so it has to do for both: the new way is tried first, then the old one.
+"""
+
+import time
+
+import portable as pk
+
+ONE_LANE = "cpu, one lane"
+MACHINES = ("cpu", ONE_LANE, "cuda")
+TEAM_SIZES = 128, 32  # threads of a team on CUDA; some kernels are written for one warp
+_ENTRIES = {"portable.backends.cpu.lower", "portable.backends.cpu.scan"}
+
+
+def watch(told):
+    """told(kernel, policy kind, types, reducers, seconds) after each lowering for the CPU (not to count)."""
+    from portable.compiler.entry import Entry
+
+    plain = Entry.__init__
+
+    def init(self, kernel, policy_kind, specs, reducers=(), *more):
+        start = time.perf_counter()
+        plain(self, kernel, policy_kind, specs, reducers, *more)
+        if type(self).__module__ in _ENTRIES:
+            told(kernel, policy_kind, specs, reducers, time.perf_counter() - start)
+
+    Entry.__init__ = init
+
+
+def text(machine, kernel, policy_kind, specs, reducers):
+    """The LLVM text of a kernel for a machine, before any pass."""
+    import importlib
+
+    place = "cuda" if machine == "cuda" else "cpu"
+    name, kind = ("scan", "ScanEntry") if policy_kind.startswith("scan") else ("lower", "Entry")
+    entry = getattr(importlib.import_module(f"portable.backends.{place}.{name}"), kind)
+    if machine != "cuda":
+        return entry(kernel, policy_kind, specs, reducers).text
+    from portable.compiler.signature import without_scatter
+
+    specs = specs if policy_kind == "range" and not reducers else without_scatter(specs)
+    try:
+        return entry(kernel, policy_kind, specs, reducers, TEAM_SIZES[0]).text
+    except pk.LoweringError:
+        return entry(kernel, policy_kind, specs, reducers, TEAM_SIZES[1]).text
