@@ -152,7 +152,8 @@ def _executed(node):
         called = ast.unparse(child.func).rpartition(".")[2] if isinstance(child, ast.Call) else ""
         if (
             isinstance(child, (ast.Raise, ast.JoinedStr, ast.Assert))
-            or called == "fail"
+            or called in ("fail", "refuse", "wanted")
+            or isinstance(child, ast.FunctionDef) and child.name == "_counted"
             or called.endswith(("Error", "Clash"))
         ):
             continue
@@ -210,7 +211,8 @@ def try_here(programs, seed, hashes):
 
 
 def main(seed, n_mutants, programs, processes, part=(1, 1)):
-    changes = (taken_back() + random.Random(seed).sample(candidates(), n_mutants))[part[0] - 1 :: part[1]]
+    drawn = random.Random(seed).sample(candidates(), n_mutants)  # first, as those that survive take longest
+    changes = (drawn + taken_back())[part[0] - 1 :: part[1]]
     before = campaign.campaign(
         programs, seed, None, processes, shrink=False, chunk=campaign.CHUNK_OF_MUTANTS
     )
