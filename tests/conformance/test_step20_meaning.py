@@ -388,6 +388,7 @@ def test_a_chain_of_comparisons_evaluates_each_operand_once(space):
 def scaled(i, k, x, out):
     out[0] = k * x[0]
     out[1] = 1.0 / k
+    out[2] = 1.0 / -k
 
 
 @pytest.mark.parametrize("first, second", [(4, 4.0), (1, True), (0.0, -0.0), (-0.0, 0)])
@@ -395,8 +396,8 @@ def test_equal_constants_of_different_types(space, first, second):
     x = np.array([2**62])
     for k in (first, second, first):
         with np.errstate(all="ignore"):
-            wanted = [np.float64(np.int64(2**62) * k if isinstance(k, int) else 2.0**62 * k), np.float64(1.0) / k]
-        assert_same(run(space, 1, scaled, pk.static(k), x, np.zeros(2))[-1], np.array(wanted))
+            wanted = [np.float64(np.int64(2**62) * k if isinstance(k, int) else 2.0**62 * k), np.float64(1.0) / k, np.float64(1.0) / -k]
+        assert_same(run(space, 1, scaled, pk.static(k), x, np.zeros(3))[-1], np.array(wanted))
 
 
 @pk.kernel
@@ -492,13 +493,14 @@ def test_what_a_function_takes_and_returns_is_rounded(space):
     np.testing.assert_array_equal(out[2], twice if space == "checked" else once)
 
 
-def half_and_sum(a, b):
-    s = 0.1
-    s = s + a
+def unevenly(a, b):
+    s = 0.1 + a
+    if b > a:
+        s = s + b
     return s + b
 
 
-Shifted = pk.Reducer("Shifted", half_and_sum, 0.0)
+Shifted, Narrow, Wide = (pk.Reducer(name, unevenly, 0.0) for name in ("Shifted", "Narrow", "Wide"))
 
 
 @pk.kernel
@@ -512,20 +514,22 @@ def two_reductions(team, x32, x64, out32, out64):
 
 
 @pk.kernel
-def one_reduction(team, x32, x64, out32, out64):
-    first = team.reduce(x32[team.rank % 8], Shifted)
+def one_after_the_other(team, x32, x64, out32, out64):
+    first = team.reduce(x32[team.rank % 8], Narrow)
+    second = team.reduce(x64[team.rank % 8], Wide)
     if team.single():
         out32[0] = first
+        out64[0] = second
 
 
 def test_a_reducer_of_two_dtypes_in_one_kernel(space):
-    """The float32 one has the bits that it has alone."""
+    """Each has the bits that it has with a reducer of its own."""
     for seed in range(20):
         x = np.random.default_rng(seed).normal(size=8)
         args = x.astype(np.float32), x, np.zeros(1, np.float32), np.zeros(1)
         policy = pk.TeamPolicy(1, 8, space=space)
-        together, alone = (launch_for(space, policy, kernel, *args)[2] for kernel in (two_reductions, one_reduction))
-        assert together[0] == alone[0]
+        together, alone = (launch_for(space, policy, kernel, *args)[2:] for kernel in (two_reductions, one_after_the_other))
+        assert [x.tolist() for x in together] == [x.tolist() for x in alone]
 
 
 # ---- memory that must not be written, and masks
