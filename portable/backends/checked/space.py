@@ -21,9 +21,7 @@ class Typed(NamedTuple):
 
 def prepare(space, kernel, policy_kind, specs, reducers=()):
     entry = registry.check_text(kernel, policy_kind, specs, reducers)
-    if policy_kind.startswith("scan"):
-        return Typed(0, (entry.dtype,))
-    return Typed(entry.scratch_static, tuple(state[0].dtype for state in entry.totals) if reducers else ())
+    return Typed(entry.scratch_static, tuple(state[0].dtype for state in entry.states))
 
 
 def stamp(space):
