@@ -23,7 +23,7 @@ from .mends import MENDS
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("portable/compiler", "portable/backends/cpu")
-LEFT_OUT = ("counting.py", "count.py")  # what pk.count says, and no result
+LEFT_OUT = ("counting.py", "count.py", "touched.py")  # what pk.count says, and no result
 LIMIT_S = 3600
 _ARITHMETIC = {
     ast.Add: ast.Sub,
@@ -211,8 +211,9 @@ def try_here(programs, seed, hashes):
 
 
 def main(seed, n_mutants, programs, processes, part=(1, 1)):
-    drawn = random.Random(seed).sample(candidates(), n_mutants)  # first, as those that survive take longest
-    changes = (drawn + taken_back())[part[0] - 1 :: part[1]]
+    drawn = random.Random(seed).sample(candidates(), n_mutants)
+    # What takes longest comes first: those that survive, and reducers, which come late among the programs.
+    changes = (drawn + taken_back()[::-1])[part[0] - 1 :: part[1]]
     before = campaign.campaign(
         programs, seed, None, processes, shrink=False, chunk=campaign.CHUNK_OF_MUTANTS
     )
