@@ -34,6 +34,9 @@ class TeamHandle:
     def __init__(self, size, registers):
         self.size, self.registers = size, registers
 
+    def __repr__(self):
+        return f"a team of {self.size} members with {self.registers} registers"
+
     def attribute(self, build, node):
         if node.attr in ("league_rank", "league_size", "rank"):
             return build.operation(node.attr, dtype="int")

@@ -40,7 +40,8 @@ def _input(build, name, described):
     """An argument of a tree."""
     what, *more = described
     if what == "tuple":
-        return tuple(_input(build, f"{name}[{k}]", d) for k, d in enumerate(more))
+        names, *parts = more
+        return t.Record((_input(build, part, d) for part, d in zip(t.named(name, len(parts), names), parts)), names)
     if what == "constant":
         return build.strong_const(more[2], more[0])
     if what == "number":

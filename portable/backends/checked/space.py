@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from ...compiler.shown import shown
 from ...events import Stamp
 from ...locks import Lock
 from .. import registry
@@ -33,4 +34,4 @@ def fence(space):
 
 
 def explain(space, kernel, policy, policy_kind, specs):
-    return {"code": "plain Python, each access noted"}, []
+    return {"code": "plain Python, each access noted"}, [], shown(registry.check_text(kernel, policy_kind, specs, ()).tree)

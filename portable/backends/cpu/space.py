@@ -9,6 +9,7 @@ import math
 import struct
 
 from ...compiler.entry import EXTRA, scratch_of
+from ...compiler.shown import shown
 from ...compiler.signature import without_scatter
 from ...errors import InputError
 from ...events import Stamp
@@ -241,4 +242,4 @@ def explain(space, kernel, policy, policy_kind, specs):
     assembly = engine.assembly(entry.text, kernel.name)
     packs = f"packs of {entry.width} lanes: consecutive indices (or a team's members) share vector registers"
     return {"code": packs if entry.width > 1 else f"scalar: {entry.why_scalar}",
-            "spills in the assembly": assembly.count("Spill"), "scratch, bytes": entry.scratch_static}, entry.accesses
+            "spills in the assembly": assembly.count("Spill"), "scratch, bytes": entry.scratch_static}, entry.accesses, shown(entry.tree)

@@ -12,6 +12,7 @@ import struct
 from ... import cache
 from ...errors import InputError
 from ...compiler.entry import EXTRA, scratch_of
+from ...compiler.shown import shown
 from ...compiler.signature import without_scatter
 from ...locks import Lock
 from ...policy import AUTO, MDRangePolicy, RangePolicy, TeamPolicy, box_words
@@ -291,12 +292,12 @@ def fence(space):
 def explain(space, kernel, policy, policy_kind, specs):
     compiled, grid, shared = _configure(space, prepare(space, kernel, policy_kind, specs), policy)
     f, blocks = compiled.function, compiled.function.blocks_per_sm(compiled.threads, shared)
-    device = compiled.context.device
+    device, entry = compiled.context.device, Entry(kernel, policy_kind, compiled.signature.specs, (), compiled.team_size)
     each = compiled.indices // compiled.threads
     return {"code": "one thread a lane" if each == 1 else f"one thread for {each} indices", "blocks": grid, "threads a block": compiled.threads, "registers a thread": f.registers,
             "spills and local arrays, bytes a thread": f.local_bytes, "scratch, bytes": shared,
             "occupancy": f"{blocks * compiled.threads / device.max_threads_per_sm:.0%} of the threads a multiprocessor can hold",
-            }, Entry(kernel, policy_kind, compiled.signature.specs, (), compiled.team_size).accesses
+            }, entry.accesses, shown(entry.tree)
 
 
 def listing(space, kernel, policy, policy_kind, specs, reducers):
