@@ -148,12 +148,14 @@ def _of_file(path):
 def _executed(node):
     """The nodes below that work on programs: no docstrings, annotations, messages or what only says that a
     program is wrong."""
+    annotations = [getattr(node, name, None) for name in ("annotation", "returns")]
     for child in ast.iter_child_nodes(node):
         called = ast.unparse(child.func).rpartition(".")[2] if isinstance(child, ast.Call) else ""
         if (
             isinstance(child, (ast.Raise, ast.JoinedStr, ast.Assert))
             or called in ("fail", "refuse", "wanted")
-            or isinstance(child, ast.FunctionDef) and child.name == "_counted"
+            or (isinstance(child, ast.FunctionDef) and child.name in ("fail", "refuse", "_counted"))
+            or child in annotations
             or called.endswith(("Error", "Clash"))
         ):
             continue
