@@ -131,6 +131,8 @@ class Calls(Expressions):
 
     def word_isinf(self, node):
         v, = self.arguments(node, 1)
+        if v.const is not None:
+            return self.const(math.isinf(v.const))
         return self.compared("==", self.operation("abs", v), self.const(math.inf))
 
     def word_pow(self, node):
