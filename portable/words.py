@@ -113,6 +113,11 @@ def isnan(x):
     return bool(x != x)
 
 
+def isinf(x):
+    """True for an infinity of either sign."""
+    return bool(abs(x) == math.inf)
+
+
 def isfinite(x):
     """True unless NaN or infinite."""
     return bool(abs(x) < math.inf)

@@ -162,9 +162,9 @@ class Launches(Protocol):
         """A mark of the time when everything queued before has finished; `mark.seconds_since(earlier)`."""
         return Stamp()
 
-    def explain(self, space: Space, kernel, policy, policy_kind: str, specs: tuple) -> tuple[dict, list]:
-        """Facts about the code, and how each line reaches memory, as explain.Access takes them."""
-        return {}, []
+    def explain(self, space: Space, kernel, policy, policy_kind: str, specs: tuple) -> tuple[dict, list, str]:
+        """Facts about the code, how each line reaches memory, as explain.Access takes them, and the typed tree as a text."""
+        return {}, [], ""
 
     def listing(self, space: Space, kernel, policy, policy_kind: str, specs: tuple, reducers: tuple) -> str:
         """The machine code."""

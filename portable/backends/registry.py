@@ -105,4 +105,6 @@ def check_text(kernel, policy_kind, specs, reducers):
     """Lower a kernel without compiling it: whatever no space could run is refused here. Returns the entry."""
     entry = "scan.ScanEntry" if policy_kind.startswith("scan") else "lower.Entry"
     module, name = entry.split(".")
-    return getattr(importlib.import_module(f"{__package__}.cpu.{module}"), name)(kernel, policy_kind, specs, reducers)
+    made = getattr(importlib.import_module(f"{__package__}.cpu.{module}"), name)(kernel, policy_kind, specs, reducers)
+    assert made.text  # whatever constant does not fit is found when code is emitted
+    return made

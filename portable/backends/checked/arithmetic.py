@@ -7,6 +7,7 @@ An operator's result of the commonest types leaves at once; `settle` looks at th
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 import sys
@@ -19,8 +20,10 @@ _LOW, _HIGH = -(2**63), 2**63
 _EXACT = {"+": operator.add, "-": operator.sub, "*": operator.mul, "//": operator.floordiv, "%": operator.mod, "**": operator.pow,
           "/": operator.truediv, "&": operator.and_, "|": operator.or_, "^": operator.xor}
 _SIGNED = (np.int32, np.int64)
+_NUMBERS = (int, float, np.generic)
 _PLAIN = {"Add": "+", "Sub": "-", "Mult": "*", "FloorDiv": "//", "Mod": "%", "Pow": "**", "Div": "/", "BitAnd": "&", "BitOr": "|",
           "BitXor": "^"}
+COMPARED = {"Lt": "<", "LtE": "<=", "Gt": ">", "GtE": ">=", "Eq": "==", "NotEq": "!="}
 NAMES = {*_PLAIN, "LShift", "RShift"}
 
 _TEMPLATE = """
@@ -30,11 +33,19 @@ def {name}(a, b):
     except (ZeroDivisionError, OverflowError, TypeError) as error:
         return unusual("{op}", a, b, error)
     kind = r.__class__
-    if kind is float or kind is {own}:
+    if kind is float or kind is own and (kind is a.__class__ or kind is b.__class__):
         return r
-    if kind is int and LOW <= r < HIGH:
+    if kind is int and _LOW <= r < _HIGH:
         return r
     return settle("{op}", a, b, r, kind)
+"""
+_COMPARISON = """
+def {name}(a, b):
+    k, l = a.__class__, b.__class__
+    if k is l or k is int and 0 <= a < 2**24 or l is int and 0 <= b < 2**24 or isinstance(a, float) and isinstance(b, float):
+        return a {op} b  # what every type holds needs no other type
+    a, b = in_common(a, b)
+    return a {op} b
 """
 
 
@@ -47,6 +58,50 @@ class Overflow:
     @classmethod
     def handler(cls, _kind, _flag):
         cls.seen = True
+
+
+@functools.cache
+def _common_type(kinds):
+    """The type in which numbers of these types meet, Python's own being the weak ones; None if they are one, or no numbers."""
+    if len(set(kinds)) == 1 or not all(issubclass(kind, _NUMBERS) for kind in kinds):
+        return None
+    dtype = functools.reduce(types.promote, (np.dtype(k).name if issubclass(k, np.generic) else k.__name__ for k in kinds))
+    return {"int": int, "float": float}.get(dtype) or np.dtype(dtype).type
+
+
+def _as_type(value, kind):
+    """A number as one of a type. An integer wraps, which is noted of a signed type."""
+    if not issubclass(kind, np.integer) or 0 <= value < 2**31:
+        return kind(value)
+    number = types.converted(int(value), np.dtype(kind).name)
+    if number != value and kind in _SIGNED:
+        Overflow.tell(f"{value} does not fit {np.dtype(kind)}", sys._getframe(2))
+    return kind(number)
+
+
+def in_common(*numbers):
+    """Numbers, all in the type that they have in common; anything else as it is."""
+    kind = _common_type(tuple([v.__class__ for v in numbers]))
+    return numbers if kind is None else [v if v.__class__ is kind else _as_type(v, kind) for v in numbers]
+
+
+def one(value):
+    """1 of a number's type; anything else as it is."""
+    return value.__class__(1) if isinstance(value, _NUMBERS) else value
+
+
+def element(x, *_index):
+    """1 of the type that the elements of a view, or of a tuple, have."""
+    return one(x[0]) if isinstance(x, tuple) else x.dtype.type(1)
+
+
+def chosen(value, other):
+    """A number in the type that it has in common with what `other()` gives, if that has a value."""
+    try:
+        it = other()
+        return value if it.__class__ is value.__class__ else in_common(value, it)[0]
+    except (NameError, TypeError):  # a name without a value, an array
+        return value
 
 
 def settle(op, a, b, r, kind):
@@ -86,8 +141,12 @@ def unusual(op, a, b, error):
         if isinstance(a, float) or isinstance(b, float) or op in ("/", "**"):
             return float(_EXACT[op](np.float64(a), np.float64(b)))
         return 0
-    if isinstance(error, OverflowError) and isinstance(a, float):
+    if isinstance(error, OverflowError) and (isinstance(a, float) or isinstance(b, float)):
         return float(_EXACT[op](np.float64(a), np.float64(b)))
+    if isinstance(error, OverflowError):  # a weak integer beyond the other's type
+        a, b = in_common(a, b)
+        r = _EXACT[op](a, b)
+        return settle(op, a, b, r, r.__class__)
     if isinstance(error, TypeError) and isinstance(a, (bool, np.bool_)) and isinstance(b, (bool, np.bool_)):
         return _EXACT[op](int(a), int(b))
     raise error
@@ -96,8 +155,8 @@ def unusual(op, a, b, error):
 def _shift(left):
     def shift(a, b):
         """a << b or a >> b: a count that is negative, or as large as the type, leaves nothing (of a negative number -1)."""
-        strong = [v.dtype for v in (a, b) if isinstance(v, np.integer)]
-        dtype = np.result_type(*strong) if strong else np.dtype(np.int64)
+        a, b = in_common(int(a) if isinstance(a, (bool, np.bool_)) else a, b)
+        strong, dtype = isinstance(a, np.integer), np.result_type(a)
         bits, x, n = 8 * dtype.itemsize, int(a), int(b)
         if not 0 <= n < bits:
             r = -1 if x < 0 and not left else 0
@@ -138,12 +197,14 @@ def _brief(n):
 
 def operators(own):
     """The operators by the names of their syntax tree nodes; `own` is the float that leaves at once."""
-    scope = {"unusual": unusual, "settle": settle, "LOW": _LOW, "HIGH": _HIGH, "float32": np.float32, "float64": np.float64}
-    for name, op in _PLAIN.items():
-        exec(_TEMPLATE.format(name=f"_{name}", op=op, own=own), scope)  # noqa: S102  (the text above)
-    return {f"_{name}": scope[f"_{name}"] for name in _PLAIN} | {"_LShift": _shift(True), "_RShift": _shift(False)}
+    scope = globals() | {"own": own}
+    texts = dict.fromkeys(_PLAIN, _TEMPLATE) | dict.fromkeys(COMPARED, _COMPARISON)
+    for name, op in (_PLAIN | COMPARED).items():
+        exec(texts[name].format(name=f"_{name}", op=op), scope)  # noqa: S102  (the texts above)
+    return {f"_{name}": scope[f"_{name}"] for name in texts} | {"_LShift": _shift(True), "_RShift": _shift(False)}
 
 
 UNARY = {"USub": _negative, "Invert": _inverted}
-UNARY_OPERATORS = {f"_{name}": function for name, function in UNARY.items()}
-DOUBLE, SINGLE = operators("float64"), operators("float32")
+OTHERS = {f"_{name}": function for name, function in UNARY.items()} | {
+    "_one": one, "_element": element, "_chosen": chosen, "_first": lambda *numbers: in_common(*numbers)[0]}
+DOUBLE, SINGLE = operators(np.float64), operators(np.float32)

@@ -72,6 +72,7 @@ class Run:
         *args, self.out = self._watch((*args, out), (*names, "out"))
         self.args = tuple(args)
         single = self._is_single()
+        self.own_float = np.float32 if single else np.float64
         self.call, says_double = watched(fn, single, self)
         self.float32_only = single and not says_double
 

@@ -12,9 +12,8 @@ import numpy as np
 
 from ... import math as real
 from ... import words
-from ...compiler.types import promote
 from ...frontend import scope_of
-from .arithmetic import size
+from .arithmetic import in_common, size
 
 
 def keep_type(compute):
@@ -62,27 +61,16 @@ def _meanings():
 
 def _where(condition, a, b):
     """`a` where the condition holds, else `b`, in the type that they have in common."""
-    chosen = a if condition else b
-    return chosen if a.__class__ is b.__class__ else _common_type(a.__class__, b.__class__)(chosen)
+    a, b = in_common(a, b)
+    return a if condition else b
 
 
 def _common(choose):
     """A word that gives one of its arguments, in the type that they have in common."""
     @functools.wraps(choose)
     def word(*args):
-        chosen, first = choose(*args), args[0].__class__
-        for arg in args:
-            if arg.__class__ is not first:
-                return functools.reduce(_common_type, (a.__class__ for a in args))(chosen)
-        return chosen
+        return choose(*in_common(*args))
     return word
-
-
-@functools.cache
-def _common_type(a, b):
-    """The common type of two numbers' types: Python's own are the weak ones."""
-    dtype = promote(*(np.dtype(kind).name if issubclass(kind, np.generic) else kind.__name__ for kind in (a, b)))
-    return {"int": int, "float": float}.get(dtype) or np.dtype(dtype).type
 
 
 MEANING = _meanings()

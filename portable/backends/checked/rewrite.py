@@ -22,7 +22,7 @@ from ...frontend import lines_of, scope_of
 from ...kernel import Function
 from ...reducer import Reducer
 from . import access, arithmetic
-from .plain import Module, meaning_of, rebind
+from .plain import MEANING, Module, meaning_of, rebind
 
 # The words that want to know where they stand, and what they are called in rewritten text.
 CONVERSIONS = {np.int32: ("int32", None), np.int64: ("int64", None), np.uint32: ("uint32", None), np.uint64: ("uint64", None),
@@ -30,6 +30,7 @@ CONVERSIONS = {np.int32: ("int32", None), np.int64: ("int64", None), np.uint32: 
 WORDS = {word: f"_{word.__name__}" for word in (*CONVERSIONS, range)} | {
     getattr(words, name): f"_{name}" for name in dir(words) if name.startswith("atomic_") or name == "local"}
 _AS_THEY_STAND = {f"portable.{name}" for name in ("elementary", "math", "random", "reducer", "words")}  # no views, no overflow
+_WITNESSES = {"Subscript": "_element", "IfExp": "_first", "And": "_first", "Or": "_first"}
 WATCHED = "__watched__"  # a global of rewritten functions only
 
 
@@ -115,6 +116,46 @@ class _Rewriter(ast.NodeTransformer):
         if name not in arithmetic.UNARY or isinstance(node.operand, ast.Constant):
             return self.generic_visit(node)
         return self.call(f"_{name}", self.visit(node.operand))
+
+    def visit_Compare(self, node):
+        """A comparison of two, of which none is a literal: that would not compile if the other's type did not hold it."""
+        name, parts = type(node.ops[0]).__name__, (node.left, *node.comparators)
+        literal = any(isinstance(part, ast.Constant) for part in parts)
+        if literal or len(parts) > 2 or name not in arithmetic.COMPARED:
+            return self.generic_visit(node)
+        return self.call(f"_{name}", *map(self.visit, parts))
+
+    def visit_IfExp(self, node):
+        a, b = self.witness(node.body), self.witness(node.orelse)
+        return ast.IfExp(self.visit(node.test), self.chosen(self.visit(node.body), a, b), self.chosen(self.visit(node.orelse), b, a))
+
+    def visit_BoolOp(self, node):
+        *before, last = node.values
+        first = ast.BoolOp(node.op, before) if len(before) > 1 else before[0]
+        a, b, name = self.witness(first), self.witness(last), self.fresh()
+        test = ast.NamedExpr(ast.Name(name, ast.Store()), self.visit(first))
+        sides = self.chosen(self.visit(last), b, a), self.chosen(ast.Name(name, ast.Load()), a, b)
+        return ast.IfExp(test, *(sides if isinstance(node.op, ast.And) else sides[::-1]))
+
+    def chosen(self, value, own, other):
+        """A value in the type that it has in common with the side that is not evaluated; both are known by their witnesses."""
+        return value if own == other or "?" in other else self.call("_chosen", value, ast.parse(f"lambda: {other}", "", "eval").body)
+
+    def witness(self, node):
+        """The text of an expression of the type that `node` has, without its effects; with ? where a function's result decides."""
+        kind = type(getattr(node, "op", node)).__name__
+        if kind in ("Compare", "Not"):
+            return "True"
+        if kind in ("Constant", "Name", "Attribute"):
+            return f"_one({ast.unparse(node)})"
+        parts = [self.witness(part) for part in ast.iter_child_nodes(node) if isinstance(part, ast.expr)]
+        name = _WITNESSES.get(kind, f"_{kind}")
+        if kind == "Call":
+            word = self.outside(node.func)
+            if word in CONVERSIONS:
+                return f"{WORDS[word]}(0, 1)"
+            name = "_element" if word in access.ATOMICS else ast.unparse(node.func) if word in MEANING else "?"
+        return f"{name}({', '.join(parts[kind in ('Call', 'IfExp'):])})"
 
     def visit_Return(self, node):
         node = self.generic_visit(node)
@@ -222,7 +263,7 @@ def watched(function, single, run):
     tools = {"_load": access.load, "_store": access.store, "_slice": slice, "_leave": run.leave, "_named": _named,
              **{name: access.ATOMICS.get(word, run.local) for word, name in WORDS.items()}, "_range": run.range,
              **{WORDS[word]: run.conversion(*how) for word, how in CONVERSIONS.items()},
-             **(arithmetic.SINGLE if single else arithmetic.DOUBLE), **arithmetic.UNARY_OPERATORS}
+             **(arithmetic.SINGLE if single else arithmetic.DOUBLE), **arithmetic.OTHERS}
     seen = {}
     bound = _bind(function, single, tools, seen)
     return bound, any("float64" in f.__code__.co_names for f in seen.values() if WATCHED in f.__globals__)

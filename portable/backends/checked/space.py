@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ... import events
+from ...compiler.shown import shown
 from ...locks import Lock
 from .. import contract, registry
 
@@ -27,10 +28,7 @@ class _Launches(contract.Launches):
 
     def prepare(self, space, kernel, policy_kind, specs, reducers=()):
         entry = registry.check_text(kernel, policy_kind, specs, reducers)
-        if policy_kind.startswith("scan"):
-            return Typed(kernel, policy_kind, reducers, 0, (entry.dtype,))
-        dtypes = tuple(state[0].dtype for state in entry.totals) if reducers else ()
-        return Typed(kernel, policy_kind, reducers, entry.scratch_static, dtypes)
+        return Typed(kernel, policy_kind, reducers, entry.scratch_static, tuple(state[0].dtype for state in entry.states))
 
     def run_for(self, space, compiled, policy, words):
         from . import interpreter
@@ -51,7 +49,7 @@ class _Launches(contract.Launches):
         return contract.delivered(results, outs)
 
     def explain(self, space, kernel, policy, policy_kind, specs):
-        return {"code": "plain Python, each access noted"}, []
+        return {"code": "plain Python, each access noted"}, [], shown(registry.check_text(kernel, policy_kind, specs, ()).tree)
 
 
 LAUNCHES = _Launches()

@@ -15,9 +15,6 @@ from .rewrite import site_of
 _ALIGN = 64  # every space gives scratch in multiples of it
 
 
-def _number(v):
-    """A part of a state: a bool counts as 0 or 1."""
-    return int(v) if isinstance(v, (bool, np.bool_)) else v
 
 
 class Team:
@@ -61,7 +58,7 @@ class Team:
         def over_members(values):
             return finish(functools.reduce(combine, values))
         state = lift(*value) if reducer.with_index else lift(value, None)
-        state = tuple(map(_number, state)) if isinstance(state, tuple) else _number(state)
+        state = tuple(map(self._strong, state)) if isinstance(state, tuple) else self._strong(state)
         return self._meet("reduce", over_members, state)
 
     def scan(self, value, reducer=Sum):
@@ -69,9 +66,9 @@ class Team:
         _, combine, _ = reducing(reducer)
 
         def running(values):
-            own = np.dtype(np.int64) if isinstance(values[0], bool | np.bool_) else np.result_type(values[0])
+            own = values[0].dtype
             return list(itertools.accumulate(values[:-1], combine, initial=own.type(reducer.identity(own.name))))
-        return self._meet("scan", running, value)[self.rank]
+        return self._meet("scan", running, self._strong(value))[self.rank]
 
     def broadcast(self, value, rank=0):
         """The value of member `rank`; every member gets it."""
@@ -90,6 +87,12 @@ class Team:
         self._scratch_calls += 1
         shape = tuple(int(n) for n in shape) if isinstance(shape, tuple) else (int(shape),)
         return self._group.scratch(self._scratch_calls, shape, np.dtype(dtype), self._run)
+
+    def _strong(self, v):
+        """A number of a state: weak floats are the kernel's own, other weak numbers and bools int64."""
+        if v.__class__ is float:
+            return self._run.own_float(v)
+        return v if isinstance(v, np.number) else np.int64(v)
 
     def _meet(self, word, answer, value):
         frame = sys._getframe(2)          # the kernel's own line, above the word and this function
