@@ -10,14 +10,13 @@ import functools
 import math
 import os
 import struct
-import threading
 from typing import NamedTuple
 
 import numpy as np
 
 from . import events, locks
 from .backends import registry
-from .errors import DTypeError, InputError, LanguageError, NestedLaunchError, ReadOnlyError, ShapeError, WrongSpaceError
+from .errors import DTypeError, InputError, LanguageError, ReadOnlyError, ShapeError, WrongSpaceError
 from .kernel import Kernel
 from .policy import MDRangePolicy, RangePolicy, as_policy, kind_of, n_indices
 from .reducer import Reducer, Sum
@@ -37,7 +36,6 @@ _INT, _FLOAT = _NUMBER["int"], _NUMBER["float"]
 _SCALARS = {np.dtype(name).type: (_NUMBER[name], pack) for name, pack in _PACK.items()}
 _statics = {}  # constants by type and text, one object each: a NaN equals itself only as an object
 _policy = functools.lru_cache(maxsize=1024)(as_policy)
-_interpreting = None  # the thread that runs a kernel in plain Python, the one way to launch inside a launch
 
 
 def _describe(args):
@@ -124,8 +122,12 @@ def describe_launch(policy, kernel, args, reducer=(), scan=None):
     reducers, scan = reducer if isinstance(reducer, tuple) else (reducer,), scan and f"scan {scan}"
     space, policy, backend, _, words = _bound(policy, kernel, args, reducers, scan)
     policy_kind = kind_of(policy)
-    names = [*kernel.portable_text.params[n_indices(policy_kind):], "out"]
-    return space, policy, backend, scan or policy_kind, _compiler_specs(_describe(args)[0], space, kernel, names), reducers, words
+    return space, policy, backend, scan or policy_kind, compiler_specs(args, space, kernel, policy_kind), reducers, words
+
+
+def compiler_specs(args, space, kernel, policy_kind):
+    """What the compiler is told of a launch's arguments."""
+    return _compiler_specs(_describe(args)[0], space, kernel, [*kernel.portable_text.params[n_indices(policy_kind):], "out"])
 
 
 class Launch(NamedTuple):
@@ -199,8 +201,6 @@ def _prepare(policy_kind, space, kernel, specs, reducers):
 
 def _launch(policy, kernel, args, label, reducers=(), scan=None, outs=()):
     """Run now; the results of reducers, or None if `outs` takes them."""
-    if _interpreting is not None and _interpreting == threading.get_ident():
-        raise NestedLaunchError(f"'{label or getattr(kernel, '__name__', kernel)}' was launched inside a kernel; kernels do not launch kernels")
     hooks = events.current()
     bound = (hooks.redirect or bind)(policy, kernel, args, reducers, scan)
     if outs:
@@ -226,7 +226,9 @@ def repeat(launch, bound):
 def _run(space, policy, backend, compiled, words, kernel, args, reducers=(), scan=None, outs=()):
     with backend.lock:
         if space.name == "checked":
-            return _deliver(_interpret(policy, kernel, args, reducers, scan, compiled), outs)
+            from .backends.checked import interpreter
+
+            return _deliver(interpreter.run(compiled, policy, args, scan), outs)
         if not reducers:
             return backend.run_for(space, compiled, policy, words)
         return backend.run("scan" if scan else "reduce", space, compiled, policy, words, outs)
@@ -270,21 +272,6 @@ def _with_producers(error, args):
     names = {producer_of(a) for a in args if a.__class__ is View and a.readonly} - {None}
     more = f" ({', '.join(sorted(names))} forbids writing to its memory: pk.copy_of(...) makes a copy)" if names else ""
     return ReadOnlyError(f"{error}{more}")
-
-
-def _interpret(policy, kernel, args, reducers, scan, typed):
-    global _interpreting
-    from .backends.checked import interpreter
-
-    _interpreting, room = threading.get_ident(), typed.scratch_static + getattr(policy, "scratch_bytes", 0)
-    try:
-        if scan:
-            return interpreter.run_scan(policy, kernel.fn, args[:-1], reducers[0], args[-1], scan == "scan inclusive")
-        if reducers:
-            return interpreter.run_reduce(policy, kernel.fn, args, reducers, typed.dtypes, room=room)
-        return interpreter.run_for(policy, kernel.fn, args, room=room)
-    finally:
-        _interpreting = None
 
 
 def parallel_for(policy, kernel, *args, label=None):

@@ -13,9 +13,3 @@ def backend(name):
     """The backend that runs the space of this name."""
     return importlib.import_module(f"{__package__}.{_FOLDERS[name]}.space")
 
-
-def check_text(kernel, policy_kind, specs, reducers):
-    """Lower a kernel without compiling it: whatever no space could run is refused here. Returns the entry."""
-    entry = "scan.ScanEntry" if policy_kind.startswith("scan") else "lower.Entry"
-    module, name = entry.split(".")
-    return getattr(importlib.import_module(f"{__package__}.cpu.{module}"), name)(kernel, policy_kind, specs, reducers)

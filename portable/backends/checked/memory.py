@@ -11,7 +11,6 @@ Everything else about races is worked out from the trace afterwards (races.py). 
 from __future__ import annotations
 
 import bisect
-import operator
 
 import numpy as np
 
@@ -20,7 +19,7 @@ from ...view import View, mark_unwritten
 
 READ, WRITE, UPDATE, REPLACE, SWAP = range(5)
 SITE_SHIFT, CELL_SHIFT = 3, 23
-_ALIGN = 64
+ALIGN = 64
 _MARK32 = 0x7FF5FACE  # what memory that nobody has written holds (view.UNWRITTEN), in four bytes
 _MARK = {4: _MARK32, 8: _MARK32 << 32 | _MARK32}
 
@@ -46,18 +45,6 @@ def replaced(args, arrays):
     return tuple(replaced(a, arrays) if isinstance(a, tuple) else next(arrays) if array_of(a) is not None else a for a in args)
 
 
-def whole(index):
-    """An index, or a bound of a slice, as a Python int; a bool counts as 0 or 1."""
-    return int(index) if isinstance(index, np.bool_) else operator.index(index)
-
-
-def counted(index):
-    """An index or a tuple of them, with bools, which NumPy takes for masks, as 0 or 1."""
-    if index.__class__ is tuple:
-        return tuple(map(counted, index))
-    return int(index) if isinstance(index, (bool, np.bool_)) else index
-
-
 class Fault(BaseException):
     """A lane cannot go on: (kind, message, label, index)."""
 
@@ -69,21 +56,15 @@ class Watched:
     each byte of a private array that has been written; memory that others reach too has None and is traced.
     """
 
-    __slots__ = ("array", "dtype", "first", "label", "length", "log", "ndim", "root", "run", "shape", "step", "steps", "valid")
+    __slots__ = ("array", "dtype", "first", "get", "label", "length", "log", "ndim", "root", "run", "shape", "step", "steps", "valid")
 
     def __init__(self, array, run, first, root=None, valid=None, label=None):
         self.array, self.run, self.log, self.first, self.valid = array, run, run.log, first, valid
         self.shape, self.steps, self.ndim, self.dtype = array.shape, array.strides, array.ndim, array.dtype
+        self.get = array.__getitem__ if array.dtype == np.float32 else array.item  # an element as the checked space's number
         self.length, self.step = (self.shape[0], self.steps[0]) if self.ndim else (0, 0)
         self.root = self if root is None else root
         self.label = label
-
-    @property
-    def size(self):
-        return self.array.size
-
-    def __len__(self):
-        return self.length
 
     def index_of(self, cell):
         """The index of a cell in this view, or None if it has no such element."""
@@ -94,38 +75,29 @@ class Watched:
                 rest -= index[k] * self.steps[k]
         return tuple(map(int, index)) if rest == 0 else None
 
-    def element(self, index, site):
-        """The cell of an element, or None and the part that an index of fewer dimensions or a slice leaves."""
-        items = index if index.__class__ is tuple else (index,)
-        if len(items) == self.ndim and slice not in map(type, items):
-            cell = self.first
-            for i, extent, step in zip(items, self.shape, self.steps):
-                i = whole(i)
-                if not 0 <= i < extent:
-                    self.beyond(items)
-                cell += i * step
-            return cell, None
-        return None, self.part(items)
+    def cell(self, index):
+        """The cell of an element, whose index is a tuple."""
+        cell = self.first
+        for i, extent, step in zip(index, self.shape, self.steps):
+            if not 0 <= i < extent:
+                self.beyond(index)
+            cell += i * step
+        return cell
 
     def part(self, index):
-        """A view of what an index leaves, of the same memory."""
-        cell, plain = self.first, []
+        """A view of what a tuple of integers and slices leaves, of the same memory."""
+        cell = self.first
         for i, extent, step in zip(index, self.shape, self.steps):
             if i.__class__ is slice:
-                start, stop, _ = slice(*(None if b is None else whole(b) for b in (i.start, i.stop))).indices(extent)
-                plain.append(slice(start, stop))
-                cell += start * step
-            else:
-                i = whole(i)
-                if not 0 <= i < extent:
-                    self.beyond(index)
-                plain.append(i)
-                cell += i * step
-        return Watched(self.array[tuple(plain)], self.run, cell, self.root, self.valid, self.label)
+                i, _, _ = i.indices(extent)
+            elif not 0 <= i < extent:
+                self.beyond(index)
+            cell += i * step
+        return Watched(self.array[index], self.run, cell, self.root, self.valid, self.label)
 
     def beyond(self, index):
         """Raise the Fault of an index outside."""
-        index = tuple((i.start, i.stop) if i.__class__ is slice else int(i) for i in index)
+        index = tuple((i.start, i.stop) if i.__class__ is slice else i for i in index)
         below = any(i.__class__ is int and i < 0 for i in index)
         text = ", ".join(str(i) if i.__class__ is int else ":".join("" if b is None else str(b) for b in i) for i in index)
         extent = self.shape[0] if self.ndim == 1 else self.shape
@@ -143,14 +115,14 @@ class Memory:
     """The cells of one run: who owns which."""
 
     def __init__(self):
-        self.top = _ALIGN
+        self.top = ALIGN
         self._starts, self._owners = [], []  # first cells, ascending; the views over them
         self.undefined = []  # pairs of cells: what nobody has written when the run begins
 
     def claim(self, n_bytes):
         """The first of so many new cells."""
         first = self.top
-        self.top += -(-max(n_bytes, 1) // _ALIGN) * _ALIGN
+        self.top += -(-max(n_bytes, 1) // ALIGN) * ALIGN
         return first
 
     def own(self, first, views):
@@ -178,7 +150,7 @@ class Memory:
                 blocks.append([low, high, 0, []])
         for block in blocks:
             low, high = block[:2]
-            block[2] = self.claim(high - low + low % _ALIGN) + low % _ALIGN
+            block[2] = self.claim(high - low + low % ALIGN) + low % ALIGN
             self.own(block[2], block[3])
         lows, watched = [b[0] for b in blocks], []
         for label, array in arrays:
@@ -229,8 +201,8 @@ def copies(arrays):
             blocks.append([low, high])
     lows, buffers = [b[0] for b in blocks], []
     for low, high in blocks:
-        buffer = np.empty(high - low + _ALIGN, np.uint8)
-        shift = (low - _pointer(buffer)) % _ALIGN
+        buffer = np.empty(high - low + ALIGN, np.uint8)
+        shift = (low - _pointer(buffer)) % ALIGN
         buffers.append((buffer, shift))
     result = []
     for array in arrays:

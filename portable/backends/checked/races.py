@@ -140,7 +140,7 @@ def _pairs(run, all_of, group, sites, seen, same_team, times):
     for a, b in itertools.combinations(rows, 2):
         if not _race(group, a, b, same_team):
             continue
-        lines = frozenset((sites[group.site[a]][1:3], sites[group.site[b]][1:3]))
+        lines = frozenset((sites[group.site[a]][:2], sites[group.site[b]][:2]))
         seen.update((int(group.site[a]), int(group.site[b])))
         if lines not in known:
             known.add(lines)
