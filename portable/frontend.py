@@ -37,7 +37,7 @@ class Web:
         return self.n_defs == 1 and self.begins_here
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Text:
     """A kernel's source, read."""
 

@@ -22,7 +22,7 @@ is a function of the space: a new backend is done when it passes.
         Everything queued before has finished.
     stamp(space) -> mark
         Of the time when everything queued before has finished; `mark.seconds_since(earlier)`.
-    explain(space, kernel, policy, policy_kind, specs) -> (dict of facts, accesses)
+    explain(space, kernel, policy, policy_kind, specs) -> (dict of facts, accesses, the typed tree as a text)
     listing(space, kernel, policy, policy_kind, specs, reducers) -> str, the machine code; not of "checked"
     count.counted(space, kernel, policy, policy_kind, specs, reducers, words, build) -> dict
         What portable.count returns, in a module of its own; not of "checked".

@@ -6,7 +6,9 @@ number that a reduction or scan leaves.
 
 from __future__ import annotations
 
+import functools
 import itertools
+import math
 import struct
 
 from llvmlite import ir
@@ -15,9 +17,10 @@ from ..errors import DTypeError, InputError, LanguageError, ShapeError
 from ..policy import n_indices
 from .emit import Emitter, Unpacked, described
 from .memory import itemsize
-from .signature import Signature
-from .team import combine_states, finished, lifted, widened
-from .tree import flat
+from .signature import Signature, flatten
+from .keys import sources, written
+from .team import aligned, combine_states, finished, lifted, widened
+from .tree import Operation, View, flat
 from .types import LINEAR, UNIFORM, VARYING, Number, is_float
 from .typing import typed
 from .values import I8, I64, PTR, Value
@@ -35,6 +38,13 @@ def scratch_of(compiled, policy):
     return compiled.scratch_static + policy.scratch_bytes
 
 
+def _scratch(tree):
+    """Bytes of a kernel's scratch of compile-time shape, and whether it has scratch of run-time shape."""
+    shapes = [(v.shape, itemsize(v.dtype)) for v in tree.root.body[0].body.body if v.__class__ is View and v.store == "(scratch)"]
+    static = [aligned(math.prod(shape) * size) for shape, size in shapes if all(isinstance(n, int) for n in shape)]
+    return sum(static), len(static) < len(shapes)
+
+
 class Entry:
     """One kernel lowered for one machine, policy kind and signature.
 
@@ -43,12 +53,13 @@ class Entry:
     Attributes
     ----------
     tree : Tree, the kernel's text with the types of this signature, for packs of `width`
-    text : str, the LLVM IR
-    results : Results of a reduction
+    text : str, the LLVM IR, emitted when it is first asked for
+    states, results : numbers of each reducer's state, without values; the Results of a reduction
     scratch_static : bytes of scratch with compile-time shape
     scratch_open : whether there is scratch of run-time shape, for which a launch must ask
     """
 
+    results, states = None, ()
     emitter, chained = Emitter, 1  # chained: the least width of a kernel that calls a chain
 
     def __init__(self, kernel, policy_kind, specs, reducers=()):
@@ -63,12 +74,53 @@ class Entry:
             self.tree = self._typed(self.width)
         if self.tree.scalar and policy_kind != "team":
             self._one_lane(self.tree.scalar)
+        self.scratch_static, self.scratch_open = _scratch(self.tree)
+        self.n_scatters = sum(s[0] == "scatter" for s in flatten(specs))
+        if reducers:
+            self._type_reducers()
+
+    @functools.cached_property
+    def text(self):
         try:
             self._emit()
         except Unpacked as why:
             self._one_lane(str(why))
             self._emit()
-        self.text, self.accesses = str(self.module), sorted(self.lower.accesses)
+        return str(self.module)
+
+    @property
+    def accesses(self):
+        """How lines reach views, (line, view, how), as `pk.explain` shows it."""
+        return self.text and sorted(self.lower.accesses)
+
+    @property
+    def identity_of_code(self):
+        """All that decides the text that is emitted, in a text that is quickly made."""
+        steps = [step for r in self.reducers for step in (r.lift, r.combine, r.finish) if step is not None]
+        identities = [r.identity(state[0].dtype) for r, state in zip(self.reducers, self.states)]
+        trees = [self.tree, *(self.typed[step.portable_text] for step in steps)]
+        return repr(([written(tree, self.signature.float_dtype) for tree in trees], identities, self.policy_kind,
+                     self.signature.specs, self.width, self.kernel.fastmath, self.kernel.portable_text.has_loops, sources()))
+
+    def inline(self, text, args):
+        """What a text gives at arguments without values, by their types alone."""
+        known = tuple(described(a, None) for a in args)
+        tree = self.typed[text] = typed(text, known, self.width, self.target.step, self.signature.float_dtype, self.kernel.name)
+        return tree.result
+
+    def _type_reducers(self):
+        strong = {"float": self.signature.float_dtype, "int": "int64"}
+        index, self.typed, self.states, finals = Operation("input", dtype="int", kind=VARYING), {}, [], []
+        for reducer, value in zip(self.reducers, self._contributions(self.tree.result)):
+            dtypes = [widened(v.dtype) for v in lifted(self, reducer, value, index)]
+            state = tuple(Operation("input", dtype=strong.get(d, d), kind=VARYING) for d in dtypes)
+            unwrapped = state[0] if len(state) == 1 else state
+            self.inline(reducer.combine.portable_text, (unwrapped, unwrapped))
+            self.states.append(state)
+            finals.append(finished(self, reducer, state))
+        self.results = Results(finals, lambda dtype: strong.get(dtype, dtype))
+        if self.policy_kind.startswith("scan") and is_float(self.results.dtypes[0]) and not is_float(self.signature.specs[-1][1]):
+            raise DTypeError(f"out: an array of floats is wanted, as the prefixes are {self.results.dtypes[0]}; got {self.signature.specs[-1][1]}")
 
     def _one_lane(self, why):
         self.width, self.why_scalar = 1, why
@@ -87,7 +139,6 @@ class Entry:
         self.module = ir.Module(self.kernel.name)
         self.lower = self.emitter(self.target, self.width, self.signature.float_dtype, self.kernel.fastmath, self.kernel.name,
                                   self.team_facts(self.width))
-        self.scratch_static, self.scratch_open, self.results = 0, False, None
         self.emit()
 
     def open(self, function):
@@ -203,17 +254,6 @@ class Entry:
                 x = lower.get(v, o.dtype, o.kind)
                 lower.b.store(x if mask is None else lower.b.select(mask, x, o.ir), p)
 
-    def state_dtype(self):
-        """The dtype of a scan's state."""
-        reducer, = self.reducers
-        value, = self._contributions(self.tree.result)
-        dtype = value.dtype
-        if reducer.lift is not None:
-            known = [described(v, None) for v in ((value, self.tree.inputs[0]) if reducer.with_index else (value,))]
-            dtype = flat(typed(reducer.lift.portable_text, tuple(known), self.width, self.target.step, self.signature.float_dtype,
-                               self.kernel.name).result)[0].dtype
-        return self.lower.strong(widened(dtype))
-
     def _of_member_0(self, value):
         """Member 0 speaks for its team."""
         if isinstance(value, tuple):
@@ -260,9 +300,6 @@ class Entry:
     def write_results(self, totals):
         """What the reducers make of the last states, each number to its own address."""
         finals = [finished(self.lower, r, state) for r, state in zip(self.reducers, totals)]
-        self.results = Results(finals, self.lower.strong)
-        if self.policy_kind.startswith("scan") and is_float(self.results.dtypes[0]) and not is_float(self.out.dtype):
-            raise DTypeError(f"out: an array of floats is wanted, as the prefixes are {self.results.dtypes[0]}; got {self.out.dtype}")
         first = self.signature.n_words + len(EXTRA)
         for k, v in enumerate(v for f in finals for v in flat(f)):
             place = self.lower.b.load(self.word(self.block, first + k), typ=PTR)

@@ -23,11 +23,19 @@ def widened(dtype):
     return "uint64" if dtype in t.UNSIGNED else "int64"
 
 
+def aligned(n_bytes):
+    """Bytes up to the next place where an array of the team's may begin."""
+    return -(-n_bytes // _ALIGN) * _ALIGN
+
+
 class TeamHandle:
     """A team as a kernel's text sees it, of `size` members that have `registers` packs each."""
 
     def __init__(self, size, registers):
         self.size, self.registers = size, registers
+
+    def __repr__(self):
+        return f"a team of {self.size} members with {self.registers} registers"
 
     def attribute(self, build, node):
         if node.attr in ("league_rank", "league_size", "rank"):
@@ -150,14 +158,13 @@ class Team:
         return ViewValue(label, dtype, pointer, shape, strides, store="(scratch)")
 
     def _scratch_pointer(self, lower, n_bytes):
-        """The next aligned place in the team's buffer. `lower.scratch_used` counts bytes known at compile time."""
+        """The next aligned place in the team's buffer, of which `lower.scratch_used` bytes are taken."""
         place = lower.scratch_used
         pointer = lower.advance(self.scratch_base(lower), place)
         if isinstance(n_bytes, int):
-            rounded = -(-n_bytes // _ALIGN) * _ALIGN
-            lower.scratch_static += rounded
+            rounded = aligned(n_bytes)
         else:
-            lower.scratch_open, more = True, lower.plus(n_bytes, _ALIGN - 1)
+            more = lower.plus(n_bytes, _ALIGN - 1)
             rounded = lower.b.and_(more, more.type(-_ALIGN))
         lower.scratch_used = lower.plus(place, rounded)
         return pointer

@@ -10,8 +10,7 @@ the assignment keeps the old value in the other lanes, and so varies between lan
 
 from __future__ import annotations
 
-import hashlib
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 
 from .types import Number, UNIFORM
 
@@ -203,50 +202,6 @@ class Tree:
     result: object = None
     scalar: str | None = None
     chain: bool = False
-
-    def key(self):
-        """A hash of all that code is made from: everything but names of variables and places in files."""
-        return hashlib.sha256(_Written().tree(self).encode()).hexdigest()
-
-
-_NOT_KEYED = ("line", "at", "text", "name")
-
-
-class _Written:
-    """A tree as a text in which nodes are numbered by their first appearance."""
-
-    def __init__(self):
-        self.numbers, self.parts = {}, []
-
-    def tree(self, tree):
-        self.add((tree.inputs, tree.root, tree.result))
-        return "".join(self.parts)
-
-    def add(self, value):
-        if isinstance(value, (list, tuple)):
-            self.parts.append("(")
-            for v in value:
-                self.add(v)
-            self.parts.append(")")
-        elif value.__class__ in _NODES:
-            if value in self.numbers:
-                self.parts.append(f"%{self.numbers[value]} ")
-                return
-            self.numbers[value] = len(self.numbers)
-            self.parts.append(f"{value.__class__.__name__}{{")
-            for name in _NODES[value.__class__]:
-                self.add(getattr(value, name))
-            self.parts.append("}")
-        elif isinstance(value, frozenset):
-            self.parts.append(repr(sorted(value)))
-        elif hasattr(value, "written"):  # a reducer
-            self.parts.append(value.written())
-        else:
-            self.parts.append(f"{value!r} ")
-
-
-_NODES = {node: [f.name for f in fields(node) if f.name not in _NOT_KEYED]
-          for node in (Operation, View, Block, Variable, Set, If, Loop, Leave, Rejoin, Call)}
 
 
 def flat(values):

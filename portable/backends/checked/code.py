@@ -461,7 +461,7 @@ class Code:
         from .reducing import combining
 
         dtypes = [self.strong(v.dtype) for v in state]
-        step = self.constant(combining(o.attr, dtypes, self.float_dtype, self.kernel_name))
+        step = self.constant(combining(o.attr, tuple(dtypes), self.float_dtype, self.kernel_name))
         return f"team.reduce({self.site()}, {step}, {self._tuple(state, dtypes)})"
 
     def op_item(self, o, whole):
@@ -471,7 +471,7 @@ class Code:
         from .reducing import combining
 
         dtype = self.strong(own.dtype)
-        step = self.constant(combining(o.attr, [dtype], self.float_dtype, self.kernel_name))
+        step = self.constant(combining(o.attr, (dtype,), self.float_dtype, self.kernel_name))
         neutral = self.literal(o.attr.identity(dtype), dtype)
         return f"team.scan({self.site()}, {step}, {neutral}, {self.get(own)})"
 

@@ -55,7 +55,7 @@ class Run(Numbers):
         if self.is_team and self.team_size > MOST_MEMBERS:
             raise InputError(f"TeamPolicy: team_size {self.team_size} is beyond the limit of {MOST_MEMBERS}, a GPU's")
         self.entry = compiled.entry(self.team_size or DEFAULT_TEAM_SIZE)
-        self.code, self.text = self.entry.lower, self.entry.kernel.portable_text
+        self.code, self.text = self.entry.code, self.entry.kernel.portable_text
         self.room = self.entry.scratch_static + getattr(policy, "scratch_bytes", 0) if bounded else None
         self.trace, self.segments, self.scratch_cells = array.array("q"), [], []
         self.log = self.trace.append
@@ -246,7 +246,7 @@ def combined(launch, values):
     with np.errstate(all="ignore"):
         for folding in launch.entry.foldings:
             part = slice(place, place + folding.n)
-            states = (folding.state(value[part], index) for index, value in enumerate(values, first))
+            states = [folding.state(value[part], index) for index, value in enumerate(values, first)]
             results.append(folding.result(folding.total(states)))
             place += folding.n
     return tuple(results)
@@ -254,7 +254,7 @@ def combined(launch, values):
 
 def _run_scan(compiled, policy, args, inclusive):
     """Write the prefixes of what a kernel returns into the last argument, an index after the other; the total as a one-tuple."""
-    folding, = compiled.entry().foldings
+    folding, = compiled.entry(DEFAULT_TEAM_SIZE).foldings
     total = []
 
     def write(values, index):

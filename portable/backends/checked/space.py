@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import functools
+
 from ...compiler import entry
+from ...compiler.operations import Operations
+from ...compiler.shown import shown
 from ...compiler.team import TeamHandle
-from ...compiler.types import is_float
+from ...compiler.types import VARYING
 from ...compiler.typing import typed
-from ...errors import DTypeError
 from ...events import Stamp
 from ...locks import Lock
+from ...policy import n_indices
 from .code import Code
-from .reducing import foldings
+from .reducing import Folding
 
 lock = Lock()
 DEFAULT_TEAM_SIZE = 4  # more than one pair of members, and still quick
@@ -18,13 +22,12 @@ REGISTERS = 32  # of 64 bits that a member has: an AVX-512 machine's
 
 
 class Entry(entry.Entry):
-    """A kernel for teams of one size. `apart`: also where members part before a collective, or write what is read-only.
+    """A kernel for teams of one size. `apart`: also where members part before a collective, or write what is read-only."""
 
-    Attributes
-    ----------
-    lower : Code
-    foldings : a Folding for each reducer
-    """
+    lower = Operations
+
+    class target:
+        step = 1
 
     def __init__(self, team_size, apart, *launch):
         self.team_size, self.apart = team_size, apart
@@ -34,27 +37,22 @@ class Entry(entry.Entry):
     def lanes(signature):
         return 1
 
-    def team_facts(self, width):
-        return TeamHandle, self.team_size, REGISTERS
-
     def _typed(self, width):
-        number = "number", "int", "varying", 0, False
-        described = self.signature.described()
-        if self.apart:
-            described = [_writable(d) for d in described]
-        n = {"team": 0, "box2": 2, "box3": 3}.get(self.policy_kind, 1)
-        known = (*([number] * n or [self.team_facts(1)]), *described)
+        index = ("number", "int", VARYING, 0, False) if self.policy_kind != "team" else (TeamHandle, self.team_size, REGISTERS)
+        args = map(_writable, self.signature.described()) if self.apart else self.signature.described()
+        known = (*[index] * n_indices(self.policy_kind), *args)
         return typed(self.kernel.portable_text, known[:len(self.kernel.portable_text.params)], 1, 1, self.signature.float_dtype,
                      self.kernel.name, asserts=True, apart=self.apart)
 
-    def _emit(self):
-        self.lower = Code(self.tree, self.signature.float_dtype, self.kernel.name, returns=bool(self.reducers))
-        self.module, self.scratch_static = self.lower.source, self.lower.scratch_static
-        self.foldings = foldings(self, self._contributions(self.tree.result)) if self.reducers else []
-        if self.policy_kind.startswith("scan"):
-            (dtype,), out = self.foldings[0].dtypes, self.signature.specs[-1][1]
-            if is_float(dtype) and not is_float(out):
-                raise DTypeError(f"out: an array of floats is wanted, as the prefixes are {dtype}; got {out}")
+    @functools.cached_property
+    def code(self):
+        return Code(self.tree, self.signature.float_dtype, self.kernel.name, returns=bool(self.reducers))
+
+    @functools.cached_property
+    def foldings(self):
+        """A Folding for each reducer."""
+        values = self._contributions(self.tree.result) if self.reducers else ()
+        return [Folding(self, *each) for each in zip(self.reducers, values, self.states)]
 
 
 def _writable(described):
@@ -65,22 +63,16 @@ def _writable(described):
 
 
 class Compiled:
-    """A kernel for a policy's kind and types of arguments."""
+    """A kernel for a policy's kind and types of arguments: `entry(size)` for teams of a size."""
 
     def __init__(self, *launch, apart=False):
-        self.kernel, self._launch, self._apart, self._entries = launch[0], launch, apart, {}
-
-    def entry(self, team_size=DEFAULT_TEAM_SIZE):
-        """The Entry for teams of a size."""
-        if team_size not in self._entries:
-            self._entries[team_size] = Entry(team_size, self._apart, *self._launch)
-        return self._entries[team_size]
+        self.kernel, self.entry = launch[0], functools.cache(lambda size: Entry(size, apart, *launch))
 
 
 def prepare(space, kernel, policy_kind, specs, reducers=()):
     compiled = Compiled(kernel, policy_kind, specs, reducers)
-    compiled.entry()
-    return compiled
+    entry = compiled.entry(DEFAULT_TEAM_SIZE)
+    return entry.code and entry.foldings is not None and compiled
 
 
 def stamp(space):
@@ -92,4 +84,4 @@ def fence(space):
 
 
 def explain(space, kernel, policy, policy_kind, specs):
-    return {"code": "plain Python, each access noted"}, []
+    return {"code": "plain Python, each access noted"}, [], shown(Compiled(kernel, policy_kind, specs).entry(DEFAULT_TEAM_SIZE).tree)

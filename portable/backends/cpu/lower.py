@@ -137,9 +137,8 @@ class Entry(entry.Entry):
             scratch.align, scratch.type = 64, PTR
 
         def one(rank):
-            lower.scratch_used = lower.scratch_static = lower.scratch_open = 0
+            lower.scratch_used = 0
             self.visit(self.team(rank, league_size, scratch), None, 0)
-            self.scratch_static, self.scratch_open = lower.scratch_static, lower.scratch_open
 
         self.loop(begin, end, 1, one)
 

@@ -21,7 +21,7 @@ class ScanEntry(cpu.Entry):
 
     def emit(self):
         self.reducer, = self.reducers
-        self.dtype = self.state_dtype()
+        self.dtype = self.states[0][0].dtype
         self._pass("entry", store=False)
         self._offsets()
         self._pass("apply", store=True)

@@ -35,7 +35,14 @@ class Entry(entry.Entry):
         self.team_size = team_size
         self.threads = team_size if policy_kind == "team" else REDUCE_THREADS if reducers else RANGE_THREADS
         super().__init__(kernel, policy_kind, specs, reducers)
-        self.text = self._as_kernel(self.text)
+
+    @functools.cached_property
+    def text(self):
+        return self._as_kernel(super().text)
+
+    @property
+    def identity_of_code(self):
+        return f"{super().identity_of_code} {self.team_size} {self.kernel.teams}"
 
     def lanes(self, signature):
         """One load a thread does not always fill the memory's pipe: four of 32 bits, or two of 64, do."""
@@ -190,13 +197,12 @@ class Entry(entry.Entry):
 
     def _team(self):
         lower = self.lower
-        lower.scratch_used = lower.scratch_static = lower.scratch_open = 0
+        lower.scratch_used = 0
         base = dynamic_shared(self.module)
         base.type = ir.PointerType(addrspace=3)  # not a generic pointer: of that LLVM would not see the alignment
         rank, league_size = block(lower), self.extra("league_size")
         with lower.b.if_then(lower.b.icmp_signed("<", rank, league_size)):  # an empty league's reduction has one block
             self.visit(CudaTeam(rank, league_size, self.team_size, base), None, 0)
-        self.scratch_static, self.scratch_open = lower.scratch_static, lower.scratch_open
 
     # ---- the end of a reduction: the last block to arrive combines what all have left
     def _finish(self):

@@ -27,7 +27,7 @@ class ScanEntry(cuda.Entry):
     def emit(self):
         self.module.triple, self.module.data_layout = "nvptx64-nvidia-cuda", cuda.DATA_LAYOUT
         self.reducer, = self.reducers
-        self.dtype = self.state_dtype()
+        self.dtype = self.states[0][0].dtype
         self.items = 1 if self.kernel.portable_text.has_loops else ITEMS
         self.tile = self.items * self.threads
         for name, body in (("entry", self._totals), ("finish", self._offsets), ("apply", self._prefixes)):
