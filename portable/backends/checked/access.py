@@ -26,7 +26,7 @@ def load(x, index, site):
     return x.get(index)
 
 
-def store(x, index, value, site):
+def store(x, index, site, value):
     """x[index] = value, a number of x's dtype."""
     run = x.run
     run.left -= 1
@@ -52,7 +52,7 @@ def _write(x, cell, index, value):
         raise Fault("read-only write", f"'{x.name}' is read-only here; pass a writable view", x.name, x.index_of(cell)) from error
 
 
-def atomic(op, x, index, site, *values):
+def atomic(x, index, site, *values, op):
     """An atomic operation, whose values are of x's dtype; the old element."""
     run = x.run
     run.left -= 1

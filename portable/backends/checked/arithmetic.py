@@ -6,6 +6,7 @@ Python's operators do most of what kernels say; here is the rest: what they do a
 from __future__ import annotations
 
 import math
+import re
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from ... import words
 from ...compiler import types as t
 
 _EXACT = 2**53
-INTRINSICS = {name: getattr(np, name) for name in ("sqrt", "rint", "floor", "ceil", "trunc", "copysign")} | {"fma": words.fma}
+INTRINSICS = {name: getattr(np, name) for name in ("sqrt", "rint", "floor", "ceil", "trunc", "copysign", "floor_divide", "remainder")} | {"fma": words.fma}
 FUNCTIONS = {name: getattr(np, name, None) or getattr(real, name) for name in real.NAMES}  # within a few units of the layer's own
 
 
@@ -24,9 +25,11 @@ class Numbers:
     def overflow(self, message, site):
         """An integer did not fit."""
 
-    def beyond(self, number, dtype, site, *operation):
-        """A signed result beyond its type, which wraps."""
-        self.overflow(f"{' '.join(map(str, operation))} is {_brief(number)}, beyond {dtype}", site)
+    def beyond(self, number, dtype, site, text, *operands):
+        """A signed result of an operation on these operands, beyond its type, which wraps."""
+        op = re.search(r"abs| (//|[-+*]) |-", text)[0]
+        said = op.join(map(str, operands)) if len(operands) == 2 else f"{op.replace('abs', 'the size of ')}{operands[0]}"
+        self.overflow(f"{said} is {number if abs(number) < 10**24 else f'about 2**{number.bit_length()}'}, beyond {dtype}", site)
         return t.converted(number, dtype)
 
     def fitted(self, number, dtype, what, site):
@@ -67,20 +70,6 @@ def divided(a, b):
     return float(np.float64(a) / b)
 
 
-def floor_divided(a, b):
-    """a // b of floats of one type, as NumPy has it."""
-    return _of(a, np.floor_divide(a, b))
-
-
-def remainder(a, b):
-    """a % b of floats of one type, as NumPy has it."""
-    return _of(a, np.remainder(a, b))
-
-
-def _of(a, result):
-    return result if isinstance(a, np.float32) else float(result)
-
-
 def shifted(op, a, n, dtype):
     """a << n or a >> n: a count that is negative, or as large as the type, leaves nothing (of a negative number -1)."""
     if not 0 <= n < t.BITS[dtype]:
@@ -88,5 +77,13 @@ def shifted(op, a, n, dtype):
     return t.converted(a << n, dtype) if op == "<<" else a >> n
 
 
-def _brief(n):
-    return str(n) if abs(n) < 10**24 else f"about 2**{n.bit_length()}"
+def extreme(how, a, b):
+    """Python's min or max, the first unless a later one is better, or NumPy's, in which NaN wins: how is ("<" or ">", whether NaN wins)."""
+    op, nan_wins = how
+    return ((words.minimum if op == "<" else words.maximum) if nan_wins else (min if op == "<" else max))(a, b)
+
+
+def asserted(condition, message):
+    """An assertion of the text."""
+    if not condition:
+        raise AssertionError(message)

@@ -10,21 +10,50 @@ from __future__ import annotations
 import ast
 import functools
 import math
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import NamedTuple
 
 from ... import words
 from ...compiler import types as t
-from ...compiler.operations import Operations
 from ...compiler.tree import Call, If, Leave, Loop, Operation, Rejoin, Set, View, flat
 from ...compiler.typing import refuse
 from . import access, arithmetic
-from .memory import ALIGN, SITE_SHIFT
+from .memory import SITE_SHIFT
 
 PLACES = "__places__"  # a global of these functions only: where each of their lines comes from
 _OWN = Path(words.__file__).parent  # the layer's own texts
-_SCOPE = {"load": access.load, "store": access.store, "atomic": access.atomic, "single": arithmetic.single,
-          "divided": arithmetic.divided, "shifted": arithmetic.shifted, "converted": t.converted, "isfinite": math.isfinite}
+_SCOPE = {**vars(words), **vars(access), **vars(arithmetic), **arithmetic.INTRINSICS, **arithmetic.FUNCTIONS, "inf": math.inf, "nan": math.nan,
+          "converted": t.converted}
+
+# Operations as text: {0}, {1} are arguments, as numbers of their own dtype, {0:=} of the result's, {0:~} of the dtype common to all,
+# {0:i} an index. By operator, or name, and the result's dtype, or its kind, where these matter. What is not here is `a op b`.
+_TEXTS = {
+    "cast": "{0:=}", "trunc": "{0:=}", "settle": "{0:=}", "rounded": "{0:=}", "whole": "{0:=}", "one": "{0:=} ** 0", "not": "not {0:bool}",
+    "compare": "{0:~} {o.attr} {1:~}", "negate": "-{0:=}", "abs": "abs({0:=})", "invert": "~{0}", "invert bool": "not {0}",
+    "invert unsigned": "{0} ^ {high}", "select": "{1:=} if {0:bool} else {2:=}", "extreme": "extreme({o.attr}, {0:=}, {1:=})",
+    "/ float64": "{0:=} / {1:=} if {1:=} else divided({0:=}, {1:=})",
+    "// float64": "float(floor_divide({0:=}, {1:=}))", "% float64": "float(remainder({0:=}, {1:=}))",
+    "// float32": "floor_divide({0:=}, {1:=})", "% float32": "remainder({0:=}, {1:=})",
+    "//": "{0:=} // {1:=} if {1:=} else 0", "%": "{0:=} % {1:=} if {1:=} else 0", "<<": "shifted('<<', {0:=}, {1:=}, {dtype!r})",
+    ">>": "{0:=} >> {1:=} if 0 <= {1:=} < {bits} else shifted('>>', {0:=}, {1:=}, {dtype!r})",
+    "intrinsic": "{o.attr}({all})", "intrinsic float64": "float({o.attr}({all}))",
+    "math": "{o.attr[0]}({all})", "math float64": "float({o.attr[0]}({all}))",
+    "floor": "run.fitted(floor({0}), 'int64', 'int64', {site})", "ceil": "run.fitted(ceil({0}), 'int64', 'int64', {site})",
+    "isfinite": "bool(isfinite({0}))", "bits": "int(bits({0}))", "lanes": "{0:bool}",
+    "from_bits float32": "from_bits32({0:int32})", "from_bits": "float(from_bits64({0:int64}))",
+    "assert": "asserted({0:bool}, {o.attr!r})",
+    "load": "load({element}, {shifted})", "store": "store({element}, {shifted}{values})",
+    "atomic": "atomic({element}, {shifted}{values}, op={o.attr[0]!r})",
+    "rank": "team.rank", "league_rank": "team.league_rank", "league_size": "team.league_size", "together": "None",
+    "barrier": "team.barrier({site})", "broadcast": "team.broadcast({site}, {0}, {1:i})",
+    "append": "team.append({site}, {view}, {0:i}, {1:v}, {2:bool})", "item": "{0}[{o.attr}]",
+    "combine": "team.reduce({site}, {step}, ({all},))", "before": "team.scan({site}, {step}, {neutral}, {0})",
+}
+_HELD = ("+", "-", "*", "//", "negate", "abs")  # integers that may be beyond their type
+_LOOPS = {"while": "while True:", "trips": "for {name} in range({n}):",
+          "members": "for {name} in range({start} + team.rank, {stop}, team.size):",
+          "range": "for {name} in run.range({start}, {stop}, {step}, {site}):"}
 
 
 class Site(NamedTuple):
@@ -49,81 +78,68 @@ def _place(text, node):
     return Site(text.file, text.line + node.lineno - text.tree.lineno, node.col_offset)
 
 
+class _Argument:
+    """An argument of an operation, formatted as `_TEXTS` says."""
+
+    def __init__(self, code, o, number):
+        self.code, self.o, self.number = code, o, number
+
+    def __format__(self, how):
+        if how == "i":
+            return self.code.index(self.number)
+        if how == "v":
+            view = self.o.view
+            return self.code.get(self.number, view.dtype, f"the {view.dtype} of '{view.name or view.label}'")
+        if how == "~":
+            how = t.promote(self.o.args[0].dtype, self.o.args[-1].dtype)
+        return self.code.get(self.number, self.o.dtype if how == "=" else how)
+
+
 class Code:
-    """The function of a tree, `function(run, *numbers and views)`, which returns numbers one after the other.
-
-    Attributes
-    ----------
-    source : str
-    scratch_static : bytes of scratch whose shape is known here
-    leaks : whether a float64 that is stored in float32 is a mistake
-    dtypes : strong dtypes of what it returns, `to` if that is given
-    """
-
-    accesses, strong_const = (), staticmethod(Operations.strong_const)
+    """The function of a tree, `function(run, *numbers and views)`, which returns numbers one after the other, as `to` if that is given."""
 
     def __init__(self, tree, float_dtype, kernel_name, to=None, returns=True):
-        self.tree, self.float_dtype, self.kernel_name, self.to, self.is_wanted = tree, float_dtype, kernel_name, to, returns
-        self.names, self.scope, self.returns = {}, dict(_SCOPE), {}
-        self.lines, self.depth, self.place, self.texts, self.scratch_static = [], 0, _place(tree.text, tree.text.tree), [], 0
-        self.scope[PLACES] = self.places = []
+        self.tree, self.float_dtype, self.kernel_name, self.to, self.returns = tree, float_dtype, kernel_name, to, returns
+        self.names, self.lines, self.depth, self.place, self.texts = {}, [], 0, _place(tree.text, tree.text.tree), []
+        self.scope, self.places = dict(_SCOPE), []
+        self.scope[PLACES] = self.places
         self.leaves = flat(tuple(tree.inputs))
-        for k, leaf in enumerate(self.leaves):
-            self.names[leaf] = f"p{k}" if isinstance(leaf, (Operation, View)) else "team"
-        self.say(f"def kernel({', '.join(['run', *map(self.names.get, self.leaves)])}):")
-        self.depth = 1
-        self._kernel()
-        results = [v for v in flat(tree.result) if isinstance(v, Operation)] if returns and tree.result is not None else []
-        self.dtypes = to or [self.strong(v.dtype) for v in results]
-        self.source = "\n".join(self.lines)
-        exec(compile(self.source, f"<checked {kernel_name}>", "exec"), self.scope)  # noqa: S102  (the text above)
+        for leaf in self.leaves:
+            self.names[leaf] = self.new("p") if isinstance(leaf, (Operation, View)) else "team"
+        self.say(f"def kernel(run, {', '.join(map(self.names.get, self.leaves))}):")
+        with self.inside():
+            self.block(tree.root.body)
+            self.result([] if tree.result is None else flat(tree.result), to)
+        exec(compile("\n".join(self.lines), f"<checked {kernel_name}>", "exec"), self.scope)  # noqa: S102  (the text above)
         self.function = self.scope["kernel"]
 
     @functools.cached_property
     def leaks(self):
+        """Whether a float64 that is stored in float32 is a mistake."""
         own = [text.tree for text in self.texts if Path(text.file).parent != _OWN]
         says_double = any("float64" in (getattr(n, "id", ""), getattr(n, "attr", "")) for tree in own for n in ast.walk(tree))
         return self.float_dtype == "float32" and not says_double
-
-    def _kernel(self):
-        for node in self.tree.root.body:
-            if node.__class__ is Call and not node.text.single_return:
-                self.returns[node], self.kernel = self._result, node
-                self._body(node)
-                return
-            self.block_of([node])
-        result = self.tree.result
-        if self.is_wanted and result is not None:
-            values = flat(result)
-            self.say(self._result(values, [v.dtype for v in values]) if all(isinstance(v, Operation) for v in values) else "return")
-
-    kernel = None
-
-    def _result(self, values, dtypes):
-        return f"return {self._tuple(values, self.to or dtypes)}" if self.is_wanted and values else "return"
-
-    def _tuple(self, values, dtypes):
-        return f"({''.join(self.get(v, dtype) + ', ' for v, dtype in zip(values, dtypes))})"
 
     # ---- text
     def say(self, text):
         self.lines.append(" " * self.depth + text)
         self.places.append(self.place)
 
-    def named(self, node, text, prefix="v"):
-        """Give a node's value, this text, a name."""
-        name = self.names[node] = f"{prefix}{len(self.names)}"
-        self.say(f"{name} = {text}")
-        return name
+    @contextmanager
+    def inside(self):
+        self.depth += 1
+        self.say("pass")
+        yield
+        self.depth -= 1
+
+    def new(self, prefix):
+        return f"{prefix}{len(self.names)}"
 
     def constant(self, value):
         """The name of an object."""
         name = f"c{len(self.scope)}"
         self.scope[name] = value
         return name
-
-    def site(self, shift=0):
-        return site_of(*self.place) << shift
 
     # ---- numbers
     def strong(self, dtype):
@@ -134,35 +150,25 @@ class Code:
         own, to = self.strong(o.dtype), self.strong(dtype or o.dtype)
         if o.const is not None:
             return self.literal(o.const, to)
-        x = self.ref(o)
+        x = f"{self.names[o.attr[0]]}.shape[{o.attr[1]}]" if o.op == "extent" else self.names[o]
         if own == to:
             return x
         if to == "bool":
             return f"({x} != 0)"
         if t.is_float(to):
-            return f"{'float' if to == 'float64' else 'single'}({x})"
+            return f"{'single' if to == 'float32' else 'float'}({x})"
         if own == "bool":
             return f"int({x})"
-        low, high = t.bounds(to)
-        if not t.is_float(own):
-            least, most = t.bounds(own)
-            if low <= least and most <= high:
-                return x
-            if to in t.UNSIGNED:
-                return f"({x} & {high})"
-            if own in t.UNSIGNED:  # what has no sign is meant to wrap
-                return f"converted({x}, '{to}')"
-        return f"run.fitted({x}, '{to}', {(what or to)!r}, {self.site()})"
-
-    def ref(self, o):
-        if o.op == "extent":
-            view, d = o.attr
-            return f"{self.names[view]}.shape[{d}]"
-        return self.names[o]
+        (low, high), (least, most) = t.bounds(to), (0, 0) if t.is_float(own) else t.bounds(own)
+        if low <= least <= most <= high and most:
+            return x
+        if most and (to in t.UNSIGNED or own in t.UNSIGNED):  # what has no sign is meant to wrap
+            return f"({x} & {high})" if to in t.UNSIGNED else f"converted({x}, {to!r})"
+        return f"run.fitted({x}, {to!r}, {what or to!r}, {site_of(*self.place)})"
 
     def index(self, o):
         """The text of an index or a bound."""
-        return str(int(o.const)) if o.const is not None else f"int({self.ref(o)})" if o.dtype == "bool" else self.ref(o)
+        return "None" if o is None else str(o) if isinstance(o, int) else self.get(o, "int" if o.dtype == "bool" else None)
 
     def literal(self, number, dtype):
         if not t.is_float(dtype) and dtype != "bool" and not isinstance(number, float):
@@ -170,312 +176,142 @@ class Code:
             if not low <= number <= high:
                 raise t.TypeClash(f"{number} does not fit {dtype}; cast the other side first, for example pk.int64(...)")
         value = arithmetic.number(number, dtype)
-        return f"({value!r})" if dtype != "float32" and math.isfinite(value) else self.constant(value)
-
-    def variable(self, v):
-        if v not in self.names:
-            self.names[v] = f"{v.name.partition('@')[0].replace(' ', '_')}_{len(self.names)}"
-        return self.names[v]
+        return self.constant(value) if dtype == "float32" else f"({value!r})"
 
     # ---- statements
-    def block(self, block):
-        """A block as Python's."""
-        self.depth += 1
-        before = len(self.lines)
-        self.block_of(block.body)
-        if len(self.lines) == before:
-            self.say("pass")
-        self.depth -= 1
-
-    def block_of(self, nodes):
+    def block(self, nodes):
         for node in nodes:
-            self.at(node)
+            if getattr(node, "at", None):
+                self.place = _place(*node.at)
+            elif node.line:
+                file, _, line = node.line.rpartition(":")
+                self.place = Site(file, int(line))
             try:
                 _WRITERS[node.__class__](self, node)
             except t.TypeClash as clash:  # a constant that does not fit
                 refuse(self.kernel_name, node, clash)
 
-    def at(self, node):
-        """Say where what follows stands in the user's text."""
-        if getattr(node, "at", None):
-            self.place = _place(*node.at)
-        elif node.line:
-            file, _, line = node.line.rpartition(":")
-            self.place = Site(file, int(line))
-
-    def operation(self, o):
-        text = getattr(self, "op_" + o.op)(o, *o.args)
-        if text is not None:
-            self.named(o, text)
+    def variable(self, v):
+        return self.names.setdefault(v, self.new(v.name.partition("@")[0].replace(" ", "_") + "_"))
 
     def set(self, s):
         self.say(f"{self.variable(s.variable)} = {self.get(s.value, s.variable.dtype)}")
 
     def branch(self, s):
-        self.say(f"if {self.get(s.condition, 'bool')}:")
-        self.block(s.then)
-        if s.otherwise is not None:
-            self.say("else:")
-            self.block(s.otherwise)
+        self.sides(s.condition, (s.then.body, None), (s.otherwise.body if s.otherwise else (), None))
+
+    def sides(self, condition, *sides, name=None, dtype=None):
+        """Pairs of statements, of which a condition chooses one, and of the value that `name` then has."""
+        for head, (body, value) in zip((f"if {self.get(condition, 'bool')}:", "else:"), sides):
+            self.say(head)
+            with self.inside():
+                self.block(body)
+                if name:
+                    self.say(f"{name} = {self.get(value, dtype)}")
 
     def loop(self, s):
-        if s.form == "while":
-            self.say("while True:")
-            self.depth += 1
-            self.block_of(s.test.body)
-            self.say(f"if not {self.get(s.condition, 'bool')}: break")
-            self.block_of(s.body.body)
-            self.depth -= 1
-            return
-        name = f"k{len(self.names)}"
-        if s.form == "trips":
-            self.names[s] = name
-            self.say(f"for {name} in range({len(s.trips)}):")
-            self.depth += 1
+        name = self.names[s.counter or s] = self.new("k")
+        bounds = {"start": self.index(s.start), "stop": self.index(s.stop), "step": s.step, "n": len(s.trips)}
+        self.say(_LOOPS[s.form].format(name=name, site=site_of(*self.place), **bounds))
+        with self.inside():
+            if s.test is not None:
+                self.block(s.test.body)
+                self.say(f"if not {self.get(s.condition, 'bool')}: break")
             for k, trip in enumerate(s.trips):
-                self.say(f"{'el' * (k > 0)}if {name} == {k}:")
-                self.block(trip)
-            self.depth -= 1
-            return
-        self.names[s.counter] = name
-        start, stop = self.index(s.start), self.index(s.stop)
-        if s.form == "members":
-            trips = f"range({start} + team.rank, {stop}, team.size)"
-        else:
-            trips = f"range({start}, {stop}, {s.step})" if abs(s.step) == 1 else f"run.range({start}, {stop}, {s.step}, {self.site()})"
-        self.say(f"for {name} in {trips}:")
-        self.block(s.body)
+                self.say(f"if {name} == {k}:")
+                with self.inside():
+                    self.block(trip.body)
+            if s.body is not None:
+                self.block(s.body.body)
 
     def leave(self, s):
-        if s.how != "return":
+        if s.how == "return":
+            self.result([a.value for a in s.results], [a.variable.dtype for a in s.results], s.target)
+        else:
             self.say(s.how)
-            return
-        if s.target is self.kernel and "team" in self.lines[0]:
-            self.say(f"run.leave({self.place.line})")
-        self.say(self.returns[s.target]([a.value for a in s.results], [a.variable.dtype for a in s.results]))
 
-    def _body(self, s):
-        self.texts.append(s.text)
-        for assignment in s.setup:
-            self.set(assignment)
-        self.block_of(s.body.body)
+    def result(self, values, dtypes, call=None):
+        """Return from the kernel, or from a function that it calls."""
+        is_kernel = call is None or call is self.tree.root.body[0]
+        if is_kernel and "team" in self.lines[0] and call:
+            self.say(f"run.leave({self.place.line})")
+        wanted = all(isinstance(v, Operation) for v in values) and (self.returns or not is_kernel)
+        dtypes = is_kernel and self.to or dtypes or [v.dtype for v in values if wanted]
+        self.say(f"return ({''.join(self.get(v, dtype) + ', ' for v, dtype in zip(values, dtypes))})" if wanted and values else "return")
 
     def call(self, s):
-        if s.text.single_return:
-            self._body(s)
-            return
-        self.returns[s] = lambda values, dtypes: f"return {self._tuple(values, dtypes)}"
-        name = self.names[s] = f"f{len(self.names)}"
-        self.say(f"def {name}():")
-        self.depth += 1
-        self.say("pass")
-        self._body(s)
-        self.depth -= 1
-        results = "".join(f"{self.variable(o.attr)}, " for o in s.outputs)
-        self.say(f"{results}= {name}() or {(None,) * s.n_results}" if results else f"{name}()")
+        """A function's text in the place of its call; as a function of its own if it returns from several places."""
+        self.texts.append(s.text)
+        apart = not s.text.single_return and s is not self.tree.root.body[0]
+        if apart:
+            name = self.names[s] = self.new("f")
+            self.say(f"def {name}():")
+        with self.inside() if apart else nullcontext():
+            self.block([*s.setup, *s.body.body])
+        if not (apart or s.text.single_return):
+            self.say("return")  # behind it are names of results that nobody asks for
+        if apart:
+            results = "".join(f"{self.variable(o.attr)}, " for o in s.outputs)
+            self.say(f"{results}{'= ' * bool(results)}{name}() or {(None,) * s.n_results}")
 
     def view(self, view):
+        items = "".join(f"slice({self.index(i[0])}, {self.index(i[1])}), " if isinstance(i, tuple) else f"{self.index(i)}, "
+                        for i in (view.shape if view.base is None else view.items))
+        name, made = self.new("x"), f"({items}), {view.dtype!r}, {view.name!r})"
         if view.base is not None:
-            items = "".join(f"slice({', '.join('None' if b is None else self.index(b) for b in i)}), " if isinstance(i, tuple)
-                            else f"{self.index(i)}, " for i in view.items)
-            self.named(view, f"{self.names[view.base]}.part(({items}))")
+            made = f"{self.names[view.base]}.part(({items}))"
+        else:
+            made = (f"team.scratch({name!r}, " if view.store == "(scratch)" else "run.local(") + made
+        self.names[view] = name
+        self.say(f"{name} = {made}")
+
+    # ---- operations
+    def operation(self, o):
+        name = self.new("v")
+        if o.parts:
+            self.names[o] = name
+            sides = [*((block.body, value) for block, value in o.parts), ((), o.args[-1])][:2]
+            self.sides(o.args[0], *sides[::-1 if o.op == "junction" and not o.attr[0] else 1], name=name, dtype=o.dtype)
             return
-        shape = "".join(f"{n if isinstance(n, int) else self.index(n)}, " for n in view.shape)
-        if view.store == "(scratch)":
-            n_bytes = None if any(isinstance(n, Operation) for n in view.shape) else math.prod(view.shape) * (t.BITS[view.dtype] // 8 or 1)
-            self.scratch_static += -(-(n_bytes or 0) // ALIGN) * ALIGN
-        owner = f"team.scratch({len(self.names)}, " if view.store == "(scratch)" else "run.local("
-        self.named(view, f"{owner}({shape}), '{view.dtype}', {view.name!r})")
+        dtype, site, args = self.strong(o.dtype), site_of(*self.place), [_Argument(self, o, a) for a in o.args]
+        kind = "float" if t.is_float(dtype) else "unsigned" if dtype in t.UNSIGNED else "signed"
+        word = o.attr if o.op == "binary" or o.op == "whole" and t.is_float(o.args[0].dtype) else o.op
+        template = next((_TEXTS[k] for k in (f"{word} {dtype}", f"{word} {kind}", word) if k in _TEXTS), "{0:=} {o.attr} {1:=}")
+        facts = {"o": o, "dtype": dtype, "site": site, "shifted": site << SITE_SHIFT, "bits": t.BITS.get(dtype)}
+        if kind == "unsigned":
+            facts["high"] = t.bounds(dtype)[1]
+        if o.op in ("math", "intrinsic"):
+            facts["all"] = ", ".join(map("{:=}".format, args))
+        elif o.op == "get":
+            template = self.variable(o.attr)
+        elif o.op in ("combine", "before"):
+            facts |= self.step(o.attr, o.args)
+        elif o.view is not None:
+            n = len(o.view.shape)
+            index = "".join(map("{:i}, ".format, args[:n]))
+            facts["view"] = self.names[o.view]
+            facts["element"] = f"{facts['view']}, {index[:-2] if n == 1 else f'({index})'}"
+            facts["values"] = "".join(map(", {:v}".format, args[n:])) if o.op in ("store", "atomic") else ""
+        text = template.format(*args, **facts)
+        held = word in _HELD and kind != "float"
+        self.names[o] = name
+        self.say(f"{name} = ({text}) & {facts['high']}" if held and kind == "unsigned" else f"{name} = {text}")
+        if held and kind == "signed":
+            low, high = t.bounds(dtype)
+            self.say(f"if not {low} <= {name} <= {high}: {name} = run.beyond({name}, {dtype!r}, {site}, {text!r}, "
+                     f"{', '.join(map('{:=}'.format, args))})")
+        if o.op == "store" and o.view.dtype == "float32" == self.float_dtype and self.strong(o.args[-1].dtype) == "float64":
+            self.say(f"run.leak({facts['element']}, {site})")
 
-    # ---- operations: the text of a value, or None where it has its name already
-    def op_get(self, o):
-        return self.variable(o.attr)
-
-    def op_cast(self, o, a):
-        return self.get(a, o.dtype)
-
-    op_settle = op_cast
-
-    def op_rounded(self, o, a):
-        self.names[o] = self.get(a)
-
-    def op_one(self, o, a):
-        return self.literal(1, self.strong(o.dtype))
-
-    def op_not(self, o, a):
-        return f"not {self.get(a, 'bool')}"
-
-    def op_binary(self, o, a, b):
-        dtype, op = self.strong(o.dtype), o.attr
-        x, y = self.get(a, dtype), self.get(b, dtype)
-        if t.is_float(dtype):
-            if op in ("//", "%"):
-                return f"{self.constant(arithmetic.floor_divided if op == '//' else arithmetic.remainder)}({x}, {y})"
-            return f"{x} {op} {y}" if op != "/" or dtype == "float32" else f"{x} / {y} if {y} else divided({x}, {y})"
-        if op in ("<<", ">>"):
-            inside = b.const is not None and 0 <= b.const < t.BITS[dtype]
-            if inside and (op == ">>" or dtype in t.UNSIGNED):
-                return f"{x} >> {y}" if op == ">>" else f"{x} << {y} & {t.bounds(dtype)[1]}"
-            return f"shifted('{op}', {x}, {y}, '{dtype}')"
-        if op in ("//", "%"):
-            text = f"{x} {op} {y}" if b.const else f"{x} {op} {y} if {y} else 0"
-            return text if op == "%" or b.const and b.const != -1 else self._held(o, text, dtype, x, op, y)
-        return f"{x} {op} {y}" if op in "&|^" else self._held(o, f"{x} {op} {y}", dtype, x, op, y)
-
-    def _held(self, o, text, dtype, *operation):
-        """An integer that may be beyond its type: an unsigned one wraps, a signed one is noted too."""
-        low, high = t.bounds(dtype)
-        if dtype in t.UNSIGNED:
-            return f"({text}) & {high}"
-        name = self.named(o, text)
-        said = ", ".join(repr(p) if p in _SAID else p for p in operation)
-        self.say(f"if not {low} <= {name} <= {high}: {name} = run.beyond({name}, '{dtype}', {self.site()}, {said})")
-        return None
-
-    def op_negate(self, o, a):
-        dtype = self.strong(o.dtype)
-        x = self.get(a, dtype)
-        return f"-{x}" if t.is_float(dtype) else self._held(o, f"-{x}", dtype, "-", x)
-
-    def op_abs(self, o, a):
-        dtype = self.strong(o.dtype)
-        x = self.get(a, dtype)
-        return f"abs({x})" if t.is_float(dtype) else self._held(o, f"abs({x})", dtype, "the size of", x)
-
-    def op_invert(self, o, a):
-        x = self.get(a)
-        if o.dtype == "bool":
-            return f"not {x}"
-        return f"{x} ^ {t.bounds(o.dtype)[1]}" if o.dtype in t.UNSIGNED else f"~{x}"
-
-    def op_compare(self, o, a, b):
-        dtype = t.promote(a.dtype, b.dtype)
-        return f"{self.get(a, dtype)} {o.attr} {self.get(b, dtype)}"
-
-    def op_select(self, o, condition, a, b):
-        return f"{self.get(a, o.dtype)} if {self.get(condition, 'bool')} else {self.get(b, o.dtype)}"
-
-    def op_extreme(self, o, a, b):
-        (op, nan_wins), x, y = o.attr, self.get(a, o.dtype), self.get(b, o.dtype)
-        if nan_wins:
-            return f"{self.constant(words.minimum if op == '<' else words.maximum)}({x}, {y})"
-        return f"{y} if {y} {op} {x} else {x}"  # Python's min and max: the first unless a later one is better
-
-    def _function(self, o, function, args):
-        dtype = self.strong(o.dtype)
-        text = f"{self.constant(function)}({', '.join(self.get(a, dtype) for a in args)})"
-        return f"float({text})" if dtype == "float64" else text
-
-    def op_intrinsic(self, o, *args):
-        return self._function(o, arithmetic.INTRINSICS[o.attr], args)
-
-    def op_math(self, o, *args):
-        return self._function(o, arithmetic.FUNCTIONS[o.attr[0]], args)
-
-    def op_whole(self, o, a):
-        if not t.is_float(a.dtype):
-            return self.get(a, o.dtype)
-        x = self.get(a) if o.attr == "trunc" else f"{self.constant(arithmetic.INTRINSICS[o.attr])}({self.get(a)})"
-        return f"run.fitted({x}, 'int64', 'int64', {self.site()})"
-
-    def op_isfinite(self, o, a):
-        return f"isfinite({self.get(a)})"
-
-    def op_bits(self, o, a):
-        return f"int({self.constant(words.bits)}({self.get(a)}))"
-
-    def op_from_bits(self, o, a):
-        single = o.dtype == "float32"
-        text = f"{self.constant(words.from_bits32 if single else words.from_bits64)}({self.get(a, 'int32' if single else 'int64')})"
-        return text if single else f"float({text})"
-
-    def op_lanes(self, o, a):
-        return self.get(a, "bool")
-
-    def op_assert(self, o, condition):
-        self.say(f"if not {self.get(condition, 'bool')}: raise AssertionError({o.attr!r})")
-
-    # ---- operands that are evaluated only where others let them
-    def op_junction(self, o, condition, left):
-        name = self.names[o] = f"v{len(self.names)}"
-        self.say(f"if {'' if o.attr[0] else 'not '}{self.get(condition, 'bool')}:")
-        self._side(name, *o.parts[0], o.dtype)
-        self.say(f"else: {name} = {self.get(left, o.dtype)}")
-
-    def op_choice(self, o, condition):
-        name = self.names[o] = f"v{len(self.names)}"
-        self.say(f"if {self.get(condition, 'bool')}:")
-        self._side(name, *o.parts[0], o.dtype)
-        self.say("else:")
-        self._side(name, *o.parts[1], o.dtype)
-
-    def _side(self, name, block, value, dtype):
-        self.depth += 1
-        self.block_of(block.body)
-        self.say(f"{name} = {self.get(value, dtype)}")
-        self.depth -= 1
-
-    # ---- memory
-    def _element(self, o, n):
-        """The view and index of an access, as text."""
-        indices = [self.index(i) for i in o.args[:n]]
-        return f"{self.names[o.view]}, {indices[0] if n == 1 else '(' + ''.join(i + ', ' for i in indices) + ')'}"
-
-    def _stored(self, v, view):
-        return self.get(v, view.dtype, f"the {view.dtype} of '{view.name or view.label}'")
-
-    def op_load(self, o, *indices):
-        return f"load({self._element(o, len(indices))}, {self.site(SITE_SHIFT)})"
-
-    def op_store(self, o, *args):
-        element, value = self._element(o, len(args) - 1), args[-1]
-        self.say(f"store({element}, {self._stored(value, o.view)}, {self.site(SITE_SHIFT)})")
-        if o.view.dtype == "float32" == self.float_dtype and self.strong(value.dtype) == "float64":
-            self.say(f"run.leak({element}, {self.site()})")
-
-    def op_atomic(self, o, *args):
-        n = len(o.view.shape)
-        values = "".join(f", {self._stored(v, o.view)}" for v in args[n:])
-        return f"atomic('{o.attr[0]}', {self._element(o, n)}, {self.site(SITE_SHIFT)}{values})"
-
-    # ---- teams
-    def op_rank(self, o):
-        return f"team.{o.op}"
-
-    op_league_rank = op_league_size = op_rank
-
-    def op_together(self, o):
-        pass
-
-    def op_barrier(self, o):
-        self.say(f"team.barrier({self.site()})")
-
-    def op_broadcast(self, o, a, rank):
-        return f"team.broadcast({self.site()}, {self.get(a)}, {self.index(rank)})"
-
-    def op_append(self, o, at, value, keep):
-        return (f"team.append({self.site()}, {self.names[o.view]}, {self.index(at)}, {self._stored(value, o.view)}, "
-                f"{self.get(keep, 'bool')})")
-
-    def op_combine(self, o, *state):
+    def step(self, reducer, state):
+        """The combination of a reducer's states, as facts for `_TEXTS`."""
         from .reducing import combining
 
-        dtypes = [self.strong(v.dtype) for v in state]
-        step = self.constant(combining(o.attr, tuple(dtypes), self.float_dtype, self.kernel_name))
-        return f"team.reduce({self.site()}, {step}, {self._tuple(state, dtypes)})"
-
-    def op_item(self, o, whole):
-        return f"{self.names[whole]}[{o.attr}]"
-
-    def op_before(self, o, own):
-        from .reducing import combining
-
-        dtype = self.strong(own.dtype)
-        step = self.constant(combining(o.attr, (dtype,), self.float_dtype, self.kernel_name))
-        neutral = self.literal(o.attr.identity(dtype), dtype)
-        return f"team.scan({self.site()}, {step}, {neutral}, {self.get(own)})"
+        dtypes = tuple(self.strong(v.dtype) for v in state)
+        neutral = reducer.identity(dtypes[0])
+        return {"step": self.constant(combining(reducer, dtypes, self.float_dtype, self.kernel_name)), "all": ", ".join(map(self.get, state)),
+                "neutral": len(dtypes) == 1 and self.literal(neutral, dtypes[0])}
 
 
-_SAID = ("+", "-", "*", "//", "the size of")
 _WRITERS = {Operation: Code.operation, View: Code.view, Set: Code.set, If: Code.branch, Loop: Code.loop, Leave: Code.leave,
             Call: Code.call, Rejoin: lambda code, node: None}

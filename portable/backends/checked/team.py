@@ -52,7 +52,7 @@ class Team:
         """The values of the members that keep, side by side from view[at] on in rank order; how many these are."""
         ends = self._meet("append", site, lambda kept: list(itertools.accumulate(kept, initial=at)), int(keep))
         if keep:
-            store(view, ends[self.rank], value, site << SITE_SHIFT)
+            store(view, ends[self.rank], site << SITE_SHIFT, value)
         return ends[-1] - at
 
     def scratch(self, call, shape, dtype, name):
