@@ -12,7 +12,7 @@ def load(x, index, site):
     run = x.run
     run.left -= 1
     if run.left < 0:
-        run.pause()
+        run.member.switch()
     if x.ndim == 1:
         if not 0 <= index < x.length:
             x.beyond((index,))
@@ -31,7 +31,7 @@ def store(x, index, site, value):
     run = x.run
     run.left -= 1
     if run.left < 0:
-        run.pause()
+        run.member.switch()
     if x.ndim == 1:
         if not 0 <= index < x.length:
             x.beyond((index,))
@@ -57,7 +57,7 @@ def atomic(x, index, site, *values, op):
     run = x.run
     run.left -= 1
     if run.left < 0:
-        run.pause()
+        run.member.switch()
     cell = x.cell(index if index.__class__ is tuple else (index,))
     if x.valid is None:
         x.log(cell << CELL_SHIFT | site | _HOW.get(op, UPDATE))

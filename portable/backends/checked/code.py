@@ -234,7 +234,7 @@ class Code:
         """Return from the kernel, or from a function that it calls."""
         is_kernel = call is None or call is self.tree.root.body[0]
         if is_kernel and "team" in self.lines[0] and call:
-            self.say(f"run.leave({self.place.line})")
+            self.say(f"run.member.left_at = {self.place.line}")
         wanted = all(isinstance(v, Operation) for v in values) and (self.returns or not is_kernel)
         dtypes = is_kernel and self.to or dtypes or [v.dtype for v in values if wanted]
         self.say(f"return ({''.join(self.get(v, dtype) + ', ' for v, dtype in zip(values, dtypes))})" if wanted and values else "return")

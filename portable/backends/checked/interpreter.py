@@ -48,66 +48,48 @@ class Run(Numbers):
     """
 
     def __init__(self, compiled, policy, args, *, names=None, seed=None, bounded=True, limit=None, write=None):
-        seed = current().seed if seed is None else seed
-        self.policy, self.seed, self.limit = policy, seed, limit
-        self.is_team = isinstance(policy, TeamPolicy)
-        self.team_size = None if not self.is_team else DEFAULT_TEAM_SIZE if policy.team_size is AUTO else policy.team_size
-        if self.is_team and self.team_size > MOST_MEMBERS:
-            raise InputError(f"TeamPolicy: team_size {self.team_size} is beyond the limit of {MOST_MEMBERS}, a GPU's")
+        self.policy, self.seed, self.write = policy, current().seed if seed is None else seed, write
+        self.team_size = None
+        if isinstance(policy, TeamPolicy):
+            self.team_size, indices = DEFAULT_TEAM_SIZE if policy.team_size is AUTO else policy.team_size, [(0, policy.league_size)]
+            if self.team_size > MOST_MEMBERS:
+                raise InputError(f"TeamPolicy: team_size {self.team_size} is beyond the limit of {MOST_MEMBERS}, a GPU's")
+        else:
+            indices = list(zip(policy.begin, policy.end)) if isinstance(policy, MDRangePolicy) else [(policy.begin, policy.end)]
         self.entry = compiled.entry(self.team_size or DEFAULT_TEAM_SIZE)
         self.code, self.text = self.entry.code, self.entry.kernel.portable_text
         self.room = self.entry.scratch_static + getattr(policy, "scratch_bytes", 0) if bounded else None
         self.trace, self.segments, self.scratch_cells = array.array("q"), [], []
         self.log = self.trace.append
-        self.notes = Notes(self.entry.kernel.name, seed, self.team_size)
-        self.memory, self.left, self.member, self.write = Memory(), NEVER, None, write
-        self._places = list(_places(policy)) if isinstance(policy, MDRangePolicy) else None
+        self.notes = Notes(self.entry.kernel.name, self.seed, self.team_size)
+        self.memory, self.left, self.member = Memory(), NEVER, None
+        # Where no index is, product would first list those of the other dimensions.
+        places = itertools.product(*(range(*bounds) for bounds in indices)) if all(low < high for low, high in indices) else ()
+        self.places = list(itertools.islice(places, limit))
         args = replaced(args, iter(self.memory.watch(list(arrays_in(args, names or self.entry.params)), self)))
         self.out = args[-1]  # of a scan
-        args, n = flat(tuple(args)), len(self.code.leaves)
-        first = 1 if self._places is None else len(policy.begin)
-        self.args = [_number(a, leaf, self.code) for a, leaf in zip(args, self.code.leaves[first:n])]
+        leaves = self.code.leaves[len(indices):]
+        self.args = [_number(a, leaf, self.code) for a, leaf in zip(flat(tuple(args)), leaves)]
 
     # ---- running
     def results(self):
         """What the kernel returned at each index (a team: its member 0), in order; None where it did not come to an end."""
-        n = self.policy.league_size if self.is_team else len(self._places) if self._places is not None else self.policy.end - self.policy.begin
-        n = n if self.limit is None else min(n, self.limit)
-        results = [None] * n
-        with np.errstate(all="ignore"):
-            if self.is_team or self.seed:
-                self._interleaved(n, results)
-            else:
-                self._one_by_one(n, results)
-        return results
+        results, size, alone = [None] * len(self.places), self.team_size or 1, not (self.team_size or self.seed)
 
-    def _one_by_one(self, n, results):
-        call, args, trace, segments = self.code.function, self.args, self.trace, self.segments
-        for lane in range(n):
-            member = self.member = Member(0, lane, None, lane)
-            segments.append((len(trace), lane, lane, 0, 0))
-            try:
-                results[lane] = call(self, *self._index(lane), *args)
-                self._finished(results[lane], lane)
-            except PortableError:
-                raise
-            except (Exception, Fault) as error:  # noqa: BLE001  (whatever a kernel raises is a finding)
-                self._failed(error, member)
-
-    def _interleaved(self, n, results):
         def groups():
-            for number in range(n):
-                group = Group(number, self.team_size or 1)
-                group.members = [Member(rank, number * group.size + rank, group, number) for rank in range(group.size)]
+            for number in range(len(results)):
+                group = Group(number, size)
+                group.members = [Member(rank, number * size + rank, group, number) for rank in range(size)]
                 yield group
 
         def body(member):
             try:
-                first = (Team(member, member.group, self),) if self.is_team else self._index(member.lane)
+                first = (Team(member, member.group, self),) if self.team_size else self.places[member.index]
                 result = self.code.function(self, *first, *self.args)
                 if member.rank == 0:
                     results[member.index] = result
-                    self._finished(result, member.index)
+                    if self.write is not None:
+                        self._write(result, *first)
             except PortableError:
                 raise
             except (Exception, Fault) as error:  # noqa: BLE001  (whatever a kernel raises is a finding)
@@ -115,38 +97,32 @@ class Run(Numbers):
                 member.group.failed = True
             member.done = True
 
-        Schedule(self, self.seed, "team" if self.is_team else "index").go(groups(), body)
+        with np.errstate(all="ignore"):
+            if not alone:
+                Schedule(self, self.seed, "team" if self.team_size else "index").go(groups(), body)
+                return results
+            for group in groups():
+                self.enter(group.members[0], NEVER)
+                body(group.members[0])
+        return results
 
-    def _index(self, lane):
-        return self._places[lane] if self._places is not None else (self.policy.begin + lane,)
-
-    def _finished(self, result, lane):
-        """An index has returned; in a scan its prefix is written now."""
-        if self.write is not None:
-            index = self.policy.begin + lane
-            site = site_of(self.text.file, self.text.line)
-            self.log(self.out.cell((index,)) << CELL_SHIFT | site << SITE_SHIFT | WRITE)
-            self.out.array[index] = self.write(result, index)
+    def _write(self, result, index):
+        """Write the prefix of a scan at an index that has returned."""
+        site = site_of(self.text.file, self.text.line)
+        self.log(self.out.cell((index,)) << CELL_SHIFT | site << SITE_SHIFT | WRITE)
+        self.out.array[index] = self.write(result, index)
 
     def enter(self, member, left):
         """The schedule goes on with a member."""
         self.member, self.left = member, left
         self.segments.append((len(self.trace), member.lane, member.index, member.epoch, member.phase))
 
-    def pause(self):
-        """Enough accesses: let the schedule take another member."""
-        member = self.member
-        if member.group is None:
-            self.left = NEVER
-        else:
-            member.switch()
-
     # ---- what goes wrong
     def name_of(self, lane):
         """A lane in words."""
-        if self.is_team:
+        if self.team_size:
             return f"member {lane % self.team_size} of team {lane // self.team_size}"
-        index = self._index(lane)
+        index = self.places[lane]
         return f"index {index[0] if len(index) == 1 else index}"
 
     def note(self, kind, place, message, view=None, index=None, lanes=None, **more):
@@ -172,10 +148,6 @@ class Run(Numbers):
     def overflow(self, message, site):
         """A signed integer does not fit."""
         self.note("integer overflow", SITES[site], f"{message}; compute in pk.int64, or in an unsigned type if it is meant to wrap")
-
-    def leave(self, line):
-        """The member returns."""
-        self.member.left_at = line
 
     def diverged(self, waiting, other):
         """A collective that not all members reach."""
@@ -208,7 +180,7 @@ class Run(Numbers):
 
     def findings(self):
         """Everything found, after the run: a list of Finding."""
-        races.look(self, SITES)
+        races.look(self)
         return self.notes.findings()
 
     def local(self, shape, dtype, name):
@@ -272,10 +244,3 @@ def _number(value, leaf, code):
     """An argument as the checked space's numbers are; views as they are."""
     value = value.value if isinstance(value, static) else value
     return number(value, code.strong(leaf.dtype)) if isinstance(leaf, Operation) else value
-
-
-def _places(policy):
-    """The tuples of indices of a box, the last the fastest."""
-    if 0 in policy.extents:  # product would first list the other dimensions
-        return ()
-    return itertools.product(*(range(low, high) for low, high in zip(policy.begin, policy.end)))

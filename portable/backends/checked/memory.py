@@ -141,25 +141,14 @@ class Memory:
 
     def watch(self, arrays, run):
         """Watched views of arrays of the caller, (label, array) pairs; those that share memory share cells."""
-        bounds = sorted({_bytes(a) for _, a in arrays})
-        blocks = []  # [lowest address, one past the highest, first cell, views]
-        for low, high in bounds:
-            if blocks and low < blocks[-1][1]:
-                blocks[-1][1] = max(blocks[-1][1], high)
-            else:
-                blocks.append([low, high, 0, []])
-        for block in blocks:
-            low, high = block[:2]
-            block[2] = self.claim(high - low + low % ALIGN) + low % ALIGN
-            self.own(block[2], block[3])
-        lows, watched = [b[0] for b in blocks], []
-        for label, array in arrays:
-            block = blocks[bisect.bisect_right(lows, _bytes(array)[0]) - 1]
-            first = block[2] + _pointer(array) - block[0]
-            view = Watched(array, run, first, label=label)
-            block[3].append(view)
-            self._find_unwritten(view)
-            watched.append(view)
+        watched = [None] * len(arrays)
+        for low, high, members in _together([array for _, array in arrays]):
+            first = self.claim(high - low + low % ALIGN) + low % ALIGN - low
+            for k in members:
+                label, array = arrays[k]
+                watched[k] = Watched(array, run, first + _pointer(array), label=label)
+                self._find_unwritten(watched[k])
+            self.own(first + low, [watched[k] for k in members])
         return watched
 
     def _find_unwritten(self, view):
@@ -178,10 +167,20 @@ def _pointer(array):
 
 def _bytes(array):
     """The lowest address of an array, and one past the highest."""
+    reach = [step * (n - 1) for step, n in zip(array.strides, array.shape)] if array.size else []
     start = _pointer(array)
-    low = start + sum(min(step, 0) * (n - 1) for step, n in zip(array.strides, array.shape))
-    high = start + sum(max(step, 0) * (n - 1) for step, n in zip(array.strides, array.shape)) + array.itemsize
-    return (low, high) if array.size else (start, start + 1)
+    return start + sum(r for r in reach if r < 0), start + sum(r for r in reach if r > 0) + (array.itemsize if array.size else 1)
+
+
+def _together(arrays):
+    """[lowest address, one past the highest, numbers of the arrays] of each stretch of memory that some arrays share."""
+    blocks = []
+    for (low, high), k in sorted((_bytes(a), k) for k, a in enumerate(arrays)):
+        if blocks and low < blocks[-1][1]:
+            blocks[-1][1:] = max(blocks[-1][1], high), sorted([*blocks[-1][2], k])
+        else:
+            blocks.append([low, high, [k]])
+    return blocks
 
 
 def unwritten(shape, dtype):
@@ -193,27 +192,13 @@ def unwritten(shape, dtype):
 
 def copies(arrays):
     """Copies of arrays with the same strides and flags; arrays that share memory have copies that do so too."""
-    blocks = []
-    for low, high in sorted({_bytes(a) for a in arrays if a.size}):
-        if blocks and low < blocks[-1][1]:
-            blocks[-1][1] = max(blocks[-1][1], high)
-        else:
-            blocks.append([low, high])
-    lows, buffers = [b[0] for b in blocks], []
-    for low, high in blocks:
+    result = [None] * len(arrays)
+    for low, high, members in _together(arrays):
         buffer = np.empty(high - low + ALIGN, np.uint8)
-        shift = (low - _pointer(buffer)) % ALIGN
-        buffers.append((buffer, shift))
-    result = []
-    for array in arrays:
-        if not array.size:
-            result.append(array.copy())
-            continue
-        k = bisect.bisect_right(lows, _bytes(array)[0]) - 1
-        buffer, shift = buffers[k]
-        copy = np.ndarray(array.shape, array.dtype, buffer, shift + _pointer(array) - lows[k], array.strides)
-        copy[...] = array
-        result.append(copy)
-    for array, copy in zip(arrays, result):
-        copy.flags.writeable = array.flags.writeable
+        shift = (low - _pointer(buffer)) % ALIGN - low
+        for k in members:
+            array = arrays[k]
+            result[k] = np.ndarray(array.shape, array.dtype, buffer, shift + _pointer(array), array.strides)
+            result[k][...] = array
+            result[k].flags.writeable = array.flags.writeable
     return result

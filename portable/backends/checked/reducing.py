@@ -7,6 +7,7 @@ import functools
 from ...compiler.tree import arranged, arrangement, flat
 from ...compiler.types import VARYING
 from ...compiler.typing import typed
+from ...errors import LanguageError
 from .arithmetic import UNWATCHED, number
 from .code import Code
 
@@ -31,7 +32,10 @@ def _state(dtypes):
 @functools.lru_cache(maxsize=1024)
 def combining(reducer, dtypes, float_dtype, kernel_name):
     """The function of two states, one number after the other, that gives their combination."""
-    return _step(reducer.combine.portable_text, (_state(dtypes),) * 2, dtypes * 2, float_dtype, kernel_name, dtypes)[0]
+    combine, like = _step(reducer.combine.portable_text, (_state(dtypes),) * 2, dtypes * 2, float_dtype, kernel_name, dtypes)
+    if len(flat(like)) != len(dtypes):
+        raise LanguageError(f"{reducer!r}: combine ({reducer.combine.place}) must return a state of {len(dtypes)} number(s)")
+    return combine
 
 
 class Folding:
