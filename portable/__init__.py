@@ -33,7 +33,7 @@ from .space import Cuda, Space, Threads, concurrency, default_space, instances, 
 from .view import View, asview, empty, zeros
 from .words import (all, any, atomic_add, atomic_and, atomic_cas, atomic_exchange, atomic_max, atomic_min, atomic_or,  # noqa: A004
                     atomic_sub, atomic_xor, bits, ceil, clip, copysign, float32, float64, floor, fma, from_bits32, from_bits64,
-                    int32, int64, isfinite, isnan, local, maximum, minimum, rint, static, trunc, uint32, uint64, where)
+                    int32, int64, isfinite, isinf, isnan, local, maximum, minimum, rint, static, trunc, uint32, uint64, where)
 
 __version__ = "0.1.0"
 __all__ = [name for name in globals() if not name.startswith("_") and name not in

@@ -6,6 +6,7 @@ does nothing else in Python than to build the argument block; checks and compila
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
 import os
@@ -75,13 +76,22 @@ def _describe_rare(a, kind):
     if kind in _SCALARS:
         spec, pack = _SCALARS[kind]
         return spec, pack(a.item())
-    if isinstance(a, tuple):
-        specs, words, _ = _describe(a)
-        return ("tuple", specs), words
+    if isinstance(a, tuple) or dataclasses.is_dataclass(kind):
+        names, parts = parts_of(a)
+        specs, words, _ = _describe(parts)
+        return ("tuple", specs, names), words
     if isinstance(a, np.ndarray):
         return describe(a if hasattr(a, "filled") else a.view(np.ndarray))  # masked arrays are refused there
     raise DTypeError(f"{a!r:.60} of type {kind.__name__} is no argument for kernels; a view, a NumPy array, a number, "
-                     "pk.static(number) or a tuple of these is wanted (pk.asview takes arrays of other libraries)")
+                     "pk.static(number), a tuple, NamedTuple or dataclass of these is wanted (pk.asview takes arrays of other libraries)")
+
+
+def parts_of(a):
+    """The names of the fields, () for a plain tuple, and the values of a tuple, NamedTuple or dataclass."""
+    if isinstance(a, tuple):
+        return getattr(a, "_fields", ()), tuple(a)
+    names = tuple(field.name for field in dataclasses.fields(a))
+    return names, tuple(getattr(a, name) for name in names)
 
 
 def _block(words, pack_weak):
@@ -94,7 +104,8 @@ def _compiler_specs(specs, space, kernel, names):
     result = []
     for spec, name in zip(specs, names):
         if spec[0] == "tuple":
-            result.append(("tuple", _compiler_specs(spec[1], space, kernel, [f"{name}[{k}]" for k in range(len(spec[1]))])))
+            parts = [f".{field}" for field in spec[2]] or [f"[{k}]" for k in range(len(spec[1]))]
+            result.append(("tuple", _compiler_specs(spec[1], space, kernel, [f"{name}{part}" for part in parts]), spec[2]))
             continue
         if spec[0] in ("number", "static"):
             result.append(tuple(spec))
@@ -284,6 +295,7 @@ def parallel_for(policy, kernel, *args, label=None):
     kernel : function marked with @pk.kernel
         Called with the index (or the team) and `args`.
     *args : views, NumPy arrays (host spaces), numbers, pk.static(number), tuples of these
+        A NamedTuple or dataclass of these is a tuple whose fields keep their names in the kernel: `state.x[i]`.
     label : str, optional
         Name in profiles; the kernel's own if not given.
 

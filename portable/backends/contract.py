@@ -28,6 +28,6 @@ is a function of the space: a new backend is done when it passes.
         What portable.count returns, in a module of its own; not of "checked".
 
 `policy_kind` is "range", "team", "box2", "box3", "scan inclusive" or "scan exclusive"; `words` is the argument block of
-compiler/signature.py as bytes. The checked space compiles nothing: its `prepare` refuses what compilers would refuse, and
-dispatch hands the arguments themselves to its interpreter.
+compiler/signature.py as bytes. The checked space compiles to Python: its `prepare` refuses what compilers would refuse, and
+dispatch hands it the arguments themselves, which it watches.
 """

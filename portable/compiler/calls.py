@@ -129,6 +129,16 @@ class Calls(Expressions):
         v, = self.arguments(node, 1)
         return self.compared("!=", v, v)
 
+    def word_isinf(self, node):
+        v, = self.arguments(node, 1)
+        if v.const is not None:
+            return self.const(math.isinf(v.const))
+        return self.compared("==", self.operation("abs", v), self.const(math.inf))
+
+    def word_pow(self, node):
+        base, exponent = self.arguments(node, 2)
+        return self.power(base, exponent, node)
+
     def word_isfinite(self, node):
         v, = self.arguments(node, 1)
         return self.const(math.isfinite(v.const)) if v.const is not None else self.counted("compare", self.operation("isfinite", v, dtype="bool"))

@@ -47,7 +47,7 @@ class OpenLoop:
 def described(value, team):
     """What `typed` has to know of an argument; `team` makes the handle of one."""
     if isinstance(value, tuple):
-        return "tuple", *(described(v, team) for v in value)
+        return "tuple", getattr(value, "names", ()), *(described(v, team) for v in value)
     if isinstance(value, Team):
         return team
     if isinstance(value, ViewValue):

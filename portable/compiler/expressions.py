@@ -63,7 +63,7 @@ class Expressions(Operations):
         if isinstance(v, View):
             return f"a view of {len(v.shape)} dimension(s) ('{v.label}')"
         if isinstance(v, tuple):
-            return "a tuple"
+            return f"a record of {', '.join(v.names)}" if getattr(v, "names", ()) else "a tuple"
         if isinstance(v, Operation):
             return "a number"
         if isinstance(v, Known):
@@ -112,6 +112,8 @@ class Expressions(Operations):
             return self.view_attribute(base, node)
         if hasattr(base, "attribute"):
             return base.attribute(self, node)
+        if node.attr in getattr(base, "names", ()):
+            return base[base.names.index(node.attr)]
         self.fail(node, f"{self.describe(base)} has no attribute '{node.attr}' in kernels", LanguageError)
 
     def view_attribute(self, view, node):

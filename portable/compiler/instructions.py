@@ -108,7 +108,7 @@ class Instructions(Memory):
 
     def emit_abs(self, o, a):
         if t.is_float(a.dtype):
-            return Value(a.dtype, a.kind, self.intrinsic("fabs", [a.ir]))
+            return Value(a.dtype, a.kind, self.intrinsic("fabs", [self.get(a)]))
         return a if a.dtype in t.UNSIGNED else self.select(self.compare("<", a, self.const(0)), self.negate(a), a)
 
     def emit_intrinsic(self, o, *values):

@@ -59,7 +59,7 @@ class _Writer:
             self.add(getattr(node, name))
         if node.__class__ is Operation and isinstance(node.attr, Reducer):
             state = tuple(described(v, None) for v in node.args)
-            state = state[0] if len(state) == 1 else ("tuple", *state)
+            state = state[0] if len(state) == 1 else ("tuple", (), *state)
             tree = typed(node.attr.combine.portable_text, (state, state), 1, 1, self.float_dtype, node.attr.name)
             self.add((node.attr.identity(node.args[0].dtype), tree.inputs, tree.root, tree.result))
         self.parts.append("}")

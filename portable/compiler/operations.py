@@ -37,7 +37,8 @@ class Operations:
 
     @staticmethod
     def strong_const(number, dtype):
-        return Operation("const", dtype=dtype, kind=UNIFORM, const=number)
+        """A Python number as one of `dtype`, in which it wraps unless that is weak."""
+        return Operation("const", dtype=dtype, kind=UNIFORM, const=number if t.is_weak(dtype) else t.converted(number, dtype))
 
     def extent(self, n):
         return self.const(n) if isinstance(n, int) else n

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .tree import Loop, Operation, View
+from .types import named
 
 _MARKS = ("varying", "varying_exit", "varying_continue", "writes")
 
@@ -22,8 +23,8 @@ class _Shown:
 
     def name(self, node, name):
         if isinstance(node, tuple):
-            for k, part in enumerate(node):
-                self.name(part, f"{name}[{k}]")
+            for part, own in zip(node, named(name, len(node), node.names)):
+                self.name(part, own)
         else:
             self.names[node] = name
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from .types import Number, UNIFORM
+from .types import UNIFORM, Number, Record
 
 
 @dataclass(slots=True, eq=False)
@@ -221,4 +221,6 @@ def arranged(like, numbers):
 
 def mapped(change, values):
     """A number, or a tuple of (tuples of) numbers, each changed."""
-    return tuple(mapped(change, v) for v in values) if isinstance(values, tuple) else change(values)
+    if isinstance(values, tuple):
+        return Record((mapped(change, v) for v in values), getattr(values, "names", ()))
+    return change(values)

@@ -127,6 +127,20 @@ HOLDS = {"<": lambda a, b: a < b, "<=": lambda a, b: a <= b, ">": lambda a, b: a
             "==": lambda a, b: a == b, "!=": lambda a, b: a != b}
 
 
+class Record(tuple):
+    """A tuple whose items may have names, as those of a NamedTuple have."""
+
+    def __new__(cls, values, names=()):
+        self = super().__new__(cls, values)
+        self.names = names
+        return self
+
+
+def named(name, n, names):
+    """What the parts of a tuple are called."""
+    return [f"{name}.{field}" for field in names] or [f"{name}[{k}]" for k in range(n)]
+
+
 class Number:
     """What a text calls a number: an operation of the typed tree, or its value where code is emitted."""
 

@@ -14,6 +14,7 @@ from .build import Build
 from .tree import Call, If, Leave, Loop, Operation, Rejoin, Set, View
 from .types import LINEAR, UNIFORM, VARYING, promote
 
+_MOST_TREES = 256  # of one text: constants are part of what is known of arguments, and there is no end of constants
 _CONSECUTIVE = ("int", "int64", "int32")
 
 
@@ -34,6 +35,8 @@ def typed(text, described, width, step, float_dtype, kernel_name, asserts=False,
         if width > 1:
             tree.scalar = next((why for number, why in build.scalar if number.kind != UNIFORM), None)
         tree.chain = any(number.kind != UNIFORM for number in build.chains)
+        if len(text.trees) >= _MOST_TREES:
+            text.trees.clear()
         text.trees[key] = tree
     return text.trees[key]
 
@@ -42,7 +45,8 @@ def _input(build, name, described):
     """An argument of a tree."""
     what, *more = described
     if what == "tuple":
-        return tuple(_input(build, f"{name}[{k}]", d) for k, d in enumerate(more))
+        names, *parts = more
+        return t.Record((_input(build, part, d) for part, d in zip(t.named(name, len(parts), names), parts)), names)
     if what == "constant":
         return build.strong_const(more[2], more[0])
     if what == "number":

@@ -303,7 +303,7 @@ class Ops:
         return Value("bool", kind, result)
 
     def negate(self, v):
-        if v.const is not None:
+        if v.const is not None and v.dtype not in t.SIGNED + t.UNSIGNED:  # those wrap
             return Value("int" if v.dtype == "bool" else v.dtype, UNIFORM, None, -v.const)
         if t.is_float(v.dtype):
             return Value(v.dtype, v.kind, self.b.fneg(v.ir))

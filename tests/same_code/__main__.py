@@ -1,100 +1,104 @@
-"""python -m tests.same_code: does the compiler make the same code as before?
+"""python -m tests.same_code REV: does the compiler make the same code as that of another revision?
 
-    record FILE             what the tests of models, examples and conformance compile, kept in FILE
-    text FILE FOLDER        the LLVM text of each record by this checkout, into FOLDER/texts.pickle
-    diff FOLDER FOLDER      two of these, compared after renaming
-
-A record is a kernel and what it was compiled for; it is lowered for the CPU, for the CPU one index at a time,
-and for CUDA (which needs no GPU).
+The tests of models, examples and conformance are run and what they compile is recorded (about four minutes;
+kept with --records). Both revisions then lower every record for the CPU, for the CPU one index at a time, and
+for CUDA, which needs no GPU. LLVM compiles the texts that differ after renaming, and a sample of the others,
+and the machine code or PTX is compared after renaming. The exit status is 1 if any code differs.
 """
 
 import argparse
-import collections
-import difflib
+import hashlib
 import os
 import pickle
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
-from . import seam
-from .normal import nameless, normal
+from portable.errors import InputError
+from roofline import revision
 
-HERE = Path(__file__).resolve().parents[2]
-SHOWN, WIDTH, LONG = 12, 150, 3000  # lines of a difference that are printed, their width; lines looked at
+from . import report, seam
+
+HERE = revision.HERE
+SIDE = Path(__file__).with_name("side.py")
+SAMPLE = 20  # of so many texts that are the same one is compiled too
 
 
 def side(tree, *arguments):
-    """Run side.py with a tree first on the path; its exit status."""
+    """A process that runs side.py with a tree first on the path, and compiles all anew."""
     paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     others = [p for p in paths if p and Path(p).resolve() != HERE]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tree), *others])}
-    command = [sys.executable, str(Path(__file__).with_name("side.py")), *map(str, arguments)]
-    return subprocess.run(command, env=environment, cwd=tree, check=False).returncode
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tree), *others]), "PORTABLE_CACHE": "0"}
+    return subprocess.Popen([sys.executable, str(SIDE), *map(str, arguments)], env=environment, cwd=tree)
 
 
-def texts(folder):
-    """(record, machine) -> LLVM text."""
-    content = pickle.loads((Path(folder) / "texts.pickle").read_bytes())
-    return {key: text for key, (text, _) in content.items()}
+def done(*processes):
+    """Wait for processes, all of which must end well."""
+    codes = [p.wait() for p in processes]
+    if any(codes):
+        raise SystemExit(f"same_code: a process ended with {max(codes, key=abs)}; its words are above")
 
 
-def changed(a, b):
-    """The lines that were taken out ("-") and put in ("+"); of long changes only where they begin."""
-    first = next((k for k, (x, y) in enumerate(zip(a, b)) if x != y), min(len(a), len(b)))
-    ends = zip(reversed(a[first:]), reversed(b[first:]))
-    same = next((k for k, (x, y) in enumerate(ends) if x != y), min(len(a), len(b)) - first)
-    a, b = a[first:len(a) - same][:LONG], b[first:len(b) - same][:LONG]
-    return [line for line in difflib.unified_diff(a, b, lineterm="", n=0) if not line.startswith("@@")][2:]
+def made(path):
+    """What a side has written."""
+    return pickle.loads(path.read_bytes())
 
 
-def compare(before, after):
-    """Print what differs between two such folders, grouped; the number of texts that differ."""
-    old, new = texts(before), texts(after)
-    groups, same, renamed = collections.defaultdict(list), 0, 0
-    for key in sorted(old.keys() & new.keys()):
-        if old[key] == new[key]:
-            same += 1
-            continue
-        a, b = normal(old[key]), normal(new[key])
-        if a == b:
-            renamed += 1
-            continue
-        lines = changed(nameless(a), nameless(b)) or ["the same operations on other operands"]
-        groups["\n    ".join(line[:WIDTH] for line in lines[:SHOWN])].append((key, len(lines)))
-    for shown, keys in sorted(groups.items(), key=lambda item: -len(item[1])):
-        print(f"\n{len(keys)} texts differ so:\n    {shown}")
-        print(*(f"  {name} ({machine}), {n} lines" for (name, machine), n in keys[:6]), sep="\n")
-    differ = sum(map(len, groups.values()))
-    print(f"\n{same} texts identical, {renamed} after renaming, {differ} differ in {len(groups)} ways; "
-          f"only before: {len(old.keys() - new.keys())}, only after: {len(new.keys() - old.keys())}")
-    return differ
+def compare(trees, records, before, folder, *choice):
+    """Lower records by the trees before and after, compile what differs, print a report; how many codes differ.
+
+    Texts of the first tree that the file `before` holds already are taken from there. All that is made goes to
+    the folder, what was compiled as files of its own too. `choice` is machines, name and seconds, as in side.py.
+    """
+    files = before, folder / "after"
+    files[1].unlink(missing_ok=True)
+    done(*(side(tree, "text", records, file, *choice) for tree, file in zip(trees, files)))
+    after = made(files[1])
+    texts = {key: text for key, text in made(before).items() if key in after}, after
+    differ = report.differing(*texts)
+    alike = [key for key in sorted(after) if key not in differ]
+    differ |= dict.fromkeys(alike[::SAMPLE], [])  # so that a change to how LLVM is called is seen
+    (folder / "compiled").write_bytes(pickle.dumps(set(differ)))
+    folders = folder / "before.d", folder / "after.d"
+    codes = [f.with_suffix(".codes") for f in folders]
+    done(*(side(tree, "code", file, code, folder / "compiled") for tree, file, code in zip(trees, files, codes)))
+    codes = [made(code) for code in codes]
+    for place, text, code in zip(folders, texts, codes):
+        place.mkdir(exist_ok=True)
+        for name, machine in code:
+            file = str(place / f"{name} {machine}")
+            Path(file + ".ll").write_text(text[name, machine])
+            Path(file + (".ptx" if machine == "cuda" else ".s")).write_text(code[name, machine][0])
+    return report.show(texts, differ, codes)
 
 
-def main():
+def main(arguments=None):
+    """The command line."""
     parser = argparse.ArgumentParser(prog="python -m tests.same_code", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    commands = parser.add_subparsers(dest="command", required=True)
-    command = commands.add_parser("record")
-    command.add_argument("file", type=Path)
-    command = commands.add_parser("text")
-    command.add_argument("file", type=Path)
-    command.add_argument("folder", type=Path)
-    command.add_argument("--only", default="", help="records whose name holds this")
-    command.add_argument("--machines", default=";".join(seam.MACHINES), help="default: '%(default)s'")
-    command.add_argument("--quick", type=float, default="inf", metavar="SECONDS",
-                         help="records whose lowering took so long at most when they were recorded")
-    command = commands.add_parser("diff")
-    command.add_argument("before", type=Path)
-    command.add_argument("after", type=Path)
-    args = parser.parse_args()
-    if args.command == "record":
-        return side(HERE, "record", args.file.resolve())
-    if args.command == "text":
-        args.folder.mkdir(parents=True, exist_ok=True)
-        out = args.folder.resolve() / "texts.pickle"
-        return side(HERE, "text", args.file.resolve(), out, args.machines, args.only, args.quick)
-    return int(compare(args.before, args.after) > 0)
+    parser.add_argument("revision", metavar="REV", help="whatever git takes for a commit")
+    parser.add_argument("--records", type=Path, metavar="FILE", help="what was recorded; made if missing")
+    parser.add_argument("--keep", type=Path, metavar="FOLDER",
+                        help="records, texts and codes stay here; texts of REV are taken from here next time")
+    parser.add_argument("--only", default="", metavar="NAME", help="records whose name holds this")
+    parser.add_argument("--machines", default=";".join(seam.MACHINES), help="default: '%(default)s'")
+    parser.add_argument("--quick", type=float, default="inf", metavar="SECONDS",
+                        help="records whose lowering took so long at most when they were recorded")
+    args = parser.parse_args(arguments)
+    try:
+        other = revision.find(args.revision, asked_as="REV")
+    except InputError as error:
+        parser.error(str(error))
+    with tempfile.TemporaryDirectory() as temporary, revision.unpacked(other) as tree:
+        folder = (args.keep or Path(temporary)).resolve()
+        folder.mkdir(parents=True, exist_ok=True)
+        records = (args.records or folder / "records").resolve()
+        if not records.exists():
+            done(side(HERE, "record", records))
+        digest = hashlib.sha256(records.read_bytes()).hexdigest()
+        before = folder / f"{other.commit[:10]}-{digest[:10]}"
+        return int(compare((tree, HERE), records, before, folder, args.machines, args.only, args.quick) > 0)
 
 
 if __name__ == "__main__":

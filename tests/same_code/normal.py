@@ -1,4 +1,4 @@
-"""LLVM text without its names: registers, labels, symbols and metadata are numbered as they appear."""
+"""LLVM text, assembly and PTX without their names, which are numbered as they appear."""
 
 import re
 
@@ -36,3 +36,33 @@ def normal(text):
 def nameless(lines):
     """Lines without even the numbers, so that one instruction more does not change all that follow."""
     return [re.sub(r"([%@!])\d+", r"\1", line) for line in lines]
+
+
+_COMMENT = re.compile(r"\s*(?:#+ |//).*$")
+_SYMBOL = re.compile(r"^([^\s:]+):|\.(?:entry|func)(?: \(.*?\))? (\w+)|\.b\d+ ([\w$]+)(?=[\[;])", re.M)
+_TOKEN = re.compile(r"%?[\w.$]+")
+_REGISTER = re.compile(r"(%[a-z]+)\d+$")  # of PTX
+
+
+def normal_code(machine, code):
+    """The lines of assembly or PTX without comments; labels, symbols and PTX's registers are numbered."""
+    defined, numbers, lines = {m[m.lastindex] for m in _SYMBOL.finditer(code)}, {}, []
+    cuda = machine == "cuda"
+
+    def renamed(match):
+        name = match[0]
+        register = cuda and _REGISTER.match(name)
+        if not (register or name in defined or cuda and "_param_" in name):
+            return name
+        return f"{register[1] if register else '@'}{numbers.setdefault(name, len(numbers))}"
+
+    for line in code.splitlines():
+        line = _COMMENT.sub("", line).rstrip()
+        if line and not re.match(r"\s*\.(?:file|ident|reg) ?", line):
+            lines.append(_TOKEN.sub(renamed, line))
+    return lines
+
+
+def nameless_code(lines):
+    """Lines of `normal_code` without registers, places on the stack and numbers of labels."""
+    return [re.sub(r"-?\d*\(?%\w+|@\d+", "%", line) for line in lines]

@@ -20,7 +20,7 @@ from pathlib import Path
 import portable as pk
 from portable.kernel import Function, Kernel
 
-_OURS = Kernel, Function, types.FunctionType, types.ModuleType
+_KEPT = Kernel, Function, types.FunctionType, types.ModuleType
 HERE = Path(__file__).resolve().parents[2]
 _OPTIONS = {Kernel: ("fastmath", "packed", "teams"), Function: ("chain",)}
 
@@ -28,50 +28,23 @@ _OPTIONS = {Kernel: ("fastmath", "packed", "teams"), Function: ("chain",)}
 class Pickler(pickle.Pickler):
     """Writes kernels, functions and modules in a form of its own, each object once."""
 
-    def __init__(self, file):
-        super().__init__(file, protocol=5)
-        self.numbers = {}  # id -> number of an object written before, and the object, which so keeps its id
-
-    def persistent_id(self, value):
-        if not isinstance(value, _OURS):
-            return None
-        if id(value) in self.numbers:
-            return self.numbers[id(value)][0], None
-        number = len(self.numbers)
-        self.numbers[id(value)] = number, value
-        return number, _named(value) or _described(value)
-
-
-class Unpickler(pickle.Unpickler):
-    """Reads what Pickler wrote."""
-
-    def __init__(self, file):
-        super().__init__(file)
-        self.made = {}
-
-    def persistent_load(self, pid):
-        number, described = pid
-        if described is not None:
-            self.made[number] = _MAKERS[described[0]](*described[1:])
-        return self.made[number]
+    def reducer_override(self, value):
+        if isinstance(value, _KEPT) and getattr(value, "__module__", None) != __name__:
+            return _named(value) or _described(value)
+        return NotImplemented
 
 
 def dumps(value):
-    """The bytes of a value."""
+    """The bytes of a value, for `pickle.loads`."""
     file = io.BytesIO()
-    Pickler(file).dump(value)
+    Pickler(file, protocol=5).dump(value)
     return file.getvalue()
-
-
-def loads(content):
-    """The value of bytes."""
-    return Unpickler(io.BytesIO(content)).load()
 
 
 def _named(value):
     """Where a word of the layer, or a function of somebody else's package, is found; None for all others."""
     if isinstance(value, types.ModuleType):
-        return "named", value.__name__, None
+        return _found, (value.__name__, None)
     fn = getattr(value, "fn", value)
     module = sys.modules.get(fn.__module__)
     if fn.__module__.partition(".")[0] == "portable":
@@ -79,9 +52,9 @@ def _named(value):
             for place in ("portable", fn.__module__, *[m for m in sys.modules if m.startswith("portable.")]):
                 for name, v in vars(sys.modules[place]).items():
                     if v is value:
-                        return "named", place, name
+                        return _found, (place, name)
     elif value is fn and getattr(module, fn.__qualname__, None) is value and not _ours(module):
-        return "named", fn.__module__, fn.__qualname__
+        return _found, (fn.__module__, fn.__qualname__)
     return None
 
 
@@ -94,13 +67,13 @@ def _ours(module):
 def _described(value):
     if isinstance(value, types.FunctionType):
         code, cells = value.__code__, [c.cell_contents for c in value.__closure__ or ()]
-        return "plain", marshal.dumps(code), value.__module__, _scope(value), cells, value.__defaults__
+        return _plain, (marshal.dumps(code), value.__module__, _scope(value), cells, value.__defaults__)
     fn = value.fn
     lines = textwrap.dedent("".join(inspect.getsourcelines(fn)[0])).splitlines(keepends=True)
     lines = lines[ast.parse("".join(lines)).body[0].lineno - 1:]  # without decorators
     options = {name: getattr(value, name) for name in _OPTIONS[type(value)]}
     scope = {name: v for name, v in _scope(fn).items() if v is not value}
-    return type(value).__name__.lower(), lines, fn.__module__, fn.__qualname__, scope, options
+    return _from_text, (type(value).__name__.lower(), lines, fn.__module__, fn.__qualname__, scope, options)
 
 
 def _scope(fn):
@@ -127,17 +100,11 @@ def _plain(code, module, scope, cells, defaults):
     return types.FunctionType(marshal.loads(code), {"__name__": module, **scope}, None, defaults, cells)
 
 
-def _from_text(decorator):
-    def made(lines, module, qualname, scope, options):
-        file = f"<{module}.{qualname} {len(linecache.cache)}>"
-        linecache.cache[file] = sum(map(len, lines)), None, lines, file
-        namespace = {"__name__": module, **scope}
-        exec(compile("".join(lines), file, "exec"), namespace)  # noqa: S102 (the text of a kernel)
-        fn = namespace[qualname.rpartition(".")[2]]
-        fn.__qualname__ = qualname
-        return decorator(**options)(fn)
-    return made
-
-
-_MAKERS = {"named": _found, "plain": _plain,
-           "kernel": _from_text(pk.kernel), "function": _from_text(pk.function)}
+def _from_text(decorator, lines, module, qualname, scope, options):
+    file = f"<{module}.{qualname} {len(linecache.cache)}>"
+    linecache.cache[file] = sum(map(len, lines)), None, lines, file
+    namespace = {"__name__": module, **scope}
+    exec(compile("".join(lines), file, "exec"), namespace)  # noqa: S102 (the text of a kernel)
+    fn = namespace[qualname.rpartition(".")[2]]
+    fn.__qualname__ = qualname
+    return getattr(pk, decorator)(**options)(fn)

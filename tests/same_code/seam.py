@@ -1,4 +1,4 @@
-"""All that the comparison asks of a compiler: when a kernel is lowered, and what text LLVM is given for it.
+"""All that the comparison asks of a compiler: when a kernel is lowered, LLVM's text, its machine code.
 
 The one file to change when the compiler is arranged otherwise. It is run on both sides, each with its own
 `portable`, so it has to do for both: the new way is tried first, then the old one.
@@ -11,6 +11,7 @@ import portable as pk
 ONE_LANE = "cpu, one lane"
 MACHINES = ("cpu", ONE_LANE, "cuda")
 TEAM_SIZES = 128, 32  # threads of a team on CUDA; some kernels are written for one warp
+CAPABILITY = 9, 0  # of the GPU whose PTX is compared
 _ENTRIES = {"portable.backends.cpu.lower", "portable.backends.cpu.scan"}
 
 
@@ -45,3 +46,14 @@ def text(machine, kernel, policy_kind, specs, reducers):
         return entry(kernel, policy_kind, specs, reducers, TEAM_SIZES[0]).text
     except pk.LoweringError:
         return entry(kernel, policy_kind, specs, reducers, TEAM_SIZES[1]).text
+
+
+def code(machine, text, name):
+    """The machine code of a text as assembly, or its PTX."""
+    if machine == "cuda":
+        from portable.backends.cuda import engine
+
+        return engine.ptx(text, CAPABILITY, name)
+    from portable.backends.cpu import engine
+
+    return engine.assembly(text, name)

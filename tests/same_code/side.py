@@ -2,8 +2,11 @@
 
     side.py record FILE        run the tests that launch every kernel, and keep what each was compiled for
     side.py text FILE OUT MACHINES ONLY LIMIT
-                               {(record, machine): (text or refusal, seconds)} of the records whose name holds
-                               ONLY and whose lowering took LIMIT seconds at most when they were recorded
+                               {(record, machine): text or refusal} of the records whose name holds ONLY and
+                               whose lowering took LIMIT seconds at most when they were recorded; what OUT
+                               holds already is not made again
+    side.py code TEXTS OUT KEYS
+                               {(record, machine): (assembly or PTX, seconds that LLVM took of one core)}
 """
 
 import collections
@@ -64,30 +67,39 @@ def record(file):
     return int(failed)
 
 
-def text(file, out, machines, only="", limit="inf"):
+def text(file, out, machines, only, limit):
     """Lower every record for every machine."""
-    texts, start = {}, time.perf_counter()
-    kernels = {}
+    start, kernels = time.perf_counter(), {}
+    texts = pickle.loads(Path(out).read_bytes()) if Path(out).exists() else {}
     for r in pickle.loads(Path(file).read_bytes()):
         if only not in r["name"] or r["seconds"] > float(limit):
             continue
         for machine in machines.split(";"):
-            begin = time.perf_counter()
+            if (r["name"], machine) in texts:
+                continue
             try:
                 known = r["kernel"], machine == seam.ONE_LANE
                 if known not in kernels:
-                    kernels[known] = records.loads(r["kernel"])
+                    kernels[known] = pickle.loads(r["kernel"])
                     kernels[known].packed &= machine != seam.ONE_LANE
-                got = seam.text(machine, kernels[known], r["policy"], *records.loads(r["types"]))
+                got = seam.text(machine, kernels[known], r["policy"], *pickle.loads(r["types"]))
             except Exception as error:  # noqa: BLE001 - a refusal, which both sides should word alike
                 got = f"refused: {type(error).__name__}: {error}\n"
-            texts[r["name"], machine] = got, time.perf_counter() - begin
+            texts[r["name"], machine] = got
     Path(out).write_bytes(pickle.dumps(texts))
-    refused = sum(t.startswith("refused") for t, _ in texts.values())
-    print(f"{len(texts)} texts of {len({name for name, _ in texts})} records, "
-          f"{sum(t.count(chr(10)) for t, _ in texts.values()):,} lines, {refused} refused, "
-          f"{time.perf_counter() - start:.0f} s")
+    refused = sum(text.startswith("refused") for text in texts.values())
+    print(f"{len(texts)} texts, {refused} of them refusals, in {time.perf_counter() - start:.0f} s", flush=True)
+
+
+def code(file, out, wanted):
+    """Compile the texts of some keys."""
+    texts, codes = pickle.loads(Path(file).read_bytes()), {}
+    for key in sorted(pickle.loads(Path(wanted).read_bytes()) & texts.keys()):
+        text, begin = texts[key], time.process_time()
+        made = text if text.startswith("refused") else seam.code(key[1], text, key[0])
+        codes[key] = made, time.process_time() - begin
+    Path(out).write_bytes(pickle.dumps(codes))
 
 
 if __name__ == "__main__":
-    sys.exit({"record": record, "text": text}[sys.argv[1]](*sys.argv[2:]))
+    sys.exit({"record": record, "text": text, "code": code}[sys.argv[1]](*sys.argv[2:]))

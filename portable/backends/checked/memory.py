@@ -11,9 +11,12 @@ Everything else about races is worked out from the trace afterwards (races.py). 
 from __future__ import annotations
 
 import bisect
+import dataclasses
 
 import numpy as np
 
+from ... import dispatch
+from ...compiler.types import Record, named
 from ...scatter import ScatterView
 from ...view import View, mark_unwritten
 
@@ -31,18 +34,27 @@ def array_of(arg):
     return arg.to_numpy() if isinstance(arg, View) else arg if isinstance(arg, np.ndarray) else None
 
 
+def parts_of(arg):
+    """(names, items) of a tuple, NamedTuple or dataclass among arguments, or of the arguments; else None."""
+    return dispatch.parts_of(arg) if isinstance(arg, tuple) or dataclasses.is_dataclass(arg) else None
+
+
 def arrays_in(args, names):
     """(name, array) of every array among arguments and tuples of them; a view's label is its name."""
     for arg, name in zip(args, names):
-        if isinstance(arg, tuple):
-            yield from arrays_in(arg, [f"{name}[{k}]" for k in range(len(arg))])
+        if (parts := parts_of(arg)) is not None:
+            yield from arrays_in(parts[1], named(name, len(parts[1]), parts[0]))
         elif (array := array_of(arg)) is not None:
             yield getattr(arg, "label", None) or name, array
 
 
-def replaced(args, arrays):
-    """The arguments with each array replaced by the next of an iterator."""
-    return tuple(replaced(a, arrays) if isinstance(a, tuple) else next(arrays) if array_of(a) is not None else a for a in args)
+def replaced(arg, arrays):
+    """An argument, or a tuple of them, with each array replaced by the next of an iterator."""
+    if (parts := parts_of(arg)) is None:
+        return next(arrays) if array_of(arg) is not None else arg
+    record = Record((replaced(a, arrays) for a in parts[1]))
+    record._fields = parts[0]  # of a NamedTuple, as dispatch sees it
+    return record
 
 
 class Fault(BaseException):

@@ -58,7 +58,7 @@ class Entry(entry.Entry):
 def _writable(described):
     """A description of an argument in which no view is read-only."""
     if described[0] == "tuple":
-        return tuple(map(_writable, described))
+        return "tuple", described[1], *map(_writable, described[2:])
     return (*described[:3], False, *described[4:]) if described[0] == "view" else described
 
 

@@ -84,7 +84,8 @@ def copied(args):
 
 def _flat(args):
     for arg in args:
-        yield from _flat(arg) if isinstance(arg, tuple) else (arg,)
+        parts = memory.parts_of(arg)
+        yield from (arg,) if parts is None else _flat(parts[1])
 
 
 class Trial:
