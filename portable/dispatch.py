@@ -239,7 +239,7 @@ def _run(space, policy, backend, compiled, words, kernel, args, reducers=(), sca
         if space.name == "checked":
             from .backends.checked import interpreter
 
-            return _deliver(interpreter.run(compiled, policy, args, scan), outs)
+            return interpreter.run(compiled, policy, args, scan, outs)
         if not reducers:
             return backend.run_for(space, compiled, policy, words)
         return backend.run("scan" if scan else "reduce", space, compiled, policy, words, outs)
@@ -425,16 +425,6 @@ def _located(policy, result):
         return result
     place = tuple(int(low + k) for low, k in zip(policy.begin, np.unravel_index(place, policy.extents)))
     return (*others, place) if others else place
-
-
-def _deliver(results, outs):
-    """The results; or None, once they are written to views."""
-    flat = [v for r in results or () for v in (r if isinstance(r, tuple) else (r,))]
-    if outs and len(outs) != len(flat):
-        raise ShapeError(f"out: {len(flat)} one-element view(s) wanted, got {len(outs)}")
-    for view, value in zip(outs, flat):
-        np.asarray(view)[...] = value
-    return None if outs else results
 
 
 def stamp(space=None):

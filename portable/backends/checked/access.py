@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from ... import words
 from ...compiler import types as t
-from .memory import CELL_SHIFT, REPLACE, SITE_SHIFT, SWAP, UPDATE, WRITE, Fault
+from .memory import CELL_SHIFT, READ, REPLACE, SITE_SHIFT, SWAP, UPDATE, WRITE, Fault
 
 
-def load(x, index, site):
-    """x[index], the index an integer, or a tuple unless x has one dimension."""
+def _reach(x, index, site, how):
+    """Note an access, whose index is an integer, or a tuple unless x has one dimension; the cell."""
     run = x.run
     run.left -= 1
     if run.left < 0:
@@ -20,29 +20,23 @@ def load(x, index, site):
     else:
         cell = x.cell(index)
     if x.valid is None:
-        x.log(cell << CELL_SHIFT | site)
+        x.log(cell << CELL_SHIFT | site | how)
+    elif how != READ:
+        x.valid[cell] = 1
     elif not x.valid[cell]:
         run.unwritten(x, cell, site >> SITE_SHIFT)
+    return cell
+
+
+def load(x, index, site):
+    """x[index]."""
+    _reach(x, index, site, READ)
     return x.get(index)
 
 
 def store(x, index, site, value):
     """x[index] = value, a number of x's dtype."""
-    run = x.run
-    run.left -= 1
-    if run.left < 0:
-        run.member.switch()
-    if x.ndim == 1:
-        if not 0 <= index < x.length:
-            x.beyond((index,))
-        cell = x.first + index * x.step
-    else:
-        cell = x.cell(index)
-    if x.valid is None:
-        x.log(cell << CELL_SHIFT | site | WRITE)
-    else:
-        x.valid[cell] = 1
-    _write(x, cell, index, value)
+    _write(x, _reach(x, index, site, WRITE), index, value)
 
 
 def _write(x, cell, index, value):
@@ -54,21 +48,13 @@ def _write(x, cell, index, value):
 
 def atomic(x, index, site, *values, op):
     """An atomic operation, whose values are of x's dtype; the old element."""
-    run = x.run
-    run.left -= 1
-    if run.left < 0:
-        run.member.switch()
-    cell = x.cell(index if index.__class__ is tuple else (index,))
-    if x.valid is None:
-        x.log(cell << CELL_SHIFT | site | _HOW.get(op, UPDATE))
-    else:
-        x.valid[cell] = 1
+    cell = _reach(x, index, site, _HOW.get(op, UPDATE))
     old = x.get(index)
     new, dtype = _COMBINE[op](old, *values), x.dtype.name
     if not t.is_float(dtype):
         wrapped = t.converted(new, dtype)
         if new != wrapped and dtype not in t.UNSIGNED:
-            run.overflow(f"{new} does not fit the {dtype} of '{x.name}'", site >> SITE_SHIFT)
+            x.run.overflow(f"{new} does not fit the {dtype} of '{x.name}'", site >> SITE_SHIFT)
         new = wrapped
     _write(x, cell, index, new)
     return old

@@ -6,7 +6,6 @@ Python's operators do most of what kernels say; here is the rest: what they do a
 from __future__ import annotations
 
 import math
-import re
 
 import numpy as np
 
@@ -25,10 +24,9 @@ class Numbers:
     def overflow(self, message, site):
         """An integer did not fit."""
 
-    def beyond(self, number, dtype, site, text, *operands):
+    def beyond(self, number, dtype, site, word, *operands):
         """A signed result of an operation on these operands, beyond its type, which wraps."""
-        op = re.search(r"abs| (//|[-+*]) |-", text)[0]
-        said = op.join(map(str, operands)) if len(operands) == 2 else f"{op.replace('abs', 'the size of ')}{operands[0]}"
+        said = {"negate": "-", "abs": "the size of "}.get(word, "") + f" {word} ".join(map(str, operands))
         self.overflow(f"{said} is {number if abs(number) < 10**24 else f'about 2**{number.bit_length()}'}, beyond {dtype}", site)
         return t.converted(number, dtype)
 

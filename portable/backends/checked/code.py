@@ -18,6 +18,7 @@ from ... import words
 from ...compiler import types as t
 from ...compiler.tree import Call, If, Leave, Loop, Operation, Rejoin, Set, View, flat
 from ...compiler.typing import refuse
+from ...compiler.values import Ops
 from . import access, arithmetic
 from .memory import SITE_SHIFT
 
@@ -171,10 +172,7 @@ class Code:
         return "None" if o is None else str(o) if isinstance(o, int) else self.get(o, "int" if o.dtype == "bool" else None)
 
     def literal(self, number, dtype):
-        if not t.is_float(dtype) and dtype != "bool" and not isinstance(number, float):
-            low, high = t.bounds(dtype)
-            if not low <= number <= high:
-                raise t.TypeClash(f"{number} does not fit {dtype}; cast the other side first, for example pk.int64(...)")
+        Ops.constant(number, dtype)  # or it does not fit
         value = arithmetic.number(number, dtype)
         return self.constant(value) if dtype == "float32" else f"({value!r})"
 
@@ -298,7 +296,7 @@ class Code:
         self.say(f"{name} = ({text}) & {facts['high']}" if held and kind == "unsigned" else f"{name} = {text}")
         if held and kind == "signed":
             low, high = t.bounds(dtype)
-            self.say(f"if not {low} <= {name} <= {high}: {name} = run.beyond({name}, {dtype!r}, {site}, {text!r}, "
+            self.say(f"if not {low} <= {name} <= {high}: {name} = run.beyond({name}, {dtype!r}, {site}, {word!r}, "
                      f"{', '.join(map('{:=}'.format, args))})")
         if o.op == "store" and o.view.dtype == "float32" == self.float_dtype and self.strong(o.args[-1].dtype) == "float64":
             self.say(f"run.leak({facts['element']}, {site})")

@@ -193,17 +193,23 @@ def _element(label, index):
     return f"{label}[{', '.join(map(str, index or ()))}]"
 
 
-def run(compiled, policy, args, scan=None):
-    """The results of a launch, one a reducer, as Python numbers or tuples of them; CheckError with all that was found, if anything was.
+def run(compiled, policy, args, scan=None, outs=()):
+    """The results of a launch, one a reducer, as Python numbers or tuples of them, or in `outs`; CheckError with all that was found.
 
     An index of a box is its place counted row by row. A team contributes what its member 0 returns.
     """
+    if outs:
+        compiled.entry(DEFAULT_TEAM_SIZE).results.addresses(outs, 0)  # or they are refused
     if scan:
-        return _run_scan(compiled, policy, args, scan == "scan inclusive")
-    launch = Run(compiled, policy, args)
-    values = launch.results()
-    _raise(launch)
-    return combined(launch, values)
+        results = _run_scan(compiled, policy, args, scan == "scan inclusive")
+    else:
+        launch = Run(compiled, policy, args)
+        values = launch.results()
+        _raise(launch)
+        results = combined(launch, values)
+    for view, value in zip(outs, flat(results)):
+        np.asarray(view)[...] = value
+    return None if outs else results
 
 
 def _raise(launch):
