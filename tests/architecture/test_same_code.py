@@ -10,7 +10,7 @@ import portable as pk
 from portable.compiler.entry import Entry
 
 from ..same_code import __main__ as same_code
-from ..same_code import normal, seam
+from ..same_code import normal, report, seam
 
 
 @pk.kernel
@@ -117,6 +117,14 @@ def test_names_do_not_count(lines_of, text, renamed, changed):
         return made
 
     assert lines_of(with_(renamed)) == lines_of(text) != lines_of(with_(changed))
+
+
+def test_what_one_side_refuses_is_told_with_its_reason(capsys):
+    key = "kernel #1 range", "cpu"
+    texts = {key: LLVM}, {key: "refused: LanguageError: no such word\n"}
+    differ = report.differing(*texts)
+    assert report.show(texts, differ, ({key: (ASSEMBLY, 0.5)}, {key: (texts[1][key], 0.0)})) == 1
+    assert "changes: lowered -> refused: LanguageError: no such word\n" in capsys.readouterr().out
 
 
 def test_a_revision_that_is_not_there(capsys):

@@ -15,6 +15,7 @@ import pickle
 import sys
 import textwrap
 import types
+import zlib
 from pathlib import Path
 
 import portable as pk
@@ -101,7 +102,7 @@ def _plain(code, module, scope, cells, defaults):
 
 
 def _from_text(decorator, lines, module, qualname, scope, options):
-    file = f"<{module}.{qualname} {len(linecache.cache)}>"
+    file = f"<{module}.{qualname} {zlib.crc32(''.join(lines).encode()):08x}>"  # the same on both sides
     linecache.cache[file] = sum(map(len, lines)), None, lines, file
     namespace = {"__name__": module, **scope}
     exec(compile("".join(lines), file, "exec"), namespace)  # noqa: S102 (the text of a kernel)

@@ -14,7 +14,10 @@ def differing(before, after):
     """key -> lines taken out ("-") and put in ("+"), of the texts that differ after renaming."""
     found = {}
     for key in sorted(before.keys() & after.keys()):
-        if before[key] != after[key]:
+        pair = [text.strip() if text.startswith("refused") else "lowered" for text in (before[key], after[key])]
+        if pair[0] != pair[1]:
+            found[key] = [" -> ".join(pair)]
+        elif before[key] != after[key]:
             a, b = normal(before[key]), normal(after[key])
             if a != b:
                 found[key] = changed(nameless(a), nameless(b)) or ["the same operations on other operands"]

@@ -34,6 +34,7 @@ def text(machine, kernel, policy_kind, specs, reducers):
     """The LLVM text of a kernel for a machine, before any pass."""
     import importlib
 
+    specs = _named(specs)
     place = "cuda" if machine == "cuda" else "cpu"
     name, kind = ("scan", "ScanEntry") if policy_kind.startswith("scan") else ("lower", "Entry")
     entry = getattr(importlib.import_module(f"portable.backends.{place}.{name}"), kind)
@@ -46,6 +47,11 @@ def text(machine, kernel, policy_kind, specs, reducers):
         return entry(kernel, policy_kind, specs, reducers, TEAM_SIZES[0]).text
     except pk.LoweringError:
         return entry(kernel, policy_kind, specs, reducers, TEAM_SIZES[1]).text
+
+
+def _named(specs):
+    """Types of arguments; records of revisions whose tuples had no names of fields have none."""
+    return tuple(("tuple", _named(s[1]), *(s[2:] or [()])) if s[0] == "tuple" else s for s in specs)
 
 
 def code(machine, text, name):
