@@ -17,7 +17,7 @@ import numpy as np
 
 from . import events, locks
 from .backends import registry
-from .errors import DTypeError, InputError, LanguageError, NestedLaunchError, ReadOnlyError, ShapeError, WrongSpaceError
+from .errors import DTypeError, InputError, LanguageError, ReadOnlyError, ShapeError, WrongSpaceError
 from .kernel import Kernel
 from .policy import MDRangePolicy, RangePolicy, as_policy, kind_of, n_indices
 from .reducer import Reducer, Sum
@@ -133,8 +133,12 @@ def describe_launch(policy, kernel, args, reducer=(), scan=None):
     reducers, scan = reducer if isinstance(reducer, tuple) else (reducer,), scan and f"scan {scan}"
     space, policy, backend, _, words = _bound(policy, kernel, args, reducers, scan)
     policy_kind = kind_of(policy)
-    names = [*kernel.portable_text.params[n_indices(policy_kind):], "out"]
-    return space, policy, backend, scan or policy_kind, _compiler_specs(_describe(args)[0], space, kernel, names), reducers, words
+    return space, policy, backend, scan or policy_kind, compiler_specs(args, space, kernel, policy_kind), reducers, words
+
+
+def compiler_specs(args, space, kernel, policy_kind):
+    """What the compiler is told of a launch's arguments."""
+    return _compiler_specs(_describe(args)[0], space, kernel, [*kernel.portable_text.params[n_indices(policy_kind):], "out"])
 
 
 class Launch(NamedTuple):
@@ -209,8 +213,6 @@ def _prepare(policy_kind, space, kernel, specs, reducers):
 def _launch(policy, kernel, args, label, reducers=(), scan=None, outs=()):
     """Run now; the results of reducers, or None if `outs` takes them."""
     hooks = events.current()
-    if hooks is not events.NONE and hooks.interpreting:
-        raise NestedLaunchError(f"'{label or getattr(kernel, '__name__', kernel)}' was launched inside a kernel; kernels do not launch kernels")
     bound = (hooks.redirect or bind)(policy, kernel, args, reducers, scan)
     if outs:
         outs = tuple(_checked_out(view, bound[0]) for view in outs)

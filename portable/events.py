@@ -20,7 +20,6 @@ class Hooks(NamedTuple):
     one_by_one : those of them that hear of each launch of a graph
     redirect : function that stands in for dispatch.bind, or None (testing.py)
     seed : int, the schedule of the checked space
-    interpreting : bool, whether a kernel runs in plain Python, the one way to launch inside a launch
     """
 
     recording: object = None
@@ -28,7 +27,6 @@ class Hooks(NamedTuple):
     one_by_one: tuple = ()
     redirect: object = None
     seed: int = 0
-    interpreting: bool = False
 
 
 NONE = Hooks()

@@ -7,7 +7,7 @@ import dataclasses
 
 import numpy as np
 
-from . import dispatch, events, view
+from . import dispatch, events
 from . import space as spaces
 from .backends import registry
 from .copy import copy_of
@@ -58,25 +58,18 @@ def assert_same_on_all_spaces(policy, kernel, *args, reducer=None, terms=None):
 
 
 def _run(policy, kernel, args, reducers, space):
-    """Host copies of what the arguments hold after a launch, and its results."""
-    from .backends.checked.trials import copied
+    """Copies of the arguments, as a launch left them, and its results."""
+    from .backends.checked import memory, trials
 
-    def there(arg):
-        if isinstance(arg, tuple):
-            return tuple(map(there, arg))
-        return copy_of(arg, space) if isinstance(arg, np.ndarray) and spaces.resolve(space).memory != spaces.HOST else arg
-
-    def back(arg):
-        if isinstance(arg, tuple):
-            return tuple(map(back, arg))
-        return arg.to_numpy() if isinstance(arg, view.View) else arg
-    moved, results = there(copied(args)), ()
+    moved, results = trials.copied(args), ()
+    if spaces.resolve(space).memory != spaces.HOST:
+        moved = memory.replaced(moved, (copy_of(array, space) for _, array in memory.arrays_in(moved, [""] * len(moved))))
     if reducers:
         results = dispatch.parallel_reduce(policy, kernel, *moved, reducer=reducers)
     else:
         dispatch.parallel_for(policy, kernel, *moved)
     dispatch.fence(policy.space)
-    return back(moved), results
+    return moved, results
 
 
 @contextlib.contextmanager

@@ -106,11 +106,3 @@ def memory_of(device, number):
     known = {kind: f"{name}:{number}" for name in list(_loaders) for kind in backend(name).dlpack}
     return (known | dict.fromkeys(dlpack.HOSTS, "host")).get(device)
 
-
-def check_text(kernel, policy_kind, specs, reducers):
-    """Lower a kernel without compiling it: whatever no space could run is refused here. Returns the entry."""
-    entry = "scan.ScanEntry" if policy_kind.startswith("scan") else "lower.Entry"
-    module, name = entry.split(".")
-    made = getattr(importlib.import_module(f"{__package__}.cpu.{module}"), name)(kernel, policy_kind, specs, reducers)
-    assert made.text  # whatever constant does not fit is found when code is emitted
-    return made

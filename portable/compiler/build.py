@@ -10,7 +10,7 @@ from . import types as t
 from .calls import Calls
 from .known import Known
 from .team import TeamHandle
-from .tree import Block, Call, If, Leave, Loop, Operation, Rejoin, Set, Tree, Variable, arranged, arrangement, flat, mapped
+from .tree import Block, Call, If, Leave, Loop, Operation, Rejoin, Set, Tree, Variable, View, arranged, arrangement, flat, mapped
 from .types import UNIFORM
 
 _HEAVY = (ast.For, ast.While, ast.Call, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow, ast.Return, ast.Break, ast.Continue)  # costs more than a jump
@@ -40,11 +40,12 @@ class Build(Calls):
     order : all nodes, as they are evaluated
     checks : what must hold when dtypes and kinds are known
     chains : numbers given to functions that are one long chain; one that differs between lanes makes the tree a chain
+    asserts : whether assertions are part of the tree, for the checked space
     scalar : (number, reason) pairs: if the number differs between lanes, packs do not pay
     """
 
-    def __init__(self, width, kernel_name):
-        self.W, self.kernel_name = width, kernel_name
+    def __init__(self, width, kernel_name, asserts=False):
+        self.W, self.kernel_name, self.asserts = width, kernel_name, asserts
         self.order, self.checks, self.chains, self.scalar = [], [], [], []
         self.block, self.frame, self.line, self.at, self.gone, self.unused = Block(), None, "", None, False, None
         self.unrolled, self.depth, self.private_bytes = 1, 0, 0
@@ -123,6 +124,8 @@ class Build(Calls):
         web = frame.text.webs[name]
         if web.direct:
             frame.direct[name] = value
+            if value.__class__ is View:
+                value.name = value.name or name.partition("@")[0]
             return
         if not isinstance(value, Operation):
             self.fail(node, f"'{name.partition('@')[0]}' holds {self.describe(value)} here and is assigned elsewhere too; "
@@ -175,6 +178,9 @@ class Build(Calls):
 
     def stmt_Assert(self, s):
         """Only the checked space looks at assertions."""
+        if self.asserts:
+            message = s.msg.value if isinstance(s.msg, ast.Constant) else s.msg and ast.unparse(s.msg)
+            self.operation("assert", self.condition(s.test), attr=str(message or ""))
 
     def stmt_Expr(self, s):
         if isinstance(s.value, ast.Constant):

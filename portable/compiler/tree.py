@@ -42,7 +42,7 @@ class Operation(Number):
 
 @dataclass(slots=True, eq=False)
 class View:
-    """A view: an argument, a part of another, or an array made here (`store` "(local)" or "(scratch)")."""
+    """A view: an argument, a part of another, or an array made here (`store` "(local)" or "(scratch)", with the variable's `name`)."""
 
     label: str
     dtype: str
@@ -54,6 +54,7 @@ class View:
     base: View | None = None
     items: list = ()  # of a part: Operations, and (lower, upper) of slices
     line: str = ""
+    name: str = ""
 
     def indices(self):
         """The indices of this part and of those it is a part of."""

@@ -18,18 +18,20 @@ _MOST_TREES = 256  # of one text: constants are part of what is known of argumen
 _CONSECUTIVE = ("int", "int64", "int32")
 
 
-def typed(text, described, width, step, float_dtype, kernel_name):
+def typed(text, described, width, step, float_dtype, kernel_name, asserts=False, apart=False):
     """The Tree of a text whose arguments are described so (`entry.py` and `emit.py` say how), for packs of `width` lanes.
 
+    `asserts` : whether they are part of it; `apart` : whether collectives may stand where only some members get
     `step` : how far apart the indices of neighbouring lanes lie; `float_dtype` : what weak floats become that meet nothing
     """
-    key = described, width, step, float_dtype
+    key = described, width, step, float_dtype, asserts, apart
     if key not in text.trees:
-        build = Build(width, kernel_name)
+        build = Build(width, kernel_name, asserts)
         tree = build.tree(text, [_input(build, name, d) for name, d in zip(text.params, described)])
         _Types(build, step, float_dtype).solve()
         _check(build)
-        _Collectives(build).block(tree.root, False)
+        if not apart:
+            _Collectives(build).block(tree.root, False)
         if width > 1:
             tree.scalar = next((why for number, why in build.scalar if number.kind != UNIFORM), None)
         tree.chain = any(number.kind != UNIFORM for number in build.chains)
@@ -199,7 +201,7 @@ class _Types:
     def of_store(self, o, *args):
         return None, UNIFORM
 
-    of_together = of_barrier = of_store
+    of_together = of_barrier = of_assert = of_store
 
     def of_combine(self, o, *state):
         return state[0].dtype, UNIFORM

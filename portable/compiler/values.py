@@ -118,7 +118,7 @@ class Ops:
         dtype = self.strong(dtype or v.dtype)
         vector = (kind or v.kind) == VARYING and self.W > 1
         if v.const is not None and v.kind == UNIFORM:
-            number = self._constant(v.const, dtype)
+            number = self.constant(v.const, dtype)
             return self.full(SCALAR[dtype], number) if vector else ir.Constant(SCALAR[dtype], number)
         own = self.strong(v.dtype)
         if v.kind == LINEAR and (vector or dtype != "int64"):
@@ -129,7 +129,7 @@ class Ops:
         return self.splat(x) if vector and v.kind == UNIFORM else x
 
     @staticmethod
-    def _constant(number, dtype):
+    def constant(number, dtype):
         if dtype == "bool":
             return int(bool(number))
         if t.is_float(dtype):
