@@ -47,7 +47,7 @@ class Toy(contract.Backend, contract.Launches):
     def prepare(self, space, kernel, policy_kind, specs, reducers):
         if policy_kind != "range":
             raise pk.SpaceError(f"'{space}' runs ranges, not a {policy_kind}")
-        registry.check_text(kernel, policy_kind, specs, reducers)
+        registry.launches("checked").prepare(space, kernel, policy_kind, specs, reducers)  # refuses what nobody runs
         return kernel
 
     def run_for(self, space, compiled, policy, words):
