@@ -111,14 +111,16 @@ class Moves:
         when they are asked for."""
         merges = self._merges(climb, state)
         if state.has_prior:
-            sure, groups = self._groups(merges, state)
+            sure, groups, several = self._groups(merges, state)
             if len(sure) > 1:
-                yield "merge", sum(sure, ()), [change for group in sure for change in state.merged(group)]
+                yield "merge", sum(sure, ()), state.all_merged(sure)
             for _, pair in merges[:_TRIES]:
                 yield "merge", pair, state.merged(pair)
             for _, group in groups[:_TRIES]:
                 yield "merge", group, state.merged(group)
             yield from self._deletions(state)
+            for _, own in several[:_TRIES]:
+                yield "merge", sum(own, ()), state.all_merged(own)
         empty = state.empty()
         splits = self._splits(climb, state)
         if empty is not None:
@@ -155,8 +157,9 @@ class Moves:
         return [(gains[q], tuple(pairs[keep[q]].tolist())) for q in order]
 
     def _groups(self, merges, state):
-        """Groups to merge at once: those that raise the bound all together, and (gain, group) of three or
-        more, the best first.
+        """Groups to merge at once: those that raise the bound all together; (gain, group) of three or more; and
+        (gain, groups) of several at the same time, the best first. What a component costs falls with their
+        number, so that many merges may gain what none of them does.
 
         A tree is built from the bottom, the best merge of two groups first. Between groups the entropies of
         pairs are added up, which is more than what is lost: gains come out too low.
@@ -164,7 +167,7 @@ class Moves:
         # of a component's energy the rest is known from the pairs: gain = energies - entropy
         lost = {pair: state.merge_gains(np.array([pair]))[0] - gain for gain, pair in merges}
         gains = {((a,), (b,)): gain for gain, (a, b) in merges}
-        sums, sure, found = {}, [], []
+        sums, sure, found, all_so_far, several = {}, [], [], [], []
         while gains:
             (one, other), gain = max(gains.items(), key=lambda item: item[1])
             if gain <= self._hope:
@@ -175,12 +178,15 @@ class Moves:
                 sure = [g for g in sure if g not in (one, other)] + [group]
             if len(group) > 2:
                 found.append((sums[group], group))
+            all_so_far = [g for g in all_so_far if g not in (one, other)] + [group]
+            if len(all_so_far) > 1:
+                several.append((sum(sums[g] for g in all_so_far), all_so_far))
             neighbours = {g for pair in gains for g in pair if one in pair or other in pair} - {one, other}
             gains = {pair: gain for pair, gain in gains.items() if one not in pair and other not in pair}
             for third in neighbours:
                 entropy = sum(lost.get((min(a, b), max(a, b)), 0.0) for a in group for b in third)
                 gains[group, third] = state.joining(group, third) - entropy
-        return sure, sorted(found, key=lambda item: -item[0])
+        return sure, *(sorted(items, key=lambda item: -item[0]) for items in (found, several))
 
     def _deletions(self, state):
         """Several that have hardly the points for a covariance of their own together, then the smallest ones
@@ -348,6 +354,9 @@ class _State:
     def merged(self, group):
         """Changes (component, n, xbar, scatter): the first stands for all."""
         return [(group[0], *self._whole(group)), *(change for j in group[1:] for change in self.deleted(j))]
+
+    def all_merged(self, groups):
+        return [change for group in groups for change in self.merged(group)]
 
     def deleted(self, j):
         return [(j, 0.0, self.moments[1][j], 0.0)]
