@@ -154,7 +154,7 @@ def test_as_dataset(found, q):
     for name, values in parts.items():
         dataset[name] = ("library", "target"), values
     dataset.attrs = {"surrogate": found.surrogate, "n_surrogates": found.n_surrogates,
-                     "stop_after": found.stop_after}
+                     "stop_after": found.stop_after, "n_most": found.n_most}
     return dataset
 
 
@@ -194,7 +194,7 @@ def to_pandas(found):
     """
     pandas = pandas_or_why()
     if hasattr(found, "to_pandas"):
-        return found.topandas_or_why()
+        return found.to_pandas()
     if hasattr(found, "coefficients") and found.predicted.ndim > 2:
         parts = ("predicted", "coefficients", "rank", "observed", "rho")
         targets = range(found.predicted.shape[-1])

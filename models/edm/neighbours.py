@@ -186,7 +186,7 @@ class Problem:
     def _search_line(self, k):
         """By sorting, where points have one coordinate."""
         given = Columns(self.columns)
-        centre, scale = given.centre(), given.scale(common=True)
+        centre, scale = given.centre(), given.scale(self.columns.shape[1])
         source, points, _, _ = self._lined_up(given, centre, scale, 0)
         values = source[int(self.candidates[0]):int(self.candidates[-1]) + 1]
         first, n = int(self.points[0]), int(self.points[-1] - self.points[0]) + 1
@@ -231,7 +231,7 @@ class Problem:
     def _search_all(self, k):
         """By meeting every candidate."""
         given = Columns(self.columns)
-        centre, scale, front = given.centre(), given.scale(common=True), int(self.lag.max())
+        centre, scale, front = given.centre(), given.scale(self.columns.shape[1]), int(self.lag.max())
         first, last = int(self.points[0]), int(self.points[-1]) + 1
         source, series, stride, point_stride = self._lined_up(given, centre, scale, front)
         offset = self.column * point_stride + front - self.lag
