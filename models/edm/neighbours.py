@@ -73,6 +73,8 @@ class Prediction:
         target does not vary.
     index : ndarray or None, shape (n_points,)
         What the library's table calls these times, such as dates.
+    targets : list of str, or None
+        Names of several targets, where they have any.
     """
 
     predicted: np.ndarray
@@ -81,6 +83,7 @@ class Prediction:
     times: np.ndarray
     rho: float | np.ndarray
     index: np.ndarray | None = None
+    targets: list | None = None
 
 
 class Problem:
@@ -286,7 +289,7 @@ def knn(library, E=1, *, columns=None, tau=1, k=None, points=None, Tp=0, exclusi
     ShapeError, DTypeError, FiniteError, InputError
         Naming the argument; k above the number of candidates of some point is an InputError.
     """
-    library, _, index = frames.series_of(library, columns, None)
+    library, _, index, _ = frames.series_of(library, columns, None)
     index = index if points is None else frames.index_of(points)
     problem = Problem(library, points, E, tau, Tp, k, exclusion_radius, lib, pred, dtype)
     with pk.use(pk.default_space() if space is None else space):
@@ -327,7 +330,7 @@ def simplex(library, E=1, *, columns=None, tau=1, Tp=1, k=None, target=None, poi
     ----------
     Sugihara and May, Nature 344 (1990), 734; equations (1) to (4) of `models.edm`.
     """
-    library, target, index = frames.series_of(library, columns, target)
+    library, target, index, names = frames.series_of(library, columns, target)
     index = index if points is None else frames.index_of(points)
     problem = Problem(library, points, E, tau, Tp, k, exclusion_radius, lib, pred, dtype)
     given, several = target is not None, np.ndim(target) == 2
@@ -344,7 +347,7 @@ def simplex(library, E=1, *, columns=None, tau=1, Tp=1, k=None, target=None, poi
                     for p, o in zip(predicted.T, observed.T)])
     index = frames.at_times(index, times)
     if several:
-        return Prediction(predicted, observed, variance, times, rho, index)
+        return Prediction(predicted, observed, variance, times, rho, index, names)
     return Prediction(predicted[:, 0], observed[:, 0], variance[:, 0], times, float(rho[0]), index)
 
 

@@ -263,6 +263,38 @@ def test_lagged_map_with_one_lag_is_simplex():
         edm.lagged_map(x[:, 1], x[:, 0], 2, Tp=0.5)
 
 
+def test_lagged_maps_of_several_targets():
+    """Each as if it were alone; with names in a table."""
+    pandas = pytest.importorskip("pandas")
+    x = logistic_maps(80, 3)
+    keys = {"Tp": [-1, 0, 2], "n_boot": 20, "n_surrogates": 5, "surrogate": "block", "space": "threads"}
+    both = edm.lagged_map(x[:, 0], x[:, 1:], 2, **keys)
+    for q in (0, 1):
+        alone = edm.lagged_map(x[:, 0], x[:, 1 + q], 2, **keys)
+        for part in ("rho", "interval", "peak", "peak_interval", "p_values", "peak_p"):
+            np.testing.assert_array_equal(getattr(both, part)[q], getattr(alone, part))
+    frame = pandas.DataFrame(x, columns=list("abc"))
+    named = edm.frames.to_pandas(edm.lagged_map(frame, ["b", "c"], 2, columns="a", **keys))
+    assert named.target.tolist() == ["b"] * 3 + ["c"] * 3
+    np.testing.assert_array_equal(named.low, both.interval[:, 0].ravel())
+
+
+def test_results_of_several_targets_have_their_names():
+    pandas = pytest.importorskip("pandas")
+    x = pandas.DataFrame(logistic_maps(60, 3), columns=list("abc"))
+    keys = {"columns": "a", "target": ["c", "b"], "space": "threads"}
+    for found, n in ((edm.simplex(x, 2, **keys), 59), (edm.smap(x, 2, theta=[0.0, 1.0], **keys), 118),
+                     (edm.embedding_dimension(x, 3, **keys), 3),
+                     (edm.ccm(x, E=2, library_sizes=[9, 20], n_samples=2, **keys), 2),
+                     (edm.simplex(x["a"], 2, target=x[["c", "b"]], space="threads"), 59)):
+        table = edm.frames.to_pandas(found)
+        assert table.target.value_counts().to_dict() == {"c": n, "b": n}
+    assert found.targets == ["c", "b"]
+    np.testing.assert_array_equal(table.predicted[table.target == "b"],
+                                  edm.simplex(x, 2, columns="a", target="b", space="threads").predicted)
+    assert edm.simplex(x, 2, columns="a", target="b", space="threads").targets is None
+
+
 def test_tables_with_names_and_dates():
     pandas, xarray = pytest.importorskip("pandas"), pytest.importorskip("xarray")
     x = logistic_maps(60, 2)
