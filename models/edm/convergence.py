@@ -211,7 +211,7 @@ def ccm(library, target, E, *, library_sizes, columns=None, n_samples=100, tau=1
     if n_surrogates and surrogate is None:
         check_default(target, [str(c) for c in (name or names or range(target.shape[1]))], "target")
     random = np.random.default_rng(check_seed(seed))
-    valid = problem.candidates[problem.known_at(problem.masked)[problem.candidates]]
+    valid = problem.candidates[problem.known_masked[problem.candidates]]
     sizes = check_library_sizes(library_sizes, len(valid), problem.k)
     n_targets, n_series = target.shape[1], 1 + n_surrogates
     rho = np.empty((len(sizes), n_samples, n_targets * n_series))

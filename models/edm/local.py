@@ -91,7 +91,7 @@ def smap(library, E=1, *, theta, columns=None, tau=1, Tp=1, k=None, target=None,
     problem = Problem(library, points, E, tau, Tp, k, exclusion_radius, lib, pred, "float64")
     given, several = target is not None, np.ndim(target) == 2
     target = check_targets(target, problem.n_times) if given else problem.columns[:, :1]
-    valid = problem.candidates[problem.known_at(problem.masked)[problem.candidates]]
+    valid = problem.candidates[problem.known_masked[problem.candidates]]
     asked = problem.points[problem.known]
     scale = problem.scale()
     x, y = problem.embedded(problem.masked / scale, valid), problem.embedded(problem.point_columns / scale,

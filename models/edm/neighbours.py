@@ -114,7 +114,9 @@ class Problem:
         if not self.points.size:
             raise InputError(f"pred is {pred}, where no point with E = {E} and tau = {tau} ends: the first ends at "
                              f"{(E - 1) * tau}")
-        self.known = self.known_at(self.point_columns)[self.points]
+        every = self.known_at(self.point_columns)
+        self.known = every[self.points]
+        self.known_masked = every if self.masked is self.point_columns else self.known_at(self.masked)
         self.leave_out(0, 0)
 
     def known_at(self, columns):
@@ -131,7 +133,7 @@ class Problem:
         there = (self.candidates >= first) & (self.candidates < self.n_times - last)
         self.candidates = self.candidates[there]
         valid = np.zeros(self.n_times, bool)
-        valid[self.candidates] = self.known_at(self.masked)[self.candidates]
+        valid[self.candidates] = self.known_masked[self.candidates]
         check_enough(valid, self.points[self.known], self.k, self.radius)
         self.n_valid = int(valid.sum())
 
@@ -214,9 +216,9 @@ class Problem:
     def _search_tree(self, k):
         """By a tree on the host, where that is known to be faster; else None."""
         space = pk.default_space()
-        if space.memory != "host" or self.dtype != np.float64:
+        if space.memory != "host" or self.dtype != np.float64 or not tree.may_serve(self.n_valid, len(self.lag)):
             return None
-        valid = self.candidates[self.known_at(self.masked)[self.candidates]]
+        valid = self.candidates[self.known_masked[self.candidates]]
         asked = self.points[self.known]
         scale = self.scale()
         candidates, points = self.embedded(self.masked / scale,
