@@ -88,8 +88,8 @@ def _parser():
                               help="window of times, from 0, END excluded")
         if name in ("crossmap", "test"):
             made.add_argument("--library", nargs="+", action="append", metavar="NAME",
-                              help="map from these columns together; may be said again, with as many (default: "
-                                   "from each series)")
+                              help="map from these columns together; may be said again, with as many "
+                                   "(default: from each series)")
         if name not in ("simplex", "test"):
             made.add_argument("--plot", metavar="FILE", help="draw the result (needs matplotlib)")
         made.add_argument("--space", metavar="NAME", help="execution space (default: the layer's own choice)")
@@ -123,7 +123,7 @@ def _parser():
     made.add_argument("--adjust", choices=("bh", "by"), default="bh",
                       help="Benjamini and Hochberg, or Yekutieli (default: bh)")
     made.add_argument("--most-surrogates", type=int, metavar="N",
-                      help="of pairs that no surrogate matches, where that many could tell (default: no more)")
+                      help="of pairs that no surrogate matches, where so many could tell (default: no more)")
     made.add_argument("--out", metavar="FILE.csv",
                       help="write a row a pair: library, target, rho, p, q (needs pandas)")
     made.add_argument("--checkpoint", metavar="FOLDER", help="keeps what was found: the same command goes on from there")
@@ -214,7 +214,7 @@ def _simplex(options, table):
 
 
 def _dated(times):
-    """Dates as text, without hours where none has any; empty where it is unknown which date follows the last."""
+    """Dates as text, without hours where none has any; empty where it is unknown which follows the last."""
     days = times.astype("datetime64[D]")
     shown = days if ((days == times) | np.isnat(times)).all() else times.astype("datetime64[us]")
     return np.where(np.isnat(times), "", shown.astype(str)).tolist()
@@ -262,9 +262,10 @@ def _test(options, table):
     dims = _dimensions(options, dataset, common, options.checkpoint)
     libraries, rows = _libraries(options, names)
     names = [printable(name) for name in names]
-    found = edm.cross_map_test(dataset, dims, Tp=options.Tp, libraries=libraries, level=options.level, method=options.adjust,
-                               most_surrogates=options.most_surrogates, checkpoint=options.checkpoint,
-                               **_surrogates(options), **_windows(options), **common)
+    found = edm.cross_map_test(dataset, dims, Tp=options.Tp, libraries=libraries, level=options.level,
+                               method=options.adjust, most_surrogates=options.most_surrogates,
+                               checkpoint=options.checkpoint, **_surrogates(options), **_windows(options),
+                               **common)
     found = dataclasses.replace(found, libraries=rows, targets=names)
     if options.out:
         with replacing(options.out) as beside:
@@ -316,12 +317,13 @@ def _crossmap(options, table):
     names = [printable(name) for name in names]
     common = {"tau": options.tau, "exclusion_radius": options.exclusion_radius}
     dims = _dimensions(options, dataset, common, options.checkpoint or (options.out and f"{options.out}.checkpoint"))
-    rho = edm.cross_map(dataset, dims, Tp=options.Tp, libraries=libraries, out=options.out, checkpoint=options.checkpoint,
-                        progress=sys.stderr.isatty(), **_windows(options), **common)
+    rho = edm.cross_map(dataset, dims, Tp=options.Tp, libraries=libraries, out=options.out,
+                        checkpoint=options.checkpoint, progress=sys.stderr.isatty(), **_windows(options),
+                        **common)
     if not options.out:
         _matrix(names, rho, rows)
-    _plot(options, figures.draw_cross_map, rho, names=names if len(names) <= 40 and libraries is None else None,
-          cluster=libraries is None)
+    _plot(options, figures.draw_cross_map, rho,
+          names=names if len(names) <= 40 and libraries is None else None, cluster=libraries is None)
 
 
 def _matrix(names, rho, rows, what="skill"):

@@ -25,7 +25,7 @@ class Table(dict):
         The dates of the rows. What is computed of a table keeps them where pandas is installed.
     """
 
-    def __init__(self, columns, times=None):
+    def __init__(self, columns: dict, times: np.ndarray | None = None) -> None:
         super().__init__(columns)
         self.times = times
 
@@ -36,10 +36,10 @@ def read(path, dataset=None):
     Parameters
     ----------
     path : str or Path
-        .csv or .csv.gz with a header (empty cells, NA and the like are missing, see `models.files.MISSING`),
+        .csv or .csv.gz with a header (empty cells, NA and the like are missing: `models.files.MISSING`),
         .parquet (wants pandas and pyarrow), .npy of shape (n_times,) or (n_times, n_columns), or .h5/.hdf5
-        with such a dataset; columns without names are numbered from 0. The first column that holds nothing but
-        dates (in text: 1985-01, 1985-01-31 or 1985-01-31 12:00:00) tells the times of the rows.
+        with such a dataset; columns without names are numbered from 0. The first column that holds nothing
+        but dates (in text: 1985-01, 1985-01-31 or 1985-01-31 12:00:00) tells the times of the rows.
     dataset : str, optional
         Name of the HDF5 dataset; needed where the file holds several.
 
@@ -50,8 +50,8 @@ def read(path, dataset=None):
     Raises
     ------
     InputError, DTypeError, ShapeError
-        A library is missing that reads this kind. The file is missing, of an unknown kind, damaged, holds no numbers, or two columns of one name; some cells of a
-        column are numbers, and one is not.
+        A library is missing that reads this kind. The file is missing, of an unknown kind, damaged, holds no
+        numbers, or two columns of one name; some cells of a column are numbers, and one is not.
 
     Warns
     -----
@@ -85,14 +85,14 @@ def _read_csv(path):
 
 
 def _table(path, columns, dates, others):
-    """The table of these columns with the first of the dates; the other columns are left out with a warning."""
+    """The table of these columns with the first of the dates; a warning says which others are left out."""
     if not columns:
         raise DTypeError(f"'{path}' has no column of numbers")
     first = next(iter(dates), None)
     others = [name for name in others if name != first]
     if others:
-        warnings.warn(f"'{path}': {printable(', '.join(others))} hold no numbers, and are left out", UserWarning,
-                      stacklevel=4)
+        warnings.warn(f"'{path}': {printable(', '.join(others))} hold no numbers, and are left out",
+                      UserWarning, stacklevel=4)
     return Table(columns, dates.get(first))
 
 
@@ -119,7 +119,8 @@ def _read_parquet(path):
         import pandas
         from pyarrow import parquet
     except ImportError as error:
-        raise InputError(f"reading '{path}' needs pandas and pyarrow: pip install 'portable-kernels[files]'") from error
+        raise InputError(f"reading '{path}' needs pandas and pyarrow: "
+                         "pip install 'portable-kernels[files]'") from error
     with reading(path), parquet.ParquetFile(path) as file:
         names = file.schema_arrow.names
         twice = [name for name in names if names.count(name) > 1]

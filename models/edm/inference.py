@@ -117,8 +117,8 @@ class CrossMapTest:
         given_up = self.stop_after <= self.n_surrogates
         lines = [f"{self.n_tests} pairs tested against {self.n_surrogates} {self.surrogate} surrogates, "
                  "one-sided" + (f"; given up after {self.stop_after} did as well" if given_up else "")
-                 + (f"; {int((self.n_tried > self.n_surrogates).sum())} that none of these matched went on to "
-                    f"{self.n_most}" if self.n_most > self.n_surrogates else ""),
+                 + (f"; {int((self.n_tried > self.n_surrogates).sum())} that none of these matched went on "
+                    f"to {self.n_most}" if self.n_most > self.n_surrogates else ""),
                  f"{rejected} rejected with a false discovery rate of {level:g} ({name}); "
                  f"{int((self.p_values <= level).sum())} have p <= {level:g}, {self.n_tests * level:.4g} are "
                  "expected by chance"]
@@ -129,8 +129,8 @@ class CrossMapTest:
             lines.append(f"nothing could have been rejected: p is at least {least:.4g}, and even "
                          f"{self.n_tests} of these do not pass")
         elif wanted := self.n_wanted(level, method):
-            lines.append(f"p is at least {least:.4g}: {self.n_needed(level, method)} pairs with it are needed "
-                         f"for a rejection, no surrogate matched {at_least}; most_surrogates={wanted} could "
+            lines.append(f"p is at least {least:.4g}: {self.n_needed(level, method)} pairs with it are "
+                         f"needed for a rejection, no surrogate matched {at_least}; most_surrogates={wanted} could "
                          "tell more")
         return "\n".join(lines)
 
@@ -144,9 +144,9 @@ class CrossMapTest:
 
 
 def cross_map_test(dataset, dims, *, n_surrogates=200, most_surrogates=None, level=0.05, method="bh",
-                   surrogate=None, period=None, block=None, stop_after=STOP_AFTER, tau=1, Tp=0, exclusion_radius=0, libraries=None, lib=None,
-                   pred=None, seed=0, dtype="float32", checkpoint=None, memory_mb=4096,
-                   space=None) -> CrossMapTest:
+                   surrogate=None, period=None, block=None, stop_after=STOP_AFTER, tau=1, Tp=0,
+                   exclusion_radius=0, libraries=None, lib=None, pred=None, seed=0, dtype="float32",
+                   checkpoint=None, memory_mb=4096, space=None) -> CrossMapTest:
     """Cross mapping skill of every pair, tested against surrogates of each target.
 
     Surrogates are made, mapped and counted on the space. A pair is given up as soon as `stop_after`
@@ -180,8 +180,8 @@ def cross_map_test(dataset, dims, *, n_surrogates=200, most_surrogates=None, lev
     seed : int, default 0
     dtype : {"float32", "float64"}
     checkpoint : str or Path, optional
-        A folder that keeps what was found, part by part: the same call goes on where an interrupted one ended,
-        one for more `libraries` (single series) computes the others only.
+        A folder that keeps what was found, part by part: the same call goes on where an interrupted one
+        ended, one for more `libraries` (single series) computes the others only.
     memory_mb : float, default 4096
         Bound of what is kept on the space beyond the dataset, in MiB. Where the surrogates of all targets do
         not fit, the targets are taken group by group.
@@ -216,8 +216,8 @@ def cross_map_test(dataset, dims, *, n_surrogates=200, most_surrogates=None, lev
         check_count(most_surrogates, "most_surrogates", n_surrogates)
         needed = 3 * _width(most_surrogates) * n_times * np.dtype(dtype).itemsize
         if needed > memory:
-            raise InputError(f"most_surrogates is {most_surrogates}; so many of one series of {n_times} times want "
-                             f"memory_mb={int(np.ceil(needed / 2**20))}, got {memory_mb}")
+            raise InputError(f"most_surrogates is {most_surrogates}; so many of one series of {n_times} times "
+                             f"want memory_mb={int(np.ceil(needed / 2**20))}, got {memory_mb}")
     check_level(level)
     check_choice(method, "method", METHODS)
     never = max(n_surrogates, most_surrogates or 0) + 1
@@ -241,8 +241,8 @@ def cross_map_test(dataset, dims, *, n_surrogates=200, most_surrogates=None, lev
                 "memory_mb": memory_mb} | libraries.settings
 
     def group(chosen, n, memory):
-        made = _Group(source, points, dataset[:, chosen], libraries.width, dims[chosen], column, lag, Tp, pred,
-                      radius, dtype, memory)
+        made = _Group(source, points, dataset[:, chosen], libraries.width, dims[chosen], column, lag, Tp,
+                      pred, radius, dtype, memory)
         made.surrogates(dataset[:, chosen], chosen, n, surrogate, seed,
                         {"period": period, "block": block, "tau": tau})
         return made
@@ -283,7 +283,8 @@ class _Found:
 
     def __init__(self, rows, n_series):
         shape = len(rows), n_series
-        self.rows, self.numbers = rows, (np.empty(shape), np.empty(shape, np.int64), np.empty(shape, np.int64))
+        self.rows = rows
+        self.numbers = np.empty(shape), np.empty(shape, np.int64), np.empty(shape, np.int64)
 
     def unmatched(self, asked, result):
         """Pairs of `rows` that no surrogate of the result's has matched, shape (n_rows, n_series)."""
@@ -347,8 +348,8 @@ class _Group(Mapping):
 
     def __init__(self, source, points, targets, width, dims, column, lag, Tp, windows, radius, dtype, memory):
         most = int(dims.max()) * width
-        super().__init__(source, points, targets, dims * width, lag[:most], Tp, windows, radius, dtype, memory,
-                         column=None if column is None else column[:most])
+        super().__init__(source, points, targets, dims * width, lag[:most], Tp, windows, radius, dtype,
+                         memory, column=None if column is None else column[:most])
         self.width = width
 
     def surrogates(self, columns, numbers, n, method, seed, make):

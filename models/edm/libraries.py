@@ -43,7 +43,7 @@ class Libraries:
         return dataset if self.width == 1 else np.ascontiguousarray(dataset[:, self.columns.ravel()])
 
     def coordinates(self, E: int, tau: int):
-        """Column (None without groups) and lag of each coordinate; the lags of all columns before the next lag."""
+        """Column (None without groups) and lag of each coordinate; a lag of all columns before the next."""
         lag = np.repeat(np.arange(E) * tau, self.width)
         return (None if self.width == 1 else np.tile(np.arange(self.width), E)), lag
 
@@ -67,8 +67,8 @@ def check_libraries(libraries, names: list) -> Libraries:
     try:
         given = np.atleast_1d(np.asarray(libraries))
     except ValueError as error:
-        raise ShapeError(f"libraries is {libraries!r}, groups of different sizes; as many columns in each are "
-                         "wanted, or a call for each size") from error
+        raise ShapeError(f"libraries is {libraries!r}, groups of different sizes; as many columns in each "
+                         "are wanted, or a call for each size") from error
     if given.dtype.kind == "U":
         unknown = [name for name in given.ravel().tolist() if name not in names]
         if unknown:

@@ -216,7 +216,9 @@ class Problem:
     def _search_tree(self, k):
         """By a tree on the host, where that is known to be faster; else None."""
         space = pk.default_space()
-        if space.memory != "host" or self.dtype != np.float64 or not tree.may_serve(self.n_valid, len(self.lag)):
+        if space.memory != "host" or self.dtype != np.float64:
+            return None
+        if not tree.may_serve(self.n_valid, len(self.lag)):
             return None
         valid = self.candidates[self.known_masked[self.candidates]]
         asked = self.points[self.known]

@@ -250,8 +250,8 @@ def test_libraries_of_several_columns(space, windows):
         x, windows = x[:30], windows and {"lib": (0, 20), "pred": (20, 30)}
     groups, dims, keys = [[0, 1], [3, 2]], [1, 2, 2, 1], {"Tp": 1, "dtype": "float64", **windows}
     found = edm.cross_map(x, dims, libraries=groups, space=space, **keys)
-    wanted = [[edm.simplex(x[:, group], dims[j], target=x[:, j], space="serial", **keys).rho for j in range(4)]
-              for group in groups]
+    wanted = [[edm.simplex(x[:, group], dims[j], target=x[:, j], space="serial", **keys).rho
+               for j in range(4)] for group in groups]
     np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-12)
 
 

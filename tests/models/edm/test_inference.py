@@ -88,16 +88,17 @@ def test_summary_tells_what_could_not_have_been_found():
 
 
 def test_pairs_that_none_matches_go_on(tmp_path, monkeypatch):
-    """Many pairs, few surrogates: coupled ones go on until they are rejected, to the numbers of a longer test."""
-    x = np.column_stack([driver_and_driven(200), *(autoregressive(200, 0.5, seed)[:, None] for seed in range(5))])
+    """Many pairs, few surrogates: a coupled one goes on until it is rejected, to what a longer test says."""
+    x = np.column_stack([driver_and_driven(200), *(autoregressive(200, 0.5, seed) for seed in range(5))])
     keys = {"surrogate": "phase", "seed": 2, "space": "threads"}
+    longer = keys | {"n_surrogates": 19, "most_surrogates": 5000, "checkpoint": tmp_path / "kept"}
     few = edm.cross_map_test(x, 2, n_surrogates=19, **keys)
     unmatched = few.unmatched()
     assert unmatched[1, 0] and not few.rejected().any()
     wanted = few.n_wanted()
     assert f"most_surrogates={wanted} could tell more" in few.summary()
     assert wanted == int(np.ceil(few.n_tests / (0.05 * unmatched.sum()))) - 1 > 19
-    more = edm.cross_map_test(x, 2, n_surrogates=19, most_surrogates=5000, checkpoint=tmp_path / "kept", **keys)
+    more = edm.cross_map_test(x, 2, **longer)
     assert more.rejected()[1, 0] and wanted <= more.n_most <= 5000
     np.testing.assert_array_equal(more.p_values[~unmatched], few.p_values[~unmatched])
     whole = edm.cross_map_test(x, 2, n_surrogates=more.n_most, **keys)
@@ -105,12 +106,13 @@ def test_pairs_that_none_matches_go_on(tmp_path, monkeypatch):
     assert last[1, 0]
     for part in ("rho", "n_better", "n_tried", "p_values"):
         np.testing.assert_array_equal(getattr(more, part)[last], getattr(whole, part)[last])
-    assert f"{int((more.n_tried > 19).sum())} that none of these matched went on to {more.n_most}" in more.summary()
+    went_on = int((more.n_tried > 19).sum())
+    assert f"{went_on} that none of these matched went on to {more.n_most}" in more.summary()
     monkeypatch.setattr(edm.inference._Group, "run", None)  # all is read
-    again = edm.cross_map_test(x, 2, n_surrogates=19, most_surrogates=5000, checkpoint=tmp_path / "kept", **keys)
+    again = edm.cross_map_test(x, 2, **longer)
     np.testing.assert_array_equal(again.p_values, more.p_values)
-    with pytest.raises(pk.InputError, match="most_surrogates is 5000; so many of one series of 200 times want "
-                                            "memory_mb=12, got 5"):
+    with pytest.raises(pk.InputError, match="most_surrogates is 5000; so many of one series of 200 times "
+                                            "want memory_mb=12, got 5"):
         edm.cross_map_test(x, 2, most_surrogates=5000, memory_mb=5, **keys)
 
 
@@ -133,8 +135,8 @@ def test_libraries_of_several_columns_are_tested(space):
     x, n = logistic_maps(30 if space == "checked" else 90, 4), 3 if space == "checked" else 19
     keys = {"libraries": [[0, 1], [1, 3]], "dtype": "float64"}
     dims = [1, 2, 2, 1]
-    found = edm.cross_map_test(x, dims, n_surrogates=n, stop_after=None, surrogate="block", seed=4, space=space,
-                               **keys)
+    found = edm.cross_map_test(x, dims, n_surrogates=n, stop_after=None, surrogate="block", seed=4,
+                               space=space, **keys)
     np.testing.assert_allclose(found.rho, edm.cross_map(x, dims, space="serial", **keys), rtol=0, atol=1e-12)
     same = "library and target are the same series"
     assert [[REASONS[c] == same for c in row] for row in found.reasons] == [[True, True, False, False],
