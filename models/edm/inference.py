@@ -130,8 +130,8 @@ class CrossMapTest:
                          f"{self.n_tests} of these do not pass")
         elif wanted := self.n_wanted(level, method):
             lines.append(f"p is at least {least:.4g}: {self.n_needed(level, method)} pairs with it are "
-                         f"needed for a rejection, no surrogate matched {at_least}; most_surrogates={wanted} could "
-                         "tell more")
+                         f"needed for a rejection, no surrogate matched {at_least}; most_surrogates={wanted} "
+                         "could tell more")
         return "\n".join(lines)
 
     def to_xarray(self, method: str = "bh"):
@@ -216,7 +216,7 @@ def cross_map_test(dataset, dims, *, n_surrogates=200, most_surrogates=None, lev
         check_count(most_surrogates, "most_surrogates", n_surrogates)
         needed = 3 * _width(most_surrogates) * n_times * np.dtype(dtype).itemsize
         if needed > memory:
-            raise InputError(f"most_surrogates is {most_surrogates}; so many of one series of {n_times} times "
+            raise InputError(f"most_surrogates is {most_surrogates}; so many of a series of {n_times} times "
                              f"want memory_mb={int(np.ceil(needed / 2**20))}, got {memory_mb}")
     check_level(level)
     check_choice(method, "method", METHODS)

@@ -111,7 +111,7 @@ def test_pairs_that_none_matches_go_on(tmp_path, monkeypatch):
     monkeypatch.setattr(edm.inference._Group, "run", None)  # all is read
     again = edm.cross_map_test(x, 2, **longer)
     np.testing.assert_array_equal(again.p_values, more.p_values)
-    with pytest.raises(pk.InputError, match="most_surrogates is 5000; so many of one series of 200 times "
+    with pytest.raises(pk.InputError, match="most_surrogates is 5000; so many of a series of 200 times "
                                             "want memory_mb=12, got 5"):
         edm.cross_map_test(x, 2, most_surrogates=5000, memory_mb=5, **keys)
 
