@@ -132,6 +132,8 @@ def _parser():
     one.add_argument("--sets", type=int, help="simulated data sets (200)")
     one.add_argument("--quick", action="store_true", help="20 sets")
     one.add_argument("--space", default=None)
+    one.add_argument("--jobs", type=int, default=1, metavar="N",
+                     help="processes that share out the data sets, each on one core unless --space is given (1)")
     one.add_argument("--seed", type=int, default=0)
     one.set_defaults(run=run_calibrate)
     return parser
