@@ -23,7 +23,7 @@ from .spreading import LOW, key
 from .weighing import IN_FLIGHT, WEIGHTS, fixed, lay_out, order, ordered, power, scale
 
 
-AT_ONCE = 4  # particles that a member has at work
+AT_ONCE = 16  # bytes of a state's component that a member has at work: particles whose normal numbers share a block
 TEAMS = 32  # of advance, each a warp, on a GPU's multiprocessor
 
 
@@ -63,9 +63,9 @@ def upper_squared(q, lost):
 
 
 @pk.function
-def look_up(team, by_ancestor, r, base, ancestors, parents):
-    """The parents of AT_ONCE particles of each member."""
-    for m in range(AT_ONCE):
+def look_up(team, at_once, by_ancestor, r, base, ancestors, parents):
+    """The parents of at_once particles of each member."""
+    for m in range(at_once):
         parents[m] = parent(by_ancestor, r, base + m * team.size + team.rank, ancestors)
 
 
@@ -178,6 +178,7 @@ def model_kernels(functions, n_dims):
     def advance(
         team,
         sweep,
+        at_once,
         in_place,
         n_params,
         n_values,
@@ -200,15 +201,15 @@ def model_kernels(functions, n_dims):
     ):
         """States and log-weights of step t, from ancestors where the row was resampled; a team a sweep.
 
-        A member of a warp works at particles k, k + 32, k + 64 and k + 96, whose float32 random numbers share
-        a block of bits. Reads an ancestor and its state, writes state and log-weight: 8 (2 n_dims + 2) bytes
+        A member of a warp works at particles k and k + 32, in float32 k + 64 and k + 96 too, whose normal numbers
+        share a block of bits. Reads an ancestor and its state, writes state and log-weight: 8 (2 n_dims + 2) bytes
         in float64.
         """
         n_sweeps = (log_w.shape[2] + sweep - 1) // sweep
         r = team.league_rank // n_sweeps
         begin = team.league_rank % n_sweeps * sweep
         end = min(begin + sweep, log_w.shape[2])
-        stride = AT_ONCE * team.size
+        stride = at_once * team.size
         whole = begin + (end - begin) // stride * stride
         resampled = before[r, 2] == 0
         by_ancestor = resampled and not in_place
@@ -218,26 +219,26 @@ def model_kernels(functions, n_dims):
         own_y = pk.local(n_values, y.dtype)
         gather(r, at, n_params, n_inputs, params, inputs, own_params)
         observed = take_observation(at, n_values, y, own_y)
-        parents = pk.local(AT_ONCE, pk.int64)
-        state = pk.local((AT_ONCE, n_dims), x.dtype)
+        parents = pk.local(at_once, pk.int64)
+        state = pk.local((at_once, n_dims), x.dtype)
         largest = -math.inf
         if begin < whole:
-            look_up(team, by_ancestor, r, begin, ancestors, parents)
+            look_up(team, at_once, by_ancestor, r, begin, ancestors, parents)
         for base in range(begin, whole, stride):
-            for m in range(AT_ONCE):
+            for m in range(at_once):
                 for c in range(n_dims):
                     state[m, c] = x[old, c, r, parents[m]]
             if base + stride < whole:  # they travel while these states move
-                look_up(team, by_ancestor, r, base + stride, ancestors, parents)
+                look_up(team, at_once, by_ancestor, r, base + stride, ancestors, parents)
             first = base + team.rank
             if observed:  # asked once for all, so that they move side by side
                 found = move_some(
-                    team, AT_ONCE, first, t, old_w, new_w, new, r, resampled, True, seed, own_y, own_params,
+                    team, at_once, first, t, old_w, new_w, new, r, resampled, True, seed, own_y, own_params,
                     state, x, log_w,
                 )
             else:
                 found = move_some(
-                    team, AT_ONCE, first, t, old_w, new_w, new, r, resampled, False, seed, own_y, own_params,
+                    team, at_once, first, t, old_w, new_w, new, r, resampled, False, seed, own_y, own_params,
                     state, x, log_w,
                 )
             largest = pk.maximum(largest, found)
