@@ -257,8 +257,10 @@ def _triggering(decay, space, marks, growth, n_dims):
         """The value, and its derivatives."""
         for k in range(n + 1):
             out[k] = 0.0
-        if pk.any(near(r2, mark, p) > _NOTHING):
+        some = pk.any(near(r2, mark, p) > _NOTHING)
+        if some:
             moments_near(r2, dt, mark, p, out)
+        return some
 
     @pk.function
     def moments_near(r2, dt, mark, p, out):

@@ -40,6 +40,7 @@ from .offspring import (
 from .online import Online
 from .posterior import Posterior
 from .prediction import posterior_densities, posterior_paths, predictive_bands
+from .sampling import Sampling
 from .schemes import (
                         killing,
                         megopolis,
@@ -57,7 +58,7 @@ from .state_space import StateSpaceModel
 from .tuning import particles_needed
 from .weights import effective_sample_size, log_sum_exp, metropolis_steps
 
-__all__ = ["Filtered", "Online", "ParticleFilter", "Posterior", "StateSpaceModel",
+__all__ = ["Filtered", "Online", "ParticleFilter", "Posterior", "Sampling", "StateSpaceModel",
            "ancestors_to_offspring", "backward_paths", "cumulative_to_ancestors",
            "cumulative_to_offspring", "effective_sample_size", "exact", "killing", "lagged_moments",
            "log_sum_exp", "megopolis", "metropolis", "metropolis_steps", "multinomial",
