@@ -53,6 +53,7 @@ def map_numbers(
     return found
 
 
-def space_of(space, jobs: int):
-    """The space that each of so many processes works on: "serial" if they share the cores, unless one was named."""
+def space_of(space: object, jobs: int) -> object:
+    """The space that each of so many processes works on: "serial" if they share the cores, unless one was
+    named."""
     return "serial" if space is None and jobs > 1 else space

@@ -48,7 +48,10 @@ class Coverage:
     n_converged: int
 
 
-def coverage(background="declustered", clusters="slow", *, n_sets=200, seed=0, space=None, jobs=1, progress=False):
+def coverage(
+    background: str = "declustered", clusters: str = "slow", *, n_sets: int = 200, seed: int = 0,
+    space=None, jobs: int = 1, progress: bool = False,
+) -> Coverage:
     """Coverage of 90 % intervals over simulated data sets.
 
     Immigrants are uniform over a square and a year for "constant" and "paper" (the kernel density over all events); their rate is
@@ -85,8 +88,8 @@ def coverage(background="declustered", clusters="slow", *, n_sets=200, seed=0, s
 
 def _one(background, truth, seed, space, k):
     """Of data set k: whether intervals hold the truth, the estimates, and whether the fit converged."""
-    made = simulate(truth, n_immigrants=_IMMIGRANTS, horizon_h=_HORIZON_H, seed=np.random.default_rng([seed, k]),
-                    box_km=((0.0, _SIDE_KM),) * 2, immigrants=_IMMIGRANTS_OF.get(background))
+    made = simulate(truth, n_immigrants=_IMMIGRANTS, horizon_h=_HORIZON_H, box_km=((0.0, _SIDE_KM),) * 2,
+                    immigrants=_IMMIGRANTS_OF.get(background), seed=np.random.default_rng([seed, k]))
     found, done = _estimate(background, made, truth, space)
     inside = []
     for name in NAMES:

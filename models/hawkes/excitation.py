@@ -23,7 +23,8 @@ def excitation_functions(trigger):
 
     @pk.function
     def terms_of(n_xi, r2, dt, mark, p, out):
-        """The triggering function, with its other moments if n_xi > 1; returns whether they may be anything but 0."""
+        """The triggering function, with its other moments if n_xi > 1; returns whether they may be anything
+        but 0."""
         if n_xi == 1:
             out[0] = g.value(r2, dt, mark, p)
             return True

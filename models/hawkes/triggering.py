@@ -36,8 +36,8 @@ class Triggering:
         Of the parameters, in the order of p.
     value : kernel function (r2, dt, mark, p)
     moments : kernel function (r2, dt, mark, p, out)
-        Writes value to out[0], and other products to as many more places as there are parameters; returns whether any of these
-        may be anything but 0, of any lane that moves along.
+        Writes value to out[0], and other products to as many more places as there are parameters; returns
+        whether any of these may be anything but 0, of any lane that moves along.
     slopes : kernel function (n_dims, sums, p, out)
         From sums of moments, the derivative in the logarithm of p[k] to out[k].
     integral : kernel function (left, mark, p)

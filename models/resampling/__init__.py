@@ -3,7 +3,8 @@
 Notation: weights w_i >= 0, i = 0..N-1, M draws, ancestors a_k (M of them), offspring o_i = #{k : a_k = i}, cumulative
 offspring O_i = o_0 + ... + o_i, expected offspring e_i = M w_i / sum w.
 
-Schemes that need the sum of the weights work on whole numbers. With b = min(51, 62 - ceil(log2 max(N, M))) and w_max < 2^e
+Schemes that need the sum of the weights work on whole numbers. With b = min(51, 62 - ceil(log2 max(N, M)))
+and w_max < 2^e
 
     q_i = w_i 2^(b - e) to the nearest whole number,   Q_i = q_0 + ... + q_i <= 2^62
 

@@ -38,7 +38,8 @@ def main(argv=None):
     ranked.add_argument("--seed", type=int, default=0)
     ranked.add_argument("--space", metavar="NAME")
     ranked.add_argument("--jobs", type=int, default=1, metavar="N",
-                        help="processes that share out the data sets, each on one core unless --space is given (default: %(default)s)")
+                        help="processes that share the data sets out, each on one core unless --space is given "
+                             "(default: %(default)s)")
     ranked.add_argument("--quick", action="store_true", help="twenty data sets, nineteen draws each, few steps: shows that everything runs")
     ranked.set_defaults(run=calibrated)
     options = parser.parse_args(argv)
@@ -72,7 +73,8 @@ def calibrated(options):
     sets = 20 if options.quick else options.sets
     print("samplers: chi-square tests of the ranks of true parameters among draws")
     for sampler in options.sampler or ("pmmh", "correlated", "gibbs"):
-        found = calibrate(sampler, n_sets=sets, seed=options.seed, space=options.space, jobs=options.jobs, progress=True, **sizes)
+        found = calibrate(sampler, n_sets=sets, seed=options.seed, space=options.space, jobs=options.jobs,
+                          progress=True, **sizes)
         print(f"  {found}; {sets} data sets, {found.n_kept} draws each", flush=True)
         failed |= min(found.p_values.values()) < 0.001
     print("failed" if failed else "all within their bounds")

@@ -8,8 +8,8 @@ is kept, so that kept draws are independent but for what warming up leaves.
 
 That is next to nothing if chains are long: one that has gone on for k autocorrelation times after its
 proposals were frozen remembers where it began about as exp(-k). So a data set whose chains are shorter than
-LONG_ENOUGH autocorrelation times is sampled again by chains twice as long, until they are not; autocorrelation
-says nothing of the rank.
+LONG_ENOUGH autocorrelation times is sampled again by chains twice as long, until they are not;
+autocorrelation says nothing of the rank.
 """
 
 from __future__ import annotations

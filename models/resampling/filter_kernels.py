@@ -23,7 +23,7 @@ from .spreading import LOW, key
 from .weighing import IN_FLIGHT, WEIGHTS, fixed, lay_out, order, ordered, power, scale
 
 
-AT_ONCE = 16  # bytes of a state's component that a member has at work: particles whose normal numbers share a block
+AT_ONCE = 16  # bytes of a component that a member has at work: particles whose normal numbers share a block
 TEAMS = 32  # of advance, each a warp, on a GPU's multiprocessor
 
 
@@ -201,9 +201,9 @@ def model_kernels(functions, n_dims):
     ):
         """States and log-weights of step t, from ancestors where the row was resampled; a team a sweep.
 
-        A member of a warp works at particles k and k + 32, in float32 k + 64 and k + 96 too, whose normal numbers
-        share a block of bits. Reads an ancestor and its state, writes state and log-weight: 8 (2 n_dims + 2) bytes
-        in float64.
+        A member of a warp works at particles k and k + 32, in float32 k + 64 and k + 96 too, whose normal
+        numbers share a block of bits. Reads an ancestor and its state, writes state and log-weight:
+        8 (2 n_dims + 2) bytes in float64.
         """
         n_sweeps = (log_w.shape[2] + sweep - 1) // sweep
         r = team.league_rank // n_sweeps
@@ -246,7 +246,8 @@ def model_kernels(functions, n_dims):
             for c in range(n_dims):
                 state[0, c] = x[old, c, r, parent(by_ancestor, r, k, ancestors)]
             found = move_some(
-                team, 1, k, t, old_w, new_w, new, r, resampled, observed, seed, own_y, own_params, state, x, log_w
+                team, 1, k, t, old_w, new_w, new, r, resampled, observed, seed, own_y, own_params, state, x,
+                log_w,
             )
             largest = pk.maximum(largest, found)
         largest = team.reduce(largest, pk.Max)
@@ -295,7 +296,8 @@ def model_kernels(functions, n_dims):
                 own[m] = log_w[slot_w, r, base + m * team.size + team.rank]
             for m in range(IN_FLIGHT):
                 q = weigh_one(
-                    averaged, slot, r, base + m * team.size + team.rank, own[m], usable, top[0], row_scale, x, w, part
+                    averaged, slot, r, base + m * team.size + team.rank, own[m], usable, top[0], row_scale, x, w,
+                    part,
                 )
                 total += q
                 square += upper_squared(q, lost)

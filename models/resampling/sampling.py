@@ -1,4 +1,4 @@
-"""What samplers of a model's parameters share: what they are told, their loop, and what becomes of the draws."""
+"""What samplers of a model's parameters share: what they are told, their loop, what becomes of the draws."""
 
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ class Sampling:
         make: Callable[[Data, Priors, int, int], object],
         settings: dict,
     ) -> Posterior:
-        """The draws of the sampler that `make(data, priors, n_chains, seed)` makes; a checkpoint belongs to a run
-        of equal settings."""
+        """The draws of the sampler that `make(data, priors, n_chains, seed)` makes; a checkpoint belongs to a
+        run of equal settings."""
         n_chains, seed = check_count(self.n_chains, "n_chains"), check_seed(self.seed)
         n_draws, n_warmup = check_count(self.n_draws, "n_draws"), check_count(self.n_warmup, "n_warmup", 0)
         known = Priors(model.parameters, self.priors, self.fixed)

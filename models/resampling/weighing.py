@@ -98,8 +98,8 @@ def scaled(x, scale, log):
 
 @pk.function
 def fixed(x, scale, log):
-    """q of a weight. Added to 2^52 it is rounded to a whole number, of which the pattern tells how many: a conversion, which
-    must look for what lies beyond the integers, takes three times as long."""
+    """q of a weight. Added to 2^52 it is rounded to a whole number, of which the pattern tells how many: a
+    conversion, which must look for what lies beyond the integers, takes three times as long."""
     y = pk.fma(relative_to(x, scale, log) * scale[2][0], scale[2][1], scale[2][2] + WHOLE)
     return pk.uint64(pk.bits(y) ^ WHOLE_BITS)
 

@@ -28,7 +28,8 @@ def test_results_are_in_order():
 
 
 def test_processes_share_the_cores():
-    assert space_of(None, 1) is None and space_of(None, 2) == "serial" and space_of("threads:2", 2) == "threads:2"
+    assert space_of(None, 1) is None and space_of(None, 2) == "serial"
+    assert space_of("threads:2", 2) == "threads:2"
 
 
 def test_calibrations_do_not_depend_on_the_number_of_processes():
@@ -47,6 +48,7 @@ def test_chains_of_a_calibration_are_long():
     pytest.importorskip("arviz_stats")
     pytest.importorskip("scipy")
     short, long = (
-        calibrate("pmmh", n_sets=1, n_kept=9, n_steps=40, long_enough=least, space="serial") for least in (0.0, 10.0)
+        calibrate("pmmh", n_sets=1, n_kept=9, n_steps=40, long_enough=least, space="serial")
+        for least in (0.0, 10.0)
     )
     assert short.shortest < 10.0 <= long.shortest
