@@ -22,7 +22,7 @@ from .kernel import Kernel
 from .policy import MDRangePolicy, RangePolicy, as_policy, kind_of, n_indices
 from .reducer import Reducer, Sum
 from .scatter import ScatterView
-from .space import Space, default_space, require, resolve
+from .space import HOST, Space, default_space, require, resolve
 from .view import Spec, View, asview, describe, producer_of
 from .words import static
 
@@ -119,8 +119,8 @@ def _compiler_specs(specs, space, kernel, names):
 
 def _wrong_space(kernel, name, memory, space):
     how = (f"Copy it there once: device = pk.empty(x.shape, x.dtype, space='{space}'); pk.deep_copy(device, x)."
-           if memory == "host" else f"Copy it with v.to_numpy(), or launch on '{memory}'.")
-    what = "a NumPy array or host view" if memory == "host" else f"a view in memory '{memory}'"
+           if memory == HOST else f"Copy it with v.to_numpy(), or launch on '{memory}'.")
+    what = "a NumPy array or host view" if memory == HOST else f"a view in memory '{memory}'"
     return WrongSpaceError(f"kernel '{kernel.name}' ({kernel.place}): argument '{name}' is {what}, "
                            f"but the launch runs on '{space}'. {how}")
 
@@ -165,7 +165,7 @@ def _space(name):
 
 
 def bind(policy, kernel, args, reducers, scan=None):
-    """What a launch needs: (space, policy, backend, compiled code, argument block). Checks and compiles where types are new."""
+    """What a launch needs: (space, policy, what launches, compiled code, argument block or arguments). Checks and compiles where types are new."""
     if kernel.__class__ is not Kernel:
         name = getattr(kernel, "__name__", repr(kernel))
         raise LanguageError(f"'{name}' of type {type(kernel).__name__} cannot be launched; mark a plain function with @pk.kernel")
@@ -187,7 +187,7 @@ def bind(policy, kernel, args, reducers, scan=None):
         except ReadOnlyError as error:
             raise _with_producers(error, args) from error
     backend, compiled, pack_weak = known
-    return space, policy, backend, compiled, _block(words, pack_weak) if weak else b"".join(words)
+    return space, policy, backend, compiled, args if pack_weak is None else _block(words, pack_weak) if weak else b"".join(words)
 
 
 def _bound(policy, kernel, args, reducers, scan=None):
@@ -205,9 +205,9 @@ def _prepare(policy_kind, space, kernel, specs, reducers):
                          f"'{', '.join(names[:first])}' ({', '.join(names[first:])}), but {len(specs)} were given")
     wanted = _compiler_specs(specs, space, kernel, names[first:])
     single = ({"float32", "float64"} & {s[1] for s in _views(wanted)}) == {"float32"}
-    backend = registry.backend(space.name)
+    backend = registry.launches(space.name)
     compiled = backend.prepare(space, kernel, policy_kind, wanted, reducers)
-    return backend, compiled, _pack_float32 if single else _pack_float
+    return backend, compiled, None if backend.interprets else _pack_float32 if single else _pack_float
 
 
 def _launch(policy, kernel, args, label, reducers=(), scan=None, outs=()):
@@ -217,7 +217,7 @@ def _launch(policy, kernel, args, label, reducers=(), scan=None, outs=()):
     if outs:
         outs = tuple(_checked_out(view, bound[0]) for view in outs)
     if hooks is events.NONE:
-        return _run(*bound, kernel, args, reducers, scan, outs)
+        return _run(*bound, reducers, scan, outs)
     launch = Launch(bound[1], kernel, args, bound[0], label or kernel.name, reducers, scan, outs)
     if hooks.recording is not None:
         if reducers and not outs:
@@ -226,20 +226,16 @@ def _launch(policy, kernel, args, label, reducers=(), scan=None, outs=()):
         hooks.recording.record(launch, bound)
         return None
     with events.kernel(launch):
-        return _run(*bound, kernel, args, reducers, scan, outs)
+        return _run(*bound, reducers, scan, outs)
 
 
 def repeat(launch, bound):
     """Run a recorded launch, telling nobody."""
-    return _run(*bound, launch.kernel, launch.args, launch.reducers, launch.scan, launch.outs)
+    return _run(*bound, launch.reducers, launch.scan, launch.outs)
 
 
-def _run(space, policy, backend, compiled, words, kernel, args, reducers=(), scan=None, outs=()):
+def _run(space, policy, backend, compiled, words, reducers, scan, outs):
     with backend.lock:
-        if space.name == "checked":
-            from .backends.checked import interpreter
-
-            return interpreter.run(compiled, policy, args, scan, outs)
         if not reducers:
             return backend.run_for(space, compiled, policy, words)
         return backend.run("scan" if scan else "reduce", space, compiled, policy, words, outs)
@@ -340,8 +336,6 @@ def plan(policy, kernel, *args, label=None):
     """
     space, policy, backend, compiled, words = _bound(policy, kernel, args, ())
     launch = Launch(policy, kernel, args, space, label or kernel.name)
-    if space.name == "checked":
-        return Plan(functools.partial(_run, space, policy, backend, compiled, words, kernel, args), launch, args)
     return Plan(backend.plan_for(space, compiled, policy, words), launch, (args, compiled))
 
 
@@ -430,10 +424,10 @@ def _located(policy, result):
 def stamp(space=None):
     """A mark behind everything launched on a space until now; `later.seconds_since(earlier)` waits for it and tells the time."""
     space = require(resolve(space))
-    return registry.backend(space.name).stamp(space)
+    return registry.launches(space.name).stamp(space)
 
 
 def fence(space=None):
     """Wait until everything launched on a space has finished."""
     space = require(resolve(space))
-    registry.backend(space.name).fence(space)
+    registry.launches(space.name).fence(space)

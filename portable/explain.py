@@ -6,7 +6,6 @@ import html
 from typing import NamedTuple
 
 from . import dispatch
-from .errors import SpaceError
 
 
 class Access(NamedTuple):
@@ -77,6 +76,4 @@ def listing(policy, kernel, *args, reducer=(), scan=None):
         On "checked", which has no machine code.
     """
     space, policy, backend, policy_kind, specs, reducers, _ = dispatch.describe_launch(policy, kernel, args, reducer, scan)
-    if not hasattr(backend, "listing"):
-        raise SpaceError(f"'{space}' runs plain Python and has no machine code to list")
     return backend.listing(space, kernel, policy, policy_kind, specs, reducers)

@@ -86,6 +86,24 @@ def test_every_public_name_exists():
     assert [name for name in portable.__all__ if not hasattr(portable, name)] == []
 
 
+SPACES = {"serial", "threads", "cuda", "checked", "cpu"}
+
+
+@pytest.mark.parametrize("path", [p for p in SOURCES if within(p, "portable") and not within(p, "portable", "backends")], ids=str)
+def test_nothing_depends_on_which_space_it_is(path):
+    """What differs between machines, their backends say; a space's name, alone or in a table, decides nothing elsewhere."""
+    def names(nodes):
+        return [n.value for n in nodes if isinstance(n, ast.Constant) and str(n.value).partition(":")[0] in SPACES]
+
+    compared, tables = [], []
+    for node in ast.walk(ast.parse((ROOT / path).read_text())):
+        if isinstance(node, (ast.Compare, ast.MatchValue)):
+            compared += [(node.lineno, name) for name in names(ast.walk(node))]
+        held = names(getattr(node, "keys" if isinstance(node, ast.Dict) else "elts", ()))
+        tables += [held] if len(held) > 1 else []
+    assert compared + tables == []
+
+
 BEFORE = 108_920  # nodes of the layer's syntax trees at commit d29c9e6
 
 

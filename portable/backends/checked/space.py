@@ -10,13 +10,12 @@ from ...compiler.shown import shown
 from ...compiler.team import TeamHandle
 from ...compiler.types import VARYING
 from ...compiler.typing import typed
-from ...events import Stamp
 from ...locks import Lock
 from ...policy import n_indices
+from .. import contract
 from .code import Code
 from .reducing import Folding
 
-lock = Lock()
 DEFAULT_TEAM_SIZE = 4  # more than one pair of members, and still quick
 REGISTERS = 32  # of 64 bits that a member has: an AVX-512 machine's
 
@@ -75,13 +74,26 @@ def prepare(space, kernel, policy_kind, specs, reducers=()):
     return entry.code and entry.foldings is not None and compiled
 
 
-def stamp(space):
-    return Stamp()
+class _Launches(contract.Launches):
+    interprets, lock = True, Lock()
+
+    def prepare(self, space, kernel, policy_kind, specs, reducers=()):
+        return prepare(space, kernel, policy_kind, specs, reducers)
+
+    def run_for(self, space, compiled, policy, words):
+        from . import interpreter
+
+        interpreter.run(compiled, policy, words)
+
+    def run(self, pattern, space, compiled, policy, words, outs):
+        from . import interpreter
+
+        scan = compiled.entry(DEFAULT_TEAM_SIZE).policy_kind if pattern == "scan" else None
+        return interpreter.run(compiled, policy, words, scan, outs)
+
+    def explain(self, space, kernel, policy, policy_kind, specs):
+        tree = Compiled(kernel, policy_kind, specs).entry(DEFAULT_TEAM_SIZE).tree
+        return {"code": "plain Python, each access noted"}, [], shown(tree)
 
 
-def fence(space):
-    """Python has finished when it returns."""
-
-
-def explain(space, kernel, policy, policy_kind, specs):
-    return {"code": "plain Python, each access noted"}, [], shown(Compiled(kernel, policy_kind, specs).entry(DEFAULT_TEAM_SIZE).tree)
+LAUNCHES = _Launches()

@@ -25,6 +25,7 @@ _CHUNKS_A_THREAD = 8
 _SMALL = 4096  # indices of a loop-free kernel that are not worth waking a thread for
 _MOST_COPIES = 1 << 26  # bytes that copies of a ScatterView may take; beyond, sums are atomic
 _MOST_SCRATCH = 4 << 20  # bytes of a team's scratch: half of the stack on which it lies
+interprets, builds = False, ("text", "touched", "lanes", "executed")
 lock = contextlib.nullcontext()  # a launch has its own block and buffers; the pool has a lock of its own
 _EXTRA = struct.Struct(f"={len(EXTRA)}q")
 
@@ -230,6 +231,12 @@ def stamp(space):
 
 def fence(space):
     """CPU launches have finished when they return."""
+
+
+def counted(*launch):
+    from . import count  # only those who count pay for it
+
+    return count.counted(*launch)
 
 
 def listing(space, kernel, policy, policy_kind, specs, reducers):

@@ -21,6 +21,7 @@ from .lanes import WARP
 from .lower import RANGE_THREADS, Entry
 from .scan import ITEMS, ScanEntry
 
+interprets, builds = False, ("executed",)
 lock = Lock()  # compiled code has one argument block
 _AUTO_TEAM = 128
 _DEFAULT_SHARED = 48 * 1024  # more dynamic shared memory must be asked for
@@ -298,6 +299,12 @@ def explain(space, kernel, policy, policy_kind, specs):
             "spills and local arrays, bytes a thread": f.local_bytes, "scratch, bytes": shared,
             "occupancy": f"{blocks * compiled.threads / device.max_threads_per_sm:.0%} of the threads a multiprocessor can hold",
             }, entry.accesses, shown(entry.tree)
+
+
+def counted(*launch):
+    from . import count  # only those who count pay for it
+
+    return count.counted(*launch)
 
 
 def listing(space, kernel, policy, policy_kind, specs, reducers):
