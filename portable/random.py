@@ -8,15 +8,17 @@ and 3, each with the low word first. All three are whole numbers, seed and draw 
 has 2^63 streams of 2^64 draws, and none overlap. Nothing is stored and nothing is initialised; an index is a natural
 stream, the step of a loop a natural draw.
 
-The functions of float64 and whole numbers read the same block, so `uniform` and `normal` of the same three numbers depend on
-each other, as do those of float32. Values that are to be independent take draws, or streams, of their own.
+Uniform, exponential and whole numbers read the same block, so those of the same three numbers depend on each
+other, as do normal numbers and those of float32. Values that are to be independent take draws, or streams, of
+their own.
 
-Names that end in 32 hold no float64 instruction, and need no whole block: the streams s, s + 32, s + 64 and s + 96 of each
-128 share one, beyond the other streams, and have a word each; a normal number is a cosine or a sine of the two words of a
-pair. Where one thread takes such four, as teams of a warp do that go through neighbours, the compiler finds what they have in
-common and does it once. Logarithm and sine are the layer's own texts, also in plain Python:
-the bits are the same on every space. Plain Python calls of the integers and uniforms take NumPy arrays too:
-`uniform(seed, 0, np.arange(n, dtype=np.uint64))`.
+Names that end in 32 hold no float64 instruction, and need no whole block: the streams s, s + 32, s + 64 and
+s + 96 of each 128 share one, beyond the other streams, and have a word each. Normal numbers come in pairs, the
+cosine and the sine of one angle: `normal` of the streams s and s + 32 of each 64 has a block, `normal32` of a
+pair two words. Where one thread takes them together, as teams of a warp do that go through neighbours, the
+compiler finds what they have in common and does it once. Logarithm and sine are the layer's own texts, also in
+plain Python: the bits are the same on every space. Plain Python calls of the integers and uniforms take NumPy
+arrays too: `uniform(seed, 0, np.arange(n, dtype=np.uint64))`.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from .words import bits, float32, float64, int32, int64, modulo64, sqrt, uint32,
 _MULTIPLIERS = 0xD2511F53, 0xCD9E8D57  # the paper's, chosen for their avalanche
 _WEYL = 0x9E3779B9, 0xBB67AE85  # what a round adds to the key: the golden ratio and sqrt(3) - 1, times 2^32
 _LOW = 0xFFFFFFFF
-_SHARED = 1 << 63  # of blocks that four streams share
+_SHARED = 1 << 63  # of blocks that streams share
 _QUARTER = 1.5707963267948966  # of a turn
 
 
@@ -124,12 +126,15 @@ def exponential32(seed, stream, draw):
 
 @function
 def normal(seed, stream, draw):
-    """A float64 from the standard normal distribution, at most 8.6 in size: Box and Muller's radius times a cosine."""
-    w = words(seed, stream, draw)
+    """A float64 from the standard normal distribution, at most 8.6 in size: Box and Muller's radius times the
+    cosine of an angle, or, in streams s + 32 of each 64, its sine."""
+    t = modulo64(stream)
+    sine = int64((t >> 5) & 1)
+    w = words(seed, t & ~uint64(32) | _SHARED, draw)
     radius = sqrt(2.0 * (0.0 - log_normal_f64(1.0 - float64(_upper53(w[0], w[1])) * 2.0**-53)))
     turn = float64(_upper53(w[2], w[3])) * 2.0**-51  # in quarters: taking whole ones away is exact
     near = turn + ROUND_64  # the nearest whole number is in its low bits
-    return radius * quarter_f64(bits(near) + 1, (turn - (near - ROUND_64)) * _QUARTER, 0.0)
+    return radius * quarter_f64(bits(near) + 1 - sine, (turn - (near - ROUND_64)) * _QUARTER, 0.0)
 
 
 @function

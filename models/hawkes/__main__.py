@@ -132,6 +132,8 @@ def _parser():
     one.add_argument("--sets", type=int, help="simulated data sets (200)")
     one.add_argument("--quick", action="store_true", help="20 sets")
     one.add_argument("--space", default=None)
+    one.add_argument("--jobs", type=int, default=1, metavar="N",
+                     help="processes that share the data sets out, each on one core unless --space is given (1)")
     one.add_argument("--seed", type=int, default=0)
     one.set_defaults(run=run_calibrate)
     return parser
@@ -196,11 +198,10 @@ def _prepare(options):
                          "such? --tau-x, --tau-t, --sample-tau, --background)"), highlight=False)
         return folder, events, likelihood, start, () if options.sample_tau else ("tau_x", "tau_t"), found
     box = None if options.box_km is None else np.reshape(options.box_km, (-1, 2))
-    least = None if options.least_h is None else {"h": options.least_h}
     horizon = how.pop("horizon_h", events.horizon_h)
     marks = {} if events.marks is None else {"marks": events.marks, "reference_mark": events.reference_mark}
     made = fit_background(events.locations, events.times, options.background, box_km=box, n_periods=options.periods,
-                          start=start, least=least, horizon_h=horizon, **marks, **how)
+                          start=start, least=_least(options), horizon_h=horizon, **marks, **how)
     width = "" if made.bandwidth_km is None else f", bandwidth {made.bandwidth_km:.3g} km"
     console.print(f"background: {options.background}{width}; {made.fit.params.mu0:.1%} of the events; {made.n_rounds} rounds, "
                   + ("at rest" if made.converged else "not yet at rest"), highlight=False)
@@ -217,17 +218,22 @@ def _need_writers(options):
         need("matplotlib", "plot", "figures (--figures none does without)")
 
 
+def _least(options):
+    return None if options.least_h is None else {"h": options.least_h}
+
+
 def _sample(options, likelihood, start, fixed, sampler="metropolis"):
-    common = {"n_chains": options.chains, "start": start, "fixed": fixed, "seed": options.seed, "progress": console.is_terminal}
+    common = {"n_chains": options.chains, "start": start, "fixed": fixed, "least": _least(options),
+              "seed": options.seed, "progress": console.is_terminal}
     common |= {name: n for name, n in (("n_draws", options.draws), ("n_warmup", options.warmup)) if n is not None}
     if sampler == "nuts":
         return sample_nuts(likelihood, **common)
     return sample_posterior(likelihood, thin=options.thin, checkpoint=options.checkpoint, **common)
 
 
-def _params_or_mode(likelihood, start, fixed, found):
+def _params_or_mode(options, likelihood, start, fixed, found):
     if found is None:
-        return fit(likelihood, start=start, fixed=fixed, posterior=True).params
+        return fit(likelihood, start=start, fixed=fixed, posterior=True, least=_least(options)).params
     return found.mean() if isinstance(found, Posterior) else found
 
 
@@ -235,10 +241,10 @@ def run_fit(options):
     """Estimate; write fit.json, posterior.nc and figures."""
     folder, _, likelihood, start, fixed, _ = _prepare(options)
     written = ""
-    least = None if options.least_h is None else {"h": options.least_h}
     said = ()
     if options.by in ("likelihood", "mode"):
-        found = fit(likelihood, start=start, fixed=fixed, posterior=options.by == "mode", least=least)
+        found = fit(likelihood, start=start, fixed=fixed, posterior=options.by == "mode",
+                    least=_least(options))
         rows = {name: {"estimate": getattr(found.params, name), "standard error": found.standard_errors[name],
                        "q2.5": found.interval(name)[0], "q97.5": found.interval(name)[1]} for name in found.free}
         params, bound, said = found.params, likelihood.error_bound, found.notes
@@ -295,7 +301,7 @@ def run_probabilities(options):
 def run_residuals(options):
     """Print the test; write a figure."""
     folder, _, likelihood, start, fixed, given = _prepare(options)
-    params = _params_or_mode(likelihood, start, fixed, given)
+    params = _params_or_mode(options, likelihood, start, fixed, given)
     found = residuals(likelihood, params)
     console.print(f"expected {found.rescaled[-1]:,.1f} events until the last of {likelihood.n_events:,}; Kolmogorov-Smirnov "
                   f"{found.statistic:.4f}, p = {found.p_value:.2g}; correlation of neighbours {found.correlation:+.4f}")
@@ -312,7 +318,7 @@ def run_residuals(options):
 def run_forecast(options):
     """Print intervals of counts, and what catalogues drawn from the model look like."""
     folder, events, likelihood, start, fixed, given = _prepare(options)
-    found = given or _params_or_mode(likelihood, start, fixed, None)
+    found = given or _params_or_mode(options, likelihood, start, fixed, None)
     ahead = forecast(likelihood, found, options.hours, n_draws=options.futures, seed=options.seed)
     low, high = ahead.interval(0.9)
     until = events.dates([ahead.begin_h, ahead.end_h])
@@ -333,8 +339,7 @@ def run_compare(options):
         console.print(f"WAIC {found.waic:.2f} ± {found.waic_se:.2f} ({found.p_waic:.1f} parameters); leave-one-out {found.loo:.2f} ± "
                       f"{found.loo_se:.2f} (largest k {found.worst_k:.2f})", highlight=False)
         return
-    least = None if options.least_h is None else {"h": options.least_h}
-    found = fit(likelihood, start=given or start, fixed=fixed, least=least)
+    found = fit(likelihood, start=given or start, fixed=fixed, least=_least(options))
     console.print(f"log-likelihood {found.log_likelihood:.4f}, {len(found.free)} parameters, AIC {found.aic:.4f}", highlight=False)
 
 

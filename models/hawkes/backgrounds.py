@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,7 +27,7 @@ from .checks import check_events, check_horizon
 from .fit import Fit, fit
 from .kernels import LOG2_E, squared_distance
 from .likelihood import Likelihood
-from .parameters import Background, Parameters
+from .parameters import Background, Parameters, ParametersBase
 
 KINDS = ("constant", "piecewise", "declustered")
 _MOVED = 1e-3  # of any event's share: less is rest
@@ -77,8 +78,12 @@ def weighted_density(team, n_dims, a_x, x, weights, places, same, out):
         out[i] = total
 
 
-def fit_background(locations, times, kind="declustered", *, box_km=None, n_periods=None, bandwidth_km=None, start=None,
-                   fixed=("tau_x", "tau_t"), least=None, max_rounds=50, horizon_h=None, space=None, **options):
+def fit_background(
+    locations, times, kind: str = "declustered", *, box_km=None, n_periods: int | None = None,
+    bandwidth_km: float | None = None, start: ParametersBase | None = None,
+    fixed: Sequence[str] = ("tau_x", "tau_t"), least: dict | None = None, max_rounds: int = 50,
+    horizon_h: float | None = None, space=None, **options,
+) -> BackgroundFit:
     """Fit a background and a triggering function in turns.
 
     Parameters

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -81,8 +82,11 @@ class Catalogue:
         return times if self.origin is None else self.origin + np.rint(times * 3.6e9).astype("timedelta64[us]")
 
 
-def read_catalogue(source, *, places=("x_km", "y_km"), time="t_hours", ids=None, marks=None, reference_mark=None, end=None,
-                   length_unit="km", time_unit="h", lonlat=False, date_order=None):
+def read_catalogue(
+    source, *, places: Sequence[str] = ("x_km", "y_km"), time: str = "t_hours", ids: str | None = None,
+    marks: str | None = None, reference_mark: float | str | None = None, end=None, length_unit: str = "km",
+    time_unit: str = "h", lonlat: bool = False, date_order: str | None = None,
+) -> Catalogue:
     """Events from a file or a data frame, with names, dates and marks.
 
     Parameters

@@ -146,7 +146,10 @@ def _power_law(at, growth, n_dims):
     return _Shape(names, units, exponent, bound, slopes, scale, scale_slopes, ("h", "gamma"), reach_km, draw, {"q": 1.0})
 
 
-def compose(decay="exponential", *, space="normal", marks=False, growth=False, n_dims=2, within_h=None):
+def compose(
+    decay: str | int | Decay = "exponential", *, space: str = "normal", marks: bool = False, growth: bool = False,
+    n_dims: int = 2, within_h: float | None = None,
+) -> type[ParametersBase]:
     """The parameters' class of a triggering function made of parts; everything that takes Parameters takes it.
 
     Parameters are mu0, tau_x, tau_t, theta, then those of the decay (omega; omega_1, ..., weight_2, ...; or c and p), h (and q
@@ -193,7 +196,7 @@ def compose(decay="exponential", *, space="normal", marks=False, growth=False, n
     return _class_of(part, space, bool(marks), bool(growth), n_dims, spec)
 
 
-def time_scales(n_scales):
+def time_scales(n_scales: int) -> type[ParametersBase]:
     """The parameters' class of a triggering function with several exponential decays, the same in space: `compose(n_scales)`.
 
     Parameters
@@ -257,8 +260,10 @@ def _triggering(decay, space, marks, growth, n_dims):
         """The value, and its derivatives."""
         for k in range(n + 1):
             out[k] = 0.0
-        if pk.any(near(r2, mark, p) > _NOTHING):
+        some = pk.any(near(r2, mark, p) > _NOTHING)
+        if some:
             moments_near(r2, dt, mark, p, out)
+        return some
 
     @pk.function
     def moments_near(r2, dt, mark, p, out):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
 import numpy as np
-import rich.progress
 
 from ..checks import check_choice, check_count, check_seed
+from ..processes import map_numbers, space_of
 from .backgrounds import fit_background
 from .fit import fit
 from .likelihood import Likelihood
@@ -47,7 +48,10 @@ class Coverage:
     n_converged: int
 
 
-def coverage(background="declustered", clusters="slow", *, n_sets=200, seed=0, space=None, progress=False):
+def coverage(
+    background: str = "declustered", clusters: str = "slow", *, n_sets: int = 200, seed: int = 0,
+    space=None, jobs: int = 1, progress: bool = False,
+) -> Coverage:
     """Coverage of 90 % intervals over simulated data sets.
 
     Immigrants are uniform over a square and a year for "constant" and "paper" (the kernel density over all events); their rate is
@@ -62,6 +66,8 @@ def coverage(background="declustered", clusters="slow", *, n_sets=200, seed=0, s
     n_sets, seed : int
         A data set depends on the seed and its number alone.
     space : str or Space, optional
+    jobs : int
+        Processes that share the data sets out, each on the space "serial" if none is given.
     progress : bool
 
     Returns
@@ -72,18 +78,24 @@ def coverage(background="declustered", clusters="slow", *, n_sets=200, seed=0, s
     check_choice(background, "background", BACKGROUNDS)
     truth = CLUSTERS[check_choice(clusters, "clusters", tuple(CLUSTERS))]
     n_sets, seed = check_count(n_sets, "n_sets"), check_seed(seed)
-    held, estimates, converged = dict.fromkeys(NAMES, 0), [], 0
-    for k in rich.progress.track(range(n_sets), description=f"{background}, {clusters}", disable=not progress):
-        made = simulate(truth, n_immigrants=_IMMIGRANTS, horizon_h=_HORIZON_H, seed=np.random.default_rng([seed, k]),
-                        box_km=((0.0, _SIDE_KM),) * 2, immigrants=_IMMIGRANTS_OF.get(background))
-        found, done = _estimate(background, made, truth, space)
-        converged += done
-        estimates.append([getattr(found.params, name) for name in NAMES])
-        for name in NAMES:
-            low, high = found.interval(name, Z)
-            held[name] += bool(low <= getattr(truth, name) <= high)
-    means = dict(zip(NAMES, np.mean(estimates, axis=0).tolist()))
-    return Coverage(background, clusters, n_sets, {name: n / n_sets for name, n in held.items()}, means, truth, converged)
+    one = functools.partial(_one, background, truth, seed, space_of(space, jobs))
+    found = map_numbers(one, n_sets, jobs=jobs, description=f"{background}, {clusters}", progress=progress)
+    held, estimates, converged = (np.array(column) for column in zip(*found))
+    shares = dict(zip(NAMES, held.mean(axis=0).tolist()))
+    means = dict(zip(NAMES, estimates.mean(axis=0).tolist()))
+    return Coverage(background, clusters, n_sets, shares, means, truth, int(converged.sum()))
+
+
+def _one(background, truth, seed, space, k):
+    """Of data set k: whether intervals hold the truth, the estimates, and whether the fit converged."""
+    made = simulate(truth, n_immigrants=_IMMIGRANTS, horizon_h=_HORIZON_H, box_km=((0.0, _SIDE_KM),) * 2,
+                    immigrants=_IMMIGRANTS_OF.get(background), seed=np.random.default_rng([seed, k]))
+    found, done = _estimate(background, made, truth, space)
+    inside = []
+    for name in NAMES:
+        low, high = found.interval(name, Z)
+        inside.append(bool(low <= getattr(truth, name) <= high))
+    return inside, [getattr(found.params, name) for name in NAMES], done
 
 
 def _estimate(background, made, truth, space):

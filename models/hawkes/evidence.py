@@ -12,6 +12,8 @@ from portable.errors import DTypeError, InputError
 from ..checks import check_count
 from .extras import need
 from .fit import check_likelihood
+from .likelihood import Likelihood
+from .parameters import ParametersBase
 from .posterior import Posterior
 from .residuals import compensators
 
@@ -41,7 +43,7 @@ class Evidence:
     pointwise: np.ndarray = field(repr=False)
 
 
-def pointwise(likelihood, params):
+def pointwise(likelihood: Likelihood, params: ParametersBase) -> np.ndarray:
     """The log-likelihood event by event: the log density of each event's time and place given those before.
 
     Parameters
@@ -65,7 +67,7 @@ def pointwise(likelihood, params):
     return terms
 
 
-def evidence(likelihood, posterior, *, n_draws=200):
+def evidence(likelihood: Likelihood, posterior: Posterior, *, n_draws: int = 200) -> Evidence:
     """WAIC and leave-one-out of a posterior.
 
     Parameters

@@ -23,11 +23,12 @@ def excitation_functions(trigger):
 
     @pk.function
     def terms_of(n_xi, r2, dt, mark, p, out):
-        """The triggering function, with its other moments if n_xi > 1."""
+        """The triggering function, with its other moments if n_xi > 1; returns whether they may be anything
+        but 0."""
         if n_xi == 1:
             out[0] = g.value(r2, dt, mark, p)
-        else:
-            g.moments(r2, dt, mark, p, out)
+            return True
+        return g.moments(r2, dt, mark, p, out)
 
     @pk.function
     def excitation_group(team, group, n_dims, n_parts, wide, n_xi, x, t, reach, p, excitation):
@@ -52,9 +53,9 @@ def excitation_functions(trigger):
                 for r in range(pk.static(GROUP)):
                     i = min(own + r, newest)
                     dt = elapsed(n_parts, t, i, t, j)
-                    terms_of(n_xi, squared_distance(n_dims, wide, x, i, x, j), dt, mark, p, terms)
-                    for k in range(n_xi):
-                        xi_part[k, r] += pk.where(dt > 0.0, terms[k], 0.0)
+                    if terms_of(n_xi, squared_distance(n_dims, wide, x, i, x, j), dt, mark, p, terms):
+                        for k in range(n_xi):
+                            xi_part[k, r] += pk.where(dt > 0.0, terms[k], 0.0)
             for r in range(pk.static(GROUP)):
                 for k in range(n_xi):
                     xi[k, r] += pk.float64(xi_part[k, r])
@@ -155,12 +156,12 @@ def _pair_kernels(trigger):
                             for k in range(n_mu):
                                 mu_part[k, r] = pk.fma(term, factors[k], mu_part[k, r])
                                 share[k] = pk.fma(term, factors[k], share[k])
-                            functions.terms_of(n_xi, r2, dt, mark, p, xi_terms)
-                            for k in range(n_xi):
-                                term = xi_terms[k]
-                                if limited:
-                                    term = pk.where(counts and dt > 0.0, term, 0.0)
-                                xi_part[k, r] += term
+                            if functions.terms_of(n_xi, r2, dt, mark, p, xi_terms):
+                                for k in range(n_xi):
+                                    term = xi_terms[k]
+                                    if limited:
+                                        term = pk.where(counts and dt > 0.0, term, 0.0)
+                                    xi_part[k, r] += term
                         for k in range(n_mu):
                             shares[k, j - start, team.rank] = share[k]
                     team.barrier()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,6 +24,7 @@ _STEP = 1e-3
 _LEAST_INFORMATION = 1e-3
 _LEAST_SHARE = 1e-3  # of a parameter in the directions without information
 _ROUNDING, _SMALL = 1e-12, 1e-9  # of the log-likelihood
+_AT_BOUND = 0.25  # standard error of a logarithm, where a bound hides it
 _LONGEST = 1.0  # a factor of e a step and parameter: farther, a quadratic says little about this likelihood
 
 
@@ -88,7 +90,11 @@ class Fit:
         return value / width, value * width
 
 
-def fit(likelihood, *, start=None, fixed=("tau_x", "tau_t"), posterior=False, priors=None, least=None, max_iter=100, tol=1e-8):
+def fit(
+    likelihood: Likelihood, *, start: ParametersBase | None = None, fixed: Sequence[str] = ("tau_x", "tau_t"),
+    posterior: bool = False, priors: dict | None = None, least: dict | None = None, max_iter: int = 100,
+    tol: float = 1e-8,
+) -> Fit:
     """Estimate the parameters.
 
     Parameters
@@ -130,7 +136,7 @@ def fit(likelihood, *, start=None, fixed=("tau_x", "tau_t"), posterior=False, pr
     if posterior:
         check_start(start, priors, free)
     check_places(likelihood, start, free)
-    objective = Objective(likelihood, start, free, priors, least=_check_least(least, free))
+    objective = Objective(likelihood, start, free, priors, least=check_least(least, free))
 
     z = np.maximum(objective.place(start), objective.low)
     value, slopes = objective(z)
@@ -174,7 +180,7 @@ def no_rate(likelihood, start, value):
     return words
 
 
-def _check_least(least, free):
+def check_least(least, free):
     """Bounds by name, checked."""
     if least is None:
         return {}
@@ -184,6 +190,21 @@ def _check_least(least, free):
         if name not in free:
             raise InputError(f"least has '{name}', which is not estimated; wanted some of {', '.join(free)}")
     return {name: check_positive(value, f"least['{name}']") for name, value in least.items()}
+
+
+def raise_to(least, params):
+    """Parameters, those below their bounds just above these."""
+    above = {name: max(getattr(params, name), bound * (1.0 + 1e-9)) for name, bound in least.items()}
+    return type(params)(**dict(zip(params.names(), params.values())) | above)
+
+
+def posterior_mode(likelihood, start, free, priors, least):
+    """Where samplers begin: the mode of the posterior within bounds, and the covariance of the logarithms of
+    the free parameters there. What a bound holds has no curvature; 0.25 is taken for its standard error."""
+    fixed = [name for name in start.names() if name not in free]
+    mode = fit(likelihood, start=start, fixed=fixed, posterior=True, priors=priors, least=least)
+    held = np.isnan([mode.standard_errors[name] for name in free])
+    return raise_to(least, mode.params), mode.log_covariance + np.diag(np.where(held, _AT_BOUND**2, 0.0))
 
 
 def _covariance(information, held):

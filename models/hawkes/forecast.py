@@ -12,6 +12,7 @@ from portable.errors import DTypeError, InputError
 
 from ..checks import check_count, check_number
 from .fit import check_likelihood
+from .likelihood import Likelihood
 from .parameters import ParametersBase, check_positive
 from .posterior import Posterior
 from .probabilities import parent_probabilities
@@ -53,7 +54,10 @@ class Forecast:
         return float(low), float(high)
 
 
-def forecast(likelihood, params, hours, *, n_draws=500, seed=0, max_events=1_000_000):
+def forecast(
+    likelihood: Likelihood, params: ParametersBase | Posterior, hours: float, *, n_draws: int = 500, seed: int = 0,
+    max_events: int = 1_000_000,
+) -> Forecast:
     """Draw what happens after the record: offspring of its events, new background events, and theirs.
 
     Parameters
@@ -162,7 +166,10 @@ class PredictiveCheck:
     p_values: dict
 
 
-def predictive_check(likelihood, params, *, n_draws=100, seed=0, max_events=1_000_000):
+def predictive_check(
+    likelihood: Likelihood, params: ParametersBase | Posterior, *, n_draws: int = 100, seed: int = 0,
+    max_events: int = 1_000_000,
+) -> PredictiveCheck:
     """Compare the events with catalogues drawn from the model over the same time.
 
     Parameters
@@ -223,7 +230,7 @@ class Declustered:
     family: np.ndarray
 
 
-def decluster(likelihood, params, *, seed=0):
+def decluster(likelihood: Likelihood, params: ParametersBase, *, seed: int = 0) -> Declustered:
     """Draw each event's parent, or none, by its probabilities: the events without are a declustered catalogue.
 
     Parameters

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from portable.errors import InputError
 
 from ..checks import as_numbers, check_finite, check_number
+
+if TYPE_CHECKING:  # which import this module
+    from .likelihood import Likelihood
+    from .parameters import ParametersBase
 
 # Places are repeated where more than this share of events has the place of another.
 _REPEATED = 0.1
@@ -46,7 +52,7 @@ class Places:
                 f"places, typically {self.spacing_km:.3g} km from the next")
 
 
-def places(locations):
+def places(locations) -> Places:
     """How the places of events repeat: rounded coordinates, or centroids.
 
     Parameters
@@ -73,7 +79,7 @@ def _spacing(distinct, most=2_000):
     return float(np.median(nearest))
 
 
-def jitter(locations, width_km=None, *, seed=0):
+def jitter(locations, width_km: float | None = None, *, seed: int = 0) -> np.ndarray:
     """Places moved at random within their rounding.
 
     Parameters
@@ -110,7 +116,9 @@ def check_places(likelihood, params, free):
             "places, or make the Likelihood with repeats='accept' (--repeats accept)")
 
 
-def notes(likelihood, params, free=None):
+def notes(
+    likelihood: Likelihood, params: ParametersBase, free: Sequence[str] | None = None
+) -> tuple[str, ...]:
     """What to know about an estimate before it is defended.
 
     Parameters

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Sequence
 
 import numpy as np
 
 from ..checks import check_count, check_flag, check_seed
 from .checks import check_params
 from .extras import need
-from .fit import Objective, check_free, check_likelihood, fit
-from .parameters import Parameters
+from .fit import Objective, check_free, check_least, check_likelihood, posterior_mode, raise_to
+from .likelihood import Likelihood
+from .parameters import Parameters, ParametersBase
 from .posterior import Posterior
-from .priors import check_priors, check_start, in_words, is_reciprocal, log_prior
+from .priors import check_priors, check_start, cut_priors, in_words, is_reciprocal, log_prior
 
 
 class _NoDensity(ValueError):
@@ -22,8 +24,11 @@ class _NoDensity(ValueError):
     is_recoverable = True
 
 
-def sample_nuts(likelihood, *, n_chains=4, n_draws=1_000, n_warmup=300, start=None, fixed=("tau_x", "tau_t"), priors=None, seed=0,
-                progress=False):
+def sample_nuts(
+    likelihood: Likelihood, *, n_chains: int = 4, n_draws: int = 1_000, n_warmup: int = 300,
+    start: ParametersBase | None = None, fixed: Sequence[str] = ("tau_x", "tau_t"), priors: dict | None = None,
+    least: dict | None = None, seed: int = 0, progress: bool = False,
+) -> Posterior:
     """Draws from the posterior by the no-U-turn sampler of nutpie.
 
     It moves the logarithms of the free parameters, in units of their standard errors around the posterior mode and along the
@@ -37,7 +42,7 @@ def sample_nuts(likelihood, *, n_chains=4, n_draws=1_000, n_warmup=300, start=No
         Of each chain, kept and not kept.
     start : Parameters, optional
         Where the search for the mode begins, and what the fixed parameters are.
-    fixed, priors
+    fixed, priors, least
         As in `sample_posterior`.
     seed : int, 0 to 2^64 - 1
     progress : bool
@@ -62,13 +67,15 @@ def sample_nuts(likelihood, *, n_chains=4, n_draws=1_000, n_warmup=300, start=No
     start = check_params(Parameters(0.5, 1.6, 336.0, 0.3, 1.0, 1.0) if start is None else start)
     free = check_free(fixed, start, likelihood)
     priors = check_priors(priors, type(start))
-    check_start(start, priors, free)
+    least = check_least(least, free)
+    start, cut = raise_to(least, start), cut_priors(priors, type(start), least)
+    check_start(start, cut, free)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)  # ArviZ announces its next version on import
         nutpie = need("nutpie", "nuts", "the no-U-turn sampler")
         from_pyfunc = need("nutpie.compiled_pyfunc", "nuts", "the no-U-turn sampler").from_pyfunc
-    mode = fit(likelihood, start=start, fixed=fixed, posterior=True, priors=priors)
-    target = _Target(likelihood, mode, free, priors)
+    mode, log_covariance = posterior_mode(likelihood, start, free, priors, least)
+    target = _Target(likelihood, mode, log_covariance, free, cut)
     n = len(free)
     model = from_pyfunc(n, lambda: target.log_density, lambda *_: target.expand, [np.dtype(np.float64)] * 2, [(n,), (1,)],
                         ["z", "value"], make_initial_point_fn=lambda seed: target.first(seed))
@@ -76,17 +83,17 @@ def sample_nuts(likelihood, *, n_chains=4, n_draws=1_000, n_warmup=300, start=No
                           progress_bar=progress)
     draws = np.exp(trace.posterior["z"].to_numpy())
     acceptance = trace.sample_stats["mean_tree_accept"].to_numpy().mean(axis=1, keepdims=True)
-    return Posterior(type(start), mode.params, free, draws, trace.posterior["value"].to_numpy()[..., 0], acceptance,
-                     target.worst, in_words(priors, type(start), free), "NUTS (nutpie)", seed, True)
+    return Posterior(type(start), mode, free, draws, trace.posterior["value"].to_numpy()[..., 0], acceptance,
+                     target.worst, in_words(cut, type(start), free), "NUTS (nutpie)", seed, True)
 
 
 class _Target:
     """The log-posterior of whitened log-parameters y: z = mode + axes y."""
 
-    def __init__(self, likelihood, mode, free, priors):
-        self._objective = Objective(likelihood, mode.params, free, priors, with_jacobian=True)
-        self._mode = self._objective.place(mode.params)
-        curvatures, axes = np.linalg.eigh(np.minimum(mode.log_covariance, 1.0 / np.finfo(float).eps))
+    def __init__(self, likelihood, mode, log_covariance, free, priors):
+        self._objective = Objective(likelihood, mode, free, priors, with_jacobian=True)
+        self._mode = self._objective.place(mode)
+        curvatures, axes = np.linalg.eigh(np.minimum(log_covariance, 1.0 / np.finfo(float).eps))
         # An axis along which the mode says nothing is taken as wide as a prior may be.
         self._axes = axes * np.sqrt(np.clip(curvatures, 1e-12, 1.0))
         self._priors, self._free, self.worst = priors, free, 0.0
@@ -104,7 +111,13 @@ class _Target:
         value, _ = self._objective(z)
         params = self._objective.params(z)
         signs = [-1.0 if is_reciprocal(type(params), name) else 1.0 for name in self._free]
-        return {"z": z, "value": np.array([value - log_prior(params, self._priors, self._free)[0] - np.dot(signs, z)])}
+        return {"z": z, "value": np.array([value - self._log_prior(z) - np.dot(signs, z)])}
 
     def first(self, seed):
-        return np.random.default_rng(seed).normal(0.0, 0.5, len(self._free))
+        y = np.random.default_rng(seed).normal(0.0, 0.5, len(self._free))
+        while not math.isfinite(self._log_prior(self._mode + self._axes @ y)):
+            y *= 0.9  # beyond a bound; the mode is within
+        return y
+
+    def _log_prior(self, z):
+        return log_prior(self._objective.params(z), self._priors, self._free)[0]

@@ -11,7 +11,7 @@ which holds half-normal, gamma, log-normal and uniform densities, so kernels nee
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -121,6 +121,22 @@ def check_priors(priors, params_type):
         if not isinstance(prior, Prior):
             raise DTypeError(f"priors['{name}'] must be made by half_normal, gamma, log_normal or uniform, got {prior!r}")
     return found | priors
+
+
+def cut_priors(priors, params_type, least):
+    """The priors, with no density where a parameter is below its bound in `least`."""
+    cut = {}
+    for name, bound in least.items():
+        coordinate = coordinate_name(params_type, name)
+        prior = priors[coordinate]
+        low, high = max(prior.low, bound), prior.high
+        if coordinate != name:
+            low, high = prior.low, min(prior.high, 1.0 / bound)
+        if not low < high:
+            raise InputError(f"least['{name}'] is {bound:g}, where the prior of {coordinate} has no density "
+                             f"({prior.text})")
+        cut[coordinate] = replace(prior, low=low, high=high, text=f"{prior.text}; {name} at least {bound:g}")
+    return priors | cut
 
 
 def in_words(priors, params_type, free):

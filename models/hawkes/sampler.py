@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -14,11 +15,12 @@ from . import chain_kernels as ck
 from .chains import Chains
 from .checkpoint import Kept
 from .checks import check_params
-from .fit import check_free, check_likelihood, fit, no_rate
+from .fit import check_free, check_least, check_likelihood, no_rate, posterior_mode, raise_to
 from .guards import check_places
+from .likelihood import Likelihood
 from .parameters import Parameters, ParametersBase
 from .posterior import Posterior
-from .priors import check_priors, check_start, in_words
+from .priors import check_priors, check_start, cut_priors, in_words
 from .progress import Progress
 
 _REPLAYS = 4  # of 25 steps each between two looks at the chains
@@ -27,8 +29,11 @@ _DISPERSION = 4.0
 _WIDTH = 2.4  # standard deviations: the best normal proposal in one dimension (Gelman, Roberts and Gilks 1996)
 
 
-def sample_posterior(likelihood, *, n_chains=4, n_draws=10_000, n_warmup=1_000, thin=1, start=None,
-                     fixed=("tau_x", "tau_t"), priors=None, seed=0, progress=False, checkpoint=None):
+def sample_posterior(
+    likelihood: Likelihood, *, n_chains: int = 4, n_draws: int = 10_000, n_warmup: int = 1_000, thin: int = 1,
+    start: ParametersBase | Sequence[ParametersBase] | None = None, fixed: Sequence[str] = ("tau_x", "tau_t"),
+    priors: dict | None = None, least: dict | None = None, seed: int = 0, progress: bool = False, checkpoint=None,
+) -> Posterior:
     """Draws from the posterior by Algorithm 1 of Holbrook et al. (2021).
 
     Each step moves one parameter, chosen at random: a normal proposal, cut off at 0, in the parameter's coordinate (its
@@ -52,6 +57,9 @@ def sample_posterior(likelihood, *, n_chains=4, n_draws=10_000, n_warmup=1_000, 
     fixed : sequence of str
     priors : dict, optional
         Priors by coordinate; the paper's where none is given (`models.hawkes.priors`).
+    least : dict, optional
+        Lower bounds of free parameters, by name, below which their priors are cut off: of h, for example,
+        the rounding of places. A single start is moved to them.
     seed : int, 0 to 2^64 - 1
         Random numbers are a function of (seed, chain, step): equal seeds give equal draws on every space, unless rounding
         turns a decision, which happens once in about 10^8 steps.
@@ -83,20 +91,24 @@ def sample_posterior(likelihood, *, n_chains=4, n_draws=10_000, n_warmup=1_000, 
     check_flag(progress, "progress")
     given = _check_starts(start, n_chains)
     free, n_rows = check_free(fixed, given[0], likelihood), n_warmup + n_draws
-    priors = check_priors(priors, type(given[0]))
+    priors, least = check_priors(priors, type(given[0])), check_least(least, free)
+    cut = cut_priors(priors, type(given[0]), least)
     check_places(likelihood, given[0], free)
+    if len(given) == 1:
+        given = [raise_to(least, given[0])]
     for params in given:
         likelihood.check_params(params)
-        check_start(params, priors, free)
-    with Store(checkpoint, "hawkes.sample_posterior", _settings(likelihood, n_chains, thin, seed, given, free, priors)) as store:
-        starts, widths, scale = _starts(store, likelihood, given, free, priors, n_chains, seed)
+        check_start(params, cut, free)
+    settings = _settings(likelihood, n_chains, thin, seed, given, free, cut)
+    with Store(checkpoint, "hawkes.sample_posterior", settings) as store:
+        starts, widths, scale = _starts(store, likelihood, given, free, priors, least, n_chains, seed)
         kept, complete = Kept(store, n_chains, n_rows, len(free) + 1, thin), True
         if not kept.ended:
-            chains = Chains(likelihood, starts, free, priors, n_rows, thin, seed, scale, widths)
+            chains = Chains(likelihood, starts, free, cut, n_rows, thin, seed, scale, widths)
             chains.restore(kept.arrays()) if kept.state else chains.restart()
             complete = _run(chains, kept, progress)
         arrays = kept.arrays() if complete else chains.snapshot()
-    return _collect(arrays, starts[0], free, n_rows, n_warmup, thin, seed, complete, priors)
+    return _collect(arrays, starts[0], free, n_rows, n_warmup, thin, seed, complete, cut)
 
 
 def _settings(likelihood, n_chains, thin, seed, given, free, priors):
@@ -110,14 +122,14 @@ def _settings(likelihood, n_chains, thin, seed, given, free, priors):
             "background": background and [background.density, background.mass]}
 
 
-def _starts(store, likelihood, given, free, priors, n_chains, seed):
+def _starts(store, likelihood, given, free, priors, least, n_chains, seed):
     """Where chains begin, the widths of their first proposals or None, and the size of the log-likelihood."""
     found, kind = store.get("start"), type(given[0])
     if found is not None:
         return [kind(*row) for row in found["values"].tolist()], found.get("widths"), float(found["scale"])
     starts, widths = given, None
     if len(given) != n_chains or n_chains == 1:
-        starts, widths = _disperse(likelihood, given[0], free, priors, n_chains, seed)
+        starts, widths = _disperse(likelihood, given[0], free, priors, least, n_chains, seed)
     scale = likelihood.log_likelihood(starts[0])
     if not np.isfinite(scale):
         raise InputError(no_rate(likelihood, starts[0], scale))
@@ -165,20 +177,21 @@ def _check_starts(start, n_chains):
     return starts
 
 
-def _disperse(likelihood, start, free, priors, n_chains, seed):
+def _disperse(likelihood, start, free, priors, least, n_chains, seed):
     """Starts around the posterior mode, by a host's generator of the same seed, and widths for the first proposals."""
-    fixed = [name for name in start.names() if name not in free]
-    mode = fit(likelihood, start=start, fixed=fixed, posterior=True, priors=priors)
+    mode, log_covariance = posterior_mode(likelihood, start, free, priors, least)
     random = np.random.default_rng(seed)
-    errors = np.minimum(np.sqrt(np.maximum(np.diag(mode.log_covariance), 0.0)), 0.25)
+    errors = np.minimum(np.sqrt(np.maximum(np.diag(log_covariance), 0.0)), 0.25)
     starts = []
     while len(starts) < n_chains:
-        values = dict(zip(start.names(), mode.params.values()))
+        values = dict(zip(start.names(), mode.values()))
         for name, width in zip(free, _DISPERSION * errors):
             values[name] *= float(np.exp(width * random.uniform(-1.0, 1.0)))
+            if values[name] < least.get(name, 0.0):  # as far above the bound as it lay below
+                values[name] = least[name] ** 2 / values[name]
         starts.append(type(start)(**values))
         try:
             check_start(starts[-1], priors, free)
         except InputError:  # beyond the edge of a bounded prior: the mode itself is within
-            starts[-1] = mode.params
+            starts[-1] = mode
     return starts, _WIDTH * errors

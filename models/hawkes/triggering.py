@@ -36,7 +36,8 @@ class Triggering:
         Of the parameters, in the order of p.
     value : kernel function (r2, dt, mark, p)
     moments : kernel function (r2, dt, mark, p, out)
-        Writes value to out[0], and other products to as many more places as there are parameters.
+        Writes value to out[0], and other products to as many more places as there are parameters; returns
+        whether any of these may be anything but 0, of any lane that moves along.
     slopes : kernel function (n_dims, sums, p, out)
         From sums of moments, the derivative in the logarithm of p[k] to out[k].
     integral : kernel function (left, mark, p)
@@ -120,6 +121,7 @@ def _moments(r2, dt, mark, p, out):
     out[0] = value
     out[1] = value * dt
     out[2] = value * r2
+    return True
 
 
 @pk.function

@@ -3,7 +3,8 @@
 Notation: weights w_i >= 0, i = 0..N-1, M draws, ancestors a_k (M of them), offspring o_i = #{k : a_k = i}, cumulative
 offspring O_i = o_0 + ... + o_i, expected offspring e_i = M w_i / sum w.
 
-Schemes that need the sum of the weights work on whole numbers. With b = 62 - ceil(log2 max(N, M)) and w_max < 2^e
+Schemes that need the sum of the weights work on whole numbers. With b = min(51, 62 - ceil(log2 max(N, M)))
+and w_max < 2^e
 
     q_i = w_i 2^(b - e) to the nearest whole number,   Q_i = q_0 + ... + q_i <= 2^62
 
@@ -40,6 +41,7 @@ from .offspring import (
 from .online import Online
 from .posterior import Posterior
 from .prediction import posterior_densities, posterior_paths, predictive_bands
+from .sampling import Sampling
 from .schemes import (
                         killing,
                         megopolis,
@@ -57,7 +59,7 @@ from .state_space import StateSpaceModel
 from .tuning import particles_needed
 from .weights import effective_sample_size, log_sum_exp, metropolis_steps
 
-__all__ = ["Filtered", "Online", "ParticleFilter", "Posterior", "StateSpaceModel",
+__all__ = ["Filtered", "Online", "ParticleFilter", "Posterior", "Sampling", "StateSpaceModel",
            "ancestors_to_offspring", "backward_paths", "cumulative_to_ancestors",
            "cumulative_to_offspring", "effective_sample_size", "exact", "killing", "lagged_moments",
            "log_sum_exp", "megopolis", "metropolis", "metropolis_steps", "multinomial",

@@ -37,6 +37,9 @@ def main(argv=None):
     ranked.add_argument("--sets", type=int, default=200, metavar="K", help="simulated data sets (default: %(default)s)")
     ranked.add_argument("--seed", type=int, default=0)
     ranked.add_argument("--space", metavar="NAME")
+    ranked.add_argument("--jobs", type=int, default=1, metavar="N",
+                        help="processes that share the data sets out, each on one core unless --space is given "
+                             "(default: %(default)s)")
     ranked.add_argument("--quick", action="store_true", help="twenty data sets, nineteen draws each, few steps: shows that everything runs")
     ranked.set_defaults(run=calibrated)
     options = parser.parse_args(argv)
@@ -66,11 +69,12 @@ def calibrated(options):
     for name, z in smoothers(*((20, 500) if options.quick else (100, 2000)), options.seed, options.space):
         print(f"  {name:24} |z| = {z:5.2f}", flush=True)
         failed |= z >= 4
-    sizes = {"n_kept": 19, "n_steps": 60} if options.quick else {}
+    sizes = {"n_kept": 19, "n_steps": 60, "long_enough": 0.0} if options.quick else {}
     sets = 20 if options.quick else options.sets
     print("samplers: chi-square tests of the ranks of true parameters among draws")
     for sampler in options.sampler or ("pmmh", "correlated", "gibbs"):
-        found = calibrate(sampler, n_sets=sets, seed=options.seed, space=options.space, progress=True, **sizes)
+        found = calibrate(sampler, n_sets=sets, seed=options.seed, space=options.space, jobs=options.jobs,
+                          progress=True, **sizes)
         print(f"  {found}; {sets} data sets, {found.n_kept} draws each", flush=True)
         failed |= min(found.p_values.values()) < 0.001
     print("failed" if failed else "all within their bounds")

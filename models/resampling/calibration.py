@@ -5,22 +5,29 @@ Talts, Betancourt, Simpson, Vehtari, Gelman: Validating Bayesian inference algor
 calibration (2018). If the sampler draws from the exact posterior, the rank of the true value among L
 independent draws is uniform on 0..L. The chains of one data set are rows of one batch; of each the last draw
 is kept, so that kept draws are independent but for what warming up leaves.
+
+That is next to nothing if chains are long: one that has gone on for k autocorrelation times after its
+proposals were frozen remembers where it began about as exp(-k). So a data set whose chains are shorter than
+LONG_ENOUGH autocorrelation times is sampled again by chains twice as long, until they are not;
+autocorrelation says nothing of the rank.
 """
 
 from __future__ import annotations
 
+import functools
 import importlib
 from dataclasses import dataclass
 
 import numpy as np
-import rich.progress
 
 from portable.errors import InputError
 
 from ..checks import check_choice, check_count, check_seed
+from ..processes import map_numbers, space_of
 from . import priors, ready
 from .gibbs import sample_gibbs
 from .inference import sample_pmmh
+from .posterior import Posterior, need
 from .walk import random_of
 
 PRIORS = {
@@ -29,6 +36,8 @@ PRIORS = {
     "tau": priors.log_normal(0.6, 0.4),
 }
 BOXES = 20
+STEPS = {"pmmh": 2000, "correlated": 2000, "gibbs": 1000}  # about 60 autocorrelation times after warming up
+LONG_ENOUGH = 40  # autocorrelation times of a chain after warming up
 
 
 @dataclass(frozen=True)
@@ -42,15 +51,20 @@ class Calibration:
     n_kept : int
     p_values : dict
         Of the chi-square test that ranks are uniform, by parameter.
+    shortest : float
+        The least that any data set's chains, after warming up, held of autocorrelation times of any
+        parameter.
     """
 
     sampler: str
     ranks: np.ndarray
     n_kept: int
     p_values: dict
+    shortest: float
 
     def __str__(self) -> str:
-        return f"{self.sampler}: " + ", ".join(f"{name} p = {p:.3g}" for name, p in self.p_values.items())
+        values = ", ".join(f"{name} p = {p:.3g}" for name, p in self.p_values.items())
+        return f"{self.sampler}: {values}; chains of at least {self.shortest:.0f} autocorrelation times"
 
 
 def calibrate(
@@ -58,10 +72,12 @@ def calibrate(
     *,
     n_sets: int = 200,
     n_kept: int = 49,
-    n_steps: int = 800,
+    n_steps: int | None = None,
+    long_enough: float = LONG_ENOUGH,
     n_observed: int = 20,
     seed: int = 0,
     space=None,
+    jobs: int = 1,
     progress: bool = False,
 ) -> Calibration:
     """Calibrate a sampler on the linear Gaussian model, with a tenth of the observations missing.
@@ -70,16 +86,20 @@ def calibrate(
     ----------
     sampler : {"pmmh", "correlated", "gibbs"}
     n_sets : int
-        Simulated data sets.
+        Simulated data sets. Each depends on the seed and its number alone.
     n_kept : int
         Draws of each posterior, each the last of a chain of its own.
-    n_steps : int
-        Of each chain, half of them warming up. Chains that begin far out want time: with 300 steps the smallest
-        p of PMMH was 0.003 over 60 sets, with 900 it was 0.4 over 80.
+    n_steps : int, optional
+        Of each chain, half of them warming up; 2,000, of particle Gibbs 1,000 if not given.
+    long_enough : float
+        Chains are made twice as long until, after warming up, they hold so many autocorrelation times of
+        every parameter.
     n_observed : int
         Observations of a data set.
     seed : int
     space : str or Space, optional
+    jobs : int
+        Processes that share the data sets out, each on the space "serial" if none is given.
     progress : bool
 
     Returns
@@ -87,23 +107,39 @@ def calibrate(
     Calibration
         A p-value below 0.001 / 3 happens by chance once in a thousand calibrations.
     """
-    check_choice(sampler, "sampler", ("pmmh", "correlated", "gibbs"))
+    check_choice(sampler, "sampler", tuple(STEPS))
     n_sets, n_kept, seed = check_count(n_sets, "n_sets"), check_count(n_kept, "n_kept", 9), check_seed(seed)
+    n_steps = check_count(STEPS[sampler] if n_steps is None else n_steps, "n_steps", 20)
     try:
         stats = importlib.import_module("scipy.stats")
     except ImportError as error:
         raise InputError(
             "calibration: the module 'scipy' is not installed. pip install \"portable-kernels[stats]\""
         ) from error
-    ranks = []
-    for k in rich.progress.track(
-        range(n_sets), description=f"{n_sets} data sets, {sampler}", disable=not progress
-    ):
-        random = random_of(seed, k)
-        truth = {name: float(prior.draw(random, 1)[0]) for name, prior in PRIORS.items()}
-        own = int(random.integers(2**63))
-        y = ready.linear_gaussian.simulate(truth, n_observed, seed=own, space=space)[1][:, 0]
-        y[random.random(n_observed) < 0.1] = np.nan
+    need("arviz_stats", "arviz", "autocorrelation times")
+    one = functools.partial(
+        _ranks, sampler, n_kept, n_steps, long_enough, n_observed, seed, space_of(space, jobs)
+    )
+    found = map_numbers(
+        one, n_sets, jobs=jobs, description=f"{n_sets} data sets, {sampler}", progress=progress
+    )
+    ranks = np.array([row for row, _ in found])
+    boxes = max(b for b in range(2, BOXES + 1) if (n_kept + 1) % b == 0 or b == 2)
+    p_values = {
+        name: float(stats.chisquare(np.bincount(column * boxes // (n_kept + 1), minlength=boxes)).pvalue)
+        for name, column in zip(PRIORS, ranks.T)
+    }
+    return Calibration(sampler, ranks, n_kept, p_values, min(length for _, length in found))
+
+
+def _ranks(sampler, n_kept, n_steps, long_enough, n_observed, seed, space, k):
+    """Of data set k: the ranks of the true parameters, and how many autocorrelation times its chains held."""
+    random = random_of(seed, k)
+    truth = {name: float(prior.draw(random, 1)[0]) for name, prior in PRIORS.items()}
+    own = int(random.integers(2**63))
+    y = ready.linear_gaussian.simulate(truth, n_observed, seed=own, space=space)[1][:, 0]
+    y[random.random(n_observed) < 0.1] = np.nan
+    while True:
         options = {
             "priors": PRIORS,
             "n_chains": n_kept,
@@ -118,11 +154,13 @@ def calibrate(
             found = sample_pmmh(
                 ready.linear_gaussian, y, 64, n_blocks=4 if sampler == "correlated" else 1, **options
             )
-        ranks.append([(found[name][:, -1] < truth[name]).sum() for name in PRIORS])
-    ranks = np.array(ranks)
-    boxes = max(b for b in range(2, BOXES + 1) if (n_kept + 1) % b == 0 or b == 2)
-    p_values = {
-        name: float(stats.chisquare(np.bincount(column * boxes // (n_kept + 1), minlength=boxes)).pvalue)
-        for name, column in zip(PRIORS, ranks.T)
-    }
-    return Calibration(sampler, ranks, n_kept, p_values)
+        length = _autocorrelation_times(found)
+        if length >= long_enough:
+            return [int((found[name][:, -1] < truth[name]).sum()) for name in PRIORS], length
+        n_steps *= 2
+
+
+def _autocorrelation_times(found: Posterior) -> float:
+    """How many autocorrelation times of the slowest parameter a chain holds: its effective draws."""
+    stats = need("arviz_stats", "arviz", "autocorrelation times")
+    return min(float(stats.ess(found[name], method="mean")) for name in found.names) / len(found.draws)

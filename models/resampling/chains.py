@@ -27,7 +27,7 @@ def proposal(seed, stream, draw, n):
 def metropolis_chain(r, k, n_steps, log, w, extremes, seed, step, ancestors):
     """A Metropolis chain from particle k mod n. A block of random bits and one gathered weight a step, 8 bytes out."""
     n = pk.uint64(w.shape[1])
-    row_scale = scale(extremes, r, 0, log, w)
+    row_scale = scale(extremes, r, 0, log)
     a = k % w.shape[1]
     own = scaled(pk.float64(w[r, a]), row_scale, log)
     for b in range(n_steps):
@@ -47,7 +47,7 @@ def megopolis_chain(r, k, n_steps, log, w, extremes, seed, step, ancestors):
     n is no multiple of SEGMENT, the row rotates. Half a block of random bits and a neighbouring weight a step.
     """
     n = w.shape[1]
-    row_scale = scale(extremes, r, 0, log, w)
+    row_scale = scale(extremes, r, 0, log)
     a = k % n
     place = a % SEGMENT if n % SEGMENT == 0 else 0
     segment = a - place
@@ -68,7 +68,7 @@ def megopolis_chain(r, k, n_steps, log, w, extremes, seed, step, ancestors):
 def rejection_chain(r, k, log, w, extremes, bound, seed, step, ancestors):
     """First particle k mod n, then uniform ones until one is accepted. A block and a gather each, 8 bytes out."""
     n = pk.uint64(w.shape[1])
-    row_scale = scale(extremes, r, 0, log, w)
+    row_scale = scale(extremes, r, 0, log)
     draw = step
     a = k % w.shape[1]
     _, u = proposal(seed, key(r, k), draw, n)
@@ -81,7 +81,7 @@ def rejection_chain(r, k, log, w, extremes, bound, seed, step, ancestors):
 @pk.kernel
 def excess(r, k, log, w, extremes, bound, ancestors, weights):
     """max(w_a / bound, 1) of ancestor a: what partial rejection control leaves of its weight. 24 bytes."""
-    x = scaled(pk.float64(w[r, ancestors[r, k]]), scale(extremes, r, 0, log, w), log)
+    x = scaled(pk.float64(w[r, ancestors[r, k]]), scale(extremes, r, 0, log), log)
     weights[r, k] = max(x / bound[r], 1.0)
 
 
@@ -105,7 +105,7 @@ def scan_weights(team, tile_size, bits, log, w, extremes, sums, cumulative):
     n_tiles = sums.shape[1] - 1
     r = team.league_rank // n_tiles
     tile = team.league_rank % n_tiles
-    row_scale = scale(extremes, r, bits, log, w)
+    row_scale = scale(extremes, r, bits, log)
     carry = sums[r, tile]
     end = min(tile * tile_size + tile_size, w.shape[1])
     for base in range(tile * tile_size, end, team.size):
@@ -122,7 +122,7 @@ def scan_weights(team, tile_size, bits, log, w, extremes, sums, cumulative):
 @pk.kernel
 def survive_or_draw(r, k, log, w, extremes, sums, cumulative, seed, step, ancestors):
     """Particle k survives with probability w_k / w_max; else a multinomial draw takes its place."""
-    row_scale = scale(extremes, r, 0, log, w)
+    row_scale = scale(extremes, r, 0, log)
     _, u = proposal(seed, key(r, k), step, pk.uint64(w.shape[1]))
     a = pk.int64(k)
     if u * largest_scaled(extremes, r, row_scale, log) >= scaled(pk.float64(w[r, k]), row_scale, log):

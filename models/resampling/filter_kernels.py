@@ -23,7 +23,7 @@ from .spreading import LOW, key
 from .weighing import IN_FLIGHT, WEIGHTS, fixed, lay_out, order, ordered, power, scale
 
 
-AT_ONCE = 4  # particles that a member has at work
+AT_ONCE = 16  # bytes of a component that a member has at work: particles whose normal numbers share a block
 TEAMS = 32  # of advance, each a warp, on a GPU's multiprocessor
 
 
@@ -58,23 +58,24 @@ def relative(log_w, usable, largest):
 @pk.function
 def upper_squared(q, lost):
     """The square of the upper half of q, which has at most 31 bits."""
-    upper = (q >> lost) & LOW
+    upper = (q >> (lost & 63)) & LOW
     return upper * upper
 
 
 @pk.function
-def look_up(team, by_ancestor, r, base, ancestors, parents):
-    """The parents of AT_ONCE particles of each member."""
-    for m in range(AT_ONCE):
+def look_up(team, at_once, by_ancestor, r, base, ancestors, parents):
+    """The parents of at_once particles of each member."""
+    for m in range(at_once):
         parents[m] = parent(by_ancestor, r, base + m * team.size + team.rank, ancestors)
 
 
 @pk.function
-def is_observed(y, at):
-    """Whether any value of an observation is a number."""
+def take_observation(at, n_values, y, own):
+    """The values of an observation, where they are read from once, and whether any of them is a number."""
     seen = False
-    for d in range(y.shape[1]):
-        seen = seen or not pk.isnan(y[at, d])
+    for d in range(n_values):
+        own[d] = y[at, d]
+        seen = seen or not pk.isnan(own[d])
     return seen
 
 
@@ -149,9 +150,7 @@ def model_kernels(functions, n_dims):
         own_params = pk.local(n_params + n_inputs, params.dtype)
         own_y = pk.local(n_values, y.dtype)
         gather(r, 0, n_params, n_inputs, params, inputs, own_params)
-        for d in range(n_values):
-            own_y[d] = y[0, d]
-        observed = is_observed(y, 0)
+        observed = take_observation(0, n_values, y, own_y)
         largest = -math.inf
         for k in team.thread_range(begin, min(begin + sweep, n)):
             weight = begin_particle(0, r, k, observed, seed, own_y, own_params, x)
@@ -162,16 +161,24 @@ def model_kernels(functions, n_dims):
             pk.atomic_max(now, (r, 0), order(pk.float64(largest)))
 
     @pk.function
-    def move_one(t, old_w, new_w, new, r, k, resampled, observed, seed, y, params, state, x, log_w):
-        """State and log-weight of particle k at step t; returns the log-weight as it is kept."""
-        weight = move(t, new, r, k, observed, seed, y, params, state, x)
-        log_w[new_w, r, k] = weight if resampled else log_w[old_w, r, k] + weight
-        return log_w[new_w, r, k]
+    def move_some(
+        team, count, first, t, old_w, new_w, new, r, resampled, observed, seed, y, params, states, x, log_w
+    ):
+        """States and log-weights of particles first, first + team.size, ... at step t; returns the largest
+        log-weight as they are kept."""
+        largest = -math.inf
+        for m in range(count):
+            k = first + m * team.size
+            weight = move(t, new, r, k, observed, seed, y, params, states[m], x)
+            log_w[new_w, r, k] = weight if resampled else log_w[old_w, r, k] + weight
+            largest = pk.maximum(largest, log_w[new_w, r, k])
+        return largest
 
     @pk.kernel(teams=TEAMS)
     def advance(
         team,
         sweep,
+        at_once,
         in_place,
         n_params,
         n_values,
@@ -194,15 +201,15 @@ def model_kernels(functions, n_dims):
     ):
         """States and log-weights of step t, from ancestors where the row was resampled; a team a sweep.
 
-        A member of a warp works at particles k, k + 32, k + 64 and k + 96, whose float32 random numbers share
-        a block of bits. Reads an ancestor and its state, writes state and log-weight: 8 (2 n_dims + 2) bytes
-        in float64.
+        A member of a warp works at particles k and k + 32, in float32 k + 64 and k + 96 too, whose normal
+        numbers share a block of bits. Reads an ancestor and its state, writes state and log-weight:
+        8 (2 n_dims + 2) bytes in float64.
         """
         n_sweeps = (log_w.shape[2] + sweep - 1) // sweep
         r = team.league_rank // n_sweeps
         begin = team.league_rank % n_sweeps * sweep
         end = min(begin + sweep, log_w.shape[2])
-        stride = AT_ONCE * team.size
+        stride = at_once * team.size
         whole = begin + (end - begin) // stride * stride
         resampled = before[r, 2] == 0
         by_ancestor = resampled and not in_place
@@ -211,64 +218,51 @@ def model_kernels(functions, n_dims):
         )  # read once: what is written might be their place
         own_y = pk.local(n_values, y.dtype)
         gather(r, at, n_params, n_inputs, params, inputs, own_params)
-        for d in range(n_values):
-            own_y[d] = y[at, d]
-        observed = is_observed(y, at)
-        parents = pk.local(AT_ONCE, pk.int64)
-        state = pk.local((AT_ONCE, n_dims), x.dtype)
+        observed = take_observation(at, n_values, y, own_y)
+        parents = pk.local(at_once, pk.int64)
+        state = pk.local((at_once, n_dims), x.dtype)
         largest = -math.inf
         if begin < whole:
-            look_up(team, by_ancestor, r, begin, ancestors, parents)
+            look_up(team, at_once, by_ancestor, r, begin, ancestors, parents)
         for base in range(begin, whole, stride):
-            for m in range(AT_ONCE):
+            for m in range(at_once):
                 for c in range(n_dims):
                     state[m, c] = x[old, c, r, parents[m]]
             if base + stride < whole:  # they travel while these states move
-                look_up(team, by_ancestor, r, base + stride, ancestors, parents)
-            for m in range(AT_ONCE):
-                k = base + m * team.size + team.rank
-                weight = move_one(
-                    t,
-                    old_w,
-                    new_w,
-                    new,
-                    r,
-                    k,
-                    resampled,
-                    observed,
-                    seed,
-                    own_y,
-                    own_params,
-                    state[m],
-                    x,
-                    log_w,
+                look_up(team, at_once, by_ancestor, r, base + stride, ancestors, parents)
+            first = base + team.rank
+            if observed:  # asked once for all, so that they move side by side
+                found = move_some(
+                    team, at_once, first, t, old_w, new_w, new, r, resampled, True, seed, own_y, own_params,
+                    state, x, log_w,
                 )
-                largest = pk.maximum(largest, weight)
+            else:
+                found = move_some(
+                    team, at_once, first, t, old_w, new_w, new, r, resampled, False, seed, own_y, own_params,
+                    state, x, log_w,
+                )
+            largest = pk.maximum(largest, found)
         for k in team.thread_range(whole, end):
             for c in range(n_dims):
                 state[0, c] = x[old, c, r, parent(by_ancestor, r, k, ancestors)]
-            largest = pk.maximum(
-                largest,
-                move_one(
-                    t,
-                    old_w,
-                    new_w,
-                    new,
-                    r,
-                    k,
-                    resampled,
-                    observed,
-                    seed,
-                    own_y,
-                    own_params,
-                    state[0],
-                    x,
-                    log_w,
-                ),
+            found = move_some(
+                team, 1, k, t, old_w, new_w, new, r, resampled, observed, seed, own_y, own_params, state, x,
+                log_w,
             )
+            largest = pk.maximum(largest, found)
         largest = team.reduce(largest, pk.Max)
         if team.single():
             pk.atomic_max(now, (r, 0), order(pk.float64(largest)))
+
+    @pk.function
+    def weigh_one(averaged, slot, r, k, log_weight, usable, largest, row_scale, x, w, part):
+        """Write w of particle k; returns its q. Where averaged, q x is added to part."""
+        w[r, k] = relative(log_weight, usable, largest)
+        q = fixed(w[r, k], row_scale, WEIGHTS)
+        if averaged:
+            for c in range(n_dims):
+                part[c] += pk.float64(pk.int64(q)) * pk.float64(x[slot, c, r, k])
+        return q
 
     @pk.kernel
     def weigh(
@@ -283,7 +277,7 @@ def model_kernels(functions, n_dims):
         r = team.league_rank // n_tiles
         tile = n_tiles - 1 - team.league_rank % n_tiles  # the last are still in a cache
         usable, largest = largest_log(now, r)
-        row_scale = scale(extremes, r, bits, WEIGHTS, w)
+        row_scale = scale(extremes, r, bits, WEIGHTS)
         lost = pk.uint64(bits - half)
         begin = tile * tile_size
         end = min(begin + tile_size, log_w.shape[2])
@@ -301,25 +295,16 @@ def model_kernels(functions, n_dims):
             for m in range(IN_FLIGHT):
                 own[m] = log_w[slot_w, r, base + m * team.size + team.rank]
             for m in range(IN_FLIGHT):
-                own[m] = relative(own[m], usable, top[0])
-                w[r, base + m * team.size + team.rank] = own[m]
-                q = fixed(own[m], row_scale, WEIGHTS)
+                q = weigh_one(
+                    averaged, slot, r, base + m * team.size + team.rank, own[m], usable, top[0], row_scale, x, w,
+                    part,
+                )
                 total += q
                 square += upper_squared(q, lost)
-                if averaged:
-                    for c in range(n_dims):
-                        part[c] += pk.float64(pk.int64(q)) * pk.float64(
-                            x[slot, c, r, base + m * team.size + team.rank]
-                        )
         for k in team.thread_range(whole, end):
-            own[0] = relative(log_w[slot_w, r, k], usable, top[0])
-            w[r, k] = own[0]
-            q = fixed(own[0], row_scale, WEIGHTS)
+            q = weigh_one(averaged, slot, r, k, log_w[slot_w, r, k], usable, top[0], row_scale, x, w, part)
             total += q
             square += upper_squared(q, lost)
-            if averaged:
-                for c in range(n_dims):
-                    part[c] += pk.float64(pk.int64(q)) * pk.float64(x[slot, c, r, k])
         total = team.reduce(total)
         square = team.reduce(square)
         if team.single():

@@ -9,24 +9,22 @@ Lindsten, Jordan, Schoen: Particle Gibbs with ancestor sampling. JMLR 15 (2014).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 
 import portable as pk
 from portable.errors import InputError
 
 from ..arrays import reached
-from ..checks import check_count, check_seed
+from ..checks import check_count
 from . import smoothing_kernels
-from .inference import Metropolis, sampled, starts_of
+from .inference import Metropolis
 from .posterior import Posterior
-from .priors import Priors
 from .row_kernels import MOST
 from .running import ROW_TEAM
+from .sampling import Sampling
 from .state_space import StateSpaceModel
 from .walk import Walk, random_of
-from .weights import SWEEP_TEAM, Tables, on
+from .weights import SWEEP_TEAM, Tables
 
 
 class Gibbs:
@@ -161,22 +159,7 @@ class Gibbs:
 
 
 def sample_gibbs(
-    model: StateSpaceModel,
-    observations,
-    n_particles: int,
-    *,
-    priors: Mapping,
-    fixed: Mapping | None = None,
-    inputs=None,
-    n_chains: int = 8,
-    n_draws: int = 1000,
-    n_warmup: int = 500,
-    n_moves: int = 10,
-    start: Mapping | None = None,
-    seed: int = 0,
-    checkpoint=None,
-    progress: bool = False,
-    space=None,
+    model: StateSpaceModel, observations, n_particles: int, *, n_moves: int = 10, **options
 ) -> Posterior:
     """Draw from p(parameters | observations) by particle Gibbs with ancestor sampling.
 
@@ -187,32 +170,31 @@ def sample_gibbs(
     ----------
     model : StateSpaceModel
         With log_initial and log_transition.
+    observations : as in `ParticleFilter.run`; NaN is missing
     n_particles : int, at least 2
         Of each chain's conditional filter, the old path among them.
     n_moves : int
         Metropolis steps of the parameters in each sweep, a launch each.
-    observations, priors, fixed, inputs, n_chains, n_draws, n_warmup, start, seed, checkpoint, progress, space
-    : as in `sample_pmmh`
+    **options
+        priors, and what else `Sampling` lists: fixed, inputs, n_chains, n_draws, n_warmup, start, seed,
+        checkpoint, progress, space.
 
     Returns
     -------
     Posterior
+
+    Raises
+    ------
+    InputError, DTypeError, ShapeError, FiniteError
+        As `sample_pmmh`; a model without log_initial or log_transition.
     """
+    sampling, n_moves = Sampling(**options), check_count(n_moves, "n_moves")
     model.need("particle Gibbs", "log_initial", "log_transition")
-    n_chains, n_moves = check_count(n_chains, "n_chains"), check_count(n_moves, "n_moves")
-    n_particles, seed = check_count(n_particles, "n_particles", 2, MOST), check_seed(seed)
-    filters, known = model.filter(space=space), Priors(model.parameters, priors, fixed)
-    given = None if start is None else starts_of(start, known, n_chains)
-    with on(space):
-        data = filters.data(observations, known.table(known.draw(random_of(0), 1))[0], inputs)
-        sampler = Gibbs(model, filters, data, known, n_particles, n_chains, n_moves, seed)
-        settings = {
-            "n_particles": n_particles,
-            "n_chains": n_chains,
-            "n_moves": n_moves,
-            "seed": seed,
-            "start": given,
-        }
-        return sampled(
-            sampler, "particle Gibbs", data, settings, n_draws, n_warmup, checkpoint, progress, given
-        )
+    n_particles = check_count(n_particles, "n_particles", 2, MOST)
+    filters = model.filter(space=sampling.space)
+
+    def make(data, priors, n_chains, seed):
+        return Gibbs(model, filters, data, priors, n_particles, n_chains, n_moves, seed)
+
+    settings = {"n_particles": n_particles, "n_moves": n_moves}
+    return sampling.run("particle Gibbs", model, filters, observations, make, settings)

@@ -49,7 +49,7 @@ def meet(team, later, level, n_items, bits, log, n_draws, w, extremes, sums, see
     total = sums[r, sums.shape[1] - 1]
     whole = pk.int64(total)
     ratio = pk.float64(n_draws) / pk.float64(whole)
-    row_scale = scale(extremes, r, bits, log, w)
+    row_scale = scale(extremes, r, bits, log)
     for lane in team.thread_range(here):
         held = pk.int64(0)
         held_o = pk.int64(0)

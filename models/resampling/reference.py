@@ -16,7 +16,7 @@ from .strata import EXTRA, QUANTILES
 def quantised(weights, n_draws):
     """q, a list of whole numbers."""
     largest = math.frexp(max(float(w) for w in weights))[1]
-    bits = 62 - math.ceil(math.log2(max(len(weights), n_draws)))
+    bits = min(51, 62 - math.ceil(math.log2(max(len(weights), n_draws))))
     return [round(math.ldexp(float(w), bits - largest)) for w in weights]
 
 

@@ -18,9 +18,9 @@ import portable as pk
 
 from .filter_kernels import (
     gather,
-    is_observed,
     moves,
     relative,
+    take_observation,
     upper_squared,
     verdict,
 )
@@ -167,7 +167,7 @@ def row_kernel(functions, n_dims):
         own_params = pk.local(n_params + n_inputs, params.dtype)
         own_y = pk.local(n_values, y.dtype)
         state = pk.local(n_dims, x.dtype)
-        row_scale = scale(row_extremes, r, bits, WEIGHTS, w)
+        row_scale = scale(row_extremes, r, bits, WEIGHTS)
         lost = pk.uint64(bits - half)
         brought = mass[r]
         summed = sums_of_logs[r]
@@ -184,9 +184,7 @@ def row_kernel(functions, n_dims):
             old_w = (t + log_w.shape[0] - 1) % log_w.shape[0]
             last = (t + ancestors.shape[0] - 1) % ancestors.shape[0]
             gather(r, at, n_params, n_inputs, params, inputs, own_params)
-            for d in range(n_values):
-                own_y[d] = y[at, d]
-            observed = is_observed(y, at)
+            observed = take_observation(at, n_values, y, own_y)
             seed = seed_of(seeds, r, t, horizon)
             resampled = t > 0 and not idle
             if resampled and ordered:

@@ -171,6 +171,7 @@ class Run:
                 self.sweeps,
                 self.advance,
                 pk.static(SWEEP),
+                pk.static(filter_kernels.AT_ONCE // self.model.dtype.itemsize),
                 pk.static(self.model.in_place),
                 *self.sizes_known,
                 t,

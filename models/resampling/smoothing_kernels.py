@@ -10,7 +10,7 @@ import math
 
 import portable as pk
 
-from .filter_kernels import gather, is_observed, user_draw
+from .filter_kernels import gather, take_observation, user_draw
 from .spreading import key
 from .weighing import WEIGHTS, fixed, scale
 
@@ -127,15 +127,13 @@ def conditional_kernel(initial, propagate, log_weight, log_transition, n_dims):
         own_y = pk.local(n_values, y.dtype)
         state = pk.local(n_dims, x.dtype)
         old = pk.local(n_dims, x.dtype)
-        row_scale = scale(row_extremes, r, bits, WEIGHTS, w)
+        row_scale = scale(row_extremes, r, bits, WEIGHTS)
         total = pk.uint64(0)
         for t in range(n_steps):
             gather(r, t, n_params, n_inputs, params, inputs, own_params)
-            for d in range(n_values):
-                own_y[d] = y[t, d]
+            observed = take_observation(t, n_values, y, own_y)
             for c in range(n_dims):
                 old[c] = path[t, c, r]
-            observed = is_observed(y, t)
             draw = pk.uint64(2 * t) << 32
             if t > 0:
                 best = -math.inf
@@ -224,8 +222,7 @@ def complete_kernel(log_initial, log_transition, log_weight, n_dims):
         before = pk.local(n_dims, path.dtype)
         for t in team.thread_range(y.shape[0]):
             gather(r, t, n_params, n_inputs, params, inputs, own_params)
-            for d in range(n_values):
-                own_y[d] = y[t, d]
+            observed = take_observation(t, n_values, y, own_y)
             for c in range(n_dims):
                 state[c] = path[t, c, r]
                 before[c] = path[max(t - 1, 0), c, r]
@@ -234,7 +231,7 @@ def complete_kernel(log_initial, log_transition, log_weight, n_dims):
                 term = log_initial(state, own_params)
             else:
                 term = log_transition(t, before, state, own_params)
-            if is_observed(y, t):
+            if observed:
                 term += log_weight(t, state, own_y, own_params)
             terms[r, t] = term
         team.barrier()

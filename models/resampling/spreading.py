@@ -175,7 +175,7 @@ def spreading(begin_row, below, of="weights"):
             total = draws[3][r, n_tiles]
             total = pk.where(total > 0, total, pk.uint64(1))  # nothing is left, and nothing will be drawn
         ratio = parts_over(total, parts)
-        row_scale = scale(extremes, r, bits, log, w)
+        row_scale = scale(extremes, r, bits, log)
         start = begin_row(r, total, seed, step)
         begin = tile * tile_size
         end = begin if extremes[r, 2] != 0 else min(begin + tile_size, n)

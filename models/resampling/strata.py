@@ -67,7 +67,7 @@ def weigh_residues(team, tile_size, bits, log, n_draws, w, extremes, sums, copie
     n_tiles = sums.shape[1] - 1
     r = team.league_rank // n_tiles
     tile = team.league_rank % n_tiles
-    row_scale = scale(extremes, r, bits, log, w)
+    row_scale = scale(extremes, r, bits, log)
     total = sums[r, n_tiles]
     ratio = pk.float64(n_draws) / pk.float64(pk.int64(total))
     lost = pk.uint64(residue_bits(w.shape[1], n_draws, total))

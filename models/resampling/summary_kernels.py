@@ -24,7 +24,7 @@ def moment_kernel(moment, n_dims, n_moments):
         n_tiles = sums.shape[1] - 1
         r = team.league_rank // n_tiles
         tile = team.league_rank % n_tiles
-        row_scale = scale(extremes, r, bits, WEIGHTS, w)
+        row_scale = scale(extremes, r, bits, WEIGHTS)
         state = pk.local(n_dims, x.dtype)
         part = pk.local(n_moments, pk.float64)
         for c in range(n_moments):
@@ -51,7 +51,7 @@ def deviation_sums(team, tile_size, bits, slot, x, means, w, extremes, sums, par
     n_tiles = sums.shape[1] - 1
     r = team.league_rank // n_tiles
     tile = team.league_rank % n_tiles
-    row_scale = scale(extremes, r, bits, WEIGHTS, w)
+    row_scale = scale(extremes, r, bits, WEIGHTS)
     for c in range(x.shape[1]):
         part = 0.0
         for k in team.thread_range(tile * tile_size, min((tile + 1) * tile_size, w.shape[1])):
@@ -74,7 +74,7 @@ def find_quantiles(team, bits, slot, levels, x, w, extremes, sums, found):
     j = team.league_rank % levels.shape[0]
     c = team.league_rank // levels.shape[0] % n_dims
     r = team.league_rank // (levels.shape[0] * n_dims)
-    row_scale = scale(extremes, r, bits, WEIGHTS, w)
+    row_scale = scale(extremes, r, bits, WEIGHTS)
     wanted = levels[j] * pk.float64(pk.int64(sums[r, sums.shape[1] - 1]))
     low = pk.int64(LOWEST)  # no state is at or below it, all are at or below high
     high = pk.int64(NAN)

@@ -114,7 +114,7 @@ class Tables:
     def __init__(self, values, log, n_draws, room=new):
         self.room, self.values, self.log, self.n_draws = room, values, pk.static(log), n_draws
         self.n_rows, self.n = values.shape
-        self.bits = 62 - (max(self.n, n_draws) - 1).bit_length()
+        self.bits = min(weighing.MOST_BITS, 62 - (max(self.n, n_draws) - 1).bit_length())
         self.tile_size = tile_size(self.n)
         self.n_tiles = -(-self.n // self.tile_size)
         self.sweep = max(LEAST_SWEEP, -(-self.n // MOST_SWEEPS))

@@ -1,8 +1,10 @@
-"""What a backend is, typed: the spaces that it offers (Backend), their memory (Memory), and how it runs kernels (Launches).
+"""What a backend is, typed: the spaces that it offers (Backend), their memory (Memory), and how it runs
+kernels (Launches).
 
-A backend subclasses these protocols, whose bodies are what most machines want, or provides the same names (a module will do for
-Launches). What is abstract must be written. `portable.register` makes it known under the names of its spaces. The conformance
-suite (tests/conformance) is a function of the space: a new backend is done when it passes. docs/backends.md shows one.
+A backend subclasses these protocols, whose bodies are what most machines want, or provides the same names (a
+module will do for Launches). What is abstract must be written. `portable.register` makes it known under the
+names of its spaces. The conformance suite (tests/conformance) is a function of the space: a new backend is
+done when it passes. docs/backends.md shows one.
 """
 
 from __future__ import annotations
@@ -27,16 +29,20 @@ class Allocated(Protocol):
 
 
 class Memory(Protocol):
-    """One memory by its addresses. A copy comes after all that was queued in the memory's spaces, and has ended when it returns."""
+    """One memory by its addresses. A copy comes after all that was queued in the memory's spaces, and has
+    ended when it returns.
+    """
 
-    dlpack: tuple[int, int] = (12, 0)  # DLPack's type and number of the device; 12 is one of no type of its own
+    dlpack: tuple[int, int] = (12, 0)  # DLPack's type and number of the device; 12: it has no type of its own
 
     @abstractmethod
     def allocate(self, nbytes: int, zero: bool = False) -> Allocated:
         """New memory, freed with the last reference to what is returned; MemoryError if there is no room."""
 
     def array(self, shape: tuple[int, ...], dtype: np.dtype, zero: bool) -> np.ndarray:
-        """New memory as an array over its addresses, row-major; of its elements NumPy may touch only the host's."""
+        """New memory as an array over its addresses, row-major; of its elements NumPy may touch only the
+        host's.
+        """
         from ..view import over_new
 
         return over_new(self.allocate(math.prod(shape) * dtype.itemsize, zero), shape, dtype)
@@ -50,7 +56,9 @@ class Memory(Protocol):
         """Copy from address `source` of the host to address `target` of this memory."""
 
     def copy(self, target: int, source: int, nbytes: int, origin: Memory):
-        """Copy from address `source` of `origin`, this or another memory of a device, to `target`; they do not overlap."""
+        """Copy from address `source` of `origin`, this or another memory of a device, to `target`; they do
+        not overlap.
+        """
         through = np.empty(nbytes, np.uint8)
         origin.copy_to_host(through.ctypes.data, source, nbytes)
         self.copy_to_device(target, through.ctypes.data, nbytes)
@@ -73,11 +81,13 @@ class Memory(Protocol):
 
 @runtime_checkable
 class Backend(Protocol):
-    """Spaces and their memory. Light: the compiler and its like are imported by `launches`, when the first kernel runs."""
+    """Spaces and their memory. Light: the compiler and its like are imported by `launches`, when the first
+    kernel runs.
+    """
 
-    team_size: int = 1             # members of a team whose work is on memory: 1 where all lanes are of one core
-    marks_unwritten: bool = False  # whether new memory of the host bears the mark by which the checked space knows it
-    dlpack: tuple[int, ...] = ()   # DLPack's types of the devices whose memory is "name:0", "name:1", ...
+    team_size: int = 1  # members of a team whose work is on memory: 1 where all lanes are of one core
+    marks_unwritten: bool = False  # whether new memory of the host bears the checked space's mark
+    dlpack: tuple[int, ...] = ()  # DLPack's types of the devices whose memory is "name:0", "name:1", ...
 
     @abstractmethod
     def launches(self) -> Launches:
@@ -88,7 +98,9 @@ class Backend(Protocol):
         return Space(name) if number is None else None
 
     def memory(self, name: str) -> Memory:
-        """The memory of a `Space.memory` that is not the host's: "name" or "name:number" of one of the backend's spaces."""
+        """The memory of a `Space.memory` that is not the host's: "name" or "name:number" of one of the
+        backend's spaces.
+        """
         raise SpaceError(f"memory '{name}' is unknown")
 
     def unavailable(self, space: Space) -> str | None:
@@ -107,28 +119,32 @@ class Backend(Protocol):
         return [(space.name, "")]
 
     def adopt(self, array: object) -> tuple[dict, str] | None:
-        """(array interface, name of the memory) of another library's array, if only this backend knows how."""
+        """(array interface, name of the memory) of another library's array, if only this backend knows how.
+        """
 
     def pinned(self, nbytes: int) -> Allocated | None:
-        """Memory of the host that its devices copy fast, as `Memory.allocate` gives it; None if there is no such thing."""
+        """Memory of the host that its devices copy fast, as `Memory.allocate` gives it; None if there is no
+        such thing.
+        """
 
 
 class Launches(Protocol):
     """How kernels are made ready and run.
 
-    `policy_kind` is "range", "team", "box2", "box3", "scan inclusive" or "scan exclusive"; `specs` are the arguments' types and
-    `words` the argument block, bytes, both as in compiler/signature.py, but with `interprets`, `words` are the arguments themselves;
-    `compiled` is what `prepare` returned.
+    `policy_kind` is "range", "team", "box2", "box3", "scan inclusive" or "scan exclusive"; `specs` are the
+    arguments' types and `words` the argument block, bytes, both as in compiler/signature.py, but with
+    `interprets`, `words` are the arguments themselves; `compiled` is what `prepare` returned.
     """
 
-    lock: contextlib.AbstractContextManager = contextlib.nullcontext()  # held by a launch; this one lets those of several threads go side by side
+    # Held by a launch; this one lets those of several threads go side by side.
+    lock: contextlib.AbstractContextManager = contextlib.nullcontext()
     interprets: bool = False
     builds: tuple[str, ...] = ()  # what `counted` counts, of portable.count.BUILDS
 
     @abstractmethod
     def prepare(self, space: Space, kernel, policy_kind: str, specs: tuple, reducers: tuple) -> object:
-        """Compile, or take from memory or disk. LanguageError or LoweringError with the kernel's file and line, never the
-        compiler's own error.
+        """Compile, or take from memory or disk. LanguageError or LoweringError with the kernel's file and
+        line, never the compiler's own error.
         """
 
     @abstractmethod
@@ -136,10 +152,11 @@ class Launches(Protocol):
         """Every index of the policy has run, or is queued on the space's stream, when this returns."""
 
     def run(self, pattern: str, space: Space, compiled, policy, words, outs: tuple) -> tuple | None:
-        """A "reduce" or a "scan": one result a reducer, a Python number or a tuple of them where a reducer has several.
+        """A "reduce" or a "scan": one result a reducer, a Python number or a tuple of them where a reducer
+        has several.
 
-        An index of a box is its place counted row by row. With `outs`, one-element views, the numbers go there, nobody waits for
-        them, and nothing is returned. The last argument of a scan holds the prefixes.
+        An index of a box is its place counted row by row. With `outs`, one-element views, the numbers go
+        there, nobody waits for them, and nothing is returned. The last argument of a scan holds the prefixes.
         """
         raise SpaceError(f"'{space}' has no reductions and scans")
 
@@ -151,8 +168,8 @@ class Launches(Protocol):
         return again
 
     def sequence(self, space: Space, recorded: list) -> Callable | None:
-        """A callable that runs recorded launches, pairs of (what dispatch.bind returned, Launch), in order, and keeps them alive;
-        None if there is no shorter way than one by one.
+        """A callable that runs recorded launches, pairs of (what dispatch.bind returned, Launch), in order,
+        and keeps them alive; None if there is no shorter way than one by one.
         """
 
     def fence(self, space: Space):
@@ -163,19 +180,24 @@ class Launches(Protocol):
         return Stamp()
 
     def explain(self, space: Space, kernel, policy, policy_kind: str, specs: tuple) -> tuple[dict, list, str]:
-        """Facts about the code, how each line reaches memory, as explain.Access takes them, and the typed tree as a text."""
+        """Facts about the code, how each line reaches memory, as explain.Access takes them, and the typed
+        tree as a text.
+        """
         return {}, [], ""
 
     def listing(self, space: Space, kernel, policy, policy_kind: str, specs: tuple, reducers: tuple) -> str:
         """The machine code."""
         raise SpaceError(f"'{space}' has no machine code to list")
 
-    def counted(self, space: Space, kernel, policy, policy_kind: str, specs: tuple, reducers: tuple, words, build: str) -> dict:
+    def counted(self, space: Space, kernel, policy, policy_kind: str, specs: tuple, reducers: tuple, words,
+                build: str) -> dict:
         """What portable.count returns, for one of `builds`."""
 
 
 def delivered(results: tuple, outs: tuple) -> tuple | None:
-    """What `run` returns where it has the numbers already: the results, or None once they are written to views."""
+    """What `run` returns where it has the numbers already: the results, or None once they are written to
+    views.
+    """
     from ..copy import deep_copy
 
     flat = [v for r in results for v in (r if isinstance(r, tuple) else (r,))]

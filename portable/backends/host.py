@@ -10,7 +10,7 @@ from .. import dlpack
 from ..view import address
 from .contract import Memory
 
-_ALIGNMENT = 64  # bytes: a cache line, and the widest vector; NumPy's own allocations start at multiples of 16
+_ALIGNMENT = 64  # bytes: a cache line, and the widest vector; NumPy's own start at multiples of 16
 
 
 class Host(Memory):

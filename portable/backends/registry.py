@@ -1,4 +1,6 @@
-"""Backends by the names of their spaces, each imported when first used: `import portable` loads no compiler and no driver."""
+"""Backends by the names of their spaces, each imported when first used: `import portable` loads no compiler
+and no driver.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,8 @@ import importlib
 from .. import dlpack
 from ..errors import InputError
 
-PREFERRED = ("cuda", "threads")  # the default is the first that can run here; the last one always can, and is at home in the host's memory
+# The default is the first that can run here. The last one always can, and is at home in the host's memory.
+PREFERRED = ("cuda", "threads")
 
 
 def _own(folder, name):
@@ -22,7 +25,8 @@ _loaders = {name: _own(folder, name) for name, folder in
 def register(name, backend):
     """Make a backend of another package known under the name of a space: `pk.register("toy", Toy())`.
 
-    An installed package need not call this: its backend is found by the entry point `name` of the group "portable.backends".
+    An installed package need not call this: its backend is found by the entry point `name` of the group
+    "portable.backends".
 
     Parameters
     ----------
@@ -38,9 +42,11 @@ def register(name, backend):
     from .contract import Backend
 
     if not isinstance(name, str) or not name.isidentifier() or name in _loaders:
-        raise InputError(f"register: name is {name!r}; an identifier is wanted that is none of {', '.join(_loaders)}")
+        raise InputError(f"register: name is {name!r}; "
+                         f"an identifier is wanted that is none of {', '.join(_loaders)}")
     if isinstance(backend, type) or not isinstance(backend, Backend):
-        raise InputError(f"register: backend is {backend!r}; an object that is a portable.backends.contract.Backend is wanted")
+        raise InputError(f"register: backend is {backend!r}; "
+                         "an object that is a portable.backends.contract.Backend is wanted")
     _loaders[name] = lambda: backend
 
 

@@ -11,7 +11,8 @@ from portable.backends.host import Host
 
 
 def members(protocol):
-    return {name: value for name, value in vars(protocol).items() if not name.startswith("_") and (callable(value) or name in protocol.__annotations__)}
+    return {name: value for name, value in vars(protocol).items()
+            if not name.startswith("_") and (callable(value) or name in protocol.__annotations__)}
 
 
 def assert_provides(offered, protocol):
@@ -54,7 +55,8 @@ class Complete(contract.Backend):
 
 
 @pytest.mark.parametrize("name, backend, words", [
-    ("serial", Complete(), "none of serial, threads"), ("my:0", Complete(), "an identifier"), (3, Complete(), "name is 3"),
+    ("serial", Complete(), "none of serial, threads"), ("my:0", Complete(), "an identifier"),
+    (3, Complete(), "name is 3"),
     ("mine", Complete, "an object"), ("mine", object(), "contract.Backend"),
 ])
 def test_register_refuses(name, backend, words):

@@ -1,4 +1,6 @@
-"""A backend of another package: found by its entry point, and carried through the first steps of the conformance suite."""
+"""A backend of another package: found by its entry point, and carried through the first steps of the
+conformance suite.
+"""
 
 import os
 import shutil
@@ -63,8 +65,9 @@ pk.deep_copy(x[::2], 0.5)
 assert x.to_numpy().tolist() == [0.5, -1, 0.5, -1, 0.5]
 assert_same_on_all_spaces(pk.RangePolicy(0, 5), double, np.ones(5))
 assert x.__dlpack_device__() == (12, 0) and not hasattr(x, "__cuda_array_interface__")
-for refused in (lambda: pk.parallel_for(policy, double, np.ones(5)), lambda: np.asarray(x), lambda: pk.zeros(3, space="toy:1"),
-                lambda: pk.parallel_reduce(policy, twice, x), lambda: pk.listing(policy, double, x), lambda: pk.count(policy, double, x)):
+for refused in (lambda: pk.parallel_for(policy, double, np.ones(5)), lambda: np.asarray(x),
+                lambda: pk.zeros(3, space="toy:1"), lambda: pk.parallel_reduce(policy, twice, x),
+                lambda: pk.listing(policy, double, x), lambda: pk.count(policy, double, x)):
     try:
         refused()
     except pk.SpaceError as error:
@@ -78,7 +81,9 @@ assert b"as an example" in subprocess.run([sys.executable, "-m", "portable"], ca
 def test_programs_use_it_by_its_name(installed, tmp_path):
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
-    done = subprocess.run([sys.executable, program], env=os.environ | installed, capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, program], env=os.environ | installed, capture_output=True, text=True,
+                          check=False)
     assert done.returncode == 0, done.stderr
-    for words in ("launch runs on 'toy'", "'toy' has no reductions", "no machine code", "counted on 'serial' and 'threads', not on 'toy'"):
+    for words in ("launch runs on 'toy'", "'toy' has no reductions", "no machine code",
+                  "counted on 'serial' and 'threads', not on 'toy'"):
         assert words in done.stdout

@@ -1,6 +1,8 @@
-"""A backend as another package would bring it: the space "toy", which runs ranges as plain Python in a memory of its own.
+"""A backend as another package would bring it: the space "toy", which runs ranges as plain Python in a memory
+of its own.
 
-Its memory is the host's, but no launch of another space and no NumPy function is let near it: what is there came by a copy.
+Its memory is the host's, but no launch of another space and no NumPy function is let near it: what is there
+came by a copy.
 """
 
 import ctypes
@@ -45,7 +47,7 @@ class Toy(contract.Backend, contract.Launches):
     def prepare(self, space, kernel, policy_kind, specs, reducers):
         if policy_kind != "range":
             raise pk.SpaceError(f"'{space}' runs ranges, not a {policy_kind}")
-        registry.check_text(kernel, policy_kind, specs, reducers)
+        registry.launches("checked").prepare(space, kernel, policy_kind, specs, reducers)  # refuses what nobody runs
         return kernel
 
     def run_for(self, space, compiled, policy, words):
@@ -55,7 +57,9 @@ class Toy(contract.Backend, contract.Launches):
 
 
 def reached(arguments):
-    """Arguments as a kernel's plain Python takes them: NumPy arrays over the shelf's memory in place of views."""
+    """Arguments as a kernel's plain Python takes them: NumPy arrays over the shelf's memory in place of
+    views.
+    """
     if isinstance(arguments, tuple):
         return tuple(map(reached, arguments))
     if isinstance(arguments, pk.static):
@@ -64,7 +68,8 @@ def reached(arguments):
         return arguments
     v = arguments
     return np.asarray(types.SimpleNamespace(__array_interface__={
-        "data": (v.pointer, v.readonly), "shape": v.shape, "strides": v.strides, "typestr": v.dtype.str, "version": 3}))
+        "data": (v.pointer, v.readonly), "shape": v.shape, "strides": v.strides, "typestr": v.dtype.str,
+        "version": 3}))
 
 
 TOY = Toy()

@@ -67,14 +67,20 @@ RAREST = {
 }
 
 
-SHARED, PLACES = 1 << 63, 96  # of blocks that four streams share: a mark, and the bits of a stream that say which of the four it is
+SHARED = 1 << 63  # marks blocks that streams share
+
+
+def places(drawn):
+    """The bits of a stream that say which it is of those that share a block."""
+    return 96 if drawn.__name__.endswith("32") else 32 if drawn is random.normal else 0
 
 
 def call_of(drawn, words):
-    """(seed, stream, draw) at which a function reads `words`; of a shared block, the first of its four streams."""
-    if not drawn.__name__.endswith("32"):
+    """(seed, stream, draw) at which a function reads `words`; of a shared block, the first of its streams."""
+    if not places(drawn):
         return 0, *draw_of(words)
-    seed, (stream, draw) = next((s, at) for s in range(1000) if (at := draw_of(words, s))[0] & (SHARED | PLACES) == SHARED)
+    bits = SHARED | places(drawn)
+    seed, (stream, draw) = next((s, at) for s in range(1000) if (at := draw_of(words, s))[0] & bits == SHARED)
     return seed, stream - SHARED, draw
 
 
@@ -97,6 +103,17 @@ def test_four_streams_share_a_block(stream):
     for (cosine, sine), (u, v) in zip((x[:2], x[2:]), (words[:2], words[2:])):
         radius, turn = np.sqrt(-2.0 * np.log1p(-(int(u) >> 8) * 2.0**-24)), 2.0 * np.pi * (int(v) >> 8) * 2.0**-24
         np.testing.assert_allclose((cosine, sine), (radius * np.cos(turn), radius * np.sin(turn)), rtol=0, atol=1e-6 * radius)
+
+
+@pytest.mark.parametrize("stream", [0, 5, 31, 64 + 7, 2**40 + 3 * 64])
+def test_two_streams_of_normal_numbers_share_a_block(stream):
+    """They lie on one circle, whose radius is made of the first half of the block, their angle of the second."""
+    words = [int(w) for w in random.words(3, stream | SHARED, 9)]
+    radius = np.sqrt(-2.0 * np.log1p(-((words[1] << 32 | words[0]) >> 11) * 2.0**-53))
+    turn = 2.0 * np.pi * ((words[3] << 32 | words[2]) >> 11) * 2.0**-53
+    cosine, sine = random.normal(3, stream, 9), random.normal(3, stream + 32, 9)
+    expected = radius * np.cos(turn), radius * np.sin(turn)
+    np.testing.assert_allclose((cosine, sine), expected, rtol=0, atol=1e-14 * radius)
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 10, 2**31, 2**32 - 1, 2**32, 2**32 + 1, 10**18, 2**63 - 1])

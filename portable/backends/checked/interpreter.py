@@ -20,7 +20,7 @@ from ...policy import AUTO, MDRangePolicy, RangePolicy, TeamPolicy
 from ...words import static
 from . import races
 from .arithmetic import Numbers, number
-from .code import PLACES, SITES, Site, site_of
+from .code import PLACES, SITES, site_of
 from .findings import Notes
 from .memory import CELL_SHIFT, SITE_SHIFT, WRITE, Fault, Memory, Watched, arrays_in, replaced, unwritten
 from .schedule import NEVER, Member, Schedule

@@ -33,12 +33,14 @@ class _Cuda(Backend):
         return 16 * driver.context(space.device).device.multiprocessors
 
     def instances(self, space, n):
-        return tuple(dataclasses.replace(space, stream=driver.context(space.device).lasting_stream()) for _ in range(n))
+        context = driver.context(space.device)
+        return tuple(dataclasses.replace(space, stream=context.lasting_stream()) for _ in range(n))
 
     def about(self, space):
         for d in driver.devices():
-            yield f"cuda:{d.ordinal}", (f"{d.name}, compute capability {'.'.join(map(str, d.compute_capability))}, "
-                                        f"{d.multiprocessors} multiprocessors, {d.memory_bytes / 2**30:.0f} GiB")
+            capability = ".".join(map(str, d.compute_capability))
+            yield f"cuda:{d.ordinal}", (f"{d.name}, compute capability {capability}, {d.multiprocessors} multiprocessors, "
+                                        f"{d.memory_bytes / 2**30:.0f} GiB")
 
     def adopt(self, array):
         given = getattr(array, "__cuda_array_interface__", None)
@@ -50,7 +52,7 @@ class _Cuda(Backend):
         ordinal = driver.device_of(pointer) if pointer else 0
         if ordinal is None:
             raise InputError(f"asview: CUDA does not know the memory of the {type(array).__name__}")
-        if given.get("stream") not in (None, 1):  # work queued on another stream than ours must be done before we look
+        if given.get("stream") not in (None, 1):  # work queued on another stream must be done before we look
             driver.context(ordinal).synchronize()
         driver.context(ordinal).share()
         interface = {name: given.get(name) for name in ("shape", "typestr", "strides")}

@@ -50,9 +50,10 @@ def test_fit(events_csv, tmp_path, by, capsys):
         for module in ("arviz_base", "arviz_stats", "h5netcdf"):
             pytest.importorskip(module)
     assert main(["fit", str(events_csv), "--by", by, "--output", str(tmp_path), "--space", "serial", "--draws", "300", "--warmup",
-                 "100", "--figures", "svg"]) == 0
+                 "100", "--figures", "svg", "--least-h", "0.03"]) == 0
     found = json.loads((tmp_path / "fit.json").read_text())
     assert 2.0 < found["params"]["omega"] < 12.0 and found["units"]["omega"] == "1/h"
+    assert found["params"]["h"] >= 0.03 * (1.0 - 1e-12)
     assert found["params"] == json.loads((tmp_path / "params.json").read_text())
     shown = capsys.readouterr().out
     assert "events in 2 dimensions" in shown and "omega (1/h)" in shown and "…" not in shown  # nothing is cut off

@@ -14,6 +14,7 @@ from models.hawkes import (
     Parameters,
     Posterior,
     calibrate,
+    fit,
     half_normal,
     reference,
     sample_nuts,
@@ -210,6 +211,39 @@ def test_a_bounded_prior_holds_the_draws(small):
     assert 1.9 < found["omega"].min() and found["omega"].max() < 2.1
     assert found.priors == {"mu0": "half-normal, sd 2", "theta": "half-normal, sd 10", "omega": "uniform, 1.9 to 2.1",
                             "1/h": "half-normal, sd 10"}
+
+
+@pytest.mark.parametrize("sampler", [sample_posterior, sample_nuts])
+def test_lower_bounds_cut_the_posterior_off(small, sampler):
+    """The posterior of h alone, by quadrature above a bound that lies above its mode."""
+    if sampler is sample_nuts:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # ArviZ announces its next version on import
+            pytest.importorskip("nutpie")
+    pytest.importorskip("arviz_stats")
+    fixed = [name for name in TRUTH.names() if name != "h"]
+    mode = fit(small, start=TRUTH, fixed=fixed, posterior=True).params.h
+    options = {"n_chains": 2, "n_draws": 1000, "n_warmup": 300, "start": TRUTH, "fixed": fixed, "seed": 1}
+    found = sampler(small, least={"h": 1.1 * mode}, **options)
+    assert found["h"].min() >= 1.1 * mode
+    assert found.priors == {"1/h": f"half-normal, sd 10; h at least {1.1 * mode:g}"}
+    v = np.linspace(0.3 / mode, 1.0 / (1.1 * mode), 201)[1:]
+    log_density = [small.log_likelihood(replace(TRUTH, h=1.0 / one)) - one * one / 200.0 for one in v.tolist()]
+    density = np.exp(log_density - np.max(log_density))
+    one = found.summary(["h"])["h"]
+    assert abs(one["mean"] - np.trapezoid(density / v, v) / np.trapezoid(density, v)) < 5 * one["mcse"]
+
+
+@pytest.mark.parametrize("sampler", [sample_posterior, sample_nuts])
+@pytest.mark.parametrize("least, priors, error, words", [
+    ({"tau_x": 1.0}, None, InputError, "least has 'tau_x', which is not estimated"),
+    (0.1, None, DTypeError, "least must be a dict"),
+    ({"h": 0.0}, None, InputError, r"least\['h'\] is 0"),
+    ({"h": 2.0}, {"1/h": uniform(1.0, 9.0)}, InputError, r"least\['h'\] is 2, where the prior of 1/h has no "),
+])
+def test_wrong_bounds(small, sampler, least, priors, error, words):
+    with pytest.raises(error, match=words):
+        sampler(small, start=TRUTH, least=least, priors=priors)
 
 
 def test_posterior_object(small, tmp_path):

@@ -1,0 +1,59 @@
+"""Jobs that do not know of each other, such as simulated data sets, in processes side by side."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import multiprocessing
+from collections.abc import Callable
+
+import rich.progress
+
+from .checks import check_count
+
+
+def map_numbers(
+    function: Callable, n: int, *, jobs: int = 1, description: str = "", progress: bool = False
+) -> list:
+    """[function(0), ..., function(n - 1)], whatever the order in which they end.
+
+    Parameters
+    ----------
+    function : callable (int) -> object
+        With jobs above 1 it, and what it returns, must pickle: a function at the top of a module, or a
+        functools.partial of one.
+    n : int
+    jobs : int, default 1
+        Processes. With 1 this one does the work.
+    description : str
+    progress : bool
+        Show a bar.
+
+    Returns
+    -------
+    list
+
+    Raises
+    ------
+    Exception
+        The first that a call raised; calls that have not begun are then left out.
+    """
+    jobs = min(check_count(jobs, "jobs", 1, 1024), max(n, 1))
+    shown = {"description": description, "disable": not progress, "total": n}
+    if jobs == 1:
+        return [function(k) for k in rich.progress.track(range(n), **shown)]
+    found = [None] * n
+    with concurrent.futures.ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn")) as pool:
+        numbers = {pool.submit(function, k): k for k in range(n)}
+        try:
+            for done in rich.progress.track(concurrent.futures.as_completed(numbers), **shown):
+                found[numbers[done]] = done.result()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    return found
+
+
+def space_of(space: object, jobs: int) -> object:
+    """The space that each of so many processes works on: "serial" if they share the cores, unless one was
+    named."""
+    return "serial" if space is None and jobs > 1 else space

@@ -1,0 +1,193 @@
+"""What samplers of a model's parameters share: what they are told, their loop, what becomes of the draws."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import rich.progress
+
+from portable.errors import InputError
+
+from ..checks import as_numbers, check_count, check_flag, check_seed
+from ..store import Store
+from .filter import Data, ParticleFilter
+from .posterior import Posterior
+from .priors import Priors
+from .state_space import StateSpaceModel
+from .walk import random_of
+from .weights import on
+
+PIECE = 10  # steps between two looks at the clock, for progress and checkpoints
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sampling:
+    """What `sample_pmmh` and `sample_gibbs` are told alike, each by its name.
+
+    Parameters
+    ----------
+    priors : dict of names and priors (`models.resampling.priors`)
+    fixed : dict of names and numbers, optional
+        Parameters without a prior.
+    inputs : as in `ParticleFilter.run`
+    n_chains : int, default 8
+        Rows of one batch: on a GPU some dozens cost little more than one.
+    n_draws, n_warmup : int, default 1000 and 500
+        Steps of each chain that are kept; steps before them, in which proposals adapt to all chains'
+        covariance and to an acceptance rate of 23 %, and which are thrown away.
+    start : dict of names and numbers or arrays of shape (n_chains,), optional
+        Where chains begin; each at the best of ten draws of the prior if not given.
+    seed : int, default 0
+    checkpoint : path, optional
+        A folder from which a sampling that was interrupted goes on, to the same draws; more draws may be
+        asked for.
+    progress : bool, default False
+    space : str or Space, optional
+    """
+
+    priors: Mapping
+    fixed: Mapping | None = None
+    inputs: object = None
+    n_chains: int = 8
+    n_draws: int = 1000
+    n_warmup: int = 500
+    start: Mapping | None = None
+    seed: int = 0
+    checkpoint: object = None
+    progress: bool = False
+    space: object = None
+
+    def run(
+        self,
+        name: str,
+        model: StateSpaceModel,
+        filters: ParticleFilter,
+        observations,
+        make: Callable[[Data, Priors, int, int], object],
+        settings: dict,
+    ) -> Posterior:
+        """The draws of the sampler that `make(data, priors, n_chains, seed)` makes; a checkpoint belongs to a
+        run of equal settings."""
+        n_chains, seed = check_count(self.n_chains, "n_chains"), check_seed(self.seed)
+        n_draws, n_warmup = check_count(self.n_draws, "n_draws"), check_count(self.n_warmup, "n_warmup", 0)
+        known = Priors(model.parameters, self.priors, self.fixed)
+        given = None if self.start is None else starts_of(self.start, known, n_chains)
+        with on(self.space):
+            data = filters.data(
+                observations, known.table(known.draw(random_of(0), 1))[0], self.inputs
+            )
+            sampler = make(data, known, n_chains, seed)
+            settings = settings | {
+                "n_chains": n_chains,
+                "seed": seed,
+                "start": given,
+                "n_warmup": n_warmup,
+                "priors": known.texts,
+                "fixed": known.fixed,
+                "y": data.y,
+                "inputs": data.inputs,
+            }
+            with Store(self.checkpoint, f"resampling.{name}", settings) as store:
+                sampler.start(given)
+                chains = Chains(sampler, n_draws, n_warmup)
+                parts, complete = chains.run(store, check_flag(self.progress, "progress"))
+        if not parts:
+            raise InputError("sampling was stopped before its first step: there are no draws")
+        draws, logs, moved = (
+            np.concatenate([part[key] for part in parts])[n_warmup : n_warmup + n_draws]
+            for key in ("draws", "logs", "moved")
+        )
+        return Posterior(
+            names=known.free,
+            draws=draws.swapaxes(0, 1),
+            log_likelihood=logs.T,
+            acceptance=moved.mean(axis=0) if len(moved) else np.zeros(n_chains),
+            priors=known.texts,
+            fixed=known.fixed,
+            parameters=known.names,
+            sampler=name,
+            seed=seed,
+            complete=complete,
+        )
+
+
+class Chains:
+    """A loop of a sampler's steps, in parts that are kept.
+
+    A sampler has `start(given)`, `step(number, warm)`, `values()`, `arrays()` and `restore(arrays)`, with
+    n_chains, log_likelihood and accepted.
+    """
+
+    def __init__(self, sampler, n_draws, n_warmup):
+        self.sampler, self.n_draws, self.n_warmup = sampler, n_draws, n_warmup
+
+    def run(self, store, progress):
+        """The arrays of all parts, and whether all steps were done: an interruption keeps what there is."""
+        n_steps, parts, self.store = self.n_warmup + self.n_draws, [], store
+        columns = [
+            "[progress.description]{task.description}",
+            rich.progress.BarColumn(),
+            rich.progress.MofNCompleteColumn(),
+            rich.progress.TimeRemainingColumn(),
+            "{task.fields[rates]}",
+        ]
+        with rich.progress.Progress(*columns, disable=not progress) as bar:
+            self._bar, self._task = (
+                bar,
+                bar.add_task(f"{self.sampler.n_chains} chains", total=n_steps, rates=""),
+            )
+            with contextlib.suppress(KeyboardInterrupt):
+                for part in store.chain("steps", n_steps, self._part):
+                    parts.append(part)
+        return parts, bool(parts) and int(parts[-1]["end"]) >= n_steps
+
+    def _part(self, before, first, stop):
+        sampler, draws, logs, moved = self.sampler, [], [], []
+        if before is not None:
+            sampler.restore(before)
+        done = first
+        try:
+            while done < stop:
+                sampler.step(done, warm=done < self.n_warmup)
+                done += 1
+                draws.append(sampler.values().copy())
+                logs.append(sampler.log_likelihood.copy())
+                moved.append(sampler.accepted.copy())
+                if done % PIECE == 0:
+                    self._bar.update(self._task, completed=done, rates=f"accepted: {np.mean(moved):.0%}")
+                    if self.store.due():
+                        break
+        except KeyboardInterrupt:
+            if not draws:
+                raise
+            del draws[done - first :], logs[done - first :], moved[done - first :]
+        return {
+            "end": np.array(done),
+            "draws": np.array(draws),
+            "logs": np.array(logs),
+            "moved": np.array(moved),
+            **sampler.arrays(),
+        }
+
+
+def starts_of(start, priors, n_chains):
+    """Starts as rows, checked against the priors."""
+    if not isinstance(start, Mapping) or set(start) != set(priors.free):
+        raise InputError(
+            f"start has {start if not isinstance(start, Mapping) else ', '.join(start)}; a dict of exactly "
+            f"{', '.join(priors.free)} is wanted"
+        )
+    columns = [
+        np.broadcast_to(as_numbers(start[name], f"start[{name!r}]").astype(float), (n_chains,))
+        for name in priors.free
+    ]
+    values = np.stack(columns, axis=1)
+    outside = np.flatnonzero(priors.log_density(values) == -np.inf)
+    if outside.size:
+        raise InputError(
+            f"start: {dict(zip(priors.free, values[outside[0]].tolist()))} has no density under the priors"
+        )
+    return values
