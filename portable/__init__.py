@@ -13,6 +13,9 @@ Importing needs no GPU, driver or toolkit; `python -m portable` says what this m
 
 from . import errors, random
 from .algorithms import argsort, compact, sort_by_key, top_k
+from .backends.cpu import Threads
+from .backends.cuda import Cuda
+from .backends.registry import register
 from .check import Report, check
 from .copy import copy_of, create_mirror, create_mirror_view, deep_copy, pinned
 from .count import count
@@ -29,11 +32,11 @@ from .math import (cos, erf, erfc, exp, exp2, expm1, fast_exp, fast_exp2, fast_l
 from .policy import AUTO, MDRangePolicy, RangePolicy, TeamPolicy
 from .reducer import LogSumExp, Max, MaxLoc, Min, MinLoc, Prod, Reducer, Sum
 from .scatter import ScatterView
-from .space import Cuda, Space, Threads, concurrency, default_space, instances, unavailable_because, use
+from .space import Space, concurrency, default_space, instances, unavailable_because, use
 from .view import View, asview, empty, zeros
 from .words import (all, any, atomic_add, atomic_and, atomic_cas, atomic_exchange, atomic_max, atomic_min, atomic_or,  # noqa: A004
                     atomic_sub, atomic_xor, bits, ceil, clip, copysign, float32, float64, floor, fma, from_bits32, from_bits64,
-                    int32, int64, isfinite, isnan, local, maximum, minimum, rint, static, trunc, uint32, uint64, where)
+                    int32, int64, isfinite, isinf, isnan, local, maximum, minimum, rint, static, trunc, uint32, uint64, where)
 
 __version__ = "0.1.0"
 __all__ = [name for name in globals() if not name.startswith("_") and name not in

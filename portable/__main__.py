@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from . import __version__, cache, space
+from .backends import registry
 
 
 def _table(title, rows):
@@ -24,20 +25,12 @@ def _table(title, rows):
 
 
 def _spaces():
-    for name in space.NAMES:
+    for name in registry.names():
         reason = space.unavailable_because(name)
         if reason is not None:
             yield name, f"unavailable: {reason}"
-        elif name == "threads":
-            yield name, f"{space.resolve(name).n_threads} threads"
-        elif name == "cuda":
-            from .backends.cuda import driver
-
-            for d in driver.devices():
-                yield f"cuda:{d.ordinal}", (f"{d.name}, compute capability {'.'.join(map(str, d.compute_capability))}, "
-                                            f"{d.multiprocessors} multiprocessors, {d.memory_bytes / 2**30:.0f} GiB")
         else:
-            yield name, "one thread" if name == "serial" else "plain Python, for small sizes"
+            yield from registry.backend(name).about(space.resolve(name))
 
 
 def main(arguments):

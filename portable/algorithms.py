@@ -17,6 +17,7 @@ import math
 
 import numpy as np
 
+from .backends import registry
 from .dispatch import parallel_for, parallel_reduce, parallel_scan
 from .errors import DTypeError, InputError, ShapeError
 from .kernel import function, kernel
@@ -28,10 +29,6 @@ from .words import atomic_add, bits, float32, float64, int32, int64, isnan, loca
 
 _LEAST32, _LEAST64 = -(2**31), -(2**63)
 _TOP32, _TOP64 = 2**31, 2**63
-
-# What a tile is: (members of a team, bits of a digit, keys). On a CPU, where a team that is not packed has one member, the
-# counters of 256 digits stay in its first cache. On a GPU a tile has some keys of each digit, which are written together.
-_TILES = {"host": (1, 8, 16384), "device": (256, 8, 4096)}
 
 _COMPACTED = 1024  # elements of a tile in a compaction: enough tiles for all multiprocessors
 _IN_FLIGHT = 8  # elements that a member reads before it looks at the first
@@ -235,7 +232,7 @@ def argsort(keys, space=None):
     least, largest = parallel_reduce(RangePolicy(0, n, space=space), _order_keys, keys, here[0], reducer=(Min, Max),
                                      label="sort.order_keys")
     parallel_for(RangePolicy(0, n, space=space), _number, here[1], label="sort.number")
-    members, digit_bits, tile = _TILES["host" if space.memory == "host" else "device"]
+    members, digit_bits, tile = _tiling(space)
     counts = empty(-(-n // tile) << digit_bits, index_type, space)
     policy = TeamPolicy(counts.shape[0] >> digit_bits, members, space=space)
     count, move = (_count, _move) if members == 1 else (_count_together, _move_together)
@@ -247,6 +244,16 @@ def argsort(keys, space=None):
     order = empty(n, "int64", space)
     parallel_for(RangePolicy(0, n, space=space), _copy, here[1], order, label="sort.order")
     return order
+
+
+def _tiling(space):
+    """Members of a team, bits of a digit, and keys of a tile, which a team counts and moves.
+
+    On a CPU, where a team that is not packed has one member, the counters of 256 digits stay in its first cache. On a GPU a tile has
+    some keys of each digit, which are written together.
+    """
+    members = registry.backend(space.name).team_size
+    return members, 8, 16384 if members == 1 else 4096
 
 
 def _buffers(n, keys, index_type, space):

@@ -1,6 +1,6 @@
-"""Compiled kernels on disk, keyed by content: what LLVM is given, for which machine, by which version.
+"""Compiled kernels on disk, keyed by content: the typed trees they are made from, by which files, for which machine.
 
-The key is a hash of the unoptimised code itself, so nothing can be stale: editing a comment recompiles nothing, editing a
+The key (compiler/keys.py) is a hash of all that decides the code, so nothing can be stale: editing a comment recompiles nothing, editing a
 constant two calls away does. PORTABLE_CACHE=0 turns the cache off; PORTABLE_CACHE=FOLDER moves it.
 """
 

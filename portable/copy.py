@@ -9,8 +9,10 @@ import numpy as np
 
 from . import events
 from . import space as spaces
+from .backends import registry
 from .errors import DTypeError, InputError, ShapeError
-from .view import View, _context, asview, check_dtype, empty, over
+from .space import HOST
+from .view import View, asview, check_dtype, empty, over_new
 
 _FILL_BYTES = 1 << 20  # the host's part of a fill; the device doubles it
 
@@ -66,10 +68,10 @@ def pinned(shape, dtype="float64"):
         The system does not give so much; pinned memory cannot be swapped out.
     """
     array = np.empty(shape, check_dtype(dtype))
-    if spaces.unavailable_because("cuda") is not None or not array.nbytes:
+    found = registry.first("pinned", array.nbytes) if array.nbytes else None
+    if found is None:
         return array
-    memory = _context("cuda:0").allocate_pinned(array.nbytes)
-    return over({"data": (memory.pointer, False), "shape": array.shape, "typestr": array.dtype.str, "version": 3}, memory)
+    return over_new(found, array.shape, array.dtype)
 
 
 def create_mirror_view(view, space=None):
@@ -82,7 +84,7 @@ def _mirror_space(space):
     if space is not None:
         return spaces.resolve(space)
     default = spaces.default_space()
-    return default if default.memory == "host" else spaces.resolve("threads")
+    return default if default.memory == HOST else spaces.resolve(registry.PREFERRED[-1])
 
 
 def deep_copy(target, source, *, cast=False):
@@ -114,14 +116,14 @@ def deep_copy(target, source, *, cast=False):
                          "or cast=True")
     if not target.size:
         return None
-    if target.memory == "host" and source.memory != "host" and source.dtype == target.dtype and _contiguous(source) and _contiguous(target):
-        context = _context(source.memory)
-        context.settle()
-        context.copy_to_host(target.pointer, source.pointer, target.nbytes)
-    elif target.memory == "host":
+    direct = source.memory != HOST and source.dtype == target.dtype and _contiguous(source) and _contiguous(target)
+    if target.memory == HOST and not direct:
         np.copyto(target._array, to_host(source), casting="unsafe")
-    elif source.memory != "host" and source.dtype == target.dtype and _contiguous(source) and _contiguous(target):
-        _copy_between_devices(target, source)
+    elif target.memory == HOST:
+        registry.memory(source.memory).copy_to_host(target.pointer, source.pointer, target.nbytes)
+    elif direct and (source.memory != target.memory or abs(target.pointer - source.pointer) >= target.nbytes):
+        origin = registry.memory(source.memory)
+        registry.memory(target.memory).copy(target.pointer, source.pointer, target.nbytes, origin)
     else:
         _to_device(target, to_host(source))
     return None
@@ -129,7 +131,7 @@ def deep_copy(target, source, *, cast=False):
 
 def to_host(view):
     """The elements as a NumPy array: of the same memory on the host, else a new one."""
-    if view.memory == "host":
+    if view.memory == HOST:
         return view._array
     buffer, elements = _span(view)
     if view.size:
@@ -161,65 +163,45 @@ def _check_value(value, dtype, cast):
 
 
 def _fill(target, value):
-    if target.memory == "host":
+    if target.memory == HOST:
         target._array[...] = value[0]
     elif not target.size:
         return
     elif not _contiguous(target):
         _to_device(target, np.broadcast_to(value, target.shape))
     else:
-        context = _context(target.memory)
-        context.synchronize()
-        pattern = value.tobytes()
+        memory, pattern = registry.memory(target.memory), value.tobytes()
         if pattern == pattern[:1] * len(pattern):
-            context.fill(target.pointer, pattern[0], target.nbytes, wait=True)
+            memory.synchronize()
+            memory.fill(target.pointer, pattern[0], target.nbytes, wait=True)
             return
         start = np.full(min(target.size, _FILL_BYTES // target.dtype.itemsize), value)
-        context.copy_to_device(target.pointer, start.ctypes.data, start.nbytes)
-        done = start.nbytes
+        memory.copy_to_device(target.pointer, start.ctypes.data, done := start.nbytes)
         while done < target.nbytes:
             part = min(done, target.nbytes - done)
-            context.copy(target.pointer + done, target.pointer, part)
+            memory.copy(target.pointer + done, target.pointer, part, memory)
             done += part
-        context.synchronize()
 
 
 def _contiguous(view):
     return view._array.flags.c_contiguous
 
 
-def _copy_between_devices(target, source):
-    context, other = _context(target.memory), _context(source.memory)
-    other.synchronize()
-    context.synchronize()
-    if context is other:
-        if abs(target.pointer - source.pointer) < target.nbytes:  # the device's copy does not allow for overlap
-            _to_device(target, to_host(source))
-        else:
-            context.copy(target.pointer, source.pointer, target.nbytes, wait=True)
-    else:
-        context.copy_from(other, target.pointer, source.pointer, target.nbytes)
-
-
 def _to_device(target, elements):
     """Write a NumPy array of any strides and dtype into a view on a device."""
-    context = _context(target.memory)
+    memory = registry.memory(target.memory)
     if elements.flags.c_contiguous and elements.dtype == target.dtype and _contiguous(target):
-        context.settle()
-        context.copy_to_device(target.pointer, elements.ctypes.data, elements.nbytes)
+        memory.copy_to_device(target.pointer, elements.ctypes.data, elements.nbytes)
         return
     buffer, staged = _span(target)
     if buffer.nbytes != target.nbytes:
         _fetch(target, buffer)  # what lies between the elements must come back as it was
     np.copyto(staged, elements, casting="unsafe")
-    context.settle()
-    context.copy_to_device(_lowest(target), buffer.ctypes.data, buffer.nbytes)
+    memory.copy_to_device(_lowest(target), buffer.ctypes.data, buffer.nbytes)
 
 
 def _fetch(view, buffer):
-    context = _context(view.memory)
-    context.settle()
-    context.copy_to_host(buffer.ctypes.data, _lowest(view), buffer.nbytes)
+    registry.memory(view.memory).copy_to_host(buffer.ctypes.data, _lowest(view), buffer.nbytes)
 
 
 def _lowest(view):

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
-
 from . import dispatch
+from .backends import registry
 from .errors import InputError, SpaceError
 
 BUILDS = ("text", "touched", "lanes", "executed")
@@ -45,10 +44,8 @@ def count(policy, kernel, *args, reducer=(), scan=None, build="text"):
     if name not in BUILDS or width and not (name == "lanes" and width.isdigit() and 1 <= int(width) <= 64):
         raise InputError(f"build: {build!r} was given; one of {', '.join(BUILDS)} is wanted")
     space, policy, backend, policy_kind, specs, reducers, words = dispatch.describe_launch(policy, kernel, args, reducer, scan)
-    builds = BUILDS if space.name in ("serial", "threads") else BUILDS[-1:] if space.name == "cuda" else ()
-    if name not in builds:
-        raise SpaceError(f"build '{build}': operations are counted on 'serial' and 'threads', executed ones on 'cuda' too, not on "
-                         f"'{space}'; a kernel's text does the same on all")
-    counting = importlib.import_module(f"{backend.__package__}.count")  # only those who count pay for it
+    if name not in backend.builds:
+        able = [f"'{other}'" for other in registry.names() if name in registry.launches(other).builds]
+        raise SpaceError(f"build '{build}' is counted on {' and '.join(able)}, not on '{space}'; a kernel's text does the same on all")
     with dispatch.compiling, backend.lock:
-        return counting.counted(space, kernel, policy, policy_kind, specs, reducers, words, build)
+        return backend.counted(space, kernel, policy, policy_kind, specs, reducers, words, build)

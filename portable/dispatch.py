@@ -6,23 +6,23 @@ does nothing else in Python than to build the argument block; checks and compila
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
 import os
 import struct
-import threading
 from typing import NamedTuple
 
 import numpy as np
 
 from . import events, locks
 from .backends import registry
-from .errors import DTypeError, InputError, LanguageError, NestedLaunchError, ReadOnlyError, ShapeError, WrongSpaceError
+from .errors import DTypeError, InputError, LanguageError, ReadOnlyError, ShapeError, WrongSpaceError
 from .kernel import Kernel
 from .policy import MDRangePolicy, RangePolicy, as_policy, kind_of, n_indices
 from .reducer import Reducer, Sum
 from .scatter import ScatterView
-from .space import Space, default_space, require, resolve
+from .space import HOST, Space, default_space, require, resolve
 from .view import Spec, View, asview, describe, producer_of
 from .words import static
 
@@ -37,7 +37,6 @@ _INT, _FLOAT = _NUMBER["int"], _NUMBER["float"]
 _SCALARS = {np.dtype(name).type: (_NUMBER[name], pack) for name, pack in _PACK.items()}
 _statics = {}  # constants by type and text, one object each: a NaN equals itself only as an object
 _policy = functools.lru_cache(maxsize=1024)(as_policy)
-_interpreting = None  # the thread that runs a kernel in plain Python, the one way to launch inside a launch
 
 
 def _describe(args):
@@ -77,13 +76,22 @@ def _describe_rare(a, kind):
     if kind in _SCALARS:
         spec, pack = _SCALARS[kind]
         return spec, pack(a.item())
-    if isinstance(a, tuple):
-        specs, words, _ = _describe(a)
-        return ("tuple", specs), words
+    if isinstance(a, tuple) or dataclasses.is_dataclass(kind):
+        names, parts = parts_of(a)
+        specs, words, _ = _describe(parts)
+        return ("tuple", specs, names), words
     if isinstance(a, np.ndarray):
         return describe(a if hasattr(a, "filled") else a.view(np.ndarray))  # masked arrays are refused there
     raise DTypeError(f"{a!r:.60} of type {kind.__name__} is no argument for kernels; a view, a NumPy array, a number, "
-                     "pk.static(number) or a tuple of these is wanted (pk.asview takes arrays of other libraries)")
+                     "pk.static(number), a tuple, NamedTuple or dataclass of these is wanted (pk.asview takes arrays of other libraries)")
+
+
+def parts_of(a):
+    """The names of the fields, () for a plain tuple, and the values of a tuple, NamedTuple or dataclass."""
+    if isinstance(a, tuple):
+        return getattr(a, "_fields", ()), tuple(a)
+    names = tuple(field.name for field in dataclasses.fields(a))
+    return names, tuple(getattr(a, name) for name in names)
 
 
 def _block(words, pack_weak):
@@ -96,7 +104,8 @@ def _compiler_specs(specs, space, kernel, names):
     result = []
     for spec, name in zip(specs, names):
         if spec[0] == "tuple":
-            result.append(("tuple", _compiler_specs(spec[1], space, kernel, [f"{name}[{k}]" for k in range(len(spec[1]))])))
+            parts = [f".{field}" for field in spec[2]] or [f"[{k}]" for k in range(len(spec[1]))]
+            result.append(("tuple", _compiler_specs(spec[1], space, kernel, [f"{name}{part}" for part in parts]), spec[2]))
             continue
         if spec[0] in ("number", "static"):
             result.append(tuple(spec))
@@ -110,8 +119,8 @@ def _compiler_specs(specs, space, kernel, names):
 
 def _wrong_space(kernel, name, memory, space):
     how = (f"Copy it there once: device = pk.empty(x.shape, x.dtype, space='{space}'); pk.deep_copy(device, x)."
-           if memory == "host" else f"Copy it with v.to_numpy(), or launch on '{memory}'.")
-    what = "a NumPy array or host view" if memory == "host" else f"a view in memory '{memory}'"
+           if memory == HOST else f"Copy it with v.to_numpy(), or launch on '{memory}'.")
+    what = "a NumPy array or host view" if memory == HOST else f"a view in memory '{memory}'"
     return WrongSpaceError(f"kernel '{kernel.name}' ({kernel.place}): argument '{name}' is {what}, "
                            f"but the launch runs on '{space}'. {how}")
 
@@ -124,8 +133,12 @@ def describe_launch(policy, kernel, args, reducer=(), scan=None):
     reducers, scan = reducer if isinstance(reducer, tuple) else (reducer,), scan and f"scan {scan}"
     space, policy, backend, _, words = _bound(policy, kernel, args, reducers, scan)
     policy_kind = kind_of(policy)
-    names = [*kernel.portable_text.params[n_indices(policy_kind):], "out"]
-    return space, policy, backend, scan or policy_kind, _compiler_specs(_describe(args)[0], space, kernel, names), reducers, words
+    return space, policy, backend, scan or policy_kind, compiler_specs(args, space, kernel, policy_kind), reducers, words
+
+
+def compiler_specs(args, space, kernel, policy_kind):
+    """What the compiler is told of a launch's arguments."""
+    return _compiler_specs(_describe(args)[0], space, kernel, [*kernel.portable_text.params[n_indices(policy_kind):], "out"])
 
 
 class Launch(NamedTuple):
@@ -152,7 +165,7 @@ def _space(name):
 
 
 def bind(policy, kernel, args, reducers, scan=None):
-    """What a launch needs: (space, policy, backend, compiled code, argument block). Checks and compiles where types are new."""
+    """What a launch needs: (space, policy, what launches, compiled code, argument block or arguments). Checks and compiles where types are new."""
     if kernel.__class__ is not Kernel:
         name = getattr(kernel, "__name__", repr(kernel))
         raise LanguageError(f"'{name}' of type {type(kernel).__name__} cannot be launched; mark a plain function with @pk.kernel")
@@ -174,7 +187,7 @@ def bind(policy, kernel, args, reducers, scan=None):
         except ReadOnlyError as error:
             raise _with_producers(error, args) from error
     backend, compiled, pack_weak = known
-    return space, policy, backend, compiled, _block(words, pack_weak) if weak else b"".join(words)
+    return space, policy, backend, compiled, args if pack_weak is None else _block(words, pack_weak) if weak else b"".join(words)
 
 
 def _bound(policy, kernel, args, reducers, scan=None):
@@ -192,21 +205,19 @@ def _prepare(policy_kind, space, kernel, specs, reducers):
                          f"'{', '.join(names[:first])}' ({', '.join(names[first:])}), but {len(specs)} were given")
     wanted = _compiler_specs(specs, space, kernel, names[first:])
     single = ({"float32", "float64"} & {s[1] for s in _views(wanted)}) == {"float32"}
-    backend = registry.backend(space.name)
+    backend = registry.launches(space.name)
     compiled = backend.prepare(space, kernel, policy_kind, wanted, reducers)
-    return backend, compiled, _pack_float32 if single else _pack_float
+    return backend, compiled, None if backend.interprets else _pack_float32 if single else _pack_float
 
 
 def _launch(policy, kernel, args, label, reducers=(), scan=None, outs=()):
     """Run now; the results of reducers, or None if `outs` takes them."""
-    if _interpreting is not None and _interpreting == threading.get_ident():
-        raise NestedLaunchError(f"'{label or getattr(kernel, '__name__', kernel)}' was launched inside a kernel; kernels do not launch kernels")
     hooks = events.current()
     bound = (hooks.redirect or bind)(policy, kernel, args, reducers, scan)
     if outs:
         outs = tuple(_checked_out(view, bound[0]) for view in outs)
     if hooks is events.NONE:
-        return _run(*bound, kernel, args, reducers, scan, outs)
+        return _run(*bound, reducers, scan, outs)
     launch = Launch(bound[1], kernel, args, bound[0], label or kernel.name, reducers, scan, outs)
     if hooks.recording is not None:
         if reducers and not outs:
@@ -215,18 +226,16 @@ def _launch(policy, kernel, args, label, reducers=(), scan=None, outs=()):
         hooks.recording.record(launch, bound)
         return None
     with events.kernel(launch):
-        return _run(*bound, kernel, args, reducers, scan, outs)
+        return _run(*bound, reducers, scan, outs)
 
 
 def repeat(launch, bound):
     """Run a recorded launch, telling nobody."""
-    return _run(*bound, launch.kernel, launch.args, launch.reducers, launch.scan, launch.outs)
+    return _run(*bound, launch.reducers, launch.scan, launch.outs)
 
 
-def _run(space, policy, backend, compiled, words, kernel, args, reducers=(), scan=None, outs=()):
+def _run(space, policy, backend, compiled, words, reducers, scan, outs):
     with backend.lock:
-        if space.name == "checked":
-            return _deliver(_interpret(policy, kernel, args, reducers, scan, compiled), outs)
         if not reducers:
             return backend.run_for(space, compiled, policy, words)
         return backend.run("scan" if scan else "reduce", space, compiled, policy, words, outs)
@@ -272,21 +281,6 @@ def _with_producers(error, args):
     return ReadOnlyError(f"{error}{more}")
 
 
-def _interpret(policy, kernel, args, reducers, scan, typed):
-    global _interpreting
-    from .backends.checked import interpreter
-
-    _interpreting, room = threading.get_ident(), typed.scratch_static + getattr(policy, "scratch_bytes", 0)
-    try:
-        if scan:
-            return interpreter.run_scan(policy, kernel.fn, args[:-1], reducers[0], args[-1], scan == "scan inclusive")
-        if reducers:
-            return interpreter.run_reduce(policy, kernel.fn, args, reducers, typed.dtypes, room=room)
-        return interpreter.run_for(policy, kernel.fn, args, room=room)
-    finally:
-        _interpreting = None
-
-
 def parallel_for(policy, kernel, *args, label=None):
     """Run a kernel at every index of a policy.
 
@@ -297,6 +291,7 @@ def parallel_for(policy, kernel, *args, label=None):
     kernel : function marked with @pk.kernel
         Called with the index (or the team) and `args`.
     *args : views, NumPy arrays (host spaces), numbers, pk.static(number), tuples of these
+        A NamedTuple or dataclass of these is a tuple whose fields keep their names in the kernel: `state.x[i]`.
     label : str, optional
         Name in profiles; the kernel's own if not given.
 
@@ -341,8 +336,6 @@ def plan(policy, kernel, *args, label=None):
     """
     space, policy, backend, compiled, words = _bound(policy, kernel, args, ())
     launch = Launch(policy, kernel, args, space, label or kernel.name)
-    if space.name == "checked":
-        return Plan(functools.partial(_run, space, policy, backend, compiled, words, kernel, args), launch, args)
     return Plan(backend.plan_for(space, compiled, policy, words), launch, (args, compiled))
 
 
@@ -428,23 +421,13 @@ def _located(policy, result):
     return (*others, place) if others else place
 
 
-def _deliver(results, outs):
-    """The results; or None, once they are written to views."""
-    flat = [v for r in results or () for v in (r if isinstance(r, tuple) else (r,))]
-    if outs and len(outs) != len(flat):
-        raise ShapeError(f"out: {len(flat)} one-element view(s) wanted, got {len(outs)}")
-    for view, value in zip(outs, flat):
-        np.asarray(view)[...] = value
-    return None if outs else results
-
-
 def stamp(space=None):
     """A mark behind everything launched on a space until now; `later.seconds_since(earlier)` waits for it and tells the time."""
     space = require(resolve(space))
-    return registry.backend(space.name).stamp(space)
+    return registry.launches(space.name).stamp(space)
 
 
 def fence(space=None):
     """Wait until everything launched on a space has finished."""
     space = require(resolve(space))
-    registry.backend(space.name).fence(space)
+    registry.launches(space.name).fence(space)

@@ -12,6 +12,7 @@ import numpy as np
 from .errors import DTypeError, InputError
 
 CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13  # device types
+HOSTS = CPU, CUDA_HOST
 _CODES = {"i": 0, "u": 1, "f": 2, "b": 6}         # dtype codes by NumPy's kinds
 _READONLY = 1                                     # a flag
 

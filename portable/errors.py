@@ -19,7 +19,7 @@
     │       └── ReadOnlyError          a write through a read-only view
     └── LaunchError (RuntimeError)     a launch that cannot run as asked
         ├── CheckError                 the checked space found defects; `.findings` lists them
-        ├── NestedLaunchError          a launch inside a launch, or after a fork
+        ├── NestedLaunchError          a launch after a fork
         ├── DeviceError                the driver reported a failure
         └── OutOfMemoryError (MemoryError)   the space has no room for the request
 """
@@ -123,7 +123,7 @@ class CheckError(LaunchError):
 
 
 class NestedLaunchError(LaunchError):
-    """A launch inside a launch, or after a fork where the space cannot follow."""
+    """A launch after a fork where the space cannot follow."""
 
 
 class DeviceError(LaunchError):

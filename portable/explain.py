@@ -6,7 +6,6 @@ import html
 from typing import NamedTuple
 
 from . import dispatch
-from .errors import SpaceError
 
 
 class Access(NamedTuple):
@@ -25,10 +24,13 @@ class Explanation:
     kernel, space : str
     facts : dict of str
     accesses : list of Access
+    tree : str
+        The typed tree: every operation with its dtype, and whether it is uniform, linear or varying between lanes.
     """
 
-    def __init__(self, kernel, space, facts, accesses):
+    def __init__(self, kernel, space, facts, accesses, tree):
         self.kernel, self.space, self.facts, self.accesses = kernel, space, facts, [Access(*a) for a in accesses]
+        self.tree = tree
 
     def _rows(self):
         yield from self.facts.items()
@@ -58,8 +60,7 @@ def explain(policy, kernel, *args):
         An access that is "strided or gathered" costs a memory transaction a lane: put the lane's index last (`x[c, i]`).
     """
     space, policy, backend, policy_kind, specs, _, _ = dispatch.describe_launch(policy, kernel, args)
-    facts, accesses = backend.explain(space, kernel, policy, policy_kind, specs)
-    return Explanation(kernel.name, str(space), facts, accesses)
+    return Explanation(kernel.name, str(space), *backend.explain(space, kernel, policy, policy_kind, specs))
 
 
 def listing(policy, kernel, *args, reducer=(), scan=None):
@@ -75,6 +76,4 @@ def listing(policy, kernel, *args, reducer=(), scan=None):
         On "checked", which has no machine code.
     """
     space, policy, backend, policy_kind, specs, reducers, _ = dispatch.describe_launch(policy, kernel, args, reducer, scan)
-    if not hasattr(backend, "listing"):
-        raise SpaceError(f"'{space}' runs plain Python and has no machine code to list")
     return backend.listing(space, kernel, policy, policy_kind, specs, reducers)

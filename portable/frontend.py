@@ -37,7 +37,7 @@ class Web:
         return self.n_defs == 1 and self.begins_here
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Text:
     """A kernel's source, read."""
 
@@ -49,7 +49,7 @@ class Text:
     scope: dict
     webs: dict = field(default_factory=dict)
     blocks: dict = field(default_factory=dict)  # id of a statement list -> its path
-    operations: dict = field(default_factory=dict)  # id of an augmented assignment -> the operation that it does, a node
+    trees: dict = field(default_factory=dict)  # typed trees, by what is known of the arguments
     single_return: bool = False
     always_returns: bool = False
 

@@ -28,11 +28,11 @@ class Graph:
 
     def finish(self):
         """Make the recorded launches ready."""
-        sequence = getattr(registry.backend(self.space.name), "sequence", None)  # plain Python has none
-        self._call = sequence(self.space, [(bound, launch) for launch, bound in self.launches]) if sequence else self._again
+        recorded = [(bound, launch) for launch, bound in self.launches]
+        self._call = registry.launches(self.space.name).sequence(self.space, recorded) or self._again
 
     def _again(self):
-        """Launch by launch: in plain Python, which has nothing to prepare, and for listeners that ask for it."""
+        """Launch by launch: where the space has nothing to prepare, and for listeners that ask for it."""
         for launch, bound in self.launches:
             with events.kernel(launch) if events.current().one_by_one else contextlib.nullcontext():
                 dispatch.repeat(launch, bound)

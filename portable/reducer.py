@@ -4,7 +4,7 @@ A contribution is lifted to a state, states are combined, and the last state is 
 
     result = finish(combine(combine(lift(c0), lift(c1)), lift(c2)) ...)
 
-All of these are plain kernel text: the compiler inlines them, the checked space calls them. For a sum there is nothing
+All of these are plain kernel text: the compiler inlines them. For a sum there is nothing
 to lift or finish: contribution, state and result are one number.
 """
 

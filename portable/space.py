@@ -1,22 +1,22 @@
 """Execution spaces: where kernels run, and which one runs them by default.
 
 "serial" is one CPU thread, "threads" (or "threads:4") a pool of them, "cuda" (or "cuda:1") a GPU, "checked" the plain
-Python interpreter.
+Python interpreter; `portable.register` adds others. What a space is, its backend says (backends/contract.py).
 """
 
 from __future__ import annotations
 
 import contextlib
 import contextvars
-import dataclasses
 import functools
 import os
 from dataclasses import dataclass
 
+from .backends import registry
 from .errors import InputError, SpaceUnavailableError, UnknownSpaceError
 from .policy import check_index
 
-NAMES = ("serial", "threads", "cuda", "checked")
+HOST = "host"  # the memory that NumPy reaches
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Space:
     Attributes
     ----------
     name : str
-        "serial", "threads", "cuda" or "checked".
+        "serial", "threads", "cuda", "checked", or the name of a registered backend.
     memory : str
         Where its data lives: "host", or "cuda:0" and so on.
     n_threads : int
@@ -38,31 +38,14 @@ class Space:
     """
 
     name: str
-    memory: str = "host"
+    memory: str = HOST
     n_threads: int = 1
     device: int = 0
     stream: int = 0
 
     def __str__(self):
-        if self.name == "threads" and self.n_threads != _threads().n_threads:
-            return f"threads:{self.n_threads}"
-        return f"cuda:{self.device}" if self.name == "cuda" and self.device else self.name
-
-
-def Threads(n=None):  # noqa: N802  (a space reads like a class to its users)
-    """The space of `n` CPU threads; n may exceed the cores. All usable cores if not given."""
-    if n is None:
-        return _threads()
-    if check_index(n, "Threads: n") < 1:
-        raise InputError(f"Threads: n is {n}; at least 1 is wanted")
-    return Space("threads", n_threads=n)
-
-
-def Cuda(device=0, stream=0):  # noqa: N802
-    """The space of GPU number `device`; `stream` is a driver's stream handle."""
-    if check_index(device, "Cuda: device") < 0:
-        raise InputError(f"Cuda: device is {device}; zero or more is wanted")
-    return Space("cuda", memory=f"cuda:{device}", device=device, stream=check_index(stream, "Cuda: stream"))
+        number = self.device or (self.n_threads if self.n_threads != _named(self.name).n_threads else 0)
+        return f"{self.name}:{number}" if number else self.name
 
 
 def instances(space=None, n=2):
@@ -83,34 +66,17 @@ def instances(space=None, n=2):
     space = require(resolve(space))
     if check_index(n, "instances: n") < 1:
         raise InputError(f"instances: n is {n}; at least 1 is wanted")
-    if space.name != "cuda":
-        return (space,) * n
-    from .backends.cuda import driver
-
-    return tuple(dataclasses.replace(space, stream=driver.context(space.device).lasting_stream()) for _ in range(n))
-
-
-@functools.cache
-def _threads():
-    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    asked = os.environ.get("PORTABLE_NUM_THREADS")
-    if asked is not None and not (asked.isdigit() and int(asked) > 0):
-        raise InputError(f"PORTABLE_NUM_THREADS is {asked!r}; a positive whole number is wanted")
-    return Space("threads", n_threads=int(asked) if asked else usable)
+    return registry.backend(space.name).instances(space, n)
 
 
 @functools.cache
 def _named(name):
     kind, colon, number = name.partition(":")
-    if kind == "cuda" and (number.isdigit() or not colon):
-        return Cuda(int(number or 0))
-    if kind == "threads" and number.isdigit() and int(number):
-        return Threads(int(number))
-    if name == "threads":
-        return _threads()
-    if name in NAMES:
-        return Space(name)
-    raise UnknownSpaceError(f"space {name!r} is unknown; wanted one of {', '.join(NAMES)} (or 'cuda:1', 'threads:4', ...)")
+    if registry.knows(kind) and (number.isdigit() or not colon):
+        space = registry.backend(kind).space(kind, int(number) if colon else None)
+        if space is not None:
+            return space
+    raise UnknownSpaceError(f"space {name!r} is unknown; wanted one of {', '.join(registry.names())} (or 'cuda:1', 'threads:4', ...)")
 
 
 _chosen = contextvars.ContextVar("portable_space", default=None)
@@ -120,7 +86,7 @@ _chosen = contextvars.ContextVar("portable_space", default=None)
 def _first_choice():
     if name := os.environ.get("PORTABLE_SPACE"):
         return require(_named(name))
-    return _named("cuda") if unavailable_because(_named("cuda")) is None else _named("threads")
+    return next(space for space in map(_named, registry.PREFERRED) if unavailable_because(space) is None)
 
 
 def default_space():
@@ -152,15 +118,7 @@ def use(space):
 def unavailable_because(space):
     """None if the space can run here, else the reason in one line."""
     space = resolve(space)
-    if space.name != "cuda":
-        return None
-    from .backends.cuda import driver
-
-    usable, reason = driver.available()
-    if not usable:
-        return reason
-    count = len(driver.devices())
-    return None if space.device < count else f"this machine has {count} CUDA device(s), numbered from 0"
+    return registry.backend(space.name).unavailable(space)
 
 
 def concurrency(space=None):
@@ -169,11 +127,7 @@ def concurrency(space=None):
     The threads of a CPU; on a GPU sixteen small teams on each multiprocessor.
     """
     space = require(resolve(space))
-    if space.name != "cuda":
-        return space.n_threads
-    from .backends.cuda import driver
-
-    return 16 * driver.context(space.device).device.multiprocessors
+    return registry.backend(space.name).concurrency(space)
 
 
 def require(space):

@@ -7,14 +7,17 @@ import dataclasses
 
 import numpy as np
 
-from . import dispatch, events, view
+from . import dispatch, events
 from . import space as spaces
+from .backends import registry
 from .copy import copy_of
 from .policy import as_policy
 
+_REFERENCE = "checked"  # the space that says what a kernel means
+
 
 def assert_same_on_all_spaces(policy, kernel, *args, reducer=None, terms=None):
-    """Run a launch on "checked", "serial", "threads" and, if a device answers, "cuda", and compare what it leaves behind.
+    """Run a launch on "checked" and on every other space that can run here, and compare what it leaves behind.
 
     Parameters
     ----------
@@ -39,8 +42,8 @@ def assert_same_on_all_spaces(policy, kernel, *args, reducer=None, terms=None):
     wanted = trials.reference(policy, kernel, args, reducers)
     if terms is None:
         terms = wanted.n_accesses // wanted.n_indices + (wanted.n_indices if reducers else 0)
-    for name in ("serial", "threads", "cuda"):
-        if spaces.unavailable_because(name) is not None:
+    for name in registry.names():
+        if name == _REFERENCE or spaces.unavailable_because(name) is not None:
             continue
         moved, reduced = _run(dataclasses.replace(policy, space=name), kernel, args, reducers, name)
         got = sizes.results(moved, reduced)
@@ -55,33 +58,25 @@ def assert_same_on_all_spaces(policy, kernel, *args, reducer=None, terms=None):
 
 
 def _run(policy, kernel, args, reducers, space):
-    """Host copies of what the arguments hold after a launch, and its results."""
-    from .backends.checked.trials import copied
+    """Copies of the arguments, as a launch left them, and its results."""
+    from .backends.checked import memory, trials
 
-    def there(arg):
-        if isinstance(arg, tuple):
-            return tuple(map(there, arg))
-        return copy_of(arg, space) if isinstance(arg, np.ndarray) and space == "cuda" else arg
-
-    def back(arg):
-        if isinstance(arg, tuple):
-            return tuple(map(back, arg))
-        return arg.to_numpy() if isinstance(arg, view.View) else arg
-    moved, results = there(copied(args)), ()
+    moved, results = trials.copied(args), ()
+    if spaces.resolve(space).memory != spaces.HOST:
+        moved = memory.replaced(moved, (copy_of(array, space) for _, array in memory.arrays_in(moved, [""] * len(moved))))
     if reducers:
         results = dispatch.parallel_reduce(policy, kernel, *moved, reducer=reducers)
     else:
         dispatch.parallel_for(policy, kernel, *moved)
     dispatch.fence(policy.space)
-    return back(moved), results
+    return moved, results
 
 
 @contextlib.contextmanager
 def watching(seed=0):
     """Send every launch of this thread on the host to the checked space: `with watching() as launches: ...`.
 
-    Those that name "serial" or "threads" too. Launches on a GPU stay there, as do those that a capture records for
-    another space.
+    Those that name a space too. Launches on a GPU stay there, as do those that a capture records for another space.
 
     Parameters
     ----------
@@ -97,12 +92,12 @@ def watching(seed=0):
 
     def redirected(policy, kernel, args, reducers, scan=None):
         policy, recording = as_policy(policy), events.current().recording
-        elsewhere = recording is not None and recording.space.name != "checked"
-        if spaces.resolve(policy.space).name in ("serial", "threads") and not elsewhere:
-            policy = dataclasses.replace(policy, space="checked")
+        elsewhere = recording is not None and recording.space.name != _REFERENCE
+        if spaces.resolve(policy.space).memory == spaces.HOST and not elsewhere:
+            policy = dataclasses.replace(policy, space=_REFERENCE)
         bound = outer(policy, kernel, args, reducers, scan)
-        launches["checked" if bound[0].name == "checked" else "elsewhere"] += 1
+        launches["checked" if bound[0].name == _REFERENCE else "elsewhere"] += 1
         return bound
 
-    with events.changed(redirect=redirected, seed=seed), spaces.use("checked"):
+    with events.changed(redirect=redirected, seed=seed), spaces.use(_REFERENCE):
         yield launches

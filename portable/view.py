@@ -21,12 +21,13 @@ import numpy as np
 
 from . import dlpack, events
 from . import space as spaces
+from .backends import registry
 from .errors import DTypeError, InputError, OutOfMemoryError, ShapeError, WrongSpaceError
+from .space import HOST
 
 DTYPES = ("bool", "int32", "int64", "uint32", "uint64", "float32", "float64")
 _KNOWN = frozenset(map(np.dtype, DTYPES))
 MAX_NDIM = 4
-_ALIGNMENT = 64  # bytes: a cache line, and the widest vector; NumPy's own allocations start at multiples of 16
 _MAX_BYTES = 2**62  # far beyond any machine; products of sizes must not wrap on the way to an allocator
 _PACKERS = [struct.Struct(f"<{1 + 2 * ndim}q").pack for ndim in range(MAX_NDIM + 1)]
 # The mark of memory that nobody has written, NaN for floats and no bool; and whether all that `empty` makes on the host bears
@@ -41,7 +42,7 @@ def _address_by_layout(array):
 
 
 _word_at, _HEADER_BYTES, _probe = ctypes.c_int64.from_address, object.__basicsize__, np.zeros(3)
-_address = _address_by_layout if _address_by_layout(_probe) == _probe.ctypes.data else lambda array: array.ctypes.data  # five times slower
+address = _address_by_layout if _address_by_layout(_probe) == _probe.ctypes.data else lambda array: array.ctypes.data  # five times slower
 
 
 def describe(array):
@@ -59,7 +60,7 @@ def describe(array):
     if known is None:
         known = _known[key] = _examine(array)
     contiguous, strided, itemsize = known
-    return (contiguous if not ndim or strides[-1] == itemsize else strided, _PACKERS[ndim](_address(array), *shape, *strides))
+    return (contiguous if not ndim or strides[-1] == itemsize else strided, _PACKERS[ndim](address(array), *shape, *strides))
 
 
 def _examine(array):
@@ -71,7 +72,7 @@ def _examine(array):
         raise ShapeError(f"an array of shape {array.shape} has {array.ndim} dimensions; kernels take up to {MAX_NDIM}")
     if not array.flags.aligned:
         raise InputError(f"an array of {name} starts at an address that is no multiple of {array.itemsize}; copy it")
-    contiguous, strided = (_spec(name, array.ndim, flag or array.flags.c_contiguous, not array.flags.writeable, "host")
+    contiguous, strided = (_spec(name, array.ndim, flag or array.flags.c_contiguous, not array.flags.writeable, HOST)
                            for flag in (True, False))
     return contiguous, strided, array.itemsize
 
@@ -188,7 +189,7 @@ class View:
         return _view(part, self.memory, self.space, self.label)
 
     def __setitem__(self, index, value):
-        if self.memory != "host":
+        if self.memory != HOST:
             raise WrongSpaceError(f"{self!r}: elements on a device cannot be assigned from the host. "
                                   "Use portable.deep_copy(v[...], value), or a kernel.")
         if self.readonly:
@@ -197,14 +198,14 @@ class View:
 
     def to_numpy(self):
         """The elements as a NumPy array: on the host the same memory, from a device a copy."""
-        if self.memory == "host":
+        if self.memory == HOST:
             return self._array
         from .copy import to_host
 
         return to_host(self)
 
     def __array__(self, dtype=None, copy=None):
-        if self.memory != "host":
+        if self.memory != HOST:
             raise WrongSpaceError(f"{self!r} is on a device; NumPy cannot reach it. Use v.to_numpy().")
         if copy is False and dtype is not None and np.dtype(dtype) != self.dtype:
             raise ValueError(f"{self!r} cannot become {np.dtype(dtype)} without a copy")
@@ -212,27 +213,23 @@ class View:
 
     @property
     def __cuda_array_interface__(self):
-        if self.memory == "host":
-            raise AttributeError(f"{self!r} is not on a CUDA device")
-        _context(self.memory).parallel = True  # others have queues of their own
-        return {"data": (self.pointer, self.readonly), "shape": self.shape, "strides": self.strides,
-                "typestr": self.dtype.str, "version": 3, "stream": 1}  # 1: the legacy default stream
+        return registry.memory(self.memory).interface(self)
 
     def __dlpack_device__(self):
-        return (dlpack.CPU, 0) if self.memory == "host" else (dlpack.CUDA, _ordinal(self.memory))
+        return registry.memory(self.memory).dlpack
 
     def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
         if copy or dl_device not in (None, self.__dlpack_device__()):
             raise BufferError(f"{self!r} is exported without a copy and where it is")
-        if self.memory != "host" and stream != -1:  # -1: the consumer asks for no synchronisation
-            _context(self.memory).synchronize()
-        if self.memory != "host":
-            _context(self.memory).parallel = True
-        return dlpack.write(self, self.pointer, self.shape, self.strides, self.dtype, self.__dlpack_device__(),
+        memory = registry.memory(self.memory)
+        if stream != -1:  # -1: the consumer asks for no synchronisation
+            memory.synchronize()
+        memory.share()
+        return dlpack.write(self, self.pointer, self.shape, self.strides, self.dtype, memory.dlpack,
                             self.readonly, versioned=max_version is not None and max_version[0] >= 1)
 
     def __reduce__(self):
-        if self.memory != "host":
+        if self.memory != HOST:
             raise TypeError(f"{self!r} is memory of a device of this process; send v.to_numpy()")
         return asview, (self._array, self.space, self.label)
 
@@ -275,7 +272,7 @@ def asview(array, space=None, label=None):
     if isinstance(array, View):
         metadata, memory, label = array._array, array.memory, label or array.label
     elif isinstance(array, np.ndarray):
-        metadata, memory = array, "host"
+        metadata, memory = array, HOST
     else:
         metadata, memory = _foreign(array)
     if space is None:
@@ -296,21 +293,14 @@ def _allocate(shape, dtype, space, label, *, zero):
     nbytes = math.prod(shape) * dtype.itemsize
     if nbytes > _MAX_BYTES:
         raise _no_room(where, nbytes, shape, dtype)
-    if where.memory == "host":
-        try:
-            raw = (np.zeros if zero else np.empty)(nbytes + _ALIGNMENT, np.uint8)
-        except MemoryError as error:
-            raise _no_room(where, nbytes, shape, dtype) from error
-        metadata = np.ndarray(shape, dtype, raw, -_address(raw) % _ALIGNMENT)
-        if not zero and (events.current().redirect or where.name == "checked"):
-            mark_unwritten(metadata.reshape(-1).view(np.uint8))
-    else:
-        context = _context(where.memory)
-        memory = context.allocate(nbytes)
-        if zero:
-            context.fill(memory.pointer, 0, nbytes, wait=True)
-        interface = {"data": (memory.pointer, False), "shape": shape, "typestr": dtype.str, "version": 3}
-        metadata = over(interface, memory)
+    try:
+        metadata = registry.memory(where.memory).array(shape, dtype, zero)
+    except OutOfMemoryError:
+        raise
+    except MemoryError as error:
+        raise _no_room(where, nbytes, shape, dtype) from error
+    if not zero and where.memory == HOST and (events.current().redirect or registry.backend(where.name).marks_unwritten):
+        mark_unwritten(metadata.reshape(-1).view(np.uint8))
     return _view(metadata, where.memory, str(where), label)
 
 
@@ -333,8 +323,8 @@ def _view(metadata, memory, space, label=None):
     set_(view, "memory", memory)
     set_(view, "space", space)
     set_(view, "label", label)
-    set_(view, "pointer", _address(metadata))
-    set_(view, "spec", spec if memory == "host" else _spec(*spec[:4], memory))
+    set_(view, "pointer", address(metadata))
+    set_(view, "spec", spec if memory == HOST else _spec(*spec[:4], memory))
     set_(view, "words", words)
     return view
 
@@ -352,6 +342,11 @@ def over(interface, owner, producer=None):
     return np.asarray(_Over(interface, owner, producer))
 
 
+def over_new(memory, shape, dtype):
+    """The same over what `Memory.allocate` gave."""
+    return over({"data": (memory.pointer, False), "shape": shape, "typestr": dtype.str, "version": 3}, memory)
+
+
 def producer_of(view):
     """The name of the foreign type whose memory a view is; None for the layer's own and NumPy's."""
     base = view._array
@@ -361,46 +356,28 @@ def producer_of(view):
 
 
 def _foreign(array):
-    """(NumPy array over the memory, "host" or "cuda:N") of another library's array."""
+    """(NumPy array over the memory, the memory's name) of another library's array."""
     kind = type(array).__name__
     producer = f"{type(array).__module__}.{kind}"
     try:
-        if hasattr(array, "__cuda_array_interface__"):
-            return _from_cuda_interface(array, producer)
+        if (adopted := registry.first("adopt", array)) is not None:
+            interface, memory = adopted
+            return over(interface, array, producer), memory
         if hasattr(array, "__dlpack__"):
-            interface, (device, number), owner = dlpack.read(array)
-            if device in (dlpack.CPU, dlpack.CUDA_HOST):
-                return over(interface, owner, producer), "host"
-            if device in (dlpack.CUDA, dlpack.CUDA_MANAGED):
-                _context(f"cuda:{number}").parallel = True  # its library may have queues of its own
-                return over(interface, owner, producer), f"cuda:{number}"
-            raise WrongSpaceError(f"asview: the {kind} is on a DLPack device of type {device}; no space reaches it")
+            interface, device, owner = dlpack.read(array)
+            memory = registry.memory_of(*device)
+            if memory is None:
+                raise WrongSpaceError(f"asview: the {kind} is on a DLPack device of type {device[0]}; no space reaches it")
+            registry.memory(memory).share()  # its library may have queues of its own
+            return over(interface, owner, producer), memory
         if hasattr(array, "__array_interface__"):
-            return np.asarray(array), "host"
+            return np.asarray(array), HOST
     except (InputError, WrongSpaceError):
         raise
     except Exception as error:  # what another library raises when it will not export (PyTorch with gradients, ...)
         raise InputError(f"asview: the {kind} does not export its memory: {error}") from error
     raise InputError(f"asview: a {kind} has no memory to share (no array interface, no __dlpack__). "
                      "Make an array of it first, for example with numpy.asarray.")
-
-
-def _from_cuda_interface(array, producer):
-    from .backends.cuda import driver
-
-    given = array.__cuda_array_interface__
-    if given.get("mask") is not None:
-        raise DTypeError("asview: masked arrays are not supported")
-    pointer, readonly = given["data"]
-    ordinal = driver.device_of(pointer) if pointer else 0
-    if ordinal is None:
-        raise InputError(f"asview: CUDA does not know the memory of the {type(array).__name__}")
-    stream = given.get("stream")
-    if stream not in (None, 1):  # work queued on another stream than ours must be done before we look
-        driver.context(ordinal).synchronize()
-    driver.context(ordinal).parallel = True
-    interface = {name: given.get(name) for name in ("shape", "typestr", "strides")}
-    return over({"data": (pointer or 0, readonly), "version": 3, **interface}, array, producer), f"cuda:{ordinal}"
 
 
 def _check_index(index):
@@ -414,14 +391,4 @@ def _check_index(index):
 def _space_of(memory):
     """A space's name for memory that comes without one: the default space if it reaches it."""
     default = spaces.default_space()
-    return str(default) if default.memory == memory else "threads" if memory == "host" else memory
-
-
-def _ordinal(memory):
-    return int(memory.removeprefix("cuda:"))
-
-
-def _context(memory):
-    from .backends.cuda import driver
-
-    return driver.context(_ordinal(memory))
+    return str(default) if default.memory == memory else registry.PREFERRED[-1] if memory == HOST else memory

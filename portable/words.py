@@ -1,6 +1,6 @@
 """What a kernel may call beyond math and NumPy's scalar functions, as plain Python callables.
 
-The checked space runs these as they stand; the compiler knows each by identity and emits code for it instead. Casts to a
+The compiler knows each by identity and emits code for it; plain Python, and here and there the checked space, runs them as they stand. Casts to a
 dtype are NumPy's scalar types, so that plain Python and compiled code agree about what a cast means.
 """
 
@@ -111,6 +111,11 @@ def modulo64(n):
 def isnan(x):
     """True for NaN."""
     return bool(x != x)
+
+
+def isinf(x):
+    """True for an infinity of either sign."""
+    return bool(abs(x) == math.inf)
 
 
 def isfinite(x):

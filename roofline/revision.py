@@ -25,31 +25,36 @@ class Revision:
         return {"name": self.name, "commit": self.commit}
 
 
-def find(name, case) -> Revision:
+def find(name, case=None, asked_as="--against") -> Revision:
     """The commit of a name, in which a case can be run.
 
     Parameters
     ----------
     name : str
         Whatever git takes for a commit: a hash, a tag, a branch, HEAD~3.
-    case : str
+    case : str, optional
+    asked_as : str
+        The argument that named it, for messages.
 
     Raises
     ------
     InputError
-        There is no git or no checkout, no such commit, or one that cannot be run: without the case, or with submodules.
+        There is no git or no checkout, no such commit, or one that cannot be run: without the case, or with
+        submodules.
     """
-    _check_checkout()
+    _check_checkout(asked_as)
     commit = _git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}").stdout.strip()
     if not commit:
-        raise InputError(f"--against: '{name}' names no commit of '{HERE}'. Name a hash, a tag or a branch that is there (git fetch).")
+        raise InputError(f"{asked_as}: '{name}' names no commit of '{HERE}'. Name a hash, a tag or a branch "
+                         "that is there (git fetch).")
     listed = [line.split(maxsplit=3) for line in _git("ls-tree", "-r", commit).stdout.splitlines()]
-    if f"roofline/cases/{case}.py" not in (path for *_, path in listed):
-        raise InputError(f"--against: '{name}' has no case '{case}' (roofline/cases/{case}.py). Name a later revision.")
+    if case is not None and f"roofline/cases/{case}.py" not in (path for *_, path in listed):
+        raise InputError(f"{asked_as}: '{name}' has no case '{case}' (roofline/cases/{case}.py). "
+                         "Name a later revision.")
     submodules = [path for _, kind, _, path in listed if kind == "commit"]
     if submodules:
-        raise InputError(f"--against: '{name}' has the submodule '{submodules[0]}', whose files git does not hand over with its own. "
-                         "Name a revision without submodules.")
+        raise InputError(f"{asked_as}: '{name}' has the submodule '{submodules[0]}', whose files git does not hand "
+                         "over with its own. Name a revision without submodules.")
     return Revision(name, commit)
 
 
@@ -72,14 +77,14 @@ def unpacked(revision):
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _check_checkout():
+def _check_checkout(asked_as):
     if shutil.which("git") is None:
-        raise InputError("--against: there is no git on the path, which has the other revision.")
+        raise InputError(f"{asked_as}: there is no git on the path, which has the other revision.")
     found = _git("rev-parse", "--show-toplevel")
     if found.returncode or Path(found.stdout.strip()).resolve() != HERE.resolve():
         why = found.stderr.strip().splitlines()[0] if found.stderr.strip() else "its checkout begins elsewhere"
-        raise InputError(f"--against: roofline runs from '{HERE}', which is not the top of a git checkout ({why}). "
-                         "Run it in a clone, as `python -m roofline`, with the clone's folder on PYTHONPATH.")
+        raise InputError(f"{asked_as}: the project runs from '{HERE}', which is not the top of a git checkout "
+                         f"({why}). Run it in a clone, by python -m, with the clone's folder on PYTHONPATH.")
 
 
 def _git(*arguments):

@@ -146,7 +146,7 @@ def alternate(
     fns : mapping of name to callable without arguments
     rounds : int, optional
         Every callable gives one sample a round, so equal positions in two results were measured together. ROUNDS, or
-        MIN_SAMPLES of slow ones, if not given.
+        MIN_SAMPLES of slow ones, if not given. Of a single round a call of LONG_SECONDS is made once only.
     sync : mapping of name to callable, optional
         As in `measure`, for each name that needs one.
     min_time : float, seconds, optional
@@ -166,9 +166,12 @@ def alternate(
         rounds = ROUNDS if sum(calls * seconds for calls, seconds in found.values()) < SLOW_SECONDS else MIN_SAMPLES
     if host_only:
         batch = dict.fromkeys(fns, QUEUE)
-    values = {name: [] for name in fns}
-    for _ in range(rounds):
+    long = rounds == 1 and not host_only
+    values = {name: [seconds] if long and seconds >= LONG_SECONDS else [] for name, (_, seconds) in found.items()}
+    for done in range(rounds):
         for name, fn in fns.items():
+            if len(values[name]) > done:
+                continue
             time.sleep(PAUSE)
             values[name].append(batch_seconds(fn, waits[name], batch[name], host_only))
     return {name: Samples(tuple(v), batch[name]) for name, v in values.items()}

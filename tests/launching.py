@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 
 import portable as pk
+from portable.space import HOST, resolve
 
 
 def launch_for(space, policy, kernel, *args):
@@ -38,7 +39,7 @@ def move(arg, space):
         return tuple(move(item, space) for item in arg)
     if not isinstance(arg, np.ndarray):
         return arg
-    if str(space).partition(":")[0] != "cuda":
+    if resolve(space).memory == HOST:
         copy = np.empty_like(arg)
         copy[...] = arg
         copy.flags.writeable = arg.flags.writeable

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import csv
 import dataclasses
 import sys
 import warnings
@@ -24,7 +25,7 @@ from models.edm import calibrate, figures, files, frames
 from models.edm.surrogates import SURROGATES
 from models.files import replacing
 from models.store import Store
-from portable.errors import printable
+from portable.errors import InputError, printable
 
 
 def main(argv=None):
@@ -82,10 +83,13 @@ def _parser():
             made.add_argument("--Tp", type=int, default=0 if name in ("ccm", "crossmap", "test") else 1,
                               help="steps ahead (default: %(default)s)")
         made.add_argument("--exclusion-radius", type=int, default=0, metavar="N", help="leave out neighbours so near in time")
-        if name != "crossmap":
-            for window in ("lib", "pred"):
-                made.add_argument(f"--{window}", nargs=2, type=int, metavar=("BEGIN", "END"),
-                                  help="window of times, from 0, END excluded")
+        for window in ("lib", "pred"):
+            made.add_argument(f"--{window}", nargs=2, type=int, metavar=("BEGIN", "END"),
+                              help="window of times, from 0, END excluded")
+        if name in ("crossmap", "test"):
+            made.add_argument("--library", nargs="+", action="append", metavar="NAME",
+                              help="map from these columns together; may be said again, with as many "
+                                   "(default: from each series)")
         if name not in ("simplex", "test"):
             made.add_argument("--plot", metavar="FILE", help="draw the result (needs matplotlib)")
         made.add_argument("--space", metavar="NAME", help="execution space (default: the layer's own choice)")
@@ -118,6 +122,8 @@ def _parser():
     made.add_argument("--level", type=float, default=0.05, help="false discovery rate (default: %(default)s)")
     made.add_argument("--adjust", choices=("bh", "by"), default="bh",
                       help="Benjamini and Hochberg, or Yekutieli (default: bh)")
+    made.add_argument("--most-surrogates", type=int, metavar="N",
+                      help="of pairs that no surrogate matches, where so many could tell (default: no more)")
     made.add_argument("--out", metavar="FILE.csv",
                       help="write a row a pair: library, target, rho, p, q (needs pandas)")
     made.add_argument("--checkpoint", metavar="FOLDER", help="keeps what was found: the same command goes on from there")
@@ -198,9 +204,20 @@ def _simplex(options, table):
     found = edm.simplex(library, options.E, **common, **_windows(options))
     print(f"rho = {found.rho:.6f} over {int(np.isfinite(found.predicted + found.observed).sum())} predictions")
     if options.out:
-        columns = np.column_stack([found.times, found.observed, found.predicted, found.variance])
-        with replacing(options.out) as beside:
-            np.savetxt(beside, columns, delimiter=",", header="time,observed,predicted,variance", comments="", fmt="%.10g")
+        times = frames.at_times(frames.index_of(table), found.times)
+        times = found.times if times is None else _dated(times)
+        with replacing(options.out) as beside, open(beside, "w", newline="") as file:
+            rows = csv.writer(file, lineterminator="\n")
+            rows.writerow(["time", "observed", "predicted", "variance"])
+            for time, *values in zip(times, found.observed, found.predicted, found.variance):
+                rows.writerow([time, *(f"{value:.10g}" for value in values)])
+
+
+def _dated(times):
+    """Dates as text, without hours where none has any; empty where it is unknown which follows the last."""
+    days = times.astype("datetime64[D]")
+    shown = days if ((days == times) | np.isnat(times)).all() else times.astype("datetime64[us]")
+    return np.where(np.isnat(times), "", shown.astype(str)).tolist()
 
 
 def _smap(options, table):
@@ -242,22 +259,39 @@ def _test(options, table):
     names = options.columns or list(table)
     dataset = frames.choose(table, names)
     common = {"tau": options.tau, "exclusion_radius": options.exclusion_radius}
-    found = edm.cross_map_test(dataset, _dimensions(options, dataset, common, options.checkpoint), Tp=options.Tp,
-                               checkpoint=options.checkpoint, **_surrogates(options), **_windows(options), **common)
+    dims = _dimensions(options, dataset, common, options.checkpoint)
+    libraries, rows = _libraries(options, names)
     names = [printable(name) for name in names]
-    found = dataclasses.replace(found, libraries=names, targets=names)
+    found = edm.cross_map_test(dataset, dims, Tp=options.Tp, libraries=libraries, level=options.level,
+                               method=options.adjust, most_surrogates=options.most_surrogates,
+                               checkpoint=options.checkpoint, **_surrogates(options), **_windows(options),
+                               **common)
+    found = dataclasses.replace(found, libraries=rows, targets=names)
     if options.out:
         with replacing(options.out) as beside:
             found.to_pandas(options.adjust).to_csv(beside, index=False, errors="backslashreplace")
     else:
-        _matrix(names, found.adjusted(options.adjust), f"q-values ({options.adjust})")
+        _matrix(names, found.adjusted(options.adjust), rows, f"q-values ({options.adjust})")
     print(found.summary(options.level, options.adjust))
 
 
+def _libraries(options, names):
+    """What is mapped from, as numbers of columns, and what it is called."""
+    shown = [printable(name) for name in names]
+    if options.library is None:
+        return None, shown
+    missing = [name for group in options.library for name in group if name not in names]
+    if missing:
+        raise InputError(f"--library: there is no column {missing[0]!r}; the columns are {', '.join(names)}")
+    groups = [[names.index(name) for name in group] for group in options.library]
+    return groups, [" + ".join(shown[c] for c in group) for group in groups]
+
+
 def _dimensions(options, dataset, common, checkpoint):
-    """Those asked for, or the best of each series, which are kept beside a checkpoint."""
+    """Those asked for, or the best of each series in the windows, which are kept beside a checkpoint."""
     if options.E is not None:
         return options.E
+    common = common | {key: window for key, window in _windows(options).items() if window}
 
     def run(before, begin, end):
         found = []
@@ -279,22 +313,25 @@ def _calibrate(options):
 def _crossmap(options, table):
     names = options.columns or list(table)
     dataset = frames.choose(table, names)
+    libraries, rows = _libraries(options, names)
     names = [printable(name) for name in names]
     common = {"tau": options.tau, "exclusion_radius": options.exclusion_radius}
     dims = _dimensions(options, dataset, common, options.checkpoint or (options.out and f"{options.out}.checkpoint"))
-    rho = edm.cross_map(dataset, dims, Tp=options.Tp, out=options.out, checkpoint=options.checkpoint,
-                        progress=sys.stderr.isatty(), **common)
+    rho = edm.cross_map(dataset, dims, Tp=options.Tp, libraries=libraries, out=options.out,
+                        checkpoint=options.checkpoint, progress=sys.stderr.isatty(), **_windows(options),
+                        **common)
     if not options.out:
-        _matrix(names, rho)
-    _plot(options, figures.draw_cross_map, rho, names=names if len(names) <= 40 else None)
+        _matrix(names, rho, rows)
+    _plot(options, figures.draw_cross_map, rho,
+          names=names if len(names) <= 40 and libraries is None else None, cluster=libraries is None)
 
 
-def _matrix(names, rho, what="skill"):
+def _matrix(names, rho, rows, what="skill"):
     """Print a matrix with names."""
     table = Table()
     for name in ("", *names):
         table.add_column(name, justify="right", no_wrap=True)
-    for name, row in zip(names, rho):
+    for name, row in zip(rows, rho):
         table.add_row(name, *(f"{v:.4f}" for v in row))
     _print_whole(f"{what}; rows: libraries, columns: targets", table)
 

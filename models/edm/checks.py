@@ -163,14 +163,14 @@ def check_enough(valid, points, k, radius):
                          "radius is wanted")
 
 
-def check_library(columns, rows, lag, times, k, radius, names):
-    """Raise unless each library column leaves k candidates to each point of its own."""
-    n_times = len(columns)
+def check_library(columns, libraries, lag, times, k, radius):
+    """Raise unless each library leaves k candidates to each point of its own."""
+    n_times, rows = len(columns), libraries.rows
     complete = not np.isnan(columns.min(axis=0)).any()  # NaN goes through; an array of flags would take longer
     for row in rows[:1] if complete else rows:
-        missing = np.isnan(columns[:, row])
+        missing = np.isnan(columns[:, libraries.columns[row]]).any(axis=1)
         known = np.ones(n_times, bool)
-        for step in lag:
+        for step in np.unique(lag):
             known[:step] = False
             known[step:] &= ~missing[:n_times - step]
         valid = np.zeros(n_times, bool)
@@ -178,7 +178,7 @@ def check_library(columns, rows, lag, times, k, radius, names):
         try:
             check_enough(valid, np.flatnonzero(known), k, radius)
         except InputError as error:
-            raise InputError(f"series {names[row]}: {error}") from None
+            raise InputError(f"series {libraries.names[row]}: {error}") from None
 
 
 def check_radius(radius):

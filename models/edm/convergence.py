@@ -12,7 +12,7 @@ from portable.errors import InputError
 
 from ..checks import check_choice, check_count, check_number, check_seed
 from .checks import DTYPES, check_library_sizes, check_targets, check_windows, without_variation
-from .frames import is_name, series_of
+from .frames import series_of
 from .mapping import Mapping
 from .neighbours import MEMORY_BYTES, Problem
 from .surrogates import Surrogates, check_surrogates
@@ -36,12 +36,15 @@ class Convergence:
     p_values : ndarray, shape (n_sizes,)
         Share of surrogates, and the target itself, that do at least as well as the target; surrogates without
         any skill do not count. NaN without surrogates, or where the target has no skill.
+    targets : list of str, or None
+        Names of several targets, where they have any.
     """
 
     library_sizes: np.ndarray
     rho: np.ndarray
     surrogate_rho: np.ndarray
     p_values: np.ndarray
+    targets: list | None = None
 
     @property
     def mean(self) -> np.ndarray:
@@ -194,8 +197,8 @@ def ccm(library, target, E, *, library_sizes, columns=None, n_samples=100, tau=1
     ----------
     Sugihara et al., Science 338 (2012), 496.
     """
-    names = ([target] if isinstance(target, str) else list(target)) if is_name(target) else None
-    library, target, _ = series_of(library, columns, target)
+    name = [target] if isinstance(target, str) else None
+    library, target, _, names = series_of(library, columns, target)
     problem = Problem(library, None, E, tau, Tp, None, exclusion_radius, lib, pred, dtype)
     several = np.ndim(target) == 2
     target = check_targets(target, problem.n_times)
@@ -206,9 +209,9 @@ def ccm(library, target, E, *, library_sizes, columns=None, n_samples=100, tau=1
     if n_surrogates or surrogate is not None:
         check_surrogates(target, method, period, block, "target")
     if n_surrogates and surrogate is None:
-        check_default(target, [str(c) for c in (names or range(target.shape[1]))], "target")
+        check_default(target, [str(c) for c in (name or names or range(target.shape[1]))], "target")
     random = np.random.default_rng(check_seed(seed))
-    valid = problem.candidates[problem.known_at(problem.masked)[problem.candidates]]
+    valid = problem.candidates[problem.known_masked[problem.candidates]]
     sizes = check_library_sizes(library_sizes, len(valid), problem.k)
     n_targets, n_series = target.shape[1], 1 + n_surrogates
     rho = np.empty((len(sizes), n_samples, n_targets * n_series))
@@ -240,7 +243,7 @@ def ccm(library, target, E, *, library_sizes, columns=None, n_samples=100, tau=1
                       "and p-values are of the others", RuntimeWarning, stacklevel=2)
     mean = _mean(np.moveaxis(rho, 2, -1))
     found = own, mean[..., 1:], p_values(mean[..., 0], mean[..., 1:])
-    return Convergence(sizes, *(found if several else (v[0] for v in found)))
+    return Convergence(sizes, *(found if several else (v[0] for v in found)), names)
 
 
 def _mean(rho):

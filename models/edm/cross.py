@@ -19,7 +19,7 @@ from rich.progress import (
 import portable as pk
 from portable.errors import DTypeError, InputError, ShapeError, printable
 
-from ..checks import as_numbers, check_choice, check_count, check_flag, check_number
+from ..checks import as_numbers, check_choice, check_flag, check_number
 from ..files import allocate_npy, check_no_input, replacing
 from ..store import Store
 from . import frames
@@ -31,7 +31,9 @@ from .checks import (
     check_library,
     check_radius,
     check_windows,
+    extremes,
 )
+from .libraries import check_libraries
 from .mapping import Mapping
 from .neighbours import within_windows
 
@@ -56,8 +58,10 @@ def cross_map(dataset, dims, *, tau=1, Tp=0, exclusion_radius=0, libraries=None,
         Steps from a point's last coordinate to the predicted value; negative looks back.
     exclusion_radius : int, default 0
         Candidates at most so many steps from a point are no neighbours of it; 0 leaves out the point itself.
-    libraries : array-like of int, optional
-        Library series, all if not given.
+    libraries : array-like of int or str, optional
+        Library series by number or name, shape (n_libraries,), all if not given; or groups of them, shape
+        (n_libraries, n_columns): then a point is E lags of each column and has E + 1 neighbours, as in
+        `simplex`. Rows of the result follow them, and a checkpoint is for these groups.
     lib, pred : (begin, end) or a sequence of such pairs, optional
         Windows of times for candidates and points, as in `simplex`.
     dtype : {"float32", "float64"}
@@ -98,25 +102,30 @@ def cross_map(dataset, dims, *, tau=1, Tp=0, exclusion_radius=0, libraries=None,
     E, tau = check_embedding(int(dims.max()), tau, n_times, "dataset")
     Tp = check_horizon(Tp, n_times, E, tau)
     radius = check_radius(exclusion_radius)
-    rows = check_libraries(libraries, n_series)
+    libraries = check_libraries(libraries, names)
+    rows, width = libraries.rows, libraries.width
     check_choice(dtype, "dtype", DTYPES)
     check_flag(progress, "progress")
     memory_bytes = int(2**20 * check_number(memory_mb, "memory_mb", above=0))
     lib, pred = check_windows(lib, "lib", n_times), check_windows(pred, "pred", n_times)
     masked, times = within_windows(dataset, lib, Tp)
-    lag = np.arange(E) * tau
-    check_library(masked, rows, lag, times, E + 1, radius, names)
+    column, lag = libraries.coordinates(E, tau)
+    check_library(masked, libraries, lag, times, E + 1, radius)
     out, checkpoint = _check_out(out, checkpoint, given, dataset)
     settings = {"dataset": dataset, "dims": dims, "tau": tau, "Tp": Tp, "exclusion_radius": radius, "dtype": dtype}
-    settings |= {"lib": np.array(lib), "pred": np.array(pred)}
+    settings |= {"lib": np.array(lib), "pred": np.array(pred)} | libraries.settings
     with contextlib.ExitStack() as stack:
         store = stack.enter_context(Store(checkpoint, "edm.cross_map", settings))
-        target = _Target(store, rows, n_series, out, stack)
+        target = _Target(store, libraries, n_series, out, stack)
         stack.enter_context(pk.use(pk.default_space() if space is None else space))
         bar = stack.enter_context(_bar(progress))
         task = bar.add_task("cross mapping", total=len(rows), completed=len(rows) - len(target.missing))
-        mapping = Mapping(masked, dataset, dataset, dims, lag, Tp, pred, radius, dtype, memory_bytes)
-        constant = mapping.constant
+        source = libraries.of(masked)
+        points = source if masked is dataset else libraries.of(dataset)
+        mapping = Mapping(source, points, dataset, dims * width, lag, Tp, pred, radius, dtype, memory_bytes,
+                          column=column)
+        constant = mapping.constant if width == 1 else np.equal(*extremes(masked))
+        still = libraries.all_of(constant)
         if constant.any():
             which = printable(", ".join(names[c] for c in np.flatnonzero(constant)[:5]))
             warnings.warn(f"{int(constant.sum())} series do not vary ({which}{', ...' if constant.sum() > 5 else ''}): "
@@ -124,14 +133,14 @@ def cross_map(dataset, dims, *, tau=1, Tp=0, exclusion_radius=0, libraries=None,
         size = len(rows) if store.path is None and not progress else -(-len(rows) // STEPS)
         while len(target.missing):
             part = target.missing[:size]
-            rho = mapping.run(part, times[None])
-            rho[constant[part]] = np.nan
+            rho = mapping.run(part * width, times[None])
+            rho[still[part]] = np.nan
             rho[:, constant] = np.nan
             target.put(rho)
             bar.update(task, completed=len(rows) - len(target.missing))
     if out is not None:
         return np.load(out, mmap_mode="r")
-    return frames.matrix_like(given, target.rho, [names[r] for r in rows], names)
+    return frames.matrix_like(given, target.rho, [libraries.names[r] for r in rows], names)
 
 
 class _Target:
@@ -144,11 +153,12 @@ class _Target:
         Libraries that are still to be computed, each once.
     """
 
-    def __init__(self, store, rows, n_series, out, stack):
-        self._store, self._rows, self._n_series = store, rows, n_series
+    def __init__(self, store, libraries, n_series, out, stack):
+        self._store, self._rows, self._n_series = store, libraries.rows, n_series
+        self._n_libraries, rows = len(libraries.columns), libraries.rows
         if out is not None:
             self._claim(out)
-        known = np.zeros(n_series, bool)
+        known = np.zeros(self._n_libraries, bool)
         for part in self._kept():
             known[part["libraries"]] = True
         self.missing = np.unique(rows[~known[rows]])
@@ -174,7 +184,7 @@ class _Target:
 
     def _places(self, libraries):
         """Which rows of the result are of these libraries, and of which of them."""
-        number = np.full(self._n_series, -1)
+        number = np.full(self._n_libraries, -1)
         number[libraries] = np.arange(len(libraries))
         places = np.flatnonzero(number[self._rows] >= 0)
         return places, number[self._rows[places]]
@@ -244,14 +254,3 @@ def check_dims(dims, n_series):
         n = int(np.argmin(dims))
         raise InputError(f"dims[{n}] is {dims[n]}; at least 1 is wanted")
     return dims.astype(np.int64)
-
-
-def check_libraries(libraries, n_series):
-    if libraries is None:
-        return np.arange(n_series)
-    rows = np.atleast_1d(np.asarray(libraries))
-    if rows.dtype.kind not in "iu" or rows.ndim != 1 or not rows.size:
-        raise DTypeError(f"libraries must be numbers of columns, got {libraries!r}")
-    for row in rows.tolist():
-        check_count(row, "libraries", 0, n_series - 1)
-    return rows.astype(np.int64)

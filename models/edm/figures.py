@@ -63,7 +63,7 @@ def draw_convergence(found, axes=None, level=0.95):
 
 
 def draw_lags(found, axes=None):
-    """Skill against the lag with its interval, the peak marked; `found` from `lagged_map`."""
+    """Skill against the lag with its interval, the peak marked; `found` from `lagged_map` of one target."""
     axes = _axes(axes)
     axes.fill_between(found.Tp, *found.interval, alpha=0.25)
     axes.plot(found.Tp, found.rho, ".-")

@@ -1,7 +1,8 @@
-"""Tables from files: CSV, .npy and HDF5, as named columns."""
+"""Tables from files: CSV, Parquet, .npy and HDF5, as named columns with their dates."""
 
 from __future__ import annotations
 
+import re
 import warnings
 
 import numpy as np
@@ -10,35 +11,58 @@ from portable.errors import DTypeError, InputError, ShapeError, printable
 
 from ..files import check_file, check_growth, numbers, read_csv, read_npy, reading
 
-KINDS = (".csv", ".csv.gz", ".npy", ".h5", ".hdf5")
+KINDS = (".csv", ".csv.gz", ".parquet", ".npy", ".h5", ".hdf5")
 READERS = ", ".join(KINDS[:-1]) + " or " + KINDS[-1]
+_DATE = re.compile(r"\s*\d{4}-\d{2}(-\d{2}([ T]\d{2}:\d{2}(:\d{2}(\.\d+)?)?)?)?\s*")
+
+
+class Table(dict):
+    """Columns of numbers by their names.
+
+    Attributes
+    ----------
+    times : ndarray of datetime64[us], shape (n_times,), or None
+        The dates of the rows. What is computed of a table keeps them where pandas is installed.
+    """
+
+    def __init__(self, columns: dict, times: np.ndarray | None = None) -> None:
+        super().__init__(columns)
+        self.times = times
 
 
 def read(path, dataset=None):
-    """A table as a dict of columns, name -> ndarray of float64, shape (n_times,).
+    """A table: a dict of columns, name -> ndarray of float64, shape (n_times,), with its dates.
 
     Parameters
     ----------
     path : str or Path
-        .csv or .csv.gz with a header (empty cells, NA and the like are missing, see `models.files.MISSING`), .npy of shape
-        (n_times,) or (n_times, n_columns), or .h5/.hdf5 with such a dataset; columns without names are numbered from 0.
+        .csv or .csv.gz with a header (empty cells, NA and the like are missing: `models.files.MISSING`),
+        .parquet (wants pandas and pyarrow), .npy of shape (n_times,) or (n_times, n_columns), or .h5/.hdf5
+        with such a dataset; columns without names are numbered from 0. The first column that holds nothing
+        but dates (in text: 1985-01, 1985-01-31 or 1985-01-31 12:00:00) tells the times of the rows.
     dataset : str, optional
         Name of the HDF5 dataset; needed where the file holds several.
+
+    Returns
+    -------
+    Table
 
     Raises
     ------
     InputError, DTypeError, ShapeError
-        The file is missing, of an unknown kind, damaged, holds no numbers, or two columns of one name; some cells of a
-        column are numbers, and one is not.
+        A library is missing that reads this kind. The file is missing, of an unknown kind, damaged, holds no
+        numbers, or two columns of one name; some cells of a column are numbers, and one is not.
 
     Warns
     -----
     UserWarning
-        Columns without any number, such as dates, are left out.
+        Other columns without any number are left out.
     """
     kind = check_file(path, KINDS)
     if kind.startswith(".csv"):
         return _read_csv(path)
+    if kind == ".parquet":
+        return _read_parquet(path)
     array = read_npy(path) if kind == ".npy" else _read_hdf5(path, dataset)
     if array.dtype.kind not in "fiub":
         raise DTypeError(f"'{path}' must hold real numbers, got dtype {array.dtype}")
@@ -46,7 +70,7 @@ def read(path, dataset=None):
         raise ShapeError(f"'{path}' has shape {array.shape}; (n_times,) or (n_times, n_columns) is wanted")
     with reading(path):
         columns = np.asarray(array, np.float64).reshape(len(array), -1)
-    return {str(c): column for c, column in enumerate(columns.T)}
+    return Table({str(c): column for c, column in enumerate(columns.T)})
 
 
 def _read_csv(path):
@@ -56,11 +80,30 @@ def _read_csv(path):
         raise ShapeError(f"'{path}' has {int(bool(cells))} line(s); a header and at least one row are wanted")
     words = [name for name, column in cells.items() if not any(map(_is_number, column))]
     table = {name: numbers(column, name, path) for name, column in cells.items() if name not in words}
-    if not table:
+    dates = {name: found for name in words if (found := _dates(cells[name])) is not None}
+    return _table(path, table, dates, words)
+
+
+def _table(path, columns, dates, others):
+    """The table of these columns with the first of the dates; a warning says which others are left out."""
+    if not columns:
         raise DTypeError(f"'{path}' has no column of numbers")
-    if words:
-        warnings.warn(f"'{path}': {printable(', '.join(words))} hold no numbers, and are left out", UserWarning, stacklevel=3)
-    return table
+    first = next(iter(dates), None)
+    others = [name for name in others if name != first]
+    if others:
+        warnings.warn(f"'{path}': {printable(', '.join(others))} hold no numbers, and are left out",
+                      UserWarning, stacklevel=4)
+    return Table(columns, dates.get(first))
+
+
+def _dates(cells):
+    """Cells as datetime64, None if one of them is no date."""
+    if not all(map(_DATE.fullmatch, cells)):
+        return None
+    try:
+        return np.array([cell.strip() for cell in cells], "datetime64[us]")
+    except ValueError:
+        return None
 
 
 def _is_number(cell):
@@ -69,6 +112,39 @@ def _is_number(cell):
     except ValueError:
         return False
     return True
+
+
+def _read_parquet(path):
+    try:
+        import pandas
+        from pyarrow import parquet
+    except ImportError as error:
+        raise InputError(f"reading '{path}' needs pandas and pyarrow: "
+                         "pip install 'portable-kernels[files]'") from error
+    with reading(path), parquet.ParquetFile(path) as file:
+        names = file.schema_arrow.names
+        twice = [name for name in names if names.count(name) > 1]
+        if twice:
+            raise InputError(f"'{path}' has two columns {printable(twice[0])!r}; different names are wanted")
+        sizes = [file.metadata.row_group(g).total_byte_size for g in range(file.num_row_groups)]
+        check_growth(path, max(sum(sizes), 8 * file.metadata.num_rows * file.metadata.num_columns))
+        # columns as they are: what the file says of a pandas index is not needed
+        frame = file.read().to_pandas(ignore_metadata=True, date_as_object=False)
+    if not len(frame):
+        raise ShapeError(f"'{path}' has no rows; at least one is wanted")
+    types = pandas.api.types
+    columns, dates, others = {}, {}, []
+    for name, column in frame.items():
+        if name.startswith("__index_level_") and types.is_integer_dtype(column):
+            continue  # row numbers, which pandas writes where rows have been chosen
+        if types.is_numeric_dtype(column) and not types.is_complex_dtype(column):
+            columns[str(name)] = column.to_numpy(np.float64, na_value=np.nan)
+            continue
+        others.append(str(name))
+        if types.is_datetime64_any_dtype(column) and not column.isna().any():
+            column = column.dt.tz_convert(None) if column.dt.tz is not None else column
+            dates[str(name)] = column.to_numpy("datetime64[us]")
+    return _table(path, columns, dates, others)
 
 
 def _read_hdf5(path, dataset):

@@ -32,6 +32,12 @@ def index_of(table):
     """What a table calls its times, as a pandas Index; None if it has no names for them."""
     if _module(table) == "pandas":
         return table.index
+    if getattr(table, "times", None) is not None:  # what was read from a file
+        try:
+            import pandas
+        except ImportError:
+            return None
+        return pandas.DatetimeIndex(table.times)
     if _module(table) == "xarray":
         first = next(iter(table.data_vars.values())) if hasattr(table, "data_vars") else table
         return first.indexes.get(first.dims[0]) if first.ndim else None
@@ -73,7 +79,7 @@ def series_of(library, columns, target):
 
     Returns
     -------
-    library, target, index
+    library, target, index, and the names of several targets (None where there are none)
     """
     table, index = library, index_of(library)
     if columns is not None:
@@ -84,7 +90,8 @@ def series_of(library, columns, target):
                          "series are embedded")
     if is_name(target):
         chosen = choose(table, target, "target")
-        return library, chosen[:, 0] if isinstance(target, str) else chosen, index
+        return (library, chosen[:, 0], index, None) if isinstance(target, str) else (library, chosen, index,
+                                                                                     list(target))
     other = index_of(target)
     if index is not None and other is not None and not index.equals(other):
         if len(index) != len(other):
@@ -93,7 +100,8 @@ def series_of(library, columns, target):
         t = int(np.argmax(np.asarray(index != other)))
         raise InputError(f"target and library have other times: at {t} {other[t]!s} and {index[t]!s}; "
                          "align them first")
-    return library, target, index
+    several = _module(target) in ("pandas", "xarray") and (hasattr(target, "data_vars") or target.ndim == 2)
+    return library, target, index, names_of(target) if several else None
 
 
 def is_name(target):
@@ -154,7 +162,7 @@ def test_as_dataset(found, q):
     for name, values in parts.items():
         dataset[name] = ("library", "target"), values
     dataset.attrs = {"surrogate": found.surrogate, "n_surrogates": found.n_surrogates,
-                     "stop_after": found.stop_after}
+                     "stop_after": found.stop_after, "n_most": found.n_most}
     return dataset
 
 
@@ -194,14 +202,14 @@ def to_pandas(found):
     """
     pandas = pandas_or_why()
     if hasattr(found, "to_pandas"):
-        return found.topandas_or_why()
+        return found.to_pandas()
     if hasattr(found, "coefficients") and found.predicted.ndim > 2:
         parts = ("predicted", "coefficients", "rank", "observed", "rho")
         targets = range(found.predicted.shape[-1])
         each = [dataclasses.replace(found, **{part: getattr(found, part)[..., q] for part in parts})
                 for q in targets]
-        return pandas.concat([to_pandas(one).assign(target=q) for q, one in zip(targets, each)],
-                             ignore_index=True)
+        return pandas.concat([to_pandas(one).assign(target=name)
+                              for name, one in zip(_targets(found, len(each)), each)], ignore_index=True)
     if hasattr(found, "coefficients"):
         n_thetas, n_points = found.predicted.shape
         columns = {"theta": np.repeat(found.theta, n_points), "time": np.tile(_named(found), n_thetas),
@@ -210,25 +218,26 @@ def to_pandas(found):
     elif hasattr(found, "variance"):
         n_targets = found.predicted.shape[1] if found.predicted.ndim > 1 else 1
         several = found.predicted.ndim > 1
-        columns = {"target": np.tile(np.arange(n_targets), len(found.times))} if several else {}
+        columns = {"target": np.tile(_targets(found, n_targets), len(found.times))} if several else {}
         columns |= {"time": np.repeat(_named(found), n_targets), "observed": found.observed.ravel(),
                     "predicted": found.predicted.ravel(), "variance": found.variance.ravel()}
     elif hasattr(found, "best"):
-        columns = _by_target(found.rho, {"E": found.E}, {"rho": found.rho})
+        columns = _by_target(found, found.rho, {"E": found.E}, {"rho": found.rho})
     elif hasattr(found, "indices"):
         n_points, k = found.indices.shape
         columns = {"point": np.repeat(found.points, k), "rank": np.tile(np.arange(1, k + 1), n_points),
                    "index": found.indices.ravel(), "distance": found.distances.ravel()}
     elif hasattr(found, "peak"):
-        low, high = found.interval
-        columns = {"Tp": found.Tp, "rho": found.rho, "low": low, "high": high, "p": found.p_values}
+        low, high = found.interval[..., 0, :], found.interval[..., 1, :]
+        columns = _by_target(found, found.rho, {"Tp": found.Tp},
+                             {"rho": found.rho, "low": low, "high": high, "p": found.p_values})
     elif not hasattr(found, "band"):
         raise DTypeError("found must be a result of knn, simplex, smap, embedding_dimension, ccm, lagged_map "
                          "or cross_map_test, got "
                          f"{type(found).__name__}")
     else:
         low, high = found.band()
-        columns = _by_target(found.mean, {"library_size": found.library_sizes},
+        columns = _by_target(found, found.mean, {"library_size": found.library_sizes},
                              {"rho": found.mean, "low": low, "high": high, "p": found.p_values})
     return pandas.DataFrame(columns)
 
@@ -237,12 +246,16 @@ def _named(found):
     return found.times if found.index is None else found.index
 
 
-def _by_target(values, keys, columns):
+def _targets(found, n):
+    return np.arange(n) if found.targets is None else np.array(found.targets)
+
+
+def _by_target(found, values, keys, columns):
     """Columns of which those in `columns` may have targets as their first axis."""
     if values.ndim == 1:
         return keys | columns
     n_targets, n = values.shape
-    named = {"target": np.repeat(np.arange(n_targets), n)}
+    named = {"target": np.repeat(_targets(found, n_targets), n)}
     named |= {k: np.tile(v, n_targets) for k, v in keys.items()}
     return named | {k: v.ravel() for k, v in columns.items()}
 

@@ -10,7 +10,7 @@ import portable as pk
 from portable.errors import InputError
 
 from ..checks import as_numbers, check_choice, check_count, check_number
-from ..store import Store
+from ..store import Store, digest
 from . import frames, list_kernels, surrogate_kernels
 from .checks import (
     DTYPES,
@@ -20,8 +20,10 @@ from .checks import (
     check_library,
     check_radius,
     check_windows,
+    extremes,
 )
-from .cross import STEPS, check_dims, check_libraries
+from .cross import STEPS, check_dims
+from .libraries import check_libraries
 from .mapping import Mapping, Table, cut, on_the_space
 from .neighbours import within_windows
 from .surrogates import Surrogates, check_surrogates
@@ -55,6 +57,8 @@ class CrossMapTest:
     libraries, targets : list of str
     surrogate : str
     n_surrogates, stop_after : int
+    n_most : int
+        Surrogates of the pairs that went on; `n_surrogates` if none did.
     """
 
     rho: np.ndarray
@@ -67,6 +71,7 @@ class CrossMapTest:
     surrogate: str
     n_surrogates: int
     stop_after: int
+    n_most: int
 
     @property
     def n_tests(self) -> int:
@@ -85,7 +90,21 @@ class CrossMapTest:
         """How many pairs must have the smallest possible p-value before any is rejected."""
         check_level(level)
         tests = self.n_tests * _harmonic(self.n_tests, method)
-        return int(np.ceil(tests / (level * (self.n_surrogates + 1)) * (1 - 1e-12)))
+        return int(np.ceil(tests / (level * (self.n_most + 1)) * (1 - 1e-12)))
+
+    def unmatched(self) -> np.ndarray:
+        """Pairs that no surrogate has matched: p is as small as their number allows."""
+        return (self.reasons == TESTED) & (self.n_better == 0)
+
+    def n_wanted(self, level: float = 0.05, method: str = "bh") -> int:
+        """Surrogates with which the pairs that none has matched are all rejected, if none does; 0 if they are
+        by now, or there is no such pair.
+        """
+        unmatched = self.unmatched()
+        if not (unmatched & ~self.rejected(level, method)).any():
+            return 0
+        tests = self.n_tests * _harmonic(self.n_tests, method)
+        return int(np.ceil(tests / (level * unmatched.sum()) * (1 - 1e-12))) - 1
 
     def could_reject(self, level: float = 0.05, method: str = "bh") -> bool:
         """Whether anything would have been rejected, had all pairs done better than all surrogates."""
@@ -97,23 +116,22 @@ class CrossMapTest:
         name = {"bh": "Benjamini-Hochberg", "by": "Benjamini-Yekutieli"}[method]
         given_up = self.stop_after <= self.n_surrogates
         lines = [f"{self.n_tests} pairs tested against {self.n_surrogates} {self.surrogate} surrogates, "
-                 "one-sided" + (f"; given up after {self.stop_after} did as well" if given_up else ""),
+                 "one-sided" + (f"; given up after {self.stop_after} did as well" if given_up else "")
+                 + (f"; {int((self.n_tried > self.n_surrogates).sum())} that none of these matched went on "
+                    f"to {self.n_most}" if self.n_most > self.n_surrogates else ""),
                  f"{rejected} rejected with a false discovery rate of {level:g} ({name}); "
                  f"{int((self.p_values <= level).sum())} have p <= {level:g}, {self.n_tests * level:.4g} are "
                  "expected by chance"]
         counts = np.bincount(self.reasons.ravel())
         lines += [f"{n} not tested: {REASONS[code]}" for code, n in enumerate(counts) if code and n]
-        least = 1.0 / (self.n_surrogates + 1)
-        at_least = int((self.p_values <= least * (1 + 1e-12)).sum())
-        needed = self.n_needed(level, method)
+        least, at_least = 1.0 / (self.n_most + 1), int(self.unmatched().sum())
         if not self.could_reject(level, method):
             lines.append(f"nothing could have been rejected: p is at least {least:.4g}, and even "
                          f"{self.n_tests} of these do not pass")
-        elif not rejected and 0 < at_least < needed:
-            wanted = int(np.ceil(needed * (self.n_surrogates + 1) / at_least))
-            lines.append(f"p is at least {least:.4g}: {needed} pairs with it are needed for a rejection, "
-                         f"{at_least} have it; "
-                         f"n_surrogates={wanted} could tell more")
+        elif wanted := self.n_wanted(level, method):
+            lines.append(f"p is at least {least:.4g}: {self.n_needed(level, method)} pairs with it are "
+                         f"needed for a rejection, no surrogate matched {at_least}; most_surrogates={wanted} "
+                         "could tell more")
         return "\n".join(lines)
 
     def to_xarray(self, method: str = "bh"):
@@ -125,10 +143,10 @@ class CrossMapTest:
         return frames.test_as_table(self, self.adjusted(method), REASONS)
 
 
-def cross_map_test(dataset, dims, *, n_surrogates=200, surrogate=None, period=None, block=None,
-                   stop_after=STOP_AFTER, tau=1, Tp=0, exclusion_radius=0, libraries=None, lib=None,
-                   pred=None, seed=0, dtype="float32", checkpoint=None, memory_mb=4096,
-                   space=None) -> CrossMapTest:
+def cross_map_test(dataset, dims, *, n_surrogates=200, most_surrogates=None, level=0.05, method="bh",
+                   surrogate=None, period=None, block=None, stop_after=STOP_AFTER, tau=1, Tp=0,
+                   exclusion_radius=0, libraries=None, lib=None, pred=None, seed=0, dtype="float32",
+                   checkpoint=None, memory_mb=4096, space=None) -> CrossMapTest:
     """Cross mapping skill of every pair, tested against surrogates of each target.
 
     Surrogates are made, mapped and counted on the space. A pair is given up as soon as `stop_after`
@@ -142,7 +160,12 @@ def cross_map_test(dataset, dims, *, n_surrogates=200, surrogate=None, period=No
     dims : array-like of int, shape (n_series,), or int
         Embedding dimension for each target.
     n_surrogates : int, default 200
-        Of each target; the smallest p-value is 1 / (1 + n_surrogates).
+        Of each target; the smallest p-value is 1 / (1 + n_surrogates), if no pair goes on.
+    most_surrogates : int, optional
+        Pairs that no surrogate has matched, but that are not rejected at the false discovery rate `level` by
+        `method` ("bh" or "by", see `adjust`), go on with as many as could reject them, up to so many. None
+        goes on. A p-value from there is as valid as others, for the number of surrogates is chosen by how
+        many pairs are unmatched: exactly, where these are independent of the pair itself.
     surrogate : {"phase", "seasonal", "twin", "block", "random"}, optional
         See `surrogates`. If not given, "phase", unless a series has a season, rare bursts or a drift, for
         which it is wrong: then an InputError says what is wanted.
@@ -157,8 +180,8 @@ def cross_map_test(dataset, dims, *, n_surrogates=200, surrogate=None, period=No
     seed : int, default 0
     dtype : {"float32", "float64"}
     checkpoint : str or Path, optional
-        A folder that keeps what was found, part by part: the same call goes on where an interrupted one ended, one for more
-        `libraries` computes the others only.
+        A folder that keeps what was found, part by part: the same call goes on where an interrupted one
+        ended, one for more `libraries` (single series) computes the others only.
     memory_mb : float, default 4096
         Bound of what is kept on the space beyond the dataset, in MiB. Where the surrogates of all targets do
         not fit, the targets are taken group by group.
@@ -185,11 +208,20 @@ def cross_map_test(dataset, dims, *, n_surrogates=200, surrogate=None, period=No
     dims = check_dims(dims, n_series)
     E, tau = check_embedding(int(dims.max()), tau, n_times, "dataset")
     Tp = check_horizon(Tp, n_times, E, tau)
-    radius, rows = check_radius(exclusion_radius), check_libraries(libraries, n_series)
+    radius, libraries = check_radius(exclusion_radius), check_libraries(libraries, names)
     check_choice(dtype, "dtype", DTYPES)
     n_surrogates = check_count(n_surrogates, "n_surrogates", 1)
-    stop_after = n_surrogates + 1 if stop_after is None else check_count(stop_after, "stop_after")
     memory = int(2**20 * check_number(memory_mb, "memory_mb", above=0))
+    if most_surrogates is not None:
+        check_count(most_surrogates, "most_surrogates", n_surrogates)
+        needed = 3 * _width(most_surrogates) * n_times * np.dtype(dtype).itemsize
+        if needed > memory:
+            raise InputError(f"most_surrogates is {most_surrogates}; so many of a series of {n_times} times "
+                             f"want memory_mb={int(np.ceil(needed / 2**20))}, got {memory_mb}")
+    check_level(level)
+    check_choice(method, "method", METHODS)
+    never = max(n_surrogates, most_surrogates or 0) + 1
+    stop_after = never if stop_after is None else check_count(stop_after, "stop_after")
     if surrogate is None:
         surrogate = "phase"
         check_surrogates(dataset, surrogate, period, block, "dataset", names)
@@ -199,80 +231,134 @@ def cross_map_test(dataset, dims, *, n_surrogates=200, surrogate=None, period=No
     windows = check_windows(lib, "lib", n_times)
     masked, times = within_windows(dataset, windows, Tp)
     pred = check_windows(pred, "pred", n_times)
-    lag = np.arange(E) * tau
-    check_library(masked, rows, lag, times, E + 1, radius, names)
-    each_row = np.unique(rows)
-    shape = len(each_row), n_series
-    found = np.empty(shape), np.empty(shape, np.int64), np.empty(shape, np.int64)
-    settings = {"dataset": dataset, "dims": dims, "n_surrogates": n_surrogates, "surrogate": surrogate, "period": period, "block": block,
-                "stop_after": stop_after, "tau": tau, "Tp": Tp, "exclusion_radius": radius, "lib": windows, "pred": pred, "seed": seed,
-                "dtype": dtype, "memory_mb": memory_mb}
-    with Store(checkpoint, "edm.cross_map_test", settings) as store, pk.use(pk.default_space() if space is None else space):
-        make = {"period": period, "block": block, "tau": tau}
-        order = np.argsort(dims, kind="stable")
-        each = _width(n_surrogates) * n_times * np.dtype(dtype).itemsize
+    column, lag = libraries.coordinates(E, tau)
+    check_library(masked, libraries, lag, times, E + 1, radius)
+    source = libraries.of(masked)
+    points = source if masked is dataset else libraries.of(dataset)
+    settings = {"dataset": dataset, "dims": dims, "n_surrogates": n_surrogates, "surrogate": surrogate,
+                "period": period, "block": block, "stop_after": stop_after, "tau": tau, "Tp": Tp,
+                "exclusion_radius": radius, "lib": windows, "pred": pred, "seed": seed, "dtype": dtype,
+                "memory_mb": memory_mb} | libraries.settings
+
+    def group(chosen, n, memory):
+        made = _Group(source, points, dataset[:, chosen], libraries.width, dims[chosen], column, lag, Tp,
+                      pred, radius, dtype, memory)
+        made.surrogates(dataset[:, chosen], chosen, n, surrogate, seed,
+                        {"period": period, "block": block, "tau": tau})
+        return made
+
+    def judged():
+        place = np.searchsorted(found.rows, libraries.rows)
+        still = np.equal(*extremes(dataset))
+        return _judged(*(numbers[place] for numbers in found.numbers), libraries, still, names, surrogate,
+                       n_surrogates, stop_after, n_most)
+
+    n_most, order = n_surrogates, np.argsort(dims, kind="stable")
+    found = _Found(np.unique(libraries.rows), n_series)
+    with (Store(checkpoint, "edm.cross_map_test", settings) as store,
+          pk.use(pk.default_space() if space is None else space)):
+        each = n_times * np.dtype(dtype).itemsize
+        found.fill(store, "", found.rows, order, n_surrogates, group, times, stop_after, memory, each)
+        while n_most < (most_surrogates or 0):
+            result = judged()
+            wanted = result.n_wanted(level, method)
+            if not wanted:
+                break
+            n_most = min(most_surrogates, max(wanted, 2 * n_most))
+            going = found.unmatched(libraries.rows, result)
+            found.fill(store, f"most-{n_most:012d}-", found.rows[going.any(axis=1)],
+                       order[going.any(axis=0)[order]], n_most, group, times, stop_after, memory, each, going)
+        return judged()
+
+
+class _Found:
+    """What is known of each library and target.
+
+    Attributes
+    ----------
+    rows : ndarray of int, shape (n_rows,)
+        Libraries, ascending.
+    numbers : rho, and how many surrogates did at least as well and were tried; of shape (n_rows, n_series)
+    """
+
+    def __init__(self, rows, n_series):
+        shape = len(rows), n_series
+        self.rows = rows
+        self.numbers = np.empty(shape), np.empty(shape, np.int64), np.empty(shape, np.int64)
+
+    def unmatched(self, asked, result):
+        """Pairs of `rows` that no surrogate of the result's has matched, shape (n_rows, n_series)."""
+        _, first = np.unique(asked, return_index=True)
+        return result.unmatched()[first]
+
+    def fill(self, store, name, rows, targets, n, group, times, stop, memory, each, going=None):
+        """Test these libraries and targets against n surrogates, or read from the store what is there.
+
+        group : callable, makes the `_Group` of some targets and n surrogates for a bound of memory
+        each : bytes of a column of all times
+        going : pairs of which the numbers are taken; all if not given
+        """
+        each *= _width(n)
         at_once = int(max(1, memory // (3 * each)))
-        for begin in range(0, n_series, at_once):
-            chosen = order[begin:begin + at_once]
-            missing, test, name = each_row, None, f"targets-{begin:08d}-rows-"
-            for kept in filter(None, map(store.get, store.names(name))):
-                _take(found, each_row, chosen, kept["libraries"], (kept[of] for of in _FOUND))
+        for begin in range(0, len(targets), at_once):
+            chosen = targets[begin:begin + at_once]
+            part_name = f"{name}targets-{begin:08d}-rows-"
+            if going is not None:  # which pairs go on depends on the others
+                part_name = f"{name}{digest(chosen)[:12]}-rows-"
+            missing, test = rows, None
+            for kept in filter(None, map(store.get, store.names(part_name))):
+                self._take(chosen, kept["libraries"], (kept[of] for of in _FOUND), going)
                 missing = np.setdiff1d(missing, kept["libraries"])
-            size = len(missing) if store.path is None else -(-len(each_row) // STEPS)
+            size = len(missing) if store.path is None else -(-len(rows) // STEPS)
             while len(missing):
-                if test is None:
-                    test = _Group(dataset, masked, chosen, dims, lag, Tp, pred, radius, dtype,
-                                  memory - each * len(chosen))
-                    test.surrogates(dataset[:, chosen], chosen, n_surrogates, surrogate, seed, make)
+                test = test or group(chosen, n, memory - each * len(chosen))
                 part, missing = missing[:size], missing[size:]
-                numbers = test.run(part, times[None], stop_after)
-                _take(found, each_row, chosen, part, numbers)
-                store.put(f"{name}{part[0]:08d}", libraries=part, **dict(zip(_FOUND, numbers)))
-    place = np.searchsorted(each_row, rows)
-    rho, better, tried = (numbers[place] for numbers in found)
-    low, high = np.fmin.reduce(dataset, axis=0), np.fmax.reduce(dataset, axis=0)
-    return _judged(rho, better, tried, rows, low == high, names, surrogate, n_surrogates, stop_after)
+                numbers = test.run(part, times[None], stop)
+                self._take(chosen, part, numbers, going)
+                store.put(f"{part_name}{part[0]:08d}", libraries=part, **dict(zip(_FOUND, numbers)))
+
+    def _take(self, chosen, libraries, numbers, going):
+        """What was found of some libraries, as far as they are asked for, and of the chosen targets."""
+        wanted = np.isin(libraries, self.rows)
+        places = np.ix_(np.searchsorted(self.rows, libraries[wanted]), chosen)
+        for target, part in zip(self.numbers, numbers):
+            target[places] = part[wanted] if going is None else np.where(going[places], part[wanted],
+                                                                         target[places])
 
 
-def _take(found, each_row, chosen, libraries, numbers):
-    """What was found of some libraries, as far as they are asked for, and of the chosen targets."""
-    wanted = np.isin(libraries, each_row)
-    places = np.searchsorted(each_row, libraries[wanted])
-    for target, part in zip(found, numbers):
-        target[np.ix_(places, chosen)] = part[wanted]
-
-
-def _judged(rho, better, tried, rows, still, names, surrogate, n_surrogates, stop_after):
-    reasons = np.zeros(rho.shape, np.int8)
+def _judged(rho, better, tried, libraries, still, names, surrogate, n_surrogates, stop_after, n_most):
+    rows, reasons = libraries.rows, np.zeros(rho.shape, np.int8)
     reasons[np.isnan(rho)] = STILL_PREDICTIONS
     reasons[np.isfinite(rho) & (tried == 0)] = NO_SURROGATE
-    reasons[rows[:, None] == np.arange(rho.shape[1])] = SAME
+    reasons[libraries.hold(rho.shape[1])[rows]] = SAME
     reasons[:, still] = STILL_TARGET
-    reasons[still[rows]] = STILL_LIBRARY
-    rho[still[rows]] = np.nan
+    dead = libraries.all_of(still)[rows]
+    reasons[dead] = STILL_LIBRARY
+    rho[dead] = np.nan
     rho[:, still] = np.nan
     given_up = better >= stop_after
     p = np.where(given_up, better / np.maximum(tried, 1), (1 + better) / (1 + tried))
     p[reasons != TESTED] = np.nan
-    return CrossMapTest(rho, p, better, tried, reasons, [names[r] for r in rows], names, surrogate,
-                        n_surrogates, stop_after)
+    return CrossMapTest(rho, p, better, tried, reasons, [libraries.names[r] for r in rows], names, surrogate,
+                        n_surrogates, stop_after, n_most)
 
 
 class _Group(Mapping):
     """Libraries mapped to a group of targets, and then to their surrogates, as long as pairs are open."""
 
-    def __init__(self, dataset, masked, chosen, dims, lag, Tp, windows, radius, dtype, memory):
-        most = int(dims[chosen].max())
-        super().__init__(masked, dataset, dataset[:, chosen], dims[chosen], lag[:most], Tp, windows, radius,
-                         dtype, memory)
+    def __init__(self, source, points, targets, width, dims, column, lag, Tp, windows, radius, dtype, memory):
+        most = int(dims.max()) * width
+        super().__init__(source, points, targets, dims * width, lag[:most], Tp, windows, radius, dtype,
+                         memory, column=None if column is None else column[:most])
+        self.width = width
 
     def surrogates(self, columns, numbers, n, method, seed, make):
         """Surrogates of all targets, in as many tables as there are stages."""
         spread, middle = np.nanstd(columns, axis=0), np.nanmean(columns, axis=0)
         standard = (columns - middle) / np.where(spread > 0, spread, 1.0)
         standard = standard[:, self.order]
-        made = Surrogates(standard, method, seed, E=self.dims[self.search_of], numbers=numbers[self.order],
-                          **make)
+        made = Surrogates(standard, method, seed, E=(self.dims // self.width)[self.search_of],
+                          numbers=numbers[self.order], **make)
         self.stages, first = [], 0
         while first < n:
             width = min(STAGES[min(len(self.stages), len(STAGES) - 1)], n - first)
@@ -299,7 +385,7 @@ class _Group(Mapping):
         for begin in range(0, len(first), size):
             part = slice(begin, begin + size)
             n_sets = len(first[part])
-            library, search = self.room.turn_to(first[part] * self.stride, times)
+            library, search = self.room.turn_to(first[part] * self.width * self.stride, times)
             self.predict(library, search, self.tables[0])
             self.correlate(n_sets)
             pairs = pk.MDRangePolicy((0, 0), (n_sets, self.n_targets))

@@ -10,7 +10,7 @@ import portable as pk
 from portable.errors import DTypeError, ShapeError
 
 from ..checks import check_count, check_seed
-from .checks import check_series, without_variation
+from .checks import check_targets, without_variation
 from .convergence import ends_of, p_values
 from .frames import series_of
 from .neighbours import Problem
@@ -22,7 +22,7 @@ AT_ONCE = 1 << 22  # predictions that are kept at a time
 
 @dataclass(frozen=True)
 class LaggedMap:
-    """Cross mapping skill against the lag.
+    """Cross mapping skill against the lag. Of several targets, these are the first axis of all but `Tp`.
 
     Attributes
     ----------
@@ -32,13 +32,15 @@ class LaggedMap:
         Of rho, by a bootstrap of blocks of successive points.
     peak : int
         The lag of the largest rho; of equal ones the first.
-    peak_interval : (int, int)
+    peak_interval : (int, int), or ndarray, shape (n_targets, 2)
         Quantiles of the peaks of the bootstrap.
     p_values : ndarray, shape (n_lags,)
         Share of surrogates, and the target itself, that do at least as well at that lag; NaN without
         surrogates.
     peak_p : float
         The same of the largest rho over all lags: the one to quote for a peak that was sought.
+    targets : list of str, or None
+        Names of several targets, where they have any.
     """
 
     Tp: np.ndarray
@@ -48,6 +50,7 @@ class LaggedMap:
     peak_interval: tuple
     p_values: np.ndarray
     peak_p: float
+    targets: list | None = None
 
 
 def lagged_map(library, target, E, *, Tp=range(-8, 9), columns=None, tau=1, exclusion_radius=0, lib=None,
@@ -63,7 +66,7 @@ def lagged_map(library, target, E, *, Tp=range(-8, 9), columns=None, tau=1, excl
     Parameters
     ----------
     library : array-like, shape (n_times,) or (n_times, n_columns); also a table of pandas or xarray
-    target : array-like, shape (n_times,); or the name of a column of the library
+    target : array-like, shape (n_times,) or (n_times, n_targets); or names of columns of the library
     E : int
     Tp : sequence of int, default -8 to 8
         Steps from a point's last coordinate to the predicted value.
@@ -90,41 +93,57 @@ def lagged_map(library, target, E, *, Tp=range(-8, 9), columns=None, tau=1, excl
     H. Ye, E. R. Deyle, L. J. Gilarranz, G. Sugihara: Distinguishing time-delayed causal interactions using
     convergent cross mapping. Sci. Rep. 5 (2015), 14750.
     """
-    library, target, _ = series_of(library, columns, target)
+    name = [target] if isinstance(target, str) else None
+    library, target, _, names = series_of(library, columns, target)
     lags = _check_lags(Tp)
     problem = Problem(library, None, E, tau, 0, None, exclusion_radius, lib, pred, dtype)
-    target = check_series(target, "target", problem.n_times)
+    several, target = np.ndim(target) == 2, check_targets(target, problem.n_times)
     problem.leave_out(-int(lags.min()), int(lags.max()))
-    bounds, n_boot, n_surrogates = ends_of(level), check_count(n_boot, "n_boot"), check_count(n_surrogates,
-                                                                                              "n_surrogates",
-                                                                                              0)
+    bounds, n_boot = ends_of(level), check_count(n_boot, "n_boot")
+    n_surrogates = check_count(n_surrogates, "n_surrogates", 0)
     method = "phase" if surrogate is None else surrogate
     if n_surrogates or surrogate is not None:
-        check_surrogates(target[:, None], method, period, block, "target")
+        check_surrogates(target, method, period, block, "target")
     if n_surrogates and surrogate is None:
-        check_default(target[:, None], ["target"], "target")
-    random = np.random.default_rng(check_seed(seed))
-    times = problem.points[:, None] + lags
+        check_default(target, [str(c) for c in (name or names or range(target.shape[1]))], "target")
+    check_seed(seed)
+    times, still = problem.points[:, None] + lags, without_variation(library=problem.columns, target=target)
+    found = []
     with pk.use(pk.default_space() if space is None else space):
-        distances, near, _ = problem.search(problem.k)
-        predicted, _ = problem.project(distances, near, _shifted(target[:, None], lags))
-        observed = _at(target, times)
-        of_surrogates = np.full((len(lags), n_surrogates), np.nan)
-        if n_surrogates:
-            made = Surrogates(target[:, None], method, seed, period=period, block=block, E=problem.E,
-                              tau=problem.tau)
-            each = int(max(1, AT_ONCE // (len(times) * len(lags))))
-            for first in range(0, n_surrogates, each):
-                n = min(each, n_surrogates - first)
-                table = pk.empty((problem.n_times, n), np.float64)
-                made.fill(table, first, n, n)
-                values = table.to_numpy()
-                guessed, _ = problem.project(distances, near, _shifted(values, lags))
-                seen = np.concatenate([_at(v, times) for v in values.T], axis=1)
-                of_surrogates[:, first:first + n] = _skill(guessed, seen).reshape(n, len(lags)).T
-    rho = _skill(predicted, observed)
-    if without_variation(library=problem.columns, target=target):
-        rho[:] = np.nan
+        near = problem.search(problem.k)[:2]
+        for one in target.T:
+            made = None
+            if n_surrogates:
+                made = Surrogates(one[:, None], method, seed, period=period, block=block, E=problem.E,
+                                  tau=problem.tau)
+            predicted, _ = problem.project(*near, _shifted(one[:, None], lags))
+            of_surrogates = _of_surrogates(problem, near, made, n_surrogates, lags, times)
+            found.append(_peaked(lags, predicted, _at(one, times), of_surrogates, n_boot, bounds, still,
+                                 np.random.default_rng(seed)))
+    if not several:
+        return found[0]
+    parts = ("rho", "interval", "peak", "peak_interval", "p_values", "peak_p")
+    return LaggedMap(lags, *(np.array([getattr(one, part) for one in found]) for part in parts), names)
+
+
+def _of_surrogates(problem, near, made, n_surrogates, lags, times):
+    """Skill of a target's surrogates at each lag, shape (n_lags, n_surrogates)."""
+    out = np.full((len(lags), n_surrogates), np.nan)
+    each = int(max(1, AT_ONCE // (len(times) * len(lags))))
+    for first in range(0, n_surrogates, each):
+        n = min(each, n_surrogates - first)
+        table = pk.empty((problem.n_times, n), np.float64)
+        made.fill(table, first, n, n)
+        values = table.to_numpy()
+        guessed, _ = problem.project(*near, _shifted(values, lags))
+        seen = np.concatenate([_at(v, times) for v in values.T], axis=1)
+        out[:, first:first + n] = _skill(guessed, seen).reshape(n, len(lags)).T
+    return out
+
+
+def _peaked(lags, predicted, observed, of_surrogates, n_boot, bounds, still, random):
+    """The LaggedMap of one target."""
+    rho = np.full(len(lags), np.nan) if still else _skill(predicted, observed)
     if np.isnan(rho).all():
         nothing = np.full(len(lags), np.nan)
         return LaggedMap(lags, rho, np.stack([nothing, nothing]), 0, (0, 0), nothing, float("nan"))

@@ -39,6 +39,8 @@ class SMap:
     rho : ndarray, shape (n_thetas,)
     index : ndarray or None, shape (n_points,)
         What the library's table calls these times, such as dates.
+    targets : list of str, or None
+        Names of several targets, where they have any.
     """
 
     theta: np.ndarray
@@ -49,6 +51,7 @@ class SMap:
     times: np.ndarray
     rho: np.ndarray
     index: np.ndarray | None = None
+    targets: list | None = None
 
 
 def smap(library, E=1, *, theta, columns=None, tau=1, Tp=1, k=None, target=None, points=None,
@@ -83,12 +86,12 @@ def smap(library, E=1, *, theta, columns=None, tau=1, Tp=1, k=None, target=None,
     Sugihara, Phil. Trans. R. Soc. A 348 (1994), 477; equation (5) of `models.edm`.
     """
     theta = _check_theta(theta)
-    library, target, index = frames.series_of(library, columns, target)
+    library, target, index, names = frames.series_of(library, columns, target)
     index = index if points is None else frames.index_of(points)
     problem = Problem(library, points, E, tau, Tp, k, exclusion_radius, lib, pred, "float64")
     given, several = target is not None, np.ndim(target) == 2
     target = check_targets(target, problem.n_times) if given else problem.columns[:, :1]
-    valid = problem.candidates[problem.known_at(problem.masked)[problem.candidates]]
+    valid = problem.candidates[problem.known_masked[problem.candidates]]
     asked = problem.points[problem.known]
     scale = problem.scale()
     x, y = problem.embedded(problem.masked / scale, valid), problem.embedded(problem.point_columns / scale,
@@ -122,7 +125,8 @@ def smap(library, E=1, *, theta, columns=None, tau=1, Tp=1, k=None, target=None,
         predicted, coefficients, ranks, observed, rho = (v[..., 0]
                                                          for v in (predicted, coefficients, ranks, observed,
                                                                    rho))
-    return SMap(theta, predicted, coefficients, ranks, observed, times, rho, frames.at_times(index, times))
+    return SMap(theta, predicted, coefficients, ranks, observed, times, rho, frames.at_times(index, times),
+                names)
 
 
 def _triangles(problem, theta, valid, asked, x, y, limit, goal):

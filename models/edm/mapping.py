@@ -69,7 +69,7 @@ class Mapping:
         self.n_blocks = int(self.blocks[-1])
         given = Columns(source)
         self.constant = given.low == given.high
-        centre, scale = given.centre(), given.scale(common=column is not None)
+        centre, scale = given.centre(), given.scale(int(self.column.max()) + 1)
         self.source, self.stride = lined_up(given.values, centre, scale, self.front, self.dtype)
         self.points = self.source
         if points is not source:

@@ -73,6 +73,8 @@ class Prediction:
         target does not vary.
     index : ndarray or None, shape (n_points,)
         What the library's table calls these times, such as dates.
+    targets : list of str, or None
+        Names of several targets, where they have any.
     """
 
     predicted: np.ndarray
@@ -81,6 +83,7 @@ class Prediction:
     times: np.ndarray
     rho: float | np.ndarray
     index: np.ndarray | None = None
+    targets: list | None = None
 
 
 class Problem:
@@ -111,7 +114,9 @@ class Problem:
         if not self.points.size:
             raise InputError(f"pred is {pred}, where no point with E = {E} and tau = {tau} ends: the first ends at "
                              f"{(E - 1) * tau}")
-        self.known = self.known_at(self.point_columns)[self.points]
+        every = self.known_at(self.point_columns)
+        self.known = every[self.points]
+        self.known_masked = every if self.masked is self.point_columns else self.known_at(self.masked)
         self.leave_out(0, 0)
 
     def known_at(self, columns):
@@ -128,7 +133,7 @@ class Problem:
         there = (self.candidates >= first) & (self.candidates < self.n_times - last)
         self.candidates = self.candidates[there]
         valid = np.zeros(self.n_times, bool)
-        valid[self.candidates] = self.known_at(self.masked)[self.candidates]
+        valid[self.candidates] = self.known_masked[self.candidates]
         check_enough(valid, self.points[self.known], self.k, self.radius)
         self.n_valid = int(valid.sum())
 
@@ -186,7 +191,7 @@ class Problem:
     def _search_line(self, k):
         """By sorting, where points have one coordinate."""
         given = Columns(self.columns)
-        centre, scale = given.centre(), given.scale(common=True)
+        centre, scale = given.centre(), given.scale(self.columns.shape[1])
         source, points, _, _ = self._lined_up(given, centre, scale, 0)
         values = source[int(self.candidates[0]):int(self.candidates[-1]) + 1]
         first, n = int(self.points[0]), int(self.points[-1] - self.points[0]) + 1
@@ -213,7 +218,9 @@ class Problem:
         space = pk.default_space()
         if space.memory != "host" or self.dtype != np.float64:
             return None
-        valid = self.candidates[self.known_at(self.masked)[self.candidates]]
+        if not tree.may_serve(self.n_valid, len(self.lag)):
+            return None
+        valid = self.candidates[self.known_masked[self.candidates]]
         asked = self.points[self.known]
         scale = self.scale()
         candidates, points = self.embedded(self.masked / scale,
@@ -231,7 +238,7 @@ class Problem:
     def _search_all(self, k):
         """By meeting every candidate."""
         given = Columns(self.columns)
-        centre, scale, front = given.centre(), given.scale(common=True), int(self.lag.max())
+        centre, scale, front = given.centre(), given.scale(self.columns.shape[1]), int(self.lag.max())
         first, last = int(self.points[0]), int(self.points[-1]) + 1
         source, series, stride, point_stride = self._lined_up(given, centre, scale, front)
         offset = self.column * point_stride + front - self.lag
@@ -286,7 +293,7 @@ def knn(library, E=1, *, columns=None, tau=1, k=None, points=None, Tp=0, exclusi
     ShapeError, DTypeError, FiniteError, InputError
         Naming the argument; k above the number of candidates of some point is an InputError.
     """
-    library, _, index = frames.series_of(library, columns, None)
+    library, _, index, _ = frames.series_of(library, columns, None)
     index = index if points is None else frames.index_of(points)
     problem = Problem(library, points, E, tau, Tp, k, exclusion_radius, lib, pred, dtype)
     with pk.use(pk.default_space() if space is None else space):
@@ -327,7 +334,7 @@ def simplex(library, E=1, *, columns=None, tau=1, Tp=1, k=None, target=None, poi
     ----------
     Sugihara and May, Nature 344 (1990), 734; equations (1) to (4) of `models.edm`.
     """
-    library, target, index = frames.series_of(library, columns, target)
+    library, target, index, names = frames.series_of(library, columns, target)
     index = index if points is None else frames.index_of(points)
     problem = Problem(library, points, E, tau, Tp, k, exclusion_radius, lib, pred, dtype)
     given, several = target is not None, np.ndim(target) == 2
@@ -344,7 +351,7 @@ def simplex(library, E=1, *, columns=None, tau=1, Tp=1, k=None, target=None, poi
                     for p, o in zip(predicted.T, observed.T)])
     index = frames.at_times(index, times)
     if several:
-        return Prediction(predicted, observed, variance, times, rho, index)
+        return Prediction(predicted, observed, variance, times, rho, index, names)
     return Prediction(predicted[:, 0], observed[:, 0], variance[:, 0], times, float(rho[0]), index)
 
 

@@ -46,14 +46,14 @@ class Columns:
         step = power_of_two(self.high - self.low) / 2
         return np.round(self.mean / step) * step
 
-    def scale(self, common):
+    def scale(self, n_together):
         """A power of two near the spread of each column, so that squares neither overflow nor vanish in
         float32.
 
-        common : whether the columns are coordinates of one point: then the widest decides for all
+        n_together : so many columns that follow one another are coordinates of one point: the widest decides
         """
-        widths = self.high - self.low
-        return power_of_two(np.full(len(widths), widths.max()) if common else widths)
+        widths = (self.high - self.low).reshape(-1, n_together).max(axis=1)
+        return power_of_two(np.repeat(widths, n_together))
 
     def standardised(self, column, dtype, values=None):
         """Chosen columns with mean 0 and spread 1 (0 where nothing varies), shape (n_times, len(column)).

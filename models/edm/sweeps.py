@@ -26,11 +26,14 @@ class Dimensions:
     rho : ndarray, shape (E_max,)
     best : int
         The smallest E of the largest rho; 0 where there is none.
+    targets : list of str, or None
+        Names of several targets, where they have any.
     """
 
     E: np.ndarray
     rho: np.ndarray
     best: int | np.ndarray
+    targets: list | None = None
 
 
 def embedding_dimension(library, E_max=20, *, columns=None, tau=1, Tp=1, target=None, points=None,
@@ -54,7 +57,7 @@ def embedding_dimension(library, E_max=20, *, columns=None, tau=1, Tp=1, target=
     ------
     ShapeError, DTypeError, FiniteError, InputError
     """
-    library, target, _ = series_of(library, columns, target)
+    library, target, _, names = series_of(library, columns, target)
     problem = Problem(library, points, check_count(E_max, "E_max"), tau, Tp, None, exclusion_radius, lib, pred, dtype)
     given, several = target is not None, np.ndim(target) == 2
     target = check_targets(target, problem.n_times) if given else problem.columns[:, :1]
@@ -75,4 +78,4 @@ def embedding_dimension(library, E_max=20, *, columns=None, tau=1, Tp=1, target=
     if without_variation(library=problem.columns, target=target if given else None):
         rho[:] = np.nan
     best = np.array([dims[np.nanargmax(one)] if np.isfinite(one).any() else 0 for one in rho])
-    return Dimensions(dims, rho, best) if several else Dimensions(dims, rho[0], int(best[0]))
+    return Dimensions(dims, rho, best, names) if several else Dimensions(dims, rho[0], int(best[0]))

@@ -13,6 +13,11 @@ SAMPLE = 64  # points whose search is timed
 NS_A_PAIR, NS_A_COORDINATE = 0.25, 0.085
 
 
+def may_serve(n_candidates, n_coordinates):
+    """Whether a tree might be faster: what is known before points are laid out."""
+    return n_candidates >= FEWEST and n_coordinates <= MOST_DIMS
+
+
 def build(candidates, points, k, workers):
     """A tree if it will be faster than the kernel, else None; known by timing it on a few points.
 
@@ -20,8 +25,6 @@ def build(candidates, points, k, workers):
 
     candidates, points : shape (n_coordinates, n)
     """
-    if candidates.shape[1] < FEWEST or len(candidates) > MOST_DIMS:
-        return None
     try:
         from scipy.spatial import cKDTree
     except ImportError:

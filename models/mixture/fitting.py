@@ -98,7 +98,7 @@ class Fit:
         self.prior, self.moves = prior, []
         climb = self._begin(few, random, centre)
         if self._few is not points:
-            climb = Climb(points, self._model, options.kind, *climb.result()[:3], log)
+            climb = self._climb(points, climb.result()[:3])
         self.climb, self.converged = self._finish(climb)
         log.flush()
 
@@ -127,10 +127,12 @@ class Fit:
             means = first.means if given else few.means(self._k, np.sqrt(self._variances), options.init_params, random)
             state = first.weights, means, first.covariances
             if self.prior is not None and not known:
-                state, known = self._widen(state, given), True
-            climb, moves = Climb(self._few, self._model, options.kind, *state, self._log), []
-            if self._few is not self.points or options.n_init > 1:
-                climb, moves = self._search(climb)
+                climb, moves = self._search_for_widths(state, given)
+                known = True
+            elif self._few is not self.points or options.n_init > 1:
+                climb, moves, _ = self._search(state)
+            else:
+                climb, moves = self._climb(self._few, state), []
             found.append((climb, moves))
         finals = [climb.history[-1] if climb.history else -np.inf for climb, _ in found]
         best = int(np.argmax(finals))
@@ -139,14 +141,34 @@ class Fit:
             self.moves = found[best][1]
         return found[best][0]
 
+    def _search_for_widths(self, state, given):
+        """A search that also finds the prior's scale: repeated where the components' widths have changed.
+
+        Before moves there are more components than clusters. Of few points these are much narrower, and a prior
+        as narrow as they are would keep them.
+        """
+        p, open_prior = len(self._variances), self.prior
+        state = self._widen(state, given)
+        for left in reversed(range(_ROUNDS if self._options.moves else 1)):
+            climb, moves, converged = self._search(state)
+            if not converged or not left:
+                break
+            found, before = climb.result()[:3], self.prior.scale
+            widths = self._typical(climb.moments[0], found[2], self.prior.dof)
+            if abs(np.linalg.slogdet(before)[1] - np.linalg.slogdet(widths)[1]) < _CHANGED * p:
+                break
+            self.prior = open_prior.as_wide_as(widths, self._variances)
+            state = state if given else found
+        return climb, moves
+
     def _widen(self, state, given):
-        """The prior's scale, from the widths of components after some iterations under one that depends on
-        their number alone."""
-        kind, p, open_prior, found = self._options.kind, len(self._variances), self.prior, state
+        """A first scale, from the widths of components after some iterations under one that depends on their
+        number alone; the state that these came to, unless the user gave one."""
+        p, open_prior, found = len(self._variances), self.prior, state
         widths = np.diag(self._variances) * self._k ** (-2.0 / p)  # Fraley and Raftery (2007)
         for _ in range(_ROUNDS):
             self.prior, before = open_prior.as_wide_as(widths, self._variances), widths
-            climb = Climb(self._few, self._model, kind, *found, self._log)
+            climb = self._climb(self._few, found)
             climb.run(_BEFORE, _COARSE)
             found = climb.result()[:3]
             widths = self._typical(climb.moments[0], found[2], self.prior.dof)
@@ -166,12 +188,15 @@ class Fit:
             each = each * ((own + p + 2.0) / (own - p + 1.0)).reshape(-1, *[1] * (each.ndim - 1))
         return typical(kind, counts[active], each, p)
 
-    def _search(self, climb):
-        """EM and moves among the few."""
-        options = self._options
+    def _climb(self, points, state):
+        return Climb(points, self._model, self._options.kind, *state, self._log)
+
+    def _search(self, state):
+        """EM and moves among the few: the climb, moves and whether it converged."""
+        options, climb = self._options, self._climb(self._few, state)
         moves = Moves(self._few, self._model, options.kind, log=self._log) if options.moves else None
         return climb_with(climb, moves, [max(options.tol, _COARSE)] if options.tol >= 0.0 else [options.tol],
-                          min(options.max_iter, _AMONG_FEW))[:2]
+                          min(options.max_iter, _AMONG_FEW))
 
     def _finish(self, climb):
         options, few = self._options, self._few is self.points

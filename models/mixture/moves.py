@@ -111,14 +111,16 @@ class Moves:
         when they are asked for."""
         merges = self._merges(climb, state)
         if state.has_prior:
-            sure, groups = self._groups(merges, state)
+            sure, groups, several = self._groups(merges, state)
             if len(sure) > 1:
-                yield "merge", sum(sure, ()), [change for group in sure for change in state.merged(group)]
+                yield "merge", sum(sure, ()), state.all_merged(sure)
             for _, pair in merges[:_TRIES]:
                 yield "merge", pair, state.merged(pair)
             for _, group in groups[:_TRIES]:
                 yield "merge", group, state.merged(group)
             yield from self._deletions(state)
+            for _, own in several[:_TRIES]:
+                yield "merge", sum(own, ()), state.all_merged(own)
         empty = state.empty()
         splits = self._splits(climb, state)
         if empty is not None:
@@ -155,16 +157,23 @@ class Moves:
         return [(gains[q], tuple(pairs[keep[q]].tolist())) for q in order]
 
     def _groups(self, merges, state):
-        """Groups to merge at once: those that raise the bound all together, and (gain, group) of three or
-        more, the best first.
+        """Groups to merge at once: those that raise the bound all together; (gain, group) of three or more; and
+        (gain, groups) of several at the same time, the best first. What a component costs falls with their
+        number, so that many merges may gain what none of them does.
 
         A tree is built from the bottom, the best merge of two groups first. Between groups the entropies of
         pairs are added up, which is more than what is lost: gains come out too low.
         """
-        # of a component's energy the rest is known from the pairs: gain = energies - entropy
-        lost = {pair: state.merge_gains(np.array([pair]))[0] - gain for gain, pair in merges}
-        gains = {((a,), (b,)): gain for gain, (a, b) in merges}
-        sums, sure, found = {}, [], []
+        if not merges:
+            return [], [], []
+        pairs = [pair for _, pair in merges]
+        entropies = state.merge_gains(np.array(pairs)) - [gain for gain, _ in merges]
+        lost, gains = {}, {}  # between groups, by telling them apart; and by making them one
+        for (a, b), entropy, (gain, _) in zip(pairs, entropies.tolist(), merges):
+            lost[(a,), (b,)] = lost[(b,), (a,)] = entropy
+            gains[(a,), (b,)] = gain
+        wholes = {group: state.whole(group) for pair in gains for group in pair}
+        sums, sure, found, all_so_far, several = {}, [], [], [], []
         while gains:
             (one, other), gain = max(gains.items(), key=lambda item: item[1])
             if gain <= self._hope:
@@ -175,12 +184,20 @@ class Moves:
                 sure = [g for g in sure if g not in (one, other)] + [group]
             if len(group) > 2:
                 found.append((sums[group], group))
-            neighbours = {g for pair in gains for g in pair if one in pair or other in pair} - {one, other}
+            all_so_far = [g for g in all_so_far if g not in (one, other)] + [group]
+            if len(all_so_far) > 1:
+                several.append((sum(sums[g] for g in all_so_far), all_so_far))
+            neighbours = [g for g in dict.fromkeys(g for pair in gains if one in pair or other in pair for g in pair)
+                          if g not in (one, other)]
             gains = {pair: gain for pair, gain in gains.items() if one not in pair and other not in pair}
-            for third in neighbours:
-                entropy = sum(lost.get((min(a, b), max(a, b)), 0.0) for a in group for b in third)
-                gains[group, third] = state.joining(group, third) - entropy
-        return sure, sorted(found, key=lambda item: -item[0])
+            wholes[group] = state.whole(group)
+            if neighbours:
+                joined = state.joining(wholes[group], [wholes[third] for third in neighbours])
+                for third, gain in zip(neighbours, joined.tolist()):
+                    entropy = lost.get((one, third), 0.0) + lost.get((other, third), 0.0)
+                    lost[group, third] = lost[third, group] = entropy
+                    gains[group, third] = gain - entropy
+        return sure, *(sorted(items, key=lambda item: -item[0]) for items in (found, several))
 
     def _deletions(self, state):
         """Several that have hardly the points for a covariance of their own together, then the smallest ones
@@ -291,20 +308,24 @@ class _State:
             gains -= 0.5 * divisor * np.log1p(self._tied(a, b) / divisor)
         return gains
 
-    def joining(self, one, other):
-        """`merge_gains` of two groups of components, each of which is one already."""
-        three = [self._whole(group) for group in (one, other, one + other)]
-        own = [self.energies(*(a[None] for a in moments))[0] for moments in three]
-        gain = own[2] + self._none - own[0] - own[1]
+    def joining(self, one, others):
+        """`merge_gains` of a group with each of several, each of which is one already; groups as `whole` has
+        them. Shape (n_others,)."""
+        n, xbar, scatter, energy = one
+        m, ybar, other_scatter, energies = (np.stack(parts) for parts in zip(*others))
+        share, away = n * m / (n + m), ybar - xbar
+        spread = covariance.squared(self._kind, np.sqrt(share)[:, None] * away)
+        merged = n + m, (n * xbar + m[:, None] * ybar) / (n + m)[:, None], scatter + other_scatter + spread
+        gains = self.energies(*merged) + self._none - energy - energies
         if self._kind == "tied":
-            (n, xbar, _), (m, ybar, _), _ = three
             divisor = self.total + self._dof
-            gain -= (
-                0.5
-                * divisor
-                * np.log1p(self._length(np.array([n * m / (n + m)]), (xbar - ybar)[None])[0] / divisor)
-            )
-        return gain
+            gains -= 0.5 * divisor * np.log1p(self._length(share, away) / divisor)
+        return gains
+
+    def whole(self, group):
+        """Moments of a group as one component, and its energy."""
+        moments = self._whole(group)
+        return *moments, self.energies(*(np.asarray(a)[None] for a in moments))[0]
 
     def _whole(self, group):
         """Moments of a group as one component."""
@@ -348,6 +369,9 @@ class _State:
     def merged(self, group):
         """Changes (component, n, xbar, scatter): the first stands for all."""
         return [(group[0], *self._whole(group)), *(change for j in group[1:] for change in self.deleted(j))]
+
+    def all_merged(self, groups):
+        return [change for group in groups for change in self.merged(group)]
 
     def deleted(self, j):
         return [(j, 0.0, self.moments[1][j], 0.0)]

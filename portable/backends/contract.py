@@ -1,33 +1,208 @@
-"""What a backend is: the functions that dispatch.py calls, and what must hold after each.
+"""What a backend is, typed: the spaces that it offers (Backend), their memory (Memory), and how it runs
+kernels (Launches).
 
-A backend is a module-like object registered under a space's name (registry.py). The conformance suite (tests/conformance)
-is a function of the space: a new backend is done when it passes.
-
-    prepare(space, kernel, policy_kind, specs, reducers) -> compiled
-        Compiles, or takes from memory or disk. Raises LanguageError or LoweringError with the kernel's file and line,
-        never the compiler's own error.
-    run_for(space, compiled, policy, words)
-        Every index of the policy has run, or is queued on the space's stream, when this returns.
-    run(pattern, space, compiled, policy, words, outs) -> tuple, one result a reducer; None with outs
-        `pattern` is "reduce" or "scan". Python numbers, or tuples of them where a reducer has several. An index of a box is
-        its place counted row by row. With `outs`, one-element views, the numbers go there and nobody waits for them. The
-        last argument of a scan holds the prefixes.
-    plan_for(space, compiled, policy, words) -> callable
-        Does what run_for does, with as little as possible left to do.
-    sequence(space, recorded) -> callable
-        Runs recorded launches, pairs of (what dispatch.bind returned, Launch), one after the other. Keeps them alive.
-    lock
-        A context manager that a launch holds: one that does nothing, where launches of several threads go side by side.
-    fence(space)
-        Everything queued before has finished.
-    stamp(space) -> mark
-        Of the time when everything queued before has finished; `mark.seconds_since(earlier)`.
-    explain(space, kernel, policy, policy_kind, specs) -> (dict of facts, accesses)
-    listing(space, kernel, policy, policy_kind, specs, reducers) -> str, the machine code; not of "checked"
-    count.counted(space, kernel, policy, policy_kind, specs, reducers, words, build) -> dict
-        What portable.count returns, in a module of its own; not of "checked".
-
-`policy_kind` is "range", "team", "box2", "box3", "scan inclusive" or "scan exclusive"; `words` is the argument block of
-compiler/signature.py as bytes. The checked space compiles nothing: its `prepare` refuses what compilers would refuse, and
-dispatch hands the arguments themselves to its interpreter.
+A backend subclasses these protocols, whose bodies are what most machines want, or provides the same names (a
+module will do for Launches). What is abstract must be written. `portable.register` makes it known under the
+names of its spaces. The conformance suite (tests/conformance) is a function of the space: a new backend is
+done when it passes. docs/backends.md shows one.
 """
+
+from __future__ import annotations
+
+import contextlib
+import math
+from abc import abstractmethod
+from collections.abc import Callable, Iterable
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+
+from ..errors import ShapeError, SpaceError
+from ..events import Stamp
+from ..space import Space
+
+
+class Allocated(Protocol):
+    """Memory while it is referred to; its address."""
+
+    pointer: int
+
+
+class Memory(Protocol):
+    """One memory by its addresses. A copy comes after all that was queued in the memory's spaces, and has
+    ended when it returns.
+    """
+
+    dlpack: tuple[int, int] = (12, 0)  # DLPack's type and number of the device; 12: it has no type of its own
+
+    @abstractmethod
+    def allocate(self, nbytes: int, zero: bool = False) -> Allocated:
+        """New memory, freed with the last reference to what is returned; MemoryError if there is no room."""
+
+    def array(self, shape: tuple[int, ...], dtype: np.dtype, zero: bool) -> np.ndarray:
+        """New memory as an array over its addresses, row-major; of its elements NumPy may touch only the
+        host's.
+        """
+        from ..view import over_new
+
+        return over_new(self.allocate(math.prod(shape) * dtype.itemsize, zero), shape, dtype)
+
+    @abstractmethod
+    def copy_to_host(self, target: int, source: int, nbytes: int):
+        """Copy from address `source` of this memory to address `target` of the host."""
+
+    @abstractmethod
+    def copy_to_device(self, target: int, source: int, nbytes: int):
+        """Copy from address `source` of the host to address `target` of this memory."""
+
+    def copy(self, target: int, source: int, nbytes: int, origin: Memory):
+        """Copy from address `source` of `origin`, this or another memory of a device, to `target`; they do
+        not overlap.
+        """
+        through = np.empty(nbytes, np.uint8)
+        origin.copy_to_host(through.ctypes.data, source, nbytes)
+        self.copy_to_device(target, through.ctypes.data, nbytes)
+
+    def fill(self, target: int, byte: int, nbytes: int, wait: bool = True):
+        """Set every byte; to be finished when it returns only if `wait`."""
+        filled = np.full(nbytes, byte, np.uint8)
+        self.copy_to_device(target, filled.ctypes.data, nbytes)
+
+    def synchronize(self):
+        """Until all that was queued in the memory's spaces has finished: another library is about to read."""
+
+    def share(self):
+        """From now on another library may use this memory, with queues of its own."""
+
+    def interface(self, view) -> dict:
+        """`__cuda_array_interface__` of a view, where CUDA's libraries reach the memory."""
+        raise AttributeError(f"{view!r} is not on a CUDA device")
+
+
+@runtime_checkable
+class Backend(Protocol):
+    """Spaces and their memory. Light: the compiler and its like are imported by `launches`, when the first
+    kernel runs.
+    """
+
+    team_size: int = 1  # members of a team whose work is on memory: 1 where all lanes are of one core
+    marks_unwritten: bool = False  # whether new memory of the host bears the checked space's mark
+    dlpack: tuple[int, ...] = ()  # DLPack's types of the devices whose memory is "name:0", "name:1", ...
+
+    @abstractmethod
+    def launches(self) -> Launches:
+        """What runs the kernels."""
+
+    def space(self, name: str, number: int | None) -> Space | None:
+        """The space that "name" means, or "name:number"; None if it has no such number."""
+        return Space(name) if number is None else None
+
+    def memory(self, name: str) -> Memory:
+        """The memory of a `Space.memory` that is not the host's: "name" or "name:number" of one of the
+        backend's spaces.
+        """
+        raise SpaceError(f"memory '{name}' is unknown")
+
+    def unavailable(self, space: Space) -> str | None:
+        """Why the space cannot run here, in one line; None if it can."""
+
+    def concurrency(self, space: Space) -> int:
+        """How many teams run at one time, about."""
+        return space.n_threads
+
+    def instances(self, space: Space, n: int) -> tuple[Space, ...]:
+        """The space n times, each with a queue of its own, if it has queues."""
+        return (space,) * n
+
+    def about(self, space: Space) -> Iterable[tuple[str, str]]:
+        """(name, what it is) of each machine that answers, for `python -m portable`."""
+        return [(space.name, "")]
+
+    def adopt(self, array: object) -> tuple[dict, str] | None:
+        """(array interface, name of the memory) of another library's array, if only this backend knows how.
+        """
+
+    def pinned(self, nbytes: int) -> Allocated | None:
+        """Memory of the host that its devices copy fast, as `Memory.allocate` gives it; None if there is no
+        such thing.
+        """
+
+
+class Launches(Protocol):
+    """How kernels are made ready and run.
+
+    `policy_kind` is "range", "team", "box2", "box3", "scan inclusive" or "scan exclusive"; `specs` are the
+    arguments' types and `words` the argument block, bytes, both as in compiler/signature.py, but with
+    `interprets`, `words` are the arguments themselves; `compiled` is what `prepare` returned.
+    """
+
+    # Held by a launch; this one lets those of several threads go side by side.
+    lock: contextlib.AbstractContextManager = contextlib.nullcontext()
+    interprets: bool = False
+    builds: tuple[str, ...] = ()  # what `counted` counts, of portable.count.BUILDS
+
+    @abstractmethod
+    def prepare(self, space: Space, kernel, policy_kind: str, specs: tuple, reducers: tuple) -> object:
+        """Compile, or take from memory or disk. LanguageError or LoweringError with the kernel's file and
+        line, never the compiler's own error.
+        """
+
+    @abstractmethod
+    def run_for(self, space: Space, compiled, policy, words):
+        """Every index of the policy has run, or is queued on the space's stream, when this returns."""
+
+    def run(self, pattern: str, space: Space, compiled, policy, words, outs: tuple) -> tuple | None:
+        """A "reduce" or a "scan": one result a reducer, a Python number or a tuple of them where a reducer
+        has several.
+
+        An index of a box is its place counted row by row. With `outs`, one-element views, the numbers go
+        there, nobody waits for them, and nothing is returned. The last argument of a scan holds the prefixes.
+        """
+        raise SpaceError(f"'{space}' has no reductions and scans")
+
+    def plan_for(self, space: Space, compiled, policy, words) -> Callable:
+        """A callable that does what run_for does, with as little as possible left to do."""
+        def again():
+            with self.lock:
+                self.run_for(space, compiled, policy, words)
+        return again
+
+    def sequence(self, space: Space, recorded: list) -> Callable | None:
+        """A callable that runs recorded launches, pairs of (what dispatch.bind returned, Launch), in order,
+        and keeps them alive; None if there is no shorter way than one by one.
+        """
+
+    def fence(self, space: Space):
+        """Everything queued before has finished."""
+
+    def stamp(self, space: Space):
+        """A mark of the time when everything queued before has finished; `mark.seconds_since(earlier)`."""
+        return Stamp()
+
+    def explain(self, space: Space, kernel, policy, policy_kind: str, specs: tuple) -> tuple[dict, list, str]:
+        """Facts about the code, how each line reaches memory, as explain.Access takes them, and the typed
+        tree as a text.
+        """
+        return {}, [], ""
+
+    def listing(self, space: Space, kernel, policy, policy_kind: str, specs: tuple, reducers: tuple) -> str:
+        """The machine code."""
+        raise SpaceError(f"'{space}' has no machine code to list")
+
+    def counted(self, space: Space, kernel, policy, policy_kind: str, specs: tuple, reducers: tuple, words,
+                build: str) -> dict:
+        """What portable.count returns, for one of `builds`."""
+
+
+def delivered(results: tuple, outs: tuple) -> tuple | None:
+    """What `run` returns where it has the numbers already: the results, or None once they are written to
+    views.
+    """
+    from ..copy import deep_copy
+
+    flat = [v for r in results for v in (r if isinstance(r, tuple) else (r,))]
+    if outs and len(outs) != len(flat):
+        raise ShapeError(f"out: {len(flat)} one-element view(s) wanted, got {len(outs)}")
+    for view, value in zip(outs, flat):
+        deep_copy(view, value, cast=True)
+    return None if outs else results

@@ -26,7 +26,7 @@ class Executed:
     memory has a counter of its own, which grows by the bytes.
     """
 
-    lowering = Marked
+    emitter = Marked
 
     def functions(self, text):
         """The code in parts, as a list, and which of them are functions; lines of the kernel become known."""

@@ -1,4 +1,4 @@
-"""Lowerings for counting builds: `Tally` counts the text's operations where they happen, `Marked` keeps track of lines and
+"""Emitters for counting builds: `Tally` counts the text's operations where they happen, `Marked` keeps track of lines and
 leaves the layer's own functions (exp, random numbers) as calls, so that the optimised code says what the text became.
 """
 
@@ -8,44 +8,43 @@ import contextlib
 
 from llvmlite import ir
 
-from .. import elementary, random
-from .frames import Facts, flat
-from .lowering import Lowering
+from .. import random
+from .emit import Emitter, described
+from .known import text_of
 from .memory import itemsize
+from .tree import flat, mapped
 from .types import UNIFORM, VARYING
+from .typing import typed
 from .values import I8, I64, Value
 
-_OWN = {module.__file__: prefix for module, prefix in ((elementary, ""), (random, "random."))}
 ISSUED = "", "issued", ""
 LINE = 64  # bytes that a cache moves at once
 SPECIAL = "special "  # begins the name of a function that is one operation of the text
 
 
-class _Named(Lowering):
-    """Knows when a function of the layer's own is inlined that counts as one operation."""
+class _Named(Emitter):
+    """Knows when a function of the layer's own is called that counts as one operation."""
 
-    def __init__(self, *args):
-        super().__init__(*args)
-        self.name, self.silent = None, False
+    silent = False
 
-    def math(self, name, values, node, fast=False):
-        outer, self.name = self.name, self.name or ("fast_" if fast else "") + name
-        result = super().math(name, values, node, fast)
-        self.name = outer
-        return result
+    def layers_text(self, name, pair, values, dtype, part=None):
+        if self.silent:
+            return super().layers_text(name, pair, values, dtype, part)
+        text = text_of(pair[self.strong(dtype) == "float64"])
+        result = self.special(name, text, values, self.strong(dtype))
+        result = result if part is None else result[part]
+        return Value(dtype, result.kind, result.ir, result.const)
 
-    def float_division(self, op, a, b, dtype):
-        outer, self.name = self.name, op
-        result = super().float_division(op, a, b, dtype)
-        self.name = outer
-        return result
-
-    def inline(self, text, args, node=None):
-        prefix = _OWN.get(text.file)
-        if prefix is None or self.silent:
-            return super().inline(text, args, node)
-        name = self.name or prefix + text.name.removesuffix("_f64").removesuffix("_f32")
-        return self.special(name, text, args, node)
+    def emit_call(self, call):
+        if self.silent or call.text.file != random.__file__:
+            super().emit_call(call)
+            return
+        results = self.special(f"random.{call.text.name}", call.text, [mapped(self.value, v) for v in call.inputs], self.float_dtype)
+        for output, value in zip(call.outputs, flat(results)):
+            if output.op == "get":
+                self.b.store(self.get(value, output.dtype, output.kind), self.slot_of(output.attr))
+            elif output.op != "const":
+                self.values[output.args[0] if output.op == "rounded" else output] = value
 
 
 class Tally(_Named):
@@ -64,12 +63,13 @@ class Tally(_Named):
         yield
         self.silent = outer
 
-    def needs_branch(self, node):
-        return self.W == 1 or super().needs_branch(node)
+    @property
+    def always_branches(self):
+        return self.W == 1
 
-    def special(self, name, text, args, node):
-        with self.speaking(False):
-            result = self.inline(text, args, node)
+    def special(self, name, text, args, float_dtype):
+        with self.speaking(False), self.under(float_dtype=float_dtype):
+            result = self.inline(text, args)
         return self.counted(name, result)
 
     def counted(self, operation, value=None, dtype=None):
@@ -197,35 +197,28 @@ class Marked(_Named):
         function.set_metadata("dbg", self._scope)
         self.line = ""
 
-    def special(self, name, text, args, node):
+    def special(self, name, text, args, float_dtype):
         """A call of a function with the text's code, which the optimiser does not look into."""
         args = [Value(v.dtype, VARYING, self.get(v, v.dtype, VARYING)) if v.kind not in (UNIFORM, VARYING) else v for v in args]
         label = f"{SPECIAL}{name} " + " ".join(f"{self.strong(v.dtype)} {v.kind} {v.const}" for v in args) + f" x{self.W}"
         passed = [v for v in args if v.const is None]
         if label not in self.specials:
-            self._settle(text, args, label)
+            self.specials[label] = self._define(text, args, label, float_dtype)
         function, results = self.specials[label]
         x = self.b.call(function, [self.get(v) for v in passed])
         if not isinstance(results, tuple):
             return Value(results.dtype, results.kind, x)
         return tuple(Value(r.dtype, r.kind, self.b.extract_value(x, k)) for k, r in enumerate(results))
 
-    def _settle(self, text, args, label):
-        """Define the function of a special; its emission is repeated in modules of its own until types are known."""
-        facts = Facts()
-        while True:
-            facts.changed = False
-            result = self._define(ir.Module(), facts, text, args, label, None)[1]
-            if not facts.changed:
-                break
-        returned = [self.type_of(v.dtype, v.kind) for v in flat(result)]
-        returned = ir.LiteralStructType(returned) if isinstance(result, tuple) else returned[0]
-        self.specials[label] = self._define(self.b.module, facts, text, args, label, returned)
-
-    def _define(self, module, facts, text, args, label, returned):
-        lower = Lowering(self.target, self.W, self.float_dtype, self.fastmath, facts, self.kernel_name)
-        types = [self.type_of(v.dtype, v.kind) for v in args if v.const is None]
-        function = ir.Function(module, ir.FunctionType(returned or ir.VoidType(), types), label)
+    def _define(self, text, args, label, float_dtype):
+        """The function of a special, and what it gives."""
+        lower = Emitter(self.target, self.W, float_dtype, self.fastmath, self.kernel_name)
+        known = tuple(described(v, None) for v in args)
+        results = typed(text, known, self.W, self.target.step, float_dtype, self.kernel_name).result
+        returned = [lower.type_of(v.dtype, v.kind) for v in flat(results)]
+        returned = ir.LiteralStructType(returned) if isinstance(results, tuple) else returned[0]
+        types = [lower.type_of(v.dtype, v.kind) for v in args if v.const is None]
+        function = ir.Function(self.b.module, ir.FunctionType(returned, types), label)
         function.linkage = "internal"
         function.attributes.add("noinline")
         builder = ir.IRBuilder(function.append_basic_block("begin"))
@@ -234,13 +227,12 @@ class Marked(_Named):
         builder.position_at_end(start)
         lower.begin(builder)
         passed = iter(function.args)
-        result = lower.inline(text, [v if v.const is not None else Value(v.dtype, v.kind, next(passed)) for v in args], "special")
-        if returned is not None:
-            values = [lower.get(v) for v in flat(result)]
-            whole = values[0]
-            if isinstance(result, tuple):
-                whole = ir.Constant(returned, ir.Undefined)
-                for k, x in enumerate(values):
-                    whole = builder.insert_value(whole, x, k)
-            builder.ret(whole)
+        result = lower.inline(text, [v if v.const is not None else Value(v.dtype, v.kind, next(passed)) for v in args])
+        values = [lower.get(v) for v in flat(result)]
+        whole = values[0]
+        if isinstance(result, tuple):
+            whole = ir.Constant(returned, ir.Undefined)
+            for k, x in enumerate(values):
+                whole = builder.insert_value(whole, x, k)
+        builder.ret(whole)
         return function, result

@@ -1,4 +1,4 @@
-"""What the entry functions of all machines share: the runs until types settle, the argument block, reduction states.
+"""What the entry functions of all machines share: the typed tree, the width of packs, the argument block, reduction states.
 
 Behind the arguments the block holds the words that a launch adds, in the order of EXTRA, and then the address of each
 number that a reduction or scan leaves.
@@ -6,24 +6,28 @@ number that a reduction or scan leaves.
 
 from __future__ import annotations
 
+import functools
 import itertools
+import math
 import struct
 
 from llvmlite import ir
 
-from ..errors import DTypeError, InputError, LanguageError, LoweringError, ShapeError
+from ..errors import DTypeError, InputError, LanguageError, ShapeError
 from ..policy import n_indices
-from .frames import Facts, flat
-from .lowering import Lowering
+from .emit import Emitter, Unpacked, described
 from .memory import itemsize
-from .signature import Signature
-from .team import combine_states, finished, lifted, widened
-from .types import UNIFORM, VARYING, is_float, promote
+from .signature import Signature, flatten
+from .keys import sources, written
+from .team import aligned, combine_states, finished, lifted, widened
+from .tree import Operation, View, flat
+from .types import LINEAR, UNIFORM, VARYING, Number, is_float
+from .typing import typed
 from .values import I8, I64, PTR, Value
 
 EXTRA = ("begin", "end", "block_size", "partials", "league_size", "scratch_bytes", "counter",
          "begin0", "end0", "begin1", "end1", "begin2", "end2", "depth")  # the last seven: a box
-_MAX_RUNS = 40
+_NUMBER = "number", "int", UNIFORM, 0, False  # an index that is the same for all lanes
 _FORMATS = {"bool": "?7x", "int32": "i4x", "uint32": "I4x", "float32": "f4x", "int64": "q", "uint64": "Q", "float64": "d"}
 
 
@@ -34,53 +38,115 @@ def scratch_of(compiled, policy):
     return compiled.scratch_static + policy.scratch_bytes
 
 
+def _scratch(tree):
+    """Bytes of a kernel's scratch of compile-time shape, and whether it has scratch of run-time shape."""
+    shapes = [(v.shape, itemsize(v.dtype)) for v in tree.root.body[0].body.body if v.__class__ is View and v.store == "(scratch)"]
+    static = [aligned(math.prod(shape) * size) for shape, size in shapes if all(isinstance(n, int) for n in shape)]
+    return sum(static), len(static) < len(shapes)
+
+
 class Entry:
     """One kernel lowered for one machine, policy kind and signature.
 
-    A machine's subclass gives `target`, `lanes(signature)` and `emit`, which fills `self.module`.
+    A machine's subclass gives `target`, `lanes(signature)`, `team_facts` and `emit`, which fills `self.module`.
 
     Attributes
     ----------
-    text : str, the LLVM IR
-    results : Results of a reduction
+    tree : Tree, the kernel's text with the types of this signature, for packs of `width`
+    text : str, the LLVM IR, emitted when it is first asked for
+    states, results : numbers of each reducer's state, without values; the Results of a reduction
     scratch_static : bytes of scratch with compile-time shape
     scratch_open : whether there is scratch of run-time shape, for which a launch must ask
     """
 
-    lowering, chained = Lowering, 1  # chained: the least width of a kernel that calls a chain
+    results, states = None, ()
+    emitter, chained = Emitter, 1  # chained: the least width of a kernel that calls a chain
 
     def __init__(self, kernel, policy_kind, specs, reducers=()):
         self.kernel, self.policy_kind, self.reducers = kernel, policy_kind, reducers
         self.signature = Signature(specs)
-        self.width = self.lanes(self.signature) if kernel.packed else 1
+        self.params = [*kernel.portable_text.params[n_indices(policy_kind):], "out"]
         self.why_scalar = None if kernel.packed else "the kernel is marked packed=False"
-        self._settle()
-        if self.policy_kind != "team" and "scalar" in self.facts:
-            self.width, self.why_scalar = 1, self.facts["scalar"]
-            self._settle()
-        self.text, self.accesses = str(self.module), sorted(self.lower.accesses)
+        self.width = self.lanes(self.signature) if kernel.packed else 1
+        self.tree = self._typed(self.width)
+        if self.tree.chain and self.width > 1:
+            self.width = max(self.width, self.chained)
+            self.tree = self._typed(self.width)
+        if self.tree.scalar and policy_kind != "team":
+            self._one_lane(self.tree.scalar)
+        self.scratch_static, self.scratch_open = _scratch(self.tree)
+        self.n_scatters = sum(s[0] == "scatter" for s in flatten(specs))
+        if reducers:
+            self._type_reducers()
 
-    def _settle(self):
-        """Emit until the types of all variables are known."""
-        self.facts = Facts()
-        for _ in range(_MAX_RUNS):
-            self.facts.changed = False
-            if self.width > 1 and "chain" in self.facts:
-                self.width = max(self.width, self.chained)
-            self.module = ir.Module(self.kernel.name)
-            self.lower = self.lowering(self.target, self.width, self.signature.float_dtype, self.kernel.fastmath, self.facts, self.kernel.name)
-            self.scratch_static, self.scratch_open, self.results = 0, False, None
-            self.emit()
-            if not self.facts.changed:
-                return
-        raise LoweringError(f"kernel '{self.kernel.name}' ({self.kernel.place}): the dtypes of its variables do not settle")
+    @functools.cached_property
+    def text(self):
+        try:
+            self._emit()
+        except Unpacked as why:
+            self._one_lane(str(why))
+            self._emit()
+        return str(self.module)
+
+    @property
+    def accesses(self):
+        """How lines reach views, (line, view, how), as `pk.explain` shows it."""
+        return self.text and sorted(self.lower.accesses)
+
+    @property
+    def identity_of_code(self):
+        """All that decides the text that is emitted, in a text that is quickly made."""
+        steps = [step for r in self.reducers for step in (r.lift, r.combine, r.finish) if step is not None]
+        identities = [r.identity(state[0].dtype) for r, state in zip(self.reducers, self.states)]
+        trees = [self.tree, *(self.typed[step.portable_text] for step in steps)]
+        return repr(([written(tree, self.signature.float_dtype) for tree in trees], identities, self.policy_kind,
+                     self.signature.specs, self.width, self.kernel.fastmath, self.kernel.portable_text.has_loops, sources()))
+
+    def inline(self, text, args):
+        """What a text gives at arguments without values, by their types alone."""
+        known = tuple(described(a, None) for a in args)
+        tree = self.typed[text] = typed(text, known, self.width, self.target.step, self.signature.float_dtype, self.kernel.name)
+        return tree.result
+
+    def _type_reducers(self):
+        strong = {"float": self.signature.float_dtype, "int": "int64"}
+        index, self.typed, self.states, finals = Operation("input", dtype="int", kind=VARYING), {}, [], []
+        for reducer, value in zip(self.reducers, self._contributions(self.tree.result)):
+            dtypes = [widened(v.dtype) for v in lifted(self, reducer, value, index)]
+            state = tuple(Operation("input", dtype=strong.get(d, d), kind=VARYING) for d in dtypes)
+            unwrapped = state[0] if len(state) == 1 else state
+            self.inline(reducer.combine.portable_text, (unwrapped, unwrapped))
+            self.states.append(state)
+            finals.append(finished(self, reducer, state))
+        self.results = Results(finals, lambda dtype: strong.get(dtype, dtype))
+        if self.policy_kind.startswith("scan") and is_float(self.results.dtypes[0]) and not is_float(self.signature.specs[-1][1]):
+            raise DTypeError(f"out: an array of floats is wanted, as the prefixes are {self.results.dtypes[0]}; got {self.signature.specs[-1][1]}")
+
+    def _one_lane(self, why):
+        self.width, self.why_scalar = 1, why
+        self.tree = self._typed(1)
+
+    def _typed(self, width):
+        """The kernel's text with the types of this signature."""
+        outer = {"team": [self.team_facts(width)], "box2": [_NUMBER], "box3": [_NUMBER, _NUMBER]}.get(self.policy_kind, [])
+        lanes = ("number", "int", LINEAR if width > 1 else VARYING, self.target.step, False)
+        index = outer if self.policy_kind == "team" else [*outer, lanes]
+        known = (*index, *self.signature.described())
+        return typed(self.kernel.portable_text, known[:len(self.kernel.portable_text.params)], width, self.target.step,
+                     self.signature.float_dtype, self.kernel.name)
+
+    def _emit(self):
+        self.module = ir.Module(self.kernel.name)
+        self.lower = self.emitter(self.target, self.width, self.signature.float_dtype, self.kernel.fastmath, self.kernel.name,
+                                  self.team_facts(self.width))
+        self.emit()
 
     def open(self, function):
         """Begin the entry function: arguments are loaded before its first branch, so that slots stand at its top."""
         builder = ir.IRBuilder(function.append_basic_block("begin"))
         self.lower.begin(builder)
         self.block = function.args[0]
-        self.args = self.signature.values(self.lower, [*self.kernel.portable_text.params[n_indices(self.policy_kind):], "out"], self.block)
+        self.args = self.signature.values(self.lower, self.params, self.block)
         self.scatters = [v for v in flat(tuple(self.args)) if getattr(v, "scatter", False)]
         self.jump("start")
 
@@ -128,13 +194,13 @@ class Entry:
         b = self.lower.b
         self.loop(begin, b.add(b.sub(end, ir.Constant(I64, 1)), step, flags=("nsw",)), step, body)
 
-    def visit(self, index, mask, slot, variant, outer=()):
+    def visit(self, index, mask, slot, outer=()):
         """The kernel at one index (or pack, or team); what it returns goes into accumulator `slot`.
 
         `outer`: a box's leading indices, uniform Values.
         """
         self.lower.begin_pack(mask)
-        result = self.lower.inline(self.kernel.portable_text, [*outer, index, *self.args], variant)
+        result = self.lower.inline(self.kernel.portable_text, [*outer, index, *self.args])
         if self.reducers:
             self._accumulate(result, mask, self._linear(outer, index), slot)
 
@@ -184,17 +250,9 @@ class Entry:
             state = self._state(reducer, self._of_member_0(value) if team else value, where, kind)
             places = self._accumulator(k, slot, reducer, state)
             old = self._loaded(self.accumulators[k, slot][0], places)
-            state = tuple(lower.cast(v, o.dtype) for v, o in zip(state, old))  # they differ until dtypes have settled
             for v, o, p in zip(combine_states(lower, reducer, old, state), old, places):
                 x = lower.get(v, o.dtype, o.kind)
                 lower.b.store(x if mask is None else lower.b.select(mask, x, o.ir), p)
-
-    def _settled(self, k, state):
-        """The state in dtypes that hold what every place of the text contributes."""
-        for n, v in enumerate(state):
-            key = ("state", k, n)
-            self.facts.learn(key, promote(self.facts.get(key, v.dtype), v.dtype))
-        return tuple(self.lower.cast(v, self.facts["state", k, n]) for n, v in enumerate(state))
 
     def _of_member_0(self, value):
         """Member 0 speaks for its team."""
@@ -242,9 +300,6 @@ class Entry:
     def write_results(self, totals):
         """What the reducers make of the last states, each number to its own address."""
         finals = [finished(self.lower, r, state) for r, state in zip(self.reducers, totals)]
-        self.results = Results(finals, self.lower.strong)
-        if self.policy_kind.startswith("scan") and is_float(self.results.dtypes[0]) and not is_float(self.out.dtype):
-            raise DTypeError(f"out: an array of floats is wanted, as the prefixes are {self.results.dtypes[0]}; got {self.out.dtype}")
         first = self.signature.n_words + len(EXTRA)
         for k, v in enumerate(v for f in finals for v in flat(f)):
             place = self.lower.b.load(self.word(self.block, first + k), typ=PTR)
@@ -273,7 +328,7 @@ class Entry:
 def _fits(reducer, value):
     """True if a contribution is a number, or as many numbers as the reducer's states have."""
     parts = flat(value)
-    return all(isinstance(v, Value) for v in parts) and (reducer.lift is not None or len(parts) == reducer.n_words)
+    return all(isinstance(v, Number) for v in parts) and (reducer.lift is not None or len(parts) == reducer.n_words)
 
 
 class Results:

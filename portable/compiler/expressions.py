@@ -1,4 +1,4 @@
-"""Expressions of the kernel language."""
+"""Expressions of the kernel language, read into the typed tree."""
 
 from __future__ import annotations
 
@@ -6,15 +6,14 @@ import ast
 import re
 
 import numpy as np
-from llvmlite import ir
 
 from .. import words
 from ..errors import LanguageError, LoweringError
 from . import types as t
 from .known import Known, constant_tuple
-from .memory import Memory
-from .types import UNIFORM, VARYING
-from .values import I64, Value, ViewValue
+from .operations import Operations
+from .tree import Block, Operation, View
+from .types import UNIFORM
 
 _BINARY = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%",
            ast.BitAnd: "&", ast.BitOr: "|", ast.BitXor: "^", ast.LShift: "<<", ast.RShift: ">>"}
@@ -24,15 +23,25 @@ _PLAIN = {"Dict": "a dict", "List": "a list", "Set": "a set", "Lambda": "a lambd
           "JoinedStr": "a string", "Await": "await", "Yield": "yield", "NamedExpr": "':='", "Starred": "'*'"}
 
 
-class Expressions(Memory):
-    """Needs from the class on top: frames, `inline`, slots, regions (see lowering.py)."""
+class Expressions(Operations):
+    """Needs from the class on top: `frame`, `checks`, `read` and `inline` (see build.py)."""
 
-    def fail(self, node, message, kind=LoweringError):
-        text = self.frame.text
+    def fail(self, node, message, kind=LoweringError, text=None):
+        text = text or self.frame.text
         message = re.sub(r"(?<=\w)@\d+", "", message)  # variables by the user's names
         raise kind(f"kernel '{self.kernel_name}' ({text.where(node)}): {message}")
 
+    def wanted(self, holds, node, message, kind=LoweringError):
+        """Refuse the text unless this holds, which is asked when dtypes and kinds are known."""
+        self.checks.append((holds, node, message, kind, self.frame.text))
+
     def expr(self, node):
+        outer, self.at = self.at, (self.frame.text, node)
+        result = self._expr(node)
+        self.at = outer
+        return result
+
+    def _expr(self, node):
         method = getattr(self, "expr_" + type(node).__name__, None)
         if method is None:
             self.fail(node, f"{_PLAIN.get(type(node).__name__, type(node).__name__)} is not for kernels: `{ast.unparse(node)}`",
@@ -45,17 +54,17 @@ class Expressions(Memory):
     def number(self, node, what="a number"):
         """The value of an expression that must be a number."""
         v = self.expr(node)
-        if not isinstance(v, Value):
+        if not isinstance(v, Operation):
             self.fail(node, f"`{ast.unparse(node)}` is {self.describe(v)}; {what} is wanted here")
         return v
 
     @staticmethod
     def describe(v):
-        if isinstance(v, ViewValue):
+        if isinstance(v, View):
             return f"a view of {len(v.shape)} dimension(s) ('{v.label}')"
         if isinstance(v, tuple):
-            return "a tuple"
-        if isinstance(v, Value):
+            return f"a record of {', '.join(v.names)}" if getattr(v, "names", ()) else "a tuple"
+        if isinstance(v, Operation):
             return "a number"
         if isinstance(v, Known):
             return f"{v.value!r}"
@@ -99,10 +108,12 @@ class Expressions(Memory):
             if not hasattr(base.value, node.attr):
                 self.fail(node, f"`{ast.unparse(node)}` does not exist", LanguageError)
             return self.known(getattr(base.value, node.attr), node)
-        if isinstance(base, ViewValue):
+        if isinstance(base, View):
             return self.view_attribute(base, node)
         if hasattr(base, "attribute"):
             return base.attribute(self, node)
+        if node.attr in getattr(base, "names", ()):
+            return base[base.names.index(node.attr)]
         self.fail(node, f"{self.describe(base)} has no attribute '{node.attr}' in kernels", LanguageError)
 
     def view_attribute(self, view, node):
@@ -119,25 +130,22 @@ class Expressions(Memory):
             return Known(np.dtype(view.dtype))
         self.fail(node, f"views have no attribute '{node.attr}' in kernels (shape, size, ndim, dtype)", LanguageError)
 
-    def extent(self, n):
-        return self.const(n) if isinstance(n, int) else Value("int", UNIFORM, n)
-
     def expr_Tuple(self, node):
         return tuple(self.expr(e) for e in node.elts)
 
     # ---- operators
     def expr_BinOp(self, node):
-        if isinstance(node.op, ast.Pow):
-            return self.power(node)
-        op = _BINARY.get(type(node.op))
-        if op is None:
-            self.fail(node, f"the operator of `{ast.unparse(node)}` is not for kernels", LanguageError)
-        result = self.binary(op, self.number(node.left), self.number(node.right))
-        own_text = op in ("//", "%") and t.is_float(result.dtype)  # which counts as one operation by itself
-        return result if own_text else self.counted(op, result)
+        return self.operated(node.op, self.number(node.left), self.number(node.right), node)
 
-    def power(self, node):
-        base, exponent = self.number(node.left), self.number(node.right)
+    def operated(self, op, left, right, node):
+        """`left op right`, of an expression or of an augmented assignment."""
+        if isinstance(op, ast.Pow):
+            return self.power(left, right, node)
+        if type(op) not in _BINARY:
+            self.fail(node, f"the operator of `{ast.unparse(node)}` is not for kernels", LanguageError)
+        return self.counted(_BINARY[type(op)], self.binary(_BINARY[type(op)], left, right))
+
+    def power(self, base, exponent, node):
         n = exponent.const
         if base.const is not None and n is not None:
             return self._constant_power(base, exponent, node)
@@ -148,11 +156,11 @@ class Expressions(Memory):
                     result = base if result is None else self.counted("*", self.binary("*", result, base))
                 n >>= 1
                 base = self.counted("*", self.binary("*", base, base)) if n else base
-            return result if result is not None else self.cast(self.const(1), base.dtype)
+            return result if result is not None else self.operation("one", base)
         if n == 0.5:
             return self.math("sqrt", [base], node)
-        if not t.is_float(t.promote(base.dtype, exponent.dtype)):
-            self.fail(node, "an integer power needs a constant exponent between 0 and 64; cast to float for others")
+        self.wanted(lambda: t.is_float(t.promote(base.dtype, exponent.dtype)), node,
+                    "an integer power needs a constant exponent between 0 and 64; cast to float for others")
         return self.math("pow", [base, exponent], node)
 
     def _constant_power(self, base, exponent, node):
@@ -189,10 +197,6 @@ class Expressions(Memory):
         rest = node.comparators[k + 1:]
         return self.junction(True, holds, lambda: self._links(node, b, k + 1), rest) if rest else holds
 
-    def compared(self, op, a, b):
-        """A comparison of the text."""
-        return self.counted("compare", self.compare(op, a, b), t.promote(a.dtype, b.dtype))
-
     def identity_test(self, node):
         a, b = self.expr(node.left), self.expr(node.comparators[0])
         if len(node.ops) == 1 and isinstance(node.ops[0], (ast.Is, ast.IsNot)) and isinstance(b, Known):
@@ -200,7 +204,7 @@ class Expressions(Memory):
         self.fail(node, f"the comparison `{ast.unparse(node)}` is not for kernels", LanguageError)
 
     def number_of(self, v, node):
-        if not isinstance(v, Value):
+        if not isinstance(v, Operation):
             self.fail(node, f"`{ast.unparse(node)}` is {self.describe(v)}; a number is wanted here")
         return v
 
@@ -216,73 +220,26 @@ class Expressions(Memory):
         return result
 
     def junction(self, conjunction, left, evaluate, nodes):
-        """`left and right` or `left or right`; `evaluate` emits the right side, of these nodes, where the left lets it."""
+        """`left and right` or `left or right`; `evaluate` gives the right side, of these nodes, where the left lets it."""
         c = self.truth(left)
         if c.const is not None:
             return evaluate() if c.const == conjunction else left
-        if self.W > 1 and c.kind != UNIFORM:
-            outer, alive = self.mask, self.alive
-            self.mask = self.mask_and(outer, c) if conjunction else self.mask_without(outer, c)
-            self.alive = False
-            right = evaluate()
-            self.mask, self.alive = outer, alive
-        elif any(map(self.needs_branch, nodes)):
-            return self.branch_value(c if conjunction else self.logical_not(c), evaluate, lambda: left)
-        else:
-            right = evaluate()
-        return self.and_or(conjunction, c, left, right)
-
-    def and_or(self, conjunction, c, left, right):
-        if left.dtype != "bool" or right.dtype != "bool":
-            return self.select(c, right, left) if conjunction else self.select(c, left, right)
-        kind = self.kind_of(left, right)
-        x, y = self.get(left, "bool", kind), self.get(right, "bool", kind)
-        return Value("bool", kind, self.b.and_(x, y) if conjunction else self.b.or_(x, y))
+        part = self._part(evaluate)
+        return self.operation("junction", c, left, attr=(conjunction, any(map(_needs_branch, nodes))), parts=[part])
 
     def expr_IfExp(self, node):
         c = self.condition(node.test)
         if c.const is not None:
             return self.expr(node.body if c.const else node.orelse)
-        if self.W > 1 and c.kind != UNIFORM:
-            outer, alive = self.mask, self.alive
-            self.alive = False
-            self.mask = self.mask_and(outer, c)
-            a = self.number(node.body)
-            self.mask = self.mask_without(outer, c)
-            b = self.number(node.orelse)
-            self.mask, self.alive = outer, alive
-            return self.select(c, a, b)
-        if self.needs_branch(node.body) or self.needs_branch(node.orelse):
-            return self.branch_value(c, lambda: self.number(node.body), lambda: self.number(node.orelse))
-        return self.select(c, self.number(node.body), self.number(node.orelse))
+        parts = [self._part(lambda side=side: self.number(side)) for side in (node.body, node.orelse)]
+        return self.operation("choice", c, attr=_needs_branch(node.body) or _needs_branch(node.orelse), parts=parts)
 
-    @staticmethod
-    def needs_branch(node):
-        """Whether one lane may evaluate an expression only where the text says so."""
-        return any(isinstance(n, (ast.Subscript, ast.Call)) for n in ast.walk(node))
-
-    def branch_value(self, condition, then, otherwise):
-        """The value of one of two expressions, chosen by a branch."""
-        with self.b.if_else(self.get(condition, "bool", UNIFORM)) as (yes, no):
-            with yes:
-                a = then()
-                end_a = self.b.block
-            with no:
-                b = otherwise()
-                end_b = self.b.block
-        dtype = t.promote(a.dtype, b.dtype)
-        kind = VARYING if condition.kind != UNIFORM else self.kind_of(a, b)
-        after = self.b.block
-        spread = VARYING if self.W > 1 and self.kind_of(a, b) == VARYING else UNIFORM
-        incoming = []
-        for v, end in ((a, end_a), (b, end_b)):  # convert where the value was made
-            self.b.position_before(end.terminator)
-            incoming.append((self.get(v, dtype, spread), end))
-        self.b.position_at_end(after)
-        phi = self.b.phi(incoming[0][0].type)
-        for value, end in incoming:
-            phi.add_incoming(value, end)
-        return Value(dtype, kind, phi)
+    def _part(self, evaluate):
+        """An operand that is evaluated only where what stands before it lets it: its block, and its result."""
+        outer, self.block = self.block, Block(self.block)
+        part = self.block, evaluate()
+        self.block = outer
+        return part
 
     # ---- subscripts
     def expr_Subscript(self, node):
@@ -292,14 +249,27 @@ class Expressions(Memory):
         view = self.view_of(base, node)
         items = self.items(view, node)
         if len(items) == len(view.shape) and not any(isinstance(i, tuple) for i in items):
-            return self.counted(f"load {view.store or view.label}", self.load(view, items), view.dtype)
+            return self.load(view, items)
         return self.part(view, items)
+
+    def load(self, view, items):
+        return self.operation("load", *items, view=view, dtype=view.dtype, counts=f"load {view.store or view.label}")
+
+    def part(self, view, items):
+        """The view that remains after indices and slices of the leading dimensions."""
+        part = View(view.label, view.dtype, [], view.readonly, False, view.lanes_last, view.store, view, items)
+        sliced = [(k, item) for k, item in enumerate(items) if isinstance(item, tuple)]
+        for d, (k, item) in enumerate(sliced):
+            n = _static_extent(item, view.shape[k])
+            part.shape.append(n if n is not None else Operation("extent", attr=(part, d), dtype="int", kind=UNIFORM))
+        part.shape += view.shape[len(items):]
+        return self.put(part)
 
     def tuple_item(self, base, node):
         """One item of a tuple, or a part of it; which is known at compile time."""
         def constant(part):
             v = None if part is None else self.expr(part)
-            if v is None or isinstance(v, Value) and isinstance(v.const, int):
+            if v is None or isinstance(v, Operation) and isinstance(v.const, int):
                 return v and v.const
             self.fail(node, "a tuple is indexed by a constant in kernels")
 
@@ -311,56 +281,56 @@ class Expressions(Memory):
         return base[index]
 
     def view_of(self, base, node):
-        if not isinstance(base, ViewValue):
+        if not isinstance(base, View):
             self.fail(node, f"`{ast.unparse(node.value)}` is {self.describe(base)}; only views and tuples are indexed")
         if base.scatter:
             self.fail(node, f"'{base.label}' is a ScatterView here: it takes pk.atomic_add and pk.atomic_sub only")
         return base
 
     def items(self, view, node):
-        """The subscript's parts: Values, or (start, stop) of a slice."""
+        """The subscript's parts: numbers, or (lower, upper) of a slice, where None is an end."""
         parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
         if len(parts) > len(view.shape):
             self.fail(node, f"'{view.label}' has {len(view.shape)} dimension(s), but {len(parts)} indices were given")
         items = []
         for k, part in enumerate(parts):
             if isinstance(part, ast.Slice):
-                items.append(self.slice_of(part, view.shape[k], node))
+                if part.step is not None:
+                    self.fail(node, "a slice with a step is not for kernels", LanguageError)
+                items.append(tuple(p and self.bound(p) for p in (part.lower, part.upper)))
                 continue
             v = self.expr(part)
             if isinstance(v, tuple):
                 items += v
                 continue
-            if not isinstance(v, Value) or t.is_float(v.dtype):
-                self.fail(node, f"`{ast.unparse(part)}` is not an integer; indices are integers")
+            message = f"`{ast.unparse(part)}` is not an integer; indices are integers"
+            if not isinstance(v, Operation):
+                self.fail(node, message)
+            self.wanted(lambda v=v: not t.is_float(v.dtype), node, message)
             if v.const is not None and (v.const < 0 or isinstance(view.shape[k], int) and v.const >= view.shape[k]):
                 self.fail(node, f"index {v.const} is outside '{view.label}'; kernels count from 0 to the extent less one")
             items.append(v)
         return items
 
-    def slice_of(self, part, extent, node):
-        if part.step is not None:
-            self.fail(node, "a slice with a step is not for kernels", LanguageError)
-        start = 0 if part.lower is None else self.bound(part.lower, extent)
-        stop = extent if part.upper is None else self.bound(part.upper, extent)
-        return start, stop if part.lower is None or part.upper is None else self.larger(start, stop)
-
-    def bound(self, node, extent):
-        """A bound of a slice, as in Python: a negative one counts from the end, one beyond an end is that end."""
-        bound = self.index_number(self.uniform(node))
-        if isinstance(bound, int):
-            return self.larger(self.plus(extent, bound), 0) if bound < 0 else self.smaller(bound, extent)
-        below = self.b.icmp_signed("<", bound, ir.Constant(I64, 0))
-        length = extent if not isinstance(extent, int) else ir.Constant(I64, extent)
-        return self.smaller(self.larger(self.b.select(below, self.b.add(bound, length), bound), 0), extent)
-
-    def uniform(self, node):
+    def bound(self, node):
+        """A bound of a slice."""
         v = self.number(node)
-        if t.is_float(v.dtype):
-            self.fail(node, f"`{ast.unparse(node)}` is not an integer; the bounds of a slice are integers")
-        if v.kind != UNIFORM and self.W > 1:
-            self.fail(node, f"`{ast.unparse(node)}` differs between lanes; a part of a view is the same for all of them")
+        self.wanted(lambda: not t.is_float(v.dtype), node, f"`{ast.unparse(node)}` is not an integer; the bounds of a slice are integers")
+        self.wanted(lambda: v.kind == UNIFORM or self.W == 1, node,
+                    f"`{ast.unparse(node)}` differs between lanes; a part of a view is the same for all of them")
         return v
+
+
+def _needs_branch(node):
+    """Whether one lane may evaluate an expression only where the text says so."""
+    return any(isinstance(n, (ast.Subscript, ast.Call)) for n in ast.walk(node))
+
+
+def _static_extent(bounds, extent):
+    """The extent of a slice if all of it is known here, or None."""
+    if not isinstance(extent, int) or not all(b is None or isinstance(b.const, int) for b in bounds):
+        return None
+    return len(range(extent)[slice(*(b and int(b.const) for b in bounds))])
 
 
 def _equal(a, b):

@@ -49,6 +49,7 @@ def _table():
         np.trunc: ("intrinsic", "trunc", 1), math.trunc: ("whole", "trunc"),
         words.fma: ("intrinsic", "fma", 3), math.copysign: ("intrinsic", "copysign", 2), np.copysign: ("intrinsic", "copysign", 2),
         words.isnan: ("isnan",), math.isnan: ("isnan",), np.isnan: ("isnan",),
+        words.isinf: ("isinf",), math.isinf: ("isinf",), np.isinf: ("isinf",), builtins.pow: ("pow",),
         words.isfinite: ("isfinite",), math.isfinite: ("isfinite",), np.isfinite: ("isfinite",),
         words.bits: ("bits",), words.from_bits64: ("from_bits", "float64"), words.from_bits32: ("from_bits", "float32"),
         words.local: ("local",), words.modulo64: ("cast", "uint64"),

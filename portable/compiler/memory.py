@@ -17,7 +17,7 @@ def itemsize(dtype):
 
 
 class Memory(Ops):
-    """Needs from the class on top: `mask` (None or a vector of bools), `alive` (some lane is known to be live), `writes`,
+    """Needs from the class on top: `mask` (None or a vector of bools), `alive` (some lane is known to be live), `slot`, `dummy`,
     `before_the_loop`."""
 
     # ---- addresses
@@ -172,7 +172,6 @@ class Memory(Ops):
 
     # ---- stores
     def store(self, view, indices, value):
-        self.writes()
         how, pointer = self.locate(view, indices)
         dtype, align = view.dtype, itemsize(view.dtype)
         if how == "uniform" and (self.W == 1 or value.kind == UNIFORM):
@@ -200,7 +199,6 @@ class Memory(Ops):
     # ---- atomics
     def atomic(self, op, view, indices, value, expected=None, want_old=True):
         """One atomic step a live lane, lanes in order. Returns the old values, or None if they are not wanted."""
-        self.writes()
         how, pointer = self.locate(view, indices)
         dtype = view.dtype
         if self.W == 1:
@@ -272,12 +270,12 @@ class Memory(Ops):
 
     # ---- parts of views
     def part(self, view, items):
-        """The view that remains after indices and slices (given as (start, stop) pairs) of the leading dimensions."""
+        """The view that remains after indices and slices, (lower, upper) pairs of a Value or None, of the leading dimensions."""
         offset, shape, strides, prefix = 0, [], [], list(view.prefix)
         for k, item in enumerate(items):
             stride = view.strides[k]
             if isinstance(item, tuple):
-                start, stop = item
+                start, stop = self.stretch(*item, view.shape[k])
                 offset = self.plus(offset, self.bytes_times(start, stride))
                 shape.append(self.plus(stop, self.bytes_times(start, -1)))
                 strides.append(stride)
@@ -290,3 +288,18 @@ class Memory(Ops):
         scale = self.W if view.lanes_last else 1
         pointer = self.advance(view.pointer, self.bytes_times(offset, scale))
         return ViewValue(view.label, view.dtype, pointer, shape, strides, view.readonly, view.lanes_last, tuple(prefix), store=view.store)
+
+    def stretch(self, lower, upper, extent):
+        """Where a slice of a dimension begins and ends."""
+        start = 0 if lower is None else self.bound(lower, extent)
+        stop = extent if upper is None else self.bound(upper, extent)
+        return start, stop if lower is None or upper is None else self.larger(start, stop)
+
+    def bound(self, v, extent):
+        """A bound of a slice, as in Python: a negative one counts from the end, one beyond an end is that end."""
+        bound = self.index_number(v)
+        if isinstance(bound, int):
+            return self.larger(self.plus(extent, bound), 0) if bound < 0 else self.smaller(bound, extent)
+        below = self.b.icmp_signed("<", bound, ir.Constant(I64, 0))
+        length = extent if not isinstance(extent, int) else ir.Constant(I64, extent)
+        return self.smaller(self.larger(self.b.select(below, self.b.add(bound, length), bound), 0), extent)

@@ -17,7 +17,7 @@ from .types import UNIFORM
 from .values import I8, I64, PTR, SCALAR, Value, ViewValue
 
 # A spec is ("view", dtype, ndim, contiguous_last, readonly), the same with "scatter" in front, ("number", dtype),
-# ("static", value, its text) or ("tuple", specs).
+# ("static", value, its text) or ("tuple", specs, names of the fields, if any)
 
 
 def flatten(specs):
@@ -30,7 +30,7 @@ def flatten(specs):
 
 def without_scatter(specs):
     """The same arguments, views that are only added to as common ones."""
-    return tuple(("tuple", without_scatter(s[1])) if s[0] == "tuple" else ("view", *s[1:]) if s[0] == "scatter" else s for s in specs)
+    return tuple(("tuple", without_scatter(s[1]), s[2]) if s[0] == "tuple" else ("view", *s[1:]) if s[0] == "scatter" else s for s in specs)
 
 
 class Signature:
@@ -58,6 +58,20 @@ class Signature:
     def _words(spec):
         return 1 + 2 * spec[2] if spec[0] in ("view", "scatter") else 1 if spec[0] == "number" else 0
 
+    def described(self):
+        """What `typing.typed` has to know of the arguments."""
+        def one(spec):
+            if spec[0] == "tuple":
+                return "tuple", spec[2], *map(one, spec[1])
+            if spec[0] == "static":
+                dtype = "bool" if isinstance(spec[1], bool) else "int" if isinstance(spec[1], int) else "float"
+                return "constant", dtype, repr(spec[1]), spec[1]
+            if spec[0] == "number":
+                return "number", spec[1], UNIFORM, 0, False
+            return "view", spec[1], (None,) * spec[2], spec[4], spec[0] == "scatter", False, ""
+
+        return [one(s) for s in self.specs]
+
     def values(self, lower, names, block):
         """The arguments as the compiler's values, loaded from the block at `block`."""
         word = 0
@@ -70,7 +84,7 @@ class Signature:
 
         def value(name, spec):
             if spec[0] == "tuple":
-                return tuple(value(f"{name}[{k}]", s) for k, s in enumerate(spec[1]))
+                return t.Record((value(part, s) for part, s in zip(t.named(name, len(spec[1]), spec[2]), spec[1])), spec[2])
             if spec[0] == "static":
                 return lower.const(spec[1])
             if spec[0] == "number":

@@ -99,3 +99,49 @@ def arithmetic(a, b, op):
     if op == "/" and not is_float(dtype):
         dtype = "float"
     return dtype
+
+
+def check_operator(op, dtype):
+    """TypeClash for an operator of integers on floats."""
+    if is_float(dtype) and op not in ("+", "-", "*", "/", "//", "%"):
+        raise TypeClash(f"'{op}' needs integers, got {dtype}")
+
+
+def folded(op, a, b):
+    """Arithmetic on two numbers known at compile time; None where it must wait for run time."""
+    both_int = isinstance(a, int) and isinstance(b, int)
+    if op in ("/", "//", "%") and b == 0:
+        return None
+    table = {"+": lambda: a + b, "-": lambda: a - b, "*": lambda: a * b, "/": lambda: a / b, "//": lambda: a // b, "%": lambda: a % b}
+    if both_int:
+        table |= {"&": lambda: a & b, "|": lambda: a | b, "^": lambda: a ^ b}
+        if 0 <= b < 64:
+            table |= {"<<": lambda: a << b, ">>": lambda: a >> b}
+    result = table[op]() if op in table else None
+    if isinstance(result, int) and not isinstance(result, bool) and not -(2**63) <= result < 2**64:
+        return None
+    return None if isinstance(result, float) and not math.isfinite(result) else result
+
+
+HOLDS = {"<": lambda a, b: a < b, "<=": lambda a, b: a <= b, ">": lambda a, b: a > b, ">=": lambda a, b: a >= b,
+            "==": lambda a, b: a == b, "!=": lambda a, b: a != b}
+
+
+class Record(tuple):
+    """A tuple whose items may have names, as those of a NamedTuple have."""
+
+    def __new__(cls, values, names=()):
+        self = super().__new__(cls, values)
+        self.names = names
+        return self
+
+
+def named(name, n, names):
+    """What the parts of a tuple are called."""
+    return [f"{name}.{field}" for field in names] or [f"{name}[{k}]" for k in range(n)]
+
+
+class Number:
+    """What a text calls a number: an operation of the typed tree, or its value where code is emitted."""
+
+    __slots__ = ()

@@ -7,7 +7,6 @@ the hardware's threads are the lanes, and scalar CPU code) it is a scalar that i
 from __future__ import annotations
 
 import functools
-import math
 
 from llvmlite import ir
 
@@ -22,7 +21,7 @@ _LINEAR = ("int", "int64", "int32")  # what consecutive numbers may be; an int32
 FAST = ("contract", "reassoc", "nsz", "arcp", "afn")  # never nnan or ninf: kernels may test for them
 
 
-class Value:
+class Value(t.Number):
     """A number in a kernel: dtype, kind, the LLVM value, and the Python number where it is known.
 
     Of a linear one `ir` is lane 0's number and `step` what lanes differ by; `aligned`: it (lane 0's) is a known multiple of W.
@@ -119,7 +118,7 @@ class Ops:
         dtype = self.strong(dtype or v.dtype)
         vector = (kind or v.kind) == VARYING and self.W > 1
         if v.const is not None and v.kind == UNIFORM:
-            number = self._constant(v.const, dtype)
+            number = self.constant(v.const, dtype)
             return self.full(SCALAR[dtype], number) if vector else ir.Constant(SCALAR[dtype], number)
         own = self.strong(v.dtype)
         if v.kind == LINEAR and (vector or dtype != "int64"):
@@ -130,7 +129,7 @@ class Ops:
         return self.splat(x) if vector and v.kind == UNIFORM else x
 
     @staticmethod
-    def _constant(number, dtype):
+    def constant(number, dtype):
         if dtype == "bool":
             return int(bool(number))
         if t.is_float(dtype):
@@ -192,7 +191,7 @@ class Ops:
     # ---- arithmetic
     def binary(self, op, a, b):
         if a.const is not None and b.const is not None and t.is_weak(a.dtype) and t.is_weak(b.dtype):
-            folded = _fold(op, a.const, b.const)
+            folded = t.folded(op, a.const, b.const)
             if folded is not None:
                 return self.const(folded)
         dtype = t.arithmetic(a.dtype, b.dtype, op)
@@ -291,7 +290,7 @@ class Ops:
 
     def compare(self, op, a, b):
         if a.const is not None and b.const is not None:
-            return Value("bool", UNIFORM, None, _COMPARE[op](a.const, b.const))
+            return Value("bool", UNIFORM, None, t.HOLDS[op](a.const, b.const))
         dtype = t.promote(a.dtype, b.dtype)
         kind = self.kind_of(a, b)
         x, y = self.get(a, dtype, kind), self.get(b, dtype, kind)
@@ -304,7 +303,7 @@ class Ops:
         return Value("bool", kind, result)
 
     def negate(self, v):
-        if v.const is not None:
+        if v.const is not None and v.dtype not in t.SIGNED + t.UNSIGNED:  # those wrap
             return Value("int" if v.dtype == "bool" else v.dtype, UNIFORM, None, -v.const)
         if t.is_float(v.dtype):
             return Value(v.dtype, v.kind, self.b.fneg(v.ir))
@@ -368,23 +367,3 @@ class Ops:
     def rotated(self, v, by):
         order = ir.Constant(ir.VectorType(I32, self.W), [(k + by) % self.W for k in range(self.W)])
         return Value(v.dtype, v.kind, self.b.shuffle_vector(v.ir, ir.Constant(v.ir.type, ir.Undefined), order))
-
-
-def _fold(op, a, b):
-    """Arithmetic on two numbers known at compile time; None where it must wait for run time."""
-    both_int = isinstance(a, int) and isinstance(b, int)
-    if op in ("/", "//", "%") and b == 0:
-        return None
-    table = {"+": lambda: a + b, "-": lambda: a - b, "*": lambda: a * b, "/": lambda: a / b, "//": lambda: a // b, "%": lambda: a % b}
-    if both_int:
-        table |= {"&": lambda: a & b, "|": lambda: a | b, "^": lambda: a ^ b}
-        if 0 <= b < 64:
-            table |= {"<<": lambda: a << b, ">>": lambda: a >> b}
-    result = table[op]() if op in table else None
-    if isinstance(result, int) and not isinstance(result, bool) and not -(2**63) <= result < 2**64:
-        return None
-    return None if isinstance(result, float) and not math.isfinite(result) else result
-
-
-_COMPARE = {"<": lambda a, b: a < b, "<=": lambda a, b: a <= b, ">": lambda a, b: a > b, ">=": lambda a, b: a >= b,
-            "==": lambda a, b: a == b, "!=": lambda a, b: a != b}

@@ -29,39 +29,70 @@ assert y.to_numpy()[-1] == 3.0
 """
 
 
+LU = """
+import numpy as np
+import portable as pk
+
+@pk.kernel
+def factorise(b, n, a):
+    for k in range(n):
+        for i in range(k + 1, n):
+            a[i, k, b] /= a[k, k, b]
+            for j in range(k + 1, n):
+                a[i, j, b] -= a[i, k, b] * a[k, j, b]
+
+a = np.random.default_rng(1).random((16, 16, 64)) + 16.0 * np.eye(16)[:, :, None]
+x = pk.copy_of(a, space={space!r})
+pk.parallel_for(pk.RangePolicy(0, 64, space={space!r}), factorise, pk.static(16), x)
+found = x.to_numpy()[:, :, 0]
+np.testing.assert_allclose(np.tril(found, -1) @ np.triu(found) + np.triu(found), a[:, :, 0], rtol=1e-12)
+"""
+EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
+
+
+def _programs(space):
+    """What a process runs, by its name: the texts of one or several processes."""
+    found = {"first call": [FIRST_CALL.format(space=space)], "a batched LU of 16 x 16 by pk.static": [LU.format(space=space)]}
+    examples = [path.read_text() for path in sorted(EXAMPLES.glob("*.py"))]
+    return found | ({f"the {len(examples)} programs of docs/examples": examples} if examples else {})
+
+
 def duels(space, n, quick):
-    """Importing, a first call with nothing cached, and one that was compiled by an earlier process.
+    """Importing, a first call with nothing cached, and one that was compiled by an earlier process; an LU that unrolls; the examples.
 
     See `roofline.cases.Case`; there is no size, and with `quick` nothing but the import.
     """
     folder = Path(tempfile.mkdtemp(prefix="roofline-start-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    programs = {"import": "import portable"}
+    programs = {"import": ["import portable"]}
     if not quick:
-        programs |= dict.fromkeys(("first call, nothing cached", "first call, compiled before"), FIRST_CALL.format(space=space))
+        programs |= {f"{what}, {cached}": texts for what, texts in _programs(space).items() for cached in ("nothing cached", "compiled before")}
     found = []
-    for what, text in programs.items():
+    for what, texts in programs.items():
         cold = "nothing" in what
-        ours = program(f"portable, {space}", text, folder, cold)
+        ours = program(f"portable, {space}", texts, folder, cold, space)
         rivals, absent = peers.gather("start", space, what, folder, cold)
         if what == "import":
-            rivals = [program("NumPy alone", "import numpy", folder, cold), *rivals]
+            rivals = [program("NumPy alone", ["import numpy"], folder, cold), *rivals]
         found.append(Duel(f"a new process, {what}", ours, rivals, absent))
     return found
 
 
-def program(label, text, folder, cold):
-    """A process that runs `text` from a file in a temporary folder, where its caches are, too: empty each time if `cold`."""
+def program(label, texts, folder, cold, *arguments):
+    """Processes, one after the other, that run texts from files in a temporary folder, where their caches are, too: empty if `cold`."""
     place = folder / f"{len(list(folder.iterdir()))}"
     place.mkdir()
-    (place / "program.py").write_text(text)
-    return Contender(label, functools.partial(_run, place, cold))
+    for k, text in enumerate(texts):
+        (place / f"program{k}.py").write_text(text)
+    return Contender(label, functools.partial(_run, place, cold, arguments))
 
 
-def _run(place, cold):
+def _run(place, cold, arguments):
     if cold:
         shutil.rmtree(place / "cache", ignore_errors=True)
     (place / "cache").mkdir(exist_ok=True, mode=0o700)
     caches = {"PORTABLE_CACHE": str(place / "cache"), "NUMBA_CACHE_DIR": str(place / "cache")}
     path = os.pathsep.join(p for p in sys.path if p)
-    subprocess.run([sys.executable, place / "program.py"], check=True, env={**os.environ, **caches, "PYTHONPATH": path})
+    environment = {**os.environ, **caches, "PYTHONPATH": path}
+    for file in sorted(place.glob("program*.py")):
+        subprocess.run([sys.executable, file, *arguments], check=True, env=environment, stdout=subprocess.DEVNULL)

@@ -20,7 +20,7 @@ assert y[-1] == 3.0
 
 
 def contenders(what, folder, cold, *, threads):
-    """The program of that name.
+    """The program of that name, of those that numba has.
 
     Parameters
     ----------
@@ -36,5 +36,7 @@ def contenders(what, folder, cold, *, threads):
     -------
     list of Contender
     """
+    if "first call" not in what and what != "import":
+        return []
     text = "import numba" if what == "import" else FIRST_CALL.format(parallel=threads > 1)
-    return [program(f"numba{', cache=True' if what != 'import' else ''}", text, folder, cold)]
+    return [program(f"numba{', cache=True' if what != 'import' else ''}", [text], folder, cold)]

@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -40,6 +41,24 @@ def test_spaces_agree():
     assert_same_on_all_spaces(12, backward_difference, X, zeros())
     assert_same_on_all_spaces(12, square, X, reducer=pk.MaxLoc)
     assert not out.any()
+
+
+class Pair(NamedTuple):
+    x: object
+    out: object
+
+
+@pk.kernel
+def doubled(i, pair):
+    pair.out[i] = 2.0 * pair.x[i + 1]
+
+
+def test_fields_keep_their_names():
+    pair = Pair(X, zeros())
+    assert_same_on_all_spaces(11, doubled, pair)
+    assert not pair.out.any()
+    found, = pk.check(12, doubled, pair).findings
+    assert (found.kind, found.view, found.index) == ("out of bounds", "pair.x", (12,))
 
 
 def test_spaces_that_differ_are_told():

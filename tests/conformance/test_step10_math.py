@@ -70,3 +70,31 @@ def test_fast_exp2(space, dtype):
     wanted = np.exp2(inside.astype(np.longdouble))
     assert np.max(np.abs(got[: len(inside)] - wanted) / wanted) < 3 * np.finfo(dtype).eps
     np.testing.assert_allclose(got[len(inside) :], [1.0, 1.0, 32.0, 2.0 ** (2 - top), 2.0 ** (top - 1), *[np.inf] * 3, *[0.0] * 3], rtol=3 * np.finfo(dtype).eps)
+
+
+@pk.kernel
+def infinite(i, x, k, out):
+    out[i] = (1 if pk.isinf(x[i]) else 0) + (2 if np.isinf(-x[i]) else 0) + (4 if pk.isinf(k[i]) else 0) + (8 if pk.isinf(np.inf) else 0)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_infinities(space, dtype):
+    x = np.array([1.0, np.inf, -np.inf, np.nan, 0.0, 3e38], dtype)
+    out = launch_for(space, len(x), infinite, x, np.arange(6), np.zeros(6, np.int64))[2]
+    np.testing.assert_array_equal(out, [8, 11, 11, 8, 8, 8])
+
+
+@pk.kernel
+def by_the_builtin(i, x, k, out):
+    out[i] = pow(x[i], 3) + pow(x[i], x[i]) + pow(k[i], 2)
+
+
+@pk.kernel
+def by_the_operator(i, x, k, out):
+    out[i] = x[i] ** 3 + x[i] ** x[i] + k[i] ** 2
+
+
+def test_the_builtin_pow_is_the_operator(space):
+    x, k = np.linspace(0.5, 3.0, 40), np.arange(40)
+    one, other = (launch_for(space, 40, kernel, x, k, np.zeros(40))[2] for kernel in (by_the_builtin, by_the_operator))
+    np.testing.assert_array_equal(one, other)

@@ -41,6 +41,25 @@ def test_facts_of_the_machine(space):
 
 
 @pk.kernel
+def powers(i, j, x, out):
+    out[j, i] = x[j] ** x[i]
+
+
+def test_an_access_behind_a_function_of_the_layers_own_has_the_users_line(space):
+    x, out = move(np.ones(9), space), move(np.zeros((9, 9)), space)
+    got = pk.explain(pk.MDRangePolicy((0, 0), (9, 9), space=space), powers, x, out)
+    assert {a.line.rpartition(":")[2] for a in got.accesses} <= {str(powers.fn.__code__.co_firstlineno + 2)}
+
+
+def test_the_typed_tree_is_shown(space):
+    x, out = move(np.ones(9, np.float32), space), move(np.zeros((9, 9), np.float32), space)
+    tree = pk.explain(pk.MDRangePolicy((0, 0), (9, 9), space=space), powers, x, out).tree
+    first, load, second, power, store = (line.strip() for line in tree.splitlines())
+    assert first == "powers(i, j, x, out):" and load.startswith("%") and " = load x j" in load and " = load x i" in second
+    assert ": float32 varying = math ('pow', False) %" in power and store.startswith("store out j, i, %")
+
+
+@pk.kernel
 def draws_of_its_own(i, x):
     x[i] = pk.random.uniform(1, i, 0)
 

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 import portable as pk
-from portable.errors import NestedLaunchError
 
 from ..launching import move
 from .test_step13_plan import axpy, content
@@ -45,20 +44,14 @@ def test_a_launch_inside_a_kernel_is_refused(space):
         pk.parallel_for(pk.RangePolicy(0, 1, space=space), nested, move(np.zeros(1), space))
 
 
-def test_a_launch_inside_a_python_kernel_is_refused():
-    """Plain Python could launch; the lock of the launch that runs would never be free."""
-    from portable import dispatch
-    from portable.backends.checked import interpreter
+@pk.kernel
+def launches(i, x):
+    pk.parallel_for(1, axpy, 1.0, x, x)
 
-    def body(i, x):
-        pk.parallel_for(pk.RangePolicy(0, 1, space="checked"), axpy, 1.0, x, x)
 
-    dispatch._interpreting = threading.get_ident()
-    try:
-        with pytest.raises(NestedLaunchError, match="axpy"):
-            interpreter.run_for(pk.RangePolicy(0, 1), body, (np.zeros(1),))
-    finally:
-        dispatch._interpreting = None
+def test_a_kernel_that_launches_is_refused(space):
+    with pytest.raises(pk.LanguageError, match="pk.parallel_for` cannot be called in a kernel"):
+        pk.parallel_for(pk.RangePolicy(0, 1, space=space), launches, move(np.zeros(1), space))
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")

@@ -237,7 +237,7 @@ def test_a_scan_is_executed(x, cpu):
 def test_listing_is_machine_code(x):
     with pk.use("serial"):
         assert "ret" in pk.listing(N, product, x, x, reducer=pk.Sum)
-    with pytest.raises(SpaceError, match="plain Python"):
+    with pytest.raises(SpaceError, match="no machine code"):
         pk.listing(pk.RangePolicy(0, N, space="checked"), branches, x, x)
 
 

@@ -44,7 +44,7 @@ def test_keys_at_the_ends_of_their_range(space, dtype):
 
 def test_a_tile_of_several_members(monkeypatch):
     """What a GPU's team does, with members in plain Python: members' stretches keep their order within the tile."""
-    monkeypatch.setitem(algorithms._TILES, "host", (4, 4, 16))
+    monkeypatch.setattr(algorithms, "_tiling", lambda space: (4, 4, 16))
     keys = np.random.default_rng(2).integers(-40, 40, 93)
     order = pk.argsort(keys, "checked").to_numpy()
     np.testing.assert_array_equal(order, np.argsort(keys, kind="stable"))

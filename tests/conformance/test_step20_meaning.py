@@ -388,6 +388,7 @@ def test_a_chain_of_comparisons_evaluates_each_operand_once(space):
 def scaled(i, k, x, out):
     out[0] = k * x[0]
     out[1] = 1.0 / k
+    out[2] = 1.0 / -k
 
 
 @pytest.mark.parametrize("first, second", [(4, 4.0), (1, True), (0.0, -0.0), (-0.0, 0)])
@@ -395,8 +396,8 @@ def test_equal_constants_of_different_types(space, first, second):
     x = np.array([2**62])
     for k in (first, second, first):
         with np.errstate(all="ignore"):
-            wanted = [np.float64(np.int64(2**62) * k if isinstance(k, int) else 2.0**62 * k), np.float64(1.0) / k]
-        assert_same(run(space, 1, scaled, pk.static(k), x, np.zeros(2))[-1], np.array(wanted))
+            wanted = [np.float64(np.int64(2**62) * k if isinstance(k, int) else 2.0**62 * k), np.float64(1.0) / k, np.float64(1.0) / -k]
+        assert_same(run(space, 1, scaled, pk.static(k), x, np.zeros(3))[-1], np.array(wanted))
 
 
 @pk.kernel
@@ -492,13 +493,14 @@ def test_what_a_function_takes_and_returns_is_rounded(space):
     np.testing.assert_array_equal(out[2], twice if space == "checked" else once)
 
 
-def half_and_sum(a, b):
-    s = 0.1
-    s = s + a
+def unevenly(a, b):
+    s = 0.1 + a
+    if b > a:
+        s = s + b
     return s + b
 
 
-Shifted = pk.Reducer("Shifted", half_and_sum, 0.0)
+Shifted, Narrow, Wide = (pk.Reducer(name, unevenly, 0.0) for name in ("Shifted", "Narrow", "Wide"))
 
 
 @pk.kernel
@@ -512,20 +514,22 @@ def two_reductions(team, x32, x64, out32, out64):
 
 
 @pk.kernel
-def one_reduction(team, x32, x64, out32, out64):
-    first = team.reduce(x32[team.rank % 8], Shifted)
+def one_after_the_other(team, x32, x64, out32, out64):
+    first = team.reduce(x32[team.rank % 8], Narrow)
+    second = team.reduce(x64[team.rank % 8], Wide)
     if team.single():
         out32[0] = first
+        out64[0] = second
 
 
 def test_a_reducer_of_two_dtypes_in_one_kernel(space):
-    """The float32 one has the bits that it has alone."""
+    """Each has the bits that it has with a reducer of its own."""
     for seed in range(20):
         x = np.random.default_rng(seed).normal(size=8)
         args = x.astype(np.float32), x, np.zeros(1, np.float32), np.zeros(1)
         policy = pk.TeamPolicy(1, 8, space=space)
-        together, alone = (launch_for(space, policy, kernel, *args)[2] for kernel in (two_reductions, one_reduction))
-        assert together[0] == alone[0]
+        together, alone = (launch_for(space, policy, kernel, *args)[2:] for kernel in (two_reductions, one_after_the_other))
+        assert [x.tolist() for x in together] == [x.tolist() for x in alone]
 
 
 # ---- memory that must not be written, and masks
@@ -606,6 +610,62 @@ def test_a_choice_has_the_dtype_that_the_two_have_in_common(space):
     u = np.array([1, 5], np.uint32)
     out = run(space, 2, chosen, u, 4, np.zeros((4, 2), np.uint32))[-1]
     assert out.tolist() == [[2**32 - 1, 2**32 - 3], [2**32 - 1, 2**32 - 3], [1, 0], [1, 1]]
+
+
+@pk.kernel
+def beyond_the_other(i, k, a, n, f, out):
+    out[0, i] = (k[i] // k[i]) // math.floor(a[i])
+    out[1, i] = 1 if k[i] < n else 0
+    out[2, i] = min(k[i], n) + (k[i] & n)
+    out[3, i] = (n if a[i] > 0.0 else k[i]) // 3
+    out[4, i] = (k[i] and n) // 3 + (k[i] > 5 and n)
+    out[5, i] = k[i] >> n
+    out[6, i] = int(k[i] * f[i] / 3.0)
+
+
+def test_a_weak_integer_takes_the_type_that_it_meets(space):
+    """Beyond int32 it wraps, in choices and comparisons too: 2**62 + 6 is 6 there."""
+    k, a, f = np.array([-3, 0, 5, 7], np.int32), np.array([1e300, 1.0, -1e300, np.nan]), np.full(4, 2**20 + 1, np.float32)
+    out = run(space, 4, beyond_the_other, k, a, 2**62 + 6, f, np.zeros((7, 4), np.int64))[-1]
+    assert out.tolist() == [
+        [-1, 0, 0, 0], [1, 1, 1, 0], [1, 0, 9, 12], [2, 2, 1, 2], [2, 0, 2, 8], [-1, 0, 0, 0],
+        [int(np.float32(v) * np.float32(2**20 + 1) / np.float32(3)) for v in k]]  # fmt: skip
+
+
+@pk.kernel
+def negated_constants(i, unsigned, signed):
+    five = pk.uint32(5)
+    unsigned[0] = -five
+    unsigned[1] = -five // 2
+    signed[0] = -pk.int32(-2147483648)
+    signed[1] = abs(pk.int32(-2147483648))
+
+
+def test_constants_of_a_type_wrap_when_negated(space):
+    unsigned, signed = run(space, 1, negated_constants, np.zeros(2, np.uint32), np.zeros(2, np.int32))
+    assert unsigned.tolist() == [2**32 - 5, (2**32 - 5) // 2] and signed.tolist() == [-(2**31)] * 2
+
+
+@pk.kernel
+def weak_contributions(team, k, out, whole):
+    out[team.rank] = team.scan(0.1, pk.Sum)
+    t = team.scan(-0.25, pk.Max)
+    flag = team.rank > 0
+    if flag < (t < t <= t):
+        out[0] += t % 1.5
+    whole[team.rank] = (team.scan(1) + k[0]) - k[0]
+    whole[team.rank] += team.reduce(True)
+
+
+def test_weak_contributions_of_members_are_of_the_kernels_own_types(space):
+    """Sums in float32 where arrays are, and no finding."""
+    out, whole = launch_for(space, pk.TeamPolicy(1, 8, space=space), weak_contributions, np.array([2**31 - 9], np.int32),
+                            np.zeros(256, np.float32), np.zeros(256, np.int32))[1:]
+    size = int(whole[0])
+    assert whole[:size].tolist() == [size + k for k in range(size)]
+    np.testing.assert_allclose(out[1:size], 0.1 * np.arange(1, size), rtol=1e-5)
+    if size > 2:
+        assert out[2] == np.float32(0.1) + np.float32(0.1)
 
 
 @pytest.mark.parametrize("dtype", [np.int32, np.uint64, np.float32])

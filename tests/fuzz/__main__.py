@@ -30,13 +30,17 @@ def main(argv=None):
         "--mutate", action="store_true", help="change the compiler instead, and see that the programs notice"
     )
     parser.add_argument("--mutants", type=int, default=20, help="with --mutate: how many are drawn")
+    parser.add_argument(
+        "--part", default="1/1", help="with --mutate: K/N, the K-th change and every N-th after it; all if not given"
+    )
     parser.add_argument("--until-first", metavar="HASHES", help=argparse.SUPPRESS)
     options = parser.parse_args(argv)
     options.programs = options.programs or (500 if options.mutate else 400)
     if options.until_first is not None:
         return mutants.try_here(options.programs, options.seed, options.until_first)
     if options.mutate:
-        return mutants.main(options.seed, options.mutants, options.programs, options.processes)
+        part = [int(k) for k in options.part.split("/")]
+        return mutants.main(options.seed, options.mutants, options.programs, options.processes, part)
     return report(options)
 
 

@@ -44,6 +44,7 @@ SHARES = (
     "effect",
 )  # of each ten chunks
 SHRINKING_S = 40  # a failure is made smaller for this long at most
+CHUNK_OF_MUTANTS = 10  # programs, so that each kind comes early
 HANGING_S = 120  # and a program that takes longer than this ends its process
 
 
@@ -170,9 +171,9 @@ def reason(message):
     return re.sub(r"`[^`]*`", "`...`", message)[:150]
 
 
-def campaign(programs, seed_, space=None, processes=1, say=lambda outcome: None, shrink=True):
+def campaign(programs, seed_, space=None, processes=1, say=lambda outcome: None, shrink=True, chunk=20):
     """Outcomes by kind. `say` hears of each chunk."""
-    totals, left = {kind: Outcome(kind) for kind in KINDS}, tasks(programs, seed_)
+    totals, left = {kind: Outcome(kind) for kind in KINDS}, tasks(programs, seed_, chunk)
     with tempfile.TemporaryDirectory(prefix="fuzz") as folder:
         while left:
             done, ended = _some(left, space, shrink, processes, Path(folder))
@@ -218,7 +219,7 @@ def _some(wanted, space, shrink, processes, folder):
 def until_first(programs, seed_, accepted):
     """(number of programs, the first difference or None), in this process."""
     tried = 0
-    for task in tasks(programs, seed_, chunk=10):
+    for task in tasks(programs, seed_, CHUNK_OF_MUTANTS):
         outcome = run_chunk(*task, shrink=False, accepted=accepted)
         tried += outcome.programs
         if outcome.differences:

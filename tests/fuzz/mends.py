@@ -1,17 +1,19 @@
 """The mends of defects that strangers' programs found, to be taken back one at a time.
 
 Each is (item of the list of defects, what, file, text now, text without the mend); the text now stands
-exactly once in the file.
+exactly once in the file. What the typed tree has made impossible is taken back where it would come from now.
 """
 
-EXPRESSIONS, VALUES = "portable/compiler/expressions.py", "portable/compiler/values.py"
+BUILD, EXPRESSIONS = "portable/compiler/build.py", "portable/compiler/expressions.py"
+MEMORY, TYPING = "portable/compiler/memory.py", "portable/compiler/typing.py"
+VALUES = "portable/compiler/values.py"
 
 MENDS = [
     (
         1,
         "exits from thread_range",
         "portable/backends/cpu/lanes.py",
-        "        if W == 1 or breaks(s):",
+        "        if W == 1 or loop.breaks:",
         "        if W == 1:",
     ),
     (
@@ -24,14 +26,14 @@ MENDS = [
     (
         3,
         "slices from the end",
-        EXPRESSIONS,
+        MEMORY,
         "            return self.larger(self.plus(extent, bound), 0) if bound < 0 else self.smaller(bound, extent)\n",
         "            return bound\n",
     ),
     (
         3,
         "bounds of slices at run time",
-        EXPRESSIONS,
+        MEMORY,
         "        return self.smaller(self.larger(self.b.select(below, self.b.add(bound, length), bound), 0), extent)\n",
         "        return bound\n",
     ),
@@ -67,6 +69,13 @@ MENDS = [
         '("static", a.value)), b""',
     ),
     (
+        6,
+        "constants that are equal, in typed trees",
+        "portable/compiler/emit.py",
+        'return "constant", value.dtype, repr(value.const), value.const',
+        'return "constant", value.dtype, value.const, value.const',
+    ),
+    (
         7,
         "floats as integers",
         VALUES,
@@ -76,37 +85,42 @@ MENDS = [
     (
         7,
         "NaN in atomic_min and atomic_max",
-        "portable/compiler/memory.py",
+        MEMORY,
         '"min": "fminimum", "max": "fmaximum"',
         '"min": "fmin", "max": "fmax"',
     ),
     (
         7,
-        "unsigned sums in the checked space",
-        "portable/backends/checked/interpreter.py",
-        "        return np.uint64(value)\n",
-        "        return int(value)\n",
+        "unsigned sums",
+        "portable/compiler/team.py",
+        '    return "uint64" if dtype in t.UNSIGNED else "int64"\n',
+        '    return "int64"\n',
     ),
     (
         7,
-        "bools as bounds in the checked space",
-        "portable/backends/checked/memory.py",
-        "    return int(index) if isinstance(index, np.bool_) else operator.index(index)\n",
-        "    return operator.index(index)\n",
+        "shifts of negative numbers in the checked space",
+        "portable/backends/checked/arithmetic.py",
+        '        return -1 if a < 0 and op == ">>" else 0\n',
+        "        return 0\n",
     ),
     (
         8,
         "collectives behind loops",
-        "portable/compiler/frames.py",
-        "        self.divergent = outer\n        if may_return:\n",
-        "        if may_return:\n",
+        TYPING,
+        "                    self.block(trip, apart or trip.split)\n",
+        """                    self.block(trip, apart or trip.split)
+                apart = apart or s.varying_exit or s.varying_continue
+""",
     ),
     (
         9,
         "x **= a",
-        "portable/compiler/lowering.py",
-        "        node = operations.setdefault(id(s), ast.copy_location(ast.BinOp(_Ready(), s.op, s.value), s))\n",
-        "        node = ast.copy_location(ast.BinOp(_Ready(), s.op, s.value), s)\n",
+        BUILD,
+        "            self.assign(s.target.id, self.operated(s.op, self.read(s.target.id, s), self.number(s.value), s), s)\n",
+        """            if isinstance(s.op, ast.Pow) and not isinstance(getattr(s.value, "value", None), int):
+                self.fail(s, f"`{ast.unparse(s)}` does not compile")
+            self.assign(s.target.id, self.operated(s.op, self.read(s.target.id, s), self.number(s.value), s), s)
+""",
     ),
     (
         9,
@@ -118,22 +132,25 @@ MENDS = [
     (
         11,
         "what a function returns",
-        "portable/compiler/frames.py",
-        "        return rounded(result)\n",
-        "        return result\n",
+        BUILD,
+        "            result = mapped(self.rounded, frame.result)\n",
+        "            result = frame.result\n",
     ),
     (
         11,
         "what a function is given",
-        "portable/compiler/frames.py",
-        "zip(text.params, map(rounded, args))",
-        "zip(text.params, args)",
+        BUILD,
+        "        args = [mapped(self.rounded, a) for a in args]\n",
+        "",
     ),
     (
         12,
         "one reducer over two dtypes",
-        "portable/compiler/team.py",
-        "    types = [(v.dtype, v.kind) for",
-        "    types = [v.kind for",
+        TYPING,
+        "    key = described, width, step, float_dtype\n",
+        """    def untyped(d):
+        return d[:1] + d[2:] if d[0] == "number" else (d[0], *map(untyped, d[1:])) if d[0] == "tuple" else d
+    key = tuple(map(untyped, described)), width, step, float_dtype
+""",
     ),
 ]

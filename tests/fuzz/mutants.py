@@ -23,7 +23,7 @@ from .mends import MENDS
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("portable/compiler", "portable/backends/cpu")
-LEFT_OUT = ("counting.py", "count.py")  # what pk.count says, and no result
+LEFT_OUT = ("counting.py", "count.py", "touched.py")  # what pk.count says, and no result
 LIMIT_S = 3600
 _ARITHMETIC = {
     ast.Add: ast.Sub,
@@ -148,11 +148,14 @@ def _of_file(path):
 def _executed(node):
     """The nodes below that work on programs: no docstrings, annotations, messages or what only says that a
     program is wrong."""
+    annotations = [getattr(node, name, None) for name in ("annotation", "returns")]
     for child in ast.iter_child_nodes(node):
         called = ast.unparse(child.func).rpartition(".")[2] if isinstance(child, ast.Call) else ""
         if (
             isinstance(child, (ast.Raise, ast.JoinedStr, ast.Assert))
-            or called == "fail"
+            or called in ("fail", "refuse", "wanted")
+            or (isinstance(child, ast.FunctionDef) and child.name in ("fail", "refuse", "_counted"))
+            or child in annotations
             or called.endswith(("Error", "Clash"))
         ):
             continue
@@ -188,7 +191,8 @@ def attempt(change, seed, programs, accepted):
             "--seed",
             str(seed),
         ]
-        environment = {**os.environ, "PYTHONPATH": str(folder), "PORTABLE_CACHE": "0"}
+        others = os.environ.get("PYTHONPATH", "")  # the copy comes first, packages may come from there
+        environment = {**os.environ, "PYTHONPATH": f"{folder}{os.pathsep}{others}", "PORTABLE_CACHE": "0"}
         try:
             done = subprocess.run(
                 command, cwd=folder, env=environment, capture_output=True, text=True, timeout=LIMIT_S
@@ -208,14 +212,18 @@ def try_here(programs, seed, hashes):
     return 1 if difference else 0
 
 
-def main(seed, n_mutants, programs, processes):
-    before = campaign.campaign(programs, seed, None, processes, shrink=False)
+def main(seed, n_mutants, programs, processes, part=(1, 1)):
+    drawn = random.Random(seed).sample(candidates(), n_mutants)
+    # What takes longest comes first: those that survive, and reducers, which come late among the programs.
+    changes = (drawn + taken_back()[::-1])[part[0] - 1 :: part[1]]
+    before = campaign.campaign(
+        programs, seed, None, processes, shrink=False, chunk=campaign.CHUNK_OF_MUTANTS
+    )
     different = [d for outcome in before.values() for d in outcome.differences]
     if different:
         print(f"the unchanged compiler differs already: {different[0][0]}")
         return 1
     accepted = set().union(*(outcome.refused_hashes for outcome in before.values()))
-    changes = taken_back() + random.Random(seed).sample(candidates(), n_mutants)
     unchanged = Change("nothing", changes[0].file, 1, 0, "", "")
     _, noticed = attempt(unchanged, seed, 20, accepted)
     if noticed:  # else every change would seem to be noticed
@@ -223,8 +231,12 @@ def main(seed, n_mutants, programs, processes):
         return 1
     survivors = 0
     with concurrent.futures.ThreadPoolExecutor(processes) as pool:
-        for change, noticed in pool.map(lambda c: attempt(c, seed, programs, accepted), changes):
+        attempts = [pool.submit(attempt, change, seed, programs, accepted) for change in changes]
+        for done in concurrent.futures.as_completed(attempts):
+            change, noticed = done.result()
             survivors += not noticed
             print(f"{'noticed ' if noticed else 'SURVIVED'}  {change}\n          {noticed}", flush=True)
-    print(f"{len(changes)} changes, {survivors} survived {programs} programs each; seed {seed}")
+    print(
+        f"{len(changes)} changes (part {part[0]}/{part[1]}), {survivors} survived {programs} programs each; seed {seed}"
+    )
     return 1 if survivors else 0

@@ -208,8 +208,10 @@ def in_teams(draw, dtypes, what):
             "z + pk.uint32(team.rank)",
             "a",
         ]
+        choices = ["Bounds", "Bounds", "pk.Max", "pk.Min", "Spread", "Latest"]
+        pair, same = g.pick([values[:2], values[1::-1]]), g.pick(choices)
         for k in range(draw(st.integers(2, 4))):
-            value, name = g.pick(values), g.pick(["Bounds", "Bounds", "pk.Max", "pk.Min", "Spread", "Latest"])
+            value, name = (pair[k], same) if k < 2 else (g.pick(values), g.pick(choices))
             if name == "Latest":
                 body.append(f"r{k} = team.reduce(({value}, team.rank), Latest)")
             elif name == "Bounds":

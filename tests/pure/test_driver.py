@@ -135,7 +135,7 @@ def test_copies_and_fills(context, fake_cuda):
     a, b = context.allocate(64), context.allocate(64)
     source, target = ctypes.create_string_buffer(bytes(range(64)), 64), ctypes.create_string_buffer(64)
     context.copy_to_device(a.pointer, ctypes.addressof(source), 64)
-    context.copy(b.pointer, a.pointer, 64)
+    context.copy(b.pointer, a.pointer, 64, context)
     context.fill(b.pointer + 60, 255, 4)
     context.copy_to_host(ctypes.addressof(target), b.pointer, 64)
     assert target.raw == bytes(range(60)) + b"\xff" * 4
@@ -143,11 +143,11 @@ def test_copies_and_fills(context, fake_cuda):
     c = other.allocate(64)
     assert c.pointer >= BASE + MEMORY_BYTES and driver.device_of(c.pointer) == 1
     assert driver.device_of(ctypes.addressof(source)) is None
-    other.copy_from(context, c.pointer, a.pointer, 64)
+    other.copy(c.pointer, a.pointer, 64, context)
     assert fake_cuda.bytes_at(c.pointer, 64) == source.raw
     before = len(fake_cuda.calls)
-    context.copy(a.pointer, b.pointer, 0)
-    assert fake_cuda.calls[before:] == ["cuCtxSetCurrent"]
+    context.copy(a.pointer, b.pointer, 0, context)
+    assert not any(name.startswith("cuMemcpy") for name in fake_cuda.calls[before:])
 
 
 def test_programs(context, fake_cuda):

@@ -211,6 +211,6 @@ def test_elements_far_apart_are_those_of_lines_that_a_device_calls_scattered():
     facts = {"registers a thread": 40, "occupancy": "75% of the threads a multiprocessor can hold"}
     text = {("k.py:3", "load x", "float64"): 10, ("k.py:3", "load y", "float64"): 20, ("k.py:4", "load x", "float64"): 40,
             ("k.py:3", "atomic add x", "int64"): 1, ("k.py:3", "+", "float64"): 5}  # fmt: skip
-    found = counting._explained(Explanation("k", "cuda", facts, accesses), text)
+    found = counting._explained(Explanation("k", "cuda", facts, accesses, ""), text)
     assert found == (11, "40 registers a thread leave room for 75% of its threads")
-    assert counting._explained(Explanation("k", "cuda", {}, []), text) == (0, "")
+    assert counting._explained(Explanation("k", "cuda", {}, [], ""), text) == (0, "")

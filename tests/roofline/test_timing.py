@@ -49,6 +49,14 @@ def test_a_long_call_is_not_made_twice_before_it_is_timed(clock):
     assert len(log) == 3
 
 
+def test_a_long_call_of_one_round_is_made_once(clock):
+    log = []
+    fns = {name: clock.taking(seconds, log, name) for name, seconds in (("ours", 1.0), ("peer", timing.LONG_SECONDS))}
+    found = timing.alternate(fns, 1)
+    assert log == ["ours", "ours", "peer", "ours"]
+    assert found["ours"].values == (1.0,) and found["peer"].values == (timing.LONG_SECONDS,)
+
+
 def test_slow_rounds_are_few_where_nobody_says_how_many(clock):
     for seconds, rounds in ((0.1, timing.ROUNDS), (timing.SLOW_SECONDS, timing.MIN_SAMPLES)):
         found = timing.alternate({"ours": clock.taking(0.01), "peer": clock.taking(seconds)})

@@ -11,16 +11,18 @@ Everything else about races is worked out from the trace afterwards (races.py). 
 from __future__ import annotations
 
 import bisect
-import operator
+import dataclasses
 
 import numpy as np
 
+from ... import dispatch
+from ...compiler.types import Record, named
 from ...scatter import ScatterView
 from ...view import View, mark_unwritten
 
 READ, WRITE, UPDATE, REPLACE, SWAP = range(5)
 SITE_SHIFT, CELL_SHIFT = 3, 23
-_ALIGN = 64
+ALIGN = 64
 _MARK32 = 0x7FF5FACE  # what memory that nobody has written holds (view.UNWRITTEN), in four bytes
 _MARK = {4: _MARK32, 8: _MARK32 << 32 | _MARK32}
 
@@ -32,30 +34,27 @@ def array_of(arg):
     return arg.to_numpy() if isinstance(arg, View) else arg if isinstance(arg, np.ndarray) else None
 
 
+def parts_of(arg):
+    """(names, items) of a tuple, NamedTuple or dataclass among arguments, or of the arguments; else None."""
+    return dispatch.parts_of(arg) if isinstance(arg, tuple) or dataclasses.is_dataclass(arg) else None
+
+
 def arrays_in(args, names):
     """(name, array) of every array among arguments and tuples of them; a view's label is its name."""
     for arg, name in zip(args, names):
-        if isinstance(arg, tuple):
-            yield from arrays_in(arg, [f"{name}[{k}]" for k in range(len(arg))])
+        if (parts := parts_of(arg)) is not None:
+            yield from arrays_in(parts[1], named(name, len(parts[1]), parts[0]))
         elif (array := array_of(arg)) is not None:
             yield getattr(arg, "label", None) or name, array
 
 
-def replaced(args, arrays):
-    """The arguments with each array replaced by the next of an iterator."""
-    return tuple(replaced(a, arrays) if isinstance(a, tuple) else next(arrays) if array_of(a) is not None else a for a in args)
-
-
-def whole(index):
-    """An index, or a bound of a slice, as a Python int; a bool counts as 0 or 1."""
-    return int(index) if isinstance(index, np.bool_) else operator.index(index)
-
-
-def counted(index):
-    """An index or a tuple of them, with bools, which NumPy takes for masks, as 0 or 1."""
-    if index.__class__ is tuple:
-        return tuple(map(counted, index))
-    return int(index) if isinstance(index, (bool, np.bool_)) else index
+def replaced(arg, arrays):
+    """An argument, or a tuple of them, with each array replaced by the next of an iterator."""
+    if (parts := parts_of(arg)) is None:
+        return next(arrays) if array_of(arg) is not None else arg
+    record = Record((replaced(a, arrays) for a in parts[1]))
+    record._fields = parts[0]  # of a NamedTuple, as dispatch sees it
+    return record
 
 
 class Fault(BaseException):
@@ -69,21 +68,15 @@ class Watched:
     each byte of a private array that has been written; memory that others reach too has None and is traced.
     """
 
-    __slots__ = ("array", "dtype", "first", "label", "length", "log", "ndim", "root", "run", "shape", "step", "steps", "valid")
+    __slots__ = ("array", "dtype", "first", "get", "label", "length", "log", "ndim", "root", "run", "shape", "step", "steps", "valid")
 
     def __init__(self, array, run, first, root=None, valid=None, label=None):
         self.array, self.run, self.log, self.first, self.valid = array, run, run.log, first, valid
         self.shape, self.steps, self.ndim, self.dtype = array.shape, array.strides, array.ndim, array.dtype
+        self.get = array.__getitem__ if array.dtype == np.float32 else array.item  # an element as the checked space's number
         self.length, self.step = (self.shape[0], self.steps[0]) if self.ndim else (0, 0)
         self.root = self if root is None else root
         self.label = label
-
-    @property
-    def size(self):
-        return self.array.size
-
-    def __len__(self):
-        return self.length
 
     def index_of(self, cell):
         """The index of a cell in this view, or None if it has no such element."""
@@ -94,38 +87,29 @@ class Watched:
                 rest -= index[k] * self.steps[k]
         return tuple(map(int, index)) if rest == 0 else None
 
-    def element(self, index, site):
-        """The cell of an element, or None and the part that an index of fewer dimensions or a slice leaves."""
-        items = index if index.__class__ is tuple else (index,)
-        if len(items) == self.ndim and slice not in map(type, items):
-            cell = self.first
-            for i, extent, step in zip(items, self.shape, self.steps):
-                i = whole(i)
-                if not 0 <= i < extent:
-                    self.beyond(items)
-                cell += i * step
-            return cell, None
-        return None, self.part(items)
+    def cell(self, index):
+        """The cell of an element, whose index is a tuple."""
+        cell = self.first
+        for i, extent, step in zip(index, self.shape, self.steps):
+            if not 0 <= i < extent:
+                self.beyond(index)
+            cell += i * step
+        return cell
 
     def part(self, index):
-        """A view of what an index leaves, of the same memory."""
-        cell, plain = self.first, []
+        """A view of what a tuple of integers and slices leaves, of the same memory."""
+        cell = self.first
         for i, extent, step in zip(index, self.shape, self.steps):
             if i.__class__ is slice:
-                start, stop, _ = slice(*(None if b is None else whole(b) for b in (i.start, i.stop))).indices(extent)
-                plain.append(slice(start, stop))
-                cell += start * step
-            else:
-                i = whole(i)
-                if not 0 <= i < extent:
-                    self.beyond(index)
-                plain.append(i)
-                cell += i * step
-        return Watched(self.array[tuple(plain)], self.run, cell, self.root, self.valid, self.label)
+                i, _, _ = i.indices(extent)
+            elif not 0 <= i < extent:
+                self.beyond(index)
+            cell += i * step
+        return Watched(self.array[index], self.run, cell, self.root, self.valid, self.label)
 
     def beyond(self, index):
         """Raise the Fault of an index outside."""
-        index = tuple((i.start, i.stop) if i.__class__ is slice else int(i) for i in index)
+        index = tuple((i.start, i.stop) if i.__class__ is slice else i for i in index)
         below = any(i.__class__ is int and i < 0 for i in index)
         text = ", ".join(str(i) if i.__class__ is int else ":".join("" if b is None else str(b) for b in i) for i in index)
         extent = self.shape[0] if self.ndim == 1 else self.shape
@@ -143,14 +127,14 @@ class Memory:
     """The cells of one run: who owns which."""
 
     def __init__(self):
-        self.top = _ALIGN
+        self.top = ALIGN
         self._starts, self._owners = [], []  # first cells, ascending; the views over them
         self.undefined = []  # pairs of cells: what nobody has written when the run begins
 
     def claim(self, n_bytes):
         """The first of so many new cells."""
         first = self.top
-        self.top += -(-max(n_bytes, 1) // _ALIGN) * _ALIGN
+        self.top += -(-max(n_bytes, 1) // ALIGN) * ALIGN
         return first
 
     def own(self, first, views):
@@ -169,25 +153,14 @@ class Memory:
 
     def watch(self, arrays, run):
         """Watched views of arrays of the caller, (label, array) pairs; those that share memory share cells."""
-        bounds = sorted({_bytes(a) for _, a in arrays})
-        blocks = []  # [lowest address, one past the highest, first cell, views]
-        for low, high in bounds:
-            if blocks and low < blocks[-1][1]:
-                blocks[-1][1] = max(blocks[-1][1], high)
-            else:
-                blocks.append([low, high, 0, []])
-        for block in blocks:
-            low, high = block[:2]
-            block[2] = self.claim(high - low + low % _ALIGN) + low % _ALIGN
-            self.own(block[2], block[3])
-        lows, watched = [b[0] for b in blocks], []
-        for label, array in arrays:
-            block = blocks[bisect.bisect_right(lows, _bytes(array)[0]) - 1]
-            first = block[2] + _pointer(array) - block[0]
-            view = Watched(array, run, first, label=label)
-            block[3].append(view)
-            self._find_unwritten(view)
-            watched.append(view)
+        watched = [None] * len(arrays)
+        for low, high, members in _together([array for _, array in arrays]):
+            first = self.claim(high - low + low % ALIGN) + low % ALIGN - low
+            for k in members:
+                label, array = arrays[k]
+                watched[k] = Watched(array, run, first + _pointer(array), label=label)
+                self._find_unwritten(watched[k])
+            self.own(first + low, [watched[k] for k in members])
         return watched
 
     def _find_unwritten(self, view):
@@ -206,10 +179,20 @@ def _pointer(array):
 
 def _bytes(array):
     """The lowest address of an array, and one past the highest."""
+    reach = [step * (n - 1) for step, n in zip(array.strides, array.shape)] if array.size else []
     start = _pointer(array)
-    low = start + sum(min(step, 0) * (n - 1) for step, n in zip(array.strides, array.shape))
-    high = start + sum(max(step, 0) * (n - 1) for step, n in zip(array.strides, array.shape)) + array.itemsize
-    return (low, high) if array.size else (start, start + 1)
+    return start + sum(r for r in reach if r < 0), start + sum(r for r in reach if r > 0) + (array.itemsize if array.size else 1)
+
+
+def _together(arrays):
+    """[lowest address, one past the highest, numbers of the arrays] of each stretch of memory that some arrays share."""
+    blocks = []
+    for (low, high), k in sorted((_bytes(a), k) for k, a in enumerate(arrays)):
+        if blocks and low < blocks[-1][1]:
+            blocks[-1][1:] = max(blocks[-1][1], high), sorted([*blocks[-1][2], k])
+        else:
+            blocks.append([low, high, [k]])
+    return blocks
 
 
 def unwritten(shape, dtype):
@@ -221,27 +204,13 @@ def unwritten(shape, dtype):
 
 def copies(arrays):
     """Copies of arrays with the same strides and flags; arrays that share memory have copies that do so too."""
-    blocks = []
-    for low, high in sorted({_bytes(a) for a in arrays if a.size}):
-        if blocks and low < blocks[-1][1]:
-            blocks[-1][1] = max(blocks[-1][1], high)
-        else:
-            blocks.append([low, high])
-    lows, buffers = [b[0] for b in blocks], []
-    for low, high in blocks:
-        buffer = np.empty(high - low + _ALIGN, np.uint8)
-        shift = (low - _pointer(buffer)) % _ALIGN
-        buffers.append((buffer, shift))
-    result = []
-    for array in arrays:
-        if not array.size:
-            result.append(array.copy())
-            continue
-        k = bisect.bisect_right(lows, _bytes(array)[0]) - 1
-        buffer, shift = buffers[k]
-        copy = np.ndarray(array.shape, array.dtype, buffer, shift + _pointer(array) - lows[k], array.strides)
-        copy[...] = array
-        result.append(copy)
-    for array, copy in zip(arrays, result):
-        copy.flags.writeable = array.flags.writeable
+    result = [None] * len(arrays)
+    for low, high, members in _together(arrays):
+        buffer = np.empty(high - low + ALIGN, np.uint8)
+        shift = (low - _pointer(buffer)) % ALIGN - low
+        for k in members:
+            array = arrays[k]
+            result[k] = np.ndarray(array.shape, array.dtype, buffer, shift + _pointer(array), array.strides)
+            result[k][...] = array
+            result[k].flags.writeable = array.flags.writeable
     return result

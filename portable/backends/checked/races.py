@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .code import SITES
 from .memory import CELL_SHIFT, READ, REPLACE, SITE_SHIFT, SWAP, UPDATE, WRITE
 
 _EXAMPLES = 40  # elements looked at for one combination of places
@@ -40,13 +41,13 @@ class Accesses(NamedTuple):
         return Accesses(*(column[rows] for column in self))
 
 
-def look(run, sites):
+def look(run):
     """Note in `run.notes` what its trace shows."""
     if not run.trace:
         return
     all_of = _columns(run)
-    seen = _races(run, all_of, sites)
-    _unwritten(run, all_of, sites, seen)
+    seen = _races(run, all_of)
+    _unwritten(run, all_of, seen)
 
 
 def _columns(run):
@@ -58,7 +59,7 @@ def _columns(run):
     return Accesses(words >> CELL_SHIFT, site, words & ((1 << SITE_SHIFT) - 1), *columns, np.arange(len(words)))
 
 
-def _races(run, all_of, sites):
+def _races(run, all_of):
     """Note races; the sites that take part in one."""
     cell, top = _compact(all_of.cell, run.memory.top)
     last, shared, written, plain = np.zeros(top, np.int64), *np.zeros((3, top), bool)
@@ -74,7 +75,7 @@ def _races(run, all_of, sites):
     seen = set()
     for bounds, columns in _suspects(some):
         for first, end, times in _examples(bounds, some):
-            _pairs(run, all_of, some.take(slice(first, min(end, first + _ROWS))), sites, seen, columns, times)
+            _pairs(run, all_of, some.take(slice(first, min(end, first + _ROWS))), seen, columns, times)
     return seen
 
 
@@ -130,7 +131,7 @@ def _examples(bounds, some):
             yield int(bounds[0, row]), int(bounds[1, row]), max(int(count) // len(rows), 1)
 
 
-def _pairs(run, all_of, group, sites, seen, same_team, times):
+def _pairs(run, all_of, group, seen, same_team, times):
     """Note the pairs of a group that race."""
     rows = {}
     for k in range(len(group.cell)):
@@ -140,11 +141,11 @@ def _pairs(run, all_of, group, sites, seen, same_team, times):
     for a, b in itertools.combinations(rows, 2):
         if not _race(group, a, b, same_team):
             continue
-        lines = frozenset((sites[group.site[a]][1:3], sites[group.site[b]][1:3]))
+        lines = frozenset((SITES[group.site[a]][:2], SITES[group.site[b]][:2]))
         seen.update((int(group.site[a]), int(group.site[b])))
         if lines not in known:
             known.add(lines)
-            _note(run, all_of, group, a, b, sites, same_team, times)
+            _note(run, all_of, group, a, b, same_team, times)
 
 
 def _race(group, a, b, same_team):
@@ -161,11 +162,11 @@ def _race(group, a, b, same_team):
     return True
 
 
-def _note(run, all_of, group, a, b, sites, same_team, times):
+def _note(run, all_of, group, a, b, same_team, times):
     atomic = group.how[a] > WRITE, group.how[b] > WRITE
-    if atomic[0] > atomic[1] or atomic[0] == atomic[1] and not _later(all_of, group, a, b, sites, same_team):
+    if atomic[0] > atomic[1] or atomic[0] == atomic[1] and not _later(all_of, group, a, b, same_team):
         a, b = b, a  # a: the plain one beside an atomic, else the later in the kernel's course
-    here, there = sites[group.site[a]], sites[group.site[b]]
+    here, there = SITES[group.site[a]], SITES[group.site[b]]
     view, index = run.memory.owner(int(group.cell[a]))
     kind = "race"
     if max(group.how[a], group.how[b]) > WRITE:
@@ -187,7 +188,7 @@ def _note(run, all_of, group, a, b, sites, same_team, times):
     run.note(kind, here, message, view.name, index, lanes, other_line=there.line, times=times)
 
 
-def _later(all_of, group, a, b, sites, same_team):
+def _later(all_of, group, a, b, same_team):
     """Whether access `a` comes after `b` in the kernel's course: as a member goes that makes both, else as the text does."""
     one, two = group.site[a], group.site[b]
     near = (all_of.site == one) | (all_of.site == two)
@@ -201,10 +202,10 @@ def _later(all_of, group, a, b, sites, same_team):
     for lane in sorted(order):
         if len(order[lane]) == 2:
             return bool(order[lane][int(one)] > order[lane][int(two)])
-    return sites[one].line > sites[two].line
+    return SITES[one].line > SITES[two].line
 
 
-def _unwritten(run, all_of, sites, racing):
+def _unwritten(run, all_of, racing):
     """Note reads of cells that nobody had written; not where a race already says why."""
     if not run.memory.undefined and not run.scratch_cells:
         return
@@ -226,5 +227,5 @@ def _unwritten(run, all_of, sites, racing):
         rows = np.flatnonzero(bad.site == site)
         view, index = run.memory.owner(int(bad.cell[rows[0]]))
         lane = int(bad.lane[rows[0]])
-        run.note("uninitialised read", sites[site], f"{run.name_of(lane)} reads {view.name}[{', '.join(map(str, index or '?'))}], which "
+        run.note("uninitialised read", SITES[site], f"{run.name_of(lane)} reads {view.name}[{', '.join(map(str, index or '?'))}], which "
                  "nobody has written", view.name, index, (lane,), times=len(rows))

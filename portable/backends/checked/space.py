@@ -1,38 +1,99 @@
-"""The space "checked" as a backend: it refuses what the compilers refuse, then runs the text as plain Python and watches it."""
+"""The space "checked" as a backend: a kernel's typed tree as Python that watches what it does."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import functools
 
-from ...events import Stamp
+from ...compiler import entry
+from ...compiler.operations import Operations
+from ...compiler.shown import shown
+from ...compiler.team import TeamHandle
+from ...compiler.types import VARYING
+from ...compiler.typing import typed
 from ...locks import Lock
-from .. import registry
+from ...policy import n_indices
+from .. import contract
+from .code import Code
+from .reducing import Folding
+
+DEFAULT_TEAM_SIZE = 4  # more than one pair of members, and still quick
+REGISTERS = 32  # of 64 bits that a member has: an AVX-512 machine's
 
 
-lock = Lock()
+class Entry(entry.Entry):
+    """A kernel for teams of one size. `apart`: also where members part before a collective, or write what is read-only."""
+
+    lower = Operations
+
+    class target:
+        step = 1
+
+    def __init__(self, team_size, apart, *launch):
+        self.team_size, self.apart = team_size, apart
+        super().__init__(*launch)
+
+    @staticmethod
+    def lanes(signature):
+        return 1
+
+    def _typed(self, width):
+        index = ("number", "int", VARYING, 0, False) if self.policy_kind != "team" else (TeamHandle, self.team_size, REGISTERS)
+        args = map(_writable, self.signature.described()) if self.apart else self.signature.described()
+        known = (*[index] * n_indices(self.policy_kind), *args)
+        return typed(self.kernel.portable_text, known[:len(self.kernel.portable_text.params)], 1, 1, self.signature.float_dtype,
+                     self.kernel.name, asserts=True, apart=self.apart)
+
+    @functools.cached_property
+    def code(self):
+        return Code(self.tree, self.signature.float_dtype, self.kernel.name, returns=bool(self.reducers))
+
+    @functools.cached_property
+    def foldings(self):
+        """A Folding for each reducer."""
+        values = self._contributions(self.tree.result) if self.reducers else ()
+        return [Folding(self, *each) for each in zip(self.reducers, values, self.states)]
 
 
-class Typed(NamedTuple):
-    """What plain Python must be told: bytes of scratch whose shapes are known at compile time, and the reducers' dtypes."""
+def _writable(described):
+    """A description of an argument in which no view is read-only."""
+    if described[0] == "tuple":
+        return "tuple", described[1], *map(_writable, described[2:])
+    return (*described[:3], False, *described[4:]) if described[0] == "view" else described
 
-    scratch_static: int
-    dtypes: tuple
+
+class Compiled:
+    """A kernel for a policy's kind and types of arguments: `entry(size)` for teams of a size."""
+
+    def __init__(self, *launch, apart=False):
+        self.kernel, self.entry = launch[0], functools.cache(lambda size: Entry(size, apart, *launch))
 
 
 def prepare(space, kernel, policy_kind, specs, reducers=()):
-    entry = registry.check_text(kernel, policy_kind, specs, reducers)
-    if policy_kind.startswith("scan"):
-        return Typed(0, (entry.dtype,))
-    return Typed(entry.scratch_static, tuple(state[0].dtype for state in entry.totals) if reducers else ())
+    compiled = Compiled(kernel, policy_kind, specs, reducers)
+    entry = compiled.entry(DEFAULT_TEAM_SIZE)
+    return entry.code and entry.foldings is not None and compiled
 
 
-def stamp(space):
-    return Stamp()
+class _Launches(contract.Launches):
+    interprets, lock = True, Lock()
+
+    def prepare(self, space, kernel, policy_kind, specs, reducers=()):
+        return prepare(space, kernel, policy_kind, specs, reducers)
+
+    def run_for(self, space, compiled, policy, words):
+        from . import interpreter
+
+        interpreter.run(compiled, policy, words)
+
+    def run(self, pattern, space, compiled, policy, words, outs):
+        from . import interpreter
+
+        scan = compiled.entry(DEFAULT_TEAM_SIZE).policy_kind if pattern == "scan" else None
+        return interpreter.run(compiled, policy, words, scan, outs)
+
+    def explain(self, space, kernel, policy, policy_kind, specs):
+        tree = Compiled(kernel, policy_kind, specs).entry(DEFAULT_TEAM_SIZE).tree
+        return {"code": "plain Python, each access noted"}, [], shown(tree)
 
 
-def fence(space):
-    """Plain Python has finished when it returns."""
-
-
-def explain(space, kernel, policy, policy_kind, specs):
-    return {"code": "plain Python, each access noted"}, []
+LAUNCHES = _Launches()

@@ -1,23 +1,12 @@
-"""The team as a member sees it in plain Python, and what its collectives answer once all members have arrived."""
-import functools
+"""The team as a member's Python sees it, and what its collectives answer once all members have arrived."""
 import itertools
 import math
-import sys
 
 import numpy as np
 
-from ...reducer import Sum
 from .access import store
-from .memory import Fault, Watched, unwritten, whole
-from .plain import reducing
-from .rewrite import site_of
-
-_ALIGN = 64  # every space gives scratch in multiples of it
-
-
-def _number(v):
-    """A part of a state: a bool counts as 0 or 1."""
-    return int(v) if isinstance(v, (bool, np.bool_)) else v
+from .code import SITES
+from .memory import ALIGN, SITE_SHIFT, Fault, Watched, unwritten
 
 
 class Team:
@@ -29,72 +18,50 @@ class Team:
         This team's number, and the number of teams.
     rank, size : int
         This member's number in the team, and the number of members.
-    registers : int
-        Numbers of 64 bits that a member's registers hold; here those of an AVX-512 machine.
     """
-
-    registers = 32
 
     def __init__(self, member, group, run):
         self.rank, self.size = member.rank, group.size
         self.league_rank, self.league_size = group.number, run.policy.league_size
         self._member, self._group, self._run = member, group, run
-        self._scratch_calls = 0
 
-    def thread_range(self, begin, end=None):
-        """This member's share of range(begin, end), or of range(begin): every size-th index."""
-        begin, end = (0, whole(begin)) if end is None else (whole(begin), whole(end))
-        return range(begin + self.rank, end, self.size)
-
-    def single(self):
-        """True for one member."""
-        return self.rank == 0
-
-    def barrier(self):
+    def barrier(self, site):
         """Wait for the whole team."""
-        self._meet("barrier", lambda values: None, None)
+        self._meet("barrier", site, lambda values: None, None)
 
-    def reduce(self, value, reducer=Sum):
-        """The values of all members, combined in the order of ranks; every member gets the result."""
-        lift, combine, finish = reducing(reducer)
+    def reduce(self, site, combine, state):
+        """The states of all members, combined in the order of ranks; every member gets the result."""
+        def over_members(states):
+            total = states[0]
+            for other in states[1:]:
+                total = combine(*total, *other)
+            return total
+        return self._meet("reduce", site, over_members, state)
 
-        def over_members(values):
-            return finish(functools.reduce(combine, values))
-        state = lift(*value) if reducer.with_index else lift(value, None)
-        state = tuple(map(_number, state)) if isinstance(state, tuple) else _number(state)
-        return self._meet("reduce", over_members, state)
-
-    def scan(self, value, reducer=Sum):
-        """The values of the members before this one, combined; the reducer's neutral number for the first."""
-        _, combine, _ = reducing(reducer)
-
+    def scan(self, site, combine, neutral, value):
+        """The values of the members before this one, combined; the neutral number for the first."""
         def running(values):
-            own = np.dtype(np.int64) if isinstance(values[0], bool | np.bool_) else np.result_type(values[0])
-            return list(itertools.accumulate(values[:-1], combine, initial=own.type(reducer.identity(own.name))))
-        return self._meet("scan", running, value)[self.rank]
+            return list(itertools.accumulate(values[:-1], lambda a, b: combine(a, b)[0], initial=neutral))
+        return self._meet("scan", site, running, value)[self.rank]
 
-    def broadcast(self, value, rank=0):
+    def broadcast(self, site, value, rank):
         """The value of member `rank`; every member gets it."""
-        return self._meet("broadcast", lambda values: values[rank], value)
+        return self._meet("broadcast", site, lambda values: values[rank], value)
 
-    def append(self, view, at, value, keep):
-        """The values of the members that keep, side by side from view[at] on in rank order; where the next would go."""
-        ends = self._meet("append", lambda kept: list(itertools.accumulate(kept, initial=at)), int(keep))
+    def append(self, site, view, at, value, keep):
+        """The values of the members that keep, side by side from view[at] on in rank order; how many these are."""
+        ends = self._meet("append", site, lambda kept: list(itertools.accumulate(kept, initial=at)), int(keep))
         if keep:
-            frame = sys._getframe(1)
-            store(view, ends[self.rank], value, site_of(frame.f_code, frame.f_lineno))
-        return ends[-1]
+            store(view, ends[self.rank], site << SITE_SHIFT, value)
+        return ends[-1] - at
 
-    def scratch(self, shape, dtype):
-        """An array that the team shares; a member's n-th call gives every member's n-th array."""
-        self._scratch_calls += 1
-        shape = tuple(int(n) for n in shape) if isinstance(shape, tuple) else (int(shape),)
-        return self._group.scratch(self._scratch_calls, shape, np.dtype(dtype), self._run)
+    def scratch(self, call, shape, dtype, name):
+        """An array that the team shares: each member's of the same call in its text."""
+        return self._group.scratch(call, shape, np.dtype(dtype), name, self._run)
 
-    def _meet(self, word, answer, value):
-        frame = sys._getframe(2)          # the kernel's own line, above the word and this function
-        member = self._member
-        member.place, member.answer, member.value = (word, frame.f_code.co_filename, frame.f_lineno), answer, value
+    def _meet(self, word, site, answer, value):
+        member, place = self._member, SITES[site]
+        member.place, member.answer, member.value = (word, place.file, place.line), answer, value
         return member.switch()
 
 
@@ -137,22 +104,18 @@ class Group:
             m.phase += 1
             m.epoch += word == "barrier"
 
-    def scratch(self, call, shape, dtype, run):
-        """The team's array of its members' call number `call`."""
+    def scratch(self, call, shape, dtype, name, run):
+        """The team's array of this call."""
         view = self._arrays.get(call)
         if view is None:
             end = self._used + math.prod(shape) * dtype.itemsize
-            self._used = -(-end // _ALIGN) * _ALIGN
+            self._used = -(-end // ALIGN) * ALIGN
             if run.room is not None and end > run.room:
                 raise Fault("scratch overflow", f"{end} bytes of scratch are asked for, but there is room for {run.room}; "
                             "say TeamPolicy(..., scratch_bytes=) for shapes that are known only at run time", None, None)
             array = unwritten(shape, dtype)
             first = run.memory.claim(array.nbytes)
-            view = self._arrays[call] = Watched(array, run, first)
+            view = self._arrays[call] = Watched(array, run, first, label=name or None)
             run.memory.own(first, [view])
             run.scratch_cells.append((first, first + array.nbytes))
-        elif view.array.shape != shape or view.dtype != dtype:
-            raise Fault("divergent barrier", f"members of team {self.number} ask for different scratch in their call number "
-                        f"{call}: {view.array.shape} {view.dtype} and {shape} {dtype}. Call scratch at the kernel's top level "
-                        "with the same arguments for all members.", None, None)
         return view

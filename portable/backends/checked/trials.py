@@ -8,10 +8,12 @@ from ... import dispatch
 from ...errors import CheckError, CollectiveError, ReadOnlyError
 from ...policy import AUTO, kind_of, n_indices
 from ...scatter import ScatterView
+from ...space import resolve
 from . import memory
 from .findings import in_order
 from .interpreter import Run, combined
 from .sizes import disagreements
+from .space import Compiled
 
 MANY = 100_000  # accesses, a quarter of a second: of launches with more, all trials but the first visit the first few teams or indices
 
@@ -29,14 +31,13 @@ def run(policy, kernel, args, reducers, seeds, in_full, team_sizes):
     team_sizes : tuple of int
         Besides the policy's own; empty for policies without teams.
     """
-    refusal, room = _room(policy, kernel, args, reducers)
+    refusal, compiled = _compiled(policy, kernel, args, reducers)
 
     def trial(seed, size=None, limit=None):
         if size is None:
-            return Trial(policy, kernel, args, reducers, seed, room, limit)
+            return Trial(policy, compiled, args, seed, limit)
         # Scratch that was asked for together with a team size need not do for another.
-        enough = room if policy.team_size is AUTO else None
-        return Trial(dataclasses.replace(policy, team_size=size), kernel, args, reducers, seed, enough, limit)
+        return Trial(dataclasses.replace(policy, team_size=size), compiled, args, seed, limit, policy.team_size is AUTO)
 
     full = [trial(seed) for seed in (seeds if in_full else seeds[:1])]
     others = [size for size in team_sizes if size != full[0].team_size]
@@ -55,22 +56,23 @@ def run(policy, kernel, args, reducers, seeds, in_full, team_sizes):
 def reference(policy, kernel, args, reducers):
     """A Trial under seed 0; CheckError if it found anything."""
     policy = dataclasses.replace(policy, space="checked")
-    refusal, room = _room(policy, kernel, args, reducers)
+    refusal, compiled = _compiled(policy, kernel, args, reducers)
     if refusal is not None:
         raise refusal
-    trial = Trial(policy, kernel, args, reducers, 0, room, None)
+    trial = Trial(policy, compiled, args, 0)
     if trial.findings:
         raise CheckError(trial.findings)
     return trial
 
 
-def _room(policy, kernel, args, reducers):
-    """(refusal, bytes of scratch a team may use): the refusals that a run explains better, and what was then not worked out."""
+def _compiled(policy, kernel, args, reducers):
+    """(refusal, code): the refusals that a run explains better, and then code that is not refused."""
+    args = copied(args)
     try:
-        typed = dispatch.bind(policy, kernel, copied(args), reducers)[3]
+        return None, dispatch.bind(policy, kernel, args, reducers)[3]
     except (CollectiveError, ReadOnlyError) as refusal:
-        return refusal, None
-    return None, typed.scratch_static + getattr(policy, "scratch_bytes", 0)
+        kind = kind_of(policy)
+        return refusal, Compiled(kernel, kind, dispatch.compiler_specs(args, resolve("checked"), kernel, kind), reducers, apart=True)
 
 
 def copied(args):
@@ -82,18 +84,19 @@ def copied(args):
 
 def _flat(args):
     for arg in args:
-        yield from _flat(arg) if isinstance(arg, tuple) else (arg,)
+        parts = memory.parts_of(arg)
+        yield from (arg,) if parts is None else _flat(parts[1])
 
 
 class Trial:
     """One run on copies: its findings, the arrays it left behind, and what it reduced to."""
 
-    def __init__(self, policy, kernel, args, reducers, seed, room, limit):
+    def __init__(self, policy, compiled, args, seed, limit=None, bounded=True):
         self.args = copied(args)
-        run = Run(policy, kernel.fn, self.args, names=_labels(kernel, args, policy), seed=seed, room=room, limit=limit)
+        run = Run(compiled, policy, self.args, names=_labels(compiled.kernel, args, policy), seed=seed, bounded=bounded, limit=limit)
         values = run.results()
         self.team_size, self.findings, self.seed = run.team_size, run.findings(), seed
-        self.reduced = combined(run, values, reducers) if reducers and not self.findings else ()
+        self.reduced = combined(run, values) if not self.findings else ()
         self.n_indices, self.n_accesses = max(len(values), 1), len(run.trace)
 
     def first_few(self):

@@ -17,7 +17,7 @@ from ...compiler.counting import Packs, Tally, Touching
 from ...compiler.entry import EXTRA
 from ...compiler.signature import without_scatter
 from ...compiler.types import UNIFORM, VARYING
-from ...compiler.frames import flat
+from ...compiler.tree import flat
 from ...compiler.values import I64, PTR, Value, ViewValue
 from ..count import Executed, is_special, n_blocks, special
 from . import engine, space as launches
@@ -28,7 +28,7 @@ from .touched import Marks
 
 
 class _Tallied(Entry):
-    lowering = Tally
+    emitter = Tally
 
     def emit(self):
         super().emit()
@@ -64,7 +64,7 @@ class _Text(_Tallied):
 class _Touched(_Text):
     """The block's counters begin with the addresses of maps, two for each view among the arguments."""
 
-    lowering = Touching
+    emitter = Touching
 
     def open(self, function):
         super().open(function)
@@ -81,7 +81,7 @@ class _Touched(_Text):
 
 
 class _Lanes(_Tallied):
-    lowering = Packs
+    emitter = Packs
 
 
 class _WideTeam(CpuTeam):

@@ -32,8 +32,12 @@ def pack_registers():
     return 32 if llvm.get_host_cpu_features().get("avx512f") else 8
 
 
-def load(text, kernel_name):
+def load(text, kernel_name, identity=None):
     """Addresses of the functions of an IR text, compiled or taken from the cache.
+
+    Parameters
+    ----------
+    text : str; or, for code that is known by an `identity`, a function that gives it if it is not in the cache
 
     Returns
     -------
@@ -41,10 +45,10 @@ def load(text, kernel_name):
         The code lives as long as this.
     """
     tm = machine()
-    key = cache.key("cpu, large", tm.triple, llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten(), llvm.llvm_version_info, text)
+    key = cache.key("cpu, large", tm.triple, llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten(), llvm.llvm_version_info, identity or text)
     code = cache.get(key)
     if code is None:
-        code = tm.emit_object(optimise(text, tm, kernel_name))
+        code = tm.emit_object(optimise(text() if identity else text, tm, kernel_name))
         cache.put(key, code)
     return _linked(code)
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from ...compiler.loops import breaks, returns
 from ...compiler.team import Team, combine_states
 from ...compiler.types import LINEAR, UNIFORM, VARYING
 from ...compiler.values import F64, I32, I64, Value
-from . import engine
 
 
 class CpuTarget:
@@ -27,26 +25,23 @@ class CpuTeam(Team):
 
     def __init__(self, league_rank, league_size, scratch):
         super().__init__(league_rank, league_size)
-        self.scratch, self.registers = scratch, engine.pack_registers()
+        self.buffer = scratch
 
     def rank(self, lower):
         return lower.lanes(ir.Constant(I64, 0)) if lower.W > 1 else Value("int", VARYING, ir.Constant(I64, 0))
-
-    def size(self, lower):
-        return lower.const(lower.W)
 
     def barrier(self, lower):
         pass
 
     def scratch_base(self, lower):
-        return self.scratch
+        return self.buffer
 
-    def call_scratch(self, lower, node):
-        view = super().call_scratch(lower, node)
+    def scratch(self, *args):
+        view = super().scratch(*args)
         view.unshared = True  # a team is one thread: what is atomic among its lanes costs nothing
         return view
 
-    def combine(self, lower, state, reducer):
+    def combine(self, lower, state, reducer, again):
         return combine_lanes(lower, state, reducer, combine_states)
 
     def pick(self, lower, value, rank):
@@ -90,35 +85,37 @@ class CpuTeam(Team):
     def before(self, lower, own, neutral, combine):
         return lane_prefixes(lower, own, neutral, combine)[1]
 
-    def thread_range(self, lower, s, lo, hi):
+    def thread_range(self, lower, loop, lo, hi):
         """Whole packs of the range first, then the rest under a mask; member r takes lo + r, lo + r + W, ..."""
         W, b = lower.W, lower.b
-        if lo.kind != UNIFORM or hi.kind != UNIFORM:
-            lower.fail(s, "the bounds of team.thread_range must be the same for all members")
         lo, hi = lower.get(lo, "int"), lower.get(hi, "int")
         aligned = isinstance(lo, ir.Constant) and lo.constant % W == 0
-        if W == 1 or breaks(s):  # one loop for all packs: members that have left it stay out of the last one too
-            self._loop(lower, s, Value("int", UNIFORM, lo), Value("int", UNIFORM, hi), W, aligned)
+        if W == 1 or loop.breaks:  # one loop for all packs: members that have left it stay out of the last one too
+            self._loop(lower, loop, lo, Value("int", UNIFORM, hi), aligned)
             return
         trips = b.sub(hi, lo, flags=("nsw",))
         whole = b.add(lo, b.and_(trips, ir.Constant(I64, -W)), flags=("nsw",))
         full_end = b.select(b.icmp_signed(">", trips, ir.Constant(I64, 0)), whole, lo)
-        self._loop(lower, s, Value("int", UNIFORM, lo), Value("int", UNIFORM, full_end), W, aligned)
+        self._loop(lower, loop, lo, Value("int", UNIFORM, full_end), aligned)
+        if loop.returns:
+            lower.rejoin(loop.call, loop.body.parent)
         rest, after = b.append_basic_block("rest"), b.append_basic_block("after")
         b.cbranch(b.icmp_signed("<", full_end, hi), rest, after)
         b.position_at_end(rest)
         member = Value("int", LINEAR, full_end, step=1, aligned=aligned)
         mask = lower.mask_and(lower.mask, lower.compare("<", member, Value("int", UNIFORM, hi)))
-        with lower.inner_region(mask, alive=lower.mask is None):
-            lower.unroll(s, [member])
+        with lower.under(mask=mask, alive=lower.mask is None):
+            if loop.exits or loop.returns:
+                lower.trips(loop, [(loop.body, member)])
+            else:
+                lower.values[loop.counter] = member
+                lower.block(loop.body)
         b.branch(after)
         b.position_at_end(after)
-        if returns(s):
-            lower.refresh_mask()
 
-    def _loop(self, lower, s, lo, hi, step, aligned=False):
+    def _loop(self, lower, loop, lo, hi, aligned=False):
         counter = lower.slot(I64)
-        lower.b.store(lo.ir, counter)
+        lower.b.store(lo, counter)
 
         def here():
             return lower.b.load(counter, typ=I64)
@@ -128,11 +125,9 @@ class CpuTeam(Team):
 
         def more():
             """Whether a member is left; of whole packs, which nobody leaves early, the first member speaks for all."""
-            return lower.compare("<", member() if breaks(s) else Value("int", UNIFORM, here()), hi)
+            return lower.compare("<", member() if loop.breaks else Value("int", UNIFORM, here()), hi)
 
-        with lower.parted():
-            lower.run_loop(s, more, lambda: lower.assign_to(s.target, member()),
-                           lambda: lower.b.store(lower.b.add(here(), ir.Constant(I64, step), flags=("nsw",)), counter))
+        lower.run_loop(loop, more, member, lambda: lower.b.store(lower.b.add(here(), ir.Constant(I64, lower.W), flags=("nsw",)), counter))
 
 
 def lane_prefixes(lower, v, neutral, combine):

@@ -12,9 +12,10 @@ from __future__ import annotations
 from llvmlite import ir
 
 from ...compiler import entry
-from ...compiler.team import combine_states
+from ...compiler.team import TeamHandle, combine_states
 from ...compiler.types import UNIFORM
 from ...compiler.values import I8, I64, PTR, Value
+from . import engine
 from .lanes import CpuTarget, CpuTeam, combine_lanes
 
 _VOID = ir.VoidType()
@@ -31,6 +32,10 @@ class Entry(entry.Entry):
     @staticmethod
     def lanes(signature):
         return signature.width
+
+    @staticmethod
+    def team_facts(width):
+        return TeamHandle, width, engine.pack_registers()
 
     def emit(self):
         function = ir.Function(self.module, ENTRY, "entry")
@@ -92,16 +97,16 @@ class Entry(entry.Entry):
 
         def several(base):
             for k in range(copies):
-                self.visit(lower.lanes(b.add(base, ir.Constant(I64, k * W), flags=("nsw",))), None, k, "whole", outer)
+                self.visit(lower.lanes(b.add(base, ir.Constant(I64, k * W), flags=("nsw",))), None, k, outer)
 
         if copies > 1:
             begin = self.loop(begin, end, W * copies, several)
-        rest = self.loop(begin, end, W, lambda base: self.visit(lower.lanes(base), None, 0, "whole", outer))
+        rest = self.loop(begin, end, W, lambda base: self.visit(lower.lanes(base), None, 0, outer))
         if W == 1:
             return
         with b.if_then(b.icmp_signed("<", rest, end)):
             index = lower.lanes(rest)
-            self.visit(index, lower.compare("<", index, Value("int", UNIFORM, end)).ir, 0, "tail", outer)
+            self.visit(index, lower.compare("<", index, Value("int", UNIFORM, end)).ir, 0, outer)
 
     def _rows(self, first, last, copies):
         """The indices first..last of a box, counted row by row: a stretch may begin and end within a row."""
@@ -132,9 +137,8 @@ class Entry(entry.Entry):
             scratch.align, scratch.type = 64, PTR
 
         def one(rank):
-            lower.scratch_used = lower.scratch_static = lower.scratch_open = 0
-            self.visit(self.team(rank, league_size, scratch), None, 0, "team")
-            self.scratch_static, self.scratch_open = lower.scratch_static, lower.scratch_open
+            lower.scratch_used = 0
+            self.visit(self.team(rank, league_size, scratch), None, 0)
 
         self.loop(begin, end, 1, one)
 

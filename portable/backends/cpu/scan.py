@@ -21,7 +21,7 @@ class ScanEntry(cpu.Entry):
 
     def emit(self):
         self.reducer, = self.reducers
-        self.dtype = self.facts.get(("state", 0, 0), "int64")  # settled when the emission is repeated
+        self.dtype = self.states[0][0].dtype
         self._pass("entry", store=False)
         self._offsets()
         self._pass("apply", store=True)
@@ -69,10 +69,9 @@ class ScanEntry(cpu.Entry):
         lower, b = self.lower, self.lower.b
         index = lower.lanes(base)
         lower.begin_pack(mask)
-        result = lower.inline(self.kernel.portable_text, [index, *self.args], "tail" if mask is not None else "whole")
+        result = lower.inline(self.kernel.portable_text, [index, *self.args])
         value, = self._contributions(result)
-        value, = self._settled(0, self._state(self.reducer, value, index, VARYING))
-        value = lower.cast(value, self.dtype)
+        value, = self._state(self.reducer, value, index, VARYING)
         neutral = self._neutral()
         if mask is not None:
             value = lower.select(Value("bool", VARYING, mask), value, neutral)

@@ -9,6 +9,7 @@ import math
 import struct
 
 from ...compiler.entry import EXTRA, scratch_of
+from ...compiler.shown import shown
 from ...compiler.signature import without_scatter
 from ...errors import InputError
 from ...events import Stamp
@@ -24,6 +25,7 @@ _CHUNKS_A_THREAD = 8
 _SMALL = 4096  # indices of a loop-free kernel that are not worth waking a thread for
 _MOST_COPIES = 1 << 26  # bytes that copies of a ScatterView may take; beyond, sums are atomic
 _MOST_SCRATCH = 4 << 20  # bytes of a team's scratch: half of the stack on which it lies
+interprets, builds = False, ("text", "touched", "lanes", "executed")
 lock = contextlib.nullcontext()  # a launch has its own block and buffers; the pool has a lock of its own
 _EXTRA = struct.Struct(f"={len(EXTRA)}q")
 
@@ -37,7 +39,7 @@ class Compiled:
     def __init__(self, kernel, policy_kind, specs, reducers):
         scans = policy_kind.startswith("scan")
         entry = (ScanEntry if scans else Entry)(kernel, policy_kind, specs, reducers)
-        self.fill(entry, engine.load(entry.text, kernel.name))
+        self.fill(entry, engine.load(lambda: entry.text, kernel.name, entry.identity_of_code))
 
     def fill(self, entry, function, counters=0):
         """Take an entry's code. `counters`: where a counting build (count.py) puts its numbers."""
@@ -46,7 +48,7 @@ class Compiled:
         self.call = engine.call(self.address)
         self.finish = function("finish") if reducers else None
         self.apply = function("apply") if scans else None
-        self.merges = [function(f"merge{k}") for k in range(len(entry.scatters))]
+        self.merges = [function(f"merge{k}") for k in range(entry.n_scatters)]
         self.plain = functools.partial(_compiled, kernel, entry.policy_kind, without_scatter(entry.signature.specs), reducers)
         self.signature = entry.signature
         self.results, self.state_words = entry.results, entry.n_words()
@@ -231,6 +233,12 @@ def fence(space):
     """CPU launches have finished when they return."""
 
 
+def counted(*launch):
+    from . import count  # only those who count pay for it
+
+    return count.counted(*launch)
+
+
 def listing(space, kernel, policy, policy_kind, specs, reducers):
     entry = (ScanEntry if policy_kind.startswith("scan") else Entry)(kernel, policy_kind, specs, reducers)
     return engine.assembly(entry.text, kernel.name)
@@ -241,4 +249,4 @@ def explain(space, kernel, policy, policy_kind, specs):
     assembly = engine.assembly(entry.text, kernel.name)
     packs = f"packs of {entry.width} lanes: consecutive indices (or a team's members) share vector registers"
     return {"code": packs if entry.width > 1 else f"scalar: {entry.why_scalar}",
-            "spills in the assembly": assembly.count("Spill"), "scratch, bytes": entry.scratch_static}, entry.accesses
+            "spills in the assembly": assembly.count("Spill"), "scratch, bytes": entry.scratch_static}, entry.accesses, shown(entry.tree)

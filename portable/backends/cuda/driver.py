@@ -14,8 +14,10 @@ import warnings
 import weakref
 from ctypes import byref
 
+from ... import dlpack
 from ...errors import DeviceError, NestedLaunchError, OutOfMemoryError, SpaceUnavailableError
 from ...locks import Lock
+from .. import contract
 from . import staging
 from .library import attribute, available, cu, device_of, devices, error, version
 
@@ -36,7 +38,7 @@ def context(ordinal=0):
     return Context(ordinal)
 
 
-class Context:
+class Context(contract.Memory):
     """One device: memory, copies, programs and launches. Get it from `context(ordinal)`.
 
     Every method makes the device current in the calling thread. Streams are Stream.handle, or None for the default
@@ -45,7 +47,7 @@ class Context:
 
     def __init__(self, ordinal):
         device, self.handle = ctypes.c_int(), ctypes.c_void_p()
-        self.ordinal, self.device = ordinal, devices()[ordinal]
+        self.ordinal, self.device, self.dlpack = ordinal, devices()[ordinal], (dlpack.CUDA, ordinal)
         self._alone, self.lasting = len(devices()) == 1, []
         self._staging, self._stage_lock = None, Lock()
         self._kept, self.parallel = {}, False  # bytes -> addresses; whether any queue but the default stream was used
@@ -88,8 +90,8 @@ class Context:
 
     # Memory
 
-    def allocate(self, nbytes):
-        """Device memory, uninitialised, as a Memory; OutOfMemoryError if there is no room.
+    def allocate(self, nbytes, zero=False):
+        """Device memory as a Memory; OutOfMemoryError if there is no room.
 
         Freed memory is kept for the next request of its size, since the driver takes 100 to 500 microseconds for one.
         """
@@ -101,6 +103,8 @@ class Context:
         else:
             if self.parallel:
                 cu.cuCtxSynchronize()  # another queue than the default stream may still be at work on it
+        if zero:
+            self.fill(pointer, 0, nbytes, wait=True)
         return Memory(self, pointer, nbytes, functools.partial(self._keep, nbytes))
 
     def _new(self, nbytes):
@@ -146,10 +150,14 @@ class Context:
         cu.cuMemGetInfo(byref(free), byref(total))
         return free.value + self._kept_bytes(), total.value
 
-    def settle(self):
-        """Wait for other queues than the default stream, behind which copies are queued anyway."""
-        if self.parallel:
-            self.synchronize()
+    def share(self):
+        """Another library may use this memory from now on, and has queues of its own."""
+        self.parallel = True
+
+    def interface(self, view):
+        self.share()
+        return {"data": (view.pointer, view.readonly), "shape": view.shape, "strides": view.strides,
+                "typestr": view.dtype.str, "version": 3, "stream": 1}  # 1: the legacy default stream
 
     def copy_to_device(self, target, source, nbytes):
         """Copy from host address `source` to device address `target`; waits for the end."""
@@ -163,6 +171,8 @@ class Context:
 
     def _staged(self, target, source, nbytes, to_device):
         """Whether a large copy of pageable memory went through pinned pieces."""
+        if self.parallel:  # other queues than the default stream, behind which copies are queued anyway
+            self.synchronize()
         if nbytes < staging.LEAST_BYTES or device_of(source if to_device else target) is not None:  # pinned already
             return False
         self.synchronize()  # the pieces have queues of their own
@@ -177,13 +187,16 @@ class Context:
                 self._staging.copy(target, source, nbytes, to_device)
         return bool(self._staging)
 
-    def copy(self, target, source, nbytes, wait=False):
-        """Copy within the device."""
-        self._queue(cu.cuMemcpyDtoDAsync, target, source, nbytes, wait=wait)
-
-    def copy_from(self, other, target, source, nbytes):
-        """Copy from address `source` of another Context to `target` of this one."""
-        self._queue(cu.cuMemcpyPeerAsync, target, self.handle, source, other.handle, nbytes)
+    def copy(self, target, source, nbytes, origin):
+        """Copy from address `source` of another Context, or this one, to `target` of this one; waits for the end."""
+        origin.synchronize()
+        self.synchronize()
+        if origin is self:
+            self._queue(cu.cuMemcpyDtoDAsync, target, source, nbytes)
+        elif isinstance(origin, Context):
+            self._queue(cu.cuMemcpyPeerAsync, target, self.handle, source, origin.handle, nbytes)
+        else:
+            super().copy(target, source, nbytes, origin)
 
     def fill(self, target, byte, nbytes, wait=False):
         """Set every byte to `byte`."""

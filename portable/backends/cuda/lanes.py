@@ -87,32 +87,25 @@ class CudaTeam(Team):
 
     def __init__(self, league_rank, league_size, n, scratch):
         super().__init__(league_rank, league_size)
-        self.n, self.scratch = n, scratch
+        self.n, self.buffer = n, scratch
 
     def rank(self, lower):
         # the mask says which bits a rank may have, by which LLVM finds what neighbouring indices have in common
         return Value("int", VARYING, lower.b.and_(thread(lower), ir.Constant(I64, (1 << (self.n - 1).bit_length()) - 1)))
 
-    def size(self, lower):
-        return lower.const(self.n)
-
     def barrier(self, lower):
         barrier(lower) if self.n > WARP else lower.call("llvm.nvvm.bar.warp.sync", [_ALL], _VOID)
 
     def scratch_base(self, lower):
-        return self.scratch
+        return self.buffer
 
-    def thread_range(self, lower, s, lo, hi):
-        if lo.kind != UNIFORM or hi.kind != UNIFORM:
-            lower.fail(s, "the bounds of team.thread_range must be the same for all members")
+    def thread_range(self, lower, loop, lo, hi):
         start = lower.binary("+", lo, self.rank(lower))
-        with lower.parted():
-            lower.counted_loop(s, Value("int", VARYING, lower.get(start, "int")), hi, self.n)
+        lower.counted_loop(loop, Value("int", VARYING, lower.get(start, "int")), hi, self.n)
 
-    def combine(self, lower, state, reducer):
+    def combine(self, lower, state, reducer, again):
+        """`again`: whether it may run again, and so must not touch its words before all have read them."""
         state = tuple(Value(v.dtype, VARYING, lower.get(v)) for v in state)
-        # A call that runs once needs no barrier after it: its words are its own.
-        again = bool(lower.frame.loops) or lower.frame.caller is not None
         return combine_block(lower, state, reducer, combine_states, self.n, again)
 
     def pick(self, lower, value, rank):

@@ -11,9 +11,10 @@ import re
 from llvmlite import ir
 
 from ...compiler import entry
+from ...compiler.emit import Unpacked
 from ...compiler.memory import itemsize
 from ...compiler.signature import flatten
-from ...compiler.team import combine_states
+from ...compiler.team import TeamHandle, combine_states
 from ...compiler.types import UNIFORM, VARYING
 from ...compiler.values import I8, I64, PTR, Value
 from .lanes import RANGE_THREADS, CudaTarget, CudaTeam, barrier, block, combine_block, dynamic_shared, grid, shared_words, thread
@@ -34,12 +35,22 @@ class Entry(entry.Entry):
         self.team_size = team_size
         self.threads = team_size if policy_kind == "team" else REDUCE_THREADS if reducers else RANGE_THREADS
         super().__init__(kernel, policy_kind, specs, reducers)
-        self.text = self._as_kernel(self.text)
+
+    @functools.cached_property
+    def text(self):
+        return self._as_kernel(super().text)
+
+    @property
+    def identity_of_code(self):
+        return f"{super().identity_of_code} {self.team_size} {self.kernel.teams}"
 
     def lanes(self, signature):
         """One load a thread does not always fill the memory's pipe: four of 32 bits, or two of 64, do."""
         plain = self.policy_kind == "range" and not self.reducers and not any(s[0] == "scatter" for s in flatten(signature.specs))
         return signature.width // 4 if plain else 1
+
+    def team_facts(self, width):
+        return TeamHandle, self.team_size, CudaTeam.registers
 
     def emit(self):
         self.module.triple, self.module.data_layout = "nvptx64-nvidia-cuda", DATA_LAYOUT
@@ -72,17 +83,17 @@ class Entry(entry.Entry):
         end = self.extra("end")
         if W == 1:
             with b.if_then(b.icmp_signed("<", index, end)):
-                self.visit(lower.lanes(index), None, 0, "whole")
+                self.visit(lower.lanes(index), None, 0)
             return
         whole = b.icmp_signed("<", b.add(index, ir.Constant(I64, self.threads * (W - 1)), flags=("nsw",)), end)
         with b.if_else(whole) as (pack, rest):
             with pack:
-                self.visit(lower.lanes(index), None, 0, "whole")
+                self.visit(lower.lanes(index), None, 0)
                 if sum(len(block.instructions) for block in b.function.blocks) > _SHORT:
-                    lower.facts.setdefault("scalar", "the text is long")
+                    raise Unpacked("the text is long")
             with rest:
                 lower.W = 1
-                self.steps(index, end, step, lambda k: self.visit(lower.lanes(k), None, 0, "rest"))
+                self.steps(index, end, step, lambda k: self.visit(lower.lanes(k), None, 0))
                 lower.W = W
 
     def _reduced_range(self):
@@ -93,7 +104,7 @@ class Entry(entry.Entry):
         near, even = self._first(self.threads * copies), self._first(self.threads)
 
         def visit(copy, *terms):
-            self.visit(lower.lanes(functools.reduce(lambda x, y: b.add(x, y, flags=("nsw",)), terms)), None, copy, "whole")
+            self.visit(lower.lanes(functools.reduce(lambda x, y: b.add(x, y, flags=("nsw",)), terms)), None, copy)
 
         def whole(base):
             for k in range(copies):
@@ -156,7 +167,7 @@ class Entry(entry.Entry):
         outer = [near] if len(bounds) == 2 else [b.add(bounds[0][0], block(lower, "z"), flags=("nsw",)), near]
         inside = b.and_(b.icmp_signed("<", last, bounds[-1][1]), b.icmp_signed("<", near, bounds[-2][1]))
         with b.if_then(inside):
-            self.visit(lower.lanes(last), None, 0, "whole", tuple(Value("int", UNIFORM, v) for v in outer))
+            self.visit(lower.lanes(last), None, 0, tuple(Value("int", UNIFORM, v) for v in outer))
 
     def _reduced_box(self):
         """Tiles again, `depth` of them deep along the first dimension, so that a block leaves one state for many indices."""
@@ -174,7 +185,7 @@ class Entry(entry.Entry):
 
         def visit(*outer):
             with b.if_then(b.icmp_signed("<", index, bounds[-1][1])):
-                self.visit(lower.lanes(index), None, 0, "whole", tuple(Value("int", UNIFORM, v) for v in outer))
+                self.visit(lower.lanes(index), None, 0, tuple(Value("int", UNIFORM, v) for v in outer))
 
         if d == 2:
             deep(height, row, "y", visit)
@@ -186,13 +197,12 @@ class Entry(entry.Entry):
 
     def _team(self):
         lower = self.lower
-        lower.scratch_used = lower.scratch_static = lower.scratch_open = 0
+        lower.scratch_used = 0
         base = dynamic_shared(self.module)
         base.type = ir.PointerType(addrspace=3)  # not a generic pointer: of that LLVM would not see the alignment
         rank, league_size = block(lower), self.extra("league_size")
         with lower.b.if_then(lower.b.icmp_signed("<", rank, league_size)):  # an empty league's reduction has one block
-            self.visit(CudaTeam(rank, league_size, self.team_size, base), None, 0, "team")
-        self.scratch_static, self.scratch_open = lower.scratch_static, lower.scratch_open
+            self.visit(CudaTeam(rank, league_size, self.team_size, base), None, 0)
 
     # ---- the end of a reduction: the last block to arrive combines what all have left
     def _finish(self):

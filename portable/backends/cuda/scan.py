@@ -27,7 +27,7 @@ class ScanEntry(cuda.Entry):
     def emit(self):
         self.module.triple, self.module.data_layout = "nvptx64-nvidia-cuda", cuda.DATA_LAYOUT
         self.reducer, = self.reducers
-        self.dtype = self.facts.get(("state", 0, 0), "int64")  # settled when the emission is repeated
+        self.dtype = self.states[0][0].dtype
         self.items = 1 if self.kernel.portable_text.has_loops else ITEMS
         self.tile = self.items * self.threads
         for name, body in (("entry", self._totals), ("finish", self._offsets), ("apply", self._prefixes)):
@@ -73,24 +73,24 @@ class ScanEntry(cuda.Entry):
         with b.if_else(whole) as (inner, last):
             with inner:  # no condition: all loads are in flight at once
                 for place, index, _ in list(self._coalesced(start)):
-                    b.store(self._contribution(index, "whole"), self._shelf(shelf, place))
+                    b.store(self._contribution(index), self._shelf(shelf, place))
             with last:
                 for place, index, inside in self._coalesced(start):
                     b.store(lower.get(self._neutral()), self._shelf(shelf, place))
                     with b.if_then(inside):
-                        b.store(self._contribution(index, "tail"), self._shelf(shelf, place))
+                        b.store(self._contribution(index), self._shelf(shelf, place))
         lower.begin_pack(None)
         barrier(lower)
         return [Value(self.dtype, VARYING, b.load(p, typ=lower.scalar(self.dtype))) for p in self._items(shelf)]
 
-    def _contribution(self, index, variant):
+    def _contribution(self, index):
         """What the kernel returns at one index."""
         lower = self.lower
         lower.begin_pack(None)
         position = lower.lanes(index)
-        result = lower.inline(self.kernel.portable_text, [position, *self.args], variant)
+        result = lower.inline(self.kernel.portable_text, [position, *self.args])
         value, = self._contributions(result)
-        value, = self._settled(0, self._state(self.reducer, value, position, VARYING))
+        value, = self._state(self.reducer, value, position, VARYING)
         return lower.get(value, self.dtype)
 
     def _scanned(self, own):

@@ -12,6 +12,7 @@ import struct
 from ... import cache
 from ...errors import InputError
 from ...compiler.entry import EXTRA, scratch_of
+from ...compiler.shown import shown
 from ...compiler.signature import without_scatter
 from ...locks import Lock
 from ...policy import AUTO, MDRangePolicy, RangePolicy, TeamPolicy, box_words
@@ -20,6 +21,7 @@ from .lanes import WARP
 from .lower import RANGE_THREADS, Entry
 from .scan import ITEMS, ScanEntry
 
+interprets, builds = False, ("executed",)
 lock = Lock()  # compiled code has one argument block
 _AUTO_TEAM = 128
 _DEFAULT_SHARED = 48 * 1024  # more dynamic shared memory must be asked for
@@ -44,9 +46,9 @@ class Compiled:
             self.finish, self.apply, self.tile = module.function("finish"), module.function("apply"), entry.tile
         self.handle = self.function.handle
         self.kernel, self.threads, self.indices = kernel, entry.threads, entry.threads * entry.width  # of a block
-        self.results, self.state_words, self.accesses = entry.results, entry.n_words(), entry.accesses
+        self.results, self.state_words = entry.results, entry.n_words()
         self.team_size, self.scratch_static, self.scratch_open = team_size, entry.scratch_static, entry.scratch_open
-        self.allowed, self.signature, self.scatters = _DEFAULT_SHARED, entry.signature, bool(entry.scatters)
+        self.allowed, self.signature, self.scatters = _DEFAULT_SHARED, entry.signature, bool(entry.n_scatters)
         self.plain = functools.partial(_compiled, space, kernel, policy_kind, without_scatter(specs), reducers, team_size)
         n_results = len(entry.results.dtypes) if entry.results else 0
         self.block = ctypes.create_string_buffer(8 * (entry.signature.n_words + len(EXTRA) + n_results))
@@ -59,13 +61,14 @@ class Compiled:
 
     def _load(self, entry, name):
         device = self.context.device
-        self.ptx = engine.ptx(entry.text, device.compute_capability, name)
-        key = cache.key("cubin", device.compute_capability, driver.version(), self.ptx)
+        key = cache.key("cubin", device.compute_capability, driver.version(), entry.identity_of_code)
         code = cache.get(key)
         if code is None:
-            code = self.context.link(self.ptx)
+            ptx = engine.ptx(entry.text, device.compute_capability, name)
+            code = bytes([entry.width]) + self.context.link(ptx)  # which of two widths is known when the text is
             cache.put(key, code)
-        return self.context.load(code)
+        entry.width = code[0]
+        return self.context.load(code[1:])
 
     def launch(self, grid, words, shared, stream, handle=None):
         ctypes.memmove(self.block, words, len(words))
@@ -290,16 +293,24 @@ def fence(space):
 def explain(space, kernel, policy, policy_kind, specs):
     compiled, grid, shared = _configure(space, prepare(space, kernel, policy_kind, specs), policy)
     f, blocks = compiled.function, compiled.function.blocks_per_sm(compiled.threads, shared)
-    device = compiled.context.device
+    device, entry = compiled.context.device, Entry(kernel, policy_kind, compiled.signature.specs, (), compiled.team_size)
     each = compiled.indices // compiled.threads
     return {"code": "one thread a lane" if each == 1 else f"one thread for {each} indices", "blocks": grid, "threads a block": compiled.threads, "registers a thread": f.registers,
             "spills and local arrays, bytes a thread": f.local_bytes, "scratch, bytes": shared,
             "occupancy": f"{blocks * compiled.threads / device.max_threads_per_sm:.0%} of the threads a multiprocessor can hold",
-            }, compiled.accesses
+            }, entry.accesses, shown(entry.tree)
+
+
+def counted(*launch):
+    from . import count  # only those who count pay for it
+
+    return count.counted(*launch)
 
 
 def listing(space, kernel, policy, policy_kind, specs, reducers):
-    return _configure(space, prepare(space, kernel, policy_kind, specs, reducers), policy)[0].ptx
+    compiled = _configure(space, prepare(space, kernel, policy_kind, specs, reducers), policy)[0]
+    capability = compiled.context.device.compute_capability
+    return lower_to_ptx(kernel, policy_kind, compiled.signature.specs, reducers, compiled.team_size, capability)
 
 
 def lower_to_ptx(kernel, policy_kind, specs, reducers=(), team_size=_AUTO_TEAM, capability=(9, 0)):

@@ -1,6 +1,7 @@
 """The command line, the readers and the figures."""
 
 import csv
+import sys
 
 import numpy as np
 import pytest
@@ -45,9 +46,73 @@ def test_hdf5(tmp_path):
         files.read(tmp_path / "x.h5", "other")
 
 
+def test_dates_of_a_file_are_kept(tmp_path, capsys):
+    """The first column of dates names the times of the rows, and of predictions beyond them."""
+    pandas = pytest.importorskip("pandas")
+    x, out = logistic_maps(60, 2), tmp_path / "out.csv"
+    months = pandas.date_range("1985-01-01", periods=60, freq="MS")
+    frame = pandas.DataFrame(x, columns=["a", "b"])
+    frame.insert(0, "month", months.strftime("%Y-%m"))
+    frame.to_csv(tmp_path / "x.csv", index=False)
+    table = files.read(tmp_path / "x.csv")
+    assert list(table) == ["a", "b"]
+    np.testing.assert_array_equal(table.times, months.to_numpy())
+    found = edm.simplex(table, 2, columns="a", target="b", space="threads")
+    wanted = pandas.date_range("1985-03-01", periods=59, freq="MS")
+    np.testing.assert_array_equal(found.index, wanted.to_numpy())
+    assert main(["simplex", str(tmp_path / "x.csv"), "--columns", "a", "--target", "b", "-E", "2", "--out",
+                 str(out), "--space", "threads"]) == 0
+    written = pandas.read_csv(out)
+    assert written.time.tolist() == wanted.strftime("%Y-%m-%d").tolist()
+    assert "warning" not in capsys.readouterr().err
+    np.testing.assert_allclose(written.predicted, found.predicted, rtol=1e-9)
+    frame["month"] = [*months[:-1].strftime("%Y-%m-%d %H:%M:%S"), "1999-13-01 00:00:00"]
+    frame.to_csv(tmp_path / "x.csv", index=False)
+    with pytest.warns(UserWarning, match="month hold no numbers, and are left out"):
+        assert files.read(tmp_path / "x.csv").times is None
+
+
+def test_parquet(tmp_path):
+    pytest.importorskip("pyarrow")
+    import pandas
+
+    x = logistic_maps(40, 2)
+    dates = pandas.date_range("2001-05-06", periods=40, freq="D", tz="Europe/Berlin")
+    frame = pandas.DataFrame(x, columns=["a", "b"], index=dates)
+    frame = frame.assign(site="north", count=pandas.array([None] + [3] * 39, "Int64"))
+    frame.to_parquet(tmp_path / "x.parquet")
+    with pytest.warns(UserWarning, match="x.parquet': site hold no numbers, and are left out"):
+        found = files.read(tmp_path / "x.parquet")
+    assert list(found) == ["a", "b", "count"]
+    np.testing.assert_array_equal(np.column_stack([found["a"], found["b"]]), x)
+    np.testing.assert_array_equal(found["count"], [np.nan] + [3.0] * 39)
+    np.testing.assert_array_equal(found.times, dates.tz_convert(None).to_numpy())
+    frame[["a", "b"]].reset_index(drop=True).iloc[5:].to_parquet(tmp_path / "part.parquet")
+    part = files.read(tmp_path / "part.parquet")
+    assert list(part) == ["a", "b"] and part.times is None
+    (tmp_path / "cut.parquet").write_bytes((tmp_path / "x.parquet").read_bytes()[:-30])
+    with pytest.raises(pk.InputError, match="cut.parquet' cannot be read"):
+        files.read(tmp_path / "cut.parquet")
+    frame.iloc[:0].to_parquet(tmp_path / "none.parquet")
+    with pytest.raises(pk.ShapeError, match="none.parquet' has no rows"):
+        files.read(tmp_path / "none.parquet")
+    pandas.DataFrame({"a": np.zeros(40_000_000, np.int8)}).to_parquet(tmp_path / "bomb.parquet")
+    with pytest.raises(pk.InputError, match="bomb.parquet' holds .* bytes, which unpack to more"):
+        files.read(tmp_path / "bomb.parquet")
+
+
+def test_parquet_wants_its_reader(tmp_path, monkeypatch, capsys):
+    (tmp_path / "x.parquet").write_bytes(b"PAR1")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    assert main(["embed", str(tmp_path / "x.parquet"), "--columns", "a"]) == 2
+    said = capsys.readouterr().err
+    assert "x.parquet' needs pandas and pyarrow: pip install 'portable-kernels[files]'" in said
+
+
 @pytest.mark.parametrize("name, content, error, words", [
     ("absent.csv", None, pk.InputError, "there is no file"),
-    ("table.txt", "a\n1\n", pk.InputError, r"ends in '.txt'; .csv, .csv.gz, .npy, .h5 or .hdf5 is wanted"),
+    ("table.txt", "a\n1\n", pk.InputError,
+     r"ends in '.txt'; .csv, .csv.gz, .parquet, .npy, .h5 or .hdf5 is wanted"),
     ("short.csv", "a,b\n", pk.ShapeError, r"has 1 line\(s\)"),
     ("ragged.csv", "a,b\n1,2\n3\n", pk.ShapeError, "line 3 has 1 cells, the header 2; as many are wanted"),
     ("words.csv", "a,b\nx,y\n", pk.DTypeError, "has no column of numbers"),
@@ -105,6 +170,26 @@ def test_tests_on_the_command_line(tmp_path, capsys):
                  "--samples", "9"]) == 0
     found = edm.ccm(x[:, 1], x[:, 0], 2, library_sizes=[10, 80], n_samples=9, **keys).test()
     assert f"largest less smallest library: {found.difference:.4f}" in capsys.readouterr().out
+
+
+def test_groups_and_windows_on_the_command_line(tmp_path, capsys):
+    x = np.column_stack([driver_and_driven(120), logistic_maps(120, 1)])
+    np.savetxt(tmp_path / "x.csv", x, delimiter=",", header="a,b,c", comments="", fmt="%.17g")
+    given = [str(tmp_path / "x.csv"), "--library", "a", "b", "--library", "c", "b", "--lib", "0", "90",
+             "--pred", "90", "120", "--space", "threads", "--E-max", "3"]
+    keys = {"lib": (0, 90), "pred": (90, 120), "space": "threads"}
+    dims = [max(1, edm.embedding_dimension(x[:, c], 3, **keys).best) for c in range(3)]
+    keys["libraries"] = [[0, 1], [2, 1]]
+    assert main(["crossmap", *given]) == 0
+    printed = capsys.readouterr().out
+    assert "a + b" in printed and "c + b" in printed
+    assert all(f"{rho:.4f}" in printed for rho in edm.cross_map(x, dims, **keys).ravel())
+    chosen = ["--surrogates", "9", "--most-surrogates", "400", "--surrogate", "phase"]
+    assert main(["test", *given, *chosen]) == 0
+    found = edm.cross_map_test(x, dims, n_surrogates=9, most_surrogates=400, surrogate="phase", **keys)
+    assert found.summary().splitlines()[0] in capsys.readouterr().out
+    assert main(["crossmap", str(tmp_path / "x.csv"), "-E", "2", "--library", "a", "z"]) == 2
+    assert "--library: there is no column 'z'; the columns are a, b, c" in capsys.readouterr().err
 
 
 def test_calibration_tells_classes_and_surrogates(capsys):

@@ -242,6 +242,41 @@ def test_windows_of_a_cross_map(space):
     np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-12)
 
 
+@pytest.mark.parametrize("windows", [{}, {"lib": [(0, 15), (17, 35)], "pred": (36, 50)}], ids=str)
+def test_libraries_of_several_columns(space, windows):
+    """As simplex from these columns, group by group and target by target; columns may have any units."""
+    x = logistic_maps(50, 4) * [1.0, 2.0, 1e3, 1e3]
+    if space == "checked":
+        x, windows = x[:30], windows and {"lib": (0, 20), "pred": (20, 30)}
+    groups, dims, keys = [[0, 1], [3, 2]], [1, 2, 2, 1], {"Tp": 1, "dtype": "float64", **windows}
+    found = edm.cross_map(x, dims, libraries=groups, space=space, **keys)
+    wanted = [[edm.simplex(x[:, group], dims[j], target=x[:, j], space="serial", **keys).rho
+               for j in range(4)] for group in groups]
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-12)
+
+
+def test_groups_have_their_own_checkpoint_and_names(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    x = pandas.DataFrame(logistic_maps(60, 3), columns=list("abc"))
+    keys = {"checkpoint": tmp_path / "kept", "space": "threads"}
+    found = edm.cross_map(x, 2, libraries=[["a", "c"], ["b", "c"]], **keys)
+    assert list(found.index) == ["a + c", "b + c"] and list(found.columns) == list("abc")
+    again = edm.cross_map(x, 2, libraries=[[0, 2], [1, 2]], **keys)
+    np.testing.assert_array_equal(found, again)
+    np.testing.assert_array_equal(edm.cross_map(x, 2, libraries=["c", "a"], space="threads"),
+                                  edm.cross_map(x, 2, space="threads").iloc[[2, 0]])
+    with pytest.raises(pk.InputError, match="belongs to another run: libraries"):
+        edm.cross_map(x, 2, libraries=[[0, 1], [1, 2]], **keys)
+
+
+def test_a_group_that_does_not_vary_has_no_skill():
+    x = logistic_maps(60, 4)
+    x[:, 2:] = 0.5
+    with pytest.warns(RuntimeWarning, match="2 series do not vary"):
+        found = edm.cross_map(x, 2, libraries=[[0, 2], [2, 3]], space="threads")
+    assert np.isfinite(found[0, :2]).all() and np.isnan(found[1]).all() and np.isnan(found[:, 2:]).all()
+
+
 def test_a_file_is_opened_lazily(tmp_path):
     pytest.importorskip("xarray")
     path, x = tmp_path / "rho.npy", logistic_maps(60, 3)

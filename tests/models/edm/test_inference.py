@@ -87,6 +87,68 @@ def test_summary_tells_what_could_not_have_been_found():
     assert (coupled.rejected(method="by") <= coupled.rejected()).all()
 
 
+def test_pairs_that_none_matches_go_on(tmp_path, monkeypatch):
+    """Many pairs, few surrogates: a coupled one goes on until it is rejected, to what a longer test says."""
+    x = np.column_stack([driver_and_driven(200), *(autoregressive(200, 0.5, seed) for seed in range(5))])
+    keys = {"surrogate": "phase", "seed": 2, "space": "threads"}
+    longer = keys | {"n_surrogates": 19, "most_surrogates": 5000, "checkpoint": tmp_path / "kept"}
+    few = edm.cross_map_test(x, 2, n_surrogates=19, **keys)
+    unmatched = few.unmatched()
+    assert unmatched[1, 0] and not few.rejected().any()
+    wanted = few.n_wanted()
+    assert f"most_surrogates={wanted} could tell more" in few.summary()
+    assert wanted == int(np.ceil(few.n_tests / (0.05 * unmatched.sum()))) - 1 > 19
+    more = edm.cross_map_test(x, 2, **longer)
+    assert more.rejected()[1, 0] and wanted <= more.n_most <= 5000
+    np.testing.assert_array_equal(more.p_values[~unmatched], few.p_values[~unmatched])
+    whole = edm.cross_map_test(x, 2, n_surrogates=more.n_most, **keys)
+    last = more.n_tried == more.n_most
+    assert last[1, 0]
+    for part in ("rho", "n_better", "n_tried", "p_values"):
+        np.testing.assert_array_equal(getattr(more, part)[last], getattr(whole, part)[last])
+    went_on = int((more.n_tried > 19).sum())
+    assert f"{went_on} that none of these matched went on to {more.n_most}" in more.summary()
+    monkeypatch.setattr(edm.inference._Group, "run", None)  # all is read
+    again = edm.cross_map_test(x, 2, **longer)
+    np.testing.assert_array_equal(again.p_values, more.p_values)
+    with pytest.raises(pk.InputError, match="most_surrogates is 5000; so many of a series of 200 times "
+                                            "want memory_mb=12, got 5"):
+        edm.cross_map_test(x, 2, most_surrogates=5000, memory_mb=5, **keys)
+
+
+def test_more_surrogates_keep_the_level():
+    """Of independent pairs, whose tests all go on if they can, no more than a share p has such a p-value."""
+    p = []
+    for seed in range(120):
+        x = np.column_stack([autoregressive(60, 0.5, 2 * seed), autoregressive(60, 0.5, 2 * seed + 1)])
+        found = edm.cross_map_test(x, 1, n_surrogates=4, most_surrogates=200, level=0.01, surrogate="phase",
+                                   seed=seed, space="threads")
+        p.append(found.p_values[0, 1])
+    p = np.array(p)
+    assert (p < 0.2).any()  # beyond 1 / (1 + 4)
+    for share in (0.05, 0.1, 0.2):
+        assert (p <= share).mean() <= share + 3 * np.sqrt(share * (1 - share) / len(p))
+
+
+def test_libraries_of_several_columns_are_tested(space):
+    """Each surrogate is mapped as a series of its own from the same groups."""
+    x, n = logistic_maps(30 if space == "checked" else 90, 4), 3 if space == "checked" else 19
+    keys = {"libraries": [[0, 1], [1, 3]], "dtype": "float64"}
+    dims = [1, 2, 2, 1]
+    found = edm.cross_map_test(x, dims, n_surrogates=n, stop_after=None, surrogate="block", seed=4,
+                               space=space, **keys)
+    np.testing.assert_allclose(found.rho, edm.cross_map(x, dims, space="serial", **keys), rtol=0, atol=1e-12)
+    same = "library and target are the same series"
+    assert [[REASONS[c] == same for c in row] for row in found.reasons] == [[True, True, False, False],
+                                                                            [False, True, False, True]]
+    assert found.libraries == ["0 + 1", "1 + 3"]
+    made = edm.surrogates((x - x.mean(axis=0)) / x.std(axis=0), n, "block", seed=4, space="serial")
+    for j, E in enumerate(dims):
+        both = np.column_stack([x, made[:, j]])
+        skill = edm.cross_map(both, E, space="serial", **keys)[:, 4:]
+        np.testing.assert_array_equal(found.n_better[:, j], (skill >= found.rho[:, j, None]).sum(axis=1))
+
+
 @pytest.mark.parametrize("method", ["bh", "by"])
 def test_adjusted_p_values(method):
     stats = pytest.importorskip("scipy.stats")
@@ -111,6 +173,7 @@ def test_results_of_a_test_have_names():
     assert float(dataset.p.sel(library="a", target="b")) == found.p_values[0, 1]
     table = found.to_pandas()
     assert len(table) == 9 and table.q.dropna().is_monotonic_increasing
+    pandas.testing.assert_frame_equal(edm.frames.to_pandas(found), table)
     own = table[(table.library == "b") & (table.target == "b")]
     assert own.reason.item() == "library and target are the same series"
 
@@ -200,6 +263,38 @@ def test_lagged_map_with_one_lag_is_simplex():
                                                          space="threads").rho, abs=1e-12)
     with pytest.raises(pk.DTypeError, match="Tp is 0.5; whole numbers"):
         edm.lagged_map(x[:, 1], x[:, 0], 2, Tp=0.5)
+
+
+def test_lagged_maps_of_several_targets():
+    """Each as if it were alone; with names in a table."""
+    pandas = pytest.importorskip("pandas")
+    x = logistic_maps(80, 3)
+    keys = {"Tp": [-1, 0, 2], "n_boot": 20, "n_surrogates": 5, "surrogate": "block", "space": "threads"}
+    both = edm.lagged_map(x[:, 0], x[:, 1:], 2, **keys)
+    for q in (0, 1):
+        alone = edm.lagged_map(x[:, 0], x[:, 1 + q], 2, **keys)
+        for part in ("rho", "interval", "peak", "peak_interval", "p_values", "peak_p"):
+            np.testing.assert_array_equal(getattr(both, part)[q], getattr(alone, part))
+    frame = pandas.DataFrame(x, columns=list("abc"))
+    named = edm.frames.to_pandas(edm.lagged_map(frame, ["b", "c"], 2, columns="a", **keys))
+    assert named.target.tolist() == ["b"] * 3 + ["c"] * 3
+    np.testing.assert_array_equal(named.low, both.interval[:, 0].ravel())
+
+
+def test_results_of_several_targets_have_their_names():
+    pandas = pytest.importorskip("pandas")
+    x = pandas.DataFrame(logistic_maps(60, 3), columns=list("abc"))
+    keys = {"columns": "a", "target": ["c", "b"], "space": "threads"}
+    for found, n in ((edm.simplex(x, 2, **keys), 59), (edm.smap(x, 2, theta=[0.0, 1.0], **keys), 118),
+                     (edm.embedding_dimension(x, 3, **keys), 3),
+                     (edm.ccm(x, E=2, library_sizes=[9, 20], n_samples=2, **keys), 2),
+                     (edm.simplex(x["a"], 2, target=x[["c", "b"]], space="threads"), 59)):
+        table = edm.frames.to_pandas(found)
+        assert table.target.value_counts().to_dict() == {"c": n, "b": n}
+    assert found.targets == ["c", "b"]
+    np.testing.assert_array_equal(table.predicted[table.target == "b"],
+                                  edm.simplex(x, 2, columns="a", target="b", space="threads").predicted)
+    assert edm.simplex(x, 2, columns="a", target="b", space="threads").targets is None
 
 
 def test_tables_with_names_and_dates():

@@ -53,6 +53,16 @@ def test_three_clean_clusters_come_out_of_ten_components(separation, seed):
     assert model.objective_history_[-1] >= truth.objective_history_[-1] - 0.1
 
 
+@pytest.mark.parametrize("seed", [3, 4, 20, 21, 23])
+def test_few_points_are_no_more_clusters_than_many(seed):
+    """Each of these kept six components: a prior as narrow as the parts of clusters that EM alone ends with, and
+    merges of which none gains by itself."""
+    model = DirichletMixture(6, random_state=seed, space="serial").fit(clean_clusters(400, 6.0, seed))
+    assert_marked(model)
+    assert model.n_active_ == 3
+    np.testing.assert_allclose(np.linalg.slogdet(model.prior_.scale)[1], 0.0, atol=0.5)  # as wide as clusters
+
+
 def test_a_component_on_two_clusters_is_split(space):
     if space == "checked":
         pytest.skip("too many operations for plain Python")

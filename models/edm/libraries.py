@@ -1,0 +1,90 @@
+"""Which series a cross map is made from: one at a time, or several columns at a time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from portable.errors import DTypeError, InputError, ShapeError
+
+from ..checks import check_count
+
+
+@dataclass(frozen=True)
+class Libraries:
+    """Libraries of a cross map.
+
+    Attributes
+    ----------
+    rows : ndarray of int64, shape (n_rows,)
+        Which libraries are asked for, places in `columns`.
+    columns : ndarray of int64, shape (n_libraries, n_columns)
+        The series of each; without groups, library c is series c alone.
+    names : list of str
+    """
+
+    rows: np.ndarray
+    columns: np.ndarray
+    names: list
+
+    @property
+    def width(self) -> int:
+        """Columns of each library."""
+        return self.columns.shape[1]
+
+    @property
+    def settings(self) -> dict:
+        """What a checkpoint depends on: which columns form groups. Single series may be added later."""
+        return {} if self.width == 1 else {"libraries": self.columns}
+
+    def of(self, dataset: np.ndarray) -> np.ndarray:
+        """The columns of library 0, then those of the next, shape (n_times, n_libraries * n_columns)."""
+        return dataset if self.width == 1 else np.ascontiguousarray(dataset[:, self.columns.ravel()])
+
+    def coordinates(self, E: int, tau: int):
+        """Column (None without groups) and lag of each coordinate; a lag of all columns before the next."""
+        lag = np.repeat(np.arange(E) * tau, self.width)
+        return (None if self.width == 1 else np.tile(np.arange(self.width), E)), lag
+
+    def all_of(self, flags: np.ndarray) -> np.ndarray:
+        """Whether what is said of each series holds for all of a library, shape (n_libraries,)."""
+        return flags[self.columns].all(axis=1)
+
+    def hold(self, n_series: int) -> np.ndarray:
+        """Whether a library holds a series, shape (n_libraries, n_series)."""
+        return (self.columns[:, :, None] == np.arange(n_series)).any(axis=1)
+
+
+def check_libraries(libraries, names: list) -> Libraries:
+    """Numbers or names of series, shape (n_libraries,), or groups of them, shape (n_libraries, n_columns).
+
+    names : of all series
+    """
+    n_series = len(names)
+    if libraries is None:
+        return Libraries(np.arange(n_series), np.arange(n_series)[:, None], names)
+    try:
+        given = np.atleast_1d(np.asarray(libraries))
+    except ValueError as error:
+        raise ShapeError(f"libraries is {libraries!r}, groups of different sizes; as many columns in each "
+                         "are wanted, or a call for each size") from error
+    if given.dtype.kind == "U":
+        unknown = [name for name in given.ravel().tolist() if name not in names]
+        if unknown:
+            raise InputError(f"libraries: there is no series {unknown[0]!r}; they are {', '.join(names)}")
+        given = np.array([names.index(name) for name in given.ravel().tolist()]).reshape(given.shape)
+    if given.dtype.kind not in "iu" or given.ndim > 2 or not given.size:
+        raise DTypeError("libraries must be numbers of columns, or names, or groups of as many of them each; "
+                         f"got {libraries!r}")
+    for column in given.ravel().tolist():
+        check_count(column, "libraries", 0, n_series - 1)
+    given = given.astype(np.int64)
+    if given.ndim == 1 or given.shape[1] == 1:
+        return Libraries(given.ravel(), np.arange(n_series)[:, None], names)
+    for number, group in enumerate(given.tolist()):
+        twice = [names[c] for c in group if group.count(c) > 1]
+        if twice:
+            raise InputError(f"libraries[{number}] holds {twice[0]} twice; different series are wanted")
+    return Libraries(np.arange(len(given)), given, [" + ".join(names[c] for c in group)
+                                                    for group in given.tolist()])

@@ -1,0 +1,68 @@
+"""The steps of a reducer as functions of numbers, made from their typed trees."""
+
+from __future__ import annotations
+
+import functools
+
+from ...compiler.tree import arranged, arrangement, flat
+from ...compiler.types import VARYING
+from ...compiler.typing import typed
+from ...errors import LanguageError
+from .arithmetic import UNWATCHED, number
+from .code import Code
+
+
+def _step(text, like, dtypes, float_dtype, kernel_name, to=None):
+    """The function of a text, for numbers of these dtypes that are arranged `like` its parameters; how its result is arranged."""
+    numbers = iter([("number", dtype, VARYING, 0, False) for dtype in dtypes])
+    tree = typed(text, tuple(_known(part, numbers) for part in like), 1, 1, float_dtype, kernel_name)
+    code = Code(tree, float_dtype, kernel_name, to)
+    return functools.partial(code.function, UNWATCHED), arrangement(tree.result)
+
+
+def _known(like, numbers):
+    return next(numbers) if like is None else ("tuple", (), *(_known(part, numbers) for part in like))
+
+
+def _state(dtypes):
+    """How a state is arranged: a number, or a tuple of several."""
+    return None if len(dtypes) == 1 else (None,) * len(dtypes)
+
+
+@functools.lru_cache(maxsize=1024)
+def combining(reducer, dtypes, float_dtype, kernel_name):
+    """The function of two states, one number after the other, that gives their combination."""
+    combine, like = _step(reducer.combine.portable_text, (_state(dtypes),) * 2, dtypes * 2, float_dtype, kernel_name, dtypes)
+    if len(flat(like)) != len(dtypes):
+        raise LanguageError(f"{reducer!r}: combine ({reducer.combine.place}) must return a state of {len(dtypes)} number(s)")
+    return combine
+
+
+class Folding:
+    """A reducer for an entry's contributions like `value`; `n`: how many numbers they are, `dtypes`: those of a state's numbers."""
+
+    def __init__(self, entry, reducer, value, state):
+        options, given = (entry.signature.float_dtype, entry.kernel.name), [v.dtype for v in flat(value)]
+        self.reducer, self.n, self.dtypes, self.lift, self.finish = reducer, len(given), tuple(v.dtype for v in state), None, None
+        if reducer.lift is not None:
+            self.lift, _ = _step(reducer.lift.portable_text, (arrangement(value), None)[:1 + reducer.with_index], [*given, "int"], *options)
+        self.combine = combining(reducer, self.dtypes, *options)
+        self.neutral = tuple(number(v.const, v.dtype) for v in entry.identity(reducer, state))
+        self.like = _state(self.dtypes)
+        if reducer.finish is not None:
+            self.finish, self.like = _step(reducer.finish.portable_text, (self.like,), self.dtypes, *options)
+
+    def state(self, values, index):
+        """The state of one contribution."""
+        if self.lift is not None:
+            values = self.lift(*values, *[index][:self.reducer.with_index])
+        return tuple(map(number, values, self.dtypes))
+
+    def total(self, states):
+        """All states combined; of none the neutral one."""
+        return functools.reduce(lambda a, b: self.combine(*a, *b), states) if states else self.neutral
+
+    def result(self, state):
+        """What a last state gives: a Python number or a tuple of them."""
+        state = self.finish(*state) if self.finish is not None else state
+        return arranged(self.like, iter([v.item() if hasattr(v, "item") else v for v in state]))

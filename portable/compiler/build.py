@@ -1,0 +1,402 @@
+"""A text and what is known of its arguments, read into a typed tree: statements, variables, loops, inlined calls."""
+
+from __future__ import annotations
+
+import ast
+
+from .. import words
+from ..errors import LanguageError
+from . import types as t
+from .calls import Calls
+from .known import Known
+from .team import TeamHandle
+from .tree import Block, Call, If, Leave, Loop, Operation, Rejoin, Set, Tree, Variable, View, arranged, arrangement, flat, mapped
+from .types import UNIFORM
+
+_HEAVY = (ast.For, ast.While, ast.Call, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow, ast.Return, ast.Break, ast.Continue)  # costs more than a jump
+_NOT_STATEMENTS = {"With": "with", "Try": "try", "Raise": "raise", "Delete": "del", "Global": "global", "Nonlocal": "nonlocal",
+                   "FunctionDef": "a nested function", "ClassDef": "a class", "Import": "import", "ImportFrom": "import",
+                   "Match": "match"}
+_UNROLL_TRIPS, _UNROLL_TOTAL, _UNROLL_STATIC = 16, 256, 4096
+
+
+class Frame:
+    """One text being read: the kernel, or a function inlined at one call.
+
+    `direct` : what names stand for that are assigned once; `variables` : the others; `homes` : blocks by their paths in the text
+    """
+
+    def __init__(self, text, call, caller):
+        self.text, self.call, self.caller = text, call, caller
+        self.direct, self.variables, self.homes, self.loops = {}, {}, {(): call.body}, []
+        self.results, self.result = [], None
+
+
+class Build(Calls):
+    """Reads a text into `root`, for packs of `width` lanes.
+
+    Attributes
+    ----------
+    order : all nodes, as they are evaluated
+    checks : what must hold when dtypes and kinds are known
+    chains : numbers given to functions that are one long chain; one that differs between lanes makes the tree a chain
+    asserts : whether assertions are part of the tree, for the checked space
+    scalar : (number, reason) pairs: if the number differs between lanes, packs do not pay
+    """
+
+    def __init__(self, width, kernel_name, asserts=False):
+        self.W, self.kernel_name, self.asserts = width, kernel_name, asserts
+        self.order, self.checks, self.chains, self.scalar = [], [], [], []
+        self.block, self.frame, self.line, self.at, self.gone, self.unused = Block(), None, "", None, False, None
+        self.unrolled, self.depth, self.private_bytes = 1, 0, 0
+
+    def tree(self, text, inputs):
+        tree = Tree(text, inputs, self.block)
+        tree.result = self.inline(text, inputs)
+        return tree
+
+    # ---- inlining
+    def inline(self, text, args, node=None):
+        """What a text gives at this place: a number, a tuple of numbers, a view, or None."""
+        frame = self.frame
+        while frame is not None:
+            if frame.text is text:
+                self.fail(node, f"'{text.name}' calls itself; recursion is not for kernels", LanguageError)
+            frame = frame.caller
+        args = [mapped(self.rounded, a) for a in args]
+        call = self.put(Call(text, Block(self.block), args))
+        outer = self.frame, self.block, self.depth, self.gone, self.line, self.at
+        frame = self.frame = Frame(text, call, self.frame)
+        self.block, self.depth, self.gone = call.body, 0, False
+        for name, value in zip(text.params, args):
+            if text.webs[name].direct:
+                frame.direct[name] = value
+            else:
+                self.assign(name, value, text.tree)
+        call.setup, call.body.body = call.body.body, []
+        self.statements(text.tree.body)
+        self.frame, self.block, self.depth, self.gone, self.line, self.at = outer
+        if text.single_return:
+            result = mapped(self.rounded, frame.result)
+        elif not frame.results:
+            return None
+        else:
+            result = arranged(frame.result, iter([self.operation("get", attr=v) for v in frame.results]))
+        call.outputs, call.n_results = flat(result), len(frame.results)
+        return result
+
+    def statements(self, body):
+        """Statements, put at this place."""
+        path = self.frame.text.blocks.get(id(body))
+        if path is not None:
+            self.frame.homes[path] = self.block
+        self.depth += 1
+        for s in body:
+            if self.gone:
+                break
+            self.line, self.at = self.frame.text.where(s), (self.frame.text, s)
+            method = getattr(self, "stmt_" + type(s).__name__, None)
+            if method is None:
+                self.fail(s, f"{_NOT_STATEMENTS.get(type(s).__name__, type(s).__name__)} is not for kernels", LanguageError)
+            try:
+                method(s)
+            except t.TypeClash as clash:
+                self.fail(s, f"`{ast.unparse(s).splitlines()[0]}`: {clash}")
+        self.depth -= 1
+
+    def within(self, block, body):
+        """Read statements into a block; whether all ways through them leave."""
+        outer, self.block, line = self.block, block, self.line
+        self.statements(body)
+        self.block, self.line, gone, self.gone = outer, line, self.gone, False
+        return gone
+
+    # ---- variables
+    def read(self, name, node):
+        if name in self.frame.direct:
+            return self.frame.direct[name]
+        if name not in self.frame.variables:
+            self.fail(node, f"'{name.partition('@')[0]}' is used before it is assigned", LanguageError)
+        return self.operation("get", attr=self.frame.variables[name])
+
+    def assign(self, name, value, node):
+        frame = self.frame
+        web = frame.text.webs[name]
+        if web.direct:
+            frame.direct[name] = value
+            if value.__class__ is View:
+                value.name = value.name or name.partition("@")[0]
+            return
+        if not isinstance(value, Operation):
+            self.fail(node, f"'{name.partition('@')[0]}' holds {self.describe(value)} here and is assigned elsewhere too; "
+                            "give it a name of its own")
+        home = frame.homes.get(web.block, Block())
+        variable = frame.variables.setdefault(name, Variable(name))
+        self.put(Set(variable, value, home, self.block, self._loop(), at=(frame.text, node)))
+
+    def _loop(self):
+        return self.frame.loops[-1] if self.frame.loops else None
+
+    def writes(self):
+        """Note for all loops around this place that memory changes in them."""
+        frame = self.frame
+        while frame is not None:
+            for loop in frame.loops:
+                loop.writes = True
+            frame = frame.caller
+
+    def assign_to(self, target, value):
+        if isinstance(target, ast.Name):
+            self.assign(target.id, value, target)
+        elif isinstance(target, (ast.Tuple, ast.List)):
+            if not isinstance(value, tuple) or len(value) != len(target.elts):
+                self.fail(target, f"{len(target.elts)} values are wanted for `{ast.unparse(target)}`, got {self.describe(value)}")
+            for part, v in zip(target.elts, value):
+                self.assign_to(part, v)
+        elif isinstance(target, ast.Subscript):
+            self.store(*self.element(target), value, target)
+        else:
+            self.fail(target, f"`{ast.unparse(target)}` cannot be assigned in a kernel", LanguageError)
+
+    def store(self, view, items, value, node):
+        self.check_writable(view, node)
+        if not isinstance(value, Operation):
+            self.fail(node, f"a number is wanted for an element of '{view.label}', got {self.describe(value)}")
+        self.writes()
+        self.operation("store", *items, value, view=view, counts=f"store {view.store or view.label}")
+
+    def element(self, target):
+        view = self.view_of(self.expr(target.value), target)
+        items = self.items(view, target)
+        if len(items) != len(view.shape) or any(isinstance(i, tuple) for i in items):
+            self.fail(target, f"'{view.label}' has {len(view.shape)} dimension(s); one element is assigned at a time")
+        return view, items
+
+    # ---- statements
+    def stmt_Pass(self, s):
+        pass
+
+    def stmt_Assert(self, s):
+        """Only the checked space looks at assertions."""
+        if self.asserts:
+            message = s.msg.value if isinstance(s.msg, ast.Constant) else s.msg and ast.unparse(s.msg)
+            self.operation("assert", self.condition(s.test), attr=str(message or ""))
+
+    def stmt_Expr(self, s):
+        if isinstance(s.value, ast.Constant):
+            return
+        if not isinstance(s.value, ast.Call):
+            self.fail(s, f"`{ast.unparse(s)}` does nothing", LanguageError)
+        self.unused = s.value
+        self.expr(s.value)
+
+    def stmt_Assign(self, s):
+        value = self.expr(s.value)
+        for target in s.targets:
+            self.assign_to(target, value)
+
+    def stmt_AnnAssign(self, s):
+        if s.value is not None:
+            self.assign_to(s.target, self.expr(s.value))
+
+    def stmt_AugAssign(self, s):
+        if isinstance(s.target, ast.Name):
+            self.assign(s.target.id, self.operated(s.op, self.read(s.target.id, s), self.number(s.value), s), s)
+        else:
+            view, items = self.element(s.target)
+            old = self.load(view, items)
+            self.store(view, items, self.operated(s.op, old, self.number(s.value), s), s)
+
+    def stmt_If(self, s):
+        c = self.condition(s.test)
+        if c.const is not None:
+            self.statements(s.body if c.const else s.orelse)
+        else:
+            heavy = tuple(any(isinstance(n, _HEAVY) for part in body for n in ast.walk(part)) for body in (s.body, s.orelse))
+            node = self.put(If(c, Block(self.block), Block(self.block) if s.orelse else None, heavy))
+            gone = self.within(node.then, s.body)
+            self.gone = bool(s.orelse) and self.within(node.otherwise, s.orelse) and gone
+        if not self.gone and _leaves(s):
+            self.rejoin()
+
+    def rejoin(self):
+        self.put(Rejoin(self.frame.call, self._loop(), self.block))
+
+    def stmt_Return(self, s):
+        frame = self.frame
+        value = None if s.value is None else self.expr(s.value)
+        if isinstance(value, Known) and value.value is None:
+            value = None
+        self.gone = True
+        if frame.text.single_return:
+            frame.result = value
+            return
+        leave = Leave("return", frame.call, self.block, [], list(frame.loops))
+        if value is not None:
+            values = flat(value)
+            if frame.results and frame.result != arrangement(value) or not all(isinstance(v, Operation) for v in values):
+                self.fail(s, "every return must give the same number of numbers")
+            if not frame.results:
+                frame.result = arrangement(value)
+                frame.results = [Variable("the result") for _ in values]
+            leave.results = [Set(var, v, frame.call.body, self.block, line=self.line, at=self.at) for var, v in zip(frame.results, values)]
+        self.put(leave)
+
+    def stmt_Break(self, s):
+        self._leave("break")
+
+    def stmt_Continue(self, s):
+        self._leave("continue")
+
+    def _leave(self, how):
+        self.put(Leave(how, self._loop(), self.block))
+        self.gone = True
+
+    # ---- loops
+    def stmt_While(self, s):
+        self._no_else(s)
+        self.loop(s, Loop("while", self.frame.call))
+
+    def stmt_For(self, s):
+        self._no_else(s)
+        call = s.iter
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "thread_range":
+            if isinstance(self.expr(call.func.value), TeamHandle):
+                self.members_loop(s, call)
+                return
+        if isinstance(call, ast.Call):
+            callee = self.expr(call.func)
+            if isinstance(callee, Known) and callee.value is range:
+                self.range_loop(s, call)
+                return
+        items = self.expr(call)
+        if not isinstance(items, tuple):
+            self.fail(s, f"a for loop runs over range(...), team.thread_range(...) or a tuple, not over `{ast.unparse(call)}`",
+                      LanguageError)
+        self.unroll(s, items)
+
+    def _no_else(self, s):
+        if s.orelse:
+            self.fail(s, "else after a loop is not for kernels", LanguageError)
+
+    def bounds(self, call, most):
+        """start, stop and step of a range; the first two as integers, the last a Python number."""
+        values = self.arguments(call, 1, most)
+        for v, node in zip(values, call.args):
+            self.wanted(lambda v=v: not t.is_float(v.dtype), call,
+                        f"`{ast.unparse(call)}`: the bounds are integers, but `{ast.unparse(node)}` is a float")
+        if len(values) == 1:
+            return self.const(0), values[0], 1
+        return values[0], values[1], values[2].const if len(values) == 3 else 1
+
+    def members_loop(self, s, call):
+        start, stop, _ = self.bounds(call, 2)
+        self.wanted(lambda: start.kind == stop.kind == UNIFORM, s, "the bounds of team.thread_range must be the same for all members")
+        loop = Loop("members", self.frame.call, start=start, stop=stop, breaks=_own_exit(s, ast.Break))
+        loop.varying = self.W == 1 or loop.breaks
+        loop.counter = Operation("member", attr=loop, dtype="int")
+        self.loop(s, loop)
+
+    def range_loop(self, s, call):
+        start, stop, step = self.bounds(call, 3)
+        if not step:
+            self.fail(call, "range's step must be a constant other than zero")
+        static = any(isinstance(n, ast.Name) and self.frame.text.scope.get(n.id) is words.static or
+                     isinstance(n, ast.Attribute) and n.attr == "static" for n in ast.walk(call))
+        if isinstance(start.const, int) and isinstance(stop.const, int):
+            trips = len(range(start.const, stop.const, step))
+            static = static or trips <= _UNROLL_TRIPS and trips * self.unrolled <= _UNROLL_TOTAL
+            if static and trips * self.unrolled <= _UNROLL_STATIC and not _leaves(s) and not _own_exit(s):
+                self.unroll(s, [self.const(k) for k in range(start.const, stop.const, step)])
+                return
+        if not _computes(s):
+            self.scalar.append((start, f"the loop of line {self.line.rpartition(':')[2]} reads other elements in "
+                                       "each lane and computes little, which one lane at a time does faster"))
+        loop = Loop("range", self.frame.call, start=start, stop=stop, step=step)
+        loop.counter = Operation("counter", [start], attr=loop, dtype="int")
+        self.loop(s, loop)
+
+    def loop(self, s, loop):
+        """A loop that is not unrolled."""
+        loop.body, loop.deciding = Block(self.block, split=loop.form == "members"), _deciding(s)
+        loop.exits, loop.returns = _own_exit(s), _returns(s)
+        self.put(loop)
+        if loop.form == "while":
+            loop.test, outer = Block(self.block), self.block
+            self.frame.loops.append(loop)
+            self.block = loop.test
+            loop.condition = self.condition(s.test)
+            self.block = outer
+            self.frame.loops.pop()
+        else:
+            self.order.append(loop.counter)
+        self.order.append(loop)  # when what it depends on is known
+        self._trip(s, loop, loop.body, loop.counter)
+        if loop.returns:
+            self.rejoin()
+
+    def _trip(self, s, loop, block, item):
+        frame, outer, unrolled = self.frame, self.block, self.unrolled
+        frame.loops.append(loop)
+        frame.homes[frame.text.blocks.get(id(s.body))] = self.block = block
+        self.unrolled = 1
+        if item is not None:
+            self.assign_to(s.target, item)
+        self.block = outer
+        self.within(block, s.body)
+        self.unrolled = unrolled
+        frame.loops.pop()
+
+    def unroll(self, s, items):
+        if _own_exit(s) or _returns(s):
+            loop = self.put(Loop("trips", self.frame.call, trips=[], exits=True))
+            for item in items:
+                loop.trips.append(Block(self.block))
+                self._trip(s, loop, loop.trips[-1], item)
+            if _returns(s):
+                self.rejoin()
+            return
+        self.unrolled *= max(1, len(items))
+        for item in items:
+            self.frame.homes[self.frame.text.blocks.get(id(s.body))] = self.block
+            self.assign_to(s.target, item)
+            self.statements(s.body)
+        self.unrolled //= max(1, len(items))
+
+
+# ---- what a statement's own text says
+def _own_exit(loop, kinds=(ast.Break, ast.Continue)):
+    """True if the loop's body breaks or continues this very loop."""
+    def look(body):
+        return any(isinstance(s, kinds) or isinstance(s, ast.If) and (look(s.body) or look(s.orelse)) for s in body)
+    return look(loop.body)
+
+
+def _deciding(loop):
+    """Names of variables on which a loop's next trip may depend: those in its conditions, and what these are made from."""
+    tests = [n.test for n in ast.walk(loop) if isinstance(n, (ast.While, ast.If))]
+    names, more = set(), {n.id for test in tests for n in ast.walk(test) if isinstance(n, ast.Name)}
+    assigned = [n for n in ast.walk(loop) if isinstance(n, (ast.Assign, ast.AugAssign))]
+    while more - names:
+        names |= more
+        more = {n.id for a in assigned if names & {n.id for n in ast.walk(a) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+                for n in ast.walk(a.value) if isinstance(n, ast.Name)}
+    return frozenset(names)
+
+
+def _returns(s):
+    return any(isinstance(n, ast.Return) for n in ast.walk(s))
+
+
+def _leaves(s):
+    """True if lanes may leave the enclosing loop trip or function inside this statement."""
+    if _returns(s):
+        return True
+    if isinstance(s, ast.If):
+        return any(isinstance(q, (ast.Break, ast.Continue)) or (isinstance(q, ast.If) and _leaves(q)) for q in s.body + s.orelse)
+    return False
+
+
+def _computes(loop):
+    """True for a loop whose body does more than read and add: a call of a function, a division or a power."""
+    return any(isinstance(n, (ast.Call, ast.Div, ast.Pow)) for s in loop.body for n in ast.walk(s))

@@ -1,0 +1,65 @@
+"""What code is known by on disk: a hash of all that it is made from, which is quickly made, as no code is emitted for it."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from dataclasses import fields
+from pathlib import Path
+
+import llvmlite
+
+from ..reducer import Reducer
+from .emit import described
+from .tree import Block, Call, If, Leave, Loop, Operation, Rejoin, Set, Variable, View
+from .typing import typed
+
+_NOT_KEYED = ("line", "at", "text", "name")  # names of variables, and places in files
+_NODES = {node: [f.name for f in fields(node) if f.name not in _NOT_KEYED]
+          for node in (Operation, View, Block, Variable, Set, If, Loop, Leave, Rejoin, Call)}
+
+
+@functools.cache
+def sources():
+    """A hash of the files, and the version of LLVM, that decide what is emitted for a typed tree."""
+    layer = Path(__file__).parents[1]
+    files = sorted([*layer.glob("compiler/*.py"), *layer.glob("backends/*/*.py"), *layer.glob("elementary*.py")])
+    return llvmlite.__version__ + hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
+
+
+def written(tree, float_dtype):
+    """A tree as a text in which nodes are numbered by their first appearance; with the trees of the reducers in it."""
+    writer = _Writer(float_dtype)
+    writer.add((tree.inputs, tree.root, tree.result))
+    return "".join(writer.parts)
+
+
+class _Writer:
+    def __init__(self, float_dtype):
+        self.float_dtype, self.numbers, self.parts = float_dtype, {}, []
+
+    def add(self, value):
+        if value.__class__ in _NODES:
+            self.node(value)
+        elif isinstance(value, (list, tuple)):
+            self.parts.append("(")
+            for v in value:
+                self.add(v)
+            self.parts.append(")")
+        elif not isinstance(value, Reducer):
+            self.parts.append(f"{sorted(value)}" if isinstance(value, frozenset) else f"{value!r} ")
+
+    def node(self, node):
+        if node in self.numbers:
+            self.parts.append(f"%{self.numbers[node]} ")
+            return
+        self.numbers[node] = len(self.numbers)
+        self.parts.append(f"{node.__class__.__name__}{{")
+        for name in _NODES[node.__class__]:
+            self.add(getattr(node, name))
+        if node.__class__ is Operation and isinstance(node.attr, Reducer):
+            state = tuple(described(v, None) for v in node.args)
+            state = state[0] if len(state) == 1 else ("tuple", (), *state)
+            tree = typed(node.attr.combine.portable_text, (state, state), 1, 1, self.float_dtype, node.attr.name)
+            self.add((node.attr.identity(node.args[0].dtype), tree.inputs, tree.root, tree.result))
+        self.parts.append("}")

@@ -1,0 +1,226 @@
+"""The typed tree: what a text does, every subexpression named once, in order of evaluation.
+
+A text is built into the tree of its operations (build.py), whose dtypes and kinds are then solved (typing.py); machines emit
+code from it (emit.py). What operations, loops and inlined calls there are depends on constants, on tuples and on the ranks of
+views, never on a dtype or a kind that is solved: no node is made after building.
+
+A SPLIT block is one that only some of the lanes get to. A variable that is assigned where a split lies between its home and
+the assignment keeps the old value in the other lanes, and so varies between lanes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from .types import UNIFORM, Number, Record
+
+
+@dataclass(slots=True, eq=False)
+class Operation(Number):
+    """A number, or an effect, of one operation on others. What each `op` is, `typing.py` and `emit.py` say in a method each.
+
+    attr : what else the operation needs to know; view : the view that it reads or writes
+    parts : (Block, Operation) pairs, each evaluated only where the first argument lets it
+    counts : the name under which counting builds count it, "" if it is not an operation of the text
+    at : (Text, syntax node); line : "file:line" of the statement
+    """
+
+    op: str
+    args: list = ()
+    attr: object = None
+    view: object = None
+    parts: list = ()
+    dtype: str | None = None
+    kind: str | None = None
+    const: object = None
+    step: int = 0
+    aligned: bool = False
+    counts: str = ""
+    line: str = ""
+    at: tuple | None = None
+
+
+@dataclass(slots=True, eq=False)
+class View:
+    """A view: an argument, a part of another, or an array made here (`store` "(local)" or "(scratch)", with the variable's `name`)."""
+
+    label: str
+    dtype: str
+    shape: list  # of integers, or of Operations that give an extent
+    readonly: bool = False
+    scatter: bool = False
+    lanes_last: bool = False
+    store: str = ""
+    base: View | None = None
+    items: list = ()  # of a part: Operations, and (lower, upper) of slices
+    line: str = ""
+    name: str = ""
+
+    def indices(self):
+        """The indices of this part and of those it is a part of."""
+        own = [item for item in self.items if not isinstance(item, tuple)]
+        return own + (self.base.indices() if self.base else [])
+
+
+@dataclass(slots=True, eq=False)
+class Block:
+    """Statements in a row; `split`: only some of the lanes that reach the parent get here."""
+
+    parent: Block | None = None
+    body: list = field(default_factory=list)
+    split: bool = False
+
+    def parted_from(self, home):
+        """Whether a split lies between `home` and this place."""
+        block = self
+        while block is not home:
+            if block is None or block.split:
+                return True
+            block = block.parent
+        return False
+
+
+@dataclass(slots=True, eq=False)
+class Variable:
+    """A name that is assigned more than once; its dtype and kind join those of all its values."""
+
+    name: str
+    dtype: str | None = None
+    kind: str = UNIFORM
+
+
+@dataclass(slots=True, eq=False)
+class Set:
+    """An assignment; `inner`: a split lies between the variable's home and here."""
+
+    variable: Variable
+    value: Operation
+    home: Block
+    block: Block
+    loop: Loop | None = None
+    inner: bool = False
+    line: str = ""
+    at: tuple | None = None
+
+
+@dataclass(slots=True, eq=False)
+class If:
+    """`heavy`: whether each branch costs more than a jump around it."""
+
+    condition: Operation
+    then: Block
+    otherwise: Block | None
+    heavy: tuple
+    line: str = ""
+
+
+@dataclass(slots=True, eq=False)
+class Loop:
+    """form: "while", "range", "members" (of a team, over a range) or "trips" (unrolled, but lanes may leave it).
+
+    breaks, exits, returns : whether its body breaks it; breaks or continues it; returns
+    deciding : names of variables on which the next trip may depend
+    varying : lanes leave it one by one, by its condition; varying_exit, varying_continue : by a break, return or continue
+    writes : memory changes in it
+    free : variables that its trips change for all of its lanes together
+    """
+
+    form: str
+    call: Call
+    body: Block | None = None
+    test: Block | None = None
+    condition: Operation | None = None
+    start: Operation | None = None
+    stop: Operation | None = None
+    step: int = 1
+    counter: Operation | None = None
+    trips: list = ()
+    breaks: bool = False
+    exits: bool = False
+    returns: bool = False
+    deciding: frozenset = frozenset()
+    writes: bool = False
+    varying: bool = False
+    varying_exit: bool = False
+    varying_continue: bool = False
+    free: list = ()
+    line: str = ""
+
+    @property
+    def masked(self):
+        """Whether lanes leave it one by one."""
+        return self.varying or self.varying_exit
+
+
+@dataclass(slots=True, eq=False)
+class Leave:
+    """break and continue of a Loop, return of a Call; `results`: the assignments of what is returned."""
+
+    how: str
+    target: object
+    block: Block
+    results: list = ()
+    loops: list = ()
+    together: bool = True
+    line: str = ""
+
+
+@dataclass(slots=True, eq=False)
+class Rejoin:
+    """Behind statements in which lanes may have left the loop's trip (or, outside of loops, the call)."""
+
+    call: Call
+    loop: Loop | None
+    block: Block
+    line: str = ""
+
+
+@dataclass(slots=True, eq=False)
+class Call:
+    """A text at one place: the kernel, or a function that is inlined. `setup` assigns its parameters.
+
+    `outputs` : the numbers that the places behind it know it by
+    """
+
+    text: object
+    body: Block
+    inputs: list = ()
+    setup: list = ()
+    outputs: list = ()
+    n_results: int = 0
+    varying_return: bool = False
+    line: str = ""
+
+
+@dataclass(slots=True, eq=False)
+class Tree:
+    """A text for arguments of known types. `scalar`: why packs do not pay; `chain`: it calls a function that is one long chain."""
+
+    text: object
+    inputs: list
+    root: Block
+    result: object = None
+    scalar: str | None = None
+    chain: bool = False
+
+
+def flat(values):
+    """The numbers in a number or a tuple of (tuples of) numbers."""
+    return [n for v in values for n in flat(v)] if isinstance(values, tuple) else [values]
+
+
+def arrangement(values):
+    """How `flat` numbers were arranged: None for a number, a tuple for a tuple."""
+    return tuple(arrangement(v) for v in values) if isinstance(values, tuple) else None
+
+
+def arranged(like, numbers):
+    """Numbers, of an iterator, arranged so."""
+    return next(numbers) if like is None else tuple(arranged(part, numbers) for part in like)
+
+
+def mapped(change, values):
+    """A number, or a tuple of (tuples of) numbers, each changed."""
+    if isinstance(values, tuple):
+        return Record((mapped(change, v) for v in values), getattr(values, "names", ()))
+    return change(values)

@@ -1,0 +1,74 @@
+"""Step 21: a NamedTuple or dataclass of views and numbers is one argument, whose fields keep their names in the kernel."""
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+import portable as pk
+
+from ..launching import move
+
+
+class Line(NamedTuple):
+    slope: float
+    start: float
+
+
+class Points(NamedTuple):
+    x: object
+    y: object
+    line: Line
+
+
+@dataclass
+class Grid:
+    values: object
+    n: int
+
+
+@pk.function
+def height(line, x):
+    return line.slope * x + line.start
+
+
+@pk.kernel
+def residuals(i, points, grid):
+    grid.values[i] = points.y[i] - height(points.line, points.x[i]) if i < grid.n else points[2][1]
+
+
+@pk.kernel
+def squares(i, points):
+    return (points.y[i] - height(points.line, points.x[i])) ** 2
+
+
+@pk.kernel
+def misspelt(i, points):
+    points.y[i] = points.z[i]
+
+
+def points_on(space, n=21):
+    rng = np.random.default_rng(1)
+    x, y = rng.normal(size=(2, n))
+    return x, y, Points(move(x, space), move(y, space), Line(2.0, 0.5))
+
+
+def test_fields_have_their_names(space):
+    x, y, points = points_on(space)
+    values = move(np.zeros(21), space)
+    pk.parallel_for(pk.RangePolicy(0, 21, space=space), residuals, points, Grid(values, 19))
+    want = np.where(np.arange(21) < 19, y - (2.0 * x + 0.5), 0.5)
+    np.testing.assert_allclose(pk.asview(values).to_numpy(), want, rtol=1e-15, atol=1e-15)
+    total = pk.parallel_reduce(pk.RangePolicy(0, 21, space=space), squares, points)
+    np.testing.assert_allclose(total, ((y - 2.0 * x - 0.5) ** 2).sum(), rtol=1e-13)
+
+
+def test_a_field_that_is_not_there_is_named(space):
+    _, _, points = points_on(space)
+    with pytest.raises(pk.LanguageError, match=r"misspelt.*a record of x, y, line has no attribute 'z'"):
+        pk.parallel_for(pk.RangePolicy(0, 21, space=space), misspelt, points)
+
+
+def test_a_field_of_the_wrong_kind_is_named():
+    with pytest.raises(pk.InputError, match=r"argument 'points'.*'text'"):
+        pk.parallel_for(3, squares, Points("text", np.zeros(3), Line(1.0, 2.0)))

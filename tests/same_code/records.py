@@ -1,0 +1,111 @@
+"""Kernels by their text: a pickle that another revision of the project can read.
+
+A kernel, or a function of the user's, is kept as its lines and what the names in it meant, so that it is
+compiled there as it was written here. The layer's own words (`portable.math.exp`, `portable.reducer.Sum`)
+are kept by name: each side has its own.
+"""
+
+import ast
+import importlib
+import inspect
+import io
+import linecache
+import marshal
+import pickle
+import sys
+import textwrap
+import types
+import zlib
+from pathlib import Path
+
+import portable as pk
+from portable.kernel import Function, Kernel
+
+_KEPT = Kernel, Function, types.FunctionType, types.ModuleType
+HERE = Path(__file__).resolve().parents[2]
+_OPTIONS = {Kernel: ("fastmath", "packed", "teams"), Function: ("chain",)}
+
+
+class Pickler(pickle.Pickler):
+    """Writes kernels, functions and modules in a form of its own, each object once."""
+
+    def reducer_override(self, value):
+        if isinstance(value, _KEPT) and getattr(value, "__module__", None) != __name__:
+            return _named(value) or _described(value)
+        return NotImplemented
+
+
+def dumps(value):
+    """The bytes of a value, for `pickle.loads`."""
+    file = io.BytesIO()
+    Pickler(file, protocol=5).dump(value)
+    return file.getvalue()
+
+
+def _named(value):
+    """Where a word of the layer, or a function of somebody else's package, is found; None for all others."""
+    if isinstance(value, types.ModuleType):
+        return _found, (value.__name__, None)
+    fn = getattr(value, "fn", value)
+    module = sys.modules.get(fn.__module__)
+    if fn.__module__.partition(".")[0] == "portable":
+        if not isinstance(value, Kernel):
+            for place in ("portable", fn.__module__, *[m for m in sys.modules if m.startswith("portable.")]):
+                for name, v in vars(sys.modules[place]).items():
+                    if v is value:
+                        return _found, (place, name)
+    elif value is fn and getattr(module, fn.__qualname__, None) is value and not _ours(module):
+        return _found, (fn.__module__, fn.__qualname__)
+    return None
+
+
+def _ours(module):
+    """Whether a module belongs to this checkout: another may lack it, or have it in other words."""
+    file = Path(getattr(module, "__file__", None) or "/").resolve()
+    return HERE in file.parents and "site-packages" not in file.parts
+
+
+def _described(value):
+    if isinstance(value, types.FunctionType):
+        code, cells = value.__code__, [c.cell_contents for c in value.__closure__ or ()]
+        return _plain, (marshal.dumps(code), value.__module__, _scope(value), cells, value.__defaults__)
+    fn = value.fn
+    lines = textwrap.dedent("".join(inspect.getsourcelines(fn)[0])).splitlines(keepends=True)
+    lines = lines[ast.parse("".join(lines)).body[0].lineno - 1:]  # without decorators
+    options = {name: getattr(value, name) for name in _OPTIONS[type(value)]}
+    scope = {name: v for name, v in _scope(fn).items() if v is not value}
+    return _from_text, (type(value).__name__.lower(), lines, fn.__module__, fn.__qualname__, scope, options)
+
+
+def _scope(fn):
+    """What the names outside a function mean, but for Python's own."""
+    cells, found = dict(zip(fn.__code__.co_freevars, fn.__closure__ or ())), {}
+    codes = [fn.__code__]
+    for code in codes:
+        codes += [c for c in code.co_consts if isinstance(c, types.CodeType)]
+        for name in (*code.co_names, *code.co_freevars):
+            if name in cells:
+                found[name] = cells[name].cell_contents
+            elif name in fn.__globals__:
+                found[name] = fn.__globals__[name]
+    return found
+
+
+def _found(module, name):
+    module = importlib.import_module(module)
+    return module if name is None else getattr(module, name)
+
+
+def _plain(code, module, scope, cells, defaults):
+    cells = tuple(map(types.CellType, cells))
+    return types.FunctionType(marshal.loads(code), {"__name__": module, **scope}, None, defaults, cells)
+
+
+def _from_text(decorator, lines, module, qualname, scope, options):
+    file = f"<{module}.{qualname} {zlib.crc32(''.join(lines).encode()):08x}>"  # the same on both sides
+    linecache.cache[file] = sum(map(len, lines)), None, lines, file
+    namespace = {"__name__": module, **scope}
+    exec(compile("".join(lines), file, "exec"), namespace)  # noqa: S102 (the text of a kernel)
+    fn = namespace[qualname.rpartition(".")[2]]
+    fn.__qualname__ = qualname
+    return getattr(pk, decorator)(**options)(fn)
