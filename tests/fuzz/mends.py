@@ -98,10 +98,10 @@ MENDS = [
     ),
     (
         7,
-        "shifts of negative numbers in the checked space",
-        "portable/backends/checked/arithmetic.py",
-        '        return -1 if a < 0 and op == ">>" else 0\n',
-        "        return 0\n",
+        "division by zero in the checked space",
+        "portable/backends/checked/code.py",
+        '"//": "{0:=} // {1:=} if {1:=} else 0"',
+        '"//": "{0:=} // {1:=} if {1:=} else 1"',
     ),
     (
         8,
