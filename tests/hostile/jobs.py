@@ -23,7 +23,7 @@ SHORT = (
     (store, "EVERY_S", 0.0),
     (store, "_SHARE", 0.0),
     (hawkes.sampler, "_REPLAYS", 1),
-    (resampling.inference, "PIECE", 1),
+    (resampling.sampling, "PIECE", 1),
     (study, "LONG_ENOUGH", 0.0),
     (study, "SCHEMES", ("multinomial", "systematic", "killing")),
 )
