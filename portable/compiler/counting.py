@@ -44,7 +44,7 @@ class _Named(Emitter):
             if output.op == "get":
                 self.b.store(self.get(value, output.dtype, output.kind), self.slot_of(output.attr))
             elif output.op != "const":
-                self.values[output.args[0] if output.op == "rounded" else output] = value
+                self.values[output] = self.values[output.args[0] if output.op == "rounded" else output] = value
 
 
 class Tally(_Named):

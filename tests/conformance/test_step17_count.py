@@ -176,6 +176,19 @@ def test_atomics_and_random_numbers_are_operations(x, cpu):
                      "random.uniform float64": N, "store float64": N}
 
 
+@pk.kernel
+def words_of_a_draw(i, x):
+    w = pk.random.words(1, i, 0)
+    x[i] = pk.float64(w[0]) + w[3]
+
+
+def test_numbers_that_come_from_a_function_of_a_function_are_known_behind_both(x, cpu):
+    """`words` returns what another function gives: both are one operation."""
+    for build in ("text", "executed"):
+        found = pk.count(N, words_of_a_draw, np.zeros(N), build=build)
+        assert sum(n for (_, what, _), n in found.items() if "random.words" in what) >= N // 16
+
+
 def test_executed_instructions_are_those_of_the_packs(x, cpu):
     found = totals(pk.count(N, product, x, x, reducer=pk.Sum, build="executed"))
     assert found["fmul <8 x double>"] == 126 and found["fadd <8 x double>"] >= 126
