@@ -25,7 +25,8 @@ def typed(text, described, width, step, float_dtype, kernel_name, asserts=False,
     `step` : how far apart the indices of neighbouring lanes lie; `float_dtype` : what weak floats become that meet nothing
     """
     key = described, width, step, float_dtype, asserts, apart
-    if key not in text.trees:
+    tree = text.trees.get(key)
+    if tree is None:
         build = Build(width, kernel_name, asserts)
         tree = build.tree(text, [_input(build, name, d) for name, d in zip(text.params, described)])
         _Types(build, step, float_dtype).solve()
@@ -38,7 +39,7 @@ def typed(text, described, width, step, float_dtype, kernel_name, asserts=False,
         if len(text.trees) >= _MOST_TREES:
             text.trees.clear()
         text.trees[key] = tree
-    return text.trees[key]
+    return tree
 
 
 def _input(build, name, described):

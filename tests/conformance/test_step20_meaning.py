@@ -457,11 +457,27 @@ def strided(i, begin, end, out):
     out[3, i] = last
 
 
-@pytest.mark.parametrize("begin, end", [(-(2**63), -(2**63) + 9), (2**63 - 12, 2**63 - 4), (5, 2)])
+@pytest.mark.parametrize("begin, end", [(-(2**63), -(2**63) + 9), (2**63 - 12, 2**63 - 4), (2**63 - 8, 2**63 - 1), (5, 2)])
 def test_ranges_at_the_ends_of_int64(space, begin, end):
     out = run(space, 2, strided, begin, end, np.zeros((4, 2), np.int64))[-1]
     up, down = range(begin, end, 3), range(end, begin, -1)
     assert out[:, 0].tolist() == [len(up), up[-1] if up else begin, len(down), down[-1] if down else begin]
+
+
+@pk.kernel
+def counted_trips(i, begin, end, out):
+    n = 0
+    for k in range(begin, end):
+        n += 1
+    for k in range(-begin, -end - 1, -1):
+        n += 1
+    out[i] = n
+
+
+def test_a_range_up_to_the_last_integer_is_no_overflow(space):
+    out = move(np.zeros(2, np.int64), space)
+    pk.parallel_for(pk.RangePolicy(0, 2, space=space), counted_trips, 2**63 - 8, 2**63 - 1, out)
+    assert pk.asview(out).to_numpy().tolist() == [15, 15]
 
 
 # ---- rounding at the ends of functions

@@ -40,10 +40,11 @@ class Numbers:
         return result
 
     def range(self, start, stop, step, site):
-        """range(start, stop, step), whose step beyond the ends of int64 is noted."""
-        if not -(2**63) <= stop + step < 2**63:
-            self.overflow(f"{range(start, stop, step)} steps beyond int64", site)
-        return range(start, stop, step)
+        """range(start, stop, step); noted if the number behind its last one is beyond int64."""
+        found = range(start, stop, step)
+        if not -(2**63) <= start + len(found) * step < 2**63:
+            self.overflow(f"{found} steps beyond int64", site)
+        return found
 
 
 UNWATCHED = Numbers()
