@@ -336,6 +336,7 @@ def plan(policy, kernel, *args, label=None):
     """
     space, policy, backend, compiled, words = _bound(policy, kernel, args, ())
     launch = Launch(policy, kernel, args, space, label or kernel.name)
+    locks.arm()
     return Plan(backend.plan_for(space, compiled, policy, words), launch, (args, compiled))
 
 

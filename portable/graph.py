@@ -7,7 +7,7 @@ import contextlib
 from . import dispatch, events
 from .backends import registry
 from .errors import LaunchError
-from .locks import Lock
+from .locks import Lock, arm
 from .space import require, resolve
 
 
@@ -75,3 +75,4 @@ def capture(space=None):
     with events.changed(recording=graph):
         yield graph
     graph.finish()
+    arm()

@@ -38,6 +38,15 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=lambda: [lock.renew() for lock in _all])
 
 
+arming = []  # what has running kernels hear of Ctrl-C, of the machines that can
+
+
+def arm():
+    """Have running kernels hear of Ctrl-C from now on: a program may have set a handler of its own."""
+    for stand in arming:
+        stand()
+
+
 @contextlib.contextmanager
 def uninterrupted():
     """Put a KeyboardInterrupt off to the end of the block, which hands objects over to native code."""
@@ -50,5 +59,6 @@ def uninterrupted():
         yield
     finally:
         signal.signal(signal.SIGINT, before)
+        arm()
         if asked:
             before(*asked[0])

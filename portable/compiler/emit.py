@@ -10,6 +10,7 @@ from contextlib import contextmanager
 
 from llvmlite import ir
 
+from .. import elementary, random
 from . import types as t
 from .instructions import Instructions, rounded
 from .team import Team
@@ -64,7 +65,7 @@ class Emitter(Instructions):
     Parameters
     ----------
     target : the machine: `fast_math`, its own forms of elementary functions; `step`, how far apart a pack's indices lie;
-        `straight`, whether it has packs for straight text alone
+        `straight`, whether it has packs for straight text alone; `look`, which lets a launch end at this place
     width : lanes of a pack; 1 for code whose lanes are threads, or scalar code
     team : what `described` says of a team
     """
@@ -74,7 +75,7 @@ class Emitter(Instructions):
         self.target, self.fastmath, self.kernel_name, self.described_team = target, fastmath, kernel_name, team
         self.mask = self.frame = self.team = self._dummy = None
         self.accesses, self.line, self.values, self.slots = set(), "", {}, {}
-        self.alive, self.dead, self.n_calls = True, False, 0
+        self.alive, self.dead, self.n_calls, self.looping = True, False, 0, False
 
     def begin(self, builder, mask=None):
         """Emit what follows with this builder; slots belong to its function."""
@@ -315,7 +316,13 @@ class Emitter(Instructions):
     def run_loop(self, loop, test, item, advance):
         """A loop: `test` at its head, `item` (its counter's value) at the top of the body, `advance` before the next trip."""
         self.diverges()
-        (self._masked_loop if loop.masked and self.W > 1 else self._plain_loop)(loop, test, item, advance)
+        emit = self._masked_loop if loop.masked and self.W > 1 else self._plain_loop
+        if loop.call.text.file in _OWN or loop.few():
+            emit(loop, test, item, advance)
+        else:
+            looks = not self.looping or loop.form == "while"
+            with self.under(looping=True):
+                emit(loop, test, item, lambda: (advance(), looks and self.target.look(self)))
         self.dead = False
 
     def _plain_loop(self, loop, test, item, advance):
@@ -392,4 +399,5 @@ class Emitter(Instructions):
             yield
 
 
+_OWN = elementary.__file__, random.__file__  # whose loops are short
 _METHODS = {node: "emit_" + node.__name__.lower() for node in (Operation, View, Set, If, Loop, Leave, Rejoin, Call)}

@@ -79,6 +79,8 @@ call = functools.cache(ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, c
 
 
 _SEQUENCE = """
+declare i1 @pool_ends(ptr, i64)
+declare void @pool_begins(ptr)
 define void @sequence(ptr %table, i64 %n, ptr %pool.run) {
 entry.block:
   %some = icmp sgt i64 %n, 0
@@ -93,6 +95,7 @@ next:
   %end = extractvalue {ptr, ptr, i64, i64, i64, ptr} %words, 3
   %chunk = extractvalue {ptr, ptr, i64, i64, i64, ptr} %words, 4
   %pool = extractvalue {ptr, ptr, i64, i64, i64, ptr} %words, 5
+  call void @pool_begins(ptr %block)
   %alone = icmp eq ptr %pool, null
   br i1 %alone, label %here, label %shared
 here:
@@ -104,7 +107,10 @@ shared:
 after:
   %k.next = add i64 %k, 1
   %more = icmp slt i64 %k.next, %n
-  br i1 %more, label %next, label %out
+  %ends = call i1 @pool_ends(ptr %block, i64 0)
+  %left = xor i1 %ends, true
+  %on = and i1 %more, %left
+  br i1 %on, label %next, label %out
 out:
   ret void
 }

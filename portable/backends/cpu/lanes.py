@@ -7,17 +7,27 @@ from llvmlite import ir
 from ...compiler.team import Team, combine_states
 from ...compiler.types import LINEAR, UNIFORM, VARYING
 from ...compiler.values import F64, I32, I64, Value
+from . import stop
+from .guard import guard, guarded
 
 
 class CpuTarget:
     """The CPU's part of lowering."""
 
     step, straight = 1, False
-    product = staticmethod(ir.IRBuilder.mul)
+    product, look = staticmethod(ir.IRBuilder.mul), staticmethod(stop.look)
+    guard, named = staticmethod(guard), staticmethod(guarded)
 
     @staticmethod
     def fast_math(lower, name, values):
         return None
+
+
+class Unwatched(CpuTarget):
+    """For code that counts: it cannot be ended, and runs in the caller's state."""
+
+    look = guard = staticmethod(lambda *args: None)
+    named = str
 
 
 class CpuTeam(Team):

@@ -54,12 +54,13 @@ class ScanEntry(cpu.Entry):
             b.store(start, carry)
             low = b.add(begin, b.mul(number, size, flags=("nsw",)), flags=("nsw",))
             high = self._smaller(b.add(low, size, flags=("nsw",)), end)
-            rest = self.loop(low, high, self.width, lambda base: self._pack(base, None, carry, store and out))
+            rest = self.packs(low, high, self.width, lambda base: self._pack(base, None, carry, store and out))
             if self.width > 1:
                 with b.if_then(b.icmp_signed("<", rest, high)):
                     mask = lower.compare("<", lower.lanes(rest), Value("int", UNIFORM, high)).ir
                     self._pack(rest, mask, carry, store and out)
             b.store(b.load(carry, typ=lower.scalar(self.dtype)), place)
+            self.target.look(lower)
 
         self.loop(first, last, 1, block)
         b.ret_void()

@@ -44,11 +44,12 @@ class Compiled:
     def fill(self, entry, function, counters=0):
         """Take an entry's code. `counters`: where a counting build (count.py) puts its numbers."""
         kernel, reducers, scans = entry.kernel, entry.reducers, entry.policy_kind.startswith("scan")
-        self.code, self.address = function, function("entry")
+        named = entry.target.named
+        self.code, self.address = function, function(named("entry"))
         self.call = engine.call(self.address)
-        self.finish = function("finish") if reducers else None
-        self.apply = function("apply") if scans else None
-        self.merges = [function(f"merge{k}") for k in range(entry.n_scatters)]
+        self.finish = function(named("finish")) if reducers else None
+        self.apply = function(named("apply")) if scans else None
+        self.merges = [function(named(f"merge{k}")) for k in range(entry.n_scatters)]
         self.plain = functools.partial(_compiled, kernel, entry.policy_kind, without_scatter(entry.signature.specs), reducers)
         self.signature = entry.signature
         self.results, self.state_words = entry.results, entry.n_words()
@@ -193,9 +194,20 @@ def plan_for(space, compiled, policy, words):
     return calls[0] if len(calls) == 1 else functools.partial(_each, calls, memory)
 
 
-def _each(calls, kept):
-    for call in calls:
-        call()
+def _each(calls, copies):
+    try:
+        for call in calls:
+            call()
+    except BaseException:
+        _drop([copies])
+        raise
+
+
+def _drop(buffers):
+    """A launch has ended in the middle: what it has added to copies of ScatterViews is not for the next one."""
+    for memory in buffers:
+        if memory is not None:
+            ctypes.memset(memory, 0, ctypes.sizeof(memory))
 
 
 def sequence(space, recorded):
@@ -216,8 +228,12 @@ def sequence(space, recorded):
 
 def _replay(pool, table, n, kept):
     pool.start()
-    with pool.lock:
-        engine.sequence()(table, n, pool.run_address)
+    try:
+        with pool.lock:
+            engine.sequence()(table, n, pool.run_address)
+    except BaseException:
+        _drop(buffer for _, buffer, *_ in kept[1])
+        raise
 
 
 def _one_by_one(pool, table, kept):

@@ -1,0 +1,187 @@
+"""Ctrl-C in a running kernel: compiled code looks at a flag, and ends where Python's handler of the signal raised.
+
+    on_sigint       what the system calls: Python's own handler first, then the flag is up (the time, in seconds)
+    look            in compiled code: one load and a branch; where the flag is up, `poll` says whether to leave the function
+    poll            on the main thread, where it launched: Python's handlers run. One that raises ends this launch: its block
+                    is noted for the other workers, and the exception is raised where the native call returns
+
+A flag that is up means "ask", not "stop": whoever raises it without need does no harm. Other Python threads that launch at
+the time go on, as signals are the main thread's. The exception is set as one from outside (PyThreadState_SetAsyncExc), so a
+launch that nobody interrupts pays for no status.
+"""
+
+import ctypes
+import os
+import signal
+import sys
+import threading
+
+import llvmlite.binding as llvm
+from llvmlite import ir
+from llvmlite.ir import instructions
+
+from ... import locks
+from ...errors import Interrupted
+from ...compiler.values import I32, I64, PTR
+from . import engine
+
+STRIP = 1024  # packs of straight text between two looks
+_STATE = (ctypes.c_int64 * 48)()  # what many threads read lies apart from what nobody writes next to it
+_WORDS = {"flag": 16, "ended": 17, "python": 32, "main": 33, "class": 34}
+_FUNCTIONS = ("PyGILState_Ensure", "PyGILState_Release", "PyErr_CheckSignals", "PyErr_Fetch", "PyThreadState_SetAsyncExc",
+              "PyThread_get_thread_ident", "Py_DecRef", "PyExc_KeyboardInterrupt")
+CONVENTION = "preserve_mostcc"  # so that loops keep what they hold in registers
+
+_IR = """
+@portable_flag = external global i64
+@portable_ended = external global ptr
+@portable_python = external global ptr
+@portable_main = external global i64
+@portable_class = external global ptr
+@PyExc_KeyboardInterrupt = external global ptr
+declare i64 @time(ptr)
+declare i32 @PyGILState_Ensure()
+declare void @PyGILState_Release(i32)
+declare i32 @PyErr_CheckSignals()
+declare void @PyErr_Fetch(ptr, ptr, ptr)
+declare i32 @PyThreadState_SetAsyncExc(i64, ptr)
+declare i64 @PyThread_get_thread_ident()
+declare void @Py_DecRef(ptr)
+
+define void @on_sigint(i32 %signal) {
+  %old = load ptr, ptr @portable_python
+  call void %old(i32 %signal)
+  %now = call i64 @time(ptr null)
+  store atomic i64 %now, ptr @portable_flag seq_cst, align 8 ; after Python knows: another thread may look at once
+  ret void
+}
+
+; whether the launch with this block is to end
+define CONVENTION i32 @portable_poll(ptr %block, i64 %worker) {
+entry:
+  %raised = load atomic i64, ptr @portable_flag seq_cst, align 8
+  %launched = icmp eq i64 %worker, 0
+  br i1 %launched, label %who, label %helper
+helper:
+  %ended = load atomic ptr, ptr @portable_ended seq_cst, align 8
+  %this = icmp eq ptr %ended, %block
+  %leave = zext i1 %this to i32
+  ret i32 %leave
+who:
+  %id = call i64 @PyThread_get_thread_ident()
+  %main = load i64, ptr @portable_main
+  %is.main = icmp eq i64 %id, %main
+  br i1 %is.main, label %ask, label %elsewhere
+elsewhere: ; the flag is up for the main thread; when that has seen it, or runs no kernel, it comes down here
+  %now = call i64 @time(ptr null)
+  %age = sub i64 %now, %raised
+  %old = icmp sgt i64 %age, 1
+  br i1 %old, label %down, label %on
+down:
+  %swapped = cmpxchg ptr @portable_flag, i64 %raised, i64 0 seq_cst seq_cst
+  ret i32 0
+ask:
+  %type = alloca ptr
+  %value = alloca ptr
+  %trace = alloca ptr
+  store atomic i64 0, ptr @portable_flag seq_cst, align 8
+  %gil = call i32 @PyGILState_Ensure()
+  %failed = call i32 @PyErr_CheckSignals()
+  %stop = icmp ne i32 %failed, 0
+  br i1 %stop, label %raise, label %leave.it
+raise:
+  call void @PyErr_Fetch(ptr %type, ptr %value, ptr %trace)
+  %own = load ptr, ptr %type
+  %keyboard = load ptr, ptr @PyExc_KeyboardInterrupt
+  %plain = icmp eq ptr %own, %keyboard
+  %telling = load ptr, ptr @portable_class
+  %class = select i1 %plain, ptr %telling, ptr %own
+  call i32 @PyThreadState_SetAsyncExc(i64 %id, ptr %class)
+  %its.value = load ptr, ptr %value
+  %its.trace = load ptr, ptr %trace
+  call void @Py_DecRef(ptr %own)
+  call void @Py_DecRef(ptr %its.value)
+  call void @Py_DecRef(ptr %its.trace)
+  %when = call i64 @time(ptr null)
+  store atomic ptr %block, ptr @portable_ended seq_cst, align 8
+  store atomic i64 %when, ptr @portable_flag seq_cst, align 8 ; for the other workers
+  br label %leave.it
+leave.it:
+  call void @PyGILState_Release(i32 %gil)
+  ret i32 %failed
+on:
+  ret i32 0
+}
+""".replace("CONVENTION", CONVENTION)
+
+
+def _known():
+    """Names that compiled code refers to, before any is linked."""
+    for name, k in _WORDS.items():
+        llvm.add_symbol(f"portable_{name}", ctypes.addressof(_STATE) + 8 * k)
+    for name in _FUNCTIONS:
+        llvm.add_symbol(name, ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value)
+    code = engine.load(_IR, "Ctrl-C")
+    llvm.add_symbol("portable_poll", code("portable_poll"))
+    _STATE[_WORDS["class"]] = id(Interrupted)
+    return code
+
+
+def _note_main():
+    _STATE[_WORDS["main"]] = threading.main_thread().ident
+
+
+def arm():
+    """Stand in front of Python's own handler of Ctrl-C, where there is one: setting a handler takes this one away."""
+    if not callable(signal.getsignal(signal.SIGINT)):
+        return
+    now, own = _getsig(signal.SIGINT), _code("on_sigint")
+    if now not in (None, 0, 1, own):
+        _STATE[_WORDS["python"]] = now
+        _setsig(signal.SIGINT, own)
+
+
+_getsig, _setsig = ctypes.pythonapi.PyOS_getsig, ctypes.pythonapi.PyOS_setsig
+_getsig.argtypes, _getsig.restype = [ctypes.c_int], ctypes.c_void_p
+_setsig.argtypes, _setsig.restype = [ctypes.c_int, ctypes.c_void_p], ctypes.c_void_p
+_code = _known()
+_note_main()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_note_main)
+locks.arming.append(arm)
+if "IPython" in sys.modules and (shell := sys.modules["IPython"].get_ipython()):
+    shell.events.register("pre_run_cell", lambda *info: arm())  # a notebook sets its handler anew for each cell
+
+
+# ---- in compiled code
+class _Volatile(instructions.LoadInstr):
+    """A load that happens each time."""
+
+    def descr(self, buf):
+        text = []
+        super().descr(text)
+        buf.append(text[0].replace("load ", "load volatile ", 1))
+
+
+def look(lower):
+    """Leave the function if the flag is up and this launch is to end."""
+    b = lower.b
+    module, function, rarely = b.module, b.function, [1, 1 << 20]
+    if "portable_flag" not in module.globals:
+        ir.GlobalVariable(module, I64, "portable_flag")
+        poll = ir.Function(module, ir.FunctionType(I32, [PTR, I64]), "portable_poll")
+        poll.calling_convention = CONVENTION
+        poll.attributes.add("cold")
+        poll.attributes.add("inaccessiblememonly")
+    flag = _Volatile(b.block, module.globals["portable_flag"], typ=I64)
+    flag.align = 8
+    b._insert(flag)
+    ask, on = b.append_basic_block("ask"), b.append_basic_block("on")
+    b.cbranch(b.icmp_signed("!=", flag, ir.Constant(I64, 0)), ask, on).set_weights(rarely)
+    b.position_at_end(ask)
+    ends = b.call(module.globals["portable_poll"], [function.args[0], function.args[3]])
+    if not hasattr(function, "leaving"):
+        function.leaving = function.append_basic_block("leaving")
+        ir.IRBuilder(function.leaving).ret_void()
+    b.cbranch(b.icmp_signed("!=", ends, ir.Constant(I32, 0)), function.leaving, on).set_weights(rarely)
+    b.position_at_end(on)
