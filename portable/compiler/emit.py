@@ -17,7 +17,7 @@ from .team import Team
 from .tree import Call, If, Leave, Loop, Operation, Rejoin, Set, View, mapped
 from .types import UNIFORM, VARYING
 from .typing import refuse, typed
-from .values import I1, Value, ViewValue
+from .values import I1, I64, Value, ViewValue
 
 
 class Unpacked(Exception):
@@ -301,6 +301,9 @@ class Emitter(Instructions):
     def counted_loop(self, loop, start, stop, step):
         """for counter in range(start, stop, step), step a Python integer."""
         kind = UNIFORM if start.kind == UNIFORM else VARYING
+        if abs(step) > 1:
+            self._striding_loop(loop, start, stop, step, kind)
+            return
         counter = self.slot(self.type_of("int", kind))
         self.b.store(self.get(start, "int", kind), counter)
         stop = self.cast(stop, "int") if stop.kind != UNIFORM or stop.const is None else stop
@@ -312,6 +315,29 @@ class Emitter(Instructions):
             self.b.store(self.get(self.binary("+", value(), self.const(step)), "int", kind), counter)
 
         self.run_loop(loop, lambda: self.compare("<" if step > 0 else ">", value(), stop), value, advance)
+
+    def _striding_loop(self, loop, start, stop, step, kind):
+        """The same by the number of trips: behind the last one the counter may lie beyond the integers."""
+        b, ends = self.b, self.kind_of(start, stop)
+        first, last = (self.get(v, "int", ends) for v in (start, stop))
+
+        def all_lanes(n):
+            return ir.Constant(first.type, [n] * self.W if isinstance(first.type, ir.VectorType) else n)
+
+        gap = b.sub(last, first) if step > 0 else b.sub(first, last)
+        n = b.add(b.udiv(b.sub(gap, all_lanes(1)), all_lanes(abs(step))), all_lanes(1))
+        n = b.select(b.icmp_signed("<" if step > 0 else ">", first, last), n, all_lanes(0))
+        first, trip = self.get(start, "int", kind), self.slot(I64)
+        b.store(ir.Constant(I64, 0), trip)
+
+        def value():
+            way = b.mul(b.load(trip, typ=I64), ir.Constant(I64, step))
+            return Value("int", kind, b.add(first, self.splat(way) if isinstance(first.type, ir.VectorType) else way))
+
+        def more():
+            return self.compare("<", Value("int", UNIFORM, b.load(trip, typ=I64)), Value("int", ends, n))
+
+        self.run_loop(loop, more, value, lambda: b.store(b.add(b.load(trip, typ=I64), ir.Constant(I64, 1), flags=("nsw",)), trip))
 
     def run_loop(self, loop, test, item, advance):
         """A loop: `test` at its head, `item` (its counter's value) at the top of the body, `advance` before the next trip."""
