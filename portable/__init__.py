@@ -11,7 +11,7 @@
 Importing needs no GPU, driver or toolkit; `python -m portable` says what this machine offers.
 """
 
-from . import errors, random
+from . import errors, locks, random
 from .algorithms import argsort, compact, sort_by_key, top_k
 from .backends.cpu import Threads
 from .backends.cuda import Cuda
@@ -40,4 +40,4 @@ from .words import (all, any, atomic_add, atomic_and, atomic_cas, atomic_exchang
 
 __version__ = "0.1.0"
 __all__ = [name for name in globals() if not name.startswith("_") and name not in
-           ("algorithms", "backends", "cache", "copy", "dispatch", "events", "frontend", "graph", "math", "policy", "reducer", "scatter", "space", "view", "words")]
+           ("algorithms", "backends", "cache", "copy", "dispatch", "events", "frontend", "graph", "locks", "math", "policy", "reducer", "scatter", "space", "view", "words")]

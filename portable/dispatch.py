@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-import os
 import struct
 from typing import NamedTuple
 
@@ -26,9 +25,6 @@ from .space import HOST, Space, default_space, require, resolve
 from .view import Spec, View, asview, describe, producer_of
 from .words import static
 
-compiling = locks.Lock()  # LLVM's modules and the cache of a kernel's code are for one thread at a time
-if hasattr(os, "register_at_fork"):  # nobody forks in the middle of a compilation, whose locks in LLVM nobody could open again
-    os.register_at_fork(before=compiling.__enter__, after_in_parent=compiling.__exit__)
 _pack_int, _pack_float, _pack_float32 = (struct.Struct(f).pack for f in ("=q", "=d", "=f4x"))
 _PACK = {"int32": struct.Struct("=i4x").pack, "uint32": struct.Struct("=I4x").pack, "int64": _pack_int,
          "uint64": struct.Struct("=Q").pack, "float32": _pack_float32, "float64": _pack_float, "bool": _pack_int}
@@ -181,9 +177,8 @@ def bind(policy, kernel, args, reducers, scan=None):
     known = kernel.compiled.get((kind, space.name, space.device, specs, reducers))
     if known is None:
         try:
-            with compiling, locks.uninterrupted():
-                known = _prepare(scan or kind_of(policy), space, kernel, specs, reducers)
-                kernel.compiled[(kind, space.name, space.device, specs, reducers)] = known
+            known = _prepare(scan or kind_of(policy), space, kernel, specs, reducers)
+            kernel.compiled[(kind, space.name, space.device, specs, reducers)] = known
         except ReadOnlyError as error:
             raise _with_producers(error, args) from error
     backend, compiled, pack_weak = known
@@ -195,6 +190,7 @@ def _bound(policy, kernel, args, reducers, scan=None):
     return (events.current().redirect or bind)(policy, kernel, args, reducers, scan)
 
 
+@locks.alone
 def _prepare(policy_kind, space, kernel, specs, reducers):
     """Check and compile for argument types not seen before."""
     names, first = list(kernel.portable_text.params), n_indices(policy_kind)
@@ -235,10 +231,19 @@ def repeat(launch, bound):
 
 
 def _run(space, policy, backend, compiled, words, reducers, scan, outs):
-    with backend.lock:
-        if not reducers:
-            return backend.run_for(space, compiled, policy, words)
-        return backend.run("scan" if scan else "reduce", space, compiled, policy, words, outs)
+    try:
+        with backend.lock:
+            if not reducers:
+                return backend.run_for(space, compiled, policy, words)
+            return backend.run("scan" if scan else "reduce", space, compiled, policy, words, outs)
+    except KeyboardInterrupt as stop:
+        raise interrupted(stop)  # noqa: B904  (the same)
+
+
+def interrupted(stop):
+    """A KeyboardInterrupt within a launch, which tells so."""
+    stop.add_note("Ctrl-C stopped a launch: the arrays that it writes may be half written")
+    return stop
 
 
 def _checked_out(out, space):
@@ -312,11 +317,14 @@ class Plan:
         self._call, self._launch, self._kept, self._lock = call, launch, kept, locks.Lock()
 
     def __call__(self):
-        with self._lock.held:  # calls of one plan run one after the other, in whatever threads
-            if events.current().listeners:
-                with events.kernel(self._launch):
-                    return self._call()
-            return self._call()
+        try:
+            with self._lock.held:  # calls of one plan run one after the other, in whatever threads
+                if events.current().listeners:
+                    with events.kernel(self._launch):
+                        return self._call()
+                return self._call()
+        except KeyboardInterrupt as stop:
+            raise interrupted(stop)  # noqa: B904  (the same)
 
     def __repr__(self):
         return f"<plan of '{self._launch.label}' on '{self._launch.space}'>"

@@ -22,8 +22,6 @@
         ├── NestedLaunchError          a launch after a fork
         ├── DeviceError                the driver reported a failure
         └── OutOfMemoryError (MemoryError)   the space has no room for the request
-
-Ctrl-C in a running kernel is an Interrupted, which is a KeyboardInterrupt and no PortableError.
 """
 
 import re
@@ -41,13 +39,6 @@ class PortableError(Exception):
 
     def __str__(self):
         return printable(super().__str__())
-
-
-class Interrupted(KeyboardInterrupt):
-    """Ctrl-C has ended a kernel in the middle: not all of its indices have run."""
-
-    def __init__(self, *args):
-        super().__init__(*args or ("a kernel was stopped before its end: the arrays that it writes may be half written",))
 
 
 class InputError(PortableError, ValueError):

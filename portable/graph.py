@@ -42,11 +42,14 @@ class Graph:
         if self._call is None:
             raise LaunchError("the capture of this graph has not ended, or failed; replay it after its with block")
         hooks = events.current()
-        with self._lock.held:  # its blocks and copies are for one replay at a time
-            if hooks.one_by_one:
-                return self._again()
-            with events.kernel(self) if hooks.listeners else contextlib.nullcontext():
-                return self._call()
+        try:
+            with self._lock.held:  # its blocks and copies are for one replay at a time
+                if hooks.one_by_one:
+                    return self._again()
+                with events.kernel(self) if hooks.listeners else contextlib.nullcontext():
+                    return self._call()
+        except KeyboardInterrupt as stop:
+            raise dispatch.interrupted(stop)  # noqa: B904  (the same)
 
     @property
     def label(self):

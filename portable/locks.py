@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import functools
 import os
 import signal
+import sys
 import threading
 import weakref
 
@@ -34,8 +37,32 @@ class Lock:
         self.held = threading.RLock()
 
 
-if hasattr(os, "register_at_fork"):
+compiling = Lock()  # LLVM's modules and the cache of a kernel's code are for one thread at a time
+if hasattr(os, "register_at_fork"):  # nobody forks in the middle of a compilation, whose locks in LLVM nobody could open again
+    os.register_at_fork(before=compiling.__enter__, after_in_parent=compiling.__exit__)
     os.register_at_fork(after_in_child=lambda: [lock.renew() for lock in _all])
+
+
+def _require_interpreter():
+    """ImportError in an interpreter whose threads native code cannot tell apart, or where no lock orders what Python does."""
+    api = ctypes.pythonapi
+    api.PyInterpreterState_Get.restype = api.PyInterpreterState_Main.restype = ctypes.c_void_p
+    if api.PyInterpreterState_Get() != api.PyInterpreterState_Main():
+        raise ImportError("portable runs in the main interpreter of a process, and this is a subinterpreter; start a process instead")
+    if not getattr(sys, "_is_gil_enabled", lambda: True)():
+        raise ImportError("portable needs Python's global lock; start this free-threaded Python with PYTHON_GIL=1")
+
+
+_require_interpreter()
+
+
+def alone(function):
+    """A function that compiles: one at a time in the process, never in the middle of a fork or broken off by Ctrl-C."""
+    @functools.wraps(function)
+    def locked(*args, **options):
+        with compiling, uninterrupted():
+            return function(*args, **options)
+    return locked
 
 
 arming = []  # what has running kernels hear of Ctrl-C, of the machines that can

@@ -59,6 +59,8 @@ class Compiled:
 
 
 def prepare(space, kernel, policy_kind, specs, reducers=()):
+    if space.n_threads > 1:
+        _pool(space.n_threads)  # compiled now, not at some launch in a signal handler
     return _compiled(kernel, policy_kind, without_scatter(specs) if reducers else specs, reducers)
 
 
@@ -212,7 +214,7 @@ def _drop(buffers):
 
 def sequence(space, recorded):
     """A callable that runs recorded launches one after the other, with no Python between them."""
-    table, kept, pool = [], [], _pool(space.n_threads)
+    table, kept, pool, run = [], [], _pool(space.n_threads), engine.sequence()
     for (_, policy, _, compiled, words), launch in recorded:
         buffer, words, rows = _STEPS[launch.pattern](compiled, policy, words, launch.outs, space.n_threads)
         block = ctypes.create_string_buffer(words, len(words))
@@ -223,14 +225,14 @@ def sequence(space, recorded):
     if not pool.native and space.n_threads > 1:
         return functools.partial(_one_by_one, pool, table, kept)
     flat = (ctypes.c_int64 * (6 * len(table)))(*(n for row in table for n in row))
-    return functools.partial(_replay, pool, ctypes.addressof(flat), len(table), (flat, kept))
+    return functools.partial(_replay, pool, run, ctypes.addressof(flat), len(table), (flat, kept))
 
 
-def _replay(pool, table, n, kept):
+def _replay(pool, run, table, n, kept):
     pool.start()
     try:
         with pool.lock:
-            engine.sequence()(table, n, pool.run_address)
+            run(table, n, pool.run_address)
     except BaseException:
         _drop(buffer for _, buffer, *_ in kept[1])
         raise

@@ -21,15 +21,14 @@ from llvmlite import ir
 from llvmlite.ir import instructions
 
 from ... import locks
-from ...errors import Interrupted
 from ...compiler.values import I32, I64, PTR
 from . import engine
 
 STRIP = 1024  # packs of straight text between two looks
 _STATE = (ctypes.c_int64 * 48)()  # what many threads read lies apart from what nobody writes next to it
-_WORDS = {"flag": 16, "ended": 17, "python": 32, "main": 33, "class": 34}
+_WORDS = {"flag": 16, "ended": 17, "python": 32, "main": 33}
 _FUNCTIONS = ("PyGILState_Ensure", "PyGILState_Release", "PyErr_CheckSignals", "PyErr_Fetch", "PyThreadState_SetAsyncExc",
-              "PyThread_get_thread_ident", "Py_DecRef", "PyExc_KeyboardInterrupt")
+              "PyThread_get_thread_ident", "Py_DecRef")
 CONVENTION = "preserve_mostcc"  # so that loops keep what they hold in registers
 
 _IR = """
@@ -37,8 +36,6 @@ _IR = """
 @portable_ended = external global ptr
 @portable_python = external global ptr
 @portable_main = external global i64
-@portable_class = external global ptr
-@PyExc_KeyboardInterrupt = external global ptr
 declare i64 @time(ptr)
 declare i32 @PyGILState_Ensure()
 declare void @PyGILState_Release(i32)
@@ -92,11 +89,7 @@ ask:
 raise:
   call void @PyErr_Fetch(ptr %type, ptr %value, ptr %trace)
   %own = load ptr, ptr %type
-  %keyboard = load ptr, ptr @PyExc_KeyboardInterrupt
-  %plain = icmp eq ptr %own, %keyboard
-  %telling = load ptr, ptr @portable_class
-  %class = select i1 %plain, ptr %telling, ptr %own
-  call i32 @PyThreadState_SetAsyncExc(i64 %id, ptr %class)
+  call i32 @PyThreadState_SetAsyncExc(i64 %id, ptr %own)
   %its.value = load ptr, ptr %value
   %its.trace = load ptr, ptr %trace
   call void @Py_DecRef(ptr %own)
@@ -121,9 +114,8 @@ def _known():
         llvm.add_symbol(f"portable_{name}", ctypes.addressof(_STATE) + 8 * k)
     for name in _FUNCTIONS:
         llvm.add_symbol(name, ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value)
-    code = engine.load(_IR, "Ctrl-C")
+    code = engine.unkept(_IR)
     llvm.add_symbol("portable_poll", code("portable_poll"))
-    _STATE[_WORDS["class"]] = id(Interrupted)
     return code
 
 
