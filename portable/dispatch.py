@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+import os
 import struct
 from typing import NamedTuple
 
@@ -21,7 +22,7 @@ from .kernel import Kernel
 from .policy import MDRangePolicy, RangePolicy, as_policy, kind_of, n_indices
 from .reducer import Reducer, Sum
 from .scatter import ScatterView
-from .space import HOST, Space, default_space, require, resolve
+from .space import HOST, Space, debugged, default_space, require, resolve
 from .view import Spec, View, asview, describe, producer_of
 from .words import static
 
@@ -174,11 +175,11 @@ def bind(policy, kernel, args, reducers, scan=None):
     except (InputError, struct.error) as error:
         raise _named(error, kernel, args, n_indices(kind_of(policy))) from error
     kind = scan or (policy.__class__ if policy.__class__ is not MDRangePolicy else kind_of(policy))
-    known = kernel.compiled.get((kind, space.name, space.device, specs, reducers))
+    known = kernel.compiled.get((kind, space.name, space.device, space.debug, specs, reducers))
     if known is None:
         try:
             known = _prepare(scan or kind_of(policy), space, kernel, specs, reducers)
-            kernel.compiled[(kind, space.name, space.device, specs, reducers)] = known
+            kernel.compiled[(kind, space.name, space.device, space.debug, specs, reducers)] = known
         except ReadOnlyError as error:
             raise _with_producers(error, args) from error
     backend, compiled, pack_weak = known
@@ -440,3 +441,7 @@ def fence(space=None):
     """Wait until everything launched on a space has finished."""
     space = require(resolve(space))
     registry.launches(space.name).fence(space)
+
+
+if (_asked := os.environ.get("PORTABLE_DEBUG", "0")) not in ("", "0"):
+    bind = functools.partial(debugged, "nan" if _asked == "nan" else True, bind)

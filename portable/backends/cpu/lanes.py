@@ -15,7 +15,7 @@ class CpuTarget:
     """The CPU's part of lowering."""
 
     step, straight = 1, False
-    product, look = staticmethod(ir.IRBuilder.mul), staticmethod(stop.look)
+    product, look, leave = staticmethod(ir.IRBuilder.mul), staticmethod(stop.look), staticmethod(stop.leave)
     guard, named = staticmethod(guard), staticmethod(guarded)
 
     @staticmethod

@@ -9,10 +9,12 @@ import math
 import struct
 
 from ...compiler.entry import EXTRA, scratch_of
+from ...compiler.faults import N_BYTES, debug_entry
 from ...compiler.shown import shown
 from ...compiler.signature import without_scatter
 from ...errors import InputError
 from ...events import Stamp
+from ...locks import Lock
 from ...policy import MDRangePolicy, RangePolicy, TeamPolicy, box_words
 from . import engine
 from .lower import APART, Entry
@@ -34,12 +36,13 @@ class Compiled:
     """Native code of one kernel for one policy kind and signature."""
 
     __slots__ = ("code", "address", "call", "signature", "merges", "plain", "finish", "apply", "results", "state_words", "scratch_static", "scratch_open",
-                 "width", "simple", "kernel", "counters")
+                 "width", "simple", "kernel", "counters", "faults", "planned")
 
-    def __init__(self, kernel, policy_kind, specs, reducers):
-        scans = policy_kind.startswith("scan")
-        entry = (ScanEntry if scans else Entry)(kernel, policy_kind, specs, reducers)
-        self.fill(entry, engine.load(lambda: entry.text, kernel.name, entry.identity_of_code))
+    def __init__(self, kernel, policy_kind, specs, reducers, debug):
+        kind = ScanEntry if policy_kind.startswith("scan") else Entry
+        entry = (debug_entry(kind, debug) if debug else kind)(kernel, policy_kind, specs, reducers)
+        text = entry.text if debug else None  # its sites are known when it has been emitted
+        self.fill(entry, engine.load(lambda: text or entry.text, kernel.name, entry.identity_of_code))
 
     def fill(self, entry, function, counters=0):
         """Take an entry's code. `counters`: where a counting build (count.py) puts its numbers."""
@@ -55,21 +58,41 @@ class Compiled:
         self.results, self.state_words = entry.results, entry.n_words()
         self.scratch_static, self.scratch_open, self.width = entry.scratch_static, entry.scratch_open, entry.width
         self.simple, self.kernel, self.counters = not kernel.portable_text.has_loops, kernel, counters
+        self.faults = _Faults(entry) if hasattr(entry, "sites") else None
+        self.planned = bool(self.merges or self.faults)  # a launch is as a plan is made, and called
         return self
 
 
 def prepare(space, kernel, policy_kind, specs, reducers=()):
     if space.n_threads > 1:
         _pool(space.n_threads)  # compiled now, not at some launch in a signal handler
-    return _compiled(kernel, policy_kind, without_scatter(specs) if reducers else specs, reducers)
+    return _compiled(kernel, policy_kind, without_scatter(specs) if reducers or space.debug else specs, reducers, space.debug)
 
 
-def _compiled(kernel, policy_kind, specs, reducers):
-    key = ("cpu", policy_kind, specs, reducers)  # the same code for serial and threads, and for foreign memory like our own
+def _compiled(kernel, policy_kind, specs, reducers, debug=False):
+    # the same code for serial and threads, and for foreign memory like our own
+    key = ("cpu", policy_kind, specs, reducers) if not debug else ("cpu", f"debug {debug}", policy_kind, specs, reducers)
     compiled = kernel.compiled.get(key)
     if compiled is None:
-        compiled = kernel.compiled[key] = Compiled(kernel, policy_kind, specs, reducers)
+        compiled = kernel.compiled[key] = Compiled(kernel, policy_kind, specs, reducers, debug)
     return compiled
+
+
+class _Faults:
+    """Where launches of a debug build leave the first fault: `with faults:` around one, which raises it at its end."""
+
+    def __init__(self, entry):
+        self.sites, self.memory, self.lock = entry.sites, ctypes.create_string_buffer(N_BYTES), Lock()
+        self.word = struct.pack("=q", ctypes.addressof(self.memory))
+
+    def __enter__(self):
+        self.lock.__enter__()
+        ctypes.memset(self.memory, 0, N_BYTES)
+
+    def __exit__(self, kind, *error):
+        self.lock.__exit__()
+        if kind is None:
+            self.sites.raise_if(self.memory.raw)
 
 
 # ---- what a launch does: (memory that must live as long, argument block, rows of (function, begin, end, chunk))
@@ -77,7 +100,7 @@ def _for(compiled, policy, words, outs, n_threads):
     copies, tail, merges = _copies(compiled, words, n_threads) if compiled.merges else (None, b"", [])
     if copies is None:
         compiled = compiled.plain() if compiled.merges else compiled
-    block = words + _extra(compiled, policy) + tail
+    block = words + _extra(compiled, policy) + tail + _fault_word(compiled)
     return copies, block, [(compiled.address, *_stretch(policy, compiled, n_threads)), *merges]
 
 
@@ -103,6 +126,7 @@ def _reduce(compiled, policy, words, outs, n_threads):
     n_blocks = -(-(end - begin) // size)
     buffer, tail = _room(compiled, outs, n_blocks * compiled.state_words)
     block = words + _extra(compiled, policy, begin, end, size, ctypes.addressof(buffer) + compiled.results.n_bytes) + tail
+    block += _fault_word(compiled)
     return buffer, block, [(compiled.address, 0, n_blocks, _blocks_at_once(compiled, n_blocks, n_threads)), (compiled.finish, 0, n_blocks, n_blocks)]
 
 
@@ -113,8 +137,12 @@ def _scan(compiled, policy, words, outs, n_threads):
     at_once = _blocks_at_once(compiled, n_blocks, n_threads)
     buffer, tail = _room(compiled, outs, n_blocks)
     place = ctypes.addressof(buffer) + compiled.results.n_bytes
-    block = words + _extra(compiled, policy, policy.begin, policy.end, size, place) + tail
+    block = words + _extra(compiled, policy, policy.begin, policy.end, size, place) + tail + _fault_word(compiled)
     return buffer, block, [(compiled.address, 0, n_blocks, at_once), (compiled.finish, 0, n_blocks, n_blocks), (compiled.apply, 0, n_blocks, at_once)]
+
+
+def _fault_word(compiled):
+    return compiled.faults.word if compiled.faults else b""
 
 
 def _whole_lines(size):
@@ -170,7 +198,7 @@ def _call(space, block, address, begin, end, chunk):
 
 
 def run_for(space, compiled, policy, words):
-    if compiled.merges:
+    if compiled.planned:
         plan_for(space, compiled, policy, words)()
         return
     if space.n_threads == 1 and policy.__class__ is RangePolicy:
@@ -184,8 +212,9 @@ def run_for(space, compiled, policy, words):
 
 def run(pattern, space, compiled, policy, words, outs):
     buffer, block, rows = _STEPS[pattern](compiled, policy, words, outs, space.n_threads)
-    for row in rows:
-        _call(space, block, *row)()
+    with compiled.faults or contextlib.nullcontext():
+        for row in rows:
+            _call(space, block, *row)()
     return None if outs else compiled.results.read(buffer)
 
 
@@ -193,6 +222,8 @@ def plan_for(space, compiled, policy, words):
     """A callable that does what run_for does, with all but the call itself done before."""
     memory, block, rows = _for(compiled, policy, words, (), space.n_threads)
     calls = [_call(space, block, *row) for row in rows]
+    if compiled.faults:
+        return functools.partial(_looking, compiled.faults, calls[0], block)
     return calls[0] if len(calls) == 1 else functools.partial(_each, calls, memory)
 
 
@@ -205,6 +236,11 @@ def _each(calls, copies):
         raise
 
 
+def _looking(faults, call, kept):
+    with faults:
+        call()
+
+
 def _drop(buffers):
     """A launch has ended in the middle: what it has added to copies of ScatterViews is not for the next one."""
     for memory in buffers:
@@ -213,7 +249,9 @@ def _drop(buffers):
 
 
 def sequence(space, recorded):
-    """A callable that runs recorded launches one after the other, with no Python between them."""
+    """A callable that runs recorded launches one after the other, with no Python between them; None of debug builds."""
+    if any(bound[0].debug for bound, _ in recorded):
+        return None
     table, kept, pool, run = [], [], _pool(space.n_threads), engine.sequence()
     for (_, policy, _, compiled, words), launch in recorded:
         buffer, words, rows = _STEPS[launch.pattern](compiled, policy, words, launch.outs, space.n_threads)

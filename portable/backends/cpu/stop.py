@@ -172,8 +172,17 @@ def look(lower):
     b.cbranch(b.icmp_signed("!=", flag, ir.Constant(I64, 0)), ask, on).set_weights(rarely)
     b.position_at_end(ask)
     ends = b.call(module.globals["portable_poll"], [function.args[0], function.args[3]])
+    b.cbranch(b.icmp_signed("!=", ends, ir.Constant(I32, 0)), _way_out(function), on).set_weights(rarely)
+    b.position_at_end(on)
+
+
+def leave(lower):
+    """Leave the function."""
+    lower.b.branch(_way_out(lower.b.function))
+
+
+def _way_out(function):
     if not hasattr(function, "leaving"):
         function.leaving = function.append_basic_block("leaving")
         ir.IRBuilder(function.leaving).ret_void()
-    b.cbranch(b.icmp_signed("!=", ends, ir.Constant(I32, 0)), function.leaving, on).set_weights(rarely)
-    b.position_at_end(on)
+    return function.leaving

@@ -50,6 +50,7 @@ class CudaTarget:
 
     step, straight = RANGE_THREADS, True
     look = staticmethod(lambda lower: None)  # Ctrl-C waits for the launches in flight
+    leave = None  # others of the block would wait at a barrier
 
     @staticmethod
     def product(b, x, y, flags):
