@@ -141,7 +141,12 @@ def debugged(debug, bind, policy, *launch):
     space = resolve(policy.space)
     if bind is None:
         from .dispatch import bind
-    return bind(replace(policy, space=replace(space, debug=space.debug or debug)), *launch)
+    return bind(_debugging(policy, space, space.debug or debug), *launch)
+
+
+@functools.lru_cache(maxsize=1024)
+def _debugging(policy, space, debug):
+    return replace(policy, space=replace(space, debug=debug))
 
 
 def unavailable_because(space):

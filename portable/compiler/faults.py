@@ -176,8 +176,8 @@ class Debugging(Emitter):
         if not self.silent and not t.is_float(dtype):
             if op in ("//", "%") and not const_b:
                 self.require(self.b.icmp_signed("!=", y, self._alike(y, 0)), x, ir.Constant(I64, 0), "division by zero", op)
-            elif op in ("<<", ">>") and not (const_b is not None and 0 <= const_b < t.BITS[dtype]):
-                self.require(self.b.icmp_unsigned("<", y, self._alike(y, t.BITS[dtype])), y, ir.Constant(I64, t.BITS[dtype]), "shift", op)
+            elif op in ("<<", ">>") and dtype not in t.UNSIGNED and (const_b is None or const_b < 0):
+                self.require(self.b.icmp_signed(">=", y, self._alike(y, 0)), y, ir.Constant(I64, t.BITS[dtype]), "shift", op)
         return super()._arithmetic(op, x, y, dtype, const_b)
 
     def binary(self, op, a, b):

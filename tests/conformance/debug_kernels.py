@@ -200,7 +200,7 @@ def divided_uniform(i, n, y):
 
 @pk.kernel
 def shifted(i, k, y):
-    y[i] = k[i] << k[i]  # wrong
+    y[i] = 3 << k[i]  # wrong
 
 
 @pk.kernel
@@ -307,8 +307,8 @@ BROKEN = [
     Broken(divided, N, (whole((0, 1), (11, 0)), whole()), "division by zero", 100, 0, (11,)),
     Broken(modulo, N, (whole(), whole()), "division by zero", 5, 0, (5,)),
     Broken(divided_uniform, 1, (0, whole()), "division by zero", 0, 0, (0,)),
-    Broken(shifted, 3, (whole((1, 64)), whole()), "shift", 64, 64, (1,)),
-    Broken(shifted_back, 3, (whole(), whole()), "shift", None, 64),
+    Broken(shifted, 3, (whole((1, -2)), whole()), "shift", -2, 64, (1,)),
+    Broken(shifted_back, 3, (whole(), whole()), "shift", -4, 64, (0,)),
     Broken(box, pk.MDRangePolicy((0, 0), (1, 8)), (numbers(5, 8), numbers(5, 8)), "index", 8, 8, (0, 7)),
     Broken(box_of_three, pk.MDRangePolicy((0, 0, 0), (5, 3, 4)), (numbers(4, 3, 4), numbers(5, 3, 4)), "index", 4, 4),
     Broken(summed, N, (numbers(),), "index", N, N, (N - 1,), pk.Sum),

@@ -106,6 +106,13 @@ def test_the_debug_build_lowers_to_ptx(case):
     assert "atom" in ptx and ".cas.b64" in ptx and ptx.count("portable_fault") > 1
 
 
+def test_what_is_only_added_to_is_not_read(space):
+    from .test_step06_scatter import reads
+
+    with pk.use(debug=True), pytest.raises(pk.LoweringError, match="is a ScatterView here"):
+        pk.parallel_for(pk.RangePolicy(0, 9, space=space), reads, pk.ScatterView(move(np.zeros(9, np.int64), space)))
+
+
 SCRIPT = """
 import numpy as np, portable as pk
 from tests.conformance.debug_kernels import gather, whole, numbers

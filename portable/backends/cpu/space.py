@@ -66,6 +66,8 @@ class Compiled:
 def prepare(space, kernel, policy_kind, specs, reducers=()):
     if space.n_threads > 1:
         _pool(space.n_threads)  # compiled now, not at some launch in a signal handler
+    if space.debug and not reducers:
+        Entry(kernel, policy_kind, specs)  # refuses kernels that read what they only may add to: the debug build adds to the array itself
     return _compiled(kernel, policy_kind, without_scatter(specs) if reducers or space.debug else specs, reducers, space.debug)
 
 
@@ -83,16 +85,19 @@ class _Faults:
 
     def __init__(self, entry):
         self.sites, self.memory, self.lock = entry.sites, ctypes.create_string_buffer(N_BYTES), Lock()
+        self.taken = ctypes.c_int64.from_buffer(self.memory)
         self.word = struct.pack("=q", ctypes.addressof(self.memory))
 
     def __enter__(self):
-        self.lock.__enter__()
-        ctypes.memset(self.memory, 0, N_BYTES)
+        self.lock.held.acquire()
 
     def __exit__(self, kind, *error):
-        self.lock.__exit__()
-        if kind is None:
-            self.sites.raise_if(self.memory.raw)
+        words = self.memory.raw if self.taken.value else None
+        if words is not None:
+            ctypes.memset(self.memory, 0, N_BYTES)
+        self.lock.held.release()
+        if words is not None and kind is None:
+            self.sites.raise_if(words)
 
 
 # ---- what a launch does: (memory that must live as long, argument block, rows of (function, begin, end, chunk))

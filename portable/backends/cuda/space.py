@@ -119,6 +119,8 @@ def _watched(space, rows):
 
 def prepare(space, kernel, policy_kind, specs, reducers=()):
     """A function of the team size for teams; the compiled kernel for ranges."""
+    if space.debug and not reducers and policy_kind == "range":
+        Entry(kernel, policy_kind, specs, (), 0)  # refuses kernels that read what they only may add to
     if reducers or space.debug or policy_kind != "range":  # only plain ranges give each block enough to do
         specs = without_scatter(specs)
     if policy_kind != "team":
