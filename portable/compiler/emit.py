@@ -301,7 +301,7 @@ class Emitter(Instructions):
     def counted_loop(self, loop, start, stop, step):
         """for counter in range(start, stop, step), step a Python integer."""
         kind = UNIFORM if start.kind == UNIFORM else VARYING
-        if abs(step) > 1:
+        if abs(step) > 1 and loop.form == "range":
             self._striding_loop(loop, start, stop, step, kind)
             return
         counter = self.slot(self.type_of("int", kind))

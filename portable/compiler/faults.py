@@ -193,13 +193,17 @@ class Debugging(Emitter):
         """A result; looked at if it is NaN, and no operand is."""
         if not self.nan or self.silent or result.const is not None or not t.is_float(result.dtype):
             return result
+        b, zero = self.b, ir.Constant(I64, 0)
         x = self.get(result)
-        fine = self.b.fcmp_ordered("ord", x, x)
-        for v in operands:
-            if v.const is None and t.is_float(v.dtype):
-                y = self.get(v, result.dtype, result.kind)
-                fine = self.b.or_(fine, self.b.fcmp_unordered("uno", y, y))
-        self.require(fine, ir.Constant(I64, 0), ir.Constant(I64, 0), "NaN", op)
+        found = b.fcmp_unordered("uno", x, x)
+        some = found if not isinstance(x.type, ir.VectorType) else self.any_lane(found if self.mask is None else self.masked(self.mask, found))
+        with b.if_then(some, likely=False):  # whether operands are NaN is looked at only here
+            fine = b.not_(found)
+            for v in operands:
+                if v.const is None and t.is_float(v.dtype):
+                    y = self.get(v, result.dtype, result.kind)
+                    fine = b.or_(fine, b.fcmp_unordered("uno", y, y))
+            self.require(fine, zero, zero, "NaN", op)
         return result
 
     def emit_view(self, view):
