@@ -127,8 +127,8 @@ call = functools.cache(ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, c
 
 
 _SEQUENCE = """
-declare i1 @pool_ends(ptr, i64)
-declare void @pool_begins(ptr)
+declare i1 @portable_ends(ptr, i64)
+declare void @portable_begins(ptr)
 define void @sequence(ptr %table, i64 %n, ptr %pool.run) {
 entry.block:
   %some = icmp sgt i64 %n, 0
@@ -143,7 +143,7 @@ next:
   %end = extractvalue {ptr, ptr, i64, i64, i64, ptr} %words, 3
   %chunk = extractvalue {ptr, ptr, i64, i64, i64, ptr} %words, 4
   %pool = extractvalue {ptr, ptr, i64, i64, i64, ptr} %words, 5
-  call void @pool_begins(ptr %block)
+  call void @portable_begins(ptr %block)
   %alone = icmp eq ptr %pool, null
   br i1 %alone, label %here, label %shared
 here:
@@ -155,7 +155,7 @@ shared:
 after:
   %k.next = add i64 %k, 1
   %more = icmp slt i64 %k.next, %n
-  %ends = call i1 @pool_ends(ptr %block, i64 0)
+  %ends = call i1 @portable_ends(ptr %block, i64 0)
   %left = xor i1 %ends, true
   %on = and i1 %more, %left
   br i1 %on, label %next, label %out

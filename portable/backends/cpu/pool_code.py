@@ -7,7 +7,7 @@ import time
 
 import llvmlite.binding as llvm
 
-from . import stop
+from . import stop  # noqa: F401  (its functions are called)
 
 SPIN_MICROSECONDS = 30
 
@@ -30,13 +30,13 @@ AT = {
 }
 STATE_BYTES = 896
 
-_PTHREADS = ("pthread_mutex_lock", "pthread_mutex_unlock", "pthread_cond_wait", "pthread_cond_signal", "pthread_cond_broadcast")
+_PTHREADS = ("pthread_mutex_lock", "pthread_mutex_unlock", "pthread_cond_wait", "pthread_cond_timedwait", "pthread_cond_signal",
+             "pthread_cond_broadcast", "clock_gettime")
 
 # gate = (epoch << 16) | number of workers inside; an odd epoch is an open launch. 48 bits of epochs outlast a process.
 _IR = """
-@portable_flag = external global i64
-@portable_ended = external global ptr
-declare {poll} i32 @portable_poll(ptr, i64)
+declare i1 @portable_ends(ptr, i64) ; stop.py
+declare void @portable_begins(ptr)
 declare i32 @clock_gettime(i32, ptr)
 declare i32 @pthread_cond_timedwait(ptr, ptr, ptr)
 declare i32 @pthread_mutex_lock(ptr)
@@ -67,37 +67,6 @@ define internal i1 @may_enter(i64 %gate, i64 %seen) alwaysinline {{
   ret i1 %both
 }}
 
-; Is the launch with this block to end? (stop.py)
-define i1 @pool_ends(ptr %block, i64 %worker) {{
-  %flag = load atomic i64, ptr @portable_flag monotonic, align 8
-  %calm = icmp eq i64 %flag, 0
-  br i1 %calm, label %on, label %look
-look:
-  %ended = load atomic ptr, ptr @portable_ended seq_cst, align 8
-  %this = icmp eq ptr %ended, %block
-  br i1 %this, label %end, label %ask
-ask:
-  %answer = call {poll} i32 @portable_poll(ptr %block, i64 %worker)
-  %raised = icmp ne i32 %answer, 0
-  br i1 %raised, label %end, label %on
-on:
-  ret i1 false
-end:
-  ret i1 true
-}}
-
-; A launch begins: what ended at this address was another one.
-define void @pool_begins(ptr %block) {{
-  %ended = load atomic ptr, ptr @portable_ended seq_cst, align 8
-  %stale = icmp eq ptr %ended, %block
-  br i1 %stale, label %forget, label %out
-forget:
-  store atomic ptr null, ptr @portable_ended seq_cst, align 8
-  br label %out
-out:
-  ret void
-}}
-
 ; Take chunks until none is left. Chunk k is [begin + k * chunk, ...), whoever takes it.
 define internal void @work(ptr %pool, i64 %worker) {{
   %next = getelementptr i8, ptr %pool, i64 {NEXT}
@@ -111,7 +80,7 @@ define internal void @work(ptr %pool, i64 %worker) {{
   %last = extractvalue {{ptr, ptr, i64, i64, i64, i64}} %words, 5
   br label %take
 take:
-  %ends = call i1 @pool_ends(ptr %block, i64 %worker)
+  %ends = call i1 @portable_ends(ptr %block, i64 %worker)
   br i1 %ends, label %out, label %next.chunk
 next.chunk:
   %k = atomicrmw add ptr %next, i64 1 monotonic
@@ -161,7 +130,7 @@ inside.another:
   br label %return
 post:
   store i64 1, ptr %busy.p
-  call void @pool_begins(ptr %block)
+  call void @portable_begins(ptr %block)
   %next = getelementptr i8, ptr %pool, i64 {NEXT}
   %job = getelementptr i8, ptr %pool, i64 {JOB}
   %total = sub i64 %end, %begin
@@ -238,7 +207,7 @@ sleep: ; not for long: a worker may be in a loop without end, and only this thre
   store i64 %then.ns, ptr %ns.p
   call i32 @pthread_cond_timedwait(ptr %cond, ptr %mutex, ptr %time)
   call i32 @pthread_mutex_unlock(ptr %mutex)
-  call i1 @pool_ends(ptr %block, i64 0)
+  call i1 @portable_ends(ptr %block, i64 0)
   call i32 @pthread_mutex_lock(ptr %mutex)
   br label %look
 rise:
@@ -367,15 +336,12 @@ class _Code:
         llvm.initialize_native_asmprinter()
         llvm.initialize_native_asmparser()  # for the pause instruction
         pause = {"x86_64": "pause", "AMD64": "pause", "aarch64": "isb", "arm64": "isb"}.get(platform.machine(), "")
-        module = llvm.parse_assembly(_IR.format(pause=pause, poll=stop.CONVENTION, **AT))
+        module = llvm.parse_assembly(_IR.format(pause=pause, **AT))
         machine = llvm.Target.from_default_triple().create_target_machine(opt=2, reloc="static", codemodel="large")  # as in engine.py
         self.engine = llvm.create_mcjit_compiler(module, machine)
         self.engine.finalize_object()
-        self.run, self.worker, self.stop, pause_many, *others = (
-            self.engine.get_function_address(name)
-            for name in ("pool_run", "pool_worker", "pool_stop", "pool_pause", "pool_ends", "pool_begins"))
-        for name, address in zip(("pool_ends", "pool_begins"), others):
-            llvm.add_symbol(name, address)
+        self.run, self.worker, self.stop, pause_many = (
+            self.engine.get_function_address(name) for name in ("pool_run", "pool_worker", "pool_stop", "pool_pause"))
         self.spins = _spins(ctypes.CFUNCTYPE(None, ctypes.c_int64)(pause_many))
 
 

@@ -105,17 +105,61 @@ leave.it:
 on:
   ret i32 0
 }
+
+; the same, for what calls kernels: between chunks of one launch, and between launches
+define i1 @portable_ends(ptr %block, i64 %worker) {
+  %flag = load atomic i64, ptr @portable_flag monotonic, align 8
+  %calm = icmp eq i64 %flag, 0
+  br i1 %calm, label %on, label %look
+look:
+  %ended = load atomic ptr, ptr @portable_ended seq_cst, align 8
+  %this = icmp eq ptr %ended, %block
+  br i1 %this, label %end, label %ask
+ask:
+  %answer = call CONVENTION i32 @portable_poll(ptr %block, i64 %worker)
+  %raised = icmp ne i32 %answer, 0
+  br i1 %raised, label %end, label %on
+on:
+  ret i1 false
+end:
+  ret i1 true
+}
+
+; A launch begins: what ended at this address was another one.
+define void @portable_begins(ptr %block) {
+  %ended = load atomic ptr, ptr @portable_ended seq_cst, align 8
+  %stale = icmp eq ptr %ended, %block
+  br i1 %stale, label %forget, label %out
+forget:
+  store atomic ptr null, ptr @portable_ended seq_cst, align 8
+  br label %out
+out:
+  ret void
+}
 """.replace("CONVENTION", CONVENTION)
+_DEAF = """
+define i1 @portable_ends(ptr %block, i64 %worker) {
+  ret i1 false
+}
+
+define void @portable_begins(ptr %block) {
+  ret void
+}
+"""
+_HEARS = os.name == "posix"  # elsewhere Python sets its handler anew at each signal
 
 
 def _known():
     """Names that compiled code refers to, before any is linked."""
-    for name, k in _WORDS.items():
-        llvm.add_symbol(f"portable_{name}", ctypes.addressof(_STATE) + 8 * k)
-    for name in _FUNCTIONS:
-        llvm.add_symbol(name, ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value)
-    code = engine.unkept(_IR)
-    llvm.add_symbol("portable_poll", code("portable_poll"))
+    if _HEARS:
+        for name, k in _WORDS.items():
+            llvm.add_symbol(f"portable_{name}", ctypes.addressof(_STATE) + 8 * k)
+        for library, names in ((ctypes.pythonapi, _FUNCTIONS), (ctypes.CDLL(None), ("time",))):
+            for name in names:
+                llvm.add_symbol(name, ctypes.cast(getattr(library, name), ctypes.c_void_p).value)
+    code = engine.unkept(_IR if _HEARS else _DEAF)
+    for name in ("portable_ends", "portable_begins", *["portable_poll"] * _HEARS):
+        llvm.add_symbol(name, code(name))
     return code
 
 
@@ -137,12 +181,12 @@ _getsig, _setsig = ctypes.pythonapi.PyOS_getsig, ctypes.pythonapi.PyOS_setsig
 _getsig.argtypes, _getsig.restype = [ctypes.c_int], ctypes.c_void_p
 _setsig.argtypes, _setsig.restype = [ctypes.c_int, ctypes.c_void_p], ctypes.c_void_p
 _code = _known()
-_note_main()
-if hasattr(os, "register_at_fork"):
+if _HEARS:
+    _note_main()
     os.register_at_fork(after_in_child=_note_main)
-locks.arming.append(arm)
-if "IPython" in sys.modules and (shell := sys.modules["IPython"].get_ipython()):
-    shell.events.register("pre_run_cell", lambda *info: arm())  # a notebook sets its handler anew for each cell
+    locks.arming.append(arm)
+    if "IPython" in sys.modules and (shell := sys.modules["IPython"].get_ipython()):
+        shell.events.register("pre_run_cell", lambda *info: arm())  # a notebook sets its handler anew for each cell
 
 
 # ---- in compiled code
@@ -157,6 +201,8 @@ class _Volatile(instructions.LoadInstr):
 
 def look(lower):
     """Leave the function if the flag is up and this launch is to end."""
+    if not _HEARS:
+        return
     b = lower.b
     module, function, rarely = b.module, b.function, [1, 1 << 20]
     if "portable_flag" not in module.globals:
