@@ -40,4 +40,5 @@ from .words import (all, any, atomic_add, atomic_and, atomic_cas, atomic_exchang
 
 __version__ = "0.1.0"
 __all__ = [name for name in globals() if not name.startswith("_") and name not in
-           ("algorithms", "backends", "cache", "copy", "dispatch", "events", "frontend", "graph", "locks", "math", "policy", "reducer", "scatter", "space", "view", "words")]
+           ("algorithms", "backends", "cache", "copy", "dispatch", "events", "frontend", "graph", "locks", "math", "policy",
+            "reducer", "scatter", "space", "view", "words")]

@@ -69,7 +69,8 @@ def _directory():
     except OSError:
         return None
     mode = os.fstat(directory)  # of what is open now, whatever stood at this path when it was looked at
-    if not os.path.samestat(mode, os.stat(path)) or mode.st_uid != os.getuid() or mode.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+    shared = mode.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    if not os.path.samestat(mode, os.stat(path)) or mode.st_uid != os.getuid() or shared:
         return None
     return directory
 

@@ -16,7 +16,7 @@ from . import frontend
 
 
 class _Kept(dict):
-    """What was put in last: as many values of pk.static as a program goes through must not fill its memory."""
+    """What was put in last: the values of pk.static that a program goes through must not fill its memory."""
 
     most = 512  # two a set of types
 

@@ -38,26 +38,28 @@ class Lock:
 
 
 compiling = Lock()  # LLVM's modules and the cache of a kernel's code are for one thread at a time
-if hasattr(os, "register_at_fork"):  # nobody forks in the middle of a compilation, whose locks in LLVM nobody could open again
+if hasattr(os, "register_at_fork"):  # nobody forks in the middle of a compilation: who would open LLVM's locks?
     os.register_at_fork(before=compiling.__enter__, after_in_parent=compiling.__exit__)
     os.register_at_fork(after_in_child=lambda: [lock.renew() for lock in _all])
 
 
 def _require_interpreter():
-    """ImportError in an interpreter whose threads native code cannot tell apart, or where no lock orders what Python does."""
+    """ImportError where native code cannot tell threads apart, or no lock orders what Python does."""
     api = ctypes.pythonapi
     api.PyInterpreterState_Get.restype = api.PyInterpreterState_Main.restype = ctypes.c_void_p
     if api.PyInterpreterState_Get() != api.PyInterpreterState_Main():
-        raise ImportError("portable runs in the main interpreter of a process, and this is a subinterpreter; start a process instead")
+        raise ImportError("portable runs in the main interpreter of a process, and this is a subinterpreter; "
+                          "start a process instead")
     if not getattr(sys, "_is_gil_enabled", lambda: True)():
-        raise ImportError("portable needs Python's global lock; start this free-threaded Python with PYTHON_GIL=1")
+        raise ImportError("portable needs Python's global lock; "
+                          "start this free-threaded Python with PYTHON_GIL=1")
 
 
 _require_interpreter()
 
 
 def alone(function):
-    """A function that compiles: one at a time in the process, never in the middle of a fork or broken off by Ctrl-C."""
+    """A function that compiles: one at a time in the process, never amid a fork or broken off by Ctrl-C."""
     @functools.wraps(function)
     def locked(*args, **options):
         with compiling, uninterrupted():

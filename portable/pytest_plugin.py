@@ -16,8 +16,10 @@ def pytest_addoption(parser):
     group.addoption("--portable-check-seed", type=int, default=0, metavar="N", help="the schedule of --portable-check (default 0)")
 
     group.addoption("--portable-debug", action="store_true",
-                    help="run kernels in their debug build; a test fails where one leaves its arrays, divides an integer by zero or shifts too far")
-    group.addoption("--portable-debug-nan", action="store_true", help="the same, and where an operation makes NaN from numbers")
+                    help="run kernels in their debug build; a test fails where one leaves its arrays, divides an "
+                         "integer by zero or shifts by a negative count")
+    group.addoption("--portable-debug-nan", action="store_true",
+                    help="the same, and where an operation makes NaN from numbers")
 
 
 @pytest.hookimpl(wrapper=True)

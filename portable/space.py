@@ -118,8 +118,8 @@ def use(space=None, debug=False):
     space : str or Space, optional
         The default of the block; as before if not given.
     debug : bool or "nan"
-        Run every kernel that is launched in the block, also on spaces that a policy names, in its debug build (docs/checked.md); with
-        "nan" it also looks for operations that make NaN from numbers.
+        Run every kernel that is launched in the block, also on spaces that a policy names, in its debug build
+        (docs/checked.md); with "nan" it also looks for operations that make NaN from numbers.
 
     Raises
     ------
@@ -129,7 +129,8 @@ def use(space=None, debug=False):
         raise InputError(f"use: debug is {debug!r}; False, True or 'nan' is wanted")
     token = _chosen.set(require(resolve(space)))
     try:
-        with events.changed(redirect=functools.partial(debugged, debug, events.current().redirect)) if debug else contextlib.nullcontext():
+        bind = functools.partial(debugged, debug, events.current().redirect)
+        with events.changed(redirect=bind) if debug else contextlib.nullcontext():
             yield _chosen.get()
     finally:
         _chosen.reset(token)

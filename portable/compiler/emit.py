@@ -318,26 +318,32 @@ class Emitter(Instructions):
 
     def _striding_loop(self, loop, start, stop, step, kind):
         """The same by the number of trips: behind the last one the counter may lie beyond the integers."""
-        b, ends = self.b, self.kind_of(start, stop)
-        first, last = (self.get(v, "int", ends) for v in (start, stop))
-
-        def all_lanes(n):
-            return ir.Constant(first.type, [n] * self.W if isinstance(first.type, ir.VectorType) else n)
-
-        gap = b.sub(last, first) if step > 0 else b.sub(first, last)
-        n = b.add(b.udiv(b.sub(gap, all_lanes(1)), all_lanes(abs(step))), all_lanes(1))
-        n = b.select(b.icmp_signed("<" if step > 0 else ">", first, last), n, all_lanes(0))
+        b, n, one = self.b, self._trips_of(start, stop, step), ir.Constant(I64, 1)
         first, trip = self.get(start, "int", kind), self.slot(I64)
         b.store(ir.Constant(I64, 0), trip)
 
         def value():
             way = b.mul(b.load(trip, typ=I64), ir.Constant(I64, step))
-            return Value("int", kind, b.add(first, self.splat(way) if isinstance(first.type, ir.VectorType) else way))
+            way = self.splat(way) if isinstance(first.type, ir.VectorType) else way
+            return Value("int", kind, b.add(first, way))
 
         def more():
-            return self.compare("<", Value("int", UNIFORM, b.load(trip, typ=I64)), Value("int", ends, n))
+            return self.compare("<", Value("int", UNIFORM, b.load(trip, typ=I64)), n)
 
-        self.run_loop(loop, more, value, lambda: b.store(b.add(b.load(trip, typ=I64), ir.Constant(I64, 1), flags=("nsw",)), trip))
+        def advance():
+            b.store(b.add(b.load(trip, typ=I64), one, flags=("nsw",)), trip)
+
+        self.run_loop(loop, more, value, advance)
+
+    def _trips_of(self, start, stop, step):
+        """How many numbers are in range(start, stop, step)."""
+        b, kind = self.b, self.kind_of(start, stop)
+        first, last = (self.get(v, "int", kind) for v in (start, stop))
+        gap = b.sub(last, first) if step > 0 else b.sub(first, last)
+        one = self._alike(first, 1)
+        n = b.add(b.udiv(b.sub(gap, one), self._alike(first, abs(step))), one)
+        some = b.icmp_signed("<" if step > 0 else ">", first, last)
+        return Value("int", kind, b.select(some, n, self._alike(first, 0)))
 
     def run_loop(self, loop, test, item, advance):
         """A loop: `test` at its head, `item` (its counter's value) at the top of the body, `advance` before the next trip."""

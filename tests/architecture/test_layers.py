@@ -111,7 +111,7 @@ GROWTH = (  # nodes of the layer's syntax trees: where, and why
     (7_600, "one typed tree: nodes, their types, keys and print stand beside the code that is emitted, where one walk did all at once"),
     (1_510, "a typed contract of backends, and pk.register"),
     (230, "records as arguments; the checked space, which runs the typed tree, is smaller"),
-    (3_400, "launches that are safe wherever Python runs: Ctrl-C in running kernels, the state of arithmetic, locks, limits of memory"),
+    (3_600, "launches that are safe wherever Python runs: Ctrl-C, the state of arithmetic, locks, limits of memory"),
     (4_400, "the debug build: its emitter, its faults, its memory on two machines"),
 )
 

@@ -23,7 +23,7 @@ def whole(*changes, n=N):
 
 
 class Broken(NamedTuple):
-    """A kernel, how it is launched, and what is wanted of the fault: kind, number, limit, index of the launch (None: not looked at)."""
+    """A kernel, how it is launched, and what is wanted of the fault (None: not looked at)."""
 
     kernel: object
     policy: object
@@ -295,7 +295,9 @@ BROKEN = [
     Broken(row, 9, (whole((2, 9)), numbers(9, 4), numbers(9)), "index", 9, 9, (2,)),
     Broken(in_a_row, 1, (numbers(9, 4), numbers(9)), "index", 4, 4, (0,)),
     Broken(slice_end, 9, (numbers(20), numbers(20)), "index", 8, 8, (8,)),
-    Broken(local_array, 9, (whole(*((k, 1) for k in range(9)), (4, 4), n=9), numbers(9)), "index", 4, 4, (4,)),
+    Broken(
+        local_array, 9, (whole(*((k, 1) for k in range(9)), (4, 4), n=9), numbers(9)), "index", 4, 4, (4,)
+    ),
     Broken(loop, 1, (numbers(), numbers()), "index", N, N, (0,)),
     Broken(loop_down, 1, (numbers(), numbers()), "index", -1, N, (0,)),
     Broken(search, 1, (numbers(), numbers()), "index", N, N, (0,)),
@@ -310,7 +312,14 @@ BROKEN = [
     Broken(shifted, 3, (whole((1, -2)), whole()), "shift", -2, 64, (1,)),
     Broken(shifted_back, 3, (whole(), whole()), "shift", -4, 64, (0,)),
     Broken(box, pk.MDRangePolicy((0, 0), (1, 8)), (numbers(5, 8), numbers(5, 8)), "index", 8, 8, (0, 7)),
-    Broken(box_of_three, pk.MDRangePolicy((0, 0, 0), (5, 3, 4)), (numbers(4, 3, 4), numbers(5, 3, 4)), "index", 4, 4),
+    Broken(
+        box_of_three,
+        pk.MDRangePolicy((0, 0, 0), (5, 3, 4)),
+        (numbers(4, 3, 4), numbers(5, 3, 4)),
+        "index",
+        4,
+        4,
+    ),
     Broken(summed, N, (numbers(),), "index", N, N, (N - 1,), pk.Sum),
     Broken(packed_no_more, N - 1, (whole(), numbers(), numbers()), "index", N, N),
     Broken(one_lane, N - 2, (numbers(), numbers()), "index", N, N, (N - 3,)),

@@ -478,7 +478,8 @@ def strides(i, begin, end, out):
             break
 
 
-@pytest.mark.parametrize("begin, end", [(-(2**63), -(2**63) + 9), (2**63 - 12, 2**63 - 4), (2**63 - 9, 2**63 - 1), (5, 2), (0, 20)])
+@pytest.mark.parametrize("begin, end", [(-(2**63), -(2**63) + 9), (2**63 - 12, 2**63 - 4), (2**63 - 9, 2**63 - 1),
+                                        (5, 2), (0, 20)])
 def test_strides_to_the_ends_of_int64(space, begin, end):
     out = run(space, 2, strides, begin, end, np.zeros((4, 2), np.int64))[-1]
     for i in range(2):

@@ -1,4 +1,4 @@
-"""Step 22: the debug build names what is wrong, with line, number and extent, and nothing else of a launch changes."""
+"""Step 22: the debug build names what is wrong, with line, number and extent, and changes nothing else."""
 
 import dataclasses
 import subprocess
@@ -25,18 +25,24 @@ def test_each_broken_kernel_is_named(space, case):
     launch = launch_reduce if case.reducer else launch_for
     with pk.use(debug=case.debug), pytest.raises(pk.CheckError) as caught:
         launch(space, case.policy, case.kernel, *case.args)
-    fault, = caught.value.findings
+    (fault,) = caught.value.findings
     assert fault.kind == case.kind and fault.kernel == case.kernel.name
     if case.kernel.name != "in_a_function":  # there it is the line of the function
-        assert fault.line == case.line and fault.file == __file__.replace("test_step22_debug", "debug_kernels")
-    assert case.number in (None, fault.number) and case.limit in (None, fault.limit) and case.index in (None, fault.index)
+        assert fault.line == case.line and fault.file == __file__.replace(
+            "test_step22_debug", "debug_kernels"
+        )
+    assert (
+        case.number in (None, fault.number)
+        and case.limit in (None, fault.limit)
+        and case.index in (None, fault.index)
+    )
     assert str(fault) == str(caught.value) and case.kernel.name in str(fault)
 
 
 def test_the_line_of_a_function_that_is_called(space):
     import inspect
 
-    broken, = (case for case in BROKEN if case.kernel.name == "in_a_function")
+    (broken,) = (case for case in BROKEN if case.kernel.name == "in_a_function")
     with pk.use(debug=True), pytest.raises(pk.CheckError) as caught:
         launch_for(space, broken.policy, broken.kernel, *broken.args)
     assert caught.value.findings[0].line == inspect.getsourcelines(element.fn)[1] + 2
@@ -74,6 +80,7 @@ def test_sums_are_those_of_the_usual_build(space):
 
     def total():
         return launch_reduce(space, pk.RangePolicy(0, len(x)), _value, x)
+
     plain = total()
     with pk.use(debug=True):
         assert total() == pytest.approx(plain, rel=1e-14)
@@ -110,7 +117,9 @@ def test_what_is_only_added_to_is_not_read(space):
     from .test_step06_scatter import reads
 
     with pk.use(debug=True), pytest.raises(pk.LoweringError, match="is a ScatterView here"):
-        pk.parallel_for(pk.RangePolicy(0, 9, space=space), reads, pk.ScatterView(move(np.zeros(9, np.int64), space)))
+        pk.parallel_for(
+            pk.RangePolicy(0, 9, space=space), reads, pk.ScatterView(move(np.zeros(9, np.int64), space))
+        )
 
 
 SCRIPT = """

@@ -1,8 +1,9 @@
-"""python -m tests.hostile.cost [--space threads] [--quick] [--rounds N]: what the debug build costs, kernel by kernel.
+"""python -m tests.hostile.cost [--space threads] [--quick] [--rounds N]: what the debug build costs.
 
-The runs of `python -m roofline report` are called once, and the longest launch of each of their kernels is kept; each
-is then timed in its usual build, in its debug build and in the one that looks for NaN too, in turn. Ratios are of the
-fastest rounds; a launch that is not a reduction is a plan. With --threads: two Python threads that launch on "serial", against one that launches as often.
+The runs of `python -m roofline report` are called once, and the longest launch of each of their kernels is kept;
+each is then timed in its usual build, in its debug build and in the one that looks for NaN too, in turn. Ratios are
+of the fastest rounds; a launch that is not a reduction is a plan. With --threads: two Python threads that launch on
+"serial", against one that launches as often.
 """
 
 import argparse
@@ -48,10 +49,19 @@ def prepared(launch, build):
     with pk.use(launch.space, debug=build):
         if launch.scan:
             *args, out = launch.args
-            call = functools.partial(pk.parallel_scan, launch.policy, launch.kernel, *args, out=out, reducer=launch.reducers[0],
-                                     inclusive=launch.scan.endswith("inclusive"))
+            call = functools.partial(
+                pk.parallel_scan,
+                launch.policy,
+                launch.kernel,
+                *args,
+                out=out,
+                reducer=launch.reducers[0],
+                inclusive=launch.scan.endswith("inclusive"),
+            )
         elif launch.reducers:
-            call = functools.partial(pk.parallel_reduce, launch.policy, launch.kernel, *launch.args, reducer=launch.reducers)
+            call = functools.partial(
+                pk.parallel_reduce, launch.policy, launch.kernel, *launch.args, reducer=launch.reducers
+            )
         else:
             call = pk.plan(launch.policy, launch.kernel, *launch.args)
 
@@ -75,9 +85,14 @@ def costs(space, quick, rounds):
     rows = {}
     for name, launch in sorted(launches(space, quick).items()):
         calls = [prepared(launch, build) for build in BUILDS]
-        times = np.array([[call() for call in calls[:: 1 if k % 2 else -1]][:: 1 if k % 2 else -1] for k in range(rounds)])
+        times = np.array(
+            [[call() for call in calls[:: 1 if k % 2 else -1]][:: 1 if k % 2 else -1] for k in range(rounds)]
+        )
         rows[name] = ratios = times.min(axis=0) / times[:, 0].min()
-        print(f"{name:58s} {1e6 * times[:, 0].min():10.0f} us  debug {ratios[1]:5.2f}  nan {ratios[2]:5.2f}", flush=True)
+        print(
+            f"{name:58s} {1e6 * times[:, 0].min():10.0f} us  debug {ratios[1]:5.2f}  nan {ratios[2]:5.2f}",
+            flush=True,
+        )
     ratios = np.array(list(rows.values()))
     for k, build in ((1, "debug"), (2, "nan")):
         told = ratios[np.isfinite(ratios[:, k]), k]
@@ -112,12 +127,19 @@ def side_by_side(rounds):
 
     seconds(2)
     ratios = [2 * one / two for one, two in ((seconds(1), seconds(2)) for _ in range(rounds))]
-    print(f"two threads do {statistics.median(ratios):.2f} times the work of one ({min(ratios):.2f} to {max(ratios):.2f}, {rounds} rounds)")
+    print(
+        f"two threads do {statistics.median(ratios):.2f} times the work of one "
+        f"({min(ratios):.2f} to {max(ratios):.2f}, {rounds} rounds)"
+    )
 
 
 def main():
     """The command line."""
-    parser = argparse.ArgumentParser(prog="python -m tests.hostile.cost", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.hostile.cost",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("--space", default="threads")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--rounds", type=int, default=9)

@@ -1,4 +1,4 @@
-"""Each attack of the table a few times, in a process of its own; `python -m tests.hostile --minutes 10` goes on at random."""
+"""Each attack of the table a few times, in a process of its own; `python -m tests.hostile` goes on at random."""
 
 import importlib.util
 import os
@@ -8,8 +8,18 @@ import pytest
 from .__main__ import tried
 from .attacks import ATTACKS, attack
 
-NEEDS = {"joblib_after_a_launch": "joblib", "dask_after_a_launch": "dask", "pickles_of_everything": "cloudpickle"}
-SLOW = {"exits", "environments", "values_of_static", "kernels_that_come_and_go", "launches_plans_and_graphs"}  # by the command alone
+NEEDS = {
+    "joblib_after_a_launch": "joblib",
+    "dask_after_a_launch": "dask",
+    "pickles_of_everything": "cloudpickle",
+}
+SLOW = {
+    "exits",
+    "environments",
+    "values_of_static",
+    "kernels_that_come_and_go",
+    "launches_plans_and_graphs",
+}  # by the command alone
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="forks and signals of POSIX")
@@ -29,6 +39,7 @@ def test_an_attack_that_does_not_hold_is_told(monkeypatch, capsys):
     @attack(1)
     def fails(random, times):
         raise AssertionError
+
     command.ATTACKS["fails"] = ATTACKS.pop("fails")
     monkeypatch.setattr(command, "tried", lambda name, seed: "exit status 1")
     assert command.main(["--minutes", "0.0001", "--seed", "3"]) == 1

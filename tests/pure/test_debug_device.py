@@ -1,4 +1,4 @@
-"""The debug build on a device, as far as the host goes: where faults lie, that a launch waits and reads them."""
+"""The debug build on a device, as far as the host goes: where faults lie, that a launch reads them."""
 
 import ctypes
 import struct

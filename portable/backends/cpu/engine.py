@@ -53,9 +53,11 @@ def _require_room():
     for name, used in (("RLIMIT_AS", pages[0]), ("RLIMIT_DATA", pages[5])):
         limit = resource.getrlimit(getattr(resource, name))[0]
         if limit != resource.RLIM_INFINITY and used + _ROOM > limit:
-            raise OutOfMemoryError(f"compiling wants {_ROOM >> 20} MiB free; this process has {used >> 20} of {limit >> 20} MiB ({name})")
+            raise OutOfMemoryError(f"compiling wants {_ROOM >> 20} MiB free; "
+                                   f"this process has {used >> 20} of {limit >> 20} MiB ({name})")
     if 4 * len(_live) > _most_maps():
-        raise OutOfMemoryError(f"{len(_live)} compiled kernels are alive, more take more pieces of memory than the system gives a process")
+        raise OutOfMemoryError(f"{len(_live)} compiled kernels are alive; "
+                               "more take more pieces of memory than the system gives a process")
 
 
 @functools.cache

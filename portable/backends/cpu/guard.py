@@ -1,5 +1,5 @@
-"""IEEE's rounding and denormals for every entry, whatever some library has set in the calling thread, and the caller's state
-again behind it. Where the state is the usual one an entry pays for one look at it.
+"""IEEE's rounding and denormals for every entry, whatever a library has set in the calling thread, and the
+caller's state again behind it. Where the state is the usual one an entry pays for one look at it.
 """
 
 import platform
@@ -46,12 +46,15 @@ def _write(outer, body, machine):
 
 def _access(b, machine, word):
     """Functions that emit: the control register's word, and setting it."""
+
     def known(name, result, arguments):
         return b.module.globals.get(name) or ir.Function(b.module, ir.FunctionType(result, arguments), name)
 
     if machine == "aarch64":
-        return (lambda: b.call(known("llvm.aarch64.get.fpcr", I64, []), []),
-                lambda v: b.call(known("llvm.aarch64.set.fpcr", _VOID, [I64]), [v]))
+        return (
+            lambda: b.call(known("llvm.aarch64.get.fpcr", I64, []), []),
+            lambda v: b.call(known("llvm.aarch64.set.fpcr", _VOID, [I64]), [v]),
+        )
     place = b.alloca(word)
 
     def get():

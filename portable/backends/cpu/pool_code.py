@@ -30,8 +30,8 @@ AT = {
 }
 STATE_BYTES = 896
 
-_PTHREADS = ("pthread_mutex_lock", "pthread_mutex_unlock", "pthread_cond_wait", "pthread_cond_timedwait", "pthread_cond_signal",
-             "pthread_cond_broadcast", "clock_gettime")
+_PTHREADS = ("pthread_mutex_lock", "pthread_mutex_unlock", "pthread_cond_wait", "pthread_cond_timedwait",
+             "pthread_cond_signal", "pthread_cond_broadcast", "clock_gettime")
 
 # gate = (epoch << 16) | number of workers inside; an odd epoch is an open launch. 48 bits of epochs outlast a process.
 _IR = """

@@ -67,13 +67,14 @@ def prepare(space, kernel, policy_kind, specs, reducers=()):
     if space.n_threads > 1:
         _pool(space.n_threads)  # compiled now, not at some launch in a signal handler
     if space.debug and not reducers:
-        Entry(kernel, policy_kind, specs)  # refuses kernels that read what they only may add to: the debug build adds to the array itself
-    return _compiled(kernel, policy_kind, without_scatter(specs) if reducers or space.debug else specs, reducers, space.debug)
+        Entry(kernel, policy_kind, specs)  # refuses kernels that read what they may only add to
+    specs = without_scatter(specs) if reducers or space.debug else specs
+    return _compiled(kernel, policy_kind, specs, reducers, space.debug)
 
 
 def _compiled(kernel, policy_kind, specs, reducers, debug=False):
     # the same code for serial and threads, and for foreign memory like our own
-    key = ("cpu", policy_kind, specs, reducers) if not debug else ("cpu", f"debug {debug}", policy_kind, specs, reducers)
+    key = ("cpu", *[f"debug {debug}"] * bool(debug), policy_kind, specs, reducers)
     compiled = kernel.compiled.get(key)
     if compiled is None:
         compiled = kernel.compiled[key] = Compiled(kernel, policy_kind, specs, reducers, debug)
@@ -81,7 +82,7 @@ def _compiled(kernel, policy_kind, specs, reducers, debug=False):
 
 
 class _Faults:
-    """Where launches of a debug build leave the first fault: `with faults:` around one, which raises it at its end."""
+    """Where launches of a debug build leave the first fault: `with faults:` around one raises it at its end."""
 
     def __init__(self, entry):
         self.sites, self.memory, self.lock = entry.sites, ctypes.create_string_buffer(N_BYTES), Lock()
@@ -142,7 +143,8 @@ def _scan(compiled, policy, words, outs, n_threads):
     at_once = _blocks_at_once(compiled, n_blocks, n_threads)
     buffer, tail = _room(compiled, outs, n_blocks)
     place = ctypes.addressof(buffer) + compiled.results.n_bytes
-    block = words + _extra(compiled, policy, policy.begin, policy.end, size, place) + tail + _fault_word(compiled)
+    block = words + _extra(compiled, policy, policy.begin, policy.end, size, place) + tail
+    block += _fault_word(compiled)
     return buffer, block, [(compiled.address, 0, n_blocks, at_once), (compiled.finish, 0, n_blocks, n_blocks), (compiled.apply, 0, n_blocks, at_once)]
 
 
@@ -247,14 +249,14 @@ def _looking(faults, call, kept):
 
 
 def _drop(buffers):
-    """A launch has ended in the middle: what it has added to copies of ScatterViews is not for the next one."""
+    """A launch has ended in the middle: what it added to copies of ScatterViews is not for the next one."""
     for memory in buffers:
         if memory is not None:
             ctypes.memset(memory, 0, ctypes.sizeof(memory))
 
 
 def sequence(space, recorded):
-    """A callable that runs recorded launches one after the other, with no Python between them; None of debug builds."""
+    """A callable that runs recorded launches in order, with no Python between them; None of debug builds."""
     if any(bound[0].debug for bound, _ in recorded):
         return None
     table, kept, pool, run = [], [], _pool(space.n_threads), engine.sequence()

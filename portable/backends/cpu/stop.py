@@ -1,13 +1,13 @@
-"""Ctrl-C in a running kernel: compiled code looks at a flag, and ends where Python's handler of the signal raised.
+"""Ctrl-C in a running kernel: compiled code looks at a flag, and ends where Python's handler raised.
 
-    on_sigint       what the system calls: Python's own handler first, then the flag is up (the time, in seconds)
-    look            in compiled code: one load and a branch; where the flag is up, `poll` says whether to leave the function
-    poll            on the main thread, where it launched: Python's handlers run. One that raises ends this launch: its block
-                    is noted for the other workers, and the exception is raised where the native call returns
+    on_sigint   what the system calls: Python's own handler first, then the flag is up (the time, in seconds)
+    look        in compiled code: a load and a branch; where the flag is up, `poll` says whether to leave
+    poll        on the main thread, where it launched: Python's handlers run. One that raises ends this launch:
+                its block is noted for the other workers, the exception is raised where the native call returns
 
-A flag that is up means "ask", not "stop": whoever raises it without need does no harm. Other Python threads that launch at
-the time go on, as signals are the main thread's. The exception is set as one from outside (PyThreadState_SetAsyncExc), so a
-launch that nobody interrupts pays for no status.
+A flag that is up means "ask", not "stop": whoever raises it without need does no harm. Other Python threads
+that launch at the time go on, as signals are the main thread's. The exception is set as one from outside
+(PyThreadState_SetAsyncExc), so a launch that nobody interrupts pays for no status.
 """
 
 import ctypes
@@ -27,8 +27,15 @@ from . import engine
 STRIP = 1024  # packs of straight text between two looks
 _STATE = (ctypes.c_int64 * 48)()  # what many threads read lies apart from what nobody writes next to it
 _WORDS = {"flag": 16, "ended": 17, "python": 32, "main": 33}
-_FUNCTIONS = ("PyGILState_Ensure", "PyGILState_Release", "PyErr_CheckSignals", "PyErr_Fetch", "PyThreadState_SetAsyncExc",
-              "PyThread_get_thread_ident", "Py_DecRef")
+_FUNCTIONS = (
+    "PyGILState_Ensure",
+    "PyGILState_Release",
+    "PyErr_CheckSignals",
+    "PyErr_Fetch",
+    "PyThreadState_SetAsyncExc",
+    "PyThread_get_thread_ident",
+    "Py_DecRef",
+)
 CONVENTION = "preserve_mostcc"  # so that loops keep what they hold in registers
 
 _IR = """
@@ -49,7 +56,7 @@ define void @on_sigint(i32 %signal) {
   %old = load ptr, ptr @portable_python
   call void %old(i32 %signal)
   %now = call i64 @time(ptr null)
-  store atomic i64 %now, ptr @portable_flag seq_cst, align 8 ; after Python knows: another thread may look at once
+  store atomic i64 %now, ptr @portable_flag seq_cst, align 8 ; now that Python knows
   ret void
 }
 
@@ -168,7 +175,7 @@ def _note_main():
 
 
 def arm():
-    """Stand in front of Python's own handler of Ctrl-C, where there is one: setting a handler takes this one away."""
+    """Stand in front of Python's own handler of Ctrl-C, if there is one: setting another takes this away."""
     if not callable(signal.getsignal(signal.SIGINT)):
         return
     now, own = _getsig(signal.SIGINT), _code("on_sigint")
@@ -186,7 +193,9 @@ if _HEARS:
     os.register_at_fork(after_in_child=_note_main)
     locks.arming.append(arm)
     if "IPython" in sys.modules and (shell := sys.modules["IPython"].get_ipython()):
-        shell.events.register("pre_run_cell", lambda *info: arm())  # a notebook sets its handler anew for each cell
+        shell.events.register(
+            "pre_run_cell", lambda *info: arm()
+        )  # a notebook sets its handler anew for each cell
 
 
 # ---- in compiled code

@@ -58,7 +58,8 @@ class Compiled:
         n_results = len(entry.results.dtypes) if entry.results else 0
         self.faults = _Faults(self.context, entry) if space.debug else None
         self.direct = not (self.scatters or self.faults)  # a launch of a range is one call of the driver
-        self.block = ctypes.create_string_buffer(8 * (entry.signature.n_words + len(EXTRA) + n_results + bool(space.debug)))
+        n_words = entry.signature.n_words + len(EXTRA) + n_results + bool(space.debug)
+        self.block = ctypes.create_string_buffer(8 * n_words)
         if self.faults:
             self.faults.put(ctypes.addressof(self.block))
         self.parameters = (ctypes.c_void_p * 1)(ctypes.addressof(self.block))
@@ -88,7 +89,8 @@ class _Faults:
     """Where launches of a debug build leave the first fault."""
 
     def __init__(self, context, entry):
-        self.context, self.sites, self.memory, self.place = context, entry.sites, context.allocate(N_BYTES), 8 * entry.fault_word()
+        self.context, self.sites = context, entry.sites
+        self.memory, self.place = context.allocate(N_BYTES), 8 * entry.fault_word()
 
     def put(self, block):
         """Write the memory's address into the argument block at an address."""
@@ -304,7 +306,7 @@ def _calls(space, rows):
 
 
 def sequence(space, recorded):
-    """A callable that replays recorded launches as one CUDA graph on the space's stream; None of debug builds."""
+    """A callable that replays recorded launches as one CUDA graph on the stream; None of debug builds."""
     if any(bound[0].debug for bound, _ in recorded):
         return None
     context = driver.context(space.device)
@@ -375,7 +377,8 @@ def listing(space, kernel, policy, policy_kind, specs, reducers):
     return lower_to_ptx(kernel, policy_kind, compiled.signature.specs, reducers, compiled.team_size, capability)
 
 
-def lower_to_ptx(kernel, policy_kind, specs, reducers=(), team_size=_AUTO_TEAM, capability=(9, 0), debug=False):
+def lower_to_ptx(kernel, policy_kind, specs, reducers=(), team_size=_AUTO_TEAM, capability=(9, 0),
+                 debug=False):
     """PTX of a kernel, with no GPU in the machine."""
     kind = ScanEntry if policy_kind.startswith("scan") else Entry
     kind = debug_entry(kind, debug) if debug else kind
