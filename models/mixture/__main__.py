@@ -66,6 +66,7 @@ def _parser():
     _add_merging(fit)
     _add_labels(fit)
     _add_pairs(fit)
+    fit.add_argument("--no-figures", action="store_true", help="draw none, and do without Matplotlib")
     _add_out(fit, "mixture")
     predict = commands.add_parser("predict", help="label samples by a mixture that was fitted")
     predict.set_defaults(run=_predict)
@@ -120,7 +121,8 @@ def _add_out(parser, folder):
 
 
 def _fit(options):
-    folder, kinds = _checked(options, (_MODEL, "components.csv", "populations.csv", "shares.csv", *_FIGURES))
+    drawn = () if options.no_figures else _FIGURES
+    folder, kinds = _checked(options, (_MODEL, "components.csv", "populations.csv", "shares.csv", *drawn))
     compensation = options.compensation
     if compensation not in COMPENSATIONS:
         compensation = cytometry.read_spillover(compensation)
@@ -144,7 +146,8 @@ def _fit(options):
     cells = np.sum([np.bincount(own.component[own.component >= 0], minlength=len(found.members)) for own in labels], axis=0)
     tables.write_components(folder / "components.csv", found, cells)
     tables.write_populations(folder / "populations.csv", found)
-    figures.draw(folder, found, samples, labels, _pairs(options))
+    if drawn:
+        figures.draw(folder, found, samples, labels, _pairs(options))
     console, model = Console(), found.model
     console.print(_table(found, labels))
     n, ended = sum(sample.n_cells for sample in samples), "converged" if model.converged_ else "stopped"
@@ -153,7 +156,7 @@ def _fit(options):
                   f"{seconds:.2f} s on {space}")
     for warning in caught:
         print(f"mixture: {warning.message}", file=sys.stderr)
-    console.print(f"tables, figures, labels and {_MODEL} are in {printable(folder)}", soft_wrap=True, markup=False)
+    console.print(f"tables, {'figures, ' if drawn else ''}labels and {_MODEL} are in {printable(folder)}", soft_wrap=True, markup=False)
     return 0
 
 

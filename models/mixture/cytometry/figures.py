@@ -90,7 +90,7 @@ def biaxial(populations: Populations, samples: Sequence[Sample], labels: Sequenc
         for axis, channel, span in zip((axes.xaxis, axes.yaxis), at, np.stack([low - margin, high + margin], axis=1)):
             _label(axis, panel.scales[channel], panel.names[channel], span)
     handles = [axes_of[0].plot([], [], "o", color=colour, markersize=4)[0] for colour in colours[:_LISTED]]
-    figure.legend(handles, [_shown(name) for name in populations.names[:_LISTED]], loc="outside lower center", ncols=3, fontsize="x-small",
+    figure.legend(handles, _numbered(populations.names)[:_LISTED], loc="outside lower center", ncols=3, fontsize="x-small",
                   frameon=False)
     return figure
 
@@ -112,7 +112,7 @@ def medians(populations: Populations):
     image = axes.imshow(shown, aspect="auto", cmap="viridis", vmin=0.0, vmax=1.0)
     axes.set_xticks(range(p), [_shown(name) for name in panel.names], rotation=90)
     share = populations.cells / max(populations.cells.sum(), 1)
-    axes.set_yticks(range(k), [f"{_shown(name)}  {own:.2%}" for name, own in zip(populations.names, share)], fontsize="small")
+    axes.set_yticks(range(k), [f"{name}  {own:.2%}" for name, own in zip(_numbered(populations.names), share)], fontsize="small")
     figure.colorbar(image, label="median, lowest to highest population")
     return figure
 
@@ -124,13 +124,13 @@ def shares_of(labels: Sequence[Labels]):
     -------
     matplotlib.figure.Figure
     """
-    found, names = shares(labels), labels[0].names
+    found, names = shares(labels), _numbered(labels[0].names)
     colours = _colours(len(names))
     figure = figures.figure_class()(figsize=(6.0 + 0.45 * len(labels), 2.0 + 0.18 * min(len(names), _LISTED) + 2.0), layout="constrained")
     axes = figure.subplots()
     bottom = np.zeros(len(labels))
     for number, (share, name) in enumerate(zip(found.T, names)):
-        axes.bar(range(len(labels)), share, bottom=bottom, color=colours[number], label=_shown(name) if number < _LISTED else None)
+        axes.bar(range(len(labels)), share, bottom=bottom, color=colours[number], label=name if number < _LISTED else None)
         bottom += share
     axes.set_xticks(range(len(labels)), [_shown(own.sample) for own in labels], rotation=90 if len(labels) > 3 else 0)
     axes.set_ylabel("share of cells")
@@ -219,6 +219,11 @@ def _colours(n):
     hues = need("matplotlib.colors", "figures").hsv_to_rgb
     more = [hues((number * 0.618034 % 1.0, 0.55 + 0.4 * (number % 2), 0.85 - 0.3 * (number % 3 == 2))) for number in range(max(n - 20, 0))]
     return np.array([*(table[:20:2] + table[1:20:2]), *more])[:n]
+
+
+def _numbered(names):
+    """Names of populations with their numbers, by which labels and tables call them."""
+    return [f"{number}  {_shown(name)}" for number, name in enumerate(names)]
 
 
 def _shown(name):

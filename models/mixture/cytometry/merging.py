@@ -75,11 +75,7 @@ def merge(model: DirichletMixture, X: np.ndarray, method: str = "entropy",
     that small populations count as much as large ones. J. Li, S. Ray, B. G. Lindsay: A nonparametric statistical approach
     to clustering via mode identification. Journal of Machine Learning Research 8 (2007), 1687.
     """
-    check_choice(method, "method", METHODS)
-    if n_populations is not None:
-        check_count(n_populations, "n_populations", 1)
-        if method != "entropy":
-            raise InputError(f"n_populations is {n_populations}; only method='entropy' joins to a number, not {method!r}")
+    check_merging(method, n_populations)
     X = check_points(X, n_features=model.n_features_in_)
     active = np.flatnonzero(model.weights_ * len(X) >= 1.0)
     groups, joins = [(int(j),) for j in active], []
@@ -92,6 +88,15 @@ def merge(model: DirichletMixture, X: np.ndarray, method: str = "entropy",
     for number, group in enumerate(groups):
         members[list(group)] = number
     return _with_idle(model, members), joins
+
+
+def check_merging(method, n_populations):
+    """Refuse what `merge` would."""
+    check_choice(method, "method", METHODS)
+    if n_populations is not None:
+        check_count(n_populations, "n_populations", 1)
+        if method != "entropy":
+            raise InputError(f"n_populations is {n_populations}; only method='entropy' joins to a number, not {method!r}")
 
 
 def _by_entropy(model, X, groups, n_populations):

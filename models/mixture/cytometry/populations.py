@@ -16,7 +16,7 @@ from .. import saving
 from ..checks import check_random_state
 from ..estimator import DirichletMixture
 from .labels import Labels
-from .merging import Join, merge
+from .merging import Join, check_merging, merge
 from .panel import Panel, Scale
 from .samples import Sample
 from .signatures import signatures
@@ -207,6 +207,7 @@ def fit(samples: Sequence[Sample], n_components: int = 60, *, channels: Sequence
     -----
     ConvergenceWarning
     """
+    check_merging(method, n_populations)
     panel = Panel.of(samples, channels=channels, transform=transform, cofactor=cofactor, compensation=compensation,
                      saturation=saturation)
     points = _pooled(panel, samples, cells_per_sample, random_state).astype(dtype)

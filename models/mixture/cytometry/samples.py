@@ -81,11 +81,11 @@ class Sample:
                 raise InputError(f"{self.name}: {channels.count(channel)} channels are called '{channel}'; names that differ "
                                  "are wanted")
         limits = _limits(X, channels) if self.limits is None else np.asarray(self.limits, np.float64)
-        limits = np.where([is_detector(channel) for channel in channels], limits, np.inf)
         gains = np.ones(len(channels)) if self.gains is None else np.asarray(self.gains, np.float64)
         for name, value in (("limits", limits), ("gains", gains)):
             if value.shape != (len(channels),):
                 raise ShapeError(f"{self.name}: {name} has shape {value.shape}; {(len(channels),)} is wanted")
+        limits = np.where([is_detector(channel) for channel in channels], limits, np.inf)
         spillover = None if self.spillover is None else _checked(self.name, *self.spillover)
         for name, value in (("X", X), ("channels", channels), ("markers", markers), ("limits", limits), ("gains", gains),
                             ("spillover", spillover)):
@@ -115,6 +115,8 @@ class Sample:
     def write(self, path: str | os.PathLike, extra: dict[str, np.ndarray] | None = None,
               keywords: dict[str, str] | None = None) -> None:
         """Write an FCS 3.1 file, in float32, with all keywords and perhaps more columns; it is whole or not there.
+
+        Of keywords' values "$" is lost, which flowio takes for a mark, and a "/" at an end gets a space beside it.
 
         Parameters
         ----------
@@ -312,7 +314,8 @@ def _checked(name, channels, matrix):
 def _limits(X, channels):
     """Those of an instrument whose numbers have as many bits as hold them."""
     detectors = [place for place, channel in enumerate(channels) if is_detector(channel)]
-    most = np.nanmax(X[:, detectors], initial=0.0) if detectors else 0.0
+    seen = X[:, detectors]
+    most = seen.max(initial=0.0, where=np.isfinite(seen))
     bits = next((bits for bits in _BITS if most < 2.0**bits), None)
     limits = np.full(len(channels), np.inf)
     if bits is not None and not is_mass(channels):
