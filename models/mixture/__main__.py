@@ -1,4 +1,5 @@
-"""Command line: `python -m models.mixture fit CELLS...`: from a cytometer's files to labelled cells, tables and figures.
+"""Command line: `python -m models.mixture fit CELLS...`: from a cytometer's files to labelled cells, tables
+and figures.
 
 Exit codes: 0 done; 2 the request cannot be met, nothing was written; 130 interrupted.
 """
@@ -47,117 +48,186 @@ def main(argv=None):
 
 
 def _parser():
-    parser = argparse.ArgumentParser(prog="python -m models.mixture", description="Populations of cells by Gaussian mixtures.")
+    parser = argparse.ArgumentParser(
+        prog="python -m models.mixture", description="Populations of cells by Gaussian mixtures."
+    )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    fit = commands.add_parser("fit", help="fit a mixture to samples; write labelled cells, tables and figures")
+    fit = commands.add_parser(
+        "fit", help="fit a mixture to samples; write labelled cells, tables and figures"
+    )
     fit.set_defaults(run=_fit)
     fit.add_argument("cells", nargs="+", metavar="CELLS", help=_CELLS)
-    _add_panel(fit)
-    fit.add_argument("--components", type=int, default=60, metavar="K", help="at most so many (default: %(default)s)")
-    fit.add_argument("--covariance", choices=covariance.KINDS, default="full")
-    fit.add_argument("--init", choices=STARTS, default="k-means++", help="how EM starts (default: %(default)s)")
-    fit.add_argument("--starts", type=int, default=1, metavar="N", help="keep the best of so many (default: %(default)s)")
-    fit.add_argument("--iterations", type=int, default=1000, metavar="N", help="at most (default: %(default)s)")
-    fit.add_argument("--no-rare", action="store_true", help="do not look for rare populations among the cells that are described worst")
-    fit.add_argument("--seed", type=int, default=0)
-    fit.add_argument("--single", action="store_true", help="compute in float32")
-    fit.add_argument("--checkpoint", metavar="FOLDER", help="keeps what EM has come to: the same command goes on from there")
-    fit.add_argument("--cells-per-sample", type=int, metavar="N", help="fit at most so many of each, at random; all are labelled")
-    _add_merging(fit)
-    _add_labels(fit)
-    _add_pairs(fit)
+    for add in (_add_panel, _add_mixture, _add_merging, _add_labels, _add_pairs):
+        add(fit)
     fit.add_argument("--no-figures", action="store_true", help="draw none, and do without Matplotlib")
     _add_out(fit, "mixture")
-    predict = commands.add_parser("predict", help="label samples by a mixture that was fitted")
-    predict.set_defaults(run=_predict)
-    _add_model(predict)
-    _add_labels(predict)
-    _add_out(predict, "labelled")
-    merge = commands.add_parser("merge", help="join components into other populations, and write the mixture anew")
-    merge.set_defaults(run=_merge)
-    _add_model(merge)
-    _add_merging(merge)
-    _add_out(merge, "merged")
-    draw = commands.add_parser("figures", help="draw a fitted mixture and samples")
-    draw.set_defaults(run=_figures)
-    _add_model(draw)
-    _add_pairs(draw)
-    _add_out(draw, "figures")
+    for name, run, add, folder, words in (
+        ("predict", _predict, _add_labels, "labelled", "label samples by a mixture that was fitted"),
+        ("merge", _merge, _add_merging, "merged", "join components into other populations"),
+        ("figures", _figures, _add_pairs, "figures", "draw a fitted mixture and samples"),
+    ):
+        command = commands.add_parser(name, help=words)
+        command.set_defaults(run=run)
+        command.add_argument("model", metavar="MODEL", help=f"{_MODEL}, which fit or merge wrote")
+        command.add_argument("cells", nargs="+", metavar="CELLS", help=_CELLS)
+        add(command)
+        _add_out(command, folder)
     return parser
 
 
+def _add_mixture(parser):
+    default = " (default: %(default)s)"
+    parser.add_argument("--components", type=int, default=60, metavar="K", help=f"at most so many{default}")
+    parser.add_argument("--covariance", choices=covariance.KINDS, default="full")
+    parser.add_argument("--init", choices=STARTS, default="k-means++", help=f"how EM starts{default}")
+    parser.add_argument(
+        "--starts", type=int, default=1, metavar="N", help=f"keep the best of so many{default}"
+    )
+    parser.add_argument("--iterations", type=int, default=1000, metavar="N", help=f"at most{default}")
+    parser.add_argument(
+        "--no-rare", action="store_true", help="do not look for rare populations by a second mixture"
+    )
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--single", action="store_true", help="compute in float32")
+    parser.add_argument(
+        "--checkpoint", metavar="FOLDER", help="keeps what EM has come to: the same command goes on"
+    )
+    parser.add_argument(
+        "--cells-per-sample", type=int, metavar="N", help="fit at most so many of each, at random; label all"
+    )
+
+
 def _add_panel(parser):
-    parser.add_argument("--channels", nargs="+", metavar="NAME", help="of channels or markers (default: all colours)")
-    parser.add_argument("--transform", choices=TRANSFORMS, default="arcsinh", help="of colours (default: %(default)s)")
-    parser.add_argument("--cofactor", type=float, help="of arcsinh(x / cofactor) (default: 150, 5 for mass cytometers)")
-    parser.add_argument("--compensation", default="file", metavar="file|none|FILE.csv",
-                        help="by each file's spillover matrix, by none, or by that of a table (default: %(default)s)")
-    parser.add_argument("--saturation", type=float, help="cells that reach it are left out (default: what the files say)")
-
-
-def _add_model(parser):
-    parser.add_argument("model", metavar="MODEL", help=f"{_MODEL}, which fit or merge wrote")
-    parser.add_argument("cells", nargs="+", metavar="CELLS", help=_CELLS)
+    parser.add_argument(
+        "--channels", nargs="+", metavar="NAME", help="of channels or markers (default: all colours)"
+    )
+    parser.add_argument(
+        "--transform", choices=TRANSFORMS, default="arcsinh", help="of colours (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--cofactor", type=float, help="of arcsinh(x / cofactor) (default: 150, 5 for mass cytometers)"
+    )
+    parser.add_argument(
+        "--compensation",
+        default="file",
+        metavar="file|none|FILE.csv",
+        help="by each file's spillover matrix, by none, or by that of a table (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--saturation", type=float, help="cells that reach it are left out (default: what the files say)"
+    )
 
 
 def _add_merging(parser):
-    parser.add_argument("--merge", choices=METHODS, default="entropy", help="how components become populations (default: %(default)s)")
-    parser.add_argument("--populations", type=int, metavar="N", help="merge by entropy until so many are left")
+    parser.add_argument(
+        "--merge",
+        choices=METHODS,
+        default="entropy",
+        help="how components become populations (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--populations", type=int, metavar="N", help="merge by entropy until so many are left"
+    )
 
 
 def _add_labels(parser):
-    parser.add_argument("--labels", nargs="+", choices=[*FORMATS, "none"],
-                        help="kinds of files with a label for each cell (default: fcs if CELLS are, else csv)")
+    parser.add_argument(
+        "--labels",
+        nargs="+",
+        choices=[*FORMATS, "none"],
+        help="kinds of files with a label for each cell (default: fcs if CELLS are, else csv)",
+    )
     parser.add_argument("--all-probabilities", action="store_true", help="write those of every population")
 
 
 def _add_pairs(parser):
-    parser.add_argument("--pairs", nargs="+", metavar="X,Y", help="channels or markers of biaxial plots (default: those that tell most)")
+    parser.add_argument(
+        "--pairs",
+        nargs="+",
+        metavar="X,Y",
+        help="channels or markers of biaxial plots (default: those that tell most)",
+    )
 
 
 def _add_out(parser, folder):
     parser.add_argument("--space", metavar="NAME", help="execution space (default: the layer's own choice)")
-    parser.add_argument("--out", metavar="FOLDER", default=folder, help="where files go (default: %(default)s)")
+    parser.add_argument(
+        "--out", metavar="FOLDER", default=folder, help="where files go (default: %(default)s)"
+    )
 
 
 def _fit(options):
     drawn = () if options.no_figures else _FIGURES
     folder, kinds = _checked(options, (_MODEL, "components.csv", "populations.csv", "shares.csv", *drawn))
-    compensation = options.compensation
-    if compensation not in COMPENSATIONS:
-        compensation = cytometry.read_spillover(compensation)
     samples = [cytometry.read(path) for path in options.cells]
-    space, start = str(options.space or pk.default_space()), time.perf_counter()
-    panel = {"channels": options.channels, "transform": options.transform, "cofactor": options.cofactor,
-             "compensation": compensation, "saturation": options.saturation}
+    panel, start = _panel(options, samples), time.perf_counter()
     if options.pairs:
-        figures.check_pairs(cytometry.Panel.of(samples, **panel), _pairs(options))
+        figures.check_pairs(panel, _pairs(options))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ConvergenceWarning)
-        found = cytometry.fit(
-            samples, options.components, **panel, covariance=options.covariance, method=options.merge,
-            n_populations=options.populations, cells_per_sample=options.cells_per_sample, rare=not options.no_rare,
-            n_init=options.starts, init_params=options.init, max_iter=options.iterations, random_state=options.seed,
-            dtype=np.float32 if options.single else np.float64, space=space, checkpoint=options.checkpoint)
+        found = _fitted(options, samples, panel)
     seconds = time.perf_counter() - start
     folder.mkdir(parents=True, exist_ok=True)
     found.save(folder / _MODEL)
     labels = _label(found, samples, folder, kinds, options.all_probabilities)
-    cells = np.sum([np.bincount(own.component[own.component >= 0], minlength=len(found.members)) for own in labels], axis=0)
-    tables.write_components(folder / "components.csv", found, cells)
+    tables.write_components(folder / "components.csv", found, labels)
     tables.write_populations(folder / "populations.csv", found)
     if drawn:
         figures.draw(folder, found, samples, labels, _pairs(options))
-    console, model = Console(), found.model
+    console = Console()
     console.print(_table(found, labels))
-    n, ended = sum(sample.n_cells for sample in samples), "converged" if model.converged_ else "stopped"
-    console.print(f"{n:,} cells ({sum(own.n_left_out for own in labels):,} saturated ones or such without numbers left out), "
-                  f"{len(found.panel.names)} channels: {model.n_active_} components, {found.n_populations} populations; EM {ended}, "
-                  f"{seconds:.2f} s on {space}")
-    for warning in caught:
-        print(f"mixture: {warning.message}", file=sys.stderr)
-    console.print(f"tables, {'figures, ' if drawn else ''}labels and {_MODEL} are in {printable(folder)}", soft_wrap=True, markup=False)
+    console.print(_said(found, labels, f"{seconds:.2f} s on {options.space or pk.default_space()}"))
+    for message in dict.fromkeys(str(warning.message) for warning in caught):
+        print(f"mixture: {message}", file=sys.stderr)
+    what = "tables, figures, labels" if drawn else "tables, labels"
+    console.print(f"{what} and {_MODEL} are in {printable(folder)}", soft_wrap=True, markup=False)
     return 0
+
+
+def _panel(options, samples):
+    compensation = options.compensation
+    if compensation not in COMPENSATIONS:
+        compensation = cytometry.read_spillover(compensation)
+    return cytometry.Panel.of(
+        samples,
+        channels=options.channels,
+        transform=options.transform,
+        cofactor=options.cofactor,
+        compensation=compensation,
+        saturation=options.saturation,
+    )
+
+
+def _fitted(options, samples, panel):
+    return cytometry.fit(
+        samples,
+        options.components,
+        panel=panel,
+        method=options.merge,
+        n_populations=options.populations,
+        cells_per_sample=options.cells_per_sample,
+        rare=not options.no_rare,
+        covariance=options.covariance,
+        n_init=options.starts,
+        init_params=options.init,
+        max_iter=options.iterations,
+        random_state=options.seed,
+        dtype=np.float32 if options.single else np.float64,
+        space=str(options.space or pk.default_space()),
+        checkpoint=options.checkpoint,
+    )
+
+
+def _said(found, labels, took):
+    n, left_out = (
+        sum(numbers) for numbers in zip(*((len(own.population), own.n_left_out) for own in labels))
+    )
+    ended = "converged" if found.model.converged_ else "stopped"
+    return (
+        f"{n:,} cells ({left_out:,} saturated ones or such without numbers left out), "
+        f"{len(found.panel.names)} channels: {found.model.n_active_} components, "
+        f"{found.n_populations} populations; EM {ended}, {took}"
+    )
 
 
 def _predict(options):
@@ -197,7 +267,8 @@ def _figures(options):
 
 
 def _checked(options, files):
-    """The folder for results, which can be written to and holds no input; kinds of files for labels, whose libraries are there."""
+    """The folder for results, which can be written to and holds no input; kinds of files for labels, whose
+    libraries are there."""
     kinds = list(dict.fromkeys(getattr(options, "labels", ["none"]) or [_usual(options.cells)]))
     kinds = [kind for kind in kinds if kind != "none"]
     if any(name.endswith(".png") for name in files):
@@ -208,8 +279,11 @@ def _checked(options, files):
     stems = Counter(_stem(path) for path in options.cells)
     for stem, number in stems.items():
         if number > 1:
-            raise InputError(f"CELLS holds {number} files called '{stem}'; results are called after them, so names that differ are "
-                             "wanted")
+            raise InputError(
+                f"CELLS holds {number} files called '{stem}'; results are called after them, so names that "
+                "differ are "
+                "wanted"
+            )
     files = (*files, *(f"{stem}.labelled.{kind}" for stem in stems for kind in kinds))
     for path in [*options.cells, *([options.model] if "model" in options else [])]:
         folder = check_folder(options.out, "--out", files, path)
@@ -222,7 +296,14 @@ def _usual(paths):
 
 def _stem(path):
     name = Path(path).name
-    return next((name[:-len(kind)] for kind in (".csv.gz", ".csv", ".npz", ".fcs", ".lmd") if name.lower().endswith(kind)), name)
+    return next(
+        (
+            name[: -len(kind)]
+            for kind in (".csv.gz", ".csv", ".npz", ".fcs", ".lmd")
+            if name.lower().endswith(kind)
+        ),
+        name,
+    )
 
 
 def _pairs(options):
@@ -254,7 +335,13 @@ def _table(found, labels):
     counts, own = np.sum([label.counts for label in labels], axis=0), cytometry.shares(labels)
     for number, name in enumerate(found.names[:_SHOWN]):
         spread = [f"{edge:.2%}" for edge in (own[:, number].min(), own[:, number].max())]
-        table.add_row(str(number), f"{counts[number]:,}", f"{counts[number] / max(counts.sum(), 1):.2%}", *spread, escape(printable(name)))
+        table.add_row(
+            str(number),
+            f"{counts[number]:,}",
+            f"{counts[number] / max(counts.sum(), 1):.2%}",
+            *spread,
+            escape(printable(name)),
+        )
     if len(found.names) > _SHOWN:
         table.caption = f"{len(found.names) - _SHOWN} smaller ones are in the files"
     return table

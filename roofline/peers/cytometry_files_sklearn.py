@@ -2,7 +2,6 @@
 
 import os
 
-import numpy as np
 from threadpoolctl import threadpool_limits
 
 from roofline.contract import Contender
@@ -12,17 +11,12 @@ from .cytometry_sklearn import merged
 NAME = "k-means with merging, told our number"
 
 
-def contenders(X, number, between, keep, *, threads=None):
+def contenders(file, *, threads=None):
     """k-means with merging.
 
     Parameters
     ----------
-    X : ndarray, shape (n, p)
-    number : callable
-        Gives the clusters that are wanted.
-    between : callable of a function of cells and seed, and all cells
-        See `roofline.cases.cytometry.between`.
-    keep : callable of a name and what `between` gave
+    file : roofline.cases.cytometry._File
     threads : int, optional
         All cores if not given.
 
@@ -30,8 +24,9 @@ def contenders(X, number, between, keep, *, threads=None):
     -------
     list of Contender
     """
+
     def fit():
         with threadpool_limits(min(threads or os.cpu_count(), os.cpu_count())):
-            keep(NAME, between(lambda use, seed: merged(X[use], number(), seed, 1)(X), np.arange(len(X))))
+            file.judge(lambda use, seed: merged(file.X[use], file.number(), seed, 1)(file.X), NAME)
 
     return [Contender(NAME, fit)]

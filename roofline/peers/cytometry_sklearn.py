@@ -1,4 +1,5 @@
-"""Populations by scikit-learn, told their number: the best of some mixtures, and k-means whose clusters are joined."""
+"""Populations by scikit-learn, told their number: the best of some mixtures, and k-means whose clusters are
+joined."""
 
 import os
 import warnings
@@ -30,10 +31,13 @@ def contenders(problem, judge, *, starts, threads=None):
     -------
     list of Contender
     """
+
     def mixture():
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            return GaussianMixture(problem.k, n_init=starts, max_iter=ITERATIONS, random_state=0).fit_predict(problem.X)
+            return GaussianMixture(problem.k, n_init=starts, max_iter=ITERATIONS, random_state=0).fit_predict(
+                problem.X
+            )
 
     ways = {
         "GaussianMixture, told the number": mixture,
@@ -53,7 +57,8 @@ def contenders(problem, judge, *, starts, threads=None):
 
 
 def merged(X, k, seed, starts):
-    """Many clusters by k-means, whose means are joined by average linkage until k are left; labels of points, as a function."""
+    """Many clusters by k-means, whose means are joined by average linkage until k are left; labels of
+    points, as a function."""
     means = KMeans(min(CLUSTERS, len(X) // 5), n_init=starts, random_state=seed).fit(X)
     joined = AgglomerativeClustering(k, linkage="average").fit_predict(means.cluster_centers_)
     return lambda points: joined[means.predict(points)]

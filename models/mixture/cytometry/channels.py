@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import re
 
-_SCATTER = re.compile(r"(?:[BGRVY]|UV|YG|IR)?[ _-]?(?:FSC|SSC|FS|SS)\d*(?![A-Z0-9])|.*(?:FORWARD|SIDE)[ _-]*SCATTER|.*LIGHT[ _-]*LOSS")
+_SCATTER = re.compile(
+    r"(?:[BGRVY]|UV|YG|IR)?[ _-]?(?:FSC|SSC|FS|SS)\d*(?![A-Z0-9])|"
+    r".*(?:FORWARD|SIDE)[ _-]*SCATTER|.*LIGHT[ _-]*LOSS"
+)
 _CLOCK = re.compile(r"TIME(?![A-Z])|TIMESTAMP|HDR-?T|CLOCK")
 _OTHER = re.compile(
     r"EVENT|CELL[ _-]?LENGTH|WIDTH|CENTER|OFFSET|RESIDUAL|BEAD|FILE|SAMPLE[ _-]?ID|BARCODE|BC\d+$|"
-    r"POPULATION|COMPONENT|PROBABILITY|CLUSTER")  # also the columns that `labels` adds
+    r"POPULATION|COMPONENT|PROBABILITY|CLUSTER"
+)  # also the columns that `labels` adds
 _MASS = re.compile(r".*\d{2,3}DI$|.*\(?[A-Z][A-Z]?\d{2,3}\)?D[ID]?$|[A-Z][A-Z]\d{2,3}_|\d{2,3}[A-Z][A-Z]_")
 _HEIGHT = re.compile(r"(.*)([-_. ])([HW])$", re.IGNORECASE)
 
@@ -34,7 +38,8 @@ def is_detector(name: str) -> bool:
 
 
 def is_mass(names: list[str] | tuple[str, ...]) -> bool:
-    """Whether most of the colours are metals, as a mass cytometer names them: (Yb172)Di, Yb172Di, 172Yb_CD4."""
+    """Whether most of the colours are metals, as a mass cytometer names them: (Yb172)Di, Yb172Di,
+    172Yb_CD4."""
     colours = [name.upper() for name in names if is_colour(name)]
     return 2 * sum(_MASS.match(name) is not None for name in colours) > len(colours)
 
@@ -51,6 +56,9 @@ def colours_of(names: tuple[str, ...]) -> list[int]:
 
 
 def names_of(channels: tuple[str, ...], markers: tuple[str, ...], places: list[int]) -> tuple[str, ...]:
-    """What channels are called in tables and figures: the marker, or the channel where it has none or shares it."""
+    """What channels are called in tables and figures: the marker, or the channel where it has none or
+    shares it."""
     own = [markers[place].strip() or channels[place].strip() for place in places]
-    return tuple(f"{name} {channels[place]}" if own.count(name) > 1 else name for name, place in zip(own, places))
+    return tuple(
+        f"{name} {channels[place]}" if own.count(name) > 1 else name for name, place in zip(own, places)
+    )

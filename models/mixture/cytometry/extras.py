@@ -7,7 +7,13 @@ from types import ModuleType
 
 from portable.errors import InputError
 
-EXTRAS = {"flowio": "cytometry", "flowutils": "cytometry", "matplotlib": "plot", "pyarrow": "files", "anndata": "anndata"}
+EXTRAS = {
+    "flowio": "cytometry",
+    "flowutils": "cytometry",
+    "matplotlib": "plot",
+    "pyarrow": "files",
+    "anndata": "anndata",
+}
 
 
 def need(module: str, purpose: str) -> ModuleType:
@@ -15,5 +21,7 @@ def need(module: str, purpose: str) -> ModuleType:
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        raise InputError(f"{purpose}: the module '{module.partition('.')[0]}' is not installed. pip install "
-                         f"\"portable-kernels[{EXTRAS[module.partition('.')[0]]}]\"") from error
+        raise InputError(
+            f"{purpose}: the module '{module.partition('.')[0]}' is not installed. pip install "
+            f'"portable-kernels[{EXTRAS[module.partition(".")[0]]}]"'
+        ) from error

@@ -1,4 +1,5 @@
-"""Figures of populations: biaxial plots with ellipses, a heat map of medians, shares of populations in samples."""
+"""Figures of populations: biaxial plots with ellipses, a heat map of medians, shares of populations in
+samples."""
 
 from __future__ import annotations
 
@@ -44,12 +45,18 @@ def check_pairs(panel: Panel, pairs: Sequence[Sequence[str]]) -> list[tuple[int,
         for name in pair:
             if name not in panel.names and name not in panel.channels:
                 raise InputError(f"pairs holds '{name}'; the panel has {', '.join(panel.names)}")
-        found.append(tuple((panel.names if name in panel.names else panel.channels).index(name) for name in pair))
+        found.append(
+            tuple((panel.names if name in panel.names else panel.channels).index(name) for name in pair)
+        )
     return found
 
 
-def biaxial(populations: Populations, samples: Sequence[Sample], labels: Sequence[Labels],
-            pairs: Sequence[Sequence[str]] | None = None):
+def biaxial(
+    populations: Populations,
+    samples: Sequence[Sample],
+    labels: Sequence[Labels],
+    pairs: Sequence[Sequence[str]] | None = None,
+):
     """Cells in pairs of channels, coloured by population, with an ellipse that holds 90 % of each component.
 
     Parameters
@@ -65,45 +72,54 @@ def biaxial(populations: Populations, samples: Sequence[Sample], labels: Sequenc
     matplotlib.figure.Figure
     """
     places = _telling(populations) if pairs is None else check_pairs(populations.panel, pairs)
-    panel, model, colours = populations.panel, populations.model, _colours(populations.n_populations)
+    panel, colours = populations.panel, _colours(populations.n_populations)
     points, own = _some(panel, samples, labels)
-    spans = np.quantile(points, _WITHIN, axis=0)
     columns = min(_COLUMNS, len(places))
     rows = math.ceil(len(places) / columns)
-    figure = figures.figure_class()(figsize=(4.0 * columns, 3.7 * rows + 0.35 * math.ceil(min(len(colours), _LISTED) / 3)),
-                                    layout="constrained")
+    listed = _numbered(populations.names)[:_LISTED]
+    size = 4.0 * columns, 3.7 * rows + 0.35 * math.ceil(len(listed) / 3)
+    figure = figures.figure_class()(figsize=size, layout="constrained")
     axes_of = figure.subplots(rows, columns, squeeze=False).ravel()
-    for axes in axes_of[len(places):]:
+    for axes in axes_of[len(places) :]:
         axes.set_axis_off()
-    each = covariance.for_each(model.covariance, model.covariances_, *model.means_.shape)
-    each = each if each.ndim == 3 else each[:, :, None] * np.eye(each.shape[1])
     for axes, pair in zip(axes_of, places):
         at = list(pair)
         drawn = points[:, at] * panel.spreads[at] + panel.centres[at]
         axes.scatter(*drawn.T, s=1.5, c=colours[own], linewidths=0, rasterized=True)
-        for j in np.flatnonzero(model.weights_ >= _LEAST_WEIGHT):
-            outline = _ellipse(model.means_[j, at], each[j][np.ix_(at, at)]) * panel.spreads[at] + panel.centres[at]
-            axes.plot(*outline.T, color=colours[populations.members[j]], linewidth=1.8)
-            axes.plot(*outline.T, color="black", linewidth=0.5)
-        low, high = spans[:, at] * panel.spreads[at] + panel.centres[at]
+        _draw_ellipses(axes, populations, at, colours)
+        low, high = np.quantile(drawn, _WITHIN, axis=0)
         margin = 0.05 * (high - low)
-        for axis, channel, span in zip((axes.xaxis, axes.yaxis), at, np.stack([low - margin, high + margin], axis=1)):
+        for axis, channel, *span in zip((axes.xaxis, axes.yaxis), at, low - margin, high + margin):
             _label(axis, panel.scales[channel], panel.names[channel], span)
     handles = [axes_of[0].plot([], [], "o", color=colour, markersize=4)[0] for colour in colours[:_LISTED]]
-    figure.legend(handles, _numbered(populations.names)[:_LISTED], loc="outside lower center", ncols=3, fontsize="x-small",
-                  frameon=False)
+    place = {"loc": "outside lower center", "ncols": 3}
+    figure.legend(handles, listed, fontsize="x-small", frameon=False, **place)
     return figure
 
 
+def _draw_ellipses(axes, populations, at, colours):
+    """Those of the components, in two channels."""
+    panel, model = populations.panel, populations.model
+    each = covariance.for_each(model.covariance, model.covariances_, *model.means_.shape)
+    for j in np.flatnonzero(model.weights_ >= _LEAST_WEIGHT):
+        matrix = each[j][np.ix_(at, at)] if each.ndim == 3 else np.diag(each[j, at])
+        outline = _ellipse(model.means_[j, at], matrix) * panel.spreads[at] + panel.centres[at]
+        axes.plot(*outline.T, color=colours[populations.members[j]], linewidth=1.8)
+        axes.plot(*outline.T, color="black", linewidth=0.5)
+
+
 def medians(populations: Populations):
-    """A heat map: the median of each channel in each population, from the lowest (0) to the highest (1) of a channel.
+    """A heat map: the median of each channel in each population, from the lowest (0) to the highest (1) of
+    a channel.
 
     Returns
     -------
     matplotlib.figure.Figure
     """
     panel = populations.panel
-    levels = np.column_stack([scale.apply(column) for scale, column in zip(panel.scales, populations.medians.T)])
+    levels = np.column_stack(
+        [scale.apply(column) for scale, column in zip(panel.scales, populations.medians.T)]
+    )
     low, high = levels.min(axis=0), levels.max(axis=0)
     shown = (levels - low) / np.where(high > low, high - low, 1.0)
     k, p = shown.shape
@@ -112,7 +128,11 @@ def medians(populations: Populations):
     image = axes.imshow(shown, aspect="auto", cmap="viridis", vmin=0.0, vmax=1.0)
     axes.set_xticks(range(p), [_shown(name) for name in panel.names], rotation=90)
     share = populations.cells / max(populations.cells.sum(), 1)
-    axes.set_yticks(range(k), [f"{name}  {own:.2%}" for name, own in zip(_numbered(populations.names), share)], fontsize="small")
+    axes.set_yticks(
+        range(k),
+        [f"{name}  {own:.2%}" for name, own in zip(_numbered(populations.names), share)],
+        fontsize="small",
+    )
     figure.colorbar(image, label="median, lowest to highest population")
     return figure
 
@@ -126,21 +146,36 @@ def shares_of(labels: Sequence[Labels]):
     """
     found, names = shares(labels), _numbered(labels[0].names)
     colours = _colours(len(names))
-    figure = figures.figure_class()(figsize=(6.0 + 0.45 * len(labels), 2.0 + 0.18 * min(len(names), _LISTED) + 2.0), layout="constrained")
+    figure = figures.figure_class()(
+        figsize=(6.0 + 0.45 * len(labels), 2.0 + 0.18 * min(len(names), _LISTED) + 2.0), layout="constrained"
+    )
     axes = figure.subplots()
     bottom = np.zeros(len(labels))
     for number, (share, name) in enumerate(zip(found.T, names)):
-        axes.bar(range(len(labels)), share, bottom=bottom, color=colours[number], label=name if number < _LISTED else None)
+        axes.bar(
+            range(len(labels)),
+            share,
+            bottom=bottom,
+            color=colours[number],
+            label=name if number < _LISTED else None,
+        )
         bottom += share
-    axes.set_xticks(range(len(labels)), [_shown(own.sample) for own in labels], rotation=90 if len(labels) > 3 else 0)
+    axes.set_xticks(
+        range(len(labels)), [_shown(own.sample) for own in labels], rotation=90 if len(labels) > 3 else 0
+    )
     axes.set_ylabel("share of cells")
     axes.set_ylim(0.0, 1.0)
     figure.legend(loc="outside right upper", fontsize="x-small", frameon=False)
     return figure
 
 
-def draw(folder: str | os.PathLike, populations: Populations, samples: Sequence[Sample], labels: Sequence[Labels],
-         pairs: Sequence[Sequence[str]] | None = None) -> None:
+def draw(
+    folder: str | os.PathLike,
+    populations: Populations,
+    samples: Sequence[Sample],
+    labels: Sequence[Labels],
+    pairs: Sequence[Sequence[str]] | None = None,
+) -> None:
     """Write all figures, one .png each, and figures.pdf, a page each.
 
     Raises
@@ -152,8 +187,12 @@ def draw(folder: str | os.PathLike, populations: Populations, samples: Sequence[
     """
     backend = need("matplotlib.backends.backend_pdf", "figures")
     points, _ = _some(populations.panel, samples, labels)
-    drawn = (biaxial(populations, samples, labels, pairs), medians(populations), shares_of(labels),
-             figures.marginals_of(populations.model, points, [_shown(name) for name in populations.panel.names]))
+    drawn = (
+        biaxial(populations, samples, labels, pairs),
+        medians(populations),
+        shares_of(labels),
+        figures.marginals_of(populations.model, points, [_shown(name) for name in populations.panel.names]),
+    )
     for name, figure in zip(NAMES, drawn):
         with replacing(os.path.join(folder, f"{name}.png"), "--out") as beside:
             figure.savefig(beside, dpi=150)
@@ -163,9 +202,13 @@ def draw(folder: str | os.PathLike, populations: Populations, samples: Sequence[
 
 
 def _telling(populations):
-    """Pairs of channels, from those whose medians differ most between populations to those that differ least."""
+    """Pairs of channels, from those whose medians differ most between populations to those that differ
+    least."""
     panel = populations.panel
-    levels = np.column_stack([scale.apply(column) for scale, column in zip(panel.scales, populations.medians.T)]) / panel.spreads
+    levels = (
+        np.column_stack([scale.apply(column) for scale, column in zip(panel.scales, populations.medians.T)])
+        / panel.spreads
+    )
     order = [int(c) for c in np.argsort(-levels.var(axis=0), kind="stable")]
     if len(order) == 1:
         return [(0, 0)]
@@ -180,8 +223,7 @@ def _some(panel, samples, labels):
     for sample, label in zip(samples, labels):
         use = np.flatnonzero(label.population >= 0)
         use = np.sort(random.choice(use, min(len(use), math.ceil(share * len(use))), replace=False))
-        part = Sample(sample.X[use], sample.channels, sample.markers, sample.name, sample.limits, sample.spillover, sample.gains)
-        points.append(panel.points(part)[0])
+        points.append(panel.points(sample.take(use))[0])
         own.append(label.population[use])
     points, own = np.concatenate(points), np.concatenate(own)
     if not len(points):
@@ -193,7 +235,12 @@ def _some(panel, samples, labels):
 def _ellipse(mean, matrix):
     angles = np.linspace(0.0, 2.0 * math.pi, 100)
     radius = math.sqrt(-2.0 * math.log(1.0 - _INSIDE))
-    return mean + radius * np.column_stack([np.cos(angles), np.sin(angles)]) @ np.linalg.cholesky(matrix + 1e-12 * np.eye(2)).T
+    return (
+        mean
+        + radius
+        * np.column_stack([np.cos(angles), np.sin(angles)])
+        @ np.linalg.cholesky(matrix + 1e-12 * np.eye(2)).T
+    )
 
 
 def _label(axis, scale: Scale, name, span):
@@ -202,8 +249,12 @@ def _label(axis, scale: Scale, name, span):
     axis.set_label_text(_shown(name))
     if scale.kind != "none":
         at = scale.apply(np.array(_TICKS))
-        shown = [(place, tick) for place, tick in zip(at, _TICKS) if span[0] <= place <= span[1] and (
-            tick == 0.0 or abs(place - at[_TICKS.index(0.0)]) > 0.08 * (span[1] - span[0]))]
+        shown = [
+            (place, tick)
+            for place, tick in zip(at, _TICKS)
+            if span[0] <= place <= span[1]
+            and (tick == 0.0 or abs(place - at[_TICKS.index(0.0)]) > 0.08 * (span[1] - span[0]))
+        ]
         axis.set_ticks([place for place, _ in shown], [_power(tick) for _, tick in shown])
 
 
@@ -217,7 +268,10 @@ def _colours(n):
     """Colours that differ as far as so many can, shape (n, 3)."""
     table = need("matplotlib", "figures").colormaps["tab20"].colors
     hues = need("matplotlib.colors", "figures").hsv_to_rgb
-    more = [hues((number * 0.618034 % 1.0, 0.55 + 0.4 * (number % 2), 0.85 - 0.3 * (number % 3 == 2))) for number in range(max(n - 20, 0))]
+    more = [
+        hues((number * 0.618034 % 1.0, 0.55 + 0.4 * (number % 2), 0.85 - 0.3 * (number % 3 == 2)))
+        for number in range(max(n - 20, 0))
+    ]
     return np.array([*(table[:20:2] + table[1:20:2]), *more])[:n]
 
 
@@ -228,5 +282,5 @@ def _numbered(names):
 
 def _shown(name):
     """Text that Matplotlib takes for no formula, and that leaves room."""
-    name = name if len(name) <= _LETTERS else f"{name[:_LETTERS - 3]}..."
+    name = name if len(name) <= _LETTERS else f"{name[: _LETTERS - 3]}..."
     return name.replace("$", r"\$")

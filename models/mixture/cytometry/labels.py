@@ -15,12 +15,18 @@ from portable.errors import InputError, ShapeError
 
 from ...files import replacing
 from .extras import need
+from .fcs import write
 from .samples import Sample
 
 if TYPE_CHECKING:
     from .panel import Panel
 
-FORMATS = {"fcs": "flowio", "csv": None, "parquet": "pyarrow.parquet", "h5ad": "anndata"}  # and what each wants
+FORMATS = {
+    "fcs": "flowio",
+    "csv": None,
+    "parquet": "pyarrow.parquet",
+    "h5ad": "anndata",
+}  # and what each wants
 _ROWS = 1 << 16  # of a CSV file written together
 
 
@@ -67,15 +73,17 @@ class Labels:
             found |= {f"probability {number}": own for number, own in enumerate(self.probabilities.T)}
         return found
 
-    def write(self, path: str | os.PathLike, sample: Sample | None = None, panel: Panel | None = None) -> None:
+    def write(
+        self, path: str | os.PathLike, sample: Sample | None = None, panel: Panel | None = None
+    ) -> None:
         """Write a file; its ending says of which kind. It is whole or not there.
 
         Parameters
         ----------
         path : path
-            .fcs has the sample's channels and keywords with the labels as further channels, and the populations' names as
-            keywords POPULATION_0, ...; .csv and .parquet have a row a cell, with its population's name; .h5ad is an AnnData
-            object of the transformed intensities.
+            .fcs has the sample's channels and keywords with the labels as further channels, and the
+            populations' names as keywords POPULATION_0, ...; .csv and .parquet have a row a cell, with its
+            population's name; .h5ad is an AnnData object of the transformed intensities.
         sample : Sample, optional
             For .fcs and .h5ad.
         panel : Panel, optional
@@ -94,7 +102,9 @@ class Labels:
         if kind in ("fcs", "h5ad"):
             self._check_sample(sample, kind)
         if kind == "fcs":
-            sample.write(path, self.columns(), {f"population_{n}": name for n, name in enumerate(self.names)})
+            write(
+                sample, path, self.columns(), {f"population_{n}": name for n, name in enumerate(self.names)}
+            )
         elif kind == "csv":
             self._write_csv(path)
         elif kind == "parquet":
@@ -109,7 +119,8 @@ class Labels:
                 found.write_h5ad(beside)
 
     def to_anndata(self, sample: Sample, panel: Panel):
-        """An anndata.AnnData: X the transformed intensities, obs the labels, layers["raw"] the compensated intensities.
+        """An anndata.AnnData: X the transformed intensities, obs the labels, layers["raw"] the compensated
+        intensities.
 
         Cells that were left out have NaN in X.
         """
@@ -119,7 +130,9 @@ class Labels:
             raise InputError("panel is None; an AnnData object wants the panel of the populations")
         points, good = panel.points(sample)
         points[~good] = np.nan
-        obs = pandas.DataFrame({name: values for name, values in self.columns().items() if not name.startswith("probability ")})
+        obs = pandas.DataFrame(
+            {name: values for name, values in self.columns().items() if not name.startswith("probability ")}
+        )
         obs["name"] = pandas.Categorical.from_codes(self.population, list(self.names))
         obs["sample"] = pandas.Categorical([self.sample] * len(obs))
         obs.index = obs.index.astype(str)
@@ -134,8 +147,11 @@ class Labels:
         if sample is None:
             raise InputError(f"sample is None; .{kind} wants the sample that was labelled")
         if sample.n_cells != len(self.population):
-            raise ShapeError(f"sample '{sample.name}' has {sample.n_cells} cells, but {len(self.population)} of '{self.sample}' were "
-                             "labelled")
+            raise ShapeError(
+                f"sample '{sample.name}' has {sample.n_cells} cells, but {len(self.population)} of "
+                f"'{self.sample}' were "
+                "labelled"
+            )
 
     def _write_csv(self, path):
         columns, names = self.columns(), (*self.names, "")
@@ -143,7 +159,7 @@ class Labels:
             rows = csv.writer(file)
             rows.writerow(["cell", *columns, "name"])
             for start in range(0, len(self.population), _ROWS):
-                part = [column[start:start + _ROWS].tolist() for column in columns.values()]
+                part = [column[start : start + _ROWS].tolist() for column in columns.values()]
                 rows.writerows([start + row, *cells, names[cells[0]]] for row, cells in enumerate(zip(*part)))
 
 

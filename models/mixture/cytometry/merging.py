@@ -9,14 +9,14 @@ import numpy as np
 from portable.errors import InputError
 
 from ...checks import check_choice, check_count
-from .. import covariance
 from ..checks import check_points
 from ..estimator import DirichletMixture
+from .modes import groups_by_mode
 
 METHODS = ("entropy", "modes", "none")
-_UNCERTAIN = 0.25  # share of a pair's entropy left by the places of cells, from which two groups are one population
-_STEPS, _STILL = 1000, 1e-10  # of a climb to a mode, at most; squared standard deviations that are no step
-_SAME = 0.1  # squared standard deviations between two ends of climbs to one mode, at most
+_UNCERTAIN = (
+    0.25  # share of a pair's entropy left by the places of cells, from which two groups are one population
+)
 
 
 @dataclass(frozen=True)
@@ -27,8 +27,8 @@ class Join:
     ----------
     components : tuple of two tuples of int
     uncertainty : float
-        Share of the entropy of being in the one or the other that the places of cells leave: 0 for groups that are told
-        apart, 1 for groups at the same place.
+        Share of the entropy of being in the one or the other that the places of cells leave: 0 for groups
+        that are told apart, 1 for groups at the same place.
     n_groups : int
         How many were left.
     """
@@ -38,8 +38,9 @@ class Join:
     n_groups: int
 
 
-def merge(model: DirichletMixture, X: np.ndarray, method: str = "entropy",
-          n_populations: int | None = None) -> tuple[np.ndarray, list[Join]]:
+def merge(
+    model: DirichletMixture, X: np.ndarray, method: str = "entropy", n_populations: int | None = None
+) -> tuple[np.ndarray, list[Join]]:
     """Which population each component belongs to.
 
     Parameters
@@ -48,18 +49,18 @@ def merge(model: DirichletMixture, X: np.ndarray, method: str = "entropy",
     X : array-like, shape (n_cells, n_features)
         Cells that it was fitted to, or others like them.
     method : {"entropy", "modes", "none"}
-        "entropy" joins the two groups of components that cells tell apart least, one pair after the other, until all pairs
-        are told apart: up to a quarter of the entropy of being in the one or the other may be left. "modes" joins
-        components whose means lie on slopes of the same mode of the mixture's density. With "none" every component is a
-        population.
+        "entropy" joins the two groups of components that cells tell apart least, one pair after the other,
+        until all pairs are told apart: up to a quarter of the entropy of being in the one or the other may
+        be left. "modes" joins components whose means lie on slopes of the same mode of the mixture's
+        density. With "none" every component is a population.
     n_populations : int, optional
         Join until so many are left, whatever their entropies; only "entropy".
 
     Returns
     -------
     members : ndarray of int, shape (n_components,)
-        Populations from 0, the largest, on. Components that hardly any cell belongs to are counted to the population that is
-        most probable at their mean.
+        Populations from 0, the largest, on. Components that hardly any cell belongs to are counted to the
+        population that is most probable at their mean.
     joins : list of Join
         In the order in which they were made; of "entropy" only.
 
@@ -70,10 +71,11 @@ def merge(model: DirichletMixture, X: np.ndarray, method: str = "entropy",
 
     References
     ----------
-    J.-P. Baudry, A. E. Raftery, G. Celeux, K. Lo, R. Gottardo: Combining mixture components for clustering. Journal of
-    Computational and Graphical Statistics 19 (2010), 332; here entropies of pairs are divided by their largest value, so
-    that small populations count as much as large ones. J. Li, S. Ray, B. G. Lindsay: A nonparametric statistical approach
-    to clustering via mode identification. Journal of Machine Learning Research 8 (2007), 1687.
+    J.-P. Baudry, A. E. Raftery, G. Celeux, K. Lo, R. Gottardo: Combining mixture components for
+    clustering. Journal of Computational and Graphical Statistics 19 (2010), 332; here entropies of pairs
+    are divided by their largest value, so that small populations count as much as large ones. J. Li, S.
+    Ray, B. G. Lindsay: A nonparametric statistical approach to clustering via mode identification. Journal
+    of Machine Learning Research 8 (2007), 1687.
     """
     check_merging(method, n_populations)
     X = check_points(X, n_features=model.n_features_in_)
@@ -82,7 +84,7 @@ def merge(model: DirichletMixture, X: np.ndarray, method: str = "entropy",
     if method == "entropy":
         groups, joins = _by_entropy(model, X, groups, n_populations)
     elif method == "modes":
-        groups = _by_modes(model, active)
+        groups = groups_by_mode(model, active)
     groups.sort(key=lambda group: -model.weights_[list(group)].sum())
     members = np.full(len(model.weights_), -1)
     for number, group in enumerate(groups):
@@ -96,58 +98,33 @@ def check_merging(method, n_populations):
     if n_populations is not None:
         check_count(n_populations, "n_populations", 1)
         if method != "entropy":
-            raise InputError(f"n_populations is {n_populations}; only method='entropy' joins to a number, not {method!r}")
+            raise InputError(
+                f"n_populations is {n_populations}; only method='entropy' joins to a number, not {method!r}"
+            )
 
 
 def _by_entropy(model, X, groups, n_populations):
+    """Groups of components, and how they came about; of each pair what is left of its entropy is kept."""
     points, components, joins = model._points(X), model._fitted(), []
-    pairs = [(a, b) for a in range(len(groups)) for b in range(a)]
+    pairs = np.array([(a, b) for a in range(len(groups)) for b in range(a)])
     left = np.full((len(groups), len(groups)), -np.inf)
     while len(groups) > (n_populations or 1):
         both, one, other = points.group_entropies(components, groups, pairs).T
-        a, b = np.array(pairs).T
-        left[a, b] = left[b, a] = both / _most(one, other)
+        left[tuple(pairs.T)] = left[tuple(pairs.T[::-1])] = both / _most(one, other)
         a, b = sorted(map(int, np.unravel_index(left.argmax(), left.shape)))
         if n_populations is None and left[a, b] < _UNCERTAIN:
             break
         joins.append(Join((groups[a], groups[b]), float(left[a, b]), len(groups) - 1))
         groups[a] += groups.pop(b)
         left = np.delete(np.delete(left, b, 0), b, 1)
-        left[a] = left[:, a] = -np.inf
-        pairs = [(a, other) for other in range(len(groups)) if other != a]
+        left[a, a] = -np.inf
+        pairs = np.array([(a, other) for other in range(len(groups)) if other != a]).reshape(-1, 2)
     return groups, joins
 
 
 def _most(one, other):
     """Entropies of pairs at the same place, with so many cells each."""
     return one * np.log1p(other / one) + other * np.log1p(one / other)
-
-
-def _by_modes(model, active):
-    """Groups of components from whose means the same mode is reached, each step being one of modal EM."""
-    k, p = model.means_.shape
-    factors = covariance.for_each(model.covariance, model.precisions_cholesky_, k, p)[active]
-    if factors.ndim == 2:
-        factors = factors[:, :, None] * np.eye(p)
-    precisions, means = factors @ factors.transpose(0, 2, 1), model.means_[active]
-    constant = np.log(model.weights_[active]) + np.log(np.diagonal(factors, axis1=1, axis2=2)).sum(axis=1)
-    pulls, at = np.einsum("jab,jb->ja", precisions, means), means
-    for _ in range(_STEPS):
-        away = np.einsum("ija,jab->ijb", at[:, None] - means, factors)
-        logs = constant - 0.5 * (away**2).sum(axis=2)
-        shares = np.exp(logs - logs.max(axis=1, keepdims=True))
-        shares /= shares.sum(axis=1, keepdims=True)
-        widths = np.einsum("ij,jab->iab", shares, precisions)
-        before, at = at, np.linalg.solve(widths, (shares @ pulls)[..., None])[..., 0]
-        if np.einsum("ia,iab,ib->i", at - before, widths, at - before).max() < _STILL:
-            break
-    groups, free = [], np.ones(len(active), bool)
-    for i in range(len(active)):
-        if free[i]:
-            same = free & (np.einsum("ia,ab,ib->i", at - at[i], widths[i], at - at[i]) < _SAME)
-            groups.append(tuple(int(j) for j in active[same]))
-            free &= ~same
-    return groups
 
 
 def _with_idle(model, members):

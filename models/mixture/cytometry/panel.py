@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from portable.errors import DTypeError, InputError, ShapeError
+from portable.errors import DTypeError, InputError
 
 from ...checks import check_choice, check_number
 from .channels import colours_of, is_detector, is_scatter, names_of
 from .extras import need
-from .samples import Sample
+from .samples import Sample, check_spillover
 
 TRANSFORMS = ("arcsinh", "logicle", "none")
 COMPENSATIONS = ("file", "none")
@@ -32,7 +32,8 @@ class Scale:
     ----------
     kind : {"arcsinh", "logicle", "none"}
     numbers : tuple of float
-        The cofactor of arcsinh(x / cofactor); T, W and M of a logicle scale (Moore and Parks 2012, A = 0); nothing.
+        The cofactor of arcsinh(x / cofactor); T, W and M of a logicle scale (Moore and Parks 2012, A = 0);
+        nothing.
     """
 
     kind: str
@@ -45,7 +46,9 @@ class Scale:
         if self.kind == "none":
             return np.asarray(x, np.float64)
         t, w, m = self.numbers
-        return need("flowutils.transforms", "logicle scales").logicle(np.array(x, np.float64), None, t, m, w, 0)
+        return need("flowutils.transforms", "logicle scales").logicle(
+            np.array(x, np.float64), None, t, m, w, 0
+        )
 
     def invert(self, y: np.ndarray) -> np.ndarray:
         """Values on the instrument's scale."""
@@ -54,7 +57,9 @@ class Scale:
         if self.kind == "none":
             return np.asarray(y, np.float64)
         t, w, m = self.numbers
-        return need("flowutils.transforms", "logicle scales").logicle_inverse(np.array(y, np.float64), None, t, m, w, 0)
+        return need("flowutils.transforms", "logicle scales").logicle_inverse(
+            np.array(y, np.float64), None, t, m, w, 0
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,8 +72,8 @@ class Panel:
         Detectors, and what they are called in results: the marker, or the channel where it has none.
     scales : tuple of Scale
     centres, spreads : ndarrays, shape (n_channels,)
-        Mean and standard deviation on these scales of the cells that the panel was made of: points are less the one,
-        over the other.
+        Mean and standard deviation on these scales of the cells that the panel was made of: points are less
+        the one, over the other.
     compensation : {"file", "none"} or (sequence of str, ndarray)
         Whose spillover matrix is used: each sample's own, nobody's, or this one.
     saturation : float, optional
@@ -84,21 +89,29 @@ class Panel:
     saturation: float | None = None
 
     @classmethod
-    def of(cls, samples: Sequence[Sample], *, channels: Sequence[str] | None = None, transform: str = "arcsinh",
-           cofactor: float | None = None, compensation: str | tuple = "file", saturation: float | None = None) -> Panel:
+    def of(
+        cls,
+        samples: Sequence[Sample],
+        *,
+        channels: Sequence[str] | None = None,
+        transform: str = "arcsinh",
+        cofactor: float | None = None,
+        compensation: str | tuple = "file",
+        saturation: float | None = None,
+    ) -> Panel:
         """A panel for samples that were stained and measured alike.
 
         Parameters
         ----------
         samples : sequence of Sample
         channels : sequence of str, optional
-            Names of channels or markers. If not given all colours of the first sample: neither scatter nor time, and of
-            a detector with area, height and width only the area.
+            Names of channels or markers. If not given all colours of the first sample: neither scatter nor
+            time, and of a detector with area, height and width only the area.
         transform : {"arcsinh", "logicle", "none"}
             Of colours; scatter stays linear.
         cofactor : float, optional
-            Of arcsinh(x / cofactor). If not given 5 for mass cytometers, and for others 150 with a range of 18 bits, and
-            in proportion to it with more.
+            Of arcsinh(x / cofactor). If not given 5 for mass cytometers, and for others 150 with a range of
+            18 bits, and in proportion to it with more.
         compensation : {"file", "none"} or (sequence of str, array-like of shape (n, n))
         saturation : float, optional
 
@@ -109,44 +122,45 @@ class Panel:
         Raises
         ------
         InputError
-            Samples of different channels; a channel that is not there, or constant; a limit that a fifth of the cells
-            reach.
+            Samples of different channels; a channel that is not there, or constant; a limit that a fifth of
+            the cells reach.
         """
-        if not samples:
-            raise InputError("samples is empty; at least one is wanted")
-        for sample in samples:
-            if not isinstance(sample, Sample):
-                raise DTypeError(f"samples holds a {type(sample).__name__}; cytometry.Sample is wanted")
+        _check_samples(samples)
         check_choice(transform, "transform", TRANSFORMS)
         if cofactor is not None:
             check_number(cofactor, "cofactor", above=0.0)
         if saturation is not None:
             check_number(saturation, "saturation")
-        compensation = _compensation(compensation, samples)
-        first = samples[0]
-        places = colours_of(first.channels) if channels is None else list(dict.fromkeys(map(first.place, channels)))
-        if not places:
-            raise InputError(f"{first.name}: channels are {list(first.channels)}: none of them is a colour. Name those that are "
-                             "wanted")
-        chosen = tuple(first.channels[place] for place in places)
-        bare = cls(chosen, names_of(first.channels, first.markers, places), (Scale("none"),) * len(places),
-                   np.zeros(len(places)), np.ones(len(places)), compensation, saturation)
-        parts = []
-        for sample in samples:
-            X, good = bare.values(sample)
-            bare._check_limits(sample)
-            if not good.any():
-                raise InputError(f"{sample.name}: every cell is saturated, or not a number, in some channel")
-            parts.append(X[good])
-        pooled = np.concatenate(parts)
-        scales = tuple(_scale(first, place, pooled[:, number], transform, cofactor) for number, place in enumerate(places))
+        first, compensation = samples[0], _compensation(compensation, samples)
+        places = _places(first, channels)
+        chosen, names = (
+            tuple(first.channels[place] for place in places),
+            names_of(first.channels, first.markers, places),
+        )
+        bare = cls(chosen, names, (), np.zeros(0), np.zeros(0), compensation, saturation)
+        pooled = np.concatenate([bare._good(sample) for sample in samples])
+        scales = tuple(
+            _scale(first, place, column, transform, cofactor) for place, column in zip(places, pooled.T)
+        )
         for number, scale in enumerate(scales):
             pooled[:, number] = scale.apply(pooled[:, number])
         centres, spreads = pooled.mean(axis=0), pooled.std(axis=0)
-        still = [name for name, spread in zip(bare.names, spreads) if not spread > 1e-12 * max(1.0, np.abs(pooled).max())]
+        still = [
+            name
+            for name, spread in zip(names, spreads)
+            if not spread > 1e-12 * max(1.0, np.abs(pooled).max())
+        ]
         if still:
             raise InputError(f"all cells have the same {', '.join(still)}; leave such channels out")
-        return cls(chosen, bare.names, scales, centres, spreads, compensation, saturation)
+        return cls(chosen, names, scales, centres, spreads, compensation, saturation)
+
+    def _good(self, sample):
+        """Intensities of the cells that are used, of which there must be enough."""
+        X, good = self.values(sample)
+        self._check_limits(sample)
+        if not good.any():
+            raise InputError(f"{sample.name}: every cell is saturated, or not a number, in some channel")
+        return X[good]
 
     def values(self, sample: Sample) -> tuple[np.ndarray, np.ndarray]:
         """Compensated intensities on the instrument's scale.
@@ -155,7 +169,8 @@ class Panel:
         -------
         X : ndarray, shape (n_cells, n_channels), float64
         good : ndarray of bool, shape (n_cells,)
-            Whether a cell is saturated in no detector of the sample, scatter included, and holds numbers only.
+            Whether a cell is saturated in no detector of the sample, scatter included, and holds numbers
+            only.
 
         Raises
         ------
@@ -165,16 +180,14 @@ class Panel:
         missing = [channel for channel in self.channels if channel not in sample.channels]
         if missing:
             raise InputError(f"{sample.name} lacks {', '.join(missing)}; it has {', '.join(sample.channels)}")
-        places = [sample.channels.index(channel) for channel in self.channels]
-        spilled = self._spillover(sample)
-        used = sorted({*places, *([] if spilled is None else map(sample.channels.index, spilled[0]))})
-        linear = sample.X[:, used].astype(np.float64) / sample.gains[used]
+        names, matrix = self._spillover(sample)
+        used = list(dict.fromkeys([*names, *self.channels]))  # those of the matrix are in front
+        places = list(map(sample.channels.index, used))
+        linear = sample.X[:, places].astype(np.float64) / sample.gains[places]
         good = np.isfinite(linear).all(axis=1) & ~self._saturated(sample).any(axis=1)
-        if spilled is not None:
-            seen = [used.index(sample.channels.index(channel)) for channel in spilled[0]]
-            with np.errstate(invalid="ignore"):
-                linear[:, seen] = np.linalg.solve(spilled[1].T, linear[:, seen].T).T
-        return linear[:, [used.index(place) for place in places]], good
+        with np.errstate(invalid="ignore"):
+            linear[:, : len(names)] = np.linalg.solve(matrix.T, linear[:, : len(names)].T).T
+        return linear[:, list(map(used.index, self.channels))], good
 
     def points(self, sample: Sample) -> tuple[np.ndarray, np.ndarray]:
         """Cells as points for a mixture; those of which `good` is False are not to be used.
@@ -211,41 +224,79 @@ class Panel:
         if shares.max() > _MOST_LEFT_OUT:
             worst = int(shares.argmax())
             limit = sample.limits[worst] if self.saturation is None else self.saturation
-            raise InputError(f"{sample.name}: {shares[worst]:.0%} of the cells reach {limit:g} in {sample.channels[worst]}, and would be "
-                             "left out as saturated; say by saturation= what the detectors give at most")
+            raise InputError(
+                f"{sample.name}: {shares[worst]:.0%} of the cells reach {limit:g} in "
+                f"{sample.channels[worst]}, and would be "
+                "left out as saturated; say by saturation= what the detectors give at most"
+            )
 
     def _spillover(self, sample):
-        """Channels and matrix, or None where there is nothing to do."""
-        if isinstance(self.compensation, str):
-            if self.compensation == "none" or sample.spillover is None:
-                return None
-            names, matrix = sample.spillover
-            if not any(name in sample.channels for name in names):
-                return None  # a program compensated the file, gave its channels other names, and left the matrix in it
-        else:
-            names, matrix = self.compensation
+        """Channels and matrix, none and nothing where nothing is to be compensated."""
+        if self.compensation == "none":
+            return (), np.eye(0)
+        names, matrix = _own_matrix(sample) if self.compensation == "file" else self.compensation
         missing = [name for name in names if name not in sample.channels]
         if missing:
-            raise InputError(f"{sample.name} lacks {', '.join(missing)} of the spillover matrix; say by compensation= which "
-                             "matrix to use, or none")
+            raise InputError(
+                f"{sample.name} lacks {', '.join(missing)} of the spillover matrix; say by compensation= which "
+                "matrix to use, or none"
+            )
+        if self.compensation == "file" and not names:
+            raise InputError(
+                f"{sample.name} has no spillover matrix, but the panel is one of compensated samples; give the "
+                "sample its matrix"
+            )
         return names, matrix
 
 
+def _check_samples(samples):
+    if not samples:
+        raise InputError("samples is empty; at least one is wanted")
+    for sample in samples:
+        if not isinstance(sample, Sample):
+            raise DTypeError(f"samples holds a {type(sample).__name__}; cytometry.Sample is wanted")
+
+
+def _places(sample, channels):
+    """Of the channels that are asked for, or of all colours."""
+    if channels is not None:
+        return list(dict.fromkeys(map(sample.place, channels)))
+    places = colours_of(sample.channels)
+    if not places:
+        raise InputError(
+            f"{sample.name}: channels are {list(sample.channels)}: none of them is a colour. Name those that are "
+            "wanted"
+        )
+    return places
+
+
+def _own_matrix(sample):
+    """A sample's own matrix; none where a program compensated it, gave channels other names, and left it
+    there."""
+    if sample.spillover is None or not any(name in sample.channels for name in sample.spillover[0]):
+        return (), np.eye(0)
+    return sample.spillover
+
+
 def _compensation(compensation, samples):
+    """Checked; "none" where the samples have no matrix."""
     if isinstance(compensation, str):
         check_choice(compensation, "compensation", COMPENSATIONS)
-        having = [sample.name for sample in samples if sample.spillover is not None]
-        lacking = [sample.name for sample in samples if sample.spillover is None]
+        having = [sample.name for sample in samples if _own_matrix(sample)[0]]
+        lacking = [sample.name for sample in samples if not _own_matrix(sample)[0]]
         if compensation == "file" and having and lacking:
-            raise InputError(f"{lacking[0]} has no spillover matrix, {having[0]} has one; say by compensation= which matrix to use "
-                             "for all, or none")
-        return compensation
+            raise InputError(
+                f"{lacking[0]} has no spillover matrix, {having[0]} has one; say by compensation= which matrix "
+                "to use for all, or none"
+            )
+        return compensation if having else "none"
     try:
         channels, matrix = compensation
     except (TypeError, ValueError) as error:
-        raise DTypeError(f"compensation is {compensation!r}; 'file', 'none' or channels with a matrix are wanted") from error
-    checked = Sample(np.zeros((0, len(channels))), tuple(channels), name="compensation", spillover=(channels, matrix))
-    return checked.spillover
+        raise DTypeError(
+            f"compensation is {compensation!r}; 'file', 'none' or channels with a matrix are wanted"
+        ) from error
+    return check_spillover("compensation", channels, matrix)
 
 
 def _scale(sample, place, values, transform, cofactor):

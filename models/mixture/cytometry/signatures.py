@@ -8,10 +8,11 @@ _TOLD_APART = 2.0  # deviations within populations between those with and those 
 
 
 def thresholds(medians: np.ndarray, deviations: np.ndarray) -> np.ndarray:
-    """What parts populations with a marker from those without it, shape (n_channels,); NaN where nothing does.
+    """What parts populations with a marker from those without it, shape (n_channels,); NaN where nothing
+    does.
 
-    Populations, large or small alike, are parted in two by the place that leaves the least squares within the parts;
-    the threshold is in the middle between them.
+    Populations, large or small alike, are parted in two by the place that leaves the least squares within
+    the parts; the threshold is in the middle between them.
 
     Parameters
     ----------
@@ -30,7 +31,9 @@ def thresholds(medians: np.ndarray, deviations: np.ndarray) -> np.ndarray:
     return found
 
 
-def signatures(medians: np.ndarray, deviations: np.ndarray, names: tuple[str, ...]) -> tuple[list[str], list[str]]:
+def signatures(
+    medians: np.ndarray, deviations: np.ndarray, names: tuple[str, ...]
+) -> tuple[list[str], list[str]]:
     """What populations are called.
 
     Parameters
@@ -52,6 +55,8 @@ def signatures(medians: np.ndarray, deviations: np.ndarray, names: tuple[str, ..
         high = own > limits
         short.append(" ".join(f"{names[c]}+" for c in telling if high[c]) or "all low")
         whole.append(" ".join(f"{names[c]}{'+' if high[c] else '-'}" for c in telling))
-    numbered = [f"{name} ({short[:place].count(name) + 1})" if short.count(name) > 1 else name
-                for place, name in enumerate(short)]
+    numbered = [
+        f"{name} ({short[:place].count(name) + 1})" if short.count(name) > 1 else name
+        for place, name in enumerate(short)
+    ]
     return numbered, whole

@@ -1,4 +1,5 @@
-"""From files of cells to labels, tables and figures: files of populations, and the command line from end to end."""
+"""From files of cells to labels, tables and figures: files of populations, and the command line from end to
+end."""
 
 import csv
 import sys
@@ -29,7 +30,9 @@ def rows_of(path):
 def test_component_densities_add_up_to_the_marginal(kind):
     sample = cytometry.Sample(raw_cells(), CHANNELS)
     points, good = cytometry.Panel.of([sample]).points(sample)
-    model = DirichletMixture(2, covariance=kind, random_state=0, max_iter=5, tol=-1.0, space="serial").fit(points[good])
+    model = DirichletMixture(2, covariance=kind, random_state=0, max_iter=5, tol=-1.0, space="serial").fit(
+        points[good]
+    )
     places = np.linspace(-12.0, 12.0, 2001)
     for column in range(2):
         parts = figures.component_densities(model, column, places)
@@ -41,7 +44,9 @@ def test_probabilities_are_those_of_the_components():
     labels = found.predict(sample, probabilities=True)
     points, good = found.panel.points(sample)
     of_components = found.model.predict_proba(points[good])
-    own = np.stack([of_components[:, found.members == k].sum(axis=1) for k in range(found.n_populations)], axis=1)
+    own = np.stack(
+        [of_components[:, found.members == k].sum(axis=1) for k in range(found.n_populations)], axis=1
+    )
     np.testing.assert_allclose(labels.probabilities[good], own, rtol=1e-6, atol=1e-30)
     np.testing.assert_array_equal(labels.population[good], own.argmax(axis=1))
     np.testing.assert_allclose(labels.probability[good], own.max(axis=1), rtol=1e-12)
@@ -52,22 +57,47 @@ def test_probabilities_are_those_of_the_components():
     np.testing.assert_allclose(shares[0], labels.counts / good.sum(), rtol=1e-12)
 
 
-@pytest.mark.parametrize("options", [{}, {"transform": "none"}, {"compensation": "none"}, {"compensation": (["B530-A"], [[1.0]])},
-                                     {"covariance": "tied"}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"transform": "none"},
+        {"compensation": "none"},
+        {"compensation": (["B530-A"], [[1.0]])},
+        {"covariance": "tied"},
+    ],
+)
 def test_a_file_gives_the_same_populations(options, tmp_path):
-    samples, found = simulated()[0], fitted()
+    samples, found, options = simulated()[0], fitted(), dict(options)
     if options:
-        found = cytometry.fit(samples, 3, max_iter=3, space="serial", rare=False, saturation=2e5, **options)
+        kind = {"covariance": options.pop("covariance", "full")}
+        panel = cytometry.Panel.of(samples, saturation=2e5, **options)
+        found = cytometry.fit(samples, 3, panel=panel, max_iter=3, space="serial", rare=False, **kind)
     found.save(tmp_path / "p.npz")
     again = cytometry.load(tmp_path / "p.npz", "serial")
     assert (again.names, again.signatures, again.joins) == (found.names, found.signatures, found.joins)
     assert (again.panel.channels, again.panel.scales, again.panel.saturation) == (
-        found.panel.channels, found.panel.scales, found.panel.saturation)
+        found.panel.channels,
+        found.panel.scales,
+        found.panel.saturation,
+    )
     for sample in samples:
         one, other = found.predict(sample), again.predict(sample)
-        assert (one.population == other.population).all() and one.probability.tobytes() == other.probability.tobytes()
+        assert (
+            one.population == other.population
+        ).all() and one.probability.tobytes() == other.probability.tobytes()
     np.testing.assert_array_equal(again.medians, found.medians)
     assert (DirichletMixture.load(tmp_path / "p.npz").means_ == found.model.means_).all()
+
+
+def test_a_fit_goes_on_from_its_checkpoint(tmp_path):
+    """Both of its stages are kept; the second call finds them finished, and gives the same."""
+    samples, _ = cytometry.simulate(1, n_cells=1500, n_populations=3, n_markers=3, n_rare=0)
+    fits = [cytometry.fit(samples, 4, space="serial", checkpoint=tmp_path / "kept") for _ in range(2)]
+    assert {own.name for own in (tmp_path / "kept").iterdir()} == {"first", "rare"}
+    assert fits[0].model.means_.tobytes() == fits[1].model.means_.tobytes() and fits[0].names == fits[1].names
+    with pytest.raises(pk.InputError, match="checkpoint: the folder .* does not exist"):
+        cytometry.fit(samples, 4, space="serial", checkpoint=tmp_path / "none" / "kept")
 
 
 def test_files_that_hold_no_populations(tmp_path):
@@ -77,8 +107,12 @@ def test_files_that_hold_no_populations(tmp_path):
     fitted().save(tmp_path / "p.npz")
     with np.load(tmp_path / "p.npz") as file:
         arrays = dict(file)
-    for name, value in (("cytometry.members", np.zeros(3, int)), ("cytometry", np.array('{"version": 9}')), ("cytometry", np.array("[")),
-                        ("cytometry.members", np.full(len(arrays["cytometry.members"]), 99))):
+    for name, value in (
+        ("cytometry.members", np.zeros(3, int)),
+        ("cytometry", np.array('{"version": 9}')),
+        ("cytometry", np.array("[")),
+        ("cytometry.members", np.full(len(arrays["cytometry.members"]), 99)),
+    ):
         np.savez(tmp_path / "bad.npz", **{**arrays, name: value})
         with pytest.raises(pk.InputError, match="bad.npz h"):
             cytometry.load(tmp_path / "bad.npz")
@@ -96,7 +130,9 @@ def test_labels_as_fcs(tmp_path):
     np.testing.assert_array_equal(back.X[:, -2], labels.probability.astype(np.float32))
     assert [back.keywords[f"population_{k}"] for k in range(found.n_populations)] == list(found.names)
     again = found.predict(back)  # labels are no colours, have no limits, and are written over
-    assert (again.population == labels.population).all() and cytometry.Panel.of([back]).channels == found.panel.channels
+    assert (again.population == labels.population).all() and cytometry.Panel.of(
+        [back]
+    ).channels == found.panel.channels
     again.write(tmp_path / "again.fcs", back)
     assert cytometry.read(tmp_path / "again.fcs").X.tobytes() == back.X.tobytes()
 
@@ -108,11 +144,15 @@ def test_labels_as_csv_and_parquet(tmp_path):
     assert [int(row["population"]) for row in rows] == labels.population.tolist()
     assert [float(row["probability"]) for row in rows] == labels.probability.tolist()
     assert [row["name"] for row in rows] == [(*labels.names, "")[k] for k in labels.population]
-    assert [float(row["probability 1"]) for row in rows] == pytest.approx(labels.probabilities[:, 1].tolist(), rel=1e-6)
+    assert [float(row["probability 1"]) for row in rows] == pytest.approx(
+        labels.probabilities[:, 1].tolist(), rel=1e-6
+    )
     parquet = pytest.importorskip("pyarrow.parquet")
     labels.write(tmp_path / "l.parquet")
     table = parquet.read_table(tmp_path / "l.parquet").to_pydict()
-    assert table["population"] == labels.population.tolist() and table["name"] == [row["name"] for row in rows]
+    assert table["population"] == labels.population.tolist() and table["name"] == [
+        row["name"] for row in rows
+    ]
 
 
 def test_labels_as_anndata(tmp_path):
@@ -121,19 +161,32 @@ def test_labels_as_anndata(tmp_path):
     labels = found.predict(sample, probabilities=True)
     labels.write(tmp_path / "l.h5ad", sample, found.panel)
     back = anndata.read_h5ad(tmp_path / "l.h5ad")
-    assert list(back.var_names) == list(found.panel.names) and back.obs["population"].tolist() == labels.population.tolist()
+    assert (
+        list(back.var_names) == list(found.panel.names)
+        and back.obs["population"].tolist() == labels.population.tolist()
+    )
     values, good = found.panel.values(sample)
     np.testing.assert_allclose(back.layers["raw"], values)
     np.testing.assert_allclose(back.X[good], np.arcsinh(values[good] / 150.0), rtol=1e-10, atol=1e-12)
     np.testing.assert_array_equal(back.obsm["probabilities"], labels.probabilities)
 
 
-@pytest.mark.parametrize("call, words", [
-    (lambda labels: labels.write("x.txt"), "an ending of fcs, csv, parquet, h5ad is wanted"),
-    (lambda labels: labels.write("x.fcs"), "sample is None; .fcs wants the sample"),
-    (lambda labels: labels.write("x.fcs", cytometry.Sample(raw_cells(), CHANNELS)), "has 300 cells, but 500 of 'simulated1' were labelled"),
-    (lambda labels: figures_of_cells.check_pairs(fitted().panel, [("CD3",)]), "two channels are wanted"),
-    (lambda labels: figures_of_cells.check_pairs(fitted().panel, [("CD3", "CD99")]), "pairs holds 'CD99'; the panel has CD3, CD4")])
+@pytest.mark.parametrize(
+    "call, words",
+    [
+        (lambda labels: labels.write("x.txt"), "an ending of fcs, csv, parquet, h5ad is wanted"),
+        (lambda labels: labels.write("x.fcs"), "sample is None; .fcs wants the sample"),
+        (
+            lambda labels: labels.write("x.fcs", cytometry.Sample(raw_cells(), CHANNELS)),
+            "has 300 cells, but 500 of 'simulated1' were labelled",
+        ),
+        (lambda labels: figures_of_cells.check_pairs(fitted().panel, [("CD3",)]), "two channels are wanted"),
+        (
+            lambda labels: figures_of_cells.check_pairs(fitted().panel, [("CD3", "CD99")]),
+            "pairs holds 'CD99'; the panel has CD3, CD4",
+        ),
+    ],
+)
 def test_what_cannot_be_written_or_drawn(call, words):
     with pytest.raises(pk.InputError, match=words):
         call(fitted().predict(simulated()[0][0]))
@@ -170,7 +223,9 @@ def test_fit_from_end_to_end(space, file, tmp_path, capsys):
     assert sum(float(row["weight"]) for row in rows) == pytest.approx(1.0, rel=1e-12)
     assert sum(int(row["cells"]) for row in rows) == 298
     labels = rows_of(out / "cells.labelled.csv")
-    assert [at for at, row in enumerate(labels) if row["population"] == "-1"] == [7, 11] and len(labels) == 300
+    assert [at for at, row in enumerate(labels) if row["population"] == "-1"] == [7, 11] and len(
+        labels
+    ) == 300
     populations, shares = rows_of(out / "populations.csv"), rows_of(out / "shares.csv")
     assert sum(int(row["cells"]) for row in populations) == 298 and shares[0]["left out"] == "2"
     if space == "serial":
@@ -184,30 +239,66 @@ def test_fit_from_end_to_end(space, file, tmp_path, capsys):
 def test_predict_merge_and_figures_of_a_fitted_mixture(tmp_path, capsys):
     """On a sample that the fit has not seen, with its channels in another order."""
     pytest.importorskip("matplotlib")
+    pytest.importorskip("flowio")
     fitted().save(tmp_path / "mixture.npz")
     new = simulated()[0][1]
-    np.savez(tmp_path / "new.npz", X=new.X[:, ::-1], channels=new.channels[::-1], markers=new.markers[::-1])
-    request = [str(tmp_path / "mixture.npz"), str(tmp_path / "new.npz"), "--space", "serial", "--out", str(tmp_path / "out")]
+    turned = cytometry.Sample(new.X[:, ::-1], new.channels[::-1], new.markers[::-1], spillover=new.spillover)
+    cytometry.write(turned, tmp_path / "new.fcs")
+    out = tmp_path / "out"
+    request = [
+        str(tmp_path / "mixture.npz"),
+        str(tmp_path / "new.fcs"),
+        "--space",
+        "serial",
+        "--out",
+        str(out),
+    ]
     assert main(["predict", *request, "--labels", "csv", "--all-probabilities"]) == 0
-    rows = rows_of(tmp_path / "out" / "new.labelled.csv")
-    plain = cytometry.Sample(new.X, new.channels, new.markers)  # the file has no spillover matrix
-    assert [int(row["population"]) for row in rows] == fitted().predict(plain).population.tolist()
-    assert len(rows[0]) == 5 + fitted().n_populations and {own.name for own in (tmp_path / "out").iterdir()} == {"new.labelled.csv", "shares.csv"}
+    rows = rows_of(out / "new.labelled.csv")
+    assert [int(row["population"]) for row in rows] == fitted().predict(new).population.tolist()
+    assert len(rows[0]) == 5 + fitted().n_populations
+    assert {own.name for own in out.iterdir()} == {"new.labelled.csv", "shares.csv"}
     assert main(["merge", *request, "--populations", "2"]) == 0
-    assert cytometry.load(tmp_path / "out" / "mixture.npz").n_populations == 2 == len(rows_of(tmp_path / "out" / "populations.csv"))
+    assert cytometry.load(out / "mixture.npz").n_populations == 2 == len(rows_of(out / "populations.csv"))
     assert main(["figures", *request, "--pairs", "CD3,CD8"]) == 0
-    assert (tmp_path / "out" / "biaxial.png").exists()
-    assert main(["figures", *request, "--pairs", "CD3;CD8"]) == 2
-    assert main(["predict", str(tmp_path / "new.npz"), *request[1:]]) == 2
-    said = capsys.readouterr().err
-    assert "two channels are wanted" in said and "new.npz is not a mixture" in said
+    assert (out / "biaxial.png").exists()
+    np.savez(tmp_path / "bare.npz", X=new.X, channels=new.channels)
+    for wrong, words in (
+        (["figures", *request, "--pairs", "CD3;CD8"], "two channels are wanted"),
+        (["predict", str(tmp_path / "bare.npz"), *request[1:]], "bare.npz is not a mixture"),
+        (["predict", request[0], str(tmp_path / "bare.npz"), *request[2:]], "bare has no spillover matrix"),
+        (["merge", request[0], str(tmp_path / "bare.npz"), "--out", str(tmp_path)], "the file that is read"),
+    ):
+        assert main(wrong) == 2
+        assert words in capsys.readouterr().err
 
 
 def test_a_fit_that_did_not_converge_says_so_and_writes_all_the_same(file, tmp_path, capsys):
     out = tmp_path / "out"
-    assert main(["fit", str(file), "--components", "3", "--space", "serial", "--out", str(out), "--iterations", "1", "--labels", "none",
-                 "--no-figures"]) == 0
-    assert "mixture: EM stopped after max_iter=1 iterations" in capsys.readouterr().err and (out / "mixture.npz").exists()
+    assert (
+        main(
+            [
+                "fit",
+                str(file),
+                "--components",
+                "3",
+                "--space",
+                "serial",
+                "--out",
+                str(out),
+                "--iterations",
+                "1",
+                "--labels",
+                "none",
+                "--no-figures",
+            ]
+        )
+        == 0
+    )
+    assert (
+        "mixture: EM stopped after max_iter=1 iterations" in capsys.readouterr().err
+        and (out / "mixture.npz").exists()
+    )
     assert not list(out.glob("*.labelled.*")) and not list(out.glob("*.png"))
 
 
@@ -218,9 +309,15 @@ def test_bad_requests_end_with_a_line(file, tmp_path, capsys, monkeypatch):
     out, other = tmp_path / "out", tmp_path / "other"
     other.mkdir()
     (other / "cells.npz").write_bytes(file.read_bytes())
-    for request in ([str(tmp_path / "none.npz")], [str(file), "--cofactor", "0"], [str(file), str(other / "cells.npz")],
-                    [str(file), "--pairs", "KI67"], [str(file), "--channels", "CD3"], [str(file), "--compensation", "no.csv"],
-                    [str(file), "--merge", "modes", "--populations", "3"]):
+    for request in (
+        [str(tmp_path / "none.npz")],
+        [str(file), "--cofactor", "0"],
+        [str(file), str(other / "cells.npz")],
+        [str(file), "--pairs", "KI67"],
+        [str(file), "--channels", "CD3"],
+        [str(file), "--compensation", "no.csv"],
+        [str(file), "--merge", "modes", "--populations", "3"],
+    ):
         assert main(["fit", *request, "--out", str(out)]) == 2
     assert main(["fit", str(file), "--out", str(file)]) == 2
     lines = capsys.readouterr().err.strip().splitlines()
@@ -239,15 +336,35 @@ def test_a_real_file_from_end_to_end(tmp_path, capsys):
     pytest.importorskip("matplotlib")
     pytest.importorskip("flowio")
     raw = cytometry.read(real_file())
-    raw.write(tmp_path / "cells.fcs", keywords={"cyt": "LSR II"})
+    cytometry.write(raw, tmp_path / "cells.fcs", keywords={"cyt": "LSR II"})
     assert (tmp_path / "cells.fcs").read_bytes()[:6] == b"FCS3.1"
     out = tmp_path / "out"
-    assert main(["fit", str(tmp_path / "cells.fcs"), "--components", "6", "--cells-per-sample", "2000", "--no-rare",
-                 "--out", str(out)]) == 0
+    assert (
+        main(
+            [
+                "fit",
+                str(tmp_path / "cells.fcs"),
+                "--components",
+                "6",
+                "--cells-per-sample",
+                "2000",
+                "--no-rare",
+                "--out",
+                str(out),
+            ]
+        )
+        == 0
+    )
     assert "65,016 cells (3 saturated ones" in " ".join(capsys.readouterr().out.split())
     back = cytometry.read(out / "cells.labelled.fcs")
     assert back.X.shape == (65_016, 19) and back.X[:, :16].tobytes() == raw.X.tobytes()
-    assert back.channels[:16] == raw.channels and back.markers[:16] == raw.markers and back.keywords["cyt"] == "LSR II"
-    assert (back.X[:, 16] == -1).sum() == 3 and ((back.X[:, 16] == -1) == (raw.X >= 262143.0).any(axis=1)).all()
+    assert (
+        back.channels[:16] == raw.channels
+        and back.markers[:16] == raw.markers
+        and back.keywords["cyt"] == "LSR II"
+    )
+    assert (back.X[:, 16] == -1).sum() == 3 and (
+        (back.X[:, 16] == -1) == (raw.X >= 262143.0).any(axis=1)
+    ).all()
     assert (back.X[back.X[:, 16] >= 0, 17] > 0.0).all() and (out / "figures.pdf").stat().st_size > 20_000
     assert [len(row) for row in rows_of(out / "populations.csv")][0] == 6 + 13

@@ -35,13 +35,17 @@ def test_entropies_of_groups_agree_with_numpy(space, dtype, weighted):
     points = Points(X, 5, space, X.mean(axis=0, dtype=float), False, weights=counts)
     groups, pairs = [(0, 2), (1,), (3, 4)], np.array([[0, 1], [0, 2], [2, 1]])
     got = points.group_entropies(Components(np.log(weights), means, factors_of(covariances)), groups, pairs)
-    wanted = groups_apart(X.astype(float), weights, means, covariances, groups, pairs, 1.0 if counts is None else counts)
+    wanted = groups_apart(
+        X.astype(float), weights, means, covariances, groups, pairs, 1.0 if counts is None else counts
+    )
     # float32: l_ij is off by some units in the last place of its terms, here up to 1e2 * 2^-24
     np.testing.assert_allclose(got, wanted, rtol=1e-10 if dtype == np.float64 else 1e-4)
 
 
 WEIGHTS = np.array([0.4, 0.2, 0.2, 0.2, 0.0])
-MEANS = np.array([[0.0, 0.0], [1.4, 0.0], [2.8, 0.0], [9.0, 0.0], [9.5, 0.5]])  # a chain of three, one apart, one idle
+MEANS = np.array(
+    [[0.0, 0.0], [1.4, 0.0], [2.8, 0.0], [9.0, 0.0], [9.5, 0.5]]
+)  # a chain of three, one apart, one idle
 
 
 def chain(kind="full", space="serial"):
@@ -49,8 +53,15 @@ def chain(kind="full", space="serial"):
     random = np.random.default_rng(1)
     own = random.choice(5, 2000, p=WEIGHTS)
     X = MEANS[own] + random.normal(size=(2000, 2))
-    model = DirichletMixture(5, covariance=kind, random_state=0, space=space, max_iter=1, tol=-1.0).fit(X[:200])
-    one = {"full": np.tile(np.eye(2), (5, 1, 1)), "tied": np.eye(2), "diag": np.ones((5, 2)), "spherical": np.ones(5)}[kind]
+    model = DirichletMixture(5, covariance=kind, random_state=0, space=space, max_iter=1, tol=-1.0).fit(
+        X[:200]
+    )
+    one = {
+        "full": np.tile(np.eye(2), (5, 1, 1)),
+        "tied": np.eye(2),
+        "diag": np.ones((5, 2)),
+        "spherical": np.ones(5),
+    }[kind]
     model.weights_, model.means_, model.covariances_, model.precisions_cholesky_ = WEIGHTS, MEANS, one, one
     return model, X, own
 
@@ -58,7 +69,8 @@ def chain(kind="full", space="serial"):
 @pytest.mark.parametrize("method", ["entropy", "modes"])
 @pytest.mark.parametrize("kind", ["full", "diag", "tied", "spherical"])
 def test_what_overlaps_is_one_population(method, kind):
-    """The chain has one mode, and no gap that cells would tell; the idle component joins the one that it lies beside."""
+    """The chain has one mode, and no gap that cells would tell; the idle component joins the one that it
+    lies beside."""
     model, X, own = chain(kind)
     members, joins = cytometry.merge(model, X, method)
     assert members.tolist() == [0, 0, 0, 1, 1] and len(joins) == (2 if method == "entropy" else 0)
@@ -72,7 +84,9 @@ def test_joins_are_made_in_the_order_of_uncertainty():
     assert [sorted(sum(join.components, ())) for join in joins][1:] == [[0, 1, 2], [0, 1, 2, 3]]
     assert 1.0 > joins[0].uncertainty > 0.25 > 0.05 > joins[2].uncertainty > 0.0
     groups, pairs = [(0,), (1,), (2,), (3,)], np.array([[0, 1], [1, 2]])
-    both, one, other = groups_apart(X, WEIGHTS + 1e-300, MEANS, np.tile(np.eye(2), (5, 1, 1)), groups, pairs).T
+    both, one, other = groups_apart(
+        X, WEIGHTS + 1e-300, MEANS, np.tile(np.eye(2), (5, 1, 1)), groups, pairs
+    ).T
     wanted = both / (one * np.log((one + other) / one) + other * np.log((one + other) / other))
     assert joins[0].uncertainty == pytest.approx(wanted.max(), rel=1e-10)
 
@@ -87,15 +101,23 @@ def test_a_number_of_populations_that_is_asked_for():
 def test_a_join_counts_what_places_leave_of_the_entropy():
     """Components at the same place are not told apart at all, whatever their shares; far ones completely."""
     model, X, _ = chain()
-    model.weights_, model.means_ = np.array([0.9, 0.05, 0.05, 0.0, 0.0]), MEANS * 0.0 + np.eye(5)[2, :, None] * 50.0
+    model.weights_, model.means_ = (
+        np.array([0.9, 0.05, 0.05, 0.0, 0.0]),
+        MEANS * 0.0 + np.eye(5)[2, :, None] * 50.0,
+    )
     _, joins = cytometry.merge(model, np.vstack([X[:400], X[:21] + 50.0]), n_populations=1)
     assert joins[0].components == ((0,), (1,)) and joins[0].uncertainty == pytest.approx(1.0, rel=1e-12)
     assert joins[1].uncertainty == pytest.approx(0.0, abs=1e-12)
 
 
-@pytest.mark.parametrize("options, words", [
-    ({"method": "shape"}, "method is 'shape'"), ({"n_populations": 0}, "n_populations is 0"),
-    ({"method": "modes", "n_populations": 2}, "n_populations is 2; only method='entropy'")])
+@pytest.mark.parametrize(
+    "options, words",
+    [
+        ({"method": "shape"}, "method is 'shape'"),
+        ({"n_populations": 0}, "n_populations is 0"),
+        ({"method": "modes", "n_populations": 2}, "n_populations is 2; only method='entropy'"),
+    ],
+)
 def test_merges_that_are_none(options, words):
     model, X, _ = chain()
     with pytest.raises(pk.InputError, match=words):
@@ -121,7 +143,9 @@ def test_simulated_populations_are_found_in_both_samples():
         labels = found.predict(sample)
         used = labels.population >= 0
         assert agreement(labels.population[used], own[used]) > 0.9
-        assert (labels.population[~used] == -1).all() and labels.n_left_out == (sample.X[:, :-1] >= 262143.0).any(axis=1).sum()
+        assert (labels.population[~used] == -1).all() and labels.n_left_out == (
+            sample.X[:, :-1] >= 262143.0
+        ).any(axis=1).sum()
     assert found.cells.sum() == sum((found.predict(sample).population >= 0).sum() for sample in samples)
     assert (np.diff(found.cells) <= 0).sum() >= found.n_populations - 2
 
@@ -132,7 +156,9 @@ def test_populations_of_other_merges():
     assert two.n_populations == 2 and two.model is fitted().model and len(two.names) == 2
     whole, parts = two.predict(samples[0]).population, fitted().predict(samples[0]).population
     table = np.unique(np.stack([whole, parts]), axis=1)
-    assert table.shape[1] <= fitted().n_populations + 2  # but for cells on the edge each part is in one of the two
+    assert (
+        table.shape[1] <= fitted().n_populations + 2
+    )  # but for cells on the edge each part is in one of the two
 
 
 def test_equal_weight_for_each_sample():
@@ -142,12 +168,14 @@ def test_equal_weight_for_each_sample():
 
 
 def test_rare_populations_are_looked_for():
-    """Three populations, of which the smallest has 40 of 4,000 cells, where only two components were offered."""
+    """Three populations, of which the smallest has 40 of 4,000 cells, where only two components were
+    offered."""
     random = np.random.default_rng(1)
     own = np.repeat([0, 1, 2], [2000, 1960, 40])
     X = np.array([[0.0, 0.0], [9.0, 0.0], [0.0, 9.0]])[own] + random.normal(size=(4000, 2))
     sample = cytometry.Sample(X, ["A", "B"], limits=[np.inf] * 2)
     for rare, number in ((False, 2), (True, 3)):
-        found = cytometry.fit([sample], 2, transform="none", rare=rare, space="serial")
+        panel = cytometry.Panel.of([sample], transform="none")
+        found = cytometry.fit([sample], 2, panel=panel, rare=rare, space="serial")
         assert found.n_populations == number
     np.testing.assert_array_equal(found.predict(sample).population == 2, own == 2)
