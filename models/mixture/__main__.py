@@ -168,20 +168,30 @@ def _fit(options):
         found = _fitted(options, samples, panel)
     seconds = time.perf_counter() - start
     folder.mkdir(parents=True, exist_ok=True)
-    found.save(folder / _MODEL)
-    labels = _label(found, samples, folder, kinds, options.all_probabilities)
-    tables.write_components(folder / "components.csv", found, labels)
-    tables.write_populations(folder / "populations.csv", found)
+    labels = _written(found, samples, folder, kinds, options)
     if drawn:
         figures.draw(folder, found, samples, labels, _pairs(options))
     console = Console()
     console.print(_table(found, labels))
-    console.print(_said(found, labels, f"{seconds:.2f} s on {options.space or pk.default_space()}"))
-    for message in dict.fromkeys(str(warning.message) for warning in caught):
-        print(f"mixture: {message}", file=sys.stderr)
+    console.print(_said(found, labels), f"{seconds:.2f} s on {options.space or pk.default_space()}")
+    _warn(caught)
     what = "tables, figures, labels" if drawn else "tables, labels"
     console.print(f"{what} and {_MODEL} are in {printable(folder)}", soft_wrap=True, markup=False)
     return 0
+
+
+def _warn(caught):
+    for message in dict.fromkeys(str(warning.message) for warning in caught):
+        print(f"mixture: {message}", file=sys.stderr)
+
+
+def _written(found, samples, folder, kinds, options):
+    """The labels of all samples, once they and the tables are in the folder."""
+    found.save(folder / _MODEL)
+    labels = _label(found, samples, folder, kinds, options.all_probabilities)
+    tables.write_components(folder / "components.csv", found, labels)
+    tables.write_populations(folder / "populations.csv", found)
+    return labels
 
 
 def _panel(options, samples):
@@ -218,7 +228,7 @@ def _fitted(options, samples, panel):
     )
 
 
-def _said(found, labels, took):
+def _said(found, labels):
     n, left_out = (
         sum(numbers) for numbers in zip(*((len(own.population), own.n_left_out) for own in labels))
     )
@@ -226,7 +236,7 @@ def _said(found, labels, took):
     return (
         f"{n:,} cells ({left_out:,} saturated ones or such without numbers left out), "
         f"{len(found.panel.names)} channels: {found.model.n_active_} components, "
-        f"{found.n_populations} populations; EM {ended}, {took}"
+        f"{found.n_populations} populations; EM {ended},"
     )
 
 

@@ -81,11 +81,6 @@ def write(
     create_fcs = need("flowio", "writing FCS files").create_fcs
     extra = {} if extra is None else extra
     behind = {name: column for name, column in extra.items() if name not in sample.channels}
-    body = np.column_stack([sample.X, *behind.values()]).astype("=f4", order="C")
-    for name in set(extra) - set(behind):
-        body[:, sample.channels.index(name)] = extra[name]
-    values = array("f")
-    values.frombytes(body.tobytes())
     words = _described(sample, behind)
     for key, value in {**sample.keywords, **(keywords or {})}.items():
         if not _OWN.fullmatch(key) and not key.endswith("/") and str(value).strip():
@@ -93,7 +88,17 @@ def write(
     names = [_framed(name) for name in (*sample.channels, *behind)]
     markers = [_framed(marker) for marker in sample.markers] + [""] * len(behind)
     with replacing(path, "path") as beside, beside.open("wb") as file:
-        create_fcs(file, values, names, markers, words)
+        create_fcs(file, _values(sample, extra, behind), names, markers, words)
+
+
+def _values(sample, extra, behind):
+    """The events as flowio wants them, float32, cell by cell."""
+    body = np.column_stack([sample.X, *behind.values()]).astype("=f4", order="C")
+    for name in set(extra) - set(behind):
+        body[:, sample.channels.index(name)] = extra[name]
+    values = array("f")
+    values.frombytes(body.tobytes())
+    return values
 
 
 def _described(sample, behind):
@@ -151,41 +156,53 @@ def _sample(data, name):
     n = data.channel_count
     if len(data.pnn_labels) != n:
         raise InputError(f"{len(data.pnn_labels)} channels have names, where $PAR is {n}")
-    described = [data.channels[number] for number in range(1, n + 1)]
-    gains, ranges = (np.array([own[key] or 1.0 for own in described]) for key in ("png", "pnr"))
-    dropped = [*_STRUCTURE, *_SPILLOVER]
-    if data.data_type.upper() == "F" and not any(own["pne"][0] for own in described):
-        X, limits = np.asarray(data.events, np.float32).reshape(-1, n), ranges - 1.0
-    else:  # linear from here on: float32 without gains, as flowio writes it
-        X, limits, gains = data.as_array(), _linear_limits(described, ranges, gains), np.ones(n)
-        dropped += ["timestep", *(f"p{number}g" for number in range(1, n + 1))]
-    keywords = {
-        key: value for key, value in data.text.items() if key not in dropped and not _OWN.fullmatch(key)
-    }
-    keywords |= {f"p{number}r": data.text[f"p{number}r"] for number in range(1, n + 1)}
-    channels, markers = (
-        tuple(printable(label).strip() for label in labels) for labels in (data.pnn_labels, data.pns_labels)
-    )
-    limits = np.where(ranges > 1.0, limits, np.inf)
+    X, limits, gains, dropped = _events(data)
+    channels, markers = map(_clean, (data.pnn_labels, data.pns_labels))
     if is_mass(channels) or re.search("CYTOF|DVS|HELIOS", data.text.get("cyt", "").upper()):
         limits = np.full(n, np.inf)
-    texts = [data.text[key] for key in _SPILLOVER if data.text.get(key, "").strip()]
-    spillover = _spillover(texts[0], channels) if texts else None
-    return Sample(X, channels, markers, name, limits, spillover, gains, keywords)
+    spillover = _spillover(data.text, channels)
+    return Sample(X, channels, markers, name, limits, spillover, gains, _keywords(data, dropped))
 
 
-def _linear_limits(described, ranges, gains):
-    """The largest number below a range, $PnR, put on the linear scale as flowio does with events."""
-    limits = ranges - 1.0
+def _events(data):
+    """X, limits, gains, and keywords that no longer hold."""
+    n = data.channel_count
+    described = [data.channels[number] for number in range(1, n + 1)]
+    gains, ranges = (np.array([own[key] or 1.0 for own in described]) for key in ("png", "pnr"))
+    limits = np.where(ranges > 1.0, ranges - 1.0, np.inf)  # a range of 0 or 1 says nothing
+    if data.data_type.upper() == "F" and not any(own["pne"][0] for own in described):
+        return np.asarray(data.events, np.float32).reshape(-1, n), limits, gains, []
+    limits = _linear_limits(described, ranges, limits) / gains
+    # Linear from here on: float32 without gains, as flowio writes it.
+    return data.as_array(), limits, np.ones(n), ["timestep", *(f"p{number}g" for number in range(1, n + 1))]
+
+
+def _keywords(data, dropped):
+    """Those that a sample does not hold otherwise, and the ranges, for channels without a limit."""
+    dropped = {*dropped, *_STRUCTURE, *_SPILLOVER}
+    kept = {key: word for key, word in data.text.items() if key not in dropped and not _OWN.fullmatch(key)}
+    return kept | {f"p{n}r": data.text[f"p{n}r"] for n in range(1, data.channel_count + 1)}
+
+
+def _linear_limits(described, ranges, limits):
+    """Limits on the linear scale, on which flowio puts the events of logarithmic amplifiers."""
+    found = limits.copy()
     for place, own in enumerate(described):
         decades, least = own["pne"]
         if decades > 0.0:
-            limits[place] = 10.0 ** (decades * limits[place] / ranges[place]) * least
-    return limits / gains
+            found[place] = 10.0 ** (decades * limits[place] / ranges[place]) * least
+    return found
 
 
-def _spillover(text, channels):
-    """Channels and matrix of "n,name1,...,namen,v11,v12,...,vnn"."""
+def _clean(labels):
+    return tuple(printable(label).strip() for label in labels)
+
+
+def _spillover(keywords, channels):
+    """Channels and matrix of "n,name1,...,namen,v11,v12,...,vnn", or None."""
+    text = next((keywords[key] for key in _SPILLOVER if keywords.get(key, "").strip()), None)
+    if text is None:
+        return None
     words = [word.strip() for word in text.split(",")]
     n = int(words[0]) if words[0].isdigit() else 0
     if n < 1 or len(words) != 1 + n + n * n:

@@ -74,27 +74,36 @@ def biaxial(
     places = _telling(populations) if pairs is None else check_pairs(populations.panel, pairs)
     panel, colours = populations.panel, _colours(populations.n_populations)
     points, own = _some(panel, samples, labels)
-    columns = min(_COLUMNS, len(places))
-    rows = math.ceil(len(places) / columns)
     listed = _numbered(populations.names)[:_LISTED]
-    size = 4.0 * columns, 3.7 * rows + 0.35 * math.ceil(len(listed) / 3)
-    figure = figures.figure_class()(figsize=size, layout="constrained")
-    axes_of = figure.subplots(rows, columns, squeeze=False).ravel()
-    for axes in axes_of[len(places) :]:
-        axes.set_axis_off()
+    figure, axes_of = _grid(len(places), 0.35 * math.ceil(len(listed) / 3))
     for axes, pair in zip(axes_of, places):
         at = list(pair)
-        drawn = points[:, at] * panel.spreads[at] + panel.centres[at]
-        axes.scatter(*drawn.T, s=1.5, c=colours[own], linewidths=0, rasterized=True)
+        _draw_cells(axes, panel, points[:, at] * panel.spreads[at] + panel.centres[at], colours[own], at)
         _draw_ellipses(axes, populations, at, colours)
-        low, high = np.quantile(drawn, _WITHIN, axis=0)
-        margin = 0.05 * (high - low)
-        for axis, channel, *span in zip((axes.xaxis, axes.yaxis), at, low - margin, high + margin):
-            _label(axis, panel.scales[channel], panel.names[channel], span)
     handles = [axes_of[0].plot([], [], "o", color=colour, markersize=4)[0] for colour in colours[:_LISTED]]
     place = {"loc": "outside lower center", "ncols": 3}
     figure.legend(handles, listed, fontsize="x-small", frameon=False, **place)
     return figure
+
+
+def _grid(n, below):
+    """A figure with n plots, and so many inches below them."""
+    columns = min(_COLUMNS, n)
+    rows = math.ceil(n / columns)
+    figure = figures.figure_class()(figsize=(4.0 * columns, 3.7 * rows + below), layout="constrained")
+    axes_of = figure.subplots(rows, columns, squeeze=False).ravel()
+    for axes in axes_of[n:]:
+        axes.set_axis_off()
+    return figure, axes_of[:n]
+
+
+def _draw_cells(axes, panel, drawn, colours, at):
+    """Cells on the scales of two channels, which the axes show."""
+    axes.scatter(*drawn.T, s=1.5, c=colours, linewidths=0, rasterized=True)
+    low, high = np.quantile(drawn, _WITHIN, axis=0)
+    margin = 0.05 * (high - low)
+    for axis, channel, *span in zip((axes.xaxis, axes.yaxis), at, low - margin, high + margin):
+        _label(axis, panel.scales[channel], panel.names[channel], span)
 
 
 def _draw_ellipses(axes, populations, at, colours):

@@ -67,7 +67,8 @@ def load(path: str | os.PathLike, space: str | None = None) -> Populations:
             return _populations(model, header, more)
     except (KeyError, ValueError, TypeError) as error:
         raise InputError(
-            f"{path} holds a mixture, but no populations that cytometry wrote: {type(error).__name__}: {error}"
+            f"{path} holds a mixture, but no populations that cytometry wrote: "
+            f"{type(error).__name__}: {error}"
         ) from error
     raise InputError(f"{path} has version {version} of the format; this release reads up to {VERSION}")
 

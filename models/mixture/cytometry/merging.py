@@ -106,25 +106,24 @@ def check_merging(method, n_populations):
 def _by_entropy(model, X, groups, n_populations):
     """Groups of components, and how they came about; of each pair what is left of its entropy is kept."""
     points, components, joins = model._points(X), model._fitted(), []
-    pairs = np.array([(a, b) for a in range(len(groups)) for b in range(a)])
     left = np.full((len(groups), len(groups)), -np.inf)
+    pairs = np.argwhere(np.tri(len(groups), k=-1))
     while len(groups) > (n_populations or 1):
-        both, one, other = points.group_entropies(components, groups, pairs).T
-        left[tuple(pairs.T)] = left[tuple(pairs.T[::-1])] = both / _most(one, other)
-        a, b = sorted(map(int, np.unravel_index(left.argmax(), left.shape)))
-        if n_populations is None and left[a, b] < _UNCERTAIN:
+        _measure(left, pairs, *points.group_entropies(components, groups, pairs).T)
+        a, b = sorted(divmod(int(left.argmax()), len(groups)))
+        if n_populations is None and left.max() < _UNCERTAIN:
             break
-        joins.append(Join((groups[a], groups[b]), float(left[a, b]), len(groups) - 1))
+        joins.append(Join((groups[a], groups[b]), float(left.max()), len(groups) - 1))
         groups[a] += groups.pop(b)
         left = np.delete(np.delete(left, b, 0), b, 1)
-        left[a, a] = -np.inf
         pairs = np.array([(a, other) for other in range(len(groups)) if other != a]).reshape(-1, 2)
     return groups, joins
 
 
-def _most(one, other):
-    """Entropies of pairs at the same place, with so many cells each."""
-    return one * np.log1p(other / one) + other * np.log1p(one / other)
+def _measure(left, pairs, both, one, other):
+    """Divide entropies of pairs by those of pairs at the same place, with so many cells each."""
+    share = both / (one * np.log1p(other / one) + other * np.log1p(one / other))
+    left[tuple(pairs.T)] = left[tuple(pairs.T[::-1])] = share
 
 
 def _with_idle(model, members):

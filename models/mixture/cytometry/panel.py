@@ -127,10 +127,7 @@ class Panel:
         """
         _check_samples(samples)
         check_choice(transform, "transform", TRANSFORMS)
-        if cofactor is not None:
-            check_number(cofactor, "cofactor", above=0.0)
-        if saturation is not None:
-            check_number(saturation, "saturation")
+        _check_numbers(cofactor, saturation)
         first, compensation = samples[0], _compensation(compensation, samples)
         places = _places(first, channels)
         chosen, names = (
@@ -144,14 +141,7 @@ class Panel:
         )
         for number, scale in enumerate(scales):
             pooled[:, number] = scale.apply(pooled[:, number])
-        centres, spreads = pooled.mean(axis=0), pooled.std(axis=0)
-        still = [
-            name
-            for name, spread in zip(names, spreads)
-            if not spread > 1e-12 * max(1.0, np.abs(pooled).max())
-        ]
-        if still:
-            raise InputError(f"all cells have the same {', '.join(still)}; leave such channels out")
+        centres, spreads = _standard(pooled, names)
         return cls(chosen, names, scales, centres, spreads, compensation, saturation)
 
     def _good(self, sample):
@@ -238,13 +228,13 @@ class Panel:
         missing = [name for name in names if name not in sample.channels]
         if missing:
             raise InputError(
-                f"{sample.name} lacks {', '.join(missing)} of the spillover matrix; say by compensation= which "
-                "matrix to use, or none"
+                f"{sample.name} lacks {', '.join(missing)} of the spillover matrix; say by compensation= "
+                "which matrix to use, or none"
             )
         if self.compensation == "file" and not names:
             raise InputError(
-                f"{sample.name} has no spillover matrix, but the panel is one of compensated samples; give the "
-                "sample its matrix"
+                f"{sample.name} has no spillover matrix, but the panel is one of compensated samples; give "
+                "the sample its matrix"
             )
         return names, matrix
 
@@ -257,6 +247,13 @@ def _check_samples(samples):
             raise DTypeError(f"samples holds a {type(sample).__name__}; cytometry.Sample is wanted")
 
 
+def _check_numbers(cofactor, saturation):
+    if cofactor is not None:
+        check_number(cofactor, "cofactor", above=0.0)
+    if saturation is not None:
+        check_number(saturation, "saturation")
+
+
 def _places(sample, channels):
     """Of the channels that are asked for, or of all colours."""
     if channels is not None:
@@ -264,10 +261,20 @@ def _places(sample, channels):
     places = colours_of(sample.channels)
     if not places:
         raise InputError(
-            f"{sample.name}: channels are {list(sample.channels)}: none of them is a colour. Name those that are "
-            "wanted"
+            f"{sample.name}: channels are {list(sample.channels)}: none of them is a colour. Name those "
+            "that are wanted"
         )
     return places
+
+
+def _standard(points, names):
+    """Mean and deviation of each column; an error for one that is constant."""
+    centres, spreads = points.mean(axis=0), points.std(axis=0)
+    least = 1e-12 * max(1.0, np.abs(points).max())
+    still = [name for name, spread in zip(names, spreads) if not spread > least]
+    if still:
+        raise InputError(f"all cells have the same {', '.join(still)}; leave such channels out")
+    return centres, spreads
 
 
 def _own_matrix(sample):
@@ -286,8 +293,8 @@ def _compensation(compensation, samples):
         lacking = [sample.name for sample in samples if not _own_matrix(sample)[0]]
         if compensation == "file" and having and lacking:
             raise InputError(
-                f"{lacking[0]} has no spillover matrix, {having[0]} has one; say by compensation= which matrix "
-                "to use for all, or none"
+                f"{lacking[0]} has no spillover matrix, {having[0]} has one; say by compensation= which "
+                "matrix to use for all, or none"
             )
         return compensation if having else "none"
     try:

@@ -113,9 +113,9 @@ def populations_of(
     members, joins = merge(model, points, method, n_populations)
     own, n = members[model.predict(points)], members.max() + 1
     cells = np.bincount(own, minlength=n)
-    # A population that is no cell's most probable one has the mean of its components, and deviations like others.
-    sums = np.stack([np.bincount(members, model.weights_ * column, n) for column in model.means_.T], axis=1)
-    medians = sums / np.bincount(members, model.weights_, n)[:, None]
+    # A population that is no cell's most probable one has the mean of its components, and others' deviations.
+    of = model.weights_ * (members == np.arange(n)[:, None])
+    medians = of @ model.means_ / of.sum(axis=1, keepdims=True)
     deviations = np.full(medians.shape, np.nan)
     for number in np.flatnonzero(cells):
         its = points[own == number]

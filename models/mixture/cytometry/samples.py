@@ -110,7 +110,8 @@ def _check_names(sample, channels):
             raise InputError(f"{sample}: the name of channel {place + 1} is empty")
         if channels.count(channel) > 1:
             raise InputError(
-                f"{sample}: {channels.count(channel)} channels are called '{channel}'; names that differ are wanted"
+                f"{sample}: {channels.count(channel)} channels are called '{channel}'; names that differ "
+                "are wanted"
             )
 
 

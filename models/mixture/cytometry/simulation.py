@@ -71,36 +71,56 @@ def simulate(
         A count out of its range.
     """
     check_count(n_cells, "n_cells", 1)
+    check_count(n_samples, "n_samples", 1)
+    _check_populations(n_populations, n_markers, n_rare, rare)
+    random = np.random.default_rng(check_seed(seed))
+    stained = _Stained.drawn(random, n_populations, n_markers)
+    common = random.dirichlet(np.full(n_populations - n_rare, 1.5))
+    instrument = _Instrument.drawn(random, n_populations, n_markers)
+    samples, populations = [], []
+    for number in range(n_samples):
+        shares = common if n_samples == 1 else random.dirichlet(40.0 * common)
+        own = random.choice(n_populations, n_cells, p=_with_rare(shares, n_rare, rare))
+        light = stained.light(random, own)
+        samples.append(instrument.sample(random, own, light, f"simulated{number + 1}"))
+        populations.append(own)
+    return samples, populations
+
+
+def _check_populations(n_populations, n_markers, n_rare, rare):
     check_count(n_markers, "n_markers", 3, len(MARKERS))
     check_count(n_populations, "n_populations", 1, 3 ** (n_markers - 1))
-    check_count(n_samples, "n_samples", 1)
     if not 0 <= n_rare < n_populations or not 0.0 <= n_rare * rare < 1.0:
         raise InputError(
             f"n_rare is {n_rare} and rare {rare}; fewer than n_populations ({n_populations}), whose shares "
             "add up to less than 1, are wanted"
         )
-    random = np.random.default_rng(check_seed(seed))
-    stained = _Stained.drawn(random, n_populations, n_markers)
-    common = random.dirichlet(np.full(n_populations - n_rare, 1.5))
-    scatter = random.uniform((4e4, 1e4), (1.2e5, 9e4), (n_populations, 2))
-    spill = np.eye(n_markers) + np.triu(random.uniform(0.0, _SPILL, (n_markers, n_markers)), 1) * (
-        random.random((n_markers, n_markers)) < _SPILLS
-    )
-    channels = ("FSC-A", "SSC-A", *_DETECTORS[:n_markers], "Time")
-    markers, limits = ("", "", *MARKERS[:n_markers], ""), np.full(len(channels), RANGE - 1.0)
-    samples, populations = [], []
-    for number in range(n_samples):
-        shares = common if n_samples == 1 else random.dirichlet(40.0 * common)
-        own = random.choice(n_populations, n_cells, p=_with_rare(shares, n_rare, rare))
-        seen = stained.light(random, own) @ spill
+
+
+@dataclass(frozen=True)
+class _Instrument:
+    """Mean scatter of populations, shape (n_populations, 2), and a spillover matrix."""
+
+    scatter: np.ndarray
+    spill: np.ndarray
+
+    @classmethod
+    def drawn(cls, random, n_populations, n_markers):
+        scatter = random.uniform((4e4, 1e4), (1.2e5, 9e4), (n_populations, 2))
+        shares = np.triu(random.uniform(0.0, _SPILL, (n_markers, n_markers)), 1)
+        return cls(scatter, np.eye(n_markers) + shares * (random.random(shares.shape) < _SPILLS))
+
+    def sample(self, random, own, light, name):
+        """What is written of cells of these populations, of which light comes."""
+        n_cells, n_markers = light.shape
+        seen = light @ self.spill
         seen += np.sqrt(_FLOOR**2 + _PHOTONS * seen) * random.normal(size=seen.shape)
-        body = scatter[own] * np.exp(0.12 * random.normal(size=(n_cells, 2)))
+        body = self.scatter[own] * np.exp(0.12 * random.normal(size=(n_cells, 2)))
         time = np.sort(random.uniform(0.0, 6000.0, n_cells))
         X = np.minimum(np.column_stack([body, seen, time]), RANGE - 1.0).astype(np.float32)
-        spillover = channels[2:-1], spill
-        samples.append(Sample(X, channels, markers, f"simulated{number + 1}", limits, spillover))
-        populations.append(own)
-    return samples, populations
+        channels = ("FSC-A", "SSC-A", *_DETECTORS[:n_markers], "Time")
+        markers, limits = ("", "", *MARKERS[:n_markers], ""), np.full(len(channels), RANGE - 1.0)
+        return Sample(X, channels, markers, name, limits, (channels[2:-1], self.spill))
 
 
 @dataclass(frozen=True)

@@ -92,7 +92,7 @@ def test_a_file_gives_the_same_populations(options, tmp_path):
 
 def test_a_fit_goes_on_from_its_checkpoint(tmp_path):
     """Both of its stages are kept; the second call finds them finished, and gives the same."""
-    samples, _ = cytometry.simulate(1, n_cells=1500, n_populations=3, n_markers=3, n_rare=0)
+    samples, _ = cytometry.simulate(1, n_cells=1500, n_populations=3, n_markers=4, n_rare=0)
     fits = [cytometry.fit(samples, 4, space="serial", checkpoint=tmp_path / "kept") for _ in range(2)]
     assert {own.name for own in (tmp_path / "kept").iterdir()} == {"first", "rare"}
     assert fits[0].model.means_.tobytes() == fits[1].model.means_.tobytes() and fits[0].names == fits[1].names
