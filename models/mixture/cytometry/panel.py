@@ -206,8 +206,9 @@ class Panel:
         limits = sample.limits
         if self.saturation is not None:
             limits = np.where([is_detector(channel) for channel in sample.channels], self.saturation, np.inf)
+        exact = sample.X.dtype if sample.X.dtype.kind == "f" else np.float64  # limits are rounded as X was
         with np.errstate(invalid="ignore"):
-            return sample.X >= limits
+            return sample.X >= limits.astype(exact)
 
     def _check_limits(self, sample):
         shares = self._saturated(sample).mean(axis=0) if sample.n_cells else np.zeros(1)
@@ -215,9 +216,8 @@ class Panel:
             worst = int(shares.argmax())
             limit = sample.limits[worst] if self.saturation is None else self.saturation
             raise InputError(
-                f"{sample.name}: {shares[worst]:.0%} of the cells reach {limit:g} in "
-                f"{sample.channels[worst]}, and would be "
-                "left out as saturated; say by saturation= what the detectors give at most"
+                f"{sample.name}: {shares[worst]:.0%} of the cells reach {limit:g} in {sample.channels[worst]}, "
+                "and would be left out as saturated; say by saturation= what the detectors give at most"
             )
 
     def _spillover(self, sample):
