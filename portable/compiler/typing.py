@@ -208,7 +208,7 @@ class _Types:
         return state[0].dtype, UNIFORM
 
     def of_item(self, o, whole):
-        return whole.args[o.attr].dtype, UNIFORM
+        return whole.args[o.attr].dtype, whole.kind
 
     def of_atomic(self, o, *args):
         return o.view.dtype, VARYING
@@ -235,8 +235,8 @@ class _Types:
     def of_append(self, o, at, value, keep):
         return "int", UNIFORM
 
-    def of_before(self, o, a):
-        return a.dtype, VARYING
+    def of_before(self, o, *state):
+        return state[0].dtype, VARYING
 
     def of_junction(self, o, condition, left):
         right = o.parts[0][1]

@@ -107,7 +107,7 @@ def test_wrong_calls(space):
     policy = pk.RangePolicy(0, 9, space=space)
     for call, error, word in [
         (lambda: pk.parallel_scan(policy, value, x, out=small), ShapeError, "out"),
-        (lambda: pk.parallel_scan(policy, value, x, out=x, reducer=pk.MinLoc), DTypeError, "MinLoc"),
+        (lambda: pk.parallel_scan(policy, value, x, out=x, reducer=pk.MinLoc), ShapeError, "2 array"),
         (lambda: pk.parallel_scan(pk.TeamPolicy(3, space=space), value, x, out=x), InputError, "RangePolicy"),
         (lambda: pk.parallel_scan(policy, value, x, out=move(np.ones(9, np.int64), space)), DTypeError, "prefixes are float64; got int64"),
         (lambda: pk.parallel_scan(policy, nothing, x, out=x), LanguageError, "returns its contribution"),

@@ -49,7 +49,7 @@ _TEXTS = {
     "rank": "team.rank", "league_rank": "team.league_rank", "league_size": "team.league_size", "together": "None",
     "barrier": "team.barrier({site})", "broadcast": "team.broadcast({site}, {0}, {1:i})",
     "append": "team.append({site}, {view}, {0:i}, {1:v}, {2:bool})", "item": "{0}[{o.attr}]",
-    "combine": "team.reduce({site}, {step}, ({all},))", "before": "team.scan({site}, {step}, {neutral}, {0})",
+    "combine": "team.reduce({site}, {step}, ({all}))", "before": "team.scan({site}, {step}, {neutral}, ({all}))",
 }
 _HELD = ("+", "-", "*", "//", "negate", "abs")  # integers that may be beyond their type
 _LOOPS = {"while": "while True:", "trips": "for {name} in range({n}):",
@@ -306,9 +306,9 @@ class Code:
         from .reducing import combining
 
         dtypes = tuple(self.strong(v.dtype) for v in state)
-        neutral = reducer.identity(dtypes[0])
-        return {"step": self.constant(combining(reducer, dtypes, self.float_dtype, self.kernel_name)), "all": ", ".join(map(self.get, state)),
-                "neutral": len(dtypes) == 1 and self.literal(neutral, dtypes[0])}
+        neutral = "".join(f"{self.literal(n, dtype)}, " for n, dtype in zip(reducer.neutral(dtypes[0]), dtypes))
+        return {"step": self.constant(combining(reducer, dtypes, self.float_dtype, self.kernel_name)),
+                "all": "".join(f"{self.get(v)}, " for v in state), "neutral": f"({neutral})"}
 
 
 _WRITERS = {Operation: Code.operation, View: Code.view, Set: Code.set, If: Code.branch, Loop: Code.loop, Leave: Code.leave,

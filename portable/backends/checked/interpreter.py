@@ -16,7 +16,7 @@ from ...compiler.tree import Operation, flat
 from ...compiler.types import converted
 from ...errors import CheckError, InputError, PortableError
 from ...events import current
-from ...policy import AUTO, MDRangePolicy, RangePolicy, TeamPolicy
+from ...policy import AUTO, WITH_PREFIXES, MDRangePolicy, RangePolicy, TeamPolicy
 from ...words import static
 from . import races
 from .arithmetic import Numbers, number
@@ -67,7 +67,7 @@ class Run(Numbers):
         places = itertools.product(*(range(*bounds) for bounds in indices)) if all(low < high for low, high in indices) else ()
         self.places = list(itertools.islice(places, limit))
         args = replaced(args, iter(self.memory.watch(list(arrays_in(args, names or self.entry.params)), self)))
-        self.out = args[-1]  # of a scan
+        self.outs = flat(args[-1])  # of a scan
         leaves = self.code.leaves[len(indices):]
         self.args = [_number(a, leaf, self.code) for a, leaf in zip(flat(tuple(args)), leaves)]
 
@@ -109,8 +109,9 @@ class Run(Numbers):
     def _write(self, result, index):
         """Write the prefix of a scan at an index that has returned."""
         site = site_of(self.text.file, self.text.line)
-        self.log(self.out.cell((index,)) << CELL_SHIFT | site << SITE_SHIFT | WRITE)
-        self.out.array[index] = self.write(result, index)
+        for out, prefix in zip(self.outs, self.write(result, index)):
+            self.log(out.cell((index,)) << CELL_SHIFT | site << SITE_SHIFT | WRITE)
+            out.array[index] = converted(prefix, out.array.dtype.name)
 
     def enter(self, member, left):
         """The schedule goes on with a member."""
@@ -200,7 +201,7 @@ def run(compiled, policy, args, scan=None, outs=()):
     """
     if outs:
         compiled.entry(DEFAULT_TEAM_SIZE).results.addresses(outs, 0)  # or they are refused
-    if scan:
+    if scan in WITH_PREFIXES:
         results = _run_scan(compiled, policy, args, scan == "scan inclusive")
     else:
         launch = Run(compiled, policy, args)
@@ -238,7 +239,7 @@ def _run_scan(compiled, policy, args, inclusive):
     def write(values, index):
         before, state = folding.total(total), folding.state(values, index)
         total[:] = [folding.total([*total, state])]
-        return converted((total[0] if inclusive else before)[0], np.asarray(args[-1]).dtype.name)
+        return folding.finished(total[0] if inclusive else before)
 
     launch = Run(compiled, policy, args, seed=0, write=write)
     launch.results()

@@ -62,7 +62,10 @@ class Folding:
         """All states combined; of none the neutral one."""
         return functools.reduce(lambda a, b: self.combine(*a, *b), states) if states else self.neutral
 
+    def finished(self, state):
+        """The numbers that a state gives."""
+        return self.finish(*state) if self.finish is not None else state
+
     def result(self, state):
         """What a last state gives: a Python number or a tuple of them."""
-        state = self.finish(*state) if self.finish is not None else state
-        return arranged(self.like, iter([v.item() if hasattr(v, "item") else v for v in state]))
+        return arranged(self.like, iter([v.item() if hasattr(v, "item") else v for v in self.finished(state)]))
