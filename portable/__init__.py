@@ -32,6 +32,7 @@ from .math import (cos, erf, erfc, exp, exp2, expm1, fast_exp, fast_exp2, fast_l
 from .policy import AUTO, MDRangePolicy, RangePolicy, TeamPolicy
 from .reducer import LogSumExp, Max, MaxLoc, Min, MinLoc, Prod, Reducer, Sum
 from .scatter import ScatterView
+from .segments import bincount, searchsorted, segmented_reduce, segmented_scan, segmented_sort, unique
 from .space import Space, concurrency, default_space, instances, unavailable_because, use
 from .view import View, asview, empty, zeros
 from .words import (all, any, atomic_add, atomic_and, atomic_cas, atomic_exchange, atomic_max, atomic_min, atomic_or,  # noqa: A004
@@ -40,4 +41,4 @@ from .words import (all, any, atomic_add, atomic_and, atomic_cas, atomic_exchang
 
 __version__ = "0.1.0"
 __all__ = [name for name in globals() if not name.startswith("_") and name not in
-           ("algorithms", "backends", "cache", "copy", "dispatch", "events", "frontend", "graph", "math", "policy", "reducer", "scatter", "space", "view", "words")]
+           ("algorithms", "backends", "cache", "copy", "dispatch", "events", "frontend", "graph", "math", "policy", "reducer", "scatter", "segments", "space", "view", "words")]
