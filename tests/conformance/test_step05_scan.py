@@ -114,3 +114,13 @@ def test_wrong_calls(space):
     ]:
         with pytest.raises(error, match=word):
             call()
+
+
+def test_sums_begin_with_zero(space):
+    """0 + -0.0 is 0.0, of one number too."""
+    x, out = move(np.full(3, -0.0), space), move(np.ones(3), space)
+    for inclusive in (True, False):
+        total = pk.parallel_scan(pk.RangePolicy(0, 3, space=space), value, x, out=out, inclusive=inclusive)
+        got = np.asarray(out if isinstance(out, np.ndarray) else out.to_numpy())
+        assert not np.signbit([total, *got]).any()
+    assert not np.signbit(pk.parallel_reduce(pk.RangePolicy(0, 1, space=space), value, x))

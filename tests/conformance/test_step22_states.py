@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import portable as pk
-from portable.errors import DTypeError, InputError, ShapeError
+from portable.errors import CheckError, DTypeError, InputError, ShapeError
 
 from ..launching import move
 
@@ -209,3 +209,38 @@ def test_members_are_combined_in_the_order_of_ranks(space):
     pk.parallel_for(pk.TeamPolicy(3, size, space=space), teams_in_order, *views)
     wanted = [composed(a[row * size:][:size], b[row * size:][:size])[-1] for row in range(3)]
     assert list(zip(given(views[2]), given(views[3]))) == wanted
+
+
+def difference(a, b):
+    return a - b
+
+
+
+
+BROKEN = pk.Reducer("Difference", difference, 0)
+
+
+@pk.kernel
+def one_value(i, x):
+    return x[i]
+
+
+def test_the_checked_space_tries_what_a_reducer_promises():
+    x = np.arange(6.0)
+    with pytest.raises(CheckError, match="combine\\(combine\\(a, b\\), c\\) is") as raised:
+        pk.parallel_reduce(pk.RangePolicy(0, 6, space="checked"), one_value, x, reducer=BROKEN)
+    finding, = raised.value.findings
+    assert finding.kind == "not associative" and finding.line == difference.__code__.co_firstlineno
+    promised = pk.Reducer("Maps", then, (1, 0))
+    a, b = whole(9)
+    with pytest.raises(CheckError, match="commutes=False") as raised:
+        pk.parallel_reduce(pk.RangePolicy(0, 9, space="checked"), affine, a, b, reducer=promised)
+    assert {f.kind for f in raised.value.findings} == {"does not commute"}
+    pk.parallel_scan(pk.RangePolicy(0, 9, space="checked"), affine, a, b, out=(a, b), reducer=promised)  # in order
+
+
+def test_reducers_that_round_are_not_accused():
+    x = np.random.default_rng(1).normal(size=60) * 10.0 ** np.random.default_rng(2).integers(-8, 9, 60)
+    for reducer in (pk.Sum, pk.Prod, pk.Max, pk.MinLoc, pk.LogSumExp):
+        for dtype in ("float32", "float64"):
+            pk.parallel_reduce(pk.RangePolicy(0, 60, space="checked"), one_value, x.astype(dtype), reducer=reducer)

@@ -179,6 +179,13 @@ class Run(Numbers):
             message = re.sub(r"'(\w+)_\d+'", r"'\1'", str(error))  # variables by the user's names
             self.note("exception", place, f"{who}: {type(error).__name__}: {message}", lanes=(member.lane,))
 
+    def look_at_reducers(self, values, in_order=False):
+        """Whether combinations of the first contributions depend on how they are grouped, or (unless `in_order`) on which comes first."""
+        for folding, states in _states(self, values[:_TRIED]) if None not in values else ():
+            for kind, message in itertools.islice(folding.broken_laws(states, in_order), 1):
+                text = folding.reducer.combine.portable_text
+                self.note(kind, (text.file, text.line), f"{folding.reducer!r}: {message}", lanes=())
+
     def findings(self):
         """Everything found, after the run: a list of Finding."""
         races.look(self)
@@ -188,6 +195,9 @@ class Run(Numbers):
         """pk.local, of which every byte that has been written is known."""
         values = unwritten(shape, dtype)
         return Watched(values, self, 0, valid=bytearray(max(values.nbytes, 1)), label=name or None)
+
+
+_TRIED = 40  # contributions
 
 
 def _element(label, index):
@@ -206,6 +216,7 @@ def run(compiled, policy, args, scan=None, outs=()):
     else:
         launch = Run(compiled, policy, args)
         values = launch.results()
+        launch.look_at_reducers(values)
         _raise(launch)
         results = combined(launch, values)
     for view, value in zip(outs, flat(results)):
@@ -221,30 +232,33 @@ def _raise(launch):
 
 def combined(launch, values):
     """The results of a reduction from what each index returned."""
-    first, place, results = launch.policy.begin if isinstance(launch.policy, RangePolicy) else 0, 0, []
-    with np.errstate(all="ignore"):
-        for folding in launch.entry.foldings:
-            part = slice(place, place + folding.n)
-            states = [folding.state(value[part], index) for index, value in enumerate(values, first)]
-            results.append(folding.result(folding.total(states)))
-            place += folding.n
-    return tuple(results)
+    return tuple(folding.result(folding.total(states)) for folding, states in _states(launch, values))
+
+
+def _states(launch, values):
+    """(reducer, the states of what each index returned) of each reducer."""
+    first, place = launch.policy.begin if isinstance(launch.policy, RangePolicy) else 0, 0
+    for folding in launch.entry.foldings:
+        part = slice(place, place + folding.n)
+        with np.errstate(all="ignore"):
+            yield folding, [folding.state(value[part], index) for index, value in enumerate(values, first)]
+        place += folding.n
 
 
 def _run_scan(compiled, policy, args, inclusive):
     """Write the prefixes of what a kernel returns into the last argument, an index after the other; the total as a one-tuple."""
     folding, = compiled.entry(DEFAULT_TEAM_SIZE).foldings
-    total = []
+    total = folding.neutral
 
     def write(values, index):
-        before, state = folding.total(total), folding.state(values, index)
-        total[:] = [folding.total([*total, state])]
-        return folding.finished(total[0] if inclusive else before)
+        nonlocal total
+        before, total = total, folding.combine(*total, *folding.state(values, index))
+        return folding.finished(total if inclusive else before)
 
     launch = Run(compiled, policy, args, seed=0, write=write)
-    launch.results()
+    launch.look_at_reducers(launch.results(), in_order=True)
     _raise(launch)
-    return (folding.result(folding.total(total)),)
+    return (folding.result(total),)
 
 
 def _number(value, leaf, code):
