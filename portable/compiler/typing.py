@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 
 from ..errors import CollectiveError, LoweringError
+from ..frontend import by_users_names
 from . import types as t
 from .build import Build
 from .tree import Call, If, Leave, Loop, Operation, Rejoin, Set, View
@@ -314,9 +315,8 @@ class _Types:
 def refuse(kernel_name, node, clash):
     """The error of a TypeClash at an operation or an assignment."""
     text, place = node.at
-    what = f"'{node.variable.name.partition('@')[0]}' holds values of two dtypes" if node.__class__ is Set \
-        else f"`{ast.unparse(place).splitlines()[0]}`"
-    raise LoweringError(f"kernel '{kernel_name}' ({text.where(place)}): {what}: {clash}") from None
+    what = f"'{node.variable.name}' holds values of two dtypes" if node.__class__ is Set else f"`{ast.unparse(place).splitlines()[0]}`"
+    raise LoweringError(f"kernel '{kernel_name}' ({text.where(place)}): {by_users_names(what)}: {clash}") from None
 
 
 def kind_of(*values):

@@ -283,7 +283,7 @@ class Code:
         elif o.op == "get":
             template = self.variable(o.attr)
         elif o.op in ("combine", "before"):
-            facts |= self.step(o.attr, o.args)
+            facts |= self.step(o.attr, o.args, o.op == "before")
         elif o.view is not None:
             n = len(o.view.shape)
             index = "".join(map("{:i}, ".format, args[:n]))
@@ -301,12 +301,12 @@ class Code:
         if o.op == "store" and o.view.dtype == "float32" == self.float_dtype and self.strong(o.args[-1].dtype) == "float64":
             self.say(f"run.leak({facts['element']}, {site})")
 
-    def step(self, reducer, state):
+    def step(self, reducer, state, begins):
         """The combination of a reducer's states, as facts for `_TEXTS`."""
         from .reducing import combining
 
         dtypes = tuple(self.strong(v.dtype) for v in state)
-        neutral = "".join(f"{self.literal(n, dtype)}, " for n, dtype in zip(reducer.neutral(dtypes[0]), dtypes))
+        neutral = "".join(f"{self.literal(n, dtype)}, " for n, dtype in zip(reducer.neutral(dtypes[0]), dtypes)) if begins else ""
         return {"step": self.constant(combining(reducer, dtypes, self.float_dtype, self.kernel_name)),
                 "all": "".join(f"{self.get(v)}, " for v in state), "neutral": f"({neutral})"}
 
