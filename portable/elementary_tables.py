@@ -128,27 +128,3 @@ TWO_OVER_PI = (
     (16, 0xf463f669e5fea2d, 0x7527bac7ebe5f17, 0xb3d0739f78a5292, 0xea6bfb5fb11f8d5),
     (17, 0x7527bac7ebe5f17, 0xb3d0739f78a5292, 0xea6bfb5fb11f8d5, 0xd0856033046fc7b),
 )
-
-# The largest error found, in units of the last place, (float32, float64). float32: every one of the 2^32 arguments,
-# against the float64 function (pow: 6 million pairs). float64: 5 to 14 million arguments each, spread over the whole
-# range and dense where the error is largest, against an 80-bit reference. lgamma: positive arguments; of negative ones
-# the absolute error is that of log(pi / |x sin(pi x)|) and lgamma(|x|), which cancel near the zeros.
-ACCURACY = {
-    "exp": (0.90, 0.92),
-    "exp2": (0.91, 0.88),
-    "expm1": (0.92, 0.95),
-    "log": (0.77, 0.78),
-    "log1p": (0.88, 0.89),
-    "log2": (0.88, 0.85),
-    "log10": (0.75, 0.75),
-    "rsqrt": (0.51, 0.51),
-    "pow": (0.94, 1.00),
-    "sin": (1.03, 0.90),
-    "cos": (1.06, 0.94),
-    "tan": (1.66, 1.33),
-    "tanh": (1.42, 1.42),
-    "erf": (1.16, 1.24),
-    "erfc": (1.41, 1.68),
-    "ndtr": (1.41, 1.74),
-    "lgamma": (1.49, 1.49),
-}

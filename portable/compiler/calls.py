@@ -1,6 +1,6 @@
 """Calls in kernels, read into the typed tree: casts, math, atomics and the other words, and functions that are inlined.
 
-`known.WORDS` names for each callable the method here that reads it.
+A row of `words.ROWS` names the method here that reads a call of it.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ import types as python_types
 
 import numpy as np
 
-from .. import elementary
+from .. import words
 from ..errors import LanguageError, ReadOnlyError
 from . import types as t
 from .expressions import Expressions
-from .known import CASTS, WORDS, Known, layers_own, text_of
+from .known import DTYPES, WORDS, Known, layers_own, text_of
 from .tree import Operation, View
 
 
@@ -42,9 +42,11 @@ class Calls(Expressions):
             self.fail(node, f"`{ast.unparse(node)}`: keyword arguments are not for kernels", LanguageError)
         word = WORDS.get(fn) if fn.__hash__ is not None else None
         if word is not None:
-            return getattr(self, "word_" + word[0])(node, *word[1:])
+            fn = word.plain
+            if word.reads[0] != "inline":
+                return getattr(self, "word_" + word.reads[0])(node, *word.reads[1:])
         inlined = getattr(fn, "portable_text", None)
-        if inlined is None and layers_own(fn):
+        if inlined is None and (word or layers_own(fn)):
             inlined = text_of(fn)
         if inlined is not None:
             args = [self.expr(a) for a in node.args]
@@ -55,6 +57,8 @@ class Calls(Expressions):
             return self.inline(inlined, args, node)
         name = ast.unparse(node.func)
         hint = "; mark it with @pk.function" if isinstance(fn, python_types.FunctionType) else ""
+        if getattr(fn, "__module__", None) == "math" or isinstance(fn, np.ufunc):
+            hint = f"; there are {', '.join(row.name for row in words.ROWS if row.line)}"
         self.fail(node, f"`{name}` cannot be called in a kernel{hint}", LanguageError)
 
     def arguments(self, node, least, most=None):
@@ -64,7 +68,6 @@ class Calls(Expressions):
             self.fail(node, f"`{ast.unparse(node.func)}` takes {wanted} argument(s), but {len(node.args)} were given")
         return [self.number(a) for a in node.args]
 
-    # each word's method is named in known.WORDS
     def word_range(self, node):
         self.fail(node, "range(...) belongs in a for loop")
 
@@ -90,10 +93,6 @@ class Calls(Expressions):
             result = self.counted("min" if op == "<" else "max", self.extreme(op, result, v, nan_wins))
         return result
 
-    def word_clip(self, node):
-        x, low, high = self.arguments(node, 3)
-        return self.counted("min", self.extreme("<", self.counted("max", self.extreme(">", x, low, True)), high, True))
-
     def word_abs(self, node):
         v, = self.arguments(node, 1)
         if v.const is not None:
@@ -115,33 +114,16 @@ class Calls(Expressions):
         return c if c.const is not None else self.operation("lanes", c, attr=which, dtype="bool")
 
     def word_intrinsic(self, node, name, n):
-        return self.intrinsic(name, self.arguments(node, n))
-
-    def intrinsic(self, name, values):
-        return self.counted(name, self.operation("intrinsic", *values, attr=name))
+        return self.counted(name, self.operation("intrinsic", *self.arguments(node, n), attr=name))
 
     def word_whole(self, node, name):
         """math.floor, math.ceil, math.trunc and int: whole numbers as integers."""
         v, = self.arguments(node, 1)
         return self.whole(v, name)
 
-    def word_isnan(self, node):
-        v, = self.arguments(node, 1)
-        return self.compared("!=", v, v)
-
-    def word_isinf(self, node):
-        v, = self.arguments(node, 1)
-        if v.const is not None:
-            return self.const(math.isinf(v.const))
-        return self.compared("==", self.operation("abs", v), self.const(math.inf))
-
     def word_pow(self, node):
         base, exponent = self.arguments(node, 2)
         return self.power(base, exponent, node)
-
-    def word_isfinite(self, node):
-        v, = self.arguments(node, 1)
-        return self.const(math.isfinite(v.const)) if v.const is not None else self.counted("compare", self.operation("isfinite", v, dtype="bool"))
 
     def word_bits(self, node):
         v, = self.arguments(node, 1)
@@ -152,16 +134,8 @@ class Calls(Expressions):
         v, = self.arguments(node, 1)
         return self.operation("from_bits", v, attr=dtype, dtype=dtype)
 
-    def word_math(self, node, name, fast=False):
-        return self.math(name, self.arguments(node, 2 if name == "pow" else 1), node, fast)
-
-    def math(self, name, values, node, fast=False):
-        """An elementary function: LLVM's square root, or the layer's own text, which `emit.py` takes by dtype."""
-        if name == "sqrt":
-            return self.intrinsic("sqrt", values)
-        if name not in elementary.FUNCTIONS and not (fast and name in elementary.FAST):
-            self.fail(node, f"'{name}' is not available in kernels yet", LanguageError)
-        return self.operation("math", *values, attr=(name, fast))
+    def word_math(self, node, name, n, fast=False):
+        return self.operation("math", *self.arguments(node, n), attr=(name, fast))
 
     def word_atomic(self, node, op):
         n = 4 if op == "cas" else 3
@@ -214,10 +188,10 @@ class Calls(Expressions):
     def dtype_of(self, node):
         v = self.expr(node)
         if isinstance(v, Known):
-            name = CASTS.get(v.value)
+            name = DTYPES.get(v.value)
             if name is None and isinstance(v.value, (np.dtype, type)):
                 name = np.dtype(v.value).name
-            name = {"int": "int64", "float": "float64"}.get(name, name)
+            name = {"float": "float64"}.get(name, name)
             if name in t.DTYPES:
                 return name
         self.fail(node, f"`{ast.unparse(node)}` is not a dtype that kernels have ({', '.join(t.DTYPES)})")

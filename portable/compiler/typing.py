@@ -183,9 +183,6 @@ class _Types:
     def of_whole(self, o, a):
         return ("int", kind_of(a)) if t.is_float(a.dtype) or a.dtype == "bool" else self.of_cast(o, a, a.dtype)
 
-    def of_isfinite(self, o, a):
-        return "bool", kind_of(a) if t.is_float(a.dtype) else UNIFORM
-
     def of_bits(self, o, a):
         return "int32" if self.strong(a.dtype) == "float32" else "int64", kind_of(a)
 

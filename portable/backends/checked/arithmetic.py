@@ -9,13 +9,12 @@ import math
 
 import numpy as np
 
-from ... import math as real
 from ... import words
 from ...compiler import types as t
 
 _EXACT = 2**53
-INTRINSICS = {name: getattr(np, name) for name in ("sqrt", "rint", "floor", "ceil", "trunc", "copysign", "floor_divide", "remainder")} | {"fma": words.fma}
-FUNCTIONS = {name: getattr(np, name, None) or getattr(real, name) for name in real.NAMES}  # within a few units of the layer's own
+FUNCTIONS = {row.name: row.plain for row in words.ROWS if row.reads[0] in ("math", "intrinsic")}  # within a few units of the layer's own
+FUNCTIONS |= {"floor_divide": np.floor_divide, "remainder": np.remainder}
 
 
 class Numbers:

@@ -24,7 +24,7 @@ from .memory import SITE_SHIFT
 
 PLACES = "__places__"  # a global of these functions only: where each of their lines comes from
 _OWN = Path(words.__file__).parent  # the layer's own texts
-_SCOPE = {**vars(words), **vars(access), **vars(arithmetic), **arithmetic.INTRINSICS, **arithmetic.FUNCTIONS, "inf": math.inf, "nan": math.nan,
+_SCOPE = {**vars(words), **vars(access), **vars(arithmetic), **arithmetic.FUNCTIONS, "inf": math.inf, "nan": math.nan,
           "converted": t.converted}
 
 # Operations as text: {0}, {1} are arguments, as numbers of their own dtype, {0:=} of the result's, {0:~} of the dtype common to all,
@@ -41,7 +41,7 @@ _TEXTS = {
     "intrinsic": "{o.attr}({all})", "intrinsic float64": "float({o.attr}({all}))",
     "math": "{o.attr[0]}({all})", "math float64": "float({o.attr[0]}({all}))",
     "floor": "run.fitted(floor({0}), 'int64', 'int64', {site})", "ceil": "run.fitted(ceil({0}), 'int64', 'int64', {site})",
-    "isfinite": "bool(isfinite({0}))", "bits": "int(bits({0}))", "lanes": "{0:bool}",
+    "bits": "int(bits({0}))", "lanes": "{0:bool}",
     "from_bits float32": "from_bits32({0:int32})", "from_bits": "float(from_bits64({0:int64}))",
     "assert": "asserted({0:bool}, {o.attr!r})",
     "load": "load({element}, {shifted})", "store": "store({element}, {shifted}{values})",
