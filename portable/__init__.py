@@ -36,4 +36,4 @@ from .words import *  # noqa: F403  (a name for each row)
 
 __version__ = "0.1.0"
 __all__ = [name for name in globals() if not name.startswith("_") and name not in
-           ("algorithms", "backends", "cache", "copy", "dispatch", "events", "frontend", "graph", "policy", "reducer", "scatter", "space", "view", "words")]
+           ("algorithms", "backends", "elementary_gamma", "cache", "copy", "dispatch", "events", "frontend", "graph", "policy", "reducer", "scatter", "space", "view", "words")]

@@ -52,7 +52,7 @@ def word(*reads, also=(), line=None):
     """Enter a row for the function that is decorated."""
     def enter(fn):
         ROWS.append(Word(fn.__name__, fn, reads, line or " ".join(fn.__doc__.split("\n\n")[0].split()), also))
-        __all__.append(fn.__name__)
+        __all__.extend([fn.__name__] * (fn.__module__ == __name__))
         return fn
     return enter
 
@@ -88,8 +88,8 @@ def _scalar(reads, name, plain, line, ulps=(), also=()):
 
 
 def text(name, *row, also=()):
-    """A word that is the layer's own text, called alike in math and NumPy."""
-    return _scalar("math", name, *row, also=(*also, *(getattr(m, name) for m in (math, np) if hasattr(m, name))))
+    """A word that is the layer's own text; `also` if not those of math and NumPy that are called alike."""
+    return _scalar("math", name, *row, also=also or tuple(getattr(m, name) for m in (math, np) if hasattr(m, name)))
 
 
 def llvm(*row):
@@ -97,7 +97,6 @@ def llvm(*row):
     return _scalar("intrinsic", *row)
 
 
-# ---- elementary functions
 exp = text("exp", np.exp, "e to the power x", (0.90, 0.92))
 exp2 = text("exp2", np.exp2, "2 to the power x", (0.91, 0.88))
 expm1 = text("expm1", np.expm1, "exp(x) - 1, without cancellation", (0.92, 0.95))
@@ -107,7 +106,7 @@ log2 = text("log2", np.log2, "the logarithm to base 2", (0.88, 0.85))
 log10 = text("log10", np.log10, "the logarithm to base 10", (0.75, 0.75))
 sqrt = llvm("sqrt", np.sqrt, "the square root", (), (math.sqrt,))
 rsqrt = text("rsqrt", lambda x: 1.0 / np.sqrt(x), "1 / sqrt(x)", (0.51, 0.51))
-pow = text("pow", np.power, "a to the power b, as C99 has it", (0.94, 1.00), also=(np.power,))  # noqa: A001
+pow = text("pow", np.power, "a to the power b, as C99 has it", (0.94, 1.00), also=(math.pow, np.power))  # noqa: A001
 sin = text("sin", np.sin, "the sine", (1.03, 0.90))
 cos = text("cos", np.cos, "the cosine", (1.06, 0.94))
 tan = text("tan", np.tan, "the tangent", (1.66, 1.33))
@@ -153,7 +152,6 @@ python("cast", "bool", of=(bool, np.bool_), line="false for zeros alone")
 python("cast", "float", of=(float,), line="as a weak float")
 python("whole", "trunc", of=(int, math.trunc), line="an integer, cut off")
 
-# ---- Python's own
 python("whole", "floor", of=(math.floor,), line="the integer below")
 python("whole", "ceil", of=(math.ceil,), line="the integer above")
 python("abs", of=(abs, math.fabs, np.abs, np.fabs), line="the size")

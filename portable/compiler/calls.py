@@ -38,20 +38,17 @@ class Calls(Expressions):
         return self.call_known(callee.value, node)
 
     def call_known(self, fn, node):
-        if node.keywords:
-            self.fail(node, f"`{ast.unparse(node)}`: keyword arguments are not for kernels", LanguageError)
         word = WORDS.get(fn) if fn.__hash__ is not None else None
-        if word is not None:
-            fn = word.plain
-            if word.reads[0] != "inline":
-                return getattr(self, "word_" + word.reads[0])(node, *word.reads[1:])
+        fn = word.plain if word else fn
         inlined = getattr(fn, "portable_text", None)
-        if inlined is None and (word or layers_own(fn)):
+        if inlined is None and (word and word.reads[0] == "inline" or layers_own(fn)):
             inlined = text_of(fn)
+        if node.keywords and inlined is None:
+            self.fail(node, f"`{ast.unparse(node)}`: keyword arguments are for functions marked with @pk.function", LanguageError)
+        if word and inlined is None:
+            return getattr(self, "word_" + word.reads[0])(node, *word.reads[1:])
         if inlined is not None:
-            args = [self.expr(a) for a in node.args]
-            if len(args) != len(inlined.params):
-                self.fail(node, f"'{inlined.name}' takes {len(inlined.params)} argument(s), but {len(args)} were given")
+            args = self.bound(inlined, node)
             if getattr(fn, "chain", False):
                 self.chains += [a for a in args if isinstance(a, Operation)]
             return self.inline(inlined, args, node)
@@ -60,6 +57,18 @@ class Calls(Expressions):
         if getattr(fn, "__module__", None) == "math" or isinstance(fn, np.ufunc):
             hint = f"; there are {', '.join(row.name for row in words.ROWS if row.line)}"
         self.fail(node, f"`{name}` cannot be called in a kernel{hint}", LanguageError)
+
+    def bound(self, text, node):
+        """The arguments of a call, in the order of the parameters, with defaults of those that are not given."""
+        given, params, optional = [(k.arg, k.value) for k in node.keywords], text.params, len(text.defaults)
+        for name in (name for k, (name, _) in enumerate(given) if name not in params[len(node.args):] or name in dict(given[:k])):
+            self.fail(node, f"'{text.name}' has no parameter '{name}' that is not given yet", LanguageError)
+        values = {name: self.expr(value) for name, value in [*zip(params, node.args), *given]}
+        values = {name: self.known(value, node) for name, value in zip(params[len(params) - optional:], text.defaults)} | values
+        if len(values) != len(params) or len(node.args) > len(params):
+            wanted = f"{len(params) - optional} to " * bool(optional) + str(len(params))
+            self.fail(node, f"'{text.name}' takes {wanted} argument(s), but {len(node.args) + len(given)} were given")
+        return [values[name] for name in params]
 
     def arguments(self, node, least, most=None):
         most = least if most is None else most

@@ -29,17 +29,20 @@ WORDS = {fn: row for row in words.ROWS for fn in (row.plain, *row.also)}
 DTYPES = {fn: row.reads[1] for fn, row in WORDS.items() if row.reads[0] == "cast"} | {int: "int64"}
 
 
+_TEXTS = {**vars(elementary)}
+
+
 def texts(name, fast=False):
     """The layer's own texts of a word, for float32 and float64; its fast ones if they are wanted and there."""
     for form in (f"fast_{name}",) * fast + (name,):
-        pair = tuple(getattr(elementary, f"{form}_{bits}", None) or getattr(elementary, f"{name}_of", None) for bits in ("f32", "f64"))
+        pair = tuple(_TEXTS.get(f"{form}_{bits}") or _TEXTS.get(f"{form}_of") for bits in ("f32", "f64"))
         if None not in pair:
             return pair
 
 
 def layers_own(fn):
     """True for the layer's own plain functions (elementary.py, reducer.py), which are inlined without a decorator."""
-    return isinstance(fn, python_types.FunctionType) and fn.__module__ in ("portable.elementary", "portable.reducer")
+    return isinstance(fn, python_types.FunctionType) and fn.__module__.startswith(("portable.elementary", "portable.reducer"))
 
 
 def constant_tuple(value):

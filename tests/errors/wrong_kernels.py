@@ -118,7 +118,7 @@ def imports(i, x):
 
 @pk.kernel
 def passes_a_keyword(i, x):
-    x[i] = pk.clip(x[i], low=0.0, high=1.0)  # wrong
+    x[i] = max(x[i], key=1.0)  # wrong
 
 
 @pk.kernel

@@ -14,7 +14,7 @@ from ...compiler import types as t
 
 _EXACT = 2**53
 FUNCTIONS = {row.name: row.plain for row in words.ROWS if row.reads[0] in ("math", "intrinsic")}  # within a few units of the layer's own
-FUNCTIONS |= {"floor_divide": np.floor_divide, "remainder": np.remainder}
+FUNCTIONS |= {"floor_divide": np.floor_divide, "modulo": np.remainder}
 
 
 class Numbers:

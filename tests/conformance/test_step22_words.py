@@ -1,0 +1,85 @@
+"""Step 22: words that are kernel text themselves, functions with defaults, print."""
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import portable as pk
+from portable.words import ROWS
+
+from ..launching import launch_for
+from .test_ptx import assemble, lower
+from .test_step10_math import WORDS, kernel_of
+
+DTYPES = [np.float32, np.float64]
+EDGES = [0.0, -0.0, np.inf, -np.inf, np.nan, 2.5, -3.5, 0.5, 1e-40]
+
+
+def numbers(dtype):
+    rng = np.random.default_rng(3)
+    with np.errstate(all="ignore"):
+        return np.concatenate([EDGES, rng.normal(size=30) * 100, 10.0 ** rng.uniform(-30, 30, 30)]).astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", WORDS)
+def test_words_lower_to_ptx(name, dtype, tmp_path):
+    """float32 text holds no float64 instruction."""
+    x = np.ones(4, dtype)
+    text = lower(kernel_of(name), 4, (x, x, x), (9, 0))
+    assert dtype is np.float64 or ".f64" not in text
+    assemble(text, (9, 0), tmp_path)
+
+
+# ---- functions with defaults and keywords
+FACTOR = 2.0
+
+
+@pk.function
+def scaled(x, by=FACTOR, plus=Fraction(1, 2).numerator / 2):
+    return x * by + plus
+
+
+@pk.kernel
+def many(i, x, out):
+    out[i] = scaled(x[i]) + 10.0 * scaled(x[i], 3.0) + 100.0 * scaled(x[i], plus=1.0) + 1000.0 * scaled(plus=0.0, x=x[i], by=1.0)
+
+
+def test_defaults_and_keywords(space):
+    x = np.arange(9.0)
+    want = (2 * x + 0.5) + 10 * (3 * x + 0.5) + 100 * (2 * x + 1) + 1000 * x
+    np.testing.assert_array_equal(launch_for(space, 9, many, x, np.zeros(9))[1], want)
+    assert scaled(2.0) == 4.5
+
+
+@pk.kernel
+def twice(i, x):
+    x[i] = scaled(x[i], 2.0, by=1.0)
+
+
+@pk.kernel
+def nothing(i, x):
+    x[i] = scaled()
+
+
+@pytest.mark.parametrize("kernel, words", [(twice, "no parameter 'by'"), (nothing, "1 to 3 argument")])
+def test_wrong_arguments_are_named(space, kernel, words):
+    with pytest.raises((pk.LanguageError, pk.LoweringError), match=words):
+        launch_for(space, 2, kernel, np.ones(2))
+
+
+@pk.kernel
+def missing(i, x):
+    x[i] = math.comb(5, 2)
+
+
+def test_what_is_missing_is_refused_with_what_there_is(space):
+    with pytest.raises(pk.LanguageError, match="math.comb.*exp.*log"):
+        launch_for(space, 2, missing, np.zeros(2))
+
+
+def test_every_row_is_whole():
+    for row in ROWS:
+        assert callable(row.plain) and row.reads and (row.line or row.name == "modulo64")
+        assert row.line == row.line.strip() and "|" not in row.line.replace("|x|", "").replace("|m|", "").replace("|a - b|", "")
