@@ -80,6 +80,12 @@ class Calls(Expressions):
     def word_range(self, node):
         self.fail(node, "range(...) belongs in a for loop")
 
+    def word_print(self, node):
+        if not self.asserts:
+            self.fail(node, f"`{ast.unparse(node)}`: kernels print in the checked space alone, `with pk.use(\"checked\")`", LanguageError)
+        texts = [a.value if isinstance(a, ast.Constant) and isinstance(a.value, str) else None for a in node.args]
+        return self.operation("print", *(self.number(a) for a, text in zip(node.args, texts) if text is None), attr=tuple(texts))
+
     def word_static(self, node):
         v, = self.arguments(node, 1)
         if v.const is None:

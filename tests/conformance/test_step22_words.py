@@ -69,6 +69,21 @@ def test_wrong_arguments_are_named(space, kernel, words):
         launch_for(space, 2, kernel, np.ones(2))
 
 
+# ---- print
+@pk.kernel
+def says(i, x):
+    print("x of", i, "is", x[i])
+
+
+def test_print_is_for_the_checked_space(space, capsys):
+    if space == "checked":
+        launch_for(space, 2, says, np.array([0.5, 1.5]))
+        assert capsys.readouterr().out == "x of 0 is 0.5\nx of 1 is 1.5\n"
+        return
+    with pytest.raises(pk.LanguageError, match="checked"):
+        launch_for(space, 2, says, np.zeros(2))
+
+
 @pk.kernel
 def missing(i, x):
     x[i] = math.comb(5, 2)

@@ -38,11 +38,6 @@ def calls_the_system(i, x):
 
 
 @pk.kernel
-def prints(i, x):
-    print(x[i])  # wrong
-
-
-@pk.kernel
 def calls_unmarked(i, x):
     x[i] = not_marked(x[i])  # wrong
 

@@ -81,6 +81,12 @@ def extreme(how, a, b):
     return ((words.minimum if op == "<" else words.maximum) if nan_wins else (min if op == "<" else max))(a, b)
 
 
+def printed(texts, *numbers):
+    """print(...) of texts and, where there is none, of numbers."""
+    numbers = iter(numbers)
+    print(*(next(numbers) if text is None else text for text in texts))  # noqa: T201
+
+
 def asserted(condition, message):
     """An assertion of the text."""
     if not condition:
