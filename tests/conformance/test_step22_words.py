@@ -22,6 +22,18 @@ def numbers(dtype):
         return np.concatenate([EDGES, rng.normal(size=30) * 100, 10.0 ** rng.uniform(-30, 30, 30)]).astype(dtype)
 
 
+@pk.kernel
+def whole(i, x, out):
+    out[i] = round(x[i]) + round(2.5) + round(i)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_round_goes_to_even(space, dtype):
+    x = np.array([0.5, 1.5, 2.5, -0.5, -1.5, 7.49, 1e9 + 0.4], dtype)
+    want = [round(v) + 2 + i for i, v in enumerate(x.tolist())]
+    np.testing.assert_array_equal(launch_for(space, len(x), whole, x, np.zeros(len(x), np.int64))[1], want)
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", WORDS)
 def test_words_lower_to_ptx(name, dtype, tmp_path):

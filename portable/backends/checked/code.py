@@ -41,7 +41,7 @@ _TEXTS = {
     "intrinsic": "{o.attr}({all})", "intrinsic float64": "float({o.attr}({all}))",
     "math": "{o.attr[0]}({all})", "math float64": "float({o.attr[0]}({all}))",
     "floor": "run.fitted(floor({0}), 'int64', 'int64', {site})", "ceil": "run.fitted(ceil({0}), 'int64', 'int64', {site})",
-    "print": "printed({o.attr!r}, {all})",
+    "rint": "run.fitted(rint({0}), 'int64', 'int64', {site})", "print": "printed({o.attr!r}, {all})",
     "bits": "int(bits({0}))", "lanes": "{0:bool}",
     "from_bits float32": "from_bits32({0:int32})", "from_bits": "float(from_bits64({0:int64}))",
     "assert": "asserted({0:bool}, {o.attr!r})",
