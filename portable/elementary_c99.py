@@ -1,0 +1,53 @@
+"""The rest of C99's functions as kernel text, by the rules and with the tools of elementary.py."""
+
+from .elementary import clamp_f32, clamp_f64, horner
+from .elementary_tables import ATAN_32, ATAN_64
+from .words import copysign, fma, where
+
+# A quarter of pi in two parts; 2 and 4 times it are exact.
+QUARTER_64, QUARTER_32 = (0.7853981633974483, 3.061616997868383e-17), (0.7853981852531433, -2.1855694143368964e-08)
+
+
+# ---- angles. A multiple of a quarter of pi, and what is left as a polynomial: both in two parts, rounded once.
+def beyond(q, q_low, t, rest):
+    """(q + q_low) + (t + rest) where |q| >= |t|, or q = 0."""
+    high = q + t
+    return high + ((t - (high - q)) + (q_low + rest))
+
+
+def angle(y, x, turned, back, shrink, quarter, coefficients):
+    """The angle of a point (x, y), 0 <= y <= x, times `shrink` where no quarter belongs to it.
+
+    turned : the axes were exchanged; back : x was negative. Above pi/8 it is pi/4 and the angle of (x + y, y - x).
+    """
+    steep = y > 0.41421356 * x
+    d, n = x + y, y - x
+    d_low, n_low = where(steep, y - (d - x), 0.0), where(steep, y - (n + x), 0.0)
+    d, n = where(steep, d, x), where(steep, n, y)
+    w = 1.0 / d
+    slope = n * w
+    off = (fma(-slope, d, n) + fma(-slope, d_low, n_low)) * w
+    z = slope * slope
+    rest = fma(slope * z, horner(z, coefficients), off)
+    quarters = where(steep, 1.0, 0.0)
+    quarters = where(turned, 2.0 - quarters, quarters)
+    quarters = where(back, 4.0 - quarters, quarters)
+    minus = turned ^ back
+    t, rest = where(minus, -slope, slope), where(minus, -rest, rest)
+    q = quarters * quarter[0]
+    return where(quarters == 0.0, (t + rest) * shrink, beyond(q, fma(quarters, quarter[1], fma(quarters, quarter[0], -q)), t, rest))
+
+
+def atan_of_size(x, a, tiny, quarter, coefficients):
+    """a is |x|, but not so large that its inverse is lost."""
+    turned = a > 1.0
+    y = angle(where(turned, 1.0, a), where(turned, a, 1.0), turned, turned ^ turned, 1.0, quarter, coefficients)
+    return where(a < tiny, x, copysign(y, x))
+
+
+def atan_f64(x):
+    return atan_of_size(x, clamp_f64(abs(x), 0.0, 2.0**60), 2.0**-28, QUARTER_64, ATAN_64)
+
+
+def atan_f32(x):
+    return atan_of_size(x, clamp_f32(abs(x), 0.0, 2.0**30), 2.0**-13, QUARTER_32, ATAN_32)

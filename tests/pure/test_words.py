@@ -1,0 +1,75 @@
+"""Words whose row names an error: their text as plain Python against mpmath, and what they give at the edges. One case a word."""
+
+from typing import NamedTuple
+
+import mpmath
+import numpy as np
+import pytest
+
+import portable as pk
+
+from test_elementary import ACCURACY, FLOAT, INF, NAN, error_ulp, run
+
+
+class Case(NamedTuple):
+    """exact : of mpmath; ranges : where arguments are drawn, one list for each; powers : exponents between which their sizes are;
+    special : arguments and value. Values of float64 beyond float32 become infinities and zeros there, which is right as well."""
+
+    exact: object
+    ranges: tuple
+    special: tuple
+    powers: tuple = ()
+
+
+N_RANDOM = 60
+ALL = (-1074, 1023.9)
+PI = float(np.pi)
+CASES = {
+    "atan": Case(mpmath.atan, [[(-1, 1), (-5, 5), (0.4, 0.43)]], [(0.0, 0.0), (-0.0, -0.0), (INF, PI / 2), (-INF, -PI / 2), (1e-45, 1e-45)], ALL),
+}
+
+
+def points(name, dtype):
+    """Tuples of arguments."""
+    case, rng, info = CASES[name], np.random.default_rng(20), np.finfo(dtype)
+    lowest, highest = (max(case.powers[0], info.minexp - info.nmant), min(case.powers[1], info.maxexp - 0.1)) if case.powers else (0, 0)
+    columns = []
+    for ranges in case.ranges:
+        parts = [rng.uniform(a, b, N_RANDOM) for a, b in ranges]
+        if case.powers:
+            parts.append(np.exp2(rng.uniform(lowest, highest, N_RANDOM)) * rng.choice([-1.0, 1.0], N_RANDOM))
+        columns.append(np.concatenate(parts) if parts else np.rint(rng.uniform(2 * info.minexp, info.maxexp, N_RANDOM) / 2))
+    with np.errstate(all="ignore"):
+        columns = [np.resize(c.astype(FLOAT[dtype]), max(map(len, columns))) for c in columns]
+    return list(zip(columns[0], *(rng.permutation(c) for c in columns[1:])))
+
+
+@pytest.mark.parametrize("dtype", FLOAT)
+@pytest.mark.parametrize("name", CASES)
+def test_error_is_within_what_its_row_says(name, dtype):
+    bound = ACCURACY[name][dtype == "float64"]
+    with mpmath.workdps(40):
+        for args in points(name, dtype):
+            exact = CASES[name].exact(*(mpmath.mpf(float(a)) for a in args))
+            if exact:
+                error = error_ulp(run(name, dtype, *args), exact, dtype)
+                assert error <= bound + 0.005, f"{name}{args}: {error} ulp"
+
+
+@pytest.mark.parametrize("dtype", FLOAT)
+@pytest.mark.parametrize("name", CASES)
+def test_special_values(name, dtype):
+    for *args, wanted in [*CASES[name].special, *([(NAN, NAN)] if len(CASES[name].ranges) == 1 else [])]:
+        got = run(name, dtype, *args)
+        with np.errstate(all="ignore"):
+            wanted = FLOAT[dtype](wanted)
+        np.testing.assert_allclose(got, wanted, rtol=float(np.finfo(dtype).eps), err_msg=f"{name}{args}")
+        assert np.isnan(got) or np.signbit(got) == np.signbit(wanted), f"{name}{args} is {got}, wanted {wanted}"
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_plain_python_means_the_same(name):
+    """pk's form on Python's numbers and on NumPy's scalars, which keep their dtype."""
+    for args in points(name, "float64")[:20]:
+        np.testing.assert_allclose(getattr(pk, name)(*map(float, args)), run(name, "float64", *args), rtol=1e-15, atol=1e-300)
+    assert type(getattr(pk, name)(*(np.float32(1.0) for _ in CASES[name].ranges))) is np.float32
