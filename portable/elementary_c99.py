@@ -1,8 +1,8 @@
 """The rest of C99's functions as kernel text, by the rules and with the tools of elementary.py."""
 
-from .elementary import clamp_f32, clamp_f64, horner
+from .elementary import INF, clamp_f32, clamp_f64, horner
 from .elementary_tables import ATAN_32, ATAN_64
-from .words import copysign, fma, where
+from .words import bits, copysign, fma, from_bits32, from_bits64, isnan, where
 
 # A quarter of pi in two parts; 2 and 4 times it are exact.
 QUARTER_64, QUARTER_32 = (0.7853981633974483, 3.061616997868383e-17), (0.7853981852531433, -2.1855694143368964e-08)
@@ -51,3 +51,31 @@ def atan_f64(x):
 
 def atan_f32(x):
     return atan_of_size(x, clamp_f32(abs(x), 0.0, 2.0**30), 2.0**-13, QUARTER_32, ATAN_32)
+
+
+def ordered(y, x):
+    """The larger and the smaller size of two numbers; 1 and 0, or 1 and 1, for infinities; 1 and 0 for zeros."""
+    a, b = abs(x), abs(y)
+    turned = b > a
+    a, b = where(turned, b, a), where(turned, a, b)
+    return where((a < INF) & (a > 0.0), a, 1.0), where(a < INF, b, where(b < INF, 0.0, 1.0)), turned
+
+
+def atan2_of_sizes(y, x, sizes, unit, inverse, lowest, least, small, lift, quarter, coefficients):
+    """Both sizes are scaled, the larger one to 2, ..., 4; what is far smaller is made larger, and the angle smaller again."""
+    a, b, turned = sizes
+    back = copysign(1.0, x) < 0.0
+    low, tiny = a < lowest, b < a * small
+    a, b = where(low, a * least, a), where(low, b * least, b)
+    scale = inverse(unit - (bits(a) & unit))
+    b = where(tiny, where(turned | back, 0.0, b * lift), b)
+    result = angle(b * scale, a * scale, turned, back, where(tiny, 1.0 / lift, 1.0), quarter, coefficients)
+    return where(isnan(x) | isnan(y), x + y, copysign(result, y))
+
+
+def atan2_f64(y, x):
+    return atan2_of_sizes(y, x, ordered(y, x), 0x7FF0000000000000, from_bits64, 2.0**-960, 2.0**60, 2.0**-200, 2.0**100, QUARTER_64, ATAN_64)
+
+
+def atan2_f32(y, x):
+    return atan2_of_sizes(y, x, ordered(y, x), 0x7F800000, from_bits32, 2.0**-100, 2.0**26, 2.0**-60, 2.0**40, QUARTER_32, ATAN_32)
