@@ -1,11 +1,17 @@
 """The rest of C99's functions as kernel text, by the rules and with the tools of elementary.py."""
 
 from .elementary import INF, clamp_f32, clamp_f64, horner
-from .elementary_tables import ATAN_32, ATAN_64
-from .words import bits, copysign, fma, from_bits32, from_bits64, isnan, where
+from .elementary_tables import ASIN_32, ASIN_64, ATAN_32, ATAN_64
+from .words import bits, copysign, fma, from_bits32, from_bits64, isnan, sqrt, where
 
 # A quarter of pi in two parts; 2 and 4 times it are exact.
 QUARTER_64, QUARTER_32 = (0.7853981633974483, 3.061616997868383e-17), (0.7853981852531433, -2.1855694143368964e-08)
+
+
+def root(h, h_low):
+    """The square root of h + h_low, in two parts."""
+    r = sqrt(h)
+    return r, (fma(-r, r, h) + h_low) * (0.5 / where(r > 0.0, r, 1.0))
 
 
 # ---- angles. A multiple of a quarter of pi, and what is left as a polynomial: both in two parts, rounded once.
@@ -79,3 +85,28 @@ def atan2_f64(y, x):
 
 def atan2_f32(y, x):
     return atan2_of_sizes(y, x, ordered(y, x), 0x7F800000, from_bits32, 2.0**-100, 2.0**26, 2.0**-60, 2.0**40, QUARTER_32, ATAN_32)
+
+
+def arc(x, coefficients):
+    """asin of min(|x|, sqrt((1 - |x|) / 2)) in two parts, and whether that is the second."""
+    a = abs(x)
+    far = a > 0.5
+    z = where(far, fma(-0.5, a, 0.5), a * a)
+    r, r_low = root(z, 0.0)
+    t, rest = where(far, r, a), where(far, r_low, 0.0)
+    return t, fma(t * z, horner(z, coefficients), rest), far
+
+
+def asin_of_arc(x, t, rest, far, quarter):
+    t, rest = where(far, -2.0 * t, t), where(far, -2.0 * rest, rest)
+    return copysign(beyond(where(far, 2.0 * quarter[0], 0.0), where(far, 2.0 * quarter[1], 0.0), t, rest), x)
+
+
+def asin_f64(x):
+    t, rest, far = arc(x, ASIN_64)
+    return asin_of_arc(x, t, rest, far, QUARTER_64)
+
+
+def asin_f32(x):
+    t, rest, far = arc(x, ASIN_32)
+    return asin_of_arc(x, t, rest, far, QUARTER_32)
