@@ -110,3 +110,19 @@ def asin_f64(x):
 def asin_f32(x):
     t, rest, far = arc(x, ASIN_32)
     return asin_of_arc(x, t, rest, far, QUARTER_32)
+
+
+def acos_of_arc(x, t, rest, far, quarter):
+    quarters = where(far, where(x < 0.0, 4.0, 0.0), 2.0)
+    factor = where(far, 2.0, 1.0) * where((x < 0.0) ^ far, 1.0, -1.0)
+    return beyond(quarters * quarter[0], quarters * quarter[1], factor * t, factor * rest)
+
+
+def acos_f64(x):
+    t, rest, far = arc(x, ASIN_64)
+    return acos_of_arc(x, t, rest, far, QUARTER_64)
+
+
+def acos_f32(x):
+    t, rest, far = arc(x, ASIN_32)
+    return acos_of_arc(x, t, rest, far, QUARTER_32)
