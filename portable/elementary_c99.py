@@ -1,8 +1,8 @@
 """The rest of C99's functions as kernel text, by the rules and with the tools of elementary.py."""
 
-from .elementary import INF, clamp_f32, clamp_f64, horner
+from .elementary import INF, clamp_f32, clamp_f64, horner, product
 from .elementary_tables import ASIN_32, ASIN_64, ATAN_32, ATAN_64
-from .words import bits, copysign, fma, from_bits32, from_bits64, isnan, sqrt, where
+from .words import bits, copysign, fma, from_bits32, from_bits64, isinf, isnan, sqrt, where
 
 # A quarter of pi in two parts; 2 and 4 times it are exact.
 QUARTER_64, QUARTER_32 = (0.7853981633974483, 3.061616997868383e-17), (0.7853981852531433, -2.1855694143368964e-08)
@@ -126,3 +126,29 @@ def acos_f64(x):
 def acos_f32(x):
     t, rest, far = arc(x, ASIN_32)
     return acos_of_arc(x, t, rest, far, QUARTER_32)
+
+
+# ---- lengths and roots
+def hypot_of_sizes(x, y, sizes, unit, inverse, lowest, least):
+    a, b, _ = sizes
+    low = a < lowest
+    a, b = where(low, a * least, a), where(low, b * least, b)
+    power = bits(a) & unit
+    scale = inverse(unit - power)
+    a, b = a * scale, b * scale
+    p, p_low = product(a, a)
+    q, q_low = product(b, b)
+    h = p + q
+    r, r_low = root(h, (q - (h - p)) + (p_low + q_low))
+    result = (r + r_low) * 0.5 * inverse(power)
+    result = where(low, result / least, result)
+    result = where(isnan(x) | isnan(y), x + y, where((x == 0.0) & (y == 0.0), 0.0, result))
+    return where(isinf(x) | isinf(y), INF, result)
+
+
+def hypot_f64(x, y):
+    return hypot_of_sizes(x, y, ordered(x, y), 0x7FF0000000000000, from_bits64, 2.0**-960, 2.0**60)
+
+
+def hypot_f32(x, y):
+    return hypot_of_sizes(x, y, ordered(x, y), 0x7F800000, from_bits32, 2.0**-100, 2.0**26)
