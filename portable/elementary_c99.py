@@ -1,8 +1,9 @@
 """The rest of C99's functions as kernel text, by the rules and with the tools of elementary.py."""
 
-from .elementary import INF, clamp_f32, clamp_f64, horner, product
-from .elementary_tables import ASIN_32, ASIN_64, ATAN_32, ATAN_64
-from .words import bits, copysign, fma, from_bits32, from_bits64, isinf, isnan, sqrt, where
+from .elementary import (INF, ROUND_32, ROUND_64, clamp_f32, clamp_f64, horner, power_f32, power_f64,
+                         product, split_f32, split_f64)
+from .elementary_tables import ASIN_32, ASIN_64, ATAN_32, ATAN_64, CBRT_32, CBRT_64
+from .words import bits, copysign, fma, from_bits32, from_bits64, isinf, isnan, rint, sqrt, where
 
 # A quarter of pi in two parts; 2 and 4 times it are exact.
 QUARTER_64, QUARTER_32 = (0.7853981633974483, 3.061616997868383e-17), (0.7853981852531433, -2.1855694143368964e-08)
@@ -152,3 +153,40 @@ def hypot_f64(x, y):
 
 def hypot_f32(x, y):
     return hypot_of_sizes(x, y, ordered(x, y), 0x7F800000, from_bits32, 2.0**-100, 2.0**26)
+
+
+def thirds(k):
+    """The whole number next below k / 3, and what is left of k; k is a whole number of less than 2000."""
+    q = rint(fma(k, 0.333333, -0.333333))
+    return q, fma(-3.0, q, k)
+
+
+def cbrt_step(y, m, inverse):
+    """Newton's step towards the cube root of m; `inverse` is 1 / (3 m)."""
+    square, square_low = product(y, y)
+    cube, cube_low = product(square, y)
+    return y, (fma(-square_low, y, (m - cube) - cube_low)) * (y * inverse)
+
+
+def cbrt_start(f, left, coefficients):
+    """The cube root of (1 + f) 2^left, to 1e-5, that number, and 1 / 3 of its inverse."""
+    m = (1.0 + f) * where(left == 0.0, 1.0, where(left == 1.0, 2.0, 4.0))
+    root = where(left == 0.0, 1.0, where(left == 1.0, 1.2599210498948732, 1.5874010519681994))
+    return horner(f, coefficients) * root, m, 0.3333333333333333 / m
+
+
+def cbrt_f64(x):
+    k, f = split_f64(abs(x))
+    q, left = thirds(k)
+    y, m, inverse = cbrt_start(f, left, CBRT_64)
+    y = fma(y * inverse, fma(-(y * y), y, m), y)
+    y, low = cbrt_step(y, m, inverse)
+    return where((abs(x) < INF) & (x != 0.0), copysign((y + low) * power_f64(q + (ROUND_64 + 1023)), x), x)
+
+
+def cbrt_f32(x):
+    k, f = split_f32(abs(x))
+    q, left = thirds(k)
+    y, m, inverse = cbrt_start(f, left, CBRT_32)
+    y, low = cbrt_step(y, m, inverse)
+    return where((abs(x) < INF) & (x != 0.0), copysign((y + low) * power_f32(q + (ROUND_32 + 127)), x), x)

@@ -116,6 +116,7 @@ atan2 = text("atan2", np.arctan2, "the angle of the point (x, y), given y first,
 asin = text("asin", np.arcsin, "the angle whose sine is x", (0.63, 0.75))
 acos = text("acos", np.arccos, "the angle whose cosine is x", (0.60, 0.72))
 hypot = text("hypot", np.hypot, "sqrt(x^2 + y^2), without overflow", (0.75, 0.51))
+cbrt = text("cbrt", np.cbrt, "the cube root, of negative numbers too", (0.51, 0.51))
 erf = text("erf", math.erf, "the error function", (1.16, 1.24))
 erfc = text("erfc", math.erfc, "1 - erf(x), without cancellation", (1.41, 1.68))
 ndtr = text("ndtr", lambda x: 0.5 * math.erfc(-x * math.sqrt(0.5)), "the standard normal distribution function", (1.41, 1.74))

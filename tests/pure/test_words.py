@@ -35,6 +35,8 @@ CASES = {
     "hypot": Case(lambda x, y: mpmath.sqrt(x * x + y * y), [[(-5, 5)], [(-5, 5)]], [
         (3.0, -4.0, 5.0), (0.0, -0.0, 0.0), (-0.0, 0.0, 0.0), (INF, NAN, INF), (NAN, -INF, INF), (NAN, 1.0, NAN), (1.0, NAN, NAN), (3e38, 3e38, 4.242640687119285e38),
         (1e-45, 0.0, 1e-45), (0.0, -2.0, 2.0)], ALL),
+    "cbrt": Case(lambda x: mpmath.sign(x) * mpmath.cbrt(abs(x)), [[(-30, 30), (0.9, 1.1)]], [
+        (0.0, 0.0), (-0.0, -0.0), (27.0, 3.0), (-8.0, -2.0), (INF, INF), (-INF, -INF), (1.0, 1.0)], ALL),
 }
 
 
