@@ -1,8 +1,9 @@
 """The rest of C99's functions as kernel text, by the rules and with the tools of elementary.py."""
 
-from .elementary import (INF, ROUND_32, ROUND_64, clamp_f32, clamp_f64, horner, power_f32, power_f64,
-                         product, split_f32, split_f64)
-from .elementary_tables import ASIN_32, ASIN_64, ATAN_32, ATAN_64, CBRT_32, CBRT_64
+from .elementary import (INF, LN2_32, LN2_64, LOG2E_32, LOG2E_64, ROUND_32, ROUND_64, clamp_f32, clamp_f64,
+                         horner, power_f32, power_f64, product, reduce_exp, split_f32, split_f64)
+from .elementary_tables import (ASIN_32, ASIN_64, ATAN_32, ATAN_64, CBRT_32, CBRT_64, EXPM1_32, EXPM1_64,
+                                SINH_32, SINH_64)
 from .words import bits, copysign, fma, from_bits32, from_bits64, isinf, isnan, rint, sqrt, where
 
 # A quarter of pi in two parts; 2 and 4 times it are exact.
@@ -190,3 +191,32 @@ def cbrt_f32(x):
     y, m, inverse = cbrt_start(f, left, CBRT_32)
     y, low = cbrt_step(y, m, inverse)
     return where((abs(x) < INF) & (x != 0.0), copysign((y + low) * power_f32(q + (ROUND_32 + 127)), x), x)
+
+
+# ---- hyperbolic functions. exp(a) = (p + low) 2^n in two parts, and its inverse beside it.
+def half_sum(a, sign, log2e, ln2, magic, most, one, power, coefficients):
+    """(exp(a) + sign exp(-a)) / 2 of a >= 0; `magic` holds the exponent of 2^-2, `one` that of 1."""
+    r, r_low, t = reduce_exp(a, log2e, ln2, magic)
+    p = 1.0 + r
+    rest = fma(r, r * horner(r, coefficients), r - (p - 1.0))
+    low = fma(r_low, p + rest, rest)
+    q = p + low
+    w = 1.0 / q
+    w_low = fma(-((p - q) + low), w, fma(-q, w, 1.0)) * w
+    n = t - magic
+    n = where(n > most, most, n)
+    f = power(one - (n + n)) * sign
+    high = fma(w, f, p)
+    return (high + (fma(w, f, p - high) + fma(w_low, f, low))) * power(t) * 2.0
+
+
+def sinh_f64(x):
+    y = half_sum(clamp_f64(abs(x), 0.0, 711.0), -1.0, LOG2E_64, LN2_64, ROUND_64 + 1021, 50.0, ROUND_64 + 1023, power_f64, EXPM1_64)
+    z = x * x
+    return where(abs(x) < 1.0, fma(x * z, horner(z, SINH_64), x), copysign(y, x))
+
+
+def sinh_f32(x):
+    y = half_sum(clamp_f32(abs(x), 0.0, 90.0), -1.0, LOG2E_32, LN2_32, ROUND_32 + 125, 25.0, ROUND_32 + 127, power_f32, EXPM1_32)
+    z = x * x
+    return where(abs(x) < 1.0, fma(x * z, horner(z, SINH_32), x), copysign(y, x))

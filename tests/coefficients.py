@@ -83,6 +83,7 @@ ROOT = float(np.sqrt(0.5))
 FITS = {  # name: function, weight of its error, interval, number of coefficients for 64 and 32 bits, exact lowest ones
     "ATAN": (_odd(mpmath.atan), lambda z: z, 0, EIGHTH * 1.001, 11, 5, ()),
     "ASIN": (_odd(mpmath.asin), lambda z: z, 0, 0.2501, 12, 6, ()),
+    "SINH": (_odd(mpmath.sinh), lambda z: z, 0, 1.001, 7, 4, ()),
     "CBRT": (lambda f: mpmath.cbrt(1 + f), lambda f: 1, ROOT - 1, 2 * ROOT - 1, 6, 5, ()),
 }
 
