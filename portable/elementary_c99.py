@@ -210,6 +210,14 @@ def half_sum(a, sign, log2e, ln2, magic, most, one, power, coefficients):
     return (high + (fma(w, f, p - high) + fma(w_low, f, low))) * power(t) * 2.0
 
 
+def cosh_f64(x):
+    return half_sum(clamp_f64(abs(x), 0.0, 711.0), 1.0, LOG2E_64, LN2_64, ROUND_64 + 1021, 50.0, ROUND_64 + 1023, power_f64, EXPM1_64)
+
+
+def cosh_f32(x):
+    return half_sum(clamp_f32(abs(x), 0.0, 90.0), 1.0, LOG2E_32, LN2_32, ROUND_32 + 125, 25.0, ROUND_32 + 127, power_f32, EXPM1_32)
+
+
 def sinh_f64(x):
     y = half_sum(clamp_f64(abs(x), 0.0, 711.0), -1.0, LOG2E_64, LN2_64, ROUND_64 + 1021, 50.0, ROUND_64 + 1023, power_f64, EXPM1_64)
     z = x * x
