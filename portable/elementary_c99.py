@@ -1,9 +1,10 @@
 """The rest of C99's functions as kernel text, by the rules and with the tools of elementary.py."""
 
-from .elementary import (INF, LN2_32, LN2_64, LOG2E_32, LOG2E_64, ROUND_32, ROUND_64, clamp_f32, clamp_f64,
-                         horner, power_f32, power_f64, product, reduce_exp, split_f32, split_f64)
+from .elementary import (INF, LN2_32, LN2_64, LN2_SHORT_32, LN2_SHORT_64, LOG2E_32, LOG2E_64, NAN, ROUND_32,
+                         ROUND_64, clamp_f32, clamp_f64, fields_f32, fields_f64, horner, log_parts,
+                         power_f32, power_f64, product, reduce_exp, split_f32, split_f64, two_chains)
 from .elementary_tables import (ASIN_32, ASIN_64, ATAN_32, ATAN_64, CBRT_32, CBRT_64, EXPM1_32, EXPM1_64,
-                                SINH_32, SINH_64)
+                                LOG_32, LOG_64, SINH_32, SINH_64)
 from .words import bits, copysign, fma, from_bits32, from_bits64, isinf, isnan, rint, sqrt, where
 
 # A quarter of pi in two parts; 2 and 4 times it are exact.
@@ -228,3 +229,41 @@ def sinh_f32(x):
     y = half_sum(clamp_f32(abs(x), 0.0, 90.0), -1.0, LOG2E_32, LN2_32, ROUND_32 + 125, 25.0, ROUND_32 + 127, power_f32, EXPM1_32)
     z = x * x
     return where(abs(x) < 1.0, fma(x * z, horner(z, SINH_32), x), copysign(y, x))
+
+
+# ---- their inverses: the logarithm of a number of at least 1 in two parts
+def log_of_sum(v, low, twice, k, f, inverse, p, ln2_short):
+    """log(v + low), and log 2 more if `twice`; of NaN and less than 1 NaN."""
+    high, rest = log_parts(k + where(twice, 1.0, 0.0), f, p, ln2_short)
+    y = high + fma(low * (0.5 * inverse), fma(f, fma(f, 0.875, -1.0), 1.0), rest)
+    return where(v >= 1.0, where(v < INF, y, v), NAN)
+
+
+def log_of_sum_f64(v, low, twice):
+    k, f, inverse = fields_f64(v)
+    return log_of_sum(v, low, twice, k - (2.0**52 + 1023), f, inverse, two_chains(f, LOG_64), LN2_SHORT_64)
+
+
+def log_of_sum_f32(v, low, twice):
+    k, f, inverse = fields_f32(v)
+    return log_of_sum(v, low, twice, k - (2.0**23 + 127), f, inverse, horner(f, LOG_32), LN2_SHORT_32)
+
+
+def asinh_of_size(a, clamp, large, log):
+    """log(a + sqrt(a^2 + 1)) of a = |x|; twice a if it is large."""
+    b = clamp(a, 0.0, large)
+    p, p_low = product(b, b)
+    h = p + 1.0
+    back = h - p
+    r, r_low = root(h, ((p - (h - back)) + (1.0 - back)) + p_low)
+    v = r + b
+    far = a > large
+    return log(where(far, a, v), where(far, 0.0, (b - (v - r)) + r_low), far)
+
+
+def asinh_f64(x):
+    return where(abs(x) < 2.0**-28, x, copysign(asinh_of_size(abs(x), clamp_f64, 2.0**28, log_of_sum_f64), x))
+
+
+def asinh_f32(x):
+    return where(abs(x) < 2.0**-13, x, copysign(asinh_of_size(abs(x), clamp_f32, 2.0**13, log_of_sum_f32), x))
