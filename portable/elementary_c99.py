@@ -267,3 +267,22 @@ def asinh_f64(x):
 
 def asinh_f32(x):
     return where(abs(x) < 2.0**-13, x, copysign(asinh_of_size(abs(x), clamp_f32, 2.0**13, log_of_sum_f32), x))
+
+
+def acosh_of(x, clamp, large, log):
+    """log(x + sqrt(x^2 - 1))."""
+    b = clamp(x, -1.0, large)
+    p, p_low = product(b, b)
+    h = p - 1.0
+    r, r_low = root(h, ((p - h) - 1.0) + p_low)
+    v = b + r
+    far = x > large
+    return log(where(far, x, v), where(far, 0.0, (r - (v - b)) + r_low), far)
+
+
+def acosh_f64(x):
+    return acosh_of(x, clamp_f64, 2.0**28, log_of_sum_f64)
+
+
+def acosh_f32(x):
+    return acosh_of(x, clamp_f32, 2.0**13, log_of_sum_f32)

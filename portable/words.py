@@ -120,6 +120,7 @@ cbrt = text("cbrt", np.cbrt, "the cube root, of negative numbers too", (0.51, 0.
 sinh = text("sinh", np.sinh, "the hyperbolic sine", (0.73, 0.72))
 cosh = text("cosh", np.cosh, "the hyperbolic cosine", (0.65, 0.66))
 asinh = text("asinh", np.arcsinh, "the inverse of sinh", (0.95, 0.92))
+acosh = text("acosh", np.arccosh, "the inverse of cosh", (0.92, 0.90))
 erf = text("erf", math.erf, "the error function", (1.16, 1.24))
 erfc = text("erfc", math.erfc, "1 - erf(x), without cancellation", (1.41, 1.68))
 ndtr = text("ndtr", lambda x: 0.5 * math.erfc(-x * math.sqrt(0.5)), "the standard normal distribution function", (1.41, 1.74))
