@@ -286,3 +286,20 @@ def acosh_f64(x):
 
 def acosh_f32(x):
     return acosh_of(x, clamp_f32, 2.0**13, log_of_sum_f32)
+
+
+def atanh_of_size(a, log):
+    """log((1 + a) / (1 - a)) / 2."""
+    n, d = 1.0 + a, 1.0 - a
+    w = 1.0 / d
+    q = n * w
+    rest = (fma(-q, d, n) + fma(-q, (1.0 - d) - a, a - (n - 1.0))) * w
+    return where(a == 1.0, INF, 0.5 * log(q, rest, a < 0.0))
+
+
+def atanh_f64(x):
+    return where(abs(x) < 2.0**-28, x, copysign(atanh_of_size(abs(x), log_of_sum_f64), x))
+
+
+def atanh_f32(x):
+    return where(abs(x) < 2.0**-13, x, copysign(atanh_of_size(abs(x), log_of_sum_f32), x))
