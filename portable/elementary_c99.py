@@ -303,3 +303,8 @@ def atanh_f64(x):
 
 def atanh_f32(x):
     return where(abs(x) < 2.0**-13, x, copysign(atanh_of_size(abs(x), log_of_sum_f32), x))
+
+
+# ---- remainders and exponents
+def fmod_of(x, y):
+    return copysign(abs(x) % abs(y), x)
