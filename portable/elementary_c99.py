@@ -308,3 +308,12 @@ def atanh_f32(x):
 # ---- remainders and exponents
 def fmod_of(x, y):
     return copysign(abs(x) % abs(y), x)
+
+
+def remainder_of(x, y):
+    """What is left of x beside the multiple of y that is next, of two the even one."""
+    b = abs(y)
+    r = abs(x) % (b + b)
+    s = where(r + r > b, r - b, r)
+    s = where((r + r > b) & (s + s >= b), s - b, s)
+    return where(isinf(y) & (abs(x) < INF), x, copysign(1.0, x) * s)

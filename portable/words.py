@@ -97,6 +97,11 @@ def llvm(*row):
     return _scalar("intrinsic", *row)
 
 
+# ---- elementary functions
+def _remainder(x, y):
+    return math.remainder(x, y) if math.isfinite(x) and y or x != x or y != y else math.nan
+
+
 exp = text("exp", np.exp, "e to the power x", (0.90, 0.92))
 exp2 = text("exp2", np.exp2, "2 to the power x", (0.91, 0.88))
 expm1 = text("expm1", np.expm1, "exp(x) - 1, without cancellation", (0.92, 0.95))
@@ -123,6 +128,7 @@ asinh = text("asinh", np.arcsinh, "the inverse of sinh", (0.95, 0.92))
 acosh = text("acosh", np.arccosh, "the inverse of cosh", (0.92, 0.90))
 atanh = text("atanh", np.arctanh, "the inverse of tanh", (0.99, 0.95))
 fmod = text("fmod", np.fmod, "the remainder of x by y with the sign of x", (0.5, 0.5))
+remainder = text("remainder", _remainder, "what is left of x beside the next multiple of y, as math.remainder", (0.5, 0.5), also=(math.remainder,))
 erf = text("erf", math.erf, "the error function", (1.16, 1.24))
 erfc = text("erfc", math.erfc, "1 - erf(x), without cancellation", (1.41, 1.68))
 ndtr = text("ndtr", lambda x: 0.5 * math.erfc(-x * math.sqrt(0.5)), "the standard normal distribution function", (1.41, 1.74))
