@@ -317,3 +317,7 @@ def remainder_of(x, y):
     s = where(r + r > b, r - b, r)
     s = where((r + r > b) & (s + s >= b), s - b, s)
     return where(isinf(y) & (abs(x) < INF), x, copysign(1.0, x) * s)
+
+
+def degrees_of(x):
+    return x * 57.29577951308232
