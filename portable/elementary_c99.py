@@ -321,3 +321,7 @@ def remainder_of(x, y):
 
 def degrees_of(x):
     return x * 57.29577951308232
+
+
+def radians_of(x):
+    return x * 0.017453292519943295
