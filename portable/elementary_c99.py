@@ -5,7 +5,7 @@ from .elementary import (INF, LN2_32, LN2_64, LN2_SHORT_32, LN2_SHORT_64, LOG2E_
                          power_f32, power_f64, product, reduce_exp, split_f32, split_f64, two_chains)
 from .elementary_tables import (ASIN_32, ASIN_64, ATAN_32, ATAN_64, CBRT_32, CBRT_64, EXPM1_32, EXPM1_64,
                                 LOG_32, LOG_64, SINH_32, SINH_64)
-from .words import bits, copysign, fma, from_bits32, from_bits64, isinf, isnan, rint, sqrt, where
+from .words import bits, copysign, fma, from_bits32, from_bits64, isinf, isnan, rint, sqrt, trunc, where
 
 # A quarter of pi in two parts; 2 and 4 times it are exact.
 QUARTER_64, QUARTER_32 = (0.7853981633974483, 3.061616997868383e-17), (0.7853981852531433, -2.1855694143368964e-08)
@@ -325,3 +325,21 @@ def degrees_of(x):
 
 def radians_of(x):
     return x * 0.017453292519943295
+
+
+def ldexp_by(x, n, least, gradual, most, one, power):
+    """x 2^n by three powers of two, of which the last alone may round."""
+    n = trunc(n)
+    s = where(n > most, most, where(n < least, gradual, n - n))
+    x, n = x * power(s + one), n - s
+    s = where(n > most, most, where(n < least, gradual, n - n))
+    x, n = x * power(s + one), n - s
+    return x * power(where(n > most, most, where(n < least, least, n)) + one)
+
+
+def ldexp_f64(x, n):
+    return ldexp_by(x, clamp_f64(n, -2200.0, 2200.0), -1022.0, -969.0, 1023.0, ROUND_64 + 1023, power_f64)
+
+
+def ldexp_f32(x, n):
+    return ldexp_by(x, clamp_f32(n, -300.0, 300.0), -126.0, -102.0, 127.0, ROUND_32 + 127, power_f32)

@@ -131,6 +131,7 @@ fmod = text("fmod", np.fmod, "the remainder of x by y with the sign of x", (0.5,
 degrees = text("degrees", np.degrees, "x radians as degrees", (0.70, 0.82))
 radians = text("radians", np.radians, "x degrees as radians", (0.63, 0.66))
 remainder = text("remainder", _remainder, "what is left of x beside the next multiple of y, as math.remainder", (0.5, 0.5), also=(math.remainder,))
+ldexp = text("ldexp", lambda x, n: np.ldexp(x, int(n)), "x 2^n, rounded once; n a whole number", (0.5, 0.5), also=(math.ldexp, np.ldexp))
 erf = text("erf", math.erf, "the error function", (1.16, 1.24))
 erfc = text("erfc", math.erfc, "1 - erf(x), without cancellation", (1.41, 1.68))
 ndtr = text("ndtr", lambda x: 0.5 * math.erfc(-x * math.sqrt(0.5)), "the standard normal distribution function", (1.41, 1.74))
