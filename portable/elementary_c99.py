@@ -343,3 +343,21 @@ def ldexp_f64(x, n):
 
 def ldexp_f32(x, n):
     return ldexp_by(x, clamp_f32(n, -300.0, 300.0), -126.0, -102.0, 127.0, ROUND_32 + 127, power_f32)
+
+
+def logb_of_size(a, k):
+    return where(a > 0.0, where(a < INF, k, a), where(a == 0.0, -INF, a))
+
+
+def logb_f64(x):
+    a = abs(x)
+    tiny = a < 2.0**-1022
+    k = from_bits64((bits(where(tiny, a * 2.0**54, a)) >> 52) | 0x4330000000000000)
+    return logb_of_size(a, k - where(tiny, 2.0**52 + 1077, 2.0**52 + 1023))
+
+
+def logb_f32(x):
+    a = abs(x)
+    tiny = a < 2.0**-126
+    k = from_bits32((bits(where(tiny, a * 2.0**25, a)) >> 23) | 0x4B000000)
+    return logb_of_size(a, k - where(tiny, 2.0**23 + 152, 2.0**23 + 127))

@@ -102,6 +102,10 @@ def _remainder(x, y):
     return math.remainder(x, y) if math.isfinite(x) and y or x != x or y != y else math.nan
 
 
+def _logb(x):
+    return math.frexp(x)[1] - 1.0 if x and math.isfinite(x) else abs(x) or -math.inf
+
+
 exp = text("exp", np.exp, "e to the power x", (0.90, 0.92))
 exp2 = text("exp2", np.exp2, "2 to the power x", (0.91, 0.88))
 expm1 = text("expm1", np.expm1, "exp(x) - 1, without cancellation", (0.92, 0.95))
@@ -132,6 +136,7 @@ degrees = text("degrees", np.degrees, "x radians as degrees", (0.70, 0.82))
 radians = text("radians", np.radians, "x degrees as radians", (0.63, 0.66))
 remainder = text("remainder", _remainder, "what is left of x beside the next multiple of y, as math.remainder", (0.5, 0.5), also=(math.remainder,))
 ldexp = text("ldexp", lambda x, n: np.ldexp(x, int(n)), "x 2^n, rounded once; n a whole number", (0.5, 0.5), also=(math.ldexp, np.ldexp))
+logb = text("logb", _logb, "the exponent of x as a float, exactly: floor(log2(|x|))", (0.5, 0.5))
 erf = text("erf", math.erf, "the error function", (1.16, 1.24))
 erfc = text("erfc", math.erfc, "1 - erf(x), without cancellation", (1.41, 1.68))
 ndtr = text("ndtr", lambda x: 0.5 * math.erfc(-x * math.sqrt(0.5)), "the standard normal distribution function", (1.41, 1.74))
