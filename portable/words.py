@@ -308,6 +308,14 @@ def isfinite(x):
     return bool(abs(x) < math.inf)
 
 
+@word("inline", also=(math.frexp, np.frexp))
+def frexp(x):
+    """(m, e) with x = m 2^e and 1/2 <= |m| < 1, e an integer; zero, infinities and NaN are their own m, and e is 0."""
+    e = logb(x) + 1.0
+    e = where(isfinite(e), e, 0.0)
+    return ldexp(x, -e), int(e)
+
+
 @word("bits")
 def bits(x):
     """The bit pattern of a float: float64 as int64, float32 as int32."""

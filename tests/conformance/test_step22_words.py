@@ -23,6 +23,20 @@ def numbers(dtype):
 
 
 @pk.kernel
+def parts(i, x, out):
+    m, e = math.frexp(x[i])
+    out[0, i] = m
+    out[1, i] = e
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_frexp(space, dtype):
+    x = numbers(dtype)
+    out = launch_for(space, len(x), parts, x, np.zeros((2, len(x))))[1]
+    np.testing.assert_array_equal(out, [[math.frexp(v)[k] for v in x.tolist()] for k in (0, 1)])
+
+
+@pk.kernel
 def whole(i, x, out):
     out[i] = round(x[i]) + round(2.5) + round(i)
 
