@@ -308,6 +308,12 @@ def isfinite(x):
     return bool(abs(x) < math.inf)
 
 
+@word("inline", also=(math.isclose,))
+def isclose(a, b, rel_tol=1e-9, abs_tol=0.0):
+    """True if |a - b| is at most rel_tol times the larger size, or abs_tol; as math.isclose."""
+    return a == b or (abs(a - b) <= max(rel_tol * max(abs(a), abs(b)), abs_tol) and not isinf(a) and not isinf(b))
+
+
 @word("inline", also=(math.frexp, np.frexp))
 def frexp(x):
     """(m, e) with x = m 2^e and 1/2 <= |m| < 1, e an integer; zero, infinities and NaN are their own m, and e is 0."""

@@ -37,6 +37,18 @@ def test_frexp(space, dtype):
 
 
 @pk.kernel
+def near(i, x, y, out):
+    out[i] = (1 if math.isclose(x[i], y[i]) else 0) + (2 if pk.isclose(x[i], y[i], rel_tol=1e-2) else 0) + (4 if pk.isclose(x[i], y[i], 0.0, 1.0) else 0)
+
+
+def test_isclose(space):
+    x = numbers(np.float64)
+    y = np.concatenate([EDGES[1:], EDGES[:1], x[len(EDGES):] * (1 + np.resize([1e-3, 1e-12, 0.1], 60))])
+    want = [math.isclose(a, b) + 2 * math.isclose(a, b, rel_tol=1e-2) + 4 * math.isclose(a, b, rel_tol=0.0, abs_tol=1.0) for a, b in zip(x, y)]
+    np.testing.assert_array_equal(launch_for(space, len(x), near, x, y, np.zeros(len(x), np.int64))[2], want)
+
+
+@pk.kernel
 def whole(i, x, out):
     out[i] = round(x[i]) + round(2.5) + round(i)
 
