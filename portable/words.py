@@ -322,6 +322,15 @@ def frexp(x):
     return ldexp(x, -e), int(e)
 
 
+@word("inline", also=(math.gcd, np.gcd))
+def gcd(a, b):
+    """The greatest common divisor of two integers; of 0 and 0 it is 0."""
+    a, b = abs(a | 0), abs(b | 0)  # of a float there is none
+    while b != 0:
+        a, b = b, a % b
+    return a
+
+
 @word("bits")
 def bits(x):
     """The bit pattern of a float: float64 as int64, float32 as int32."""

@@ -49,6 +49,32 @@ def test_isclose(space):
 
 
 @pk.kernel
+def divisors(i, a, b, out):
+    out[i] = math.gcd(a[i], b[i]) + pk.gcd(36, i)
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64, np.uint32, np.uint64])
+def test_gcd(space, dtype):
+    a, b = np.random.default_rng(4).integers(0, 10**6, (2, 50))
+    if np.issubdtype(dtype, np.signedinteger):
+        a[::3] *= -1
+    a[:2] = 0
+    b[:1] = 0
+    want = [math.gcd(p, q) + math.gcd(36, i) for i, (p, q) in enumerate(zip(a.tolist(), b.tolist()))]
+    np.testing.assert_array_equal(launch_for(space, 50, divisors, a.astype(dtype), b.astype(dtype), np.zeros(50, np.int64))[2], want)
+
+
+@pk.kernel
+def of_a_float(i, x):
+    x[i] = math.gcd(x[i], 3)
+
+
+def test_gcd_of_a_float_is_refused(space):
+    with pytest.raises(pk.LoweringError, match=r"test_step22_words.py:\d+.*math.gcd\(x\[i\], 3\).*integers"):
+        launch_for(space, 2, of_a_float, np.ones(2))
+
+
+@pk.kernel
 def whole(i, x, out):
     out[i] = round(x[i]) + round(2.5) + round(i)
 
