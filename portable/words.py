@@ -102,6 +102,15 @@ def _remainder(x, y):
     return math.remainder(x, y) if math.isfinite(x) and y or x != x or y != y else math.nan
 
 
+def _gamma(x):
+    try:
+        return math.gamma(x)
+    except OverflowError:
+        return math.inf
+    except ValueError:
+        return math.copysign(math.inf, x) if x == 0 else math.nan
+
+
 def _logb(x):
     return math.frexp(x)[1] - 1.0 if x and math.isfinite(x) else abs(x) or -math.inf
 
@@ -137,6 +146,7 @@ radians = text("radians", np.radians, "x degrees as radians", (0.63, 0.66))
 remainder = text("remainder", _remainder, "what is left of x beside the next multiple of y, as math.remainder", (0.5, 0.5), also=(math.remainder,))
 ldexp = text("ldexp", lambda x, n: np.ldexp(x, int(n)), "x 2^n, rounded once; n a whole number", (0.5, 0.5), also=(math.ldexp, np.ldexp))
 logb = text("logb", _logb, "the exponent of x as a float, exactly: floor(log2(|x|))", (0.5, 0.5))
+gamma = text("gamma", _gamma, "the gamma function", (1.10, 1.10), also=(math.gamma,))
 erf = text("erf", math.erf, "the error function", (1.16, 1.24))
 erfc = text("erfc", math.erfc, "1 - erf(x), without cancellation", (1.41, 1.68))
 ndtr = text("ndtr", lambda x: 0.5 * math.erfc(-x * math.sqrt(0.5)), "the standard normal distribution function", (1.41, 1.74))

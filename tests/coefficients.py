@@ -84,6 +84,7 @@ FITS = {  # name: function, weight of its error, interval, number of coefficient
     "ATAN": (_odd(mpmath.atan), lambda z: z, 0, EIGHTH * 1.001, 11, 5, ()),
     "ASIN": (_odd(mpmath.asin), lambda z: z, 0, 0.2501, 12, 6, ()),
     "SINH": (_odd(mpmath.sinh), lambda z: z, 0, 1.001, 7, 4, ()),
+    "GAMMA": (lambda t: (mpmath.gamma(1 + t) - 1) / (t * (t - 1)), lambda t: t * (1 - t), 0, 0.999999, 21, 10, ()),
     "CBRT": (lambda f: mpmath.cbrt(1 + f), lambda f: 1, ROOT - 1, 2 * ROOT - 1, 6, 5, ()),
 }
 

@@ -7,7 +7,7 @@ import types as python_types
 
 import numpy as np
 
-from .. import elementary, elementary_c99, frontend, words
+from .. import elementary, elementary_c99, elementary_gamma, frontend, words
 
 
 class Known:
@@ -29,7 +29,7 @@ WORDS = {fn: row for row in words.ROWS for fn in (row.plain, *row.also)}
 DTYPES = {fn: row.reads[1] for fn, row in WORDS.items() if row.reads[0] == "cast"} | {int: "int64"}
 
 
-_TEXTS = {**vars(elementary), **vars(elementary_c99)}
+_TEXTS = {**vars(elementary), **vars(elementary_c99), **vars(elementary_gamma)}
 
 
 def texts(name, fast=False):

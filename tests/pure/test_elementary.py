@@ -12,7 +12,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from portable import elementary, elementary_c99, elementary_tables, words
+from portable import elementary, elementary_c99, elementary_gamma, elementary_tables, words
 from portable.compiler.known import texts
 
 ACCURACY = {row.name: row.ulps for row in words.ROWS if row.ulps}
@@ -29,7 +29,7 @@ def strong(a, b):
 
 def plain_namespace():
     """The module's functions over words whose literals take the dtype of the value they meet, as in compiled text."""
-    names = {**vars(elementary), **vars(elementary_c99)}
+    names = {**vars(elementary), **vars(elementary_c99), **vars(elementary_gamma)}
     names["where"] = lambda c, a, b: strong(a, b)(a if c else b)
     names["minimum"] = lambda a, b: strong(a, b)(words.minimum(a, b))
     names["maximum"] = lambda a, b: strong(a, b)(words.maximum(a, b))
