@@ -86,6 +86,11 @@ def test_round_goes_to_even(space, dtype):
     np.testing.assert_array_equal(launch_for(space, len(x), whole, x, np.zeros(len(x), np.int64))[1], want)
 
 
+def test_digamma_of_negative_numbers_and_poles():
+    np.testing.assert_allclose([pk.digamma(-0.5), pk.digamma(-2.25)], [0.03648997397857652, 4.158583564657973], rtol=1e-14)
+    assert pk.digamma(0.0) == -math.inf and math.isnan(pk.digamma(-3.0)) and math.isnan(pk.gammainc(-1.0, 2.0))
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", WORDS)
 def test_words_lower_to_ptx(name, dtype, tmp_path):
