@@ -12,6 +12,7 @@ Importing needs no GPU, driver or toolkit; `python -m portable` says what this m
 """
 
 from . import errors, random
+from .elementary_gamma import gammainc, gammaincc  # (made of random.py's; rows of their own)
 from .algorithms import argsort, compact, sort_by_key, top_k
 from .backends.cpu import Threads
 from .backends.cuda import Cuda

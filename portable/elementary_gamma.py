@@ -2,9 +2,11 @@
 
 from .elementary import (INF, LOG2E_32, LOG2E_64, NAN, exp2_sum_f32, exp2_sum_f64, horner, precise_log2,
                          product, quotient, split_f32, split_f64)
+from .elementary_counts import _log_poisson
 from .elementary_tables import (GAMMA_32, GAMMA_64, POW_32, POW_64, SINPI_32, SINPI_64, STIRLING_32,
                                 STIRLING_64)
-from .words import any, floor, fma, rint, where
+from .kernel import function
+from .words import any, exp, float64, floor, fma, isfinite, rint, where, word
 
 
 # ---- gamma(x). With a = |x|: below 8 it is a polynomial in the fraction t of a, 1 at t = 0 and 1, times (a - 1) (a - 2) ... (t + 1),
@@ -73,3 +75,50 @@ def gamma_f32(x):
     h, low = gamma_exponent(b, high, low, LOG2E_32, (1.325748085975647, -2.1239488390278893e-08), STIRLING_32)
     y = gamma_of_size(x, a, h, low, exp2_sum_f32, 160.0, GAMMA_32, SINPI_32)
     return gamma_at_ends(x, y, a < 2.0**-30)
+
+
+# ---- the regularised incomplete gamma function
+@function
+def _incomplete(a, x):
+    """P(a, x) and Q(a, x): the series below a + 1, Legendre's continued fraction above, both times a probability of Poisson's
+    in Loader's form, so that it is right for large a too."""
+    a, x = float64(a), float64(x)
+    lower, upper = where(x == 0.0, 0.0, NAN), where(x == 0.0, 1.0, NAN)
+    if a > 0.0 and x > 0.0 and isfinite(a):
+        lower, upper = 1.0, 0.0
+        if x < a + 1.0:
+            n, term, total = a, 1.0, 1.0
+            while term > 1e-17 * total:
+                n += 1.0
+                term *= x / n
+                total += term
+            lower = exp(_log_poisson(a, x)) * total
+            upper = 1.0 - lower
+        elif isfinite(x):
+            b, c, k, change = x + 1.0 - a, 1e300, 0.0, 2.0
+            d = 1.0 / b
+            total = d
+            while abs(change - 1.0) > 4e-16 and k < 1e6:
+                k += 1.0
+                b += 2.0
+                d = 1.0 / (b - k * (k - a) * d)
+                c = b - k * (k - a) / c
+                change = c * d
+                total *= change
+            upper = exp(_log_poisson(a, x)) * a * total
+            lower = 1.0 - upper
+    return lower, upper
+
+
+@word("inline")
+@function
+def gammainc(a, x):
+    """The regularised lower incomplete gamma function P(a, x), a float64; to about 1e-13."""
+    return _incomplete(a, x)[0]
+
+
+@word("inline")
+@function
+def gammaincc(a, x):
+    """The regularised upper incomplete gamma function Q(a, x) = 1 - P(a, x), without cancellation."""
+    return _incomplete(a, x)[1]
