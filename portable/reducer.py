@@ -11,8 +11,7 @@ to lift or finish: contribution, state and result are one number.
 from __future__ import annotations
 
 from .kernel import Function
-from .math import exp, log
-from .words import fma, maximum, where
+from .words import exp, fma, log, maximum, where
 
 
 class Reducer:

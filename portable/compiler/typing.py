@@ -184,9 +184,6 @@ class _Types:
     def of_whole(self, o, a):
         return ("int", kind_of(a)) if t.is_float(a.dtype) or a.dtype == "bool" else self.of_cast(o, a, a.dtype)
 
-    def of_isfinite(self, o, a):
-        return "bool", kind_of(a) if t.is_float(a.dtype) else UNIFORM
-
     def of_bits(self, o, a):
         return "int32" if self.strong(a.dtype) == "float32" else "int64", kind_of(a)
 
@@ -203,7 +200,7 @@ class _Types:
     def of_store(self, o, *args):
         return None, UNIFORM
 
-    of_together = of_barrier = of_assert = of_store
+    of_together = of_barrier = of_assert = of_print = of_store
 
     def of_combine(self, o, *state):
         return state[0].dtype, UNIFORM

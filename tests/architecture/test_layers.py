@@ -113,6 +113,7 @@ GROWTH = (  # nodes of the layer's syntax trees: where, and why
     (3_020, "ragged rows, searchsorted, unique, bincount, falling sorts and sorts of several keys"),
     (900, "scans of states of several numbers, reductions in the order of indices"),
     (230, "records as arguments; the checked space, which runs the typed tree, is smaller"),
+    (7_000, "words: atan2 to gammainc as kernel text, default and keyword arguments of functions, print in checked"),
 )
 
 

@@ -22,7 +22,6 @@ TABLE = [
     (wrong.makes_a_dict, (X,), LanguageError, ["dict"]),
     (wrong.makes_a_list, (X,), LanguageError, ["comprehension"]),
     (wrong.calls_the_system, (X,), LanguageError, ["os.getpid"]),
-    (wrong.prints, (X,), LanguageError, ["print"]),
     (wrong.calls_unmarked, (X,), LanguageError, ["not_marked", "@pk.function"]),
     (wrong.uses_an_undefined_name, (X,), LanguageError, ["'undefined_factor' is not defined"]),
     (wrong.uses_before_assignment, (X,), LanguageError, ["'late'", "before"]),
