@@ -43,7 +43,7 @@ class _Written:
         scope = {name: _Module(v.__name__) if isinstance(v, types.ModuleType) else v
                  for name, v in frontend.scope_of(fn).items() if getattr(builtins, name, None) is not v and v is not self}
         options = self.fastmath, self.packed, self.teams, self.chain
-        return _from_text, (type(self), fn.__name__, fn.__module__, fn.__code__.co_filename, lines, first, scope, options)
+        return from_text, (type(self), fn.__name__, fn.__module__, fn.__code__.co_filename, lines, first, scope, options)
 
     @property
     def name(self):
@@ -53,6 +53,13 @@ class _Written:
     def place(self):
         """'file:line' of the def line."""
         return self.portable_text.where()
+
+    @functools.cached_property
+    def _numba_type_(self):
+        """What numba asks of each object that it meets: its type there."""
+        from .numba.functions import type_of
+
+        return type_of(self)
 
     @functools.cached_property
     def portable_text(self):
@@ -77,7 +84,7 @@ def _found(module, path):
         return None
 
 
-def _from_text(cls, name, module, file, lines, first, scope, options):
+def from_text(cls, name, module, file, lines, first, scope, options):
     """A kernel or function of another process from its text and what its names meant there."""
     tree = ast.increment_lineno(ast.parse(textwrap.dedent("".join(lines))), first - 1)
     tree.body[0].decorator_list = []

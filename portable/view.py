@@ -215,6 +215,13 @@ class View:
     def __cuda_array_interface__(self):
         return registry.memory(self.memory).interface(self)
 
+    @property
+    def _numba_type_(self):
+        """What numba asks of each object that it meets: its type there."""
+        from .numba.views import type_of
+
+        return type_of(self)
+
     def __dlpack_device__(self):
         return registry.memory(self.memory).dlpack
 

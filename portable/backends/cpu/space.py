@@ -1,4 +1,4 @@
-"""The spaces "serial" and "threads": launches on this machine's cores. `serial` is `threads` with one thread."""
+"""Launches on this machine's cores: the spaces "serial", of one thread, "threads" and "numba", which differ in whose threads they take."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from ...compiler.signature import without_scatter
 from ...errors import InputError
 from ...events import Stamp
 from ...policy import MDRangePolicy, RangePolicy, TeamPolicy, box_words
+from .. import registry
 from . import engine
 from .lower import APART, Entry
-from .pool import Pool
 from .scan import ScanEntry
 
 _REDUCE_BLOCKS, _REDUCE_LEAST = 256, 4096  # a reduction's blocks: at most, and indices in one at least
@@ -155,15 +155,15 @@ def _stretch(policy, compiled, n_threads):
 
 
 @functools.cache
-def _pool(n_threads):
-    return Pool(n_threads)
+def _pool(space):
+    return registry.backend(space.name).pool(space)
 
 
 def _call(space, block, address, begin, end, chunk):
     """A callable: [begin, end) on the calling thread if one chunk holds it, else on the pool."""
     if end - begin <= chunk or space.n_threads == 1:
         return functools.partial(engine.call(address), block, begin, end, 0)
-    return functools.partial(_pool(space.n_threads).run, address, block, begin, end, chunk)
+    return functools.partial(_pool(space).run, address, block, begin, end, chunk)
 
 
 def run_for(space, compiled, policy, words):
@@ -200,7 +200,7 @@ def _each(calls, kept):
 
 def sequence(space, recorded):
     """A callable that runs recorded launches one after the other, with no Python between them."""
-    table, kept, pool = [], [], _pool(space.n_threads)
+    table, kept, pool = [], [], _pool(space)
     for (_, policy, _, compiled, words), launch in recorded:
         buffer, words, rows = _STEPS[launch.pattern](compiled, policy, words, launch.outs, space.n_threads)
         block = ctypes.create_string_buffer(words, len(words))

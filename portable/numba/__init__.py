@@ -1,0 +1,44 @@
+"""numba beside the layer: our functions and launches in its code, its functions in our kernels, kernels on its threads.
+
+    functions   @pk.function and kernels, called by code that numba compiles
+    launches    parallel_for, parallel_reduce, parallel_scan in that code
+    calls       functions of numba's in kernels
+    threads     the space "numba"
+    cuda        the same on a GPU, with numba-cuda
+
+Nothing of numba is imported before the program has imported it, or asks for one of these.
+"""
+
+from __future__ import annotations
+
+import functools
+
+_VERSION = "0.68"  # whose LLVM is ours
+
+
+@functools.cache
+def missing():
+    """Why numba cannot be used here, in one line; None if it can."""
+    try:
+        import numba
+    except ImportError as error:
+        return f"numba cannot be imported ({error}): pip install 'numba=={_VERSION}.*'"
+    if not numba.__version__.startswith(f"{_VERSION}."):
+        return (f"numba {numba.__version__} brings another LLVM than this layer's: "
+                f"pip install 'numba=={_VERSION}.*'")
+    return None
+
+
+def most_threads():
+    """How many threads numba starts; 1 if it is missing."""
+    if missing():
+        return 1
+    from numba import config
+
+    return config.NUMBA_NUM_THREADS
+
+
+@functools.cache
+def register():
+    """Teach numba the layer's words and launches. numba itself calls this, an entry point, before it compiles anything."""
+    from . import words  # noqa: F401

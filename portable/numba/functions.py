@@ -1,0 +1,160 @@
+"""@pk.function, and a kernel at one index, called by functions that numba compiles.
+
+The text is typed and emitted by the layer's compiler, one lane wide, into a library of numba's own kind that numba links to
+the caller, where LLVM inlines it. In a module of its own, numba's fastmath=True does not reach its instructions.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+
+from llvmlite import ir
+from numba.core import types
+from numba.core.typing.templates import AbstractTemplate, signature
+from numba.extending import NativeValue, lower_builtin, models, register_model, unbox
+
+from ..backends.cpu.lanes import CpuTarget
+from ..compiler.emit import Emitter
+from ..compiler.signature import Signature, flatten
+from ..compiler.tree import Operation, arrangement, flat
+from ..compiler.types import UNIFORM
+from ..compiler.typing import typed
+from ..compiler.values import SCALAR
+from ..dispatch import compiling
+from ..errors import LanguageError, ShapeError
+from .types import NUMBA, PTR, block, specs_of, word_at
+
+
+class Linked:
+    """A function or kernel for arguments of known types: `void name(block)`, which leaves its results behind the arguments.
+
+    Attributes
+    ----------
+    result : numba's type of what it returns
+    """
+
+    def __init__(self, written, args):
+        text = written.portable_text
+        if len(args) != len(text.params):
+            raise ShapeError(f"{written.kind} '{written.name}' ({written.place}) takes {len(text.params)} argument(s) "
+                             f"({', '.join(text.params)}), but {len(args)} were given")
+        self.written, self.specs, self.libraries = written, specs_of(written, text.params, args), {}
+        self.signature = Signature(self.specs)
+        floats = {s[1] for s in flatten(self.specs)} & {"float32", "float64"}
+        self.float_dtype = self.signature.float_dtype = "float32" if floats == {"float32"} else "float64"
+        with compiling:
+            tree = typed(text, tuple(self.signature.described()), 1, 1, self.float_dtype, written.name)
+            self.arranged = arrangement(tree.result)
+            self.numbers = [] if tree.result is None else flat(tree.result)
+            self._check_results()
+            dtypes = [{"float": self.float_dtype, "int": "int64"}.get(v.dtype, v.dtype) for v in self.numbers]
+            self.llvm, self.result = [SCALAR[d] for d in dtypes], types.none
+            if dtypes:
+                self.result = _arranged(self.arranged, iter([NUMBA[d] for d in dtypes]), types.Tuple)
+            module = ir.Module(written.name)
+            self._emit(module, "entry")
+        self.name = f"portable.{written.name}.{hashlib.sha256(str(module).encode()).hexdigest()[:16]}"
+
+    def _check_results(self):
+        written, text = self.written, self.written.portable_text
+        if not all(isinstance(v, Operation) for v in self.numbers):
+            raise LanguageError(f"{written.kind} '{written.name}' ({written.place}) returns a view; "
+                                "numba's functions take numbers and tuples of numbers from it")
+        if self.numbers and not text.always_returns:
+            raise LanguageError(f"{written.kind} '{written.name}' ({written.place}) returns a value on some paths "
+                                "and nothing on others")
+
+    def _emit(self, module, name):
+        function = ir.Function(module, ir.FunctionType(ir.VoidType(), [PTR]), name)
+        function.attributes.add("alwaysinline")
+        written = self.written
+        lower = Emitter(CpuTarget, 1, self.float_dtype, written.fastmath, written.name)
+        builder = ir.IRBuilder(function.append_basic_block("begin"))
+        lower.begin(builder)
+        place = function.args[0]
+        args = self.signature.values(lower, written.portable_text.params, place)
+        start = builder.append_basic_block("start")
+        builder.branch(start)
+        builder.position_at_end(start)
+        result = lower.inline(written.portable_text, args)
+        for k, v in enumerate(flat(result) if self.numbers else ()):
+            builder.store(lower.get(v, None, UNIFORM), word_at(builder, place, self.signature.n_words + k))
+        builder.ret_void()
+
+    def library(self, codegen):
+        """This function alone, as numba's code generator takes it."""
+        if codegen not in self.libraries:
+            library = self.libraries[codegen] = codegen.create_library(self.name)
+            module = library.create_ir_module(self.name)
+            with compiling:
+                self._emit(module, self.name)
+            library.add_ir_module(module)
+            library.finalize()
+        return self.libraries[codegen]
+
+    def call(self, context, builder, kinds, values):
+        """Call it at the builder's place; numba's value of what it returns."""
+        context.active_code_library.add_linking_library(self.library(context.codegen()))
+        kind = ir.FunctionType(ir.VoidType(), [PTR])
+        function = builder.module.globals.get(self.name) or ir.Function(builder.module, kind, self.name)
+        place = block(context, builder, self.specs, kinds, values, False, [None] * len(self.llvm))
+        builder.call(function, [place])
+        first = self.signature.n_words
+        numbers = [builder.load(word_at(builder, place, first + k), typ=t) for k, t in enumerate(self.llvm)]
+        if not numbers:
+            return context.get_dummy_value()
+        return _arranged(self.arranged, iter(numbers), functools.partial(_tuple, context, builder), self.result)
+
+
+def _tuple(context, builder, parts, kind):
+    return context.make_tuple(builder, kind, parts)
+
+
+def _arranged(like, numbers, wrap, kind=None):
+    """Numbers arranged as a text returns them, each tuple by `wrap`."""
+    if like is None:
+        return next(numbers)
+    parts = [_arranged(part, numbers, wrap, kind and kind[k]) for k, part in enumerate(like)]
+    return wrap(parts, kind) if kind else wrap(parts)
+
+
+class Written(types.Function):
+    """numba's type of a function or kernel of ours; it holds nothing at run time."""
+
+
+register_model(Written)(models.OpaqueModel)
+
+
+@unbox(Written)
+def _unbox(kind, obj, c):
+    return NativeValue(c.context.get_dummy_value())
+
+
+def type_of(written):
+    """The type by which numba knows a function or kernel."""
+    linked = functools.cache(functools.partial(Linked, written))
+
+    def refuse(kws):
+        if kws:
+            raise LanguageError(f"{written.kind} '{written.name}' ({written.place}): keyword arguments are not for kernels")
+
+    return Written(callable_as(written, lambda n: linked, refuse))
+
+
+def callable_as(key, linked, refuse=lambda kws: None):
+    """A template, and code, by which numba calls the `Linked` that `linked(number of arguments)` makes of their types."""
+
+    class Template(AbstractTemplate):
+        prefer_literal = True  # loops over a literal argument unroll
+
+        def generic(self, args, kws):
+            refuse(kws)
+            return signature(linked(len(args))(args).result, *args)
+
+    @lower_builtin(key, types.VarArg(types.Any))
+    def codegen(context, builder, sig, args):
+        return linked(len(args))(sig.args).call(context, builder, sig.args, args)
+
+    Template.key = key
+    return Template

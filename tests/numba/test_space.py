@@ -1,0 +1,117 @@
+"""The space "numba": launches on the threads of numba's prange, and on no others."""
+import numba
+import numpy as np
+import pytest
+
+import portable as pk
+from tests import conformance
+
+from ..conformance.test_step13_plan import axpy
+
+N = 100_000
+
+
+def launched(space, n=N):
+    x, y = np.arange(float(n)), np.zeros(n)
+    pk.parallel_for(pk.RangePolicy(0, n, space=space), axpy, 2.0, x, y)
+    return y
+
+
+def test_the_suite_of_every_backend():
+    """The steps with launches of many chunks; all of them: PORTABLE_TEST_SPACES=numba python -m pytest tests/conformance."""
+    assert conformance.run("numba", steps=(2, 5, 7, 14)) == 0
+
+
+def test_a_user_s_number_of_threads_is_obeyed_and_put_back():
+    most = numba.config.NUMBA_NUM_THREADS
+    for asked in {1, most}:
+        numba.set_num_threads(asked)
+        try:
+            np.testing.assert_array_equal(launched("numba"), launched("serial"))
+            np.testing.assert_array_equal(launched("numba:1"), launched("serial"))
+            assert numba.get_num_threads() == asked
+        finally:
+            numba.set_num_threads(most)
+
+
+def test_more_threads_than_numba_has_are_refused():
+    most = numba.config.NUMBA_NUM_THREADS
+    with pytest.raises(pk.SpaceUnavailableError, match=f"numba has {most} thread.*NUMBA_NUM_THREADS"):
+        launched(f"numba:{most + 1}")
+
+
+def test_importing_the_layer_imports_nothing_of_numba(program):
+    loaded = program("""
+        import sys
+        import portable
+        print([name for name in sys.modules if name.split(".")[0] in ("numba", "llvmlite")])
+    """)
+    assert loaded.strip() == "[]"
+
+
+def test_no_pool_of_the_layer_is_started(program):
+    assert program("""
+        import threading, os
+        import numpy as np
+        import portable as pk
+
+        @pk.kernel
+        def axpy(i, a, x, y):
+            y[i] += a * x[i]
+
+        x, y = np.ones(100_000), np.zeros(100_000)
+        with pk.use("numba"):
+            pk.parallel_for(len(x), axpy, 2.0, x, y)
+            with pk.capture() as graph:
+                pk.parallel_for(len(x), axpy, 2.0, x, y)
+            graph.replay()
+        assert (y == 4.0).all()
+        import portable.backends.cpu.pool as pool
+        print(len(pool._pools))
+    """).strip() == "0"
+
+
+@pytest.mark.parametrize("layer", ["omp", "workqueue"])
+def test_threads_of_python_and_forks_on_each_layer(program, layer):
+    """Launches of several threads at once, in a child that was forked after threads had run, and beside prange."""
+    assert program("""
+        import os, threading, warnings
+        import numba
+        import numpy as np
+        import portable as pk
+
+        warnings.simplefilter("ignore", DeprecationWarning)
+
+        @pk.kernel
+        def axpy(i, a, x, y):
+            y[i] += a * x[i]
+
+        @numba.njit(parallel=True)
+        def loop(y):
+            for i in numba.prange(y.size):
+                y[i] += 1.0
+
+        def work():
+            x, y = np.ones(100_000), np.zeros(100_000)
+            for _ in range(20):
+                pk.parallel_for(pk.RangePolicy(0, len(x), space="numba"), axpy, 2.0, x, y)
+            assert (y == 40.0).all()
+
+        y = np.zeros(100_000)
+        loop(y)
+        work()
+        threads = [threading.Thread(target=work) for _ in range(3)]
+        [t.start() for t in threads]
+        [t.join() for t in threads]
+        loop(y)
+        assert (y == 2.0).all()
+        child = os.fork()
+        if not child:
+            try:
+                work()
+                os._exit(0)
+            finally:
+                os._exit(1)
+        assert os.waitpid(child, 0)[1] == 0
+        print(numba.threading_layer())
+    """, NUMBA_THREADING_LAYER=layer).strip() == layer
