@@ -21,6 +21,7 @@ class _Written:
     kind = "function"
 
     def __init__(self, fn, fastmath=False, packed=True, teams=1, chain=False):
+        fn = getattr(fn, "py_func", fn)  # the text of a function that numba compiles, under the layer's rules
         frontend.check_function(fn, self.kind)
         self.fn, self.fastmath, self.packed, self.teams, self.chain = fn, fastmath, packed, teams, chain
         self.compiled = {}  # what a backend made of it, by its own key

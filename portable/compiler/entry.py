@@ -13,6 +13,7 @@ import struct
 
 from llvmlite import ir
 
+from .. import numba
 from ..errors import DTypeError, InputError, LanguageError, ShapeError
 from ..policy import n_indices
 from .emit import Emitter, Unpacked, described
@@ -86,7 +87,8 @@ class Entry:
         except Unpacked as why:
             self._one_lane(str(why))
             self._emit()
-        return str(self.module)
+        links = self.lower.links
+        return numba.linked(str(self.module), links) if links else str(self.module)
 
     @property
     def accesses(self):

@@ -272,6 +272,11 @@ class Instructions(Memory):
     def emit_item(self, o, states):
         return states[o.attr]
 
+    emit_part = emit_item
+
+    def emit_foreign(self, o, *values):
+        return self.target.foreign(self, o.attr, values)
+
     def emit_before(self, o, own):
         reducer, own = o.attr, Value(own.dtype, VARYING, self.get(own, None, VARYING))
         neutral = self.strong_const(reducer.identity(own.dtype), own.dtype)

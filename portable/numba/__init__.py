@@ -12,6 +12,7 @@ Nothing of numba is imported before the program has imported it, or asks for one
 from __future__ import annotations
 
 import functools
+import sys
 
 _VERSION = "0.68"  # whose LLVM is ours
 
@@ -42,3 +43,22 @@ def most_threads():
 def register():
     """Teach numba the layer's words and launches. numba itself calls this, an entry point, before it compiles anything."""
     from . import words  # noqa: F401
+
+
+def compiles(function):
+    """Whether an object is a function that numba compiles: @njit's, or numba-cuda's for devices."""
+    return "numba" in sys.modules and type(function).__module__.startswith("numba.") and hasattr(function, "py_func")
+
+
+def foreign(function):
+    """A call of such a function in a kernel."""
+    from .calls import Foreign
+
+    return Foreign(function)
+
+
+def linked(text, links):
+    """An IR text with the texts of the functions that it calls in it."""
+    from . import calls
+
+    return calls.linked(text, links)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import hashlib
 
+import llvmlite.binding as llvm
 from llvmlite import ir
 from numba.core import types
 from numba.core.typing.templates import AbstractTemplate, signature
@@ -81,6 +82,7 @@ class Linked:
         for k, v in enumerate(flat(result) if self.numbers else ()):
             builder.store(lower.get(v, None, UNIFORM), word_at(builder, place, self.signature.n_words + k))
         builder.ret_void()
+        return lower.links
 
     def library(self, codegen):
         """This function alone, as numba's code generator takes it."""
@@ -88,8 +90,10 @@ class Linked:
             library = self.libraries[codegen] = codegen.create_library(self.name)
             module = library.create_ir_module(self.name)
             with compiling:
-                self._emit(module, self.name)
+                links = self._emit(module, self.name)
             library.add_ir_module(module)
+            for text in links.values():
+                library.add_llvm_module(llvm.parse_assembly(text))
             library.finalize()
         return self.libraries[codegen]
 

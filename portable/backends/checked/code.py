@@ -48,7 +48,7 @@ _TEXTS = {
     "atomic": "atomic({element}, {shifted}{values}, op={o.attr[0]!r})",
     "rank": "team.rank", "league_rank": "team.league_rank", "league_size": "team.league_size", "together": "None",
     "barrier": "team.barrier({site})", "broadcast": "team.broadcast({site}, {0}, {1:i})",
-    "append": "team.append({site}, {view}, {0:i}, {1:v}, {2:bool})", "item": "{0}[{o.attr}]",
+    "append": "team.append({site}, {view}, {0:i}, {1:v}, {2:bool})", "item": "{0}[{o.attr}]", "part": "{0}[{o.attr}]", "foreign": "called({foreign}, {all})",
     "combine": "team.reduce({site}, {step}, ({all},))", "before": "team.scan({site}, {step}, {neutral}, {0})",
 }
 _HELD = ("+", "-", "*", "//", "negate", "abs")  # integers that may be beyond their type
@@ -280,6 +280,8 @@ class Code:
             facts["high"] = t.bounds(dtype)[1]
         if o.op in ("math", "intrinsic"):
             facts["all"] = ", ".join(map("{:=}".format, args))
+        elif o.op == "foreign":
+            facts |= {"foreign": self.constant(o.attr), "all": ", ".join(map("{}".format, args))}
         elif o.op == "get":
             template = self.variable(o.attr)
         elif o.op in ("combine", "before"):

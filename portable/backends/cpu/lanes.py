@@ -19,6 +19,11 @@ class CpuTarget:
     def fast_math(lower, name, values):
         return None
 
+    @staticmethod
+    def foreign(lower, callee, values):
+        """A call of a function that numba compiles."""
+        return callee.emit(lower, values)
+
 
 class CpuTeam(Team):
     """A team of W members that move together; barriers cost nothing."""
