@@ -42,7 +42,7 @@ def most_threads():
 @functools.cache
 def register():
     """Teach numba the layer's words and launches. numba itself calls this, an entry point, before it compiles anything."""
-    from . import words  # noqa: F401
+    from . import launches, policies, words  # noqa: F401
 
 
 def compiles(function):

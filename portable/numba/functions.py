@@ -17,6 +17,8 @@ from numba.extending import NativeValue, lower_builtin, models, register_model, 
 
 from ..backends.cpu.lanes import CpuTarget
 from ..compiler.emit import Emitter
+from ..compiler.keys import sources
+from ..compiler.keys import written as written_tree
 from ..compiler.signature import Signature, flatten
 from ..compiler.tree import Operation, arrangement, flat
 from ..compiler.types import UNIFORM
@@ -49,13 +51,16 @@ class Linked:
             self.arranged = arrangement(tree.result)
             self.numbers = [] if tree.result is None else flat(tree.result)
             self._check_results()
+            identity = repr((written_tree(tree, self.float_dtype), self.specs, written.fastmath, sources()))
             dtypes = [{"float": self.float_dtype, "int": "int64"}.get(v.dtype, v.dtype) for v in self.numbers]
             self.llvm, self.result = [SCALAR[d] for d in dtypes], types.none
             if dtypes:
                 self.result = _arranged(self.arranged, iter([NUMBA[d] for d in dtypes]), types.Tuple)
-            module = ir.Module(written.name)
-            self._emit(module, "entry")
-        self.name = f"portable.{written.name}.{hashlib.sha256(str(module).encode()).hexdigest()[:16]}"
+        self.name = name_of(written, identity)
+        self.made_from = written, args
+
+    def reload(self):
+        """Before code from numba's cache is loaded."""
 
     def _check_results(self):
         written, text = self.written, self.written.portable_text
@@ -94,6 +99,7 @@ class Linked:
             library.add_ir_module(module)
             for text in links.values():
                 library.add_llvm_module(llvm.parse_assembly(text))
+            library._reload_init.add(Unchanged(self))
             library.finalize()
         return self.libraries[codegen]
 
@@ -111,6 +117,34 @@ class Linked:
         return _arranged(self.arranged, iter(numbers), functools.partial(_tuple, context, builder), self.result)
 
 
+def name_of(written, identity):
+    """The name of code: it says all that the code was made from."""
+    return f"portable.{written.name}.{hashlib.sha256(identity.encode()).hexdigest()[:16]}"
+
+
+class Unchanged:
+    """What numba calls when it takes code from its cache; it travels with the code, and looks whether our texts are the same.
+
+    numba itself looks at the file of the caller alone.
+    """
+
+    def __init__(self, made):
+        self.made = made
+
+    def __call__(self):
+        self.made.reload()
+
+    def __reduce__(self):
+        return _unchanged, (type(self.made), self.made.made_from, self.made.name)
+
+
+def _unchanged(kind, made_from, name):
+    made = kind(*made_from)
+    if made.name != name:
+        raise FileNotFoundError(f"{made.written.name} has changed")  # numba makes its code anew, as if it were not there
+    return Unchanged(made)
+
+
 def _tuple(context, builder, parts, kind):
     return context.make_tuple(builder, kind, parts)
 
@@ -124,7 +158,10 @@ def _arranged(like, numbers, wrap, kind=None):
 
 
 class Written(types.Function):
-    """numba's type of a function or kernel of ours; it holds nothing at run time."""
+    """numba's type of a function or kernel of ours, `written`; it holds nothing at run time."""
+
+    def __reduce__(self):
+        return type_known, (self.written,)
 
 
 register_model(Written)(models.OpaqueModel)
@@ -135,6 +172,11 @@ def _unbox(kind, obj, c):
     return NativeValue(c.context.get_dummy_value())
 
 
+def type_known(value):
+    """numba's type of an object that says it itself."""
+    return value._numba_type_
+
+
 def type_of(written):
     """The type by which numba knows a function or kernel."""
     linked = functools.cache(functools.partial(Linked, written))
@@ -143,7 +185,9 @@ def type_of(written):
         if kws:
             raise LanguageError(f"{written.kind} '{written.name}' ({written.place}): keyword arguments are not for kernels")
 
-    return Written(callable_as(written, lambda n: linked, refuse))
+    kind = Written(callable_as(written, lambda n: linked, refuse))
+    kind.written = written
+    return kind
 
 
 def callable_as(key, linked, refuse=lambda kws: None):
