@@ -1,4 +1,8 @@
 """The space "numba": launches on the threads of numba's prange, and on no others."""
+import re
+import sys
+import types
+
 import numba
 import numpy as np
 import pytest
@@ -47,6 +51,17 @@ def test_importing_the_layer_imports_nothing_of_numba(program):
         print([name for name in sys.modules if name.split(".")[0] in ("numba", "llvmlite")])
     """)
     assert loaded.strip() == "[]"
+
+
+@pytest.mark.parametrize("module, reason", [(None, "numba cannot be imported"),
+                                            (types.SimpleNamespace(__version__="0.62.1"), "numba 0.62.1 brings another LLVM")])
+def test_numba_missing_or_another_one_is_one_line(monkeypatch, module, reason):
+    monkeypatch.setitem(sys.modules, "numba", module)
+    pk.numba.missing.cache_clear()
+    try:
+        assert re.match(f"{reason}.*pip install", pk.unavailable_because(pk.Space("numba")))
+    finally:
+        pk.numba.missing.cache_clear()
 
 
 def test_no_pool_of_the_layer_is_started(program):
