@@ -1,4 +1,4 @@
-"""numba beside the layer: our functions and launches in its code, its functions in our kernels, kernels on its threads.
+"""numba beside the layer: our functions and launches in its code, its functions and threads in ours.
 
     functions   @pk.function and kernels, called by code that numba compiles
     launches    parallel_for, parallel_reduce, parallel_scan in that code
@@ -25,8 +25,10 @@ def missing():
     except ImportError as error:
         return f"numba cannot be imported ({error}): pip install 'numba=={_VERSION}.*'"
     if not numba.__version__.startswith(f"{_VERSION}."):
-        return (f"numba {numba.__version__} brings another LLVM than this layer's: "
-                f"pip install 'numba=={_VERSION}.*'")
+        return (
+            f"numba {numba.__version__} brings another LLVM than this layer's: "
+            f"pip install 'numba=={_VERSION}.*'"
+        )
     return None
 
 
@@ -41,13 +43,17 @@ def most_threads():
 
 @functools.cache
 def register():
-    """Teach numba the layer's words and launches. numba itself calls this, an entry point, before it compiles anything."""
+    """Teach numba the layer's words and launches. numba itself calls this entry point before it compiles."""
     from . import launches, policies, words  # noqa: F401
 
 
 def compiles(function):
     """Whether an object is a function that numba compiles: @njit's, or numba-cuda's for devices."""
-    return "numba" in sys.modules and type(function).__module__.startswith("numba.") and hasattr(function, "py_func")
+    return (
+        "numba" in sys.modules
+        and type(function).__module__.startswith("numba.")
+        and hasattr(function, "py_func")
+    )
 
 
 def foreign(function):

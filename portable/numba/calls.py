@@ -1,11 +1,12 @@
 """Functions that numba compiles, called in kernels as they are: numba's code, types and bits.
 
-A call is a loop over the lanes of a pack around numba's function, which LLVM inlines, and turns into vector code where it
-can. A lane in which the function raises gets NaN, an integer 0.
+A call is a loop over the lanes of a pack around numba's function, which LLVM inlines, and turns into vector
+code where it can. A lane in which the function raises gets NaN, an integer 0.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dis
 import hashlib
 
@@ -42,18 +43,25 @@ class Foreign:
         return f"{self.name} {self.code}"  # which a kernel's code on disk is known by
 
     def results(self, dtypes):
-        """The dtypes of its results for arguments of these; TypeClash if numba has none, or the text says otherwise."""
+        """The dtypes of its results for arguments of these; TypeClash where numba or the text says otherwise."""
         try:
             result = self.typed(tuple(NUMBA[d] for d in dtypes))
         except NumbaError as error:
-            raise TypeClash(f"numba cannot compile '{self.name}' for ({', '.join(dtypes)}): {_first_line(error)}") from error
-        parts = tuple(result) if isinstance(result, types.BaseTuple) else () if result == types.none else (result,)
+            raise TypeClash(
+                f"numba cannot compile '{self.name}' for ({', '.join(dtypes)}): {_first_line(error)}"
+            ) from error
+        several = isinstance(result, types.BaseTuple)
+        parts = tuple(result) if several else () if result == types.none else (result,)
         if not all(part in DTYPE for part in parts):
-            raise TypeClash(f"'{self.name}' returns numba's {result}; a number, or a tuple of numbers, is wanted in kernels")
-        n = len(parts) if isinstance(result, types.BaseTuple) or not parts else None
+            raise TypeClash(
+                f"'{self.name}' returns numba's {result}; a number, or a tuple of numbers, is wanted"
+            )
+        n = len(parts) if several or not parts else None
         if n != self.n_results:
-            raise TypeClash(f"'{self.name}' returns numba's {result}, but its text does not say so: "
-                            "write each of its returns as `return a, b`")
+            raise TypeClash(
+                f"'{self.name}' returns numba's {result}, but its text does not say so: "
+                "write each of its returns as `return a, b`"
+            )
         self.dtypes = [DTYPE[part] for part in parts]
         return self.dtypes
 
@@ -72,53 +80,42 @@ class Foreign:
     def emit(self, lower, values):
         """Call it at the emitter's place, in all lanes that live; what the operation gives."""
         if not isinstance(self.function, Dispatcher):
-            raise TypeClash(f"'{self.name}' is numba-cuda's, for devices; here kernels call functions of @njit, "
-                            f"or pk.function({self.name}), which reads its text for every space")
-        b, W, masked = lower.b, lower.W, lower.W > 1 and lower.mask is not None
-        args = [lower.get(v, None, VARYING) for v in values]
-        args = [b.zext(x, _as(I8, W)) if lower.strong(v.dtype) == "bool" else x for x, v in zip(args, values)]
+            raise TypeClash(
+                f"'{self.name}' is numba-cuda's, for devices; here kernels call functions of @njit, "
+                f"or pk.function({self.name}), which reads its text for every space"
+            )
+        W, masked = lower.W, lower.W > 1 and lower.mask is not None
+        mask = [Value("bool", VARYING, lower.mask)] if masked else []
+        args = [_stored(lower, v) for v in (*mask, *values)]
         name = f"portable.{self.name}.{self.code[:16]}.{W}{'.masked' * masked}"
         if name not in lower.links:
             lower.links[name] = self._lanes(name, [x.type for x in args], W, masked)
-        mask = [b.zext(lower.mask, _as(I8, W))] if masked else []
-        result = lower.call(name, [*mask, *args], ir.LiteralStructType([_as(_stored(d), W) for d in self.dtypes]))
+        result = lower.call(name, args, self._struct(W))
         numbers = []
         for k, dtype in enumerate(self.dtypes):
-            x = b.extract_value(result, k)
-            numbers.append(Value(dtype, VARYING, b.trunc(x, _as(I1, W)) if dtype == "bool" else x))
+            x = lower.b.extract_value(result, k)
+            numbers.append(Value(dtype, VARYING, lower.b.trunc(x, _as(I1, W)) if dtype == "bool" else x))
         return numbers[0] if self.n_results is None else tuple(numbers)
 
+    def _struct(self, W):
+        return ir.LiteralStructType([_as(I8 if d == "bool" else SCALAR[d], W) for d in self.dtypes])
+
     def _lanes(self, name, kinds, W, masked):
-        """The IR text of a function of whole packs, with numba's in it."""
-        module = ir.Module(name)
-        struct = ir.LiteralStructType([_as(_stored(d), W) for d in self.dtypes])
-        mask = [_as(I8, W)] if masked else []
-        function = ir.Function(module, ir.FunctionType(struct, [*mask, *kinds]), name)
+        """The IR text of a function of whole packs, numba's in it; the first argument is the mask, if any."""
+        module, struct = ir.Module(name), self._struct(W)
+        function = ir.Function(module, ir.FunctionType(struct, kinds), name)
         function.attributes.add("alwaysinline")
         b = ir.IRBuilder(function.append_basic_block("begin"))
-        places, outs = ([_place(b, kind) for kind in group] for group in ([*mask, *kinds], struct.elements))
-        for x, place in zip(function.args, places):
-            b.store(x, place)
-        for out, element in zip(outs, struct.elements):
-            b.store(ir.Constant(element, None), out)
-        head, lane, following, done = (b.append_basic_block(n) for n in ("head", "lane", "next", "done"))
-        begin = b.block
-        b.branch(head)
-        b.position_at_end(head)
-        k = b.phi(I64)
-        k.add_incoming(ir.Constant(I64, 0), begin)
-        arguments = [b.load(b.gep(p, [k], source_etype=_stored_of(x.type)), typ=_stored_of(x.type)) for p, x in zip(places, function.args)]
-        live = b.trunc(arguments.pop(0), I1) if masked else ir.Constant(I1, 1)
-        b.cbranch(live, lane, following)
-        b.position_at_end(lane)
-        for out, number in zip(outs, self._call(b, arguments)):
-            b.store(number, b.gep(out, [k], source_etype=number.type))
-        b.branch(following)
-        b.position_at_end(following)
-        more = b.add(k, ir.Constant(I64, 1))
-        k.add_incoming(more, following)
-        b.cbranch(b.icmp_unsigned("<", more, ir.Constant(I64, W)), head, done)
-        b.position_at_end(done)
+        places = [_place(b, kind, x) for kind, x in zip(kinds, function.args)]
+        outs = [_place(b, kind, ir.Constant(kind, None)) for kind in struct.elements]
+        with _loop(b, W) as (k, following):
+            numbers = [_element(b, place, kind, k) for place, kind in zip(places, kinds)]
+            if masked:
+                lane = b.append_basic_block("lane")
+                b.cbranch(b.trunc(numbers.pop(0), I1), lane, following)
+                b.position_at_end(lane)
+            for out, number in zip(outs, self._call(b, numbers)):
+                b.store(number, b.gep(out, [k], source_etype=number.type))
         result = ir.Constant(struct, ir.Undefined)
         for number, (out, element) in enumerate(zip(outs, struct.elements)):
             result = b.insert_value(result, b.load(out, typ=element), number)
@@ -126,19 +123,24 @@ class Foreign:
         return self._optimised(module, name)
 
     def _call(self, b, arguments):
-        """numba's call in one lane: the numbers of its result as memory has them, NaN and 0 where it raised."""
+        """numba's call in one lane: the numbers of its result as in memory, NaN and 0 where it raised."""
         context, signature = cpu_target.target_context, self.compiled.signature
         function = context.declare_function(b.module, self.compiled.fndesc)
-        arguments = [b.trunc(x, I1) if kind == types.boolean else x for x, kind in zip(arguments, signature.args)]
-        status, result = context.call_conv.call_function(b, function, signature.return_type, signature.args, arguments)
+        arguments = [
+            b.trunc(x, I1) if kind == types.boolean else x for x, kind in zip(arguments, signature.args)
+        ]
+        status, result = context.call_conv.call_function(
+            b, function, signature.return_type, signature.args, arguments
+        )
         for k, dtype in enumerate(self.dtypes):
             number = result if self.n_results is None else b.extract_value(result, k)
             number = b.zext(number, I8) if dtype == "bool" else number
-            nothing = ir.Constant(number.type, float("nan") if is_float(dtype) else 0)
-            yield b.select(status.is_ok, number, nothing)
+            yield b.select(
+                status.is_ok, number, ir.Constant(number.type, float("nan") if is_float(dtype) else 0)
+            )
 
     def _optimised(self, module, name):
-        """The text with numba's code inside, its loop over lanes vectorised; TypeClash if that wants the interpreter."""
+        """The text with numba's code, its loop over lanes vectorised; TypeClash if it needs the interpreter."""
         from ..backends.cpu import engine
 
         linked = llvm.parse_assembly(str(module))
@@ -153,8 +155,10 @@ class Foreign:
         builder.getModulePassManager().run(linked, builder)
         for function in linked.functions:
             if function.is_declaration and function.name.startswith(_NOT_IN_KERNELS):
-                raise TypeClash(f"'{self.name}' needs Python's interpreter (its code calls {function.name}); "
-                                "kernels call functions of numba's that do without: no print, no objects")
+                raise TypeClash(
+                    f"'{self.name}' needs Python's interpreter (its code calls {function.name}); kernels "
+                    "call functions of numba's that do without: no print, no objects"
+                )
         linked.get_function(name).linkage = "linkonce_odr"  # several callers may bring it
         return str(linked)
 
@@ -163,18 +167,41 @@ def _as(scalar, W):
     return ir.VectorType(scalar, W) if W > 1 else scalar
 
 
-def _place(b, kind):
+def _stored(lower, v):
+    """A number of the emitter's in all lanes, as memory has it."""
+    x = lower.get(v, None, VARYING)
+    return lower.b.zext(x, _as(I8, lower.W)) if lower.strong(v.dtype) == "bool" else x
+
+
+def _place(b, kind, value):
+    """Memory on the stack that holds a value."""
     place = b.alloca(kind)
     place.align, place.type = 64, PTR
+    b.store(value, place)
     return place
 
 
-def _stored(dtype):
-    return I8 if dtype == "bool" else SCALAR[dtype]
+@contextlib.contextmanager
+def _loop(b, n):
+    """A loop over k = 0, ..., n - 1 around the block: k, and where the next trip begins."""
+    begin, head, following, done = b.block, *(b.append_basic_block(name) for name in ("head", "next", "done"))
+    b.branch(head)
+    b.position_at_end(head)
+    k = b.phi(I64)
+    k.add_incoming(ir.Constant(I64, 0), begin)
+    yield k, following
+    b.branch(following)
+    b.position_at_end(following)
+    more = b.add(k, ir.Constant(I64, 1))
+    k.add_incoming(more, following)
+    b.cbranch(b.icmp_unsigned("<", more, ir.Constant(I64, n)), head, done)
+    b.position_at_end(done)
 
 
-def _stored_of(kind):
-    return getattr(kind, "element", kind)
+def _element(b, place, kind, k):
+    """An element of a vector in memory, or the scalar there."""
+    scalar = getattr(kind, "element", kind)
+    return b.load(b.gep(place, [k], source_etype=scalar), typ=scalar)
 
 
 def _n_results(function):
@@ -186,7 +213,8 @@ def _n_results(function):
             return value.arg
         if value is not None and isinstance(value.argval, tuple):
             return len(value.argval)
-        if value is not None and not (value.opname in ("LOAD_CONST", "RETURN_CONST") and value.argval is None):
+        nothing = value is None or value.opname in ("LOAD_CONST", "RETURN_CONST") and value.argval is None
+        if not nothing:
             found = None
         before = now
     return found

@@ -1,7 +1,8 @@
 """@pk.function, and a kernel at one index, called by functions that numba compiles.
 
-The text is typed and emitted by the layer's compiler, one lane wide, into a library of numba's own kind that numba links to
-the caller, where LLVM inlines it. In a module of its own, numba's fastmath=True does not reach its instructions.
+The text is typed and emitted by the layer's compiler, one lane wide, into a library of numba's own kind that
+numba links to the caller, where LLVM inlines it. In a module of its own, numba's fastmath=True does not reach
+its instructions.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from .types import NUMBA, PTR, block, specs_of, word_at
 
 
 class Linked:
-    """A function or kernel for arguments of known types: `void name(block)`, which leaves its results behind the arguments.
+    """A function or kernel for arguments of known types: `void name(block)`, results behind the arguments.
 
     Attributes
     ----------
@@ -38,38 +39,46 @@ class Linked:
     """
 
     def __init__(self, written, args):
-        text = written.portable_text
+        text, self.written, self.made_from, self.libraries = (
+            written.portable_text,
+            written,
+            (written, args),
+            {},
+        )
+        self.where = f"{written.kind} '{written.name}' ({written.place})"
         if len(args) != len(text.params):
-            raise ShapeError(f"{written.kind} '{written.name}' ({written.place}) takes {len(text.params)} argument(s) "
-                             f"({', '.join(text.params)}), but {len(args)} were given")
-        self.written, self.specs, self.libraries = written, specs_of(written, text.params, args), {}
-        self.signature = Signature(self.specs)
-        floats = {s[1] for s in flatten(self.specs)} & {"float32", "float64"}
+            raise ShapeError(
+                f"{self.where} takes {len(text.params)} argument(s) ({', '.join(text.params)}), "
+                f"but {len(args)} were given"
+            )
+        self.signature = Signature(specs_of(written, text.params, args))
+        floats = {s[1] for s in flatten(self.signature.specs)} & {"float32", "float64"}
         self.float_dtype = self.signature.float_dtype = "float32" if floats == {"float32"} else "float64"
         with compiling:
             tree = typed(text, tuple(self.signature.described()), 1, 1, self.float_dtype, written.name)
-            self.arranged = arrangement(tree.result)
-            self.numbers = [] if tree.result is None else flat(tree.result)
-            self._check_results()
-            identity = repr((written_tree(tree, self.float_dtype), self.specs, written.fastmath, sources()))
-            dtypes = [{"float": self.float_dtype, "int": "int64"}.get(v.dtype, v.dtype) for v in self.numbers]
-            self.llvm, self.result = [SCALAR[d] for d in dtypes], types.none
-            if dtypes:
-                self.result = _arranged(self.arranged, iter([NUMBA[d] for d in dtypes]), types.Tuple)
-        self.name = name_of(written, identity)
-        self.made_from = written, args
+            self.name = name_of(
+                written,
+                repr(
+                    (written_tree(tree, self.float_dtype), self.signature.specs, written.fastmath, sources())
+                ),
+            )
+        self._take_results(tree.result)
+
+    def _take_results(self, result):
+        numbers = [] if result is None else flat(result)
+        if not all(isinstance(v, Operation) for v in numbers):
+            raise LanguageError(
+                f"{self.where} returns a view; numba's functions take numbers and tuples of numbers from it"
+            )
+        if numbers and not self.written.portable_text.always_returns:
+            raise LanguageError(f"{self.where} returns a value on some paths and nothing on others")
+        dtypes = [{"float": self.float_dtype, "int": "int64"}.get(v.dtype, v.dtype) for v in numbers]
+        self.arranged, self.llvm, self.result = arrangement(result), [SCALAR[d] for d in dtypes], types.none
+        if dtypes:
+            self.result = _arranged(self.arranged, iter([NUMBA[d] for d in dtypes]), types.Tuple)
 
     def reload(self):
         """Before code from numba's cache is loaded."""
-
-    def _check_results(self):
-        written, text = self.written, self.written.portable_text
-        if not all(isinstance(v, Operation) for v in self.numbers):
-            raise LanguageError(f"{written.kind} '{written.name}' ({written.place}) returns a view; "
-                                "numba's functions take numbers and tuples of numbers from it")
-        if self.numbers and not text.always_returns:
-            raise LanguageError(f"{written.kind} '{written.name}' ({written.place}) returns a value on some paths "
-                                "and nothing on others")
 
     def _emit(self, module, name):
         function = ir.Function(module, ir.FunctionType(ir.VoidType(), [PTR]), name)
@@ -84,7 +93,7 @@ class Linked:
         builder.branch(start)
         builder.position_at_end(start)
         result = lower.inline(written.portable_text, args)
-        for k, v in enumerate(flat(result) if self.numbers else ()):
+        for k, v in enumerate(flat(result) if self.llvm else ()):
             builder.store(lower.get(v, None, UNIFORM), word_at(builder, place, self.signature.n_words + k))
         builder.ret_void()
         return lower.links
@@ -108,13 +117,15 @@ class Linked:
         context.active_code_library.add_linking_library(self.library(context.codegen()))
         kind = ir.FunctionType(ir.VoidType(), [PTR])
         function = builder.module.globals.get(self.name) or ir.Function(builder.module, kind, self.name)
-        place = block(context, builder, self.specs, kinds, values, False, [None] * len(self.llvm))
+        place = block(context, builder, self.signature.specs, kinds, values, False, [None] * len(self.llvm))
         builder.call(function, [place])
         first = self.signature.n_words
         numbers = [builder.load(word_at(builder, place, first + k), typ=t) for k, t in enumerate(self.llvm)]
         if not numbers:
             return context.get_dummy_value()
-        return _arranged(self.arranged, iter(numbers), functools.partial(_tuple, context, builder), self.result)
+        return _arranged(
+            self.arranged, iter(numbers), functools.partial(_tuple, context, builder), self.result
+        )
 
 
 def name_of(written, identity):
@@ -123,9 +134,8 @@ def name_of(written, identity):
 
 
 class Unchanged:
-    """What numba calls when it takes code from its cache; it travels with the code, and looks whether our texts are the same.
-
-    numba itself looks at the file of the caller alone.
+    """What numba calls when it takes code from its cache. It travels with the code, and looks whether our
+    texts are the same: numba looks at the file of the caller alone.
     """
 
     def __init__(self, made):
@@ -141,7 +151,7 @@ class Unchanged:
 def _unchanged(kind, made_from, name):
     made = kind(*made_from)
     if made.name != name:
-        raise FileNotFoundError(f"{made.written.name} has changed")  # numba makes its code anew, as if it were not there
+        raise FileNotFoundError(f"{made.written.name} has changed")  # so numba makes its code anew
     return Unchanged(made)
 
 
@@ -183,7 +193,9 @@ def type_of(written):
 
     def refuse(kws):
         if kws:
-            raise LanguageError(f"{written.kind} '{written.name}' ({written.place}): keyword arguments are not for kernels")
+            raise LanguageError(
+                f"{written.kind} '{written.name}' ({written.place}): keyword arguments are not for kernels"
+            )
 
     kind = Written(callable_as(written, lambda n: linked, refuse))
     kind.written = written
@@ -191,7 +203,7 @@ def type_of(written):
 
 
 def callable_as(key, linked, refuse=lambda kws: None):
-    """A template, and code, by which numba calls the `Linked` that `linked(number of arguments)` makes of their types."""
+    """A template, and code, by which numba calls what `linked(number of arguments)` makes of their types."""
 
     class Template(AbstractTemplate):
         prefer_literal = True  # loops over a literal argument unroll

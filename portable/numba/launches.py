@@ -1,21 +1,29 @@
-"""parallel_for, parallel_reduce and parallel_scan called by functions that numba compiles: launches on numba's threads.
+"""parallel_for, parallel_reduce and parallel_scan in functions that numba compiles, on numba's threads.
 
-The code of a launch from Python, packs and all, goes into a library of numba's own kind, so that numba keeps it in its
-cache; the argument block lies on the caller's stack. Blocks of reductions and scans are those of a launch from Python, and
-so are the bits.
+The code of a launch from Python, packs and all, goes into a library of numba's own kind, which numba keeps in
+its cache; the argument block lies on the caller's stack. Blocks of reductions and scans are those of a launch
+from Python, and so are the bits.
 """
 
 from __future__ import annotations
 
+import functools
 import inspect
 
+import numpy as np
 from llvmlite import ir
 from numba.core import types
-from numba.core.typing.templates import AbstractTemplate, infer_global, signature
-from numba.extending import NativeValue, intrinsic, lower_builtin, models, register_model, unbox
 from numba.core.imputils import lower_constant
-
-import numpy as np
+from numba.core.typing.templates import AbstractTemplate, infer_global, signature
+from numba.extending import (
+    NativeValue,
+    intrinsic,
+    lower_builtin,
+    models,
+    register_jitable,
+    register_model,
+    unbox,
+)
 
 from .. import dispatch
 from ..backends.cpu import engine
@@ -34,8 +42,12 @@ from .threads import ENTRY, I64, MOST, call, n_threads, ready, share
 from .types import NUMBA, PTR, block, specs_of, word_at
 
 _int = types.int64
-_WORDS = {dispatch.parallel_for: (), dispatch.parallel_reduce: ("reducer",),
-          dispatch.parallel_scan: ("out", "reducer", "inclusive")}
+_FUNCTIONS = "entry", "finish", "apply"  # of a launch's code
+_OPTIONS = {
+    dispatch.parallel_for: (),
+    dispatch.parallel_reduce: ("reducer",),
+    dispatch.parallel_scan: ("out", "reducer", "inclusive"),
+}
 
 
 class Known(types.Dummy):
@@ -71,133 +83,183 @@ class Launch:
     """
 
     def __init__(self, word, args, options):
-        self.pattern, self.libraries = word.__name__.removeprefix("parallel_"), {}
-        kernel = args[1].written if len(args) > 1 and isinstance(args[1], Written) else None
-        if not isinstance(kernel, Kernel):
-            raise LanguageError(f"{word.__name__}: the kernel is {args[1:2]}; a function marked with @pk.kernel is wanted")
-        self.kernel = self.written = kernel
-        policy_kind = kind_of(args[0])
-        if policy_kind is None:
-            raise InputError(f"{word.__name__} of kernel '{kernel.name}' ({kernel.place}): policy is numba's {args[0]}; an integer, or a "
-                             "RangePolicy, MDRangePolicy or TeamPolicy made in the same function is wanted")
-        if unknown := set(options) - set(_WORDS[word]):
-            raise InputError(f"{word.__name__} of kernel '{kernel.name}' ({kernel.place}): {', '.join(sorted(unknown))}= is not for launches "
-                             f"inside numba's functions; they know {', '.join(_WORDS[word]) or 'no options'}")
-        self.reducers, self.several = self._reducers(options.get("reducer"), policy_kind)
-        given, names = list(args[2:]), kernel.portable_text.params[n_indices(policy_kind):]
+        self.made_from, self.reload, self.libraries = (word, args, options), ready, {}
+        self.pattern = word.__name__.removeprefix("parallel_")
+        kind = self._look_at(word, args, options)
+        self.reducers, self.several = self._reducers(options.get("reducer"), kind)
+        given, names = list(args[2:]), self.written.portable_text.params[n_indices(kind) :]
         if self.pattern == "scan":
-            policy_kind = self._scan(policy_kind, options)
-            given, names = [*given, options["out"]], [*names, "out"]
+            kind, given, names = self._scan(kind, options), [*given, options["out"]], [*names, "out"]
         if len(given) != len(names):
-            raise ShapeError(f"kernel '{kernel.name}' ({kernel.place}) takes {len(names)} argument(s) ({', '.join(names)}), "
-                             f"but {len(given)} were given")
-        self.specs = specs_of(kernel, names, given, weak=True)
-        with dispatch.compiling:
-            entry = (ScanEntry if self.pattern == "scan" else Entry)(kernel, policy_kind, self.specs, self.reducers)
-            self.entry, self.name = entry, name_of(kernel, entry.identity_of_code)
-        self.made_from, self.reload = (word, args, options), ready
-        self.result = self._result()
+            raise ShapeError(
+                f"{self.where} takes {len(names)} argument(s) ({', '.join(names)}), "
+                f"but {len(given)} were given"
+            )
+        self._compile(kind, specs_of(self.written, names, given, weak=True))
 
-    def _reducers(self, given, policy_kind):
+    def _look_at(self, word, args, options):
+        """The kind of the policy; InputError or LanguageError where these are not a launch's arguments."""
+        self.written = args[1].written if len(args) > 1 and isinstance(args[1], Written) else None
+        if not isinstance(self.written, Kernel):
+            raise LanguageError(
+                f"{word.__name__}: a function marked with @pk.kernel is wanted, got numba's {args[1:2]}"
+            )
+        self.where, kind = f"kernel '{self.written.name}' ({self.written.place})", kind_of(args[0])
+        if kind is None:
+            raise InputError(
+                f"{self.where}: policy is numba's {args[0]}; an integer, or a RangePolicy, MDRangePolicy "
+                "or TeamPolicy made in the same function is wanted"
+            )
+        if unknown := ", ".join(sorted(set(options) - set(_OPTIONS[word]))):
+            raise InputError(
+                f"{self.where}: {unknown}= is not for launches inside numba's functions; "
+                f"{word.__name__} knows {', '.join(_OPTIONS[word]) or 'no options'} there"
+            )
+        return kind
+
+    def _compile(self, kind, specs):
+        with dispatch.compiling:
+            self.entry = (ScanEntry if self.pattern == "scan" else Entry)(
+                self.written, kind, specs, self.reducers
+            )
+            self.name = name_of(self.written, self.entry.identity_of_code)
+        self.shapes, dtypes = (
+            (self.entry.results.shapes, self.entry.results.dtypes) if self.reducers else ([], [])
+        )
+        self.numbers = [NUMBA[d] for d in dtypes]
+        parts, numbers = [], iter(self.numbers)
+        for n in self.shapes:
+            parts.append(next(numbers) if n is None else types.Tuple([next(numbers) for _ in range(n)]))
+        self.result = types.Tuple(parts) if self.several else parts[0] if parts else types.none
+
+    def _reducers(self, given, kind):
         """The reducers, and whether a tuple of results is wanted."""
         if self.pattern == "for":
             return (), False
         several = isinstance(given, types.BaseTuple)
-        found = tuple(getattr(r, "value", None) for r in (given if several else (given,))) if given is not None else (Sum,)
+        found = (
+            (Sum,)
+            if given is None
+            else tuple(getattr(r, "value", None) for r in (given if several else (given,)))
+        )
         if not found or not all(isinstance(r, Reducer) for r in found):
-            raise DTypeError(f"kernel '{self.kernel.name}' ({self.kernel.place}): reducer is numba's {given}; "
-                             "pk.Sum, pk.Min, ..., a Reducer known where the function is defined, or a tuple of these is wanted")
-        if policy_kind.startswith("box") and any(r.with_index for r in found):
-            raise InputError(f"kernel '{self.kernel.name}' ({self.kernel.place}): reducers that tell a place know ranges and teams "
-                             "inside numba's functions; launch this box from Python")
+            raise DTypeError(
+                f"{self.where}: reducer is numba's {given}; pk.Sum, pk.Min, ..., a Reducer known where the "
+                "function is defined, or a tuple of these is wanted"
+            )
+        if kind.startswith("box") and any(r.with_index for r in found):
+            raise InputError(
+                f"{self.where}: reducers that tell a place know ranges and teams inside numba's functions; "
+                "launch this box from Python"
+            )
         return found, several
 
-    def _scan(self, policy_kind, options):
+    def _scan(self, kind, options):
         inclusive = options.get("inclusive", types.literal(True))
         if not isinstance(inclusive, types.BooleanLiteral):
-            raise InputError("parallel_scan: inclusive must be True or False as it stands there, inside numba's functions")
+            raise InputError(
+                f"{self.where}: inclusive must be True or False as it stands there, inside numba's functions"
+            )
         out, reducer = options.get("out"), self.reducers[0]
         if reducer.n_words != 1 or reducer.lift or reducer.finish:
-            raise DTypeError(f"reducer: a scan wants one whose state is a number (pk.Sum, pk.Min, ...), got {reducer!r}")
-        if policy_kind != "range":
-            raise InputError("policy: scans run over a RangePolicy or an integer")
+            raise DTypeError(
+                f"{self.where}: a scan wants a reducer whose state is a number (pk.Sum, pk.Min, ...), got"
+                f" {reducer!r}"
+            )
+        if kind != "range":
+            raise InputError(f"{self.where}: scans run over a RangePolicy or an integer")
         if not isinstance(out, types.Array) or out.ndim != 1 or not out.mutable:
-            raise ShapeError(f"out: a one-dimensional, writable array is wanted, got numba's {out}")
+            raise ShapeError(
+                f"{self.where}: out: a one-dimensional, writable array is wanted, got numba's {out}"
+            )
         return "scan inclusive" if inclusive.literal_value else "scan exclusive"
-
-    def _result(self):
-        if not self.reducers:
-            return types.none
-        numbers = iter([NUMBA[d] for d in self.entry.results.dtypes])
-        parts = [next(numbers) if n is None else types.Tuple([next(numbers) for _ in range(n)]) for n in self.entry.results.shapes]
-        return types.Tuple(parts) if self.several else parts[0]
 
     # ---- code
     def functions(self, context, builder):
-        """The addresses of entry, finish and apply, 0 for one that there is not, as integers."""
-        codegen, names = context.codegen(), ("entry", "finish", "apply")
+        """The addresses, integers, of entry, finish and apply; 0 for one that there is not."""
+        codegen = context.codegen()
         if codegen not in self.libraries:
-            library = self.libraries[codegen] = codegen.create_library(self.name)
-            with dispatch.compiling:
-                text = self.entry.text
-                for name in names:
-                    text = text.replace(f'@"{name}"', f'@"{self.name}.{name}"')
-                library.add_llvm_module(optimise(text, engine.machine(), self.kernel.name))
-            ready()
-            library._reload_init.add(Unchanged(self))
-            library.finalize()
+            self.libraries[codegen] = self._library(codegen)
         context.active_code_library.add_linking_library(self.libraries[codegen])
-        there = names[:1 + bool(self.reducers) + (self.pattern == "scan")]
-        known = [builder.module.globals.get(f"{self.name}.{n}") or ir.Function(builder.module, ENTRY, f"{self.name}.{n}") for n in there]
-        return [builder.ptrtoint(f, I64) for f in known] + [ir.Constant(I64, 0)] * (3 - len(there))
+        names = [f"{self.name}.{n}" for n in _FUNCTIONS[: 1 + bool(self.reducers) + (self.pattern == "scan")]]
+        known = [builder.module.globals.get(n) or ir.Function(builder.module, ENTRY, n) for n in names]
+        return [builder.ptrtoint(f, I64) for f in known] + [ir.Constant(I64, 0)] * (
+            len(_FUNCTIONS) - len(names)
+        )
 
-    def emit(self, context, builder, kinds, values):
+    def _library(self, codegen):
+        library = codegen.create_library(self.name)
+        with dispatch.compiling:
+            text = self.entry.text
+            for name in _FUNCTIONS:
+                text = text.replace(f'@"{name}"', f'@"{self.name}.{name}"')
+            library.add_llvm_module(optimise(text, engine.machine(), self.written.name))
+        ready()
+        library._reload_init.add(Unchanged(self))
+        library.finalize()
+        return library
+
+    def emit(self, context, b, kinds, values):
         """The launch at the builder's place; numba's value of its result."""
-        b, entry, n_results = builder, self.entry, len(self.entry.results.dtypes) if self.reducers else 0
-        policy = dict.fromkeys(FIELDS, ir.Constant(I64, 0))
-        if isinstance(kinds[0], types.Integer):
-            policy["end"] = context.cast(b, values[0], kinds[0], _int)
-        else:
-            policy = {name: b.extract_value(values[0], k) for k, name in enumerate(FIELDS)}
-        asked = policy["scratch_bytes"]
-        extra = {**policy, "scratch_bytes": b.add(asked, ir.Constant(I64, entry.scratch_static))}
-        first = entry.signature.n_words
-        more = [extra.get(name, ir.Constant(I64, 0)) for name in EXTRA] + [None] * (2 * n_results)
-        single = entry.signature.float_dtype == "float32"
-        place = block(context, b, self.specs, kinds[2:], values[2:], single, more)
-        for k in range(n_results):  # behind the addresses of the results stand these themselves
-            result = word_at(b, place, first + len(EXTRA) + n_results + k)
-            b.store(b.ptrtoint(result, I64), word_at(b, place, first + len(EXTRA) + k))
-        numbers = [*self.functions(context, b), b.ptrtoint(place, I64), b.ptrtoint(word_at(b, place, first), I64),
-                   policy["begin"], policy["end"], policy["chunk"], asked, *(ir.Constant(I64, n) for n in self._facts())]
-        impl = _ranged if not self.reducers else _blocks
-        context.compile_internal(b, impl, types.none(*[_int] * len(numbers)), numbers)
-        return self._read(context, b, place, first + len(EXTRA) + n_results)
+        signature, n_results = self.entry.signature, len(self.numbers)
+        policy = self._policy(context, b, kinds[0], values[0])
+        scratch = b.add(policy["scratch_bytes"], ir.Constant(I64, self.entry.scratch_static))
+        words = policy | {"scratch_bytes": scratch}
+        more = [words.get(name, ir.Constant(I64, 0)) for name in EXTRA] + [None] * (2 * n_results)
+        single = signature.float_dtype == "float32"
+        place = block(context, b, signature.specs, kinds[2:], values[2:], single, more)
+        first = signature.n_words + len(EXTRA)
+        results = [word_at(b, place, first + n_results + k) for k in range(n_results)]
+        for k, result in enumerate(results):
+            b.store(b.ptrtoint(result, I64), word_at(b, place, first + k))
+        extra = word_at(b, place, signature.n_words)
+        numbers = [
+            *self.functions(context, b),
+            b.ptrtoint(place, I64),
+            b.ptrtoint(extra, I64),
+            *(policy[name] for name in ("begin", "end", "chunk", "scratch_bytes")),
+            *self._facts(),
+        ]
+        launched = _blocks if self.reducers else _ranged
+        context.compile_internal(b, launched, types.none(*[_int] * len(numbers)), numbers)
+        return self._read(context, b, results)
+
+    @staticmethod
+    def _policy(context, b, kind, value):
+        """The words of a policy by their names."""
+        if isinstance(kind, types.Integer):
+            return dict.fromkeys(FIELDS, ir.Constant(I64, 0)) | {"end": context.cast(b, value, kind, _int)}
+        return {name: b.extract_value(value, k) for k, name in enumerate(FIELDS)}
 
     def _facts(self):
-        """What the launch's own text is told besides: see `_ranged` and `_blocks`."""
-        entry, simple = self.entry, not self.kernel.portable_text.has_loops
-        team = entry.policy_kind == "team"
-        scratch = cpu.MOST_SCRATCH - entry.scratch_static
-        if not self.reducers:
-            least, width = (1, 1) if team else (cpu.SMALL if simple else entry.width, entry.width)
-            return least, width, int(entry.scratch_open), scratch
-        least = 1 if team else cpu.SCAN_LEAST if self.pattern == "scan" else cpu.REDUCE_LEAST if simple else 64
-        return least, entry.n_words(), int(entry.scratch_open), scratch, int(simple), cpu.REDUCE_BLOCKS
+        """The last arguments of `_ranged` and `_blocks`."""
+        entry, simple = self.entry, not self.written.portable_text.has_loops
+        scratch = int(entry.scratch_open), cpu.MOST_SCRATCH - entry.scratch_static
+        if entry.policy_kind == "team":
+            least = width = 1
+        elif self.pattern == "for":
+            least, width = cpu.SMALL if simple else entry.width, entry.width
+        else:
+            least = cpu.SCAN_LEAST if self.pattern == "scan" else cpu.REDUCE_LEAST if simple else 64
+        facts = (*scratch, least, entry.n_words(), int(simple)) if self.reducers else (*scratch, least, width)
+        return [ir.Constant(I64, n) for n in facts]
 
-    def _read(self, context, b, place, first):
-        if not self.reducers:
-            return context.get_dummy_value()
-        numbers = iter([b.load(word_at(b, place, first + k), typ=context.get_value_type(NUMBA[d]))
-                        for k, d in enumerate(self.entry.results.dtypes)])
+    def _read(self, context, b, results):
+        numbers = iter(
+            [b.load(place, typ=context.get_value_type(kind)) for place, kind in zip(results, self.numbers)]
+        )
         parts = []
-        for k, n in enumerate(self.entry.results.shapes):
+        for k, n in enumerate(self.shapes):
             kind = self.result[k] if self.several else self.result
-            parts.append(next(numbers) if n is None else context.make_tuple(b, kind, [next(numbers) for _ in range(n)]))
-        return context.make_tuple(b, self.result, parts) if self.several else parts[0]
+            parts.append(
+                next(numbers) if n is None else context.make_tuple(b, kind, [next(numbers) for _ in range(n)])
+            )
+        if self.several:
+            return context.make_tuple(b, self.result, parts)
+        return parts[0] if parts else context.get_dummy_value()
 
 
-# ---- what a launch does, in numba's own language; cpu/space.py says the same for launches from Python
+# ---- what a launch does, in numba's own language; backends/cpu/space.py says the same in Python
 @intrinsic
 def _poke(typingctx, place, k, word):
     """Write a word of the argument block."""
@@ -209,26 +271,45 @@ def _poke(typingctx, place, k, word):
     return types.none(_int, _int, _int), codegen
 
 
-def _ranged(entry, finish, apply, block, extra, begin, end, chunk, asked, least, width, scratch_open, most_scratch):
+@register_jitable
+def _checked(begin, end, asked, scratch_open, most_scratch):
     if end < begin:
         raise InputError("policy: a negative extent was given; zero or more is wanted")
     if scratch_open and not asked:
-        raise InputError("the kernel has scratch of run-time shape: say how much, TeamPolicy(..., scratch_bytes=)")
+        raise InputError(
+            "the kernel has scratch of run-time shape: say how much, TeamPolicy(..., scratch_bytes=)"
+        )
     if asked > most_scratch:
         raise InputError("more scratch is asked than a CPU gives a team")
+
+
+def _ranged(
+    entry, finish, apply, block, extra, begin, end, chunk, asked, scratch_open, most_scratch, least, width
+):
+    _checked(begin, end, asked, scratch_open, most_scratch)
     if chunk == 0:
         chunk = max(least, (end - begin) // (n_threads() * cpu.CHUNKS_A_THREAD))
     share(MOST, entry, block, begin, end, (chunk + width - 1) // width * width)
 
 
-def _blocks(entry, finish, apply, block, extra, begin, end, chunk, asked, least, words, scratch_open, most_scratch, simple, most):
-    if end < begin:
-        raise InputError("policy: a negative extent was given; zero or more is wanted")
-    if scratch_open and not asked:
-        raise InputError("the kernel has scratch of run-time shape: say how much, TeamPolicy(..., scratch_bytes=)")
-    if asked > most_scratch:
-        raise InputError("more scratch is asked than a CPU gives a team")
-    size = max(least, (end - begin + most - 1) // most)
+def _blocks(
+    entry,
+    finish,
+    apply,
+    block,
+    extra,
+    begin,
+    end,
+    chunk,
+    asked,
+    scratch_open,
+    most_scratch,
+    least,
+    words,
+    simple,
+):
+    _checked(begin, end, asked, scratch_open, most_scratch)
+    size = max(least, (end - begin + cpu.REDUCE_BLOCKS - 1) // cpu.REDUCE_BLOCKS)
     if size >= 64:
         size = (size + 63) // 64 * 64
     n_blocks = (end - begin + size - 1) // size
@@ -246,15 +327,25 @@ def _blocks(entry, finish, apply, block, extra, begin, end, chunk, asked, least,
 
 
 # ---- the words
-_known = {}
-
-
+@functools.cache
 def _launch(word, args, names):
-    key = word, args, names
-    if key not in _known:
-        n = len(args) - len(names)
-        _known[key] = Launch(word, args[:n], dict(zip(names, args[n:])))
-    return _known[key]
+    n = len(args) - len(names)
+    return Launch(word, args[:n], dict(zip(names, args[n:])))
+
+
+def _named(positional, names):
+    """A signature of so many arguments and these keywords, by which numba puts them in order."""
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    return inspect.Signature(
+        [inspect.Parameter(name, kind) for name in (*(f"_{k}" for k in range(positional)), *names)]
+    )
+
+
+def _emitted(word, context, builder, sig, values):
+    names = [name for name in sig.pysig.parameters if not name.startswith("_")]
+    launch, n = _launch(word, sig.args, tuple(names)), len(values) - len(names)
+    wanted = [*range(n), *([n + names.index("out")] if launch.pattern == "scan" else ())]
+    return launch.emit(context, builder, [sig.args[k] for k in wanted], [values[k] for k in wanted])
 
 
 def _teach(word):
@@ -263,24 +354,15 @@ def _teach(word):
         prefer_literal = True  # for `inclusive` alone
 
         def generic(self, args, kws):
-            names, n = tuple(kws), len(args)
-            given = (*map(types.unliteral, args), *(v if name == "inclusive" else types.unliteral(v) for name, v in kws.items()))
-            kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-            pysig = inspect.Signature([inspect.Parameter(name, kind) for name in (*(f"_{k}" for k in range(n)), *names)])
-            return signature(_launch(word, given, names).result, *given).replace(pysig=pysig)
+            given = [*args, *(v if name == "inclusive" else types.unliteral(v) for name, v in kws.items())]
+            given = (*map(types.unliteral, given[: len(args)]), *given[len(args) :])
+            return signature(_launch(word, given, tuple(kws)).result, *given).replace(
+                pysig=_named(len(args), kws)
+            )
 
-    @lower_builtin(word, types.VarArg(types.Any))
-    def codegen(context, builder, sig, values):
-        names = tuple(name for name in sig.pysig.parameters if not name.startswith("_"))
-        launch, n = _launch(word, sig.args, names), len(values) - len(names)
-        kinds = list(sig.args[:n])
-        if launch.pattern == "scan":
-            out = n + names.index("out")
-            kinds, values = [*kinds, sig.args[out]], [*values[:n], values[out]]
-        return launch.emit(context, builder, kinds, values[:len(kinds)])
-
+    lower_builtin(word, types.VarArg(types.Any))(functools.partial(_emitted, word))
     infer_global(word, types.Function(Template))
 
 
-for _word in _WORDS:
+for _word in _OPTIONS:
     _teach(_word)

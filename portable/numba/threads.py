@@ -1,9 +1,9 @@
-"""numba's own threads, those of its prange, under our launches: whichever layer (tbb, omp, workqueue) numba has chosen.
+"""numba's own threads, those of its prange, under our launches: whichever layer numba has chosen.
 
-A launch deals its chunks to workers, each to the one that is free first. Where numba's threads may not be asked, the
-calling thread does all the work itself, to the same bits: in the child of a fork, to which GNU's OpenMP gives none; on the
-workqueue, which ends the process when two ask, if another launch is there, and for callers without Python's lock (a prange
-may be around them).
+A launch deals its chunks to workers, each to the one that is free first. Where numba's threads may not be
+asked, the calling thread does all the work itself, to the same bits: in the child of a fork, to which GNU's
+OpenMP gives none; on the workqueue, which ends the process when two ask, if another launch is there, and for
+callers without Python's lock (a prange may be around them).
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ ENTRY = ir.FunctionType(ir.VoidType(), [PTR, I64, I64, I64])  # as backends/cpu/
 MOST = 2**62  # threads: as many as numba has
 _int = types.int64
 
-# Who may ask for threads: everybody (0), one at a time who holds Python's lock (1), nobody (2). As functions: code in
-# numba's cache finds them by name, where an address would not be theirs in another process.
+# Who may ask for threads: everybody (0), one at a time who holds Python's lock (1), nobody (2). As functions:
+# code in numba's cache finds them by name, where an address would not be theirs in another process.
 _ASKING = """
 @who = internal global i64 0
 @busy = internal global i64 0
@@ -64,7 +64,7 @@ define void @say(i64 %who) {
 
 
 def ready():
-    """Start numba's threads; also called when numba takes a launch's code from its cache, before the code is loaded."""
+    """Start numba's threads; also called before a launch's code is loaded from numba's cache."""
     numba.get_num_threads()
     for name in ("ask", "done"):
         llvm.add_symbol(f"portable_{name}_for_threads", _asking()(name))
@@ -88,7 +88,9 @@ _told = []
 def _named(builder, name, result, *values):
     """Call a C function by its name: an address in the code would keep numba from caching it."""
     function = builder.module.globals.get(name)
-    function = function or ir.Function(builder.module, ir.FunctionType(result, [v.type for v in values]), name)
+    function = function or ir.Function(
+        builder.module, ir.FunctionType(result, [v.type for v in values]), name
+    )
     return builder.call(function, values)
 
 
@@ -126,7 +128,9 @@ def call(typingctx, function, block, begin, end, worker):
     """Run the entry function at an address."""
 
     def codegen(context, builder, signature, args):
-        builder.call(builder.inttoptr(args[0], ENTRY.as_pointer()), [builder.inttoptr(args[1], PTR), *args[2:]])
+        builder.call(
+            builder.inttoptr(args[0], ENTRY.as_pointer()), [builder.inttoptr(args[1], PTR), *args[2:]]
+        )
         return context.get_dummy_value()
 
     return types.none(*[_int] * 5), codegen
@@ -156,7 +160,7 @@ def _dealt(n, function, block, begin, end, chunk):
 
 @njit(nogil=True)
 def share(most, function, block, begin, end, chunk):
-    """[begin, end) on at most so many threads, of those that the user left to numba; a chunk or less on this one."""
+    """[begin, end) on at most so many of the threads that the user left to numba; a chunk or less alone."""
     if end - begin <= chunk:
         call(function, block, begin, end, 0)
         return
@@ -184,7 +188,7 @@ _ARGUMENTS = None, *[ctypes.c_void_p] * 3, *[ctypes.c_int64] * 3
 
 @functools.cache
 def _compiled():
-    """The address of `share`, and a way to call it: holding Python's lock where only its holders get threads."""
+    """The address of `share`, and a way to call it: with Python's lock where only its holders get threads."""
     ready()
     code = cfunc(types.void(*[_int] * 6), cache=True)(_shared)
     kind = ctypes.PYFUNCTYPE if numba.threading_layer() == "workqueue" else ctypes.CFUNCTYPE

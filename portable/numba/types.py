@@ -9,8 +9,15 @@ from numba.np import arrayobj
 from ..errors import DTypeError
 
 I64, PTR = ir.IntType(64), ir.PointerType()
-NUMBA = {"bool": types.boolean, "int32": types.int32, "int64": types.int64, "uint32": types.uint32,
-         "uint64": types.uint64, "float32": types.float32, "float64": types.float64}
+NUMBA = {
+    "bool": types.boolean,
+    "int32": types.int32,
+    "int64": types.int64,
+    "uint32": types.uint32,
+    "uint64": types.uint64,
+    "float32": types.float32,
+    "float64": types.float64,
+}
 DTYPE = {ours: dtype for dtype, ours in NUMBA.items()}
 _MOST_DIMENSIONS = 4
 
@@ -25,7 +32,9 @@ def specs_of(written, names, args, weak=False):
         try:
             specs.append(_spec(kind, weak))
         except DTypeError as error:
-            raise DTypeError(f"{written.kind} '{written.name}' ({written.place}): argument '{name}': {error}") from None
+            raise DTypeError(
+                f"{written.kind} '{written.name}' ({written.place}): argument '{name}': {error}"
+            ) from None
     return tuple(specs)
 
 
@@ -41,9 +50,13 @@ def _spec(kind, weak):
     if isinstance(kind, types.Array) and kind.dtype in DTYPE and kind.ndim <= _MOST_DIMENSIONS:
         return "view", DTYPE[kind.dtype], kind.ndim, kind.layout == "C", not kind.mutable
     if kind not in DTYPE:
-        raise DTypeError(f"numba's {kind} is no argument for kernels; a number, an array of {', '.join(DTYPE.values())} "
-                         f"with at most {_MOST_DIMENSIONS} dimensions, or a tuple or record of these is wanted")
-    return "number", {"float64": "float", "int64": "int"}.get(DTYPE[kind], DTYPE[kind]) if weak else DTYPE[kind]
+        raise DTypeError(
+            f"numba's {kind} is no argument for kernels; a number, an array of {', '.join(DTYPE.values())} "
+            f"with at most {_MOST_DIMENSIONS} dimensions, or a tuple or record of these is wanted"
+        )
+    return "number", (
+        {"float64": "float", "int64": "int"}.get(DTYPE[kind], DTYPE[kind]) if weak else DTYPE[kind]
+    )
 
 
 def words(context, builder, kind, value):
@@ -51,12 +64,18 @@ def words(context, builder, kind, value):
     if isinstance(kind, (types.IntegerLiteral, types.BooleanLiteral, types.Omitted)):
         return []
     if isinstance(kind, types.BaseTuple):
-        return [w for k, part in enumerate(kind) for w in words(context, builder, part, builder.extract_value(value, k))]
+        return [
+            w
+            for k, part in enumerate(kind)
+            for w in words(context, builder, part, builder.extract_value(value, k))
+        ]
     if isinstance(kind, types.Record):
         return [w for name in kind.fields for w in _field(context, builder, kind, value, name)]
     if isinstance(kind, types.Array):
         array = arrayobj.make_array(kind)(context, builder, value)
-        numbers = [builder.extract_value(part, d) for part in (array.shape, array.strides) for d in range(kind.ndim)]
+        numbers = [
+            builder.extract_value(part, d) for part in (array.shape, array.strides) for d in range(kind.ndim)
+        ]
         return [builder.bitcast(array.data, PTR), *numbers]
     return [value]
 
@@ -64,7 +83,9 @@ def words(context, builder, kind, value):
 def _field(context, builder, kind, value, name):
     """A field of a NumPy record, which need not be aligned."""
     field = kind.typeof(name)
-    place = builder.gep(builder.bitcast(value, PTR), [ir.Constant(I64, kind.offset(name))], source_etype=ir.IntType(8))
+    place = builder.gep(
+        builder.bitcast(value, PTR), [ir.Constant(I64, kind.offset(name))], source_etype=ir.IntType(8)
+    )
     if isinstance(field, (types.Record, types.NestedArray)):
         return words(context, builder, field, place)
     stored = builder.load(place, align=1, typ=context.get_data_type(field))
@@ -72,14 +93,16 @@ def _field(context, builder, kind, value, name):
 
 
 def block(context, builder, specs, kinds, values, single, more=()):
-    """An argument block on the caller's stack; behind the arguments stand `more` words, None for one that is left open.
+    """An argument block on the caller's stack, with `more` words behind the arguments, None for an open one.
 
     single : whether weak floats are float32 there
     """
     laid = []
     for spec, kind, value in zip(specs, kinds, values):
-        laid += [builder.fptrunc(w, ir.FloatType()) if single and spec == ("number", "float") else w
-                 for w in words(context, builder, kind, value)]
+        laid += [
+            builder.fptrunc(w, ir.FloatType()) if single and spec == ("number", "float") else w
+            for w in words(context, builder, kind, value)
+        ]
     laid += more
     with builder.goto_entry_block():
         place = builder.alloca(ir.ArrayType(I64, max(1, len(laid))))

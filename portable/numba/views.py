@@ -16,8 +16,14 @@ class View(types.Array):
     """numba's type of a View."""
 
     def __init__(self, array):
-        super().__init__(array.dtype, array.ndim, array.layout, readonly=not array.mutable, aligned=array.aligned,
-                         name=f"portable.View({array})")
+        super().__init__(
+            array.dtype,
+            array.ndim,
+            array.layout,
+            readonly=not array.mutable,
+            aligned=array.aligned,
+            name=f"portable.View({array})",
+        )
         self.array = array
 
 
@@ -27,8 +33,10 @@ register_model(View)(ArrayModel)
 def type_of(view):
     """numba's type of a View; SpaceError where numba's code for CPUs cannot reach it."""
     if view.memory != HOST:
-        raise SpaceError(f"{view!r} is in memory '{view.memory}', which numba's functions for CPUs cannot reach: "
-                         "pass view.to_numpy(), a copy, or launch a kernel there")
+        raise SpaceError(
+            f"{view!r} is in memory '{view.memory}', which numba's functions for CPUs cannot reach: "
+            "pass view.to_numpy(), a copy, or launch a kernel there"
+        )
     return View(typeof(view.to_numpy()))
 
 
