@@ -13,7 +13,6 @@ import struct
 
 from llvmlite import ir
 
-from .. import numba
 from ..errors import DTypeError, InputError, LanguageError, ShapeError
 from ..policy import n_indices
 from .emit import Emitter, Unpacked, described
@@ -88,7 +87,7 @@ class Entry:
             self._one_lane(str(why))
             self._emit()
         links = self.lower.links
-        return numba.linked(str(self.module), links) if links else str(self.module)
+        return self.target.linked(str(self.module), links) if links else str(self.module)
 
     @property
     def accesses(self):

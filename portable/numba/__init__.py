@@ -4,7 +4,7 @@
     launches    parallel_for, parallel_reduce, parallel_scan in that code
     calls       functions of numba's in kernels
     threads     the space "numba"
-    cuda        the same on a GPU, with numba-cuda
+    device      the same on a GPU, with numba-cuda
 
 Nothing of numba is imported before the program has imported it, or asks for one of these.
 """
@@ -68,3 +68,29 @@ def linked(text, links):
     from . import calls
 
     return calls.linked(text, links)
+
+
+def on_cuda(name, *args):
+    """A function of device.py, which imports numba-cuda."""
+    from . import device
+
+    return getattr(device, name)(*args)
+
+
+def cuda_kernel(kernel):
+    """A range kernel as one of numba-cuda's, which compiles and launches it: `cuda_kernel(k)[blocks, threads](n, *args)`.
+
+    Parameters
+    ----------
+    kernel : function marked with @pk.kernel, of one index
+
+    Returns
+    -------
+    numba-cuda's dispatcher, whose first argument is the number of indices; any grid covers them
+
+    Raises
+    ------
+    LanguageError
+        No kernel of one index.
+    """
+    return on_cuda("kernel", kernel)

@@ -43,7 +43,7 @@ class Foreign:
         return f"{self.name} {self.code}"  # which a kernel's code on disk is known by
 
     def results(self, dtypes):
-        """The dtypes of its results for arguments of these; TypeClash where numba or the text says otherwise."""
+        """The dtypes of its results for arguments of these; TypeClash where numba or the text disagrees."""
         try:
             result = self.typed(tuple(NUMBA[d] for d in dtypes))
         except NumbaError as error:
@@ -68,6 +68,11 @@ class Foreign:
     def typed(self, argtypes):
         """numba's type of the result; its code is known from then on."""
         function = self.function
+        if not isinstance(function, Dispatcher):
+            from . import device
+
+            result, self.code = device.result_of(function, [DTYPE[kind] for kind in argtypes])
+            return result
         function.compile(argtypes)
         self.compiled = function.overloads[argtypes]
         self.code = hashlib.sha256(str(self._module()).encode()).hexdigest()
@@ -116,10 +121,7 @@ class Foreign:
                 b.position_at_end(lane)
             for out, number in zip(outs, self._call(b, numbers)):
                 b.store(number, b.gep(out, [k], source_etype=number.type))
-        result = ir.Constant(struct, ir.Undefined)
-        for number, (out, element) in enumerate(zip(outs, struct.elements)):
-            result = b.insert_value(result, b.load(out, typ=element), number)
-        b.ret(result)
+        b.ret(_loaded(b, struct, outs))
         return self._optimised(module, name)
 
     def _call(self, b, arguments):
@@ -140,7 +142,7 @@ class Foreign:
             )
 
     def _optimised(self, module, name):
-        """The text with numba's code, its loop over lanes vectorised; TypeClash if it needs the interpreter."""
+        """The text with numba's code, its loop vectorised; TypeClash if it needs the interpreter."""
         from ..backends.cpu import engine
 
         linked = llvm.parse_assembly(str(module))
@@ -179,6 +181,14 @@ def _place(b, kind, value):
     place.align, place.type = 64, PTR
     b.store(value, place)
     return place
+
+
+def _loaded(b, struct, places):
+    """A struct of what is in memory at these places."""
+    result = ir.Constant(struct, ir.Undefined)
+    for number, (place, element) in enumerate(zip(places, struct.elements)):
+        result = b.insert_value(result, b.load(place, typ=element), number)
+    return result
 
 
 @contextlib.contextmanager

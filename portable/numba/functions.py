@@ -80,11 +80,12 @@ class Linked:
     def reload(self):
         """Before code from numba's cache is loaded."""
 
-    def _emit(self, module, name):
+    def emit(self, module, name, target=CpuTarget):
+        """Put the function into a module; texts of foreign functions that it calls."""
         function = ir.Function(module, ir.FunctionType(ir.VoidType(), [PTR]), name)
         function.attributes.add("alwaysinline")
         written = self.written
-        lower = Emitter(CpuTarget, 1, self.float_dtype, written.fastmath, written.name)
+        lower = Emitter(target, 1, self.float_dtype, written.fastmath, written.name)
         builder = ir.IRBuilder(function.append_basic_block("begin"))
         lower.begin(builder)
         place = function.args[0]
@@ -104,7 +105,7 @@ class Linked:
             library = self.libraries[codegen] = codegen.create_library(self.name)
             module = library.create_ir_module(self.name)
             with compiling:
-                links = self._emit(module, self.name)
+                links = self.emit(module, self.name)
             library.add_ir_module(module)
             for text in links.values():
                 library.add_llvm_module(llvm.parse_assembly(text))
@@ -114,18 +115,24 @@ class Linked:
 
     def call(self, context, builder, kinds, values):
         """Call it at the builder's place; numba's value of what it returns."""
+        if type(context).__module__.startswith("numba.cuda"):
+            from . import device
+
+            numbers = device.call(self, context, builder, kinds, values)
+        else:
+            numbers = self._call(context, builder, kinds, values)
+        if not numbers:
+            return context.get_dummy_value()
+        return _arranged(self.arranged, iter(numbers), functools.partial(_tuple, context, builder), self.result)
+
+    def _call(self, context, builder, kinds, values):
         context.active_code_library.add_linking_library(self.library(context.codegen()))
         kind = ir.FunctionType(ir.VoidType(), [PTR])
         function = builder.module.globals.get(self.name) or ir.Function(builder.module, kind, self.name)
         place = block(context, builder, self.signature.specs, kinds, values, False, [None] * len(self.llvm))
         builder.call(function, [place])
         first = self.signature.n_words
-        numbers = [builder.load(word_at(builder, place, first + k), typ=t) for k, t in enumerate(self.llvm)]
-        if not numbers:
-            return context.get_dummy_value()
-        return _arranged(
-            self.arranged, iter(numbers), functools.partial(_tuple, context, builder), self.result
-        )
+        return [builder.load(word_at(builder, place, first + k), typ=t) for k, t in enumerate(self.llvm)]
 
 
 def name_of(written, identity):

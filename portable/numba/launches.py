@@ -201,28 +201,28 @@ class Launch:
 
     def emit(self, context, b, kinds, values):
         """The launch at the builder's place; numba's value of its result."""
-        signature, n_results = self.entry.signature, len(self.numbers)
         policy = self._policy(context, b, kinds[0], values[0])
+        place, results = self._block(context, b, policy, kinds[2:], values[2:])
+        extra = word_at(b, place, self.entry.signature.n_words)
+        addresses = [*self.functions(context, b), b.ptrtoint(place, I64), b.ptrtoint(extra, I64)]
+        words = [policy[name] for name in ("begin", "end", "chunk", "scratch_bytes")]
+        numbers = [*addresses, *words, *self._facts()]
+        launched = _blocks if self.reducers else _ranged
+        context.compile_internal(b, launched, types.none(*[_int] * len(numbers)), numbers)
+        return self._read(context, b, results)
+
+    def _block(self, context, b, policy, kinds, values):
+        """The argument block, and the addresses of the results, which stand at its end."""
+        signature, n_results = self.entry.signature, len(self.numbers)
         scratch = b.add(policy["scratch_bytes"], ir.Constant(I64, self.entry.scratch_static))
         words = policy | {"scratch_bytes": scratch}
         more = [words.get(name, ir.Constant(I64, 0)) for name in EXTRA] + [None] * (2 * n_results)
-        single = signature.float_dtype == "float32"
-        place = block(context, b, signature.specs, kinds[2:], values[2:], single, more)
+        place = block(context, b, signature.specs, kinds, values, signature.float_dtype == "float32", more)
         first = signature.n_words + len(EXTRA)
         results = [word_at(b, place, first + n_results + k) for k in range(n_results)]
         for k, result in enumerate(results):
             b.store(b.ptrtoint(result, I64), word_at(b, place, first + k))
-        extra = word_at(b, place, signature.n_words)
-        numbers = [
-            *self.functions(context, b),
-            b.ptrtoint(place, I64),
-            b.ptrtoint(extra, I64),
-            *(policy[name] for name in ("begin", "end", "chunk", "scratch_bytes")),
-            *self._facts(),
-        ]
-        launched = _blocks if self.reducers else _ranged
-        context.compile_internal(b, launched, types.none(*[_int] * len(numbers)), numbers)
-        return self._read(context, b, results)
+        return place, results
 
     @staticmethod
     def _policy(context, b, kind, value):

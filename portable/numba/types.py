@@ -59,7 +59,7 @@ def _spec(kind, weak):
     )
 
 
-def words(context, builder, kind, value):
+def words(context, builder, kind, value, make_array=arrayobj.make_array):
     """The LLVM values of an argument, one after the other."""
     if isinstance(kind, (types.IntegerLiteral, types.BooleanLiteral, types.Omitted)):
         return []
@@ -72,7 +72,7 @@ def words(context, builder, kind, value):
     if isinstance(kind, types.Record):
         return [w for name in kind.fields for w in _field(context, builder, kind, value, name)]
     if isinstance(kind, types.Array):
-        array = arrayobj.make_array(kind)(context, builder, value)
+        array = make_array(kind)(context, builder, value)
         numbers = [
             builder.extract_value(part, d) for part in (array.shape, array.strides) for d in range(kind.ndim)
         ]

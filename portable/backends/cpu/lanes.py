@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from llvmlite import ir
 
+from ... import numba
 from ...compiler.team import Team, combine_states
 from ...compiler.types import LINEAR, UNIFORM, VARYING
 from ...compiler.values import F64, I32, I64, Value
@@ -23,6 +24,11 @@ class CpuTarget:
     def foreign(lower, callee, values):
         """A call of a function that numba compiles."""
         return callee.emit(lower, values)
+
+    @staticmethod
+    def linked(text, links):
+        """An IR text with the functions of numba's that it calls."""
+        return numba.linked(text, links)
 
 
 class CpuTeam(Team):
