@@ -82,6 +82,9 @@ def _describe_rare(a, kind):
         return ("tuple", specs, names), words
     if isinstance(a, np.ndarray):
         return describe(a if hasattr(a, "filled") else a.view(np.ndarray))  # masked arrays are refused there
+    if hasattr(a, "__cuda_array_interface__"):  # another library's array on a GPU
+        view = asview(a)
+        return view.spec, view.words
     raise DTypeError(f"{a!r:.60} of type {kind.__name__} is no argument for kernels; a view, a NumPy array, a number, "
                      "pk.static(number), a tuple, NamedTuple or dataclass of these is wanted (pk.asview takes arrays of other libraries)")
 

@@ -215,13 +215,6 @@ class View:
     def __cuda_array_interface__(self):
         return registry.memory(self.memory).interface(self)
 
-    @property
-    def _numba_type_(self):
-        """What numba asks of each object that it meets: its type there."""
-        from .numba.views import type_of
-
-        return type_of(self)
-
     def __dlpack_device__(self):
         return registry.memory(self.memory).dlpack
 
@@ -230,7 +223,7 @@ class View:
             raise BufferError(f"{self!r} is exported without a copy and where it is")
         memory = registry.memory(self.memory)
         if stream != -1:  # -1: the consumer asks for no synchronisation
-            memory.synchronize()
+            memory.ready(stream)
         memory.share()
         return dlpack.write(self, self.pointer, self.shape, self.strides, self.dtype, memory.dlpack,
                             self.readonly, versioned=max_version is not None and max_version[0] >= 1)

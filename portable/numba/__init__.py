@@ -44,7 +44,7 @@ def most_threads():
 @functools.cache
 def register():
     """Teach numba the layer's words and launches. numba itself calls this entry point before it compiles."""
-    from . import launches, policies, words  # noqa: F401
+    from . import launches, policies, views, words  # noqa: F401
 
 
 def compiles(function):

@@ -5,10 +5,11 @@ from __future__ import annotations
 from numba import typeof
 from numba.core import types
 from numba.core.datamodel.models import ArrayModel
-from numba.extending import NativeValue, box, register_model, unbox
+from numba.extending import NativeValue, box, register_model, typeof_impl, unbox
 
 from ..errors import SpaceError
 from ..space import HOST
+from ..view import View as Ours
 from ..view import asview
 
 
@@ -30,7 +31,8 @@ class View(types.Array):
 register_model(View)(ArrayModel)
 
 
-def type_of(view):
+@typeof_impl.register(Ours)
+def _typeof(view, context):
     """numba's type of a View; SpaceError where numba's code for CPUs cannot reach it."""
     if view.memory != HOST:
         raise SpaceError(
