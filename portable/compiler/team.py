@@ -173,7 +173,7 @@ class Team:
 # ---- the steps of a reducer, for texts that are being built (`lower` builds) and for code that is being emitted (it emits)
 def combine_states(lower, reducer, a, b):
     """combine(a, b) of a reducer, inlined; states are tuples of Values."""
-    result = lower.inline(reducer.combine.portable_text, [_unwrapped(a), _unwrapped(b)])
+    result = lower.inline(reducer.combine.portable_text, [unwrapped(a), unwrapped(b)])
     result = result if isinstance(result, tuple) else (result,)
     if len(result) != len(a) or not all(isinstance(v, Value) for v in result):
         raise LanguageError(f"{reducer!r}: combine ({reducer.combine.place}) must return a state of {len(a)} number(s)")
@@ -194,9 +194,10 @@ def lifted(lower, reducer, value, index):
 def finished(lower, reducer, state):
     """The result of a state: a number or a tuple of numbers."""
     if reducer.finish is None:
-        return _unwrapped(state)
-    return lower.inline(reducer.finish.portable_text, [_unwrapped(state)])
+        return unwrapped(state)
+    return lower.inline(reducer.finish.portable_text, [unwrapped(state)])
 
 
-def _unwrapped(state):
+def unwrapped(state):
+    """A state as texts of reducers have it: a number, or a tuple of several."""
     return state[0] if len(state) == 1 else state

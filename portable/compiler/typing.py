@@ -67,7 +67,7 @@ class _Types:
         self.build, self.W, self.step, self.float_dtype, self.changed = build, build.W, step, float_dtype, True
 
     def strong(self, dtype):
-        return {"float": self.float_dtype, "int": "int64"}.get(dtype, dtype)
+        return t.strong(dtype, self.float_dtype)
 
     def solve(self):
         rules = {Set: self.set, If: self.branch, Loop: self.loop, Leave: self.leave}

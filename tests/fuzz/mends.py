@@ -147,10 +147,10 @@ MENDS = [
         12,
         "one reducer over two dtypes",
         TYPING,
-        "    key = described, width, step, float_dtype\n",
+        "    key = described, width, step, float_dtype, asserts, apart\n",
         """    def untyped(d):
         return d[:1] + d[2:] if d[0] == "number" else (d[0], *map(untyped, d[1:])) if d[0] == "tuple" else d
-    key = tuple(map(untyped, described)), width, step, float_dtype
+    key = tuple(map(untyped, described)), width, step, float_dtype, asserts, apart
 """,
     ),
 ]

@@ -59,6 +59,7 @@ def _odd(value):
     return value % 5000 * 2 + 1
 
 
+Pair = pk.Reducer("Pair", _more, (0, -4.0))
 Times = pk.Reducer("Times", _times, 1, _odd)
 Hash = pk.Reducer("Hash", _times, 1)
 
@@ -76,7 +77,9 @@ ANY = {
 def contribution(g, kind):
     """(reducer, an expression for it)."""
     if kind == "f" and not g.chance(2):
-        return g.pick(["Sum", "Spread"]), f"q({g.expr('f')})"
+        name = g.pick(["Sum", "Spread", "Pair"])
+        value = f"q({g.expr('f')})"
+        return name, f"_counted({value})" if name == "Pair" else value
     name = g.pick(ANY[kind])
     text = (
         g.settled(kind)

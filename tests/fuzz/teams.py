@@ -22,7 +22,7 @@ REDUCERS = """def _more(a, b):
 
 
 def _counted(value):
-    return 1 if value > 0 else 0, value
+    return 1 if value > 0 else 0, value if value > -4.0 else -4.0  # NaN too: a max with it depends on the order
 
 
 def _spread(state):

@@ -7,6 +7,7 @@ from portable.space import unavailable_because
 
 from . import meaning
 from .campaign import KINDS, run_chunk
+from .mutants import taken_back
 
 SAMPLE = {"range": 17, "team": 18, "edge": 30, "effect": 11, "launch": 12, "reduction": 12}
 
@@ -50,3 +51,8 @@ def test_the_oracle_differs_where_a_space_would(monkeypatch):
     monkeypatch.setattr(meaning, "shift", lambda op, x, count, dtype: x >> count % 32 if op == ">>" else 0)
     outcome = run_chunk("edge", seed_=1, n=120, shrink=False)
     assert outcome.differences
+
+
+def test_each_mend_can_be_taken_back():
+    """The texts of mends.py are the compiler's, so that `--mutate` starts."""
+    assert len({change.name for change in taken_back()}) == len(taken_back()) >= 18

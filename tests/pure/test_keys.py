@@ -5,8 +5,10 @@ import subprocess
 import sys
 
 import pytest
+from fake_cuda import FakeDriver, installed
 
 import portable as pk
+from portable import cache
 from portable.backends.cpu.lower import Entry
 from portable.backends.cpu.scan import ScanEntry
 from portable.compiler.keys import _NODES, _Writer, written
@@ -43,6 +45,14 @@ def together(team, x, out):
     total = team.reduce(total, pk.Max)
     if team.single():
         out[team.league_rank] = total
+
+
+@pk.kernel
+def squares(i, x):
+    return x[i] * x[i]
+
+
+KEPT = {}
 
 
 def nodes(value, seen):
@@ -172,3 +182,23 @@ def test_a_process_that_finds_its_code_emits_none(tmp_path):
     first, second = (int(subprocess.run([sys.executable, str(program)], env=environment, check=True, capture_output=True, text=True).stdout)
                      for _ in range(2))
     assert first > 0 and second == 0
+
+
+@pytest.mark.parametrize("launch", [
+    lambda policy, x, out: pk.parallel_for(policy, rich, 5, x, out),
+    lambda policy, x, out: pk.parallel_scan(policy, squares, x, out=out),
+    lambda policy, x, out: pk.parallel_reduce(policy, squares, x, reducer=pk.Max)], ids=["for", "scan", "reduce"])
+def test_a_launch_of_code_that_was_kept_is_the_same_launch(launch, monkeypatch):
+    """Whatever a launch on CUDA reads of its kernel is known without the text."""
+    monkeypatch.setattr(cache, "get", KEPT.get)
+    monkeypatch.setattr(cache, "put", KEPT.__setitem__)
+    KEPT.clear()
+    grids = []
+    for _ in range(2):
+        for kernel in (rich, squares):
+            kernel.compiled.clear()
+        with installed(FakeDriver()) as fake:
+            x, out = (pk.View(1000, pk.float64, space="cuda") for _ in range(2))
+            launch(pk.RangePolicy(0, 1000, space="cuda"), x, out)
+            grids.append([row[1:4] for row in fake.launches])
+    assert KEPT and grids[0] == grids[1] and grids[0]

@@ -144,7 +144,7 @@ class Code:
 
     # ---- numbers
     def strong(self, dtype):
-        return {"float": self.float_dtype, "int": "int64"}.get(dtype, dtype)
+        return t.strong(dtype, self.float_dtype)
 
     def get(self, o, dtype=None, what=None):
         """The text of a number as one of `dtype`; `what`: what it has to fit."""

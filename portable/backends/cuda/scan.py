@@ -24,12 +24,18 @@ ITEMS = 8
 class ScanEntry(cuda.Entry):
     """A range kernel whose returned values are scanned; `policy_kind` is "scan inclusive" or "scan exclusive"."""
 
+    @property
+    def items(self):
+        return 1 if self.kernel.portable_text.has_loops else ITEMS
+
+    @property
+    def tile(self):  # known before the text is: a launch whose code was kept has no text
+        return self.items * self.threads
+
     def emit(self):
         self.module.triple, self.module.data_layout = "nvptx64-nvidia-cuda", cuda.DATA_LAYOUT
         self.reducer, = self.reducers
         self.dtype = self.states[0][0].dtype
-        self.items = 1 if self.kernel.portable_text.has_loops else ITEMS
-        self.tile = self.items * self.threads
         for name, body in (("entry", self._totals), ("finish", self._offsets), ("apply", self._prefixes)):
             self.open(ir.Function(self.module, ir.FunctionType(ir.VoidType(), [PTR]), name))
             self.out = self.args.pop()
