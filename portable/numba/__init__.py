@@ -78,7 +78,9 @@ def on_cuda(name, *args):
 
 
 def cuda_kernel(kernel):
-    """A range kernel as one of numba-cuda's, which compiles and launches it: `cuda_kernel(k)[blocks, threads](n, *args)`.
+    """A range kernel as one of numba-cuda's, which compiles and launches it.
+
+    `cuda_kernel(kernel)[blocks, threads, stream](n, *args)` runs indices 0 to n - 1.
 
     Parameters
     ----------

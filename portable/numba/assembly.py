@@ -1,7 +1,7 @@
 """PTX of a function as a block of inline assembly, which any LLVM takes: what calls it has no call left.
 
-The device's assembler inlines neither across files nor functions of one text, so the text itself is what goes over:
-registers and labels get names of their own, parameters become operands.
+The device's assembler inlines neither across files nor functions of one text, so the text itself is what goes
+over: registers and labels get names of their own, parameters become operands.
 """
 
 from __future__ import annotations
@@ -31,9 +31,13 @@ def block(ptx, name, inputs, outs):
     head, _, rest = ptx.partition("\n{\n")
     body = re.sub(r"//.*$", "", rest[: rest.index("\n}")], flags=re.M)
     outside = head.replace(".visible .func", "", 1) + rest[rest.index("\n}") :]
-    if re.search(r"^\s*\.(global|const|extern|func|visible|weak)", outside, re.M) or re.search(r"\bcall\b", body):
+    if re.search(r"^\s*\.(global|const|extern|func|visible|weak)", outside, re.M) or re.search(
+        r"\bcall\b", body
+    ):
         return None
-    body = re.sub(_REGISTER, r"%pk_\1\2", body.replace("$L_", "$PK_").replace("$", "$$"))  # names of the caller's
+    body = re.sub(
+        _REGISTER, r"%pk_\1\2", body.replace("$L_", "$PK_").replace("$", "$$")
+    )  # names of the caller's
     for k, kind in enumerate(inputs):
         parameter = rf"ld\.param\.\w+\s+(%\w+), \[{name}_param_{k}\];"
         body = re.sub(parameter, rf"mov.b{_BITS[_LETTERS[str(kind)]]} \1, ${len(outs) + k};", body)
@@ -74,12 +78,17 @@ def calling(name, inputs, out):
         lines += [f".param .b{bits} pk_in{k};", f"st.param.b{bits} [pk_in{k}], ${k + 1};"]
     bits = _BITS[_LETTERS[str(out)]]
     given = ", ".join(f"pk_in{k}" for k in range(len(inputs)))
-    lines += [f".param .b{bits} pk_out;", f"call.uni (pk_out), {name}, ({given});", f"ld.param.b{bits} $0, [pk_out];", "}"]
+    lines += [
+        f".param .b{bits} pk_out;",
+        f"call.uni (pk_out), {name}, ({given});",
+        f"ld.param.b{bits} $0, [pk_out];",
+        "}",
+    ]
     return "\n".join(lines)
 
 
 def rounded(body):
-    """The block with every sum and product rounded as it stands: the assembler fuses none with the caller's."""
+    """The block with each sum and product rounded as it stands: none fuses with the caller's."""
     return re.sub(r"\b(add|sub|mul)\.(f32|f64)\b", r"\1.rn.\2", body)
 
 

@@ -107,11 +107,18 @@ def _compiled(function, dtypes):
     name = f"numba_{function.py_func.__name__}"
     try:
         ptx, result = cuda.compile(
-            function.py_func, argtypes, device=True, abi="c", abi_info={"abi_name": name}, cc=CAPABILITY, output="ptx"
+            function.py_func,
+            argtypes,
+            device=True,
+            abi="c",
+            abi_info={"abi_name": name},
+            cc=CAPABILITY,
+            output="ptx",
         )
     except (NumbaError, NotImplementedError) as error:
         raise TypeClash(
-            f"numba-cuda cannot compile '{function.py_func.__name__}' for ({', '.join(dtypes)}): {str(error).strip()}"
+            f"numba-cuda cannot compile '{function.py_func.__name__}' for ({', '.join(dtypes)}):"
+            f" {str(error).strip()}"
         ) from error
     if result not in DTYPE:
         raise TypeClash(f"'{function.py_func.__name__}' returns {result}; on a GPU kernels take one number")
@@ -119,7 +126,7 @@ def _compiled(function, dtypes):
 
 
 def result_of(function, dtypes):
-    """(numba's type of the result, a hash of the code) of a device function, for arguments of these dtypes."""
+    """(numba's type of the result, a hash of the code) of a device function for arguments of these dtypes."""
     _, ptx, dtype = _compiled(function, tuple(dtypes))
     return NUMBA[dtype], hashlib.sha256(ptx.encode()).hexdigest()
 
@@ -130,7 +137,9 @@ def emit(lower, foreign, values):
     dtypes = tuple(lower.strong(v.dtype) for v in values)
     name, ptx, dtype = _compiled(foreign.function, dtypes)
     if foreign.dtypes != [dtype]:
-        raise TypeClash(f"'{foreign.name}' returns {', '.join(foreign.dtypes) or 'nothing'} on a CPU and {dtype} on a GPU")
+        raise TypeClash(
+            f"'{foreign.name}' returns {', '.join(foreign.dtypes) or 'nothing'} on a CPU and {dtype} on a GPU"
+        )
     b, out = lower.b, I32 if dtype == "bool" else SCALAR[dtype]
     args = [b.zext(x, I32) if x.type == I1 else x for x in map(lower.get, values)]
     body = assembly.block(ptx, name, [x.type for x in args], [out])
@@ -138,17 +147,23 @@ def emit(lower, foreign, values):
         own = f"{name}_{hashlib.sha256(ptx.encode()).hexdigest()[:12]}"
         lower.links[own] = _as_text(ptx, name, own)
         body = assembly.calling(own, [x.type for x in args], out)
-    x, = assembly.call(b, body, [out], args, False)
+    (x,) = assembly.call(b, body, [out], args, False)
     return Value(dtype, VARYING, b.trunc(x, I1) if dtype == "bool" else x)
 
 
 def _as_text(ptx, name, own):
-    """A function with its tables and helpers as part of another text: without its head, by names of its own."""
+    """A function with its tables and helpers as part of another text: headless, by names of its own."""
     text = re.sub(r"^\s*(\.version|\.target|\.address_size).*$|//.*$", "", ptx, flags=re.M)
     declared = re.findall(r"\.func\s*(?:\([^)]*\))?\s*([\w$]+)", text)
-    declared += re.findall(r"^\s*(?:\.visible |\.weak )?\.(?:global|const)[^;=\[]*?([\w$]+)\s*[\[;=]", text, re.M)
+    declared += re.findall(
+        r"^\s*(?:\.visible |\.weak )?\.(?:global|const)[^;=\[]*?([\w$]+)\s*[\[;=]", text, re.M
+    )
     for one in {*declared, name}:
-        text = re.sub(rf"(?<![\w$%.]){re.escape(one)}(?![\w$])", own if one == name else f"{own}_{one.strip('_$')}", text)
+        text = re.sub(
+            rf"(?<![\w$%.]){re.escape(one)}(?![\w$])",
+            own if one == name else f"{own}_{one.strip('_$')}",
+            text,
+        )
     return text.replace(".visible ", "").replace(".weak ", "")
 
 

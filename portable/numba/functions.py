@@ -123,7 +123,9 @@ class Linked:
             numbers = self._call(context, builder, kinds, values)
         if not numbers:
             return context.get_dummy_value()
-        return _arranged(self.arranged, iter(numbers), functools.partial(_tuple, context, builder), self.result)
+        return _arranged(
+            self.arranged, iter(numbers), functools.partial(_tuple, context, builder), self.result
+        )
 
     def _call(self, context, builder, kinds, values):
         context.active_code_library.add_linking_library(self.library(context.codegen()))

@@ -112,6 +112,7 @@ GROWTH = (  # nodes of the layer's syntax trees: where, and why
     (7_600, "one typed tree: nodes, their types, keys and print stand beside the code that is emitted, where one walk did all at once"),
     (1_510, "a typed contract of backends, and pk.register"),
     (230, "records as arguments; the checked space, which runs the typed tree, is smaller"),
+    (13_800, "numba as a neighbour: its functions in kernels, ours and launches in its code, its threads, policies there, and PTX as assembly"),
 )
 
 

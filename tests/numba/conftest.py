@@ -1,4 +1,5 @@
-"""Programs of these tests share a cache of numba's, and numba knows the layer also where it is not installed."""
+"""Programs of these tests share a cache of numba's; numba knows the layer also where it is not installed."""
+
 import os
 import subprocess
 import sys
@@ -8,6 +9,7 @@ import pytest
 
 import portable as pk
 
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # tests share their cores with others
 pk.numba.register()
 
 
@@ -23,8 +25,14 @@ def program(tmp_path, numba_cache):
     def run(text, name="program.py", **environment):
         (tmp_path / name).write_text(textwrap.dedent(text))
         own = {"NUMBA_CACHE_DIR": str(numba_cache), "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
-        done = subprocess.run([sys.executable, "-B", name], cwd=tmp_path, env={**os.environ, **own, **environment},
-                              capture_output=True, text=True, timeout=300)
+        done = subprocess.run(
+            [sys.executable, "-B", name],
+            cwd=tmp_path,
+            env={**os.environ, **own, **environment},
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
         assert done.returncode == 0, done.stderr[-2000:]
         return done.stdout
 

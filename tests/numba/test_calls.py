@@ -1,4 +1,5 @@
-"""numba's functions in our kernels: its code and its bits, in lanes, teams and reductions, and as plain Python in checked."""
+"""numba's functions in our kernels: its code and bits, in lanes, teams, reductions; plain Python in checked."""
+
 import math
 
 import numba
@@ -91,8 +92,13 @@ def plain_loop(v):
     return v + k
 
 
-KERNELS = {polynomials: polynomial, some_series: lambda v: series(v, 30) if v > 0 else -1.0, tuples: plain_polar,
-           nests: lambda v: nested(v) if v >= -2.0 else 0.0, looped: plain_loop}
+KERNELS = {
+    polynomials: polynomial,
+    some_series: lambda v: series(v, 30) if v > 0 else -1.0,
+    tuples: plain_polar,
+    nests: lambda v: nested(v) if v >= -2.0 else 0.0,
+    looped: plain_loop,
+}
 
 
 def launched(space, kernel, x=X, dtype=np.float64):
@@ -151,7 +157,9 @@ def test_teams_and_reductions_call_them():
     wanted = [[polynomial(v) for v in row] for row in x]
     np.testing.assert_allclose(y, np.sum(wanted, 1), rtol=1e-13)
     for space in ("serial", "threads", "numba"):
-        np.testing.assert_allclose(pk.parallel_reduce(pk.RangePolicy(0, N, space=space), one, X), sum(map(polynomial, X)), rtol=1e-12)
+        np.testing.assert_allclose(
+            pk.parallel_reduce(pk.RangePolicy(0, N, space=space), one, X), sum(map(polynomial, X)), rtol=1e-12
+        )
 
 
 def test_every_index_draws_a_number_of_its_own():
@@ -266,9 +274,13 @@ def with_a_view(i, x):
     x[i] = total(x)
 
 
-WRONG = [(_kernel(printing), "needs Python's interpreter"), (_kernel(unknown), r"numba cannot compile 'unknown' for \(float64\).*nowhere"),
-         (_kernel(by_name), "write each of its returns as `return a, b`"), (_kernel(text), "returns numba's"),
-         (with_a_view, r"`x` is a view of 1 dimension.*pk.function\(total\)")]
+WRONG = [
+    (_kernel(printing), "needs Python's interpreter"),
+    (_kernel(unknown), r"numba cannot compile 'unknown' for \(float64\).*nowhere"),
+    (_kernel(by_name), "write each of its returns as `return a, b`"),
+    (_kernel(text), "returns numba's"),
+    (with_a_view, r"`x` is a view of 1 dimension.*pk.function\(total\)"),
+]
 
 
 @pytest.mark.parametrize("kernel, message", WRONG)

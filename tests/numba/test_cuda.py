@@ -1,7 +1,8 @@
 """numba-cuda beside the space "cuda": functions both ways, arrays and streams without copies.
 
-The routes want a GPU and numba-cuda: `PORTABLE_TEST_SPACES=cuda python -m pytest tests/numba`, with NumPy below 2.5.
+The routes want a GPU, numba-cuda and NumPy below 2.5: `PORTABLE_TEST_SPACES=cuda python -m pytest tests/numba`.
 """
+
 import importlib.util
 import math
 import types
@@ -111,6 +112,7 @@ def test_functions_of_numba_in_our_kernels(cuda, kind, text):
     n = text.__code__.co_argcount
 
     if n == 2:
+
         @pk.kernel
         def ours(i, x, y):
             if x[i] > -1.5:
@@ -121,7 +123,9 @@ def test_functions_of_numba_in_our_kernels(cuda, kind, text):
             i = cuda.grid(1)
             if i < x.size and x[i] > -1.5:
                 y[i] = function(x[i], 30)
+
     else:
+
         @pk.kernel
         def ours(i, x, y):
             if x[i] > -1.5:
@@ -137,11 +141,14 @@ def test_functions_of_numba_in_our_kernels(cuda, kind, text):
     theirs[(N + 255) // 256, 256](x, y)
     pk.parallel_for(pk.RangePolicy(0, N, space="cuda"), ours, x, z)
     np.testing.assert_array_equal(z.copy_to_host(), y.copy_to_host())
-    np.testing.assert_allclose(z.copy_to_host(), [text(v, *[30] * (n - 1)) if v > -1.5 else 0.0 for v in X], rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(
+        z.copy_to_host(), [text(v, *[30] * (n - 1)) if v > -1.5 else 0.0 for v in X], rtol=1e-12, atol=1e-12
+    )
 
 
 def test_arrays_go_both_ways_and_streams_are_shared(cuda):
     """Both libraries take turns in one stream of numba's, on one array of each."""
+
     @cuda.jit
     def scaled(a, x):
         i = cuda.grid(1)
@@ -170,9 +177,17 @@ def test_an_array_of_numba_s_on_a_space_of_the_host_is_refused(cuda):
         pk.parallel_for(pk.RangePolicy(0, N, space="serial"), scale, 2.0, cuda.to_device(X))
 
 
-@pytest.mark.parametrize("stream, handle", [(types.SimpleNamespace(__cuda_stream__=lambda: (0, 123)), 123), (77, 77), (0, 0),
-                                            (types.SimpleNamespace(handle=types.SimpleNamespace(value=None)), 0),
-                                            (types.SimpleNamespace(ptr=5), 5), (types.SimpleNamespace(cuda_stream=6), 6)])
+@pytest.mark.parametrize(
+    "stream, handle",
+    [
+        (types.SimpleNamespace(__cuda_stream__=lambda: (0, 123)), 123),
+        (77, 77),
+        (0, 0),
+        (types.SimpleNamespace(handle=types.SimpleNamespace(value=None)), 0),
+        (types.SimpleNamespace(ptr=5), 5),
+        (types.SimpleNamespace(cuda_stream=6), 6),
+    ],
+)
 def test_a_stream_of_another_library_is_one_for_a_space(stream, handle):
     assert pk.Cuda(stream=stream).stream == handle
 
@@ -192,7 +207,9 @@ def test_both_ways_are_lowered_without_a_gpu(monkeypatch):
 
     from portable.backends.cuda.space import lower_to_ptx
 
-    monkeypatch.setattr(theirs, "get_current_device", lambda: types.SimpleNamespace(compute_capability=(9, 0)))
+    monkeypatch.setattr(
+        theirs, "get_current_device", lambda: types.SimpleNamespace(compute_capability=(9, 0))
+    )
 
     def kernel(x, y, counts):
         i = cuda.grid(1)
@@ -259,11 +276,20 @@ def test_a_function_s_ptx_becomes_a_block_that_another_text_takes():
     assert ptx.count("atom.") == 2 and "call" not in ptx
 
 
-@pytest.mark.parametrize("text", [
-    "declare double @other(double)\ndefine double @outer(double %x) {\n %r = call double @other(double %x)\n ret double %r\n}",
-    "@table = internal constant [4 x double] [double 1.0, double 2.0, double 5.0, double 7.0]\n"
-    "define double @outer(i64 %n) {\n %p = getelementptr [4 x double], ptr @table, i64 0, i64 %n\n %r = load double, ptr %p\n ret double %r\n}",
-])
+@pytest.mark.parametrize(
+    "text",
+    [
+        (
+            "declare double @other(double)\ndefine double @outer(double %x) {\n %r = call double"
+            " @other(double %x)\n ret double %r\n}"
+        ),
+        (
+            "@table = internal constant [4 x double] [double 1.0, double 2.0, double 5.0, double 7.0]\ndefine"
+            " double @outer(i64 %n) {\n %p = getelementptr [4 x double], ptr @table, i64 0, i64 %n\n %r ="
+            " load double, ptr %p\n ret double %r\n}"
+        ),
+    ],
+)
 def test_what_needs_more_than_itself_is_no_block(text):
     from llvmlite import ir
 

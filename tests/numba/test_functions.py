@@ -1,4 +1,5 @@
-"""Our functions, and kernels at one index, in numba's code: every route has the bits of a launch from Python."""
+"""Our functions, and kernels at one index, in numba's code: every route has a launch's bits."""
+
 import math
 from collections import namedtuple
 
@@ -79,10 +80,18 @@ def by_cfunc(x, out):
     out[:] = [function(v) for v in x]
 
 
-ROUTES = {"njit": _looped(), "fastmath": _looped(fastmath=True), "prange": _looped(parallel=True),
-          "prange, fastmath": _looped(parallel=True, fastmath=True), "kernel": kernel_in_a_loop,
-          "kernel in prange": kernel_in_prange, "argument": as_argument, "vectorize": by_vectorize,
-          "guvectorize": by_guvectorize, "cfunc": by_cfunc}
+ROUTES = {
+    "njit": _looped(),
+    "fastmath": _looped(fastmath=True),
+    "prange": _looped(parallel=True),
+    "prange, fastmath": _looped(parallel=True, fastmath=True),
+    "kernel": kernel_in_a_loop,
+    "kernel in prange": kernel_in_prange,
+    "argument": as_argument,
+    "vectorize": by_vectorize,
+    "guvectorize": by_guvectorize,
+    "cfunc": by_cfunc,
+}
 
 
 @pytest.mark.parametrize("route", ROUTES)
@@ -95,7 +104,7 @@ def test_every_route_has_the_bits_of_a_launch(route):
 def test_a_call_is_inlined():
     loop = ROUTES["njit"]
     loop(X, np.empty(N))
-    code, = loop.inspect_asm().values()
+    (code,) = loop.inspect_asm().values()
     assert "portable.density" not in "".join(line for line in code.splitlines() if "call" in line)
 
 
@@ -204,10 +213,22 @@ def unknown(x):
 
 
 WRONG = [
-    (lambda: njit(lambda v: density(v, 0.1, v))(np.int8(1)), pk.DTypeError, "argument 'x': numba's int8 is no argument"),
-    (lambda: njit(lambda v: row_sum(v, 2))(np.zeros(3, np.int8)), pk.DTypeError, r"row_sum.*test_functions.py:\d+.*int8"),
+    (
+        lambda: njit(lambda v: density(v, 0.1, v))(np.int8(1)),
+        pk.DTypeError,
+        "argument 'x': numba's int8 is no argument",
+    ),
+    (
+        lambda: njit(lambda v: row_sum(v, 2))(np.zeros(3, np.int8)),
+        pk.DTypeError,
+        r"row_sum.*test_functions.py:\d+.*int8",
+    ),
     (lambda: njit(lambda v: area(v[0]))(np.zeros(1, [("a", "f8"), ("b", "U3")])), pk.DTypeError, "unichr"),
-    (lambda: njit(lambda v: density(v))(1.0), pk.ShapeError, r"takes 3 argument\(s\) \(x, mu, sigma\), but 1"),
+    (
+        lambda: njit(lambda v: density(v))(1.0),
+        pk.ShapeError,
+        r"takes 3 argument\(s\) \(x, mu, sigma\), but 1",
+    ),
     (lambda: njit(lambda v: density(v, mu=1.0, sigma=1.0))(1.0), pk.LanguageError, "keyword arguments"),
     (lambda: njit(lambda v: on_some_paths(v))(1.0), pk.LanguageError, "some paths and nothing on others"),
     (lambda: njit(lambda v: unknown(v))(1.0), pk.LanguageError, r"test_functions.py:\d+.*nowhere"),
@@ -229,6 +250,7 @@ def test_threads_compile_at_once():
 
     def inside(c):
         try:
+
             @pk.function
             def own(x):
                 return pk.log(x) + c

@@ -1,4 +1,5 @@
-"""Our launches in numba's code: each has the bits of the launch from Python, wherever numba runs the code around it."""
+"""Our launches in numba's code: each has the bits of the launch from Python, wherever numba runs it."""
+
 import textwrap
 import threading
 
@@ -110,7 +111,13 @@ def python_scan(y):
     y[0] += pk.parallel_scan(pk.RangePolicy(5, N - 5), value, X, out=y[1:], reducer=pk.Max, inclusive=False)
 
 
-PATTERNS = {"for": python_for, "box": python_box, "team": python_team, "reduce": python_reduce, "scan": python_scan}
+PATTERNS = {
+    "for": python_for,
+    "box": python_box,
+    "team": python_team,
+    "reduce": python_reduce,
+    "scan": python_scan,
+}
 compiled = {name: njit(pattern, nogil=True) for name, pattern in PATTERNS.items()}  # the same texts
 in_parallel = {name: njit(pattern, parallel=True) for name, pattern in PATTERNS.items()}
 
@@ -165,7 +172,13 @@ def by_threads(pattern, y):
     y[:] = ys[1]
 
 
-ROUTES = {"njit": by_njit, "parallel=True": by_parallel, "cfunc": by_cfunc, "in prange": inside_prange, "nogil threads": by_threads}
+ROUTES = {
+    "njit": by_njit,
+    "parallel=True": by_parallel,
+    "cfunc": by_cfunc,
+    "in prange": inside_prange,
+    "nogil threads": by_threads,
+}
 
 
 @pytest.mark.filterwarnings("ignore::numba.core.errors.NumbaPerformanceWarning")
@@ -278,15 +291,31 @@ def test_code_of_a_changed_text_is_not_taken_from_numba_s_cache(program, tmp_pat
 
 
 WRONG = [
-    (lambda x: pk.parallel_for(x.size, value, x, x), pk.ShapeError, r"takes 1 argument\(s\) \(x\), but 2 were given"),
-    (lambda x: pk.parallel_for(x.size, np.sum, x), pk.LanguageError, "a function marked with @pk.kernel is wanted"),
+    (
+        lambda x: pk.parallel_for(x.size, value, x, x),
+        pk.ShapeError,
+        r"takes 1 argument\(s\) \(x\), but 2 were given",
+    ),
+    (
+        lambda x: pk.parallel_for(x.size, np.sum, x),
+        pk.LanguageError,
+        "a function marked with @pk.kernel is wanted",
+    ),
     (lambda x: pk.parallel_for(1.5, value, x), pk.InputError, "policy is numba's float64"),
     (lambda x: pk.parallel_for(-1, axpy, 1.0, x, x), pk.InputError, "negative extent"),
     (lambda x: pk.parallel_for(pk.RangePolicy(3, 1), axpy, 1.0, x, x), pk.InputError, "begin <= end"),
-    (lambda x: pk.parallel_for(pk.RangePolicy(0, 1, space="serial"), axpy, 1.0, x, x), pk.InputError, "space= is not for launches inside"),
+    (
+        lambda x: pk.parallel_for(pk.RangePolicy(0, 1, space="serial"), axpy, 1.0, x, x),
+        pk.InputError,
+        "space= is not for launches inside",
+    ),
     (lambda x: pk.parallel_reduce(x.size, value, x, reducer=sum), pk.DTypeError, "reducer is numba's"),
     (lambda x: pk.parallel_reduce(x.size, value, x, out=x), pk.InputError, "out= is not for launches inside"),
-    (lambda x: pk.parallel_reduce(pk.MDRangePolicy((0, 0), (2, 2)), outer, x, x, reducer=pk.MinLoc), pk.InputError, "launch this box from Python"),
+    (
+        lambda x: pk.parallel_reduce(pk.MDRangePolicy((0, 0), (2, 2)), outer, x, x, reducer=pk.MinLoc),
+        pk.InputError,
+        "launch this box from Python",
+    ),
     (lambda x: pk.parallel_for(pk.TeamPolicy(2), with_scratch, A, x), pk.InputError, "scratch_bytes="),
     (lambda x: pk.parallel_scan(3, value, x, out=A), pk.ShapeError, "out: a one-dimensional, writable"),
     (lambda x: pk.parallel_for(3, axpy, "a", x, x), pk.DTypeError, r"test_launches.py:\d+.*argument 'a'"),

@@ -1,4 +1,5 @@
 """The space "numba": launches on the threads of numba's prange, and on no others."""
+
 import re
 import sys
 import types
@@ -22,7 +23,7 @@ def launched(space, n=N):
 
 
 def test_the_suite_of_every_backend():
-    """The steps with launches of many chunks; all of them: PORTABLE_TEST_SPACES=numba python -m pytest tests/conformance."""
+    """Steps of many chunks; all of them: PORTABLE_TEST_SPACES=numba python -m pytest tests/conformance."""
     assert conformance.run("numba", steps=(5, 14)) == 0
 
 
@@ -53,8 +54,13 @@ def test_importing_the_layer_imports_nothing_of_numba(program):
     assert loaded.strip() == "[]"
 
 
-@pytest.mark.parametrize("module, reason", [(None, "numba cannot be imported"),
-                                            (types.SimpleNamespace(__version__="0.62.1"), "numba 0.62.1 brings another LLVM")])
+@pytest.mark.parametrize(
+    "module, reason",
+    [
+        (None, "numba cannot be imported"),
+        (types.SimpleNamespace(__version__="0.62.1"), "numba 0.62.1 brings another LLVM"),
+    ],
+)
 def test_numba_missing_or_another_one_is_one_line(monkeypatch, module, reason):
     monkeypatch.setitem(sys.modules, "numba", module)
     pk.numba.missing.cache_clear()
@@ -88,8 +94,10 @@ def test_no_pool_of_the_layer_is_started(program):
 
 @pytest.mark.parametrize("layer", ["omp", "workqueue"])
 def test_threads_of_python_and_forks_on_each_layer(program, layer):
-    """Launches of several threads at once, in a child that was forked after threads had run, and beside prange."""
-    assert program("""
+    """Launches of several threads, in the child of a fork after threads had run, beside and in prange."""
+    assert (
+        program(
+            """
         import os, threading, warnings
         import numba
         import numpy as np
@@ -138,4 +146,8 @@ def test_threads_of_python_and_forks_on_each_layer(program, layer):
                 os._exit(1)
         assert os.waitpid(child, 0)[1] == 0
         print(numba.threading_layer())
-    """, NUMBA_THREADING_LAYER=layer).strip() == layer
+    """,
+            NUMBA_THREADING_LAYER=layer,
+        ).strip()
+        == layer
+    )
