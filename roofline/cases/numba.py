@@ -1,7 +1,7 @@
 """numba with the layer beside it: our functions and launches inside its code, and its threads under ours.
 
-Everything here is a program that somebody writes in numba. Ours calls the layer where the rival has plain numba;
-the last two rows set the space "numba" against "threads" in a program that also has a prange of its own.
+Everything here is a program that somebody writes in numba. Ours calls the layer where the rival has plain
+numba; the last two rows set the space "numba" against "threads" in a program that has a prange of its own.
 """
 
 import atexit
@@ -108,7 +108,7 @@ def prange_branchy(x, out):
 
 
 def duels(space, n, quick):
-    """See `roofline.cases.Case`; `n` counts indices (1,000,000) of the third row, a tenth of them in others."""
+    """See `roofline.cases.Case`; `n` counts indices (1,000,000) of the third row, a tenth elsewhere."""
     with pk.use(space) as resolved:
         threads = resolved.n_threads
     set_threads(threads)

@@ -1,4 +1,4 @@
-"""numba's functions in our kernels: its code and bits, in lanes, teams, reductions; plain Python in checked."""
+"""numba's functions in our kernels: its code and its bits, in lanes, teams and reductions."""
 
 import math
 
@@ -230,7 +230,7 @@ def test_a_changed_function_is_not_taken_from_the_cache(program):
         pk.parallel_for(pk.RangePolicy(0, 3, space="serial"), use, y)
         print(y[0])
     """
-    for cached, more in ((False, 1.0), (False, 2.0), (True, 3.0), (True, 3.0)):
+    for cached, more in ((False, 1.0), (True, 2.0), (True, 2.0)):
         assert program(text.format(cached=cached, body=f"x + {more}")).split()[0] == str(1.0 + more)
 
 

@@ -1,6 +1,6 @@
 """numba-cuda beside the space "cuda": functions both ways, arrays and streams without copies.
 
-The routes want a GPU, numba-cuda and NumPy below 2.5: `PORTABLE_TEST_SPACES=cuda python -m pytest tests/numba`.
+The routes want a GPU, numba-cuda, NumPy below 2.5: `PORTABLE_TEST_SPACES=cuda python -m pytest tests/numba`.
 """
 
 import importlib.util
