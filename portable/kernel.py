@@ -44,7 +44,7 @@ class _Written:
         scope = {name: _Module(v.__name__) if isinstance(v, types.ModuleType) else v
                  for name, v in frontend.scope_of(fn).items() if getattr(builtins, name, None) is not v and v is not self}
         options = self.fastmath, self.packed, self.teams, self.chain
-        return from_text, (type(self), fn.__name__, fn.__module__, fn.__code__.co_filename, lines, first, scope, options)
+        return from_text, (type(self), fn.__name__, fn.__module__, fn.__code__.co_filename, lines, first, scope, options, fn.__defaults__)
 
     @property
     def name(self):
@@ -85,12 +85,13 @@ def _found(module, path):
         return None
 
 
-def from_text(cls, name, module, file, lines, first, scope, options):
+def from_text(cls, name, module, file, lines, first, scope, options, defaults=None):
     """A kernel or function of another process from its text and what its names meant there."""
     tree = ast.increment_lineno(ast.parse(textwrap.dedent("".join(lines))), first - 1)
-    tree.body[0].decorator_list = []
+    tree.body[0].decorator_list, tree.body[0].args.defaults = [], [ast.Constant(None) for _ in defaults or ()]
     namespace = {"__name__": module, **scope}
     exec(compile(tree, file, "exec"), namespace)  # noqa: S102  (the text of a kernel)
+    namespace[name].__defaults__ = defaults
     made = cls(namespace[name], *options)
     frontend.keep(made.fn, [""] * (first - 1) + lines)
     return made

@@ -151,7 +151,7 @@ class Emitter(Instructions):
         if o.op in ("cast", "whole") and self.strong(first.dtype) == self.strong(o.dtype) or o.op == "abs" and o.dtype in t.UNSIGNED \
                 or o.op == "binary" and o.attr in ("//", "%") and t.is_float(o.dtype) or o.op == "select" and first.const is not None:
             return result
-        if o.op in ("compare", "isfinite"):
+        if o.op == "compare":
             dtype = t.promote(first.dtype, o.args[-1].dtype)
         return self.counted(o.counts, result, "" if o.op == "together" else o.view.dtype if o.view is not None else dtype)
 

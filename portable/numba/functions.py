@@ -46,12 +46,15 @@ class Linked:
             {},
         )
         self.where = f"{written.kind} '{written.name}' ({written.place})"
-        if len(args) != len(text.params):
+        optional = len(text.params) - len(args)  # arguments that are not given
+        if not 0 <= optional <= len(text.defaults):
             raise ShapeError(
                 f"{self.where} takes {len(text.params)} argument(s) ({', '.join(text.params)}), "
                 f"but {len(args)} were given"
             )
-        self.signature = Signature(specs_of(written, text.params, args))
+        defaults = text.defaults[len(text.defaults) - optional :]
+        given = specs_of(written, text.params, args)
+        self.signature = Signature((*given, *(("static", v, repr(v)) for v in defaults)))
         floats = {s[1] for s in flatten(self.signature.specs)} & {"float32", "float64"}
         self.float_dtype = self.signature.float_dtype = "float32" if floats == {"float32"} else "float64"
         with compiling:

@@ -39,7 +39,7 @@ from ..reducer import Reducer, Sum
 from .functions import Unchanged, Written, name_of, type_known
 from .policies import FIELDS, kind_of
 from .threads import ENTRY, I64, MOST, call, n_threads, ready, share
-from .types import NUMBA, PTR, block, specs_of, word_at
+from .types import NUMBA, PTR, block, specs_of, word_at, words
 
 _int = types.int64
 _FUNCTIONS = "entry", "finish", "apply"  # of a launch's code
@@ -90,6 +90,8 @@ class Launch:
         given, names = list(args[2:]), self.written.portable_text.params[n_indices(kind) :]
         if self.pattern == "scan":
             kind, given, names = self._scan(kind, options), [*given, options["out"]], [*names, "out"]
+        elif not all(r.commutes for r in self.reducers):
+            kind = "scan total"
         if len(given) != len(names):
             raise ShapeError(
                 f"{self.where} takes {len(names)} argument(s) ({', '.join(names)}), "
@@ -119,7 +121,7 @@ class Launch:
 
     def _compile(self, kind, specs):
         with dispatch.compiling:
-            self.entry = (ScanEntry if self.pattern == "scan" else Entry)(
+            self.entry = (ScanEntry if kind.startswith("scan") else Entry)(
                 self.written, kind, specs, self.reducers
             )
             self.name = name_of(self.written, self.entry.identity_of_code)
@@ -152,26 +154,25 @@ class Launch:
                 f"{self.where}: reducers that tell a place know ranges and teams inside numba's functions; "
                 "launch this box from Python"
             )
+        if not all(r.commutes for r in found) and (several or kind != "range"):
+            raise InputError(
+                f"{self.where}: reducer does not commute; it is given alone, with a RangePolicy or an integer"
+            )
         return found, several
 
     def _scan(self, kind, options):
-        inclusive = options.get("inclusive", types.literal(True))
+        inclusive, out = options.get("inclusive", types.literal(True)), options.get("out")
         if not isinstance(inclusive, types.BooleanLiteral):
             raise InputError(
                 f"{self.where}: inclusive must be True or False as it stands there, inside numba's functions"
             )
-        out, reducer = options.get("out"), self.reducers[0]
-        if reducer.n_words != 1 or reducer.lift or reducer.finish:
-            raise DTypeError(
-                f"{self.where}: a scan wants a reducer whose state is a number (pk.Sum, pk.Min, ...), got"
-                f" {reducer!r}"
-            )
-        if kind != "range":
-            raise InputError(f"{self.where}: scans run over a RangePolicy or an integer")
-        if not isinstance(out, types.Array) or out.ndim != 1 or not out.mutable:
-            raise ShapeError(
-                f"{self.where}: out: a one-dimensional, writable array is wanted, got numba's {out}"
-            )
+        if kind != "range" or self.several:
+            raise InputError(f"{self.where}: scans run over a RangePolicy or an integer, with one reducer")
+        for array in out if isinstance(out, types.BaseTuple) else (out,):
+            if not isinstance(array, types.Array) or array.ndim != 1 or not array.mutable:
+                raise ShapeError(
+                    f"{self.where}: out: a one-dimensional, writable array is wanted, got numba's {array}"
+                )
         return "scan inclusive" if inclusive.literal_value else "scan exclusive"
 
     # ---- code
@@ -205,8 +206,10 @@ class Launch:
         place, results = self._block(context, b, policy, kinds[2:], values[2:])
         extra = word_at(b, place, self.entry.signature.n_words)
         addresses = [*self.functions(context, b), b.ptrtoint(place, I64), b.ptrtoint(extra, I64)]
-        words = [policy[name] for name in ("begin", "end", "chunk", "scratch_bytes")]
-        numbers = [*addresses, *words, *self._facts()]
+        asked = [policy[name] for name in ("begin", "end", "chunk", "scratch_bytes")]
+        numbers = [*addresses, *asked, *self._facts()]
+        if self.reducers:
+            numbers.append(self._room(context, b, kinds[-1], values[-1]))
         launched = _blocks if self.reducers else _ranged
         context.compile_internal(b, launched, types.none(*[_int] * len(numbers)), numbers)
         return self._read(context, b, results)
@@ -215,8 +218,8 @@ class Launch:
         """The argument block, and the addresses of the results, which stand at its end."""
         signature, n_results = self.entry.signature, len(self.numbers)
         scratch = b.add(policy["scratch_bytes"], ir.Constant(I64, self.entry.scratch_static))
-        words = policy | {"scratch_bytes": scratch}
-        more = [words.get(name, ir.Constant(I64, 0)) for name in EXTRA] + [None] * (2 * n_results)
+        known = policy | {"scratch_bytes": scratch}
+        more = [known.get(name, ir.Constant(I64, 0)) for name in EXTRA] + [None] * (2 * n_results)
         place = block(context, b, signature.specs, kinds, values, signature.float_dtype == "float32", more)
         first = signature.n_words + len(EXTRA)
         results = [word_at(b, place, first + n_results + k) for k in range(n_results)]
@@ -240,9 +243,16 @@ class Launch:
         elif self.pattern == "for":
             least, width = cpu.SMALL if simple else entry.width, entry.width
         else:
-            least = cpu.SCAN_LEAST if self.pattern == "scan" else cpu.REDUCE_LEAST if simple else 64
+            least = cpu.SCAN_LEAST if entry.policy_kind.startswith("scan") else cpu.REDUCE_LEAST if simple else 64
         facts = (*scratch, least, entry.n_words(), int(simple)) if self.reducers else (*scratch, least, width)
         return [ir.Constant(I64, n) for n in facts]
+
+    def _room(self, context, b, kind, value):
+        """How many prefixes a scan's arrays hold."""
+        room = ir.Constant(I64, MOST)
+        for extent in words(context, b, kind, value)[1::3] if self.pattern == "scan" else ():
+            room = b.select(b.icmp_signed("<", extent, room), extent, room)
+        return room
 
     def _read(self, context, b, results):
         numbers = iter(
@@ -307,8 +317,11 @@ def _blocks(
     least,
     words,
     simple,
+    room,
 ):
     _checked(begin, end, asked, scratch_open, most_scratch)
+    if end > room:
+        raise ShapeError("out: the array is shorter than the end of the policy")
     size = max(least, (end - begin + cpu.REDUCE_BLOCKS - 1) // cpu.REDUCE_BLOCKS)
     if size >= 64:
         size = (size + 63) // 64 * 64

@@ -9,13 +9,12 @@ import math
 
 import numpy as np
 
-from ... import math as real
 from ... import words
 from ...compiler import types as t
 
 _EXACT = 2**53
-INTRINSICS = {name: getattr(np, name) for name in ("sqrt", "rint", "floor", "ceil", "trunc", "copysign", "floor_divide", "remainder")} | {"fma": words.fma}
-FUNCTIONS = {name: getattr(np, name, None) or getattr(real, name) for name in real.NAMES}  # within a few units of the layer's own
+FUNCTIONS = {row.name: row.plain for row in words.ROWS if row.reads[0] in ("math", "intrinsic")}  # within a few units of the layer's own
+FUNCTIONS |= {"floor_divide": np.floor_divide, "modulo": np.remainder}
 
 
 class Numbers:
@@ -88,6 +87,12 @@ def called(foreign, *args):
     if foreign.n_results is None:
         return number(result, foreign.dtypes[0])
     return tuple(map(number, result or (), foreign.dtypes))
+
+
+def printed(texts, *numbers):
+    """print(...) of texts and, where there is none, of numbers."""
+    numbers = iter(numbers)
+    print(*(next(numbers) if text is None else text for text in texts))  # noqa: T201
 
 
 def asserted(condition, message):
