@@ -206,7 +206,7 @@ def type_of(written):
     def refuse(kws):
         if kws:
             raise LanguageError(
-                f"{written.kind} '{written.name}' ({written.place}): keyword arguments are not for kernels"
+                f"{written.kind} '{written.name}' ({written.place}): in numba's functions arguments have no keywords"
             )
 
     kind = Written(callable_as(written, lambda n: linked, refuse))

@@ -177,6 +177,20 @@ def test_numbers_keep_numbas_types():
     assert call.nopython_signatures[0].return_type == numba.float32
 
 
+def test_defaults_of_a_function():
+    @pk.function
+    def scaled(x, by=2.0, times=3):
+        for _ in range(times):
+            x *= by
+        return x
+
+    @njit
+    def call(x):
+        return scaled(x), scaled(x, 0.5), scaled(x, 0.5, 1)
+
+    assert call(3.0) == (24.0, 0.375, 1.5)
+
+
 def test_division_by_zero_is_ours():
     @pk.function
     def divided(a, b):
@@ -229,7 +243,7 @@ WRONG = [
         pk.ShapeError,
         r"takes 3 argument\(s\) \(x, mu, sigma\), but 1",
     ),
-    (lambda: njit(lambda v: density(v, mu=1.0, sigma=1.0))(1.0), pk.LanguageError, "keyword arguments"),
+    (lambda: njit(lambda v: density(v, mu=1.0, sigma=1.0))(1.0), pk.LanguageError, "arguments have no keywords"),
     (lambda: njit(lambda v: on_some_paths(v))(1.0), pk.LanguageError, "some paths and nothing on others"),
     (lambda: njit(lambda v: unknown(v))(1.0), pk.LanguageError, r"test_functions.py:\d+.*nowhere"),
     (lambda: njit(lambda v: row_sum(v, "2"))(np.zeros(3)), pk.DTypeError, "argument 'n': numba's"),

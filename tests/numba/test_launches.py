@@ -41,6 +41,18 @@ def several(i, x):
 
 
 @pk.kernel
+def pair(i, x):
+    return x[i] * 1e-3, x[i]
+
+
+def _affine(f, g):
+    return f[0] * g[0], f[1] * g[0] + g[1]
+
+
+AFFINE = pk.Reducer("affine", _affine, (1.0, 0.0), commutes=False)  # x -> f[0] x + f[1], one after the other
+
+
+@pk.kernel
 def outer(i, j, x, table):
     table[i, j] = x[i] * x[j]
 
@@ -105,6 +117,7 @@ def python_reduce(y):
     (y[7], k), y[8], y[9] = pk.parallel_reduce(N, several, X, reducer=(pk.MaxLoc, pk.Sum, pk.Max))
     y[10] = k
     y[11] = pk.parallel_reduce(pk.TeamPolicy(37), row_norm, A)
+    y[12], y[13] = pk.parallel_reduce(N, pair, X, reducer=AFFINE)
 
 
 def python_scan(y):
@@ -121,6 +134,18 @@ PATTERNS = {
 }
 compiled = {name: njit(pattern, nogil=True) for name, pattern in PATTERNS.items()}  # the same texts
 in_parallel = {name: njit(PATTERNS[name], parallel=True) for name in ("for", "scan")}
+
+
+def test_scans_of_states_of_several_numbers():
+    @njit
+    def scan(x, a, b):
+        return pk.parallel_scan(x.size, pair, x, out=(a, b), reducer=AFFINE)
+
+    a, b, c, d = np.empty((4, N))
+    total = scan(X, a, b)
+    with pk.use("serial"):
+        assert total == pk.parallel_scan(N, pair, X, out=(c, d), reducer=AFFINE)
+    np.testing.assert_array_equal((a, b), (c, d))
 
 
 def wanted(pattern):
@@ -328,6 +353,7 @@ WRONG = [
         "launch this box from Python",
     ),
     (lambda x: pk.parallel_for(pk.TeamPolicy(2), with_scratch, A, x), pk.InputError, "scratch_bytes="),
+    (lambda x: pk.parallel_scan(11, value, x, out=x), pk.ShapeError, "shorter than the end of the policy"),
     (lambda x: pk.parallel_scan(3, value, x, out=A), pk.ShapeError, "out: a one-dimensional, writable"),
     (lambda x: pk.parallel_for(3, axpy, "a", x, x), pk.DTypeError, r"test_launches.py:\d+.*argument 'a'"),
 ]
