@@ -11,7 +11,7 @@
 Importing needs no GPU, driver or toolkit; `python -m portable` says what this machine offers.
 """
 
-from . import errors, random
+from . import errors, numba, random
 from .elementary_gamma import gammainc, gammaincc  # (made of random.py's; rows of their own)
 from .algorithms import argsort, compact, sort_by_key, top_k
 from .backends.cpu import Threads

@@ -26,7 +26,7 @@ from .space import HOST, Space, default_space, require, resolve
 from .view import Spec, View, asview, describe, producer_of
 from .words import static
 
-compiling = locks.Lock()  # LLVM's modules and the cache of a kernel's code are for one thread at a time
+compiling = locks.Compiling()  # LLVM's modules and the cache of a kernel's code are for one thread at a time
 if hasattr(os, "register_at_fork"):  # nobody forks in the middle of a compilation, whose locks in LLVM nobody could open again
     os.register_at_fork(before=compiling.__enter__, after_in_parent=compiling.__exit__)
 _pack_int, _pack_float, _pack_float32 = (struct.Struct(f).pack for f in ("=q", "=d", "=f4x"))
@@ -82,6 +82,9 @@ def _describe_rare(a, kind):
         return ("tuple", specs, names), words
     if isinstance(a, np.ndarray):
         return describe(a if hasattr(a, "filled") else a.view(np.ndarray))  # masked arrays are refused there
+    if hasattr(a, "__cuda_array_interface__"):  # another library's array on a GPU
+        view = asview(a)
+        return view.spec, view.words
     raise DTypeError(f"{a!r:.60} of type {kind.__name__} is no argument for kernels; a view, a NumPy array, a number, "
                      "pk.static(number), a tuple, NamedTuple or dataclass of these is wanted (pk.asview takes arrays of other libraries)")
 

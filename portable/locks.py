@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import sys
 import threading
 import weakref
 
@@ -32,6 +33,32 @@ class Lock:
     def renew(self):
         """Forget who holds it: a thread that the child of a fork does not have."""
         self.held = threading.RLock()
+
+
+class Compiling(Lock):
+    """The lock of a compiler; numba's own, if there is one, is taken before it: each compiles functions of the other."""
+
+    __slots__ = ("others",)
+
+    def __init__(self):
+        super().__init__()
+        self.others = []
+
+    def __enter__(self):
+        other = getattr(sys.modules.get("numba.core.compiler_lock"), "global_compiler_lock", contextlib.nullcontext())
+        other.__enter__()
+        super().__enter__()
+        self.others.append(other)
+
+    def __exit__(self, *error):
+        other = self.others.pop()
+        super().__exit__()
+        other.__exit__(None, None, None)
+
+    def renew(self):
+        super().renew()
+        while self.others:
+            self.others.pop().__exit__(None, None, None)
 
 
 if hasattr(os, "register_at_fork"):

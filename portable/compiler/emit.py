@@ -75,6 +75,7 @@ class Emitter(Instructions):
         self.mask = self.frame = self.team = self._dummy = None
         self.accesses, self.line, self.values, self.slots = set(), "", {}, {}
         self.alive, self.dead, self.n_calls = True, False, 0
+        self.links = {}  # texts of foreign functions that this code calls, by their names
 
     def begin(self, builder, mask=None):
         """Emit what follows with this builder; slots belong to its function."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from llvmlite import ir
 
+from ... import numba
 from ...compiler.team import Team, combine_states
 from ...compiler.types import LINEAR, UNIFORM, VARYING
 from ...compiler.values import F64, I32, I64, Value
@@ -18,6 +19,16 @@ class CpuTarget:
     @staticmethod
     def fast_math(lower, name, values):
         return None
+
+    @staticmethod
+    def foreign(lower, callee, values):
+        """A call of a function that numba compiles."""
+        return callee.emit(lower, values)
+
+    @staticmethod
+    def linked(text, links):
+        """An IR text with the functions of numba's that it calls."""
+        return numba.linked(text, links)
 
 
 class CpuTeam(Team):
