@@ -11,7 +11,8 @@
 Importing needs no GPU, driver or toolkit; `python -m portable` says what this machine offers.
 """
 
-from . import errors, locks, random
+from . import errors, locks, numba, random
+from .elementary_gamma import gammainc, gammaincc  # (made of random.py's; rows of their own)
 from .algorithms import argsort, compact, sort_by_key, top_k
 from .backends.cpu import Threads
 from .backends.cuda import Cuda
@@ -27,18 +28,15 @@ from .events import listening
 from .explain import explain, listing
 from .graph import capture
 from .kernel import function, kernel
-from .math import (cos, erf, erfc, exp, exp2, expm1, fast_exp, fast_exp2, fast_log, lgamma, log, log1p, log2, log10, ndtr,  # noqa: A004
-                   pow, rsqrt, sin, sqrt, tan, tanh)
 from .policy import AUTO, MDRangePolicy, RangePolicy, TeamPolicy
 from .reducer import LogSumExp, Max, MaxLoc, Min, MinLoc, Prod, Reducer, Sum
 from .scatter import ScatterView
+from .segments import bincount, searchsorted, segmented_reduce, segmented_scan, segmented_sort, unique
 from .space import Space, concurrency, default_space, instances, unavailable_because, use
 from .view import View, asview, empty, zeros
-from .words import (all, any, atomic_add, atomic_and, atomic_cas, atomic_exchange, atomic_max, atomic_min, atomic_or,  # noqa: A004
-                    atomic_sub, atomic_xor, bits, ceil, clip, copysign, float32, float64, floor, fma, from_bits32, from_bits64,
-                    int32, int64, isfinite, isinf, isnan, local, maximum, minimum, rint, static, trunc, uint32, uint64, where)
+from .words import *  # noqa: F403  (a name for each row)
 
 __version__ = "0.1.0"
 __all__ = [name for name in globals() if not name.startswith("_") and name not in
-           ("algorithms", "backends", "cache", "copy", "dispatch", "events", "frontend", "graph", "locks", "math", "policy",
-            "reducer", "scatter", "space", "view", "words")]
+           ("algorithms", "backends", "elementary_gamma", "cache", "copy", "dispatch", "events", "frontend", "graph", "locks",
+            "policy", "reducer", "scatter", "segments", "space", "view", "words")]

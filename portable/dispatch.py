@@ -19,13 +19,14 @@ from . import events, locks
 from .backends import registry
 from .errors import DTypeError, InputError, LanguageError, ReadOnlyError, ShapeError, WrongSpaceError
 from .kernel import Kernel
-from .policy import MDRangePolicy, RangePolicy, as_policy, kind_of, n_indices
+from .policy import WITH_PREFIXES, MDRangePolicy, RangePolicy, as_policy, kind_of, n_indices
 from .reducer import Reducer, Sum
 from .scatter import ScatterView
 from .space import HOST, Space, debugged, default_space, require, resolve
 from .view import Spec, View, asview, describe, producer_of
 from .words import static
 
+compiling = locks.compiling
 _pack_int, _pack_float, _pack_float32 = (struct.Struct(f).pack for f in ("=q", "=d", "=f4x"))
 _PACK = {"int32": struct.Struct("=i4x").pack, "uint32": struct.Struct("=I4x").pack, "int64": _pack_int,
          "uint64": struct.Struct("=Q").pack, "float32": _pack_float32, "float64": _pack_float, "bool": _pack_int}
@@ -79,6 +80,9 @@ def _describe_rare(a, kind):
         return ("tuple", specs, names), words
     if isinstance(a, np.ndarray):
         return describe(a if hasattr(a, "filled") else a.view(np.ndarray))  # masked arrays are refused there
+    if hasattr(a, "__cuda_array_interface__"):  # another library's array on a GPU
+        view = asview(a)
+        return view.spec, view.words
     raise DTypeError(f"{a!r:.60} of type {kind.__name__} is no argument for kernels; a view, a NumPy array, a number, "
                      "pk.static(number), a tuple, NamedTuple or dataclass of these is wanted (pk.asview takes arrays of other libraries)")
 
@@ -147,7 +151,7 @@ class Launch(NamedTuple):
     space: Space
     label: str
     reducers: tuple = ()
-    scan: str | None = None  # "scan inclusive" or "scan exclusive"; the kernel's last argument is then the prefixes' view
+    scan: str | None = None  # "scan inclusive" or "scan exclusive", whose last argument takes the prefixes, or "scan total"
     outs: tuple = ()  # one-element views for the results; () if they are returned
 
     @property
@@ -195,7 +199,7 @@ def _bound(policy, kernel, args, reducers, scan=None):
 def _prepare(policy_kind, space, kernel, specs, reducers):
     """Check and compile for argument types not seen before."""
     names, first = list(kernel.portable_text.params), n_indices(policy_kind)
-    if policy_kind.startswith("scan"):
+    if policy_kind in WITH_PREFIXES:
         names.append("out")
     if len(specs) != len(names) - first:
         raise ShapeError(f"kernel '{kernel.name}' ({kernel.place}) takes {len(names) - first} argument(s) after "
@@ -237,14 +241,17 @@ def _run(space, policy, backend, compiled, words, reducers, scan, outs):
             if not reducers:
                 return backend.run_for(space, compiled, policy, words)
             return backend.run("scan" if scan else "reduce", space, compiled, policy, words, outs)
-    except KeyboardInterrupt as stop:
-        raise interrupted(stop)  # noqa: B904  (the same)
+    except BaseException as error:
+        raise interrupted(error)  # noqa: B904  (the same)
 
 
-def interrupted(stop):
-    """A KeyboardInterrupt within a launch, which tells so."""
-    stop.add_note("Ctrl-C stopped a launch: the arrays that it writes may be half written")
-    return stop
+def interrupted(error):
+    """What was raised within a launch; a KeyboardInterrupt tells so."""
+    for forget in locks.ending:
+        forget()
+    if isinstance(error, KeyboardInterrupt):
+        error.add_note("Ctrl-C stopped a launch: the arrays that it writes may be half written")
+    return error
 
 
 def _checked_out(out, space):
@@ -324,8 +331,8 @@ class Plan:
                     with events.kernel(self._launch):
                         return self._call()
                 return self._call()
-        except KeyboardInterrupt as stop:
-            raise interrupted(stop)  # noqa: B904  (the same)
+        except BaseException as error:
+            raise interrupted(error)  # noqa: B904  (the same)
 
     def __repr__(self):
         return f"<plan of '{self._launch.label}' on '{self._launch.space}'>"
@@ -357,7 +364,7 @@ def parallel_reduce(policy, kernel, *args, reducer=Sum, out=None, label=None):
     policy, kernel, *args, label : as in parallel_for; the kernel returns its contribution
     reducer : Reducer or tuple of Reducers
         Sum if not given. With a tuple the kernel returns as many contributions. MinLoc and MaxLoc add the policy's index (the
-        league rank of a team): ties go to the lowest, NaN wins as in NumPy.
+        league rank of a team): ties go to the lowest, NaN wins as in NumPy. One that does not commute is alone, over a range.
     out : one-element view or tuple of them, one a number of the result, optional
         Receives the result, whose dtype it has, without waiting for it; a view in the memory of the launch's space.
 
@@ -375,7 +382,10 @@ def parallel_reduce(policy, kernel, *args, reducer=Sum, out=None, label=None):
     for r in reducers:
         if not isinstance(r, Reducer):
             raise DTypeError(f"reducer must be pk.Sum, pk.Min, ... or a tuple of these, got {r!r}")
-    results = _launch(policy, kernel, args, label, reducers, outs=_as_tuple(out))
+    ordered = not all(r.commutes for r in reducers)
+    if ordered and (several or as_policy(policy).__class__ is not RangePolicy):
+        raise InputError(f"reducer: {reducer!r} does not commute; it is given alone, with a RangePolicy or an integer")
+    results = _launch(policy, kernel, args, label, reducers, "scan total" if ordered else None, _as_tuple(out))
     if out is not None:
         return None
     if policy.__class__ is MDRangePolicy:
@@ -390,10 +400,11 @@ def parallel_scan(policy, kernel, *args, out, reducer=Sum, inclusive=True, total
     ----------
     policy : int or RangePolicy
     kernel, *args, label : as in parallel_reduce; the kernel may run twice at an index, so it has no side effects
-    out : one-dimensional view or NumPy array
+    out : one-dimensional view or NumPy array, or a tuple of them, one a number of the prefixes
         out[i] receives the prefix at index i; it may be an array that the kernel reads at i only.
     reducer : Reducer
-        Sum if not given; any associative one whose state is one number.
+        Sum if not given; any associative one, whether or not it commutes: contributions are combined in the order of indices.
+        A prefix is what the reducer's `finish` makes of the state so far.
     inclusive : bool
         Whether out[i] includes the contribution of i itself. The first exclusive prefix is the reducer's identity.
     total : one-element view, optional
@@ -404,15 +415,16 @@ def parallel_scan(policy, kernel, *args, out, reducer=Sum, inclusive=True, total
     number
         The total; None with `total`. The bits do not depend on the number of threads.
     """
-    if not isinstance(reducer, Reducer) or reducer.n_words != 1 or reducer.lift or reducer.finish:
-        raise DTypeError(f"reducer: a scan wants one whose state is a number (pk.Sum, pk.Min, ...), got {reducer!r}")
+    if not isinstance(reducer, Reducer):
+        raise DTypeError(f"reducer must be pk.Sum, pk.Min, ... or one of your own, got {reducer!r}")
     policy = as_policy(policy)
     if policy.__class__ is not RangePolicy:
         raise InputError(f"policy: scans run over a RangePolicy or an integer, got {policy!r}")
-    if len(getattr(out, "shape", ())) != 1 or out.shape[0] < policy.end:
-        raise ShapeError(f"out: a one-dimensional array of at least {policy.end} elements is wanted, got {getattr(out, 'shape', out)!r}")
-    if out.readonly if isinstance(out, View) else not out.flags.writeable:
-        raise InputError("out is read-only; a writable array is wanted")
+    for array in _as_tuple(out):
+        if len(getattr(array, "shape", ())) != 1 or array.shape[0] < policy.end:
+            raise ShapeError(f"out: a one-dimensional array of at least {policy.end} elements is wanted, got {getattr(array, 'shape', array)!r}")
+        if array.readonly if isinstance(array, View) else not array.flags.writeable:
+            raise InputError("out is read-only; a writable array is wanted")
     kind = "scan inclusive" if inclusive else "scan exclusive"
     results = _launch(policy, kernel, (*args, out), label, (reducer,), kind, _as_tuple(total))
     return results[0] if total is None else None

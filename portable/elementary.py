@@ -758,29 +758,3 @@ def fast_log_f32(x):
     k, f, _ = fields_f32(x)
     return fma(k - (2.0**23 + 127), LN2_32[0], fma(f, f * fma(horner(f, LOG_32), f, -0.5), f))
 
-
-FUNCTIONS = {
-    "exp": (exp_f32, exp_f64),
-    "exp2": (exp2_f32, exp2_f64),
-    "expm1": (expm1_f32, expm1_f64),
-    "log": (log_f32, log_f64),
-    "log1p": (log1p_f32, log1p_f64),
-    "log2": (log2_f32, log2_f64),
-    "log10": (log10_f32, log10_f64),
-    "rsqrt": (rsqrt_of, rsqrt_of),
-    "pow": (pow_f32, pow_f64),
-    "sin": (sin_f32, sin_f64),
-    "cos": (cos_f32, cos_f64),
-    "tan": (tan_f32, tan_f64),
-    "tanh": (tanh_f32, tanh_f64),
-    "erf": (erf_f32, erf_f64),
-    "erfc": (erfc_f32, erfc_f64),
-    "ndtr": (ndtr_f32, ndtr_f64),
-    "lgamma": (lgamma_f32, lgamma_f64),
-}
-
-FAST = {
-    "exp": (fast_exp_f32, fast_exp_f64),
-    "exp2": (fast_exp2_f32, fast_exp2_f64),
-    "log": (fast_log_f32, fast_log_f64),
-}

@@ -19,9 +19,8 @@ import numpy as np
 
 from .elementary import log_normal_f64
 from .kernel import Function, function
-from .math import exp, log1p
 from .random import _upper53, uniform, words
-from .words import float64, floor, int64, sqrt, uint64, where
+from .words import exp, float64, floor, int64, log1p, sqrt, uint64, where
 
 TRIES = 64  # of a rejection, each of which succeeds with a probability above 0.7 (Hoermann): all fail in less than one of 10^33 draws
 _HALF_LOG_TWO_PI = 0.9189385332046727

@@ -14,6 +14,7 @@ import ast
 import builtins
 import inspect
 import linecache
+import re
 import textwrap
 import types
 import weakref
@@ -47,6 +48,7 @@ class Text:
     tree: ast.FunctionDef
     params: list
     scope: dict
+    defaults: tuple = ()  # of the last parameters
     webs: dict = field(default_factory=dict)
     blocks: dict = field(default_factory=dict)  # id of a statement list -> its path
     trees: dict = field(default_factory=dict)  # typed trees, by what is known of the arguments
@@ -111,7 +113,7 @@ def read(fn, kind="kernel"):
     if not isinstance(tree, ast.FunctionDef) or tree.name != fn.__code__.co_name:
         raise SourceError(f"{place}: at this place of the file stands something else; it was edited after it was imported")
     first += tree.lineno - 1  # the def line, below its decorators
-    text = Text(fn.__name__, fn.__code__.co_filename, first, tree, [], scope_of(fn))
+    text = Text(fn.__name__, fn.__code__.co_filename, first, tree, [], scope_of(fn), fn.__defaults__ or ())
     _check_signature(text, kind)
     text.params = [a.arg for a in tree.args.args]
     _Webs(text).run()
@@ -147,6 +149,8 @@ def _has_loops(text, seen):
         if isinstance(node, (ast.For, ast.While)):
             return True
         callee = _meant(node.func, text.scope) if isinstance(node, ast.Call) else None
+        if hasattr(callee, "py_func"):  # a function that numba compiles, which may do anything
+            return True
         if hasattr(callee, "portable_text") and callee.__name__ not in seen and not callee.__module__.startswith("portable."):
             if _has_loops(callee.portable_text, seen):
                 return True
@@ -181,9 +185,9 @@ def codes(code):
 
 def _check_signature(text, kind):
     a = text.tree.args
-    if a.vararg or a.kwarg or a.kwonlyargs or a.posonlyargs or a.defaults:
+    if a.vararg or a.kwarg or a.kwonlyargs or a.posonlyargs or a.defaults and kind == "kernel":
         raise LanguageError(f"{kind} '{text.name}' ({text.where()}): plain positional parameters are wanted, "
-                            "without defaults, *args or **kwargs")
+                            f"without {'defaults, ' * (kind == 'kernel')}*args or **kwargs")
     if kind == "kernel" and not a.args:
         raise LanguageError(f"kernel '{text.name}' ({text.where()}): its first parameter is the index or the team, "
                             "but it has no parameters")
@@ -381,6 +385,11 @@ def _merge(a, b):
     if a is None or b is None:
         return b if a is None else a
     return {name: a.get(name, frozenset()) | b.get(name, frozenset()) for name in a.keys() | b.keys()}
+
+
+def by_users_names(message):
+    """A message without the marks that tell the variables of one name apart."""
+    return re.sub(r"(?<=\w)@\d+", "", message)
 
 
 def _common(paths):

@@ -48,8 +48,8 @@ class Graph:
                     return self._again()
                 with events.kernel(self) if hooks.listeners else contextlib.nullcontext():
                     return self._call()
-        except KeyboardInterrupt as stop:
-            raise dispatch.interrupted(stop)  # noqa: B904  (the same)
+        except BaseException as error:
+            raise dispatch.interrupted(error)  # noqa: B904  (the same)
 
     @property
     def label(self):

@@ -32,6 +32,7 @@ class _Written:
     kind = "function"
 
     def __init__(self, fn, fastmath=False, packed=True, teams=1, chain=False):
+        fn = getattr(fn, "py_func", fn)  # the text of a function that numba compiles, under the layer's rules
         frontend.check_function(fn, self.kind)
         self.fn, self.fastmath, self.packed, self.teams, self.chain = fn, fastmath, packed, teams, chain
         self.compiled = _Kept()  # what a backend made of it, by its own key
@@ -54,7 +55,7 @@ class _Written:
         scope = {name: _Module(v.__name__) if isinstance(v, types.ModuleType) else v
                  for name, v in frontend.scope_of(fn).items() if getattr(builtins, name, None) is not v and v is not self}
         options = self.fastmath, self.packed, self.teams, self.chain
-        return _from_text, (type(self), fn.__name__, fn.__module__, fn.__code__.co_filename, lines, first, scope, options)
+        return from_text, (type(self), fn.__name__, fn.__module__, fn.__code__.co_filename, lines, first, scope, options, fn.__defaults__)
 
     @property
     def name(self):
@@ -64,6 +65,13 @@ class _Written:
     def place(self):
         """'file:line' of the def line."""
         return self.portable_text.where()
+
+    @functools.cached_property
+    def _numba_type_(self):
+        """What numba asks of each object that it meets: its type there."""
+        from .numba.functions import type_of
+
+        return type_of(self)
 
     @functools.cached_property
     def portable_text(self):
@@ -88,12 +96,13 @@ def _found(module, path):
         return None
 
 
-def _from_text(cls, name, module, file, lines, first, scope, options):
+def from_text(cls, name, module, file, lines, first, scope, options, defaults=None):
     """A kernel or function of another process from its text and what its names meant there."""
     tree = ast.increment_lineno(ast.parse(textwrap.dedent("".join(lines))), first - 1)
-    tree.body[0].decorator_list = []
+    tree.body[0].decorator_list, tree.body[0].args.defaults = [], [ast.Constant(None) for _ in defaults or ()]
     namespace = {"__name__": module, **scope}
     exec(compile(tree, file, "exec"), namespace)  # noqa: S102  (the text of a kernel)
+    namespace[name].__defaults__ = defaults
     made = cls(namespace[name], *options)
     frontend.keep(made.fn, [""] * (first - 1) + lines)
     return made

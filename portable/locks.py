@@ -37,7 +37,33 @@ class Lock:
         self.held = threading.RLock()
 
 
-compiling = Lock()  # LLVM's modules and the cache of a kernel's code are for one thread at a time
+class Compiling(Lock):
+    """The lock of a compiler; numba's own, if there is one, is taken before it: each compiles functions of the other."""
+
+    __slots__ = ("others",)
+
+    def __init__(self):
+        super().__init__()
+        self.others = []
+
+    def __enter__(self):
+        other = getattr(sys.modules.get("numba.core.compiler_lock"), "global_compiler_lock", contextlib.nullcontext())
+        other.__enter__()
+        super().__enter__()
+        self.others.append(other)
+
+    def __exit__(self, *error):
+        other = self.others.pop()
+        super().__exit__()
+        other.__exit__(None, None, None)
+
+    def renew(self):
+        super().renew()
+        while self.others:
+            self.others.pop().__exit__(None, None, None)
+
+
+compiling = Compiling()  # LLVM's modules and the cache of a kernel's code are for one thread at a time
 if hasattr(os, "register_at_fork"):  # nobody forks in the middle of a compilation: who would open LLVM's locks?
     os.register_at_fork(before=compiling.__enter__, after_in_parent=compiling.__exit__)
     os.register_at_fork(after_in_child=lambda: [lock.renew() for lock in _all])
@@ -67,7 +93,7 @@ def alone(function):
     return locked
 
 
-arming = []  # what has running kernels hear of Ctrl-C, of the machines that can
+arming, ending = [], []  # what has running kernels hear of Ctrl-C, and forget one that ended so, of machines that can
 
 
 def arm():

@@ -31,7 +31,7 @@ class Space:
     memory : str
         Where its data lives: "host", or "cuda:0" and so on.
     n_threads : int
-        CPU threads ("threads" only; 1 elsewhere).
+        CPU threads ("threads" and "numba"; 1 elsewhere).
     device : int
         Number of the GPU ("cuda" only).
     stream : int

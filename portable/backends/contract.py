@@ -71,6 +71,12 @@ class Memory(Protocol):
     def synchronize(self):
         """Until all that was queued in the memory's spaces has finished: another library is about to read."""
 
+    def ready(self, stream: int | None):
+        """Another library is about to use this memory, in its queue `stream`: what was queued in the memory's
+        spaces comes before.
+        """
+        self.synchronize()
+
     def share(self):
         """From now on another library may use this memory, with queues of its own."""
 
@@ -131,7 +137,7 @@ class Backend(Protocol):
 class Launches(Protocol):
     """How kernels are made ready and run.
 
-    `policy_kind` is "range", "team", "box2", "box3", "scan inclusive" or "scan exclusive"; `specs` are the
+    `policy_kind` is "range", "team", "box2", "box3", "scan inclusive", "scan exclusive" or "scan total"; `specs` are the
     arguments' types and `words` the argument block, bytes, both as in compiler/signature.py, but with
     `interprets`, `words` are the arguments themselves; `compiled` is what `prepare` returned.
     """

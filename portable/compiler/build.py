@@ -24,10 +24,11 @@ class Frame:
     """One text being read: the kernel, or a function inlined at one call.
 
     `direct` : what names stand for that are assigned once; `variables` : the others; `homes` : blocks by their paths in the text
+    `word` : whether it is that of a word, whose operations happen where it is called
     """
 
     def __init__(self, text, call, caller):
-        self.text, self.call, self.caller = text, call, caller
+        self.text, self.call, self.caller, self.word = text, call, caller, text.file == words.__file__
         self.direct, self.variables, self.homes, self.loops = {}, {}, {(): call.body}, []
         self.results, self.result = [], None
 
@@ -94,7 +95,8 @@ class Build(Calls):
         for s in body:
             if self.gone:
                 break
-            self.line, self.at = self.frame.text.where(s), (self.frame.text, s)
+            if not self.frame.word:
+                self.line, self.at = self.frame.text.where(s), (self.frame.text, s)
             method = getattr(self, "stmt_" + type(s).__name__, None)
             if method is None:
                 self.fail(s, f"{_NOT_STATEMENTS.get(type(s).__name__, type(s).__name__)} is not for kernels", LanguageError)

@@ -1,6 +1,6 @@
 """Calls in kernels, read into the typed tree: casts, math, atomics and the other words, and functions that are inlined.
 
-`known.WORDS` names for each callable the method here that reads it.
+A row of `words.ROWS` names the method here that reads a call of it.
 """
 
 from __future__ import annotations
@@ -11,14 +11,15 @@ import types as python_types
 
 import numpy as np
 
-from .. import elementary
+from .. import numba, words
 from ..errors import LanguageError, ReadOnlyError
 from . import types as t
 from .expressions import Expressions
-from .known import CASTS, WORDS, Known, layers_own, text_of
+from .known import DTYPES, WORDS, Known, layers_own, text_of
 from .tree import Operation, View
 
 
+_TO_NUMBA = "a number (numba's functions take no views from kernels; pk.function({}) reads the text by the layer's rules, and takes them)"
 _MOST_PRIVATE = 1 << 15  # bytes of one index's own arrays: those of some packs lie on a thread's stack at once
 
 
@@ -38,24 +39,47 @@ class Calls(Expressions):
         return self.call_known(callee.value, node)
 
     def call_known(self, fn, node):
-        if node.keywords:
-            self.fail(node, f"`{ast.unparse(node)}`: keyword arguments are not for kernels", LanguageError)
         word = WORDS.get(fn) if fn.__hash__ is not None else None
-        if word is not None:
-            return getattr(self, "word_" + word[0])(node, *word[1:])
+        fn = word.plain if word else fn
         inlined = getattr(fn, "portable_text", None)
-        if inlined is None and layers_own(fn):
+        if inlined is None and (word and word.reads[0] == "inline" or layers_own(fn)):
             inlined = text_of(fn)
+        if node.keywords and inlined is None:
+            self.fail(node, f"`{ast.unparse(node)}`: keyword arguments are for functions marked with @pk.function", LanguageError)
+        if word and inlined is None:
+            return getattr(self, "word_" + word.reads[0])(node, *word.reads[1:])
         if inlined is not None:
-            args = [self.expr(a) for a in node.args]
-            if len(args) != len(inlined.params):
-                self.fail(node, f"'{inlined.name}' takes {len(inlined.params)} argument(s), but {len(args)} were given")
+            args = self.arguments_of(inlined, node)
             if getattr(fn, "chain", False):
                 self.chains += [a for a in args if isinstance(a, Operation)]
             return self.inline(inlined, args, node)
+        if numba.compiles(fn):
+            return self.foreign(numba.foreign(fn), [self.number(a, _TO_NUMBA.format(fn.__name__)) for a in node.args])
         name = ast.unparse(node.func)
         hint = "; mark it with @pk.function" if isinstance(fn, python_types.FunctionType) else ""
+        if getattr(fn, "__module__", None) == "math" or isinstance(fn, np.ufunc):
+            hint = f"; there are {', '.join(row.name for row in words.ROWS if row.line)}"
         self.fail(node, f"`{name}` cannot be called in a kernel{hint}", LanguageError)
+
+    def foreign(self, callee, args):
+        """A call of a function that numba compiles (numba/calls.py), whose results' dtypes numba finds."""
+        call = self.operation("foreign", *args, attr=callee)
+        n = callee.n_results
+        if n is None:
+            return call
+        return tuple(self.operation("part", call, attr=k) for k in range(n)) or Known(None)
+
+    def arguments_of(self, text, node):
+        """The arguments of a call, in the order of the parameters, with defaults of those that are not given."""
+        given, params, optional = [(k.arg, k.value) for k in node.keywords], text.params, len(text.defaults)
+        for name in (name for k, (name, _) in enumerate(given) if name not in params[len(node.args):] or name in dict(given[:k])):
+            self.fail(node, f"'{text.name}' has no parameter '{name}' that is not given yet", LanguageError)
+        values = {name: self.expr(value) for name, value in [*zip(params, node.args), *given]}
+        values = {name: self.known(value, node) for name, value in zip(params[len(params) - optional:], text.defaults)} | values
+        if len(values) != len(params) or len(node.args) > len(params):
+            wanted = f"{len(params) - optional} to " * bool(optional) + str(len(params))
+            self.fail(node, f"'{text.name}' takes {wanted} argument(s), but {len(node.args) + len(given)} were given")
+        return [values[name] for name in params]
 
     def arguments(self, node, least, most=None):
         most = least if most is None else most
@@ -64,9 +88,14 @@ class Calls(Expressions):
             self.fail(node, f"`{ast.unparse(node.func)}` takes {wanted} argument(s), but {len(node.args)} were given")
         return [self.number(a) for a in node.args]
 
-    # each word's method is named in known.WORDS
     def word_range(self, node):
         self.fail(node, "range(...) belongs in a for loop")
+
+    def word_print(self, node):
+        if not self.asserts:
+            self.fail(node, f"`{ast.unparse(node)}`: kernels print in the checked space alone, `with pk.use(\"checked\")`", LanguageError)
+        texts = [a.value if isinstance(a, ast.Constant) and isinstance(a.value, str) else None for a in node.args]
+        return self.operation("print", *(self.number(a) for a, text in zip(node.args, texts) if text is None), attr=tuple(texts))
 
     def word_static(self, node):
         v, = self.arguments(node, 1)
@@ -90,10 +119,6 @@ class Calls(Expressions):
             result = self.counted("min" if op == "<" else "max", self.extreme(op, result, v, nan_wins))
         return result
 
-    def word_clip(self, node):
-        x, low, high = self.arguments(node, 3)
-        return self.counted("min", self.extreme("<", self.counted("max", self.extreme(">", x, low, True)), high, True))
-
     def word_abs(self, node):
         v, = self.arguments(node, 1)
         if v.const is not None:
@@ -115,33 +140,16 @@ class Calls(Expressions):
         return c if c.const is not None else self.operation("lanes", c, attr=which, dtype="bool")
 
     def word_intrinsic(self, node, name, n):
-        return self.intrinsic(name, self.arguments(node, n))
-
-    def intrinsic(self, name, values):
-        return self.counted(name, self.operation("intrinsic", *values, attr=name))
+        return self.counted(name, self.operation("intrinsic", *self.arguments(node, n), attr=name))
 
     def word_whole(self, node, name):
         """math.floor, math.ceil, math.trunc and int: whole numbers as integers."""
         v, = self.arguments(node, 1)
         return self.whole(v, name)
 
-    def word_isnan(self, node):
-        v, = self.arguments(node, 1)
-        return self.compared("!=", v, v)
-
-    def word_isinf(self, node):
-        v, = self.arguments(node, 1)
-        if v.const is not None:
-            return self.const(math.isinf(v.const))
-        return self.compared("==", self.operation("abs", v), self.const(math.inf))
-
     def word_pow(self, node):
         base, exponent = self.arguments(node, 2)
         return self.power(base, exponent, node)
-
-    def word_isfinite(self, node):
-        v, = self.arguments(node, 1)
-        return self.const(math.isfinite(v.const)) if v.const is not None else self.counted("compare", self.operation("isfinite", v, dtype="bool"))
 
     def word_bits(self, node):
         v, = self.arguments(node, 1)
@@ -152,16 +160,8 @@ class Calls(Expressions):
         v, = self.arguments(node, 1)
         return self.operation("from_bits", v, attr=dtype, dtype=dtype)
 
-    def word_math(self, node, name, fast=False):
-        return self.math(name, self.arguments(node, 2 if name == "pow" else 1), node, fast)
-
-    def math(self, name, values, node, fast=False):
-        """An elementary function: LLVM's square root, or the layer's own text, which `emit.py` takes by dtype."""
-        if name == "sqrt":
-            return self.intrinsic("sqrt", values)
-        if name not in elementary.FUNCTIONS and not (fast and name in elementary.FAST):
-            self.fail(node, f"'{name}' is not available in kernels yet", LanguageError)
-        return self.operation("math", *values, attr=(name, fast))
+    def word_math(self, node, name, n, fast=False):
+        return self.operation("math", *self.arguments(node, n), attr=(name, fast))
 
     def word_atomic(self, node, op):
         n = 4 if op == "cas" else 3
@@ -214,10 +214,10 @@ class Calls(Expressions):
     def dtype_of(self, node):
         v = self.expr(node)
         if isinstance(v, Known):
-            name = CASTS.get(v.value)
+            name = DTYPES.get(v.value)
             if name is None and isinstance(v.value, (np.dtype, type)):
                 name = np.dtype(v.value).name
-            name = {"int": "int64", "float": "float64"}.get(name, name)
+            name = {"float": "float64"}.get(name, name)
             if name in t.DTYPES:
                 return name
         self.fail(node, f"`{ast.unparse(node)}` is not a dtype that kernels have ({', '.join(t.DTYPES)})")

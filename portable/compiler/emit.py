@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 from llvmlite import ir
 
-from .. import elementary, random
+from .. import elementary, elementary_c99, elementary_gamma, random
 from . import types as t
 from .instructions import Instructions, rounded
 from .team import Team
@@ -76,6 +76,7 @@ class Emitter(Instructions):
         self.mask = self.frame = self.team = self._dummy = None
         self.accesses, self.line, self.values, self.slots = set(), "", {}, {}
         self.alive, self.dead, self.n_calls, self.looping = True, False, 0, False
+        self.links = {}  # texts of foreign functions that this code calls, by their names
 
     def begin(self, builder, mask=None):
         """Emit what follows with this builder; slots belong to its function."""
@@ -151,7 +152,7 @@ class Emitter(Instructions):
         if o.op in ("cast", "whole") and self.strong(first.dtype) == self.strong(o.dtype) or o.op == "abs" and o.dtype in t.UNSIGNED \
                 or o.op == "binary" and o.attr in ("//", "%") and t.is_float(o.dtype) or o.op == "select" and first.const is not None:
             return result
-        if o.op in ("compare", "isfinite"):
+        if o.op == "compare":
             dtype = t.promote(first.dtype, o.args[-1].dtype)
         return self.counted(o.counts, result, "" if o.op == "together" else o.view.dtype if o.view is not None else dtype)
 
@@ -349,7 +350,7 @@ class Emitter(Instructions):
         """A loop: `test` at its head, `item` (its counter's value) at the top of the body, `advance` before the next trip."""
         self.diverges()
         emit = self._masked_loop if loop.masked and self.W > 1 else self._plain_loop
-        if loop.call.text.file in _OWN or loop.few():
+        if loop.call.text.file in OWN or loop.few():
             emit(loop, test, item, advance)
         else:
             looks = not self.looping or loop.form == "while"
@@ -431,5 +432,6 @@ class Emitter(Instructions):
             yield
 
 
-_OWN = elementary.__file__, random.__file__  # whose loops are short
+# the layer's own texts, whose loops are short
+OWN = {module.__file__ for module in (elementary, elementary_c99, elementary_gamma, random)}
 _METHODS = {node: "emit_" + node.__name__.lower() for node in (Operation, View, Set, If, Loop, Leave, Rejoin, Call)}

@@ -14,7 +14,7 @@ import struct
 from llvmlite import ir
 
 from ..errors import DTypeError, InputError, LanguageError, ShapeError
-from ..policy import n_indices
+from ..policy import WITH_PREFIXES, n_indices
 from . import types as t
 from .emit import Emitter, Unpacked, described
 from .keys import sources, written
@@ -87,7 +87,8 @@ class Entry:
         except Unpacked as why:
             self._one_lane(str(why))
             self._emit()
-        return str(self.module)
+        links = self.lower.links
+        return self.target.linked(str(self.module), links) if links else str(self.module)
 
     @property
     def accesses(self):
@@ -119,8 +120,16 @@ class Entry:
             self.states.append(state)
             finals.append(finished(self, reducer, state))
         self.results = Results(finals, strong)
-        if self.policy_kind.startswith("scan") and is_float(self.results.dtypes[0]) and not is_float(self.signature.specs[-1][1]):
-            raise DTypeError(f"out: an array of floats is wanted, as the prefixes are {self.results.dtypes[0]}; got {self.signature.specs[-1][1]}")
+        if self.policy_kind in WITH_PREFIXES:
+            self._check_prefixes(list(flatten(self.signature.specs[-1:])))
+
+    def _check_prefixes(self, outs):
+        """Whether the views of a scan can take the numbers of its results."""
+        if len(outs) != len(self.results.dtypes):
+            raise ShapeError(f"out: {len(self.results.dtypes)} array(s) are wanted, one a number of the prefixes; got {len(outs)}")
+        for dtype, out in zip(self.results.dtypes, outs):
+            if is_float(dtype) and not is_float(out[1]):
+                raise DTypeError(f"out: an array of floats is wanted, as the prefixes are {dtype}; got {out[1]}")
 
     def _one_lane(self, why):
         self.width, self.why_scalar = 1, why
@@ -280,8 +289,7 @@ class Entry:
 
     def identity(self, reducer, state):
         """The neutral state, shaped like `state`."""
-        numbers = reducer.identity(state[0].dtype)
-        numbers = numbers if isinstance(numbers, tuple) else (numbers,)
+        numbers = reducer.neutral(state[0].dtype)
         if len(numbers) != len(state):
             raise LanguageError(f"kernel '{self.kernel.name}' ({self.kernel.place}): {reducer!r} has an identity of {len(numbers)} "
                                 f"number(s), but a state of {len(state)}")

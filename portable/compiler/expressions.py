@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
-import re
 
 import numpy as np
 
 from .. import words
 from ..errors import LanguageError, LoweringError
+from ..frontend import by_users_names
 from . import types as t
 from .known import Known, constant_tuple
 from .operations import Operations
@@ -27,8 +27,8 @@ class Expressions(Operations):
     """Needs from the class on top: `frame`, `checks`, `read` and `inline` (see build.py)."""
 
     def fail(self, node, message, kind=LoweringError, text=None):
-        text = text or self.frame.text
-        message = re.sub(r"(?<=\w)@\d+", "", message)  # variables by the user's names
+        text, node = (text, node) if text else self.at if self.frame.word else (self.frame.text, node)
+        message = by_users_names(message)
         raise kind(f"kernel '{self.kernel_name}' ({text.where(node)}): {message}")
 
     def wanted(self, holds, node, message, kind=LoweringError):
@@ -36,7 +36,9 @@ class Expressions(Operations):
         self.checks.append((holds, node, message, kind, self.frame.text))
 
     def expr(self, node):
-        outer, self.at = self.at, (self.frame.text, node)
+        outer = self.at
+        if not self.frame.word:
+            self.at = self.frame.text, node
         result = self._expr(node)
         self.at = outer
         return result
@@ -158,10 +160,10 @@ class Expressions(Operations):
                 base = self.counted("*", self.binary("*", base, base)) if n else base
             return result if result is not None else self.operation("one", base)
         if n == 0.5:
-            return self.math("sqrt", [base], node)
+            return self.counted("sqrt", self.operation("intrinsic", base, attr="sqrt"))
         self.wanted(lambda: t.is_float(t.promote(base.dtype, exponent.dtype)), node,
                     "an integer power needs a constant exponent between 0 and 64; cast to float for others")
-        return self.math("pow", [base, exponent], node)
+        return self.operation("math", base, exponent, attr=("pow", False))
 
     def _constant_power(self, base, exponent, node):
         a, n = base.const, exponent.const

@@ -14,11 +14,10 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
-from .. import random
 from ..errors import CheckError
 from ..policy import n_indices
 from . import types as t
-from .emit import Emitter
+from .emit import OWN, Emitter
 from .types import LINEAR, UNIFORM, VARYING
 from .values import I1, I64, PTR, Value
 
@@ -140,7 +139,7 @@ class Debugging(Emitter):
             return super().layers_text(*args)
 
     def emit_call(self, call):
-        with self.under(silent=self.silent or call.text.file == random.__file__):
+        with self.under(silent=self.silent or call.text.file in OWN):
             super().emit_call(call)
 
     # ---- what is looked at

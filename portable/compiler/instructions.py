@@ -8,7 +8,7 @@ from llvmlite import ir
 
 from .. import elementary
 from . import types as t
-from .known import text_of
+from .known import text_of, texts
 from .memory import Memory, itemsize
 from .team import combine_states
 from .types import UNIFORM, VARYING
@@ -123,11 +123,6 @@ class Instructions(Memory):
             return self.cast(a, "int") if a.dtype == "bool" else a
         return self.cast(a if o.attr == "trunc" else self.counted(o.attr, self.float_intrinsic(o.attr, [a])), "int")
 
-    def emit_isfinite(self, o, a):
-        if not t.is_float(a.dtype):
-            return self.const(True)
-        return self.compare("<", Value(a.dtype, a.kind, self.intrinsic("fabs", [self.get(a)])), self.const(math.inf))
-
     def emit_bits(self, o, a):
         return self._reinterpret(a, self.strong(a.dtype), o.dtype)
 
@@ -155,8 +150,7 @@ class Instructions(Memory):
         native = self.target.fast_math(self, name, values) if fast or self.fastmath else None
         if native is not None:
             return native
-        pair = (fast or self.fastmath) and elementary.FAST.get(name) or elementary.FUNCTIONS[name]
-        return self.layers_text(("fast_" if fast else "") + name, pair, values, dtype)
+        return self.layers_text(("fast_" if fast else "") + name, texts(name, fast or self.fastmath), values, dtype)
 
     def float_division(self, op, a, b, dtype):
         """Python's // and % of floats, by the layer's own text."""
@@ -267,16 +261,24 @@ class Instructions(Memory):
         return self.team.append(self, self.values[o.view], at, value, keep)
 
     def emit_combine(self, o, *state):
-        return self.team.combine(self, state, o.attr, again=self.n_calls > 1 or bool(self.frame.loops))
+        if o.attr.commutes:
+            return self.team.combine(self, state, o.attr, again=self.n_calls > 1 or bool(self.frame.loops))
+        last = self.const(self.described_team[1] - 1)  # the members' before the last one, and its own
+        return tuple(self.team.pick(self, v, last) for v in combine_states(self, o.attr, self.emit_before(o, *state), state))
 
     def emit_item(self, o, states):
         return states[o.attr]
 
-    def emit_before(self, o, own):
-        reducer, own = o.attr, Value(own.dtype, VARYING, self.get(own, None, VARYING))
-        neutral = self.strong_const(reducer.identity(own.dtype), own.dtype)
-        x = self.team.before(self, own, neutral, lambda a, b: combine_states(self, reducer, (a,), (b,))[0])
-        return Value(x.dtype, VARYING, self.get(x, None, VARYING))
+    emit_part = emit_item
+
+    def emit_foreign(self, o, *values):
+        return self.target.foreign(self, o.attr, values)
+
+    def emit_before(self, o, *own):
+        own = tuple(Value(v.dtype, VARYING, self.get(v, None, VARYING)) for v in own)
+        neutral = tuple(self.strong_const(n, v.dtype) for n, v in zip(o.attr.neutral(own[0].dtype), own))
+        found = self.team.before(self, own, neutral, lambda a, b: combine_states(self, o.attr, a, b))
+        return tuple(Value(v.dtype, VARYING, self.get(v, None, VARYING)) for v in found)
 
 
 def rounded(v):

@@ -23,7 +23,7 @@ _NODES = {node: [f.name for f in fields(node) if f.name not in _NOT_KEYED]
 def sources():
     """A hash of the files, and the version of LLVM, that decide what is emitted for a typed tree."""
     layer = Path(__file__).parents[1]
-    files = sorted([*layer.glob("compiler/*.py"), *layer.glob("backends/*/*.py"), *layer.glob("elementary*.py")])
+    files = sorted([*layer.glob("compiler/*.py"), *layer.glob("backends/*/*.py"), *layer.glob("elementary*.py"), layer / "words.py"])
     return llvmlite.__version__ + hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 

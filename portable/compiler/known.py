@@ -1,17 +1,13 @@
-"""What a kernel may call, by identity of the object called: the one table that binds names to meanings."""
+"""What a kernel may call, by identity of the object called."""
 
 from __future__ import annotations
 
-import builtins
 import functools
-import math
 import types as python_types
 
 import numpy as np
 
-from .. import frontend
-from .. import math as portable_math
-from .. import words
+from .. import elementary, elementary_c99, elementary_gamma, frontend, words
 
 
 class Known:
@@ -29,51 +25,24 @@ def text_of(fn):
     return frontend.read(fn, "function")
 
 
-CASTS = {np.float32: "float32", np.float64: "float64", np.int32: "int32", np.int64: "int64", np.uint32: "uint32",
-         np.uint64: "uint64", np.bool_: "bool", builtins.int: "int64", builtins.float: "float64", builtins.bool: "bool"}
-ATOMICS = {getattr(words, f"atomic_{op}"): op for op in ("add", "sub", "min", "max", "and", "or", "xor", "exchange", "cas")}
+WORDS = {fn: row for row in words.ROWS for fn in (row.plain, *row.also)}
+DTYPES = {fn: row.reads[1] for fn, row in WORDS.items() if row.reads[0] == "cast"} | {int: "int64"}
 
 
-def _table():
-    table = {
-        builtins.range: ("range",), words.static: ("static",),
-        builtins.min: ("extreme", "<", False), builtins.max: ("extreme", ">", False),
-        words.minimum: ("extreme", "<", True), words.maximum: ("extreme", ">", True),
-        np.minimum: ("extreme", "<", True), np.maximum: ("extreme", ">", True),
-        words.where: ("where",), np.where: ("where",), words.clip: ("clip",),
-        words.any: ("lanes", "any"), words.all: ("lanes", "all"),
-        builtins.abs: ("abs",), math.fabs: ("abs",), np.abs: ("abs",), np.fabs: ("abs",), builtins.len: ("len",),
-        np.rint: ("intrinsic", "rint", 1),
-        np.floor: ("intrinsic", "floor", 1), math.floor: ("whole", "floor"),
-        np.ceil: ("intrinsic", "ceil", 1), math.ceil: ("whole", "ceil"),
-        np.trunc: ("intrinsic", "trunc", 1), math.trunc: ("whole", "trunc"),
-        words.fma: ("intrinsic", "fma", 3), math.copysign: ("intrinsic", "copysign", 2), np.copysign: ("intrinsic", "copysign", 2),
-        words.isnan: ("isnan",), math.isnan: ("isnan",), np.isnan: ("isnan",),
-        words.isinf: ("isinf",), math.isinf: ("isinf",), np.isinf: ("isinf",), builtins.pow: ("pow",),
-        words.isfinite: ("isfinite",), math.isfinite: ("isfinite",), np.isfinite: ("isfinite",),
-        words.bits: ("bits",), words.from_bits64: ("from_bits", "float64"), words.from_bits32: ("from_bits", "float32"),
-        words.local: ("local",), words.modulo64: ("cast", "uint64"),
-        builtins.int: ("whole", "trunc"), builtins.float: ("cast", "float"), builtins.bool: ("cast", "bool"),
-    }
-    if hasattr(math, "fma"):
-        table[math.fma] = ("intrinsic", "fma", 3)
-    table |= {cast: ("cast", dtype) for cast, dtype in CASTS.items() if cast not in (int, float, bool)}
-    table |= {word: ("atomic", op) for word, op in ATOMICS.items()}
-    table |= {getattr(portable_math, f"fast_{name}"): ("math", name, True) for name in ("exp", "exp2", "log")}
-    for name in portable_math.NAMES:
-        for module in (portable_math, math, np):
-            fn = getattr(module, {"pow": "power"}.get(name, name) if module is np else name, None)
-            if fn is not None:
-                table[fn] = ("math", name)
-    return table
+_TEXTS = {**vars(elementary), **vars(elementary_c99), **vars(elementary_gamma)}
 
 
-WORDS = _table()
+def texts(name, fast=False):
+    """The layer's own texts of a word, for float32 and float64; its fast ones if they are wanted and there."""
+    for form in (f"fast_{name}",) * fast + (name,):
+        pair = tuple(_TEXTS.get(f"{form}_{bits}") or _TEXTS.get(f"{form}_of") for bits in ("f32", "f64"))
+        if None not in pair:
+            return pair
 
 
 def layers_own(fn):
     """True for the layer's own plain functions (elementary.py, reducer.py), which are inlined without a decorator."""
-    return isinstance(fn, python_types.FunctionType) and fn.__module__ in ("portable.elementary", "portable.reducer")
+    return isinstance(fn, python_types.FunctionType) and fn.__module__.startswith(("portable.elementary", "portable.reducer"))
 
 
 def constant_tuple(value):

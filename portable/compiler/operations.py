@@ -103,7 +103,7 @@ class Operations:
             return self.counted("convert", self.operation("whole", v, attr=name))
         if not t.is_float(v.dtype):
             return self.cast(v, "int") if v.dtype == "bool" else v
-        round_ = {"floor": math.floor, "ceil": math.ceil, "trunc": math.trunc}[name]
+        round_ = round if name == "rint" else getattr(math, name)
         return self.const(round_(v.const) if abs(v.const) < 2.0**62 else t.whole(v.const, "int"))
 
     def rounded(self, v):

@@ -111,16 +111,17 @@ class TeamHandle:
         return reducer, [build.operation("settle", v) for v in state]
 
     def call_reduce(self, build, node):
+        return self._collective(build, "combine", node)
+
+    def _collective(self, build, op, node):
+        """What comes of the states of members: `op` gives the numbers of one, of which the reducer makes its result."""
         reducer, state = self.contribution(build, node)
-        whole = build.operation("combine", *state, attr=reducer)
+        whole = build.operation(op, *state, attr=reducer)
         return finished(build, reducer, tuple(build.operation("item", whole, attr=k) for k in range(len(state))))
 
     def call_scan(self, build, node):
         """What the members before this one combine to."""
-        reducer, state = self.contribution(build, node)
-        if len(state) != 1 or reducer.finish is not None:
-            build.fail(node, f"scan: {reducer!r} has no state of one number that is its result")
-        return build.operation("before", state[0], attr=reducer)
+        return self._collective(build, "before", node)
 
     def call_scratch(self, build, node):
         if build.frame.caller is not None or build.depth > 1:

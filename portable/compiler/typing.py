@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 
 from ..errors import CollectiveError, LoweringError
+from ..frontend import by_users_names
 from . import types as t
 from .build import Build
 from .tree import Call, If, Leave, Loop, Operation, Rejoin, Set, View
@@ -183,9 +184,6 @@ class _Types:
     def of_whole(self, o, a):
         return ("int", kind_of(a)) if t.is_float(a.dtype) or a.dtype == "bool" else self.of_cast(o, a, a.dtype)
 
-    def of_isfinite(self, o, a):
-        return "bool", kind_of(a) if t.is_float(a.dtype) else UNIFORM
-
     def of_bits(self, o, a):
         return "int32" if self.strong(a.dtype) == "float32" else "int64", kind_of(a)
 
@@ -202,13 +200,20 @@ class _Types:
     def of_store(self, o, *args):
         return None, UNIFORM
 
-    of_together = of_barrier = of_assert = of_store
+    of_together = of_barrier = of_assert = of_print = of_store
 
     def of_combine(self, o, *state):
         return state[0].dtype, UNIFORM
 
     def of_item(self, o, whole):
-        return whole.args[o.attr].dtype, UNIFORM
+        return whole.args[o.attr].dtype, whole.kind
+
+    def of_foreign(self, o, *args):
+        dtypes = o.attr.results([self.strong(a.dtype) for a in args])
+        return dtypes[0] if dtypes else None, VARYING  # each lane calls it: it may draw random numbers
+
+    def of_part(self, o, whole):
+        return whole.attr.dtypes[o.attr], VARYING
 
     def of_atomic(self, o, *args):
         return o.view.dtype, VARYING
@@ -235,8 +240,8 @@ class _Types:
     def of_append(self, o, at, value, keep):
         return "int", UNIFORM
 
-    def of_before(self, o, a):
-        return a.dtype, VARYING
+    def of_before(self, o, *state):
+        return state[0].dtype, VARYING
 
     def of_junction(self, o, condition, left):
         right = o.parts[0][1]
@@ -314,9 +319,8 @@ class _Types:
 def refuse(kernel_name, node, clash):
     """The error of a TypeClash at an operation or an assignment."""
     text, place = node.at
-    what = f"'{node.variable.name.partition('@')[0]}' holds values of two dtypes" if node.__class__ is Set \
-        else f"`{ast.unparse(place).splitlines()[0]}`"
-    raise LoweringError(f"kernel '{kernel_name}' ({text.where(place)}): {what}: {clash}") from None
+    what = f"'{node.variable.name}' holds values of two dtypes" if node.__class__ is Set else f"`{ast.unparse(place).splitlines()[0]}`"
+    raise LoweringError(f"kernel '{kernel_name}' ({text.where(place)}): {by_users_names(what)}: {clash}") from None
 
 
 def kind_of(*values):

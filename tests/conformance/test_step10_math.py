@@ -5,18 +5,19 @@ import numpy as np
 import pytest
 
 import portable as pk
-from portable.math import NAMES
+from portable.words import ROWS
 
 from ..launching import launch_for
 
 SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, 2.0, np.inf, -np.inf, np.nan, 1e-40, 1e-310, 3e38, -104.0, -745.3, 88.8, 709.9, 1e4, 1e9]
+WORDS = {row.name: row for row in ROWS if row.ulps}
 ULPS = 4  # plain Python has another library's functions: two units of ours and two of theirs
 
 
 @functools.cache
 def kernel_of(name):
     function = getattr(pk, name)
-    if name == "pow":
+    if name in WORDS and WORDS[name].reads[2] == 2:
         @pk.kernel
         def apply(i, x, y, out):
             out[i] = function(x[i], y[i])
@@ -31,7 +32,7 @@ def inputs(dtype):
     rng = np.random.default_rng(7)
     with np.errstate(over="ignore"):
         x = np.concatenate([SPECIAL, rng.normal(size=60), rng.normal(size=60) * 30, 10.0 ** rng.uniform(-30, 30, 60)]).astype(dtype)
-        return x, (rng.normal(size=x.size) * 3).astype(dtype)
+        return x, np.where(np.arange(x.size) % 3, rng.normal(size=x.size) * 3, rng.integers(-9, 9, x.size)).astype(dtype)
 
 
 @functools.cache
@@ -41,7 +42,7 @@ def on_serial(name, dtype):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", WORDS)
 def test_the_same_bits_everywhere(space, name, dtype):
     x, y = inputs(dtype)
     got, wanted = launch_for(space, len(x), kernel_of(name), x, y, np.zeros_like(x))[2], on_serial(name, dtype)

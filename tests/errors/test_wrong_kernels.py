@@ -22,7 +22,6 @@ TABLE = [
     (wrong.makes_a_dict, (X,), LanguageError, ["dict"]),
     (wrong.makes_a_list, (X,), LanguageError, ["comprehension"]),
     (wrong.calls_the_system, (X,), LanguageError, ["os.getpid"]),
-    (wrong.prints, (X,), LanguageError, ["print"]),
     (wrong.calls_unmarked, (X,), LanguageError, ["not_marked", "@pk.function"]),
     (wrong.uses_an_undefined_name, (X,), LanguageError, ["'undefined_factor' is not defined"]),
     (wrong.uses_before_assignment, (X,), LanguageError, ["'late'", "before"]),
@@ -133,3 +132,9 @@ def test_and_or_give_what_python_gives_or_are_refused(space):
 def test_a_reduction_wants_a_value_for_each_reducer(space):
     with pytest.raises(LanguageError, match=r"kernel 'returns_two' \(.*wrong_kernels.py:\d+\)"):
         pk.parallel_reduce(pk.RangePolicy(0, 5, space=space), wrong.returns_two, move(X, space))
+
+
+def test_variables_have_the_users_names(space):
+    """Those of one name are told apart inside the compiler alone."""
+    with pytest.raises(LoweringError, match=r"`pk.int32\(2\) \+ t`: int32 meets uint32"):
+        pk.parallel_for(pk.RangePolicy(0, 5, space=space), wrong.reuses_a_name, move(X, space))

@@ -38,11 +38,6 @@ def calls_the_system(i, x):
 
 
 @pk.kernel
-def prints(i, x):
-    print(x[i])  # wrong
-
-
-@pk.kernel
 def calls_unmarked(i, x):
     x[i] = not_marked(x[i])  # wrong
 
@@ -118,7 +113,7 @@ def imports(i, x):
 
 @pk.kernel
 def passes_a_keyword(i, x):
-    x[i] = pk.clip(x[i], low=0.0, high=1.0)  # wrong
+    x[i] = max(x[i], key=1.0)  # wrong
 
 
 @pk.kernel
@@ -264,3 +259,11 @@ def fill(i, value, x):
 @pk.kernel
 def entry(i, x):
     return x[i]
+
+
+@pk.kernel
+def reuses_a_name(i, x):
+    t = x[i]
+    x[0] = t
+    t = pk.uint32(1)
+    x[i] = pk.int32(2) + t  # wrong

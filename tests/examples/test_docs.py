@@ -1,5 +1,6 @@
 """Every Python block of README.md and docs/*.md runs, in order, one page after the other; and no link leads nowhere."""
 
+import itertools
 import linecache
 import re
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import portable as pk
+from portable.words import ROWS
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs" / "decisions").glob("*.md"))]
@@ -45,9 +47,31 @@ def test_links_lead_somewhere(page):
     assert [link for link in links if not (page.parent / link).exists()] == []
 
 
-def test_the_table_of_accuracy_is_the_measured_one():
-    from portable.elementary_tables import ACCURACY
+def table(page, heading):
+    """The lines of the table below a line of a page."""
+    below = (ROOT / "docs" / page).read_text().split(heading, 1)[1].splitlines()
+    start = next(k for k, line in enumerate(below) if line.startswith("|"))
+    return list(itertools.takewhile(lambda line: line.startswith("|"), below[start + 2:]))
 
-    rows = [line.split("|")[1:4] for line in (ROOT / "docs" / "accuracy.md").read_text().splitlines() if line.startswith("| ")]
-    table = {name.strip().partition(",")[0]: (float(a), float(b)) for name, a, b in rows if name.strip() != "function"}
-    assert table == ACCURACY
+
+def test_the_table_of_accuracy_is_that_of_the_words():
+    assert table("accuracy.md", "The figures are") == accuracy()
+
+
+def test_every_word_is_in_the_table_of_words():
+    assert table("kernels.md", "## Functions") == described()
+
+
+def accuracy():
+    return [f"| {row.name} | {row.ulps[0]:.2f} | {row.ulps[1]:.2f} |" for row in ROWS if row.ulps]
+
+
+def described():
+    """Each word by pk's name, or by Python's, with its line."""
+    return [f"| `{'pk.' * (getattr(pk, row.name, None) in (row.plain, *row.also))}{row.name}` | {row.line} |" for row in ROWS if row.line]
+
+
+if __name__ == "__main__":  # after a row was written: the tables of the pages anew
+    for page, heading, rows in (("accuracy.md", "The figures are", accuracy()), ("kernels.md", "## Functions", described())):
+        file = ROOT / "docs" / page
+        file.write_text(file.read_text().replace("\n".join(table(page, heading)), "\n".join(rows)))

@@ -9,13 +9,12 @@ import math
 
 import numpy as np
 
-from ... import math as real
 from ... import words
 from ...compiler import types as t
 
 _EXACT = 2**53
-INTRINSICS = {name: getattr(np, name) for name in ("sqrt", "rint", "floor", "ceil", "trunc", "copysign", "floor_divide", "remainder")} | {"fma": words.fma}
-FUNCTIONS = {name: getattr(np, name, None) or getattr(real, name) for name in real.NAMES}  # within a few units of the layer's own
+FUNCTIONS = {row.name: row.plain for row in words.ROWS if row.reads[0] in ("math", "intrinsic")}  # within a few units of the layer's own
+FUNCTIONS |= {"floor_divide": np.floor_divide, "modulo": np.remainder}
 
 
 class Numbers:
@@ -80,6 +79,20 @@ def extreme(how, a, b):
     """Python's min or max, the first unless a later one is better, or NumPy's, in which NaN wins: how is ("<" or ">", whether NaN wins)."""
     op, nan_wins = how
     return ((words.minimum if op == "<" else words.maximum) if nan_wins else (min if op == "<" else max))(a, b)
+
+
+def called(foreign, *args):
+    """What the text of a function that numba compiles gives in plain Python, of the dtypes that numba finds."""
+    result = foreign.function.py_func(*args)
+    if foreign.n_results is None:
+        return number(result, foreign.dtypes[0])
+    return tuple(map(number, result or (), foreign.dtypes))
+
+
+def printed(texts, *numbers):
+    """print(...) of texts and, where there is none, of numbers."""
+    numbers = iter(numbers)
+    print(*(next(numbers) if text is None else text for text in texts))  # noqa: T201
 
 
 def asserted(condition, message):

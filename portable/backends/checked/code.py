@@ -24,7 +24,7 @@ from .memory import SITE_SHIFT
 
 PLACES = "__places__"  # a global of these functions only: where each of their lines comes from
 _OWN = Path(words.__file__).parent  # the layer's own texts
-_SCOPE = {**vars(words), **vars(access), **vars(arithmetic), **arithmetic.INTRINSICS, **arithmetic.FUNCTIONS, "inf": math.inf, "nan": math.nan,
+_SCOPE = {**vars(words), **vars(access), **vars(arithmetic), **arithmetic.FUNCTIONS, "inf": math.inf, "nan": math.nan,
           "converted": t.converted}
 
 # Operations as text: {0}, {1} are arguments, as numbers of their own dtype, {0:=} of the result's, {0:~} of the dtype common to all,
@@ -34,22 +34,24 @@ _TEXTS = {
     "compare": "{0:~} {o.attr} {1:~}", "negate": "-{0:=}", "abs": "abs({0:=})", "invert": "~{0}", "invert bool": "not {0}",
     "invert unsigned": "{0} ^ {high}", "select": "{1:=} if {0:bool} else {2:=}", "extreme": "extreme({o.attr}, {0:=}, {1:=})",
     "/ float64": "{0:=} / {1:=} if {1:=} else divided({0:=}, {1:=})",
-    "// float64": "float(floor_divide({0:=}, {1:=}))", "% float64": "float(remainder({0:=}, {1:=}))",
-    "// float32": "floor_divide({0:=}, {1:=})", "% float32": "remainder({0:=}, {1:=})",
+    "// float64": "float(floor_divide({0:=}, {1:=}))", "% float64": "float(modulo({0:=}, {1:=}))",
+    "// float32": "floor_divide({0:=}, {1:=})", "% float32": "modulo({0:=}, {1:=})",
     "//": "{0:=} // {1:=} if {1:=} else 0", "%": "{0:=} % {1:=} if {1:=} else 0", "<<": "shifted('<<', {0:=}, {1:=}, {dtype!r})",
     ">>": "{0:=} >> {1:=} if 0 <= {1:=} < {bits} else shifted('>>', {0:=}, {1:=}, {dtype!r})",
     "intrinsic": "{o.attr}({all})", "intrinsic float64": "float({o.attr}({all}))",
     "math": "{o.attr[0]}({all})", "math float64": "float({o.attr[0]}({all}))",
     "floor": "run.fitted(floor({0}), 'int64', 'int64', {site})", "ceil": "run.fitted(ceil({0}), 'int64', 'int64', {site})",
-    "isfinite": "bool(isfinite({0}))", "bits": "int(bits({0}))", "lanes": "{0:bool}",
+    "rint": "run.fitted(rint({0}), 'int64', 'int64', {site})", "print": "printed({o.attr!r}, {all})",
+    "bits": "int(bits({0}))", "lanes": "{0:bool}",
     "from_bits float32": "from_bits32({0:int32})", "from_bits": "float(from_bits64({0:int64}))",
     "assert": "asserted({0:bool}, {o.attr!r})",
     "load": "load({element}, {shifted})", "store": "store({element}, {shifted}{values})",
     "atomic": "atomic({element}, {shifted}{values}, op={o.attr[0]!r})",
     "rank": "team.rank", "league_rank": "team.league_rank", "league_size": "team.league_size", "together": "None",
     "barrier": "team.barrier({site})", "broadcast": "team.broadcast({site}, {0}, {1:i})",
-    "append": "team.append({site}, {view}, {0:i}, {1:v}, {2:bool})", "item": "{0}[{o.attr}]",
-    "combine": "team.reduce({site}, {step}, ({all},))", "before": "team.scan({site}, {step}, {neutral}, {0})",
+    "append": "team.append({site}, {view}, {0:i}, {1:v}, {2:bool})", "item": "{0}[{o.attr}]", "part": "{0}[{o.attr}]",
+    "foreign": "called({foreign}, {all})", "combine": "team.reduce({site}, {step}, ({all}))",
+    "before": "team.scan({site}, {step}, {neutral}, ({all}))",
 }
 _HELD = ("+", "-", "*", "//", "negate", "abs")  # integers that may be beyond their type
 _LOOPS = {"while": "while True:", "trips": "for {name} in range({n}):",
@@ -278,12 +280,14 @@ class Code:
         facts = {"o": o, "dtype": dtype, "site": site, "shifted": site << SITE_SHIFT, "bits": t.BITS.get(dtype)}
         if kind == "unsigned":
             facts["high"] = t.bounds(dtype)[1]
-        if o.op in ("math", "intrinsic"):
-            facts["all"] = ", ".join(map("{:=}".format, args))
+        if o.op in ("math", "intrinsic", "print"):
+            facts["all"] = ", ".join(map(("{}" if o.op == "print" else "{:=}").format, args))
+        elif o.op == "foreign":
+            facts |= {"foreign": self.constant(o.attr), "all": ", ".join(map("{}".format, args))}
         elif o.op == "get":
             template = self.variable(o.attr)
         elif o.op in ("combine", "before"):
-            facts |= self.step(o.attr, o.args)
+            facts |= self.step(o.attr, o.args, o.op == "before")
         elif o.view is not None:
             n = len(o.view.shape)
             index = "".join(map("{:i}, ".format, args[:n]))
@@ -301,14 +305,14 @@ class Code:
         if o.op == "store" and o.view.dtype == "float32" == self.float_dtype and self.strong(o.args[-1].dtype) == "float64":
             self.say(f"run.leak({facts['element']}, {site})")
 
-    def step(self, reducer, state):
+    def step(self, reducer, state, begins):
         """The combination of a reducer's states, as facts for `_TEXTS`."""
         from .reducing import combining
 
         dtypes = tuple(self.strong(v.dtype) for v in state)
-        neutral = reducer.identity(dtypes[0])
-        return {"step": self.constant(combining(reducer, dtypes, self.float_dtype, self.kernel_name)), "all": ", ".join(map(self.get, state)),
-                "neutral": len(dtypes) == 1 and self.literal(neutral, dtypes[0])}
+        neutral = "".join(f"{self.literal(n, dtype)}, " for n, dtype in zip(reducer.neutral(dtypes[0]), dtypes)) if begins else ""
+        return {"step": self.constant(combining(reducer, dtypes, self.float_dtype, self.kernel_name)),
+                "all": "".join(f"{self.get(v)}, " for v in state), "neutral": f"({neutral})"}
 
 
 _WRITERS = {Operation: Code.operation, View: Code.view, Set: Code.set, If: Code.branch, Loop: Code.loop, Leave: Code.leave,

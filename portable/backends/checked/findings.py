@@ -17,6 +17,8 @@ KINDS = {
     "race": "indices, teams or members that reach the same element in no order, one of them writing",
     "integer overflow": "signed integers beyond 32 or 64 bits",
     "float64 in float32": "a float64 value stored by a kernel whose views are all float32",
+    "not associative": "a reducer whose result depends on how contributions are grouped, by more than rounding",
+    "does not commute": "a reducer whose result depends on which contribution comes first, and that was not made with commutes=False",
     "assertion": "an assert that does not hold",
     "exception": "anything else that Python raised",
     "team size": "results that differ between team sizes by more than rounding",

@@ -1,4 +1,4 @@
-"""The spaces "serial" and "threads": launches on this machine's cores. `serial` is `threads` with one thread."""
+"""Launches on this machine's cores: the spaces "serial", of one thread, "threads" and "numba", which differ in whose threads they take."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from ...compiler.signature import without_scatter
 from ...errors import InputError
 from ...events import Stamp
 from ...locks import Lock
-from ...policy import MDRangePolicy, RangePolicy, TeamPolicy, box_words
+from ...policy import WITH_PREFIXES, MDRangePolicy, RangePolicy, TeamPolicy, box_words
+from .. import registry
 from . import engine
 from .lower import APART, Entry
-from .pool import Pool
 from .scan import ScanEntry
 
-_REDUCE_BLOCKS, _REDUCE_LEAST = 256, 4096  # a reduction's blocks: at most, and indices in one at least
-_SCAN_LEAST = 8192
-_CHUNKS_A_THREAD = 8
-_SMALL = 4096  # indices of a loop-free kernel that are not worth waking a thread for
+REDUCE_BLOCKS, REDUCE_LEAST = 256, 4096  # a reduction's blocks: at most, and indices in one at least
+SCAN_LEAST = 8192
+CHUNKS_A_THREAD = 8
+SMALL = 4096  # indices of a loop-free kernel that are not worth waking a thread for
 _MOST_COPIES = 1 << 26  # bytes that copies of a ScatterView may take; beyond, sums are atomic
-_MOST_SCRATCH = 4 << 20  # bytes of a team's scratch: half of the stack on which it lies
+MOST_SCRATCH = 4 << 20  # bytes of a team's scratch: half of the stack on which it lies
 interprets, builds = False, ("text", "touched", "lanes", "executed")
 lock = contextlib.nullcontext()  # a launch has its own block and buffers; the pool has a lock of its own
 _EXTRA = struct.Struct(f"={len(EXTRA)}q")
@@ -46,12 +46,12 @@ class Compiled:
 
     def fill(self, entry, function, counters=0):
         """Take an entry's code. `counters`: where a counting build (count.py) puts its numbers."""
-        kernel, reducers, scans = entry.kernel, entry.reducers, entry.policy_kind.startswith("scan")
+        kernel, reducers = entry.kernel, entry.reducers
         named = entry.target.named
         self.code, self.address = function, function(named("entry"))
         self.call = engine.call(self.address)
         self.finish = function(named("finish")) if reducers else None
-        self.apply = function(named("apply")) if scans else None
+        self.apply = function(named("apply")) if entry.policy_kind in WITH_PREFIXES else None
         self.merges = [function(named(f"merge{k}")) for k in range(entry.n_scatters)]
         self.plain = functools.partial(_compiled, kernel, entry.policy_kind, without_scatter(entry.signature.specs), reducers)
         self.signature = entry.signature
@@ -65,7 +65,7 @@ class Compiled:
 
 def prepare(space, kernel, policy_kind, specs, reducers=()):
     if space.n_threads > 1:
-        _pool(space.n_threads)  # compiled now, not at some launch in a signal handler
+        _pool(space)  # compiled now, not at some launch in a signal handler
     if space.debug and not reducers:
         Entry(kernel, policy_kind, specs)  # refuses kernels that read what they may only add to
     specs = without_scatter(specs) if reducers or space.debug else specs
@@ -121,14 +121,14 @@ def _copies(compiled, words, n_threads):
     for _, n_bytes in sizes:
         places.append(place)
         place += (n_threads - 1) * n_bytes
-    merges = [(merge, 0, n, max(n // n_threads, _SMALL)) for merge, (n, _) in zip(compiled.merges, sizes)]
+    merges = [(merge, 0, n, max(n // n_threads, SMALL)) for merge, (n, _) in zip(compiled.merges, sizes)]
     return memory, struct.pack(f"={1 + len(places)}q", n_threads - 1, *places), merges
 
 
 def _reduce(compiled, policy, words, outs, n_threads):
     begin, end, _ = _stretch(policy, compiled, 1)
-    least = 1 if policy.__class__ is TeamPolicy else _REDUCE_LEAST if compiled.simple else 64
-    size = _whole_lines(max(least, -(-(end - begin) // _REDUCE_BLOCKS)))
+    least = 1 if policy.__class__ is TeamPolicy else REDUCE_LEAST if compiled.simple else 64
+    size = _whole_lines(max(least, -(-(end - begin) // REDUCE_BLOCKS)))
     n_blocks = -(-(end - begin) // size)
     buffer, tail = _room(compiled, outs, n_blocks * compiled.state_words)
     block = words + _extra(compiled, policy, begin, end, size, ctypes.addressof(buffer) + compiled.results.n_bytes) + tail
@@ -138,14 +138,15 @@ def _reduce(compiled, policy, words, outs, n_threads):
 
 def _scan(compiled, policy, words, outs, n_threads):
     n = policy.end - policy.begin
-    size = _whole_lines(max(_SCAN_LEAST, -(-n // _REDUCE_BLOCKS)))
+    size = _whole_lines(max(SCAN_LEAST, -(-n // REDUCE_BLOCKS)))
     n_blocks = -(-n // size)
     at_once = _blocks_at_once(compiled, n_blocks, n_threads)
-    buffer, tail = _room(compiled, outs, n_blocks)
+    buffer, tail = _room(compiled, outs, n_blocks * compiled.state_words)
     place = ctypes.addressof(buffer) + compiled.results.n_bytes
     block = words + _extra(compiled, policy, policy.begin, policy.end, size, place) + tail
     block += _fault_word(compiled)
-    return buffer, block, [(compiled.address, 0, n_blocks, at_once), (compiled.finish, 0, n_blocks, n_blocks), (compiled.apply, 0, n_blocks, at_once)]
+    passes = (compiled.address, at_once), (compiled.finish, n_blocks), (compiled.apply, at_once)
+    return buffer, block, [(address, 0, n_blocks, chunk) for address, chunk in passes if address]
 
 
 def _fault_word(compiled):
@@ -159,7 +160,7 @@ def _whole_lines(size):
 
 def _blocks_at_once(compiled, n_blocks, n_threads):
     """Neighbours for one thread, since each first element of a stretch is waited for; one where loops may differ in length."""
-    return max(1, n_blocks // (n_threads * _CHUNKS_A_THREAD)) if compiled.simple else 1
+    return max(1, n_blocks // (n_threads * CHUNKS_A_THREAD)) if compiled.simple else 1
 
 
 _STEPS = {"for": _for, "reduce": _reduce, "scan": _scan}
@@ -175,33 +176,33 @@ def _extra(compiled, policy, begin=0, end=0, block_size=0, partials=0):
     league, scratch = 0, 0
     if policy.__class__ is TeamPolicy:
         league, scratch = policy.league_size, scratch_of(compiled, policy)
-        if scratch > _MOST_SCRATCH:
-            raise InputError(f"kernel '{compiled.kernel.name}': {scratch} bytes of scratch asked, but a CPU gives a team at most {_MOST_SCRATCH}")
+        if scratch > MOST_SCRATCH:
+            raise InputError(f"kernel '{compiled.kernel.name}': {scratch} bytes of scratch asked, but a CPU gives a team at most {MOST_SCRATCH}")
     return _EXTRA.pack(begin, end, block_size, partials, league, scratch, compiled.counters, *box_words(policy), 0)
 
 
 def _stretch(policy, compiled, n_threads):
     """begin, end and the indices a thread takes at a time; those of a box are counted row by row."""
     if policy.__class__ is TeamPolicy:
-        return 0, policy.league_size, max(1, policy.league_size // (n_threads * _CHUNKS_A_THREAD))
+        return 0, policy.league_size, max(1, policy.league_size // (n_threads * CHUNKS_A_THREAD))
     box, width = policy.__class__ is MDRangePolicy, compiled.width
     begin, end, chunk = (0, math.prod(policy.extents), None) if box else (policy.begin, policy.end, policy.chunk)
     if chunk is None:
-        least = _SMALL if compiled.simple else width
-        chunk = max(least, (end - begin) // (n_threads * _CHUNKS_A_THREAD))
+        least = SMALL if compiled.simple else width
+        chunk = max(least, (end - begin) // (n_threads * CHUNKS_A_THREAD))
     return begin, end, -(-chunk // width) * width
 
 
 @functools.cache
-def _pool(n_threads):
-    return Pool(n_threads)
+def _pool(space):
+    return registry.backend(space.name).pool(space)
 
 
 def _call(space, block, address, begin, end, chunk):
     """A callable: [begin, end) on the calling thread if one chunk holds it, else on the pool."""
     if end - begin <= chunk or space.n_threads == 1:
         return functools.partial(engine.call(address), block, begin, end, 0)
-    return functools.partial(_pool(space.n_threads).run, address, block, begin, end, chunk)
+    return functools.partial(_pool(space).run, address, block, begin, end, chunk)
 
 
 def run_for(space, compiled, policy, words):
@@ -259,7 +260,7 @@ def sequence(space, recorded):
     """A callable that runs recorded launches in order, with no Python between them; None of debug builds."""
     if any(bound[0].debug for bound, _ in recorded):
         return None
-    table, kept, pool, run = [], [], _pool(space.n_threads), engine.sequence()
+    table, kept, pool, run = [], [], _pool(space), engine.sequence()
     for (_, policy, _, compiled, words), launch in recorded:
         buffer, words, rows = _STEPS[launch.pattern](compiled, policy, words, launch.outs, space.n_threads)
         block = ctypes.create_string_buffer(words, len(words))

@@ -64,18 +64,18 @@ define void @on_sigint(i32 %signal) {
 define CONVENTION i32 @portable_poll(ptr %block, i64 %worker) {
 entry:
   %raised = load atomic i64, ptr @portable_flag seq_cst, align 8
+  %id = call i64 @PyThread_get_thread_ident()
+  %main = load i64, ptr @portable_main
+  %is.main = icmp eq i64 %id, %main
+  br i1 %is.main, label %ask, label %other
+other:
   %launched = icmp eq i64 %worker, 0
-  br i1 %launched, label %who, label %helper
+  br i1 %launched, label %elsewhere, label %helper
 helper:
   %ended = load atomic ptr, ptr @portable_ended seq_cst, align 8
   %this = icmp eq ptr %ended, %block
   %leave = zext i1 %this to i32
   ret i32 %leave
-who:
-  %id = call i64 @PyThread_get_thread_ident()
-  %main = load i64, ptr @portable_main
-  %is.main = icmp eq i64 %id, %main
-  br i1 %is.main, label %ask, label %elsewhere
 elsewhere: ; the flag is up for the main thread; when that has seen it, or runs no kernel, it comes down here
   %now = call i64 @time(ptr null)
   %age = sub i64 %now, %raised
@@ -174,6 +174,12 @@ def _note_main():
     _STATE[_WORDS["main"]] = threading.main_thread().ident
 
 
+def _forget():
+    """The main thread's launch is over: another one's block may lie at the same address."""
+    if threading.get_ident() == _STATE[_WORDS["main"]]:
+        _STATE[_WORDS["ended"]] = 0
+
+
 def arm():
     """Stand in front of Python's own handler of Ctrl-C, if there is one: setting another takes this away."""
     if not callable(signal.getsignal(signal.SIGINT)):
@@ -192,6 +198,7 @@ if _HEARS:
     _note_main()
     os.register_at_fork(after_in_child=_note_main)
     locks.arming.append(arm)
+    locks.ending.append(_forget)
     if "IPython" in sys.modules and (shell := sys.modules["IPython"].get_ipython()):
         shell.events.register(
             "pre_run_cell", lambda *info: arm()
