@@ -17,6 +17,7 @@ import numpy as np
 
 from . import events, locks
 from .backends import registry
+from .compiler.types import HELD, held
 from .errors import DTypeError, InputError, LanguageError, ReadOnlyError, ShapeError, WrongSpaceError
 from .kernel import Kernel
 from .policy import MDRangePolicy, RangePolicy, as_policy, kind_of, n_indices
@@ -34,7 +35,7 @@ _PACK = {"int32": struct.Struct("=i4x").pack, "uint32": struct.Struct("=I4x").pa
          "uint64": struct.Struct("=Q").pack, "float32": _pack_float32, "float64": _pack_float, "bool": _pack_int}
 _NUMBER = {name: Spec(("number", name)) for name in ("int", "float", *_PACK)}  # weak ones first
 _INT, _FLOAT = _NUMBER["int"], _NUMBER["float"]
-_SCALARS = {np.dtype(name).type: (_NUMBER[name], pack) for name, pack in _PACK.items()}
+_SCALARS = {np.dtype(name).type: (_NUMBER[held(name)], _PACK[held(name)]) for name in (*_PACK, *HELD)}
 _statics = {}  # constants by type and text, one object each: a NaN equals itself only as an object
 _policy = functools.lru_cache(maxsize=1024)(as_policy)
 

@@ -166,7 +166,7 @@ class Calls(Expressions):
         if len(indices) != len(view.shape) or not all(isinstance(i, Operation) for i in indices):
             self.fail(node, message)
         self.wanted(lambda: not any(t.is_float(i.dtype) for i in indices), node, message)
-        if view.dtype == "bool" or (op in ("and", "or", "xor") and t.is_float(view.dtype)):
+        if view.dtype in ("bool", *t.HELD) or (op in ("and", "or", "xor") and t.is_float(view.dtype)):
             self.fail(node, f"atomic_{op} is not defined for {view.dtype}")
         unused = self.unused is node  # the statement's own call, not one inside its arguments
         if view.scatter and (op not in ("add", "sub") or not unused):
@@ -207,6 +207,6 @@ class Calls(Expressions):
             if name is None and isinstance(v.value, (np.dtype, type)):
                 name = np.dtype(v.value).name
             name = {"float": "float64"}.get(name, name)
-            if name in t.DTYPES:
+            if name in t.DTYPES or name in t.HELD:
                 return name
-        self.fail(node, f"`{ast.unparse(node)}` is not a dtype that kernels have ({', '.join(t.DTYPES)})")
+        self.fail(node, f"`{ast.unparse(node)}` is not a dtype that kernels have ({', '.join((*t.DTYPES, *t.HELD))})")

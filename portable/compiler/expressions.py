@@ -96,8 +96,8 @@ class Expressions(Operations):
             return self.const(value)
         if isinstance(value, np.bool_):
             return self.const(bool(value))
-        if isinstance(value, np.generic) and value.dtype.name in t.DTYPES:
-            return self.strong_const(value.item(), value.dtype.name)
+        if isinstance(value, np.generic) and t.held(value.dtype.name) in t.DTYPES:
+            return self.strong_const(value.item(), t.held(value.dtype.name))
         if isinstance(value, tuple) and constant_tuple(value):
             return tuple(self.known(v, node) for v in value)
         if isinstance(value, np.ndarray):
@@ -255,7 +255,7 @@ class Expressions(Operations):
         return self.part(view, items)
 
     def load(self, view, items):
-        return self.operation("load", *items, view=view, dtype=view.dtype, counts=f"load {view.store or view.label}")
+        return self.operation("load", *items, view=view, dtype=t.held(view.dtype), counts=f"load {view.store or view.label}")
 
     def part(self, view, items):
         """The view that remains after indices and slices of the leading dimensions."""

@@ -194,7 +194,7 @@ class _Types:
 
     def of_load(self, o, *indices):
         varies = o.view.lanes_last or any(i.kind != UNIFORM for i in (*indices, *o.view.indices()))
-        return o.view.dtype, VARYING if varies else UNIFORM
+        return t.held(o.view.dtype), VARYING if varies else UNIFORM
 
     def of_store(self, o, *args):
         return None, UNIFORM

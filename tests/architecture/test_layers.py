@@ -112,6 +112,7 @@ GROWTH = (  # nodes of the layer's syntax trees: where, and why
     (1_510, "a typed contract of backends, and pk.register"),
     (230, "records as arguments; the checked space, which runs the typed tree, is smaller"),
     (7_000, "words: atan2 to gammainc as kernel text, default and keyword arguments of functions, print in checked"),
+    (380, "arrays of 8 and 16 bits"),
 )
 
 

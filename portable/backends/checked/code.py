@@ -157,6 +157,8 @@ class Code:
             return x
         if to == "bool":
             return f"({x} != 0)"
+        if to == "float16":
+            return f"run.half({x}, {site_of(*self.place)})"
         if t.is_float(to):
             return f"{'single' if to == 'float32' else 'float'}({x})"
         if own == "bool":
@@ -175,7 +177,7 @@ class Code:
     def literal(self, number, dtype):
         Ops.constant(number, dtype)  # or it does not fit
         value = arithmetic.number(number, dtype)
-        return self.constant(value) if dtype == "float32" else f"({value!r})"
+        return self.constant(value) if t.held(dtype) == "float32" else f"({value!r})"
 
     # ---- statements
     def block(self, nodes):
