@@ -198,7 +198,9 @@ python("extreme", "<", False, of=(min,), line="Python's: the first, unless a lat
 python("extreme", ">", False, of=(max,), line="Python's: the first, unless a later one is larger")
 python("pow", of=(_builtins.pow,), line="`a ** b`")
 python("len", of=(len,), line="of a view's first dimension, or of a tuple")
-python("range", of=(range,), line="of a for loop")
+python("range", of=(range,), line="of a for loop; its step may be a variable")
+python("range", of=(enumerate,), line="of a for loop: numbers and the items of a range, view or tuple")
+python("range", of=(zip,), line="of a for loop: the items of several, up to the shortest")
 
 
 @word("static")

@@ -78,7 +78,7 @@ class Calls(Expressions):
         return [self.number(a) for a in node.args]
 
     def word_range(self, node):
-        self.fail(node, "range(...) belongs in a for loop")
+        self.fail(node, f"{ast.unparse(node.func)}(...) belongs in a for loop")
 
     def word_print(self, node):
         if not self.asserts:

@@ -33,7 +33,9 @@ class Instructions(Memory):
         return self._dummy
 
     def emit_view(self, view):
-        if view.base is not None:
+        if view.options:
+            result = self.chosen(view, self.value(view.items[0]))
+        elif view.base is not None:
             items = [tuple(i and self.value(i) for i in item) if isinstance(item, tuple) else self.value(item) for item in view.items]
             result = self.part(self.values[view.base], items)
         elif view.store == "(local)":
@@ -42,6 +44,18 @@ class Instructions(Memory):
             shape = [n if isinstance(n, int) else self.index_number(self.value(n)) for n in view.shape]
             result = self.team.scratch(self, view.label, view.dtype, shape)
         self.values[view] = result
+
+    def chosen(self, view, number):
+        """One of several views."""
+        first, *others = [self.values[v] for v in view.options]
+        parts = [first.pointer, *first.shape, *first.strides]
+        for k, other in enumerate(others, 1):
+            here = self.get(self.compare("==", number, self.const(k)), "bool", UNIFORM)
+            for n, (a, b) in enumerate(zip(parts, (other.pointer, *other.shape, *other.strides))):
+                if a is not b and a != b:
+                    parts[n] = self.b.select(here, *(ir.Constant(I64, v) if isinstance(v, int) else v for v in (b, a)))
+        d = len(first.shape) + 1
+        return ViewValue(view.label, view.dtype, parts[0], parts[1:d], parts[d:], view.readonly)
 
     def _private(self, view):
         element = self.memory_type(view.dtype)

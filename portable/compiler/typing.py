@@ -210,8 +210,8 @@ class _Types:
     def of_atomic(self, o, *args):
         return o.view.dtype, VARYING
 
-    def of_counter(self, o, start):
-        return "int", kind_of(start)
+    def of_counter(self, o, *bounds):
+        return "int", kind_of(*bounds)
 
     def of_member(self, o):
         o.step, o.aligned = self.step, self.W > 1 and self.in_packs(o.attr.start)
@@ -268,7 +268,7 @@ class _Types:
                     self.learn(block, "split")
 
     def loop(self, s, rule):
-        parting = [v.kind for v in ((s.condition,) if s.form == "while" else (s.start, s.stop) if s.form == "range" else ())]
+        parting = [v.kind for v in ((s.condition,) if s.form == "while" else (s.stop, *s.counter.args) if s.form == "range" else ())]
         if any(kind not in (None, UNIFORM) for kind in parting):
             self.learn(s, "varying")
         if s.masked:

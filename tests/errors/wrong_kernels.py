@@ -80,7 +80,7 @@ def asks_for_a_missing_attribute(i, x):
 
 @pk.kernel
 def loops_over_a_view(i, x):
-    for v in x:  # wrong
+    for v in x[i]:  # wrong
         x[i] = v
 
 

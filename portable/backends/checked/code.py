@@ -212,7 +212,7 @@ class Code:
 
     def loop(self, s):
         name = self.names[s.counter or s] = self.new("k")
-        bounds = {"start": self.index(s.start), "stop": self.index(s.stop), "step": s.step, "n": len(s.trips)}
+        bounds = {"start": self.index(s.start), "stop": self.index(s.stop), "step": self.index(s.step), "n": len(s.trips)}
         self.say(_LOOPS[s.form].format(name=name, site=site_of(*self.place), **bounds))
         with self.inside():
             if s.test is not None:
@@ -256,6 +256,10 @@ class Code:
             self.say(f"{results}{'= ' * bool(results)}{name}() or {(None,) * s.n_results}")
 
     def view(self, view):
+        if view.options:
+            self.names[view] = self.new("x")
+            self.say(f"{self.names[view]} = ({', '.join(map(self.names.get, view.options))},)[{self.get(view.items[0])}]")
+            return
         items = "".join(f"slice({self.index(i[0])}, {self.index(i[1])}), " if isinstance(i, tuple) else f"{self.index(i)}, "
                         for i in (view.shape if view.base is None else view.items))
         name, made = self.new("x"), f"({items}), {view.dtype!r}, {view.name!r})"
