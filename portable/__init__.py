@@ -31,10 +31,11 @@ from .kernel import function, kernel
 from .policy import AUTO, MDRangePolicy, RangePolicy, TeamPolicy
 from .reducer import LogSumExp, Max, MaxLoc, Min, MinLoc, Prod, Reducer, Sum
 from .scatter import ScatterView
+from .segments import bincount, searchsorted, segmented_reduce, segmented_scan, segmented_sort, unique
 from .space import Space, concurrency, default_space, instances, unavailable_because, use
 from .view import View, asview, empty, zeros
 from .words import *  # noqa: F403  (a name for each row)
 
 __version__ = "0.1.0"
 __all__ = [name for name in globals() if not name.startswith("_") and name not in
-           ("algorithms", "backends", "elementary_gamma", "cache", "copy", "dispatch", "events", "frontend", "graph", "policy", "reducer", "scatter", "space", "view", "words")]
+           ("algorithms", "backends", "elementary_gamma", "cache", "copy", "dispatch", "events", "frontend", "graph", "policy", "reducer", "scatter", "segments", "space", "view", "words")]

@@ -54,9 +54,9 @@ def _ordered(x, i):
 
 
 @kernel
-def _order_keys(i, keys, out):
+def _order_keys(i, descending, keys, out):
     """One key's integer, kept, and handed on for the least and the largest."""
-    key = _ordered(keys, i)
+    key = ~_ordered(keys, i) if descending else _ordered(keys, i)
     out[i] = key
     return key, key
 
@@ -201,15 +201,17 @@ def _field(number, bit):
     return uint64((number >> (bit - 4)) & 48)
 
 
-def argsort(keys, space=None):
+def argsort(keys, space=None, *, descending=False):
     """The order that sorts: keys[order[0]] <= keys[order[1]] <= ...; what is equal keeps its order.
 
     Parameters
     ----------
-    keys : View or NumPy array, shape (n,), of int32, int64, uint32, uint64, float32 or float64
-        NaN comes last; -0.0 and 0.0 are equal.
+    keys : View or NumPy array, shape (n,), of int32, int64, uint32, uint64, float32 or float64; or a tuple of such
+        NaN comes last; -0.0 and 0.0 are equal. Of several keys the first decides, and the next where it is equal.
     space : str or Space, optional
         Where it runs; its kernels must reach the keys. The default space if not given.
+    descending : bool
+        The largest first, NaN before all.
 
     Returns
     -------
@@ -225,12 +227,14 @@ def argsort(keys, space=None):
     Reads each key twice and its number once, and writes both once, for every 8 bits in which keys differ; so small whole
     numbers sort faster than floats. Needs room for two more copies of the keys and of the order.
     """
+    if isinstance(keys, tuple):
+        return _argsort_by_several(keys, resolve(space), descending)
     keys, space = _vector(keys, "keys", space)
     n = keys.shape[0]
     index_type = _index_type(n)
     here, there = (_buffers(n, keys, index_type, space) for _ in range(2))
-    least, largest = parallel_reduce(RangePolicy(0, n, space=space), _order_keys, keys, here[0], reducer=(Min, Max),
-                                     label="sort.order_keys")
+    least, largest = parallel_reduce(RangePolicy(0, n, space=space), _order_keys, static(bool(descending)), keys, here[0],
+                                     reducer=(Min, Max), label="sort.order_keys")
     parallel_for(RangePolicy(0, n, space=space), _number, here[1], label="sort.number")
     members, digit_bits, tile = _tiling(space)
     counts = empty(-(-n // tile) << digit_bits, index_type, space)
@@ -243,6 +247,20 @@ def argsort(keys, space=None):
         here, there = there, here
     order = empty(n, "int64", space)
     parallel_for(RangePolicy(0, n, space=space), _copy, here[1], order, label="sort.order")
+    return order
+
+
+def _argsort_by_several(keys, space, descending):
+    """From the last key on: what is equal keeps its order."""
+    if not keys:
+        raise InputError("keys is an empty tuple; at least one key is wanted")
+    keys = [_vector(k, f"keys[{number}]", space)[0] for number, k in enumerate(keys)]
+    if any(k.shape != keys[0].shape for k in keys):
+        raise ShapeError(f"keys have shapes {', '.join(str(k.shape) for k in keys)}; one shape is wanted")
+    *others, last = keys
+    order = argsort(last, space, descending=descending)
+    for key in others[::-1]:
+        order = _taken(argsort(_taken(order, key, space), space, descending=descending), order, space)
     return order
 
 
@@ -260,8 +278,8 @@ def _buffers(n, keys, index_type, space):
     return empty(n, f"uint{8 * keys.dtype.itemsize}", space), empty(n, index_type, space)
 
 
-def sort_by_key(keys, values, space=None):
-    """Keys in rising order, and the values that belong to them; what is equal keeps its order.
+def sort_by_key(keys, values, space=None, *, descending=False):
+    """Keys in rising order (or falling, `descending`), and the values that belong to them; what is equal keeps its order.
 
     Parameters
     ----------
@@ -277,7 +295,7 @@ def sort_by_key(keys, values, space=None):
     values, _ = _vector(values, "values", space, any_dtype=True)
     if values.shape != keys.shape:
         raise ShapeError(f"values has shape {values.shape}, keys has shape {keys.shape}; one value a key is wanted")
-    order = argsort(keys, space)
+    order = argsort(keys, space, descending=descending)
     return _taken(order, keys, space), _taken(order, values, space)
 
 

@@ -20,7 +20,7 @@ from .backends import registry
 from .compiler.types import HELD, held
 from .errors import DTypeError, InputError, LanguageError, ReadOnlyError, ShapeError, WrongSpaceError
 from .kernel import Kernel
-from .policy import MDRangePolicy, RangePolicy, as_policy, kind_of, n_indices
+from .policy import WITH_PREFIXES, MDRangePolicy, RangePolicy, as_policy, kind_of, n_indices
 from .reducer import Reducer, Sum
 from .scatter import ScatterView
 from .space import HOST, Space, default_space, require, resolve
@@ -151,7 +151,7 @@ class Launch(NamedTuple):
     space: Space
     label: str
     reducers: tuple = ()
-    scan: str | None = None  # "scan inclusive" or "scan exclusive"; the kernel's last argument is then the prefixes' view
+    scan: str | None = None  # "scan inclusive" or "scan exclusive", whose last argument takes the prefixes, or "scan total"
     outs: tuple = ()  # one-element views for the results; () if they are returned
 
     @property
@@ -199,7 +199,7 @@ def _bound(policy, kernel, args, reducers, scan=None):
 def _prepare(policy_kind, space, kernel, specs, reducers):
     """Check and compile for argument types not seen before."""
     names, first = list(kernel.portable_text.params), n_indices(policy_kind)
-    if policy_kind.startswith("scan"):
+    if policy_kind in WITH_PREFIXES:
         names.append("out")
     if len(specs) != len(names) - first:
         raise ShapeError(f"kernel '{kernel.name}' ({kernel.place}) takes {len(names) - first} argument(s) after "
@@ -348,7 +348,7 @@ def parallel_reduce(policy, kernel, *args, reducer=Sum, out=None, label=None):
     policy, kernel, *args, label : as in parallel_for; the kernel returns its contribution
     reducer : Reducer or tuple of Reducers
         Sum if not given. With a tuple the kernel returns as many contributions. MinLoc and MaxLoc add the policy's index (the
-        league rank of a team): ties go to the lowest, NaN wins as in NumPy.
+        league rank of a team): ties go to the lowest, NaN wins as in NumPy. One that does not commute is alone, over a range.
     out : one-element view or tuple of them, one a number of the result, optional
         Receives the result, whose dtype it has, without waiting for it; a view in the memory of the launch's space.
 
@@ -366,7 +366,10 @@ def parallel_reduce(policy, kernel, *args, reducer=Sum, out=None, label=None):
     for r in reducers:
         if not isinstance(r, Reducer):
             raise DTypeError(f"reducer must be pk.Sum, pk.Min, ... or a tuple of these, got {r!r}")
-    results = _launch(policy, kernel, args, label, reducers, outs=_as_tuple(out))
+    ordered = not all(r.commutes for r in reducers)
+    if ordered and (several or as_policy(policy).__class__ is not RangePolicy):
+        raise InputError(f"reducer: {reducer!r} does not commute; it is given alone, with a RangePolicy or an integer")
+    results = _launch(policy, kernel, args, label, reducers, "scan total" if ordered else None, _as_tuple(out))
     if out is not None:
         return None
     if policy.__class__ is MDRangePolicy:
@@ -381,10 +384,11 @@ def parallel_scan(policy, kernel, *args, out, reducer=Sum, inclusive=True, total
     ----------
     policy : int or RangePolicy
     kernel, *args, label : as in parallel_reduce; the kernel may run twice at an index, so it has no side effects
-    out : one-dimensional view or NumPy array
+    out : one-dimensional view or NumPy array, or a tuple of them, one a number of the prefixes
         out[i] receives the prefix at index i; it may be an array that the kernel reads at i only.
     reducer : Reducer
-        Sum if not given; any associative one whose state is one number.
+        Sum if not given; any associative one, whether or not it commutes: contributions are combined in the order of indices.
+        A prefix is what the reducer's `finish` makes of the state so far.
     inclusive : bool
         Whether out[i] includes the contribution of i itself. The first exclusive prefix is the reducer's identity.
     total : one-element view, optional
@@ -395,15 +399,16 @@ def parallel_scan(policy, kernel, *args, out, reducer=Sum, inclusive=True, total
     number
         The total; None with `total`. The bits do not depend on the number of threads.
     """
-    if not isinstance(reducer, Reducer) or reducer.n_words != 1 or reducer.lift or reducer.finish:
-        raise DTypeError(f"reducer: a scan wants one whose state is a number (pk.Sum, pk.Min, ...), got {reducer!r}")
+    if not isinstance(reducer, Reducer):
+        raise DTypeError(f"reducer must be pk.Sum, pk.Min, ... or one of your own, got {reducer!r}")
     policy = as_policy(policy)
     if policy.__class__ is not RangePolicy:
         raise InputError(f"policy: scans run over a RangePolicy or an integer, got {policy!r}")
-    if len(getattr(out, "shape", ())) != 1 or out.shape[0] < policy.end:
-        raise ShapeError(f"out: a one-dimensional array of at least {policy.end} elements is wanted, got {getattr(out, 'shape', out)!r}")
-    if out.readonly if isinstance(out, View) else not out.flags.writeable:
-        raise InputError("out is read-only; a writable array is wanted")
+    for array in _as_tuple(out):
+        if len(getattr(array, "shape", ())) != 1 or array.shape[0] < policy.end:
+            raise ShapeError(f"out: a one-dimensional array of at least {policy.end} elements is wanted, got {getattr(array, 'shape', array)!r}")
+        if array.readonly if isinstance(array, View) else not array.flags.writeable:
+            raise InputError("out is read-only; a writable array is wanted")
     kind = "scan inclusive" if inclusive else "scan exclusive"
     results = _launch(policy, kernel, (*args, out), label, (reducer,), kind, _as_tuple(total))
     return results[0] if total is None else None

@@ -14,6 +14,7 @@ import ast
 import builtins
 import inspect
 import linecache
+import re
 import textwrap
 import types
 import weakref
@@ -382,6 +383,11 @@ def _merge(a, b):
     if a is None or b is None:
         return b if a is None else a
     return {name: a.get(name, frozenset()) | b.get(name, frozenset()) for name in a.keys() | b.keys()}
+
+
+def by_users_names(message):
+    """A message without the marks that tell the variables of one name apart."""
+    return re.sub(r"(?<=\w)@\d+", "", message)
 
 
 def _common(paths):

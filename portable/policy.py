@@ -140,6 +140,9 @@ def kind_of(policy):
     return f"box{len(policy.begin)}" if kind == "box" else kind
 
 
+WITH_PREFIXES = "scan inclusive", "scan exclusive"  # and "scan total", a reduction in the order of indices
+
+
 def n_indices(kind):
     """Leading parameters of a kernel that are not arguments: indices, or the team."""
     return int(kind[-1]) if kind.startswith("box") else 1

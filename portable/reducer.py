@@ -15,7 +15,7 @@ from .words import exp, fma, log, maximum, where
 
 
 class Reducer:
-    """An associative and commutative way to combine contributions.
+    """An associative way to combine contributions.
 
     Make one once, not at each launch: kernels are compiled for it.
 
@@ -33,17 +33,23 @@ class Reducer:
     finish : function (state) -> result, a number or a tuple; optional
         Not given: the last state is the result. Where `lift` takes an index, the result's last number is one too: over
         a box it reaches the caller as a tuple.
+    commutes : bool
+        Not: contributions are combined in the order of indices, and in a team of ranks, which takes longer. Scans always do so.
     """
 
-    __slots__ = ("_given", "name", "combine", "identity", "lift", "finish", "with_index", "n_words")
+    __slots__ = ("_given", "name", "combine", "identity", "lift", "finish", "with_index", "n_words", "commutes")
 
-    def __init__(self, name, combine, identity, lift=None, finish=None):
-        self.name, self.combine, self.lift, self.finish = name, _text(combine), _text(lift), _text(finish)
-        self._given = name, self.combine, identity, self.lift, self.finish  # what a pickle makes it from
+    def __init__(self, name, combine, identity, lift=None, finish=None, commutes=True):
+        self.name, self.combine, self.lift, self.finish, self.commutes = name, _text(combine), _text(lift), _text(finish), commutes
+        self._given = name, self.combine, identity, self.lift, self.finish, commutes  # what a pickle makes it from
         self.identity = identity if callable(identity) else lambda dtype: identity
         self.with_index = lift is not None and self.lift.fn.__code__.co_argcount == 2
-        neutral = self.identity("float64")
-        self.n_words = len(neutral) if isinstance(neutral, tuple) else 1
+        self.n_words = len(self.neutral("float64"))
+
+    def neutral(self, dtype):
+        """The numbers of the identity."""
+        numbers = self.identity(dtype)
+        return numbers if isinstance(numbers, tuple) else (numbers,)
 
     def __reduce__(self):
         own = globals().get(self.name) is self

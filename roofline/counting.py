@@ -406,7 +406,8 @@ def _text(policy, kernel, args, reducer, scan, on_device):
             build = f"lanes:{WARP}"
     found = pk.count(policy, kernel, *_inputs(args, scan), reducer=reducer, build=build)
     marks = {key: found.pop(key) for key in list(found) if not key[0]}
-    found |= {(kernel.place, "store out", args[-1].dtype.name): policy.end - policy.begin} if scan else {}
+    for out in () if not scan else args[-1] if isinstance(args[-1], tuple) else args[-1:]:
+        found[kernel.place, "store out", out.dtype.name] += policy.end - policy.begin
     return found, dict(by_names(marks)), {what.removeprefix("moves "): n for (_, what, _), n in marks.items() if what.startswith("moves ")}
 
 

@@ -38,7 +38,7 @@ class _Shape:
 
     names: tuple
     units: tuple
-    exponent: object  # kernel function (r2, mark, p): value = exp(-exponent)
+    log2: object  # kernel function (start, r2, mark, p): start and the value's logarithm, to base 2
     bound: object  # the same, at most as large, and rising or falling with each parameter
     slopes: object  # kernel function (r2, mark, p, out): minus the exponent's derivatives
     scale: object  # kernel function (n_dims, p)
@@ -58,10 +58,10 @@ def _normal(at, growth, n_dims):
         return p[at] * p[at] * r2
 
     @pk.function
-    def exponent(r2, mark, p):
+    def log2(start, r2, mark, p):
         if growth:
-            return 0.5 * squared(r2, mark, p) + n_dims * p[at + 1] * mark
-        return 0.5 * squared(r2, mark, p)
+            return start - LOG2_E * (0.5 * squared(r2, mark, p) + n_dims * p[at + 1] * mark)
+        return start - 0.5 * LOG2_E * p[at] * p[at] * r2
 
     @pk.function
     def bound(r2, mark, p):
@@ -92,7 +92,7 @@ def _normal(at, growth, n_dims):
         return random.normal(0.0, 1.0, (len(marks), dims)) * (p[at] * wide)[:, None]
 
     names, units = ("h", "gamma")[: 1 + growth], ("km", "1")[: 1 + growth]
-    return _Shape(names, units, exponent, bound, slopes, scale, scale_slopes, ("h", "gamma"), reach_km, draw, {})
+    return _Shape(names, units, log2, bound, slopes, scale, scale_slopes, ("h", "gamma"), reach_km, draw, {})
 
 
 def _power_law(at, growth, n_dims):
@@ -103,10 +103,10 @@ def _power_law(at, growth, n_dims):
         return p[at] * p[at] * r2
 
     @pk.function
-    def exponent(r2, mark, p):
+    def log2(start, r2, mark, p):
         if growth:
-            return p[at + 1] * pk.fast_log(1.0 + squared(r2, mark, p)) + 2.0 * p[at + 2] * mark
-        return p[at + 1] * pk.fast_log(1.0 + squared(r2, mark, p))
+            start -= 2.0 * LOG2_E * p[at + 2] * mark
+        return start - LOG2_E * p[at + 1] * pk.fast_log(1.0 + squared(r2, mark, p))
 
     @pk.function
     def bound(r2, mark, p):
@@ -143,7 +143,7 @@ def _power_law(at, growth, n_dims):
         return np.stack([r * np.cos(angle), r * np.sin(angle)], axis=1)[:, :dims]
 
     names, units = ("h", "q", "gamma")[: 2 + growth], ("km", "1", "1")[: 2 + growth]
-    return _Shape(names, units, exponent, bound, slopes, scale, scale_slopes, ("h", "gamma"), reach_km, draw, {"q": 1.0})
+    return _Shape(names, units, log2, bound, slopes, scale, scale_slopes, ("h", "gamma"), reach_km, draw, {"q": 1.0})
 
 
 def compose(
@@ -242,7 +242,7 @@ def _triggering(decay, space, marks, growth, n_dims):
     @pk.function
     def near(r2, mark, p):
         """The logarithm, to base 2, of all of the value but the decay."""
-        return LOG2_E * (gain(mark, p) - shape.exponent(r2, mark, p))
+        return shape.log2(LOG2_E * p[alpha] * mark if marks else 0.0, r2, mark, p)
 
     @pk.function
     def value(r2, dt, mark, p):

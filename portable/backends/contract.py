@@ -131,7 +131,7 @@ class Backend(Protocol):
 class Launches(Protocol):
     """How kernels are made ready and run.
 
-    `policy_kind` is "range", "team", "box2", "box3", "scan inclusive" or "scan exclusive"; `specs` are the
+    `policy_kind` is "range", "team", "box2", "box3", "scan inclusive", "scan exclusive" or "scan total"; `specs` are the
     arguments' types and `words` the argument block, bytes, both as in compiler/signature.py, but with
     `interprets`, `words` are the arguments themselves; `compiled` is what `prepare` returned.
     """

@@ -382,11 +382,8 @@ class Build(Calls):
         loop.exits, loop.returns = _own_exit(s), _returns(s)
         self.put(loop)
         if loop.form == "while":
-            loop.test, outer = Block(self.block), self.block
             self.frame.loops.append(loop)
-            self.block = loop.test
-            loop.condition = self.condition(s.test)
-            self.block = outer
+            loop.test, loop.condition = self._part(lambda: self.condition(s.test))
             self.frame.loops.pop()
         else:
             self.order.append(loop.counter)

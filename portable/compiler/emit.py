@@ -124,11 +124,11 @@ class Emitter(Instructions):
         """What an operation or a view gave."""
         if node is None or node in self.values:
             return self.values.get(node)
-        if node.op == "extent":
-            view, d = node.attr
-            n = self.values[view].shape[d]
-            return self.const(n) if isinstance(n, int) else Value("int", UNIFORM, n)
-        return Value(node.dtype, UNIFORM, None, node.const)
+        if node.op == "const":
+            return Value(node.dtype, UNIFORM, None, node.const)
+        view, d = node.attr  # an extent: nothing else is asked for before it was emitted
+        n = self.values[view].shape[d]
+        return self.const(n) if isinstance(n, int) else Value("int", UNIFORM, n)
 
     def block(self, block):
         for node in block.body:

@@ -14,12 +14,13 @@ import struct
 from llvmlite import ir
 
 from ..errors import DTypeError, InputError, LanguageError, ShapeError
-from ..policy import n_indices
+from ..policy import WITH_PREFIXES, n_indices
+from . import types as t
 from .emit import Emitter, Unpacked, described
+from .keys import sources, written
 from .memory import itemsize
 from .signature import Signature, flatten
-from .keys import sources, written
-from .team import aligned, combine_states, finished, lifted, widened
+from .team import aligned, combine_states, finished, lifted, unwrapped, widened
 from .tree import Operation, View, flat
 from .types import LINEAR, UNIFORM, VARYING, Number, is_float
 from .typing import typed
@@ -109,18 +110,25 @@ class Entry:
         return tree.result
 
     def _type_reducers(self):
-        strong = {"float": self.signature.float_dtype, "int": "int64"}
+        strong = functools.partial(t.strong, float_dtype=self.signature.float_dtype)
         index, self.typed, self.states, finals = Operation("input", dtype="int", kind=VARYING), {}, [], []
         for reducer, value in zip(self.reducers, self._contributions(self.tree.result)):
-            dtypes = [widened(v.dtype) for v in lifted(self, reducer, value, index)]
-            state = tuple(Operation("input", dtype=strong.get(d, d), kind=VARYING) for d in dtypes)
-            unwrapped = state[0] if len(state) == 1 else state
-            self.inline(reducer.combine.portable_text, (unwrapped, unwrapped))
+            contributed = lifted(self, reducer, value, index)
+            state = tuple(Operation("input", dtype=strong(widened(v.dtype)), kind=VARYING) for v in contributed)
+            self.inline(reducer.combine.portable_text, (unwrapped(state),) * 2)
             self.states.append(state)
             finals.append(finished(self, reducer, state))
-        self.results = Results(finals, lambda dtype: strong.get(dtype, dtype))
-        if self.policy_kind.startswith("scan") and is_float(self.results.dtypes[0]) and not is_float(self.signature.specs[-1][1]):
-            raise DTypeError(f"out: an array of floats is wanted, as the prefixes are {self.results.dtypes[0]}; got {self.signature.specs[-1][1]}")
+        self.results = Results(finals, strong)
+        if self.policy_kind in WITH_PREFIXES:
+            self._check_prefixes(list(flatten(self.signature.specs[-1:])))
+
+    def _check_prefixes(self, outs):
+        """Whether the views of a scan can take the numbers of its results."""
+        if len(outs) != len(self.results.dtypes):
+            raise ShapeError(f"out: {len(self.results.dtypes)} array(s) are wanted, one a number of the prefixes; got {len(outs)}")
+        for dtype, out in zip(self.results.dtypes, outs):
+            if is_float(dtype) and not is_float(out[1]):
+                raise DTypeError(f"out: an array of floats is wanted, as the prefixes are {dtype}; got {out[1]}")
 
     def _one_lane(self, why):
         self.width, self.why_scalar = 1, why
@@ -128,9 +136,11 @@ class Entry:
 
     def _typed(self, width):
         """The kernel's text with the types of this signature."""
-        outer = {"team": [self.team_facts(width)], "box2": [_NUMBER], "box3": [_NUMBER, _NUMBER]}.get(self.policy_kind, [])
-        lanes = ("number", "int", LINEAR if width > 1 else VARYING, self.target.step, False)
-        index = outer if self.policy_kind == "team" else [*outer, lanes]
+        if self.policy_kind == "team":
+            index = [self.team_facts(width)]
+        else:
+            lanes = "number", "int", LINEAR if width > 1 else VARYING, self.target.step, False
+            index = [_NUMBER] * (n_indices(self.policy_kind) - 1) + [lanes]
         known = (*index, *self.signature.described())
         return typed(self.kernel.portable_text, known[:len(self.kernel.portable_text.params)], width, self.target.step,
                      self.signature.float_dtype, self.kernel.name)
@@ -278,8 +288,7 @@ class Entry:
 
     def identity(self, reducer, state):
         """The neutral state, shaped like `state`."""
-        numbers = reducer.identity(state[0].dtype)
-        numbers = numbers if isinstance(numbers, tuple) else (numbers,)
+        numbers = reducer.neutral(state[0].dtype)
         if len(numbers) != len(state):
             raise LanguageError(f"kernel '{self.kernel.name}' ({self.kernel.place}): {reducer!r} has an identity of {len(numbers)} "
                                 f"number(s), but a state of {len(state)}")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
-import re
 
 import numpy as np
 
 from .. import words
 from ..errors import LanguageError, LoweringError
+from ..frontend import by_users_names
 from . import types as t
 from .known import Known, constant_tuple
 from .operations import Operations
@@ -28,7 +28,7 @@ class Expressions(Operations):
 
     def fail(self, node, message, kind=LoweringError, text=None):
         text, node = (text, node) if text else self.at if self.frame.word else (self.frame.text, node)
-        message = re.sub(r"(?<=\w)@\d+", "", message)  # variables by the user's names
+        message = by_users_names(message)
         raise kind(f"kernel '{self.kernel_name}' ({text.where(node)}): {message}")
 
     def wanted(self, holds, node, message, kind=LoweringError):

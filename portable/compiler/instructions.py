@@ -275,16 +275,19 @@ class Instructions(Memory):
         return self.team.append(self, self.values[o.view], at, value, keep)
 
     def emit_combine(self, o, *state):
-        return self.team.combine(self, state, o.attr, again=self.n_calls > 1 or bool(self.frame.loops))
+        if o.attr.commutes:
+            return self.team.combine(self, state, o.attr, again=self.n_calls > 1 or bool(self.frame.loops))
+        last = self.const(self.described_team[1] - 1)  # the members' before the last one, and its own
+        return tuple(self.team.pick(self, v, last) for v in combine_states(self, o.attr, self.emit_before(o, *state), state))
 
     def emit_item(self, o, states):
         return states[o.attr]
 
-    def emit_before(self, o, own):
-        reducer, own = o.attr, Value(own.dtype, VARYING, self.get(own, None, VARYING))
-        neutral = self.strong_const(reducer.identity(own.dtype), own.dtype)
-        x = self.team.before(self, own, neutral, lambda a, b: combine_states(self, reducer, (a,), (b,))[0])
-        return Value(x.dtype, VARYING, self.get(x, None, VARYING))
+    def emit_before(self, o, *own):
+        own = tuple(Value(v.dtype, VARYING, self.get(v, None, VARYING)) for v in own)
+        neutral = tuple(self.strong_const(n, v.dtype) for n, v in zip(o.attr.neutral(own[0].dtype), own))
+        found = self.team.before(self, own, neutral, lambda a, b: combine_states(self, o.attr, a, b))
+        return tuple(Value(v.dtype, VARYING, self.get(v, None, VARYING)) for v in found)
 
 
 def rounded(v):

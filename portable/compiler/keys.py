@@ -14,7 +14,7 @@ from .emit import described
 from .tree import Block, Call, If, Leave, Loop, Operation, Rejoin, Set, Variable, View
 from .typing import typed
 
-_NOT_KEYED = ("line", "at", "text", "name")  # names of variables, and places in files
+_NOT_KEYED = ("line", "at", "text", "name", "deciding")  # places in files, and names of variables
 _NODES = {node: [f.name for f in fields(node) if f.name not in _NOT_KEYED]
           for node in (Operation, View, Block, Variable, Set, If, Loop, Leave, Rejoin, Call)}
 
@@ -47,7 +47,7 @@ class _Writer:
                 self.add(v)
             self.parts.append(")")
         elif not isinstance(value, Reducer):
-            self.parts.append(f"{sorted(value)}" if isinstance(value, frozenset) else f"{value!r} ")
+            self.parts.append(f"{value!r} ")
 
     def node(self, node):
         if node in self.numbers:

@@ -11,7 +11,7 @@ from .types import UNIFORM
 
 
 class Operations:
-    """Needs from the class on top: `block` (where operations go), `order` (all nodes), `line`, `place(node)`."""
+    """Needs from the class on top: `block` (where operations go), `order` (all nodes), `line`, `at`."""
 
     def put(self, node):
         """Add a node at this place."""

@@ -111,16 +111,17 @@ class TeamHandle:
         return reducer, [build.operation("settle", v) for v in state]
 
     def call_reduce(self, build, node):
+        return self._collective(build, "combine", node)
+
+    def _collective(self, build, op, node):
+        """What comes of the states of members: `op` gives the numbers of one, of which the reducer makes its result."""
         reducer, state = self.contribution(build, node)
-        whole = build.operation("combine", *state, attr=reducer)
+        whole = build.operation(op, *state, attr=reducer)
         return finished(build, reducer, tuple(build.operation("item", whole, attr=k) for k in range(len(state))))
 
     def call_scan(self, build, node):
         """What the members before this one combine to."""
-        reducer, state = self.contribution(build, node)
-        if len(state) != 1 or reducer.finish is not None:
-            build.fail(node, f"scan: {reducer!r} has no state of one number that is its result")
-        return build.operation("before", state[0], attr=reducer)
+        return self._collective(build, "before", node)
 
     def call_scratch(self, build, node):
         if build.frame.caller is not None or build.depth > 1:
@@ -173,7 +174,7 @@ class Team:
 # ---- the steps of a reducer, for texts that are being built (`lower` builds) and for code that is being emitted (it emits)
 def combine_states(lower, reducer, a, b):
     """combine(a, b) of a reducer, inlined; states are tuples of Values."""
-    result = lower.inline(reducer.combine.portable_text, [_unwrapped(a), _unwrapped(b)])
+    result = lower.inline(reducer.combine.portable_text, [unwrapped(a), unwrapped(b)])
     result = result if isinstance(result, tuple) else (result,)
     if len(result) != len(a) or not all(isinstance(v, Value) for v in result):
         raise LanguageError(f"{reducer!r}: combine ({reducer.combine.place}) must return a state of {len(a)} number(s)")
@@ -194,9 +195,10 @@ def lifted(lower, reducer, value, index):
 def finished(lower, reducer, state):
     """The result of a state: a number or a tuple of numbers."""
     if reducer.finish is None:
-        return _unwrapped(state)
-    return lower.inline(reducer.finish.portable_text, [_unwrapped(state)])
+        return unwrapped(state)
+    return lower.inline(reducer.finish.portable_text, [unwrapped(state)])
 
 
-def _unwrapped(state):
+def unwrapped(state):
+    """A state as texts of reducers have it: a number, or a tuple of several."""
     return state[0] if len(state) == 1 else state

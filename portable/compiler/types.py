@@ -36,6 +36,11 @@ def is_weak(dtype):
     return dtype in ("int", "float")
 
 
+def strong(dtype, float_dtype):
+    """What is stored of a dtype: weak integers as int64, weak floats as the kernel's own."""
+    return {"float": float_dtype, "int": "int64"}.get(dtype, dtype)
+
+
 def bounds(dtype):
     """The smallest and the largest integer of an integer dtype."""
     bits = BITS[dtype]

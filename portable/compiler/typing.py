@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 
 from ..errors import CollectiveError, LoweringError
+from ..frontend import by_users_names
 from . import types as t
 from .build import Build
 from .tree import Call, If, Leave, Loop, Operation, Rejoin, Set, View
@@ -67,7 +68,7 @@ class _Types:
         self.build, self.W, self.step, self.float_dtype, self.changed = build, build.W, step, float_dtype, True
 
     def strong(self, dtype):
-        return {"float": self.float_dtype, "int": "int64"}.get(dtype, dtype)
+        return t.strong(dtype, self.float_dtype)
 
     def solve(self):
         rules = {Set: self.set, If: self.branch, Loop: self.loop, Leave: self.leave}
@@ -205,7 +206,7 @@ class _Types:
         return state[0].dtype, UNIFORM
 
     def of_item(self, o, whole):
-        return whole.args[o.attr].dtype, UNIFORM
+        return whole.args[o.attr].dtype, whole.kind
 
     def of_atomic(self, o, *args):
         return o.view.dtype, VARYING
@@ -232,8 +233,8 @@ class _Types:
     def of_append(self, o, at, value, keep):
         return "int", UNIFORM
 
-    def of_before(self, o, a):
-        return a.dtype, VARYING
+    def of_before(self, o, *state):
+        return state[0].dtype, VARYING
 
     def of_junction(self, o, condition, left):
         right = o.parts[0][1]
@@ -311,9 +312,8 @@ class _Types:
 def refuse(kernel_name, node, clash):
     """The error of a TypeClash at an operation or an assignment."""
     text, place = node.at
-    what = f"'{node.variable.name.partition('@')[0]}' holds values of two dtypes" if node.__class__ is Set \
-        else f"`{ast.unparse(place).splitlines()[0]}`"
-    raise LoweringError(f"kernel '{kernel_name}' ({text.where(place)}): {what}: {clash}") from None
+    what = f"'{node.variable.name}' holds values of two dtypes" if node.__class__ is Set else f"`{ast.unparse(place).splitlines()[0]}`"
+    raise LoweringError(f"kernel '{kernel_name}' ({text.where(place)}): {by_users_names(what)}: {clash}") from None
 
 
 def kind_of(*values):

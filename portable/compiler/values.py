@@ -64,7 +64,7 @@ class Ops:
 
     # ---- types and constants
     def strong(self, dtype):
-        return {"float": self.float_dtype, "int": "int64"}.get(dtype, dtype)
+        return t.strong(dtype, self.float_dtype)
 
     def scalar(self, dtype):
         return SCALAR[self.strong(dtype)]
@@ -244,10 +244,7 @@ class Ops:
     def _arithmetic(self, op, x, y, dtype, const_b):
         b = self.b
         if t.is_float(dtype):
-            names = {"+": b.fadd, "-": b.fsub, "*": b.fmul, "/": b.fdiv}
-            if op not in names:
-                raise t.TypeClash(f"'{op}' needs integers, got {dtype}")
-            return names[op](x, y, flags=self.flags)
+            return {"+": b.fadd, "-": b.fsub, "*": b.fmul, "/": b.fdiv}[op](x, y, flags=self.flags)
         if op in ("+", "-", "*"):
             wrap = ("nsw",) if dtype == "int64" else ()
             return {"+": b.add, "-": b.sub, "*": functools.partial(self.target.product, b)}[op](x, y, flags=wrap)
@@ -312,8 +309,6 @@ class Ops:
     def invert(self, v):
         if v.dtype == "bool":
             return self.logical_not(v)
-        if t.is_float(v.dtype):
-            raise t.TypeClash(f"'~' needs integers, got {v.dtype}")
         kind = VARYING if v.kind == LINEAR else v.kind
         return Value(v.dtype, kind, self.b.not_(self.get(v, None, kind)))
 

@@ -110,6 +110,8 @@ GROWTH = (  # nodes of the layer's syntax trees: where, and why
     (260, "a wave of samples that two streams share, and words for infinities and the builtin pow"),
     (7_600, "one typed tree: nodes, their types, keys and print stand beside the code that is emitted, where one walk did all at once"),
     (1_510, "a typed contract of backends, and pk.register"),
+    (3_020, "ragged rows, searchsorted, unique, bincount, falling sorts and sorts of several keys"),
+    (900, "scans of states of several numbers, reductions in the order of indices"),
     (230, "records as arguments; the checked space, which runs the typed tree, is smaller"),
     (7_000, "words: atan2 to gammainc as kernel text, default and keyword arguments of functions, print in checked"),
     (380, "arrays of 8 and 16 bits"),

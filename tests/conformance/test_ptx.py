@@ -12,11 +12,13 @@ from portable.backends.cuda import engine
 from portable.backends.cuda.count import ExecutedFor
 from portable.backends.cuda.count import ptx as counting_ptx
 from portable.backends.cuda.lower import Entry
+from portable.backends.cuda.scan import ScanEntry
 from portable.policy import as_policy, kind_of
 
 from .lane_kernels import CASES
 from .test_gate import KERNELS, REDUCTIONS, example
 from .test_step09_lanes import name_of
+from .test_step22_states import MAPS, ORDERED, SEGMENTS, VALUES, affine, flagged, in_a_team, teams_in_order
 
 CAPABILITIES = [(7, 0), (8, 0), (9, 0)]
 TEAM_SIZE = 128
@@ -171,3 +173,19 @@ def test_a_team_of_one_warp_meets_without_the_block():
 
     ptx = [engine.ptx(Entry(pk.kernel(body), "team", (spec(np.zeros(2)),), (), size).text, (9, 0), "body") for size in (32, 64)]
     assert ["bar.warp.sync" in text for text in ptx] == [True, False]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64], ids=["float32", "float64"])
+@pytest.mark.parametrize("kernel, kind, reducer, n_outs", [
+    (affine, "scan inclusive", MAPS, 2), (affine, "scan exclusive", VALUES, 1), (flagged, "scan inclusive", SEGMENTS, 1),
+    (affine, "scan total", ORDERED, 0), (in_a_team, "team", None, 3), (teams_in_order, "team", None, 2)])
+def test_scans_of_states(kernel, kind, reducer, n_outs, dtype, tmp_path):
+    of = "view", np.dtype(dtype).name, 1, True, False
+    inputs, outs = (("view", "int32", 1, True, False) if kernel is flagged else of, of), (of,) * n_outs
+    if kind == "team":
+        entry = Entry(kernel, kind, inputs + outs, (), TEAM_SIZE)
+    else:
+        entry = ScanEntry(kernel, kind, (*inputs, *((("tuple", outs, ()),) if n_outs > 1 else outs)), (reducer,), 0)
+    ptx = engine.ptx(entry.text, CAPABILITIES[-1], kernel.fn.__name__)
+    assert ptx.count(".visible .entry") == (1 if kind == "team" else 2 if kind == "scan total" else 3)
+    assemble(ptx, CAPABILITIES[-1], tmp_path)

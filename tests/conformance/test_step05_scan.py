@@ -107,10 +107,20 @@ def test_wrong_calls(space):
     policy = pk.RangePolicy(0, 9, space=space)
     for call, error, word in [
         (lambda: pk.parallel_scan(policy, value, x, out=small), ShapeError, "out"),
-        (lambda: pk.parallel_scan(policy, value, x, out=x, reducer=pk.MinLoc), DTypeError, "MinLoc"),
+        (lambda: pk.parallel_scan(policy, value, x, out=x, reducer=pk.MinLoc), ShapeError, "2 array"),
         (lambda: pk.parallel_scan(pk.TeamPolicy(3, space=space), value, x, out=x), InputError, "RangePolicy"),
         (lambda: pk.parallel_scan(policy, value, x, out=move(np.ones(9, np.int64), space)), DTypeError, "prefixes are float64; got int64"),
         (lambda: pk.parallel_scan(policy, nothing, x, out=x), LanguageError, "returns its contribution"),
     ]:
         with pytest.raises(error, match=word):
             call()
+
+
+def test_sums_begin_with_zero(space):
+    """0 + -0.0 is 0.0, of one number too."""
+    x, out = move(np.full(3, -0.0), space), move(np.ones(3), space)
+    for inclusive in (True, False):
+        total = pk.parallel_scan(pk.RangePolicy(0, 3, space=space), value, x, out=out, inclusive=inclusive)
+        got = np.asarray(out if isinstance(out, np.ndarray) else out.to_numpy())
+        assert not np.signbit([total, *got]).any()
+    assert not np.signbit(pk.parallel_reduce(pk.RangePolicy(0, 1, space=space), value, x))

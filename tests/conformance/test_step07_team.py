@@ -194,16 +194,6 @@ def test_scan_takes_a_reducer(space, size, dtype):
 
 
 @pk.kernel
-def scan_of_pairs(team, out):
-    out[0] = team.scan((team.rank, 0), pk.MinLoc)[1]
-
-
-def test_scan_is_of_one_number(space):
-    with pytest.raises(pk.errors.PortableError, match="scan"):
-        launch_for(space, pk.TeamPolicy(1, 4), scan_of_pairs, np.zeros(1, np.int64))
-
-
-@pk.kernel
 def early_leave_in_item(team, x, out):
     row = team.league_rank
     found = 0

@@ -132,3 +132,9 @@ def test_and_or_give_what_python_gives_or_are_refused(space):
 def test_a_reduction_wants_a_value_for_each_reducer(space):
     with pytest.raises(LanguageError, match=r"kernel 'returns_two' \(.*wrong_kernels.py:\d+\)"):
         pk.parallel_reduce(pk.RangePolicy(0, 5, space=space), wrong.returns_two, move(X, space))
+
+
+def test_variables_have_the_users_names(space):
+    """Those of one name are told apart inside the compiler alone."""
+    with pytest.raises(LoweringError, match=r"`pk.int32\(2\) \+ t`: int32 meets uint32"):
+        pk.parallel_for(pk.RangePolicy(0, 5, space=space), wrong.reuses_a_name, move(X, space))

@@ -259,3 +259,11 @@ def fill(i, value, x):
 @pk.kernel
 def entry(i, x):
     return x[i]
+
+
+@pk.kernel
+def reuses_a_name(i, x):
+    t = x[i]
+    x[0] = t
+    t = pk.uint32(1)
+    x[i] = pk.int32(2) + t  # wrong

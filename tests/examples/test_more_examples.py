@@ -10,8 +10,8 @@ from ..conformance.test_gate import test_an_example_is_short as check_length
 MORE = sorted(path.stem for path in EXAMPLES.glob("*.py") if path.stem not in KERNELS)
 
 
-def test_there_are_five_more():
-    assert MORE == ["bitonic", "compact", "kmeans", "life", "topk"]
+def test_there_are_eight_more():
+    assert MORE == ["bitonic", "compact", "kalman", "kmeans", "life", "recurrence", "run_lengths", "topk"]
 
 
 @pytest.mark.parametrize("name", MORE)

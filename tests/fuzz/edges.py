@@ -75,6 +75,7 @@ WHOLE_CONSTANTS = templates(
     1 << 64; 3 << -1; -7 // 2; -7 % 3; 7 % -3; int(-1e300); pk.uint32(-1.5) + 0; math.ceil(-math.inf);
     pk.int32(2 ** 40 + 5); True + True; -True; True << 3; n // 2 if n > 0 else 5; ~0; min(3, 2, 5); int(n)"""
 )
+OF_THE_CONSTANT = templates("1 / n; -n; n // b[i]; n * 0.5; n + 1")  # equal constants of other types give others
 FUNCTIONS = """M = -2.0
 BIG = 1e308
 
@@ -208,6 +209,7 @@ def programs(draw):
             ]
             text = f"e{row}"
         body.append(f"{g.pick(where)}[{row}, i] = {text}")
+    body.append(f"fo[{lines}, i] = {g.pick(OF_THE_CONSTANT)}")
     text = (
         HEADER
         + FUNCTIONS
@@ -216,7 +218,7 @@ def programs(draw):
     text += "\n".join(indented(body)) + "\n"
     rng = np.random.default_rng(1)
     bools = [rng.random(N) < 0.5, rng.random(N) < 0.5]
-    shape = (lines, N)
+    shape = (lines + 1, N)
     ends = st.sampled_from([0, 1, 2, -1, -3, 5, N, N + 4, -N - 2, 2**62])
     static = draw(st.sampled_from([4, 4.0, True, 0.0, -0.0, 1, 0, False]))
     others = [v for v in (4, 4.0, True, 1, 1.0, 0.0, -0.0, 0) if v == static]

@@ -25,7 +25,7 @@ SHAPES = {
         """{F} + {f}; {F} - {f}; {F} * {f}; {F} / {f}; -{F}; {F} * {f} + {f}; {f} - {F} * {f};
         {F} * {f} - {F} * {f}; {f} if {c} else {f}; {F} * {f} if {c} else {f}; min({F}, {f});
         max({f}, {F}, {f}); abs({F}); q({F}); q({F} * {f}); bend({F}, {f}); bend({F} * {f}, {f}) + {f};
-        once({F}, {f}) + {f}; pk.where({c}, {f}, {F}); {F} + {i}; {F} * {i}; {I} / {F}; pk.sqrt(abs({F}));
+        once({F}, {f}) + {f}; plus({F} * {f}, {f}); pk.where({c}, {f}, {F}); {F} + {i}; {F} * {i}; {I} / {F}; pk.sqrt(abs({F}));
         np.floor({F}); pk.minimum({F}, {f}); pk.maximum({f}, {F}); pk.clip({F}, -2.0, 2.0);
         pk.fma({F}, {f}, {f}); {F} and {f}; {F} or {f}; {F} % {f}; {F} // {f}; {F} + {c}; {F} + {u}"""
     ),
@@ -285,7 +285,7 @@ def helpers(draw, dtypes, length):
     }
     g.variables |= {"f": ["a", "t"], "i": ["n"], "u": ["z"], "c": ["flag"]}
     g.result = "return {f} + a"
-    g.shapes = {k: [s for s in v if not re.search(r"bend|once|whole|search", s)] for k, v in SHAPES.items()}
+    g.shapes = {k: [s for s in v if not re.search(r"bend|once|plus|whole|search", s)] for k, v in SHAPES.items()}
     kinds = g.kinds
     g.kinds = lambda depth: [k for k in kinds(depth) if k not in ("store", "helper", "both")]
     body = [
@@ -315,6 +315,11 @@ def q(t):
 @pk.function
 def once(t, s):
     return t * s
+
+
+@pk.function
+def plus(t, s):
+    return t + s
 
 
 @pk.function

@@ -40,9 +40,9 @@ def programs(draw):
     functions = helpers(draw, dtypes, LENGTH)
     g.leaves |= {
         "f": ["a", "x[m % 21]", f"x[({names[-1]}) % 21]"],
-        "i": ["m", f"{names[0]} % 50", f"{names[-1]} % 9", "s"],
+        "i": ["m", f"{names[0]} % 50", f"{names[-1]} % 9", f"({names[-1]} + 16) % 50", "s"],
         "u": ["z"],
-        "c": ["flag"],
+        "c": ["flag", f"({names[-1]} + 16 > 24)"],
     }
     g.variables |= {"f": ["a"], "i": ["m"], "u": ["z"], "c": ["flag"]}
     g.targets, g.result = [("f", [f"fo[{at}]"]), ("i", [f"io[{at}]"])], "return"

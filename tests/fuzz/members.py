@@ -115,12 +115,9 @@ def _scan(program, reader, type_, contributions, out):
     total = reducer.identity()
     for k, contribution in enumerate(contributions):
         before, total = total, reducer.add(total, contribution)
-        out[begin + k] = reader.convert(
-            total if program.inclusive else before,
-            reducer.state if isinstance(reducer.state, str) else reducer.state[0],
-            dtype,
-        )
-    return total
+        prefix = reducer.finished(total if program.inclusive else before)
+        out[begin + k] = reader.convert(prefix, reducer.result, dtype)
+    return reducer.finished(total)
 
 
 def _teams(program, reader, types, values, team_size):

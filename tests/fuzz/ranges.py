@@ -44,9 +44,9 @@ def programs(draw):
     functions = helpers(draw, dtypes, LENGTH)
     g.leaves |= {
         "f": ["a", "b", "x[i]", "x[{I} % {n}]", "own[{I} % 4]"],
-        "i": ["m", "n", "i", "k[i]", "s", "k[{I} % {n}]", "x.shape[0]"],
+        "i": ["m", "n", "i", "(i + 16)", "k[i]", "s", "k[{I} % {n}]", "x.shape[0]"],
         "u": ["z", "u[i]"],
-        "c": ["flag", "b0[i]"],
+        "c": ["flag", "b0[i]", "(i + 8 > 15)"],
     }
     g.leaves = {
         kind: [leaf.replace("{n}", str(LENGTH)).replace("{I}", "m") for leaf in leaves]

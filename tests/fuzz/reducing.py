@@ -53,6 +53,10 @@ class BuiltIn:
     def add(self, total, value):
         return self.combine(total, self.as_state(value))
 
+    @staticmethod
+    def finished(total):
+        return total
+
     def as_state(self, value):
         return self.reader.convert(value, self.given, self.state)
 
@@ -111,15 +115,18 @@ class Written:
         total = self.neutral
         for k, value in enumerate(values):
             total = self.join(total, self.lifted_state(value, None if indices is None else indices[k]))
-        total = total[0] if self.single else total
-        return self.finish(total) if self.finish else total
+        return self.finished(total)
 
     def identity(self):
-        return self.neutral[0]
+        return self.neutral
 
     def add(self, total, value):
-        """One step of a scan, whose states are single numbers that are not lifted."""
-        return self.join((total,), self.lifted_state(value, None))[0]
+        """One step of a scan."""
+        return self.join(total, self.lifted_state(value, None))
+
+    def finished(self, total):
+        total = total[0] if self.single else total
+        return self.finish(total) if self.finish else total
 
     def lifted_state(self, value, index):
         if self.lift is not None:

@@ -59,7 +59,23 @@ def _odd(value):
     return value % 5000 * 2 + 1
 
 
+Pair = pk.Reducer("Pair", _more, (0, -4.0))
 Times = pk.Reducer("Times", _times, 1, _odd)
+
+
+def _after(a, b):
+    return a[0] * b[0] % 10007, (b[0] * a[1] + b[1]) % 10007
+
+
+def _line(value):
+    return value % 50 + 1, value % 31
+
+
+def _at_two(state):
+    return (state[0] * 2 + state[1]) % 10007
+
+
+Lines = pk.Reducer("Lines", _after, (1, 0), _line, _at_two, commutes=False)
 Hash = pk.Reducer("Hash", _times, 1)
 
 
@@ -76,7 +92,9 @@ ANY = {
 def contribution(g, kind):
     """(reducer, an expression for it)."""
     if kind == "f" and not g.chance(2):
-        return g.pick(["Sum", "Spread"]), f"q({g.expr('f')})"
+        name = g.pick(["Sum", "Spread", "Pair"])
+        value = f"q({g.expr('f')})"
+        return name, f"_counted({value})" if name == "Pair" else value
     name = g.pick(ANY[kind])
     text = (
         g.settled(kind)
@@ -136,14 +154,16 @@ def programs(draw):
         }[kind]
         if g.chance(3):
             name = g.pick(
-                {"f": ["Max", "Min"], "i": ["Max", "Min", "Either"], "u": ["Max", "Hash", "Either"]}[kind]
+                {"f": ["Max", "Min", "Spread"], "i": ["Max", "Min", "Either", "Lines"], "u": ["Max", "Hash", "Either"]}[kind]
             )
-            value += " + 0.0" if kind == "f" else ""
+            value += " + 0.0" if kind == "f" and name != "Spread" else ""
             value = f"({value}) % 5000" if name == "Hash" else value  # products that wrap are not associative
         out = np.zeros(
             max(policy[2], 1), dtypes["f"] if kind == "f" else "uint64" if kind == "u" else "int64"
         )
         reducers, values, args = (name,), [value], [*args, out]
+    elif policy[0] == "range" and g.chance(4):
+        reducers, values = ("Lines",), [g.settled("i")]
     else:
         found = [contribution(g, g.pick("fiuc")) for _ in range(draw(st.integers(1, 3)))]
         reducers, values = tuple(n for n, _ in found), [v for _, v in found]

@@ -21,6 +21,7 @@ REDUCERS = """def _more(a, b):
     return a[0] + b[0], max(a[1], b[1])
 
 
+@pk.function
 def _counted(value):
     return 1 if value > 0 else 0, value if value > -4.0 else -4.0  # NaN too: a max with it depends on the order
 

@@ -222,6 +222,13 @@ def run_algorithms():
         pk.sort_by_key(x, x, "serial")
         pk.top_k(x.reshape(2, 10), 3, True, "serial"), pk.top_k(x.reshape(2, 10), 3, False, "serial")
         pk.compact(x > 3, x, "serial"), pk.compact(x > 3, space="serial")
+        offsets = np.array([0, 3, 20])
+        for reducer in (pk.Sum, pk.Max):
+            pk.segmented_reduce(x, offsets, reducer, "serial"), pk.segmented_scan(x, offsets, reducer, space="serial")
+        pk.segmented_scan(x, offsets, inclusive=False, space="serial"), pk.segmented_sort(x, offsets, True, "serial")
+        pk.searchsorted(x, x, "right", "serial"), pk.unique(x, True, "serial")
+        if dtype[0] != "f":
+            pk.bincount(x, space="serial"), pk.bincount(x, np.ones(20), space="serial")
 
 
 def lowered(modules):

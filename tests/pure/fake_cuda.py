@@ -10,7 +10,7 @@ from ctypes import POINTER, c_char_p, c_float, c_int, c_size_t, c_ubyte, c_uint,
 
 import pytest
 
-from portable import space
+from portable import dispatch, space
 from portable.backends.cuda import driver, library
 
 BASE, MEMORY_BYTES = 0x6000_0000_0000_0000, 1 << 22  # not canonical on any processor: whoever follows it gets a fault
@@ -209,7 +209,7 @@ def _functions(fake):
 
 
 def _forget_everything():
-    for function in (library._load, library.devices, driver.context, space._first_choice):
+    for function in (library._load, library.devices, driver.context, space._first_choice, dispatch._space):
         function.cache_clear()
 
 

@@ -50,7 +50,7 @@ _TEXTS = {
     "rank": "team.rank", "league_rank": "team.league_rank", "league_size": "team.league_size", "together": "None",
     "barrier": "team.barrier({site})", "broadcast": "team.broadcast({site}, {0}, {1:i})",
     "append": "team.append({site}, {view}, {0:i}, {1:v}, {2:bool})", "item": "{0}[{o.attr}]",
-    "combine": "team.reduce({site}, {step}, ({all},))", "before": "team.scan({site}, {step}, {neutral}, {0})",
+    "combine": "team.reduce({site}, {step}, ({all}))", "before": "team.scan({site}, {step}, {neutral}, ({all}))",
 }
 _HELD = ("+", "-", "*", "//", "negate", "abs")  # integers that may be beyond their type
 _LOOPS = {"while": "while True:", "trips": "for {name} in range({n}):",
@@ -145,7 +145,7 @@ class Code:
 
     # ---- numbers
     def strong(self, dtype):
-        return {"float": self.float_dtype, "int": "int64"}.get(dtype, dtype)
+        return t.strong(dtype, self.float_dtype)
 
     def get(self, o, dtype=None, what=None):
         """The text of a number as one of `dtype`; `what`: what it has to fit."""
@@ -290,7 +290,7 @@ class Code:
         elif o.op == "get":
             template = self.variable(o.attr)
         elif o.op in ("combine", "before"):
-            facts |= self.step(o.attr, o.args)
+            facts |= self.step(o.attr, o.args, o.op == "before")
         elif o.view is not None:
             n = len(o.view.shape)
             index = "".join(map("{:i}, ".format, args[:n]))
@@ -308,14 +308,14 @@ class Code:
         if o.op == "store" and o.view.dtype == "float32" == self.float_dtype and self.strong(o.args[-1].dtype) == "float64":
             self.say(f"run.leak({facts['element']}, {site})")
 
-    def step(self, reducer, state):
+    def step(self, reducer, state, begins):
         """The combination of a reducer's states, as facts for `_TEXTS`."""
         from .reducing import combining
 
         dtypes = tuple(self.strong(v.dtype) for v in state)
-        neutral = reducer.identity(dtypes[0])
-        return {"step": self.constant(combining(reducer, dtypes, self.float_dtype, self.kernel_name)), "all": ", ".join(map(self.get, state)),
-                "neutral": len(dtypes) == 1 and self.literal(neutral, dtypes[0])}
+        neutral = "".join(f"{self.literal(n, dtype)}, " for n, dtype in zip(reducer.neutral(dtypes[0]), dtypes)) if begins else ""
+        return {"step": self.constant(combining(reducer, dtypes, self.float_dtype, self.kernel_name)),
+                "all": "".join(f"{self.get(v)}, " for v in state), "neutral": f"({neutral})"}
 
 
 _WRITERS = {Operation: Code.operation, View: Code.view, Set: Code.set, If: Code.branch, Loop: Code.loop, Leave: Code.leave,

@@ -18,6 +18,8 @@ KINDS = {
     "float overflow": "finite numbers beyond float16",
     "integer overflow": "signed integers beyond 32 or 64 bits",
     "float64 in float32": "a float64 value stored by a kernel whose views are all float32",
+    "not associative": "a reducer whose result depends on how contributions are grouped, by more than rounding",
+    "does not commute": "a reducer whose result depends on which contribution comes first, and that was not made with commutes=False",
     "assertion": "an assert that does not hold",
     "exception": "anything else that Python raised",
     "team size": "results that differ between team sizes by more than rounding",

@@ -16,7 +16,7 @@ from ...compiler.tree import Operation, flat
 from ...compiler.types import converted
 from ...errors import CheckError, InputError, PortableError
 from ...events import current
-from ...policy import AUTO, MDRangePolicy, RangePolicy, TeamPolicy
+from ...policy import AUTO, WITH_PREFIXES, MDRangePolicy, RangePolicy, TeamPolicy
 from ...words import static
 from . import races
 from .arithmetic import Numbers, number
@@ -67,7 +67,7 @@ class Run(Numbers):
         places = itertools.product(*(range(*bounds) for bounds in indices)) if all(low < high for low, high in indices) else ()
         self.places = list(itertools.islice(places, limit))
         args = replaced(args, iter(self.memory.watch(list(arrays_in(args, names or self.entry.params)), self)))
-        self.out = args[-1]  # of a scan
+        self.outs = flat(args[-1])  # of a scan
         leaves = self.code.leaves[len(indices):]
         self.args = [_number(a, leaf, self.code) for a, leaf in zip(flat(tuple(args)), leaves)]
 
@@ -109,8 +109,9 @@ class Run(Numbers):
     def _write(self, result, index):
         """Write the prefix of a scan at an index that has returned."""
         site = site_of(self.text.file, self.text.line)
-        self.log(self.out.cell((index,)) << CELL_SHIFT | site << SITE_SHIFT | WRITE)
-        self.out.array[index] = self.write(result, index)
+        for out, prefix in zip(self.outs, self.write(result, index)):
+            self.log(out.cell((index,)) << CELL_SHIFT | site << SITE_SHIFT | WRITE)
+            out.array[index] = converted(prefix, out.array.dtype.name)
 
     def enter(self, member, left):
         """The schedule goes on with a member."""
@@ -182,6 +183,13 @@ class Run(Numbers):
             message = re.sub(r"'(\w+)_\d+'", r"'\1'", str(error))  # variables by the user's names
             self.note("exception", place, f"{who}: {type(error).__name__}: {message}", lanes=(member.lane,))
 
+    def look_at_reducers(self, values, in_order=False):
+        """Whether combinations of the first contributions depend on how they are grouped, or (unless `in_order`) on which comes first."""
+        for folding, states in _states(self, values[:_TRIED]) if None not in values else ():
+            for kind, message in itertools.islice(folding.broken_laws(states, in_order), 1):
+                text = folding.reducer.combine.portable_text
+                self.note(kind, (text.file, text.line), f"{folding.reducer!r}: {message}", lanes=())
+
     def findings(self):
         """Everything found, after the run: a list of Finding."""
         races.look(self)
@@ -191,6 +199,9 @@ class Run(Numbers):
         """pk.local, of which every byte that has been written is known."""
         values = unwritten(shape, dtype)
         return Watched(values, self, 0, valid=bytearray(max(values.nbytes, 1)), label=name or None)
+
+
+_TRIED = 40  # contributions
 
 
 def _element(label, index):
@@ -204,11 +215,12 @@ def run(compiled, policy, args, scan=None, outs=()):
     """
     if outs:
         compiled.entry(DEFAULT_TEAM_SIZE).results.addresses(outs, 0)  # or they are refused
-    if scan:
+    if scan in WITH_PREFIXES:
         results = _run_scan(compiled, policy, args, scan == "scan inclusive")
     else:
         launch = Run(compiled, policy, args)
         values = launch.results()
+        launch.look_at_reducers(values)
         _raise(launch)
         results = combined(launch, values)
     for view, value in zip(outs, flat(results)):
@@ -224,30 +236,33 @@ def _raise(launch):
 
 def combined(launch, values):
     """The results of a reduction from what each index returned."""
-    first, place, results = launch.policy.begin if isinstance(launch.policy, RangePolicy) else 0, 0, []
-    with np.errstate(all="ignore"):
-        for folding in launch.entry.foldings:
-            part = slice(place, place + folding.n)
-            states = [folding.state(value[part], index) for index, value in enumerate(values, first)]
-            results.append(folding.result(folding.total(states)))
-            place += folding.n
-    return tuple(results)
+    return tuple(folding.result(folding.total(states)) for folding, states in _states(launch, values))
+
+
+def _states(launch, values):
+    """(reducer, the states of what each index returned) of each reducer."""
+    first, place = launch.policy.begin if isinstance(launch.policy, RangePolicy) else 0, 0
+    for folding in launch.entry.foldings:
+        part = slice(place, place + folding.n)
+        with np.errstate(all="ignore"):
+            yield folding, [folding.state(value[part], index) for index, value in enumerate(values, first)]
+        place += folding.n
 
 
 def _run_scan(compiled, policy, args, inclusive):
     """Write the prefixes of what a kernel returns into the last argument, an index after the other; the total as a one-tuple."""
     folding, = compiled.entry(DEFAULT_TEAM_SIZE).foldings
-    total = []
+    total = folding.neutral
 
     def write(values, index):
-        before, state = folding.total(total), folding.state(values, index)
-        total[:] = [folding.total([*total, state])]
-        return converted((total[0] if inclusive else before)[0], np.asarray(args[-1]).dtype.name)
+        nonlocal total
+        before, total = total, folding.combine(*total, *folding.state(values, index))
+        return folding.finished(total if inclusive else before)
 
     launch = Run(compiled, policy, args, seed=0, write=write)
-    launch.results()
+    launch.look_at_reducers(launch.results(), in_order=True)
     _raise(launch)
-    return (folding.result(folding.total(total)),)
+    return (folding.result(total),)
 
 
 def _number(value, leaf, code):

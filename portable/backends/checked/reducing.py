@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import functools
+import math
+
+import numpy as np
 
 from ...compiler.tree import arranged, arrangement, flat
-from ...compiler.types import VARYING
+from ...compiler.types import VARYING, is_float
 from ...compiler.typing import typed
 from ...errors import LanguageError
 from .arithmetic import UNWATCHED, number
@@ -59,10 +62,40 @@ class Folding:
         return tuple(map(number, values, self.dtypes))
 
     def total(self, states):
-        """All states combined; of none the neutral one."""
-        return functools.reduce(lambda a, b: self.combine(*a, *b), states) if states else self.neutral
+        """All states combined, behind the neutral one."""
+        return functools.reduce(lambda a, b: self.combine(*a, *b), states, self.neutral)
+
+    def broken_laws(self, states, in_order):
+        """(kind of finding, message) of what neighbouring states say against the reducer: combinations that differ by more than rounding."""
+        with np.errstate(all="ignore"):
+            states = [self.combine(*self.neutral, *s) for s in states]
+            for a, b, c in zip(states, states[1:], states[2:]):
+                ab, bc = self.combine(*a, *b), self.combine(*b, *c)
+                given = f"for a = {_shown(a)}, b = {_shown(b)}"
+                one, other = self.combine(*ab, *c), self.combine(*a, *bc)
+                if self._differ((a, b, c), one, other):
+                    yield ("not associative", f"combine(combine(a, b), c) is {_shown(one)}, but combine(a, combine(b, c)) is {_shown(other)}, "
+                           f"{given}, c = {_shown(c)}")
+                ba = self.combine(*b, *a)
+                if self.reducer.commutes and not in_order and self._differ((a, b), ab, ba):
+                    yield ("does not commute", f"combine(a, b) is {_shown(ab)}, but combine(b, a) is {_shown(ba)}, {given}: "
+                           "say commutes=False if it is meant")
+
+    def _differ(self, states, one, other):
+        numbers = [abs(float(v)) for state in (*states, one, other) for v in state]
+        room = max(numbers) * (1e-3 if "float32" in self.dtypes else 1e-8)
+        return all(map(math.isfinite, numbers)) and any(abs(float(x) - float(y)) > (room if is_float(d) else 0)
+                                                        for x, y, d in zip(one, other, self.dtypes))
+
+    def finished(self, state):
+        """The numbers that a state gives."""
+        return self.finish(*state) if self.finish is not None else state
 
     def result(self, state):
         """What a last state gives: a Python number or a tuple of them."""
-        state = self.finish(*state) if self.finish is not None else state
-        return arranged(self.like, iter([v.item() if hasattr(v, "item") else v for v in state]))
+        return arranged(self.like, iter([v.item() if hasattr(v, "item") else v for v in self.finished(state)]))
+
+
+def _shown(state):
+    numbers = ", ".join(f"{v.item() if hasattr(v, 'item') else v}" for v in state)
+    return numbers if len(state) == 1 else f"({numbers})"

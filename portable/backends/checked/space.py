@@ -68,17 +68,14 @@ class Compiled:
         self.kernel, self.entry = launch[0], functools.cache(lambda size: Entry(size, apart, *launch))
 
 
-def prepare(space, kernel, policy_kind, specs, reducers=()):
-    compiled = Compiled(kernel, policy_kind, specs, reducers)
-    entry = compiled.entry(DEFAULT_TEAM_SIZE)
-    return entry.code and entry.foldings is not None and compiled
-
-
 class _Launches(contract.Launches):
     interprets, lock = True, Lock()
 
     def prepare(self, space, kernel, policy_kind, specs, reducers=()):
-        return prepare(space, kernel, policy_kind, specs, reducers)
+        compiled = Compiled(kernel, policy_kind, specs, reducers)
+        entry = compiled.entry(DEFAULT_TEAM_SIZE)
+        entry.code, entry.foldings  # noqa: B018  errors of the text come before anything runs
+        return compiled
 
     def run_for(self, space, compiled, policy, words):
         from . import interpreter

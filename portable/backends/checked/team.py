@@ -38,11 +38,11 @@ class Team:
             return total
         return self._meet("reduce", site, over_members, state)
 
-    def scan(self, site, combine, neutral, value):
-        """The values of the members before this one, combined; the neutral number for the first."""
-        def running(values):
-            return list(itertools.accumulate(values[:-1], lambda a, b: combine(a, b)[0], initial=neutral))
-        return self._meet("scan", site, running, value)[self.rank]
+    def scan(self, site, combine, neutral, state):
+        """The states of the members before this one, combined; the neutral one for the first."""
+        def running(states):
+            return list(itertools.accumulate(states[:-1], lambda a, b: combine(*a, *b), initial=neutral))
+        return self._meet("scan", site, running, state)[self.rank]
 
     def broadcast(self, site, value, rank):
         """The value of member `rank`; every member gets it."""

@@ -130,16 +130,17 @@ class CpuTeam(Team):
         lower.run_loop(loop, more, member, lambda: lower.b.store(lower.b.add(here(), ir.Constant(I64, lower.W), flags=("nsw",)), counter))
 
 
-def lane_prefixes(lower, v, neutral, combine):
-    """What the lanes up to each one combine to, and up to the one before it: doubling steps over the lanes."""
+def lane_prefixes(lower, state, neutral, combine):
+    """What the states of the lanes up to each one combine to, and up to the one before it: doubling steps over the lanes."""
     lane = lower.lanes(ir.Constant(I64, 0))
 
     def behind(by, front, change=lambda back: back):
         """From lane `by` on what the lane that many before has, changed; the first lanes keep `front`."""
-        back = lower.rotated(Value(v.dtype, VARYING, lower.get(inclusive, None, VARYING)), lower.W - by)
-        return lower.select(lower.compare(">=", lane, lower.const(by)), change(back), front)
+        back = tuple(lower.rotated(Value(v.dtype, VARYING, lower.get(x, None, VARYING)), lower.W - by) for v, x in zip(state, inclusive))
+        there = lower.compare(">=", lane, lower.const(by))
+        return tuple(lower.select(there, b, f) for b, f in zip(change(back), front))
 
-    inclusive = v
+    inclusive = state
     for k in range(lower.W.bit_length() - 1):
         inclusive = behind(1 << k, inclusive, lambda back, own=inclusive: combine(back, own))
     return inclusive, behind(1, neutral) if lower.W > 1 else neutral

@@ -9,83 +9,96 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from ...compiler.team import combine_states
+from ...compiler.team import combine_states, finished
+from ...compiler.tree import flat
 from ...compiler.types import UNIFORM, VARYING
 from ...compiler.values import I64, PTR, Value
+from ...policy import WITH_PREFIXES
 from . import lower as cpu
 from .lanes import lane_prefixes
 
 
 class ScanEntry(cpu.Entry):
-    """A range kernel whose returned values are scanned; `policy_kind` is "scan inclusive" or "scan exclusive"."""
+    """A range kernel whose returned values are scanned; `policy_kind` is "scan inclusive", "scan exclusive" or "scan total"."""
 
     def emit(self):
         self.reducer, = self.reducers
-        self.dtype = self.states[0][0].dtype
+        self.state = tuple(Value(v.dtype, UNIFORM, None) for v in self.states[0])
         self._pass("entry", store=False)
         self._offsets()
-        self._pass("apply", store=True)
+        if self.policy_kind in WITH_PREFIXES:
+            self._pass("apply", store=True)
 
-    def _number(self, x, kind=UNIFORM):
-        return Value(self.dtype, kind, x)
+    def _slots(self):
+        return [self.lower.slot(self.lower.scalar(v.dtype)) for v in self.state]
 
-    def _slot(self):
-        return self.lower.slot(self.lower.scalar(self.dtype))
+    def _words(self, partials, number):
+        """Places of the state that is a block's."""
+        n = len(self.state)
+        first = number if n == 1 else self.lower.b.mul(number, ir.Constant(I64, n))
+        return [self.word(partials, self.lower.b.add(first, ir.Constant(I64, k)) if k else first) for k in range(n)]
+
+    def _read(self, places):
+        return self._loaded(self.state, places)
+
+    def _write(self, state, places):
+        for x, v, p in zip(state, self.state, places):
+            self.lower.b.store(self.lower.get(x, v.dtype), p)
 
     def _neutral(self):
-        return self.identity(self.reducer, (self._number(None),))[0]
+        return self.identity(self.reducer, self.state)
 
     def _combined(self, a, b):
-        return combine_states(self.lower, self.reducer, (a,), (b,))[0]
+        return combine_states(self.lower, self.reducer, a, b)
 
     def _pass(self, name, store):
         function = ir.Function(self.module, cpu.ENTRY, name)
         self.open(function)
         lower, b = self.lower, self.lower.b
-        self.out = out = self.args.pop()
+        outs = flat(self.args.pop()) if self.policy_kind in WITH_PREFIXES else ()
         _, first, last, _ = function.args
         begin, end, size = (self.extra(n) for n in ("begin", "end", "block_size"))
         partials = self.extra("partials", PTR)
-        carry = self._slot()
+        carry = self._slots()
 
         def block(number):
-            place = self.word(partials, number)
-            start = b.load(place, typ=lower.scalar(self.dtype)) if store else lower.get(self._neutral())
-            b.store(start, carry)
+            places = self._words(partials, number)
+            self._write(self._read(places) if store else self._neutral(), carry)
             low = b.add(begin, b.mul(number, size, flags=("nsw",)), flags=("nsw",))
             high = self._smaller(b.add(low, size, flags=("nsw",)), end)
-            rest = self.loop(low, high, self.width, lambda base: self._pack(base, None, carry, store and out))
+            rest = self.loop(low, high, self.width, lambda base: self._pack(base, None, carry, outs if store else ()))
             if self.width > 1:
                 with b.if_then(b.icmp_signed("<", rest, high)):
                     mask = lower.compare("<", lower.lanes(rest), Value("int", UNIFORM, high)).ir
-                    self._pack(rest, mask, carry, store and out)
-            b.store(b.load(carry, typ=lower.scalar(self.dtype)), place)
+                    self._pack(rest, mask, carry, outs if store else ())
+            self._write(self._read(carry), places)
 
         self.loop(first, last, 1, block)
         b.ret_void()
 
-    def _pack(self, base, mask, carry, out):
-        """W values: their prefixes by doubling steps over the lanes, behind what was carried here."""
+    def _pack(self, base, mask, carry, outs):
+        """W states: their prefixes by doubling steps over the lanes, behind what was carried here."""
         lower, b = self.lower, self.lower.b
         index = lower.lanes(base)
         lower.begin_pack(mask)
         result = lower.inline(self.kernel.portable_text, [index, *self.args])
         value, = self._contributions(result)
-        value, = self._state(self.reducer, value, index, VARYING)
-        neutral = self._neutral()
+        state, neutral = self._state(self.reducer, value, index, VARYING), self._neutral()
         if mask is not None:
-            value = lower.select(Value("bool", VARYING, mask), value, neutral)
+            state = tuple(lower.select(Value("bool", VARYING, mask), v, n) for v, n in zip(state, neutral))
         lower.begin_pack(None)
-        inclusive, exclusive = lane_prefixes(lower, value, neutral, self._combined)
-        before = self._number(b.load(carry, typ=lower.scalar(self.dtype)))
+        inclusive, exclusive = lane_prefixes(lower, state, neutral, self._combined)
+        before = self._read(carry)
         running = self._combined(before, inclusive)
-        x = lower.get(running, self.dtype, VARYING)
-        b.store(x if self.width == 1 else lower.lane(x, self.width - 1), carry)
-        if out:
+        for v, x, place in zip(self.state, running, carry):
+            x = lower.get(x, v.dtype, VARYING)
+            b.store(x if self.width == 1 else lower.lane(x, self.width - 1), place)
+        if outs:
             if self.policy_kind == "scan exclusive":
                 running = before if self.width == 1 else self._combined(before, exclusive)
             lower.mask = mask
-            lower.store(out, [index], running)
+            for out, x in zip(outs, flat(finished(lower, self.reducer, running))):
+                lower.store(out, [index], x)
             lower.mask = None
 
     def _offsets(self):
@@ -93,16 +106,16 @@ class ScanEntry(cpu.Entry):
         self.open(function)
         lower, b = self.lower, self.lower.b
         _, _, n_blocks, _ = function.args
-        partials, running = self.extra("partials", PTR), self._slot()
-        b.store(lower.get(self._neutral()), running)
+        partials, running = self.extra("partials", PTR), self._slots()
+        self._write(self._neutral(), running)
 
         def step(number):
             lower.begin_pack(None)
-            place, scalar = self.word(partials, number), lower.scalar(self.dtype)
-            before, total = self._number(b.load(running, typ=scalar)), self._number(b.load(place, typ=scalar))
-            b.store(before.ir, place)
-            b.store(lower.get(self._combined(before, total), self.dtype), running)
+            places = self._words(partials, number)
+            before, total = self._read(running), self._read(places)
+            self._write(before, places)
+            self._write(self._combined(before, total), running)
 
         self.loop(ir.Constant(I64, 0), n_blocks, 1, step)
-        self.write_results([(self._number(b.load(running, typ=lower.scalar(self.dtype))),)])
+        self.write_results([self._read(running)])
         b.ret_void()

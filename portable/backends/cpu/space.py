@@ -13,7 +13,7 @@ from ...compiler.shown import shown
 from ...compiler.signature import without_scatter
 from ...errors import InputError
 from ...events import Stamp
-from ...policy import MDRangePolicy, RangePolicy, TeamPolicy, box_words
+from ...policy import WITH_PREFIXES, MDRangePolicy, RangePolicy, TeamPolicy, box_words
 from . import engine
 from .lower import APART, Entry
 from .pool import Pool
@@ -43,11 +43,11 @@ class Compiled:
 
     def fill(self, entry, function, counters=0):
         """Take an entry's code. `counters`: where a counting build (count.py) puts its numbers."""
-        kernel, reducers, scans = entry.kernel, entry.reducers, entry.policy_kind.startswith("scan")
+        kernel, reducers = entry.kernel, entry.reducers
         self.code, self.address = function, function("entry")
         self.call = engine.call(self.address)
         self.finish = function("finish") if reducers else None
-        self.apply = function("apply") if scans else None
+        self.apply = function("apply") if entry.policy_kind in WITH_PREFIXES else None
         self.merges = [function(f"merge{k}") for k in range(entry.n_scatters)]
         self.plain = functools.partial(_compiled, kernel, entry.policy_kind, without_scatter(entry.signature.specs), reducers)
         self.signature = entry.signature
@@ -108,10 +108,11 @@ def _scan(compiled, policy, words, outs, n_threads):
     size = _whole_lines(max(_SCAN_LEAST, -(-n // _REDUCE_BLOCKS)))
     n_blocks = -(-n // size)
     at_once = _blocks_at_once(compiled, n_blocks, n_threads)
-    buffer, tail = _room(compiled, outs, n_blocks)
+    buffer, tail = _room(compiled, outs, n_blocks * compiled.state_words)
     place = ctypes.addressof(buffer) + compiled.results.n_bytes
     block = words + _extra(compiled, policy, policy.begin, policy.end, size, place) + tail
-    return buffer, block, [(compiled.address, 0, n_blocks, at_once), (compiled.finish, 0, n_blocks, n_blocks), (compiled.apply, 0, n_blocks, at_once)]
+    passes = (compiled.address, at_once), (compiled.finish, n_blocks), (compiled.apply, at_once)
+    return buffer, block, [(address, 0, n_blocks, chunk) for address, chunk in passes if address]
 
 
 def _whole_lines(size):

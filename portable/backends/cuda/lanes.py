@@ -132,7 +132,8 @@ class CudaTeam(Team):
                              for v in (lower.b.and_(votes, lower_ranks), votes))
         else:
             own = Value("int64", VARYING, lower.b.zext(kept, I64))
-            before, total = scan_block(lower, own, lower.cast(lower.const(0), "int64"), lambda a, b: lower.binary("+", a, b), self.n)
+            (before,), (total,) = scan_block(lower, (own,), (lower.cast(lower.const(0), "int64"),),
+                                             lambda a, b: (lower.binary("+", *a, *b),), self.n)
         with lower.b.if_then(kept):
             lower.store(view, [lower.binary("+", at, before)], value)
         return Value("int", UNIFORM, total.ir)
@@ -142,30 +143,44 @@ class CudaTeam(Team):
 
 
 def scan_block(lower, own, neutral, combine, n):
-    """Exclusive prefixes of one value a thread in rank order, and the total: by shuffles in each warp, then over the warps."""
+    """Exclusive prefixes of one state a thread in rank order, and the total: by shuffles in each warp, then over the warps."""
     rank = Value("int32", VARYING, lower.b.trunc(thread(lower), I32))  # half the instructions of 64 bits
     lane, running = lower.binary("&", rank, lower.const(WARP - 1)), own
+
+    def chosen(condition, a, b):
+        return tuple(lower.select(condition, v, w) for v, w in zip(a, b))
+
+    def moved(how, by, clamp):
+        return tuple(_shuffled(lower, v, how, by, clamp) for v in running)
+
     for by in (1, 2, 4, 8, 16):
-        moved = _shuffled(lower, running, "up", by, 0)
-        running = lower.select(lower.compare(">=", lane, lower.const(by)), combine(moved, running), running)
-    exclusive = lower.select(lower.compare("==", lane, lower.const(0)), neutral, _shuffled(lower, running, "up", 1, 0))
+        behind = moved("up", by, 0)
+        running = chosen(lower.compare(">=", lane, lower.const(by)), combine(behind, running), running)
+    exclusive = chosen(lower.compare("==", lane, lower.const(0)), neutral, moved("up", 1, 0))
     n_warps = n // WARP
     if n_warps == 1:
-        return exclusive, _shuffled(lower, running, "idx", WARP - 1, WARP - 1)
-    place = shared_words(lower, n_warps, "scanned")
+        return exclusive, moved("idx", WARP - 1, WARP - 1)
+    place = shared_words(lower, n_warps * len(own), "scanned")
     warp = lower.b.ashr(rank.ir, ir.Constant(I32, 5))
     with lower.b.if_then(lower.get(lower.compare("==", lane, lower.const(WARP - 1)))):
-        lower.b.store(lower.get(running), lower.b.gep(place, [warp], source_etype=I64))
+        for v, word in zip(running, words_of(lower, place, warp, len(own))):
+            lower.b.store(lower.get(v), word)
     barrier(lower)
     before = total = neutral
     for k in range(n_warps):
-        word = lower.b.gep(place, [ir.Constant(I64, k)], source_etype=I64)
-        x = Value(own.dtype, UNIFORM, lower.b.load(word, typ=lower.scalar(own.dtype)))
+        words = words_of(lower, place, ir.Constant(I64, k), len(own))
+        part = tuple(Value(v.dtype, UNIFORM, lower.b.load(word, typ=lower.scalar(v.dtype))) for v, word in zip(own, words))
         here = Value("bool", VARYING, lower.b.icmp_signed("==", warp, ir.Constant(I32, k)))
-        before = lower.select(here, total, before)
-        total = combine(total, x)
+        before = chosen(here, total, before)
+        total = combine(total, part)
     barrier(lower)
     return combine(before, exclusive), total
+
+
+def words_of(lower, place, index, n):
+    """The places of the n words of a state, which lie side by side."""
+    b, first = lower.b, index if n == 1 else lower.b.mul(index, ir.Constant(index.type, n))
+    return [b.gep(place, [b.add(first, ir.Constant(index.type, k)) if k else first], source_etype=I64) for k in range(n)]
 
 
 def combine_block(lower, state, reducer, combine, n, again=True):
@@ -185,19 +200,14 @@ def _over_warps(lower, state, reducer, combine, n_warps, again):
     place = shared_words(lower, n_warps * len(state), "combined")
     here = thread(lower)
     first = lower.b.icmp_signed("==", lower.b.and_(here, ir.Constant(I64, WARP - 1)), ir.Constant(I64, 0))
-
-    def word(index, k):
-        at = lower.b.add(lower.b.mul(index, ir.Constant(I64, len(state))), ir.Constant(I64, k))
-        return lower.b.gep(place, [at], source_etype=I64)
-
     with lower.b.if_then(first):
-        for k, v in enumerate(state):
-            lower.b.store(v.ir, word(lower.b.ashr(here, ir.Constant(I64, 5)), k))
+        for v, word in zip(state, words_of(lower, place, lower.b.ashr(here, ir.Constant(I64, 5)), len(state))):
+            lower.b.store(v.ir, word)
     barrier(lower)
     total = None
     for w in range(n_warps):
-        part = tuple(Value(v.dtype, VARYING, lower.b.load(word(ir.Constant(I64, w), k), typ=lower.scalar(v.dtype)))
-                     for k, v in enumerate(state))
+        words = words_of(lower, place, ir.Constant(I64, w), len(state))
+        part = tuple(Value(v.dtype, VARYING, lower.b.load(word, typ=lower.scalar(v.dtype))) for v, word in zip(state, words))
         total = part if total is None else combine(lower, reducer, total, part)
     if again:
         barrier(lower)

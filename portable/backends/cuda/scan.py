@@ -4,29 +4,31 @@
     finish    one block: partials become what lies before each tile; the total of all is the result
     apply     a block a tile: the prefixes, into `out`, the last argument
 
-A thread scans ITEMS neighbouring values (one if the kernel loops); a tile is what one block takes. The kernel runs, and
-prefixes are written, with neighbouring threads at neighbouring indices: shared memory turns one order into the other.
+A thread scans neighbouring states, ITEMS words of them (one state if the kernel loops); a tile is what one block takes. The
+kernel runs, and prefixes are written, with neighbouring threads at neighbouring indices: shared memory turns one order into the other.
 """
 
 from __future__ import annotations
 
 from llvmlite import ir
 
-from ...compiler.team import combine_states
-from ...compiler.types import UNIFORM, VARYING
+from ...compiler.team import combine_states, finished
+from ...compiler.tree import flat
+from ...compiler.types import VARYING
 from ...compiler.values import I64, PTR, Value
+from ...policy import WITH_PREFIXES
 from . import lower as cuda
-from .lanes import barrier, block, scan_block, shared_words, thread
+from .lanes import barrier, block, scan_block, shared_words, thread, words_of
 
 ITEMS = 8
 
 
 class ScanEntry(cuda.Entry):
-    """A range kernel whose returned values are scanned; `policy_kind` is "scan inclusive" or "scan exclusive"."""
+    """A range kernel whose returned values are scanned; `policy_kind` is "scan inclusive", "scan exclusive" or "scan total"."""
 
     @property
     def items(self):
-        return 1 if self.kernel.portable_text.has_loops else ITEMS
+        return 1 if self.kernel.portable_text.has_loops else max(1, ITEMS // self.reducers[0].n_words)
 
     @property
     def tile(self):  # known before the text is: a launch whose code was kept has no text
@@ -35,19 +37,27 @@ class ScanEntry(cuda.Entry):
     def emit(self):
         self.module.triple, self.module.data_layout = "nvptx64-nvidia-cuda", cuda.DATA_LAYOUT
         self.reducer, = self.reducers
-        self.dtype = self.states[0][0].dtype
-        for name, body in (("entry", self._totals), ("finish", self._offsets), ("apply", self._prefixes)):
+        self.state = tuple(Value(v.dtype, VARYING, None) for v in self.states[0])
+        prefixes = self.policy_kind in WITH_PREFIXES
+        for name, body in (("entry", self._totals), ("finish", self._offsets), ("apply", self._prefixes))[:2 + prefixes]:
             self.open(ir.Function(self.module, ir.FunctionType(ir.VoidType(), [PTR]), name))
-            self.out = self.args.pop()
+            self.outs = flat(self.args.pop()) if prefixes else ()
             body()
             self.lower.b.ret_void()
 
     def _neutral(self):
-        return self.identity(self.reducer, (Value(self.dtype, UNIFORM, None),))[0]
+        return self.identity(self.reducer, self.state)
 
     def _combined(self, a, b):
-        result, = combine_states(self.lower, self.reducer, (a,), (b,))
-        return Value(self.dtype, VARYING, self.lower.get(result, self.dtype))
+        result = combine_states(self.lower, self.reducer, a, b)
+        return tuple(Value(v.dtype, VARYING, self.lower.get(x, v.dtype)) for v, x in zip(self.state, result))
+
+    def _read(self, places):
+        return self._loaded(self.state, places)
+
+    def _write(self, state, places):
+        for x, v, p in zip(state, self.state, places):
+            self.lower.b.store(self.lower.get(x, v.dtype), p)
 
     def _start(self):
         b = self.lower.b
@@ -61,33 +71,34 @@ class ScanEntry(cuda.Entry):
             index = b.add(start, place, flags=("nsw",))
             yield place, index, b.icmp_signed("<", index, end)
 
-    def _shelf(self, shelf, place):
+    def _shelf(self, shelves, place):
         """A place of the tile in shared memory; one word in nine stays free, so that no two threads meet in a bank."""
         b = self.lower.b
-        return b.gep(shelf, [b.add(place, b.ashr(place, ir.Constant(I64, 3)))], source_etype=I64)
+        word = b.add(place, b.ashr(place, ir.Constant(I64, 3)))
+        return [b.gep(shelf, [word], source_etype=I64) for shelf in shelves]
 
-    def _items(self, shelf):
+    def _items(self, shelves):
         """The places of this thread's neighbouring items."""
         b = self.lower.b
         first = b.mul(thread(self.lower), ir.Constant(I64, self.items))
-        return [self._shelf(shelf, b.add(first, ir.Constant(I64, k))) for k in range(self.items)]
+        return [self._shelf(shelves, b.add(first, ir.Constant(I64, k))) for k in range(self.items)]
 
-    def _own(self, start, shelf):
+    def _own(self, start, shelves):
         """The contributions of this thread's items, the neutral value beyond the end; read in step, then handed over."""
         lower, b = self.lower, self.lower.b
         whole = b.icmp_signed("<=", b.add(start, ir.Constant(I64, self.tile)), self.extra("end"))
         with b.if_else(whole) as (inner, last):
             with inner:  # no condition: all loads are in flight at once
                 for place, index, _ in list(self._coalesced(start)):
-                    b.store(self._contribution(index), self._shelf(shelf, place))
+                    self._write(self._contribution(index), self._shelf(shelves, place))
             with last:
                 for place, index, inside in self._coalesced(start):
-                    b.store(lower.get(self._neutral()), self._shelf(shelf, place))
+                    self._write(self._neutral(), self._shelf(shelves, place))
                     with b.if_then(inside):
-                        b.store(self._contribution(index), self._shelf(shelf, place))
+                        self._write(self._contribution(index), self._shelf(shelves, place))
         lower.begin_pack(None)
         barrier(lower)
-        return [Value(self.dtype, VARYING, b.load(p, typ=lower.scalar(self.dtype))) for p in self._items(shelf)]
+        return [self._read(places) for places in self._items(shelves)]
 
     def _contribution(self, index):
         """What the kernel returns at one index."""
@@ -96,8 +107,7 @@ class ScanEntry(cuda.Entry):
         position = lower.lanes(index)
         result = lower.inline(self.kernel.portable_text, [position, *self.args])
         value, = self._contributions(result)
-        value, = self._state(self.reducer, value, position, VARYING)
-        return lower.get(value, self.dtype)
+        return self._state(self.reducer, value, position, VARYING)
 
     def _scanned(self, own):
         """(what lies before this thread in its block, the block's total)."""
@@ -106,54 +116,58 @@ class ScanEntry(cuda.Entry):
             total = v if total is None else self._combined(total, v)
         return scan_block(self.lower, total, self._neutral(), self._combined, self.threads)
 
-    def _new_shelf(self):
-        return shared_words(self.lower, self.tile + self.tile // 8 + 1, "tile")
+    def _new_shelves(self):
+        """Of each number of a state."""
+        return [shared_words(self.lower, self.tile + self.tile // 8 + 1, "tile") for _ in self.state]
+
+    def _partial(self, number):
+        """The places of a tile's state."""
+        return words_of(self.lower, self.extra("partials", PTR), number, len(self.state))
 
     def _totals(self):
         lower, b = self.lower, self.lower.b
-        _, total = self._scanned(self._own(self._start(), self._new_shelf()))
+        _, total = self._scanned(self._own(self._start(), self._new_shelves()))
         with b.if_then(b.icmp_signed("==", thread(lower), ir.Constant(I64, 0))):
-            b.store(lower.get(total), self.word(self.extra("partials", PTR), block(lower)))
+            self._write(total, self._partial(block(lower)))
 
     def _prefixes(self):
         lower, b = self.lower, self.lower.b
-        start, shelf, scalar = self._start(), self._new_shelf(), lower.scalar(self.dtype)
-        own = self._own(start, shelf)
+        start, shelves = self._start(), self._new_shelves()
+        own = self._own(start, shelves)
         before, _ = self._scanned(own)
-        offset = b.load(self.word(self.extra("partials", PTR), block(lower)), typ=scalar)
-        running = self._combined(Value(self.dtype, UNIFORM, offset), before)
-        for v, place in zip(own, self._items(shelf)):
-            after = self._combined(running, v)
-            b.store(lower.get(running if self.policy_kind == "scan exclusive" else after), place)
+        running = self._combined(self._read(self._partial(block(lower))), before)
+        for state, places in zip(own, self._items(shelves)):
+            after = self._combined(running, state)
+            self._write(running if self.policy_kind == "scan exclusive" else after, places)
             running = after
         barrier(lower)
         for place, index, inside in self._coalesced(start):
             with b.if_then(inside):
-                x = Value(self.dtype, VARYING, b.load(self._shelf(shelf, place), typ=scalar))
-                lower.store(self.out, [lower.lanes(index)], x)
+                prefix = finished(lower, self.reducer, self._read(self._shelf(shelves, place)))
+                for out, x in zip(self.outs, flat(prefix)):
+                    lower.store(out, [lower.lanes(index)], x)
 
     def _offsets(self):
         """ITEMS neighbouring partials a thread; `end` is their number. Behind the last, where anything may lie, is the total."""
-        lower, b = self.lower, self.lower.b
-        scalar, partials, end = lower.scalar(self.dtype), self.extra("partials", PTR), self.extra("end")
-        carry = lower.slot(scalar)
-        b.store(lower.get(self._neutral()), carry)
+        lower, b, end = self.lower, self.lower.b, self.extra("end")
+        carry = [lower.slot(lower.scalar(v.dtype)) for v in self.state]
+        self._write(self._neutral(), carry)
 
         def stretch(base):
             lower.begin_pack(None)
             first = b.add(base, b.mul(thread(lower), ir.Constant(I64, ITEMS)), flags=("nsw",))
-            places = [self.word(partials, b.add(first, ir.Constant(I64, k), flags=("nsw",))) for k in range(ITEMS)]
-            own = [Value(self.dtype, VARYING, b.load(place, typ=scalar)) for place in places]
+            places = [self._partial(b.add(first, ir.Constant(I64, k), flags=("nsw",))) for k in range(ITEMS)]
+            own = [self._read(place) for place in places]
             before, total = self._scanned(own)
-            carried = Value(self.dtype, UNIFORM, b.load(carry, typ=scalar))
+            carried = self._read(carry)
             running = self._combined(carried, before)
-            for v, place in zip(own, places):
-                b.store(lower.get(running), place)
-                running = self._combined(running, v)
-            b.store(lower.get(self._combined(carried, total)), carry)
+            for state, place in zip(own, places):
+                self._write(running, place)
+                running = self._combined(running, state)
+            self._write(self._combined(carried, total), carry)
 
         self.steps(ir.Constant(I64, 0), b.add(end, ir.Constant(I64, 1)), ir.Constant(I64, self.threads * ITEMS), stretch)
         lower.begin_pack(None)
         barrier(lower)
         with b.if_then(b.icmp_signed("==", thread(lower), ir.Constant(I64, 0))):
-            self.write_results([(Value(self.dtype, UNIFORM, b.load(self.word(partials, end), typ=scalar)),)])
+            self.write_results([self._read(self._partial(end))])

@@ -15,7 +15,7 @@ from ...compiler.entry import EXTRA, scratch_of
 from ...compiler.shown import shown
 from ...compiler.signature import without_scatter
 from ...locks import Lock
-from ...policy import AUTO, MDRangePolicy, RangePolicy, TeamPolicy, box_words
+from ...policy import AUTO, WITH_PREFIXES, MDRangePolicy, RangePolicy, TeamPolicy, box_words
 from . import driver, engine
 from .lanes import WARP
 from .lower import RANGE_THREADS, Entry
@@ -43,7 +43,8 @@ class Compiled:
         module = self._load(entry, kernel.name)
         self.function = module.function("entry")
         if scans:
-            self.finish, self.apply, self.tile = module.function("finish"), module.function("apply"), entry.tile
+            self.finish, self.tile = module.function("finish"), entry.tile
+            self.apply = module.function("apply") if policy_kind in WITH_PREFIXES else None
         self.handle = self.function.handle
         self.kernel, self.threads, self.indices = kernel, entry.threads, entry.threads * entry.width  # of a block
         self.results, self.state_words = entry.results, entry.n_words()
@@ -199,11 +200,11 @@ def _reduce(space, compiled, policy, words, outs, work):
 
 def _scan(space, compiled, policy, words, outs, work):
     n_tiles = -(-(policy.end - policy.begin) // compiled.tile)
-    partials = work.room(8 * (n_tiles + 1 + ITEMS * compiled.threads))
+    partials = work.room(8 * (n_tiles + 1 + ITEMS * compiled.threads) * compiled.state_words)
     place = words + _EXTRA.pack(policy.begin, policy.end, 0, partials, *[0] * 10)
     tiles = words + _EXTRA.pack(0, n_tiles, 0, partials, *[0] * 10) + compiled.results.addresses(outs, work.results.pointer)
-    return _kernels((compiled, compiled.handle, n_tiles, 0, place), (compiled, compiled.finish.handle, 1, 0, tiles),
-                    (compiled, compiled.apply.handle, n_tiles, 0, place))
+    apply = [(compiled, compiled.apply.handle, n_tiles, 0, place)] if compiled.apply else []
+    return _kernels((compiled, compiled.handle, n_tiles, 0, place), (compiled, compiled.finish.handle, 1, 0, tiles), *apply)
 
 
 def _kernels(*rows):

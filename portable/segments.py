@@ -1,0 +1,377 @@
+"""Ragged rows, and what is found in sorted numbers: kernels that every space runs.
+
+Rows lie one after the other in `values`; row r has values[offsets[r]] ... values[offsets[r + 1] - 1], and may be empty. A reduction
+cuts the values, not the rows, into tiles, a team each: a row of a million costs what a million rows of one do. A tile's team takes
+row by row, or its members a row each where it has many; of rows that cross tiles the parts are combined in a second launch.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+
+from .algorithms import _check_dtype, _itself, _ordered, _taken, _vector, argsort, compact
+from .dispatch import parallel_for, parallel_reduce, parallel_scan
+from .errors import DTypeError, InputError, ShapeError
+from .kernel import function, kernel
+from .policy import RangePolicy, TeamPolicy, check_index
+from .reducer import Max, Min, Reducer, Sum
+from .view import empty, zeros
+from .words import atomic_add, int32, int64, static, uint32, uint64, where
+
+_TILE = 4096  # values of a team
+
+
+# ---- what is found in sorted numbers
+@function
+def _first_not_below(edges, x, i, right):
+    """How many edges are below x[i], or (right) not above it."""
+    key = _ordered(x, i)
+    low, high = 0, edges.shape[0]
+    while low < high:
+        middle = (low + high) // 2
+        edge = _ordered(edges, middle)
+        if edge < key or right and edge == key:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@kernel
+def _search(i, right, edges, x, out):
+    out[i] = _first_not_below(edges, x, i, right)
+
+
+@kernel
+def _differs(i, x, out):
+    """Whether a number of a sorted row is another than the one before."""
+    out[i] = i == 0 or _ordered(x, i) != _ordered(x, max(i - 1, 0))
+
+
+@kernel
+def _lengths(i, starts, n, out):
+    out[i] = (starts[i + 1] if i + 1 < starts.shape[0] else n) - starts[i]
+
+
+@kernel
+def _count_bin(i, x, out):
+    atomic_add(out, x[i], 1)
+
+
+@kernel
+def _number(i, out):
+    out[i] = i
+
+
+def searchsorted(edges, values, side="left", space=None):
+    """Where values would go among sorted edges, as NumPy's.
+
+    Parameters
+    ----------
+    edges : View or NumPy array, shape (m,), rising, as `argsort` orders (NaN last)
+    values : View or NumPy array, shape (n,), of the dtype of edges
+    side : {"left", "right"}
+        Before or behind what is equal.
+    space : str or Space, optional
+
+    Returns
+    -------
+    View, shape (n,), int64
+    """
+    edges, space = _vector(edges, "edges", space)
+    values, _ = _vector(values, "values", space)
+    if edges.dtype != values.dtype:
+        raise DTypeError(f"values has dtype {values.dtype}, edges has dtype {edges.dtype}; one dtype is wanted")
+    if side not in ("left", "right"):
+        raise InputError(f"side is {side!r}; 'left' or 'right' is wanted")
+    out = empty(values.shape, "int64", space)
+    parallel_for(RangePolicy(0, values.shape[0], space=space), _search, static(side == "right"), edges, values, out, label="searchsorted")
+    return out
+
+
+def unique(values, counts=False, space=None):
+    """The different numbers in rising order; NaN, wherever it stands, counts as one.
+
+    Parameters
+    ----------
+    values : View or NumPy array, shape (n,), of int32, int64, uint32, uint64, float32 or float64
+    counts : bool
+        Also how often each occurs.
+    space : str or Space, optional
+
+    Returns
+    -------
+    View, shape (m,), of the dtype of values; with counts a tuple of it and one of int64, shape (m,)
+    """
+    values, space = _vector(values, "values", space)
+    n = values.shape[0]
+    values, first = _taken(argsort(values, space), values, space), empty(n, bool, space)
+    parallel_for(RangePolicy(0, n, space=space), _differs, values, first, label="unique.first")
+    found = compact(first, values, space)
+    if not counts:
+        return found
+    starts = compact(first, space=space)
+    out = empty(starts.shape, "int64", space)
+    parallel_for(RangePolicy(0, starts.shape[0], space=space), _lengths, starts, n, out, label="unique.counts")
+    return found, out
+
+
+def bincount(x, weights=None, minlength=0, space=None):
+    """How often each whole number from 0 on occurs, or the sum of its weights: the same bits each time.
+
+    Parameters
+    ----------
+    x : View or NumPy array, shape (n,), of int32, int64, uint32 or uint64, none below 0
+    weights : View or NumPy array, shape (n,), of float32 or float64, optional
+        Sums are of their dtype.
+    minlength : int
+        At least so many bins.
+    space : str or Space, optional
+
+    Returns
+    -------
+    View, shape (max(x) + 1 or minlength,), int64 or of the dtype of weights
+    """
+    x, space = _vector(x, "x", space)
+    if np.dtype(x.dtype).kind == "f":
+        raise DTypeError(f"x has dtype {x.dtype}; whole numbers are wanted")
+    n, n_bins, policy = x.shape[0], check_index(minlength, "minlength"), RangePolicy(0, x.shape[0], space=space)
+    if n:
+        least, most = parallel_reduce(policy, _twice, x, reducer=(Min, Max), label="bincount.range")
+        if least < 0:
+            raise InputError(f"x holds {least}; whole numbers from 0 on are wanted")
+        n_bins = max(n_bins, most + 1)
+    if weights is None:
+        out = zeros(n_bins, "int64", space)
+        parallel_for(policy, _count_bin, x, out, label="bincount.count")
+        return out
+    weights, _ = _vector(weights, "weights", space)
+    if weights.shape != x.shape or np.dtype(weights.dtype).kind != "f":
+        raise ShapeError(f"weights has shape {weights.shape} and dtype {weights.dtype}; floats of shape {x.shape} are wanted")
+    order, bins = argsort(x, space), empty(n_bins + 1, x.dtype, space)
+    parallel_for(RangePolicy(0, n_bins + 1, space=space), _number, bins, label="bincount.bins")
+    return segmented_reduce(_taken(order, weights, space), searchsorted(_taken(order, x, space), bins, space=space), space=space)
+
+
+@kernel
+def _twice(i, x):
+    return x[i], x[i]
+
+
+# ---- ragged rows
+@function
+def _wide(x, i):
+    """An element as it is added up: whole numbers in 64 bits."""
+    if x.dtype == int32:
+        return int64(x[i])
+    if x.dtype == uint32:
+        return uint64(x[i])
+    return x[i]
+
+
+@kernel
+def _row_length(r, offsets, neutral, out):
+    """The row's length; an empty row gets its result."""
+    length = offsets[r + 1] - offsets[r]
+    if length == 0:
+        out[r] = neutral
+    return length
+
+
+@kernel
+def _begin_rows(r, offsets, begins):
+    if offsets[r] < offsets[r + 1]:
+        begins[offsets[r]] = True
+
+
+@kernel
+def _row_numbers(i, offsets, rows):
+    rows[i] = _row_of(offsets, i)
+
+
+@function
+def _row_of(offsets, i):
+    """The row of element i: the last one that begins at or before it."""
+    low, high = 0, offsets.shape[0] - 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        if offsets[middle] <= i:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+@functools.cache
+def _tile_kernels(reducer):
+    """(reduce_tile, join_tiles) for a reducer."""
+    combine = reducer.combine
+
+    @function
+    def keep(total, tile, begin, end, r, offsets, out, heads, tails):
+        """A row's part goes to the row, if it is all; else to what the tile has of a row from before, or of one that goes on."""
+        if offsets[r] < begin:
+            heads[tile] = total
+        elif offsets[r + 1] > end:
+            tails[tile] = total
+        else:
+            out[r] = total
+
+    @kernel
+    def reduce_tile(team, neutral, values, offsets, out, heads, tails):
+        """Each row's part of a tile. Values once, and the offsets of its rows."""
+        tile = team.league_rank
+        begin = tile * _TILE
+        end = min(begin + _TILE, values.shape[0])
+        first, last = _row_of(offsets, begin), _row_of(offsets, end - 1)
+        if last - first >= team.size:
+            for r in team.thread_range(first, last + 1):
+                total = neutral
+                for j in range(max(offsets[r], begin), min(offsets[r + 1], end)):
+                    total = combine(total, _wide(values, j))
+                if offsets[r] < offsets[r + 1]:
+                    keep(total, tile, begin, end, r, offsets, out, heads, tails)
+        else:
+            for r in range(first, last + 1):
+                total = neutral
+                for j in team.thread_range(max(offsets[r], begin), min(offsets[r + 1], end)):
+                    total = combine(total, _wide(values, j))
+                total = team.reduce(total, reducer)
+                if team.single() and offsets[r] < offsets[r + 1]:
+                    keep(total, tile, begin, end, r, offsets, out, heads, tails)
+
+    @kernel
+    def join_tiles(team, neutral, n, offsets, out, heads, tails):
+        """The row that a tile begins and others go on with."""
+        tile = team.league_rank
+        begin = tile * _TILE
+        end = min(begin + _TILE, n)
+        r = _row_of(offsets, end - 1)
+        if offsets[r] >= begin and offsets[r + 1] > end:
+            total = neutral
+            for t in team.thread_range(tile + 1, (offsets[r + 1] - 1) // _TILE + 1):
+                total = combine(total, heads[t])
+            total = team.reduce(total, reducer)
+            if team.single():
+                out[r] = combine(tails[tile], total)
+
+    return reduce_tile, join_tiles
+
+
+@functools.cache
+def _restarting(reducer):
+    """The reducer of (value, whether a row begins), which starts anew at each row."""
+    combine = reducer.combine
+
+    @function
+    def restarted(a, b):
+        return where(b[1] != 0, b[0], combine(a[0], b[0])), a[1] | b[1]
+
+    @function
+    def value_of(state):
+        return state[0]
+
+    return Reducer(f"Segmented{reducer.name}", restarted, lambda dtype: (reducer.identity(dtype), 0), finish=value_of, commutes=False)
+
+
+@kernel
+def _with_begin(i, inclusive, neutral, begins, values):
+    """(contribution, whether a row begins); exclusive prefixes are inclusive ones of what came before."""
+    if inclusive:
+        return _wide(values, i), int64(begins[i])
+    before = _wide(values, max(i - 1, 0))
+    return neutral if begins[i] else before, int64(begins[i])
+
+
+def segmented_reduce(values, offsets, reducer=Sum, space=None):
+    """Each row combined.
+
+    Parameters
+    ----------
+    values : View or NumPy array, shape (n,), of int32, int64, uint32, uint64, float32 or float64
+    offsets : View or NumPy array, shape (n_rows + 1,), int32 or int64
+        0, then where each row ends: n at last.
+    reducer : Reducer
+        One whose state is a number, without lift and finish, that commutes.
+    space : str or Space, optional
+
+    Returns
+    -------
+    View, shape (n_rows,)
+        The reducer's identity for an empty row. Of the dtype of values, whole numbers in 64 bits. The bits do not depend on the
+        number of threads.
+    """
+    values, offsets, out, neutral, space = _ragged(values, offsets, reducer, space)
+    if not reducer.commutes:
+        raise InputError(f"reducer: {reducer!r} does not commute; segmented_scan combines in order")
+    n = values.shape[0]
+    teams = TeamPolicy(-(-n // _TILE), space=space)
+    heads, tails = (empty(teams.league_size, out.dtype, space) for _ in range(2))
+    reduce_tile, join_tiles = _tile_kernels(reducer)
+    parallel_for(teams, reduce_tile, neutral, values, offsets, out, heads, tails, label="segments.reduce")
+    parallel_for(teams, join_tiles, neutral, n, offsets, out, heads, tails, label="segments.join")
+    return out
+
+
+def segmented_scan(values, offsets, reducer=Sum, inclusive=True, space=None):
+    """Prefixes of each row.
+
+    Parameters
+    ----------
+    values, offsets, reducer, space : as for segmented_reduce; the reducer need not commute
+    inclusive : bool
+        Whether an element's prefix includes its own value; the first exclusive one is the reducer's identity.
+
+    Returns
+    -------
+    View, shape (n,), of the dtype of values, whole numbers in 64 bits
+    """
+    values, offsets, rows, neutral, space = _ragged(values, offsets, reducer, space)
+    out, begins = empty(values.shape, rows.dtype, space), zeros(values.shape, bool, space)
+    parallel_for(RangePolicy(0, rows.shape[0], space=space), _begin_rows, offsets, begins, label="segments.begin")
+    parallel_scan(RangePolicy(0, values.shape[0], space=space), _with_begin, static(bool(inclusive)), neutral, begins, values, out=out,
+                  reducer=_restarting(reducer), label="segments.scan")
+    return out
+
+
+def segmented_sort(values, offsets, descending=False, space=None):
+    """Each row sorted; what is equal keeps its order.
+
+    Parameters
+    ----------
+    values, offsets, space : as for segmented_reduce
+    descending : bool
+
+    Returns
+    -------
+    values, order : Views, shape (n,)
+        values[order] of what was given, and the order, int64.
+    """
+    values, offsets, _, _, space = _ragged(values, offsets, Sum, space)
+    rows = empty(values.shape, "int32" if offsets.shape[0] < 2**31 else "int64", space)
+    parallel_for(RangePolicy(0, values.shape[0], space=space), _row_numbers, offsets, rows, label="segments.rows")
+    order = argsort(values, space, descending=descending)
+    order = _taken(argsort(_taken(order, rows, space), space), order, space)
+    return _taken(order, values, space), order
+
+
+def _ragged(values, offsets, reducer, space):
+    """(values, offsets, room for a result a row with those of empty ones, the neutral number, space), checked."""
+    if not isinstance(reducer, Reducer) or reducer.n_words != 1 or reducer.lift or reducer.finish:
+        raise DTypeError(f"reducer: one whose state is a number, without lift and finish, is wanted, got {reducer!r}")
+    values, space = _vector(values, "values", space)
+    offsets, _ = _vector(offsets, "offsets", space)
+    _check_dtype(offsets, "offsets")
+    if np.dtype(offsets.dtype).kind != "i" or offsets.shape[0] < 1:
+        raise DTypeError(f"offsets has dtype {offsets.dtype} and shape {offsets.shape}; at least one int32 or int64 is wanted")
+    n_rows, kind = offsets.shape[0] - 1, np.dtype(values.dtype)
+    out = empty(n_rows, kind if kind.kind == "f" else f"{kind.name.rstrip('3264')}64", space)
+    neutral = np.dtype(out.dtype).type(reducer.identity(np.dtype(out.dtype).name))
+    ends = [int(offsets[k:k + 1].to_numpy()[0]) for k in (0, n_rows)]
+    least = parallel_reduce(RangePolicy(0, n_rows, space=space), _row_length, offsets, neutral, out, reducer=Min, label="segments.check")
+    if ends != [0, values.shape[0]] or n_rows and least < 0:
+        raise InputError(f"offsets begins with {ends[0]}, ends with {ends[1]}" + f" and falls by {-least}" * (n_rows > 0 > least)
+                         + f"; it must rise from 0 to {values.shape[0]}, the number of values")
+    return values, offsets, out, neutral, space

@@ -1,0 +1,137 @@
+"""Step 23: ragged rows, and what is found in sorted numbers, against NumPy row by row."""
+
+import numpy as np
+import pytest
+
+import portable as pk
+from portable import segments
+from portable.errors import DTypeError, InputError, ShapeError
+
+from ..launching import move
+
+DTYPES = ["int32", "int64", "uint32", "uint64", "float32", "float64"]
+
+
+def ragged(rng, shape, dtype):
+    """(values whose sums are exact, offsets) of rows of one of some shapes."""
+    lengths = {"short": rng.integers(0, 12, 60), "mixed": rng.choice([0, 1, 5, 70], 30), "one": np.array([300]), "none": np.zeros(4, int),
+               "no rows": np.zeros(0, int)}[shape]
+    x = rng.integers(0, 100, lengths.sum())
+    return (x / 8 if dtype[0] == "f" else x).astype(dtype), np.concatenate([[0], np.cumsum(lengths)])
+
+
+def rows_of(x, offsets):
+    return [x[a:b] for a, b in zip(offsets[:-1], offsets[1:])]
+
+
+@pytest.fixture(params=[16, segments._TILE], ids=["tiles of 16", "a tile"])
+def tiles(request, monkeypatch):
+    """Rows that cross several tiles, at sizes that plain Python can run."""
+    monkeypatch.setattr(segments, "_TILE", request.param)
+    segments._tile_kernels.cache_clear()
+    yield
+    segments._tile_kernels.cache_clear()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", ["short", "mixed", "one", "none", "no rows"])
+def test_rows_are_combined(space, shape, dtype, tiles):
+    x, offsets = ragged(np.random.default_rng(1), shape, dtype)
+    given = move(x, space), move(offsets, space)
+    wide = dtype if dtype[0] == "f" else "int64" if dtype[0] == "i" else "uint64"
+    found = pk.segmented_reduce(*given, space=space)
+    assert found.dtype == wide
+    assert found.to_numpy().tolist() == [row.sum(dtype=wide) for row in rows_of(x, offsets)]
+    if shape in ("short", "one"):
+        largest = pk.segmented_reduce(*given, reducer=pk.Max, space=space).to_numpy()
+        assert [a for a, row in zip(largest, rows_of(x, offsets)) if len(row)] == [row.max() for row in rows_of(x, offsets) if len(row)]
+
+
+@pytest.mark.parametrize("dtype", ["int32", "uint64", "float32", "float64"])
+@pytest.mark.parametrize("shape", ["short", "mixed", "none"])
+def test_prefixes_of_rows(space, shape, dtype):
+    x, offsets = ragged(np.random.default_rng(2), shape, dtype)
+    given = move(x, space), move(offsets, space)
+    sums = [np.cumsum(row, dtype="float64" if dtype[0] == "f" else None) for row in rows_of(x, offsets)]
+    assert pk.segmented_scan(*given, space=space).to_numpy().tolist() == [v for row in sums for v in row]
+    before = pk.segmented_scan(*given, inclusive=False, space=space).to_numpy()
+    assert before.tolist() == [v for row in sums for v in [0, *row][:len(row)]]
+    largest = pk.segmented_scan(*given, reducer=pk.Max, space=space).to_numpy()
+    assert largest.tolist() == [v for row in rows_of(x, offsets) for v in np.maximum.accumulate(row)]
+
+
+@pytest.mark.parametrize("descending", [False, True])
+def test_rows_are_sorted(space, descending):
+    x, offsets = ragged(np.random.default_rng(3), "short", "float64")
+    x = np.where(x > 11, np.nan, x)
+    values, order = pk.segmented_sort(move(x, space), move(offsets, space), descending, space)
+    np.testing.assert_array_equal(values.to_numpy(), x[order.to_numpy()])
+    wanted = [a + np.argsort(-row if descending else row, kind="stable") for a, row in zip(offsets, rows_of(np.nan_to_num(x, nan=1e9), offsets))]
+    np.testing.assert_array_equal(order.to_numpy(), np.concatenate(wanted))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_places_among_edges(space, dtype):
+    rng = np.random.default_rng(4)
+    edges, values = np.sort(rng.integers(0, 30, 20)).astype(dtype), rng.integers(0, 30, 50).astype(dtype)
+    if dtype[0] == "f":
+        edges[-1], values[:3] = np.nan, [np.nan, np.inf, -0.0]
+    for side in ("left", "right"):
+        found = pk.searchsorted(move(edges, space), move(values, space), side, space)
+        np.testing.assert_array_equal(found.to_numpy(), np.searchsorted(edges, values, side))
+
+
+@pytest.mark.parametrize("dtype", ["int32", "uint64", "float32", "float64"])
+@pytest.mark.parametrize("n", [0, 1, 200])
+def test_different_numbers(space, n, dtype):
+    x = np.random.default_rng(5).integers(0, 40, n).astype(dtype)
+    if dtype[0] == "f":
+        x[::7] = np.nan
+    found, counts = pk.unique(move(x, space), counts=True, space=space)
+    wanted = np.unique(x, return_counts=True)
+    np.testing.assert_array_equal(found.to_numpy(), wanted[0])
+    np.testing.assert_array_equal(counts.to_numpy(), wanted[1])
+    np.testing.assert_array_equal(pk.unique(move(x, space), space=space).to_numpy(), wanted[0])
+
+
+@pytest.mark.parametrize("n", [0, 300])
+def test_bins(space, n):
+    rng = np.random.default_rng(6)
+    x, weights = rng.integers(0, 17, n), rng.integers(0, 9, n) / 4
+    np.testing.assert_array_equal(pk.bincount(move(x, space), space=space).to_numpy(), np.bincount(x))
+    np.testing.assert_array_equal(pk.bincount(move(x, space), minlength=40, space=space).to_numpy(), np.bincount(x, minlength=40))
+    sums = pk.bincount(move(x, space), move(weights, space), 20, space).to_numpy()
+    np.testing.assert_array_equal(sums, np.bincount(x, weights, 20))
+
+
+def test_several_keys_and_falling_ones(space):
+    rng = np.random.default_rng(7)
+    first, second = rng.integers(0, 5, 200), rng.integers(0, 9, 200) / 2
+    order = pk.argsort((move(first, space), move(second, space)), space)
+    np.testing.assert_array_equal(order.to_numpy(), np.lexsort((second, first)))
+    falling = pk.argsort(move(second, space), space, descending=True)
+    np.testing.assert_array_equal(falling.to_numpy(), np.argsort(-second, kind="stable"))
+    keys, values = pk.sort_by_key(move(first, space), move(second, space), space, descending=True)
+    order = np.argsort(-first, kind="stable")
+    np.testing.assert_array_equal(keys.to_numpy(), first[order])
+    np.testing.assert_array_equal(values.to_numpy(), second[order])
+
+
+def test_what_is_wrong_is_named(space):
+    x, offsets = move(np.arange(4.0), space), move(np.array([0, 2, 4]), space)
+    for call, error, words in [
+        (lambda: pk.segmented_reduce(x, move(np.array([0, 3, 2, 4]), space), space=space), InputError, "falls by 1"),
+        (lambda: pk.segmented_reduce(x, move(np.array([0, 3]), space), space=space), InputError, "ends with 3"),
+        (lambda: pk.segmented_reduce(x, move(np.array([0.0, 4.0]), space), space=space), DTypeError, "offsets"),
+        (lambda: pk.segmented_reduce(x, offsets, pk.MinLoc, space), DTypeError, "MinLoc"),
+        (lambda: pk.segmented_scan(x, offsets, pk.LogSumExp, space=space), DTypeError, "LogSumExp"),
+        (lambda: pk.searchsorted(x, offsets, space=space), DTypeError, "one dtype"),
+        (lambda: pk.searchsorted(x, x, "middle", space), InputError, "side"),
+        (lambda: pk.bincount(move(np.array([1, -2]), space), space=space), InputError, "-2"),
+        (lambda: pk.bincount(x, space=space), DTypeError, "whole"),
+        (lambda: pk.bincount(offsets, x, space=space), ShapeError, "weights"),
+        (lambda: pk.argsort((), space), InputError, "empty"),
+        (lambda: pk.argsort((x, offsets), space), ShapeError, "one shape"),
+    ]:
+        with pytest.raises(error, match=words):
+            call()
