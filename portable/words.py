@@ -190,6 +190,7 @@ python("whole", "trunc", of=(int, math.trunc), line="an integer, cut off")
 
 # ---- Python's own
 python("print", of=(print,), line="of numbers and texts, in the checked space only")
+python("breakpoint", of=(breakpoint,), line="the debugger's prompt at one index, in the checked space only")
 python("whole", "rint", of=(round,), line="the next integer, half to even")
 python("whole", "floor", of=(math.floor,), line="the integer below")
 python("whole", "ceil", of=(math.ceil,), line="the integer above")

@@ -295,8 +295,8 @@ class Build(Calls):
             if isinstance(callee, Known) and callee.value is range:
                 self.range_loop(s, call)
                 return
-        n, item = self.sequence(call)
-        if n.const is not None and (n.const <= _UNROLL_TRIPS or item(self.const(0)) is None):
+        n, item, static = self.sequence(call)
+        if n.const is not None and (static or n.const <= _UNROLL_TRIPS):
             self.unroll(s, [lambda k=k: item(self.const(k)) for k in range(n.const)])
             return
         loop = Loop("range", self.frame.call, start=self.const(0), stop=n)
@@ -304,7 +304,7 @@ class Build(Calls):
         self.loop(s, loop, lambda: item(loop.counter))
 
     def sequence(self, node):
-        """What a for loop runs over: its length, and a function that gives the item of a number."""
+        """What a for loop runs over: its length, a function that gives the item of a number, and whether that must be a constant."""
         callee = self.expr(node.func) if isinstance(node, ast.Call) and not node.keywords else None
         kind = callee.value if isinstance(callee, Known) else None
         if kind is range:
@@ -313,17 +313,17 @@ class Build(Calls):
                 self.fail(node, f"`{ast.unparse(node)}`: beside others the step is a constant other than zero")
             ends = (stop, start) if step > 0 else (start, stop)
             n = self.binary("//", self.binary("+", self.binary("-", *ends), self.const(abs(step) - 1)), self.const(abs(step)))
-            return self.extreme(">", n, self.const(0), False), lambda k: self.binary("+", start, self.binary("*", k, self.const(step)))
+            return self.extreme(">", n, self.const(0), False), lambda k: self.binary("+", start, self.binary("*", k, self.const(step))), False
         if kind is enumerate and 1 <= len(node.args) <= 2:
             first = self.number(node.args[1]) if node.args[1:] else self.const(0)
-            n, item = self.sequence(node.args[0])
-            return n, lambda k: (self.binary("+", first, k), item(k))
+            n, item, static = self.sequence(node.args[0])
+            return n, lambda k: (self.binary("+", first, k), item(k)), static
         if kind is zip and node.args:
-            lengths, items = zip(*map(self.sequence, node.args))
-            return functools.reduce(lambda n, m: self.extreme("<", n, m, False), lengths), lambda k: tuple(item(k) for item in items)
+            lengths, items, static = zip(*map(self.sequence, node.args))
+            return functools.reduce(lambda n, m: self.extreme("<", n, m, False), lengths), lambda k: tuple(item(k) for item in items), any(static)
         value = self.expr(node)
         if isinstance(value, View) and value.shape:
-            return self.extent(value.shape[0]), lambda k: self.load(value, [k]) if len(value.shape) == 1 else self.part(value, [k])
+            return self.extent(value.shape[0]), lambda k: self.load(value, [k]) if len(value.shape) == 1 else self.part(value, [k]), False
         if not isinstance(value, tuple):
             self.fail(node, "a for loop runs over range(...), enumerate(...), zip(...), team.thread_range(...), a view or a tuple, not over "
                             f"`{ast.unparse(node)}`", LanguageError)
@@ -332,7 +332,7 @@ class Build(Calls):
             if k.const is None:
                 self.fail(node, f"`{ast.unparse(node)}` is a tuple, beside which all lengths must be known at compile time")
             return value[k.const]
-        return self.const(len(value)), entry
+        return self.const(len(value)), entry, True
 
     def _no_else(self, s):
         if s.orelse:

@@ -16,7 +16,7 @@ from ..errors import LanguageError, ReadOnlyError
 from . import types as t
 from .expressions import Expressions
 from .known import DTYPES, WORDS, Known, layers_own, text_of
-from .tree import Operation, View
+from .tree import Operation, Seen, View
 
 
 _MOST_PRIVATE = 1 << 15  # bytes of one index's own arrays: those of some packs lie on a thread's stack at once
@@ -80,9 +80,18 @@ class Calls(Expressions):
     def word_range(self, node):
         self.fail(node, f"{ast.unparse(node.func)}(...) belongs in a for loop")
 
-    def word_print(self, node):
+    def only_checked(self, node):
         if not self.asserts:
-            self.fail(node, f"`{ast.unparse(node)}`: kernels print in the checked space alone, `with pk.use(\"checked\")`", LanguageError)
+            self.fail(node, f"`{ast.unparse(node)}` is for the checked space alone, `with pk.use(\"checked\")`", LanguageError)
+
+    def word_breakpoint(self, node):
+        """A debugger's prompt, which knows the text's variables."""
+        self.only_checked(node)
+        seen = dict(self.frame.direct) | {name: self.read(name, node) for name in self.frame.variables}
+        return self.operation("breakpoint", attr=Seen({name.partition("@")[0]: v for name, v in seen.items()}))
+
+    def word_print(self, node):
+        self.only_checked(node)
         texts = [a.value if isinstance(a, ast.Constant) and isinstance(a.value, str) else None for a in node.args]
         return self.operation("print", *(self.number(a) for a, text in zip(node.args, texts) if text is None), attr=tuple(texts))
 

@@ -40,9 +40,17 @@ class Operation(Number):
     at: tuple | None = None
 
 
+@dataclass(slots=True, eq=False, repr=False)
+class Seen:
+    """What variables of a text stand for at some place."""
+
+    values: dict
+
+
 @dataclass(slots=True, eq=False)
 class View:
-    """A view: an argument, a part of another, an array made here (`store` "(local)" or "(scratch)", with the variable's `name`), or
+    """A view: an argument, a part of another, an array made here (`store` "(local)" or "(scratch)", with the variable's `name`), a
+    "(table)" of the numbers `data`, or
     one of several `options`, that of the number items[0]."""
 
     label: str
@@ -57,6 +65,7 @@ class View:
     line: str = ""
     name: str = ""
     options: list = ()
+    data: tuple = ()
 
     def indices(self):
         """The indices of this part and of those it is a part of."""

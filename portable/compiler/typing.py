@@ -200,7 +200,7 @@ class _Types:
     def of_store(self, o, *args):
         return None, UNIFORM
 
-    of_together = of_barrier = of_assert = of_print = of_store
+    of_together = of_barrier = of_assert = of_print = of_breakpoint = of_store
 
     def of_combine(self, o, *state):
         return state[0].dtype, UNIFORM

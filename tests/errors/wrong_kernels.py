@@ -7,7 +7,7 @@ import numpy as np
 import portable as pk
 
 settings = SimpleNamespace(values=[1, 2, 3])
-outside = np.zeros(3)
+outside = np.zeros(9000)
 
 
 def not_marked(x):

@@ -195,6 +195,10 @@ class Run(Numbers):
         races.look(self)
         return self.notes.findings()
 
+    def table(self, values, name):
+        """An array of numbers known at compile time."""
+        return Watched(values, self, 0, valid=bytearray(b"\1" * values.nbytes), label=name)
+
     def local(self, shape, dtype, name):
         """pk.local, of which every byte that has been written is known."""
         values = unwritten(shape, dtype)

@@ -1,4 +1,4 @@
-"""Step 23: arrays of 8 and 16 bits: loaded as int32 or float32, stored as C does it, or to the nearest half."""
+"""Step 25: arrays of 8 and 16 bits: loaded as int32 or float32, stored as C does it, or to the nearest half."""
 import numpy as np
 import pytest
 
@@ -121,7 +121,7 @@ def squared(i, x):
 
 def test_what_does_not_fit_is_noted():
     for x, word in ((np.array([300.0], np.float16), "90000.0 does not fit float16"), (np.array([12], np.int8), "144 does not fit")):
-        with pytest.raises(pk.CheckError, match=rf"test_step23_small.py:\d+.*{word}"):
+        with pytest.raises(pk.CheckError, match=rf"test_step25_small.py:\d+.*{word}"):
             pk.parallel_for(pk.RangePolicy(0, 1, space="checked"), squared, x)
 
 

@@ -1,4 +1,4 @@
-"""Step 24: ranges whose step is a variable; enumerate, zip and views in for loops; names that hold one of several views."""
+"""Step 26: ranges whose step is a variable; enumerate, zip and views in for loops; names that hold one of several views."""
 import numpy as np
 import pytest
 
@@ -32,7 +32,7 @@ def test_a_step_known_at_run_time(space, s):
 def test_a_step_of_zero(space):
     """No trip; checked says what Python says."""
     if space == "checked":
-        with pytest.raises(pk.CheckError, match=r"test_step24_loops.py:\d+.*zero"):
+        with pytest.raises(pk.CheckError, match=r"test_step26_loops.py:\d+.*zero"):
             launch_for(space, 2, strided, 30, 0, np.ones(2, int), np.zeros((2, 3), np.int64))
         return
     assert launch_for(space, 2, strided, 30, 0, np.ones(2, int), np.zeros((2, 3), np.int64))[1][0, 0] == 0
