@@ -115,8 +115,8 @@ GROWTH = (  # nodes of the layer's syntax trees: where, and why
     (230, "records as arguments; the checked space, which runs the typed tree, is smaller"),
     (7_000, "words: atan2 to gammainc as kernel text, default and keyword arguments of functions, print in checked"),
     (420, "arrays of 8 and 16 bits"),
-    (1_700, "steps known at run time, enumerate, zip, loops over views, names that hold one of several views"),
-    (1_150, "tables: tuples and arrays from outside that are indexed by variables; breakpoint in the checked space"),
+    (1_900, "steps known at run time, enumerate, zip, loops over views, names that hold one of several views"),
+    (1_300, "tables: tuples and arrays from outside that are indexed by variables; breakpoint in the checked space"),
     (820, "gamma, beta and weighted random numbers, permutations, host forms that take arrays"),
 )
 
