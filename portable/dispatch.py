@@ -205,7 +205,7 @@ def _prepare(policy_kind, space, kernel, specs, reducers):
         raise ShapeError(f"kernel '{kernel.name}' ({kernel.place}) takes {len(names) - first} argument(s) after "
                          f"'{', '.join(names[:first])}' ({', '.join(names[first:])}), but {len(specs)} were given")
     wanted = _compiler_specs(specs, space, kernel, names[first:])
-    single = ({"float32", "float64"} & {s[1] for s in _views(wanted)}) == {"float32"}
+    single = ({"float32", "float64"} & {held(s[1]) for s in _views(wanted)}) == {"float32"}
     backend = registry.launches(space.name)
     compiled = backend.prepare(space, kernel, policy_kind, wanted, reducers)
     return backend, compiled, None if backend.interprets else _pack_float32 if single else _pack_float

@@ -48,7 +48,7 @@ class Calls(Expressions):
         if word and inlined is None:
             return getattr(self, "word_" + word.reads[0])(node, *word.reads[1:])
         if inlined is not None:
-            args = self.bound(inlined, node)
+            args = self.matched(inlined, node)
             if getattr(fn, "chain", False):
                 self.chains += [a for a in args if isinstance(a, Operation)]
             return self.inline(inlined, args, node)
@@ -58,7 +58,7 @@ class Calls(Expressions):
             hint = f"; there are {', '.join(row.name for row in words.ROWS if row.line)}"
         self.fail(node, f"`{name}` cannot be called in a kernel{hint}", LanguageError)
 
-    def bound(self, text, node):
+    def matched(self, text, node):
         """The arguments of a call, in the order of the parameters, with defaults of those that are not given."""
         given, params, optional = [(k.arg, k.value) for k in node.keywords], text.params, len(text.defaults)
         for name in (name for k, (name, _) in enumerate(given) if name not in params[len(node.args):] or name in dict(given[:k])):

@@ -134,6 +134,17 @@ def test_small_arrays_lower_to_ptx(dtype, tmp_path):
 
 
 @pk.kernel
+def times(i, x, by, out):
+    out[i] = by * x[i] + 0.5
+
+
+def test_a_weak_float_beside_halves_alone(space):
+    """The kernel's own float is float32, also for what the launch hands over."""
+    out = launch_for(space, N, times, np.arange(N).astype(np.float16), 3.0, np.zeros(N, np.int16))[1]
+    np.testing.assert_array_equal(out, 3 * np.arange(N))
+
+
+@pk.kernel
 def filled(i, by, x):
     x[i] = by
 
