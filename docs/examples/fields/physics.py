@@ -63,7 +63,7 @@ def kepler(i, mean, eccentricity, out):
     """Where a planet stands: Kepler's equation by Newton's method, then its true anomaly and distance."""
     m, e = math.remainder(mean[i], 2.0 * math.pi), eccentricity[i]
     at = m + math.copysign(0.85, m) * e
-    for _ in range(9):
+    for _ in range(20):
         at -= (at - e * math.sin(at) - m) / (1.0 - e * math.cos(at))
     x, y = math.cos(at) - e, math.sqrt(1.0 - e * e) * math.sin(at)
     out[0, i], out[1, i] = math.atan2(y, x), math.hypot(x, y)
@@ -112,6 +112,23 @@ def particles():
 
 
 @pk.kernel
+def stars(i, ecliptic, tilt, out):
+    """Right ascension and declination, in degrees, of places along and beside the ecliptic."""
+    along, beside = math.radians(ecliptic[0, i]), math.radians(ecliptic[1, i])
+    out[0, i] = math.degrees(math.atan2(math.sin(along) * math.cos(tilt) - math.tan(beside) * math.sin(tilt), math.cos(along)))
+    out[1, i] = math.degrees(math.asin(math.sin(beside) * math.cos(tilt) + math.cos(beside) * math.sin(tilt) * math.sin(along)))
+
+
+def a_sky():
+    rng, tilt = np.random.default_rng(7), math.radians(23.4393)
+    sky = np.stack([rng.uniform(-180, 180, 40), rng.uniform(-85, 85, 40)])
+    along, beside = np.radians(sky)
+    x, y, z = np.cos(beside) * np.cos(along), np.cos(beside) * np.sin(along), np.sin(beside)
+    y, z = y * math.cos(tilt) - z * math.sin(tilt), y * math.sin(tilt) + z * math.cos(tilt)
+    return 40, (sky, tilt, np.zeros((2, 40))), 2, np.degrees([np.arctan2(y, x), np.arctan2(z, np.hypot(x, y))])
+
+
+@pk.kernel
 def walks(i, n, weights, seed, out):
     """Walkers that choose one of four directions by weight, from a table of int8."""
     x, y = 0, 0
@@ -128,7 +145,7 @@ def walkers():
     return 30, (25, weights, 6, np.zeros((30, 2), np.int64)), 3, MOVES[steps].astype(int).sum(1)
 
 
-EXAMPLES = [(lattice_boltzmann, a_fluid), (ising, a_magnet), (kepler, planets), (cables, poles), (rapidity, particles), (walks, walkers)]
+EXAMPLES = [(lattice_boltzmann, a_fluid), (ising, a_magnet), (kepler, planets), (cables, poles), (rapidity, particles), (stars, a_sky), (walks, walkers)]
 
 if __name__ == "__main__":
     with pk.use(*sys.argv[1:] or ["threads"]) as space:
