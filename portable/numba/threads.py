@@ -69,7 +69,7 @@ def ready():
     for name in ("ask", "done"):
         llvm.add_symbol(f"portable_{name}_for_threads", _asking()(name))
     if not _told:
-        _say(int(numba.threading_layer() == "workqueue"))
+        _say(2 if _orphaned else int(numba.threading_layer() == "workqueue"))
 
 
 @functools.cache
@@ -82,7 +82,8 @@ def _say(who):
     _told[:] = [who]
 
 
-_told = []
+_told = []  # who may ask, once the code was told
+_orphaned = []  # not empty in the child of a fork that numba's threads did not come along to
 
 
 def _named(builder, name, result, *values):
@@ -223,7 +224,9 @@ class Pool:
 def _in_the_child():
     with contextlib.suppress(ValueError):  # no parallel code has run: the child will start threads of its own
         if numba.threading_layer() == "omp":
-            _say(2)
+            _orphaned[:] = [True]
+    if _told:  # anew: who was busy is not here
+        _say(2 if _orphaned else _told[0])
 
 
 if hasattr(os, "register_at_fork"):
