@@ -114,7 +114,7 @@ GROWTH = (  # nodes of the layer's syntax trees: where, and why
     (3_020, "ragged rows, searchsorted, unique, bincount, falling sorts and sorts of several keys"),
     (900, "scans of states of several numbers, reductions in the order of indices"),
     (230, "records as arguments; the checked space, which runs the typed tree, is smaller"),
-    (14_100, "numba as a neighbour: its functions in kernels, ours and launches in its code, its threads, policies there, and PTX as assembly"),
+    (14_200, "numba as a neighbour: its functions in kernels, ours and launches in its code, its threads, policies there, and PTX as assembly"),
     (7_000, "words: atan2 to gammainc as kernel text, default and keyword arguments of functions, print in checked"),
 )
 
