@@ -27,6 +27,7 @@ computation: studies in massively parallel massive mixtures. Journal of Computat
 (2010), 419. Its M-step for Sigma_j divides by n_j; (6) is the mode, with which (8) never falls.
 """
 
+from . import cytometry
 from .density import log_density
 from .estimator import DirichletMixture
 from .fitting import Start
@@ -35,4 +36,4 @@ from .posterior import Posterior
 from .prior import Prior
 from .sklearn_protocol import ConvergenceWarning
 
-__all__ = ["ConvergenceWarning", "DirichletMixture", "Move", "Posterior", "Prior", "Start", "log_density"]
+__all__ = ["ConvergenceWarning", "DirichletMixture", "Move", "Posterior", "Prior", "Start", "cytometry", "log_density"]

@@ -1,36 +1,45 @@
-"""Command line: `python -m models.mixture fit CELLS`: transform, fit, table of components, figures of marginals.
+"""Command line: `python -m models.mixture fit CELLS...`: from a cytometer's files to labelled cells, tables
+and figures.
 
 Exit codes: 0 done; 2 the request cannot be met, nothing was written; 130 interrupted.
 """
 
 import argparse
-import csv
 import sys
 import time
 import warnings
+from collections import Counter
+from pathlib import Path
 
 import numpy as np
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 import portable as pk
-from portable.errors import PortableError, printable
+from portable.errors import InputError, PortableError, printable
 
-from ..files import check_folder, replacing
-from . import covariance, cytometry, figures
-from .estimator import DirichletMixture
+from ..files import check_folder
+from . import covariance, cytometry
+from .cytometry import figures, tables
+from .cytometry.extras import need
+from .cytometry.labels import FORMATS
+from .cytometry.merging import METHODS
+from .cytometry.panel import COMPENSATIONS, TRANSFORMS
 from .sklearn_protocol import ConvergenceWarning
 from .starts import STARTS
 
-_SHOWN = 20  # components in the terminal's table; the file has all
-_FAR = 0.75  # standard deviations
+_SHOWN = 30  # populations in the terminal's table; the file has all
+_CELLS = "FCS, .csv with a line of names, or .npz with X, channels and markers"
+_FIGURES = (*(f"{name}.png" for name in figures.NAMES), "figures.pdf")
+_MODEL = "mixture.npz"
 
 
 def main(argv=None):
     """Run the command line; returns the exit code."""
     options = _parser().parse_args(argv)
     try:
-        return _fit(options)
+        return options.run(options)
     except PortableError as error:
         print(f"mixture: {error}", file=sys.stderr)
         return 2
@@ -39,85 +48,313 @@ def main(argv=None):
 
 
 def _parser():
-    parser = argparse.ArgumentParser(prog="python -m models.mixture", description="Gaussian mixtures of many cells.")
+    parser = argparse.ArgumentParser(
+        prog="python -m models.mixture", description="Populations of cells by Gaussian mixtures."
+    )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    fit = commands.add_parser("fit", help="transform cells, fit a mixture, write a table and figures")
-    fit.add_argument("cells", metavar="CELLS", help=".npz with X, channels and markers, or .csv with a line of names")
-    fit.add_argument("--components", type=int, default=32, metavar="K", help="at most so many (default: %(default)s)")
-    fit.add_argument("--covariance", choices=covariance.KINDS, default="full")
-    fit.add_argument("--cofactor", type=float, default=150.0, help="of arcsinh(x / cofactor) (default: %(default)s)")
-    fit.add_argument("--saturation", type=float, default=262143.0, help="cells that reach it are dropped (default: %(default)s)")
-    fit.add_argument("--init", choices=STARTS, default="k-means++", help="how EM starts (default: %(default)s)")
-    fit.add_argument("--starts", type=int, default=1, metavar="N", help="keep the best of so many (default: %(default)s)")
-    fit.add_argument("--iterations", type=int, default=1000, metavar="N", help="at most (default: %(default)s)")
-    fit.add_argument("--seed", type=int, default=0)
-    fit.add_argument("--single", action="store_true", help="compute in float32")
-    fit.add_argument("--space", metavar="NAME", help="execution space (default: the layer's own choice)")
-    fit.add_argument("--checkpoint", metavar="FOLDER", help="keeps what EM has come to: the same command goes on from there")
-    fit.add_argument("--out", metavar="FOLDER", default="mixture", help="where files go (default: %(default)s)")
+    fit = commands.add_parser(
+        "fit", help="fit a mixture to samples; write labelled cells, tables and figures"
+    )
+    fit.set_defaults(run=_fit)
+    fit.add_argument("cells", nargs="+", metavar="CELLS", help=_CELLS)
+    for add in (_add_panel, _add_mixture, _add_merging, _add_labels, _add_pairs):
+        add(fit)
+    fit.add_argument("--no-figures", action="store_true", help="draw none, and do without Matplotlib")
+    _add_out(fit, "mixture")
+    for name, run, add, folder, words in (
+        ("predict", _predict, _add_labels, "labelled", "label samples by a mixture that was fitted"),
+        ("merge", _merge, _add_merging, "merged", "join components into other populations"),
+        ("figures", _figures, _add_pairs, "figures", "draw a fitted mixture and samples"),
+    ):
+        command = commands.add_parser(name, help=words)
+        command.set_defaults(run=run)
+        command.add_argument("model", metavar="MODEL", help=f"{_MODEL}, which fit or merge wrote")
+        command.add_argument("cells", nargs="+", metavar="CELLS", help=_CELLS)
+        add(command)
+        _add_out(command, folder)
     return parser
 
 
+def _add_mixture(parser):
+    default = " (default: %(default)s)"
+    parser.add_argument("--components", type=int, default=60, metavar="K", help=f"at most so many{default}")
+    parser.add_argument("--covariance", choices=covariance.KINDS, default="full")
+    parser.add_argument("--init", choices=STARTS, default="k-means++", help=f"how EM starts{default}")
+    parser.add_argument(
+        "--starts", type=int, default=1, metavar="N", help=f"keep the best of so many{default}"
+    )
+    parser.add_argument("--iterations", type=int, default=1000, metavar="N", help=f"at most{default}")
+    parser.add_argument(
+        "--no-rare", action="store_true", help="do not look for rare populations by a second mixture"
+    )
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--single", action="store_true", help="compute in float32")
+    parser.add_argument(
+        "--checkpoint", metavar="FOLDER", help="keeps what EM has come to: the same command goes on"
+    )
+    parser.add_argument(
+        "--cells-per-sample", type=int, metavar="N", help="fit at most so many of each, at random; label all"
+    )
+
+
+def _add_panel(parser):
+    parser.add_argument(
+        "--channels", nargs="+", metavar="NAME", help="of channels or markers (default: all colours)"
+    )
+    parser.add_argument(
+        "--transform", choices=TRANSFORMS, default="arcsinh", help="of colours (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--cofactor", type=float, help="of arcsinh(x / cofactor) (default: 150, 5 for mass cytometers)"
+    )
+    parser.add_argument(
+        "--compensation",
+        default="file",
+        metavar="file|none|FILE.csv",
+        help="by each file's spillover matrix, by none, or by that of a table (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--saturation", type=float, help="cells that reach it are left out (default: what the files say)"
+    )
+
+
+def _add_merging(parser):
+    parser.add_argument(
+        "--merge",
+        choices=METHODS,
+        default="entropy",
+        help="how components become populations (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--populations", type=int, metavar="N", help="merge by entropy until so many are left"
+    )
+
+
+def _add_labels(parser):
+    parser.add_argument(
+        "--labels",
+        nargs="+",
+        choices=[*FORMATS, "none"],
+        help="kinds of files with a label for each cell (default: fcs if CELLS are, else csv)",
+    )
+    parser.add_argument("--all-probabilities", action="store_true", help="write those of every population")
+
+
+def _add_pairs(parser):
+    parser.add_argument(
+        "--pairs",
+        nargs="+",
+        metavar="X,Y",
+        help="channels or markers of biaxial plots (default: those that tell most)",
+    )
+
+
+def _add_out(parser, folder):
+    parser.add_argument("--space", metavar="NAME", help="execution space (default: the layer's own choice)")
+    parser.add_argument(
+        "--out", metavar="FOLDER", default=folder, help="where files go (default: %(default)s)"
+    )
+
+
 def _fit(options):
-    figures.figure_class()  # said now if it is missing, not after the fit
-    folder = check_folder(options.out, "--out", ("components.csv", "marginals.png", "mixture.npz"), options.cells)
-    cells = cytometry.transform(*cytometry.read(options.cells), cofactor=options.cofactor, saturation=options.saturation)
-    points = cells.points.astype(np.float32 if options.single else np.float64)
-    space = str(options.space or pk.default_space())
-    model = DirichletMixture(options.components, covariance=options.covariance, init_params=options.init,
-                             n_init=options.starts, max_iter=options.iterations, random_state=options.seed, space=space)
-    start = time.perf_counter()
+    drawn = () if options.no_figures else _FIGURES
+    folder, kinds = _checked(options, (_MODEL, "components.csv", "populations.csv", "shares.csv", *drawn))
+    samples = [cytometry.read(path) for path in options.cells]
+    panel, start = _panel(options, samples), time.perf_counter()
+    if options.pairs:
+        figures.check_pairs(panel, _pairs(options))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ConvergenceWarning)
-        model.fit(points, checkpoint=options.checkpoint)
+        found = _fitted(options, samples, panel)
     seconds = time.perf_counter() - start
-    counts = np.bincount(model.predict(points), minlength=options.components)
     folder.mkdir(parents=True, exist_ok=True)
-    with replacing(folder / "marginals.png", "--out") as beside:
-        figures.marginals(model, points, cells.names, beside)
-    order = np.argsort(-model.weights_)
-    _write_table(folder / "components.csv", model, cells, counts, order)
-    with replacing(folder / "mixture.npz", "--out") as beside:
-        np.savez(beside, weights=model.weights_, means=model.means_, covariances=model.covariances_,
-                 objective=model.objective_history_, names=cells.names, centres=cells.centres, scales=cells.scales)
+    labels = _written(found, samples, folder, kinds, options)
+    if drawn:
+        figures.draw(folder, found, samples, labels, _pairs(options))
     console = Console()
-    console.print(_table(model, cells, counts, order))
-    ended = "converged" if model.converged_ else "stopped"
-    console.print(f"{len(points):,} cells ({cells.n_saturated:,} saturated ones dropped), {len(cells.names)} colours: "
-                  f"{ended} after {model.n_iter_} iterations, {seconds:.2f} s on {space}, "
-                  f"log-density {model.score(points):.4f} a cell")
-    for warning in caught:
-        print(f"mixture: {warning.message}", file=sys.stderr)
-    console.print(f"components.csv, marginals.png and mixture.npz are in {printable(folder)}", soft_wrap=True)
+    console.print(_table(found, labels))
+    console.print(_said(found, labels), f"{seconds:.2f} s on {options.space or pk.default_space()}")
+    _warn(caught)
+    what = "tables, figures, labels" if drawn else "tables, labels"
+    console.print(f"{what} and {_MODEL} are in {printable(folder)}", soft_wrap=True, markup=False)
     return 0
 
 
-def _table(model, cells, counts, order):
-    """The largest components: weights, cells whose most probable one they are, colours far from the mean of all cells."""
-    table = Table(title=f"components by weight; colours more than {_FAR:g} standard deviations above or below all cells' mean",
-                  title_justify="left")
-    for name in ("", "weight", "cells"):
+def _warn(caught):
+    for message in dict.fromkeys(str(warning.message) for warning in caught):
+        print(f"mixture: {message}", file=sys.stderr)
+
+
+def _written(found, samples, folder, kinds, options):
+    """The labels of all samples, once they and the tables are in the folder."""
+    found.save(folder / _MODEL)
+    labels = _label(found, samples, folder, kinds, options.all_probabilities)
+    tables.write_components(folder / "components.csv", found, labels)
+    tables.write_populations(folder / "populations.csv", found)
+    return labels
+
+
+def _panel(options, samples):
+    compensation = options.compensation
+    if compensation not in COMPENSATIONS:
+        compensation = cytometry.read_spillover(compensation)
+    return cytometry.Panel.of(
+        samples,
+        channels=options.channels,
+        transform=options.transform,
+        cofactor=options.cofactor,
+        compensation=compensation,
+        saturation=options.saturation,
+    )
+
+
+def _fitted(options, samples, panel):
+    return cytometry.fit(
+        samples,
+        options.components,
+        panel=panel,
+        method=options.merge,
+        n_populations=options.populations,
+        cells_per_sample=options.cells_per_sample,
+        rare=not options.no_rare,
+        covariance=options.covariance,
+        n_init=options.starts,
+        init_params=options.init,
+        max_iter=options.iterations,
+        random_state=options.seed,
+        dtype=np.float32 if options.single else np.float64,
+        space=str(options.space or pk.default_space()),
+        checkpoint=options.checkpoint,
+    )
+
+
+def _said(found, labels):
+    n, left_out = (
+        sum(numbers) for numbers in zip(*((len(own.population), own.n_left_out) for own in labels))
+    )
+    ended = "converged" if found.model.converged_ else "stopped"
+    return (
+        f"{n:,} cells ({left_out:,} saturated ones or such without numbers left out), "
+        f"{len(found.panel.names)} channels: {found.model.n_active_} components, "
+        f"{found.n_populations} populations; EM {ended},"
+    )
+
+
+def _predict(options):
+    folder, kinds = _checked(options, ("shares.csv",))
+    found, samples = _loaded(options)
+    folder.mkdir(parents=True, exist_ok=True)
+    labels = _label(found, samples, folder, kinds, options.all_probabilities)
+    console = Console()
+    console.print(_table(found, labels))
+    console.print(f"labels and shares.csv are in {printable(folder)}", soft_wrap=True, markup=False)
+    return 0
+
+
+def _merge(options):
+    folder, _ = _checked(options, (_MODEL, "populations.csv"))
+    found, samples = _loaded(options)
+    found = found.merged(samples, options.merge, options.populations)
+    folder.mkdir(parents=True, exist_ok=True)
+    found.save(folder / _MODEL)
+    tables.write_populations(folder / "populations.csv", found)
+    console = Console()
+    console.print(_table(found, [found.predict(sample) for sample in samples]))
+    console.print(f"{_MODEL} and populations.csv are in {printable(folder)}", soft_wrap=True, markup=False)
+    return 0
+
+
+def _figures(options):
+    folder, _ = _checked(options, _FIGURES)
+    found, samples = _loaded(options)
+    if options.pairs:
+        figures.check_pairs(found.panel, _pairs(options))
+    labels = [found.predict(sample) for sample in samples]
+    folder.mkdir(parents=True, exist_ok=True)
+    figures.draw(folder, found, samples, labels, _pairs(options))
+    print(f"{', '.join(_FIGURES)} are in {printable(folder)}")
+    return 0
+
+
+def _checked(options, files):
+    """The folder for results, which can be written to and holds no input; kinds of files for labels, whose
+    libraries are there."""
+    kinds = list(dict.fromkeys(getattr(options, "labels", ["none"]) or [_usual(options.cells)]))
+    kinds = [kind for kind in kinds if kind != "none"]
+    if any(name.endswith(".png") for name in files):
+        need("matplotlib", "figures")
+    for kind in kinds:
+        if FORMATS[kind] is not None:
+            need(FORMATS[kind], f"labels as .{kind}")
+    stems = Counter(_stem(path) for path in options.cells)
+    for stem, number in stems.items():
+        if number > 1:
+            raise InputError(
+                f"CELLS holds {number} files called '{stem}'; results are called after them, so names that "
+                "differ are "
+                "wanted"
+            )
+    files = (*files, *(f"{stem}.labelled.{kind}" for stem in stems for kind in kinds))
+    for path in [*options.cells, *([options.model] if "model" in options else [])]:
+        folder = check_folder(options.out, "--out", files, path)
+    return folder, kinds
+
+
+def _usual(paths):
+    return "fcs" if all(Path(path).suffix.lower() in (".fcs", ".lmd") for path in paths) else "csv"
+
+
+def _stem(path):
+    name = Path(path).name
+    return next(
+        (
+            name[: -len(kind)]
+            for kind in (".csv.gz", ".csv", ".npz", ".fcs", ".lmd")
+            if name.lower().endswith(kind)
+        ),
+        name,
+    )
+
+
+def _pairs(options):
+    return [pair.split(",") for pair in options.pairs] if options.pairs else None
+
+
+def _loaded(options):
+    found = cytometry.load(options.model, str(options.space or pk.default_space()))
+    return found, [cytometry.read(path) for path in options.cells]
+
+
+def _label(found, samples, folder, kinds, probabilities):
+    """Labels of all samples, written with the table of shares."""
+    labels = []
+    for sample in samples:
+        labels.append(found.predict(sample, probabilities=probabilities))
+        for kind in kinds:
+            labels[-1].write(folder / f"{sample.name}.labelled.{kind}", sample, found.panel)
+    tables.write_shares(folder / "shares.csv", labels)
+    return labels
+
+
+def _table(found, labels):
+    """The largest populations: their markers, and their shares of the samples' cells."""
+    table = Table(title="populations by size, and their shares of the samples' cells", title_justify="left")
+    for name in ("", "cells", "share", "lowest", "highest"):
         table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("high")
-    table.add_column("low")
-    for j in order[:_SHOWN]:
-        high, low = (", ".join(name for name, m in zip(cells.names, sign * model.means_[j]) if m > _FAR) for sign in (1, -1))
-        table.add_row(str(j), f"{model.weights_[j]:.4f}", f"{counts[j]:,}", high, low)
-    if len(order) > _SHOWN:
-        table.caption = f"{len(order) - _SHOWN} smaller ones, and all numbers, are in components.csv"
+    table.add_column("markers")
+    counts, own = np.sum([label.counts for label in labels], axis=0), cytometry.shares(labels)
+    for number, name in enumerate(found.names[:_SHOWN]):
+        spread = [f"{edge:.2%}" for edge in (own[:, number].min(), own[:, number].max())]
+        table.add_row(
+            str(number),
+            f"{counts[number]:,}",
+            f"{counts[number] / max(counts.sum(), 1):.2%}",
+            *spread,
+            escape(printable(name)),
+        )
+    if len(found.names) > _SHOWN:
+        table.caption = f"{len(found.names) - _SHOWN} smaller ones are in the files"
     return table
-
-
-def _write_table(path, model, cells, counts, order):
-    """Means and deviations of all components in arcsinh(raw / cofactor)."""
-    k, p = model.means_.shape
-    means = cells.centres + cells.scales * model.means_
-    deviations = cells.scales * np.sqrt(covariance.variances(model.covariance, model.covariances_, k, p))
-    with replacing(path, "--out") as beside, beside.open("w", newline="", encoding="utf-8") as file:
-        rows = csv.writer(file)
-        rows.writerow(["component", "weight", "cells", *(f"{name} mean" for name in cells.names),
-                       *(f"{name} deviation" for name in cells.names)])
-        rows.writerows([j, model.weights_[j], counts[j], *means[j], *deviations[j]] for j in order)
 
 
 if __name__ == "__main__":

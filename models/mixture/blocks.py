@@ -208,6 +208,26 @@ class Points:
         pk.parallel_for(pk.TeamPolicy(pairs.shape[0], 128, space=self.space), search_kernels.pair_entropies, n, pairs, joint, lse, total,
                         label="mixture.pair_entropies")
 
+    def group_entropies(self, components, groups, pairs):
+        """How far groups of components are told apart: of each pair the sum over points of the entropy of being in one
+        of the two rather than the other, and the sums of their probabilities, shape (n_pairs, 3).
+
+        Parameters
+        ----------
+        components : Components
+        groups : list of lists of ints
+            Numbers of components.
+        pairs : ints, shape (n_pairs, 2)
+            Of groups.
+        """
+        begins = pk.copy_of(np.cumsum([0, *map(len, groups)]), self.space)
+        members = pk.copy_of(np.concatenate(groups).astype(np.int64), self.space)
+        there, total = pk.copy_of(np.asarray(pairs, np.int64), self.space), pk.copy_of(np.zeros((len(pairs), 3)), self.space)
+        for _, n, _, joint, lse in self._blocks(components):
+            pk.parallel_for(pk.TeamPolicy(len(pairs), 128, space=self.space), search_kernels.group_entropies, n, begins, members,
+                            there, joint, lse, total, label="mixture.group_entropies")
+        return total.to_numpy()
+
     @property
     def counted(self):
         """`weights` where the kernels read them; may be written to."""

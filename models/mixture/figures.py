@@ -25,16 +25,18 @@ def figure_class():
     return Figure
 
 
-def marginals(model, X, names, path):
-    """Draw each coordinate's histogram with the mixture's density and that of its larger components.
+def marginals_of(model, X, names):
+    """Each coordinate's histogram with the mixture's density and that of its larger components.
 
     Parameters
     ----------
     model : DirichletMixture, fitted
     X : ndarray, shape (n_samples, n_features)
     names : list of str
-    path : str or Path
-        The file; its ending decides the format.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
 
     Raises
     ------
@@ -57,7 +59,7 @@ def marginals(model, X, names, path):
         axes.plot(places, parts.sum(axis=0), color="black", linewidth=1.2)
         axes.set_xlabel(names[c])
         axes.set_yticks([])
-    figure.savefig(path, dpi=150)
+    return figure
 
 
 def component_densities(model, column, places):

@@ -25,8 +25,8 @@ _STARTS = ("means_init", "covariances_init", "weights_init")
 _PRIOR_ARRAYS = ("mean", "scale")
 
 
-def save(model, path):
-    """Write a model; see `DirichletMixture.save`."""
+def save(model, path, more=None):
+    """Write a model; see `DirichletMixture.save`. `more` are arrays that go beside it, by names with "cytometry" in front."""
     if not Path(path).absolute().parent.is_dir():
         raise InputError(f"path is {path}: there is no folder {Path(path).absolute().parent}")
     arguments = {name: value for name, value in model.get_params().items() if name not in (*_NOT_SAVED, *_STARTS, "prior")}
@@ -40,11 +40,16 @@ def save(model, path):
               "prior": _prior_out(model.prior, "prior", arrays), "prior_": _prior_out(model.prior_, "prior_", arrays),
               "feature_names": list(model.feature_names_in_) if hasattr(model, "feature_names_in_") else None}
     with replacing(path, "path") as beside, beside.open("wb") as file:
-        np.savez(file, header=np.array(json.dumps(header)), **arrays)
+        np.savez(file, header=np.array(json.dumps(header)), **arrays, **(more or {}))
 
 
 def load(cls, path):
     """Read a model; see `DirichletMixture.load`."""
+    return load_with(cls, path)[0]
+
+
+def load_with(cls, path):
+    """A model, and the arrays that are beside it."""
     if not Path(path).is_file():
         raise InputError(f"path is {path}, which is not a file")
     try:
@@ -58,7 +63,7 @@ def load(cls, path):
     if version > VERSION:
         raise InputError(f"{path} has version {version} of the format; this release reads up to {VERSION}")
     try:
-        return _model(cls, header, arrays)
+        return _model(cls, header, arrays), {name: arrays[name] for name in arrays if name.startswith("cytometry")}
     except (KeyError, ValueError, TypeError, AttributeError) as error:
         raise InputError(f"{path} is damaged: {type(error).__name__}: {error}") from error
 

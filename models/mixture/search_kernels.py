@@ -106,3 +106,34 @@ def share_out(tile, column, k, n, first, weights, joint, lse):
         joint[tile, j, column] = LOG_ZERO
         joint[tile, k + 2 * j, column] = max(parent + (one - both), LOG_ZERO)
         joint[tile, k + 2 * j + 1, column] = max(parent + (other - both), LOG_ZERO)
+
+
+@pk.kernel
+def group_entropies(team, n, begins, members, pairs, joint, lse, total):
+    """Adds to total[q, 0] the sum over points of R_a log((R_a + R_b) / R_a) + R_b log((R_a + R_b) / R_b), and to
+    total[q, 1] and total[q, 2] those of R_a and R_b, a and b being pairs[q].
+
+    R_a, the probability of a group, is the sum of r_ij over its members members[begins[a]], ...,
+    members[begins[a + 1] - 1]. An exponential and 8 bytes a point and member, and two logarithms a point.
+    """
+    q = team.league_rank
+    a, b = pairs[q, 0], pairs[q, 1]
+    both, one, other = pk.float64(0.0), pk.float64(0.0), pk.float64(0.0)
+    for i in team.thread_range(n):
+        tile, t = i // PAD, i % PAD
+        of_a, of_b = pk.float64(0.0), pk.float64(0.0)
+        for m in range(begins[a], begins[a + 1]):
+            away = joint[tile, members[m], t] - lse[0, i]
+            of_a += pk.exp(away) if away > NEGLIGIBLE else 0.0
+        for m in range(begins[b], begins[b + 1]):
+            away = joint[tile, members[m], t] - lse[0, i]
+            of_b += pk.exp(away) if away > NEGLIGIBLE else 0.0
+        if of_a > 0.0 and of_b > 0.0:
+            both += of_a * pk.log1p(of_b / of_a) + of_b * pk.log1p(of_a / of_b)
+        one += of_a
+        other += of_b
+    both, one, other = team.reduce(both), team.reduce(one), team.reduce(other)
+    if team.single():
+        total[q, 0] += both
+        total[q, 1] += one
+        total[q, 2] += other

@@ -11,8 +11,8 @@ from roofline.contract import Duel, Run
 REPORTED = ("hawkes", "methods", "edm")  # have `prepare`
 ALL = (*REPORTED, "rest")  # as `report --all` has them
 COMPARED = (  # have `duels`
-    "algorithms", "ceilings", "edm", "edm_brains", "edm_test", "filters", "hawkes", "hawkes_triggering", "lanes", "launch", "layer",
-    "mixture", "mixture_em", "mixture_fit", "mixture_large", "profile", "resampling", "start", "tmap")
+    "algorithms", "ceilings", "cytometry", "edm", "edm_brains", "edm_test", "filters", "hawkes", "hawkes_triggering", "lanes", "launch", "layer",
+    "mixture", "mixture_em", "mixture_fit", "mixture_large", "numba", "profile", "resampling", "start", "tmap")
 
 
 class Case(Protocol):

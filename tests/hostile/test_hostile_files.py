@@ -118,6 +118,8 @@ MIXTURE = [
         "Object arrays cannot be loaded",
     ),
     ("promise.npz", None, "cannot be read"),
+    ("empty.fcs", b"", "does not begin with 'FCS'"),
+    ("cut.fcs", b"FCS3.1    " + b"     256" * 6, "cannot be read as FCS"),
 ]
 READERS = {
     "edm": (edm_files.read, lambda path: edm_main(["embed", path, "--columns", "a"])),
@@ -143,6 +145,8 @@ def test_hostile_files(family, name, content, words, tmp_path, capsys, monkeypat
         pytest.importorskip("pandas")
     if family == "mixture":
         pytest.importorskip("matplotlib")
+    if name.endswith(".fcs"):
+        pytest.importorskip("flowio")
     if name == "promise.npz":
         body = io.BytesIO()
         with zipfile.ZipFile(body, "w") as archive:
@@ -214,8 +218,7 @@ def test_nothing_is_dropped_without_a_word(tmp_path):
 def test_names_of_channels_lose_their_quotes(tmp_path):
     """As R writes them: scatter and time are known for what they are."""
     (tmp_path / "r.csv").write_text('"FSC-A","FITC-A","Time"\n1,2,3\n4,5,6\n')
-    _, channels, _ = cytometry.read(tmp_path / "r.csv")
-    assert channels == ["FSC-A", "FITC-A", "Time"]
+    assert cytometry.read(tmp_path / "r.csv").channels == ("FSC-A", "FITC-A", "Time")
     (tmp_path / "rows.csv").write_text('"","FITC-A"\n"1",2\n')
     with pytest.raises(pk.InputError, match="cell 1 of the header is empty"):
         cytometry.read(tmp_path / "rows.csv")

@@ -198,6 +198,7 @@ def run_mixture():
             model.predict(x), model.predict_proba(x), model.score_samples(x)
     model.sample_posterior(x, 4, n_burn=0)
     model.fit(x, sample_weight=np.arange(40) + 1.0)
+    mixture.cytometry.merge(model, x, n_populations=1)
 
 
 def run_edm():

@@ -256,6 +256,7 @@ def test_compare_launch_runs_without_any_peer(space, tmp_path, monkeypatch, caps
 
 
 PEERS = {"edm": (["kedm", "scipy", "sklearn", "faiss"], ["kedm"]), "lanes": ([], []), "mixture_em": (["sklearn"], ["scikit-learn"]),
+         "cytometry": (["sklearn"], ["GaussianMixture, told the number", "k-means with merging", "rare 1 of 1"]),
          "mixture_fit": (["sklearn"], ["GaussianMixture, told the number", "BayesianGaussianMixture"]),
          "filters": (["particles"], ["particles"]), "mixture_large": (["sklearn"], ["scikit-learn"]),
          "resampling": (["particles"], ["particles"]), "ceilings": ([], ["gcc"]), "profile": ([], ["not profiled"]), "edm_brains": ([], []),

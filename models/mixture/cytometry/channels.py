@@ -1,0 +1,64 @@
+"""What a channel of a cytometer measures, by its name."""
+
+from __future__ import annotations
+
+import re
+
+_SCATTER = re.compile(
+    r"(?:[BGRVY]|UV|YG|IR)?[ _-]?(?:FSC|SSC|FS|SS)\d*(?![A-Z0-9])|"
+    r".*(?:FORWARD|SIDE)[ _-]*SCATTER|.*LIGHT[ _-]*LOSS"
+)
+_CLOCK = re.compile(r"TIME(?![A-Z])|TIMESTAMP|HDR-?T|CLOCK")
+_OTHER = re.compile(
+    r"EVENT|CELL[ _-]?LENGTH|WIDTH|CENTER|OFFSET|RESIDUAL|BEAD|FILE|SAMPLE[ _-]?ID|BARCODE|BC\d+$|"
+    r"POPULATION|COMPONENT|PROBABILITY|CLUSTER"
+)  # also the columns that `labels` adds
+_MASS = re.compile(r".*\d{2,3}DI$|.*\(?[A-Z][A-Z]?\d{2,3}\)?D[ID]?$|[A-Z][A-Z]\d{2,3}_|\d{2,3}[A-Z][A-Z]_")
+_HEIGHT = re.compile(r"(.*)([-_. ])([HW])$", re.IGNORECASE)
+
+
+def is_scatter(name: str) -> bool:
+    """Forward or side scatter, whose scale is linear: FSC-A, SSC-H, FS INT, VSSC-A, ..."""
+    return _SCATTER.match(name.strip().upper()) is not None
+
+
+def is_clock(name: str) -> bool:
+    """Time, which no detector measures."""
+    return _CLOCK.match(name.strip().upper()) is not None
+
+
+def is_colour(name: str) -> bool:
+    """Neither scatter nor time, nor what an instrument or a program counted, computed or labelled."""
+    return not (is_scatter(name) or is_clock(name) or _OTHER.match(name.strip().upper()))
+
+
+def is_detector(name: str) -> bool:
+    """What can be saturated: a colour or scatter."""
+    return is_colour(name) or is_scatter(name)
+
+
+def is_mass(names: list[str] | tuple[str, ...]) -> bool:
+    """Whether most of the colours are metals, as a mass cytometer names them: (Yb172)Di, Yb172Di,
+    172Yb_CD4."""
+    colours = [name.upper() for name in names if is_colour(name)]
+    return 2 * sum(_MASS.match(name) is not None for name in colours) > len(colours)
+
+
+def colours_of(names: tuple[str, ...]) -> list[int]:
+    """Places of the colours; of a detector whose area was measured not also height and width."""
+    present = {name.strip().upper() for name in names}
+    found = []
+    for place, name in enumerate(names):
+        other = _HEIGHT.match(name.strip())
+        if is_colour(name) and not (other and f"{other[1]}{other[2]}A".upper() in present):
+            found.append(place)
+    return found
+
+
+def names_of(channels: tuple[str, ...], markers: tuple[str, ...], places: list[int]) -> tuple[str, ...]:
+    """What channels are called in tables and figures: the marker, or the channel where it has none or
+    shares it."""
+    own = [markers[place].strip() or channels[place].strip() for place in places]
+    return tuple(
+        f"{name} {channels[place]}" if own.count(name) > 1 else name for name, place in zip(own, places)
+    )

@@ -1,0 +1,295 @@
+"""Figures of populations: biaxial plots with ellipses, a heat map of medians, shares of populations in
+samples."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Sequence
+
+import numpy as np
+
+from portable.errors import InputError
+
+from ...files import replacing
+from .. import covariance, figures
+from .extras import need
+from .labels import Labels, shares
+from .panel import Panel, Scale
+from .populations import Populations
+from .samples import Sample
+
+_MOST_CELLS = 20_000  # drawn in a biaxial plot
+_PAIRS, _COLUMNS = 6, 3
+_WITHIN = (0.0005, 0.9995)  # quantiles of cells that axes span
+_INSIDE = 0.9  # share of a component's cells in its ellipse
+_LEAST_WEIGHT = 0.0002  # components below have no ellipse
+_TICKS = (-1e4, -1e3, -1e2, 0.0, 1e2, 1e3, 1e4, 1e5, 1e6)
+_LISTED = 24  # populations in a legend, at most
+_LETTERS = 40  # of a name in a figure, at most
+NAMES = ("biaxial", "medians", "shares", "marginals")
+
+
+def check_pairs(panel: Panel, pairs: Sequence[Sequence[str]]) -> list[tuple[int, int]]:
+    """Places of the channels that biaxial plots show, by names of channels or markers.
+
+    Raises
+    ------
+    InputError
+        Not two names, or one that the panel has not.
+    """
+    found = []
+    for pair in pairs:
+        if len(pair) != 2:
+            raise InputError(f"pairs holds {list(pair)!r}; two channels are wanted")
+        for name in pair:
+            if name not in panel.names and name not in panel.channels:
+                raise InputError(f"pairs holds '{name}'; the panel has {', '.join(panel.names)}")
+        found.append(
+            tuple((panel.names if name in panel.names else panel.channels).index(name) for name in pair)
+        )
+    return found
+
+
+def biaxial(
+    populations: Populations,
+    samples: Sequence[Sample],
+    labels: Sequence[Labels],
+    pairs: Sequence[Sequence[str]] | None = None,
+):
+    """Cells in pairs of channels, coloured by population, with an ellipse that holds 90 % of each component.
+
+    Parameters
+    ----------
+    populations : Populations
+    samples : sequence of Sample
+    labels : sequence of Labels, one of each sample
+    pairs : sequence of pairs of str, optional
+        Names of markers or channels; if not given those that part the populations most.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    places = _telling(populations) if pairs is None else check_pairs(populations.panel, pairs)
+    panel, colours = populations.panel, _colours(populations.n_populations)
+    points, own = _some(panel, samples, labels)
+    listed = _numbered(populations.names)[:_LISTED]
+    figure, axes_of = _grid(len(places), 0.35 * math.ceil(len(listed) / 3))
+    for axes, pair in zip(axes_of, places):
+        at = list(pair)
+        _draw_cells(axes, panel, points[:, at] * panel.spreads[at] + panel.centres[at], colours[own], at)
+        _draw_ellipses(axes, populations, at, colours)
+    handles = [axes_of[0].plot([], [], "o", color=colour, markersize=4)[0] for colour in colours[:_LISTED]]
+    place = {"loc": "outside lower center", "ncols": 3}
+    figure.legend(handles, listed, fontsize="x-small", frameon=False, **place)
+    return figure
+
+
+def _grid(n, below):
+    """A figure with n plots, and so many inches below them."""
+    columns = min(_COLUMNS, n)
+    rows = math.ceil(n / columns)
+    figure = figures.figure_class()(figsize=(4.0 * columns, 3.7 * rows + below), layout="constrained")
+    axes_of = figure.subplots(rows, columns, squeeze=False).ravel()
+    for axes in axes_of[n:]:
+        axes.set_axis_off()
+    return figure, axes_of[:n]
+
+
+def _draw_cells(axes, panel, drawn, colours, at):
+    """Cells on the scales of two channels, which the axes show."""
+    axes.scatter(*drawn.T, s=1.5, c=colours, linewidths=0, rasterized=True)
+    low, high = np.quantile(drawn, _WITHIN, axis=0)
+    margin = 0.05 * (high - low)
+    for axis, channel, *span in zip((axes.xaxis, axes.yaxis), at, low - margin, high + margin):
+        _label(axis, panel.scales[channel], panel.names[channel], span)
+
+
+def _draw_ellipses(axes, populations, at, colours):
+    """Those of the components, in two channels."""
+    panel, model = populations.panel, populations.model
+    each = covariance.for_each(model.covariance, model.covariances_, *model.means_.shape)
+    for j in np.flatnonzero(model.weights_ >= _LEAST_WEIGHT):
+        matrix = each[j][np.ix_(at, at)] if each.ndim == 3 else np.diag(each[j, at])
+        outline = _ellipse(model.means_[j, at], matrix) * panel.spreads[at] + panel.centres[at]
+        axes.plot(*outline.T, color=colours[populations.members[j]], linewidth=1.8)
+        axes.plot(*outline.T, color="black", linewidth=0.5)
+
+
+def medians(populations: Populations):
+    """A heat map: the median of each channel in each population, from the lowest (0) to the highest (1) of
+    a channel.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    panel = populations.panel
+    levels = np.column_stack(
+        [scale.apply(column) for scale, column in zip(panel.scales, populations.medians.T)]
+    )
+    low, high = levels.min(axis=0), levels.max(axis=0)
+    shown = (levels - low) / np.where(high > low, high - low, 1.0)
+    k, p = shown.shape
+    figure = figures.figure_class()(figsize=(4.5 + 0.42 * p, 1.6 + 0.26 * k), layout="constrained")
+    axes = figure.subplots()
+    image = axes.imshow(shown, aspect="auto", cmap="viridis", vmin=0.0, vmax=1.0)
+    axes.set_xticks(range(p), [_shown(name) for name in panel.names], rotation=90)
+    share = populations.cells / max(populations.cells.sum(), 1)
+    axes.set_yticks(
+        range(k),
+        [f"{name}  {own:.2%}" for name, own in zip(_numbered(populations.names), share)],
+        fontsize="small",
+    )
+    figure.colorbar(image, label="median, lowest to highest population")
+    return figure
+
+
+def shares_of(labels: Sequence[Labels]):
+    """Stacked bars: which share of the cells of each sample each population has.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    found, names = shares(labels), _numbered(labels[0].names)
+    colours = _colours(len(names))
+    figure = figures.figure_class()(
+        figsize=(6.0 + 0.45 * len(labels), 2.0 + 0.18 * min(len(names), _LISTED) + 2.0), layout="constrained"
+    )
+    axes = figure.subplots()
+    bottom = np.zeros(len(labels))
+    for number, (share, name) in enumerate(zip(found.T, names)):
+        axes.bar(
+            range(len(labels)),
+            share,
+            bottom=bottom,
+            color=colours[number],
+            label=name if number < _LISTED else None,
+        )
+        bottom += share
+    axes.set_xticks(
+        range(len(labels)), [_shown(own.sample) for own in labels], rotation=90 if len(labels) > 3 else 0
+    )
+    axes.set_ylabel("share of cells")
+    axes.set_ylim(0.0, 1.0)
+    figure.legend(loc="outside right upper", fontsize="x-small", frameon=False)
+    return figure
+
+
+def draw(
+    folder: str | os.PathLike,
+    populations: Populations,
+    samples: Sequence[Sample],
+    labels: Sequence[Labels],
+    pairs: Sequence[Sequence[str]] | None = None,
+) -> None:
+    """Write all figures, one .png each, and figures.pdf, a page each.
+
+    Raises
+    ------
+    InputError
+        Matplotlib is not installed.
+    StorageError
+        A file cannot be written.
+    """
+    backend = need("matplotlib.backends.backend_pdf", "figures")
+    points, _ = _some(populations.panel, samples, labels)
+    drawn = (
+        biaxial(populations, samples, labels, pairs),
+        medians(populations),
+        shares_of(labels),
+        figures.marginals_of(populations.model, points, [_shown(name) for name in populations.panel.names]),
+    )
+    for name, figure in zip(NAMES, drawn):
+        with replacing(os.path.join(folder, f"{name}.png"), "--out") as beside:
+            figure.savefig(beside, dpi=150)
+    with replacing(os.path.join(folder, "figures.pdf"), "--out") as beside, backend.PdfPages(beside) as pages:
+        for figure in drawn:
+            pages.savefig(figure, dpi=150)
+
+
+def _telling(populations):
+    """Pairs of channels, from those whose medians differ most between populations to those that differ
+    least."""
+    panel = populations.panel
+    levels = (
+        np.column_stack([scale.apply(column) for scale, column in zip(panel.scales, populations.medians.T)])
+        / panel.spreads
+    )
+    order = [int(c) for c in np.argsort(-levels.var(axis=0), kind="stable")]
+    if len(order) == 1:
+        return [(0, 0)]
+    pairs = list(zip(order[::2], order[1::2]))
+    return (pairs + [(order[-1], order[0])] * (len(order) % 2))[:_PAIRS]
+
+
+def _some(panel, samples, labels):
+    """Points and populations of some cells, as many of each sample as of the others in proportion."""
+    random, points, own = np.random.default_rng(0), [], []
+    share = min(_MOST_CELLS / max(sum(sample.n_cells for sample in samples), 1), 1.0)
+    for sample, label in zip(samples, labels):
+        use = np.flatnonzero(label.population >= 0)
+        use = np.sort(random.choice(use, min(len(use), math.ceil(share * len(use))), replace=False))
+        points.append(panel.points(sample.take(use))[0])
+        own.append(label.population[use])
+    points, own = np.concatenate(points), np.concatenate(own)
+    if not len(points):
+        raise InputError("no cell is left to draw: all are saturated, or hold no number")
+    mixed = random.permutation(len(points))  # so that no population hides another by coming later
+    return points[mixed], own[mixed]
+
+
+def _ellipse(mean, matrix):
+    angles = np.linspace(0.0, 2.0 * math.pi, 100)
+    radius = math.sqrt(-2.0 * math.log(1.0 - _INSIDE))
+    return (
+        mean
+        + radius
+        * np.column_stack([np.cos(angles), np.sin(angles)])
+        @ np.linalg.cholesky(matrix + 1e-12 * np.eye(2)).T
+    )
+
+
+def _label(axis, scale: Scale, name, span):
+    """Limits, and ticks at powers of ten of the instrument's scale."""
+    axis.axes.set(**{f"{axis.axis_name}lim": span})
+    axis.set_label_text(_shown(name))
+    if scale.kind != "none":
+        at = scale.apply(np.array(_TICKS))
+        shown = [
+            (place, tick)
+            for place, tick in zip(at, _TICKS)
+            if span[0] <= place <= span[1]
+            and (tick == 0.0 or abs(place - at[_TICKS.index(0.0)]) > 0.08 * (span[1] - span[0]))
+        ]
+        axis.set_ticks([place for place, _ in shown], [_power(tick) for _, tick in shown])
+
+
+def _power(tick):
+    if tick == 0.0:
+        return "0"
+    return f"${'-' if tick < 0.0 else ''}10^{round(math.log10(abs(tick)))}$"
+
+
+def _colours(n):
+    """Colours that differ as far as so many can, shape (n, 3)."""
+    table = need("matplotlib", "figures").colormaps["tab20"].colors
+    hues = need("matplotlib.colors", "figures").hsv_to_rgb
+    more = [
+        hues((number * 0.618034 % 1.0, 0.55 + 0.4 * (number % 2), 0.85 - 0.3 * (number % 3 == 2)))
+        for number in range(max(n - 20, 0))
+    ]
+    return np.array([*(table[:20:2] + table[1:20:2]), *more])[:n]
+
+
+def _numbered(names):
+    """Names of populations with their numbers, by which labels and tables call them."""
+    return [f"{number}  {_shown(name)}" for number, name in enumerate(names)]
+
+
+def _shown(name):
+    """Text that Matplotlib takes for no formula, and that leaves room."""
+    name = name if len(name) <= _LETTERS else f"{name[: _LETTERS - 3]}..."
+    return name.replace("$", r"\$")

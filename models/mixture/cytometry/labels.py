@@ -1,0 +1,169 @@
+"""Populations of single cells: counted, and written for other programs."""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from portable.errors import InputError, ShapeError
+
+from ...files import replacing
+from .extras import need
+from .fcs import write
+from .samples import Sample
+
+if TYPE_CHECKING:
+    from .panel import Panel
+
+FORMATS = {
+    "fcs": "flowio",
+    "csv": None,
+    "parquet": "pyarrow.parquet",
+    "h5ad": "anndata",
+}  # and what each wants
+_ROWS = 1 << 16  # of a CSV file written together
+
+
+@dataclass(frozen=True, eq=False)
+class Labels:
+    """Which population each cell of a sample belongs to.
+
+    Parameters
+    ----------
+    sample : str
+        Its name.
+    population : ndarray of int, shape (n_cells,)
+        -1 for cells that were left out: saturated, or without a number.
+    probability : ndarray, shape (n_cells,)
+        Of that population; 0 for cells that were left out.
+    component : ndarray of int, shape (n_cells,)
+        The most probable component of that population.
+    names : tuple of str
+        Of the populations.
+    probabilities : ndarray of float32, shape (n_cells, n_populations), optional
+        Of every population.
+    """
+
+    sample: str
+    population: np.ndarray
+    probability: np.ndarray
+    component: np.ndarray
+    names: tuple[str, ...]
+    probabilities: np.ndarray | None = None
+
+    @property
+    def counts(self) -> np.ndarray:
+        """Cells of each population, shape (n_populations,)."""
+        return np.bincount(self.population[self.population >= 0], minlength=len(self.names))
+
+    @property
+    def n_left_out(self) -> int:
+        return int((self.population < 0).sum())
+
+    def columns(self) -> dict[str, np.ndarray]:
+        """What is written for each cell, by names."""
+        found = {"population": self.population, "probability": self.probability, "component": self.component}
+        if self.probabilities is not None:
+            found |= {f"probability {number}": own for number, own in enumerate(self.probabilities.T)}
+        return found
+
+    def write(
+        self, path: str | os.PathLike, sample: Sample | None = None, panel: Panel | None = None
+    ) -> None:
+        """Write a file; its ending says of which kind. It is whole or not there.
+
+        Parameters
+        ----------
+        path : path
+            .fcs has the sample's channels and keywords with the labels as further channels, and the
+            populations' names as keywords POPULATION_0, ...; .csv and .parquet have a row a cell, with its
+            population's name; .h5ad is an AnnData object of the transformed intensities.
+        sample : Sample, optional
+            For .fcs and .h5ad.
+        panel : Panel, optional
+            For .h5ad.
+
+        Raises
+        ------
+        InputError, ShapeError
+            Another ending; a library that is not installed; a sample that is missing, or another one.
+        StorageError
+            The file cannot be written.
+        """
+        kind = Path(path).suffix.lower().lstrip(".")
+        if kind not in FORMATS:
+            raise InputError(f"path is '{path}'; an ending of {', '.join(FORMATS)} is wanted")
+        if kind in ("fcs", "h5ad"):
+            self._check_sample(sample, kind)
+        if kind == "fcs":
+            write(
+                sample, path, self.columns(), {f"population_{n}": name for n, name in enumerate(self.names)}
+            )
+        elif kind == "csv":
+            self._write_csv(path)
+        elif kind == "parquet":
+            library = need(FORMATS[kind], "Parquet files")
+            names = np.array([*self.names, ""])[self.population]
+            table = need("pyarrow", "Parquet files").table({**self.columns(), "name": names})
+            with replacing(path, "path") as beside:
+                library.write_table(table, beside)
+        else:
+            found = self.to_anndata(sample, panel)
+            with replacing(path, "path") as beside:
+                found.write_h5ad(beside)
+
+    def to_anndata(self, sample: Sample, panel: Panel):
+        """An anndata.AnnData: X the transformed intensities, obs the labels, layers["raw"] the compensated
+        intensities.
+
+        Cells that were left out have NaN in X.
+        """
+        anndata, pandas = need("anndata", "AnnData objects"), need("pandas", "AnnData objects")
+        self._check_sample(sample, "h5ad")
+        if panel is None:
+            raise InputError("panel is None; an AnnData object wants the panel of the populations")
+        points, good = panel.points(sample)
+        points[~good] = np.nan
+        obs = pandas.DataFrame(
+            {name: values for name, values in self.columns().items() if not name.startswith("probability ")}
+        )
+        obs["name"] = pandas.Categorical.from_codes(self.population, list(self.names))
+        obs["sample"] = pandas.Categorical([self.sample] * len(obs))
+        obs.index = obs.index.astype(str)
+        var = pandas.DataFrame({"channel": list(panel.channels)}, index=list(panel.names))
+        found = anndata.AnnData(X=points * panel.spreads + panel.centres, obs=obs, var=var)
+        found.layers["raw"] = panel.values(sample)[0]
+        if self.probabilities is not None:
+            found.obsm["probabilities"] = self.probabilities
+        return found
+
+    def _check_sample(self, sample, kind):
+        if sample is None:
+            raise InputError(f"sample is None; .{kind} wants the sample that was labelled")
+        if sample.n_cells != len(self.population):
+            raise ShapeError(
+                f"sample '{sample.name}' has {sample.n_cells} cells, but {len(self.population)} of "
+                f"'{self.sample}' were "
+                "labelled"
+            )
+
+    def _write_csv(self, path):
+        columns, names = self.columns(), (*self.names, "")
+        with replacing(path, "path") as beside, beside.open("w", newline="", encoding="utf-8") as file:
+            rows = csv.writer(file)
+            rows.writerow(["cell", *columns, "name"])
+            for start in range(0, len(self.population), _ROWS):
+                part = [column[start : start + _ROWS].tolist() for column in columns.values()]
+                rows.writerows([start + row, *cells, names[cells[0]]] for row, cells in enumerate(zip(*part)))
+
+
+def shares(labels: Sequence[Labels]) -> np.ndarray:
+    """Of the cells that were not left out, each population's share, shape (n_samples, n_populations)."""
+    counts = np.array([own.counts for own in labels], np.float64)
+    return counts / np.maximum(counts.sum(axis=1, keepdims=True), 1.0)

@@ -1,0 +1,136 @@
+"""From components to populations: which components describe the same cells."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from portable.errors import InputError
+
+from ...checks import check_choice, check_count
+from ..checks import check_points
+from ..estimator import DirichletMixture
+from .modes import groups_by_mode
+
+METHODS = ("entropy", "modes", "none")
+_UNCERTAIN = (
+    0.25  # share of a pair's entropy left by the places of cells, from which two groups are one population
+)
+
+
+@dataclass(frozen=True)
+class Join:
+    """Two groups of components became one.
+
+    Parameters
+    ----------
+    components : tuple of two tuples of int
+    uncertainty : float
+        Share of the entropy of being in the one or the other that the places of cells leave: 0 for groups
+        that are told apart, 1 for groups at the same place.
+    n_groups : int
+        How many were left.
+    """
+
+    components: tuple[tuple[int, ...], tuple[int, ...]]
+    uncertainty: float
+    n_groups: int
+
+
+def merge(
+    model: DirichletMixture, X: np.ndarray, method: str = "entropy", n_populations: int | None = None
+) -> tuple[np.ndarray, list[Join]]:
+    """Which population each component belongs to.
+
+    Parameters
+    ----------
+    model : DirichletMixture, fitted
+    X : array-like, shape (n_cells, n_features)
+        Cells that it was fitted to, or others like them.
+    method : {"entropy", "modes", "none"}
+        "entropy" joins the two groups of components that cells tell apart least, one pair after the other,
+        until all pairs are told apart: up to a quarter of the entropy of being in the one or the other may
+        be left. "modes" joins components whose means lie on slopes of the same mode of the mixture's
+        density. With "none" every component is a population.
+    n_populations : int, optional
+        Join until so many are left, whatever their entropies; only "entropy".
+
+    Returns
+    -------
+    members : ndarray of int, shape (n_components,)
+        Populations from 0, the largest, on. Components that hardly any cell belongs to are counted to the
+        population that is most probable at their mean.
+    joins : list of Join
+        In the order in which they were made; of "entropy" only.
+
+    Raises
+    ------
+    InputError
+        An option out of its range.
+
+    References
+    ----------
+    J.-P. Baudry, A. E. Raftery, G. Celeux, K. Lo, R. Gottardo: Combining mixture components for
+    clustering. Journal of Computational and Graphical Statistics 19 (2010), 332; here entropies of pairs
+    are divided by their largest value, so that small populations count as much as large ones. J. Li, S.
+    Ray, B. G. Lindsay: A nonparametric statistical approach to clustering via mode identification. Journal
+    of Machine Learning Research 8 (2007), 1687.
+    """
+    check_merging(method, n_populations)
+    X = check_points(X, n_features=model.n_features_in_)
+    active = np.flatnonzero(model.weights_ * len(X) >= 1.0)
+    groups, joins = [(int(j),) for j in active], []
+    if method == "entropy":
+        groups, joins = _by_entropy(model, X, groups, n_populations)
+    elif method == "modes":
+        groups = groups_by_mode(model, active)
+    groups.sort(key=lambda group: -model.weights_[list(group)].sum())
+    members = np.full(len(model.weights_), -1)
+    for number, group in enumerate(groups):
+        members[list(group)] = number
+    return _with_idle(model, members), joins
+
+
+def check_merging(method, n_populations):
+    """Refuse what `merge` would."""
+    check_choice(method, "method", METHODS)
+    if n_populations is not None:
+        check_count(n_populations, "n_populations", 1)
+        if method != "entropy":
+            raise InputError(
+                f"n_populations is {n_populations}; only method='entropy' joins to a number, not {method!r}"
+            )
+
+
+def _by_entropy(model, X, groups, n_populations):
+    """Groups of components, and how they came about; of each pair what is left of its entropy is kept."""
+    points, components, joins = model._points(X), model._fitted(), []
+    left = np.full((len(groups), len(groups)), -np.inf)
+    pairs = np.argwhere(np.tri(len(groups), k=-1))
+    while len(groups) > (n_populations or 1):
+        _measure(left, pairs, *points.group_entropies(components, groups, pairs).T)
+        a, b = sorted(divmod(int(left.argmax()), len(groups)))
+        if n_populations is None and left.max() < _UNCERTAIN:
+            break
+        joins.append(Join((groups[a], groups[b]), float(left.max()), len(groups) - 1))
+        groups[a] += groups.pop(b)
+        left = np.delete(np.delete(left, b, 0), b, 1)
+        pairs = np.array([(a, other) for other in range(len(groups)) if other != a]).reshape(-1, 2)
+    return groups, joins
+
+
+def _measure(left, pairs, both, one, other):
+    """Divide entropies of pairs by those of pairs at the same place, with so many cells each."""
+    share = both / (one * np.log1p(other / one) + other * np.log1p(one / other))
+    left[tuple(pairs.T)] = left[tuple(pairs.T[::-1])] = share
+
+
+def _with_idle(model, members):
+    """Components without cells join the population that is most probable where they are."""
+    idle = np.flatnonzero(members < 0)
+    if idle.size:
+        shares = model.predict_proba(model.means_[idle])
+        shares[:, idle] = 0.0
+        members[idle] = members[shares.argmax(axis=1)]
+    return members

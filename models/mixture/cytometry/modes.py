@@ -1,0 +1,56 @@
+"""Modes of a mixture's density, and which components lie on their slopes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .. import covariance
+from ..estimator import DirichletMixture
+
+_STEPS, _STILL = 1000, 1e-10  # of a climb to a mode, at most; squared standard deviations that are no step
+_SAME = 0.1  # squared standard deviations between two ends of climbs to one mode, at most
+
+
+def groups_by_mode(model: DirichletMixture, active: np.ndarray) -> list[tuple[int, ...]]:
+    """Groups of components from whose means the same mode is reached.
+
+    Parameters
+    ----------
+    model : DirichletMixture, fitted
+    active : ndarray of int
+        Components to look at; the others count for nothing.
+    """
+    at, widths = _climbed(model, active)
+    groups, free = [], np.ones(len(active), bool)
+    for i in range(len(active)):
+        if free[i]:
+            same = free & (np.einsum("ia,ab,ib->i", at - at[i], widths[i], at - at[i]) < _SAME)
+            groups.append(tuple(int(j) for j in active[same]))
+            free &= ~same
+    return groups
+
+
+def _climbed(model, active):
+    """Where climbs from the means end, and the inverse covariance there, by modal EM (Li, Ray and Lindsay
+    2007)."""
+    factors = _factors(model)[active]
+    precisions, means = factors @ factors.transpose(0, 2, 1), model.means_[active]
+    constant = np.log(model.weights_[active]) + np.log(np.diagonal(factors, axis1=1, axis2=2)).sum(axis=1)
+    pulls, at = np.einsum("jab,jb->ja", precisions, means), means
+    for _ in range(_STEPS):
+        away = np.einsum("ija,jab->ijb", at[:, None] - means, factors)
+        logs = constant - 0.5 * (away**2).sum(axis=2)
+        shares = np.exp(logs - logs.max(axis=1, keepdims=True))
+        shares /= shares.sum(axis=1, keepdims=True)
+        widths = np.einsum("ij,jab->iab", shares, precisions)
+        before, at = at, np.linalg.solve(widths, (shares @ pulls)[..., None])[..., 0]
+        if np.einsum("ia,iab,ib->i", at - before, widths, at - before).max() < _STILL:
+            break
+    return at, widths
+
+
+def _factors(model):
+    """Upper triangular P with Sigma^-1 = P P' of each component, shape (k, p, p)."""
+    k, p = model.means_.shape
+    each = covariance.for_each(model.covariance, model.precisions_cholesky_, k, p)
+    return each if each.ndim == 3 else each[:, :, None] * np.eye(p)

@@ -1,0 +1,323 @@
+"""From what an instrument wrote to points that a mixture can be fitted to, the same way for every sample."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from portable.errors import DTypeError, InputError
+
+from ...checks import check_choice, check_number
+from .channels import colours_of, is_detector, is_scatter, names_of
+from .extras import need
+from .samples import Sample, check_spillover
+
+TRANSFORMS = ("arcsinh", "logicle", "none")
+COMPENSATIONS = ("file", "none")
+_FLUORESCENT, _METAL = 150.0, 5.0  # usual cofactors of an instrument of 18 bits and of a mass cytometer
+_BITS_18 = 2.0**18
+_TOP, _DECADES, _WIDTH = 262144.0, 4.5, 0.5  # T, M and W of a logicle scale where a channel tells no better
+_NEGATIVE = 0.05  # quantile of the negative values that W makes room for (Parks, Roederer and Moore 2006)
+_LEAST_NEGATIVE = 20  # negative values from which W is estimated
+_MOST_LEFT_OUT = 0.2  # share of saturated cells in a channel from which a limit is not believed
+
+
+@dataclass(frozen=True)
+class Scale:
+    """The transformation of a channel.
+
+    Parameters
+    ----------
+    kind : {"arcsinh", "logicle", "none"}
+    numbers : tuple of float
+        The cofactor of arcsinh(x / cofactor); T, W and M of a logicle scale (Moore and Parks 2012, A = 0);
+        nothing.
+    """
+
+    kind: str
+    numbers: tuple[float, ...] = ()
+
+    def apply(self, x: np.ndarray) -> np.ndarray:
+        """Values on the scale, float64."""
+        if self.kind == "arcsinh":
+            return np.arcsinh(x / self.numbers[0])
+        if self.kind == "none":
+            return np.asarray(x, np.float64)
+        t, w, m = self.numbers
+        return need("flowutils.transforms", "logicle scales").logicle(
+            np.array(x, np.float64), None, t, m, w, 0
+        )
+
+    def invert(self, y: np.ndarray) -> np.ndarray:
+        """Values on the instrument's scale."""
+        if self.kind == "arcsinh":
+            return self.numbers[0] * np.sinh(y)
+        if self.kind == "none":
+            return np.asarray(y, np.float64)
+        t, w, m = self.numbers
+        return need("flowutils.transforms", "logicle scales").logicle_inverse(
+            np.array(y, np.float64), None, t, m, w, 0
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Panel:
+    """Which channels of samples are looked at, and how they become points.
+
+    Parameters
+    ----------
+    channels, names : tuples of str
+        Detectors, and what they are called in results: the marker, or the channel where it has none.
+    scales : tuple of Scale
+    centres, spreads : ndarrays, shape (n_channels,)
+        Mean and standard deviation on these scales of the cells that the panel was made of: points are less
+        the one, over the other.
+    compensation : {"file", "none"} or (sequence of str, ndarray)
+        Whose spillover matrix is used: each sample's own, nobody's, or this one.
+    saturation : float, optional
+        What detectors give at most, where the samples' own limits are not used.
+    """
+
+    channels: tuple[str, ...]
+    names: tuple[str, ...]
+    scales: tuple[Scale, ...]
+    centres: np.ndarray
+    spreads: np.ndarray
+    compensation: str | tuple[tuple[str, ...], np.ndarray] = "file"
+    saturation: float | None = None
+
+    @classmethod
+    def of(
+        cls,
+        samples: Sequence[Sample],
+        *,
+        channels: Sequence[str] | None = None,
+        transform: str = "arcsinh",
+        cofactor: float | None = None,
+        compensation: str | tuple = "file",
+        saturation: float | None = None,
+    ) -> Panel:
+        """A panel for samples that were stained and measured alike.
+
+        Parameters
+        ----------
+        samples : sequence of Sample
+        channels : sequence of str, optional
+            Names of channels or markers. If not given all colours of the first sample: neither scatter nor
+            time, and of a detector with area, height and width only the area.
+        transform : {"arcsinh", "logicle", "none"}
+            Of colours; scatter stays linear.
+        cofactor : float, optional
+            Of arcsinh(x / cofactor). If not given 5 for mass cytometers, and for others 150 with a range of
+            18 bits, and in proportion to it with more.
+        compensation : {"file", "none"} or (sequence of str, array-like of shape (n, n))
+        saturation : float, optional
+
+        Returns
+        -------
+        Panel
+
+        Raises
+        ------
+        InputError
+            Samples of different channels; a channel that is not there, or constant; a limit that a fifth of
+            the cells reach.
+        """
+        _check_samples(samples)
+        check_choice(transform, "transform", TRANSFORMS)
+        _check_numbers(cofactor, saturation)
+        first, compensation = samples[0], _compensation(compensation, samples)
+        places = _places(first, channels)
+        chosen, names = (
+            tuple(first.channels[place] for place in places),
+            names_of(first.channels, first.markers, places),
+        )
+        bare = cls(chosen, names, (), np.zeros(0), np.zeros(0), compensation, saturation)
+        pooled = np.concatenate([bare._good(sample) for sample in samples])
+        scales = tuple(
+            _scale(first, place, column, transform, cofactor) for place, column in zip(places, pooled.T)
+        )
+        for number, scale in enumerate(scales):
+            pooled[:, number] = scale.apply(pooled[:, number])
+        centres, spreads = _standard(pooled, names)
+        return cls(chosen, names, scales, centres, spreads, compensation, saturation)
+
+    def _good(self, sample):
+        """Intensities of the cells that are used, of which there must be enough."""
+        X, good = self.values(sample)
+        self._check_limits(sample)
+        if not good.any():
+            raise InputError(f"{sample.name}: every cell is saturated, or not a number, in some channel")
+        return X[good]
+
+    def values(self, sample: Sample) -> tuple[np.ndarray, np.ndarray]:
+        """Compensated intensities on the instrument's scale.
+
+        Returns
+        -------
+        X : ndarray, shape (n_cells, n_channels), float64
+        good : ndarray of bool, shape (n_cells,)
+            Whether a cell is saturated in no detector of the sample, scatter included, and holds numbers
+            only.
+
+        Raises
+        ------
+        InputError
+            The sample lacks a channel, or one of the spillover matrix.
+        """
+        missing = [channel for channel in self.channels if channel not in sample.channels]
+        if missing:
+            raise InputError(f"{sample.name} lacks {', '.join(missing)}; it has {', '.join(sample.channels)}")
+        names, matrix = self._spillover(sample)
+        used = list(dict.fromkeys([*names, *self.channels]))  # those of the matrix are in front
+        places = list(map(sample.channels.index, used))
+        linear = sample.X[:, places].astype(np.float64) / sample.gains[places]
+        good = np.isfinite(linear).all(axis=1) & ~self._saturated(sample).any(axis=1)
+        with np.errstate(invalid="ignore"):
+            linear[:, : len(names)] = np.linalg.solve(matrix.T, linear[:, : len(names)].T).T
+        return linear[:, list(map(used.index, self.channels))], good
+
+    def points(self, sample: Sample) -> tuple[np.ndarray, np.ndarray]:
+        """Cells as points for a mixture; those of which `good` is False are not to be used.
+
+        Returns
+        -------
+        points : ndarray, shape (n_cells, n_channels)
+        good : ndarray of bool, shape (n_cells,)
+        """
+        X, good = self.values(sample)
+        X[~good] = 0.0
+        for number, scale in enumerate(self.scales):
+            X[:, number] = scale.apply(X[:, number])
+        X -= self.centres
+        X /= self.spreads
+        return X, good
+
+    def intensities(self, points: np.ndarray) -> np.ndarray:
+        """Points, shape (..., n_channels), on the instrument's scale."""
+        found = np.array(points, np.float64) * self.spreads + self.centres
+        for number, scale in enumerate(self.scales):
+            found[..., number] = scale.invert(found[..., number])
+        return found
+
+    def _saturated(self, sample):
+        limits = sample.limits
+        if self.saturation is not None:
+            limits = np.where([is_detector(channel) for channel in sample.channels], self.saturation, np.inf)
+        exact = sample.X.dtype if sample.X.dtype.kind == "f" else np.float64  # limits are rounded as X was
+        with np.errstate(invalid="ignore"):
+            return sample.X >= limits.astype(exact)
+
+    def _check_limits(self, sample):
+        shares = self._saturated(sample).mean(axis=0) if sample.n_cells else np.zeros(1)
+        if shares.max() > _MOST_LEFT_OUT:
+            worst = int(shares.argmax())
+            limit = sample.limits[worst] if self.saturation is None else self.saturation
+            raise InputError(
+                f"{sample.name}: {shares[worst]:.0%} of the cells reach {limit:g} in {sample.channels[worst]}, "
+                "and would be left out as saturated; say by saturation= what the detectors give at most"
+            )
+
+    def _spillover(self, sample):
+        """Channels and matrix, none and nothing where nothing is to be compensated."""
+        if self.compensation == "none":
+            return (), np.eye(0)
+        names, matrix = _own_matrix(sample) if self.compensation == "file" else self.compensation
+        missing = [name for name in names if name not in sample.channels]
+        if missing:
+            raise InputError(
+                f"{sample.name} lacks {', '.join(missing)} of the spillover matrix; say by compensation= "
+                "which matrix to use, or none"
+            )
+        if self.compensation == "file" and not names:
+            raise InputError(
+                f"{sample.name} has no spillover matrix, but the panel is one of compensated samples; give "
+                "the sample its matrix"
+            )
+        return names, matrix
+
+
+def _check_samples(samples):
+    if not samples:
+        raise InputError("samples is empty; at least one is wanted")
+    for sample in samples:
+        if not isinstance(sample, Sample):
+            raise DTypeError(f"samples holds a {type(sample).__name__}; cytometry.Sample is wanted")
+
+
+def _check_numbers(cofactor, saturation):
+    if cofactor is not None:
+        check_number(cofactor, "cofactor", above=0.0)
+    if saturation is not None:
+        check_number(saturation, "saturation")
+
+
+def _places(sample, channels):
+    """Of the channels that are asked for, or of all colours."""
+    if channels is not None:
+        return list(dict.fromkeys(map(sample.place, channels)))
+    places = colours_of(sample.channels)
+    if not places:
+        raise InputError(
+            f"{sample.name}: channels are {list(sample.channels)}: none of them is a colour. Name those "
+            "that are wanted"
+        )
+    return places
+
+
+def _standard(points, names):
+    """Mean and deviation of each column; an error for one that is constant."""
+    centres, spreads = points.mean(axis=0), points.std(axis=0)
+    least = 1e-12 * max(1.0, np.abs(points).max())
+    still = [name for name, spread in zip(names, spreads) if not spread > least]
+    if still:
+        raise InputError(f"all cells have the same {', '.join(still)}; leave such channels out")
+    return centres, spreads
+
+
+def _own_matrix(sample):
+    """A sample's own matrix; none where a program compensated it, gave channels other names, and left it
+    there."""
+    if sample.spillover is None or not any(name in sample.channels for name in sample.spillover[0]):
+        return (), np.eye(0)
+    return sample.spillover
+
+
+def _compensation(compensation, samples):
+    """Checked; "none" where the samples have no matrix."""
+    if isinstance(compensation, str):
+        check_choice(compensation, "compensation", COMPENSATIONS)
+        having = [sample.name for sample in samples if _own_matrix(sample)[0]]
+        lacking = [sample.name for sample in samples if not _own_matrix(sample)[0]]
+        if compensation == "file" and having and lacking:
+            raise InputError(
+                f"{lacking[0]} has no spillover matrix, {having[0]} has one; say by compensation= which "
+                "matrix to use for all, or none"
+            )
+        return compensation if having else "none"
+    try:
+        channels, matrix = compensation
+    except (TypeError, ValueError) as error:
+        raise DTypeError(
+            f"compensation is {compensation!r}; 'file', 'none' or channels with a matrix are wanted"
+        ) from error
+    return check_spillover("compensation", channels, matrix)
+
+
+def _scale(sample, place, values, transform, cofactor):
+    """The scale of a channel, from the pooled cells' intensities."""
+    top = (sample.limits[place] + 1.0) / sample.gains[place]
+    if transform == "none" or is_scatter(sample.channels[place]):
+        return Scale("none")
+    if transform == "arcsinh":
+        most = values.max() if np.isinf(top) else top
+        usual = _METAL if np.isinf(top) and most < _BITS_18 else _FLUORESCENT * max(most / _BITS_18, 1.0)
+        return Scale("arcsinh", (float(usual if cofactor is None else cofactor),))
+    need("flowutils.transforms", "logicle scales")
+    top = float(top if np.isfinite(top) else max(values.max(), _TOP))
+    below, width = values[values < 0.0], _WIDTH
+    if len(below) >= _LEAST_NEGATIVE:
+        width = 0.5 * (_DECADES - np.log10(top / -np.quantile(below, _NEGATIVE)))
+    return Scale("logicle", (top, float(np.clip(width, 0.0, 0.45 * _DECADES)), _DECADES))

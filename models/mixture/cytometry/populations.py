@@ -1,0 +1,142 @@
+"""A mixture of cells with its populations, used on any sample of its panel."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...checks import check_count
+from ..checks import check_random_state
+from ..estimator import DirichletMixture
+from .kept import save
+from .labels import Labels
+from .merging import Join, merge
+from .panel import Panel
+from .samples import Sample
+from .signatures import signatures
+
+_AT_ONCE = 1 << 17  # cells whose probabilities are held together
+
+
+@dataclass(frozen=True, eq=False)
+class Populations:
+    """Populations of cells: groups of the components of a mixture.
+
+    Parameters
+    ----------
+    panel : Panel
+    model : DirichletMixture, fitted
+    members : ndarray of int, shape (n_components,)
+        The population of each component.
+    names, signatures : tuples of str
+        Of the populations: the markers that cells carry, and all markers with + or -.
+    medians : ndarray, shape (n_populations, n_channels)
+        Of the intensities, compensated, of the cells that were fitted.
+    cells : ndarray of int, shape (n_populations,)
+        How many they were.
+    joins : tuple of Join
+    """
+
+    panel: Panel
+    model: DirichletMixture
+    members: np.ndarray
+    names: tuple[str, ...]
+    signatures: tuple[str, ...]
+    medians: np.ndarray
+    cells: np.ndarray
+    joins: tuple[Join, ...] = ()
+
+    @property
+    def n_populations(self) -> int:
+        return len(self.names)
+
+    def predict(self, sample: Sample, *, probabilities: bool = False) -> Labels:
+        """The population of each cell of a sample.
+
+        Parameters
+        ----------
+        sample : Sample
+            Of the panel's channels, in any order and with others beside them.
+        probabilities : bool, default False
+            Whether to keep those of every population.
+
+        Returns
+        -------
+        Labels
+            -1 for cells that are saturated in some detector, or hold no number.
+
+        Raises
+        ------
+        InputError
+            The sample lacks a channel.
+        """
+        points, good = self.panel.points(sample)
+        n = sample.n_cells
+        population, component, highest = np.full(n, -1), np.full(n, -1), np.zeros(n)
+        every = np.zeros((n, self.n_populations), np.float32) if probabilities else None
+        for at in np.split(np.flatnonzero(good), range(_AT_ONCE, int(good.sum()), _AT_ONCE)):
+            if not at.size:
+                break
+            of_components = self.model.predict_proba(points[at])
+            own = of_components @ np.eye(self.n_populations)[self.members]
+            population[at], highest[at] = own.argmax(axis=1), np.minimum(own.max(axis=1), 1.0)
+            component[at] = np.where(self.members == population[at, None], of_components, -1.0).argmax(axis=1)
+            if probabilities:
+                every[at] = own
+        return Labels(sample.name, population, highest, component, self.names, every)
+
+    def merged(
+        self, samples: Sequence[Sample], method: str = "entropy", n_populations: int | None = None
+    ) -> Populations:
+        """The same mixture with other populations; see `merge`."""
+        return populations_of(self.panel, self.model, pooled(self.panel, samples), method, n_populations)
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Write all to a file of arrays and text, which `load` reads; `DirichletMixture.load` reads the
+        mixture.
+
+        Raises
+        ------
+        InputError, StorageError
+            There is no folder for it; it cannot be written.
+        """
+        save(self, path)
+
+
+def populations_of(
+    panel: Panel, model: DirichletMixture, points: np.ndarray, method: str, n_populations: int | None
+) -> Populations:
+    """The populations of a mixture that was fitted to points of a panel."""
+    members, joins = merge(model, points, method, n_populations)
+    own, n = members[model.predict(points)], members.max() + 1
+    cells = np.bincount(own, minlength=n)
+    # A population that is no cell's most probable one has the mean of its components, and others' deviations.
+    of = model.weights_ * (members == np.arange(n)[:, None])
+    medians = of @ model.means_ / of.sum(axis=1, keepdims=True)
+    deviations = np.full(medians.shape, np.nan)
+    for number in np.flatnonzero(cells):
+        its = points[own == number]
+        medians[number], deviations[number] = np.median(its, axis=0), its.std(axis=0)
+    deviations = np.where(np.isnan(deviations), np.nanmedian(deviations, axis=0), deviations)
+    names, whole = signatures(medians, deviations, panel.names)
+    found = panel.intensities(medians)
+    return Populations(panel, model, members, tuple(names), tuple(whole), found, cells, tuple(joins))
+
+
+def pooled(
+    panel: Panel, samples: Sequence[Sample], cells_per_sample: int | None = None, random_state: int = 0
+) -> np.ndarray:
+    """The points of all samples, shape (n, n_channels), at most so many of each."""
+    if cells_per_sample is not None:
+        check_count(cells_per_sample, "cells_per_sample", 1)
+    random, parts = check_random_state(random_state), []
+    for sample in samples:
+        points, good = panel.points(sample)
+        use = np.flatnonzero(good)
+        if cells_per_sample is not None and len(use) > cells_per_sample:
+            use = np.sort(random.choice(use, cells_per_sample, replace=False))
+        parts.append(points[use])
+    return np.concatenate(parts)

@@ -1,0 +1,141 @@
+"""A sample: cells as an instrument wrote them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from portable.errors import InputError, ShapeError
+
+from .channels import is_detector, is_mass
+
+_BITS = (10, 18, 22)  # of instruments' analog to digital converters
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Cells of one tube or well, as the instrument wrote them.
+
+    Parameters
+    ----------
+    X : array-like, shape (n_cells, n_channels)
+        Not compensated, not transformed.
+    channels : sequence of str
+        The detectors' names, $PnN, each once.
+    markers : sequence of str, optional
+        What was stained, $PnS; "" where nothing was.
+    name : str
+    limits : array-like, shape (n_channels,), optional
+        What detectors give at most, $PnR - 1: a cell that reaches it is saturated. If not given, the
+        largest number of 10, 18 or 22 bits, the fewest that hold what detectors gave; infinity for a mass
+        cytometer. Time and what else is no detector's has none.
+    spillover : (sequence of str, array-like of shape (n, n)), optional
+        Channels, and what share of the light of each (rows) each detector sees (columns).
+    gains : array-like, shape (n_channels,), optional
+        $PnG, by which X is divided for a linear scale; 1 if not given.
+    keywords : dict of str, optional
+        What else the file says, names in lower case without the "$".
+
+    Raises
+    ------
+    ShapeError, InputError
+        Lengths disagree; a channel occurs twice; a spillover matrix without inverse.
+    """
+
+    X: np.ndarray
+    channels: tuple[str, ...]
+    markers: tuple[str, ...] = ()
+    name: str = "sample"
+    limits: np.ndarray | None = None
+    spillover: tuple[tuple[str, ...], np.ndarray] | None = None
+    gains: np.ndarray | None = None
+    keywords: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self):
+        channels = tuple(map(str, self.channels))
+        n, X = len(channels), np.asarray(self.X)
+        markers = tuple(str(marker).strip() for marker in self.markers) or ("",) * n
+        if X.ndim != 2 or X.shape[1] != n or len(markers) != n:
+            raise ShapeError(
+                f"{self.name}: X has shape {X.shape}, but there are {n} channels and {len(markers)} markers"
+            )
+        _check_names(self.name, channels)
+        limits = _limits(X, channels) if self.limits is None else self._numbers("limits", n)
+        gains = np.ones(n) if self.gains is None else self._numbers("gains", n)
+        spillover = None if self.spillover is None else check_spillover(self.name, *self.spillover)
+        limits = np.where([is_detector(channel) for channel in channels], limits, np.inf)
+        checked = {"X": X, "channels": channels, "markers": markers, "limits": limits, "gains": gains}
+        for name, value in (checked | {"spillover": spillover}).items():
+            object.__setattr__(self, name, value)
+
+    def _numbers(self, name, n):
+        value = np.asarray(getattr(self, name), np.float64)
+        if value.shape != (n,):
+            raise ShapeError(f"{self.name}: {name} has shape {value.shape}; {(n,)} is wanted")
+        return value
+
+    @property
+    def n_cells(self) -> int:
+        return len(self.X)
+
+    def take(self, cells: np.ndarray) -> Sample:
+        """The same sample of some of its cells, by their numbers or a mask."""
+        return replace(self, X=self.X[cells])
+
+    def place(self, channel: str) -> int:
+        """Where a channel is, by its name or its marker's.
+
+        Raises
+        ------
+        InputError
+            There is none, or there are several.
+        """
+        if channel in self.channels:
+            return self.channels.index(channel)
+        found = [place for place, marker in enumerate(self.markers) if marker and marker == channel]
+        if len(found) != 1:
+            named = [f"{c} ({m})" if m else c for c, m in zip(self.channels, self.markers)]
+            raise InputError(
+                f"{self.name} has {len(found) or 'no'} channel{'s' * bool(found)} '{channel}': it has "
+                f"{', '.join(named)}"
+            )
+        return found[0]
+
+
+def _check_names(sample, channels):
+    for place, channel in enumerate(channels):
+        if not channel.strip():
+            raise InputError(f"{sample}: the name of channel {place + 1} is empty")
+        if channels.count(channel) > 1:
+            raise InputError(
+                f"{sample}: {channels.count(channel)} channels are called '{channel}'; names that differ "
+                "are wanted"
+            )
+
+
+def check_spillover(
+    name: str, channels: Sequence[str], matrix: np.ndarray
+) -> tuple[tuple[str, ...], np.ndarray]:
+    """Channels and a matrix that can be solved for; an error that begins with `name` otherwise."""
+    channels, matrix = tuple(map(str, channels)), np.asarray(matrix, np.float64)
+    if matrix.shape != (len(channels),) * 2 or len(set(channels)) < len(channels):
+        raise ShapeError(
+            f"{name}: the spillover matrix has shape {matrix.shape} for the channels {', '.join(channels)}"
+        )
+    if not np.isfinite(matrix).all() or np.linalg.cond(matrix) > 1e6:
+        raise InputError(f"{name}: the spillover matrix of {', '.join(channels)} has no inverse worth using")
+    return channels, matrix
+
+
+def _limits(X, channels):
+    """Those of an instrument whose numbers have as many bits as hold them."""
+    detectors = [place for place, channel in enumerate(channels) if is_detector(channel)]
+    seen = X[:, detectors]
+    most = seen.max(initial=0.0, where=np.isfinite(seen))
+    bits = next((bits for bits in _BITS if most < 2.0**bits), None)
+    limits = np.full(len(channels), np.inf)
+    if bits is not None and not is_mass(channels):
+        limits[detectors] = 2.0**bits - 1.0
+    return limits

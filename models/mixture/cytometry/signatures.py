@@ -1,0 +1,62 @@
+"""Names of populations: which markers their cells carry."""
+
+from __future__ import annotations
+
+import numpy as np
+
+_TOLD_APART = 2.0  # deviations within populations between those with and those without a marker, at least
+
+
+def thresholds(medians: np.ndarray, deviations: np.ndarray) -> np.ndarray:
+    """What parts populations with a marker from those without it, shape (n_channels,); NaN where nothing
+    does.
+
+    Populations, large or small alike, are parted in two by the place that leaves the least squares within
+    the parts; the threshold is in the middle between them.
+
+    Parameters
+    ----------
+    medians, deviations : ndarrays, shape (n_populations, n_channels)
+        Of the transformed intensities of each population's cells.
+    """
+    n, found = len(medians), np.full(medians.shape[1], np.nan)
+    if n < 2:
+        return found
+    for channel, column in enumerate(np.sort(medians, axis=0).T):
+        squares = [column[:cut].var() * cut + column[cut:].var() * (n - cut) for cut in range(1, n)]
+        cut = 1 + int(np.argmin(squares))
+        low, high = column[:cut].mean(), column[cut:].mean()
+        if high - low > _TOLD_APART * np.median(deviations[:, channel]):
+            found[channel] = 0.5 * (column[cut - 1] + column[cut])
+    return found
+
+
+def signatures(
+    medians: np.ndarray, deviations: np.ndarray, names: tuple[str, ...]
+) -> tuple[list[str], list[str]]:
+    """What populations are called.
+
+    Parameters
+    ----------
+    medians, deviations : ndarrays, shape (n_populations, n_channels)
+    names : tuple of str, length n_channels
+
+    Returns
+    -------
+    short : list of str
+        The markers that a population carries, "CD3+ CD4+"; those of the same ones are numbered.
+    whole : list of str
+        All markers that part the populations, with + or -.
+    """
+    limits = thresholds(medians, deviations)
+    telling = np.flatnonzero(np.isfinite(limits))
+    short, whole = [], []
+    for own in medians:
+        high = own > limits
+        short.append(" ".join(f"{names[c]}+" for c in telling if high[c]) or "all low")
+        whole.append(" ".join(f"{names[c]}{'+' if high[c] else '-'}" for c in telling))
+    numbered = [
+        f"{name} ({short[:place].count(name) + 1})" if short.count(name) > 1 else name
+        for place, name in enumerate(short)
+    ]
+    return numbered, whole

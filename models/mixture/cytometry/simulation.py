@@ -1,0 +1,183 @@
+"""Panels whose populations are known: what an instrument would have measured of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from portable.errors import InputError
+
+from ...checks import check_count, check_seed
+from .samples import Sample
+
+MARKERS = (
+    *("CD3", "CD4", "CD8", "CD19", "CD56", "CD14", "CD16", "CD27"),
+    *("CD45RO", "CCR7", "HLA-DR", "CD38", "CD25", "CD127", "CXCR5", "PD-1"),
+)
+_DETECTORS = (
+    *("B530-A", "V450-A", "R780-A", "G575-A", "G780-A", "V525-A", "B710-A", "R660-A"),
+    *("V605-A", "V655-A", "V705-A", "R710-A", "G610-A", "V780-A", "G660-A", "G710-A"),
+)
+RANGE = 262144.0  # of an instrument with 18 bits
+# Mean intensity of cells without a marker, and with it: dim to bright.
+_LEVELS = (0.0, 10.0**2.6, 10.0**3.4, 10.0**4.2)
+_CHANGED = (1, 3)  # markers in which a population differs from the one that it is descended from
+_OFFSET, _JITTER = 0.2, 0.1  # log10: of a marker's levels, and of a population's
+_SPREAD = (0.1, 0.3)  # log10: of the cells of a population in a marker
+_SIZE = 0.1  # log10: of cells, which acts on all markers
+_SKEW = 4.0  # largest shape of a skew normal distribution
+_FLOOR, _PHOTONS = 30.0, 6.0  # noise: deviation without light, variance for each unit of it
+_SPILL, _SPILLS = 0.08, 0.4  # largest share that a detector sees of another's light; how many pairs do
+
+
+def simulate(
+    seed: int,
+    *,
+    n_cells: int = 20_000,
+    n_populations: int = 12,
+    n_markers: int = 10,
+    n_rare: int = 2,
+    rare: float = 0.001,
+    n_samples: int = 1,
+) -> tuple[list[Sample], list[np.ndarray]]:
+    """Samples of one panel, not compensated, with the population of each cell.
+
+    Populations differ in which markers they carry, and how much. Intensities of their cells are skewed
+    around the logarithm of a mean; light spills over to other detectors, and is counted with noise. Shares
+    of populations vary between samples, but for those of the rare ones.
+
+    Parameters
+    ----------
+    seed : int
+    n_cells : int
+        Of each sample.
+    n_populations : int
+    n_markers : int, 3 to 16
+    n_rare : int
+        How many populations, the last ones, have the share `rare` each.
+    rare : float
+    n_samples : int
+
+    Returns
+    -------
+    samples : list of Sample
+        FSC-A, SSC-A, the markers' detectors and Time, with the spillover matrix.
+    populations : list of ndarrays, shape (n_cells,)
+
+    Raises
+    ------
+    InputError
+        A count out of its range.
+    """
+    check_count(n_cells, "n_cells", 1)
+    check_count(n_samples, "n_samples", 1)
+    _check_populations(n_populations, n_markers, n_rare, rare)
+    random = np.random.default_rng(check_seed(seed))
+    stained = _Stained.drawn(random, n_populations, n_markers)
+    common = random.dirichlet(np.full(n_populations - n_rare, 1.5))
+    instrument = _Instrument.drawn(random, n_populations, n_markers)
+    samples, populations = [], []
+    for number in range(n_samples):
+        shares = common if n_samples == 1 else random.dirichlet(40.0 * common)
+        own = random.choice(n_populations, n_cells, p=_with_rare(shares, n_rare, rare))
+        light = stained.light(random, own)
+        samples.append(instrument.sample(random, own, light, f"simulated{number + 1}"))
+        populations.append(own)
+    return samples, populations
+
+
+def _check_populations(n_populations, n_markers, n_rare, rare):
+    check_count(n_markers, "n_markers", 3, len(MARKERS))
+    check_count(n_populations, "n_populations", 1, 3 ** (n_markers - 1))
+    if not 0 <= n_rare < n_populations or not 0.0 <= n_rare * rare < 1.0:
+        raise InputError(
+            f"n_rare is {n_rare} and rare {rare}; fewer than n_populations ({n_populations}), whose shares "
+            "add up to less than 1, are wanted"
+        )
+
+
+@dataclass(frozen=True)
+class _Instrument:
+    """Mean scatter of populations, shape (n_populations, 2), and a spillover matrix."""
+
+    scatter: np.ndarray
+    spill: np.ndarray
+
+    @classmethod
+    def drawn(cls, random, n_populations, n_markers):
+        scatter = random.uniform((4e4, 1e4), (1.2e5, 9e4), (n_populations, 2))
+        shares = np.triu(random.uniform(0.0, _SPILL, (n_markers, n_markers)), 1)
+        return cls(scatter, np.eye(n_markers) + shares * (random.random(shares.shape) < _SPILLS))
+
+    def sample(self, random, own, light, name):
+        """What is written of cells of these populations, of which light comes."""
+        n_cells, n_markers = light.shape
+        seen = light @ self.spill
+        seen += np.sqrt(_FLOOR**2 + _PHOTONS * seen) * random.normal(size=seen.shape)
+        body = self.scatter[own] * np.exp(0.12 * random.normal(size=(n_cells, 2)))
+        time = np.sort(random.uniform(0.0, 6000.0, n_cells))
+        X = np.minimum(np.column_stack([body, seen, time]), RANGE - 1.0).astype(np.float32)
+        channels = ("FSC-A", "SSC-A", *_DETECTORS[:n_markers], "Time")
+        markers, limits = ("", "", *MARKERS[:n_markers], ""), np.full(len(channels), RANGE - 1.0)
+        return Sample(X, channels, markers, name, limits, (channels[2:-1], self.spill))
+
+
+@dataclass(frozen=True)
+class _Stained:
+    """How bright populations are in markers: levels, and log10 of the cells' mean about them, deviation and
+    the shape of a skew normal distribution; ndarrays, shape (n_populations, n_markers)."""
+
+    levels: np.ndarray
+    centre: np.ndarray
+    spread: np.ndarray
+    shape: np.ndarray
+
+    @classmethod
+    def drawn(cls, random, n_populations, n_markers):
+        levels = _patterns(random, n_populations, n_markers)
+        offset = random.uniform(-_OFFSET, _OFFSET, n_markers)
+        centre = offset + random.normal(0.0, _JITTER, levels.shape)
+        return cls(
+            levels,
+            centre,
+            random.uniform(*_SPREAD, levels.shape),
+            random.uniform(-_SKEW, _SKEW, levels.shape),
+        )
+
+    def light(self, random, own):
+        """Of cells of these populations, shape (n_cells, n_markers)."""
+        skewed = _skew_normal(random, self.shape[own])
+        size = _SIZE * random.normal(size=(len(own), 1))
+        return np.array(_LEVELS)[self.levels[own]] * 10.0 ** (
+            self.centre[own] + self.spread[own] * skewed + size
+        )
+
+
+def _with_rare(shares, n_rare, rare):
+    """Shares of all populations: the common ones are at least twice as frequent as the rare ones."""
+    shares = np.maximum(shares, 2.0 * rare)
+    return np.append(shares * ((1.0 - n_rare * rare) / shares.sum()), np.full(n_rare, rare))
+
+
+def _patterns(random, n_populations, n_markers):
+    """Levels of the markers of each population, shape (n_populations, n_markers): each, but the first, is
+    another one with some markers changed, as cells descend from each other."""
+    found = random.integers(0, len(_LEVELS), (1, n_markers))
+    while len(found) < n_populations:
+        new = found[random.integers(len(found))].copy()
+        changed = random.choice(n_markers, random.integers(*_CHANGED, endpoint=True), replace=False)
+        new[changed] = random.integers(0, len(_LEVELS), len(changed))
+        if (found != new).any(axis=1).all():
+            found = np.vstack([found, new])
+    return found
+
+
+def _skew_normal(random, shape):
+    """Of mean 0 and variance 1 (Azzalini 1985)."""
+    delta = shape / np.sqrt(1.0 + shape * shape)
+    one, other = random.normal(size=(2, *shape.shape))
+    middle = delta * np.sqrt(2.0 / np.pi)
+    return (delta * np.abs(one) + np.sqrt(1.0 - delta * delta) * other - middle) / np.sqrt(
+        1.0 - middle * middle
+    )

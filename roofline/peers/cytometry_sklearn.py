@@ -1,0 +1,64 @@
+"""Populations by scikit-learn, told their number: the best of some mixtures, and k-means whose clusters are
+joined."""
+
+import os
+import warnings
+
+from sklearn.cluster import AgglomerativeClustering, KMeans
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.mixture import GaussianMixture
+from threadpoolctl import threadpool_limits
+
+from roofline.contract import Contender
+
+ITERATIONS = 300
+CLUSTERS = 100  # as the map of ten by ten nodes that FlowSOM begins with
+
+
+def contenders(problem, judge, *, starts, threads=None):
+    """GaussianMixture, and k-means with merging.
+
+    Parameters
+    ----------
+    problem : roofline.cases.cytometry.Problem
+    judge : callable of labels and a name
+        Keeps what was found and returns its adjusted Rand index.
+    starts : int
+    threads : int, optional
+        All cores if not given.
+
+    Returns
+    -------
+    list of Contender
+    """
+
+    def mixture():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            return GaussianMixture(problem.k, n_init=starts, max_iter=ITERATIONS, random_state=0).fit_predict(
+                problem.X
+            )
+
+    ways = {
+        "GaussianMixture, told the number": mixture,
+        "k-means with merging, told the number": lambda: merged(problem.X, problem.k, 0, starts)(problem.X),
+    }
+
+    def contender(name, way):
+        found = {}
+
+        def fit():
+            with threadpool_limits(min(threads or os.cpu_count(), os.cpu_count())):
+                found["labels"] = way()
+
+        return Contender(name, fit, result=lambda: judge(found["labels"], name))
+
+    return [contender(name, way) for name, way in ways.items()]
+
+
+def merged(X, k, seed, starts):
+    """Many clusters by k-means, whose means are joined by average linkage until k are left; labels of
+    points, as a function."""
+    means = KMeans(min(CLUSTERS, len(X) // 5), n_init=starts, random_state=seed).fit(X)
+    joined = AgglomerativeClustering(k, linkage="average").fit_predict(means.cluster_centers_)
+    return lambda points: joined[means.predict(points)]

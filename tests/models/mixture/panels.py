@@ -1,0 +1,43 @@
+"""Cells for the tests of cytometry: a small simulated panel, and the real file where it is found."""
+
+import functools
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from models.mixture import cytometry
+
+CHANNELS, MARKERS = ["FSC-A", "B515-A", "Time", "R660-A"], ["", "KI67", "", ""]
+
+
+def raw_cells(n=300, seed=1):
+    """Two kinds of cells in two colours, two of them saturated."""
+    random = np.random.default_rng(seed)
+    kinds = np.array([[100.0, 3000.0], [5000.0, 40.0]])[random.integers(0, 2, n)]
+    colours = kinds * np.exp(0.3 * random.normal(size=(n, 2)))
+    X = np.column_stack([random.uniform(1e4, 2e4, n), colours[:, 0], np.arange(n), colours[:, 1]])
+    X[7, 0] = X[11, 3] = 262143.5
+    return X.astype(np.float32)
+
+
+@functools.cache
+def simulated():
+    """Two samples of four populations in four markers, and the population of each cell."""
+    return cytometry.simulate(4, n_cells=500, n_populations=4, n_markers=4, n_rare=1, rare=0.05, n_samples=2)
+
+
+@functools.cache
+def fitted():
+    """Populations of both samples."""
+    return cytometry.fit(simulated()[0], 6, space="serial")
+
+
+def real_file():
+    """flowkit_100715.npz; skipped where it is not found."""
+    beside = Path(__file__).parents[4] / "shared" / "data"
+    path = Path(os.environ.get("PORTABLE_DATA", beside)) / "mixture" / "flowkit_100715.npz"
+    if not path.exists():
+        pytest.skip(f"real data not found: {path} (set PORTABLE_DATA to the folder that holds mixture/)")
+    return path
