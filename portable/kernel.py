@@ -15,6 +15,17 @@ import numpy as np
 from . import frontend
 
 
+class _Kept(dict):
+    """What was put in last: the values of pk.static that a program goes through must not fill its memory."""
+
+    most = 512  # two a set of types
+
+    def __setitem__(self, key, value):
+        super().__setitem__(key, value)
+        while len(self) > self.most:
+            self.pop(next(iter(self)), None)
+
+
 class _Written:
     """A function written once, for every space. Called directly, it is the plain Python function."""
 
@@ -24,7 +35,7 @@ class _Written:
         fn = getattr(fn, "py_func", fn)  # the text of a function that numba compiles, under the layer's rules
         frontend.check_function(fn, self.kind)
         self.fn, self.fastmath, self.packed, self.teams, self.chain = fn, fastmath, packed, teams, chain
-        self.compiled = {}  # what a backend made of it, by its own key
+        self.compiled = _Kept()  # what a backend made of it, by its own key
         functools.update_wrapper(self, fn)
         frontend.keep(fn)
 

@@ -16,7 +16,7 @@ from numba.core import types
 from numba.core.typing.templates import AbstractTemplate, signature
 from numba.extending import NativeValue, lower_builtin, models, register_model, unbox
 
-from ..backends.cpu.lanes import CpuTarget
+from ..backends.cpu.lanes import Unwatched
 from ..compiler.emit import Emitter
 from ..compiler.keys import sources
 from ..compiler.keys import written as written_tree
@@ -83,7 +83,7 @@ class Linked:
     def reload(self):
         """Before code from numba's cache is loaded."""
 
-    def emit(self, module, name, target=CpuTarget):
+    def emit(self, module, name, target=Unwatched):
         """Put the function into a module; texts of foreign functions that it calls."""
         function = ir.Function(module, ir.FunctionType(ir.VoidType(), [PTR]), name)
         function.attributes.add("alwaysinline")

@@ -28,6 +28,7 @@ from numba.extending import (
 from .. import dispatch
 from ..backends.cpu import engine
 from ..backends.cpu import space as cpu
+from ..backends.cpu.lanes import Unwatched
 from ..backends.cpu.lower import Entry
 from ..backends.cpu.scan import ScanEntry
 from ..compiler.entry import EXTRA
@@ -48,6 +49,14 @@ _OPTIONS = {
     dispatch.parallel_reduce: ("reducer",),
     dispatch.parallel_scan: ("out", "reducer", "inclusive"),
 }
+
+
+class _Plain(Entry):
+    target = Unwatched  # numba's code hears of Ctrl-C, and sets the state of arithmetic, by itself or not at all
+
+
+class _Scan(ScanEntry):
+    target = Unwatched
 
 
 class Known(types.Dummy):
@@ -121,7 +130,7 @@ class Launch:
 
     def _compile(self, kind, specs):
         with dispatch.compiling:
-            self.entry = (ScanEntry if kind.startswith("scan") else Entry)(
+            self.entry = (_Scan if kind.startswith("scan") else _Plain)(
                 self.written, kind, specs, self.reducers
             )
             self.name = name_of(self.written, self.entry.identity_of_code)

@@ -116,6 +116,8 @@ GROWTH = (  # nodes of the layer's syntax trees: where, and why
     (230, "records as arguments; the checked space, which runs the typed tree, is smaller"),
     (14_200, "numba as a neighbour: its functions in kernels, ours and launches in its code, its threads, policies there, and PTX as assembly"),
     (7_000, "words: atan2 to gammainc as kernel text, default and keyword arguments of functions, print in checked"),
+    (3_300, "launches that are safe wherever Python runs: Ctrl-C, the state of arithmetic, locks, limits of memory"),
+    (4_600, "the debug build: its emitter, its faults, its memory on two machines"),
 )
 
 
