@@ -11,7 +11,7 @@
 Importing needs no GPU, driver or toolkit; `python -m portable` says what this machine offers.
 """
 
-from . import errors, random
+from . import errors, locks, numba, random
 from .elementary_gamma import gammainc, gammaincc  # (made of random.py's; rows of their own)
 from .algorithms import argsort, compact, sort_by_key, top_k
 from .backends.cpu import Threads
@@ -38,4 +38,5 @@ from .words import *  # noqa: F403  (a name for each row)
 
 __version__ = "0.1.0"
 __all__ = [name for name in globals() if not name.startswith("_") and name not in
-           ("algorithms", "backends", "elementary_gamma", "cache", "copy", "dispatch", "events", "frontend", "graph", "policy", "reducer", "scatter", "segments", "space", "view", "words")]
+           ("algorithms", "backends", "elementary_gamma", "cache", "copy", "dispatch", "events", "frontend", "graph", "locks",
+            "policy", "reducer", "scatter", "segments", "space", "view", "words")]

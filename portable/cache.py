@@ -68,7 +68,9 @@ def _directory():
         directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     except OSError:
         return None
-    if not os.path.samestat(os.fstat(directory), os.stat(path)) or os.fstat(directory).st_uid != os.getuid():
+    mode = os.fstat(directory)  # of what is open now, whatever stood at this path when it was looked at
+    shared = mode.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    if not os.path.samestat(mode, os.stat(path)) or mode.st_uid != os.getuid() or shared:
         return None
     return directory
 

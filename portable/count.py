@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import dispatch
+from . import dispatch, locks
 from .backends import registry
 from .errors import InputError, SpaceError
 
@@ -47,5 +47,5 @@ def count(policy, kernel, *args, reducer=(), scan=None, build="text"):
     if name not in backend.builds:
         able = [f"'{other}'" for other in registry.names() if name in registry.launches(other).builds]
         raise SpaceError(f"build '{build}' is counted on {' and '.join(able)}, not on '{space}'; a kernel's text does the same on all")
-    with dispatch.compiling, backend.lock:
+    with backend.lock, locks.compiling, locks.uninterrupted():
         return backend.counted(space, kernel, policy, policy_kind, specs, reducers, words, build)

@@ -22,13 +22,11 @@ from .kernel import Kernel
 from .policy import WITH_PREFIXES, MDRangePolicy, RangePolicy, as_policy, kind_of, n_indices
 from .reducer import Reducer, Sum
 from .scatter import ScatterView
-from .space import HOST, Space, default_space, require, resolve
+from .space import HOST, Space, debugged, default_space, require, resolve
 from .view import Spec, View, asview, describe, producer_of
 from .words import static
 
-compiling = locks.Lock()  # LLVM's modules and the cache of a kernel's code are for one thread at a time
-if hasattr(os, "register_at_fork"):  # nobody forks in the middle of a compilation, whose locks in LLVM nobody could open again
-    os.register_at_fork(before=compiling.__enter__, after_in_parent=compiling.__exit__)
+compiling = locks.compiling
 _pack_int, _pack_float, _pack_float32 = (struct.Struct(f).pack for f in ("=q", "=d", "=f4x"))
 _PACK = {"int32": struct.Struct("=i4x").pack, "uint32": struct.Struct("=I4x").pack, "int64": _pack_int,
          "uint64": struct.Struct("=Q").pack, "float32": _pack_float32, "float64": _pack_float, "bool": _pack_int}
@@ -82,6 +80,9 @@ def _describe_rare(a, kind):
         return ("tuple", specs, names), words
     if isinstance(a, np.ndarray):
         return describe(a if hasattr(a, "filled") else a.view(np.ndarray))  # masked arrays are refused there
+    if hasattr(a, "__cuda_array_interface__"):  # another library's array on a GPU
+        view = asview(a)
+        return view.spec, view.words
     raise DTypeError(f"{a!r:.60} of type {kind.__name__} is no argument for kernels; a view, a NumPy array, a number, "
                      "pk.static(number), a tuple, NamedTuple or dataclass of these is wanted (pk.asview takes arrays of other libraries)")
 
@@ -178,12 +179,11 @@ def bind(policy, kernel, args, reducers, scan=None):
     except (InputError, struct.error) as error:
         raise _named(error, kernel, args, n_indices(kind_of(policy))) from error
     kind = scan or (policy.__class__ if policy.__class__ is not MDRangePolicy else kind_of(policy))
-    known = kernel.compiled.get((kind, space.name, space.device, specs, reducers))
+    known = kernel.compiled.get((kind, space.name, space.device, space.debug, specs, reducers))
     if known is None:
         try:
-            with compiling, locks.uninterrupted():
-                known = _prepare(scan or kind_of(policy), space, kernel, specs, reducers)
-                kernel.compiled[(kind, space.name, space.device, specs, reducers)] = known
+            known = _prepare(scan or kind_of(policy), space, kernel, specs, reducers)
+            kernel.compiled[(kind, space.name, space.device, space.debug, specs, reducers)] = known
         except ReadOnlyError as error:
             raise _with_producers(error, args) from error
     backend, compiled, pack_weak = known
@@ -195,6 +195,7 @@ def _bound(policy, kernel, args, reducers, scan=None):
     return (events.current().redirect or bind)(policy, kernel, args, reducers, scan)
 
 
+@locks.alone
 def _prepare(policy_kind, space, kernel, specs, reducers):
     """Check and compile for argument types not seen before."""
     names, first = list(kernel.portable_text.params), n_indices(policy_kind)
@@ -235,10 +236,22 @@ def repeat(launch, bound):
 
 
 def _run(space, policy, backend, compiled, words, reducers, scan, outs):
-    with backend.lock:
-        if not reducers:
-            return backend.run_for(space, compiled, policy, words)
-        return backend.run("scan" if scan else "reduce", space, compiled, policy, words, outs)
+    try:
+        with backend.lock:
+            if not reducers:
+                return backend.run_for(space, compiled, policy, words)
+            return backend.run("scan" if scan else "reduce", space, compiled, policy, words, outs)
+    except BaseException as error:
+        raise interrupted(error)  # noqa: B904  (the same)
+
+
+def interrupted(error):
+    """What was raised within a launch; a KeyboardInterrupt tells so."""
+    for forget in locks.ending:
+        forget()
+    if isinstance(error, KeyboardInterrupt):
+        error.add_note("Ctrl-C stopped a launch: the arrays that it writes may be half written")
+    return error
 
 
 def _checked_out(out, space):
@@ -312,11 +325,14 @@ class Plan:
         self._call, self._launch, self._kept, self._lock = call, launch, kept, locks.Lock()
 
     def __call__(self):
-        with self._lock.held:  # calls of one plan run one after the other, in whatever threads
-            if events.current().listeners:
-                with events.kernel(self._launch):
-                    return self._call()
-            return self._call()
+        try:
+            with self._lock.held:  # calls of one plan run one after the other, in whatever threads
+                if events.current().listeners:
+                    with events.kernel(self._launch):
+                        return self._call()
+                return self._call()
+        except BaseException as error:
+            raise interrupted(error)  # noqa: B904  (the same)
 
     def __repr__(self):
         return f"<plan of '{self._launch.label}' on '{self._launch.space}'>"
@@ -336,6 +352,7 @@ def plan(policy, kernel, *args, label=None):
     """
     space, policy, backend, compiled, words = _bound(policy, kernel, args, ())
     launch = Launch(policy, kernel, args, space, label or kernel.name)
+    locks.arm()
     return Plan(backend.plan_for(space, compiled, policy, words), launch, (args, compiled))
 
 
@@ -436,3 +453,7 @@ def fence(space=None):
     """Wait until everything launched on a space has finished."""
     space = require(resolve(space))
     registry.launches(space.name).fence(space)
+
+
+if (_asked := os.environ.get("PORTABLE_DEBUG", "0")) not in ("", "0"):
+    bind = functools.partial(debugged, "nan" if _asked == "nan" else True, bind)

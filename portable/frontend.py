@@ -149,6 +149,8 @@ def _has_loops(text, seen):
         if isinstance(node, (ast.For, ast.While)):
             return True
         callee = _meant(node.func, text.scope) if isinstance(node, ast.Call) else None
+        if hasattr(callee, "py_func"):  # a function that numba compiles, which may do anything
+            return True
         if hasattr(callee, "portable_text") and callee.__name__ not in seen and not callee.__module__.startswith("portable."):
             if _has_loops(callee.portable_text, seen):
                 return True

@@ -7,7 +7,7 @@ import contextlib
 from . import dispatch, events
 from .backends import registry
 from .errors import LaunchError
-from .locks import Lock
+from .locks import Lock, arm
 from .space import require, resolve
 
 
@@ -42,11 +42,14 @@ class Graph:
         if self._call is None:
             raise LaunchError("the capture of this graph has not ended, or failed; replay it after its with block")
         hooks = events.current()
-        with self._lock.held:  # its blocks and copies are for one replay at a time
-            if hooks.one_by_one:
-                return self._again()
-            with events.kernel(self) if hooks.listeners else contextlib.nullcontext():
-                return self._call()
+        try:
+            with self._lock.held:  # its blocks and copies are for one replay at a time
+                if hooks.one_by_one:
+                    return self._again()
+                with events.kernel(self) if hooks.listeners else contextlib.nullcontext():
+                    return self._call()
+        except BaseException as error:
+            raise dispatch.interrupted(error)  # noqa: B904  (the same)
 
     @property
     def label(self):
@@ -75,3 +78,4 @@ def capture(space=None):
     with events.changed(recording=graph):
         yield graph
     graph.finish()
+    arm()

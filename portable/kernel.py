@@ -15,15 +15,27 @@ import numpy as np
 from . import frontend
 
 
+class _Kept(dict):
+    """What was put in last: the values of pk.static that a program goes through must not fill its memory."""
+
+    most = 512  # two a set of types
+
+    def __setitem__(self, key, value):
+        super().__setitem__(key, value)
+        while len(self) > self.most:
+            self.pop(next(iter(self)), None)
+
+
 class _Written:
     """A function written once, for every space. Called directly, it is the plain Python function."""
 
     kind = "function"
 
     def __init__(self, fn, fastmath=False, packed=True, teams=1, chain=False):
+        fn = getattr(fn, "py_func", fn)  # the text of a function that numba compiles, under the layer's rules
         frontend.check_function(fn, self.kind)
         self.fn, self.fastmath, self.packed, self.teams, self.chain = fn, fastmath, packed, teams, chain
-        self.compiled = {}  # what a backend made of it, by its own key
+        self.compiled = _Kept()  # what a backend made of it, by its own key
         functools.update_wrapper(self, fn)
         frontend.keep(fn)
 
@@ -43,7 +55,7 @@ class _Written:
         scope = {name: _Module(v.__name__) if isinstance(v, types.ModuleType) else v
                  for name, v in frontend.scope_of(fn).items() if getattr(builtins, name, None) is not v and v is not self}
         options = self.fastmath, self.packed, self.teams, self.chain
-        return _from_text, (type(self), fn.__name__, fn.__module__, fn.__code__.co_filename, lines, first, scope, options, fn.__defaults__)
+        return from_text, (type(self), fn.__name__, fn.__module__, fn.__code__.co_filename, lines, first, scope, options, fn.__defaults__)
 
     @property
     def name(self):
@@ -53,6 +65,13 @@ class _Written:
     def place(self):
         """'file:line' of the def line."""
         return self.portable_text.where()
+
+    @functools.cached_property
+    def _numba_type_(self):
+        """What numba asks of each object that it meets: its type there."""
+        from .numba.functions import type_of
+
+        return type_of(self)
 
     @functools.cached_property
     def portable_text(self):
@@ -77,7 +96,7 @@ def _found(module, path):
         return None
 
 
-def _from_text(cls, name, module, file, lines, first, scope, options, defaults):
+def from_text(cls, name, module, file, lines, first, scope, options, defaults=None):
     """A kernel or function of another process from its text and what its names meant there."""
     tree = ast.increment_lineno(ast.parse(textwrap.dedent("".join(lines))), first - 1)
     tree.body[0].decorator_list, tree.body[0].args.defaults = [], [ast.Constant(None) for _ in defaults or ()]

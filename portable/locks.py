@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import functools
 import os
 import signal
+import sys
 import threading
 import weakref
 
@@ -34,8 +37,69 @@ class Lock:
         self.held = threading.RLock()
 
 
-if hasattr(os, "register_at_fork"):
+class Compiling(Lock):
+    """The lock of a compiler; numba's own, if there is one, is taken before it: each compiles functions of the other."""
+
+    __slots__ = ("others",)
+
+    def __init__(self):
+        super().__init__()
+        self.others = []
+
+    def __enter__(self):
+        other = getattr(sys.modules.get("numba.core.compiler_lock"), "global_compiler_lock", contextlib.nullcontext())
+        other.__enter__()
+        super().__enter__()
+        self.others.append(other)
+
+    def __exit__(self, *error):
+        other = self.others.pop()
+        super().__exit__()
+        other.__exit__(None, None, None)
+
+    def renew(self):
+        super().renew()
+        while self.others:
+            self.others.pop().__exit__(None, None, None)
+
+
+compiling = Compiling()  # LLVM's modules and the cache of a kernel's code are for one thread at a time
+if hasattr(os, "register_at_fork"):  # nobody forks in the middle of a compilation: who would open LLVM's locks?
+    os.register_at_fork(before=compiling.__enter__, after_in_parent=compiling.__exit__)
     os.register_at_fork(after_in_child=lambda: [lock.renew() for lock in _all])
+
+
+def _require_interpreter():
+    """ImportError where native code cannot tell threads apart, or no lock orders what Python does."""
+    api = ctypes.pythonapi
+    api.PyInterpreterState_Get.restype = api.PyInterpreterState_Main.restype = ctypes.c_void_p
+    if api.PyInterpreterState_Get() != api.PyInterpreterState_Main():
+        raise ImportError("portable runs in the main interpreter of a process, and this is a subinterpreter; "
+                          "start a process instead")
+    if not getattr(sys, "_is_gil_enabled", lambda: True)():
+        raise ImportError("portable needs Python's global lock; "
+                          "start this free-threaded Python with PYTHON_GIL=1")
+
+
+_require_interpreter()
+
+
+def alone(function):
+    """A function that compiles: one at a time in the process, never amid a fork or broken off by Ctrl-C."""
+    @functools.wraps(function)
+    def locked(*args, **options):
+        with compiling, uninterrupted():
+            return function(*args, **options)
+    return locked
+
+
+arming, ending = [], []  # what has running kernels hear of Ctrl-C, and forget one that ended so, of machines that can
+
+
+def arm():
+    """Have running kernels hear of Ctrl-C from now on: a program may have set a handler of its own."""
+    for stand in arming:
+        stand()
 
 
 @contextlib.contextmanager
@@ -50,5 +114,6 @@ def uninterrupted():
         yield
     finally:
         signal.signal(signal.SIGINT, before)
+        arm()
         if asked:
             before(*asked[0])

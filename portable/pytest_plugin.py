@@ -1,8 +1,10 @@
-"""pytest --portable-check: a project's own tests, with every launch on the host watched by the checked space."""
+"""pytest --portable-check: a project's own tests, with every launch on the host watched by the checked space.
+pytest --portable-debug: the same with every launch in its debug build, on every space.
+"""
 
 import pytest
 
-from . import testing
+from . import space, testing
 
 _TOTALS = pytest.StashKey()
 
@@ -13,9 +15,19 @@ def pytest_addoption(parser):
                     help="run kernels in the checked space; a test fails where one races, diverges or leaves its arrays")
     group.addoption("--portable-check-seed", type=int, default=0, metavar="N", help="the schedule of --portable-check (default 0)")
 
+    group.addoption("--portable-debug", action="store_true",
+                    help="run kernels in their debug build; a test fails where one leaves its arrays, divides an "
+                         "integer by zero or shifts by a negative count")
+    group.addoption("--portable-debug-nan", action="store_true",
+                    help="the same, and where an operation makes NaN from numbers")
+
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item):
+    nan = item.config.getoption("portable_debug_nan")
+    if nan or item.config.getoption("portable_debug"):
+        with space.use(debug="nan" if nan else True):
+            return (yield)
     if not item.config.getoption("portable_check"):
         return (yield)
     totals = item.config.stash.setdefault(_TOTALS, {"checked": 0, "elsewhere": 0})

@@ -58,6 +58,13 @@ class Reducer:
     def __repr__(self):
         return f"pk.{self.name}"
 
+    @property
+    def _numba_type_(self):
+        """What numba asks of each object that it meets: its type there."""
+        from .numba.launches import Known
+
+        return Known(self)
+
 
 def _text(fn):
     return fn if fn is None or isinstance(fn, Function) else Function(fn)

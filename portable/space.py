@@ -10,11 +10,12 @@ import contextlib
 import contextvars
 import functools
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
+from . import events
 from .backends import registry
 from .errors import InputError, SpaceUnavailableError, UnknownSpaceError
-from .policy import check_index
+from .policy import as_policy, check_index
 
 HOST = "host"  # the memory that NumPy reaches
 
@@ -30,11 +31,13 @@ class Space:
     memory : str
         Where its data lives: "host", or "cuda:0" and so on.
     n_threads : int
-        CPU threads ("threads" only; 1 elsewhere).
+        CPU threads ("threads" and "numba"; 1 elsewhere).
     device : int
         Number of the GPU ("cuda" only).
     stream : int
         A driver's stream handle ("cuda" only); 0 is the default stream.
+    debug : bool or "nan"
+        Whether kernels run in their debug build; spaces that differ in this are equal.
     """
 
     name: str
@@ -42,6 +45,7 @@ class Space:
     n_threads: int = 1
     device: int = 0
     stream: int = 0
+    debug: object = field(default=False, compare=False)
 
     def __str__(self):
         number = self.device or (self.n_threads if self.n_threads != _named(self.name).n_threads else 0)
@@ -106,13 +110,44 @@ def resolve(space=None):
 
 
 @contextlib.contextmanager
-def use(space):
-    """Run a block with another default space: `with pk.use("serial"): ...`."""
+def use(space=None, debug=False):
+    """Run a block with another default space: `with pk.use("serial"): ...`.
+
+    Parameters
+    ----------
+    space : str or Space, optional
+        The default of the block; as before if not given.
+    debug : bool or "nan"
+        Run every kernel that is launched in the block, also on spaces that a policy names, in its debug build
+        (docs/checked.md); with "nan" it also looks for operations that make NaN from numbers.
+
+    Raises
+    ------
+    InputError, UnknownSpaceError, SpaceUnavailableError
+    """
+    if debug not in (False, True, "nan"):
+        raise InputError(f"use: debug is {debug!r}; False, True or 'nan' is wanted")
     token = _chosen.set(require(resolve(space)))
     try:
-        yield _chosen.get()
+        bind = functools.partial(debugged, debug, events.current().redirect)
+        with events.changed(redirect=bind) if debug else contextlib.nullcontext():
+            yield _chosen.get()
     finally:
         _chosen.reset(token)
+
+
+def debugged(debug, bind, policy, *launch):
+    """`bind` of a launch (dispatch.py), or what stands in for it, on the space's debug build."""
+    policy = as_policy(policy)
+    space = resolve(policy.space)
+    if bind is None:
+        from .dispatch import bind
+    return bind(_debugging(policy, space, space.debug or debug), *launch)
+
+
+@functools.lru_cache(maxsize=1024)
+def _debugging(policy, space, debug):
+    return replace(policy, space=replace(space, debug=debug))
 
 
 def unavailable_because(space):

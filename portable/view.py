@@ -223,7 +223,7 @@ class View:
             raise BufferError(f"{self!r} is exported without a copy and where it is")
         memory = registry.memory(self.memory)
         if stream != -1:  # -1: the consumer asks for no synchronisation
-            memory.synchronize()
+            memory.ready(stream)
         memory.share()
         return dlpack.write(self, self.pointer, self.shape, self.strides, self.dtype, memory.dlpack,
                             self.readonly, versioned=max_version is not None and max_version[0] >= 1)

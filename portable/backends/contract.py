@@ -71,6 +71,12 @@ class Memory(Protocol):
     def synchronize(self):
         """Until all that was queued in the memory's spaces has finished: another library is about to read."""
 
+    def ready(self, stream: int | None):
+        """Another library is about to use this memory, in its queue `stream`: what was queued in the memory's
+        spaces comes before.
+        """
+        self.synchronize()
+
     def share(self):
         """From now on another library may use this memory, with queues of its own."""
 

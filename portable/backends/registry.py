@@ -19,7 +19,7 @@ def _own(folder, name):
 
 
 _loaders = {name: _own(folder, name) for name, folder in
-            (("serial", "cpu"), ("threads", "cpu"), ("cuda", "cuda"), ("checked", "checked"))}
+            (("serial", "cpu"), ("threads", "cpu"), ("numba", "cpu"), ("cuda", "cuda"), ("checked", "checked"))}
 
 
 def register(name, backend):

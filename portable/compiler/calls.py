@@ -11,7 +11,7 @@ import types as python_types
 
 import numpy as np
 
-from .. import words
+from .. import numba, words
 from ..errors import LanguageError, ReadOnlyError
 from . import types as t
 from .expressions import Expressions
@@ -19,6 +19,7 @@ from .known import DTYPES, WORDS, Known, layers_own, text_of
 from .tree import Operation, View
 
 
+_TO_NUMBA = "a number (numba's functions take no views from kernels; pk.function({}) reads the text by the layer's rules, and takes them)"
 _MOST_PRIVATE = 1 << 15  # bytes of one index's own arrays: those of some packs lie on a thread's stack at once
 
 
@@ -52,11 +53,21 @@ class Calls(Expressions):
             if getattr(fn, "chain", False):
                 self.chains += [a for a in args if isinstance(a, Operation)]
             return self.inline(inlined, args, node)
+        if numba.compiles(fn):
+            return self.foreign(numba.foreign(fn), [self.number(a, _TO_NUMBA.format(fn.__name__)) for a in node.args])
         name = ast.unparse(node.func)
         hint = "; mark it with @pk.function" if isinstance(fn, python_types.FunctionType) else ""
         if getattr(fn, "__module__", None) == "math" or isinstance(fn, np.ufunc):
             hint = f"; there are {', '.join(row.name for row in words.ROWS if row.line)}"
         self.fail(node, f"`{name}` cannot be called in a kernel{hint}", LanguageError)
+
+    def foreign(self, callee, args):
+        """A call of a function that numba compiles (numba/calls.py), whose results' dtypes numba finds."""
+        call = self.operation("foreign", *args, attr=callee)
+        n = callee.n_results
+        if n is None:
+            return call
+        return tuple(self.operation("part", call, attr=k) for k in range(n)) or Known(None)
 
     def arguments_of(self, text, node):
         """The arguments of a call, in the order of the parameters, with defaults of those that are not given."""

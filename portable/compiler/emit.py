@@ -10,13 +10,14 @@ from contextlib import contextmanager
 
 from llvmlite import ir
 
+from .. import elementary, elementary_c99, elementary_gamma, random
 from . import types as t
 from .instructions import Instructions, rounded
 from .team import Team
 from .tree import Call, If, Leave, Loop, Operation, Rejoin, Set, View, mapped
 from .types import UNIFORM, VARYING
 from .typing import refuse, typed
-from .values import I1, Value, ViewValue
+from .values import I1, I64, Value, ViewValue
 
 
 class Unpacked(Exception):
@@ -64,7 +65,7 @@ class Emitter(Instructions):
     Parameters
     ----------
     target : the machine: `fast_math`, its own forms of elementary functions; `step`, how far apart a pack's indices lie;
-        `straight`, whether it has packs for straight text alone
+        `straight`, whether it has packs for straight text alone; `look`, which lets a launch end at this place
     width : lanes of a pack; 1 for code whose lanes are threads, or scalar code
     team : what `described` says of a team
     """
@@ -74,7 +75,8 @@ class Emitter(Instructions):
         self.target, self.fastmath, self.kernel_name, self.described_team = target, fastmath, kernel_name, team
         self.mask = self.frame = self.team = self._dummy = None
         self.accesses, self.line, self.values, self.slots = set(), "", {}, {}
-        self.alive, self.dead, self.n_calls = True, False, 0
+        self.alive, self.dead, self.n_calls, self.looping = True, False, 0, False
+        self.links = {}  # texts of foreign functions that this code calls, by their names
 
     def begin(self, builder, mask=None):
         """Emit what follows with this builder; slots belong to its function."""
@@ -300,6 +302,9 @@ class Emitter(Instructions):
     def counted_loop(self, loop, start, stop, step):
         """for counter in range(start, stop, step), step a Python integer."""
         kind = UNIFORM if start.kind == UNIFORM else VARYING
+        if abs(step) > 1 and loop.form == "range":
+            self._striding_loop(loop, start, stop, step, kind)
+            return
         counter = self.slot(self.type_of("int", kind))
         self.b.store(self.get(start, "int", kind), counter)
         stop = self.cast(stop, "int") if stop.kind != UNIFORM or stop.const is None else stop
@@ -312,10 +317,45 @@ class Emitter(Instructions):
 
         self.run_loop(loop, lambda: self.compare("<" if step > 0 else ">", value(), stop), value, advance)
 
+    def _striding_loop(self, loop, start, stop, step, kind):
+        """The same by the number of trips: behind the last one the counter may lie beyond the integers."""
+        b, n, one = self.b, self._trips_of(start, stop, step), ir.Constant(I64, 1)
+        first, trip = self.get(start, "int", kind), self.slot(I64)
+        b.store(ir.Constant(I64, 0), trip)
+
+        def value():
+            way = b.mul(b.load(trip, typ=I64), ir.Constant(I64, step))
+            way = self.splat(way) if isinstance(first.type, ir.VectorType) else way
+            return Value("int", kind, b.add(first, way))
+
+        def more():
+            return self.compare("<", Value("int", UNIFORM, b.load(trip, typ=I64)), n)
+
+        def advance():
+            b.store(b.add(b.load(trip, typ=I64), one, flags=("nsw",)), trip)
+
+        self.run_loop(loop, more, value, advance)
+
+    def _trips_of(self, start, stop, step):
+        """How many numbers are in range(start, stop, step)."""
+        b, kind = self.b, self.kind_of(start, stop)
+        first, last = (self.get(v, "int", kind) for v in (start, stop))
+        gap = b.sub(last, first) if step > 0 else b.sub(first, last)
+        one = self._alike(first, 1)
+        n = b.add(b.udiv(b.sub(gap, one), self._alike(first, abs(step))), one)
+        some = b.icmp_signed("<" if step > 0 else ">", first, last)
+        return Value("int", kind, b.select(some, n, self._alike(first, 0)))
+
     def run_loop(self, loop, test, item, advance):
         """A loop: `test` at its head, `item` (its counter's value) at the top of the body, `advance` before the next trip."""
         self.diverges()
-        (self._masked_loop if loop.masked and self.W > 1 else self._plain_loop)(loop, test, item, advance)
+        emit = self._masked_loop if loop.masked and self.W > 1 else self._plain_loop
+        if loop.call.text.file in OWN or loop.few():
+            emit(loop, test, item, advance)
+        else:
+            looks = not self.looping or loop.form == "while"
+            with self.under(looping=True):
+                emit(loop, test, item, lambda: (advance(), looks and self.target.look(self)))
         self.dead = False
 
     def _plain_loop(self, loop, test, item, advance):
@@ -392,4 +432,6 @@ class Emitter(Instructions):
             yield
 
 
+# the layer's own texts, whose loops are short
+OWN = {module.__file__ for module in (elementary, elementary_c99, elementary_gamma, random)}
 _METHODS = {node: "emit_" + node.__name__.lower() for node in (Operation, View, Set, If, Loop, Leave, Rejoin, Call)}

@@ -87,7 +87,8 @@ class Entry:
         except Unpacked as why:
             self._one_lane(str(why))
             self._emit()
-        return str(self.module)
+        links = self.lower.links
+        return self.target.linked(str(self.module), links) if links else str(self.module)
 
     @property
     def accesses(self):

@@ -269,6 +269,11 @@ class Instructions(Memory):
     def emit_item(self, o, states):
         return states[o.attr]
 
+    emit_part = emit_item
+
+    def emit_foreign(self, o, *values):
+        return self.target.foreign(self, o.attr, values)
+
     def emit_before(self, o, *own):
         own = tuple(Value(v.dtype, VARYING, self.get(v, None, VARYING)) for v in own)
         neutral = tuple(self.strong_const(n, v.dtype) for n, v in zip(o.attr.neutral(own[0].dtype), own))

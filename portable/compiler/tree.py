@@ -151,6 +151,11 @@ class Loop:
         """Whether lanes leave it one by one."""
         return self.varying or self.varying_exit
 
+    def few(self):
+        """Whether it is known to have few trips."""
+        ends = [getattr(end, "const", None) for end in (self.start, self.stop)]
+        return None not in ends and len(range(*map(int, ends), self.step)) <= 1024
+
 
 @dataclass(slots=True, eq=False)
 class Leave:

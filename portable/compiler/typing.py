@@ -208,6 +208,13 @@ class _Types:
     def of_item(self, o, whole):
         return whole.args[o.attr].dtype, whole.kind
 
+    def of_foreign(self, o, *args):
+        dtypes = o.attr.results([self.strong(a.dtype) for a in args])
+        return dtypes[0] if dtypes else None, VARYING  # each lane calls it: it may draw random numbers
+
+    def of_part(self, o, whole):
+        return whole.attr.dtypes[o.attr], VARYING
+
     def of_atomic(self, o, *args):
         return o.view.dtype, VARYING
 

@@ -1,6 +1,7 @@
 """Step 16: who may launch: several threads at once, a kernel never, the child of a fork on the CPU."""
 import os
 import signal
+import sys
 import threading
 
 import numpy as np
@@ -198,6 +199,14 @@ def test_a_signal_handler_launches(name):
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
     assert (x == n).all() and (y == len(handled)).all()
+
+
+def test_a_python_without_its_lock_is_refused(monkeypatch):
+    from portable import locks
+
+    monkeypatch.setattr(sys, "_is_gil_enabled", lambda: False, raising=False)
+    with pytest.raises(ImportError, match="PYTHON_GIL=1"):
+        locks._require_interpreter()
 
 
 def test_ctrl_c_waits_for_the_end_of_a_compilation():

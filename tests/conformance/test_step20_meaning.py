@@ -465,6 +465,29 @@ def test_ranges_at_the_ends_of_int64(space, begin, end):
 
 
 @pk.kernel
+def strides(i, begin, end, out):
+    for k in range(begin + i, end, 3):  # a loop that nobody can do without: it stores
+        out[0, i] += 1
+        out[1, i] = k
+        if out[0, i] > 9:
+            break
+    for k in range(end - i, begin, -4):
+        out[2, i] += 1
+        out[3, i] = k
+        if out[2, i] > 9:
+            break
+
+
+@pytest.mark.parametrize("begin, end", [(-(2**63), -(2**63) + 9), (2**63 - 12, 2**63 - 4), (2**63 - 9, 2**63 - 1),
+                                        (5, 2), (0, 20)])
+def test_strides_to_the_ends_of_int64(space, begin, end):
+    out = run(space, 2, strides, begin, end, np.zeros((4, 2), np.int64))[-1]
+    for i in range(2):
+        up, down = range(begin + i, end, 3), range(end - i, begin, -4)
+        assert out[:, i].tolist() == [len(up), up[-1] if up else 0, len(down), down[-1] if down else 0]
+
+
+@pk.kernel
 def counted_trips(i, begin, end, out):
     n = 0
     for k in range(begin, end):

@@ -80,7 +80,7 @@ def test_unknown_spaces(name):
         lambda: pk.use(name).__enter__(),
         lambda: pk.parallel_for(pk.RangePolicy(0, 3, space=name), fill, 1.0, np.ones(3)),
     ):
-        with pytest.raises(UnknownSpaceError, match="serial, threads, cuda, checked"):
+        with pytest.raises(UnknownSpaceError, match="serial, threads, numba, cuda, checked"):
             action()
 
 

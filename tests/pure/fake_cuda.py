@@ -194,6 +194,7 @@ def _functions(fake):
         "cuStreamCreate": (make("stream"), [handle_out, c_uint]),
         "cuStreamDestroy_v2": (forget, [handle]),
         "cuStreamSynchronize": (nothing, [handle]),
+        "cuStreamWaitEvent": (nothing, [handle, handle, c_uint]),
         "cuStreamBeginCapture_v2": (nothing, [handle, c_int]),
         "cuStreamEndCapture": (end_capture, [handle, handle_out]),
         "cuEventCreate": (make("event"), [handle_out, c_uint]),

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import portable as pk
 from portable import dlpack
+from portable.backends import registry
 from portable.backends.cuda import driver
 from portable.view import DTYPES, describe
 
@@ -462,11 +463,15 @@ def test_device_views_for_others(fake_cuda):
     with pytest.raises(pk.WrongSpaceError, match="to_numpy"):
         np.asarray(view)
     assert not hasattr(pk.zeros(3, space="serial"), "__cuda_array_interface__")
-    before = fake_cuda.calls.count("cuCtxSynchronize")
-    view.__dlpack__(stream=-1)
-    assert fake_cuda.calls.count("cuCtxSynchronize") == before
-    view.__dlpack__(stream=2)
-    assert fake_cuda.calls.count("cuCtxSynchronize") == before + 1
+    def waits(stream):
+        before = [fake_cuda.calls.count(name) for name in ("cuCtxSynchronize", "cuStreamWaitEvent")]
+        view.__dlpack__(stream=stream)
+        return [fake_cuda.calls.count(name) - n for name, n in zip(("cuCtxSynchronize", "cuStreamWaitEvent"), before)]
+
+    assert waits(-1) == waits(None) == waits(0) == waits(1) == [0, 0]  # what we queued is in the default stream, too
+    assert waits(77) == [0, 1]  # a stream of others waits on the device
+    registry.memory("cuda:1").streamed = True  # our work may be in other streams
+    assert waits(1) == waits(77) == [1, 0] and waits(-1) == [0, 0]
     assert BASE + MEMORY_BYTES <= view.pointer
 
 

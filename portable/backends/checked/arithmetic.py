@@ -81,6 +81,14 @@ def extreme(how, a, b):
     return ((words.minimum if op == "<" else words.maximum) if nan_wins else (min if op == "<" else max))(a, b)
 
 
+def called(foreign, *args):
+    """What the text of a function that numba compiles gives in plain Python, of the dtypes that numba finds."""
+    result = foreign.function.py_func(*args)
+    if foreign.n_results is None:
+        return number(result, foreign.dtypes[0])
+    return tuple(map(number, result or (), foreign.dtypes))
+
+
 def printed(texts, *numbers):
     """print(...) of texts and, where there is none, of numbers."""
     numbers = iter(numbers)

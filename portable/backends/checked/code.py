@@ -49,8 +49,9 @@ _TEXTS = {
     "atomic": "atomic({element}, {shifted}{values}, op={o.attr[0]!r})",
     "rank": "team.rank", "league_rank": "team.league_rank", "league_size": "team.league_size", "together": "None",
     "barrier": "team.barrier({site})", "broadcast": "team.broadcast({site}, {0}, {1:i})",
-    "append": "team.append({site}, {view}, {0:i}, {1:v}, {2:bool})", "item": "{0}[{o.attr}]",
-    "combine": "team.reduce({site}, {step}, ({all}))", "before": "team.scan({site}, {step}, {neutral}, ({all}))",
+    "append": "team.append({site}, {view}, {0:i}, {1:v}, {2:bool})", "item": "{0}[{o.attr}]", "part": "{0}[{o.attr}]",
+    "foreign": "called({foreign}, {all})", "combine": "team.reduce({site}, {step}, ({all}))",
+    "before": "team.scan({site}, {step}, {neutral}, ({all}))",
 }
 _HELD = ("+", "-", "*", "//", "negate", "abs")  # integers that may be beyond their type
 _LOOPS = {"while": "while True:", "trips": "for {name} in range({n}):",
@@ -281,6 +282,8 @@ class Code:
             facts["high"] = t.bounds(dtype)[1]
         if o.op in ("math", "intrinsic", "print"):
             facts["all"] = ", ".join(map(("{}" if o.op == "print" else "{:=}").format, args))
+        elif o.op == "foreign":
+            facts |= {"foreign": self.constant(o.attr), "all": ", ".join(map("{}".format, args))}
         elif o.op == "get":
             template = self.variable(o.attr)
         elif o.op in ("combine", "before"):

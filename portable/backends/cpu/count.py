@@ -21,14 +21,14 @@ from ...compiler.tree import flat
 from ...compiler.values import I64, PTR, Value, ViewValue
 from ..count import Executed, is_special, n_blocks, special
 from . import engine, space as launches
-from .lanes import CpuTeam
+from .lanes import CpuTeam, Unwatched
 from .lower import Entry
 from .scan import ScanEntry
 from .touched import Marks
 
 
 class _Tallied(Entry):
-    emitter = Tally
+    emitter, target = Tally, Unwatched
 
     def emit(self):
         super().emit()
@@ -128,11 +128,11 @@ class _Executed(Executed):
 
 
 class _ExecutedFor(_Executed, Entry):
-    pass
+    target = Unwatched
 
 
 class _ExecutedScan(_Executed, ScanEntry):
-    pass
+    target = Unwatched
 
 
 def _compiled(kernel, policy_kind, specs, reducers, build):

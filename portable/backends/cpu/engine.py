@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import os
+import weakref
+from pathlib import Path
 
 import llvmlite.binding as llvm
 
-from ... import cache
+from ... import cache, locks
 from ...compiler.optimise import optimise
+from ...errors import OutOfMemoryError
+
+try:
+    import resource
+except ImportError:  # Windows
+    resource = None
 
 
 def new_machine():
@@ -32,6 +41,34 @@ def pack_registers():
     return 32 if llvm.get_host_cpu_features().get("avx512f") else 8
 
 
+_ROOM = 96 << 20  # bytes that LLVM may take for one kernel: it ends the process where it gets none
+_live = weakref.WeakSet()
+
+
+def _require_room():
+    """OutOfMemoryError where a limit of the process leaves too little room for LLVM."""
+    if resource is None or not os.path.exists("/proc/self/statm"):
+        return
+    pages = [int(n) * resource.getpagesize() for n in Path("/proc/self/statm").read_text().split()]
+    for name, used in (("RLIMIT_AS", pages[0]), ("RLIMIT_DATA", pages[5])):
+        limit = resource.getrlimit(getattr(resource, name))[0]
+        if limit != resource.RLIM_INFINITY and used + _ROOM > limit:
+            raise OutOfMemoryError(f"compiling wants {_ROOM >> 20} MiB free; "
+                                   f"this process has {used >> 20} of {limit >> 20} MiB ({name})")
+    if 4 * len(_live) > _most_maps():
+        raise OutOfMemoryError(f"{len(_live)} compiled kernels are alive; "
+                               "more take more pieces of memory than the system gives a process")
+
+
+@functools.cache
+def _most_maps():
+    try:
+        return int(Path("/proc/sys/vm/max_map_count").read_text())
+    except (OSError, ValueError):
+        return 65530
+
+
+@locks.alone
 def load(text, kernel_name, identity=None):
     """Addresses of the functions of an IR text, compiled or taken from the cache.
 
@@ -48,11 +85,13 @@ def load(text, kernel_name, identity=None):
     key = cache.key("cpu, large", tm.triple, llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten(), llvm.llvm_version_info, identity or text)
     code = cache.get(key)
     if code is None:
+        _require_room()
         code = tm.emit_object(optimise(text() if identity else text, tm, kernel_name))
         cache.put(key, code)
     return _linked(code)
 
 
+@locks.alone
 def rewritten(text, kernel_name, change):
     """`load` of an IR text whose optimised form goes through `change`, a function of text to text; never cached."""
     tm = machine()
@@ -61,13 +100,24 @@ def rewritten(text, kernel_name, change):
     return _linked(tm.emit_object(module))
 
 
+@locks.alone
+def unkept(text):
+    """Addresses of the functions of a short text as it stands, which is never in the cache."""
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(text), new_machine())
+    engine.finalize_object()
+    return engine.get_function_address
+
+
 def _linked(code):
+    _require_room()
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly(f'target triple = "{machine().triple}"'), new_machine())
     engine.add_object_file(llvm.ObjectFileRef.from_data(code))
     engine.finalize_object()
+    _live.add(engine)
     return engine.get_function_address  # which keeps the engine, and so the code, alive
 
 
+@locks.alone
 def assembly(text, kernel_name):
     """The machine code of an IR text, readable."""
     tm = machine()
@@ -79,6 +129,8 @@ call = functools.cache(ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, c
 
 
 _SEQUENCE = """
+declare i1 @portable_ends(ptr, i64)
+declare void @portable_begins(ptr)
 define void @sequence(ptr %table, i64 %n, ptr %pool.run) {
 entry.block:
   %some = icmp sgt i64 %n, 0
@@ -93,6 +145,7 @@ next:
   %end = extractvalue {ptr, ptr, i64, i64, i64, ptr} %words, 3
   %chunk = extractvalue {ptr, ptr, i64, i64, i64, ptr} %words, 4
   %pool = extractvalue {ptr, ptr, i64, i64, i64, ptr} %words, 5
+  call void @portable_begins(ptr %block)
   %alone = icmp eq ptr %pool, null
   br i1 %alone, label %here, label %shared
 here:
@@ -104,7 +157,10 @@ shared:
 after:
   %k.next = add i64 %k, 1
   %more = icmp slt i64 %k.next, %n
-  br i1 %more, label %next, label %out
+  %ends = call i1 @portable_ends(ptr %block, i64 0)
+  %left = xor i1 %ends, true
+  %on = and i1 %more, %left
+  br i1 %on, label %next, label %out
 out:
   ret void
 }

@@ -4,20 +4,41 @@ from __future__ import annotations
 
 from llvmlite import ir
 
+from ... import numba
 from ...compiler.team import Team, combine_states
 from ...compiler.types import LINEAR, UNIFORM, VARYING
 from ...compiler.values import F64, I32, I64, Value
+from . import stop
+from .guard import guard, guarded
 
 
 class CpuTarget:
     """The CPU's part of lowering."""
 
     step, straight = 1, False
-    product = staticmethod(ir.IRBuilder.mul)
+    product, look, leave = staticmethod(ir.IRBuilder.mul), staticmethod(stop.look), staticmethod(stop.leave)
+    guard, named = staticmethod(guard), staticmethod(guarded)
 
     @staticmethod
     def fast_math(lower, name, values):
         return None
+
+    @staticmethod
+    def foreign(lower, callee, values):
+        """A call of a function that numba compiles."""
+        return callee.emit(lower, values)
+
+    @staticmethod
+    def linked(text, links):
+        """An IR text with the functions of numba's that it calls."""
+        return numba.linked(text, links)
+
+
+class Unwatched(CpuTarget):
+    """For code that counts: it cannot be ended, and runs in the caller's state."""
+
+    look = guard = staticmethod(lambda *args: None)
+    named = str
 
 
 class CpuTeam(Team):

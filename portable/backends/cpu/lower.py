@@ -17,6 +17,7 @@ from ...compiler.types import UNIFORM
 from ...compiler.values import I8, I64, PTR, Value
 from . import engine
 from .lanes import CpuTarget, CpuTeam, combine_lanes
+from .stop import STRIP
 
 _VOID = ir.VoidType()
 ENTRY = ir.FunctionType(_VOID, [PTR, I64, I64, I64])
@@ -36,6 +37,10 @@ class Entry(entry.Entry):
     @staticmethod
     def team_facts(width):
         return TeamHandle, width, engine.pack_registers()
+
+    def _emit(self):
+        super()._emit()
+        self.target.guard(self.module, ENTRY)
 
     def emit(self):
         function = ir.Function(self.module, ENTRY, "entry")
@@ -100,17 +105,38 @@ class Entry(entry.Entry):
                 self.visit(lower.lanes(b.add(base, ir.Constant(I64, k * W), flags=("nsw",))), None, k, outer)
 
         if copies > 1:
-            begin = self.loop(begin, end, W * copies, several)
-        rest = self.loop(begin, end, W, lambda base: self.visit(lower.lanes(base), None, 0, outer))
+            begin = self.packs(begin, end, W * copies, several)
+        rest = self.packs(begin, end, W, lambda base: self.visit(lower.lanes(base), None, 0, outer))
         if W == 1:
             return
         with b.if_then(b.icmp_signed("<", rest, end)):
             index = lower.lanes(rest)
             self.visit(index, lower.compare("<", index, Value("int", UNIFORM, end)).ir, 0, outer)
 
+    def packs(self, begin, end, step, body):
+        """`loop` over packs; after each of a text with loops, and after STRIP others, the launch may end."""
+        lower, b = self.lower, self.lower.b
+        if self.kernel.portable_text.has_loops:
+            return self.loop(begin, end, step, lambda base: (body(base), self.target.look(lower)))
+        place = lower.slot(I64)
+        b.store(begin, place)
+        whole = b.sub(end, ir.Constant(I64, step - 1))
+        strip, more, done = (b.append_basic_block(n) for n in ("strip", "more", "packs.done"))
+        b.branch(strip)
+        b.position_at_end(strip)
+        far = b.add(b.load(place, typ=I64), ir.Constant(I64, STRIP * step), flags=("nsw",))
+        rest = self.loop(b.load(place, typ=I64), self._smaller(far, end), step, body)
+        b.store(rest, place)
+        b.cbranch(b.icmp_signed("<", rest, whole), more, done)
+        b.position_at_end(more)
+        self.target.look(lower)
+        b.branch(strip)
+        b.position_at_end(done)
+        return rest
+
     def _rows(self, first, last, copies):
         """The indices first..last of a box, counted row by row: a stretch may begin and end within a row."""
-        b, d = self.lower.b, int(self.policy_kind[-1])
+        lower, b, d = self.lower, self.lower.b, int(self.policy_kind[-1])
         bounds = [(self.extra(f"begin{k}"), self.extra(f"end{k}")) for k in range(d)]
         begin, zero, one = bounds[-1][0], ir.Constant(I64, 0), ir.Constant(I64, 1)
         length, width = (b.sub(high, low, flags=("nsw",)) for low, high in (bounds[-1], bounds[-2]))
@@ -122,6 +148,7 @@ class Entry(entry.Entry):
             outer = [number] if d == 2 else [b.sdiv(number, width), b.srem(number, width)]
             outer = [Value("int", UNIFORM, b.add(v, low, flags=("nsw",))) for v, (low, _) in zip(outer, bounds)]
             self._range(b.add(begin, low, flags=("nsw",)), b.add(begin, high, flags=("nsw",)), copies, tuple(outer))
+            self.target.look(lower)
 
         some = b.select(b.icmp_signed(">", length, zero), length, one)  # an empty box has no rows
         self.loop(b.sdiv(first, some), b.sdiv(b.add(last, b.sub(some, one)), some), 1, row)
@@ -139,6 +166,7 @@ class Entry(entry.Entry):
         def one(rank):
             lower.scratch_used = 0
             self.visit(self.team(rank, league_size, scratch), None, 0)
+            self.target.look(lower)
 
         self.loop(begin, end, 1, one)
 
@@ -156,6 +184,7 @@ class Entry(entry.Entry):
             lower.begin_pack(None)
             self.totals = [self._one_state(r, s) for r, s in zip(self.reducers, self.collected())]
             self.write_words(self.totals, self.word(partials, b.mul(number, ir.Constant(I64, self.n_words()))))
+            self.target.look(lower)
 
         self.loop(first, last, 1, block)
 

@@ -7,6 +7,8 @@ import time
 
 import llvmlite.binding as llvm
 
+from . import stop  # noqa: F401  (its functions are called)
+
 SPIN_MICROSECONDS = 30
 
 # Offsets in the pool's state. What different threads write lies 128 bytes apart: prefetchers fetch lines in pairs.
@@ -21,16 +23,22 @@ AT = {
     "WORKERS": 416,     # threads besides the caller
     "BORN": 424,        # gives each thread its number
     "CORES": 432,
+    "BUSY": 440,        # 1: a launch is under way; a signal handler that runs in it may launch again
     "MUTEX": 512,       # this and the conditions: the largest known have 64 bytes
     "WORK": 640,        # what sleeping workers wait for
     "DONE": 768,        # what a sleeping launch waits for
 }
 STATE_BYTES = 896
 
-_PTHREADS = ("pthread_mutex_lock", "pthread_mutex_unlock", "pthread_cond_wait", "pthread_cond_signal", "pthread_cond_broadcast")
+_PTHREADS = ("pthread_mutex_lock", "pthread_mutex_unlock", "pthread_cond_wait", "pthread_cond_timedwait",
+             "pthread_cond_signal", "pthread_cond_broadcast", "clock_gettime")
 
 # gate = (epoch << 16) | number of workers inside; an odd epoch is an open launch. 48 bits of epochs outlast a process.
 _IR = """
+declare i1 @portable_ends(ptr, i64) ; stop.py
+declare void @portable_begins(ptr)
+declare i32 @clock_gettime(i32, ptr)
+declare i32 @pthread_cond_timedwait(ptr, ptr, ptr)
 declare i32 @pthread_mutex_lock(ptr)
 declare i32 @pthread_mutex_unlock(ptr)
 declare i32 @pthread_cond_wait(ptr, ptr)
@@ -72,6 +80,9 @@ define internal void @work(ptr %pool, i64 %worker) {{
   %last = extractvalue {{ptr, ptr, i64, i64, i64, i64}} %words, 5
   br label %take
 take:
+  %ends = call i1 @portable_ends(ptr %block, i64 %worker)
+  br i1 %ends, label %out, label %next.chunk
+next.chunk:
   %k = atomicrmw add ptr %next, i64 1 monotonic
   %some = icmp ule i64 %k, %last
   br i1 %some, label %run, label %out
@@ -106,9 +117,20 @@ out:
 }}
 
 define void @pool_run(ptr %pool, ptr %fn, ptr %block, i64 %begin, i64 %end, i64 %chunk) {{
+  %time = alloca [2 x i64]
   %some = icmp slt i64 %begin, %end
-  br i1 %some, label %post, label %out
+  br i1 %some, label %enter, label %return
+enter:
+  %busy.p = getelementptr i8, ptr %pool, i64 {BUSY}
+  %busy = load i64, ptr %busy.p
+  %nested = icmp ne i64 %busy, 0
+  br i1 %nested, label %inside.another, label %post
+inside.another:
+  call void %fn(ptr %block, i64 %begin, i64 %end, i64 0)
+  br label %return
 post:
+  store i64 1, ptr %busy.p
+  call void @portable_begins(ptr %block)
   %next = getelementptr i8, ptr %pool, i64 {NEXT}
   %job = getelementptr i8, ptr %pool, i64 {JOB}
   %total = sub i64 %end, %begin
@@ -172,14 +194,30 @@ look:
   %inside.now = and i64 %gate.now, 65535
   %empty.now = icmp eq i64 %inside.now, 0
   br i1 %empty.now, label %rise, label %sleep
-sleep:
-  call i32 @pthread_cond_wait(ptr %cond, ptr %mutex)
+sleep: ; not for long: a worker may be in a loop without end, and only this thread hears of Ctrl-C
+  call i32 @clock_gettime(i32 0, ptr %time)
+  %ns.p = getelementptr i64, ptr %time, i64 1
+  %seconds = load i64, ptr %time
+  %ns = load i64, ptr %ns.p
+  %later = add i64 %ns, 50000000
+  %more.seconds = udiv i64 %later, 1000000000
+  %then = add i64 %seconds, %more.seconds
+  %then.ns = urem i64 %later, 1000000000
+  store i64 %then, ptr %time
+  store i64 %then.ns, ptr %ns.p
+  call i32 @pthread_cond_timedwait(ptr %cond, ptr %mutex, ptr %time)
+  call i32 @pthread_mutex_unlock(ptr %mutex)
+  call i1 @portable_ends(ptr %block, i64 0)
+  call i32 @pthread_mutex_lock(ptr %mutex)
   br label %look
 rise:
   store atomic i64 0, ptr %waiting seq_cst, align 8
   call i32 @pthread_mutex_unlock(ptr %mutex)
   br label %out
 out:
+  store i64 0, ptr %busy.p
+  br label %return
+return:
   ret void
 }}
 

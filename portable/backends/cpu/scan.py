@@ -66,12 +66,13 @@ class ScanEntry(cpu.Entry):
             self._write(self._read(places) if store else self._neutral(), carry)
             low = b.add(begin, b.mul(number, size, flags=("nsw",)), flags=("nsw",))
             high = self._smaller(b.add(low, size, flags=("nsw",)), end)
-            rest = self.loop(low, high, self.width, lambda base: self._pack(base, None, carry, outs if store else ()))
+            rest = self.packs(low, high, self.width, lambda base: self._pack(base, None, carry, outs if store else ()))
             if self.width > 1:
                 with b.if_then(b.icmp_signed("<", rest, high)):
                     mask = lower.compare("<", lower.lanes(rest), Value("int", UNIFORM, high)).ir
                     self._pack(rest, mask, carry, outs if store else ())
             self._write(self._read(carry), places)
+            self.target.look(lower)
 
         self.loop(first, last, 1, block)
         b.ret_void()

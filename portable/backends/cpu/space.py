@@ -1,4 +1,4 @@
-"""The spaces "serial" and "threads": launches on this machine's cores. `serial` is `threads` with one thread."""
+"""Launches on this machine's cores: the spaces "serial", of one thread, "threads" and "numba", which differ in whose threads they take."""
 
 from __future__ import annotations
 
@@ -9,22 +9,24 @@ import math
 import struct
 
 from ...compiler.entry import EXTRA, scratch_of
+from ...compiler.faults import N_BYTES, debug_entry
 from ...compiler.shown import shown
 from ...compiler.signature import without_scatter
 from ...errors import InputError
 from ...events import Stamp
+from ...locks import Lock
 from ...policy import WITH_PREFIXES, MDRangePolicy, RangePolicy, TeamPolicy, box_words
+from .. import registry
 from . import engine
 from .lower import APART, Entry
-from .pool import Pool
 from .scan import ScanEntry
 
-_REDUCE_BLOCKS, _REDUCE_LEAST = 256, 4096  # a reduction's blocks: at most, and indices in one at least
-_SCAN_LEAST = 8192
-_CHUNKS_A_THREAD = 8
-_SMALL = 4096  # indices of a loop-free kernel that are not worth waking a thread for
+REDUCE_BLOCKS, REDUCE_LEAST = 256, 4096  # a reduction's blocks: at most, and indices in one at least
+SCAN_LEAST = 8192
+CHUNKS_A_THREAD = 8
+SMALL = 4096  # indices of a loop-free kernel that are not worth waking a thread for
 _MOST_COPIES = 1 << 26  # bytes that copies of a ScatterView may take; beyond, sums are atomic
-_MOST_SCRATCH = 4 << 20  # bytes of a team's scratch: half of the stack on which it lies
+MOST_SCRATCH = 4 << 20  # bytes of a team's scratch: half of the stack on which it lies
 interprets, builds = False, ("text", "touched", "lanes", "executed")
 lock = contextlib.nullcontext()  # a launch has its own block and buffers; the pool has a lock of its own
 _EXTRA = struct.Struct(f"={len(EXTRA)}q")
@@ -34,39 +36,69 @@ class Compiled:
     """Native code of one kernel for one policy kind and signature."""
 
     __slots__ = ("code", "address", "call", "signature", "merges", "plain", "finish", "apply", "results", "state_words", "scratch_static", "scratch_open",
-                 "width", "simple", "kernel", "counters")
+                 "width", "simple", "kernel", "counters", "faults", "planned")
 
-    def __init__(self, kernel, policy_kind, specs, reducers):
-        scans = policy_kind.startswith("scan")
-        entry = (ScanEntry if scans else Entry)(kernel, policy_kind, specs, reducers)
-        self.fill(entry, engine.load(lambda: entry.text, kernel.name, entry.identity_of_code))
+    def __init__(self, kernel, policy_kind, specs, reducers, debug):
+        kind = ScanEntry if policy_kind.startswith("scan") else Entry
+        entry = (debug_entry(kind, debug) if debug else kind)(kernel, policy_kind, specs, reducers)
+        text = entry.text if debug else None  # its sites are known when it has been emitted
+        self.fill(entry, engine.load(lambda: text or entry.text, kernel.name, entry.identity_of_code))
 
     def fill(self, entry, function, counters=0):
         """Take an entry's code. `counters`: where a counting build (count.py) puts its numbers."""
         kernel, reducers = entry.kernel, entry.reducers
-        self.code, self.address = function, function("entry")
+        named = entry.target.named
+        self.code, self.address = function, function(named("entry"))
         self.call = engine.call(self.address)
-        self.finish = function("finish") if reducers else None
-        self.apply = function("apply") if entry.policy_kind in WITH_PREFIXES else None
-        self.merges = [function(f"merge{k}") for k in range(entry.n_scatters)]
+        self.finish = function(named("finish")) if reducers else None
+        self.apply = function(named("apply")) if entry.policy_kind in WITH_PREFIXES else None
+        self.merges = [function(named(f"merge{k}")) for k in range(entry.n_scatters)]
         self.plain = functools.partial(_compiled, kernel, entry.policy_kind, without_scatter(entry.signature.specs), reducers)
         self.signature = entry.signature
         self.results, self.state_words = entry.results, entry.n_words()
         self.scratch_static, self.scratch_open, self.width = entry.scratch_static, entry.scratch_open, entry.width
         self.simple, self.kernel, self.counters = not kernel.portable_text.has_loops, kernel, counters
+        self.faults = _Faults(entry) if hasattr(entry, "sites") else None
+        self.planned = bool(self.merges or self.faults)  # a launch is as a plan is made, and called
         return self
 
 
 def prepare(space, kernel, policy_kind, specs, reducers=()):
-    return _compiled(kernel, policy_kind, without_scatter(specs) if reducers else specs, reducers)
+    if space.n_threads > 1:
+        _pool(space)  # compiled now, not at some launch in a signal handler
+    if space.debug and not reducers:
+        Entry(kernel, policy_kind, specs)  # refuses kernels that read what they may only add to
+    specs = without_scatter(specs) if reducers or space.debug else specs
+    return _compiled(kernel, policy_kind, specs, reducers, space.debug)
 
 
-def _compiled(kernel, policy_kind, specs, reducers):
-    key = ("cpu", policy_kind, specs, reducers)  # the same code for serial and threads, and for foreign memory like our own
+def _compiled(kernel, policy_kind, specs, reducers, debug=False):
+    # the same code for serial and threads, and for foreign memory like our own
+    key = ("cpu", *[f"debug {debug}"] * bool(debug), policy_kind, specs, reducers)
     compiled = kernel.compiled.get(key)
     if compiled is None:
-        compiled = kernel.compiled[key] = Compiled(kernel, policy_kind, specs, reducers)
+        compiled = kernel.compiled[key] = Compiled(kernel, policy_kind, specs, reducers, debug)
     return compiled
+
+
+class _Faults:
+    """Where launches of a debug build leave the first fault: `with faults:` around one raises it at its end."""
+
+    def __init__(self, entry):
+        self.sites, self.memory, self.lock = entry.sites, ctypes.create_string_buffer(N_BYTES), Lock()
+        self.taken = ctypes.c_int64.from_buffer(self.memory)
+        self.word = struct.pack("=q", ctypes.addressof(self.memory))
+
+    def __enter__(self):
+        self.lock.held.acquire()
+
+    def __exit__(self, kind, *error):
+        words = self.memory.raw if self.taken.value else None
+        if words is not None:
+            ctypes.memset(self.memory, 0, N_BYTES)
+        self.lock.held.release()
+        if words is not None and kind is None:
+            self.sites.raise_if(words)
 
 
 # ---- what a launch does: (memory that must live as long, argument block, rows of (function, begin, end, chunk))
@@ -74,7 +106,7 @@ def _for(compiled, policy, words, outs, n_threads):
     copies, tail, merges = _copies(compiled, words, n_threads) if compiled.merges else (None, b"", [])
     if copies is None:
         compiled = compiled.plain() if compiled.merges else compiled
-    block = words + _extra(compiled, policy) + tail
+    block = words + _extra(compiled, policy) + tail + _fault_word(compiled)
     return copies, block, [(compiled.address, *_stretch(policy, compiled, n_threads)), *merges]
 
 
@@ -89,30 +121,36 @@ def _copies(compiled, words, n_threads):
     for _, n_bytes in sizes:
         places.append(place)
         place += (n_threads - 1) * n_bytes
-    merges = [(merge, 0, n, max(n // n_threads, _SMALL)) for merge, (n, _) in zip(compiled.merges, sizes)]
+    merges = [(merge, 0, n, max(n // n_threads, SMALL)) for merge, (n, _) in zip(compiled.merges, sizes)]
     return memory, struct.pack(f"={1 + len(places)}q", n_threads - 1, *places), merges
 
 
 def _reduce(compiled, policy, words, outs, n_threads):
     begin, end, _ = _stretch(policy, compiled, 1)
-    least = 1 if policy.__class__ is TeamPolicy else _REDUCE_LEAST if compiled.simple else 64
-    size = _whole_lines(max(least, -(-(end - begin) // _REDUCE_BLOCKS)))
+    least = 1 if policy.__class__ is TeamPolicy else REDUCE_LEAST if compiled.simple else 64
+    size = _whole_lines(max(least, -(-(end - begin) // REDUCE_BLOCKS)))
     n_blocks = -(-(end - begin) // size)
     buffer, tail = _room(compiled, outs, n_blocks * compiled.state_words)
     block = words + _extra(compiled, policy, begin, end, size, ctypes.addressof(buffer) + compiled.results.n_bytes) + tail
+    block += _fault_word(compiled)
     return buffer, block, [(compiled.address, 0, n_blocks, _blocks_at_once(compiled, n_blocks, n_threads)), (compiled.finish, 0, n_blocks, n_blocks)]
 
 
 def _scan(compiled, policy, words, outs, n_threads):
     n = policy.end - policy.begin
-    size = _whole_lines(max(_SCAN_LEAST, -(-n // _REDUCE_BLOCKS)))
+    size = _whole_lines(max(SCAN_LEAST, -(-n // REDUCE_BLOCKS)))
     n_blocks = -(-n // size)
     at_once = _blocks_at_once(compiled, n_blocks, n_threads)
     buffer, tail = _room(compiled, outs, n_blocks * compiled.state_words)
     place = ctypes.addressof(buffer) + compiled.results.n_bytes
     block = words + _extra(compiled, policy, policy.begin, policy.end, size, place) + tail
+    block += _fault_word(compiled)
     passes = (compiled.address, at_once), (compiled.finish, n_blocks), (compiled.apply, at_once)
     return buffer, block, [(address, 0, n_blocks, chunk) for address, chunk in passes if address]
+
+
+def _fault_word(compiled):
+    return compiled.faults.word if compiled.faults else b""
 
 
 def _whole_lines(size):
@@ -122,7 +160,7 @@ def _whole_lines(size):
 
 def _blocks_at_once(compiled, n_blocks, n_threads):
     """Neighbours for one thread, since each first element of a stretch is waited for; one where loops may differ in length."""
-    return max(1, n_blocks // (n_threads * _CHUNKS_A_THREAD)) if compiled.simple else 1
+    return max(1, n_blocks // (n_threads * CHUNKS_A_THREAD)) if compiled.simple else 1
 
 
 _STEPS = {"for": _for, "reduce": _reduce, "scan": _scan}
@@ -138,37 +176,37 @@ def _extra(compiled, policy, begin=0, end=0, block_size=0, partials=0):
     league, scratch = 0, 0
     if policy.__class__ is TeamPolicy:
         league, scratch = policy.league_size, scratch_of(compiled, policy)
-        if scratch > _MOST_SCRATCH:
-            raise InputError(f"kernel '{compiled.kernel.name}': {scratch} bytes of scratch asked, but a CPU gives a team at most {_MOST_SCRATCH}")
+        if scratch > MOST_SCRATCH:
+            raise InputError(f"kernel '{compiled.kernel.name}': {scratch} bytes of scratch asked, but a CPU gives a team at most {MOST_SCRATCH}")
     return _EXTRA.pack(begin, end, block_size, partials, league, scratch, compiled.counters, *box_words(policy), 0)
 
 
 def _stretch(policy, compiled, n_threads):
     """begin, end and the indices a thread takes at a time; those of a box are counted row by row."""
     if policy.__class__ is TeamPolicy:
-        return 0, policy.league_size, max(1, policy.league_size // (n_threads * _CHUNKS_A_THREAD))
+        return 0, policy.league_size, max(1, policy.league_size // (n_threads * CHUNKS_A_THREAD))
     box, width = policy.__class__ is MDRangePolicy, compiled.width
     begin, end, chunk = (0, math.prod(policy.extents), None) if box else (policy.begin, policy.end, policy.chunk)
     if chunk is None:
-        least = _SMALL if compiled.simple else width
-        chunk = max(least, (end - begin) // (n_threads * _CHUNKS_A_THREAD))
+        least = SMALL if compiled.simple else width
+        chunk = max(least, (end - begin) // (n_threads * CHUNKS_A_THREAD))
     return begin, end, -(-chunk // width) * width
 
 
 @functools.cache
-def _pool(n_threads):
-    return Pool(n_threads)
+def _pool(space):
+    return registry.backend(space.name).pool(space)
 
 
 def _call(space, block, address, begin, end, chunk):
     """A callable: [begin, end) on the calling thread if one chunk holds it, else on the pool."""
     if end - begin <= chunk or space.n_threads == 1:
         return functools.partial(engine.call(address), block, begin, end, 0)
-    return functools.partial(_pool(space.n_threads).run, address, block, begin, end, chunk)
+    return functools.partial(_pool(space).run, address, block, begin, end, chunk)
 
 
 def run_for(space, compiled, policy, words):
-    if compiled.merges:
+    if compiled.planned:
         plan_for(space, compiled, policy, words)()
         return
     if space.n_threads == 1 and policy.__class__ is RangePolicy:
@@ -182,8 +220,9 @@ def run_for(space, compiled, policy, words):
 
 def run(pattern, space, compiled, policy, words, outs):
     buffer, block, rows = _STEPS[pattern](compiled, policy, words, outs, space.n_threads)
-    for row in rows:
-        _call(space, block, *row)()
+    with compiled.faults or contextlib.nullcontext():
+        for row in rows:
+            _call(space, block, *row)()
     return None if outs else compiled.results.read(buffer)
 
 
@@ -191,17 +230,37 @@ def plan_for(space, compiled, policy, words):
     """A callable that does what run_for does, with all but the call itself done before."""
     memory, block, rows = _for(compiled, policy, words, (), space.n_threads)
     calls = [_call(space, block, *row) for row in rows]
+    if compiled.faults:
+        return functools.partial(_looking, compiled.faults, calls[0], block)
     return calls[0] if len(calls) == 1 else functools.partial(_each, calls, memory)
 
 
-def _each(calls, kept):
-    for call in calls:
+def _each(calls, copies):
+    try:
+        for call in calls:
+            call()
+    except BaseException:
+        _drop([copies])
+        raise
+
+
+def _looking(faults, call, kept):
+    with faults:
         call()
 
 
+def _drop(buffers):
+    """A launch has ended in the middle: what it added to copies of ScatterViews is not for the next one."""
+    for memory in buffers:
+        if memory is not None:
+            ctypes.memset(memory, 0, ctypes.sizeof(memory))
+
+
 def sequence(space, recorded):
-    """A callable that runs recorded launches one after the other, with no Python between them."""
-    table, kept, pool = [], [], _pool(space.n_threads)
+    """A callable that runs recorded launches in order, with no Python between them; None of debug builds."""
+    if any(bound[0].debug for bound, _ in recorded):
+        return None
+    table, kept, pool, run = [], [], _pool(space), engine.sequence()
     for (_, policy, _, compiled, words), launch in recorded:
         buffer, words, rows = _STEPS[launch.pattern](compiled, policy, words, launch.outs, space.n_threads)
         block = ctypes.create_string_buffer(words, len(words))
@@ -212,13 +271,17 @@ def sequence(space, recorded):
     if not pool.native and space.n_threads > 1:
         return functools.partial(_one_by_one, pool, table, kept)
     flat = (ctypes.c_int64 * (6 * len(table)))(*(n for row in table for n in row))
-    return functools.partial(_replay, pool, ctypes.addressof(flat), len(table), (flat, kept))
+    return functools.partial(_replay, pool, run, ctypes.addressof(flat), len(table), (flat, kept))
 
 
-def _replay(pool, table, n, kept):
+def _replay(pool, run, table, n, kept):
     pool.start()
-    with pool.lock:
-        engine.sequence()(table, n, pool.run_address)
+    try:
+        with pool.lock:
+            run(table, n, pool.run_address)
+    except BaseException:
+        _drop(buffer for _, buffer, *_ in kept[1])
+        raise
 
 
 def _one_by_one(pool, table, kept):

@@ -5,8 +5,19 @@ from ...policy import check_index
 from ...space import Space
 
 
+def _handle(stream):
+    """The driver's handle of a stream: by `__cuda_stream__`, or `handle`, `ptr`, `cuda_stream`."""
+    if hasattr(stream, "__cuda_stream__"):
+        return int(stream.__cuda_stream__()[1])
+    names = [name for name in ("handle", "ptr", "cuda_stream") if hasattr(stream, name)]
+    handle = getattr(stream, names[0]) if names else stream
+    return int(getattr(handle, "value", handle) or 0) if names else stream
+
+
 def Cuda(device=0, stream=0):  # noqa: N802  (a space reads like a class to its users)
-    """The space of GPU number `device`; `stream` is a driver's stream handle."""
+    """The space of GPU number `device`; `stream` is a driver's handle, or another library's stream that has one."""
+    if not isinstance(stream, int):
+        stream = _handle(stream)
     if check_index(device, "Cuda: device") < 0:
         raise InputError(f"Cuda: device is {device}; zero or more is wanted")
     return Space("cuda", memory=f"cuda:{device}", device=device, stream=check_index(stream, "Cuda: stream"))

@@ -51,6 +51,7 @@ class Context(contract.Memory):
         self._alone, self.lasting = len(devices()) == 1, []
         self._staging, self._stage_lock = None, Lock()
         self._kept, self.parallel = {}, False  # bytes -> addresses; whether any queue but the default stream was used
+        self.streamed = False  # the same, but for queues of other libraries
         cu.cuDeviceGet(byref(device), ordinal)
         cu.cuDevicePrimaryCtxRetain(byref(self.handle), device)
 
@@ -73,7 +74,7 @@ class Context(contract.Memory):
         if not self._alone:
             cu.cuCtxSetCurrent(self.handle)
         if stream.__class__ is int:  # without argtypes ctypes would cut it to 32 bits
-            stream, self.parallel = ctypes.c_void_p(stream), True
+            stream, self.parallel, self.streamed = ctypes.c_void_p(stream), True, True
         x, y, z = grid if grid.__class__ is tuple else (grid, 1, 1)
         code = cu.launch(function, x, y, z, block, 1, 1, shared_bytes, stream, parameters, None)
         if code in (_INVALID_CONTEXT, _INVALID_HANDLE):  # a thread's first launch, or a foreign context
@@ -149,6 +150,15 @@ class Context(contract.Memory):
         free, total = ctypes.c_size_t(), ctypes.c_size_t()
         cu.cuMemGetInfo(byref(free), byref(total))
         return free.value + self._kept_bytes(), total.value
+
+    def ready(self, stream):
+        """Nobody waits here where all that was queued is in the default stream: another one is told to wait."""
+        if self.streamed:
+            self.synchronize()
+        elif stream not in (None, 0, 1):  # 0 and 1 are the default stream
+            mark = self.event()
+            mark.record()
+            cu.cuStreamWaitEvent(ctypes.c_void_p(stream), mark.handle, 0)
 
     def share(self):
         """Another library may use this memory from now on, and has queues of its own."""
@@ -370,6 +380,7 @@ class Graph:
         """Queue the whole graph on `stream`."""
         self.context.activate()
         self.context.parallel |= stream is not None
+        self.context.streamed |= stream is not None
         cu.cuGraphLaunch(self._executable.handle, stream)
 
 

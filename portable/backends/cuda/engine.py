@@ -6,7 +6,7 @@ import functools
 
 import llvmlite.binding as llvm
 
-from ... import cache
+from ... import cache, locks
 from ...compiler.optimise import optimise
 
 
@@ -23,6 +23,7 @@ def machine(capability):
     return target.create_target_machine(cpu=f"sm_{number}", opt=3)  # in the oldest PTX that knows it: old drivers read it
 
 
+@locks.alone
 def ptx(text, capability, kernel_name):
     """PTX of an IR text, compiled or taken from the cache."""
     key = cache.key("ptx", capability, llvm.llvm_version_info, text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from llvmlite import ir
 
+from ... import numba
 from ...compiler import types as t
 from ...compiler.team import Team, combine_states
 from ...compiler.types import UNIFORM, VARYING
@@ -49,12 +50,23 @@ class CudaTarget:
     """CUDA's part of lowering. A pack's indices lie a block apart, so that threads at neighbouring places read neighbours."""
 
     step, straight = RANGE_THREADS, True
+    look = staticmethod(lambda lower: None)  # Ctrl-C waits for the launches in flight
+    leave = None  # others of the block would wait at a barrier
 
     @staticmethod
     def product(b, x, y, flags):
         """A product whose factors are seen to have 32 bits is one instruction, which LLVM does not find behind masks of 64."""
         halves, wide = [_half(b, v) for v in (x, y)], ir.InlineAsm(ir.FunctionType(I64, [I32, I32]), "mul.wide.u32 $0, $1, $2;", "=l,r,r")
         return b.mul(x, y, flags=flags) if None in halves else b.call(wide, halves, attrs=("readnone",))
+
+    @staticmethod
+    def foreign(lower, callee, values):
+        """A call of a function that numba compiles."""
+        return numba.on_cuda("emit", lower, callee, values)
+
+    @staticmethod
+    def linked(text, links):
+        return numba.on_cuda("in_module", text, links)
 
     @staticmethod
     def fast_math(lower, name, values):

@@ -30,6 +30,7 @@ _SIGNATURES = {
     "cuMemcpyHtoDAsync_v2": "DPZP", "cuMemcpyDtoHAsync_v2": "PDZP", "cuMemcpyDtoDAsync_v2": "DDZP",
     "cuMemcpyPeerAsync": "DPDPZP", "cuMemsetD8Async": "DBZP",
     "cuStreamCreate": "PU", "cuStreamDestroy_v2": "P", "cuStreamSynchronize": "P",
+    "cuStreamWaitEvent": "PPU",
     "cuStreamBeginCapture_v2": "PI", "cuStreamEndCapture": "PP",
     "cuEventCreate": "PU", "cuEventDestroy_v2": "P", "cuEventRecord": "PP", "cuEventSynchronize": "P",
     "cuEventElapsedTime": "PPP",

@@ -68,6 +68,7 @@ class Entry(entry.Entry):
         """The block as a parameter by value, and the launch bound, which this IR builder has no words for."""
         bound = f'"nvvm.maxntid"="{self.threads}"' + (f' "nvvm.minctasm"="{self.kernel.teams}"' if self.kernel.teams > 1 else "")
         n_words = self.signature.n_words + len(entry.EXTRA) + (len(self.results.dtypes) if self.results else 0)
+        n_words += hasattr(self, "sites")  # of a debug build: where faults go
         return re.sub(r'define void @"(\w+)"\(ptr (%"[^"]+")\)',
                       rf'define ptx_kernel void @"\1"(ptr byval([{n_words} x i64]) align 8 \2) {bound}', text)
 

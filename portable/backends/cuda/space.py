@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import dataclasses
 import functools
@@ -12,6 +13,7 @@ import struct
 from ... import cache
 from ...errors import InputError
 from ...compiler.entry import EXTRA, scratch_of
+from ...compiler.faults import N_BYTES, debug_entry
 from ...compiler.shown import shown
 from ...compiler.signature import without_scatter
 from ...locks import Lock
@@ -39,7 +41,10 @@ class Compiled:
     def __init__(self, space, kernel, policy_kind, specs, reducers, team_size):
         self.context = driver.context(space.device)
         scans = policy_kind.startswith("scan")
-        entry = self.entries[scans](kernel, policy_kind, specs, reducers, team_size)
+        kind = debug_entry(self.entries[scans], space.debug) if space.debug else self.entries[scans]
+        entry = kind(kernel, policy_kind, specs, reducers, team_size)
+        if space.debug:
+            entry.text  # noqa: B018  (its sites are known when it has been emitted)
         module = self._load(entry, kernel.name)
         self.function = module.function("entry")
         if scans:
@@ -52,7 +57,12 @@ class Compiled:
         self.allowed, self.signature, self.scatters = _DEFAULT_SHARED, entry.signature, bool(entry.n_scatters)
         self.plain = functools.partial(_compiled, space, kernel, policy_kind, without_scatter(specs), reducers, team_size)
         n_results = len(entry.results.dtypes) if entry.results else 0
-        self.block = ctypes.create_string_buffer(8 * (entry.signature.n_words + len(EXTRA) + n_results))
+        self.faults = _Faults(self.context, entry) if space.debug else None
+        self.direct = not (self.scatters or self.faults)  # a launch of a range is one call of the driver
+        n_words = entry.signature.n_words + len(EXTRA) + n_results + bool(space.debug)
+        self.block = ctypes.create_string_buffer(8 * n_words)
+        if self.faults:
+            self.faults.put(ctypes.addressof(self.block))
         self.parameters = (ctypes.c_void_p * 1)(ctypes.addressof(self.block))
         self.resident_blocks = functools.cache(self._resident_blocks)
 
@@ -76,9 +86,45 @@ class Compiled:
         self.context.launch(handle or self.handle, grid, self.threads, shared, stream or None, self.parameters)
 
 
+class _Faults:
+    """Where launches of a debug build leave the first fault."""
+
+    def __init__(self, context, entry):
+        self.context, self.sites = context, entry.sites
+        self.memory, self.place = context.allocate(N_BYTES), 8 * entry.fault_word()
+
+    def put(self, block):
+        """Write the memory's address into the argument block at an address."""
+        ctypes.c_uint64.from_address(block + self.place).value = self.memory.pointer
+
+    def forget(self):
+        self.context.fill(self.memory.pointer, 0, N_BYTES, wait=True)
+
+    def look(self):
+        """CheckError if the launches that have finished left one."""
+        words = ctypes.create_string_buffer(N_BYTES)
+        self.context.copy_to_host(ctypes.addressof(words), self.memory.pointer, N_BYTES)
+        self.sites.raise_if(words.raw)
+
+
+@contextlib.contextmanager
+def _watched(space, rows):
+    """Wait for these launches, if they are of a debug build, and raise what it found."""
+    faults = rows[0][0].faults if rows else None
+    if faults is None:
+        yield
+        return
+    faults.forget()
+    yield
+    fence(space)
+    faults.look()
+
+
 def prepare(space, kernel, policy_kind, specs, reducers=()):
     """A function of the team size for teams; the compiled kernel for ranges."""
-    if reducers or policy_kind != "range":  # only plain ranges give each block enough to do
+    if space.debug and not reducers and policy_kind == "range":
+        Entry(kernel, policy_kind, specs, (), 0)  # refuses kernels that read what they only may add to
+    if reducers or space.debug or policy_kind != "range":  # only plain ranges give each block enough to do
         specs = without_scatter(specs)
     if policy_kind != "team":
         return _compiled(space, kernel, policy_kind, specs, reducers, 0)
@@ -86,7 +132,7 @@ def prepare(space, kernel, policy_kind, specs, reducers=()):
 
 
 def _compiled(space, kernel, policy_kind, specs, reducers, team_size):
-    key = ("cuda", space.device, policy_kind, specs, reducers, team_size)
+    key = ("cuda", space.device, space.debug, policy_kind, specs, reducers, team_size)
     compiled = kernel.compiled.get(key)
     if compiled is None:
         compiled = kernel.compiled[key] = Compiled(space, kernel, policy_kind, specs, reducers, team_size)
@@ -151,14 +197,16 @@ def _extra(policy, shared, partials=0, counter=0, depth=0):
 
 
 def run_for(space, compiled, policy, words):
-    if policy.__class__ is RangePolicy and not compiled.scatters:  # the shortest way: most launches are these
+    if policy.__class__ is RangePolicy and compiled.direct:  # the shortest way: most launches are these
         begin, end = policy.begin, policy.end
         grid = (end - begin + compiled.indices - 1) // compiled.indices
         if 0 < grid <= _MAX_GRID:
             compiled.launch(grid, words + _BEGIN_END(begin, end), 0, space.stream)
             return
-    for compiled, handle, grid, shared, block in _for(space, compiled, policy, words, (), None):
-        compiled.launch(grid, block, shared, space.stream, handle)
+    rows = _for(space, compiled, policy, words, (), None)
+    with _watched(space, rows):
+        for compiled, handle, grid, shared, block in rows:
+            compiled.launch(grid, block, shared, space.stream, handle)
 
 
 # ---- what a launch does: the kernels that it queues, as (compiled code, its function, grid, bytes of shared memory, argument block)
@@ -221,8 +269,10 @@ _STEPS = {"for": _for, "reduce": _reduce, "scan": _scan}
 
 def run(pattern, space, compiled, policy, words, outs):
     work = _workspace(space.device, space.stream)
-    for compiled, handle, grid, shared, block in _STEPS[pattern](space, compiled, policy, words, outs, work):
-        compiled.launch(grid, block, shared, space.stream, handle)
+    rows = _STEPS[pattern](space, compiled, policy, words, outs, work)
+    with _watched(space, rows):
+        for compiled, handle, grid, shared, block in rows:
+            compiled.launch(grid, block, shared, space.stream, handle)
     if outs:
         return None
     fence(space)
@@ -231,13 +281,25 @@ def run(pattern, space, compiled, policy, words, outs):
 
 def plan_for(space, compiled, policy, words):
     """A callable that does what run_for does, with all but the driver's call done before."""
-    calls = list(_calls(space, _for(space, compiled, policy, words, (), None)))
+    rows = _for(space, compiled, policy, words, (), None)
+    calls = list(_calls(space, rows))
+    if space.debug:
+        return functools.partial(_looking, space, rows, calls)
     return calls[0] if len(calls) == 1 else lambda: [call() for call in calls]
+
+
+def _looking(space, rows, calls):
+    with _watched(space, rows):
+        for call in calls:
+            call()
 
 
 def _calls(space, rows):
     for compiled, handle, grid, shared, words in rows:
-        block = ctypes.create_string_buffer(words, len(words))  # its own: other launches of the kernel do not touch it
+        # its own: other launches of the kernel do not touch it
+        block = ctypes.create_string_buffer(words, len(compiled.block) if compiled.faults else len(words))
+        if compiled.faults:
+            compiled.faults.put(ctypes.addressof(block))
         parameters = (ctypes.c_void_p * 1)(ctypes.addressof(block))
         call = functools.partial(compiled.context.launch, handle, grid, compiled.threads, shared, space.stream or None, parameters)
         call.block = block
@@ -245,7 +307,9 @@ def _calls(space, rows):
 
 
 def sequence(space, recorded):
-    """A callable that replays recorded launches as one CUDA graph on the space's stream."""
+    """A callable that replays recorded launches as one CUDA graph on the stream; None of debug builds."""
+    if any(bound[0].debug for bound, _ in recorded):
+        return None
     context = driver.context(space.device)
     stream, work = context.stream(), _Workspace(context)
     recording = dataclasses.replace(space, stream=stream.handle.value)
@@ -314,7 +378,9 @@ def listing(space, kernel, policy, policy_kind, specs, reducers):
     return lower_to_ptx(kernel, policy_kind, compiled.signature.specs, reducers, compiled.team_size, capability)
 
 
-def lower_to_ptx(kernel, policy_kind, specs, reducers=(), team_size=_AUTO_TEAM, capability=(9, 0)):
+def lower_to_ptx(kernel, policy_kind, specs, reducers=(), team_size=_AUTO_TEAM, capability=(9, 0),
+                 debug=False):
     """PTX of a kernel, with no GPU in the machine."""
     kind = ScanEntry if policy_kind.startswith("scan") else Entry
+    kind = debug_entry(kind, debug) if debug else kind
     return engine.ptx(kind(kernel, policy_kind, specs, reducers, team_size).text, capability, kernel.name)

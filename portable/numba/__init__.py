@@ -1,0 +1,98 @@
+"""numba beside the layer: our functions and launches in its code, its functions and threads in ours.
+
+    functions   @pk.function and kernels, called by code that numba compiles
+    launches    parallel_for, parallel_reduce, parallel_scan in that code
+    calls       functions of numba's in kernels
+    threads     the space "numba"
+    device      the same on a GPU, with numba-cuda
+
+Nothing of numba is imported before the program has imported it, or asks for one of these.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+
+_VERSION = "0.68"  # whose LLVM is ours
+
+
+@functools.cache
+def missing():
+    """Why numba cannot be used here, in one line; None if it can."""
+    try:
+        import numba
+    except ImportError as error:
+        return f"numba cannot be imported ({error}): pip install 'numba=={_VERSION}.*'"
+    if not numba.__version__.startswith(f"{_VERSION}."):
+        return (
+            f"numba {numba.__version__} brings another LLVM than this layer's: "
+            f"pip install 'numba=={_VERSION}.*'"
+        )
+    return None
+
+
+def most_threads():
+    """How many threads numba starts; 1 if it is missing."""
+    if missing():
+        return 1
+    from numba import config
+
+    return config.NUMBA_NUM_THREADS
+
+
+@functools.cache
+def register():
+    """Teach numba the layer's words and launches. numba itself calls this entry point before it compiles."""
+    from . import launches, policies, views, words  # noqa: F401
+
+
+def compiles(function):
+    """Whether an object is a function that numba compiles: @njit's, or numba-cuda's for devices."""
+    return (
+        "numba" in sys.modules
+        and type(function).__module__.startswith("numba.")
+        and hasattr(function, "py_func")
+    )
+
+
+def foreign(function):
+    """A call of such a function in a kernel."""
+    from .calls import Foreign
+
+    return Foreign(function)
+
+
+def linked(text, links):
+    """An IR text with the texts of the functions that it calls in it."""
+    from . import calls
+
+    return calls.linked(text, links)
+
+
+def on_cuda(name, *args):
+    """A function of device.py, which imports numba-cuda."""
+    from . import device
+
+    return getattr(device, name)(*args)
+
+
+def cuda_kernel(kernel):
+    """A range kernel as one of numba-cuda's, which compiles and launches it.
+
+    `cuda_kernel(kernel)[blocks, threads, stream](n, *args)` runs indices 0 to n - 1.
+
+    Parameters
+    ----------
+    kernel : function marked with @pk.kernel, of one index
+
+    Returns
+    -------
+    numba-cuda's dispatcher, whose first argument is the number of indices; any grid covers them
+
+    Raises
+    ------
+    LanguageError
+        No kernel of one index.
+    """
+    return on_cuda("kernel", kernel)

@@ -1,0 +1,187 @@
+"""numba-cuda beside the space "cuda": functions go both ways as blocks of inline assembly.
+
+What is made here is for the oldest device that numba-cuda has, and runs on all newer ones.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import re
+
+from llvmlite import ir
+from numba import cuda
+from numba.core.errors import NumbaError
+from numba.cuda.np import arrayobj
+
+from ..backends.cuda import engine
+from ..backends.cuda.lanes import CudaTarget
+from ..backends.cuda.lower import DATA_LAYOUT
+from ..compiler.optimise import optimise
+from ..compiler.signature import flatten
+from ..compiler.types import VARYING, TypeClash
+from ..compiler.values import I1, I64, PTR, SCALAR, Value
+from ..dispatch import compiling
+from ..errors import LanguageError, LoweringError
+from ..kernel import Kernel
+from . import assembly
+from .types import DTYPE, NUMBA, word_at, words
+
+CAPABILITY = 7, 5
+I32 = ir.IntType(32)
+
+
+# ---- functions of ours in kernels of numba-cuda's
+def _words(spec):
+    """The LLVM types of an argument's words; a bool fills one."""
+    if spec[0] == "static":
+        return []
+    number = I64 if spec[1] == "bool" else SCALAR[spec[1]]
+    return [number] if spec[0] == "number" else [I64] * (1 + 2 * spec[2])
+
+
+def _module(name):
+    module = ir.Module(name)
+    module.triple, module.data_layout = "nvptx64-nvidia-cuda", DATA_LAYOUT
+    return module
+
+
+@functools.cache
+def _block(linked):
+    """(assembly, types of its results) of a function of ours, whose arguments are words in registers."""
+    inputs = [kind for spec in flatten(linked.signature.specs) for kind in _words(spec)]
+    outs = [I32 if kind == I1 else kind for kind in linked.llvm]
+    result = outs[0] if len(outs) == 1 else ir.LiteralStructType(outs) if outs else ir.VoidType()
+    module = _module(linked.written.name)
+    outer = ir.Function(module, ir.FunctionType(result, inputs), "outer")
+    b = ir.IRBuilder(outer.append_basic_block("begin"))
+    place = b.alloca(ir.ArrayType(I64, max(1, len(inputs) + len(outs))))
+    place.type = PTR
+    for k, word in enumerate(outer.args):
+        b.store(word, word_at(b, place, k))
+    with compiling:
+        linked.emit(module, "inner", CudaTarget)
+        module.get_global("inner").linkage = "internal"
+        b.call(module.get_global("inner"), [place])
+        numbers = [b.load(word_at(b, place, len(inputs) + k), typ=kind) for k, kind in enumerate(linked.llvm)]
+        _return(b, result, [b.zext(x, I32) if x.type == I1 else x for x in numbers])
+        machine = engine.machine(CAPABILITY)
+        ptx = machine.emit_assembly(optimise(str(module), machine, linked.written.name))
+    found = assembly.block(ptx, "outer", inputs, outs)
+    if found is None:
+        raise LoweringError(
+            f"{linked.where} needs tables or calls on a GPU, which numba-cuda's kernels cannot take over; "
+            "launch a kernel of the layer's"
+        )
+    return assembly.rounded(found), outs
+
+
+def _return(b, kind, numbers):
+    result = numbers[0] if len(numbers) == 1 else ir.Constant(kind, ir.Undefined) if numbers else None
+    for k, number in enumerate(numbers if len(numbers) > 1 else ()):
+        result = b.insert_value(result, number, k)
+    if numbers:
+        b.ret(result)
+    else:
+        b.ret_void()
+
+
+def call(linked, context, builder, kinds, values):
+    """The numbers that a function of ours gives at the place of numba-cuda's builder."""
+    body, outs = _block(linked)
+    args = []
+    for kind, value in zip(kinds, values):
+        for word in words(context, builder, kind, value, arrayobj.make_array):
+            word = builder.ptrtoint(word, I64) if isinstance(word.type, ir.PointerType) else word
+            args.append(builder.zext(word, I64) if word.type == I1 else word)
+    pure = not any(spec[0] == "view" for spec in flatten(linked.signature.specs))
+    numbers = assembly.call(builder, body, outs, args, pure)
+    return [builder.trunc(x, I1) if t == I1 else x for x, t in zip(numbers, linked.llvm)]
+
+
+# ---- functions of numba's in kernels of ours
+@functools.cache
+def _compiled(function, dtypes):
+    """(name, PTX, dtype of the result) of a function of numba's for arguments of these dtypes."""
+    argtypes = tuple(NUMBA["int32" if d == "bool" else d] for d in dtypes)
+    name = f"numba_{function.py_func.__name__}"
+    try:
+        ptx, result = cuda.compile(
+            function.py_func,
+            argtypes,
+            device=True,
+            abi="c",
+            abi_info={"abi_name": name},
+            cc=CAPABILITY,
+            output="ptx",
+        )
+    except (NumbaError, NotImplementedError) as error:
+        raise TypeClash(
+            f"numba-cuda cannot compile '{function.py_func.__name__}' for ({', '.join(dtypes)}):"
+            f" {str(error).strip()}"
+        ) from error
+    if result not in DTYPE:
+        raise TypeClash(f"'{function.py_func.__name__}' returns {result}; on a GPU kernels take one number")
+    return name, ptx.replace("\0", ""), DTYPE[result]
+
+
+def result_of(function, dtypes):
+    """(numba's type of the result, a hash of the code) of a device function for arguments of these dtypes."""
+    _, ptx, dtype = _compiled(function, tuple(dtypes))
+    return NUMBA[dtype], hashlib.sha256(ptx.encode()).hexdigest()
+
+
+def emit(lower, foreign, values):
+    """A call of a function of numba's at the place of our emitter; its Value."""
+    lower.diverges()
+    dtypes = tuple(lower.strong(v.dtype) for v in values)
+    name, ptx, dtype = _compiled(foreign.function, dtypes)
+    if foreign.dtypes != [dtype]:
+        raise TypeClash(
+            f"'{foreign.name}' returns {', '.join(foreign.dtypes) or 'nothing'} on a CPU and {dtype} on a GPU"
+        )
+    b, out = lower.b, I32 if dtype == "bool" else SCALAR[dtype]
+    args = [b.zext(x, I32) if x.type == I1 else x for x in map(lower.get, values)]
+    body = assembly.block(ptx, name, [x.type for x in args], [out])
+    if body is None:
+        own = f"{name}_{hashlib.sha256(ptx.encode()).hexdigest()[:12]}"
+        lower.links[own] = _as_text(ptx, name, own)
+        body = assembly.calling(own, [x.type for x in args], out)
+    (x,) = assembly.call(b, body, [out], args, False)
+    return Value(dtype, VARYING, b.trunc(x, I1) if dtype == "bool" else x)
+
+
+def _as_text(ptx, name, own):
+    """A function with its tables and helpers as part of another text: headless, by names of its own."""
+    text = re.sub(r"^\s*(\.version|\.target|\.address_size).*$|//.*$", "", ptx, flags=re.M)
+    declared = re.findall(r"\.func\s*(?:\([^)]*\))?\s*([\w$]+)", text)
+    declared += re.findall(
+        r"^\s*(?:\.visible |\.weak )?\.(?:global|const)[^;=\[]*?([\w$]+)\s*[\[;=]", text, re.M
+    )
+    for one in {*declared, name}:
+        text = re.sub(
+            rf"(?<![\w$%.]){re.escape(one)}(?![\w$])",
+            own if one == name else f"{own}_{one.strip('_$')}",
+            text,
+        )
+    return text.replace(".visible ", "").replace(".weak ", "")
+
+
+def in_module(text, links):
+    """An IR text with functions of numba's, as PTX that LLVM hands on as it is and puts in front."""
+    lines = [line for own in links.values() for line in own.splitlines() if line.strip()]
+    escaped = [line.replace("\\", "\\5C").replace('"', "\\22") for line in lines]
+    return text + "".join(f'\nmodule asm "{line}"' for line in escaped)
+
+
+# ---- a kernel of ours as one of numba-cuda's
+def kernel(written):
+    """See `portable.numba.cuda_kernel`."""
+    if not isinstance(written, Kernel):
+        raise LanguageError(f"cuda_kernel: a function marked with @pk.kernel is wanted, got {written!r}")
+    first, *names = written.portable_text.params
+    args = ", ".join(names)
+    text = f"def {written.name}(n, {args}):\n for i in range(grid(1), n, gridsize(1)): kernel(i, {args})\n"
+    scope = {"grid": cuda.grid, "gridsize": cuda.gridsize, "kernel": written}
+    exec(compile(text, f"<cuda kernel {written.name}>", "exec"), scope)  # noqa: S102  (the text above)
+    return cuda.jit(scope[written.name])

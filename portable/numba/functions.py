@@ -1,0 +1,232 @@
+"""@pk.function, and a kernel at one index, called by functions that numba compiles.
+
+The text is typed and emitted by the layer's compiler, one lane wide, into a library of numba's own kind that
+numba links to the caller, where LLVM inlines it. In a module of its own, numba's fastmath=True does not reach
+its instructions.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+
+import llvmlite.binding as llvm
+from llvmlite import ir
+from numba.core import types
+from numba.core.typing.templates import AbstractTemplate, signature
+from numba.extending import NativeValue, lower_builtin, models, register_model, unbox
+
+from ..backends.cpu.lanes import Unwatched
+from ..compiler.emit import Emitter
+from ..compiler.keys import sources
+from ..compiler.keys import written as written_tree
+from ..compiler.signature import Signature, flatten
+from ..compiler.tree import Operation, arrangement, flat
+from ..compiler.types import UNIFORM
+from ..compiler.typing import typed
+from ..compiler.values import SCALAR
+from ..dispatch import compiling
+from ..errors import LanguageError, ShapeError
+from .types import NUMBA, PTR, block, specs_of, word_at
+
+
+class Linked:
+    """A function or kernel for arguments of known types: `void name(block)`, results behind the arguments.
+
+    Attributes
+    ----------
+    result : numba's type of what it returns
+    """
+
+    def __init__(self, written, args):
+        text, self.written, self.made_from, self.libraries = (
+            written.portable_text,
+            written,
+            (written, args),
+            {},
+        )
+        self.where = f"{written.kind} '{written.name}' ({written.place})"
+        optional = len(text.params) - len(args)  # arguments that are not given
+        if not 0 <= optional <= len(text.defaults):
+            raise ShapeError(
+                f"{self.where} takes {len(text.params)} argument(s) ({', '.join(text.params)}), "
+                f"but {len(args)} were given"
+            )
+        defaults = text.defaults[len(text.defaults) - optional :]
+        given = specs_of(written, text.params, args)
+        self.signature = Signature((*given, *(("static", v, repr(v)) for v in defaults)))
+        floats = {s[1] for s in flatten(self.signature.specs)} & {"float32", "float64"}
+        self.float_dtype = self.signature.float_dtype = "float32" if floats == {"float32"} else "float64"
+        with compiling:
+            tree = typed(text, tuple(self.signature.described()), 1, 1, self.float_dtype, written.name)
+            self.name = name_of(
+                written,
+                repr(
+                    (written_tree(tree, self.float_dtype), self.signature.specs, written.fastmath, sources())
+                ),
+            )
+        self._take_results(tree.result)
+
+    def _take_results(self, result):
+        numbers = [] if result is None else flat(result)
+        if not all(isinstance(v, Operation) for v in numbers):
+            raise LanguageError(
+                f"{self.where} returns a view; numba's functions take numbers and tuples of numbers from it"
+            )
+        if numbers and not self.written.portable_text.always_returns:
+            raise LanguageError(f"{self.where} returns a value on some paths and nothing on others")
+        dtypes = [{"float": self.float_dtype, "int": "int64"}.get(v.dtype, v.dtype) for v in numbers]
+        self.arranged, self.llvm, self.result = arrangement(result), [SCALAR[d] for d in dtypes], types.none
+        if dtypes:
+            self.result = _arranged(self.arranged, iter([NUMBA[d] for d in dtypes]), types.Tuple)
+
+    def reload(self):
+        """Before code from numba's cache is loaded."""
+
+    def emit(self, module, name, target=Unwatched):
+        """Put the function into a module; texts of foreign functions that it calls."""
+        function = ir.Function(module, ir.FunctionType(ir.VoidType(), [PTR]), name)
+        function.attributes.add("alwaysinline")
+        written = self.written
+        lower = Emitter(target, 1, self.float_dtype, written.fastmath, written.name)
+        builder = ir.IRBuilder(function.append_basic_block("begin"))
+        lower.begin(builder)
+        place = function.args[0]
+        args = self.signature.values(lower, written.portable_text.params, place)
+        start = builder.append_basic_block("start")
+        builder.branch(start)
+        builder.position_at_end(start)
+        result = lower.inline(written.portable_text, args)
+        for k, v in enumerate(flat(result) if self.llvm else ()):
+            builder.store(lower.get(v, None, UNIFORM), word_at(builder, place, self.signature.n_words + k))
+        builder.ret_void()
+        return lower.links
+
+    def library(self, codegen):
+        """This function alone, as numba's code generator takes it."""
+        if codegen not in self.libraries:
+            library = self.libraries[codegen] = codegen.create_library(self.name)
+            module = library.create_ir_module(self.name)
+            with compiling:
+                links = self.emit(module, self.name)
+            library.add_ir_module(module)
+            for text in links.values():
+                library.add_llvm_module(llvm.parse_assembly(text))
+            library._reload_init.add(Unchanged(self))
+            library.finalize()
+        return self.libraries[codegen]
+
+    def call(self, context, builder, kinds, values):
+        """Call it at the builder's place; numba's value of what it returns."""
+        if type(context).__module__.startswith("numba.cuda"):
+            from . import device
+
+            numbers = device.call(self, context, builder, kinds, values)
+        else:
+            numbers = self._call(context, builder, kinds, values)
+        if not numbers:
+            return context.get_dummy_value()
+        return _arranged(
+            self.arranged, iter(numbers), functools.partial(_tuple, context, builder), self.result
+        )
+
+    def _call(self, context, builder, kinds, values):
+        context.active_code_library.add_linking_library(self.library(context.codegen()))
+        kind = ir.FunctionType(ir.VoidType(), [PTR])
+        function = builder.module.globals.get(self.name) or ir.Function(builder.module, kind, self.name)
+        place = block(context, builder, self.signature.specs, kinds, values, False, [None] * len(self.llvm))
+        builder.call(function, [place])
+        first = self.signature.n_words
+        return [builder.load(word_at(builder, place, first + k), typ=t) for k, t in enumerate(self.llvm)]
+
+
+def name_of(written, identity):
+    """The name of code: it says all that the code was made from."""
+    return f"portable.{written.name}.{hashlib.sha256(identity.encode()).hexdigest()[:16]}"
+
+
+class Unchanged:
+    """What numba calls when it takes code from its cache. It travels with the code, and looks whether our
+    texts are the same: numba looks at the file of the caller alone.
+    """
+
+    def __init__(self, made):
+        self.made = made
+
+    def __call__(self):
+        self.made.reload()
+
+    def __reduce__(self):
+        return _unchanged, (type(self.made), self.made.made_from, self.made.name)
+
+
+def _unchanged(kind, made_from, name):
+    made = kind(*made_from)
+    if made.name != name:
+        raise FileNotFoundError(f"{made.written.name} has changed")  # so numba makes its code anew
+    return Unchanged(made)
+
+
+def _tuple(context, builder, parts, kind):
+    return context.make_tuple(builder, kind, parts)
+
+
+def _arranged(like, numbers, wrap, kind=None):
+    """Numbers arranged as a text returns them, each tuple by `wrap`."""
+    if like is None:
+        return next(numbers)
+    parts = [_arranged(part, numbers, wrap, kind and kind[k]) for k, part in enumerate(like)]
+    return wrap(parts, kind) if kind else wrap(parts)
+
+
+class Written(types.Function):
+    """numba's type of a function or kernel of ours, `written`; it holds nothing at run time."""
+
+    def __reduce__(self):
+        return type_known, (self.written,)
+
+
+register_model(Written)(models.OpaqueModel)
+
+
+@unbox(Written)
+def _unbox(kind, obj, c):
+    return NativeValue(c.context.get_dummy_value())
+
+
+def type_known(value):
+    """numba's type of an object that says it itself."""
+    return value._numba_type_
+
+
+def type_of(written):
+    """The type by which numba knows a function or kernel."""
+    linked = functools.cache(functools.partial(Linked, written))
+
+    def refuse(kws):
+        if kws:
+            raise LanguageError(
+                f"{written.kind} '{written.name}' ({written.place}): in numba's functions arguments have no keywords"
+            )
+
+    kind = Written(callable_as(written, lambda n: linked, refuse))
+    kind.written = written
+    return kind
+
+
+def callable_as(key, linked, refuse=lambda kws: None):
+    """A template, and code, by which numba calls what `linked(number of arguments)` makes of their types."""
+
+    class Template(AbstractTemplate):
+        prefer_literal = True  # loops over a literal argument unroll
+
+        def generic(self, args, kws):
+            refuse(kws)
+            return signature(linked(len(args))(args).result, *args)
+
+    @lower_builtin(key, types.VarArg(types.Any))
+    def codegen(context, builder, sig, args):
+        return linked(len(args))(sig.args).call(context, builder, sig.args, args)
+
+    Template.key = key
+    return Template

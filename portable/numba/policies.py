@@ -1,0 +1,111 @@
+"""Policies made inside numba's functions: named tuples of one layout, whose types say which policy it is."""
+
+from __future__ import annotations
+
+from collections import namedtuple
+
+from numba.core import types
+from numba.extending import overload, register_jitable
+
+from ..errors import InputError
+from ..policy import MDRangePolicy, RangePolicy, TeamPolicy
+
+FIELDS = (
+    "begin",
+    "end",
+    "chunk",
+    "league_size",
+    "scratch_bytes",
+    "begin0",
+    "end0",
+    "begin1",
+    "end1",
+    "begin2",
+    "end2",
+)
+_NAMES = {"range": "RangePolicy", "team": "TeamPolicy", "box2": "MDRangePolicy2", "box3": "MDRangePolicy3"}
+Range, Team, Box2, Box3 = (namedtuple(name, FIELDS) for name in _NAMES.values())
+_KINDS = dict(zip((Range, Team, Box2, Box3), _NAMES))
+_int = types.int64
+
+
+def kind_of(policy):
+    """The compiler's name of a policy's kind by numba's type of it, or None."""
+    return (
+        "range" if isinstance(policy, types.Integer) else _KINDS.get(getattr(policy, "instance_class", None))
+    )
+
+
+def _without_space(policy, space):
+    if not isinstance(getattr(space, "value", space), types.NoneType | None):
+        raise InputError(
+            f"{policy}: space= is not for launches inside numba's functions, which run on numba's threads"
+        )
+
+
+@register_jitable
+def _extent(begin, end):
+    if end < begin:
+        raise InputError("policy: begin <= end is wanted in each dimension")
+    return _int(end - begin)
+
+
+@overload(RangePolicy)
+def _range(begin, end, space=None, chunk=None):
+    _without_space("RangePolicy", space)
+
+    def make(begin, end, space=None, chunk=None):
+        size = _int(0 if chunk is None else chunk)
+        if _extent(begin, end) and chunk is not None and size < 1:
+            raise InputError("RangePolicy: chunk must be at least 1")
+        no = _int(0)
+        return Range(_int(begin), _int(end), size, no, no, no, no, no, no, no, no)
+
+    return make
+
+
+@overload(TeamPolicy)
+def _team(league_size, team_size=None, space=None, scratch_bytes=0):
+    _without_space("TeamPolicy", space)
+
+    def make(league_size, team_size=None, space=None, scratch_bytes=0):
+        n, scratch, no = _int(league_size), _int(scratch_bytes), _int(0)
+        if n < 0 or scratch < 0:
+            raise InputError("TeamPolicy: league_size and scratch_bytes must not be negative")
+        return Team(no, n, no, n, scratch, no, no, no, no, no, no)
+
+    return make
+
+
+def _box2(begin, end, space=None):
+    n, no = _extent(begin[0], end[0]) * _extent(begin[1], end[1]), _int(0)
+    return Box2(no, n, no, no, no, _int(begin[0]), _int(end[0]), _int(begin[1]), _int(end[1]), no, no)
+
+
+def _box3(begin, end, space=None):
+    n, no = _extent(begin[0], end[0]) * _extent(begin[1], end[1]) * _extent(begin[2], end[2]), _int(0)
+    return Box3(
+        no,
+        n,
+        no,
+        no,
+        no,
+        _int(begin[0]),
+        _int(end[0]),
+        _int(begin[1]),
+        _int(end[1]),
+        _int(begin[2]),
+        _int(end[2]),
+    )
+
+
+@overload(MDRangePolicy)
+def _box(begin, end, space=None):
+    _without_space("MDRangePolicy", space)
+    sizes = {len(v) if isinstance(v, types.BaseTuple) else 0 for v in (begin, end)}
+    if sizes not in ({2}, {3}):
+        raise InputError(
+            f"MDRangePolicy: begin and end are numba's {begin} and {end}; tuples of 2 or 3 integers each are"
+            " wanted"
+        )
+    return _box2 if sizes == {2} else _box3

@@ -1,0 +1,242 @@
+"""numba's own threads, those of its prange, under our launches: whichever layer numba has chosen.
+
+A launch deals its chunks to workers, each to the one that is free first. Where numba's threads may not be
+asked, the calling thread does all the work itself, to the same bits: in the child of a fork, to which GNU's
+OpenMP gives none; on the workqueue, which ends the process when two ask, if another launch is there, and for
+callers without Python's lock (a prange may be around them).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import functools
+import os
+
+import llvmlite.binding as llvm
+import numba
+import numpy as np
+from llvmlite import ir
+from numba import cfunc, njit, prange, types
+from numba.extending import intrinsic
+from numba.np.arrayobj import make_array
+
+from .. import cache
+from ..backends.cpu import engine
+
+I64, PTR = ir.IntType(64), ir.PointerType()
+ENTRY = ir.FunctionType(ir.VoidType(), [PTR, I64, I64, I64])  # as backends/cpu/lower.py makes them
+MOST = 2**62  # threads: as many as numba has
+_int = types.int64
+
+# Who may ask for threads: everybody (0), one at a time who holds Python's lock (1), nobody (2). As functions:
+# code in numba's cache finds them by name, where an address would not be theirs in another process.
+_ASKING = """
+@who = internal global i64 0
+@busy = internal global i64 0
+declare i32 @PyGILState_Check()
+define i64 @ask() {
+  %who = load i64, ptr @who
+  switch i64 %who, label %no [ i64 0, label %yes
+                               i64 1, label %locked ]
+locked:
+  %held = call i32 @PyGILState_Check()
+  %holds = icmp ne i32 %held, 0
+  br i1 %holds, label %free, label %no
+free:
+  %taken = cmpxchg ptr @busy, i64 0, i64 1 seq_cst seq_cst
+  %mine = extractvalue { i64, i1 } %taken, 1
+  br i1 %mine, label %yes, label %no
+yes:
+  ret i64 1
+no:
+  ret i64 0
+}
+define void @done() {
+  store atomic i64 0, ptr @busy seq_cst, align 8
+  ret void
+}
+define void @say(i64 %who) {
+  store i64 %who, ptr @who
+  store i64 0, ptr @busy
+  ret void
+}
+"""
+
+
+def ready():
+    """Start numba's threads; also called before a launch's code is loaded from numba's cache."""
+    numba.get_num_threads()
+    for name in ("ask", "done"):
+        llvm.add_symbol(f"portable_{name}_for_threads", _asking()(name))
+    if not _told:
+        _say(2 if _orphaned else int(numba.threading_layer() == "workqueue"))
+
+
+@functools.cache
+def _asking():
+    return engine.load(_ASKING, "who may ask")
+
+
+def _say(who):
+    ctypes.CFUNCTYPE(None, ctypes.c_int64)(_asking()("say"))(who)
+    _told[:] = [who]
+
+
+_told = []  # who may ask, once the code was told
+_orphaned = []  # not empty in the child of a fork that numba's threads did not come along to
+
+
+def _named(builder, name, result, *values):
+    """Call a C function by its name: an address in the code would keep numba from caching it."""
+    function = builder.module.globals.get(name)
+    function = function or ir.Function(
+        builder.module, ir.FunctionType(result, [v.type for v in values]), name
+    )
+    return builder.call(function, values)
+
+
+@intrinsic
+def n_threads(typingctx):
+    """How many threads the user left to numba."""
+    return _int(), lambda context, builder, signature, args: _named(builder, "get_num_threads", I64)
+
+
+@intrinsic
+def _set_n_threads(typingctx, n):
+    def codegen(context, builder, signature, args):
+        _named(builder, "set_num_threads", ir.VoidType(), builder.trunc(args[0], ir.IntType(32)))
+        return context.get_dummy_value()
+
+    return types.none(_int), codegen
+
+
+@intrinsic
+def _ask(typingctx):
+    return _int(), lambda context, builder, signature, args: _named(builder, "portable_ask_for_threads", I64)
+
+
+@intrinsic
+def _done(typingctx):
+    def codegen(context, builder, signature, args):
+        _named(builder, "portable_done_for_threads", ir.VoidType())
+        return context.get_dummy_value()
+
+    return types.none(), codegen
+
+
+@intrinsic
+def call(typingctx, function, block, begin, end, worker):
+    """Run the entry function at an address."""
+
+    def codegen(context, builder, signature, args):
+        builder.call(
+            builder.inttoptr(args[0], ENTRY.as_pointer()), [builder.inttoptr(args[1], PTR), *args[2:]]
+        )
+        return context.get_dummy_value()
+
+    return types.none(*[_int] * 5), codegen
+
+
+@intrinsic
+def _take(typingctx, counter, chunk):
+    """The number in an array of one, which grows by a chunk, as one indivisible step."""
+
+    def codegen(context, builder, signature, args):
+        place = make_array(counter)(context, builder, args[0]).data
+        return builder.atomic_rmw("add", place, args[1], "monotonic")
+
+    return _int(counter, _int), codegen
+
+
+def _kept(compiler, function):
+    """A function compiled for numba's cache, if there is a place for one, and the layer may keep code on disk."""
+    if cache.folder():
+        with contextlib.suppress(RuntimeError):
+            return compiler(cache=True)(function)
+    return compiler()(function)
+
+
+@functools.partial(_kept, functools.partial(njit, parallel=True, nogil=True))
+def _dealt(n, function, block, begin, end, chunk):
+    """The chunks of [begin, end), each to the worker that is free first."""
+    counter = np.array([begin])
+    for worker in prange(n):
+        low = _take(counter, chunk)
+        while low < end:
+            call(function, block, low, min(low + chunk, end), worker)
+            low = _take(counter, chunk)
+
+
+@njit(nogil=True)
+def share(most, function, block, begin, end, chunk):
+    """[begin, end) on at most so many of the threads that the user left to numba; a chunk or less alone."""
+    if end - begin <= chunk:
+        call(function, block, begin, end, 0)
+        return
+    mask = n_threads()
+    n = min(most, mask)
+    if n < 2 or not _ask():
+        call(function, block, begin, end, 0)
+        return
+    if n < mask:
+        _set_n_threads(n)
+    _dealt(n, function, block, begin, end, chunk)
+    if n < mask:
+        _set_n_threads(mask)
+    _done()
+
+
+def layer():
+    """The name of numba's threading layer, which the first parallel code of a process chooses."""
+    ready()
+    return numba.threading_layer()
+
+
+_ARGUMENTS = None, *[ctypes.c_void_p] * 3, *[ctypes.c_int64] * 3
+
+
+@functools.cache
+def _compiled():
+    """The address of `share`, and a way to call it: with Python's lock where only its holders get threads."""
+    ready()
+    code = _kept(functools.partial(cfunc, types.void(*[_int] * 6)), _shared)
+    kind = ctypes.PYFUNCTYPE if numba.threading_layer() == "workqueue" else ctypes.CFUNCTYPE
+    return code.address, kind(*_ARGUMENTS)(code.address), code
+
+
+def _shared(most, function, block, begin, end, chunk):
+    share(most, function, block, begin, end, chunk)
+
+
+class Pool:
+    """What backends/cpu/pool.py's Pool is, for at most `n_threads` of the threads that numba has."""
+
+    native = True
+
+    def __init__(self, n_threads):
+        self.n_threads = self.handle = n_threads
+        self.lock = contextlib.nullcontext()
+
+    @property
+    def run_address(self):
+        return _compiled()[0]
+
+    def start(self):
+        """numba starts its threads with its first parallel code."""
+
+    def run(self, function, block, begin, end, chunk):
+        """Call `function` for every chunk of [begin, end), and wait."""
+        _compiled()[1](self.n_threads, function, block, begin, end, chunk)
+
+
+def _in_the_child():
+    with contextlib.suppress(ValueError):  # no parallel code has run: the child will start threads of its own
+        if numba.threading_layer() == "omp":
+            _orphaned[:] = [True]
+    if _told:  # anew: who was busy is not here
+        _say(2 if _orphaned else _told[0])
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_the_child)

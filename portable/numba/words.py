@@ -1,0 +1,32 @@
+"""The layer's words, pk.exp, pk.fma, pk.atomic_add and so on, called by numba's functions as they stand."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+from numba.core import types
+from numba.core.typing.templates import infer_global
+
+from .. import words
+from ..compiler.known import WORDS
+from ..kernel import Function, from_text
+from .functions import Linked, callable_as
+
+_NOT_ALONE = ("static", "local", "cast")  # of a kernel's own
+
+
+def _linked(word, n):
+    """How a word with n arguments is linked: as a function that is one call of it."""
+    args = ", ".join("abcd"[:n])
+    text = [f"def {word.__name__}({args}): return word({args})\n"]
+    where = f"<pk.{word.__name__}>"
+    options = False, True, 1, False
+    function = from_text(Function, word.__name__, __name__, where, text, 1, {"word": word}, options)
+    return functools.cache(functools.partial(Linked, function))
+
+
+for _word in {getattr(words, name) for name in words.__all__}:
+    if not isinstance(_word, np.ufunc) and WORDS[_word].reads[0] not in _NOT_ALONE:
+        _own = functools.cache(functools.partial(_linked, _word))
+        infer_global(_word, types.Function(callable_as(_word, _own)))

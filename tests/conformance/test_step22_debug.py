@@ -1,0 +1,137 @@
+"""Step 22: the debug build names what is wrong, with line, number and extent, and changes nothing else."""
+
+import dataclasses
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import portable as pk
+from portable.backends.cuda.space import lower_to_ptx
+
+from ..launching import launch_for, launch_reduce, move
+from .debug_kernels import BROKEN, N, element, gather, numbers, whole
+
+
+@pytest.fixture(autouse=True)
+def compiled(space):
+    if space == "checked":
+        pytest.skip("the checked space is a debug build already")
+
+
+@pytest.mark.parametrize("case", BROKEN, ids=lambda case: case.kernel.name)
+def test_each_broken_kernel_is_named(space, case):
+    launch = launch_reduce if case.reducer else launch_for
+    with pk.use(debug=case.debug), pytest.raises(pk.CheckError) as caught:
+        launch(space, case.policy, case.kernel, *case.args)
+    (fault,) = caught.value.findings
+    assert fault.kind == case.kind and fault.kernel == case.kernel.name
+    if case.kernel.name != "in_a_function":  # there it is the line of the function
+        assert fault.line == case.line and fault.file == __file__.replace(
+            "test_step22_debug", "debug_kernels"
+        )
+    assert (
+        case.number in (None, fault.number)
+        and case.limit in (None, fault.limit)
+        and case.index in (None, fault.index)
+    )
+    assert str(fault) == str(caught.value) and case.kernel.name in str(fault)
+
+
+def test_the_line_of_a_function_that_is_called(space):
+    import inspect
+
+    (broken,) = (case for case in BROKEN if case.kernel.name == "in_a_function")
+    with pk.use(debug=True), pytest.raises(pk.CheckError) as caught:
+        launch_for(space, broken.policy, broken.kernel, *broken.args)
+    assert caught.value.findings[0].line == inspect.getsourcelines(element.fn)[1] + 2
+
+
+def test_plans_and_graphs_tell_too_and_go_on(space):
+    k, x, y = (move(a, space) for a in (whole((5, N)), numbers(), np.zeros(N)))
+    right = move(whole(), space)
+    policy = pk.RangePolicy(0, N, space=space)
+    with pk.use(debug=True):
+        plan, other = pk.plan(policy, gather, k, x, y), pk.plan(policy, gather, right, x, y)
+        with pk.capture(space) as graph:
+            pk.parallel_for(policy, gather, right, x, y)
+            pk.parallel_for(policy, gather, k, x, y)
+        for call in (plan, graph.replay):
+            with pytest.raises(pk.CheckError, match=f"index {N} is outside extent {N}, at index 5"):
+                call()
+        other()
+    content = y.to_numpy() if isinstance(y, pk.View) else y
+    assert (content == 1.0).all()
+
+
+def test_a_finding_is_told_once_and_the_usual_build_stays(space):
+    args = [move(a, space) for a in (whole((5, N)), numbers(), numbers())]
+    policy = pk.RangePolicy(0, N, space=space)
+    with pk.use(space, debug=True):
+        with pytest.raises(pk.CheckError):
+            pk.parallel_for(N, gather, *args)
+        pk.parallel_for(policy, gather, move(whole(), space), *args[1:])
+    assert len(gather.compiled) >= 2
+
+
+def test_sums_are_those_of_the_usual_build(space):
+    x = np.random.default_rng(1).random(10_000)
+
+    def total():
+        return launch_reduce(space, pk.RangePolicy(0, len(x)), _value, x)
+
+    plain = total()
+    with pk.use(debug=True):
+        assert total() == pytest.approx(plain, rel=1e-14)
+
+
+@pk.kernel
+def _value(i, x):
+    return x[i]
+
+
+def test_wrong_values_of_debug():
+    with pytest.raises(pk.InputError, match="debug is 'yes'; False, True or 'nan' is wanted"):
+        with pk.use("serial", debug="yes"):
+            pass
+
+
+def test_spaces_that_differ_in_it_are_equal(space):
+    asked = pk.space.resolve(space)
+    assert dataclasses.replace(asked, debug=True) == asked
+
+
+@pytest.mark.parametrize("case", BROKEN, ids=lambda case: case.kernel.name)
+def test_the_debug_build_lowers_to_ptx(case):
+    from portable import dispatch
+    from portable.policy import as_policy, kind_of
+
+    kind = kind_of(as_policy(case.policy))
+    specs = dispatch.compiler_specs(case.args, pk.space.resolve("serial"), case.kernel, kind)
+    ptx = lower_to_ptx(case.kernel, kind, specs, (case.reducer,) if case.reducer else (), debug=case.debug)
+    assert "atom" in ptx and ".cas.b64" in ptx and ptx.count("portable_fault") > 1
+
+
+def test_what_is_only_added_to_is_not_read(space):
+    from .test_step06_scatter import reads
+
+    with pk.use(debug=True), pytest.raises(pk.LoweringError, match="is a ScatterView here"):
+        pk.parallel_for(
+            pk.RangePolicy(0, 9, space=space), reads, pk.ScatterView(move(np.zeros(9, np.int64), space))
+        )
+
+
+SCRIPT = """
+import numpy as np, portable as pk
+from tests.conformance.debug_kernels import gather, whole, numbers
+pk.parallel_for(pk.RangePolicy(0, 37, space="serial"), gather, whole((7, -1)), numbers(), numbers())
+"""
+
+
+def test_the_environment_asks_for_it(space, monkeypatch, tmp_path):
+    if space != "serial":
+        pytest.skip("once is enough")
+    monkeypatch.setenv("PORTABLE_DEBUG", "1")
+    done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and "index -1 is outside extent 37, at index 7" in done.stderr

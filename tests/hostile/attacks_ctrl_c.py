@@ -1,0 +1,247 @@
+"""Attacks by Ctrl-C: in kernels of each kind, in a rain, while kernels compile, beside other threads."""
+
+import contextlib
+import os
+import signal
+import threading
+import time
+
+import numpy as np
+
+import portable as pk
+
+from .victims import (
+    HOST,
+    attack,
+    count_up,
+    fresh,
+    interrupts,
+    last_of_box,
+    last_wins,
+    long_nest,
+    long_range,
+    many_draws,
+    members,
+    on,
+    slow,
+    spin,
+    spin_alone,
+    spin_box,
+    spin_first,
+    spin_last,
+    spin_sum,
+    spin_team,
+    spin_within,
+    stopped,
+    usable,
+)
+
+
+def endless():
+    """(name, function of a space that gives a launch without end)."""
+
+    def range_of(kernel, n):
+        return lambda space: lambda: pk.parallel_for(on(space, n), kernel, np.zeros(min(n, 1 << 16)))
+
+    def graph_of(space):
+        x = np.zeros(64)
+        with pk.capture(space) as graph:
+            pk.parallel_for(on(space, 64), spin, x)
+            pk.parallel_for(on(space, 64), spin, x)
+        return graph.replay
+
+    def scanned(space):
+        x = np.zeros(64)
+        return lambda: pk.parallel_scan(on(space, 64), spin_sum, x, out=np.zeros(64))
+
+    yield "while", range_of(spin, 64)
+    yield "while, one index", range_of(spin, 1)
+    yield "while, packed=False", range_of(spin_alone, 64)
+    yield "the first of many", range_of(spin_first, 1 << 16)
+    yield "the last of many", range_of(spin_last, 1 << 16)
+    yield "for", range_of(long_range, 64)
+    yield "for in for", range_of(long_nest, 64)
+    yield "in a function", range_of(spin_within, 64)
+    yield "draws", range_of(many_draws, 64)
+    yield "no loop", range_of(last_wins, 1 << 45)
+    yield (
+        "box",
+        lambda space: (
+            lambda: pk.parallel_for(pk.MDRangePolicy((0, 0), (9, 9), space=space), spin_box, np.zeros((9, 9)))
+        ),
+    )
+    yield (
+        "box, no loop",
+        lambda space: (
+            lambda: pk.parallel_for(
+                pk.MDRangePolicy((0, 0), (1 << 22, 1 << 22), space=space), last_of_box, np.zeros(1)
+            )
+        ),
+    )
+    yield "reduction", lambda space: lambda: pk.parallel_reduce(on(space, 64), spin_sum, np.zeros(64))
+    yield (
+        "reduction, no loop",
+        lambda space: lambda: pk.parallel_reduce(on(space, 1 << 45), count_up, np.zeros(1), reducer=pk.Max),
+    )
+    yield "scan", scanned
+    yield (
+        "team",
+        lambda space: lambda: pk.parallel_for(pk.TeamPolicy(64, 8, space=space), spin_team, np.zeros(64)),
+    )
+    yield (
+        "members",
+        lambda space: lambda: pk.parallel_for(pk.TeamPolicy(8, 8, space=space), members, np.zeros(8)),
+    )
+    yield "plan", lambda space: pk.plan(on(space, 64), spin, np.zeros(64))
+    yield "graph", graph_of
+
+
+@attack(1)
+def ctrl_c_in_each_kind_of_kernel(random, times):
+    """Median and longest time; half a second is allowed to a machine that is busy with others."""
+    took = []
+    with interrupts():
+        for _ in range(times):
+            for name, make in endless():
+                for space in ("serial", "threads:2", "threads:4"):
+                    call = make(space)
+                    with contextlib.suppress(AssertionError):
+                        stopped(call)  # compiled now: Ctrl-C may have waited for that
+                    seconds = stopped(call)
+                    took.append(seconds)
+                    assert seconds < 2.0, f"{name} on {space}: {seconds:.3f} s"
+                    usable()
+    print(
+        f"  {len(took)} kernels stopped, median {1e3 * np.median(took):.1f} ms, "
+        f"longest {1e3 * max(took):.1f} ms"
+    )
+    return len(took)
+
+
+class Mine(Exception):
+    pass
+
+
+@attack(2)
+def ctrl_c_with_a_handler_that_raises_its_own(random, times):
+    def handler(*_):
+        raise Mine
+
+    for _ in range(times):
+        space = random.choice(HOST)
+        with interrupts(handler):
+            call = pk.plan(on(space, 64), spin, np.zeros(64))
+            stopped(call, Mine)
+        usable()
+    return times
+
+
+@attack(300)
+def ctrl_c_in_a_rain(random, times):
+    """On short launches: a launch either raises or is complete."""
+    x, raised, complete = np.zeros(100_000), 0, 0
+    pid, stop = os.getpid(), threading.Event()
+
+    def rain():
+        while not stop.wait(0.002):
+            os.kill(pid, signal.SIGINT)
+
+    with interrupts():
+        thread = threading.Thread(target=rain)
+        thread.start()
+        while raised < times:
+            try:
+                try:
+                    x[:] = 0.0
+                    pk.parallel_for(on(HOST[raised % 4], len(x)), slow, x, 10)
+                    short = not (x == 1.0).all()
+                except KeyboardInterrupt:
+                    raised += 1
+                else:
+                    assert not short, "cut short without a word"
+                    complete += 1
+            except KeyboardInterrupt:
+                continue
+        _calm(stop, thread)
+    usable()
+    print(f"  {raised} interrupted, {complete} complete")
+    return raised
+
+
+def _calm(stop, thread):
+    """End the rain, whatever still falls."""
+    while thread.is_alive():
+        with contextlib.suppress(KeyboardInterrupt):
+            stop.set()
+            thread.join()
+    with contextlib.suppress(KeyboardInterrupt):
+        time.sleep(0.01)
+
+
+@attack(40)
+def ctrl_c_while_kernels_compile(random, times):
+    n, raised, pid, stop = 0, 0, os.getpid(), threading.Event()
+
+    def rain():
+        while not stop.wait(0.001 + 0.03 * random.random()):
+            os.kill(pid, signal.SIGINT)
+
+    with interrupts():
+        thread = threading.Thread(target=rain)
+        thread.start()
+        while raised < times:
+            try:
+                n += 1
+                x = np.zeros(100)
+                pk.parallel_for(on("threads:2", 100), fresh(random.random() if n % 2 else n), x)
+            except KeyboardInterrupt:
+                raised += 1
+        _calm(stop, thread)
+    usable()
+    return raised
+
+
+@attack(1)
+def ctrl_c_leaves_nothing_in_copies(random, times):
+    """A plan or graph with a ScatterView that was stopped adds what it should at the next call."""
+
+    @pk.kernel
+    def scattered(i, x, counts):
+        pk.atomic_add(counts, i % 16, 1.0)
+        while x[0] < 1.0:
+            pass
+
+    for _ in range(times):
+        x, counts = np.zeros(1), np.zeros(16)
+        policy = pk.RangePolicy(0, 1600, space="threads:2", chunk=16)
+        with interrupts():
+            plan = pk.plan(policy, scattered, x, pk.ScatterView(counts))
+            with pk.capture("threads:2") as graph:
+                pk.parallel_for(policy, scattered, x, pk.ScatterView(counts))
+            for call in (plan, graph.replay):
+                x[:] = 0.0
+                stopped(call)
+                x[:], counts[:] = 1.0, 0.0
+                call()
+                assert (counts == 100.0).all(), counts
+    return times
+
+
+@attack(1)
+def ctrl_c_beside_another_threads_kernel(random, times):
+    """Python's signals are the main thread's: another thread's kernel goes on to its right end."""
+    for _ in range(times):
+        x, z, space = np.zeros(64), np.zeros(64), random.choice(HOST)
+        other = "serial" if random.random() < 0.5 else "threads:3"
+        pk.parallel_for(on(other, 64), spin, np.ones(64))
+        with interrupts():
+            pk.plan(on(space, 64), spin, np.ones(64))
+            thread = threading.Thread(target=lambda: pk.parallel_for(on(other, 64), spin, z))
+            thread.start()
+            assert stopped(lambda: pk.parallel_for(on(space, 64), spin, x)) < 2.0
+            time.sleep(0.2)
+            assert thread.is_alive() and (z == 0.0).all()
+            z[:] = 2.0
+            thread.join(60)
+            assert not thread.is_alive() and (z != 2.0).all()
+    return times

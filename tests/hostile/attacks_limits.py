@@ -1,0 +1,98 @@
+"""Attacks by numbers: kernels that come and go, constants without end, a limit of memory."""
+
+import gc
+import os
+
+import numpy as np
+
+import portable as pk
+
+from .attacks_exits import _script
+from .victims import HOST, add_one, attack, fresh, on
+
+
+def _resident():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def _maps():
+    with open("/proc/self/maps") as file:
+        return sum(1 for _ in file)
+
+
+def _flat(step, times, allowed):
+    """Memory after the first half, and at the end, in bytes and maps."""
+    marks = []
+    for k in range(times):
+        step(k)
+        if k in (times // 2, times - 1):
+            gc.collect()
+            marks.append((_resident(), _maps()))
+    (before, maps), (after, more) = marks
+    grown = (after - before) / (times - times // 2)
+    assert grown < allowed, f"{grown:.0f} bytes a step"
+    assert more - maps < 100, f"{maps} maps, then {more}"
+    print(f"  {grown:.0f} bytes a step, {maps} maps, then {more}")
+    return times
+
+
+@attack(300)
+def kernels_that_come_and_go(random, times):
+    x = np.zeros(10)
+    return _flat(lambda k: pk.parallel_for(on("serial", 10), fresh(k % 7), x), times, 3000)
+
+
+@pk.kernel
+def by_constant(i, x, n):
+    x[i] += n
+
+
+@attack(300)
+def values_of_static(random, times):
+    """More values than a kernel keeps. (Where nothing is on disk yet, LLVM keeps some 0.1 MB each time.)"""
+    x, by_constant.compiled.most = np.zeros(10), 32
+    done = _flat(
+        lambda k: pk.parallel_for(on("serial", 10), by_constant, x, pk.static(k % 40 + 0.5)), times, 5000
+    )
+    assert len(by_constant.compiled) == 32
+    return done
+
+
+@attack(20_000)
+def launches_plans_and_graphs(random, times):
+    x = np.zeros(10)
+
+    def step(k):
+        pk.parallel_for(on(HOST[k % 4], 10), add_one, x)
+        pk.plan(on("threads:2", 10), add_one, x)()
+        if k % 10 == 0:
+            with pk.capture("serial") as graph:
+                pk.parallel_for(on("serial", 10), add_one, x)
+            graph.replay()
+
+    return _flat(step, times, 200)
+
+
+@attack(1)
+def a_limit_of_memory(random, times):
+    """OutOfMemoryError or MemoryError; never an abort."""
+    text = """
+import resource
+usable()
+with open("/proc/self/statm") as file: now = int(file.read().split()[0]) * 4096
+resource.setrlimit(resource.RLIMIT_AS, (now + (MORE << 20), resource.RLIM_INFINITY))
+kept, n = [], 0
+try:
+    for n in range(3000):
+        kept.append(fresh(n / 7))
+        pk.parallel_for(on("serial", 10), kept[-1], np.zeros(10))
+except MemoryError as error:
+    print("refused", n, type(error).__name__, error)
+resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+kept.clear()
+usable()
+"""
+    for _ in range(times):
+        _script(text.replace("MORE", str(random.choice((10, 40, 90)))), wanted="refused", seconds=600)
+    return times

@@ -1,0 +1,46 @@
+"""Each attack of the table a few times, in a process of its own; `python -m tests.hostile` goes on at random."""
+
+import importlib.util
+import os
+
+import pytest
+
+from .__main__ import tried
+from .attacks import ATTACKS, attack
+
+NEEDS = {
+    "joblib_after_a_launch": "joblib",
+    "dask_after_a_launch": "dask",
+    "pickles_of_everything": "cloudpickle",
+}
+SLOW = {
+    "exits",
+    "environments",
+    "values_of_static",
+    "kernels_that_come_and_go",
+    "launches_plans_and_graphs",
+}  # by the command alone
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks and signals of POSIX")
+@pytest.mark.parametrize("name", [name for name in ATTACKS if name not in SLOW])
+def test_attack(name):
+    if name in NEEDS and importlib.util.find_spec(NEEDS[name]) is None:
+        pytest.skip(f"{NEEDS[name]} is not installed")
+    wrong = tried(name, seed=1)
+    assert wrong is None, wrong
+
+
+def test_an_attack_that_does_not_hold_is_told(monkeypatch, capsys):
+    from . import __main__ as command
+
+    monkeypatch.setattr(command, "ATTACKS", {})
+
+    @attack(1)
+    def fails(random, times):
+        raise AssertionError
+
+    command.ATTACKS["fails"] = ATTACKS.pop("fails")
+    monkeypatch.setattr(command, "tried", lambda name, seed: "exit status 1")
+    assert command.main(["--minutes", "0.0001", "--seed", "3"]) == 1
+    assert "fails" in capsys.readouterr().out

@@ -1,0 +1,39 @@
+"""Programs of these tests share a cache of numba's; numba knows the layer also where it is not installed."""
+
+import os
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+import portable as pk
+
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # tests share their cores with others
+pk.numba.register()
+
+
+@pytest.fixture(scope="session")
+def numba_cache(tmp_path_factory):
+    return tmp_path_factory.mktemp("numba")
+
+
+@pytest.fixture
+def program(tmp_path, numba_cache):
+    """Run a program of its own, given as text; what it printed."""
+
+    def run(text, name="program.py", **environment):
+        (tmp_path / name).write_text(textwrap.dedent(text))
+        own = {"NUMBA_CACHE_DIR": str(numba_cache), "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
+        done = subprocess.run(
+            [sys.executable, "-B", name],
+            cwd=tmp_path,
+            env={**os.environ, **own, **environment},
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+        assert done.returncode == 0, done.stderr[-2000:]
+        return done.stdout
+
+    return run

@@ -1,0 +1,79 @@
+"""The debug build on a device, as far as the host goes: where faults lie, that a launch reads them."""
+
+import ctypes
+import struct
+
+import pytest
+from fake_cuda import fake_cuda  # noqa: F401
+
+import portable as pk
+from portable.backends.cuda import space as launches
+
+
+@pk.kernel
+def gather(i, k, x, y):
+    y[i] = x[k[i]]
+
+
+@pk.kernel
+def first(team, x, y):
+    s = team.scratch(4, pk.float64)
+    s[team.rank % 4] = x[team.league_rank]
+    team.barrier()
+    y[team.league_rank] = s[0]
+
+
+@pk.kernel
+def total(i, k, x):
+    return x[k[i]]
+
+
+@pytest.fixture
+def faulty(fake_cuda, monkeypatch):
+    """A device on which the second launch of a kernel leaves a fault at its first site."""
+    usual, n = launches.Compiled.launch, [0]
+
+    def launch(self, grid, words, *others, **options):
+        usual(self, grid, words, *others, **options)
+        n[0] += 1
+        assert len(self.block) == self.faults.place + 8 >= len(words) + 8
+        place = ctypes.c_uint64.from_buffer(self.block, self.faults.place).value
+        assert place == self.faults.memory.pointer and not any(fake_cuda.bytes_at(place, 64))
+        if n[0] == 2:
+            fake_cuda.bytes_at(place, 64)[:] = struct.pack("=8q", 1, 0, 40, 37, 3, 5, 0, 0)
+
+    monkeypatch.setattr(launches.Compiled, "launch", launch)
+    return fake_cuda
+
+
+@pytest.mark.parametrize("pattern", ["for", "team", "reduce"])
+def test_a_fault_is_read_and_told_once(faulty, pattern):
+    k, x, y = pk.zeros(37, "int64", space="cuda"), pk.zeros(37, space="cuda"), pk.zeros(37, space="cuda")
+
+    def launch():
+        if pattern == "reduce":
+            return pk.parallel_reduce(pk.RangePolicy(0, 37, space="cuda"), total, k, x)
+        if pattern == "team":
+            return pk.parallel_for(pk.TeamPolicy(37, space="cuda"), first, x, y)
+        return pk.parallel_for(pk.RangePolicy(0, 37, space="cuda"), gather, k, x, y)
+
+    with pk.use(debug=True):
+        launch()
+        where = "team 5, member 3" if pattern == "team" else f"index {5 + 3 * 256}"
+        with pytest.raises(pk.CheckError, match=f"40 .* 37.*, at {where}"):
+            launch()
+        assert faulty.calls.count("cuStreamSynchronize") >= 2
+        launch()
+
+
+def test_plans_and_captures(fake_cuda):
+    k, x, y = pk.zeros(37, "int64", space="cuda"), pk.zeros(37, space="cuda"), pk.zeros(37, space="cuda")
+    policy = pk.RangePolicy(0, 37, space="cuda")
+    with pk.use(debug=True):
+        plan = pk.plan(policy, gather, k, x, y)
+        with pk.capture("cuda") as graph:
+            pk.parallel_for(policy, gather, k, x, y)
+    before = fake_cuda.calls.count("cuLaunchKernel")
+    plan()
+    graph.replay()
+    assert fake_cuda.calls.count("cuLaunchKernel") == before + 2 and "cuGraphLaunch" not in fake_cuda.calls
