@@ -17,6 +17,7 @@ import numpy as np
 
 from . import events, locks
 from .backends import registry
+from .compiler.types import HELD, held
 from .errors import DTypeError, InputError, LanguageError, ReadOnlyError, ShapeError, WrongSpaceError
 from .kernel import Kernel
 from .policy import WITH_PREFIXES, MDRangePolicy, RangePolicy, as_policy, kind_of, n_indices
@@ -32,7 +33,7 @@ _PACK = {"int32": struct.Struct("=i4x").pack, "uint32": struct.Struct("=I4x").pa
          "uint64": struct.Struct("=Q").pack, "float32": _pack_float32, "float64": _pack_float, "bool": _pack_int}
 _NUMBER = {name: Spec(("number", name)) for name in ("int", "float", *_PACK)}  # weak ones first
 _INT, _FLOAT = _NUMBER["int"], _NUMBER["float"]
-_SCALARS = {np.dtype(name).type: (_NUMBER[name], pack) for name, pack in _PACK.items()}
+_SCALARS = {np.dtype(name).type: (_NUMBER[held(name)], _PACK[held(name)]) for name in (*_PACK, *HELD)}
 _statics = {}  # constants by type and text, one object each: a NaN equals itself only as an object
 _policy = functools.lru_cache(maxsize=1024)(as_policy)
 
@@ -205,7 +206,7 @@ def _prepare(policy_kind, space, kernel, specs, reducers):
         raise ShapeError(f"kernel '{kernel.name}' ({kernel.place}) takes {len(names) - first} argument(s) after "
                          f"'{', '.join(names[:first])}' ({', '.join(names[first:])}), but {len(specs)} were given")
     wanted = _compiler_specs(specs, space, kernel, names[first:])
-    single = ({"float32", "float64"} & {s[1] for s in _views(wanted)}) == {"float32"}
+    single = ({"float32", "float64"} & {held(s[1]) for s in _views(wanted)}) == {"float32"}
     backend = registry.launches(space.name)
     compiled = backend.prepare(space, kernel, policy_kind, wanted, reducers)
     return backend, compiled, None if backend.interprets else _pack_float32 if single else _pack_float

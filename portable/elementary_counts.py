@@ -10,15 +10,11 @@ generating Poisson random variables", Insurance: Mathematics and Economics 12, 1
 binomial random variates", Journal of Statistical Computation and Simulation 46, 1993).
 """
 
-from __future__ import annotations
-
-import functools
-import inspect
-
 import numpy as np
 
+from .drawn import drawn
 from .elementary import log_normal_f64
-from .kernel import Function, function
+from .kernel import function
 from .random import _upper53, uniform, words
 from .words import exp, float64, floor, int64, log1p, sqrt, uint64, where
 
@@ -32,30 +28,6 @@ _SERIES = (
     1.0 / 1188.0,
     -691.0 / 360360.0,
 )  # of Stirling
-
-
-class _Counted(Function):
-    """A function that kernels compile as any other; called on the host it checks its arguments and takes
-    arrays."""
-
-    def __call__(self, seed, stream, draw, *of):
-        from .errors import InputError
-
-        names = list(inspect.signature(self.fn).parameters)[3:]
-        for name, values in zip(names, of):
-            values = np.asarray(values, np.float64)
-            if not (values >= 0).all() or (name == "p" and (values > 1).any()) or (values > MOST_COUNT).any():
-                wanted = "0 to 1" if name == "p" else "0 to 2^52"
-                wrong = values[~((values >= 0) & (values <= (1 if name == "p" else MOST_COUNT)))].flat[0]
-                raise InputError(f"{self.name}: {name} is {wrong}; {wanted} is wanted")
-        if not any(isinstance(value, np.ndarray) for value in (seed, stream, draw, *of)):
-            return super().__call__(seed, stream, draw, *of)
-        args = np.broadcast_arrays(seed, stream, draw, *of)
-        found = [super(_Counted, self).__call__(*each) for each in zip(*(np.ravel(a) for a in args))]
-        return np.array(found, np.int64).reshape(args[0].shape)
-
-
-MOST_COUNT = 2**52
 
 
 @function
@@ -126,11 +98,8 @@ def _pair(seed, stream, draw):
     return float64(_upper53(w[0], w[1])) * 2.0**-53, float64(_upper53(w[2], w[3]) | uint64(1)) * 2.0**-53
 
 
-_counted = functools.partial(_Counted, chain=False)
-
-
-@_counted
-def poisson(seed, stream, draw, mean):
+@drawn
+def poisson(seed, stream, draw, mean) -> np.int64:
     """A whole number from the Poisson distribution, as int64; mean from 0 to 2^52. 64 draws belong to it:
     draw, ..., draw + 63.
 
@@ -173,8 +142,8 @@ def poisson(seed, stream, draw, mean):
     return found
 
 
-@_counted
-def binomial(seed, stream, draw, n, p):
+@drawn
+def binomial(seed, stream, draw, n, p) -> np.int64:
     """A whole number from the binomial distribution of n tries, as int64; n from 0 to 2^52. 64 draws belong
     to it.
 

@@ -47,7 +47,9 @@ def gamma_of_size(x, a, h, low, power, largest, coefficients, sine):
         d = abs(a - rint(a))
         z = d * d
         s = a * (d * fma(z, horner(z, sine), 1.0))
-        below = where(a < 8.0, 1.0 / (s * near), power(-where(h < largest, h, largest), -low) / s)
+        shift = where(h > 96.0, 64.0, 0.0)  # or the power would be below normal numbers before it is divided
+        inverse = power(shift - where(h < largest, h, largest), -low) / s
+        below = where(a < 8.0, 1.0 / (s * near), where(h > 96.0, inverse * 2.0**-64, inverse))
         below = where(s == 0.0, NAN, where(0.5 * floor(a) == floor(0.5 * floor(a)), -below, below))
         y = where(x < 0.0, below, y)
     return y

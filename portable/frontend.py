@@ -20,6 +20,8 @@ import types
 import weakref
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from .errors import LanguageError, SourceError
 
 
@@ -133,6 +135,7 @@ def _always_returns(body):
     return isinstance(last, ast.Return)
 
 
+MOST_TABLE = 1 << 16  # bytes of an array from outside that a kernel may hold
 _scopes = weakref.WeakKeyDictionary()
 
 
@@ -172,7 +175,8 @@ def _scope(fn):
         except ValueError:  # a name that the enclosing function has not assigned yet
             continue
     outside = {**vars(builtins), **fn.__globals__, **cells}
-    return {name: outside[name] for code in codes(fn.__code__) for name in (*code.co_names, *code.co_freevars) if name in outside}
+    found = {name: outside[name] for code in codes(fn.__code__) for name in (*code.co_names, *code.co_freevars) if name in outside}
+    return {name: v.copy() if isinstance(v, np.ndarray) and v.nbytes <= MOST_TABLE else v for name, v in found.items()}
 
 
 def codes(code):

@@ -17,12 +17,11 @@ s + 96 of each 128 share one, beyond the other streams, and have a word each. No
 cosine and the sine of one angle: `normal` of the streams s and s + 32 of each 64 has a block, `normal32` of a
 pair two words. Where one thread takes them together, as teams of a warp do that go through neighbours, the
 compiler finds what they have in common and does it once. Logarithm and sine are the layer's own texts, also in
-plain Python: the bits are the same on every space. Plain Python calls of the integers and uniforms take NumPy
+plain Python: the bits are the same on every space. Calls on the host take NumPy
 arrays too: `uniform(seed, 0, np.arange(n, dtype=np.uint64))`.
 """
 
-from __future__ import annotations
-
+from .drawn import drawn
 from .elementary import ROUND_32, ROUND_64, log_normal_f32, log_normal_f64, quarter_f32, quarter_f64
 from .kernel import function
 from .words import bits, float32, float64, int32, int64, modulo64, sqrt, uint32, uint64, where
@@ -85,14 +84,14 @@ def uniform_open(seed, stream, draw):
     return float64(_upper53(w[0], w[1]) | uint64(1)) * 2.0**-53
 
 
-@function
-def uniform32(seed, stream, draw):
+@drawn
+def uniform32(seed, stream, draw) -> float32:
     """A float32 in [0, 1): a multiple of 2^-24. `1 - uniform32(...)` is exact, and in (0, 1]."""
     return float32(int32(_word(seed, stream, draw))) * 2.0**-24
 
 
-@function
-def uniform_open32(seed, stream, draw):
+@drawn
+def uniform_open32(seed, stream, draw) -> float32:
     """A float32 in (0, 1), neither end included: an odd multiple of 2^-24."""
     return float32(int32(_word(seed, stream, draw) | uint32(1))) * 2.0**-24
 
@@ -112,20 +111,20 @@ def randint(seed, stream, draw, n):
     return int64(total)
 
 
-@function
-def exponential(seed, stream, draw):
+@drawn
+def exponential(seed, stream, draw) -> float64:
     """A float64 from the exponential distribution of mean 1: -log(1 - uniform), at most 36.7."""
     return 0.0 - log_normal_f64(1.0 - uniform(seed, stream, draw))
 
 
-@function
-def exponential32(seed, stream, draw):
+@drawn
+def exponential32(seed, stream, draw) -> float32:
     """A float32 from the exponential distribution of mean 1, at most 16.6."""
     return 0.0 - log_normal_f32(1.0 - uniform32(seed, stream, draw))
 
 
-@function
-def normal(seed, stream, draw):
+@drawn
+def normal(seed, stream, draw) -> float64:
     """A float64 from the standard normal distribution, at most 8.6 in size: Box and Muller's radius times the
     cosine of an angle, or, in streams s + 32 of each 64, its sine."""
     t = modulo64(stream)
@@ -137,8 +136,8 @@ def normal(seed, stream, draw):
     return radius * quarter_f64(bits(near) + 1 - sine, (turn - (near - ROUND_64)) * _QUARTER, 0.0)
 
 
-@function
-def normal32(seed, stream, draw):
+@drawn
+def normal32(seed, stream, draw) -> float32:
     """A float32 from the standard normal distribution, at most 5.8 in size: streams s and s + 32 have one radius."""
     w, place = _word_of_four(seed, stream, draw)
     first, second = where(place < 2, w[0], w[2]), where(place < 2, w[1], w[3])
@@ -149,3 +148,4 @@ def normal32(seed, stream, draw):
 
 
 from .elementary_counts import binomial, poisson  # noqa: E402, F401  (made of the words above)
+from .variates import beta, categorical, gamma, permutation  # noqa: E402, F401

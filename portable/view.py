@@ -25,7 +25,7 @@ from .backends import registry
 from .errors import DTypeError, InputError, OutOfMemoryError, ShapeError, WrongSpaceError
 from .space import HOST
 
-DTYPES = ("bool", "int32", "int64", "uint32", "uint64", "float32", "float64")
+DTYPES = ("bool", "int8", "uint8", "int16", "uint16", "float16", "int32", "int64", "uint32", "uint64", "float32", "float64")
 _KNOWN = frozenset(map(np.dtype, DTYPES))
 MAX_NDIM = 4
 _MAX_BYTES = 2**62  # far beyond any machine; products of sizes must not wrap on the way to an allocator
@@ -120,7 +120,7 @@ class View:
     ----------
     shape : int or tuple of int
     dtype : str, type or numpy.dtype, default "float64"
-        bool, int32, int64, uint32, uint64, float32 or float64.
+        bool, float32, float64, int32, int64, uint32, uint64; or int8, uint8, int16, uint16, float16, computed in 32 bits.
     space : str, Space or None
         The space whose kernels will use it; the default space if None.
     label : str or None

@@ -146,7 +146,7 @@ radians = text("radians", np.radians, "x degrees as radians", (0.63, 0.66))
 remainder = text("remainder", _remainder, "what is left of x beside the next multiple of y, as math.remainder", (0.5, 0.5), also=(math.remainder,))
 ldexp = text("ldexp", lambda x, n: np.ldexp(x, int(n)), "x 2^n, rounded once; n a whole number", (0.5, 0.5), also=(math.ldexp, np.ldexp))
 logb = text("logb", _logb, "the exponent of x as a float, exactly: floor(log2(|x|))", (0.5, 0.5))
-gamma = text("gamma", _gamma, "the gamma function", (1.10, 1.10), also=(math.gamma,))
+gamma = text("gamma", _gamma, "the gamma function", (1.13, 1.13), also=(math.gamma,))
 erf = text("erf", math.erf, "the error function", (1.16, 1.24))
 erfc = text("erfc", math.erfc, "1 - erf(x), without cancellation", (1.41, 1.68))
 ndtr = text("ndtr", lambda x: 0.5 * math.erfc(-x * math.sqrt(0.5)), "the standard normal distribution function", (1.41, 1.74))
@@ -190,6 +190,7 @@ python("whole", "trunc", of=(int, math.trunc), line="an integer, cut off")
 
 # ---- Python's own
 python("print", of=(print,), line="of numbers and texts, in the checked space only")
+python("breakpoint", of=(breakpoint,), line="the debugger's prompt at one index, in the checked space only")
 python("whole", "rint", of=(round,), line="the next integer, half to even")
 python("whole", "floor", of=(math.floor,), line="the integer below")
 python("whole", "ceil", of=(math.ceil,), line="the integer above")
@@ -198,7 +199,9 @@ python("extreme", "<", False, of=(min,), line="Python's: the first, unless a lat
 python("extreme", ">", False, of=(max,), line="Python's: the first, unless a later one is larger")
 python("pow", of=(_builtins.pow,), line="`a ** b`")
 python("len", of=(len,), line="of a view's first dimension, or of a tuple")
-python("range", of=(range,), line="of a for loop")
+python("range", of=(range,), line="of a for loop; its step may be a variable")
+python("range", of=(enumerate,), line="of a for loop: numbers and the items of a range, view or tuple")
+python("range", of=(zip,), line="of a for loop: the items of several, up to the shortest")
 
 
 @word("static")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 
 from .. import words
 from ..errors import LanguageError
@@ -24,13 +25,14 @@ class Frame:
     """One text being read: the kernel, or a function inlined at one call.
 
     `direct` : what names stand for that are assigned once; `variables` : the others; `homes` : blocks by their paths in the text
+    `views` : for names that hold now one view, now another, a list of these
     `word` : whether it is that of a word, whose operations happen where it is called
     """
 
     def __init__(self, text, call, caller):
         self.text, self.call, self.caller, self.word = text, call, caller, text.file == words.__file__
         self.direct, self.variables, self.homes, self.loops = {}, {}, {(): call.body}, []
-        self.results, self.result = [], None
+        self.results, self.result, self.views = [], None, {}
 
 
 class Build(Calls):
@@ -49,7 +51,7 @@ class Build(Calls):
         self.W, self.kernel_name, self.asserts = width, kernel_name, asserts
         self.order, self.checks, self.chains, self.scalar = [], [], [], []
         self.block, self.frame, self.line, self.at, self.gone, self.unused = Block(), None, "", None, False, None
-        self.unrolled, self.depth, self.private_bytes = 1, 0, 0
+        self.unrolled, self.depth, self.private_bytes, self.exchanged = 1, 0, 0, {}
 
     def tree(self, text, inputs):
         tree = Tree(text, inputs, self.block)
@@ -119,7 +121,27 @@ class Build(Calls):
             return self.frame.direct[name]
         if name not in self.frame.variables:
             self.fail(node, f"'{name.partition('@')[0]}' is used before it is assigned", LanguageError)
-        return self.operation("get", attr=self.frame.variables[name])
+        value = self.operation("get", attr=self.frame.variables[name])
+        options = self.frame.views.get(name)
+        if options is None:
+            return value
+        plain = name.partition("@")[0]
+        self.wanted(lambda: value.kind == UNIFORM, node, f"'{plain}' is one of several views here, which must be the same for all indices")
+        view = View(plain, options[0].dtype, [], options[0].readonly, items=[value], options=options)
+        view.shape = [Operation("extent", attr=(view, d), dtype="int", kind=UNIFORM) for d in range(len(options[0].shape))]
+        return self.put(view)
+
+    def place_of(self, name, view, node):
+        """The number of a view among those that a name may hold."""
+        options = view.options or self.exchanged.setdefault((view.dtype, len(view.shape), view.readonly), [])
+        if not view.options and (view.base or view.scatter or view.lanes_last) or self.frame.views.setdefault(name, options) is not options:
+            self.fail(node, f"'{name.partition('@')[0]}' holds {self.describe(view)} here and something else elsewhere; a name may hold one of "
+                            "several arguments or scratch arrays of one dtype and number of dimensions; give others a name of their own")
+        if view.options:
+            return view.items[0]
+        if view not in options:
+            options.append(view)
+        return self.const(options.index(view))
 
     def assign(self, name, value, node):
         frame = self.frame
@@ -129,7 +151,9 @@ class Build(Calls):
             if value.__class__ is View:
                 value.name = value.name or name.partition("@")[0]
             return
-        if not isinstance(value, Operation):
+        if value.__class__ is View:
+            value = self.place_of(name, value, node)
+        elif not isinstance(value, Operation) or name in frame.views:
             self.fail(node, f"'{name.partition('@')[0]}' holds {self.describe(value)} here and is assigned elsewhere too; "
                             "give it a name of its own")
         home = frame.homes.get(web.block, Block())
@@ -271,25 +295,59 @@ class Build(Calls):
             if isinstance(callee, Known) and callee.value is range:
                 self.range_loop(s, call)
                 return
-        items = self.expr(call)
-        if not isinstance(items, tuple):
-            self.fail(s, f"a for loop runs over range(...), team.thread_range(...) or a tuple, not over `{ast.unparse(call)}`",
-                      LanguageError)
-        self.unroll(s, items)
+        n, item, static = self.sequence(call)
+        if n.const is not None and (static or n.const <= _UNROLL_TRIPS):
+            self.unroll(s, [lambda k=k: item(self.const(k)) for k in range(n.const)])
+            return
+        loop = Loop("range", self.frame.call, start=self.const(0), stop=n)
+        loop.counter = Operation("counter", [loop.start], attr=loop, dtype="int")
+        self.loop(s, loop, lambda: item(loop.counter))
+
+    def sequence(self, node):
+        """What a for loop runs over: its length, a function that gives the item of a number, and whether that must be a constant."""
+        callee = self.expr(node.func) if isinstance(node, ast.Call) and not node.keywords else None
+        kind = callee.value if isinstance(callee, Known) else None
+        if kind is range:
+            start, stop, step = self.bounds(node, 3)
+            if not step or not isinstance(step, int):
+                self.fail(node, f"`{ast.unparse(node)}`: beside others the step is a constant other than zero")
+            ends = (stop, start) if step > 0 else (start, stop)
+            n = self.binary("//", self.binary("+", self.binary("-", *ends), self.const(abs(step) - 1)), self.const(abs(step)))
+            return self.extreme(">", n, self.const(0), False), lambda k: self.binary("+", start, self.binary("*", k, self.const(step))), False
+        if kind is enumerate and 1 <= len(node.args) <= 2:
+            first = self.number(node.args[1]) if node.args[1:] else self.const(0)
+            n, item, static = self.sequence(node.args[0])
+            return n, lambda k: (self.binary("+", first, k), item(k)), static
+        if kind is zip and node.args:
+            lengths, items, static = zip(*map(self.sequence, node.args))
+            return functools.reduce(lambda n, m: self.extreme("<", n, m, False), lengths), lambda k: tuple(item(k) for item in items), any(static)
+        value = self.expr(node)
+        if isinstance(value, View) and value.shape:
+            return self.extent(value.shape[0]), lambda k: self.load(value, [k]) if len(value.shape) == 1 else self.part(value, [k]), False
+        if not isinstance(value, tuple):
+            self.fail(node, "a for loop runs over range(...), enumerate(...), zip(...), team.thread_range(...), a view or a tuple, not over "
+                            f"`{ast.unparse(node)}`", LanguageError)
+
+        def entry(k):
+            if k.const is None:
+                self.fail(node, f"`{ast.unparse(node)}` is a tuple, beside which all lengths must be known at compile time")
+            return value[k.const]
+        return self.const(len(value)), entry, True
 
     def _no_else(self, s):
         if s.orelse:
             self.fail(s, "else after a loop is not for kernels", LanguageError)
 
     def bounds(self, call, most):
-        """start, stop and step of a range; the first two as integers, the last a Python number."""
+        """start, stop and step of a range; the last as a Python number where it is known."""
         values = self.arguments(call, 1, most)
         for v, node in zip(values, call.args):
             self.wanted(lambda v=v: not t.is_float(v.dtype), call,
                         f"`{ast.unparse(call)}`: the bounds are integers, but `{ast.unparse(node)}` is a float")
         if len(values) == 1:
             return self.const(0), values[0], 1
-        return values[0], values[1], values[2].const if len(values) == 3 else 1
+        step = values[2] if len(values) == 3 else self.const(1)
+        return values[0], values[1], step if step.const is None else step.const
 
     def members_loop(self, s, call):
         start, stop, _ = self.bounds(call, 2)
@@ -302,10 +360,10 @@ class Build(Calls):
     def range_loop(self, s, call):
         start, stop, step = self.bounds(call, 3)
         if not step:
-            self.fail(call, "range's step must be a constant other than zero")
+            self.fail(call, "range's step is zero")
         static = any(isinstance(n, ast.Name) and self.frame.text.scope.get(n.id) is words.static or
                      isinstance(n, ast.Attribute) and n.attr == "static" for n in ast.walk(call))
-        if isinstance(start.const, int) and isinstance(stop.const, int):
+        if isinstance(start.const, int) and isinstance(stop.const, int) and isinstance(step, int):
             trips = len(range(start.const, stop.const, step))
             static = static or trips <= _UNROLL_TRIPS and trips * self.unrolled <= _UNROLL_TOTAL
             if static and trips * self.unrolled <= _UNROLL_STATIC and not _leaves(s) and not _own_exit(s):
@@ -315,11 +373,11 @@ class Build(Calls):
             self.scalar.append((start, f"the loop of line {self.line.rpartition(':')[2]} reads other elements in "
                                        "each lane and computes little, which one lane at a time does faster"))
         loop = Loop("range", self.frame.call, start=start, stop=stop, step=step)
-        loop.counter = Operation("counter", [start], attr=loop, dtype="int")
+        loop.counter = Operation("counter", [start] if isinstance(step, int) else [start, step], attr=loop, dtype="int")
         self.loop(s, loop)
 
-    def loop(self, s, loop):
-        """A loop that is not unrolled."""
+    def loop(self, s, loop, item=None):
+        """A loop that is not unrolled; `item` gives what a trip's target is, if that is not the counter."""
         loop.body, loop.deciding = Block(self.block, split=loop.form == "members"), _deciding(s)
         loop.exits, loop.returns = _own_exit(s), _returns(s)
         self.put(loop)
@@ -330,7 +388,7 @@ class Build(Calls):
         else:
             self.order.append(loop.counter)
         self.order.append(loop)  # when what it depends on is known
-        self._trip(s, loop, loop.body, loop.counter)
+        self._trip(s, loop, loop.body, item or loop.counter)
         if loop.returns:
             self.rejoin()
 
@@ -340,7 +398,7 @@ class Build(Calls):
         frame.homes[frame.text.blocks.get(id(s.body))] = self.block = block
         self.unrolled = 1
         if item is not None:
-            self.assign_to(s.target, item)
+            self.assign_to(s.target, item() if callable(item) else item)
         self.block = outer
         self.within(block, s.body)
         self.unrolled = unrolled
@@ -358,7 +416,7 @@ class Build(Calls):
         self.unrolled *= max(1, len(items))
         for item in items:
             self.frame.homes[self.frame.text.blocks.get(id(s.body))] = self.block
-            self.assign_to(s.target, item)
+            self.assign_to(s.target, item() if callable(item) else item)
             self.statements(s.body)
         self.unrolled //= max(1, len(items))
 

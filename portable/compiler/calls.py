@@ -16,7 +16,7 @@ from ..errors import LanguageError, ReadOnlyError
 from . import types as t
 from .expressions import Expressions
 from .known import DTYPES, WORDS, Known, layers_own, text_of
-from .tree import Operation, View
+from .tree import Operation, Seen, View
 
 
 _TO_NUMBA = "a number (numba's functions take no views from kernels; pk.function({}) reads the text by the layer's rules, and takes them)"
@@ -89,11 +89,20 @@ class Calls(Expressions):
         return [self.number(a) for a in node.args]
 
     def word_range(self, node):
-        self.fail(node, "range(...) belongs in a for loop")
+        self.fail(node, f"{ast.unparse(node.func)}(...) belongs in a for loop")
+
+    def only_checked(self, node):
+        if not self.asserts:
+            self.fail(node, f"`{ast.unparse(node)}` is for the checked space alone, `with pk.use(\"checked\")`", LanguageError)
+
+    def word_breakpoint(self, node):
+        """A debugger's prompt, which knows the text's variables."""
+        self.only_checked(node)
+        seen = dict(self.frame.direct) | {name: self.read(name, node) for name in self.frame.variables}
+        return self.operation("breakpoint", attr=Seen({name.partition("@")[0]: v for name, v in seen.items()}))
 
     def word_print(self, node):
-        if not self.asserts:
-            self.fail(node, f"`{ast.unparse(node)}`: kernels print in the checked space alone, `with pk.use(\"checked\")`", LanguageError)
+        self.only_checked(node)
         texts = [a.value if isinstance(a, ast.Constant) and isinstance(a.value, str) else None for a in node.args]
         return self.operation("print", *(self.number(a) for a, text in zip(node.args, texts) if text is None), attr=tuple(texts))
 
@@ -177,7 +186,7 @@ class Calls(Expressions):
         if len(indices) != len(view.shape) or not all(isinstance(i, Operation) for i in indices):
             self.fail(node, message)
         self.wanted(lambda: not any(t.is_float(i.dtype) for i in indices), node, message)
-        if view.dtype == "bool" or (op in ("and", "or", "xor") and t.is_float(view.dtype)):
+        if view.dtype in ("bool", *t.HELD) or (op in ("and", "or", "xor") and t.is_float(view.dtype)):
             self.fail(node, f"atomic_{op} is not defined for {view.dtype}")
         unused = self.unused is node  # the statement's own call, not one inside its arguments
         if view.scatter and (op not in ("add", "sub") or not unused):
@@ -218,6 +227,6 @@ class Calls(Expressions):
             if name is None and isinstance(v.value, (np.dtype, type)):
                 name = np.dtype(v.value).name
             name = {"float": "float64"}.get(name, name)
-            if name in t.DTYPES:
+            if name in t.DTYPES or name in t.HELD:
                 return name
-        self.fail(node, f"`{ast.unparse(node)}` is not a dtype that kernels have ({', '.join(t.DTYPES)})")
+        self.fail(node, f"`{ast.unparse(node)}` is not a dtype that kernels have ({', '.join((*t.DTYPES, *t.HELD))})")

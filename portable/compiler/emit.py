@@ -272,7 +272,8 @@ class Emitter(Instructions):
         elif loop.form == "members":
             self.team.thread_range(self, loop, self.value(loop.start), self.value(loop.stop))
         elif loop.form == "range":
-            self.counted_loop(loop, self.value(loop.start), self.value(loop.stop), loop.step)
+            self.counted_loop(loop, self.value(loop.start), self.value(loop.stop),
+                              loop.step if isinstance(loop.step, int) else self.value(loop.step))
         else:
             self.run_loop(loop, lambda: self._part((loop.test, loop.condition)), lambda: None, lambda: None)
 
@@ -300,9 +301,11 @@ class Emitter(Instructions):
         self.b.position_at_end(exit_block)
 
     def counted_loop(self, loop, start, stop, step):
-        """for counter in range(start, stop, step), step a Python integer."""
-        kind = UNIFORM if start.kind == UNIFORM else VARYING
-        if abs(step) > 1 and loop.form == "range":
+        """for counter in range(start, stop, step), step a Python integer, or a Value whose sign is not known."""
+        known = isinstance(step, int)
+        by = self.const(step) if known else step
+        kind = self.kind_of(start, by)
+        if known and abs(step) > 1 and loop.form == "range":
             self._striding_loop(loop, start, stop, step, kind)
             return
         counter = self.slot(self.type_of("int", kind))
@@ -313,9 +316,16 @@ class Emitter(Instructions):
             return Value("int", kind, self.b.load(counter, typ=self.type_of("int", kind)))
 
         def advance():
-            self.b.store(self.get(self.binary("+", value(), self.const(step)), "int", kind), counter)
+            self.b.store(self.get(self.binary("+", value(), by), "int", kind), counter)
 
-        self.run_loop(loop, lambda: self.compare("<" if step > 0 else ">", value(), stop), value, advance)
+        def more():
+            if known:
+                return self.compare("<" if step > 0 else ">", value(), stop)
+            up, down = (self.select(self.compare(op, by, self.const(0)), self.compare(other, value(), stop), self.const(False))
+                        for op, other in ("><", "<>"))
+            return self.select(up, up, down)
+
+        self.run_loop(loop, more, value, advance)
 
     def _striding_loop(self, loop, start, stop, step, kind):
         """The same by the number of trips: behind the last one the counter may lie beyond the integers."""

@@ -128,8 +128,8 @@ class Entry:
         if len(outs) != len(self.results.dtypes):
             raise ShapeError(f"out: {len(self.results.dtypes)} array(s) are wanted, one a number of the prefixes; got {len(outs)}")
         for dtype, out in zip(self.results.dtypes, outs):
-            if is_float(dtype) and not is_float(out[1]):
-                raise DTypeError(f"out: an array of floats is wanted, as the prefixes are {dtype}; got {out[1]}")
+            if out[1] in t.HELD or is_float(dtype) and not is_float(out[1]):
+                raise DTypeError(f"out: an array of {'floats' if is_float(dtype) else dtype} is wanted, as the prefixes are {dtype}; got {out[1]}")
 
     def _one_lane(self, why):
         self.width, self.why_scalar = 1, why

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ast
+import functools
 
 import numpy as np
 
 from .. import words
 from ..errors import LanguageError, LoweringError
-from ..frontend import by_users_names
+from ..frontend import MOST_TABLE, by_users_names
 from . import types as t
 from .known import Known, constant_tuple
 from .operations import Operations
@@ -96,12 +97,15 @@ class Expressions(Operations):
             return self.const(value)
         if isinstance(value, np.bool_):
             return self.const(bool(value))
-        if isinstance(value, np.generic) and value.dtype.name in t.DTYPES:
-            return self.strong_const(value.item(), value.dtype.name)
+        if isinstance(value, np.generic) and t.held(value.dtype.name) in t.DTYPES:
+            return self.strong_const(value.item(), t.held(value.dtype.name))
         if isinstance(value, tuple) and constant_tuple(value):
-            return tuple(self.known(v, node) for v in value)
+            return t.Record((self.known(v, node) for v in value), getattr(value, "_fields", ()))
         if isinstance(value, np.ndarray):
-            self.fail(node, f"`{ast.unparse(node)}` is an array from outside; pass it to the kernel as an argument", LanguageError)
+            if t.held(value.dtype.name) not in t.DTYPES or not 0 < value.nbytes <= MOST_TABLE:
+                self.fail(node, f"`{ast.unparse(node)}` is an array from outside of {value.dtype} and {value.nbytes} bytes; up to {MOST_TABLE} of "
+                                "numbers are a table of the kernel's; pass others as arguments", LanguageError)
+            return self.table(node, value.dtype.name, value.shape, value.ravel().tolist())
         return Known(value)
 
     def expr_Attribute(self, node):
@@ -255,7 +259,7 @@ class Expressions(Operations):
         return self.part(view, items)
 
     def load(self, view, items):
-        return self.operation("load", *items, view=view, dtype=view.dtype, counts=f"load {view.store or view.label}")
+        return self.operation("load", *items, view=view, dtype=t.held(view.dtype), counts=f"load {view.store or view.label}")
 
     def part(self, view, items):
         """The view that remains after indices and slices of the leading dimensions."""
@@ -267,16 +271,33 @@ class Expressions(Operations):
         part.shape += view.shape[len(items):]
         return self.put(part)
 
+    def table(self, node, dtype, shape, numbers):
+        """A view of numbers that are known at compile time."""
+        return self.put(View(ast.unparse(node), dtype, list(shape), readonly=True, store="(table)", data=tuple(numbers)))
+
+    def table_item(self, items, index, node):
+        """The item of a tuple whose number an index has of its own: of numbers known at compile time, or of tuples of them."""
+        if all(isinstance(v, tuple) and len(v) == len(items[0]) for v in items):
+            return t.Record((self.table_item(column, index, node) for column in zip(*items)), getattr(items[0], "names", ()))
+        if not items or not all(isinstance(v, Operation) and v.const is not None for v in items):
+            self.fail(node, f"`{ast.unparse(node)}`: a tuple that is indexed by a variable holds numbers known at compile time")
+        self.wanted(lambda: not t.is_float(index.dtype), node, f"`{ast.unparse(node.slice)}` is not an integer; indices are integers")
+        dtype = functools.reduce(t.promote, (v.dtype for v in items))
+        return self.load(self.table(node.value, dtype, [len(items)], [v.const for v in items]), [index])
+
     def tuple_item(self, base, node):
-        """One item of a tuple, or a part of it; which is known at compile time."""
+        """One item of a tuple, or a part of it."""
         def constant(part):
             v = None if part is None else self.expr(part)
             if v is None or isinstance(v, Operation) and isinstance(v.const, int):
                 return v and v.const
-            self.fail(node, "a tuple is indexed by a constant in kernels")
+            self.fail(node, f"`{ast.unparse(node)}`: what part of a tuple is meant is known at compile time")
 
         if isinstance(node.slice, ast.Slice):
             return base[constant(node.slice.lower):constant(node.slice.upper):constant(node.slice.step)]
+        number = self.number(node.slice)
+        if number.const is None:
+            return self.table_item(base, number, node)
         index = constant(node.slice)
         if not -len(base) <= index < len(base):
             self.fail(node, f"index {index} is outside a tuple of {len(base)}")

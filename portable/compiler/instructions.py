@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 
+import numpy as np
 from llvmlite import ir
 
 from .. import elementary
@@ -12,7 +14,7 @@ from .known import text_of, texts
 from .memory import Memory, itemsize
 from .team import combine_states
 from .types import UNIFORM, VARYING
-from .values import I64, PTR, Value, ViewValue
+from .values import I8, I64, PTR, Value, ViewValue
 
 
 class Instructions(Memory):
@@ -33,15 +35,42 @@ class Instructions(Memory):
         return self._dummy
 
     def emit_view(self, view):
-        if view.base is not None:
+        if view.options:
+            result = self.chosen(view, self.value(view.items[0]))
+        elif view.base is not None:
             items = [tuple(i and self.value(i) for i in item) if isinstance(item, tuple) else self.value(item) for item in view.items]
             result = self.part(self.values[view.base], items)
         elif view.store == "(local)":
             result = self._private(view)
+        elif view.store == "(table)":
+            result = self._table(view)
         else:
             shape = [n if isinstance(n, int) else self.index_number(self.value(n)) for n in view.shape]
             result = self.team.scratch(self, view.label, view.dtype, shape)
         self.values[view] = result
+
+    def chosen(self, view, number):
+        """One of several views."""
+        first, *others = [self.values[v] for v in view.options]
+        parts = [first.pointer, *first.shape, *first.strides]
+        for k, other in enumerate(others, 1):
+            here = self.get(self.compare("==", number, self.const(k)), "bool", UNIFORM)
+            for n, (a, b) in enumerate(zip(parts, (other.pointer, *other.shape, *other.strides))):
+                if a is not b and a != b:
+                    parts[n] = self.b.select(here, *(ir.Constant(I64, v) if isinstance(v, int) else v for v in (b, a)))
+        d = len(first.shape) + 1
+        return ViewValue(view.label, view.dtype, parts[0], parts[1:d], parts[d:], view.readonly)
+
+    def _table(self, view):
+        dtype = self.strong(view.dtype)
+        data = np.array(view.data, dtype).tobytes()
+        name = f"table_{hashlib.sha256(data).hexdigest()[:16]}"
+        place = self.b.module.globals.get(name)
+        if place is None:
+            place = ir.GlobalVariable(self.b.module, ir.ArrayType(I8, len(data)), name)
+            place.initializer, place.global_constant, place.linkage, place.align = ir.Constant(place.value_type, bytearray(data)), True, "internal", 64
+        strides = [itemsize(dtype) * math.prod(view.shape[k + 1:]) for k in range(len(view.shape))]
+        return ViewValue(view.label, dtype, place, list(view.shape), strides, readonly=True, store="(table)")
 
     def _private(self, view):
         element = self.memory_type(view.dtype)
@@ -166,7 +195,8 @@ class Instructions(Memory):
         return Value(dtype, result.kind, result.ir, result.const) if t.is_weak(dtype) else result
 
     def emit_load(self, o, *indices):
-        return self.load(self.values[o.view], indices)
+        x = self.load(self.values[o.view], indices)
+        return x if x.dtype == o.dtype else Value(o.dtype, x.kind, x.ir)  # of a table of weak numbers
 
     def emit_store(self, o, *args):
         view, value = self.values[o.view], args[-1]

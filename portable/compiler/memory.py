@@ -6,7 +6,7 @@ from llvmlite import ir
 
 from . import types as t
 from .types import LINEAR, UNIFORM, VARYING
-from .values import I1, I8, I32, I64, PTR, SCALAR, Ops, Value, ViewValue
+from .values import I1, I8, I16, I32, I64, PTR, SCALAR, Ops, Value, ViewValue
 
 _VOID = ir.VoidType()
 
@@ -134,7 +134,7 @@ class Memory(Ops):
 
     # ---- loads
     def memory_type(self, dtype):
-        return I8 if dtype == "bool" else SCALAR[dtype]
+        return {"bool": I8, "float16": I16}.get(dtype) or SCALAR[dtype]
 
     def load(self, view, indices):
         with self.before_the_loop(view, indices):
@@ -163,7 +163,18 @@ class Memory(Ops):
                 x = self.call(name, [pointer, ir.Constant(I32, align), mask, zero], vector)
         if dtype == "bool":
             x = self.b.icmp_unsigned("!=", x, ir.Constant(x.type, [0] * self.W if isinstance(x.type, ir.VectorType) else 0))
-        return Value(dtype, kind, x)
+        return Value(t.held(dtype), kind, self._convert(self._half(x, dtype, "float16"), dtype, t.held(dtype)))
+
+    def _half(self, x, dtype, to):
+        """Bits of memory as a float16, or a float16 as bits; others as they are."""
+        kind = SCALAR[to] if to in SCALAR else I16
+        return self.b.bitcast(x, ir.VectorType(kind, self.W) if isinstance(x.type, ir.VectorType) else kind) if dtype == "float16" else x
+
+    def stored(self, value, dtype, kind=None):
+        """What an element of memory becomes: a float16 by way of a float32."""
+        if dtype != "float16":
+            return self.get(value, dtype, kind)
+        return self._half(self._convert(self.get(value, "float32", kind), "float32", dtype), dtype, "bits")
 
     def _masked_name(self, what, vector):
         element = vector.element
@@ -175,11 +186,11 @@ class Memory(Ops):
         how, pointer = self.locate(view, indices)
         dtype, align = view.dtype, itemsize(view.dtype)
         if how == "uniform" and (self.W == 1 or value.kind == UNIFORM):
-            x = self.get(value, dtype)
+            x = self.stored(value, dtype)
             pointer = pointer if self.W == 1 else self.guarded(pointer)
             self.b.store(self.b.zext(x, I8) if dtype == "bool" else x, pointer, align=align)
             return
-        x = self.get(value, dtype, VARYING)
+        x = self.stored(value, dtype, VARYING)
         if dtype == "bool":
             x = self.b.zext(x, ir.VectorType(I8, self.W))
         if how == "uniform":  # several lanes, one place: the last live lane's value stays, as in a loop over the lanes

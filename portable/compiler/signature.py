@@ -39,7 +39,7 @@ class Signature:
     def __init__(self, specs):
         self.specs = specs
         views = [s for s in flatten(specs) if s[0] in ("view", "scatter")]
-        dtypes = {s[1] for s in views}
+        dtypes = {t.held(s[1]) for s in views}
         self.float_dtype = "float32" if "float32" in dtypes and "float64" not in dtypes else "float64"
         self.width = 16 if dtypes and all(t.BITS[d] <= 32 for d in dtypes) else 8
         self.n_words = sum(self._words(s) for s in flatten(specs))

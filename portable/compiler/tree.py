@@ -40,9 +40,18 @@ class Operation(Number):
     at: tuple | None = None
 
 
+@dataclass(slots=True, eq=False, repr=False)
+class Seen:
+    """What variables of a text stand for at some place."""
+
+    values: dict
+
+
 @dataclass(slots=True, eq=False)
 class View:
-    """A view: an argument, a part of another, or an array made here (`store` "(local)" or "(scratch)", with the variable's `name`)."""
+    """A view: an argument, a part of another, an array made here (`store` "(local)" or "(scratch)", with the variable's `name`), a
+    "(table)" of the numbers `data`, or
+    one of several `options`, that of the number items[0]."""
 
     label: str
     dtype: str
@@ -55,6 +64,8 @@ class View:
     items: list = ()  # of a part: Operations, and (lower, upper) of slices
     line: str = ""
     name: str = ""
+    options: list = ()
+    data: tuple = ()
 
     def indices(self):
         """The indices of this part and of those it is a part of."""
@@ -132,7 +143,7 @@ class Loop:
     condition: Operation | None = None
     start: Operation | None = None
     stop: Operation | None = None
-    step: int = 1
+    step: int | Operation = 1
     counter: Operation | None = None
     trips: list = ()
     breaks: bool = False

@@ -11,11 +11,12 @@ import functools
 import math
 
 UNIFORM, LINEAR, VARYING = "uniform", "linear", "varying"
-FLOATS = ("float32", "float64", "float")
-SIGNED = ("int32", "int64", "int")
-UNSIGNED = ("uint32", "uint64")
+FLOATS = ("float32", "float64", "float", "float16")
+SIGNED = ("int32", "int64", "int", "int8", "int16")
+UNSIGNED = ("uint32", "uint64", "uint8", "uint16")
 DTYPES = ("bool", "int32", "int64", "uint32", "uint64", "float32", "float64")
-BITS = {"bool": 1, "int32": 32, "uint32": 32, "float32": 32, "int64": 64, "uint64": 64, "float64": 64, "int": 64, "float": 64}
+HELD = {"int8": "int32", "uint8": "int32", "int16": "int32", "uint16": "int32", "float16": "float32"}  # of memory alone: what is computed with
+BITS = {"bool": 1, "int8": 8, "uint8": 8, "int16": 16, "uint16": 16, "float16": 16, "int32": 32, "uint32": 32, "float32": 32, "int64": 64, "uint64": 64, "float64": 64, "int": 64, "float": 64}
 
 
 class TypeClash(Exception):
@@ -24,6 +25,11 @@ class TypeClash(Exception):
 
 def is_float(dtype):
     return dtype in FLOATS
+
+
+def held(dtype):
+    """The dtype of a number that was loaded from memory of some dtype."""
+    return HELD.get(dtype, dtype)
 
 
 def is_weak(dtype):

@@ -195,12 +195,12 @@ class _Types:
 
     def of_load(self, o, *indices):
         varies = o.view.lanes_last or any(i.kind != UNIFORM for i in (*indices, *o.view.indices()))
-        return o.view.dtype, VARYING if varies else UNIFORM
+        return t.held(o.view.dtype), VARYING if varies else UNIFORM
 
     def of_store(self, o, *args):
         return None, UNIFORM
 
-    of_together = of_barrier = of_assert = of_print = of_store
+    of_together = of_barrier = of_assert = of_print = of_breakpoint = of_store
 
     def of_combine(self, o, *state):
         return state[0].dtype, UNIFORM
@@ -218,8 +218,8 @@ class _Types:
     def of_atomic(self, o, *args):
         return o.view.dtype, VARYING
 
-    def of_counter(self, o, start):
-        return "int", kind_of(start)
+    def of_counter(self, o, *bounds):
+        return "int", kind_of(*bounds)
 
     def of_member(self, o):
         o.step, o.aligned = self.step, self.W > 1 and self.in_packs(o.attr.start)
@@ -276,7 +276,7 @@ class _Types:
                     self.learn(block, "split")
 
     def loop(self, s, rule):
-        parting = [v.kind for v in ((s.condition,) if s.form == "while" else (s.start, s.stop) if s.form == "range" else ())]
+        parting = [v.kind for v in ((s.condition,) if s.form == "while" else (s.stop, *s.counter.args) if s.form == "range" else ())]
         if any(kind not in (None, UNIFORM) for kind in parting):
             self.learn(s, "varying")
         if s.masked:

@@ -13,10 +13,10 @@ from llvmlite import ir
 from . import types as t
 from .types import LINEAR, UNIFORM, VARYING
 
-I1, I8, I32, I64 = (ir.IntType(n) for n in (1, 8, 32, 64))
-F32, F64 = ir.FloatType(), ir.DoubleType()
+I1, I8, I16, I32, I64 = (ir.IntType(n) for n in (1, 8, 16, 32, 64))
+F16, F32, F64 = ir.HalfType(), ir.FloatType(), ir.DoubleType()
 PTR = ir.PointerType()
-SCALAR = {"bool": I1, "int32": I32, "uint32": I32, "int64": I64, "uint64": I64, "int": I64, "float32": F32, "float64": F64}
+SCALAR = {"bool": I1, "int8": I8, "uint8": I8, "int16": I16, "uint16": I16, "float16": F16, "int32": I32, "uint32": I32, "int64": I64, "uint64": I64, "int": I64, "float32": F32, "float64": F64}
 _LINEAR = ("int", "int64", "int32")  # what consecutive numbers may be; an int32's `ir` has not wrapped
 FAST = ("contract", "reassoc", "nsz", "arcp", "afn")  # never nnan or ninf: kernels may test for them
 

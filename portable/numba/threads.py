@@ -21,6 +21,7 @@ from numba import cfunc, njit, prange, types
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array
 
+from .. import cache
 from ..backends.cpu import engine
 
 I64, PTR = ir.IntType(64), ir.PointerType()
@@ -69,7 +70,7 @@ def ready():
     for name in ("ask", "done"):
         llvm.add_symbol(f"portable_{name}_for_threads", _asking()(name))
     if not _told:
-        _say(int(numba.threading_layer() == "workqueue"))
+        _say(2 if _orphaned else int(numba.threading_layer() == "workqueue"))
 
 
 @functools.cache
@@ -82,7 +83,8 @@ def _say(who):
     _told[:] = [who]
 
 
-_told = []
+_told = []  # who may ask, once the code was told
+_orphaned = []  # not empty in the child of a fork that numba's threads did not come along to
 
 
 def _named(builder, name, result, *values):
@@ -147,7 +149,15 @@ def _take(typingctx, counter, chunk):
     return _int(counter, _int), codegen
 
 
-@njit(parallel=True, nogil=True, cache=True)
+def _kept(compiler, function):
+    """A function compiled for numba's cache, if there is a place for one, and the layer may keep code on disk."""
+    if cache.folder():
+        with contextlib.suppress(RuntimeError):
+            return compiler(cache=True)(function)
+    return compiler()(function)
+
+
+@functools.partial(_kept, functools.partial(njit, parallel=True, nogil=True))
 def _dealt(n, function, block, begin, end, chunk):
     """The chunks of [begin, end), each to the worker that is free first."""
     counter = np.array([begin])
@@ -190,7 +200,7 @@ _ARGUMENTS = None, *[ctypes.c_void_p] * 3, *[ctypes.c_int64] * 3
 def _compiled():
     """The address of `share`, and a way to call it: with Python's lock where only its holders get threads."""
     ready()
-    code = cfunc(types.void(*[_int] * 6), cache=True)(_shared)
+    code = _kept(functools.partial(cfunc, types.void(*[_int] * 6)), _shared)
     kind = ctypes.PYFUNCTYPE if numba.threading_layer() == "workqueue" else ctypes.CFUNCTYPE
     return code.address, kind(*_ARGUMENTS)(code.address), code
 
@@ -223,7 +233,9 @@ class Pool:
 def _in_the_child():
     with contextlib.suppress(ValueError):  # no parallel code has run: the child will start threads of its own
         if numba.threading_layer() == "omp":
-            _say(2)
+            _orphaned[:] = [True]
+    if _told:  # anew: who was busy is not here
+        _say(2 if _orphaned else _told[0])
 
 
 if hasattr(os, "register_at_fork"):

@@ -39,8 +39,6 @@ def specs_of(written, names, args, weak=False):
 
 
 def _spec(kind, weak):
-    if isinstance(kind, types.Omitted):
-        kind = types.literal(kind.value)
     if isinstance(kind, (types.IntegerLiteral, types.BooleanLiteral)):
         return "static", kind.literal_value, repr(kind.literal_value)
     if isinstance(kind, types.BaseTuple):
@@ -61,7 +59,7 @@ def _spec(kind, weak):
 
 def words(context, builder, kind, value, make_array=arrayobj.make_array):
     """The LLVM values of an argument, one after the other."""
-    if isinstance(kind, (types.IntegerLiteral, types.BooleanLiteral, types.Omitted)):
+    if isinstance(kind, (types.IntegerLiteral, types.BooleanLiteral)):
         return []
     if isinstance(kind, types.BaseTuple):
         return [

@@ -110,7 +110,7 @@ class Tally:
 def duels(space, n, quick):
     """Ours against each peer; see `roofline.cases.Case`."""
     small = quick or space == "checked"
-    n_cells = n or (300 if space == "checked" else 1_000 if quick else CELLS)
+    n_cells = n or (300 if space == "checked" else 600 if quick else CELLS)
     tally = Tally()
     found = [_on_panel(space, number, n_cells, small, tally) for number in (PANELS[:1] if small else PANELS)]
     if space != "checked":
@@ -121,7 +121,7 @@ def duels(space, n, quick):
 
 
 def _options(space, small):
-    return {"n_components": 8 if small else 60, "max_iter": 3 if space == "checked" else 1000, "space": space}
+    return {"n_components": 6 if small else 60, "max_iter": 3 if space == "checked" else 1000, "space": space}
 
 
 def _on_panel(space, number, n_cells, small, tally):

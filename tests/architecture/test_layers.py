@@ -114,8 +114,12 @@ GROWTH = (  # nodes of the layer's syntax trees: where, and why
     (3_020, "ragged rows, searchsorted, unique, bincount, falling sorts and sorts of several keys"),
     (900, "scans of states of several numbers, reductions in the order of indices"),
     (230, "records as arguments; the checked space, which runs the typed tree, is smaller"),
-    (14_100, "numba as a neighbour: its functions in kernels, ours and launches in its code, its threads, policies there, and PTX as assembly"),
+    (14_200, "numba as a neighbour: its functions in kernels, ours and launches in its code, its threads, policies there, and PTX as assembly"),
     (7_000, "words: atan2 to gammainc as kernel text, default and keyword arguments of functions, print in checked"),
+    (420, "arrays of 8 and 16 bits"),
+    (1_900, "steps known at run time, enumerate, zip, loops over views, names that hold one of several views"),
+    (1_300, "tables: tuples and arrays from outside that are indexed by variables; breakpoint in the checked space"),
+    (820, "gamma, beta and weighted random numbers, permutations, host forms that take arrays"),
     (3_300, "launches that are safe wherever Python runs: Ctrl-C, the state of arithmetic, locks, limits of memory"),
     (4_600, "the debug build: its emitter, its faults, its memory on two machines"),
 )

@@ -7,7 +7,7 @@ import numpy as np
 import portable as pk
 
 settings = SimpleNamespace(values=[1, 2, 3])
-outside = np.zeros(3)
+outside = np.zeros(9000)
 
 
 def not_marked(x):
@@ -80,7 +80,7 @@ def asks_for_a_missing_attribute(i, x):
 
 @pk.kernel
 def loops_over_a_view(i, x):
-    for v in x:  # wrong
+    for v in x[i]:  # wrong
         x[i] = v
 
 

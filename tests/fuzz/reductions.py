@@ -89,10 +89,10 @@ ANY = {
 }
 
 
-def contribution(g, kind):
-    """(reducer, an expression for it)."""
+def contribution(g, kind, pairs=True):
+    """(reducer, an expression for it); `pairs`: it may be a tuple."""
     if kind == "f" and not g.chance(2):
-        name = g.pick(["Sum", "Spread", "Pair"])
+        name = g.pick(["Sum", "Spread", *["Pair"][:pairs]])
         value = f"q({g.expr('f')})"
         return name, f"_counted({value})" if name == "Pair" else value
     name = g.pick(ANY[kind])
@@ -215,7 +215,7 @@ def in_teams(draw, dtypes, what):
     ]
     if what == "team":
         del args[1], args[2:4]
-        found = [contribution(g, g.pick("fiu")) for _ in range(draw(st.integers(1, 2)))]
+        found = [contribution(g, g.pick("fiu"), pairs=False) for _ in range(draw(st.integers(1, 2)))]
         body += [f"s{k} = team.broadcast({value})" for k, (_, value) in enumerate(found)]
         body.append(f"return {', '.join(f's{k}' for k in range(len(found)))}")
         names, launch, reducers = "team, x, u, pad", "reduce", tuple(n for n, _ in found)

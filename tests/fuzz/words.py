@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import math
 
 import numpy as np
 
@@ -47,6 +48,8 @@ class Words:
         if name in _CASTS:
             return Expr(_CASTS[name], self.to(args[0], _CASTS[name]))
         module, _, word = name.rpartition(".")
+        if name == "round":
+            return self.rounding(np.rint, True, *args)
         if word in ("floor", "ceil", "trunc", "rint"):
             return self.rounding(getattr(np, word), module == "math", *args)
         return getattr(self, "word_" + word)(*args)
@@ -174,6 +177,38 @@ class Words:
         a, b = (self.to(e, dtype) for e in args)
         return Expr(dtype, lambda variables: np.copysign(a(variables), b(variables)))
 
+    def of_floats(self, fn, *args):
+        """A function of Python floats whose results are numbers of the operands' dtype."""
+        dtype = functools.reduce(promote, (a.type for a in args), "float")
+        runs = [self.to(e, dtype) for e in args]
+        kind = np.float32 if self.strong(dtype) == "float32" else np.float64
+        return Expr(dtype, lambda variables: kind(fn(*(float(run(variables)) for run in runs))))
+
+    def word_fmod(self, *args):
+        return self.of_floats(np.fmod, *args)
+
+    def word_remainder(self, *args):
+        return self.of_floats(remainder, *args)
+
+    def word_ldexp(self, *args):
+        return self.of_floats(lambda x, n: np.ldexp(x, int(n)), *args)
+
+    def word_logb(self, e):
+        return self.of_floats(exponent, e)
+
+    def word_frexp(self, e):
+        m, k = (self.of_floats(lambda x, k=k: math.frexp(x)[k], e) for k in (0, 1))
+        whole = Expr("int", lambda variables: int(k.run(variables)))
+        return Expr((m.type, "int"), lambda variables: (m.run(variables), whole.run(variables)))
+
+    def word_gcd(self, *args):
+        dtype = functools.reduce(promote, (a.type for a in args))
+        a, b = (self.to(e, dtype) for e in args)
+        return Expr(dtype, lambda variables: math.gcd(int(a(variables)), int(b(variables))))
+
+    def word_isinf(self, e):
+        return Expr("bool", lambda variables: bool(np.isinf(float(e.run(variables)))))
+
     def word_isnan(self, e):
         return Expr("bool", lambda variables: bool(e.run(variables) != e.run(variables)))
 
@@ -259,3 +294,16 @@ def apply_two(step, x, y, variables):
 
 def negated(value, dtype):
     return meaning.integer("-", 0, value, dtype) if value < 0 else value
+
+
+def remainder(x, y):
+    """math.remainder, NaN where it raises."""
+    try:
+        return math.remainder(x, y)
+    except ValueError:
+        return math.nan
+
+
+def exponent(x):
+    """C's logb."""
+    return math.frexp(x)[1] - 1.0 if x and math.isfinite(x) else abs(x) or -math.inf

@@ -326,7 +326,18 @@ def test_code_of_a_changed_text_is_not_taken_from_numba_s_cache(program, tmp_pat
         assert program(text, "caller.py").split() == [str(step * x), str(x), str(hits)]
 
 
+def _not_a_number(a, b):
+    return [a, b]
+
+
+IN_PYTHON = pk.Reducer("in_python", _not_a_number, 0)
+
 WRONG = [
+    (
+        lambda x: pk.parallel_reduce(x.size, value, x, reducer=IN_PYTHON),
+        pk.LanguageError,
+        r"test_launches.py:\d+.*a list is not for kernels",
+    ),
     (
         lambda x: pk.parallel_for(x.size, value, x, x),
         pk.ShapeError,

@@ -1,8 +1,11 @@
 """The space "numba": launches on the threads of numba's prange, and on no others."""
 
+import configparser
+import importlib
 import re
 import sys
 import types
+from pathlib import Path
 
 import numba
 import numpy as np
@@ -43,6 +46,13 @@ def test_more_threads_than_numba_has_are_refused():
     most = numba.config.NUMBA_NUM_THREADS
     with pytest.raises(pk.SpaceUnavailableError, match=f"numba has {most} thread.*NUMBA_NUM_THREADS"):
         launched(f"numba:{most + 1}")
+
+
+def test_numba_finds_the_layer_by_the_entry_point_of_the_package():
+    setup = configparser.ConfigParser()
+    setup.read(Path(__file__).parents[2] / "setup.cfg")
+    module, _, name = setup["options.entry_points"]["numba_extensions"].split("=")[1].strip().partition(":")
+    assert getattr(importlib.import_module(module), name) is pk.numba.register
 
 
 def test_importing_the_layer_imports_nothing_of_numba(program):

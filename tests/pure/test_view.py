@@ -75,7 +75,7 @@ def test_wrong_shapes(shape, words):
         pk.zeros(shape, space="serial")
 
 
-@pytest.mark.parametrize("dtype", ["float16", "complex128", "int8", "int16", "uint8", "object", "U3", "datetime64[s]",
+@pytest.mark.parametrize("dtype", ["complex64", "complex128", "object", "U3", "datetime64[s]",
                                    ">f8", "longdouble", "no such thing", 3, [("a", "f8")]])
 def test_wrong_dtypes(dtype):
     with pytest.raises(pk.DTypeError, match="float32, float64"):
@@ -152,7 +152,7 @@ def test_equal_descriptions_are_one_object(fake_cuda):
 
 
 @pytest.mark.parametrize("array, error, words", [
-    (np.zeros(3, "float16"), pk.DTypeError, "float16.*not supported"),
+    (np.zeros(3, "complex64"), pk.DTypeError, "complex64.*not supported"),
     (np.zeros(3, ">f8"), pk.DTypeError, ">f8.*not supported"),
     (np.array(["a"]), pk.DTypeError, "not supported"),
     (np.array([None]), pk.DTypeError, "object.*not supported"),

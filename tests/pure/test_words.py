@@ -21,7 +21,7 @@ class Case(NamedTuple):
     powers: tuple = ()
 
 
-N_RANDOM = 60
+N_RANDOM = 30
 ALL = (-1074, 1023.9)
 PI = float(np.pi)
 CASES = {

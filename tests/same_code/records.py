@@ -1,7 +1,7 @@
 """Kernels by their text: a pickle that another revision of the project can read.
 
 A kernel, or a function of the user's, is kept as its lines and what the names in it meant, so that it is
-compiled there as it was written here. The layer's own words (`portable.math.exp`, `portable.reducer.Sum`)
+compiled there as it was written here. The layer's own words (`portable.words.exp`, `portable.reducer.Sum`)
 are kept by name: each side has its own.
 """
 

@@ -22,7 +22,7 @@ _STRUCTURE = (
     *("begindata", "enddata", "beginstext", "endstext", "beginanalysis", "endanalysis", "nextdata"),
     *("byteord", "datatype", "mode", "par", "tot"),
 )
-_SPILLOVER = ("spillover", "spill", "comp")
+_SPILLOVER = ("spillover", "spill")
 _LENIENT = (  # what real files get wrong, in the order in which it is forgiven; the number of events decides
     {},
     {"ignore_offset_error": True},

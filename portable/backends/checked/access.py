@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ... import words
 from ...compiler import types as t
-from .memory import CELL_SHIFT, READ, REPLACE, SITE_SHIFT, SWAP, UPDATE, WRITE, Fault
+from .memory import CELL_SHIFT, READ, REPLACE, SITE_SHIFT, SWAP, UPDATE, WRITE, Fault, Watched
 
 
 def _reach(x, index, site, how):
@@ -44,6 +44,12 @@ def _write(x, cell, index, value):
         x.array[index] = value
     except ValueError as error:
         raise Fault("read-only write", f"'{x.name}' is read-only here; pass a writable view", x.name, x.index_of(cell)) from error
+
+
+def stopped(names, site):
+    """The debugger's prompt at a place of the text, whose variables have these names; views are NumPy arrays."""
+    names = {name: v.array if isinstance(v, Watched) else v for name, v in names.items()}
+    exec(compile("breakpoint()\npass", f"<the kernel at {site.file}:{site.line}>", "exec"), names)  # noqa: S102, T100
 
 
 def atomic(x, index, site, *values, op):

@@ -23,6 +23,9 @@ class Numbers:
     def overflow(self, message, site):
         """An integer did not fit."""
 
+    def lost(self, message, site):
+        """A number became infinite."""
+
     def beyond(self, number, dtype, site, word, *operands):
         """A signed result of an operation on these operands, beyond its type, which wraps."""
         said = {"negate": "-", "abs": "the size of "}.get(word, "") + f" {word} ".join(map(str, operands))
@@ -38,6 +41,13 @@ class Numbers:
             self.overflow(f"{number} does not fit {what}", site)
         return result
 
+    def half(self, number, site):
+        """A number as an element of float16, by way of a float32; noted if it is beyond."""
+        number = single(number)
+        if 65520 <= abs(number) < math.inf:
+            self.lost(f"{number} does not fit float16", site)
+        return np.float16(number)
+
     def range(self, start, stop, step, site):
         """range(start, stop, step); noted if the number behind its last one is beyond int64."""
         found = range(start, stop, step)
@@ -51,7 +61,7 @@ UNWATCHED = Numbers()
 
 def number(value, dtype):
     """A Python or NumPy number as one of a strong dtype."""
-    if dtype == "float32":
+    if dtype in ("float32", "float16"):
         return single(value)
     return t.converted(value.item() if isinstance(value, np.generic) else value, dtype)
 

@@ -14,18 +14,21 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+
 from ... import words
 from ...compiler import types as t
 from ...compiler.tree import Call, If, Leave, Loop, Operation, Rejoin, Set, View, flat
 from ...compiler.typing import refuse
 from ...compiler.values import Ops
 from . import access, arithmetic
+from .access import stopped
 from .memory import SITE_SHIFT
 
 PLACES = "__places__"  # a global of these functions only: where each of their lines comes from
 _OWN = Path(words.__file__).parent  # the layer's own texts
 _SCOPE = {**vars(words), **vars(access), **vars(arithmetic), **arithmetic.FUNCTIONS, "inf": math.inf, "nan": math.nan,
-          "converted": t.converted}
+          "converted": t.converted, "stopped": lambda names, site: stopped(names, SITES[site])}
 
 # Operations as text: {0}, {1} are arguments, as numbers of their own dtype, {0:=} of the result's, {0:~} of the dtype common to all,
 # {0:i} an index. By operator, or name, and the result's dtype, or its kind, where these matter. What is not here is `a op b`.
@@ -41,7 +44,7 @@ _TEXTS = {
     "intrinsic": "{o.attr}({all})", "intrinsic float64": "float({o.attr}({all}))",
     "math": "{o.attr[0]}({all})", "math float64": "float({o.attr[0]}({all}))",
     "floor": "run.fitted(floor({0}), 'int64', 'int64', {site})", "ceil": "run.fitted(ceil({0}), 'int64', 'int64', {site})",
-    "rint": "run.fitted(rint({0}), 'int64', 'int64', {site})", "print": "printed({o.attr!r}, {all})",
+    "rint": "run.fitted(rint({0}), 'int64', 'int64', {site})", "print": "printed({o.attr!r}, {all})", "breakpoint": "stopped({seen}, {site})",
     "bits": "int(bits({0}))", "lanes": "{0:bool}",
     "from_bits float32": "from_bits32({0:int32})", "from_bits": "float(from_bits64({0:int64}))",
     "assert": "asserted({0:bool}, {o.attr!r})",
@@ -158,6 +161,8 @@ class Code:
             return x
         if to == "bool":
             return f"({x} != 0)"
+        if to == "float16":
+            return f"run.half({x}, {site_of(*self.place)})"
         if t.is_float(to):
             return f"{'single' if to == 'float32' else 'float'}({x})"
         if own == "bool":
@@ -176,7 +181,7 @@ class Code:
     def literal(self, number, dtype):
         Ops.constant(number, dtype)  # or it does not fit
         value = arithmetic.number(number, dtype)
-        return self.constant(value) if dtype == "float32" else f"({value!r})"
+        return self.constant(value) if t.held(dtype) == "float32" else f"({value!r})"
 
     # ---- statements
     def block(self, nodes):
@@ -211,7 +216,7 @@ class Code:
 
     def loop(self, s):
         name = self.names[s.counter or s] = self.new("k")
-        bounds = {"start": self.index(s.start), "stop": self.index(s.stop), "step": s.step, "n": len(s.trips)}
+        bounds = {"start": self.index(s.start), "stop": self.index(s.stop), "step": self.index(s.step), "n": len(s.trips)}
         self.say(_LOOPS[s.form].format(name=name, site=site_of(*self.place), **bounds))
         with self.inside():
             if s.test is not None:
@@ -255,6 +260,15 @@ class Code:
             self.say(f"{results}{'= ' * bool(results)}{name}() or {(None,) * s.n_results}")
 
     def view(self, view):
+        if view.data:
+            values = np.array(view.data, self.strong(view.dtype)).reshape(view.shape)
+            self.names[view] = self.new("x")
+            self.say(f"{self.names[view]} = run.table({self.constant(values)}, {view.label!r})")
+            return
+        if view.options:
+            self.names[view] = self.new("x")
+            self.say(f"{self.names[view]} = ({', '.join(map(self.names.get, view.options))},)[{self.get(view.items[0])}]")
+            return
         items = "".join(f"slice({self.index(i[0])}, {self.index(i[1])}), " if isinstance(i, tuple) else f"{self.index(i)}, "
                         for i in (view.shape if view.base is None else view.items))
         name, made = self.new("x"), f"({items}), {view.dtype!r}, {view.name!r})"
@@ -282,6 +296,9 @@ class Code:
             facts["high"] = t.bounds(dtype)[1]
         if o.op in ("math", "intrinsic", "print"):
             facts["all"] = ", ".join(map(("{}" if o.op == "print" else "{:=}").format, args))
+        elif o.op == "breakpoint":
+            seen = {name: v for name, v in o.attr.values.items() if isinstance(v, (Operation, View))}
+            facts["seen"] = ", ".join(f"{name!r}: {self.names[v] if isinstance(v, View) else self.get(v)}" for name, v in seen.items()).join("{}")
         elif o.op == "foreign":
             facts |= {"foreign": self.constant(o.attr), "all": ", ".join(map("{}".format, args))}
         elif o.op == "get":

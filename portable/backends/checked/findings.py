@@ -15,6 +15,7 @@ KINDS = {
     "missing barrier": "members of a team that reach the same element, one of them writing, without a barrier between",
     "non-atomic update": "an element that some update atomically and others read or write plainly",
     "race": "indices, teams or members that reach the same element in no order, one of them writing",
+    "float overflow": "finite numbers beyond float16",
     "integer overflow": "signed integers beyond 32 or 64 bits",
     "float64 in float32": "a float64 value stored by a kernel whose views are all float32",
     "not associative": "a reducer whose result depends on how contributions are grouped, by more than rounding",

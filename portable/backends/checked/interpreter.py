@@ -146,6 +146,10 @@ class Run(Numbers):
                       "of this kernel are float32: the arithmetic was done in float64. Pass Python floats or np.float32 as "
                       "arguments, or say pk.float32(...) if it is meant", view.name, index)
 
+    def lost(self, message, site):
+        """A number became infinite."""
+        self.note("float overflow", SITES[site], f"{message}, where it becomes infinite")
+
     def overflow(self, message, site):
         """A signed integer does not fit."""
         self.note("integer overflow", SITES[site], f"{message}; compute in pk.int64, or in an unsigned type if it is meant to wrap")
@@ -190,6 +194,10 @@ class Run(Numbers):
         """Everything found, after the run: a list of Finding."""
         races.look(self)
         return self.notes.findings()
+
+    def table(self, values, name):
+        """An array of numbers known at compile time."""
+        return Watched(values, self, 0, valid=bytearray(b"\1" * values.nbytes), label=name)
 
     def local(self, shape, dtype, name):
         """pk.local, of which every byte that has been written is known."""

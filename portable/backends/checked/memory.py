@@ -74,6 +74,8 @@ class Watched:
         self.array, self.run, self.log, self.first, self.valid = array, run, run.log, first, valid
         self.shape, self.steps, self.ndim, self.dtype = array.shape, array.strides, array.ndim, array.dtype
         self.get = array.__getitem__ if array.dtype == np.float32 else array.item  # an element as the checked space's number
+        if array.dtype == np.float16:
+            self.get = lambda index: np.float32(array[index])
         self.length, self.step = (self.shape[0], self.steps[0]) if self.ndim else (0, 0)
         self.root = self if root is None else root
         self.label = label
@@ -165,7 +167,7 @@ class Memory:
 
     def _find_unwritten(self, view):
         array = view.array
-        if not array.size:
+        if not array.size or array.itemsize < 4 and array.dtype != bool:  # too few bits for a mark
             return
         bits = array.view(f"u{array.itemsize}")
         mask = bits > 1 if array.dtype == bool else bits == bits.dtype.type(_MARK[array.itemsize])

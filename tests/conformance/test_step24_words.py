@@ -1,4 +1,4 @@
-"""Step 22: words that are kernel text themselves, functions with defaults, print."""
+"""Step 24: words that are kernel text themselves, functions with defaults, print."""
 import math
 from fractions import Fraction
 
@@ -70,7 +70,7 @@ def of_a_float(i, x):
 
 
 def test_gcd_of_a_float_is_refused(space):
-    with pytest.raises(pk.LoweringError, match=r"test_step22_words.py:\d+.*math.gcd\(x\[i\], 3\).*integers"):
+    with pytest.raises(pk.LoweringError, match=r"test_step24_words.py:\d+.*math.gcd\(x\[i\], 3\).*integers"):
         launch_for(space, 2, of_a_float, np.ones(2))
 
 

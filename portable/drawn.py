@@ -1,0 +1,72 @@
+"""Functions of numbered random numbers as the host calls them: arguments are checked, and may be arrays."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import math
+
+import numpy as np
+
+from .errors import InputError
+from .kernel import Function, kernel
+
+MOST_COUNT = 2**52
+_COUNT, _SIZE = (0, MOST_COUNT, "0 to 2^52"), (5e-324, 1.7976931348623157e308, "a number above 0")
+RANGES = {"mean": _COUNT, "n": _COUNT, "p": (0, 1, "0 to 1"), "shape": _SIZE, "a": _SIZE, "b": _SIZE}
+
+
+class Drawn(Function):
+    """A function of seed, stream, draw and parameters that kernels compile as any other.
+
+    On the host arrays of them are broadcast, and a kernel draws the numbers on the serial space: the same ones as everywhere.
+    """
+
+    def __call__(self, seed, stream, draw, *of):
+        names = list(inspect.signature(self.fn).parameters)[3:]
+        for name, values in zip(names, of):
+            if name in RANGES:
+                low, high, wanted = RANGES[name]
+                values = np.asarray(values, np.float64)
+                if not ((values >= low) & (values <= high)).all():
+                    raise InputError(f"{self.name}: {name} is {values[~((values >= low) & (values <= high))].flat[0]}; {wanted} is wanted")
+        scalars = [np.ndim(value) == 0 or name in ("weights", "out") for name, value in zip(("", "", "", *names), (seed, stream, draw, *of))]
+        if all(scalars):
+            return super().__call__(seed, stream, draw, *of)
+        if "out" in names:
+            raise InputError(f"{self.name}: one permutation at a time; seed, stream and draw are numbers")
+        numbers = [np.asarray(v % 2**64, np.uint64) if isinstance(v, int) else np.asarray(v) for v in (seed, stream, draw)]
+        weights = [np.asarray(v, np.float64) for v, name in zip(of, names) if name == "weights"]
+        arrays = np.broadcast_arrays(*numbers, *(v for v, name in zip(of, names) if name != "weights"))
+        found = np.empty(math.prod(arrays[0].shape), inspect.signature(self.fn).return_annotation)
+        from .dispatch import parallel_for
+        from .policy import RangePolicy
+
+        form = "weights" if weights else len(arrays)
+        parallel_for(RangePolicy(0, found.size, space="serial"), _kernels(self)[form], *(np.array(v).ravel() for v in arrays), *weights, found)
+        return found.reshape(arrays[0].shape)
+
+
+@functools.cache
+def _kernels(fn):
+    """A kernel for each number of arguments."""
+    @kernel
+    def three(i, seed, stream, draw, out):
+        out[i] = fn(seed[i], stream[i], draw[i])
+
+    @kernel
+    def four(i, seed, stream, draw, a, out):
+        out[i] = fn(seed[i], stream[i], draw[i], a[i])
+
+    @kernel
+    def five(i, seed, stream, draw, a, b, out):
+        out[i] = fn(seed[i], stream[i], draw[i], a[i], b[i])
+
+    @kernel
+    def with_weights(i, seed, stream, draw, weights, out):
+        out[i] = fn(seed[i], stream[i], draw[i], weights)
+
+    return {3: three, 4: four, 5: five, "weights": with_weights}
+
+
+drawn = functools.partial(Drawn, chain=False)

@@ -1,0 +1,154 @@
+"""Step 25: arrays of 8 and 16 bits: loaded as int32 or float32, stored as C does it, or to the nearest half."""
+import numpy as np
+import pytest
+
+import portable as pk
+
+from ..launching import launch_for
+from .test_ptx import assemble, lower
+
+INTEGERS = [np.int8, np.uint8, np.int16, np.uint16]
+N = 53
+
+
+@pk.kernel
+def doubled(i, x, y, out):
+    if y[i] > 0:
+        out[i] = 2 * x[i] - y[i]
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+@pytest.mark.parametrize("step", [1, 2, -1])
+def test_integers(space, dtype, step):
+    info = np.iinfo(dtype)
+    x, y = np.random.default_rng(1).integers(info.min // 2, info.max // 2, (2, 2 * N)).astype(dtype)
+    x, y = (np.ascontiguousarray(v)[::step][:N] for v in (x, np.abs(y.astype(int)).astype(dtype) % 50))
+    want = np.where(y > 0, 2 * x.astype(np.int32) - y, 7)
+    out = launch_for(space, N, doubled, x, y, np.full(N, 7, np.int32))[2]
+    np.testing.assert_array_equal(out, want)
+    if space != "checked":  # which notes what does not fit int8 and int16
+        np.testing.assert_array_equal(launch_for(space, N, doubled, x, y, np.full(N, 7, dtype))[2], want.astype(dtype))
+
+
+@pk.kernel
+def converted(i, x, out):
+    out[i] = x[i]
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_floats_are_cut_off_and_held_between_the_ends(space, dtype):
+    info = np.iinfo(dtype)
+    x = np.array([0.0, -0.9, 1.9, 1e30, -1e30, np.inf, np.nan, info.max, info.min, info.max + 0.5])
+    want = np.array([0, 0, 1, info.max, info.min, info.max, 0, info.max, info.min, info.max], dtype)
+    if space == "checked":
+        x, want = x[[0, 1, 2, 7, 8]], want[[0, 1, 2, 7, 8]]
+    np.testing.assert_array_equal(launch_for(space, len(x), converted, x, np.ones(len(x), dtype))[1], want)
+
+
+def test_every_half_is_loaded_and_stored(space):
+    """All 65,536 of them, and floats on either side of the middle of two."""
+    x = np.arange(2**16, dtype=np.uint16).view(np.float16)
+    if space == "checked":
+        x = x[::97]
+    got = launch_for(space, len(x), converted, x, np.zeros(len(x), np.float32))[1]
+    np.testing.assert_array_equal(got, x.astype(np.float32))
+    got = launch_for(space, len(x), converted, x, np.zeros(len(x), np.float16))[1]
+    np.testing.assert_array_equal(got, x)
+    middles = (x[np.isfinite(x)].astype(np.float32) * np.float32(1 + 2.0**-11))
+    middles = middles[np.abs(middles) < 65500]
+    for wide in (middles, np.nextafter(middles, np.float32(np.inf)), np.nextafter(middles, np.float32(0))):
+        got = launch_for(space, len(wide), converted, wide, np.zeros(len(wide), np.float16))[1]
+        np.testing.assert_array_equal(got, wide.astype(np.float16))
+
+
+@pk.kernel
+def scaled(i, x, out):
+    out[i] = 0.1 * x[i] + 1.0 / 3.0
+
+
+def test_halves_are_computed_in_float32(space):
+    x = np.random.default_rng(2).normal(size=N).astype(np.float16)
+    out = launch_for(space, N, scaled, x, np.zeros(N, np.float16))[1]
+    want = (np.float32(0.1) * x.astype(np.float32) + np.float32(1 / 3)).astype(np.float16)
+    np.testing.assert_allclose(out.astype(float), want.astype(float), rtol=2e-3)
+    assert (out == want).mean() > 0.9
+
+
+@pk.kernel
+def counted(i, labels, table, out):
+    mine = pk.local((4,), np.uint8)
+    for k in range(4):
+        mine[k] = 0
+    for k in range(labels.shape[1]):
+        mine[labels[i, k] % 4] += 1
+    for k in range(4):
+        out[i, k] = mine[k] + table[labels[i, k]]
+
+
+def test_gathered_and_private(space):
+    rng = np.random.default_rng(3)
+    labels, table = rng.integers(0, 4, (N, 9)).astype(np.uint8), np.array([-7, 3, 100, -128], np.int8)
+    want = np.stack([(labels == k).sum(1) + table[labels[:, k]].astype(int) for k in range(4)], 1)
+    np.testing.assert_array_equal(launch_for(space, N, counted, labels, table, np.zeros((N, 4), np.int64))[2], want)
+
+
+@pk.kernel
+def total(i, x):
+    return x[i]
+
+
+def test_sums_of_bytes(space):
+    x = np.random.default_rng(4).integers(0, 255, 1000).astype(np.uint8)
+    view = pk.empty(1000, np.uint8, space=space)
+    pk.deep_copy(view, pk.asview(x, space="serial"))
+    assert pk.parallel_reduce(pk.RangePolicy(0, 1000, space=space), total, view) == x.sum(dtype=int)
+
+
+@pk.kernel
+def added(i, x):
+    pk.atomic_add(x, 0, 1)
+
+
+def test_atomics_are_refused(space):
+    with pytest.raises(pk.LoweringError, match="atomic_add is not defined for uint8"):
+        launch_for(space, 2, added, np.zeros(2, np.uint8))
+
+
+@pk.kernel
+def squared(i, x):
+    x[i] = x[i] * x[i]
+
+
+def test_what_does_not_fit_is_noted():
+    for x, word in ((np.array([300.0], np.float16), "90000.0 does not fit float16"), (np.array([12], np.int8), "144 does not fit")):
+        with pytest.raises(pk.CheckError, match=rf"test_step25_small.py:\d+.*{word}"):
+            pk.parallel_for(pk.RangePolicy(0, 1, space="checked"), squared, x)
+
+
+@pytest.mark.parametrize("dtype", [*INTEGERS, np.float16])
+def test_small_arrays_lower_to_ptx(dtype, tmp_path):
+    x = np.ones(4, dtype)
+    text = lower(scaled, 4, (x, x), (9, 0))
+    assert ".f64" not in text or dtype != np.float16
+    assemble(text, (9, 0), tmp_path)
+
+
+@pk.kernel
+def times(i, x, by, out):
+    out[i] = by * x[i] + 0.5
+
+
+def test_a_weak_float_beside_halves_alone(space):
+    """The kernel's own float is float32, also for what the launch hands over."""
+    out = launch_for(space, N, times, np.arange(N).astype(np.float16), 3.0, np.zeros(N, np.int16))[1]
+    np.testing.assert_array_equal(out, 3 * np.arange(N))
+
+
+@pk.kernel
+def filled(i, by, x):
+    x[i] = by
+
+
+@pytest.mark.parametrize("dtype", [*INTEGERS, np.float16])
+def test_numpy_scalars_are_arguments(space, dtype):
+    np.testing.assert_array_equal(launch_for(space, 3, filled, dtype(5), np.zeros(3, dtype)), [5, 5, 5])
