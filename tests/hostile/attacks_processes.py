@@ -34,7 +34,7 @@ def _in_child(work, seconds=60):
     """Run a function in a forked child, which must end well in time."""
     child = os.fork()
     if child == 0:
-        faulthandler.dump_traceback_later(seconds // 2)  # where it hangs, if it does
+        faulthandler.register(signal.SIGALRM, chain=True)  # says where it hangs, if it does
         signal.alarm(seconds)
         try:
             work()
