@@ -5,11 +5,12 @@ exponentials included, in chains of fused multiply-adds. That ratio is the share
 """
 
 import functools
+import math
 
 import numpy as np
 
 import portable as pk
-from roofline import microkernels
+from roofline import microkernels, peers
 from roofline.cases import layer, mixture
 from roofline.contract import Contender, Duel
 from roofline.counting import count
@@ -26,6 +27,24 @@ def gather(i, order, x, out):
     out[i] = x[order[i]]
 
 
+@pk.kernel
+def atan2(i, y, x, out):
+    """Angles."""
+    out[i] = math.atan2(y[i], x[i])
+
+
+@pk.kernel
+def sinh(i, x, out):
+    """Hyperbolic sines."""
+    out[i] = math.sinh(x[i])
+
+
+@pk.kernel
+def gamma(i, x, out):
+    """The gamma function."""
+    out[i] = math.gamma(x[i])
+
+
 def duels(space, n, quick):
     """A duel a kind of kernel; see `roofline.cases.Case`. `n` counts indices."""
     n = n or (100 if space == "checked" else 10_000 if quick else 1_000_000)
@@ -38,6 +57,9 @@ def duels(space, n, quick):
         _duel(space, f"a loop until it escapes, at most {LIMIT} steps", len(cx), layer.mandelbrot, (LIMIT, cx, cy), np.int32),
         _duel(space, "gather", n, gather, (order, x), np.float64),
         _duel(space, "axpy", n, layer.axpy, (0.0, x), np.float64),
+        _word(space, "atan2", n, atan2, random.normal(size=n), random.normal(size=n)),
+        _word(space, "sinh", n, sinh, random.normal(size=n)),
+        _word(space, "gamma", n, gamma, random.uniform(0.1, 20.0, n)),
         _density(space, max(n // (1 if space.startswith("cuda") else 10), 8)),
     ]
 
@@ -55,6 +77,13 @@ def _duel(space, title, n, kernel, inputs, dtype):
     scalar = [] if space.startswith("cuda") else [contender("one lane at a time", pk.kernel(kernel.fn, packed=False))]
     absent = [] if scalar else [("one lane at a time", "a GPU's threads are its lanes")]
     return Duel(f"{title}, {n:,} indices", contender(f"portable, {space}", kernel), scalar, absent, layer.CHAOS)
+
+
+def _word(space, name, n, kernel, *inputs):
+    """A word in packs against one lane at a time, and against the same loop in plain numba."""
+    duel = _duel(space, name, n, kernel, inputs, np.float64)
+    rivals, absent = peers.gather("layer", space, name, *inputs, tools=("numba",))
+    return Duel(duel.title, duel.ours, [*duel.peers, *rivals], [*duel.absent, *absent], duel.tolerance)
 
 
 def _density(space, n):

@@ -258,7 +258,33 @@ def _mandelbrot_text(limit, cx, cy, steps):
         steps[i] = n
 
 
+def _word(text):
+    """A loop of one word; numba calls the C library, or its own text."""
+    def contenders_of(threads, *inputs):
+        out = np.empty_like(inputs[0])
+        return [_writer("numba", _loop(text, threads), *inputs, out)]
+    return contenders_of
+
+
+def _atan2_text(y, x, out):
+    for i in prange(out.size):
+        out[i] = math.atan2(y[i], x[i])
+
+
+def _sinh_text(x, out):
+    for i in prange(out.size):
+        out[i] = math.sinh(x[i])
+
+
+def _gamma_text(x, out):
+    for i in prange(out.size):
+        out[i] = math.gamma(x[i])
+
+
 WORDS = {
+    "atan2": _word(_atan2_text),
+    "sinh": _word(_sinh_text),
+    "gamma": _word(_gamma_text),
     "axpy": _axpy,
     "dot": _dot,
     "matvec": _matvec,

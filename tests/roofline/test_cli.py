@@ -255,7 +255,7 @@ def test_compare_launch_runs_without_any_peer(space, tmp_path, monkeypatch, caps
     assert all(duel["alone_seconds"]["median"] > 0 and duel["absent"] for duel in document["duels"])
 
 
-PEERS = {"edm": (["kedm", "scipy", "sklearn", "faiss"], ["kedm"]), "lanes": ([], []), "mixture_em": (["sklearn"], ["scikit-learn"]),
+PEERS = {"edm": (["kedm", "scipy", "sklearn", "faiss"], ["kedm"]), "mixture_em": (["sklearn"], ["scikit-learn"]),
          "cytometry": (["sklearn"], ["GaussianMixture, told the number", "k-means with merging", "rare 1 of 1"]),
          "mixture_fit": (["sklearn"], ["GaussianMixture, told the number", "BayesianGaussianMixture"]),
          "filters": (["particles"], ["particles"]), "mixture_large": (["sklearn"], ["scikit-learn"]),
