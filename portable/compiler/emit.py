@@ -65,7 +65,8 @@ class Emitter(Instructions):
     Parameters
     ----------
     target : the machine: `fast_math`, its own forms of elementary functions; `step`, how far apart a pack's indices lie;
-        `straight`, whether it has packs for straight text alone; `look`, which lets a launch end at this place
+        `straight`, whether it has packs for straight text alone; `look`, which lets a launch end at this place; `strip`, trips of a
+        light loop between two looks, 0 where nobody looks
     width : lanes of a pack; 1 for code whose lanes are threads, or scalar code
     team : what `described` says of a team
     """
@@ -325,7 +326,8 @@ class Emitter(Instructions):
                         for op, other in ("><", "<>"))
             return self.select(up, up, down)
 
-        self.run_loop(loop, more, value, advance)
+        one_by_one = known and step == 1 and (self.W == 1 or kind == stop.kind == UNIFORM)
+        self.run_loop(loop, more, value, advance, (counter, stop, 1) if one_by_one else None)
 
     def _striding_loop(self, loop, start, stop, step, kind):
         """The same by the number of trips: behind the last one the counter may lie beyond the integers."""
@@ -344,7 +346,7 @@ class Emitter(Instructions):
         def advance():
             b.store(b.add(b.load(trip, typ=I64), one, flags=("nsw",)), trip)
 
-        self.run_loop(loop, more, value, advance)
+        self.run_loop(loop, more, value, advance, (trip, n, 1) if self.W == 1 or n.kind == UNIFORM else None)
 
     def _trips_of(self, start, stop, step):
         """How many numbers are in range(start, stop, step)."""
@@ -356,29 +358,69 @@ class Emitter(Instructions):
         some = b.icmp_signed("<" if step > 0 else ">", first, last)
         return Value("int", kind, b.select(some, n, self._alike(first, 0)))
 
-    def run_loop(self, loop, test, item, advance):
-        """A loop: `test` at its head, `item` (its counter's value) at the top of the body, `advance` before the next trip."""
+    def run_loop(self, loop, test, item, advance, counted=None):
+        """A loop: `test` at its head, `item` (its counter's value) at the top of the body, `advance` before the next trip.
+
+        counted : (place, stop, step) of a counter upwards that is the same in all lanes; steps are powers of two that meet the stop
+        """
         self.diverges()
         emit = self._masked_loop if loop.masked and self.W > 1 else self._plain_loop
         if loop.call.text.file in OWN or loop.few():
             emit(loop, test, item, advance)
         else:
             looks = not self.looping or loop.form == "while"
+            if looks and counted and self.target.strip and emit == self._plain_loop and loop.innermost():
+                self._in_strips(loop, item, advance, *counted)
+                self.dead = False
+                return
             with self.under(looping=True):
                 emit(loop, test, item, lambda: (advance(), looks and self.target.look(self)))
         self.dead = False
 
-    def _plain_loop(self, loop, test, item, advance):
+    def _in_strips(self, loop, item, advance, place, stop, step):
+        """A plain loop of a counter at `place`, in strips between which the launch may end: a look at each trip costs what a light one does."""
+        b, stop, zero, one, most = self.b, self.get(stop, "int"), *(ir.Constant(I64, n) for n in (0, 1, self.target.strip))
+        trip, strip, more = self.slot(I64), b.append_basic_block("strip"), b.append_basic_block("more")
+
+        def left():
+            return b.icmp_signed("<", b.load(place, typ=I64), stop)
+
+        def in_strip():
+            return Value("bool", UNIFORM, b.icmp_unsigned("<", b.load(trip, typ=I64), n_trips))
+
+        def next_trip():
+            advance()
+            b.store(b.add(b.load(trip, typ=I64), one, flags=("nsw", "nuw")), trip)
+
+        def between(exit_block):
+            b.cbranch(left(), more, exit_block)
+            b.position_at_end(more)
+            self.target.look(self)
+            b.branch(strip)
+
+        b.branch(strip)
+        b.position_at_end(strip)
+        n_left = b.lshr(b.sub(stop, b.load(place, typ=I64)), ir.Constant(I64, step.bit_length() - 1))
+        n_trips = b.select(left(), b.select(b.icmp_unsigned("<", n_left, most), n_left, most), zero)
+        b.store(zero, trip)
+        self._plain_loop(loop, in_strip, item, next_trip, between)
+
+    def _plain_loop(self, loop, test, item, advance, between=None):
+        """`between` : what is emitted where the test fails, if the loop is not over then."""
         head, body, after_body, exit_block = (self.b.append_basic_block(n) for n in ("head", "body", "next", "done"))
+        ended = self.b.append_basic_block("ended") if between else exit_block
         self.b.branch(head)
         self.b.position_at_end(head)
-        self.b.cbranch(self.get(test(), "bool", UNIFORM), body, exit_block)
+        self.b.cbranch(self.get(test(), "bool", UNIFORM), body, ended)
         self.b.position_at_end(body)
         with self.under(mask=self.mask, alive=self.alive):
             self._trip(OpenLoop(loop, after_body, exit_block), loop.body, item)
         self.b.position_at_end(after_body)
         advance()
         self.b.branch(head)
+        if between:
+            self.b.position_at_end(ended)
+            between(exit_block)
         self.b.position_at_end(exit_block)
 
     def _masked_loop(self, node, test, item, advance):

@@ -167,6 +167,28 @@ class Loop:
         ends = [getattr(end, "const", None) for end in (self.start, self.stop)]
         return None not in ends and len(range(*map(int, ends), self.step)) <= 1024
 
+    def innermost(self):
+        """Whether no trip runs a loop of many trips."""
+        return not _has_loops([self.body])
+
+
+def _has_loops(nodes):
+    """Whether a loop of more than a few trips is in what nodes run."""
+    return any(node.__class__ is Loop and not (node.trips or node.few()) or _has_loops(_inside(node)) for node in nodes)
+
+
+def _inside(node):
+    """What a node runs."""
+    if node.__class__ is Block:
+        return node.body
+    if node.__class__ is If:
+        return [block for block in (node.then, node.otherwise) if block]
+    if node.__class__ is Loop:
+        return [node.body, *node.trips] if node.body else node.trips
+    if node.__class__ is Call:
+        return [node.body]
+    return [block for block, _ in node.parts] if node.__class__ is Operation else ()
+
 
 @dataclass(slots=True, eq=False)
 class Leave:

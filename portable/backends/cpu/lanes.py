@@ -15,7 +15,7 @@ from .guard import guard, guarded
 class CpuTarget:
     """The CPU's part of lowering."""
 
-    step, straight = 1, False
+    step, straight, strip = 1, False, stop.STRIP
     product, look, leave = staticmethod(ir.IRBuilder.mul), staticmethod(stop.look), staticmethod(stop.leave)
     guard, named = staticmethod(guard), staticmethod(guarded)
 
@@ -38,7 +38,7 @@ class Unwatched(CpuTarget):
     """For code that counts: it cannot be ended, and runs in the caller's state."""
 
     look = guard = staticmethod(lambda *args: None)
-    named = str
+    named, strip = str, 0
 
 
 class CpuTeam(Team):
@@ -148,7 +148,8 @@ class CpuTeam(Team):
             """Whether a member is left; of whole packs, which nobody leaves early, the first member speaks for all."""
             return lower.compare("<", member() if loop.breaks else Value("int", UNIFORM, here()), hi)
 
-        lower.run_loop(loop, more, member, lambda: lower.b.store(lower.b.add(here(), ir.Constant(I64, lower.W), flags=("nsw",)), counter))
+        lower.run_loop(loop, more, member, lambda: lower.b.store(lower.b.add(here(), ir.Constant(I64, lower.W), flags=("nsw",)), counter),
+                       None if loop.breaks else (counter, hi, lower.W))
 
 
 def lane_prefixes(lower, state, neutral, combine):

@@ -50,7 +50,7 @@ class CudaTarget:
     """CUDA's part of lowering. A pack's indices lie a block apart, so that threads at neighbouring places read neighbours."""
 
     step, straight = RANGE_THREADS, True
-    look = staticmethod(lambda lower: None)  # Ctrl-C waits for the launches in flight
+    look, strip = staticmethod(lambda lower: None), 0  # Ctrl-C waits for the launches in flight
     leave = None  # others of the block would wait at a barrier
 
     @staticmethod
