@@ -7,7 +7,7 @@ from __future__ import annotations
 import functools
 import importlib
 
-from .. import dlpack
+from .. import dlpack, locks
 from ..errors import InputError
 
 # The default is the first that can run here. The last one always can, and is at home in the host's memory.
@@ -74,13 +74,15 @@ def names():
 @functools.cache
 def backend(name):
     """The backend of the space of this name."""
-    return _loaders[name]()
+    with locks.compiling:  # nobody forks in the middle of an import, whose lock the child would find taken
+        return _loaders[name]()
 
 
 @functools.cache
 def launches(name):
     """What runs the kernels of the space of this name."""
-    return backend(name).launches()
+    with locks.compiling:
+        return backend(name).launches()
 
 
 @functools.cache

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import dis
+import functools
 import hashlib
+from importlib import metadata
 
 import llvmlite.binding as llvm
 from llvmlite import ir
@@ -40,7 +42,7 @@ class Foreign:
         self.n_results = _n_results(function)
 
     def __repr__(self):
-        return f"{self.name} {self.code}"  # which a kernel's code on disk is known by
+        return f"{self.name} {self.code} {_versions()}"  # which a kernel's code on disk is known by
 
     def results(self, dtypes):
         """The dtypes of its results for arguments of these; TypeClash where numba or the text disagrees."""
@@ -163,6 +165,16 @@ class Foreign:
                 )
         linked.get_function(name).linkage = "linkonce_odr"  # several callers may bring it
         return str(linked)
+
+
+@functools.cache
+def _versions():
+    """Of what makes code of numba's functions, on a GPU too."""
+    found = []
+    for name in ("numba", "numba-cuda", "nvidia-nvvm"):
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            found.append(metadata.version(name))
+    return found
 
 
 def _as(scalar, W):

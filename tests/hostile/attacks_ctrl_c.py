@@ -136,7 +136,7 @@ def ctrl_c_with_a_handler_that_raises_its_own(random, times):
     return times
 
 
-@attack(300)
+@attack(100)
 def ctrl_c_in_a_rain(random, times):
     """On short launches: a launch either raises or is complete."""
     x, raised, complete = np.zeros(100_000), 0, 0
@@ -178,7 +178,7 @@ def _calm(stop, thread):
         time.sleep(0.01)
 
 
-@attack(40)
+@attack(15)
 def ctrl_c_while_kernels_compile(random, times):
     n, raised, pid, stop = 0, 0, os.getpid(), threading.Event()
 

@@ -2,6 +2,7 @@
 
 import concurrent.futures
 import copy
+import faulthandler
 import multiprocessing
 import os
 import pickle
@@ -33,6 +34,7 @@ def _in_child(work, seconds=60):
     """Run a function in a forked child, which must end well in time."""
     child = os.fork()
     if child == 0:
+        faulthandler.register(signal.SIGALRM, chain=True)  # says where it hangs, if it does
         signal.alarm(seconds)
         try:
             work()
@@ -64,20 +66,20 @@ def _forks(random, times, body, spaces=HOST):
     return times
 
 
-@attack(15)
+@attack(4)
 def forks_from_four_launching_threads(random, times):
     arrays = [np.zeros(30_000) for _ in range(4)]
     return _forks(random, times, lambda k, space: pk.parallel_for(on(space, 30_000), add_one, arrays[k]))
 
 
-@attack(5)
+@attack(2)
 def forks_while_others_compile(random, times):
     return _forks(
         random, times, lambda k, space: pk.parallel_for(on(space, 10), fresh(random.random()), np.zeros(10))
     )
 
 
-@attack(10)
+@attack(3)
 def forks_while_others_call_a_plan(random, times):
     x, counts = np.ones(30_000), np.zeros(16)
     plan = pk.plan(on("threads:2", 30_000), histogram, x, pk.ScatterView(counts))

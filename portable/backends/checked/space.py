@@ -72,6 +72,8 @@ class _Launches(contract.Launches):
     interprets, lock = True, Lock()
 
     def prepare(self, space, kernel, policy_kind, specs, reducers=()):
+        from . import interpreter  # noqa: F401  (now that nobody forks: its import would stay half done there)
+
         compiled = Compiled(kernel, policy_kind, specs, reducers)
         entry = compiled.entry(DEFAULT_TEAM_SIZE)
         entry.code, entry.foldings  # noqa: B018  errors of the text come before anything runs
