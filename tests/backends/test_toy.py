@@ -85,5 +85,5 @@ def test_programs_use_it_by_its_name(installed, tmp_path):
                           check=False)
     assert done.returncode == 0, done.stderr
     for words in ("launch runs on 'toy'", "'toy' has no reductions", "no machine code",
-                  "counted on 'serial' and 'threads', not on 'toy'"):
+                  "counted on 'serial' and 'threads' and 'numba', not on 'toy'"):
         assert words in done.stdout

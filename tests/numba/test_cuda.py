@@ -16,6 +16,7 @@ from portable.numba import assembly
 
 from ..conftest import ASKED
 
+pytestmark = pytest.mark.filterwarnings("ignore:.*Grid size")  # numba-cuda's advice on small launches
 N = 10_007
 X = np.random.default_rng(8).random(N) * 4 - 2
 
