@@ -9,6 +9,7 @@ and the kernel goes on to the barriers where others wait.
 from __future__ import annotations
 
 import contextlib
+import functools
 import struct
 from dataclasses import dataclass
 
@@ -18,6 +19,7 @@ from ..errors import CheckError
 from ..policy import n_indices
 from . import types as t
 from .emit import OWN, Emitter
+from .tree import Operation, inside
 from .types import LINEAR, UNIFORM, VARYING
 from .values import I1, I64, PTR, Value
 
@@ -141,6 +143,18 @@ class Debugging(Emitter):
     def emit_call(self, call):
         with self.under(silent=self.silent or call.text.file in OWN):
             super().emit_call(call)
+
+    def run_loop(self, loop, test, *more):
+        """Where a kernel goes on after a fault, what it reads may never end a `while`: the fault does."""
+        if loop.form == "while" and not self.leaves and not _meets(loop.body):
+            test = functools.partial(self._unless_faulty, test)
+        super().run_loop(loop, test, *more)
+
+    def _unless_faulty(self, test):
+        going_on = self.get(test(), "bool")
+        found = self.b.load_atomic(self.memory, "monotonic", 8, typ=I64)
+        fine = self.b.icmp_signed("==", found, ir.Constant(I64, 0))
+        return Value("bool", VARYING, self.b.and_(going_on, fine))
 
     # ---- what is looked at
     def load(self, view, indices):
@@ -351,6 +365,14 @@ class Debugging(Emitter):
             loop.before |= set(self.b.function.blocks[n_before:])
             loop.entry = self.b.block
             self.b.branch(jump.operands[0])
+
+
+def _meets(block):
+    """Whether members meet in what a block runs: those that have left would be waited for."""
+    return any(
+        node.__class__ is Operation and node.op in ("together", "barrier") or any(map(_meets, inside(node)))
+        for node in block.body
+    )
 
 
 def _teller(module):

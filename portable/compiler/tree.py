@@ -169,22 +169,21 @@ class Loop:
 
     def innermost(self):
         """Whether no trip runs a loop of many trips."""
-        return not _has_loops([self.body])
+        return not _has_loops(self.body.body)
 
 
 def _has_loops(nodes):
     """Whether a loop of more than a few trips is in what nodes run."""
-    return any(node.__class__ is Loop and not (node.trips or node.few()) or _has_loops(_inside(node)) for node in nodes)
+    return any(node.__class__ is Loop and not (node.trips or node.few()) or any(_has_loops(block.body) for block in inside(node))
+               for node in nodes)
 
 
-def _inside(node):
-    """What a node runs."""
-    if node.__class__ is Block:
-        return node.body
+def inside(node):
+    """The blocks that a node runs."""
     if node.__class__ is If:
         return [block for block in (node.then, node.otherwise) if block]
     if node.__class__ is Loop:
-        return [node.body, *node.trips] if node.body else node.trips
+        return [block for block in (node.test, node.body, *node.trips) if block]
     if node.__class__ is Call:
         return [node.body]
     return [block for block, _ in node.parts] if node.__class__ is Operation else ()
