@@ -407,7 +407,8 @@ def _text(policy, kernel, args, reducer, scan, on_device):
     found = pk.count(policy, kernel, *_inputs(args, scan), reducer=reducer, build=build)
     marks = {key: found.pop(key) for key in list(found) if not key[0]}
     for out in () if not scan else args[-1] if isinstance(args[-1], tuple) else args[-1:]:
-        found[kernel.place, "store out", out.dtype.name] += policy.end - policy.begin
+        key = kernel.place, "store out", out.dtype.name
+        found[key] = found.get(key, 0) + policy.end - policy.begin
     return found, dict(by_names(marks)), {what.removeprefix("moves "): n for (_, what, _), n in marks.items() if what.startswith("moves ")}
 
 
