@@ -232,6 +232,7 @@ class Grammar:
                 "pk.static(2)",
                 "{c}",
                 *(["s % 3"] if "s" in self.leaves["i"] else []),
+                *(["(team.rank + 16) % 5"] if "team.rank" in self.leaves["i"] else []),
             ]
         )
         name = self.name("j")

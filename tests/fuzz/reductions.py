@@ -192,7 +192,7 @@ def in_teams(draw, dtypes, what):
     functions = helpers(draw, dtypes, LENGTH)
     g.leaves |= {
         "f": ["a", "x[team.rank % 21]", "x[m % 21]"],
-        "i": ["m", "team.rank", "team.league_rank"],
+        "i": ["m", "team.rank", "(team.rank + 16)", "team.league_rank"],
         "u": ["z"],
         "c": ["flag"],
     }

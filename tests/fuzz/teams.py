@@ -43,7 +43,7 @@ Either = pk.Reducer("Either", _either, 0)
 """
 MEMBER = {
     "f": ["t", "u0", "v0", "x[row, 3]"],
-    "i": ["c", "row", "w0", "team.rank", "team.size", "k[row, 2]"],
+    "i": ["c", "row", "w0", "team.rank", "(team.rank + 16)", "team.size", "k[row, 2]"],
     "c": ["flag"],
     "u": ["z"],
 }
