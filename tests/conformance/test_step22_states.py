@@ -244,3 +244,19 @@ def test_reducers_that_round_are_not_accused():
     for reducer in (pk.Sum, pk.Prod, pk.Max, pk.MinLoc, pk.LogSumExp):
         for dtype in ("float32", "float64"):
             pk.parallel_reduce(pk.RangePolicy(0, 60, space="checked"), one_value, x.astype(dtype), reducer=reducer)
+
+
+def smaller(a, b):
+    return min(a, b)
+
+
+def far(value):
+    return value * 1e30
+
+
+FAR = pk.Reducer("Far", smaller, 1e300, far)
+
+
+def test_numbers_beyond_float32_are_infinite_there_without_a_warning(space):
+    x = move(np.full(3, 1e10, np.float32), space)
+    assert pk.parallel_reduce(pk.RangePolicy(0, 3, space=space), one_value, x, reducer=FAR) == np.inf

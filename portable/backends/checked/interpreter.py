@@ -185,7 +185,9 @@ class Run(Numbers):
 
     def look_at_reducers(self, values, in_order=False):
         """Whether combinations of the first contributions depend on how they are grouped, or (unless `in_order`) on which comes first."""
-        for folding, states in _states(self, values[:_TRIED]) if None not in values else ():
+        with np.errstate(all="ignore"):
+            first = [] if None in values else list(_states(self, values[:_TRIED]))
+        for folding, states in first:
             for kind, message in itertools.islice(folding.broken_laws(states, in_order), 1):
                 text = folding.reducer.combine.portable_text
                 self.note(kind, (text.file, text.line), f"{folding.reducer!r}: {message}", lanes=())
@@ -240,7 +242,8 @@ def _raise(launch):
 
 def combined(launch, values):
     """The results of a reduction from what each index returned."""
-    return tuple(folding.result(folding.total(states)) for folding, states in _states(launch, values))
+    with np.errstate(all="ignore"):
+        return tuple(folding.result(folding.total(states)) for folding, states in _states(launch, values))
 
 
 def _states(launch, values):
@@ -248,8 +251,7 @@ def _states(launch, values):
     first, place = launch.policy.begin if isinstance(launch.policy, RangePolicy) else 0, 0
     for folding in launch.entry.foldings:
         part = slice(place, place + folding.n)
-        with np.errstate(all="ignore"):
-            yield folding, [folding.state(value[part], index) for index, value in enumerate(values, first)]
+        yield folding, [folding.state(value[part], index) for index, value in enumerate(values, first)]
         place += folding.n
 
 

@@ -50,7 +50,8 @@ class Folding:
         if reducer.lift is not None:
             self.lift, _ = _step(reducer.lift.portable_text, (arrangement(value), None)[:1 + reducer.with_index], [*given, "int"], *options)
         self.combine = combining(reducer, self.dtypes, *options)
-        self.neutral = tuple(number(v.const, v.dtype) for v in entry.identity(reducer, state))
+        with np.errstate(all="ignore"):  # a number beyond float32 is infinite there
+            self.neutral = tuple(number(v.const, v.dtype) for v in entry.identity(reducer, state))
         self.like = _state(self.dtypes)
         if reducer.finish is not None:
             self.finish, self.like = _step(reducer.finish.portable_text, (self.like,), self.dtypes, *options)
