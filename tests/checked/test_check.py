@@ -134,7 +134,7 @@ def test_memory_that_is_only_allocated():
 
 
 @pytest.mark.parametrize("dtype", ["bool", "int32", "int64", "uint32", "uint64", "float32", "float64"])
-def test_memory_that_is_only_allocated(dtype):
+def test_memory_bears_a_mark_whatever_the_default_space(dtype):
     """What is made for the checked space bears a mark, also if another space is the default."""
     with pk.use("serial"):
         x = pk.empty(100, dtype, space="checked")
