@@ -11,7 +11,7 @@ import functools
 
 import numpy as np
 
-from .algorithms import _check_dtype, _itself, _ordered, _taken, _vector, argsort, compact
+from .algorithms import _check_dtype, _number, _ordered, _taken, _vector, argsort, compact
 from .dispatch import parallel_for, parallel_reduce, parallel_scan
 from .errors import DTypeError, InputError, ShapeError
 from .kernel import function, kernel
@@ -58,11 +58,6 @@ def _lengths(i, starts, n, out):
 @kernel
 def _count_bin(i, x, out):
     atomic_add(out, x[i], 1)
-
-
-@kernel
-def _number(i, out):
-    out[i] = i
 
 
 def searchsorted(edges, values, side="left", space=None):

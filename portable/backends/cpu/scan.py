@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from llvmlite import ir
 
+from ...compiler.scanned import Scanned, words_of
 from ...compiler.team import combine_states, finished
 from ...compiler.tree import flat
 from ...compiler.types import UNIFORM, VARYING
@@ -18,7 +19,7 @@ from . import lower as cpu
 from .lanes import lane_prefixes
 
 
-class ScanEntry(cpu.Entry):
+class ScanEntry(Scanned, cpu.Entry):
     """A range kernel whose returned values are scanned; `policy_kind` is "scan inclusive", "scan exclusive" or "scan total"."""
 
     def emit(self):
@@ -31,22 +32,6 @@ class ScanEntry(cpu.Entry):
 
     def _slots(self):
         return [self.lower.slot(self.lower.scalar(v.dtype)) for v in self.state]
-
-    def _words(self, partials, number):
-        """Places of the state that is a block's."""
-        n = len(self.state)
-        first = number if n == 1 else self.lower.b.mul(number, ir.Constant(I64, n))
-        return [self.word(partials, self.lower.b.add(first, ir.Constant(I64, k)) if k else first) for k in range(n)]
-
-    def _read(self, places):
-        return self._loaded(self.state, places)
-
-    def _write(self, state, places):
-        for x, v, p in zip(state, self.state, places):
-            self.lower.b.store(self.lower.get(x, v.dtype), p)
-
-    def _neutral(self):
-        return self.identity(self.reducer, self.state)
 
     def _combined(self, a, b):
         return combine_states(self.lower, self.reducer, a, b)
@@ -62,7 +47,7 @@ class ScanEntry(cpu.Entry):
         carry = self._slots()
 
         def block(number):
-            places = self._words(partials, number)
+            places = words_of(self.lower, partials, number, len(self.state))
             self._write(self._read(places) if store else self._neutral(), carry)
             low = b.add(begin, b.mul(number, size, flags=("nsw",)), flags=("nsw",))
             high = self._smaller(b.add(low, size, flags=("nsw",)), end)
@@ -112,7 +97,7 @@ class ScanEntry(cpu.Entry):
 
         def step(number):
             lower.begin_pack(None)
-            places = self._words(partials, number)
+            places = words_of(self.lower, partials, number, len(self.state))
             before, total = self._read(running), self._read(places)
             self._write(before, places)
             self._write(self._combined(before, total), running)

@@ -6,6 +6,7 @@ from llvmlite import ir
 
 from ... import numba
 from ...compiler import types as t
+from ...compiler.scanned import words_of
 from ...compiler.team import Team, combine_states
 from ...compiler.types import UNIFORM, VARYING
 from ...compiler.values import F32, I8, I32, I64, PTR, Value
@@ -187,12 +188,6 @@ def scan_block(lower, own, neutral, combine, n):
         total = combine(total, part)
     barrier(lower)
     return combine(before, exclusive), total
-
-
-def words_of(lower, place, index, n):
-    """The places of the n words of a state, which lie side by side."""
-    b, first = lower.b, index if n == 1 else lower.b.mul(index, ir.Constant(index.type, n))
-    return [b.gep(place, [b.add(first, ir.Constant(index.type, k)) if k else first], source_etype=I64) for k in range(n)]
 
 
 def combine_block(lower, state, reducer, combine, n, again=True):

@@ -12,18 +12,19 @@ from __future__ import annotations
 
 from llvmlite import ir
 
+from ...compiler.scanned import Scanned, words_of
 from ...compiler.team import combine_states, finished
 from ...compiler.tree import flat
 from ...compiler.types import VARYING
 from ...compiler.values import I64, PTR, Value
 from ...policy import WITH_PREFIXES
 from . import lower as cuda
-from .lanes import barrier, block, scan_block, shared_words, thread, words_of
+from .lanes import barrier, block, scan_block, shared_words, thread
 
 ITEMS = 8
 
 
-class ScanEntry(cuda.Entry):
+class ScanEntry(Scanned, cuda.Entry):
     """A range kernel whose returned values are scanned; `policy_kind` is "scan inclusive", "scan exclusive" or "scan total"."""
 
     @property
@@ -45,19 +46,9 @@ class ScanEntry(cuda.Entry):
             body()
             self.lower.b.ret_void()
 
-    def _neutral(self):
-        return self.identity(self.reducer, self.state)
-
     def _combined(self, a, b):
         result = combine_states(self.lower, self.reducer, a, b)
         return tuple(Value(v.dtype, VARYING, self.lower.get(x, v.dtype)) for v, x in zip(self.state, result))
-
-    def _read(self, places):
-        return self._loaded(self.state, places)
-
-    def _write(self, state, places):
-        for x, v, p in zip(state, self.state, places):
-            self.lower.b.store(self.lower.get(x, v.dtype), p)
 
     def _start(self):
         b = self.lower.b
