@@ -1,11 +1,10 @@
 """Command line: `python -m roofline {ceilings, report, show, compare, diff, counters, validate}`.
 
-Exit codes: 0 all was measured; 1 some method failed, a value disagreed, something got slower (or could not be shown not to be), or
-a file could not be written, and what was measured was kept; 2 the request cannot be met, nothing was run; 130 interrupted, what was
-measured was kept.
+Exit codes: 0 all was measured; 1 some method failed, a value disagreed, something got slower (or could not be
+shown not to be), or a file could not be written, and what was measured was kept; 2 the request cannot be met,
+nothing was run; 130 interrupted, what was measured was kept.
 """
 
-import argparse
 import functools
 import json
 import secrets
@@ -45,109 +44,28 @@ from roofline import (
     target,
     validate,
 )
+from roofline.options import MINUTES, parser
 from roofline.units import one_line
-
-MINUTES = 10.0  # that a comparison of revisions takes at most
-
 
 def main(argv=None):
     """Run the command line; returns the exit code."""
-    options = _parser().parse_args(argv)
+    options = parser().parse_args(argv)
     try:
         for option in ("out", "json", "svg", "pdf"):
             if getattr(options, option, None):
                 files.check_writable(f"--{option}", getattr(options, option))
         if getattr(options, "pdf", None):
             figure.check()
-        if options.command in (_report, _show, _diff, _counters):
-            return options.command(options)
+        command = COMMANDS[options.command]
+        if options.command in ("report", "show", "diff", "counters"):
+            return command(options)
         with pk.use(options.space or pk.default_space()) as space:
-            return options.command(options, str(space))
+            return command(options, str(space))
     except (InputError, SpaceError) as error:
         print(f"roofline: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 130
-
-
-def _parser():
-    parser = argparse.ArgumentParser(
-        prog="python -m roofline", description="How fast the methods run here, and against what."
-    )
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    made = commands.add_parser("report", help="time every method; print a table and write an offline page")
-    made.add_argument(
-        "script", nargs="?", help="a program whose launches are reported instead of the methods, or FILE.py::kernel"
-    )
-    made.add_argument(
-        "arguments",
-        nargs=argparse.REMAINDER,
-        help="the program's own; of a kernel: [NAME=VALUE,... to sweep over] POLICY ARGUMENT ..., Python expressions",
-    )
-    made.add_argument(
-        "--data", metavar="FOLDER", help="folder of real data, holding hawkes/ (default: PORTABLE_DATA, else simulated)"
-    )
-    made.add_argument("--out", metavar="FILE", default="roofline-report.html", help="the page (default: %(default)s)")
-    made.add_argument("--all", action="store_true", help="also what methods do beside: with it every kernel of the models is there")
-    made.add_argument("--only", metavar="TEXT", help="the methods whose names contain this")
-    made.add_argument(
-        "--quick", action="store_true", help="tiny inputs: shows that everything runs, measures nothing of worth"
-    )
-    made.set_defaults(command=_report)
-    shown = commands.add_parser("show", help="show saved reports, several side by side: of a CPU and a GPU, say")
-    shown.add_argument("reports", metavar="REPORT", nargs="+", help="written by report --json")
-    shown.add_argument("--out", metavar="FILE", help="also write the page")
-    shown.add_argument("--json", metavar="FILE", help="also write them as one report")
-    shown.set_defaults(command=_show)
-    for command in (made, shown):
-        command.add_argument("--svg", metavar="FILE", help="also write the plots alone, for papers")
-        command.add_argument("--pdf", metavar="FILE", help="the same as PDF (by matplotlib)")
-    roofs = commands.add_parser("ceilings", help="measure what this machine can do, or show what was measured")
-    roofs.add_argument("--fresh", action="store_true", help="measure anew, whatever was kept")
-    roofs.add_argument("--quick", action="store_true", help="tiny measurements: shows that everything runs")
-    roofs.set_defaults(command=_ceilings)
-    compared = commands.add_parser("compare", help="time ours against hand-written peers, or another revision, alternating")
-    compared.add_argument("case", choices=cases.COMPARED)
-    compared.add_argument("--n", type=_positive, help="size (default: the case's own for the space)")
-    compared.add_argument("--rounds", type=_positive, help="samples of each side (default: 7, or 3 of slow ones)")
-    compared.add_argument("--quick", action="store_true", help="tiny inputs: shows that everything runs")
-    compared.add_argument("--against", metavar="REV", help="instead of peers, this project at another commit, in a process of its own")
-    compared.add_argument("--minutes", type=_positive_number, help=f"with --against: no rounds after this long (default: {MINUTES:g})")
-    compared.set_defaults(command=_compare)
-    saved = commands.add_parser("diff", help="compare two saved reports; exit with 1 if something got slower")
-    saved.add_argument("before", metavar="BEFORE", help="written by report --json")
-    saved.add_argument("after", metavar="AFTER")
-    saved.add_argument("--across", action="store_true", help="the reports may be of different machines")
-    saved.set_defaults(command=_diff)
-    hardware = commands.add_parser("counters", help="executed operations beside those of a GPU's own counters (ncu)")
-    hardware.add_argument("--json", metavar="FILE", help="also write the numbers as JSON")
-    hardware.set_defaults(command=_counters)
-    truth = commands.add_parser("validate", help="hold the reports' reasons against pairs of kernels with a planted cause")
-    truth.add_argument("--seed", type=int, help="of the pairs' sizes and data (default: another one each time)")
-    truth.add_argument("--quick", action="store_true", help="tiny inputs: shows that everything runs, and judges nothing of worth")
-    truth.set_defaults(command=_validate)
-    made.add_argument(
-        "--space", metavar="NAMES", help="execution spaces, as in threads,cuda (default: threads, and cuda where there is one)"
-    )
-    for command in (roofs, compared, truth):
-        command.add_argument("--space", metavar="NAME", help="execution space (default: the layer's own choice)")
-    for command in (made, roofs, compared, truth):
-        command.add_argument("--json", metavar="FILE", help="also write the numbers as JSON")
-    return parser
-
-
-def _positive(text):
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{value} is not positive")
-    return value
-
-
-def _positive_number(text):
-    value = float(text)
-    if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text} is not a positive number")
-    return value
 
 
 def _report(options):
@@ -162,7 +80,10 @@ def _report(options):
 
     kernel = options.script and target.SEPARATOR in options.script
     if options.script and (options.all or options.only):
-        raise InputError(f"--{'all' if options.all else 'only'} chooses among the methods; '{options.script}' is a program or a kernel.")
+        raise InputError(
+            f"--{'all' if options.all else 'only'} chooses among the methods; '{options.script}' is a program"
+            " or a kernel."
+        )
     if options.script and not kernel:
         script.check(options.script)
         _warn_of_order(options)
@@ -183,7 +104,9 @@ def _report(options):
 
         if options.script and not kernel:
             with pk.use(spaces[0]):
-                script.collect(options.script, options.arguments, part, None if spaces[0] == "checked" else roofs, start)
+                script.collect(
+                    options.script, options.arguments, part, None if spaces[0] == "checked" else roofs, start
+                )
         else:
             _collect(options, spaces, part, roofs, folder, kernel, progress, task, start)
     shown = [made for made in parts.values() if made.results or made.failures or made.interrupted]
@@ -192,10 +115,17 @@ def _report(options):
 
 def _warn_of_order(options):
     """Say that what stands behind a program's name is the program's, where it looks like the report's."""
-    behind = [a for a in options.arguments if a.split("=")[0] in ("--out", "--json", "--svg", "--pdf", "--space", "--data")]
+    behind = [
+        a
+        for a in options.arguments
+        if a.split("=")[0] in ("--out", "--json", "--svg", "--pdf", "--space", "--data")
+    ]
     if behind:
-        print(f"roofline: {behind[0]} behind '{options.script}' is the program's own; the report's options stand before its name",
-              file=sys.stderr)
+        print(
+            f"roofline: {behind[0]} behind '{options.script}' is the program's own; the report's options"
+            " stand before its name",
+            file=sys.stderr,
+        )
 
 
 def _collect(options, spaces, part, roofs, folder, kernel, progress, task, start):
@@ -237,7 +167,9 @@ def _spaces(names):
 
 def _show(options):
     documents = [_readable(path) for path in options.reports]
-    return _tell(options, reporting.document(part for document in documents for part in document["parts"]), keep=False)
+    return _tell(
+        options, reporting.document(part for document in documents for part in document["parts"]), keep=False
+    )
 
 
 def _readable(path):
@@ -275,7 +207,10 @@ def _figures(options, document):
     """Write the plots that were asked for; whether all is well."""
     drawing = roofplot.together(rows.parts_of(document)) if options.svg else None
     if drawing == "" or (options.pdf and figure.figure(document) is None):
-        print("roofline: nothing to plot: no method with floating-point operations has a roof here", file=sys.stderr)
+        print(
+            "roofline: nothing to plot: no method with floating-point operations has a roof here",
+            file=sys.stderr,
+        )
         return False
     kept = _keep(options.svg, drawing)
     if options.pdf:
@@ -301,7 +236,9 @@ def _compare(options, space):
     if options.against is not None:
         return _compare_against(options, space)
     if options.minutes:
-        raise InputError("--minutes limits the rounds of --against; of peers, --rounds N takes so many samples.")
+        raise InputError(
+            "--minutes limits the rounds of --against; of peers, --rounds N takes so many samples."
+        )
     facts = machine.facts(space)
     _warn_if_busy(facts)
     duels = cases.load(options.case).duels(space, options.n, options.quick)
@@ -341,17 +278,28 @@ def _compare(options, space):
 
 def _compare_against(options, space):
     if options.rounds:
-        raise InputError("--rounds is for peers; with --against rounds go on until all is decided, for --minutes N at most.")
+        raise InputError(
+            "--rounds is for peers; with --against rounds go on until all is decided, for --minutes N at"
+            " most."
+        )
     other = revision.find(options.against, options.case)
     facts, this, minutes = machine.facts(space), revision.current(), options.minutes or MINUTES
     _warn_if_busy(facts)
     outcome, failure, interrupted = against.Outcome(options.against), None, False
     with revision.unpacked(other) as tree, _progress() as progress:
         task = progress.add_task("preparing", total=None)
-        start = functools.partial(process.sitting, [("this revision", revision.HERE), (options.against, tree)], case=options.case,
-                                  space=space, n=options.n, quick=options.quick)
+        start = functools.partial(
+            process.sitting,
+            [("this revision", revision.HERE), (options.against, tree)],
+            case=options.case,
+            space=space,
+            n=options.n,
+            quick=options.quick,
+        )
         try:
-            against.run(start, outcome, 60.0 * minutes, lambda row: progress.update(task, description=row.title))
+            against.run(
+                start, outcome, 60.0 * minutes, lambda row: progress.update(task, description=row.title)
+            )
         except process.SideError as error:
             failure = str(error)
         except KeyboardInterrupt:
@@ -360,7 +308,9 @@ def _compare_against(options, space):
     for where, titles in (("this revision", outcome.only_this), (options.against, outcome.only_other)):
         for title in titles:
             print(f"only in {where}: {title}")
-    problems = [f"{row.title}: {row.problem}" for row in outcome.rows if row.problem] + ([failure] if failure else [])
+    problems = [f"{row.title}: {row.problem}" for row in outcome.rows if row.problem] + (
+        [failure] if failure else []
+    )
     for problem in problems:
         print(f"roofline: {problem}", file=sys.stderr)
     print(f"{options.case} against {options.against}: {outcome.verdict}")
@@ -387,9 +337,19 @@ def _validate(options, space):
         task = progress.add_task("ceilings", total=None)
         found = validate.run(space, seed, options.quick, lambda name: progress.update(task, description=name))
     _console().print(validate.table(found, space, seed))
-    document = {"schema": "roofline-validate", "schema_version": validate.SCHEMA_VERSION, "space": space, "seed": seed, "machine": facts}
+    document = {
+        "schema": "roofline-validate",
+        "schema_version": validate.SCHEMA_VERSION,
+        "space": space,
+        "seed": seed,
+        "machine": facts,
+    }
     kept = _keep(options.json, _as_json(document | {"pairs": [judged.as_dict() for judged in found]}))
-    return _code(False, kept and (options.quick or all(judged.refused or judged.right and not judged.accused for judged in found)))
+    return _code(
+        False,
+        kept
+        and (options.quick or all(judged.refused or judged.right and not judged.accused for judged in found)),
+    )
 
 
 def _diff(options):
@@ -402,7 +362,9 @@ def _counters(options):
     found = counters.rows()
     _console().print(counters.table(found))
     document = {"schema": "roofline-counters", "schema_version": 1, "machine": machine.facts("cuda")}
-    return _code(False, _keep(options.json, _as_json(document | {"launches": [row.as_dict() for row in found]})))
+    return _code(
+        False, _keep(options.json, _as_json(document | {"launches": [row.as_dict() for row in found]}))
+    )
 
 
 def _warn_if_busy(facts):
@@ -427,7 +389,8 @@ def _progress():
 
 
 def _console():
-    """Standard output; a file or a pipe gets whole lines instead of a narrow terminal's, and names are no markup."""
+    """Standard output; a file or a pipe gets whole lines instead of a narrow terminal's, and names are no
+    markup."""
     return Console(width=None if sys.stdout.isatty() else 200, markup=False, highlight=False)
 
 
@@ -451,6 +414,16 @@ def _keep(path, text):
 def _code(interrupted, well):
     return 130 if interrupted else 0 if well else 1
 
+
+COMMANDS = {
+    "report": _report,
+    "show": _show,
+    "ceilings": _ceilings,
+    "compare": _compare,
+    "diff": _diff,
+    "counters": _counters,
+    "validate": _validate,
+}
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -1,11 +1,11 @@
 """How fast a launch could be: the time that each resource wants at its measured ceiling, and the largest of them.
 
-arithmetic      flops of the text, or of the code where it has fewer, at the FMA peak of their precision, and special
-                functions at their own rates. On a CPU they share the same units, so their times add up; a GPU has
-                units for float64, for float32, for special functions in float32 and for integers, which work at the
-                same time, so the largest counts
-integer         integer operations of the text, or executed ones where these are fewer, at the integer peak; on a GPU of
-                kernels without floating-point work
+arithmetic      flops of the text, or of the code where it has fewer, at the FMA peak of their precision, and
+                special functions at their own rates. On a CPU they share the same units, so their times add up;
+                a GPU has units for float64, for float32, for special functions in float32 and for integers,
+                which work at the same time, so the largest counts
+integer         integer operations of the text, or executed ones where these are fewer, at the integer peak; on
+                a GPU of kernels without floating-point work
 memory LEVEL    compulsory bytes at the bandwidth of the nearest level that holds all of them
 requested       executed loads and stores at the first level's bandwidth (CPU)
 atomics         at the rate of atomic additions, each to its own place
@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from portable.errors import printable
-from roofline.counting import mean
+from roofline.counts import mean
 
 LOW = 0.6  # of the attainable rate: below, a report says why
 ABOVE = 1.1  # of the attainable rate: more than repeats of a ceiling differ by
@@ -92,7 +92,8 @@ def _ranked(wants):
 def _arithmetic(counts, executed, ceilings, notes):
     """(seconds of flops and special functions, seconds of these functions) at their ceilings.
 
-    Flops of the text, or of the code where it has fewer: what is the same for all lanes or trips is computed once.
+    Flops of the text, or of the code where it has fewer: what is the same for all lanes or trips is computed
+    once.
     """
     wanted = counts.flops_by_dtype
     if executed:
@@ -104,7 +105,9 @@ def _arithmetic(counts, executed, ceilings, notes):
         if rate is None:
             notes.append(f"no ceiling of {name} {dtype}: its calls are left out of the attainable time")
         else:
-            special[dtype] += n * _of_a_call(rate, ceilings.rate(f"no fma {dtype}"), alone=on_device and dtype == "float32")
+            special[dtype] += n * _of_a_call(
+                rate, ceilings.rate(f"no fma {dtype}"), alone=on_device and dtype == "float32"
+            )
     if not on_device:
         return sum(flops.values()) + special.total(), special.total()
     units = {dtype: flops.get(dtype, 0.0) + special[dtype] for dtype in {*flops, *special} - {"float32"}}
@@ -114,19 +117,26 @@ def _arithmetic(counts, executed, ceilings, notes):
 
 
 def _of_a_call(rate, additions, alone):
-    """Seconds of a special function: measured with two additions a call, which are taken off where they share its units."""
+    """Seconds of a special function: measured with two additions a call, which are taken off where they share
+    its units."""
     each = 1.0 / rate
     return each if alone or not additions else max(each - 2.0 / additions, 0.5 * each)
 
 
 def _integer(counts, executed, ceilings):
-    n = min(executed["integer"], counts.integer) if executed else 0 if counts.flops or counts.special else counts.integer
+    n = (
+        min(executed["integer"], counts.integer)
+        if executed
+        else 0 if counts.flops or counts.special else counts.integer
+    )
     return n / ceilings.rate("integer int64")
 
 
 def other_operations(counts):
     """Operations of the text that are no flops: of integers, atomics, loads and stores."""
-    reached = sum(n for (_, name, _), n in counts.text.items() if name.startswith(("load ", "store ", "atomic ")))
+    reached = sum(
+        n for (_, name, _), n in counts.text.items() if name.startswith(("load ", "store ", "atomic "))
+    )
     return counts.integer + reached
 
 
@@ -138,7 +148,12 @@ def _mean(bounds):
     for b in bounds:
         wants.update({name: seconds / len(bounds) for name, seconds in b.wants.items()})
     special = sum(b.special for b in bounds) / len(bounds)
-    return Bound(_ranked(wants), bounds[0].level, special, list(dict.fromkeys(note for b in bounds for note in b.notes)))
+    return Bound(
+        _ranked(wants),
+        bounds[0].level,
+        special,
+        list(dict.fromkeys(note for b in bounds for note in b.notes)),
+    )
 
 
 @dataclass(frozen=True)
@@ -161,8 +176,8 @@ class Kernel:
 
     @property
     def near_bytes(self):
-        """What is asked of the nearest memory level: loads and stores, those that the optimiser left if they were
-        counted, and of scratch."""
+        """What is asked of the nearest memory level: loads and stores, those that the optimiser left if they
+        were counted, and of scratch."""
         totals = self.counts.executed_totals if self.counts.ptx is None else None
         asked = totals or {"loaded": self.counts.loaded, "stored": self.counts.stored}
         return asked["loaded"] + asked["stored"] + self.counts.scratch
@@ -223,16 +238,20 @@ class Analysis:
 
     @cached_property
     def kernels(self):
-        """Launches of a kind together, a list of Kernel, the costliest first; where queues overlap, their times are scaled
-        to fit into the call."""
+        """Launches of a kind together, a list of Kernel, the costliest first; where queues overlap, their
+        times are scaled to fit into the call."""
         found, scale = {}, min(1.0, self.seconds / (sum(s for *_, s in self.launches) or self.seconds))
         for label, counts, b, seconds in self.launches:
             found.setdefault((label, counts.kernel, counts.policy), []).append((counts, b, seconds * scale))
-        return sorted((_together(label, launches) for (label, *_), launches in found.items()), key=lambda k: -k.seconds)
+        return sorted(
+            (_together(label, launches) for (label, *_), launches in found.items()), key=lambda k: -k.seconds
+        )
 
     def against(self, ceilings):
         """The same call, held against other ceilings."""
-        launches = [(label, counts, bound(counts, ceilings), seconds) for label, counts, _, seconds in self.launches]
+        launches = [
+            (label, counts, bound(counts, ceilings), seconds) for label, counts, _, seconds in self.launches
+        ]
         found = replace(self, launches=launches, notes=[note for note in self.notes if note != TOO_FAST])
         _note_roof(found)
         return found
@@ -335,7 +354,13 @@ def _together(label, launches):
     different = {id(counts): counts for counts, *_ in launches}
     counts = mean([(same[key], different[key]) for key in same])
     bounds = [b for _, b, _ in launches]
-    return Kernel(label, counts, _mean(bounds), tuple(seconds for *_, seconds in launches), sum(b.seconds for b in bounds))
+    return Kernel(
+        label,
+        counts,
+        _mean(bounds),
+        tuple(seconds for *_, seconds in launches),
+        sum(b.seconds for b in bounds),
+    )
 
 
 def analyse_launch(label, counts, seconds, ceilings):
@@ -378,7 +403,9 @@ def analyse(profile, seconds, ceilings, *, executed=True):
     analysis = Analysis(seconds, launches, notes)
     inside = sum(s for *_, s in launches)
     if inside < 0.5 * seconds:
-        notes.append(f"launches take {inside / seconds:.0%} of the call; the rest is Python, copies and waiting")
+        notes.append(
+            f"launches take {inside / seconds:.0%} of the call; the rest is Python, copies and waiting"
+        )
     if profile.short():
         notes.append(f"too short to time one by one: {', '.join(profile.short())}")
     _note_roof(analysis)

@@ -24,26 +24,40 @@ def of_result(result):
             "below its roof",
             roof.share <= ABOVE,
             f"{roof.share:.0%} of attainable"
-            + ("" if roof.share <= ABOVE else ": a ceiling was measured too low, or the compiler removed work that was counted"),
+            + (
+                ""
+                if roof.share <= ABOVE
+                else ": a ceiling was measured too low, or the compiler removed work that was counted"
+            ),
         ),
         _check(
             "long enough",
             seconds.median * seconds.calls >= SHORT,
-            f"{scaled(seconds.median * seconds.calls, 's')} a repeat of {seconds.calls:,} call{'s' * (seconds.calls > 1)}"
-            + ("" if seconds.median * seconds.calls >= SHORT else ": too short to time one by one, mostly the cost of a launch"),
+            f"{scaled(seconds.median * seconds.calls, 's')} a repeat of {seconds.calls:,}"
+            f" call{'s' * (seconds.calls > 1)}"
+            + (
+                ""
+                if seconds.median * seconds.calls >= SHORT
+                else ": too short to time one by one, mostly the cost of a launch"
+            ),
         ),
         _check(
             "steady",
             apart <= STEADY and not single,
-            "timed once: no spread is known, and the time may hold the compilation"
-            if single
-            else f"quartiles {spread(seconds, 's')}, {apart:.0%} of the median apart",
+            (
+                "timed once: no spread is known, and the time may hold the compilation"
+                if single
+                else f"quartiles {spread(seconds, 's')}, {apart:.0%} of the median apart"
+            ),
         ),
     ]
     declared = [note for note in roof.notes if note.startswith("declared ")]
     found += [_check("declared cost", False, note) for note in declared]
     if roof.level not in ("DRAM", "HBM"):
-        text = f"repeats find the {scaled(max(k.counts.compulsory for k in roof.kernels), 'B')} of its largest launch in {roof.level}; a first call does not"
+        text = (
+            f"repeats find the {scaled(max(k.counts.compulsory for k in roof.kernels), 'B')} of its largest"
+            f" launch in {roof.level}; a first call does not"
+        )
         found.append(_check("working set", True, text))
     return found
 
@@ -60,7 +74,9 @@ def of_part(machine, ceilings, clock):
     """
     found = []
     if machine["busy_cores"] is not None:
-        text = f"other work kept {machine['busy_cores']:g} of {machine['cores']} cores busy when the run began"
+        text = (
+            f"other work kept {machine['busy_cores']:g} of {machine['cores']} cores busy when the run began"
+        )
         found.append(_check("quiet machine", machine["busy_cores"] <= BUSY, text))
     if ceilings:
         busy = ceilings.machine["busy_cores"]
@@ -68,13 +84,17 @@ def of_part(machine, ceilings, clock):
             text = f"other work kept {busy:g} cores busy when the ceilings were measured, {ceilings.date}"
             found.append(_check("quiet ceilings", busy <= BUSY, text))
         if ceilings.clock and clock:
-            text = f"a core ran at {scaled(ceilings.clock, 'Hz')} for the ceilings, at {scaled(clock, 'Hz')} at the end of this run"
+            text = (
+                f"a core ran at {scaled(ceilings.clock, 'Hz')} for the ceilings, at {scaled(clock, 'Hz')} at"
+                " the end of this run"
+            )
             found.append(_check("steady clock", abs(clock / ceilings.clock - 1) <= DRIFT, text))
     return found
 
 
 def caveats(machine, ceilings):
-    """What a reader must know before any figure: that the machine was not quiet, or that its ceilings cannot be right.
+    """What a reader must know before any figure: that the machine was not quiet, or that its ceilings cannot
+    be right.
 
     Parameters
     ----------
@@ -86,12 +106,17 @@ def caveats(machine, ceilings):
     list of str, sentences
     """
     found = []
-    for what, busy in (("", machine["busy_cores"]), (" when the ceilings were measured", ceilings and ceilings.machine["busy_cores"])):
+    for what, busy in (
+        ("", machine["busy_cores"]),
+        (" when the ceilings were measured", ceilings and ceilings.machine["busy_cores"]),
+    ):
         if (busy or 0.0) > BUSY:
             found.append(f"The machine was not quiet{what}: other work kept {busy:g} of {machine['cores']} cores busy. Times, shares of the roof "
                          "and reasons are about that work, too.")  # fmt: skip
     if ceilings and ceilings.doubts:
-        found.append(f"The ceilings are in doubt, and with them every share of the roof: {'; '.join(ceilings.doubts)}.")
+        found.append(
+            f"The ceilings are in doubt, and with them every share of the roof: {'; '.join(ceilings.doubts)}."
+        )
     return found
 
 

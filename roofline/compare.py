@@ -78,7 +78,11 @@ class Outcome:
         if rate := self.rate(self.duel.bytes):
             caption += f"; ours moves {scaled(rate, 'B/s')}"
         if rate := self.rate(self.duel.flops):
-            share = f", {rate / self.ceiling:.0%} of the ceiling of {scaled(self.ceiling, 'FLOP/s')}" if self.ceiling else ""
+            share = (
+                f", {rate / self.ceiling:.0%} of the ceiling of {scaled(self.ceiling, 'FLOP/s')}"
+                if self.ceiling
+                else ""
+            )
             caption += f"; ours does {scaled(rate, 'FLOP/s')}{share}"
         if self.told:
             caption += f"\n{self.told}"
@@ -94,7 +98,9 @@ class Outcome:
             ratios = [f"{row.ratio.median:.3g} ({row.ratio.lower:.3g} to {row.ratio.upper:.3g})"]
             ratios += [f"{row.best:.3g}"] if self.duel.best else []
             difference = "" if row.difference is None else f"{row.difference:.1e}"
-            table.add_row(row.peer, _cell(row.ours_seconds, "s"), _cell(row.peer_seconds, "s"), *ratios, difference)
+            table.add_row(
+                row.peer, _cell(row.ours_seconds, "s"), _cell(row.peer_seconds, "s"), *ratios, difference
+            )
         if self.alone:
             table.add_row("none here", _cell(self.alone, "s"))
         return table
@@ -107,8 +113,8 @@ def _cell(samples, unit):
 def run(duel: Duel, rounds: int | None, outcome: Outcome, on_start=lambda label: None):
     """Time ours against each peer in turn: ours, peer, ours, peer, ...
 
-    A peer that raises is listed as absent with its error; one whose result disagrees beyond the duel's tolerance is a
-    problem, because its time says nothing.
+    A peer that raises is listed as absent with its error; one whose result disagrees beyond the duel's
+    tolerance is a problem, because its time says nothing.
 
     Parameters
     ----------
@@ -153,7 +159,13 @@ def run(duel: Duel, rounds: int | None, outcome: Outcome, on_start=lambda label:
                     f"{duel.tolerance:.0e}"
                 )
         outcome.rows.append(
-            Row(peer.label, times["ours"], times["peer"], timing.ratio(times["peer"], times["ours"]), difference)
+            Row(
+                peer.label,
+                times["ours"],
+                times["peer"],
+                timing.ratio(times["peer"], times["ours"]),
+                difference,
+            )
         )
     if duel.peers and not outcome.rows:
         outcome.alone = _alone(duel, rounds)

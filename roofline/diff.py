@@ -26,7 +26,8 @@ class Change:
 
     @property
     def verdict(self):
-        """ "faster", "slower", "same", "gone" or "new"; a change counts where the quartiles of both lie apart."""
+        """ "faster", "slower", "same", "gone" or "new"; a change counts where the quartiles of both lie
+        apart."""
         if self.before is None or self.after is None:
             return "new" if self.before is None else "gone"
         if self.speedup is None:
@@ -68,7 +69,9 @@ def _samples(document):
             values = tuple(map(float, r["seconds"]["values"]))
             values[0]  # at least one
             name, again = r["method"], 1
-            while (key := (name, r["source"], r["size"], r["space"])) in found:  # of a program: on arrays of other shapes
+            while (
+                key := (name, r["source"], r["size"], r["space"])
+            ) in found:  # of a program: on arrays of other shapes
                 again += 1
                 name = f"{r['method']} ({again})"
             found[key] = Samples(values, r["seconds"]["calls_per_repeat"])
@@ -112,11 +115,14 @@ def changes(before, after, across=False):
             told = [f"space: {', '.join(here)} and {', '.join(there)}"]
         if told:
             raise InputError(
-                f"the reports are of different machines ({'; '.join(told)}). Say --across to compare them all the same."
+                f"the reports are of different machines ({'; '.join(told)}). Say --across to compare them all"
+                " the same."
             )
     old, new = _samples(before), _samples(after)
     if not old.keys() & new.keys():
-        raise InputError("no method with the same input and space is in both reports: there is nothing to compare.")
+        raise InputError(
+            "no method with the same input and space is in both reports: there is nothing to compare."
+        )
     found = [Change(*key, old.get(key), new.get(key)) for key in {**old, **new}]
     return sorted(found, key=lambda c: (c.speedup is None, c.speedup))
 
@@ -140,6 +146,15 @@ def table(found):
     ):
         made.add_column(name, justify=justify)
     for c in found:
-        cells = ("" if s is None else f"{scaled(s.median, 's')} ({spread(s, 's')})" for s in (c.before, c.after))
-        made.add_row(c.method, f"{c.source}, {c.size:,}", c.space, *cells, times(c.speedup) if c.speedup else "", c.verdict)
+        cells = (
+            "" if s is None else f"{scaled(s.median, 's')} ({spread(s, 's')})" for s in (c.before, c.after)
+        )
+        made.add_row(
+            c.method,
+            f"{c.source}, {c.size:,}",
+            c.space,
+            *cells,
+            times(c.speedup) if c.speedup else "",
+            c.verdict,
+        )
     return made

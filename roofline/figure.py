@@ -12,11 +12,14 @@ def check():
     try:
         import matplotlib  # noqa: F401
     except ImportError as error:
-        raise InputError('--pdf: matplotlib draws PDF files and is not installed: pip install "portable-kernels[plot]"') from error
+        raise InputError(
+            '--pdf: matplotlib draws PDF files and is not installed: pip install "portable-kernels[plot]"'
+        ) from error
 
 
 def figure(document):
-    """The rooflines of a report's parts side by side, as a matplotlib Figure; None where nothing can be plotted.
+    """The rooflines of a report's parts side by side, as a matplotlib Figure; None where nothing can be
+    plotted.
 
     Parameters
     ----------
@@ -43,16 +46,32 @@ def _draw(place, part, view, axes):
     fastest = max(axes.levels.values())
     for name, rate in axes.peaks.items():
         place.plot([max(low, rate / fastest), high], [rate, rate], color="0.4", lw=1)
-        place.annotate(f"{name} {scaled(rate, view.unit)}", (high, rate), (-3, 3), textcoords="offset points", fontsize=7, ha="right")
+        place.annotate(
+            f"{name} {scaled(rate, view.unit)}",
+            (high, rate),
+            (-3, 3),
+            textcoords="offset points",
+            fontsize=7,
+            ha="right",
+        )
     for dot in part.dots(view):
         (far, near), marker = dot.intensities, MARKERS[(dot.number - 1) % len(MARKERS)]
         if near:
             place.plot([far, near], [dot.rate, dot.rate], color="C0", lw=0.7)
             place.plot(near, dot.rate, marker, mfc="white", color="C0", ms=5)
         place.plot([far, far], [dot.rate, dot.operations / dot.attainable], ":", color="C0", lw=0.8)
-        place.plot(far, dot.rate, marker, color="C0", ms=5 + 8 * dot.share**0.5, label=f"{dot.number}. {dot.name}")
+        place.plot(
+            far, dot.rate, marker, color="C0", ms=5 + 8 * dot.share**0.5, label=f"{dot.number}. {dot.name}"
+        )
         place.annotate(str(dot.number), (far, dot.rate), (6, -9), textcoords="offset points", fontsize=8)
-    place.set(xscale="log", yscale="log", xlim=(low, high), ylim=(10.0**axes.y0, 10.0**axes.y1), xlabel=view.across, ylabel=view.unit)
+    place.set(
+        xscale="log",
+        yscale="log",
+        xlim=(low, high),
+        ylim=(10.0**axes.y0, 10.0**axes.y1),
+        xlabel=view.across,
+        ylabel=view.unit,
+    )
     place.set_title(part.place, fontsize=9)
     place.legend(fontsize=6, loc="upper left", bbox_to_anchor=(0, -0.12), ncols=2, frameon=False)
 

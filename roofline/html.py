@@ -15,13 +15,13 @@ from roofline.verdicts import NEAR
 _STYLE = """
 :root {
   color-scheme: light dark;
-  --page: #ffffff; --card: #f5f7f9; --text: #1c2024; --soft: #4f5760; --line: #d5dae0; --bar: #0b5cad; --rest: #dfe5ec;
-  --warn: #a12622; --good: #1a6b3c;
+  --page: #ffffff; --card: #f5f7f9; --text: #1c2024; --soft: #4f5760; --line: #d5dae0; --bar: #0b5cad; --rest:
+  #dfe5ec; --warn: #a12622; --good: #1a6b3c;
 }
 @media (prefers-color-scheme: dark) {
   :root {
-    --page: #14171a; --card: #1d2126; --text: #e8eaed; --soft: #b0b8c1; --line: #3a4148; --bar: #7cc0ff; --rest: #333b44;
-    --warn: #ff9a94; --good: #7fd6a2;
+    --page: #14171a; --card: #1d2126; --text: #e8eaed; --soft: #b0b8c1; --line: #3a4148; --bar: #7cc0ff;
+    --rest: #333b44; --warn: #ff9a94; --good: #7fd6a2;
   }
 }
 * { box-sizing: border-box; }
@@ -71,8 +71,8 @@ th { font-weight: 600; color: var(--soft); }
 tr { border-bottom: 1px solid var(--line); }
 .number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 .name { min-width: 9rem; overflow-wrap: anywhere; }
-.share { display: inline-block; width: 4rem; height: 0.6rem; background: var(--rest); border-radius: 2px; overflow: hidden; }
-.share i { display: block; height: 100%; background: var(--bar); }
+.share { display: inline-block; width: 4rem; height: 0.6rem; background: var(--rest); border-radius: 2px;
+overflow: hidden; } .share i { display: block; height: 100%; background: var(--bar); }
 code { font: 0.9em ui-monospace, monospace; }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: 0.2rem 1rem; margin: 0.4rem 0; }
 dt { color: var(--soft); }
@@ -87,8 +87,8 @@ dd { margin: 0; }
   .bars text { font-size: 12px; }
 }
 @media print {
-  :root { color-scheme: light; --page: #fff; --card: #fff; --text: #000; --soft: #444; --line: #bbb; --bar: #0b5cad; --rest: #ddd; }
-  body { padding: 0; max-width: none; font-size: 9.5pt; }
+  :root { color-scheme: light; --page: #fff; --card: #fff; --text: #000; --soft: #444; --line: #bbb; --bar:
+  #0b5cad; --rest: #ddd; } body { padding: 0; max-width: none; font-size: 9.5pt; }
   details { border: 1px solid var(--line); padding: 0.2rem 0.6rem; }
   details::details-content { content-visibility: visible; height: auto; }
   .scroll { overflow: visible; }
@@ -121,31 +121,35 @@ def page(document):
         _machines(parts),
         _reading(),
     ]
-    return "\n".join(
-        [
-            "<!doctype html>",
-            '<html lang="en">',
-            "<head>",
-            '<meta charset="utf-8">',
-            '<meta name="viewport" content="width=device-width, initial-scale=1">',
-            # The page says by itself that it fetches nothing and runs nothing.
-            "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">",
-            f"<title>{title}</title>",
-            f"<style>{_STYLE}</style>",
-            "</head>",
-            "<body>",
-            "<main>",
-            *(part for part in body if part),
-            "</main>",
-            "</body>",
-            "</html>",
-            "",
-        ]
-    )
+    return "\n".join([
+        "<!doctype html>",
+        '<html lang="en">',
+        "<head>",
+        '<meta charset="utf-8">',
+        '<meta name="viewport" content="width=device-width, initial-scale=1">',
+        # The page says by itself that it fetches nothing and runs nothing.
+        (
+            '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; style-src'
+            " 'unsafe-inline'\">"
+        ),
+        f"<title>{title}</title>",
+        f"<style>{_STYLE}</style>",
+        "</head>",
+        "<body>",
+        "<main>",
+        *(part for part in body if part),
+        "</main>",
+        "</body>",
+        "</html>",
+        "",
+    ])
 
 
 def _where(part):
-    return f'<p class="soft">Measured {escape(_date(part.machine["date"]))} on {escape(part.space)}: {escape(part.hardware)}.</p>'
+    return (
+        f'<p class="soft">Measured {escape(_date(part.machine["date"]))} on {escape(part.space)}:'
+        f" {escape(part.hardware)}.</p>"
+    )
 
 
 def _caveats(part):
@@ -167,29 +171,38 @@ def _short(rows, times_of_program):
         return ""
     kind = "kernels" if rows[0].weight is not None else "methods"
     if not held:
-        return f'<p class="lead">{len(rows):,} {kind} were timed; a space without ceilings has no roof to hold them against.</p>'
+        return (
+            f'<p class="lead">{len(rows):,} {kind} were timed; a space without ceilings has no roof to hold'
+            " them against.</p>"
+        )
     at = [row for row in held if row.roof["share_of_attainable"] >= NEAR]
     low = [row for row in held if row.roof["share_of_attainable"] < LOW]
     text = [
         f"{len(held):,} {kind} were timed and held against what this machine was measured to do.",
-        f"{_many(len(at), 'is at its roof', 'are at their roof')}: only less work, or fewer bytes, would make more of "
-        f"{'it' if len(at) == 1 else 'them'}."
-        if at
-        else "",
-        f"{_many(len(low), 'stays', 'stay')} below {LOW:.0%} of it, each for a reason that is told." if low else "",
+        (
+            f"{_many(len(at), 'is at its roof', 'are at their roof')}: only less work, or fewer bytes, would"
+            f" make more of {'it' if len(at) == 1 else 'them'}."
+            if at
+            else ""
+        ),
+        (
+            f"{_many(len(low), 'stays', 'stay')} below {LOW:.0%} of it, each for a reason that is told."
+            if low
+            else ""
+        ),
     ]
     if times_of_program:
         whole, inside = times_of_program
         text.append(
-            f"Kernels ran for {scaled(inside, 's')} of the {scaled(whole, 's')} that the program took; the rest is Python, "
-            "compilation, copies and waiting."
+            f"Kernels ran for {scaled(inside, 's')} of the {scaled(whole, 's')} that the program took; the"
+            " rest is Python, compilation, copies and waiting."
         )
     most = max(held, key=_to_gain)
     if most.weight is not None and most.roof["share_of_attainable"] < NEAR:
         gain = 1 / (1 - most.weight * (1 - most.roof["share_of_attainable"]))
         text.append(
-            f"Most is to be had from {most.result['method']}: {most.weight:.0%} of the time in kernels; at its roof, all of "
-            f"them together would be {times(gain)} times as fast."
+            f"Most is to be had from {most.result['method']}: {most.weight:.0%} of the time in kernels; at"
+            f" its roof, all of them together would be {times(gain)} times as fast."
         )
     return f'<p class="lead">{escape(" ".join(filter(None, text)))}</p>'
 
@@ -212,7 +225,10 @@ def _plots(parts):
             label = f"Roofline of {part.place}; the list below tells the same in words"
             wide, narrow = (drawing(axes.sized(size), dots, label=label) for size in (WIDE, NARROW))
             small = part.small(view)
-            shared = f'<svg viewBox="0 0 {SMALL[0]} 0" height="0" aria-hidden="true"><defs><g id="{small[0]}">{background(small[1])}</g></defs></svg>'
+            shared = (
+                f'<svg viewBox="0 0 {SMALL[0]} 0" height="0" aria-hidden="true"><defs><g'
+                f' id="{small[0]}">{background(small[1])}</g></defs></svg>'
+            )
             figures.append(
                 f'<figure><div class="wide">{wide}</div><div class="narrow">{narrow}</div>{shared}'
                 f"<figcaption>{escape(_caption(part, view))}</figcaption></figure>"
@@ -221,13 +237,22 @@ def _plots(parts):
 
 
 def _caption(part, view):
-    what = "floating-point operations" if view is FLOPS else "operations of kernels without floating-point work: of integers, atomics, loads and stores"
+    what = (
+        "floating-point operations"
+        if view is FLOPS
+        else "operations of kernels without floating-point work: of integers, atomics, loads and stores"
+    )
     near = {"shared": "L1 and shared memory"}.get(part.near_level, part.near_level)
     return (
-        f"{part.place}. Up: {what}, a second. Across: operations per byte. Slopes are memory levels and flat lines "
-        "peaks, all measured. A filled mark stands at its compulsory bytes (each array once, counted), the hollow one joined "
-        f"to it at the bytes asked of {near}. The dotted stroke ends at its own roof, special functions included."
-        + (" A mark's area is its share of the time." if any(row.weight is not None for row in part.rows) else "")
+        f"{part.place}. Up: {what}, a second. Across: operations per byte. Slopes are memory levels and flat"
+        " lines peaks, all measured. A filled mark stands at its compulsory bytes (each array once,"
+        f" counted), the hollow one joined to it at the bytes asked of {near}. The dotted stroke ends at its"
+        " own roof, special functions included."
+        + (
+            " A mark's area is its share of the time."
+            if any(row.weight is not None for row in part.rows)
+            else ""
+        )
     )
 
 
@@ -255,15 +280,23 @@ def _sweep(method, lines):
     for share in (0.0, 0.25, 0.5, 0.75, 1.0):
         kind = "roof" if share == 1 else "grid"
         parts.append(f'<path class="{kind}" d="M{left},{y(share):.1f}H{width - 12}"/>')
-        parts.append(f'<text class="soft" x="{left - 5}" y="{y(share) + 4:.1f}" text-anchor="end">{share:.0%}</text>')
+        parts.append(
+            f'<text class="soft" x="{left - 5}" y="{y(share) + 4:.1f}" text-anchor="end">{share:.0%}</text>'
+        )
     for power in range(math.ceil(low), math.floor(high) + 1):
-        parts.append(f'<text class="soft" x="{x(10**power):.1f}" y="{height - 10}" text-anchor="middle">{scaled(10**power)}</text>')
+        parts.append(
+            f'<text class="soft" x="{x(10**power):.1f}" y="{height - 10}"'
+            f' text-anchor="middle">{scaled(10**power)}</text>'
+        )
     for k, (place, line) in enumerate(lines.items()):
         path = "L".join(f"{x(size):.1f},{y(row.roof['share_of_attainable']):.1f}" for size, row in line)
-        parts.append(f'<path class="line" d="M{path}" stroke-dasharray="{("none", "7 4", "2 3", "9 3 2 3")[k % 4]}"/>')
+        parts.append(
+            f'<path class="line" d="M{path}" stroke-dasharray="{("none", "7 4", "2 3", "9 3 2 3")[k % 4]}"/>'
+        )
         size, row = line[-1]
         parts.append(
-            f'<text x="{x(size):.1f}" y="{y(row.roof["share_of_attainable"]) - 7:.1f}" text-anchor="end">{escape(place)}</text>'
+            f'<text x="{x(size):.1f}" y="{y(row.roof["share_of_attainable"]) - 7:.1f}"'
+            f' text-anchor="end">{escape(place)}</text>'
         )
     told = "; ".join(
         f"{place}: " + ", ".join(f"{size:,} {row.result['unit']} {scaled(row.result['seconds']['median'], 's')}, "
@@ -271,9 +304,9 @@ def _sweep(method, lines):
         for place, line in lines.items()
     )  # fmt: skip
     return (
-        f'<figure class="lines"><svg viewBox="0 0 {width} {height}" role="img" aria-label="{escape(method)}: share of the roof '
-        f'over size">{"".join(parts)}</svg><figcaption>{escape(method)}, share of its own roof over size. {escape(told)}'
-        "</figcaption></figure>"
+        f'<figure class="lines"><svg viewBox="0 0 {width} {height}" role="img" aria-label="{escape(method)}:'
+        f' share of the roof over size">{"".join(parts)}</svg><figcaption>{escape(method)}, share of its own'
+        f" roof over size. {escape(told)}</figcaption></figure>"
     )
 
 
@@ -284,7 +317,9 @@ def _failures(parts):
         items += [f"<li>{escape(note)}</li>" for note in part.content["notes"]]
         if part.content["interrupted"]:
             items.append("<li>The run was interrupted; what had been measured is here.</li>")
-    return f'<section class="failed"><h2>Not measured</h2><ul>{"".join(items)}</ul></section>' if items else ""
+    return (
+        f'<section class="failed"><h2>Not measured</h2><ul>{"".join(items)}</ul></section>' if items else ""
+    )
 
 
 def _checks(parts):
@@ -306,7 +341,10 @@ def _checks(parts):
 
 def _check(about, check):
     word, kind = ("passed", "passed") if check["passed"] else ("not passed", "failed")
-    return f'<li>{escape(about)}, {escape(check["check"])}: {escape(check["text"])} (<span class="{kind}">{word}</span>)</li>'
+    return (
+        f'<li>{escape(about)}, {escape(check["check"])}: {escape(check["text"])} (<span'
+        f' class="{kind}">{word}</span>)</li>'
+    )
 
 
 def _ceilings(part):
@@ -315,9 +353,16 @@ def _ceilings(part):
     for item in c.items.values():
         unit = item.unit if item.unit == "s" else f"{item.unit}/s"
         quartiles = f"{scaled(item.rate.lower, unit)} to {scaled(item.rate.upper, unit)}"
-        rows.append((item.name, scaled(item.best, unit), scaled(item.rate.median, unit), quartiles, item.method))
-    caption = f"Measured {c.date}{c.clock_in_words()}; the roof is the best repeat, for a machine can do what it was seen to do."
-    table = roofpage.table(caption, ("Ceiling", "Roof", "Median", "Quartiles", "Method"), rows, numbers=(1, 2, 3))
+        rows.append(
+            (item.name, scaled(item.best, unit), scaled(item.rate.median, unit), quartiles, item.method)
+        )
+    caption = (
+        f"Measured {c.date}{c.clock_in_words()}; the roof is the best repeat, for a machine can do what it"
+        " was seen to do."
+    )
+    table = roofpage.table(
+        caption, ("Ceiling", "Roof", "Median", "Quartiles", "Method"), rows, numbers=(1, 2, 3)
+    )
     return f"<h2>Ceilings of {escape(part.place)}</h2>\n{table}"
 
 
@@ -338,27 +383,28 @@ def _machine(machine):
         **machine["versions"],
     }
     items = "".join(
-        f"<dt>{escape(name)}</dt><dd>{escape(str(value))}</dd>" for name, value in rows.items() if value is not None
+        f"<dt>{escape(name)}</dt><dd>{escape(str(value))}</dd>"
+        for name, value in rows.items()
+        if value is not None
     )
     return f"<dl>{items}</dl>"
 
 
 def _reading():
     return (
-        "<h2>How to read this</h2>"
-        "<p>A kernel needs arithmetic and bytes, and a machine gives so much of each a second. The roof is the time that "
-        "the scarcest of them would take, at rates that were measured here. A share of 100 % cannot be improved without "
-        "doing less; a share of 25 % means that the same work could take a quarter of the time, if nothing but that "
-        "resource cost time.</p>"
-        '<dl><dt>measured</dt><dd>by a clock, median and quartiles of repeated calls, each complete, from arrays in the '
-        "space's memory to the number a user gets</dd>"
-        "<dt>counted</dt><dd>operations of the kernel's text, or instructions that ran, by builds of the kernel that count: "
-        "+ − × ÷ are one flop each, a fused multiply-add two; comparisons, minima and conversions are none; an exp or a sqrt is "
-        "one special function, with a ceiling of its own</dd>"
-        "<dt>modelled</dt><dd>counts divided by measured ceilings</dd>"
-        "<dt>declared</dt><dd>what the kernel's author said that it costs, held against the counts</dd>"
-        "<dt>compulsory bytes</dt><dd>what must be read and written of each array, once</dd>"
-        "<dt>requested bytes</dt><dd>all loads and stores of the text; requested over compulsory is the reuse</dd>"
-        "<dt>transferred bytes</dt><dd>what the memory moved; transferred over compulsory is the overfetch. Only hardware "
-        "counters tell: python -m roofline counters</dd></dl>"
+        "<h2>How to read this</h2><p>A kernel needs arithmetic and bytes, and a machine gives so much of each"
+        " a second. The roof is the time that the scarcest of them would take, at rates that were measured"
+        " here. A share of 100 % cannot be improved without doing less; a share of 25 % means that the same"
+        " work could take a quarter of the time, if nothing but that resource cost"
+        " time.</p><dl><dt>measured</dt><dd>by a clock, median and quartiles of repeated calls, each"
+        " complete, from arrays in the space's memory to the number a user"
+        " gets</dd><dt>counted</dt><dd>operations of the kernel's text, or instructions that ran, by builds"
+        " of the kernel that count: + − × ÷ are one flop each, a fused multiply-add two; comparisons, minima"
+        " and conversions are none; an exp or a sqrt is one special function, with a ceiling of its"
+        " own</dd><dt>modelled</dt><dd>counts divided by measured ceilings</dd><dt>declared</dt><dd>what the"
+        " kernel's author said that it costs, held against the counts</dd><dt>compulsory bytes</dt><dd>what"
+        " must be read and written of each array, once</dd><dt>requested bytes</dt><dd>all loads and stores"
+        " of the text; requested over compulsory is the reuse</dd><dt>transferred bytes</dt><dd>what the"
+        " memory moved; transferred over compulsory is the overfetch. Only hardware counters tell: python -m"
+        " roofline counters</dd></dl>"
     )

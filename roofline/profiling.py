@@ -12,20 +12,25 @@ from rich.table import Table
 import portable as pk
 from portable.errors import InputError, printable
 from roofline import microkernels
-from roofline.counting import branches, count, in_words, mean
+from roofline.counting import branches, count, in_words
+from roofline.counts import mean
 from roofline.timing import Samples
 from roofline.units import scaled, spread
 
 SHORT = 20e-6  # seconds: below this a launch's own cost is a good part of what was measured
 PATIENCE = 2.0  # seconds for counting launches of one kind again, on the data that each meets
-AHEAD, TRIPS = 2e-4, 30_000  # seconds, about, that a device is kept busy so that a launch lies in its queue in time; trips for it
+AHEAD, TRIPS = (
+    2e-4,
+    30_000,
+)  # seconds, about, that a device is kept busy so that a launch lies in its queue in time; trips for it
 
 _regions = []  # open blocks, outermost first: a program names them whoever profiles it
 
 
 @contextlib.contextmanager
 def region(name):
-    """Name what is launched inside a block, for every profile that hears it: `with roofline.region("set up"): ...`"""
+    """Name what is launched inside a block, for every profile that hears it: `with roofline.region("set up"):
+    ...`"""
     _regions.append(printable(name))
     try:
         yield
@@ -134,10 +139,12 @@ class Profile:
         return {key: Samples(tuple(values)) for key, values in found.items()}
 
     def counts(self, *, executed=True):
-        """Counts of every launch: a list of (Event, list of Counts), the second one for each launch of the event.
+        """Counts of every launch: a list of (Event, list of Counts), the second one for each launch of the
+        event.
 
-        Launches of one kernel and policy on the same arrays are counted once, on the data as they are now; where counts
-        depend on data, their notes say so. Kernels run once more: one that appends wants its counter reset before.
+        Launches of one kernel and policy on the same arrays are counted once, on the data as they are now;
+        where counts depend on data, their notes say so. Kernels run once more: one that appends wants its
+        counter reset before.
         """
         return [(e, [self.count(launch, executed=executed) for launch in e.launches]) for e in self.events]
 
@@ -153,8 +160,8 @@ class Profile:
         return math.prod(int(n.replace(",", "")) for n in number.split(" x ")), unit
 
     def count(self, launch, *, executed=True):
-        """The Counts of one of the launches; those of the same identity are counted once, or as often as `meet` was called
-        for them, and are the mean of that."""
+        """The Counts of one of the launches; those of the same identity are counted once, or as often as
+        `meet` was called for them, and are the mean of that."""
         key = (*self.identity(launch), executed)
         if key not in self._counts:
             self._counts[key] = Met()
@@ -162,8 +169,9 @@ class Profile:
         return self._counts[key].mean()
 
     def meet(self, launch, *, executed=True):
-        """Count a launch that is about to run, on the data as they are. Where its text has conditions, launches of the same
-        identity may do other things on other data: then the first few are counted, and some of the many."""
+        """Count a launch that is about to run, on the data as they are. Where its text has conditions,
+        launches of the same identity may do other things on other data: then the first few are counted, and
+        some of the many."""
         self._counts.setdefault((*self.identity(launch), executed), Met()).meet(launch, executed)
 
     def short(self):
@@ -181,7 +189,14 @@ class Profile:
         for (region, label, space, shapes), s in ordered:
             total = scaled(sum(s.values), "s")
             table.add_row(
-                region, label, space, shapes, f"{len(s.values):,}", total, scaled(s.median, "s"), spread(s, "s")
+                region,
+                label,
+                space,
+                shapes,
+                f"{len(s.values):,}",
+                total,
+                scaled(s.median, "s"),
+                spread(s, "s"),
             )
         return table
 
@@ -195,16 +210,16 @@ class Profile:
 def profile(before=None, apart=False):
     """Gather every launch of a block: `with roofline.profile() as p: ...`
 
-    A launch costs two stamps more (a microsecond or two); nothing is waited for until the events are asked for. A
-    replayed graph is one event.
+    A launch costs two stamps more (a microsecond or two); nothing is waited for until the events are asked
+    for. A replayed graph is one event.
 
     Parameters
     ----------
     before : callable of a launch, optional
         Called before each launch begins, and not timed: to count it on the data that it will meet, say.
     apart : bool
-        Time each kernel by itself: graphs run launch by launch, and before each launch a device gets something to do, so that
-        it does not wait for the host in between. This takes longer as a whole.
+        Time each kernel by itself: graphs run launch by launch, and before each launch a device gets
+        something to do, so that it does not wait for the host in between. This takes longer as a whole.
 
     Yields
     ------
@@ -216,7 +231,9 @@ def profile(before=None, apart=False):
     for space in {launch.space for launch, *_ in made._marks}:
         pk.fence(space)
     made.seconds = time.perf_counter() - start - made._aside
-    if apart and made.on_device:  # what kept the device busy was in the way; how much of it the host waited for is not known
+    if (
+        apart and made.on_device
+    ):  # what kept the device busy was in the way; how much of it the host waited for is not known
         made.seconds = max(made.seconds - len(made._marks) * AHEAD, sum(e.seconds for e in made.events))
 
 
@@ -229,7 +246,9 @@ class Met:
     def meet(self, launch, executed, again=True):
         """Count a launch if it is time to; once there is a count, only if `again`."""
         self.n += 1
-        if self.samples and (not again or self.n < self.next or self.left <= 0.0 or not branches(launch.kernel)):
+        if self.samples and (
+            not again or self.n < self.next or self.left <= 0.0 or not branches(launch.kernel)
+        ):
             return
         again, start = bool(self.samples), time.perf_counter()
         self.samples.append((self.n, count_launch(launch, executed=executed)))
@@ -240,13 +259,17 @@ class Met:
         """Each sample stands for the launches up to the next."""
         if self._mean is None:
             ends = [n for n, _ in self.samples[1:]] + [self.n + 1]
-            self._mean = mean([(end - n, counts) for (n, counts), end in zip(self.samples, ends, strict=True)])
+            self._mean = mean(
+                [(end - n, counts) for (n, counts), end in zip(self.samples, ends, strict=True)]
+            )
         return self._mean
 
 
 def _occupy(space):
     """Give a device something to do."""
-    pk.parallel_for(pk.RangePolicy(0, 32, space=space), microkernels.dependent, TRIPS, 5, 3, _something(space))
+    pk.parallel_for(
+        pk.RangePolicy(0, 32, space=space), microkernels.dependent, TRIPS, 5, 3, _something(space)
+    )
 
 
 @functools.cache
@@ -258,11 +281,15 @@ def count_launch(launch, *, executed=True):
     """The Counts of a launch as listeners are told of it, in its own space, whichever is the default now."""
     scan = launch.scan and launch.scan.split(" ")[1]
     with pk.use(launch.space):
-        return count(launch.policy, launch.kernel, *launch.args, reducer=launch.reducers, scan=scan, executed=executed)
+        return count(
+            launch.policy, launch.kernel, *launch.args, reducer=launch.reducers, scan=scan, executed=executed
+        )
 
 
 def _event(launch, region, begin, end):
-    return Event(printable(launch.label), region, str(launch.space), _launches(launch), end.seconds_since(begin))
+    return Event(
+        printable(launch.label), region, str(launch.space), _launches(launch), end.seconds_since(begin)
+    )
 
 
 def _launches(launch):

@@ -1,7 +1,7 @@
 """`python -m roofline report`: run every method, and tell how long each took, and how long it could take.
 
-A report is a document of parts, one for each space and machine; everything that shows it, the page, the tables, the
-figures, reads the document, so that a saved one can be shown again, or beside another.
+A report is a document of parts, one for each space and machine; everything that shows it, the page, the
+tables, the figures, reads the document, so that a saved one can be shown again, or beside another.
 """
 
 import json
@@ -23,13 +23,14 @@ from roofline.verdicts import advice, verdict
 
 SCHEMA_VERSION = 3
 MAX_SECONDS = 6.0  # for the repeats of one run, so that the default report ends within a minute
-LONG = 0.3  # seconds of a call, on a CPU, whose executed operations are not counted too: that takes several times as long
+# seconds of a call, on a CPU, whose executed operations are not counted too: that takes several times as long
+LONG = 0.3
 
 
 @dataclass(frozen=True)
 class Result:
-    """One run, timed; `value` is what the call returned, `roof` what it could have taken, or None, `reason` why it took more,
-    and `reasons` the same of each of its kernels."""
+    """One run, timed; `value` is what the call returned, `roof` what it could have taken, or None, `reason`
+    why it took more, and `reasons` the same of each of its kernels."""
 
     case: str
     method: str
@@ -100,7 +101,9 @@ class Report:
     interrupted: bool = False
     ceilings: Ceilings | None = None  # once they were wanted
     notes: list[str] = field(default_factory=list)
-    program_seconds: float | None = None  # of a program whose launches these are, the first of its spaces only
+    program_seconds: float | None = (
+        None  # of a program whose launches these are, the first of its spaces only
+    )
 
     def as_dict(self):
         """A part of the JSON document."""
@@ -120,8 +123,8 @@ class Report:
 
 
 def document(parts):
-    """The JSON document of parts, each as `Report.as_dict` gives it; `schema_version` grows when a reader would have to
-    change."""
+    """The JSON document of parts, each as `Report.as_dict` gives it; `schema_version` grows when a reader
+    would have to change."""
     return {"schema": "roofline-report", "schema_version": SCHEMA_VERSION, "parts": shown(list(parts))}
 
 
@@ -137,7 +140,10 @@ class Shown(dict):
     def _repr_html_(self):
         """The page in a frame of its own, so that its styles stay inside."""
         framed = escape(self.page())
-        return f'<iframe title="Roofline report" sandbox style="width:100%;height:45rem;border:0" srcdoc="{framed}"></iframe>'
+        return (
+            '<iframe title="Roofline report" sandbox style="width:100%;height:45rem;border:0"'
+            f' srcdoc="{framed}"></iframe>'
+        )
 
     def __rich_console__(self, console, options):
         from roofline.tables import tables
@@ -146,10 +152,11 @@ class Shown(dict):
 
 
 def report(made, source="launches"):
-    """Hold what a profile heard against the roofs of its spaces: `with roofline.profile() as p: ...`, then `report(p)`.
+    """Hold what a profile heard against the roofs of its spaces: `with roofline.profile() as p: ...`, then
+    `report(p)`.
 
-    Counting takes a few runs of each kind of launch, on the data as they are now; ceilings are measured if they are not
-    known.
+    Counting takes a few runs of each kind of launch, on the data as they are now; ceilings are measured if
+    they are not known.
 
     Parameters
     ----------
@@ -201,7 +208,8 @@ def read(path):
         raise InputError(f"'{path}' is no report; `python -m roofline report --json FILE` writes one.")
     if found.get("schema_version") != SCHEMA_VERSION:
         raise InputError(
-            f"'{path}' has version {found.get('schema_version')} of the schema; {SCHEMA_VERSION} is wanted. Make the report anew."
+            f"'{path}' has version {found.get('schema_version')} of the schema; {SCHEMA_VERSION} is wanted."
+            " Make the report anew."
         )
     return shown(found)
 
@@ -217,8 +225,9 @@ def collect(report: Report, runs: list[tuple[str, Run]], on_start=lambda method,
     on_start : callable of (str, int)
         Told each method before it starts, and how many are done.
     ceilings : callable of (space, special functions) giving Ceilings, optional
-        Asked when the first launch was counted; without it nothing is held against a roof. Where a run was faster than its
-        roof, it is asked with `again=True` at the end, for the machine may have been busy before, and all are held anew.
+        Asked when the first launch was counted; without it nothing is held against a roof. Where a run was
+        faster than its roof, it is asked with `again=True` at the end, for the machine may have been busy
+        before, and all are held anew.
     """
     try:
         for done, (case, run) in enumerate(runs):
@@ -241,7 +250,13 @@ def collect(report: Report, runs: list[tuple[str, Run]], on_start=lambda method,
 
 def _hold_anew(report, ceilings):
     """All results against ceilings that were measured again."""
-    special = {names for result in report.results if result.roof for _, counts, _, _ in result.roof.launches for names in counts.special}
+    special = {
+        names
+        for result in report.results
+        if result.roof
+        for _, counts, _, _ in result.roof.launches
+        for names in counts.special
+    }
     report.ceilings = ceilings(report.space, special, again=True)
     for k, result in enumerate(report.results):
         if result.roof:

@@ -8,7 +8,9 @@ from roofline.verdicts import resource
 
 LINES = 4  # of a kernel's text that are shown, the costliest first
 KERNELS = 3  # of a call that are told in full, the costliest first
-MANY = 40  # rows, beyond which a page tells one kernel of each, half as many lines and no plot, to stay below half a megabyte
+# rows, beyond which a page tells one kernel of each, half as many lines and no plot, to stay below half a
+# megabyte
+MANY = 40
 LEAST = 0.03  # of a call, below which its kernels share a line
 
 
@@ -29,10 +31,12 @@ def table(caption, names, rows, *, numbers=(), rare=()):
 
     head = "".join(f'<th scope="col"{kind(k)}>{escape(name)}</th>' for k, name in enumerate(names))
     body = "".join(
-        "<tr>" + "".join(f"<td{kind(k)}>{_cell(cell)}</td>" for k, cell in enumerate(row)) + "</tr>" for row in rows
+        "<tr>" + "".join(f"<td{kind(k)}>{_cell(cell)}</td>" for k, cell in enumerate(row)) + "</tr>"
+        for row in rows
     )
     return (
-        f'<div class="scroll" tabindex="0" role="group" aria-label="{escape(caption)}"><table><caption>{escape(caption)}'
+        '<div class="scroll" tabindex="0" role="group"'
+        f' aria-label="{escape(caption)}"><table><caption>{escape(caption)}'
         f"</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
     )
 
@@ -50,30 +54,64 @@ def overview(rows):
     if not rows:
         return ""
     several = len({row.place for row in rows}) > 1
-    names = ("No.", "Method", *["Space"] * several, "Time", "Could take", "Share of roof", "Bound by", "Why not more")
+    names = (
+        "No.",
+        "Method",
+        *["Space"] * several,
+        "Time",
+        "Could take",
+        "Share of roof",
+        "Bound by",
+        "Why not more",
+    )
     caption = (
-        "Time: median and quartiles, measured. Could take: the least time at the measured ceilings, modelled from counts. "
-        "Share of roof: could take over time."
+        "Time: median and quartiles, measured. Could take: the least time at the measured ceilings, modelled"
+        " from counts. Share of roof: could take over time."
     )
     k = 2 + several  # where the times stand
     lines = [_line(row, several) for row in rows]
-    return "<h2>At a glance</h2>" + table(caption, names, lines, numbers=(0, k, k + 1), rare=(k + 1, k + 3, k + 4))
+    return "<h2>At a glance</h2>" + table(
+        caption, names, lines, numbers=(0, k, k + 1), rare=(k + 1, k + 3, k + 4)
+    )
 
 
 def _line(row, several):
     r, roof = row.result, row.roof
     seconds = r["seconds"]
     weight = f"<br><span class=soft>{row.weight:.0%} of the time</span>" if row.weight is not None else ""
-    name = Html(f'<div class="name">{escape(r["method"])}<br><span class="soft">{escape(row.about)}</span>{weight}</div>')
+    name = Html(
+        f'<div class="name">{escape(r["method"])}<br><span'
+        f' class="soft">{escape(row.about)}</span>{weight}</div>'
+    )
     spread = f"{scaled(seconds['lower'], 's')} to {scaled(seconds['upper'], 's')}"
-    took = Html(f'{escape(scaled(seconds["median"], "s"))}<br><span class="soft rare">{escape(spread)}</span>')
+    took = Html(
+        f'{escape(scaled(seconds["median"], "s"))}<br><span class="soft rare">{escape(spread)}</span>'
+    )
     place = [row.place] * several
     if not roof:
-        return row.number, name, *place, took, "", "", "", "no ceilings here" if seconds["median"] else "too short for the clock"
+        return (
+            row.number,
+            name,
+            *place,
+            took,
+            "",
+            "",
+            "",
+            "no ceilings here" if seconds["median"] else "too short for the clock",
+        )
     number = Html(f'<a href="#row{row.number}">{row.number}</a>')
     why = roof["reason"]["text"] if roof["reason"] else ""
     could = scaled(roof["attainable_seconds"]["value"], "s")
-    return number, name, *place, took, could, _share(roof["share_of_attainable"]), resource(roof["bound_by"]), why
+    return (
+        number,
+        name,
+        *place,
+        took,
+        could,
+        _share(roof["share_of_attainable"]),
+        resource(roof["bound_by"]),
+        why,
+    )
 
 
 def _share(share):
@@ -81,7 +119,8 @@ def _share(share):
 
 
 def every_kernel(rows):
-    """Each kernel in one table, where it took most time; nothing where every row has one kernel, and so is it."""
+    """Each kernel in one table, where it took most time; nothing where every row has one kernel, and so is
+    it."""
     found = {}
     for row in rows:
         for kernel in row.roof["kernels"] if row.roof else ():
@@ -91,8 +130,19 @@ def every_kernel(rows):
     several = len({row.place for row in rows}) > 1
     lines = [_kernel_line(places, several) for _, places in sorted(found.items(), key=lambda item: item[0])]
     k = 1 + several
-    names = ("Kernel", *["Space"] * several, "In no.", "Time", "Share of its roof", "Bound by", "Why not more")
-    caption = "Where it takes most time, and in which other rows it runs. Share of its roof: what its launches could take over their time."
+    names = (
+        "Kernel",
+        *["Space"] * several,
+        "In no.",
+        "Time",
+        "Share of its roof",
+        "Bound by",
+        "Why not more",
+    )
+    caption = (
+        "Where it takes most time, and in which other rows it runs. Share of its roof: what its launches"
+        " could take over their time."
+    )
     return "<h2>Every kernel</h2>" + table(caption, names, lines, numbers=(k, k + 1), rare=(k, k + 3, k + 4))
 
 
@@ -101,7 +151,9 @@ def _kernel_line(places, several):
     others = [str(n) for n in sorted({other.number for other, _ in places}) if n != row.number]
     more = f'<br><span class="soft">also {", ".join(others)}</span>' if others else ""
     share = _share(kernel["attainable_seconds"] / kernel["seconds"]) if kernel["seconds"] else ""
-    number, name = Html(f'<a href="#row{row.number}">{row.number}</a>{more}'), Html(f'<div class="name">{escape(kernel["label"])}</div>')
+    number, name = Html(f'<a href="#row{row.number}">{row.number}</a>{more}'), Html(
+        f'<div class="name">{escape(kernel["label"])}</div>'
+    )
     return (name, *[row.place] * several, number, scaled(kernel["seconds"], "s"), share, resource(kernel["bound_by"]),
             kernel.get("reason") or "")  # fmt: skip
 
@@ -118,7 +170,15 @@ def without_flops(rows):
                           _share(rate / most), scaled(roof["integer"] / roof["seconds"]["value"], "op/s")))  # fmt: skip
     if not found:
         return ""
-    names = ("No.", "Method", "Space", "Compulsory bytes a second", "Of at most", "Share", "Integer operations a second")
+    names = (
+        "No.",
+        "Method",
+        "Space",
+        "Compulsory bytes a second",
+        "Of at most",
+        "Share",
+        "Integer operations a second",
+    )
     return "<h2>Kernels without floating-point operations</h2>" + table(
         "Rates measured, bytes and operations counted", names, found, numbers=(0, 3, 4, 6), rare=(2,)
     )
@@ -130,8 +190,8 @@ def cards(rows):
     if not told:
         return ""
     return (
-        "<h2>One by one</h2><p>Each line unfolds to the time that every resource wants, the kernels behind it and what "
-        f"they do.</p>\n{told}"
+        "<h2>One by one</h2><p>Each line unfolds to the time that every resource wants, the kernels behind"
+        f" it and what they do.</p>\n{told}"
     )
 
 
@@ -143,18 +203,31 @@ def _card(row, n_kernels):
     notes = "".join(f"<li>{escape(note)}</li>" for note in roof["notes"])
     kernels = roof["kernels"]
     parts = [
-        f'<h3 id="row{row.number}">{escape(row.result["method"])}, {escape(row.about)}, {escape(row.place)}</h3>',
+        (
+            f'<h3 id="row{row.number}">{escape(row.result["method"])}, {escape(row.about)},'
+            f" {escape(row.place)}</h3>"
+        ),
         why,
         _returned(row.result),
         f"<p>What might help:</p><ul>{help_}</ul>" if help_ else "",
         _bars(roof),
         _plot(row) if n_kernels > 1 else "",
-        _kernels(roof) if len(kernels) > 1 or roof["outside_seconds"]["value"] > 0.05 * roof["seconds"]["value"] else "",
-        *(_kernel(kernel, LINES if n_kernels > 1 else LINES // 2) for kernel in kernels[:n_kernels]
-          if kernel["share_of_time"] > 0.02 or kernel is kernels[0]),
+        (
+            _kernels(roof)
+            if len(kernels) > 1 or roof["outside_seconds"]["value"] > 0.05 * roof["seconds"]["value"]
+            else ""
+        ),
+        *(
+            _kernel(kernel, LINES if n_kernels > 1 else LINES // 2)
+            for kernel in kernels[:n_kernels]
+            if kernel["share_of_time"] > 0.02 or kernel is kernels[0]
+        ),
         f"<p>Notes:</p><ul>{notes}</ul>" if notes else "",
     ]
-    return f"<details><summary><b>{row.number}.</b> {escape(roof['verdict'])}{place}</summary>{''.join(parts)}</details>\n"
+    return (
+        f"<details><summary><b>{row.number}.</b>"
+        f" {escape(roof['verdict'])}{place}</summary>{''.join(parts)}</details>\n"
+    )
 
 
 def _returned(result):
@@ -166,7 +239,11 @@ def _returned(result):
 
 def _bars(roof):
     """The time that each resource wants, ranked, beside the measured one."""
-    wants = [(resource(name), s) for name, s in roof["wants_seconds"].items() if s > 0.001 * roof["seconds"]["value"]]
+    wants = [
+        (resource(name), s)
+        for name, s in roof["wants_seconds"].items()
+        if s > 0.001 * roof["seconds"]["value"]
+    ]
     if (outside := roof["outside_seconds"]["value"]) > 0.01 * roof["seconds"]["value"]:
         wants.append(("measured, outside of kernels", outside))
     rows = [("measured", roof["seconds"]["value"]), *sorted(wants, key=lambda want: -want[1])]
@@ -180,13 +257,15 @@ def _bars(roof):
         )
     spoken = "; ".join(f"{scaled(seconds, 's')} {name}" for name, seconds in rows)
     return (
-        f'<figure><svg class="bars" height="{34 * len(rows)}" role="img" aria-label="{escape(spoken)}">{"".join(parts)}</svg>'
-        "<figcaption>Time measured, and wanted by each resource if it were the only one (modelled)</figcaption></figure>"
+        f'<figure><svg class="bars" height="{34 * len(rows)}" role="img"'
+        f' aria-label="{escape(spoken)}">{"".join(parts)}</svg><figcaption>Time measured, and wanted by each'
+        " resource if it were the only one (modelled)</figcaption></figure>"
     )
 
 
 def _plot(row):
-    """The kernels of the call, each with a mark for each memory level that is known, on the roofs of the part."""
+    """The kernels of the call, each with a mark for each memory level that is known, on the roofs of the
+    part."""
     for view in (FLOPS, OTHERS):
         dots = row.kernels(view)
         if dots and view in row.part.axes:
@@ -212,9 +291,19 @@ def _kernels(roof):
         share = sum(kernel["share_of_time"] for kernel in small)
         rows.append((f"{len(small)} more", f"{launches:,}", scaled(seconds, "s"), f"{share:.0%}", "", "", ""))
     total, outside = roof["seconds"]["value"], roof["outside_seconds"]["value"]
-    rows.append(("outside of kernels", "", scaled(outside, "s"), f"{outside / total:.0%}", "", "", times(total / max(total - outside, 1e-12))))
+    rows.append((
+        "outside of kernels",
+        "",
+        scaled(outside, "s"),
+        f"{outside / total:.0%}",
+        "",
+        "",
+        times(total / max(total - outside, 1e-12)),
+    ))
     names = ("Kernel", "Launches", "Time", "Share", "Could take", "Bound by", "Call then faster")
-    caption = "Times measured; the last column is how many times as fast the call were, with this one at its roof"
+    caption = (
+        "Times measured; the last column is how many times as fast the call were, with this one at its roof"
+    )
     return table(caption, names, rows, numbers=(1, 2, 3, 4, 6))
 
 
@@ -228,8 +317,14 @@ def _kernel(kernel, n_lines):
     rows += [("integer operations", f"{kernel['integer']:,}"), ("comparisons", f"{kernel['comparisons']:,}")]
     rows += [
         ("bytes, compulsory", scaled(moved, "B")),
-        ("bytes, in lines touched", scaled(lines, "B") + (f", {lines / moved:.3g} times the compulsory" if moved else "")),
-        ("bytes, requested", scaled(requested, "B") + (f", {requested / moved:.3g} times the compulsory" if moved else "")),
+        (
+            "bytes, in lines touched",
+            scaled(lines, "B") + (f", {lines / moved:.3g} times the compulsory" if moved else ""),
+        ),
+        (
+            "bytes, requested",
+            scaled(requested, "B") + (f", {requested / moved:.3g} times the compulsory" if moved else ""),
+        ),
         ("bytes, transferred", "not measured: that needs hardware counters"),
     ]
     if kernel["bytes"]["scratch"]:
@@ -250,5 +345,8 @@ def _lines(kernel, n_lines):
         source = kernel["source"].get(place)
         code = f"<br><code>{escape(source)}</code>" if source else ""
         ops = ", ".join(f"{n:,} {what}" for what, n in sorted(done.items(), key=lambda item: -item[1])[:6])
-        items.append(f"<li>{escape('/'.join(place.split('/')[-2:]))}{code}<br><span class=soft>{escape(ops)}</span></li>")
+        items.append(
+            f"<li>{escape('/'.join(place.split('/')[-2:]))}{code}<br><span"
+            f" class=soft>{escape(ops)}</span></li>"
+        )
     return f"<p>Costliest lines:</p><ul>{''.join(items)}</ul>"

@@ -1,7 +1,7 @@
 """The roofline plot as SVG: measured roofs, a mark for each row, and how high it could stand.
 
-A page holds it twice, wide and narrow, so that letters keep their size on a phone. Plots of one part share their axes and
-roofs, which stand in the page once.
+A page holds it twice, wide and narrow, so that letters keep their size on a phone. Plots of one part share
+their axes and roofs, which stand in the page once.
 """
 
 import math
@@ -13,8 +13,10 @@ from roofline.units import scaled
 WIDE, NARROW, SMALL = (880, 460), (336, 400), (336, 250)  # width and height in pixels
 LEFT, RIGHT, TOP, BOTTOM = 46, 6, 10, 40
 STYLE = (  # of a file; a page has its own, which follows the reader's choice of light and dark
-    "text{font:13px sans-serif;fill:#1c2024}.soft{fill:#4f5760;font-size:12px}.grid{stroke:#dde1e6}.roof{stroke:#5a626b;"
-    "stroke-width:1.6}.reach{stroke:#0b5cad;stroke-dasharray:3 3}.mark path{fill:#0b5cad;stroke:#fff}.near path{fill:#fff;"
+    "text{font:13px"
+    " sans-serif;fill:#1c2024}.soft{fill:#4f5760;font-size:12px}.grid{stroke:#dde1e6}.roof{stroke:#5a626b;"
+    "stroke-width:1.6}.reach{stroke:#0b5cad;stroke-dasharray:3 3}.mark path{fill:#0b5cad;stroke:#fff}.near"
+    " path{fill:#fff;"
     "stroke:#0b5cad;stroke-width:1.5}.join{stroke:#0b5cad}.label{font-weight:600}.back{fill:#fff}"
 )
 SHAPES = (  # of about unit area: disc, square, diamond, triangles up and down, cross
@@ -47,8 +49,8 @@ OTHERS = View("op/s", "operations per byte", ("integer int64", "atomic apart int
 
 @dataclass(frozen=True)
 class Dot:
-    """A mark: operations, bytes, seconds, and seconds at the roof; `share` of the run's time; `near` are the bytes asked of
-    the nearest memory level, `level` the one that holds the compulsory bytes."""
+    """A mark: operations, bytes, seconds, and seconds at the roof; `share` of the run's time; `near` are the
+    bytes asked of the nearest memory level, `level` the one that holds the compulsory bytes."""
 
     number: int
     name: str
@@ -79,8 +81,9 @@ class Dot:
         far, near = self.intensities
         also = f", {near:.3g} by the bytes asked of {self.near_level}" if near else ""
         return (
-            f"{self.number}, {self.name}: {scaled(self.rate, unit)} at {far:.3g} per compulsory byte, which {self.level} "
-            f"holds{also}; {self.attainable / self.seconds:.0%} of attainable, bound by {self.bound_by}"
+            f"{self.number}, {self.name}: {scaled(self.rate, unit)} at {far:.3g} per compulsory byte, which"
+            f" {self.level} holds{also}; {self.attainable / self.seconds:.0%} of attainable, bound by"
+            f" {self.bound_by}"
         )
 
 
@@ -93,7 +96,9 @@ class Axes:
         self.top = max(self.peaks.values())
         ridges = [self.top / bandwidth for bandwidth in self.levels.values()]
         across = [i for d in dots for i in d.intensities if i] + ridges
-        up = [rate for d in dots for rate in (d.rate, d.operations / d.attainable)] + list(self.peaks.values())
+        up = [rate for d in dots for rate in (d.rate, d.operations / d.attainable)] + list(
+            self.peaks.values()
+        )
         (self.x0, self.x1), (self.y0, self.y1) = _decades(across), _decades(up)
         self.size = WIDE
 
@@ -145,7 +150,8 @@ def drawing(axes, dots, *, roofs=None, label="", links=True):
     for dot in sorted(dots, key=lambda d: -d.share):  # small ones on top
         parts.append(_mark(axes, dot, places, links))
     return (
-        f'<svg viewBox="0 0 {width} {height}" role="group" aria-label="{escape(label)}">{back}{"".join(parts)}</svg>'
+        f'<svg viewBox="0 0 {width} {height}" role="group"'
+        f' aria-label="{escape(label)}">{back}{"".join(parts)}</svg>'
     )
 
 
@@ -162,17 +168,26 @@ def _grid(axes):
         yield f'<path class="grid" d="M{x:.1f},{TOP}V{height - BOTTOM}"/>'
         if (power - axes.x0) % step == 0:
             anchor = "end" if power == axes.x1 else "middle"
-            yield f'<text class="soft" x="{x:.1f}" y="{height - BOTTOM + 16}" text-anchor="{anchor}">{10.0**power:g}</text>'
+            yield (
+                f'<text class="soft" x="{x:.1f}" y="{height - BOTTOM + 16}"'
+                f' text-anchor="{anchor}">{10.0**power:g}</text>'
+            )
     for power in range(axes.y0, axes.y1 + 1):
         y = axes.y(10.0**power)
         yield f'<path class="grid" d="M{LEFT},{y:.1f}H{width - RIGHT}"/>'
-        yield f'<text class="soft" x="{LEFT - 5}" y="{y + 4:.1f}" text-anchor="end">{escape(scaled(10.0**power))}</text>'
+        yield (
+            f'<text class="soft" x="{LEFT - 5}" y="{y + 4:.1f}"'
+            f' text-anchor="end">{escape(scaled(10.0**power))}</text>'
+        )
     middle = (LEFT + width - RIGHT) / 2
-    yield f'<text class="soft" x="{middle:.0f}" y="{height - 6}" text-anchor="middle">{axes.view.across}</text>'
+    yield (
+        f'<text class="soft" x="{middle:.0f}" y="{height - 6}" text-anchor="middle">{axes.view.across}</text>'
+    )
 
 
 def _slopes(axes):
-    """The roofs of the memory levels, from the plot's edge to the highest peak, each with its label along it."""
+    """The roofs of the memory levels, from the plot's edge to the highest peak, each with its label along
+    it."""
     width, height = axes.size
     rise = (height - TOP - BOTTOM) / (axes.y1 - axes.y0)
     angle = math.degrees(math.atan2(rise, (width - LEFT - RIGHT) / (axes.x1 - axes.x0)))
@@ -203,7 +218,8 @@ def _span(axes, bandwidth):
 
 
 def _labels(heights, apart):
-    """(text, rate) of lines at these heights: those so near to each other that labels would meet share the upper one's."""
+    """(text, rate) of lines at these heights: those so near to each other that labels would meet share the
+    upper one's."""
     found = []
     for y, text, rate in sorted(heights):
         if found and y - found[-1][0] < apart:
@@ -221,7 +237,10 @@ def _peaks(axes):
         yield f'<path class="roof" d="M{max(LEFT, axes.x(rate / fastest)):.1f},{y:.1f}H{right}"/>'
         heights.append((y, _named(axes, name, rate, axes.view.unit), rate))
     for text, rate in _labels(heights, 15):
-        yield f'<text class="soft" x="{right}" y="{axes.y(rate) - 4:.1f}" text-anchor="end">{escape(text)}</text>'
+        yield (
+            f'<text class="soft" x="{right}" y="{axes.y(rate) - 4:.1f}"'
+            f' text-anchor="end">{escape(text)}</text>'
+        )
 
 
 def _mark(axes, dot, places, links):
@@ -237,14 +256,19 @@ def _mark(axes, dot, places, links):
         parts.append(f'<g class="near">{_shape(shape, axes.x(near), y, 0.7 * side)}</g>')
     parts.append(_shape(shape, x, y, side))
     at = _free(axes, places, x, y, side, len(str(dot.number)))
-    parts.append(f'<text class="label" x="{at[0]:.1f}" y="{at[1] + 4.5:.1f}" text-anchor="middle">{dot.number}</text>')
+    parts.append(
+        f'<text class="label" x="{at[0]:.1f}" y="{at[1] + 4.5:.1f}" text-anchor="middle">{dot.number}</text>'
+    )
     if links:
         return f'<a class="mark" href="#{dot.link}" aria-label="{spoken}">{"".join(parts)}</a>'
     return f'<g class="mark" tabindex="0" role="img" aria-label="{spoken}">{"".join(parts)}</g>'
 
 
 def _shape(path, x, y, side):
-    return f'<path transform="translate({x:.1f} {y:.1f}) scale({side:.1f})" vector-effect="non-scaling-stroke" d="{path}"/>'
+    return (
+        f'<path transform="translate({x:.1f} {y:.1f}) scale({side:.1f})" vector-effect="non-scaling-stroke"'
+        f' d="{path}"/>'
+    )
 
 
 def _free(axes, places, x, y, side, digits):
@@ -267,15 +291,17 @@ def _free(axes, places, x, y, side, digits):
 
 
 def together(parts):
-    """The plots of all parts below each other as one SVG file, for papers, with the names of their rows; "" where nothing
-    can be plotted."""
+    """The plots of all parts below each other as one SVG file, for papers, with the names of their rows; ""
+    where nothing can be plotted."""
     drawings, down, width = [], 0, WIDE[0]
     for part in parts:
         for view, axes in part.axes.items():
             dots = part.dots(view)
             inner = drawing(axes.sized(WIDE), dots, links=False, label=f"Roofline of {part.place}")
             sized = inner.replace("<svg ", f'<svg y="{down + 24}" width="{width}" height="{WIDE[1]}" ', 1)
-            drawings.append(f'<text class="label" x="{LEFT}" y="{down + 18}">{escape(part.place)}</text>{sized}')
+            drawings.append(
+                f'<text class="label" x="{LEFT}" y="{down + 18}">{escape(part.place)}</text>{sized}'
+            )
             down += WIDE[1] + 24
             for dot in sorted(dots, key=lambda d: d.number):
                 down += 17

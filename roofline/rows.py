@@ -48,7 +48,9 @@ class Row:
     def dot(self, view):
         """The row as a Dot of a view, or None where it has no such operations."""
         roof = self.roof
-        return roof and self._dot(view, self.number, self.result["method"], roof, roof["seconds"]["value"], self.weight or 0.2)
+        return roof and self._dot(
+            view, self.number, self.result["method"], roof, roof["seconds"]["value"], self.weight or 0.2
+        )
 
     def kernels(self, view):
         """Dots of the row's kernels but the smallest, their area the share of the call's time."""
@@ -112,7 +114,9 @@ class Part:
         self.ceilings = Ceilings.from_dict(content["ceilings"]) if content["ceilings"] else None
         self.near_level = ""
         if self.ceilings:
-            self.near_level = "shared" if "bandwidth shared" in self.ceilings.items else self.ceilings.levels[0][0]
+            self.near_level = (
+                "shared" if "bandwidth shared" in self.ceilings.items else self.ceilings.levels[0][0]
+            )
         self.rows, self.axes = [], {}
 
     def dots(self, view):
@@ -133,7 +137,8 @@ class Part:
 
 
 def parts_of(document):
-    """The Parts of a document, with their rows; results of one method on one input get neighbouring numbers."""
+    """The Parts of a document, with their rows; results of one method on one input get neighbouring
+    numbers."""
     contents = document["parts"]
     several = len({tuple(sorted((k, str(p["machine"][k])) for k in ("cpu", "device"))) for p in contents}) > 1
     parts = [Part(k, content, several) for k, content in enumerate(contents)]
@@ -152,7 +157,8 @@ def parts_of(document):
 
 
 def _total(result):
-    """Seconds of all launches of a kind that a program made, by their median: a first one may hold the loading of code."""
+    """Seconds of all launches of a kind that a program made, by their median: a first one may hold the
+    loading of code."""
     return result["seconds"]["median"] * len(result["seconds"]["values"])
 
 
@@ -168,7 +174,8 @@ def rows_of(parts):
 
 
 def sweeps(rows):
-    """{method: {line: [(size, Row), ...]}}: methods that were run at several sizes, or on several numbers of threads.
+    """{method: {line: [(size, Row), ...]}}: methods that were run at several sizes, or on several numbers of
+    threads.
 
     A line is one space; where only the space differs, sizes are threads.
     """

@@ -6,8 +6,8 @@ from roofline.rows import parts_of, program, rows_of
 from roofline.units import scaled
 
 CAPTION = (
-    "flops, calls of special functions and compulsory bytes are counted in the text; attainable: the least time at the "
-    "measured ceilings (python -m roofline ceilings); share: attainable over measured"
+    "flops, calls of special functions and compulsory bytes are counted in the text; attainable: the least"
+    " time at the measured ceilings (python -m roofline ceilings); share: attainable over measured"
 )
 
 
@@ -23,7 +23,10 @@ def tables(document):
     found = [_measured(rows)]
     low = [row for row in rows if row.roof and row.roof["reason"]]
     if times := program(parts):
-        found[0].caption = f"kernels ran for {scaled(times[1], 's')} of the program's {scaled(times[0], 's')}; {found[0].caption or ''}"
+        found[0].caption = (
+            f"kernels ran for {scaled(times[1], 's')} of the program's {scaled(times[0], 's')};"
+            f" {found[0].caption or ''}"
+        )
     return found + ([_reasons(low)] if low else [])
 
 
@@ -56,5 +59,10 @@ def _measured(rows):
 def _reasons(rows):
     table = _table("Against the roof: why not more", ["no.", "method<", "share", "reason<"])
     for row in rows:
-        table.add_row(str(row.number), row.result["method"], f"{row.roof['share_of_attainable']:.0%}", row.roof["reason"]["text"])
+        table.add_row(
+            str(row.number),
+            row.result["method"],
+            f"{row.roof['share_of_attainable']:.0%}",
+            row.roof["reason"]["text"],
+        )
     return table

@@ -14,17 +14,26 @@ WORDS = {
 HELP = {  # by the cause that `roofline.reasons` found
     "outside": "Data that stay in the space, and larger launches, leave less to the host.",
     "calls": "pk.capture records launches and replays them together; pk.plan prepares one.",
-    "waiting": "More independent work for each index or thread hides waiting; pk.explain tells which lines reach memory "
-    "with gaps.",
+    "waiting": (
+        "More independent work for each index or thread hides waiting; pk.explain tells which lines reach"
+        " memory with gaps."
+    ),
     "divergence": "Indices sorted or grouped so that neighbours do the same work keep lanes busy.",
     "executed": "pk.explain tells what runs one lane at a time, and which branches cost lanes.",
-    "instructions": "Fewer instructions for each flop: indices computed once, short loops with pk.static lengths.",
-    "overfetch": "Arrays laid out so that neighbouring indices read neighbouring elements are fetched by whole lines.",
+    "instructions": (
+        "Fewer instructions for each flop: indices computed once, short loops with pk.static lengths."
+    ),
+    "overfetch": (
+        "Arrays laid out so that neighbouring indices read neighbouring elements are fetched by whole lines."
+    ),
     "scattered": "Neighbouring indices that read neighbouring elements are served by one load.",
     "reread": "Pieces that fit the nearest cache, or a team's scratch, would be read once.",
     "scratch": "What stays in registers (pk.local) is read from scratch less often.",
     "integer": "Indices computed once, and in int32 where they fit, cost less.",
-    "integer division": "An MDRangePolicy gives several indices without a division; one by a constant, or in int32, costs less.",
+    "integer division": (
+        "An MDRangePolicy gives several indices without a division; one by a constant, or in int32, costs"
+        " less."
+    ),
     "together": "Partial results in pk.ScatterView, in scratch, or a reduction, meet less often.",
     "parallelism": "More indices or teams in one launch would fill the machine.",
     "launch": "Larger launches, pk.plan or pk.capture.",
@@ -41,15 +50,18 @@ def verdict(result):
     roof = result.roof
     if roof.share > 1.1:
         return (
-            f"{result.method} is faster than its measured roof, which is therefore wrong: measure the ceilings again "
-            "on a quiet machine (python -m roofline ceilings --fresh)."
+            f"{result.method} is faster than its measured roof, which is therefore wrong: measure the"
+            " ceilings again on a quiet machine (python -m roofline ceilings --fresh)."
         )
     took = scaled(roof.seconds, "s")
     if roof.share >= NEAR:
-        return f"{result.method} is at its roof: {took}, {roof.share:.0%} of what {resource(roof.by)} allows here."
+        return (
+            f"{result.method} is at its roof: {took}, {roof.share:.0%} of what {resource(roof.by)} allows"
+            " here."
+        )
     return (
-        f"{result.method} takes {took}; {resource(roof.by)} would take {scaled(roof.attainable, 's')}, so it could be "
-        f"up to {times(1 / roof.share)} times as fast."
+        f"{result.method} takes {took}; {resource(roof.by)} would take {scaled(roof.attainable, 's')}, so it"
+        f" could be up to {times(1 / roof.share)} times as fast."
     )
 
 
@@ -59,24 +71,27 @@ def advice(result):
     inside = sum(seconds for *_, seconds in roof.launches)
     if inside < 0.5 * roof.seconds:
         found.append(
-            f"{1 - inside / roof.seconds:.0%} of the time is spent outside of kernels: fewer, larger launches, pk.plan "
-            "or pk.capture, and data that stay in the space."
+            f"{1 - inside / roof.seconds:.0%} of the time is spent outside of kernels: fewer, larger"
+            " launches, pk.plan or pk.capture, and data that stay in the space."
         )
     if roof.by == "launch":
         found.append("Its launches cost more than their work: one launch for several, or pk.capture.")
     masked = max((counts.masked for _, counts, _, _ in roof.launches), default=0.0)
     if masked > 0.2:
         found.append(
-            f"Up to {masked:.0%} of the lanes were masked off: neighbours that take the same branch would waste fewer."
+            f"Up to {masked:.0%} of the lanes were masked off: neighbours that take the same branch would"
+            " waste fewer."
         )
     if roof.by.startswith("memory") and roof.share > 0.5:
         found.append(
-            "It moves data as fast as the memory gives: only fewer bytes help (float32, or one kernel for two)."
+            "It moves data as fast as the memory gives: only fewer bytes help (float32, or one kernel for"
+            " two)."
         )
     special = roof.special_share
     if roof.by == "arithmetic" and special > 0.5:
         found.append(
-            f"{special:.0%} of its arithmetic is special functions: pk.fast_exp and pk.fast_log, or fewer of them."
+            f"{special:.0%} of its arithmetic is special functions: pk.fast_exp and pk.fast_log, or fewer of"
+            " them."
         )
     if roof.by == "arithmetic" and set(roof.flops_by_dtype) == {"float64"} and roof.share > 0.5:
         found.append("All of it is float64: float32, where its digits are enough, has a higher roof.")
