@@ -202,7 +202,8 @@ class View:
             return self._array
         from .copy import to_host
 
-        return to_host(self)
+        with events.copy(self.memory, HOST, self.nbytes):
+            return to_host(self)
 
     def __array__(self, dtype=None, copy=None):
         if self.memory != HOST:
