@@ -1,10 +1,12 @@
-"""How fast a launch could be: the time that each resource wants at its measured ceiling, and the largest of them.
+"""How fast a launch could be: the time that each resource wants at its measured ceiling, and the largest of
+them.
 
 arithmetic      flops of the text, or of the code where it has fewer, at the FMA peak of their precision, and
-                special functions at their own rates. On a CPU they share the same units, so their times add up;
-                a GPU has units for float64, for float32, for special functions in float32 and for integers,
-                which work at the same time, so the largest counts
-integer         integer operations of the text, or executed ones where these are fewer, at the integer peak; on
+                special functions at their own rates. On a CPU they share the same units, so their times add
+                up; a GPU has units for float64, for float32, for special functions in float32 and for
+                integers, which work at the same time, so the largest counts
+integer         integer operations of the text, or executed ones where these are fewer, at the integer peak;
+on
                 a GPU of kernels without floating-point work
 memory LEVEL    compulsory bytes at the bandwidth of the nearest level that holds all of them
 requested       executed loads and stores at the first level's bandwidth (CPU)

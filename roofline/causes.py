@@ -1,12 +1,13 @@
 """What may have cost a kernel its time, by what was measured and counted, and what it would take without.
 
-A roof is the least time of the text's operations and compulsory bytes. Here each further thing that could cost
-time is given the time that it would explain, and the time that the same work wants without it, both modelled.
-What explains less than half of the measured time, or more than twice, is not believed. Of the others the cause
-is the one whose end would gain most, told with that gain:
+A roof is the least time of the text's operations and compulsory bytes. Here each further thing that could
+cost time is given the time that it would explain, and the time that the same work wants without it, both
+modelled. What explains less than half of the measured time, or more than twice, is not believed. Of the
+others the cause is the one whose end would gain most, told with that gain:
 
 launch            the cost of a launch (measured), of a kernel that has hardly more to do
-divergence        lanes that take no part, as neighbours branch otherwise or make fewer trips: all of the time;
+divergence        lanes that take no part, as neighbours branch otherwise or make fewer trips: all of the
+time;
                   without, the share of the lanes that took part
 executed          the operations that ran, at their rates: what runs one lane at a time at two operations a
                   cycle; without, those of the text
@@ -15,7 +16,8 @@ memory LEVEL      compulsory bytes from a farther level than the nearest that co
 reread            all loads and stores at a memory level, from which each comes anew; without, each byte once
 scratch           loads and stores of scratch at shared memory's bandwidth (GPU)
 scattered         elements gathered or scattered one by one, two a cycle; without, by packs
-overfetch         the lines that are touched; or the elements at scattered places, each on another line than the
+overfetch         the lines that are touched; or the elements at scattered places, each on another line than
+the
                   one before, at the rate of gathers from their level (on a GPU a sector each); without, the
                   elements alone
 integer division  at its rate, which is that of one lane at a time
@@ -39,12 +41,14 @@ from roofline.units import scaled, times
 HALF, REFUTED = 0.5, 2.0  # of the time: a cause that explains less, or more, is not believed
 WORTH = 1.1  # gain, below which a cause is none
 IDLE = 0.1  # of the lanes: fewer are what fills the last pack
-PER_CYCLE, LOADS_PER_CYCLE = 4, 2  # instructions, and loads or scalar operations, that a core starts in a cycle
+# instructions, and loads or scalar operations, that a core starts in a cycle
+PER_CYCLE, LOADS_PER_CYCLE = 4, 2
 LANES, WIDEST = 8, 16  # elements that one load of a pack brings, and lanes that the widest packs have
 LINE, SECTOR = 64, 32  # bytes that a CPU's cache moves at once, and a GPU's
 IN_FLIGHT = 128  # threads that a GPU keeps in flight for each of the teams that pk.concurrency tells
 DIVISIONS = ("sdiv", "udiv", "srem", "urem")  # of LLVM's instructions, one lane at a time on every CPU
-ARITHMETIC = {"fadd": 1, "fsub": 1, "fmul": 1, "fdiv": 1, "fma": 2, "fmuladd": 2}  # flops of LLVM's instructions
+# flops of LLVM's instructions
+ARITHMETIC = {"fadd": 1, "fsub": 1, "fmul": 1, "fdiv": 1, "fma": 2, "fmuladd": 2}
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,9 @@ import contextlib
 import functools
 import math
 import time
+import weakref
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from rich.table import Table
@@ -14,6 +16,8 @@ from portable.errors import InputError, printable
 from roofline import microkernels
 from roofline.counting import branches, count, in_words
 from roofline.counts import mean
+from roofline.memory import high_water
+from roofline.past import Past, recalled, remembered
 from roofline.timing import Samples
 from roofline.units import scaled, spread
 
@@ -24,17 +28,31 @@ AHEAD, TRIPS = (
     30_000,
 )  # seconds, about, that a device is kept busy so that a launch lies in its queue in time; trips for it
 
+_hearing = []  # profiles that are open
 _regions = []  # open blocks, outermost first: a program names them whoever profiles it
+
+
+@functools.cache
+def _nvtx():
+    """NVIDIA's library of named ranges, where it is installed: Nsight shows them."""
+    with contextlib.suppress(ImportError):
+        import nvtx
+
+        return nvtx
 
 
 @contextlib.contextmanager
 def region(name):
-    """Name what is launched inside a block, for every profile that hears it: `with roofline.region("set up"):
-    ...`"""
+    """Name what is launched inside a block, for every profile that hears it, and for NVIDIA's tools where
+    nvtx is installed: `with roofline.region("set up"): ...`"""
     _regions.append(printable(name))
+    begin, heard = time.perf_counter(), region_now()
     try:
-        yield
+        with _nvtx().annotate(_regions[-1]) if _nvtx() else contextlib.nullcontext():
+            yield
     finally:
+        for open_one in _hearing:
+            open_one._passed.append((heard, begin, time.perf_counter(), open_one._aside))
         _regions.pop()
 
 
@@ -52,9 +70,15 @@ class Event:
     label, region, space : str
         `region` names the `region(...)` blocks around the launch, outermost first, joined by " / ".
     launches : tuple
-        What was launched, as `portable.listening` tells it; several for a graph.
+        What was launched, as `portable.listening` tells it, without its arrays; several for a graph.
     seconds : float
         On cuda between two events of the device around the launch, elsewhere by the host's clock.
+    start : float
+        Seconds from the begin of the profile.
+    called : (float, float)
+        The same of the host: when it launched, and seconds that this took.
+    queue : str
+        The space, with a number where it has several queues.
     """
 
     label: str
@@ -62,35 +86,90 @@ class Event:
     space: str
     launches: tuple
     seconds: float
+    start: float = 0.0
+    called: tuple = (0.0, 0.0)
+    queue: str = ""
+
+
+class Copied(NamedTuple):
+    """A copy: from one memory ("" of a fill) to another, and when, in seconds from the begin of the
+    profile."""
+
+    source: str
+    target: str
+    nbytes: int
+    region: str
+    start: float
+    seconds: float
+
+
+class _Mark(NamedTuple):
+    """A launch that was heard: what, where, its stamps, and the host's clock before and after."""
+
+    label: str
+    space: object
+    launches: tuple
+    region: str
+    begin: object
+    end: object
+    host: tuple
 
 
 class Profile:
-    """Launches gathered inside `with roofline.profile() as p:`.
+    """Launches gathered inside `with roofline.profile() as p:`. It keeps no array alive.
 
     Attributes
     ----------
     seconds : float
         Of the whole block, by the host's clock, to the end of its work.
+    copies : list of Copied
+    memory_bytes : int or None
+        The most that the process held in the block, beyond what it held before (Linux; not on a device).
+    counted : Counted or None
+        Counts of each kind of launch, taken as they came, if that was asked for.
     """
 
-    def __init__(self, before=None, apart=False):
+    def __init__(self, before=None, apart=False, counted=None):
         self._before, self._aside, self._busy, self._apart = before, 0.0, False, apart
         self.seconds, self._marks, self._open, self._events, self._counts = 0.0, [], {}, None, {}
+        self.copies, self.memory_bytes, self.counted = [], None, counted
+        self._begin, self._passed, self._graphs = time.perf_counter(), [], weakref.WeakKeyDictionary()
 
     @staticmethod
     def region(name):
         """Name what is launched inside a block: `with p.region("set up"): ...`"""
         return region(name)
 
+    def _now(self):
+        return time.perf_counter() - self._begin - self._aside
+
     def _hear(self, phase, what, launch):
         if self._busy:  # launches that the profile makes are not the program's
             return
         if phase == "begin":
-            if self._before or self._apart:
+            if what == "kernel" and (self._before or self._apart):
                 self._step_aside(launch)
-            self._open[id(launch)] = pk.stamp(launch.space)
+            if _nvtx():
+                _nvtx().push_range(printable(launch.label) if what == "kernel" else what)
+            self._open[id(launch)] = self._now(), pk.stamp(launch.space) if what == "kernel" else None
+            return
+        host, begin = self._open.pop(id(launch))
+        if what == "copy":
+            self.copies.append(Copied(*launch, region_now(), host, self._now() - host))
         else:
-            self._marks.append((launch, region_now(), self._open.pop(id(launch)), pk.stamp(launch.space)))
+            end, launches = pk.stamp(launch.space), self._remembered(launch)
+            about = printable(launch.label), launch.space, launches, region_now()
+            self._marks.append(_Mark(*about, begin, end, (host, self._now() - host)))
+        if _nvtx():
+            _nvtx().pop_range()
+
+    def _remembered(self, launch):
+        """The launches of a graph, or the one, without their arrays."""
+        if not hasattr(launch, "launches"):
+            return (remembered(launch),)
+        if launch not in self._graphs:
+            self._graphs[launch] = tuple(map(remembered, _launches(launch)))
+        return self._graphs[launch]
 
     def _step_aside(self, launch):
         start, self._busy = time.perf_counter(), True
@@ -107,13 +186,35 @@ class Profile:
     @property
     def on_device(self):
         """Whether something was launched on a GPU."""
-        return any(str(launch.space).startswith("cuda") for launch, *_ in self._marks)
+        return any(str(mark.space).startswith("cuda") for mark in self._marks)
+
+    @property
+    def regions(self):
+        """(name, start, seconds) of each `region(...)` block that has ended, in seconds from the begin of the
+        profile."""
+        return [(name, begin - self._begin - aside, end - begin) for name, begin, end, aside in self._passed]
 
     @property
     def events(self):
         """The launches in their order, a list of Event; work on a device is waited for."""
         if self._events is None or len(self._events) != len(self._marks):
-            self._events = [_event(*mark) for mark in self._marks]
+            first, queues = {}, _queues(mark.space for mark in self._marks)
+            self._events = []
+            for mark in self._marks:
+                begin, host = first.setdefault(mark.space, (mark.begin, mark.host[0]))
+                start = host + mark.begin.seconds_since(begin) if not self._apart else mark.host[0]
+                self._events.append(
+                    Event(
+                        mark.label,
+                        mark.region,
+                        str(mark.space),
+                        mark.launches,
+                        mark.end.seconds_since(mark.begin),
+                        start,
+                        mark.host,
+                        queues[mark.space],
+                    )
+                )
         return self._events
 
     def of(self, kernel):
@@ -165,7 +266,7 @@ class Profile:
         key = (*self.identity(launch), executed)
         if key not in self._counts:
             self._counts[key] = Met()
-            self._counts[key].meet(launch, executed)
+            self._counts[key].meet(recalled(launch), executed)
         return self._counts[key].mean()
 
     def meet(self, launch, *, executed=True):
@@ -207,11 +308,11 @@ class Profile:
 
 
 @contextlib.contextmanager
-def profile(before=None, apart=False):
+def profile(before=None, apart=False, counted=False):
     """Gather every launch of a block: `with roofline.profile() as p: ...`
 
-    A launch costs two stamps more (a microsecond or two); nothing is waited for until the events are asked
-    for. A replayed graph is one event.
+    A launch costs two stamps more (some microseconds), and keeps no array alive; nothing is waited for until
+    the events are asked for. A replayed graph is one event.
 
     Parameters
     ----------
@@ -220,20 +321,31 @@ def profile(before=None, apart=False):
     apart : bool
         Time each kernel by itself: graphs run launch by launch, and before each launch a device gets
         something to do, so that it does not wait for the host in between. This takes longer as a whole.
+    counted : bool
+        Count each kind of launch as it comes, on the data that it meets, and time each apart: what `report`
+        asks of launches whose arrays are gone by then.
 
     Yields
     ------
     Profile
     """
-    made, start = Profile(before, apart), time.perf_counter()
-    with pk.listening(made._hear, apart):
-        yield made
-    for space in {launch.space for launch, *_ in made._marks}:
+    if counted:
+        from roofline.script import Counted
+
+        counted = Counted()
+        before, apart = counted.before, True
+    made = Profile(before, apart, counted or None)
+    _hearing.append(made)
+    try:
+        with pk.listening(made._hear, apart, copies=True), high_water() as most:
+            yield made
+    finally:
+        _hearing.remove(made)
+    for space in {mark.space for mark in made._marks}:
         pk.fence(space)
-    made.seconds = time.perf_counter() - start - made._aside
-    if (
-        apart and made.on_device
-    ):  # what kept the device busy was in the way; how much of it the host waited for is not known
+    made.seconds, made.memory_bytes = made._now(), most.bytes
+    if apart and made.on_device:
+        # What kept the device busy was in the way; how much of it the host waited for is not known.
         made.seconds = max(made.seconds - len(made._marks) * AHEAD, sum(e.seconds for e in made.events))
 
 
@@ -286,10 +398,16 @@ def count_launch(launch, *, executed=True):
         )
 
 
-def _event(launch, region, begin, end):
-    return Event(
-        printable(launch.label), region, str(launch.space), _launches(launch), end.seconds_since(begin)
-    )
+def _queues(spaces):
+    """{space: name}: the space in words, with a number where there are several queues of it."""
+    of = {}
+    for space in spaces:
+        of.setdefault(str(space), {}).setdefault(space, None)
+    return {
+        space: f"{name}, queue {k}" if len(same) > 1 else name
+        for name, same in of.items()
+        for k, space in enumerate(same, 1)
+    }
 
 
 def _launches(launch):
@@ -307,6 +425,8 @@ def _identity(a):
     """What tells one argument from another: arrays by where they lie, numbers by their value."""
     if isinstance(a, tuple):
         return tuple(map(_identity, a))
+    if isinstance(a, Past):
+        return a.pointer, a.shape, a.strides, a.dtype.name
     a = a.view if isinstance(a, pk.ScatterView) else a
     if isinstance(a, np.ndarray):
         return a.ctypes.data, a.shape, a.strides, a.dtype.name

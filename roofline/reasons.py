@@ -1,7 +1,7 @@
 """Why a method stays below its roof: the kernels that lose most of its time, each with its causes.
 
-The causes of a kernel are found by `roofline.causes`. A call's reason names those that lose most, until most of
-what it loses is told; what passes outside of kernels is told with them:
+The causes of a kernel are found by `roofline.causes`. A call's reason names those that lose most, until most
+of what it loses is told; what passes outside of kernels is told with them:
 
 neighbours  the median less the fastest repeat, where that is much; measured
 outside     the part of the call in which no kernel ran; measured

@@ -312,7 +312,9 @@ def _shapes(args):
     """What makes two launches of a kernel differ in their work: shapes and types of arrays."""
     args = (a.view if isinstance(a, pk.ScatterView) else a for a in args)
     return tuple(
-        _shapes(a) if isinstance(a, tuple) else (getattr(a, "shape", None), str(getattr(a, "dtype", "")))
+        _shapes(a)
+        if isinstance(a, tuple)
+        else (getattr(a, "shape", None), str(getattr(a, "dtype", "")), getattr(a, "value", None))
         for a in args
     )
 

@@ -120,8 +120,9 @@ def test_launches_are_counted_in_their_own_space(monkeypatch):
     """Whichever is the default when the counts are asked for."""
     seen = []
     monkeypatch.setattr(profiling, "count", lambda *args, **options: seen.append(str(pk.default_space())))
+    x, y = np.ones(10), np.ones(10)
     with pk.use("serial"), roofline.profile() as p:
-        pk.parallel_for(10, layer.axpy, 2.0, np.ones(10), np.ones(10))
+        pk.parallel_for(10, layer.axpy, 2.0, x, y)
     with pk.use("checked"):
         p.counts()
     assert seen == ["serial"]
