@@ -37,7 +37,6 @@ from roofline import (
     process,
     reporting,
     revision,
-    roofplot,
     rows,
     script,
     tables,
@@ -75,7 +74,7 @@ def _report(options):
     def part(space):
         space = space or spaces[0]
         if space not in parts:
-            parts[space] = reporting.Report(space, machine.facts(space))
+            parts[space] = reporting.Report(space, machine.facts(space), quick=options.quick)
         return parts[space]
 
     kernel = options.script and target.SEPARATOR in options.script
@@ -187,7 +186,7 @@ def _tell(options, document, keep=True):
     for table in tables.tables(document):
         _console().print(table)
     for part in rows.parts_of(document):
-        for sentence in checks.caveats(part.machine, part.ceilings):
+        for sentence in part.caveats:
             print(f"roofline: {part.place}: {sentence}", file=sys.stderr)
     failures = [failure for part in document["parts"] for failure in part["failures"]]
     for failure in failures:
@@ -198,25 +197,26 @@ def _tell(options, document, keep=True):
     elif options.out:
         print(f"roofline: nothing was measured, so {printable(options.out)} is not written", file=sys.stderr)
     kept &= _keep(options.json, _as_json(document))
-    kept &= _figures(options, document)
+    kept &= _figures(options, figure.plots(document))
     interrupted = any(part["interrupted"] for part in document["parts"])
     return _code(interrupted, kept and not (keep and failures))
 
 
-def _figures(options, document):
+def _figures(options, shown):
     """Write the plots that were asked for; whether all is well."""
-    drawing = roofplot.together(rows.parts_of(document)) if options.svg else None
-    if drawing == "" or (options.pdf and figure.figure(document) is None):
+    if not (options.svg or options.pdf):
+        return True
+    drawing = figure.drawing(shown)
+    if not drawing:
         print(
             "roofline: nothing to plot: no method with floating-point operations has a roof here",
             file=sys.stderr,
         )
         return False
-    kept = _keep(options.svg, drawing)
     if options.pdf:
-        figure.write(document, options.pdf)
+        figure.write_pdf(drawing, options.pdf)
         print(f"wrote {printable(options.pdf)}")
-    return kept
+    return _keep(options.svg, drawing)
 
 
 def _ceilings(options, space):

@@ -14,6 +14,7 @@ atomics         at the rate of atomic additions, each to its own place
 launch          the cost of a launch in a graph of many, the least that one can cost
 """
 
+import inspect
 import linecache
 from collections import Counter
 from dataclasses import dataclass, field, replace
@@ -25,7 +26,6 @@ from roofline.counts import mean
 LOW = 0.6  # of the attainable rate: below, a report says why
 ABOVE = 1.1  # of the attainable rate: more than repeats of a ceiling differ by
 TOO_FAST = "above its roof: a ceiling was measured too low, or work was counted that the compiler removed"
-QUOTED = 6  # lines of a kernel's text that a report quotes, the costliest
 
 
 @dataclass(frozen=True)
@@ -134,6 +134,24 @@ def _integer(counts, executed, ceilings):
     return n / ceilings.rate("integer int64")
 
 
+def shares(counts, ceilings):
+    """{place: share} of each line of a text: of the seconds that its arithmetic, its atomics and its loads and stores
+    want, one after the other; integer operations count where the text has no other arithmetic."""
+    wants, near = {}, ceilings.bandwidth(ceilings.levels[0][0])
+    for place in {line for line, *_ in counts.text}:
+        own = {key: n for key, n in counts.text.items() if key[0] == place}
+        line = replace(counts, text=own, executed=None)
+        integer = 0 if counts.flops or counts.special else line.integer
+        wants[place] = (
+            _arithmetic(line, None, ceilings, [])[0]
+            + integer / ceilings.rate("integer int64")
+            + sum(line.atomics.values()) / ceilings.rate("atomic apart int64")
+            + (line.loaded + line.stored + line.scratch) / near
+        )
+    total = sum(wants.values())
+    return {place: seconds / total for place, seconds in wants.items()} if total else {}
+
+
 def other_operations(counts):
     """Operations of the text that are no flops: of integers, atomics, loads and stores."""
     reached = sum(
@@ -189,15 +207,18 @@ class Kernel:
         """Operations of one launch that are no flops: of integers, atomics, loads and stores."""
         return other_operations(self.counts)
 
-    def _quoted(self):
-        """(place, text) of the costliest lines."""
-        ranked = sorted(self.counts.by_line().items(), key=lambda item: -sum(item[1].values()))
-        for place, _ in ranked[:QUOTED]:
+    def _source(self):
+        """{place: text} of the kernel's own lines, and of those in functions that it calls."""
+        file, _, first = self.counts.place.rpartition(":")
+        lines = linecache.getlines(file)[int(first) - 1 :] if first.isdigit() else []
+        found = {f"{file}:{k}": line.rstrip() for k, line in enumerate(inspect.getblock(lines), int(first))} if lines else {}
+        for place in self.counts.by_line():
             file, _, number = place.rpartition(":")
-            if text := linecache.getline(file, int(number)).strip() if number.isdigit() else "":
-                yield place, text
+            if text := linecache.getline(file, int(number)).rstrip() if number.isdigit() else "":
+                found.setdefault(place, text)
+        return found
 
-    def as_dict(self, seconds):
+    def as_dict(self, seconds, ceilings=None):
         """The JSON object; `seconds` is what the whole call took."""
         left = seconds - self.seconds + min(self.attainable, self.seconds)
         return {
@@ -213,7 +234,8 @@ class Kernel:
             "near_bytes": self.near_bytes,
             "operations": self.operations,
             "explanation": self.counts.explanation(),
-            "source": dict(self._quoted()),
+            "source": self._source(),
+            "shares": shares(self.counts, ceilings) if ceilings else {},
             **self.counts.as_dict(),
         }
 
@@ -231,12 +253,21 @@ class Analysis:
     notes : list of str
     host : str
         Functions in which the host spends most while no kernel runs, in words.
+    ceilings : Ceilings or None
+        Those of the bounds.
+    copies : float
+        Seconds of the call in copies.
+    memory : int or None
+        Bytes that the process held at most, beyond what it held before the call.
     """
 
     seconds: float
     launches: list
     notes: list
     host: str = ""
+    ceilings: object = None
+    copies: float = 0.0
+    memory: int | None = None
 
     @cached_property
     def kernels(self):
@@ -254,7 +285,8 @@ class Analysis:
         launches = [
             (label, counts, bound(counts, ceilings), seconds) for label, counts, _, seconds in self.launches
         ]
-        found = replace(self, launches=launches, notes=[note for note in self.notes if note != TOO_FAST])
+        notes = [note for note in self.notes if note != TOO_FAST]
+        found = replace(self, launches=launches, notes=notes, ceilings=ceilings)
         _note_roof(found)
         return found
 
@@ -345,7 +377,9 @@ class Analysis:
             "intensity": self.intensity,
             "wants_seconds": self.wants,
             "outside_seconds": {"value": self.outside, "provenance": "measured"},
-            "kernels": [kernel.as_dict(self.seconds) for kernel in self.kernels],
+            "copies_seconds": self.copies,
+            "memory_bytes": self.memory,
+            "kernels": [kernel.as_dict(self.seconds, self.ceilings) for kernel in self.kernels],
             "notes": self.notes,
         }
 
@@ -368,7 +402,8 @@ def _together(label, launches):
 def analyse_launch(label, counts, seconds, ceilings):
     """One launch against its roof; `seconds` is what it took."""
     found = bound(counts, ceilings)
-    analysis = Analysis(seconds, [(label, counts, found, seconds)], [*counts.notes, *found.notes])
+    notes = [*counts.notes, *found.notes]
+    analysis = Analysis(seconds, [(label, counts, found, seconds)], notes, ceilings=ceilings)
     _note_roof(analysis)
     return analysis
 
@@ -402,7 +437,8 @@ def analyse(profile, seconds, ceilings, *, executed=True):
         for launch, c in zip(event.launches, counts, strict=True):
             launches.append((printable(launch.label), c, bound(c, roof), scale * event.seconds / len(counts)))
     notes = list(dict.fromkeys(note for _, c, b, _ in launches for note in (*c.notes, *b.notes)))
-    analysis = Analysis(seconds, launches, notes)
+    copies = min(scale * sum(copy.seconds for copy in profile.copies), seconds)
+    analysis = Analysis(seconds, launches, notes, ceilings=roof, copies=copies)
     inside = sum(s for *_, s in launches)
     if inside < 0.5 * seconds:
         notes.append(

@@ -357,10 +357,7 @@ def _waits(kernel, ceilings, took):
     counts, few = kernel.counts, "".join(f"; {cause.text}" for cause in _of_parallelism(kernel, ceilings))
     if counts.executed and counts.ptx is None and ceilings.clock:
         rate = _instructions(counts) / (took * ceilings.clock * _threads(ceilings))
-        return (
-            f"it starts {rate:.2g} instructions a cycle, of about {PER_CYCLE}, so operations wait for the one"
-            f" before, for memory, or for a neighbour on this machine{few}"
-        )
+        return f"it starts {rate:.2g} instructions a cycle, of about {PER_CYCLE}{few}"
     met = collections.Counter()
     for (_, operation, _), n in counts.text.items():
         if operation.startswith("team."):

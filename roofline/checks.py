@@ -4,6 +4,8 @@ from roofline.attainable import ABOVE
 from roofline.profiling import SHORT
 from roofline.units import scaled, spread
 
+OWN = "below its roof", "long enough", "steady"  # checks of a result without which its share is not to be trusted
+SIZE = "full size"
 STEADY = 0.25  # of the median: quartiles farther apart are about the machine's other work
 DRIFT = 0.05  # of a core's clock between the ceilings' measurement and the report's
 BUSY = 0.3  # cores taken by others, of which a report says so; less is what an idle system needs
@@ -62,7 +64,7 @@ def of_result(result):
     return found
 
 
-def of_part(machine, ceilings, clock):
+def of_part(machine, ceilings, clock, quick=False):
     """The checks of the machine: what else it did, and whether its clock drifted.
 
     Parameters
@@ -71,8 +73,10 @@ def of_part(machine, ceilings, clock):
     ceilings : Ceilings or None
     clock : float or None
         Cycles per second of a core now.
+    quick : bool
+        Whether inputs and ceilings were tiny.
     """
-    found = []
+    found = [_check(SIZE, False, "--quick: inputs were tiny, and ceilings measured for moments")] if quick else []
     if machine["busy_cores"] is not None:
         text = (
             f"other work kept {machine['busy_cores']:g} of {machine['cores']} cores busy when the run began"
@@ -92,31 +96,31 @@ def of_part(machine, ceilings, clock):
     return found
 
 
-def caveats(machine, ceilings):
-    """What a reader must know before any figure: that the machine was not quiet, or that its ceilings cannot
-    be right.
+def caveats(machine, ceilings, checks=()):
+    """What a reader must know before any figure: that the machine was not quiet, that its ceilings cannot be right, or
+    that nothing was of full size.
 
     Parameters
     ----------
     machine : dict, see `roofline.machine.facts`
     ceilings : Ceilings or None
+    checks : list of dict, see `of_part`
 
     Returns
     -------
     list of str, sentences
     """
-    found = []
-    for what, busy in (
-        ("", machine["busy_cores"]),
-        (" when the ceilings were measured", ceilings and ceilings.machine["busy_cores"]),
-    ):
+    found = [f"No share of the roof is to be trusted: {c['text']}." for c in checks if c["check"] == SIZE]
+    whens = ("", machine["busy_cores"]), (" when the ceilings were measured", ceilings and ceilings.machine["busy_cores"])
+    for what, busy in whens:
         if (busy or 0.0) > BUSY:
-            found.append(f"The machine was not quiet{what}: other work kept {busy:g} of {machine['cores']} cores busy. Times, shares of the roof "
-                         "and reasons are about that work, too.")  # fmt: skip
+            found.append(
+                f"The machine was not quiet{what}: other work kept {busy:g} of {machine['cores']} cores busy."
+                " Times, shares of the roof and reasons are about that work, too."
+            )
     if ceilings and ceilings.doubts:
-        found.append(
-            f"The ceilings are in doubt, and with them every share of the roof: {'; '.join(ceilings.doubts)}."
-        )
+        doubts = "; ".join(ceilings.doubts)
+        found.append(f"The ceilings are in doubt, and with them every share of the roof: {doubts}.")
     return found
 
 

@@ -15,6 +15,7 @@ from roofline.attainable import ABOVE, Analysis, analyse
 from roofline.ceiling import Ceilings
 from roofline.contract import Run, Work
 from roofline.host import busiest
+from roofline.memory import high_water
 from roofline.profiling import profile
 from roofline.reasons import OUTSIDE, whys
 from roofline.timing import Samples
@@ -101,9 +102,9 @@ class Report:
     interrupted: bool = False
     ceilings: Ceilings | None = None  # once they were wanted
     notes: list[str] = field(default_factory=list)
-    program_seconds: float | None = (
-        None  # of a program whose launches these are, the first of its spaces only
-    )
+    # Of a program whose launches these are, the first of its spaces only.
+    program_seconds: float | None = None
+    quick: bool = False  # of tiny inputs, and ceilings of a moment
 
     def as_dict(self):
         """A part of the JSON document."""
@@ -118,7 +119,7 @@ class Report:
             "interrupted": self.interrupted,
             "notes": self.notes,
             "program_seconds": self.program_seconds,
-            "checks": checks.of_part(self.machine, self.ceilings, clock),
+            "checks": checks.of_part(self.machine, self.ceilings, clock, self.quick),
         }
 
 
@@ -233,8 +234,9 @@ def collect(report: Report, runs: list[tuple[str, Run]], on_start=lambda method,
         for done, (case, run) in enumerate(runs):
             on_start(run.method, done)
             try:
-                seconds, value = _timed(run)
+                seconds, value, most = _timed(run, report.quick)
                 roof = _roof(report, run, seconds, ceilings) if ceilings else None
+                roof = roof and replace(roof, memory=most)
                 why = whys(roof, report.ceilings, seconds) if roof else ()
             except Exception as error:  # noqa: BLE001 - one method's failure must not cost the others
                 report.failures.append(Failure(case, run.method, one_line(error)))
@@ -265,30 +267,37 @@ def _hold_anew(report, ceilings):
             report.results[k] = replace(result, roof=roof, reason=why, reasons=each)
 
 
-def _timed(run):
-    """Seconds per call, and what the last call returned."""
-    values = []
-    seconds = timing.measure(lambda: values.append(run.call()), run.sync, max_time=MAX_SECONDS)
-    return seconds, values[-1]
+def _timed(run, quick):
+    """Seconds per call, what the last call returned, and bytes that one more held at most."""
+    values, few = [], {"min_time": 1e-3, "repeats": 3} if quick else {"max_time": MAX_SECONDS}
+    seconds, most = timing.measure(lambda: values.append(run.call()), run.sync, **few), None
+    if seconds.median < MAX_SECONDS and not quick:
+        with high_water() as most:
+            _complete(run)
+    return seconds, values[-1], most and most.bytes
+
+
+def _complete(run):
+    run.call()
+    if run.sync:
+        run.sync()
 
 
 def _roof(report, run, seconds, ceilings):
     """One more call, profiled, and counted on the data that each launch meets."""
-    executed = not report.space.startswith("cuda") and seconds.median < LONG
+    executed = not report.space.startswith("cuda") and seconds.median < LONG and not report.quick
 
     def count(launch):
         made.meet(launch, executed=executed)
 
     with profile(count, apart=True) as made:
-        run.call()
-        if run.sync:
-            run.sync()
+        _complete(run)
 
     def roofs(special):
         report.ceilings = ceilings(report.space, special)
         return report.ceilings
 
     found = analyse(made, seconds.median, roofs, executed=executed)
-    if found and found.outside > OUTSIDE * found.seconds:
+    if found and found.outside > OUTSIDE * found.seconds and not report.quick:
         found = replace(found, host=busiest(run.call))
     return found

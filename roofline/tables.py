@@ -4,10 +4,12 @@ from rich.table import Table
 
 from roofline.rows import parts_of, program, rows_of
 from roofline.units import scaled
+from roofline.verdicts import groups
 
 CAPTION = (
     "flops, calls of special functions and compulsory bytes are counted in the text; attainable: the least"
-    " time at the measured ceilings (python -m roofline ceilings); share: attainable over measured"
+    " time at the measured ceilings (python -m roofline ceilings); share: attainable over measured, with a question"
+    " mark where it is not to be trusted, for a self-check did not pass"
 )
 
 
@@ -45,11 +47,12 @@ def _measured(rows):
     table = _table(f"Measured on {spaces}" if rows else "Measured", columns, CAPTION if held else None)
     for row in rows:
         r, seconds, roof = row.result, row.result["seconds"], row.roof
-        cells = [str(row.number), r["method"], row.about, row.place, scaled(seconds["median"], "s"),
-                 f"{scaled(seconds['lower'], 's')} to {scaled(seconds['upper'], 's')}"]  # fmt: skip
+        quartiles = f"{scaled(seconds['lower'], 's')} to {scaled(seconds['upper'], 's')}"
+        cells = [str(row.number), r["method"], row.about, row.place, scaled(seconds["median"], "s"), quartiles]
         if roof:
-            cells += [scaled(roof["flops"]), scaled(roof["special"]), scaled(roof["compulsory_bytes"], "B"),
-                      scaled(roof["attainable_seconds"]["value"], "s"), f"{roof['share_of_attainable']:.0%}", roof["bound_by"]]  # fmt: skip
+            cells += [scaled(roof["flops"]), scaled(roof["special"]), scaled(roof["compulsory_bytes"], "B")]
+            cells += [scaled(roof["attainable_seconds"]["value"], "s"), f"{row.share:.0%}{'?' * row.doubtful}"]
+            cells.append(roof["bound_by"])
         elif not held:
             cells.append("" if r["value"] is None else f"{r['value']:.12g}")
         table.add_row(*cells)
@@ -57,12 +60,9 @@ def _measured(rows):
 
 
 def _reasons(rows):
-    table = _table("Against the roof: why not more", ["no.", "method<", "share", "reason<"])
-    for row in rows:
-        table.add_row(
-            str(row.number),
-            row.result["method"],
-            f"{row.roof['share_of_attainable']:.0%}",
-            row.roof["reason"]["text"],
-        )
+    table = _table("Against the roof: why not more", ["cause<", "no.", "what is seen, and what helps<"])
+    for group in groups(rows):
+        for k, (numbers, sentence) in enumerate(group["told"]):
+            table.add_row("" if k else group["title"], numbers.removeprefix("No. "), sentence)
+        table.add_row("", "", group["help"], style="italic", end_section=True)
     return table
