@@ -50,7 +50,7 @@ def main(argv=None):
     """Run the command line; returns the exit code."""
     options = parser().parse_args(argv)
     try:
-        for option in ("out", "json", "svg", "pdf"):
+        for option in ("out", "json", "svg", "pdf", "trace"):
             if getattr(options, option, None):
                 files.check_writable(f"--{option}", getattr(options, option))
         if getattr(options, "pdf", None):
@@ -353,9 +353,14 @@ def _validate(options, space):
 
 
 def _diff(options):
-    found = diff.changes(diff.read(options.before), diff.read(options.after), options.across)
+    before, after = diff.read(options.before), diff.read(options.after)
+    found = diff.changes(before, after, options.across)
     _console().print(diff.table(found))
-    return _code(False, all(change.verdict != "slower" for change in found))
+    for sentence in diff.lead(found):
+        print(sentence)
+    kept = _keep(options.out, options.out and diff.page(before, after, found))
+    kept &= _figures(options, diff.plots(found) if options.svg or options.pdf else [])
+    return _code(False, kept and all(change.verdict != "slower" for change in found))
 
 
 def _counters(options):

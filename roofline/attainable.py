@@ -14,8 +14,6 @@ atomics         at the rate of atomic additions, each to its own place
 launch          the cost of a launch in a graph of many, the least that one can cost
 """
 
-import inspect
-import linecache
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -207,17 +205,6 @@ class Kernel:
         """Operations of one launch that are no flops: of integers, atomics, loads and stores."""
         return other_operations(self.counts)
 
-    def _source(self):
-        """{place: text} of the kernel's own lines, and of those in functions that it calls."""
-        file, _, first = self.counts.place.rpartition(":")
-        lines = linecache.getlines(file)[int(first) - 1 :] if first.isdigit() else []
-        found = {f"{file}:{k}": line.rstrip() for k, line in enumerate(inspect.getblock(lines), int(first))} if lines else {}
-        for place in self.counts.by_line():
-            file, _, number = place.rpartition(":")
-            if text := linecache.getline(file, int(number)).rstrip() if number.isdigit() else "":
-                found.setdefault(place, text)
-        return found
-
     def as_dict(self, seconds, ceilings=None):
         """The JSON object; `seconds` is what the whole call took."""
         left = seconds - self.seconds + min(self.attainable, self.seconds)
@@ -234,7 +221,7 @@ class Kernel:
             "near_bytes": self.near_bytes,
             "operations": self.operations,
             "explanation": self.counts.explanation(),
-            "source": self._source(),
+            "source": self.counts.source(),
             "shares": shares(self.counts, ceilings) if ceilings else {},
             **self.counts.as_dict(),
         }

@@ -2,6 +2,8 @@
 
 import collections
 import dataclasses
+import inspect
+import linecache
 import os
 from dataclasses import dataclass, field
 
@@ -202,6 +204,26 @@ class Counts:
         for name, n in named:
             table.add_row(name, f"{n:,}")
         return table
+
+    def _repr_html_(self):
+        """The counts, and the kernel's text with what each line does."""
+        from roofline.html import rendered
+
+        kernel = self.as_dict() | {"source": self.source()}
+        return rendered("counts.html", kernel=kernel, sentences=[*self.explanation(), *self.notes])
+
+    def source(self):
+        """{place: text} of the kernel's own lines, and of those in functions that it calls."""
+        file, _, first = self.place.rpartition(":")
+        lines = linecache.getlines(file)[int(first) - 1 :] if first.isdigit() else []
+        found = {}
+        if lines:
+            found = {f"{file}:{k}": line.rstrip() for k, line in enumerate(inspect.getblock(lines), int(first))}
+        for place in self.by_line():
+            file, _, number = place.rpartition(":")
+            if text := linecache.getline(file, int(number)).rstrip() if number.isdigit() else "":
+                found.setdefault(place, text)
+        return found
 
     def explanation(self):
         """Sentences on why executed flops are not those of the text."""

@@ -45,23 +45,20 @@ def rendered(template, **what):
     return _templates().get_template(template).render(**what)
 
 
-def page(document, **more):
+def page(document):
     """The page of a report's document (see `roofline.reporting.document`), as text."""
     parts = parts_of(document)
     rows = rows_of(parts)
-    first = {
-        "title": "What these kernels could be",
-        "lead": _lead(rows, program(parts)),
-        "changes": (),
-        "groups": groups(rows),
-        "figures": [figure for part in parts for figure in _figures(part)],
-    }
     return rendered(
         "page.html",
+        title="What these kernels could be",
+        lead=_lead(rows, program(parts)),
         parts=parts,
         rows=rows,
         several=len({row.place for row in rows}) > 1,
         failures=list(_failures(parts)),
+        groups=groups(rows),
+        figures=[figure for part in parts for figure in _figures(part)],
         kernels=kernels_of(rows),
         without_flops=list(_without_flops(rows)),
         cards=[_card(row, len(rows)) for row in rows if row.roof],
@@ -69,7 +66,6 @@ def page(document, **more):
         checks=_checks(parts, rows),
         least=LEAST,
         low=LOW,
-        **first | more,
     )
 
 

@@ -236,7 +236,7 @@ class Profile:
         """{(region, label, space, shapes): Samples of seconds}: launches of the same kind, as they came."""
         found = {}
         for e in self.events:
-            found.setdefault((e.region, e.label, e.space, _shapes(e)), []).append(e.seconds)
+            found.setdefault((e.region, e.label, e.space, self.sizes(e)), []).append(e.seconds)
         return {key: Samples(tuple(values)) for key, values in found.items()}
 
     def counts(self, *, executed=True):
@@ -253,6 +253,12 @@ class Profile:
     def identity(launch):
         """What tells launches apart: kernel, policy, reducers and arguments, of arrays where they lie."""
         return launch.kernel, launch.policy, launch.reducers, launch.scan, tuple(map(_identity, launch.args))
+
+    @staticmethod
+    def sizes(event):
+        """Sizes of an event's launches in words."""
+        words = [in_words(launch.policy) for launch in event.launches[:3]]
+        return ", ".join(words) + (", ..." if len(event.launches) > 3 else "")
 
     @staticmethod
     def size(launch):
@@ -279,31 +285,50 @@ class Profile:
         """Labels of launches so short that their times are mostly the cost of a launch."""
         return sorted({label for (_, label, _, _), s in self.groups().items() if s.median < SHORT})
 
+    def _kinds(self):
+        """Rows of the tables, the costliest kind first, and the last of it as words."""
+        ordered = sorted(self.groups().items(), key=lambda item: -sum(item[1].values))
+        for (where, label, space, shapes), s in ordered:
+            times = scaled(sum(s.values), "s"), scaled(s.median, "s"), spread(s, "s")
+            yield where, label, space, shapes, f"{len(s.values):,}", *times
+
     def table(self):
         """The terminal's table, the costliest first."""
-        table = Table(title="Launches", title_justify="left", caption=self._caption(), caption_justify="left")
-        for name in ("region", "launch", "space", "size"):
-            table.add_column(name)
-        for name in ("launches", "total", "median", "quartiles"):
-            table.add_column(name, justify="right")
-        ordered = sorted(self.groups().items(), key=lambda item: -sum(item[1].values))
-        for (region, label, space, shapes), s in ordered:
-            total = scaled(sum(s.values), "s")
-            table.add_row(
-                region,
-                label,
-                space,
-                shapes,
-                f"{len(s.values):,}",
-                total,
-                scaled(s.median, "s"),
-                spread(s, "s"),
-            )
+        table = Table(
+            title="Launches", title_justify="left", caption=self._caption(), caption_justify="left"
+        )
+        for name in ("region", "launch", "space", "size", "launches", "total", "median", "quartiles"):
+            table.add_column(name, justify="right" if name in ("launches", "total", "median", "quartiles") else "left")
+        for row in self._kinds():
+            table.add_row(*row)
         return table
+
+    def trace(self, path=None):
+        """The time line in Chrome's trace format, a dict; with `path` it is also written, for ui.perfetto.dev."""
+        from roofline import timeline
+
+        if path is not None:
+            timeline.save(self, path)
+        return timeline.trace(self)
+
+    def _repr_html_(self):
+        """The time line, and launches by kind."""
+        from roofline import timeline
+        from roofline.html import rendered
+
+        shown = {"tracks": timeline.picture(self) if self._marks else {}, "whole": self.seconds}
+        return rendered("profile.html", caption=self._caption(), rows=list(self._kinds()), **shown)
+
+    def __repr__(self):
+        return f"<profile of {len(self._marks):,} launches in {scaled(self.seconds, 's')}>"
 
     def _caption(self):
         launched = sum(e.seconds for e in self.events)
         text = f"{scaled(launched, 's')} in launches, of {scaled(self.seconds, 's')}"
+        if self.copies:
+            text += f"; {scaled(sum(copy.seconds for copy in self.copies), 's')} in {len(self.copies):,} copies"
+        if self.memory_bytes is not None:
+            text += f"; at most {scaled(self.memory_bytes, 'B')} more held than before"
         return text + (f"; too short to time one by one: {', '.join(self.short())}" if self.short() else "")
 
 
@@ -413,12 +438,6 @@ def _queues(spaces):
 def _launches(launch):
     """The launches of a graph, or the one."""
     return tuple(pair[0] for pair in launch.launches) if hasattr(launch, "launches") else (launch,)
-
-
-def _shapes(event):
-    """Sizes of the policies in words."""
-    words = [in_words(launch.policy) for launch in event.launches[:3]]
-    return ", ".join(words) + (", ..." if len(event.launches) > 3 else "")
 
 
 def _identity(a):

@@ -242,17 +242,17 @@ def parts_of(document):
     for part in parts:
         for result in part.content["results"]:
             grouped[result["case"], result["method"], result["source"]].append((part, result))
-    launched = sum(_total(r) for part in contents for r in part["results"] if r["case"] == PROGRAM)
+    launched = sum(total(r) for part in contents for r in part["results"] if r["case"] == PROGRAM)
     pairs = [pair for found in grouped.values() for pair in found]
     for number, (part, result) in enumerate(pairs, 1):
-        weight = _total(result) / launched if result["case"] == PROGRAM and launched else None
+        weight = total(result) / launched if result["case"] == PROGRAM and launched else None
         part.rows.append(Row(number, part, result, weight))
     for part in parts:
         part.scale()
     return parts
 
 
-def _total(result):
+def total(result):
     """Seconds of all launches of a kind that a program made, by their median: a first one may hold the
     loading of code."""
     return result["seconds"]["median"] * len(result["seconds"]["values"])
@@ -261,7 +261,7 @@ def _total(result):
 def program(parts):
     """(seconds of the program, seconds of it in launches) of reports of a program; None of others."""
     whole = sum(part.content["program_seconds"] or 0.0 for part in parts)
-    return (whole, sum(_total(row.result) for part in parts for row in part.rows)) if whole else None
+    return (whole, sum(total(row.result) for part in parts for row in part.rows)) if whole else None
 
 
 def rows_of(parts):
