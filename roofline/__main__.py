@@ -41,6 +41,7 @@ from roofline import (
     script,
     tables,
     target,
+    timeline,
     validate,
 )
 from roofline.options import MINUTES, parser
@@ -69,7 +70,7 @@ def main(argv=None):
 
 def _report(options):
     spaces = _spaces(options.space)
-    parts = {}
+    parts, traced = {}, True
 
     def part(space):
         space = space or spaces[0]
@@ -83,6 +84,8 @@ def _report(options):
             f"--{'all' if options.all else 'only'} chooses among the methods; '{options.script}' is a program"
             " or a kernel."
         )
+    if options.trace and (kernel or not options.script):
+        raise InputError("--trace writes the time line of a program: name one. Of a method roofline.profile() has one.")
     if options.script and not kernel:
         script.check(options.script)
         _warn_of_order(options)
@@ -103,13 +106,13 @@ def _report(options):
 
         if options.script and not kernel:
             with pk.use(spaces[0]):
-                script.collect(
-                    options.script, options.arguments, part, None if spaces[0] == "checked" else roofs, start
-                )
+                known = None if spaces[0] == "checked" else roofs
+                made = script.collect(options.script, options.arguments, part, known, start)
+                traced = _keep(options.trace, options.trace and timeline.as_json(made))
         else:
             _collect(options, spaces, part, roofs, folder, kernel, progress, task, start)
-    shown = [made for made in parts.values() if made.results or made.failures or made.interrupted]
-    return _tell(options, reporting.document(made.as_dict() for made in shown or parts.values()))
+    shown = [one for one in parts.values() if one.results or one.failures or one.interrupted]
+    return _tell(options, reporting.document(one.as_dict() for one in shown or parts.values())) or int(not traced)
 
 
 def _warn_of_order(options):

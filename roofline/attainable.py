@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from portable.errors import printable
+from roofline.counting import statics
 from roofline.counts import mean
 
 LOW = 0.6  # of the attainable rate: below, a report says why
@@ -420,9 +421,15 @@ def analyse(profile, seconds, ceilings, *, executed=True):
     # On a CPU the profiled call may have met a busier moment; a device's own clock sees none.
     on_device = any(event.space.startswith("cuda") for event, _ in counted)
     launches, scale = [], 1.0 if on_device or not profile.seconds else seconds / profile.seconds
+    compiled = {}
+    for launch in (launch for event, _ in counted for launch in event.launches):
+        compiled.setdefault((launch.label, launch.kernel), set()).add(str(statics(launch)))
     for event, counts in counted:
         for launch, c in zip(event.launches, counts, strict=True):
-            launches.append((printable(launch.label), c, bound(c, roof), scale * event.seconds / len(counts)))
+            label = printable(launch.label)
+            if len(compiled[launch.label, launch.kernel]) > 1:
+                label += f" ({', '.join(f'{name} = {value}' for name, value in statics(launch).items())})"
+            launches.append((label, c, bound(c, roof), scale * event.seconds / len(counts)))
     notes = list(dict.fromkeys(note for _, c, b, _ in launches for note in (*c.notes, *b.notes)))
     copies = min(scale * sum(copy.seconds for copy in profile.copies), seconds)
     analysis = Analysis(seconds, launches, notes, ceilings=roof, copies=copies)

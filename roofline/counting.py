@@ -62,7 +62,7 @@ def count(policy, kernel, *args, reducer=(), scan=None, executed=True):
     with data:
         text, touched, moves = _text(wanted, kernel, data.args, reducer, scan, on_device)
         if not reducer:
-            text = summed(text, set(scattered(_names(kernel, wanted), args)))
+            text = summed(text, set(scattered(names_of(kernel, wanted), args)))
         if branches(kernel):
             notes.append("the text has conditions: the counts are of these data" + _changes(text))
         masked, instructions = 0.0, None
@@ -85,7 +85,7 @@ def count(policy, kernel, *args, reducer=(), scan=None, executed=True):
         text,
         instructions,
         masked,
-        compulsory(text, touched, _names(kernel, wanted), args),
+        compulsory(text, touched, names_of(kernel, wanted), args),
         ptx,
         notes,
         apart,
@@ -216,7 +216,13 @@ def in_words(policy):
     return f"{sizes} {'teams' if isinstance(policy, pk.TeamPolicy) else 'indices'}"
 
 
-def _names(kernel, policy):
+def names_of(kernel, policy):
     """Of the arguments behind the index or the team."""
     n_indices = len(policy.begin) if isinstance(policy, pk.MDRangePolicy) else 1
     return [*kernel.portable_text.params[n_indices:], "out"]
+
+
+def statics(launch):
+    """{name: value} of what a launch's kernel was compiled for: arguments that are pk.static."""
+    names = names_of(launch.kernel, launch.policy)
+    return {name: a.value for name, a in zip(names, launch.args, strict=False) if type(a) is type(pk.static(0))}

@@ -156,8 +156,8 @@ def report(made, source="launches"):
     """Hold what a profile heard against the roofs of its spaces: `with roofline.profile() as p: ...`, then
     `report(p)`.
 
-    Counting takes a few runs of each kind of launch, on the data as they are now; ceilings are measured if
-    they are not known.
+    Counting takes a few runs of each kind of launch, on the data as they are now (of launches whose arrays are gone, make
+    the profile with `counted=True`); ceilings are measured if they are not known.
 
     Parameters
     ----------
@@ -187,7 +187,8 @@ def report(made, source="launches"):
     def roofs(space, special):
         return ceiling.ceilings(space, special=special)
 
-    script.tell(made, source, part, roofs if all(e.space != "checked" for e in made.events) else None)
+    held = roofs if all(e.space != "checked" for e in made.events) else None
+    script.tell(made, source, part, held, counted=made.counted)
     return Shown(document(made.as_dict() for made in parts.values()))
 
 

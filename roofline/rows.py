@@ -217,8 +217,8 @@ class Part:
     def scale(self):
         """Axes of each view that has something to show, common to all plots of the part."""
         for view in (FLOPS, OTHERS):
-            dots = self.dots(view)
-            if dots and self.ceilings and view.roofs(self.ceilings):
+            dots = self.dots(view) if self.ceilings and view.roofs(self.ceilings) else []
+            if dots:
                 inner = [dot for row in self.rows if row.roof for dot in row.kernels(view)]
                 self.axes[view] = Axes([*dots, *inner], {"": self.ceilings}, view)
 

@@ -13,6 +13,7 @@ import portable as pk
 from portable.errors import InputError, printable
 from roofline.attainable import analyse_launch
 from roofline.contract import Work
+from roofline.counting import statics
 from roofline.counts import mean
 from roofline.profiling import SHORT, Met, profile, region_now
 from roofline.reasons import whys
@@ -58,6 +59,10 @@ def collect(path, arguments, part, ceilings=None, on_start=lambda label, done: N
         What the program finds in sys.argv behind its name.
     part : callable of a space's name, or None for the default space, that gives the Report to fill in place
     ceilings, on_start : as in `roofline.reporting.collect`
+
+    Returns
+    -------
+    Profile
     """
     counted = Counted()
     with profile(counted.before if ceilings else None, apart=True) as made:
@@ -65,6 +70,7 @@ def collect(path, arguments, part, ceilings=None, on_start=lambda label, done: N
     if not made.events:
         part(None).failures.append(Failure("script", str(path), "it launched no kernel"))
     tell(made, Path(path).name, part, ceilings, on_start, counted)
+    return made
 
 
 class Counted:
@@ -208,7 +214,8 @@ def tell(made, source, part, ceilings=None, on_start=lambda label, done: None, c
     for done, (parts, found) in enumerate(told):
         event, launch = found[0]
         on_start(printable(launch.label), done)
-        where = f"{source}, {event.region}" if event.region else source
+        fixed = (f"{name} = {value}" for name, value in statics(launch).items())
+        where = ", ".join(filter(None, (source, event.region, *fixed)))
         size = made.size(launch)
         if len(parts) > 1:
             sizes = [made.size(one)[0] for _, one in found]
@@ -235,7 +242,7 @@ def _counted_now(made, parts):
     counted."""
     step = max(1, len(parts) // SIZES)
     return mean([
-        (sum(len(found) for _, found in parts[k : k + step]), made.count(parts[k][1][0][1]))
+        (sum(len(found) for _, found in parts[k : k + step]), made.count(parts[k][1][-1][1]))
         for k in range(0, len(parts), step)
     ])
 
