@@ -15,7 +15,7 @@ import time
 from dataclasses import dataclass, field
 
 import numpy as np
-from rich.table import Table
+from roofline.grid import grid
 
 from roofline.process import SideDied, SideError
 from roofline.timing import MIN_SECONDS, QUEUE, Samples
@@ -177,14 +177,7 @@ class Outcome:
             f" slower; '{NOT_SLOWER}': the interval begins below {SLOWER}; '{UNDECIDED}': wider than"
             f" {WIDE:.0%}, or fewer than {SITTINGS} sittings"
         )
-        table = Table(
-            title=f"this revision against {self.name}",
-            title_justify="left",
-            caption_justify="left",
-            caption=caption,
-        )
-        for column in ("work", "this", self.name, f"this / {self.name}", "rounds in sittings", "verdict"):
-            table.add_column(column, justify="left" if column in ("work", "verdict") else "right")
+        rows = []
         for row in self.rows:
             found, cells = row.interval, ["", "", ""]
             if found:
@@ -193,10 +186,10 @@ class Outcome:
                 ]
                 ends = f" ({found.lower:.3f} to {found.upper:.3f})" if math.isfinite(found.width) else ""
                 cells.append(f"{found.median:.3f}{ends}")
-            table.add_row(
-                f"{row.title}; {row.label}", *cells, f"{len(row.rounds)} in {len(row.sittings)}", row.verdict
-            )
-        return table
+            sittings = f"{len(row.rounds)} in {len(row.sittings)}"
+            rows.append((f"{row.title}; {row.label}", *cells, sittings, row.verdict))
+        columns = f"work<|this|{self.name}|this / {self.name}|rounds in sittings|verdict<"
+        return grid(f"this revision against {self.name}", columns, rows, caption)
 
 
 def match(here, there):

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from platformdirs import user_cache_dir
-from rich.table import Table
 
 import portable as pk
 from portable.errors import InputError
 from roofline import files, machine, measuring, microkernels, physics
+from roofline.grid import grid
 from roofline.timing import Samples
 from roofline.units import scaled, spread
 
@@ -164,23 +164,11 @@ class Ceilings:
             f"measured {self.date} on {self.machine['device'] or self.machine['cpu']}{self.clock_in_words()}"
         )
         caption += f"; in doubt, so not kept: {'; '.join(self.doubts)}" if self.doubts else ""
-        table = Table(
-            title=f"Ceilings of {self.space}", title_justify="left", caption=caption, caption_justify="left"
-        )
-        for name, justify in (
-            ("ceiling", "left"),
-            ("roof", "right"),
-            ("median", "right"),
-            ("quartiles", "right"),
-            ("method", "left"),
-        ):
-            table.add_column(name, justify=justify)
+        rows = []
         for c in self.items.values():
             unit = c.unit if c.unit == "s" else f"{c.unit}/s"
-            table.add_row(
-                c.name, scaled(c.best, unit), scaled(c.rate.median, unit), spread(c.rate, unit), c.method
-            )
-        return table
+            rows.append((c.name, scaled(c.best, unit), scaled(c.rate.median, unit), spread(c.rate, unit), c.method))
+        return grid(f"Ceilings of {self.space}", "ceiling<|roof|median|quartiles|method<", rows, caption)
 
 
 def ceilings(

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from rich.table import Table
+from roofline.grid import grid
 
 from roofline import timing
 from roofline.contract import Duel
@@ -86,24 +86,17 @@ class Outcome:
             caption += f"; ours does {scaled(rate, 'FLOP/s')}{share}"
         if self.told:
             caption += f"\n{self.told}"
-        table = Table(title=self.duel.title, title_justify="left", caption_justify="left", caption=caption)
-        table.add_column("peer")
-        table.add_column(f"ours: {self.duel.ours.label}", justify="right")
-        table.add_column("the peer", justify="right")
-        table.add_column("peer / ours", justify="right")
-        if self.duel.best:
-            table.add_column("best / best", justify="right")
-        table.add_column("difference", justify="right")
+        rows = []
         for row in self.rows:
             ratios = [f"{row.ratio.median:.3g} ({row.ratio.lower:.3g} to {row.ratio.upper:.3g})"]
             ratios += [f"{row.best:.3g}"] if self.duel.best else []
             difference = "" if row.difference is None else f"{row.difference:.1e}"
-            table.add_row(
-                row.peer, _cell(row.ours_seconds, "s"), _cell(row.peer_seconds, "s"), *ratios, difference
-            )
+            rows.append((row.peer, _cell(row.ours_seconds, "s"), _cell(row.peer_seconds, "s"), *ratios, difference))
         if self.alone:
-            table.add_row("none here", _cell(self.alone, "s"))
-        return table
+            rows.append(("none here", _cell(self.alone, "s")))
+        best = "|best / best" if self.duel.best else ""
+        columns = f"peer<|ours: {self.duel.ours.label}|the peer|peer / ours{best}|difference"
+        return grid(self.duel.title, columns, rows, caption)
 
 
 def _cell(samples, unit):

@@ -13,7 +13,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 
-from rich.table import Table
+from roofline.grid import grid
 
 import portable as pk
 from portable.errors import SpaceUnavailableError
@@ -132,15 +132,11 @@ def table(found):
         " ncu, for which a sign that no operand takes up is an addition, and a division or a root several"
         " operations"
     )
-    made = Table(
-        title="Counted and counted by hardware", title_justify="left", caption=caption, caption_justify="left"
-    )
-    made.add_column("launch")
-    for name in ("flops of the text", "executed", "the GPU's", "executed / GPU's", "compulsory", *BYTES):
-        made.add_column(name, justify="right")
+    rows = []
     for row in found:
         ratio = f"{row.executed / row.flops:.4f}" if row.flops else ""
         moved = (scaled(row.bytes[level], "B") for level in BYTES)
         counted = f"{row.counts.flops:,}", f"{row.executed:,}", f"{row.flops:,}", ratio
-        made.add_row(row.label, *counted, scaled(row.counts.compulsory, "B"), *moved)
-    return made
+        rows.append((row.label, *counted, scaled(row.counts.compulsory, "B"), *moved))
+    columns = "|".join(("launch<|flops of the text|executed|the GPU's|executed / GPU's|compulsory", *BYTES))
+    return grid("Counted and counted by hardware", columns, rows, caption)

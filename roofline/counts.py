@@ -7,9 +7,9 @@ import linecache
 import os
 from dataclasses import dataclass, field
 
-from rich.table import Table
 
 import portable as pk
+from roofline.grid import grid
 from roofline.mix import executed_totals
 from roofline.touched import SIZES, accesses
 
@@ -83,14 +83,20 @@ class Counts:
     def _sum(self, wanted):
         return sum(n * wanted(operation, dtype) for (_, operation, dtype), n in self.text.items())
 
+    def _by(self, key, wanted):
+        """Sums by what `key` makes of an operation and its type, of those that are wanted, so many times each."""
+        found = collections.Counter()
+        for (_, *what), n in self.text.items():
+            if times := wanted(*what):
+                found[key(*what)] += n * times
+        return dict(found)
+
     @property
     def flops_by_dtype(self):
         """Floating-point operations of the text: {"float64": n, ...}."""
-        found = collections.Counter()
-        for (_, operation, dtype), n in self.text.items():
-            if dtype.startswith("float") and operation in ARITHMETIC:
-                found[dtype] += n * ARITHMETIC[operation]
-        return dict(found)
+        return self._by(
+            lambda operation, dtype: dtype, lambda operation, dtype: dtype.startswith("float") * ARITHMETIC.get(operation, 0)
+        )
 
     @property
     def flops(self):
@@ -100,11 +106,7 @@ class Counts:
     @property
     def special(self):
         """Special functions: {("exp", "float64"): n, ...}."""
-        found = collections.Counter()
-        for (_, operation, dtype), n in self.text.items():
-            if _is_special(operation):
-                found[operation, dtype] += n
-        return dict(found)
+        return self._by(lambda *what: what, lambda operation, _: _is_special(operation))
 
     @property
     def integer(self):
@@ -121,11 +123,9 @@ class Counts:
     @property
     def atomics(self):
         """Atomic operations: {("add", "int64"): n, ...}."""
-        found = collections.Counter()
-        for (_, operation, dtype), n in self.text.items():
-            if operation.startswith("atomic "):
-                found[operation.split(" ")[1], dtype] += n
-        return dict(found)
+        return self._by(
+            lambda operation, dtype: (operation.split(" ")[1], dtype), lambda operation, _: operation.startswith("atomic ")
+        )
 
     @property
     def loaded(self):
@@ -181,29 +181,20 @@ class Counts:
 
     def table(self):
         """The terminal's table, and a notebook's."""
-        table = Table(
-            title=f"{self.kernel}, {self.policy}",
-            title_justify="left",
-            caption_justify="left",
-            caption="; ".join([*self.explanation(), *self.notes]),
-        )
-        table.add_column("counted")
-        table.add_column("", justify="right")
-        named = [(f"flops {dtype}", n) for dtype, n in self.flops_by_dtype.items()]
-        named += [(" ".join(key), n) for key, n in self.special.items()]
-        named += [(f"atomic {' '.join(key)}", n) for key, n in self.atomics.items()]
-        named += [
-            ("integer operations", self.integer),
-            ("comparisons", self.comparisons),
-            ("bytes, compulsory", self.compulsory),
-            ("bytes, in lines touched", self.line_bytes),
-            ("bytes, loaded", self.loaded),
-            ("bytes, stored", self.stored),
-            ("bytes, scratch", self.scratch),
-        ]
-        for name, n in named:
-            table.add_row(name, f"{n:,}")
-        return table
+        named = {
+            **{f"flops {dtype}": n for dtype, n in self.flops_by_dtype.items()},
+            **_joined(self.special),
+            **{f"atomic {name}": n for name, n in _joined(self.atomics).items()},
+            "integer operations": self.integer,
+            "comparisons": self.comparisons,
+            "bytes, compulsory": self.compulsory,
+            "bytes, in lines touched": self.line_bytes,
+            "bytes, loaded": self.loaded,
+            "bytes, stored": self.stored,
+            "bytes, scratch": self.scratch,
+        }
+        caption = "; ".join([*self.explanation(), *self.notes])
+        return grid(f"{self.kernel}, {self.policy}", "counted<|", ((name, f"{n:,}") for name, n in named.items()), caption)
 
     def _repr_html_(self):
         """The counts, and the kernel's text with what each line does."""

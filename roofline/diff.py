@@ -2,10 +2,9 @@
 
 from dataclasses import dataclass, replace
 
-from rich.table import Table
-
 from portable.errors import InputError
 from roofline import reporting
+from roofline.grid import grid
 from roofline.html import rendered
 from roofline.roofplot import FLOPS, NARROW, OTHERS, WIDE, Axes, Plot
 from roofline.rows import PROGRAM, Row, parts_of, total
@@ -233,17 +232,9 @@ def _once(rows, kind):
 
 def table(found):
     """The terminal's table."""
-    made = Table(
-        title="Before and after",
-        title_justify="left",
-        caption_justify="left",
-        caption="before / after: above 1, it is faster now; same: the quartiles meet, or less than 5 %",
-    )
-    for name in ("method", "input", "space", "before", "after", "before / after", ""):
-        made.add_column(name, justify="right" if name in ("before", "after", "before / after") else "left")
-    for c in found:
-        made.add_row(c.method, c.about, c.space, *c.times, times(c.speedup) if c.speedup else "", c.verdict)
-    return made
+    rows = ((c.method, c.about, c.space, *c.times, times(c.speedup) if c.speedup else "", c.verdict) for c in found)
+    caption = "before / after: above 1, it is faster now; same: the quartiles meet, or less than 5 %"
+    return grid("Before and after", "method<|input<|space<|before|after|before / after|<", rows, caption)
 
 
 def lead(found):

@@ -9,13 +9,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from rich.table import Table
-
 import portable as pk
 from portable.errors import InputError, printable
 from roofline import microkernels
 from roofline.counting import branches, count, in_words
 from roofline.counts import mean
+from roofline.grid import grid
 from roofline.memory import high_water
 from roofline.past import Past, recalled, remembered
 from roofline.timing import Samples
@@ -294,14 +293,8 @@ class Profile:
 
     def table(self):
         """The terminal's table, the costliest first."""
-        table = Table(
-            title="Launches", title_justify="left", caption=self._caption(), caption_justify="left"
-        )
-        for name in ("region", "launch", "space", "size", "launches", "total", "median", "quartiles"):
-            table.add_column(name, justify="right" if name in ("launches", "total", "median", "quartiles") else "left")
-        for row in self._kinds():
-            table.add_row(*row)
-        return table
+        columns = "region<|launch<|space<|size<|launches|total|median|quartiles"
+        return grid("Launches", columns, self._kinds(), self._caption())
 
     def trace(self, path=None):
         """The time line in Chrome's trace format, a dict; with `path` it is also written, for ui.perfetto.dev."""

@@ -1,7 +1,6 @@
 """The terminal's tables of a report's document."""
 
-from rich.table import Table
-
+from roofline.grid import grid
 from roofline.rows import parts_of, program, rows_of
 from roofline.units import scaled
 from roofline.verdicts import groups
@@ -32,37 +31,30 @@ def tables(document):
     return found + ([_reasons(low)] if low else [])
 
 
-def _table(title, columns, caption=None):
-    table = Table(title=title, title_justify="left", caption=caption, caption_justify="left")
-    for name in columns:
-        table.add_column(name.strip("<"), justify="left" if name.endswith("<") else "right", overflow="fold")
-    return table
-
-
 def _measured(rows):
     held = any(row.roof for row in rows)
     spaces = ", ".join(dict.fromkeys(row.place for row in rows))
-    columns = ["no.", "method<", "input<", "space<", "median", "quartiles"]
-    columns += ["flops", "special", "bytes", "attainable", "share", "bound by<"] if held else ["value"]
-    table = _table(f"Measured on {spaces}" if rows else "Measured", columns, CAPTION if held else None)
+    own = "flops|special|bytes|attainable|share|bound by<" if held else "value"
+    cells = []
     for row in rows:
         r, seconds, roof = row.result, row.result["seconds"], row.roof
         quartiles = f"{scaled(seconds['lower'], 's')} to {scaled(seconds['upper'], 's')}"
-        cells = [str(row.number), r["method"], row.about, row.place, scaled(seconds["median"], "s"), quartiles]
+        told = [str(row.number), r["method"], row.about, row.place, scaled(seconds["median"], "s"), quartiles]
         if roof:
-            cells += [scaled(roof["flops"]), scaled(roof["special"]), scaled(roof["compulsory_bytes"], "B")]
-            cells += [scaled(roof["attainable_seconds"]["value"], "s"), f"{row.share:.0%}{'?' * row.doubtful}"]
-            cells.append(roof["bound_by"])
+            told += [scaled(roof["flops"]), scaled(roof["special"]), scaled(roof["compulsory_bytes"], "B")]
+            told += [scaled(roof["attainable_seconds"]["value"], "s"), f"{row.share:.0%}{'?' * row.doubtful}"]
+            told.append(roof["bound_by"])
         elif not held:
-            cells.append("" if r["value"] is None else f"{r['value']:.12g}")
-        table.add_row(*cells)
-    return table
+            told.append("" if r["value"] is None else f"{r['value']:.12g}")
+        cells.append(told)
+    title, columns = f"Measured on {spaces}" if rows else "Measured", f"no.|method<|input<|space<|median|quartiles|{own}"
+    return grid(title, columns, cells, CAPTION if held else None)
 
 
 def _reasons(rows):
-    table = _table("Against the roof: why not more", ["cause<", "no.", "what is seen, and what helps<"])
+    cells = []
     for group in groups(rows):
         for k, (numbers, sentence) in enumerate(group["told"]):
-            table.add_row("" if k else group["title"], numbers.removeprefix("No. "), sentence)
-        table.add_row("", "", group["help"], style="italic", end_section=True)
-    return table
+            cells.append(("" if k else group["title"], numbers.removeprefix("No. "), sentence))
+        cells += [("", "", group["help"]), None]
+    return grid("Against the roof: why not more", "cause<|no.|what is seen, and what helps<", cells)

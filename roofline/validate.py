@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from rich.table import Table
+from roofline.grid import grid
 
 import portable as pk
 from portable.errors import InputError
@@ -172,27 +172,13 @@ def table(found, space, seed):
         f" clean launches accused; {sum(j.near for j in found)} of {n} gains within {NEAR - 1:.0%}; seed"
         f" {seed}"
     )
-    shown = Table(
-        title=f"Reasons against planted causes on {space}",
-        title_justify="left",
-        caption=caption,
-        caption_justify="left",
-    )
-    for name in ("planted", "named", "of the clean one", "gain predicted", "measured", "with", "without"):
-        shown.add_column(
-            name, justify="left" if name in ("planted", "named", "of the clean one") else "right"
-        )
+    rows = []
     for j in found:
         if j.error:
-            shown.add_row(j.pair.name, f"not run: {j.error}")
+            rows.append((j.pair.name, f"not run: {j.error}"))
             continue
         gains = [times(gain) if gain else "" for gain in (j.predicted, j.measured)]
-        shown.add_row(
-            j.pair.name,
-            f"{j.named or 'none'}{'' if j.right else ' (wrong)'}",
-            f"{j.of_clean or 'none'}{' (accused)' * j.accused}",
-            f"{gains[0]}{'' if j.near else ' (off)'}",
-            gains[1],
-            *(scaled(s, "s") for s in j.seconds),
-        )
-    return shown
+        named = f"{j.named or 'none'}{'' if j.right else ' (wrong)'}", f"{j.of_clean or 'none'}{' (accused)' * j.accused}"
+        rows.append((j.pair.name, *named, f"{gains[0]}{'' if j.near else ' (off)'}", gains[1], *(scaled(s, "s") for s in j.seconds)))
+    columns = "planted<|named<|of the clean one<|gain predicted|measured|with|without"
+    return grid(f"Reasons against planted causes on {space}", columns, rows, caption)
