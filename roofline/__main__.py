@@ -359,8 +359,10 @@ def _diff(options):
     before, after = diff.read(options.before), diff.read(options.after)
     found = diff.changes(before, after, options.across)
     _console().print(diff.table(found))
-    for sentence in diff.lead(found):
-        print(sentence)
+    print(diff.lead(found))
+    for change in found:
+        for sentence in change.moved if change.verdict != "same" else ():
+            print(f"{change.method}: {sentence}")
     kept = _keep(options.out, options.out and diff.page(before, after, found))
     kept &= _figures(options, diff.plots(found) if options.svg or options.pdf else [])
     return _code(False, kept and all(change.verdict != "slower" for change in found))

@@ -13,13 +13,6 @@ from roofline.units import one_line, scaled, spread, times
 
 LEAST = 0.05  # a change below 5 % is none, however small the spread: layouts of memory move times by as much
 _MACHINE = ("cpu", "device", "cores")
-AMOUNTS = {
-    "flops": ("flops", ""),
-    "special": ("calls of special functions", ""),
-    "integer": ("integer operations", ""),
-    "compulsory_bytes": ("bytes that must be moved", "B"),
-    "requested_bytes": ("bytes loaded and stored", "B"),
-}
 
 
 @dataclass(frozen=True)
@@ -81,28 +74,15 @@ class Change:
         return before.median / after.median if timed else None
 
     @property
+    def launches(self):
+        """How many launches of each report are compared."""
+        return tuple(1 if self.alike else len(row.result["seconds"]["values"]) for row in (self.before, self.after) if row)
+
+    @property
     def moved(self):
         """What is another now, in sentences."""
-        if not (self.before and self.after and self.before.roof and self.after.roof):
-            return []
-        old, new = self.before.roof, self.after.roof
-        found = [f"At {old['share_of_attainable']:.0%} of its roof before, at {new['share_of_attainable']:.0%} now."]
-        if old["bound_by"] != new["bound_by"]:
-            found.append(f"Bound by {old['bound_by']} before, by {new['bound_by']} now.")
-        launches = [len(row.result["seconds"]["values"]) if not self.alike else 1 for row in (self.before, self.after)]
-        if launches[0] != launches[1]:
-            found.append(f"Launches: {launches[0]:,} before, {launches[1]:,} now.")
-        for key, (words, unit) in AMOUNTS.items():
-            was, now = old[key] * launches[0], new[key] * launches[1]
-            if abs(now - was) > 0.02 * max(was, now):
-                found.append(f"{words[:1].upper()}{words[1:]}: {scaled(was, unit)} before, {scaled(now, unit)} now.")
-        causes = [{title for _, title, _ in row.causes} for row in (self.before, self.after)]
-        kernels = [{kernel["label"] for kernel in roof["kernels"]} for roof in (old, new)]
-        for (was, now), begin in ((causes, "What costs its time"), (kernels, "Its kernels")):
-            parts = (("no longer", was - now), ("new", now - was))
-            told = [f"{word}: {', '.join(sorted(names))}" for word, names in parts if names]
-            found += [f"{begin}, {'; '.join(told)}."] if told else []
-        return found
+        held = self.before and self.after and self.before.roof and self.after.roof
+        return rendered("moved.txt", c=self).splitlines() if held else []
 
     @property
     def texts(self):
@@ -240,12 +220,9 @@ def table(found):
 def lead(found):
     """The whole in two sentences."""
     kinds = [c.verdict for c in found]
-    told = ", ".join(f"{kinds.count(kind):,} {kind}" for kind in dict.fromkeys(kinds))
-    most = max((c for c in found if c.speedup), key=lambda c: max(c.speedup, 1 / c.speedup), default=None)
-    if most is None:
-        return [f"Of {len(found):,} methods: {told}."]
-    way = f"{times(most.speedup)} times as fast" if most.speedup >= 1 else f"{times(1 / most.speedup)} times as slow"
-    return [f"Of {len(found):,} methods: {told}.", f"What changed most is no. {most.number}, {most.method}: {way} now."]
+    timed = [c for c in found if c.speedup]
+    most = max(timed, key=lambda c: max(c.speedup, 1 / c.speedup), default=None)
+    return rendered("lead.txt", kinds={kind: kinds.count(kind) for kind in kinds}, n=len(found), most=most)
 
 
 def plots(found):
@@ -277,14 +254,10 @@ def _near(old, new):
 
 def page(before, after, found):
     """The page of a comparison, as text."""
-    caption = (
-        "{}. A line leads from the mark before (hollow) to the one now (filled). Up: operations a second. Across:"
-        " operations per byte. Dashed roofs are those before."
-    )
     overlays = [
-        (*(Plot(axes.sized(size), dots, f"{title}, before and now") for size in (WIDE, NARROW)), caption.format(title))
+        (title, *(Plot(axes.sized(size), dots, f"{title}, before and now") for size in (WIDE, NARROW)))
         for title, axes, dots in plots(found)
     ]
     parts = [*parts_of(before), *parts_of(after)]
-    told = {"title": "Before and after", "lead": lead(found), "changes": found, "overlays": overlays}
+    told = {"title": "Before and after", "words": lead(found), "changes": found, "overlays": overlays}
     return rendered("diff.html", parts=parts, **told)

@@ -4,7 +4,7 @@ import datetime
 import functools
 import math
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
 from roofline.attainable import LOW
 from roofline.roofplot import FLOPS, NARROW, OTHERS, SMALL, WIDE, Plot
@@ -22,7 +22,7 @@ DASHES = ("none", "7 4", "2 3", "9 3 2 3")
 def _templates():
     made = Environment(
         loader=PackageLoader("roofline"),
-        autoescape=True,
+        autoescape=select_autoescape(("html", "svg")),
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=StrictUndefined,
@@ -30,11 +30,13 @@ def _templates():
     made.filters |= {
         "date": _date,
         "listing": _listing,
+        "named": lambda kernels: [(f"kernel {k['label']}", "bar", k["seconds"]) for k in kernels],
         "percent": "{:.0%}".format,
         "px": lambda value: f"{value:.1f}".removesuffix(".0"),
         "resource": resource,
         "scaled": scaled,
         "times": times,
+        "wants": _wants,
         "whole": "{:,}".format,
     }
     return made
@@ -52,18 +54,17 @@ def page(document):
     return rendered(
         "page.html",
         title="What these kernels could be",
-        lead=_lead(rows, program(parts)),
+        held=[row for row in rows if row.roof],
+        program=program(parts),
+        near=NEAR,
         parts=parts,
         rows=rows,
         several=len({row.place for row in rows}) > 1,
-        failures=list(_failures(parts)),
         groups=groups(rows),
         figures=[figure for part in parts for figure in _figures(part)],
         kernels=kernels_of(rows),
-        without_flops=list(_without_flops(rows)),
         cards=[_card(row, len(rows)) for row in rows if row.roof],
         sweeps=[_sweep(*found) for found in sweeps(rows).items()],
-        checks=_checks(parts, rows),
         least=LEAST,
         low=LOW,
     )
@@ -75,69 +76,20 @@ def _date(text):
     return f"{moment.day} {moment:%B %Y, %H:%M} UTC"
 
 
-def _lead(rows, times_of_program):
-    """The whole in four sentences."""
-    held = [row for row in rows if row.roof]
-    if not rows:
-        return []
-    of_program = rows[0].weight is not None
-    kind = "kernels" if of_program else "methods"
-    if not held:
-        return [f"{len(rows):,} {kind} were timed; a space without ceilings has no roof to hold them against."]
-    near = [row for row in held if row.share >= NEAR]
-    low = [row for row in held if row.share < LOW]
-    whole, inside = times_of_program or (0.0, 0.0)
-    text = [
-        f"For {len(held):,} {kind} the time that they took stands beside the shortest time in which this machine could do"
-        " the same calculations and fetch the same data: their roof."
-        + (f" Kernels ran for {scaled(inside, 's')} of the program's {scaled(whole, 's')}." if whole else ""),
-        f"{len(near):,} of them {'is' if len(near) == 1 else 'are'} near it; these get faster only by calculating less or"
-        " by using less data, in float32 for example.",
-        f"{len(low):,} take more than {1 / LOW:.2g} times as long; what their time goes into stands under 'Why not more'."
-        if low
-        else "None is far from it.",
-    ]
-    most = max(held, key=lambda row: row.to_gain)
-    if most.share < NEAR:
-        gain = 1 / (1 - most.weight * (1 - most.share)) if of_program else 1 / most.share
-        what = f"all kernels together would be {times(gain)} times as fast" if of_program else (
-            f"it would be {times(gain)} times as fast"
-        )
-        part = f", {most.weight:.0%} of the time in kernels" if of_program else ""
-        text.append(f"Begin with no. {most.number}, {most.result['method']}{part}: at its roof, {what}.")
-    return text
-
-
 def _figures(part):
-    """(wide plot, narrow plot, roofs of small plots, caption) of each view that has something to show."""
+    """(view, wide plot, narrow plot, roofs of small plots) of each view that has something to show."""
     for view, axes in part.axes.items():
         label = f"Roofline of {part.place}; the list below tells the same in words"
         wide, narrow = (Plot(axes.sized(size), part.dots(view), label) for size in (WIDE, NARROW))
-        yield wide, narrow, Plot(axes.sized(SMALL), [], part.small(view)), _caption(part, view)
+        yield part, view, wide, narrow, Plot(axes.sized(SMALL), [], part.small(view))
 
 
-def _caption(part, view):
-    what = (
-        "floating-point operations"
-        if view is FLOPS
-        else "operations of kernels without floating-point work: of integers, atomics, loads and stores"
-    )
-    near = {"shared": "L1 and shared memory"}.get(part.near_level, part.near_level)
-    return (
-        f"{part.place}. Up: {what}, a second. Across: operations per byte. Slopes are memory levels and flat lines"
-        " peaks, all measured. A filled mark stands at its compulsory bytes (each array once, counted), the hollow"
-        f" one joined to it at the bytes asked of {near}. The dotted stroke ends at its own roof, special functions"
-        " included."
-        + (" A mark's area is its share of the time." if any(row.weight is not None for row in part.rows) else "")
-    )
-
-
-def _without_flops(rows):
-    """(row, compulsory bytes a second, those of the level that holds them) of rows without floating-point work."""
-    for row in rows:
-        if row.roof and not row.roof["flops"] and row.roof["compulsory_bytes"]:
-            rate = row.roof["compulsory_bytes"] / row.roof["seconds"]["value"]
-            yield row, rate, row.part.ceilings.bandwidth(row.roof["level"])
+def _wants(roof):
+    """(what, seconds) of what each resource wants, and of the time outside of kernels, the largest first."""
+    total, outside = roof["seconds"]["value"], roof["outside_seconds"]["value"]
+    wants = [(resource(name), s) for name, s in roof["wants_seconds"].items() if s > 0.001 * total]
+    wants += [("measured, outside of kernels", outside)] if outside > 0.01 * total else []
+    return sorted(wants, key=lambda want: -want[1])
 
 
 def _card(row, n_rows):
@@ -165,22 +117,6 @@ def _listing(kernel, most):
         words = ", ".join(f"{n:,} {what}" for what, n in ranked)
         told.append((number if name == file else f"{name.rpartition('/')[2]}:{number}", share, source.get(place, ""), words))
     return told
-
-
-def _failures(parts):
-    for part in parts:
-        yield from (f"{failure['method']}: {failure['message']}" for failure in part.content["failures"])
-        yield from part.content["notes"]
-        if part.content["interrupted"]:
-            yield "The run was interrupted; what had been measured is here."
-
-
-def _checks(parts, rows):
-    """What the report checked of itself: the machine's, and those of results that did not pass."""
-    of_rows = [(row, check) for row in rows if row.roof for check in row.roof["checks"]]
-    failed = [(f"{row.number}. {row.result['method']}", check) for row, check in of_rows if not check["passed"]]
-    told = [(part.place, check) for part in parts for check in part.content["checks"]] + failed
-    return {"n": len(of_rows), "failed": len(failed), "told": told} if told or of_rows else None
 
 
 def _sweep(method, lines):

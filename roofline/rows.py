@@ -6,11 +6,9 @@ from dataclasses import dataclass
 from roofline.ceiling import Ceilings
 from roofline.checks import OWN, caveats
 from roofline.roofplot import FLOPS, OTHERS, Axes, Dot
-from roofline.units import scaled
-from roofline.verdicts import resource, titled
+from roofline.verdicts import titled
 
 SMALLEST = 0.1  # of a call's time, below which a kernel has no mark of its own
-MOST = 3  # kernels that the bar of a call's time names
 LONGEST = 34  # letters of a mark's label
 HELPER = 0.01  # of every call in which a kernel runs, below which it is one of the small ones
 PROGRAM = "script"  # the case of launches of a program, whose times add up to the program's
@@ -83,46 +81,10 @@ class Row:
         return list(found.values())
 
     @property
-    def returned(self):
-        """What the method returned, in words: methods on one input should agree."""
-        r = self.result
-        words = [] if r["value"] is None else [f"It returned {r['value']:.12g}"]
-        words += [f"{scaled(r['pairs_per_second'])} pairs a second"] if r["pairs_per_second"] else []
-        return "; ".join(words) + "." * bool(words)
-
-    @property
     def numbered(self):
         """(number, kernel): a call's only kernel has the number of the row."""
         kernels = self.roof["kernels"]
         return [(f"{self.number}.{k}" if len(kernels) > 1 else str(self.number), kernel) for k, kernel in enumerate(kernels, 1)]
-
-    @property
-    def wants(self):
-        """(what, seconds): the time measured, and that which each resource wants, the largest first."""
-        total, outside = self.roof["seconds"]["value"], self.roof["outside_seconds"]["value"]
-        wants = [(resource(name), s) for name, s in self.roof["wants_seconds"].items() if s > 0.001 * total]
-        wants += [("measured, outside of kernels", outside)] if outside > 0.01 * total else []
-        return [("measured", total), *sorted(wants, key=lambda want: -want[1])]
-
-    @property
-    def longest(self):
-        """Seconds of the longest of `wants`."""
-        return max(seconds for _, seconds in self.wants)
-
-    @property
-    def split(self):
-        """(words, kind, where it begins, how long it is) of what the call's time is made of, in per cent of it."""
-        total, outside = self.roof["seconds"]["value"], self.roof["outside_seconds"]["value"]
-        copies = min(outside, self.roof.get("copies_seconds", 0.0))
-        parts = [("Python and waiting", "host", outside - copies), ("copies", "copy", copies)]
-        parts += [(f"kernel {k['label']}", "bar", k["seconds"]) for k in self.roof["kernels"][:MOST]]
-        parts.append(("other kernels", "bar", sum(k["seconds"] for k in self.roof["kernels"][MOST:])))
-        begin, told = 0.0, []
-        for words, kind, seconds in parts:
-            if seconds > 0.005 * total:
-                told.append((f"{words} {scaled(seconds, 's')}, {seconds / total:.0%}", kind, begin, 100 * seconds / total))
-                begin += 100 * seconds / total
-        return told
 
     def dot(self, view):
         """The row as a Dot of a view, or None where it has no such operations."""
