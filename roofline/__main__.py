@@ -45,7 +45,6 @@ from roofline import (
     validate,
 )
 from roofline.options import MINUTES, parser
-from roofline.units import one_line
 
 def main(argv=None):
     """Run the command line; returns the exit code."""
@@ -168,20 +167,10 @@ def _spaces(names):
 
 
 def _show(options):
-    documents = [_readable(path) for path in options.reports]
+    documents = [diff.read(path) for path in options.reports]
     return _tell(
         options, reporting.document(part for document in documents for part in document["parts"]), keep=False
     )
-
-
-def _readable(path):
-    """A saved report whose rows can be shown."""
-    document = diff.read(path)
-    try:
-        rows.parts_of(document)
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise InputError(f"'{path}' is damaged: {one_line(error)}.") from error
-    return document
 
 
 def _tell(options, document, keep=True):

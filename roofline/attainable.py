@@ -296,10 +296,14 @@ class Analysis:
     @property
     def by(self):
         """What bounds the call: the resource that wants most of the attainable time."""
-        wants = {}
-        for _, _, b, _ in self.launches:
-            wants[b.by] = wants.get(b.by, 0.0) + b.seconds
-        return max(wants, key=wants.get)
+        return self._summed(lambda _, b: {b.by: b.seconds}).most_common(1)[0][0]
+
+    def _summed(self, quantities):
+        """Quantities of each launch's Counts and Bound by name, added up."""
+        found = Counter()
+        for _, counts, b, _ in self.launches:
+            found.update(quantities(counts, b))
+        return found
 
     def total(self, quantity):
         """The sum of a quantity of Counts over the launches."""
@@ -308,29 +312,23 @@ class Analysis:
     @property
     def special(self):
         """Calls of special functions."""
-        return sum(n for _, counts, _, _ in self.launches for n in counts.special.values())
+        return self._summed(lambda counts, _: counts.special).total()
 
     @property
     def flops_by_dtype(self):
         """Flops of the text by precision."""
-        found = Counter()
-        for _, counts, _, _ in self.launches:
-            found.update(counts.flops_by_dtype)
-        return dict(found)
+        return dict(self._summed(lambda counts, _: counts.flops_by_dtype))
 
     @property
     def special_share(self):
         """The part of the arithmetic's time that special functions want."""
-        total = sum(b.wants["arithmetic"] for _, _, b, _ in self.launches)
-        return sum(b.special for _, _, b, _ in self.launches) / total if total else 0.0
+        sums = self._summed(lambda _, b: {"special": b.special, "all": b.wants["arithmetic"]})
+        return sums["special"] / sums["all"] if sums["all"] else 0.0
 
     @property
     def wants(self):
         """Seconds by resource, the launches added up, the largest first: attainable times side by side."""
-        found = Counter()
-        for _, _, b, _ in self.launches:
-            found.update(b.wants)
-        return dict(found.most_common())
+        return dict(self._summed(lambda _, b: b.wants).most_common())
 
     @property
     def intensity(self):
@@ -341,10 +339,7 @@ class Analysis:
     @property
     def level(self):
         """The memory level of the launches that move most."""
-        moved = Counter()
-        for _, counts, b, _ in self.launches:
-            moved[b.level] += counts.compulsory
-        return moved.most_common(1)[0][0]
+        return self._summed(lambda counts, b: {b.level: counts.compulsory}).most_common(1)[0][0]
 
     def as_dict(self):
         """The JSON object; every number says where it comes from."""

@@ -220,7 +220,7 @@ def table(found):
 def lead(found):
     """The whole in two sentences."""
     kinds = [c.verdict for c in found]
-    timed = [c for c in found if c.speedup]
+    timed = [c for c in found if c.speedup and c.verdict != "same"]
     most = max(timed, key=lambda c: max(c.speedup, 1 / c.speedup), default=None)
     return rendered("lead.txt", kinds={kind: kinds.count(kind) for kind in kinds}, n=len(found), most=most)
 

@@ -15,7 +15,6 @@ from roofline.verdicts import NEAR, groups, resource
 KERNELS = 3  # of a call that are told in full, the costliest first
 MANY = 40  # rows, beyond which a page tells less of each, to stay below half a megabyte
 LEAST = 0.03  # of a call, below which its kernels share a line
-DASHES = ("none", "7 4", "2 3", "9 3 2 3")
 
 
 @functools.cache
@@ -30,6 +29,7 @@ def _templates():
     made.filters |= {
         "date": _date,
         "listing": _listing,
+        "log": math.log10,
         "named": lambda kernels: [(f"kernel {k['label']}", "bar", k["seconds"]) for k in kernels],
         "percent": "{:.0%}".format,
         "px": lambda value: f"{value:.1f}".removesuffix(".0"),
@@ -64,7 +64,7 @@ def page(document):
         figures=[figure for part in parts for figure in _figures(part)],
         kernels=kernels_of(rows),
         cards=[_card(row, len(rows)) for row in rows if row.roof],
-        sweeps=[_sweep(*found) for found in sweeps(rows).items()],
+        sweeps=sweeps(rows),
         least=LEAST,
         low=LOW,
     )
@@ -117,34 +117,3 @@ def _listing(kernel, most):
         words = ", ".join(f"{n:,} {what}" for what, n in ranked)
         told.append((number if name == file else f"{name.rpartition('/')[2]}:{number}", share, source.get(place, ""), words))
     return told
-
-
-def _sweep(method, lines):
-    """A method's share of the roof over size: where its lines lie."""
-    sizes = [size for line in lines.values() for size, _ in line]
-    low, high = math.log10(min(sizes)), math.log10(max(sizes))
-
-    def x(size):
-        return 40 + 284 * (math.log10(size) - low) / max(high - low, 1e-9)
-
-    def y(share):
-        return 12 + 178 * (1 - min(share, 1.2) / 1.2)
-
-    told = "; ".join(
-        f"{place}: "
-        + ", ".join(
-            f"{size:,} {row.result['unit']} {scaled(row.result['seconds']['median'], 's')}, {row.share:.0%}"
-            for size, row in line
-        )
-        for place, line in lines.items()
-    )
-    return {
-        "method": method,
-        "told": told,
-        "across": [(share, y(share)) for share in (0.0, 0.25, 0.5, 0.75, 1.0)],
-        "up": [(10**power, x(10**power)) for power in range(math.ceil(low), math.floor(high) + 1)],
-        "lines": [
-            (place, DASHES[k % len(DASHES)], [(x(size), y(row.share)) for size, row in line])
-            for k, (place, line) in enumerate(lines.items())
-        ],
-    }

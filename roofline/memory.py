@@ -2,38 +2,28 @@
 
 import contextlib
 import re
+import types
 from pathlib import Path
 
 PROCESS = Path("/proc/self")
 
 
-class HighWater:
-    """Bytes held at the begin of a block, and the most beyond them since; `bytes` is None where nobody
-    tells."""
-
-    def __init__(self):
-        self.begin, self.bytes = None, None
-
-    def look(self):
-        """The most so far, beyond what was held at the begin."""
-        most = _held("VmHWM")
-        self.bytes = None if self.begin is None or most is None else max(0, most - self.begin)
-
-
 @contextlib.contextmanager
 def high_water():
-    """Watch a block: `with high_water() as most: ...`, then `most.bytes`.
+    """Watch a block: `with high_water() as most: ...`, then `most.bytes`, what was held at most beyond what was held
+    before; None where nobody tells.
 
     Memory of a device is not in it, and of the host only what was touched.
     """
-    found = HighWater()
+    found, begin = types.SimpleNamespace(bytes=None), None
     with contextlib.suppress(OSError):
         (PROCESS / "clear_refs").write_text("5")  # Linux: the mark starts anew
-        found.begin = _held("VmRSS")
+        begin = _held("VmRSS")
     try:
         yield found
     finally:
-        found.look()
+        if begin is not None:
+            found.bytes = max(0, (_held("VmHWM") or begin) - begin)
 
 
 def _held(name):

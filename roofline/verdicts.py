@@ -133,20 +133,6 @@ def verdict(result):
 def advice(result):
     """What might help, each with its evidence; a list of sentences, empty where nothing stands out."""
     roof, found = result.roof, []
-    inside = sum(seconds for *_, seconds in roof.launches)
-    if inside < 0.5 * roof.seconds:
-        found.append(
-            f"{1 - inside / roof.seconds:.0%} of the time is spent outside of kernels: fewer, larger"
-            " launches, pk.plan or pk.capture, and data that stay in the space."
-        )
-    if roof.by == "launch":
-        found.append("Its launches cost more than their work: one launch for several, or pk.capture.")
-    masked = max((counts.masked for _, counts, _, _ in roof.launches), default=0.0)
-    if masked > 0.2:
-        found.append(
-            f"Up to {masked:.0%} of the lanes were masked off: neighbours that take the same branch would"
-            " waste fewer."
-        )
     if roof.by.startswith("memory") and roof.share > 0.5:
         found.append(
             "It moves data as fast as the memory gives: only fewer bytes help (float32, or one kernel for"
