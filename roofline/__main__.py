@@ -255,16 +255,8 @@ def _compare(options, space):
             print(f"not here: {peer}: {reason}")
         for problem in outcome.problems:
             print(f"disagrees: {problem}", file=sys.stderr)
-    document = {
-        "schema": "roofline-compare",
-        "schema_version": compare.SCHEMA_VERSION,
-        "case": options.case,
-        "space": space,
-        "machine": facts,
-        "duels": [outcome.as_dict() for outcome in outcomes],
-        "interrupted": interrupted,
-    }
-    kept = _keep(options.json, _as_json(document))
+    told = {"case": options.case, "space": space, "duels": [outcome.as_dict() for outcome in outcomes]}
+    kept = _keep_json(options, compare.SCHEMA_VERSION, facts, interrupted=interrupted, **told)
     return _code(interrupted, kept and not any(outcome.problems for outcome in outcomes))
 
 
@@ -306,20 +298,10 @@ def _compare_against(options, space):
     for problem in problems:
         print(f"roofline: {problem}", file=sys.stderr)
     print(f"{options.case} against {options.against}: {outcome.verdict}")
-    document = {
-        "schema": "roofline-against",
-        "schema_version": against.SCHEMA_VERSION,
-        "case": options.case,
-        "space": space,
-        "machine": facts,
-        "this": this,
-        "other": other.as_dict(),
-        "limit_minutes": minutes,
-        **outcome.as_dict(),
-        "failure": failure,
-        "interrupted": interrupted,
-    }
-    return _code(interrupted, _keep(options.json, _as_json(document)) and outcome.passed and not failure)
+    told = {"case": options.case, "space": space, "this": this, "other": other.as_dict(), "limit_minutes": minutes}
+    told |= outcome.as_dict() | {"failure": failure, "interrupted": interrupted}
+    kept = _keep_json(options, against.SCHEMA_VERSION, facts, schema="roofline-against", **told)
+    return _code(interrupted, kept and outcome.passed and not failure)
 
 
 def _validate(options, space):
@@ -329,14 +311,8 @@ def _validate(options, space):
         task = progress.add_task("ceilings", total=None)
         found = validate.run(space, seed, options.quick, lambda name: progress.update(task, description=name))
     _console().print(validate.table(found, space, seed))
-    document = {
-        "schema": "roofline-validate",
-        "schema_version": validate.SCHEMA_VERSION,
-        "space": space,
-        "seed": seed,
-        "machine": facts,
-    }
-    kept = _keep(options.json, _as_json(document | {"pairs": [judged.as_dict() for judged in found]}))
+    pairs = [judged.as_dict() for judged in found]
+    kept = _keep_json(options, validate.SCHEMA_VERSION, facts, space=space, seed=seed, pairs=pairs)
     return _code(
         False,
         kept
@@ -360,10 +336,8 @@ def _diff(options):
 def _counters(options):
     found = counters.rows()
     _console().print(counters.table(found))
-    document = {"schema": "roofline-counters", "schema_version": 1, "machine": machine.facts("cuda")}
-    return _code(
-        False, _keep(options.json, _as_json(document | {"launches": [row.as_dict() for row in found]}))
-    )
+    launches = [row.as_dict() for row in found]
+    return _code(False, _keep_json(options, 1, machine.facts("cuda"), launches=launches))
 
 
 def _warn_if_busy(facts):
@@ -395,6 +369,12 @@ def _console():
 
 def _as_json(document):
     return json.dumps(document, indent=1, allow_nan=False) + "\n"
+
+
+def _keep_json(options, version, facts, **what):
+    """Write what a command found as JSON, if that was asked for."""
+    head = {"schema": f"roofline-{options.command}", "schema_version": version, "machine": facts}
+    return _keep(options.json, _as_json(head | what))
 
 
 def _keep(path, text):

@@ -19,7 +19,7 @@ from roofline.grid import grid
 
 from roofline.process import SideDied, SideError
 from roofline.timing import MIN_SECONDS, QUEUE, Samples
-from roofline.units import finite, relative_difference, scaled, spread
+from roofline.units import finite, picked, relative_difference, scaled, spread
 
 SCHEMA_VERSION = 1
 SLOWER = 1.02  # an interval that begins here or above: this revision is slower
@@ -122,7 +122,7 @@ class Row:
         """The JSON object of a row."""
         found = self.interval
         return {
-            "title": self.title,
+            **picked(self, "title problem verdict"),
             "ours": self.label,
             "this_seconds": self.seconds(0).as_dict() if found else None,
             "other_seconds": self.seconds(1).as_dict() if found else None,
@@ -134,8 +134,6 @@ class Row:
             "sittings": len(self.sittings),
             "rounds": len(self.rounds),
             "relative_difference": finite(self.difference),
-            "problem": self.problem,
-            "verdict": self.verdict,
         }
 
 
@@ -164,10 +162,7 @@ class Outcome:
         """The JSON object."""
         return {
             "rows": [row.as_dict() for row in self.rows],
-            "only_this": self.only_this,
-            "only_other": self.only_other,
-            "seconds": self.seconds,
-            "verdict": self.verdict,
+            **picked(self, "only_this only_other seconds verdict"),
         }
 
     def table(self):

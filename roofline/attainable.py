@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from portable.errors import printable
+from roofline.units import picked
 from roofline.counting import statics
 from roofline.counts import mean
 
@@ -210,17 +211,14 @@ class Kernel:
         """The JSON object; `seconds` is what the whole call took."""
         left = seconds - self.seconds + min(self.attainable, self.seconds)
         return {
-            "label": self.label,
+            **picked(self, "label seconds near_bytes operations"),
             "launches": len(self.times),
-            "seconds": self.seconds,
             "share_of_time": self.seconds / seconds,
             "attainable_seconds": self.attainable,
             "gain_of_the_call": seconds / left,
             "level": self.bound.level,
             "bound_by": self.bound.by,
             "wants_seconds": self.bound.wants,
-            "near_bytes": self.near_bytes,
-            "operations": self.operations,
             "explanation": self.counts.explanation(),
             "source": self.counts.source(),
             "shares": shares(self.counts, ceilings) if ceilings else {},
@@ -348,22 +346,18 @@ class Analysis:
             "attainable_seconds": {"value": self.attainable, "provenance": "modelled"},
             "share_of_attainable": self.share,
             "bound_by": self.by,
-            "level": self.level,
+            **picked(self, "level flops_by_dtype special intensity notes"),
             "flops": self.total("flops"),
-            "flops_by_dtype": self.flops_by_dtype,
-            "special": self.special,
             "operations": sum(len(k.times) * k.operations for k in self.kernels),
             "integer": self.total("integer"),
             "compulsory_bytes": self.total("compulsory"),
             "requested_bytes": self.total("loaded") + self.total("stored"),
             "near_bytes": sum(len(k.times) * k.near_bytes for k in self.kernels),
-            "intensity": self.intensity,
             "wants_seconds": self.wants,
             "outside_seconds": {"value": self.outside, "provenance": "measured"},
             "copies_seconds": self.copies,
             "memory_bytes": self.memory,
             "kernels": [kernel.as_dict(self.seconds, self.ceilings) for kernel in self.kernels],
-            "notes": self.notes,
         }
 
 

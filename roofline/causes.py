@@ -36,7 +36,7 @@ from dataclasses import dataclass, replace
 import portable as pk
 from roofline.mix import lanes_and_type
 from roofline.touched import accesses
-from roofline.units import scaled, times
+from roofline.units import picked, scaled, times
 
 HALF, REFUTED = 0.5, 2.0  # of the time: a cause that explains less, or more, is not believed
 WORTH = 1.1  # gain, below which a cause is none
@@ -81,10 +81,8 @@ class Cause:
     def as_dict(self, subject):
         """The JSON object; `subject` is what the clause is about."""
         told = {
-            "name": self.name,
-            "seconds": self.seconds,
+            **picked(self, "name seconds provenance"),
             "text": f"{subject}{self.told}",
-            "provenance": self.provenance,
         }
         return told | {"gain": self.gain and float(f"{self.gain:.4g}")}
 

@@ -17,7 +17,7 @@ from portable.errors import InputError
 from roofline import files, machine, measuring, microkernels, physics
 from roofline.grid import grid
 from roofline.timing import Samples
-from roofline.units import scaled, spread
+from roofline.units import picked, scaled, spread
 
 SCHEMA_VERSION = 1
 DAYS = 30  # after which ceilings are measured anew: drivers, clocks and neighbours change
@@ -60,10 +60,7 @@ class Ceiling:
     def as_dict(self):
         """The JSON object."""
         return {
-            "name": self.name,
-            "unit": self.unit,
-            "best": self.best,
-            "method": self.method,
+            **picked(self, "name unit best method"),
             "provenance": "measured",
             **self.rate.as_dict(),
         }
@@ -137,12 +134,7 @@ class Ceilings:
         return {
             "schema": "roofline-ceilings",
             "schema_version": SCHEMA_VERSION,
-            "space": self.space,
-            "date": self.date,
-            "machine": self.machine,
-            "clock": self.clock,
-            "levels": self.levels,
-            "doubts": self.doubts,
+            **picked(self, "space date machine clock levels doubts"),
             "ceilings": [c.as_dict() for c in self.items.values()],
         }
 

@@ -21,37 +21,15 @@ def of_result(result):
     roof, seconds = result.roof, result.seconds
     apart = (seconds.upper - seconds.lower) / seconds.median
     single = len(seconds.values) == 1
+    each, calls = seconds.median * seconds.calls, f"{seconds.calls:,} call{'s' * (seconds.calls > 1)}"
+    quartiles = f"quartiles {spread(seconds, 's')}, {apart:.0%} of the median apart"
+    once = "timed once: no spread is known, and the time may hold the compilation"
+    too_low = "a ceiling was measured too low, or the compiler removed work that was counted"
+    short = "too short to time one by one, mostly the cost of a launch"
     found = [
-        _check(
-            "below its roof",
-            roof.share <= ABOVE,
-            f"{roof.share:.0%} of attainable"
-            + (
-                ""
-                if roof.share <= ABOVE
-                else ": a ceiling was measured too low, or the compiler removed work that was counted"
-            ),
-        ),
-        _check(
-            "long enough",
-            seconds.median * seconds.calls >= SHORT,
-            f"{scaled(seconds.median * seconds.calls, 's')} a repeat of {seconds.calls:,}"
-            f" call{'s' * (seconds.calls > 1)}"
-            + (
-                ""
-                if seconds.median * seconds.calls >= SHORT
-                else ": too short to time one by one, mostly the cost of a launch"
-            ),
-        ),
-        _check(
-            "steady",
-            apart <= STEADY and not single,
-            (
-                "timed once: no spread is known, and the time may hold the compilation"
-                if single
-                else f"quartiles {spread(seconds, 's')}, {apart:.0%} of the median apart"
-            ),
-        ),
+        _check("below its roof", roof.share <= ABOVE, f"{roof.share:.0%} of attainable", too_low),
+        _check("long enough", each >= SHORT, f"{scaled(each, 's')} a repeat of {calls}", short),
+        _check("steady", apart <= STEADY and not single, once if single else quartiles),
     ]
     declared = [note for note in roof.notes if note.startswith("declared ")]
     found += [_check("declared cost", False, note) for note in declared]
@@ -124,5 +102,6 @@ def caveats(machine, ceilings, checks=()):
     return found
 
 
-def _check(name, passed, text):
-    return {"check": name, "passed": bool(passed), "text": text}
+def _check(name, passed, text, why=""):
+    """The JSON object of a check; `why` is added where it did not pass."""
+    return {"check": name, "passed": bool(passed), "text": text if passed or not why else f"{text}: {why}"}

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 
 import portable as pk
+from roofline.units import picked
 from roofline.grid import grid
 from roofline.mix import executed_totals
 from roofline.touched import SIZES, accesses
@@ -254,27 +255,18 @@ class Counts:
     def as_dict(self):
         """The JSON object."""
         return {
-            "kernel": self.kernel,
-            "place": self.place,
-            "policy": self.policy,
+            **picked(self, "kernel place policy integer comparisons ptx notes"),
             "provenance": "counted",
             "flops": self.flops_by_dtype,
             "special": _joined(self.special),
-            "integer": self.integer,
-            "comparisons": self.comparisons,
             "atomics": _joined(self.atomics),
             "bytes": {
-                "compulsory": self.compulsory,
+                **picked(self, "compulsory loaded stored scratch"),
                 "lines": self.line_bytes,
-                "loaded": self.loaded,
-                "stored": self.stored,
-                "scratch": self.scratch,
             },
             "lines": self.by_line(),
             "executed": self.executed_totals,
             "masked_lanes": self.masked,
-            "ptx": self.ptx,
-            "notes": self.notes,
         }
 
 

@@ -103,17 +103,13 @@ def _card(row, n_rows):
 
 
 def _listing(kernel, most):
-    """(number, share in words, text, operations in words) of a kernel's lines: of a long text the costliest, in their order."""
-    shares, done, source = kernel.get("shares", {}), kernel["lines"], kernel["source"]
-    places = [place for place in {**source, **done} if place.rpartition(":")[2].isdigit()]
-    if len(places) > most:
-        cost = {place: (shares.get(place, 0.0), sum(done.get(place, {}).values())) for place in places}
-        places = sorted(places, key=cost.get, reverse=True)[:most]
-    told, file = [], kernel["place"].rpartition(":")[0]
-    for place in sorted(places, key=lambda p: (p.rpartition(":")[0] != file, p.rpartition(":")[0], int(p.rpartition(":")[2]))):
-        name, _, number = place.rpartition(":")
-        ranked = sorted(done.get(place, {}).items(), key=lambda item: -item[1])[:6]
-        share = f"{shares[place]:.0%}" if place in shares else ""
-        words = ", ".join(f"{n:,} {what}" for what, n in ranked)
-        told.append((number if name == file else f"{name.rpartition('/')[2]}:{number}", share, source.get(place, ""), words))
-    return told
+    """((whether it is in another function, file, number), share, operations in all, place, operations) of a kernel's
+    lines: of a long text the costliest, in their order."""
+    own, lines = kernel["place"].rpartition(":")[0], []
+    for place in kernel["source"] | kernel["lines"]:
+        file, _, number = place.rpartition(":")
+        if number.isdigit():
+            done, share = kernel["lines"].get(place, {}), kernel.get("shares", {}).get(place, 0.0)
+            lines.append(((file != own, file, int(number)), share, sum(done.values()), place, done))
+    costliest = sorted(lines, key=lambda line: line[1:3], reverse=True)[:most]
+    return sorted(costliest, key=lambda line: line[0])

@@ -19,7 +19,7 @@ from roofline.memory import high_water
 from roofline.profiling import profile
 from roofline.reasons import OUTSIDE, whys
 from roofline.timing import Samples
-from roofline.units import finite, one_line, shown
+from roofline.units import finite, one_line, picked, shown
 from roofline.verdicts import advice, verdict
 
 SCHEMA_VERSION = 3
@@ -54,15 +54,9 @@ class Result:
     def as_dict(self):
         """The JSON object of a result."""
         return {
-            "case": self.case,
-            "method": self.method,
-            "source": self.source,
-            "size": self.size,
-            "unit": self.unit,
-            "space": self.space,
+            **picked(self, "case method source size unit space pairs_per_second"),
             "seconds": self.seconds.as_dict(),
             "work": vars(self.work),
-            "pairs_per_second": self.pairs_per_second,
             "value": finite(self.value),
             "roof": self._held() if self.roof else None,
         }
@@ -111,14 +105,10 @@ class Report:
         on_cores = self.ceilings and self.ceilings.clock and not self.space.startswith("cuda")
         clock = measuring.clock() if on_cores else None
         return {
-            "space": self.space,
-            "machine": self.machine,
+            **picked(self, "space machine interrupted notes program_seconds"),
             "ceilings": self.ceilings.as_dict() if self.ceilings else None,
             "results": [result.as_dict() for result in self.results],
             "failures": [vars(failure) for failure in self.failures],
-            "interrupted": self.interrupted,
-            "notes": self.notes,
-            "program_seconds": self.program_seconds,
             "checks": checks.of_part(self.machine, self.ceilings, clock, self.quick),
         }
 

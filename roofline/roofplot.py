@@ -84,17 +84,6 @@ class Dot:
         """Pixels across."""
         return math.sqrt(LEAST**2 + (MOST**2 - LEAST**2) * min(1.0, max(0.0, self.share)))
 
-    def spoken(self, unit):
-        """The mark in a sentence."""
-        far, near = self.intensities
-        also = f", {near:.3g} by the bytes asked of {self.near_level}" if near else ""
-        was = f"; before, {scaled(self.before.rate, unit)}" if self.before else ""
-        return (
-            f"{self.number}, {self.name}: {scaled(self.rate, unit)} at {far:.3g} per compulsory byte, which"
-            f" {self.level} holds{also}; {self.attainable / self.seconds:.0%} of attainable, bound by"
-            f" {self.bound_by}{was}"
-        )
-
 
 class Room:
     """What of a drawing is still free, in boxes (left, top, right, bottom)."""
@@ -230,20 +219,6 @@ def _box(x, y, width):
     return x, y - ABOVE, x + width, y + BELOW
 
 
-@dataclass(frozen=True)
-class Mark:
-    """Where a dot lies: of itself, of its roof, of the bytes asked of the nearest level, of the one before, and its label's
-    text and place, with a line to it if it is far."""
-
-    dot: Dot
-    x: float
-    y: float
-    roof: float
-    near: float | None
-    was: tuple | None
-    label: tuple | None
-
-
 class Plot:
     """A drawing of `dots` on `axes`.
 
@@ -265,7 +240,8 @@ class Plot:
         placed = [self._placed(dot) for dot in sorted(dots, key=lambda d: -d.share)]  # small ones on top
         for dot, x, y, *_ in placed:
             room.taken.append((x - dot.side / 2, y - dot.side / 2, x + dot.side / 2, y + dot.side / 2))
-        self.marks = [Mark(dot, x, y, *more, room.take(self._texts(dot, x, y))) for dot, x, y, *more in placed]
+        # Of each dot: where it lies, its roof, the bytes asked of the nearest level, the one before, and its label.
+        self.marks = [(dot, x, y, *more, room.take(self._texts(dot, x, y))) for dot, x, y, *more in placed]
 
     def _placed(self, dot):
         (far, near), old, axes = dot.intensities, dot.before, self.axes

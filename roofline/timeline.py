@@ -56,8 +56,8 @@ def save(made, path):
 
 
 def picture(made):
-    """Blocks of each track: {name: [(x, width, words, whether it is named there), ...]}, in pixels; neighbours too small to
-    be seen apart share one."""
+    """Blocks of each track: {name: [(x, width, labels, seconds), ...]}, in pixels; neighbours too small to be seen apart
+    share one."""
     whole = max([made.seconds, *(start + seconds for spans in tracks(made).values() for start, seconds, *_ in spans)])
     found = {}
     for name, spans in tracks(made).items():
@@ -69,14 +69,5 @@ def picture(made):
                 blocks[-1] = first, x + width - first, [*labels, label], total + seconds
             else:
                 blocks.append((x, width, [label], seconds))
-        found[name] = [
-            (x, width, _words(labels, seconds), labels[0] if len(labels) == 1 and width > 7 * len(labels[0]) else "")
-            for x, width, labels, seconds in blocks
-        ]
+        found[name] = blocks
     return found
-
-
-def _words(labels, seconds):
-    kinds = list(dict.fromkeys(labels))
-    many = f"{len(labels):,} launches: " if len(labels) > 1 else ""
-    return f"{many}{', '.join(kinds[:4])}{', ...' if len(kinds) > 4 else ''}, {scaled(seconds, 's')}"

@@ -20,7 +20,7 @@ from roofline.attainable import LOW, analyse_launch
 from roofline.ceiling import ceilings
 from roofline.counting import count
 from roofline.causes import causes
-from roofline.units import one_line, scaled, times
+from roofline.units import one_line, picked, scaled, times
 
 NEAR = 1.3  # times as much or as little: a predicted gain that is right
 ROUNDS = 25  # short samples of each side, of which the fastest counts: longer ones would all hold other work
@@ -80,15 +80,12 @@ class Judged:
         return {
             "pair": self.pair.name,
             "causes": list(self.pair.causes),
-            "named": self.named,
+            **picked(self, "named right accused text"),
             "named_of_the_clean_one": self.of_clean,
-            "right": self.right,
-            "accused": self.accused,
             "predicted_gain": self.predicted,
             "measured_gain": self.measured,
             "gain_is_near": self.near,
             "seconds": list(self.seconds),
-            "text": self.text,
             "error": self.error or None,
         }
 
