@@ -46,6 +46,7 @@ from roofline import (
 )
 from roofline.options import MINUTES, parser
 
+
 def main(argv=None):
     """Run the command line; returns the exit code."""
     options = parser().parse_args(argv)
@@ -84,7 +85,9 @@ def _report(options):
             " or a kernel."
         )
     if options.trace and (kernel or not options.script):
-        raise InputError("--trace writes the time line of a program: name one. Of a method roofline.profile() has one.")
+        raise InputError(
+            "--trace writes the time line of a program: name one. Of a method roofline.profile() has one."
+        )
     if options.script and not kernel:
         script.check(options.script)
         _warn_of_order(options)
@@ -111,7 +114,9 @@ def _report(options):
         else:
             _collect(options, spaces, part, roofs, folder, kernel, progress, task, start)
     shown = [one for one in parts.values() if one.results or one.failures or one.interrupted]
-    return _tell(options, reporting.document(one.as_dict() for one in shown or parts.values())) or int(not traced)
+    return _tell(options, reporting.document(one.as_dict() for one in shown or parts.values())) or int(
+        not traced
+    )
 
 
 def _warn_of_order(options):
@@ -298,7 +303,13 @@ def _compare_against(options, space):
     for problem in problems:
         print(f"roofline: {problem}", file=sys.stderr)
     print(f"{options.case} against {options.against}: {outcome.verdict}")
-    told = {"case": options.case, "space": space, "this": this, "other": other.as_dict(), "limit_minutes": minutes}
+    told = {
+        "case": options.case,
+        "space": space,
+        "this": this,
+        "other": other.as_dict(),
+        "limit_minutes": minutes,
+    }
     told |= outcome.as_dict() | {"failure": failure, "interrupted": interrupted}
     kept = _keep_json(options, against.SCHEMA_VERSION, facts, schema="roofline-against", **told)
     return _code(interrupted, kept and outcome.passed and not failure)

@@ -135,8 +135,8 @@ def _integer(counts, executed, ceilings):
 
 
 def shares(counts, ceilings):
-    """{place: share} of each line of a text: of the seconds that its arithmetic, its atomics and its loads and stores
-    want, one after the other; integer operations count where the text has no other arithmetic."""
+    """{place: share} of each line of a text: of the seconds that its arithmetic, its atomics and its loads
+    and stores want, one after the other; integer operations count where the text has no other arithmetic."""
     wants, near = {}, ceilings.bandwidth(ceilings.levels[0][0])
     for place in {line for line, *_ in counts.text}:
         own = {key: n for key, n in counts.text.items() if key[0] == place}

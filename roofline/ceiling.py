@@ -159,7 +159,9 @@ class Ceilings:
         rows = []
         for c in self.items.values():
             unit = c.unit if c.unit == "s" else f"{c.unit}/s"
-            rows.append((c.name, scaled(c.best, unit), scaled(c.rate.median, unit), spread(c.rate, unit), c.method))
+            rows.append(
+                (c.name, scaled(c.best, unit), scaled(c.rate.median, unit), spread(c.rate, unit), c.method)
+            )
         return grid(f"Ceilings of {self.space}", "ceiling<|roof|median|quartiles|method<", rows, caption)
 
 

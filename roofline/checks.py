@@ -4,7 +4,11 @@ from roofline.attainable import ABOVE
 from roofline.profiling import SHORT
 from roofline.units import scaled, spread
 
-OWN = "below its roof", "long enough", "steady"  # checks of a result without which its share is not to be trusted
+OWN = (
+    "below its roof",
+    "long enough",
+    "steady",
+)  # checks of a result without which its share is not to be trusted
 SIZE = "full size"
 STEADY = 0.25  # of the median: quartiles farther apart are about the machine's other work
 DRIFT = 0.05  # of a core's clock between the ceilings' measurement and the report's
@@ -54,7 +58,9 @@ def of_part(machine, ceilings, clock, quick=False):
     quick : bool
         Whether inputs and ceilings were tiny.
     """
-    found = [_check(SIZE, False, "--quick: inputs were tiny, and ceilings measured for moments")] if quick else []
+    found = (
+        [_check(SIZE, False, "--quick: inputs were tiny, and ceilings measured for moments")] if quick else []
+    )
     if machine["busy_cores"] is not None:
         text = (
             f"other work kept {machine['busy_cores']:g} of {machine['cores']} cores busy when the run began"
@@ -75,8 +81,8 @@ def of_part(machine, ceilings, clock, quick=False):
 
 
 def caveats(machine, ceilings, checks=()):
-    """What a reader must know before any figure: that the machine was not quiet, that its ceilings cannot be right, or
-    that nothing was of full size.
+    """What a reader must know before any figure: that the machine was not quiet, that its ceilings cannot be
+    right, or that nothing was of full size.
 
     Parameters
     ----------
@@ -89,7 +95,10 @@ def caveats(machine, ceilings, checks=()):
     list of str, sentences
     """
     found = [f"No share of the roof is to be trusted: {c['text']}." for c in checks if c["check"] == SIZE]
-    whens = ("", machine["busy_cores"]), (" when the ceilings were measured", ceilings and ceilings.machine["busy_cores"])
+    whens = ("", machine["busy_cores"]), (
+        " when the ceilings were measured",
+        ceilings and ceilings.machine["busy_cores"],
+    )
     for what, busy in whens:
         if (busy or 0.0) > BUSY:
             found.append(

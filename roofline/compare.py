@@ -91,7 +91,9 @@ class Outcome:
             ratios = [f"{row.ratio.median:.3g} ({row.ratio.lower:.3g} to {row.ratio.upper:.3g})"]
             ratios += [f"{row.best:.3g}"] if self.duel.best else []
             difference = "" if row.difference is None else f"{row.difference:.1e}"
-            rows.append((row.peer, _cell(row.ours_seconds, "s"), _cell(row.peer_seconds, "s"), *ratios, difference))
+            rows.append(
+                (row.peer, _cell(row.ours_seconds, "s"), _cell(row.peer_seconds, "s"), *ratios, difference)
+            )
         if self.alone:
             rows.append(("none here", _cell(self.alone, "s")))
         best = "|best / best" if self.duel.best else ""

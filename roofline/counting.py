@@ -225,4 +225,6 @@ def names_of(kernel, policy):
 def statics(launch):
     """{name: value} of what a launch's kernel was compiled for: arguments that are pk.static."""
     names = names_of(launch.kernel, launch.policy)
-    return {name: a.value for name, a in zip(names, launch.args, strict=False) if type(a) is type(pk.static(0))}
+    return {
+        name: a.value for name, a in zip(names, launch.args, strict=False) if type(a) is type(pk.static(0))
+    }

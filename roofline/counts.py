@@ -85,7 +85,8 @@ class Counts:
         return sum(n * wanted(operation, dtype) for (_, operation, dtype), n in self.text.items())
 
     def _by(self, key, wanted):
-        """Sums by what `key` makes of an operation and its type, of those that are wanted, so many times each."""
+        """Sums by what `key` makes of an operation and its type, of those that are wanted, so many times
+        each."""
         found = collections.Counter()
         for (_, *what), n in self.text.items():
             if times := wanted(*what):
@@ -96,7 +97,8 @@ class Counts:
     def flops_by_dtype(self):
         """Floating-point operations of the text: {"float64": n, ...}."""
         return self._by(
-            lambda operation, dtype: dtype, lambda operation, dtype: dtype.startswith("float") * ARITHMETIC.get(operation, 0)
+            lambda operation, dtype: dtype,
+            lambda operation, dtype: dtype.startswith("float") * ARITHMETIC.get(operation, 0),
         )
 
     @property
@@ -125,7 +127,8 @@ class Counts:
     def atomics(self):
         """Atomic operations: {("add", "int64"): n, ...}."""
         return self._by(
-            lambda operation, dtype: (operation.split(" ")[1], dtype), lambda operation, _: operation.startswith("atomic ")
+            lambda operation, dtype: (operation.split(" ")[1], dtype),
+            lambda operation, _: operation.startswith("atomic "),
         )
 
     @property
@@ -195,7 +198,12 @@ class Counts:
             "bytes, scratch": self.scratch,
         }
         caption = "; ".join([*self.explanation(), *self.notes])
-        return grid(f"{self.kernel}, {self.policy}", "counted<|", ((name, f"{n:,}") for name, n in named.items()), caption)
+        return grid(
+            f"{self.kernel}, {self.policy}",
+            "counted<|",
+            ((name, f"{n:,}") for name, n in named.items()),
+            caption,
+        )
 
     def _repr_html_(self):
         """The counts, and the kernel's text with what each line does."""
@@ -210,7 +218,9 @@ class Counts:
         lines = linecache.getlines(file)[int(first) - 1 :] if first.isdigit() else []
         found = {}
         if lines:
-            found = {f"{file}:{k}": line.rstrip() for k, line in enumerate(inspect.getblock(lines), int(first))}
+            found = {
+                f"{file}:{k}": line.rstrip() for k, line in enumerate(inspect.getblock(lines), int(first))
+            }
         for place in self.by_line():
             file, _, number = place.rpartition(":")
             if text := linecache.getline(file, int(number)).rstrip() if number.isdigit() else "":

@@ -17,7 +17,8 @@ _MACHINE = ("cpu", "device", "cores")
 
 @dataclass(frozen=True)
 class Change:
-    """One method in both reports, or in one: `before` or `after` is None then. `alike`: the input is the same."""
+    """One method in both reports, or in one: `before` or `after` is None then. `alike`: the input is the
+    same."""
 
     method: str
     before: Row | None
@@ -53,7 +54,8 @@ class Change:
 
     @property
     def verdict(self):
-        """ "faster", "slower", "same", "gone" or "new"; a change counts where the quartiles of both lie apart."""
+        """ "faster", "slower", "same", "gone" or "new"; a change counts where the quartiles of both lie
+        apart."""
         before, after = self.samples
         if before is None or after is None:
             return "new" if before is None else "gone"
@@ -76,7 +78,11 @@ class Change:
     @property
     def launches(self):
         """How many launches of each report are compared."""
-        return tuple(1 if self.alike else len(row.result["seconds"]["values"]) for row in (self.before, self.after) if row)
+        return tuple(
+            1 if self.alike else len(row.result["seconds"]["values"])
+            for row in (self.before, self.after)
+            if row
+        )
 
     @property
     def moved(self):
@@ -88,7 +94,9 @@ class Change:
     def texts(self):
         """("Before" or "After", the costliest kernel) where its lines do other things."""
         rows = [("Before", self.before), ("After", self.after)]
-        kernels = [(when, row.roof["kernels"][0]) for when, row in rows if row and row.roof and row.roof["kernels"]]
+        kernels = [
+            (when, row.roof["kernels"][0]) for when, row in rows if row and row.roof and row.roof["kernels"]
+        ]
         if len(kernels) < 2 or _done(kernels[0][1]) == _done(kernels[1][1]):
             return []
         return kernels
@@ -136,7 +144,9 @@ def _rows(parts):
         for row in sorted(part.rows, key=_work):
             r, again = row.result, 1
             name = r["method"]
-            while (key := (name, r["source"], r["size"], r["space"])) in found:  # of a program: on other shapes
+            while (
+                key := (name, r["source"], r["size"], r["space"])
+            ) in found:  # of a program: on other shapes
                 again += 1
                 name = f"{r['method']} ({again})"
             found[key] = row
@@ -157,8 +167,8 @@ def _machines(document):
 def changes(before, after, across=False):
     """What changed between two reports, the worst first.
 
-    Rows of one method, input and space are the same work. Of what is left over, a method that is once in each report is
-    compared with itself on other inputs: a program's by all of its launches.
+    Rows of one method, input and space are the same work. Of what is left over, a method that is once in each
+    report is compared with itself on other inputs: a program's by all of its launches.
 
     Parameters
     ----------
@@ -188,7 +198,12 @@ def changes(before, after, across=False):
             )
     old, new = _rows(parts_of(before)), _rows(parts_of(after))
     found = []
-    for alike, kind in ((True, slice(None)), (True, slice(0, 3)), (False, slice(0, 4, 3)), (False, slice(0, 1))):
+    for alike, kind in (
+        (True, slice(None)),
+        (True, slice(0, 3)),
+        (False, slice(0, 4, 3)),
+        (False, slice(0, 1)),
+    ):
         if kind in (slice(0, 3), slice(0, 1)) and not across:
             continue
         for key in _once(old, kind) & _once(new, kind):
@@ -212,7 +227,10 @@ def _once(rows, kind):
 
 def table(found):
     """The terminal's table."""
-    rows = ((c.method, c.about, c.space, *c.times, times(c.speedup) if c.speedup else "", c.verdict) for c in found)
+    rows = (
+        (c.method, c.about, c.space, *c.times, times(c.speedup) if c.speedup else "", c.verdict)
+        for c in found
+    )
     caption = "before / after: above 1, it is faster now; same: the quartiles meet, or less than 5 %"
     return grid("Before and after", "method<|input<|space<|before|after|before / after|<", rows, caption)
 
@@ -226,7 +244,8 @@ def lead(found):
 
 
 def plots(found):
-    """(title, Axes, dots) of what both reports have, a plot for each pair of spaces; roofs of both where they differ."""
+    """(title, Axes, dots) of what both reports have, a plot for each pair of spaces; roofs of both where they
+    differ."""
     pairs = {}
     for c in found:
         if c.before and c.after and c.before.part.ceilings and c.after.part.ceilings:
@@ -237,11 +256,16 @@ def plots(found):
         roofs = {"": new.ceilings}
         if old.hardware != new.hardware or old.space != new.space or not _near(old.ceilings, new.ceilings):
             several = old.place != new.place
-            roofs = {old.place if several else "before": old.ceilings, new.place if several else "now": new.ceilings}
+            roofs = {
+                old.place if several else "before": old.ceilings,
+                new.place if several else "now": new.ceilings,
+            }
         for view in (FLOPS, OTHERS):
             dots = [dot for dot in (c.dot(view) for c in same) if dot]
             if dots and all(view.roofs(ceilings) for ceilings in roofs.values()):
-                title = new.place if len(roofs) == 1 or old.place == new.place else f"{old.place} and {new.place}"
+                title = (
+                    new.place if len(roofs) == 1 or old.place == new.place else f"{old.place} and {new.place}"
+                )
                 made.append((title, Axes(dots, roofs, view), dots))
     return made
 

@@ -34,7 +34,9 @@ def drawing(shown):
     drawings, down = [], 0
     for title, axes, dots in shown:
         names = [f"{dot.number}. {dot.name}" for dot in sorted(dots, key=lambda dot: float(dot.number))]
-        drawings.append((down, title, Plot(axes.sized(WIDE), dots, f"Roofline of {title}", links=False), names))
+        drawings.append(
+            (down, title, Plot(axes.sized(WIDE), dots, f"Roofline of {title}", links=False), names)
+        )
         down += WIDE[1] + 44 + 17 * len(names)
     return rendered("papers.svg", drawings=drawings, height=down) if shown else ""
 

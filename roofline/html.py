@@ -1,4 +1,5 @@
-"""The report as one HTML page: no script, no network, every name escaped. What it looks like stands in templates/."""
+"""The report as one HTML page: no script, no network, every name escaped. What it looks like stands in
+templates/."""
 
 import datetime
 import functools
@@ -93,7 +94,8 @@ def _wants(roof):
 
 
 def _card(row, n_rows):
-    """(row, plot of its kernels or None, its kernels with their numbers, how many of them are told in full)."""
+    """(row, plot of its kernels or None, its kernels with their numbers, how many of them are told in
+    full)."""
     few, views = KERNELS if n_rows <= MANY else 1, (FLOPS, OTHERS)
     view = next((view for view in views if row.kernels(view) and view in row.part.axes), None)
     if few == 1 or view is None:
@@ -103,8 +105,8 @@ def _card(row, n_rows):
 
 
 def _listing(kernel, most):
-    """((whether it is in another function, file, number), share, operations in all, place, operations) of a kernel's
-    lines: of a long text the costliest, in their order."""
+    """((whether it is in another function, file, number), share, operations in all, place, operations) of a
+    kernel's lines: of a long text the costliest, in their order."""
     own, lines = kernel["place"].rpartition(":")[0], []
     for place in kernel["source"] | kernel["lines"]:
         file, _, number = place.rpartition(":")

@@ -10,8 +10,8 @@ PROCESS = Path("/proc/self")
 
 @contextlib.contextmanager
 def high_water():
-    """Watch a block: `with high_water() as most: ...`, then `most.bytes`, what was held at most beyond what was held
-    before; None where nobody tells.
+    """Watch a block: `with high_water() as most: ...`, then `most.bytes`, what was held at most beyond what
+    was held before; None where nobody tells.
 
     Memory of a device is not in it, and of the host only what was touched.
     """

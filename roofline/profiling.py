@@ -297,7 +297,8 @@ class Profile:
         return grid("Launches", columns, self._kinds(), self._caption())
 
     def trace(self, path=None):
-        """The time line in Chrome's trace format, a dict; with `path` it is also written, for ui.perfetto.dev."""
+        """The time line in Chrome's trace format, a dict; with `path` it is also written, for
+        ui.perfetto.dev."""
         from roofline import timeline
 
         if path is not None:
@@ -319,7 +320,9 @@ class Profile:
         launched = sum(e.seconds for e in self.events)
         text = f"{scaled(launched, 's')} in launches, of {scaled(self.seconds, 's')}"
         if self.copies:
-            text += f"; {scaled(sum(copy.seconds for copy in self.copies), 's')} in {len(self.copies):,} copies"
+            text += (
+                f"; {scaled(sum(copy.seconds for copy in self.copies), 's')} in {len(self.copies):,} copies"
+            )
         if self.memory_bytes is not None:
             text += f"; at most {scaled(self.memory_bytes, 'B')} more held than before"
         return text + (f"; too short to time one by one: {', '.join(self.short())}" if self.short() else "")

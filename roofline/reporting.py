@@ -146,8 +146,8 @@ def report(made, source="launches"):
     """Hold what a profile heard against the roofs of its spaces: `with roofline.profile() as p: ...`, then
     `report(p)`.
 
-    Counting takes a few runs of each kind of launch, on the data as they are now (of launches whose arrays are gone, make
-    the profile with `counted=True`); ceilings are measured if they are not known.
+    Counting takes a few runs of each kind of launch, on the data as they are now (of launches whose arrays
+    are gone, make the profile with `counted=True`); ceilings are measured if they are not known.
 
     Parameters
     ----------

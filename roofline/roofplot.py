@@ -1,7 +1,7 @@
 """The roofline plot: where measured roofs, marks and labels lie; templates/plot.svg draws them.
 
-A page holds a plot twice, wide and narrow, so that letters keep their size on a phone. Plots of one part share
-their axes and roofs, which stand in the page once. The same drawing is a file for papers, and a PDF.
+A page holds a plot twice, wide and narrow, so that letters keep their size on a phone. Plots of one part
+share their axes and roofs, which stand in the page once. The same drawing is a file for papers, and a PDF.
 """
 
 import itertools
@@ -22,7 +22,16 @@ SHAPES = (  # of about unit area: disc, square, diamond, triangles up and down, 
 )
 LEAST, MOST = 9.0, 24.0  # pixels across a mark of none and of all of the time
 LETTER, ABOVE, BELOW = 7.6, 12, 4  # pixels: a wide font's letter, and a line's height over and under its base
-AROUND = ((1, 0), (-1, 0), (0, -1), (0, 1), (1, -1), (1, 1), (-1, -1), (-1, 1))  # of a mark: where its label may be
+AROUND = (
+    (1, 0),
+    (-1, 0),
+    (0, -1),
+    (0, 1),
+    (1, -1),
+    (1, 1),
+    (-1, -1),
+    (-1, 1),
+)  # of a mark: where its label may be
 
 
 @dataclass(frozen=True)
@@ -44,9 +53,9 @@ OTHERS = View("op/s", "operations per byte", ("integer int64", "atomic apart int
 
 @dataclass(frozen=True)
 class Dot:
-    """A mark: operations, bytes, seconds, and seconds at the roof; `share` of the run's time; `near` are the bytes
-    asked of the nearest memory level, `level` the one that holds the compulsory bytes; `tag` is a short name, and
-    `before` the same work in an earlier report."""
+    """A mark: operations, bytes, seconds, and seconds at the roof; `share` of the run's time; `near` are the
+    bytes asked of the nearest memory level, `level` the one that holds the compulsory bytes; `tag` is a short
+    name, and `before` the same work in an earlier report."""
 
     number: str
     name: str
@@ -93,7 +102,8 @@ class Room:
         self.taken = []
 
     def take(self, candidates):
-        """The first of (what, boxes) whose boxes are all free, which they no longer are; None where none is."""
+        """The first of (what, boxes) whose boxes are all free, which they no longer are; None where none
+        is."""
         for what, boxes in candidates:
             if all(map(self._free, boxes)):
                 self.taken += boxes
@@ -103,8 +113,12 @@ class Room:
     def _free(self, box):
         left, top, right, bottom = box
         low, high, most, deep = self.within
-        return low <= left and right <= most and high <= top and bottom <= deep and not any(
-            left < r and right > l and top < b and bottom > t for l, t, r, b in self.taken
+        return (
+            low <= left
+            and right <= most
+            and high <= top
+            and bottom <= deep
+            and not any(left < r and right > l and top < b and bottom > t for l, t, r, b in self.taken)
         )
 
 
@@ -122,7 +136,9 @@ class Axes:
     def __init__(self, dots, ceilings, view):
         self.view, self.size = view, WIDE
         self.roofs = {name: (_levels(c), view.roofs(c)) for name, c in ceilings.items()}
-        ridges = [max(peaks.values()) / rate for levels, peaks in self.roofs.values() for rate in levels.values()]
+        ridges = [
+            max(peaks.values()) / rate for levels, peaks in self.roofs.values() for rate in levels.values()
+        ]
         both = [one for dot in dots for one in (dot, dot.before) if one]
         across = [i for d in both for i in d.intensities if i] + ridges
         up = [rate for d in both for rate in (d.rate, d.operations / d.attainable)]
@@ -164,8 +180,11 @@ class Axes:
         return math.degrees(math.atan2(rise, (width - LEFT - RIGHT) / (self.x1 - self.x0)))
 
     def ends(self):
-        """Each roof: (its text, whether it is of the latest report, x and y where it begins, x and y where it ends)."""
-        for (name, (levels, peaks)), left in zip(self.roofs.items(), range(len(self.roofs) - 1, -1, -1), strict=True):
+        """Each roof: (its text, whether it is of the latest report, x and y where it begins, x and y where it
+        ends)."""
+        for (name, (levels, peaks)), left in zip(
+            self.roofs.items(), range(len(self.roofs) - 1, -1, -1), strict=True
+        ):
             about = f"{name}: " if name else ""
             for level, rate in levels.items():
                 start = max(10.0**self.x0, 10.0**self.y0 / rate)
@@ -174,7 +193,14 @@ class Axes:
                 yield text, not left, self.x(start), self.y(start * rate), self.x(end), self.y(end * rate)
             for peak, rate in peaks.items():
                 begin, y = max(LEFT, self.x(rate / max(levels.values()))), self.y(rate)
-                yield about + self._named(peak, rate, self.view.unit), not left, begin, y, self.size[0] - RIGHT, y
+                yield (
+                    about + self._named(peak, rate, self.view.unit),
+                    not left,
+                    begin,
+                    y,
+                    self.size[0] - RIGHT,
+                    y,
+                )
 
     def _named(self, name, rate, unit):
         """A roof's label; small plots leave its value to the large one."""
@@ -192,20 +218,27 @@ class Axes:
                 )
             else:
                 ways = range(10, max(11, int(math.hypot(x1 - x0, y1 - y0) - long)), 12)
-                places = (self._along(text, x0, y0, way, turn, up) for up, way in itertools.product((4, -13), ways))
+                places = (
+                    self._along(text, x0, y0, way, turn, up) for up, way in itertools.product((4, -13), ways)
+                )
             yield room.take(places)
 
     def _along(self, text, x0, y0, way, turn, up):
         """A label along a slope, `up` pixels over it, that begins some way from the slope's lower end."""
-        x, y = x0 + way * math.cos(turn) - up * math.sin(turn), y0 - way * math.sin(turn) - up * math.cos(turn)
+        x, y = x0 + way * math.cos(turn) - up * math.sin(turn), y0 - way * math.sin(turn) - up * math.cos(
+            turn
+        )
         steps = range(4, int(LETTER * len(text)), 8)
         boxes = [_box(x + s * math.cos(turn) - 5, y - s * math.sin(turn), 10) for s in steps]
         return (text, x, y, -self.angle), boxes
 
 
 def _levels(ceilings):
-    """{name: bandwidth} of the memory levels, the nearest first: scratch stands for the first cache of a GPU."""
-    names = (["shared"] if "bandwidth shared" in ceilings.items else []) + [name for name, _ in ceilings.levels]
+    """{name: bandwidth} of the memory levels, the nearest first: scratch stands for the first cache of a
+    GPU."""
+    names = (["shared"] if "bandwidth shared" in ceilings.items else []) + [
+        name for name, _ in ceilings.levels
+    ]
     return {name: ceilings.bandwidth(name) for name in names}
 
 
@@ -240,16 +273,25 @@ class Plot:
         placed = [self._placed(dot) for dot in sorted(dots, key=lambda d: -d.share)]  # small ones on top
         for dot, x, y, *_ in placed:
             room.taken.append((x - dot.side / 2, y - dot.side / 2, x + dot.side / 2, y + dot.side / 2))
-        # Of each dot: where it lies, its roof, the bytes asked of the nearest level, the one before, and its label.
+        # Of each dot: where it lies, its roof, the bytes asked of the nearest level, the one before, and its
+        # label.
         self.marks = [(dot, x, y, *more, room.take(self._texts(dot, x, y))) for dot, x, y, *more in placed]
 
     def _placed(self, dot):
         (far, near), old, axes = dot.intensities, dot.before, self.axes
         was = (axes.x(old.intensities[0]), axes.y(old.rate)) if old else None
-        return dot, axes.x(far), axes.y(dot.rate), axes.y(dot.operations / dot.attainable), near and axes.x(near), was
+        return (
+            dot,
+            axes.x(far),
+            axes.y(dot.rate),
+            axes.y(dot.operations / dot.attainable),
+            near and axes.x(near),
+            was,
+        )
 
     def _texts(self, dot, x, y):
-        """((text, x of its middle, y of its base, how far away), boxes): where the label may be, the best place first."""
+        """((text, x of its middle, y of its base, how far away), boxes): where the label may be, the best
+        place first."""
         names = [f"{dot.number} {dot.tag}"] if dot.tag and self.axes.size == WIDE else []
         for text, away in [*((name, 0) for name in names), *((dot.number, 13 * k) for k in range(7))]:
             half = LETTER * len(text) / 2

@@ -61,13 +61,15 @@ class Row:
 
     @property
     def failed(self):
-        """Its self-checks that did not pass and without which its share of the roof is not to be trusted, in words."""
+        """Its self-checks that did not pass and without which its share of the roof is not to be trusted, in
+        words."""
         checks = (self.roof or {"checks": ()})["checks"]
         return [check["text"] for check in checks if check["check"] in OWN and not check["passed"]]
 
     @property
     def doubtful(self):
-        """Whether its share of the roof is not to be trusted: a check of its own, or of the machine, did not pass."""
+        """Whether its share of the roof is not to be trusted: a check of its own, or of the machine, did not
+        pass."""
         of_machine = any(not check["passed"] for check in self.part.content["checks"])
         return bool(self.failed or of_machine or (self.part.ceilings and self.part.ceilings.doubts))
 
@@ -84,7 +86,10 @@ class Row:
     def numbered(self):
         """(number, kernel): a call's only kernel has the number of the row."""
         kernels = self.roof["kernels"]
-        return [(f"{self.number}.{k}" if len(kernels) > 1 else str(self.number), kernel) for k, kernel in enumerate(kernels, 1)]
+        return [
+            (f"{self.number}.{k}" if len(kernels) > 1 else str(self.number), kernel)
+            for k, kernel in enumerate(kernels, 1)
+        ]
 
     def dot(self, view):
         """The row as a Dot of a view, or None where it has no such operations."""
@@ -95,7 +100,9 @@ class Row:
     def kernels(self, view):
         """Dots of the row's kernels but the smallest, their area the share of the call's time."""
         found = (
-            self._dot(view, number, kernel["label"], _of_call(kernel), kernel["seconds"], kernel["share_of_time"])
+            self._dot(
+                view, number, kernel["label"], _of_call(kernel), kernel["seconds"], kernel["share_of_time"]
+            )
             for number, kernel in self.numbered
             if kernel["share_of_time"] >= SMALLEST
         )
@@ -232,11 +239,13 @@ def rows_of(parts):
 
 
 def kernels_of(rows):
-    """Each kernel where it took most time, and the names of small ones; None where every row has one kernel, and so is it.
+    """Each kernel where it took most time, and the names of small ones; None where every row has one kernel,
+    and so is it.
 
     Returns
     -------
-    dict of "told": list of (Row, kernel, numbers of other rows), "small": names, "least": what is small; or None
+    dict of "told": list of (Row, kernel, numbers of other rows), "small": names, "least": what is small; or
+    None
     """
     found = {}
     for row in rows:

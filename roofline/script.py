@@ -241,10 +241,12 @@ def _counted_now(made, parts):
     """The counts of a launch in the mean of its kinds, on the data as they are now; of many sizes some are
     counted."""
     step = max(1, len(parts) // SIZES)
-    return mean([
-        (sum(len(found) for _, found in parts[k : k + step]), made.count(parts[k][1][-1][1]))
-        for k in range(0, len(parts), step)
-    ])
+    return mean(
+        [
+            (sum(len(found) for _, found in parts[k : k + step]), made.count(parts[k][1][-1][1]))
+            for k in range(0, len(parts), step)
+        ]
+    )
 
 
 def _tell_row(size, n_sizes, report, source, found, counts, ceilings):
@@ -319,9 +321,11 @@ def _shapes(args):
     """What makes two launches of a kernel differ in their work: shapes and types of arrays."""
     args = (a.view if isinstance(a, pk.ScatterView) else a for a in args)
     return tuple(
-        _shapes(a)
-        if isinstance(a, tuple)
-        else (getattr(a, "shape", None), str(getattr(a, "dtype", "")), getattr(a, "value", None))
+        (
+            _shapes(a)
+            if isinstance(a, tuple)
+            else (getattr(a, "shape", None), str(getattr(a, "dtype", "")), getattr(a, "value", None))
+        )
         for a in args
     )
 

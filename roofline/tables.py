@@ -7,8 +7,8 @@ from roofline.verdicts import groups
 
 CAPTION = (
     "flops, calls of special functions and compulsory bytes are counted in the text; attainable: the least"
-    " time at the measured ceilings (python -m roofline ceilings); share: attainable over measured, with a question"
-    " mark where it is not to be trusted, for a self-check did not pass"
+    " time at the measured ceilings (python -m roofline ceilings); share: attainable over measured, with a"
+    " question mark where it is not to be trusted, for a self-check did not pass"
 )
 
 
@@ -47,7 +47,9 @@ def _measured(rows):
         elif not held:
             told.append("" if r["value"] is None else f"{r['value']:.12g}")
         cells.append(told)
-    title, columns = f"Measured on {spaces}" if rows else "Measured", f"no.|method<|input<|space<|median|quartiles|{own}"
+    title, columns = (
+        f"Measured on {spaces}" if rows else "Measured"
+    ), f"no.|method<|input<|space<|median|quartiles|{own}"
     return grid(title, columns, cells, CAPTION if held else None)
 
 

@@ -17,8 +17,8 @@ def tracks(made):
 
     Returns
     -------
-    dict of name to list of (start in seconds, seconds, label, facts): regions; launches as each queue runs them, a graph
-    being one; on a device also what they cost the host; copies. Empty ones are left out.
+    dict of name to list of (start in seconds, seconds, label, facts): regions; launches as each queue runs
+    them, a graph being one; on a device also what they cost the host; copies. Empty ones are left out.
     """
     found = {"regions": [(start, seconds, name, {}) for name, start, seconds in made.regions]}
     for event in made.events:
@@ -29,8 +29,12 @@ def tracks(made):
     for copy in made.copies:
         what = f"{copy.source} to {copy.target}" if copy.source else f"fill of {copy.target}"
         facts = {"region": copy.region, "bytes": copy.nbytes}
-        found.setdefault("copies", []).append((copy.start, copy.seconds, f"{what}, {scaled(copy.nbytes, 'B')}", facts))
-    return {name: sorted(spans, key=lambda span: (span[0], -span[1])) for name, spans in found.items() if spans}
+        found.setdefault("copies", []).append(
+            (copy.start, copy.seconds, f"{what}, {scaled(copy.nbytes, 'B')}", facts)
+        )
+    return {
+        name: sorted(spans, key=lambda span: (span[0], -span[1])) for name, spans in found.items() if spans
+    }
 
 
 def trace(made):
@@ -41,7 +45,9 @@ def trace(made):
         events.append({"name": "thread_name", "ph": "M", "args": {"name": name}, **place})
         events.append({"name": "thread_sort_index", "ph": "M", "args": {"sort_index": track}, **place})
         for start, seconds, label, facts in spans:
-            events.append({"name": label, "ph": "X", "ts": 1e6 * start, "dur": 1e6 * seconds, "args": facts, **place})
+            events.append(
+                {"name": label, "ph": "X", "ts": 1e6 * start, "dur": 1e6 * seconds, "args": facts, **place}
+            )
     return {"traceEvents": events, "displayTimeUnit": "ms"}
 
 
@@ -56,9 +62,11 @@ def save(made, path):
 
 
 def picture(made):
-    """Blocks of each track: {name: [(x, width, labels, seconds), ...]}, in pixels; neighbours too small to be seen apart
-    share one."""
-    whole = max([made.seconds, *(start + seconds for spans in tracks(made).values() for start, seconds, *_ in spans)])
+    """Blocks of each track: {name: [(x, width, labels, seconds), ...]}, in pixels; neighbours too small to be
+    seen apart share one."""
+    whole = max(
+        [made.seconds, *(start + seconds for spans in tracks(made).values() for start, seconds, *_ in spans)]
+    )
     found = {}
     for name, spans in tracks(made).items():
         blocks = []

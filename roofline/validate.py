@@ -175,7 +175,18 @@ def table(found, space, seed):
             rows.append((j.pair.name, f"not run: {j.error}"))
             continue
         gains = [times(gain) if gain else "" for gain in (j.predicted, j.measured)]
-        named = f"{j.named or 'none'}{'' if j.right else ' (wrong)'}", f"{j.of_clean or 'none'}{' (accused)' * j.accused}"
-        rows.append((j.pair.name, *named, f"{gains[0]}{'' if j.near else ' (off)'}", gains[1], *(scaled(s, "s") for s in j.seconds)))
+        named = (
+            f"{j.named or 'none'}{'' if j.right else ' (wrong)'}",
+            f"{j.of_clean or 'none'}{' (accused)' * j.accused}",
+        )
+        rows.append(
+            (
+                j.pair.name,
+                *named,
+                f"{gains[0]}{'' if j.near else ' (off)'}",
+                gains[1],
+                *(scaled(s, "s") for s in j.seconds),
+            )
+        )
     columns = "planted<|named<|of the clean one<|gain predicted|measured|with|without"
     return grid(f"Reasons against planted causes on {space}", columns, rows, caption)

@@ -27,8 +27,11 @@ CAUSES = {  # that `roofline.reasons` finds: what each is called, and what it me
     "several": ("many kernels, a little each", "No single kernel is worth the work; fewer launches may be."),
     "waiting": (
         "waiting",
-        "Operations wait for the one before, for memory, or for a neighbour on this machine. More independent work"
-        " for each index or thread hides waiting; pk.explain tells which lines reach memory with gaps.",
+        (
+            "Operations wait for the one before, for memory, or for a neighbour on this machine. More"
+            " independent work for each index or thread hides waiting; pk.explain tells which lines reach"
+            " memory with gaps."
+        ),
     ),
     "divergence": (
         "idle lanes",
@@ -62,7 +65,10 @@ CAUSES = {  # that `roofline.reasons` finds: what each is called, and what it me
     "integer": ("integer operations", "Indices computed once, and in int32 where they fit, cost less."),
     "integer division": (
         "integer divisions",
-        "An MDRangePolicy gives several indices without a division; one by a constant, or in int32, costs less.",
+        (
+            "An MDRangePolicy gives several indices without a division; one by a constant, or in int32, costs"
+            " less."
+        ),
     ),
     "together": (
         "atomic operations that meet",
