@@ -50,7 +50,7 @@ class Change:
     @property
     def times(self):
         """Seconds before and after in words."""
-        return tuple("" if s is None else f"{scaled(s.median, 's')} ({spread(s, 's')})" for s in self.samples)
+        return tuple(_in_words(s) if s else "" for s in self.samples)
 
     @property
     def verdict(self):
@@ -112,6 +112,10 @@ def _samples(result, whole):
     values = tuple(map(float, result["seconds"]["values"]))
     values[0]  # at least one
     return Samples((total(result),) if whole and result["case"] == PROGRAM else values)
+
+
+def _in_words(s):
+    return scaled(s.median, "s") + (f" ({spread(s, 's')})" if len(s.values) > 1 else "")
 
 
 def _done(kernel):
@@ -245,7 +249,7 @@ def lead(found):
 
 def plots(found):
     """(title, Axes, dots) of what both reports have, a plot for each pair of spaces; roofs of both where they
-    differ."""
+    are of two machines or spaces, else those of the later report."""
     pairs = {}
     for c in found:
         if c.before and c.after and c.before.part.ceilings and c.after.part.ceilings:
@@ -253,27 +257,14 @@ def plots(found):
     made = []
     for same in pairs.values():
         old, new = same[0].before.part, same[0].after.part
-        roofs = {"": new.ceilings}
-        if old.hardware != new.hardware or old.space != new.space or not _near(old.ceilings, new.ceilings):
-            several = old.place != new.place
-            roofs = {
-                old.place if several else "before": old.ceilings,
-                new.place if several else "now": new.ceilings,
-            }
+        names = [f"{part.space} ({part.hardware})" for part in (old, new)]
+        across = names[0] != names[1]
+        roofs = dict(zip(names, (old.ceilings, new.ceilings), strict=True)) if across else {"": new.ceilings}
         for view in (FLOPS, OTHERS):
             dots = [dot for dot in (c.dot(view) for c in same) if dot]
             if dots and all(view.roofs(ceilings) for ceilings in roofs.values()):
-                title = (
-                    new.place if len(roofs) == 1 or old.place == new.place else f"{old.place} and {new.place}"
-                )
-                made.append((title, Axes(dots, roofs, view), dots))
+                made.append((" and ".join(dict.fromkeys(names)), Axes(dots, roofs, view), dots))
     return made
-
-
-def _near(old, new):
-    """Whether the ceilings of both are the same but for what repeats differ by."""
-    shared = old.items.keys() & new.items.keys()
-    return all(abs(old.items[name].best / new.items[name].best - 1) < LEAST for name in shared)
 
 
 def page(before, after, found):

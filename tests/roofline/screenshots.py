@@ -46,6 +46,7 @@ def main(folder, report, before=None, after=None):
             old, new = diff.read(before), diff.read(after)
             page = opened(diff.page(old, new, diff.changes(old, new)), 900)
             keep("both", page.locator("figure:has(.wide)").first.screenshot())
+            keep("lines", page.locator("#change1").screenshot())
         browser.close()
 
 
