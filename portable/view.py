@@ -13,6 +13,7 @@ own; for a device it lies over the device's addresses and its elements are never
 
 import ctypes
 import functools
+import html
 import math
 import operator
 import struct
@@ -195,6 +196,12 @@ class View:
         if self.readonly:
             raise InputError(f"{self!r} cannot be written")
         self._array[_check_index(index)] = value._array if isinstance(value, View) else value
+
+    def _repr_html_(self):
+        """What notebooks show: its words, and elements, of a large one on a device none."""
+        near = self.memory == HOST or self.size <= 1000
+        elements = np.array2string(self.to_numpy(), threshold=100) if near else "..."
+        return f"<code>{html.escape(repr(self))}</code><pre>{html.escape(elements)}</pre>"
 
     def to_numpy(self):
         """The elements as a NumPy array: on the host the same memory, from a device a copy."""
