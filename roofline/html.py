@@ -4,6 +4,7 @@ templates/."""
 import datetime
 import functools
 import math
+import textwrap
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
@@ -105,13 +106,18 @@ def _card(row, n_rows):
 
 
 def _listing(kernel, most):
-    """((whether it is in another function, file, number), share, operations in all, place, operations) of a
-    kernel's lines: of a long text the costliest, in their order."""
+    """((whether it is in another function, file, number), share, operations in all, place, operations, text)
+    of a kernel's lines: of a long text the costliest, in their order."""
     own, lines = kernel["place"].rpartition(":")[0], []
     for place in kernel["source"] | kernel["lines"]:
         file, _, number = place.rpartition(":")
         if number.isdigit():
             done, share = kernel["lines"].get(place, {}), kernel.get("shares", {}).get(place, 0.0)
             lines.append(((file != own, file, int(number)), share, sum(done.values()), place, done))
-    costliest = sorted(lines, key=lambda line: line[1:3], reverse=True)[:most]
-    return sorted(costliest, key=lambda line: line[0])
+    costliest = sorted(
+        sorted(lines, key=lambda line: line[1:3], reverse=True)[:most], key=lambda line: line[0]
+    )
+    texts = textwrap.dedent("\n".join(kernel["source"].get(place, "") for *_, place, _ in costliest)).split(
+        "\n"
+    )
+    return [(*line, text) for line, text in zip(costliest, texts, strict=True)]

@@ -271,8 +271,10 @@ class Plot:
         self.axes, self.label, self.roofs, self.links, room = axes, label, roofs, links, Room(axes.size)
         self.labels = [found for found in axes.labels(room) if found]
         placed = [self._placed(dot) for dot in sorted(dots, key=lambda d: -d.share)]  # small ones on top
-        for dot, x, y, *_ in placed:
-            room.taken.append((x - dot.side / 2, y - dot.side / 2, x + dot.side / 2, y + dot.side / 2))
+        for dot, x, y, _, near, _ in placed:
+            around = [(x, dot.side / 2)] + ([(near, 0.35 * dot.side)] if near else [])
+            room.taken += [(at - half, y - half, at + half, y + half) for at, half in around]
+            room.taken.append((min(x, near or x), y - 2, max(x, near or x), y + 2))
         # Of each dot: where it lies, its roof, the bytes asked of the nearest level, the one before, and its
         # label.
         self.marks = [(dot, x, y, *more, room.take(self._texts(dot, x, y))) for dot, x, y, *more in placed]

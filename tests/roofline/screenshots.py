@@ -26,7 +26,7 @@ def main(folder, report, before=None, after=None):
         def opened(text, width, scheme="light"):
             path = Path(place) / "page.html"
             path.write_text(text, encoding="utf-8")
-            page = browser.new_page(viewport={"width": width, "height": 640}, color_scheme=scheme)
+            page = browser.new_page(viewport={"width": width, "height": 780}, color_scheme=scheme)
             page.goto(path.as_uri())
             return page
 
@@ -40,7 +40,10 @@ def main(folder, report, before=None, after=None):
         keep("top", page.screenshot())
         keep("plot", page.locator("figure:has(.wide)").first.screenshot())
         page.locator("details").first.evaluate("one => one.open = true")
-        keep("card", page.locator("details").first.screenshot())
+        page.set_viewport_size({"width": 900, "height": 1100})
+        page.locator("details").first.scroll_into_view_if_needed()
+        page.evaluate("scrollTo(0, document.querySelector('details').getBoundingClientRect().y + scrollY)")
+        keep("card", page.screenshot())
         keep("phone", opened(text, 390, "dark").screenshot())
         if before:
             old, new = diff.read(before), diff.read(after)

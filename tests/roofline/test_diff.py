@@ -137,7 +137,7 @@ def test_what_moved_is_told_in_words(tmp_path, quick_ceilings, capsys):
     assert cli.main(["diff", *paths, "--out", str(tmp_path / "page.html"), "--svg", str(tmp_path / "plot.svg")]) == 0
     out, page = capsys.readouterr().out, (tmp_path / "page.html").read_text()
     for wanted in ("sum: At 12% of its roof before, at 50% now.", "Bytes that must be moved: 98.3 kB before, 65.5 kB now.",
-                   "Its kernels, no longer: axpy; new: dot.", "Of 1 methods: 1 faster."):
+                   "Its kernels, no longer: axpy; new: dot.", "Of 1 method: 1 faster."):
         assert wanted in out and unescape(wanted.removeprefix("sum: ")) in " ".join(Page(page).data)
     assert "y[i] += a * x[i]" in page and "return x[i] * y[i]" in page, "lines of both"
     marks = ElementTree.parse(tmp_path / "plot.svg").findall(".//*[@class='moved']")
