@@ -6,6 +6,7 @@ import math
 import operator
 from dataclasses import dataclass
 
+from .annotations import SpaceLike
 from .errors import DTypeError, InputError
 
 _LARGEST = 2**62  # index arithmetic stays inside int64 with room for a pack beyond the end
@@ -51,7 +52,7 @@ class RangePolicy:
 
     begin: int
     end: int
-    space: object = None
+    space: SpaceLike | None = None
     chunk: int | None = None
 
     def __post_init__(self):
@@ -81,8 +82,8 @@ class TeamPolicy:
     """
 
     league_size: int
-    team_size: object = AUTO
-    space: object = None
+    team_size: int | _Auto = AUTO
+    space: SpaceLike | None = None
     scratch_bytes: int = 0
 
     def __post_init__(self):
@@ -107,9 +108,9 @@ class MDRangePolicy:
     space : str or Space, optional
     """
 
-    begin: tuple
-    end: tuple
-    space: object = None
+    begin: tuple[int, ...]
+    end: tuple[int, ...]
+    space: SpaceLike | None = None
 
     def __post_init__(self):
         for name in ("begin", "end"):
@@ -125,7 +126,7 @@ class MDRangePolicy:
         check_index(math.prod(self.extents), f"MDRangePolicy: the number of indices between {self.begin} and {self.end}")
 
     @property
-    def extents(self):
+    def extents(self) -> tuple[int, ...]:
         """Number of indices in each dimension."""
         return tuple(high - low for low, high in zip(self.begin, self.end))
 
