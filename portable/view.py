@@ -309,8 +309,9 @@ def asview(array: Any, space: SpaceLike | None = None, label: str | None = None)
 
     Parameters
     ----------
-    array : View, or anything with `__array_interface__`, `__cuda_array_interface__` or `__dlpack__`
-        NumPy, CuPy, PyTorch, JAX, numba arrays and others.
+    array : View, or anything with `__array_interface__`, `__cuda_array_interface__`, `__dlpack__` or `__array__`
+        NumPy, CuPy, PyTorch, JAX, numba arrays and others; columns and frames of one dtype of pandas, xarray, polars, pyarrow. Where such a
+        library hands out a copy (missing values, several dtypes), the View is read-only and of that copy.
     space : str, Space or None
         The space whose kernels will use it; WrongSpaceError if the array is not in its memory.
     label : str or None
@@ -427,11 +428,16 @@ def _foreign(array):
             return over(interface, owner, producer), memory
         if hasattr(array, "__array_interface__"):
             return np.asarray(array), HOST
+        if hasattr(array, "__array__"):  # pandas, xarray, polars, pyarrow
+            elements = np.asarray(array)
+            if address(elements) != address(np.asarray(array)):
+                elements.flags.writeable = False  # a copy, whose writes nobody would see
+            return elements, HOST
     except (InputError, WrongSpaceError):
         raise
     except Exception as error:  # what another library raises when it will not export (PyTorch with gradients, ...)
         raise InputError(f"asview: the {kind} does not export its memory: {error}") from error
-    raise InputError(f"asview: a {kind} has no memory to share (no array interface, no __dlpack__). "
+    raise InputError(f"asview: a {kind} has no memory to share (no array interface, no __dlpack__, no __array__). "
                      "Make an array of it first, for example with numpy.asarray.")
 
 
