@@ -95,9 +95,9 @@ def check(policy: AnyPolicy, kernel: Kernel[Any, *tuple[Any, ...]], *args: Any, 
     InputError, KernelError
         The launch is refused on every space; nothing ran.
 
-    See Also
-    --------
-    docs/checked.md : what is found, and what is not.
+    Notes
+    -----
+    docs/checked.md tells what is found, and what is not.
     """
     from .backends.checked import trials  # here, so that importing portable costs nothing more
 

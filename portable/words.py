@@ -153,7 +153,7 @@ degrees: Unary = text("degrees", np.degrees, "x radians as degrees", (0.70, 0.82
 radians: Unary = text("radians", np.radians, "x degrees as radians", (0.63, 0.66))
 remainder: Binary = text("remainder", _remainder, "what is left of x beside the next multiple of y, as math.remainder", (0.5, 0.5), also=(math.remainder,))
 ldexp: Binary = text("ldexp", lambda x, n: np.ldexp(x, int(n)), "x 2^n, rounded once; n a whole number", (0.5, 0.5), also=(math.ldexp, np.ldexp))
-logb: Unary = text("logb", _logb, "the exponent of x as a float, exactly: floor(log2(|x|))", (0.5, 0.5))
+logb: Unary = text("logb", _logb, "the exponent of x as a float, exactly: floor(log2(abs(x)))", (0.5, 0.5))
 gamma: Unary = text("gamma", _gamma, "the gamma function", (1.13, 1.13), also=(math.gamma,))
 erf: Unary = text("erf", math.erf, "the error function", (1.16, 1.24))
 erfc: Unary = text("erfc", math.erfc, "1 - erf(x), without cancellation", (1.41, 1.68))
@@ -338,13 +338,13 @@ _DIGAMMA = -691.0 / 32760.0, 1.0 / 132.0, -1.0 / 240.0, 1.0 / 252.0, -1.0 / 120.
 
 @word("inline", also=(math.isclose,))
 def isclose(a: Number, b: Number, rel_tol: float = 1e-9, abs_tol: float = 0.0) -> bool:
-    """True if |a - b| is at most rel_tol times the larger size, or abs_tol; as math.isclose."""
+    """True if `|a - b|` is at most rel_tol times the larger size, or abs_tol; as math.isclose."""
     return a == b or (abs(a - b) <= max(rel_tol * max(abs(a), abs(b)), abs_tol) and not isinf(a) and not isinf(b))
 
 
 @word("inline", also=(math.frexp, np.frexp))
 def frexp(x: Number) -> tuple[float, int]:
-    """(m, e) with x = m 2^e and 1/2 <= |m| < 1, e an integer; zero, infinities and NaN are their own m, and e is 0."""
+    """(m, e) with x = m 2^e and 1/2 <= `|m|` < 1, e an integer; zero, infinities and NaN are their own m, and e is 0."""
     e = logb(x) + 1.0
     e = where(isfinite(e), e, 0.0)
     return ldexp(x, -e), int(e)
