@@ -338,13 +338,13 @@ _DIGAMMA = -691.0 / 32760.0, 1.0 / 132.0, -1.0 / 240.0, 1.0 / 252.0, -1.0 / 120.
 
 @word("inline", also=(math.isclose,))
 def isclose(a: Number, b: Number, rel_tol: float = 1e-9, abs_tol: float = 0.0) -> bool:
-    """True if `|a - b|` is at most rel_tol times the larger size, or abs_tol; as math.isclose."""
+    """True if abs(a - b) is at most rel_tol times the larger size, or abs_tol; as math.isclose."""
     return a == b or (abs(a - b) <= max(rel_tol * max(abs(a), abs(b)), abs_tol) and not isinf(a) and not isinf(b))
 
 
 @word("inline", also=(math.frexp, np.frexp))
 def frexp(x: Number) -> tuple[float, int]:
-    """(m, e) with x = m 2^e and 1/2 <= `|m|` < 1, e an integer; zero, infinities and NaN are their own m, and e is 0."""
+    """(m, e) with x = m 2^e and 1/2 <= abs(m) < 1, e an integer; zero, infinities and NaN are their own m, and e is 0."""
     e = logb(x) + 1.0
     e = where(isfinite(e), e, 0.0)
     return ldexp(x, -e), int(e)
