@@ -227,6 +227,11 @@ def argsort(keys: ArrayLike | tuple[ArrayLike, ...], space: SpaceLike | None = N
     -----
     Reads each key twice and its number once, and writes both once, for every 8 bits in which keys differ; so small whole
     numbers sort faster than floats. Needs room for two more copies of the keys and of the order.
+
+    Examples
+    --------
+    >>> pk.argsort(np.array([3, 1, 2]), space="serial").to_numpy().tolist()
+    [1, 2, 0]
     """
     if isinstance(keys, tuple):
         return _argsort_by_several(keys, resolve(space), descending)
@@ -292,6 +297,12 @@ def sort_by_key(keys: ArrayLike | tuple[ArrayLike, ...], values: ArrayLike, spac
     Returns
     -------
     keys, values : Views, shape (n,), new, in the memory of the space
+
+    Examples
+    --------
+    >>> keys, values = pk.sort_by_key(np.array([3, 1, 2]), np.array([30.0, 10.0, 20.0]), space="serial")
+    >>> values.to_numpy().tolist()
+    [10.0, 20.0, 30.0]
     """
     keys, space = _vector(keys, "keys", space)
     values, _ = _vector(values, "values", space, any_dtype=True)
@@ -390,6 +401,12 @@ def top_k(x: ArrayLike, k: int, largest: bool = True, space: SpaceLike | None = 
     -------
     values : View, shape (n_rows, k), dtype of x
     columns : View, shape (n_rows, k), int64
+
+    Examples
+    --------
+    >>> values, columns = pk.top_k(np.array([[3.0, 9.0, 4.0]]), 2, space="serial")
+    >>> values.to_numpy().tolist(), columns.to_numpy().tolist()
+    ([[9.0, 4.0]], [[1, 2]])
     """
     space = resolve(space)
     x = asview(x, space=space)
@@ -458,6 +475,12 @@ def compact(keep: ArrayLike, values: ArrayLike | None = None, space: SpaceLike |
     Notes
     -----
     Reads `keep` twice and the values once.
+
+    Examples
+    --------
+    >>> x = np.array([3, 1, 2])
+    >>> pk.compact(x > 1, x, space="serial").to_numpy().tolist()
+    [3, 2]
     """
     keep, space = _vector(keep, "keep", space, any_dtype=True)
     if np.dtype(keep.dtype).kind == "f":
