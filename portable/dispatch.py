@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, overload
 import numpy as np
 
 from . import events, locks
-from .annotations import Arguments, Out, Policy, Reducers, SpaceLike
+from .annotations import Arguments, Out, Policy, Reducers
 from .backends import registry
 from .compiler.types import HELD, held
 from .errors import DTypeError, InputError, LanguageError, ReadOnlyError, ShapeError, WrongSpaceError
@@ -456,49 +456,6 @@ def _located(policy, result):
         return result
     place = tuple(int(low + k) for low, k in zip(policy.begin, np.unravel_index(place, policy.extents)))
     return (*others, place) if others else place
-
-
-def stamp(space: SpaceLike | None = None) -> events.Stamp:
-    """A mark behind everything launched on a space until now.
-
-    Parameters
-    ----------
-    space : str, Space or None
-        The default space if None.
-
-    Returns
-    -------
-    Stamp
-        `later.seconds_since(earlier)` waits for it and tells the time between two of one space, in seconds.
-
-    Examples
-    --------
-    >>> before = pk.stamp("serial")
-    >>> pk.stamp("serial").seconds_since(before) >= 0.0
-    True
-    """
-    space = require(resolve(space))
-    return registry.launches(space.name).stamp(space)
-
-
-def fence(space: SpaceLike | None = None) -> None:
-    """Wait until everything launched on a space has finished.
-
-    Parameters
-    ----------
-    space : str, Space or None
-        The default space if None.
-
-    Raises
-    ------
-    UnknownSpaceError, SpaceUnavailableError, DeviceError
-
-    Examples
-    --------
-    >>> pk.fence("serial")
-    """
-    space = require(resolve(space))
-    registry.launches(space.name).fence(space)
 
 
 if (_asked := os.environ.get("PORTABLE_DEBUG", "0")) not in ("", "0"):

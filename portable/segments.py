@@ -12,13 +12,14 @@ from typing import Literal, overload
 
 import numpy as np
 
-from .algorithms import _check_dtype, _number, _ordered, _taken, _vector, argsort, compact
+from .algorithms import _check_dtype, _number, _ordered, _taken, _vector, argsort
 from .annotations import ArrayLike, SpaceLike
 from .dispatch import parallel_for, parallel_reduce, parallel_scan
 from .errors import DTypeError, InputError, ShapeError
 from .kernel import function, kernel
 from .policy import RangePolicy, TeamPolicy, check_index
 from .reducer import Max, Min, Reducer, Sum
+from .selecting import compact
 from .view import View, empty, zeros
 from .words import atomic_add, int32, int64, static, uint32, uint64, where
 

@@ -233,3 +233,46 @@ def require(space: Space) -> Space:
     if (reason := unavailable_because(space)) is not None:
         raise SpaceUnavailableError(f"space '{space}' cannot run here: {reason}")
     return space
+
+
+def stamp(space: SpaceLike | None = None) -> events.Stamp:
+    """A mark behind everything launched on a space until now.
+
+    Parameters
+    ----------
+    space : str, Space or None
+        The default space if None.
+
+    Returns
+    -------
+    Stamp
+        `later.seconds_since(earlier)` waits for it and tells the time between two of one space, in seconds.
+
+    Examples
+    --------
+    >>> before = pk.stamp("serial")
+    >>> pk.stamp("serial").seconds_since(before) >= 0.0
+    True
+    """
+    space = require(resolve(space))
+    return registry.launches(space.name).stamp(space)
+
+
+def fence(space: SpaceLike | None = None) -> None:
+    """Wait until everything launched on a space has finished.
+
+    Parameters
+    ----------
+    space : str, Space or None
+        The default space if None.
+
+    Raises
+    ------
+    UnknownSpaceError, SpaceUnavailableError, DeviceError
+
+    Examples
+    --------
+    >>> pk.fence("serial")
+    """
+    space = require(resolve(space))
+    registry.launches(space.name).fence(space)

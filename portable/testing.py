@@ -81,7 +81,7 @@ def _run(policy, kernel, args, reducers, space):
         results = dispatch.parallel_reduce(policy, kernel, *moved, reducer=reducers)
     else:
         dispatch.parallel_for(policy, kernel, *moved)
-    dispatch.fence(policy.space)
+    spaces.fence(policy.space)
     return moved, results
 
 
