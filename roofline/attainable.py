@@ -20,7 +20,7 @@ from functools import cached_property
 
 from portable.errors import printable
 from roofline.units import picked
-from roofline.counting import statics
+from roofline.counting import static_arguments
 from roofline.counts import mean
 
 LOW = 0.6  # of the attainable rate: below, a report says why
@@ -412,12 +412,14 @@ def analyse(profile, seconds, ceilings, *, executed=True):
     launches, scale = [], 1.0 if on_device or not profile.seconds else seconds / profile.seconds
     compiled = {}
     for launch in (launch for event, _ in counted for launch in event.launches):
-        compiled.setdefault((launch.label, launch.kernel), set()).add(str(statics(launch)))
+        compiled.setdefault((launch.label, launch.kernel), set()).add(str(static_arguments(launch)))
     for event, counts in counted:
         for launch, c in zip(event.launches, counts, strict=True):
             label = printable(launch.label)
             if len(compiled[launch.label, launch.kernel]) > 1:
-                label += f" ({', '.join(f'{name} = {value}' for name, value in statics(launch).items())})"
+                label += (
+                    f" ({', '.join(f'{name} = {value}' for name, value in static_arguments(launch).items())})"
+                )
             launches.append((label, c, bound(c, roof), scale * event.seconds / len(counts)))
     notes = list(dict.fromkeys(note for _, c, b, _ in launches for note in (*c.notes, *b.notes)))
     copies = min(scale * sum(copy.seconds for copy in profile.copies), seconds)

@@ -222,7 +222,7 @@ def names_of(kernel, policy):
     return [*kernel.portable_text.params[n_indices:], "out"]
 
 
-def statics(launch):
+def static_arguments(launch):
     """{name: value} of what a launch's kernel was compiled for: arguments that are pk.static."""
     names = names_of(launch.kernel, launch.policy)
     return {

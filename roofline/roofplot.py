@@ -118,7 +118,7 @@ class Room:
             and right <= most
             and high <= top
             and bottom <= deep
-            and not any(left < r and right > l and top < b and bottom > t for l, t, r, b in self.taken)
+            and not any(left < r and right > x and top < b and bottom > t for x, t, r, b in self.taken)
         )
 
 

@@ -13,7 +13,7 @@ import portable as pk
 from portable.errors import InputError, printable
 from roofline.attainable import analyse_launch
 from roofline.contract import Work
-from roofline.counting import statics
+from roofline.counting import static_arguments
 from roofline.counts import mean
 from roofline.profiling import SHORT, Met, profile, region_now
 from roofline.reasons import whys
@@ -214,7 +214,7 @@ def tell(made, source, part, ceilings=None, on_start=lambda label, done: None, c
     for done, (parts, found) in enumerate(told):
         event, launch = found[0]
         on_start(printable(launch.label), done)
-        fixed = (f"{name} = {value}" for name, value in statics(launch).items())
+        fixed = (f"{name} = {value}" for name, value in static_arguments(launch).items())
         where = ", ".join(filter(None, (source, event.region, *fixed)))
         size = made.size(launch)
         if len(parts) > 1:
