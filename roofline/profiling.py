@@ -45,13 +45,14 @@ def region(name):
     """Name what is launched inside a block, for every profile that hears it, and for NVIDIA's tools where
     nvtx is installed: `with roofline.region("set up"): ...`"""
     _regions.append(printable(name))
-    begin, heard = time.perf_counter(), region_now()
+    begins, heard = {open_one: open_one._now() for open_one in _hearing}, region_now()
     try:
         with _nvtx().annotate(_regions[-1]) if _nvtx() else contextlib.nullcontext():
             yield
     finally:
         for open_one in _hearing:
-            open_one._passed.append((heard, begin, time.perf_counter(), open_one._aside))
+            begin = begins.get(open_one, 0.0)  # a profile that began inside has heard the rest of it
+            open_one.regions.append((heard, begin, open_one._now() - begin))
         _regions.pop()
 
 
@@ -122,6 +123,8 @@ class Profile:
     seconds : float
         Of the whole block, by the host's clock, to the end of its work.
     copies : list of Copied
+    regions : list of (name, start, seconds)
+        Each `region(...)` block that has ended, in seconds from the begin of the profile.
     memory_bytes : int or None
         The most that the process held in the block, beyond what it held before (Linux; not on a device).
     counted : Counted or None
@@ -132,7 +135,7 @@ class Profile:
         self._before, self._aside, self._busy, self._apart = before, 0.0, False, apart
         self.seconds, self._marks, self._open, self._events, self._counts = 0.0, [], {}, None, {}
         self.copies, self.memory_bytes, self.counted = [], None, counted
-        self._begin, self._passed, self._graphs = time.perf_counter(), [], weakref.WeakKeyDictionary()
+        self._begin, self.regions, self._graphs = time.perf_counter(), [], weakref.WeakKeyDictionary()
 
     @staticmethod
     def region(name):
@@ -186,12 +189,6 @@ class Profile:
     def on_device(self):
         """Whether something was launched on a GPU."""
         return any(str(mark.space).startswith("cuda") for mark in self._marks)
-
-    @property
-    def regions(self):
-        """(name, start, seconds) of each `region(...)` block that has ended, in seconds from the begin of the
-        profile."""
-        return [(name, begin - self._begin - aside, end - begin) for name, begin, end, aside in self._passed]
 
     @property
     def events(self):

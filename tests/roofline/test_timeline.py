@@ -4,6 +4,7 @@ import gc
 import json
 import re
 import sys
+import time
 import types
 import weakref
 
@@ -53,6 +54,27 @@ def test_everything_has_its_time(heard, space):
     assert regions["set up"][0] <= copy.start and copy.start + copy.seconds <= regions["set up"][1]
     outer, inner = regions["work <b>"], regions["work <b> / inner"]
     assert outer[0] <= inner[0] <= ends[0][0] and inner[1] <= outer[1]
+
+
+def test_what_is_counted_in_between_takes_no_time(space):
+    """A region holds its launches, however long counting them took; one that began before the profile begins with it."""
+    x, y = (pk.copy_of(np.ones(N), space) for _ in range(2))
+    with roofline.region("before"), roofline.profile(lambda launch: time.sleep(0.05)) as p:
+        begin = time.perf_counter()
+        with p.region("counted"):
+            axpy(space, x, y)
+            axpy(space, x, y)
+        wall = time.perf_counter() - begin
+        pk.fence(space)
+        with p.region("after"):
+            pass
+    names = [name for name, *_ in p.regions]
+    (_, start, seconds), (_, after, _) = p.regions
+    assert names == ["before / counted", "before / after"] and seconds <= wall - 0.1 and start <= p.events[0].start <= after
+    with roofline.region("outer"):
+        with roofline.profile() as inner:
+            axpy(space, x, y)
+    assert inner.regions == [], "it had not ended"
 
 
 def test_the_trace_is_chromes(heard, tmp_path):
