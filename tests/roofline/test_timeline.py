@@ -198,10 +198,10 @@ def test_nvtx_hears_of_regions_and_launches(space, monkeypatch):
 
 
 def test_memory_is_told_at_its_most():
-    if not (memory.PROCESS / "clear_refs").exists():
-        pytest.skip("no Linux: nobody tells")
     with roofline.profile() as p:
         np.ones(8_000_000).sum()  # 64 MB for a moment
+    if p.memory_bytes is None:
+        pytest.skip("no Linux, or one that keeps it to itself: nobody tells")
     assert 50e6 < p.memory_bytes < 200e6
     with roofline.profile() as small:
         pass
