@@ -10,6 +10,7 @@ import numpy as np
 from portable.errors import InputError, ShapeError
 
 from ..checks import check_choice, check_count, check_flag, check_number, check_seed
+from ..cluster import connected
 from ..store import Store
 from . import covariance, gibbs, online, saving
 from .blocks import Components, Points
@@ -63,8 +64,9 @@ class DirichletMixture(Parameters):
     warm_start : bool, default False
         Whether `fit` begins with the components of the `fit` before.
     random_state : int, Generator or None
-    space : str or Space, optional
-        Where to compute; the default space if not given.
+    space : str, Space or a list of them, optional
+        Where to compute; the default space if not given. Spaces of a list, such as several GPUs, work side by
+        side.
 
     Attributes
     ----------
@@ -123,7 +125,7 @@ class DirichletMixture(Parameters):
         self.means_init, self.covariances_init, self.weights_init = means_init, covariances_init, weights_init
         self.moves, self.warm_start, self.random_state, self.space = moves, warm_start, random_state, space
 
-    def fit(self, X, y=None, sample_weight=None, *, checkpoint=None) -> DirichletMixture:
+    def fit(self, X, y=None, sample_weight=None, *, checkpoint=None, client=None) -> DirichletMixture:
         """Fit by EM.
 
         Parameters
@@ -136,6 +138,9 @@ class DirichletMixture(Parameters):
             A folder that keeps what EM has come to every few seconds. The same fit goes on from there to the
             same mixture; one with more `max_iter` or `n_init` goes further. It wants a whole number as
             `random_state`.
+        client : distributed.Client or "local", optional
+            Whose workers share the points. What is computed of sums over points is computed here. The mixture
+            is the same for any number of workers.
 
         Returns
         -------
@@ -144,6 +149,8 @@ class DirichletMixture(Parameters):
 
         Raises
         ------
+        ClusterError
+            A worker of another version or without the space; a scheduler that is gone.
         ShapeError, DTypeError, FiniteError
             X is no table of finite numbers with two points or more.
         InputError
@@ -164,8 +171,8 @@ class DirichletMixture(Parameters):
         settings = {"X": X, "sample_weight": weights, "prior": prior and vars(prior), "first": vars(first), "kind": options.kind,
                     "tol": options.tol, "reg_covar": options.reg_covar, "init_params": options.init_params, "moves": options.moves,
                     "random_state": self.random_state}
-        with Store(checkpoint, "mixture.fit", settings) as store:
-            found = Fit(X, weights, self._centre, variances, prior, first, options, random, self.space, streamed, Log(store))
+        with Store(checkpoint, "mixture.fit", settings) as store, connected(client) as client:
+            found = Fit(X, weights, self._centre, variances, prior, first, options, random, self.space, streamed, Log(store), client)
         self.prior_, self.converged_, self.moves_, self.starts_ = found.prior, found.converged, found.moves, found.starts
         self.n_active_, self.objective_history_ = found.n_active, np.array(found.history)
         self.weights_, self.means_, self.covariances_, self.precisions_cholesky_ = found.climb.result()

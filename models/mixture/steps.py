@@ -90,9 +90,9 @@ class FullSteps:
     def components(self):
         return self
 
-    def records_in(self, space, centre, dtype):
+    def records(self, centre, dtype):
         """As `blocks.Components` has it."""
-        return self._records
+        return self._records.to_numpy()
 
     def references(self, centre, limit):
         """As `sums.references`; only where some component is far off has the host to look."""
@@ -109,16 +109,16 @@ class FullSteps:
         self._prepare()
 
     def sweep(self):
-        return self._points.gather(self)
+        return self._points.gather(self)[0]
 
     def objective(self, log_likelihood):
         return self._model.objective(log_likelihood, self._penalty)
 
     def advance(self):
-        sums = self._points.room()
-        pk.parallel_for(self._policy, step_kernels.counts, sums.added, self._n, label="mixture.counts")
+        added, *about = (pk.copy_of(array, self._points.space) for array in (self._points.added, *self._points.about))
+        pk.parallel_for(self._policy, step_kernels.counts, added, self._n, label="mixture.counts")
         self._model.weigh(self._n.to_numpy())
-        pk.parallel_for(self._policy, step_kernels.maximise, sums.added, *sums.about, self._centre, *self._prior, *self._numbers,
+        pk.parallel_for(self._policy, step_kernels.maximise, added, *about, self._centre, *self._prior, *self._numbers,
                         self._means, self._covariance, label="mixture.maximise")
         self._prepare()
 

@@ -1,0 +1,258 @@
+"""Shards on a cluster of dask.distributed: a place a worker, whatever happens to workers.
+
+Dask starts workers, restarts them, moves work from those that died, and shows all of it in the browser. What is here
+asks each worker for the results of neighbouring shards, and gives it what it lacks of the data.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import platform
+import uuid
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+import portable as pk
+from portable.errors import ClusterError, DTypeError, InputError, SpaceError
+
+from .sharding import Lost, Place, shared_out
+
+_WAIT_S = 60.0  # for the first worker
+_ATTEMPTS = 5  # at the same work, each after the end of a worker
+_SHARE = 0.4  # of a worker's memory that data take: at 0.8 dask lets it pause, at 0.95 it ends it
+_CHECKED: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # client: workers and spaces that are as they should
+
+
+@contextlib.contextmanager
+def connected(client: object) -> Iterator:
+    """The client that was asked for: one that is given, a new one of this machine's cores ("local"), or None.
+
+    Raises
+    ------
+    DTypeError, InputError
+        What is no client, or one that is closed; distributed is not installed.
+    """
+    if client is None:
+        yield None
+        return
+    distributed = _distributed()
+    if isinstance(client, str):
+        with connect(client) as made:
+            yield made
+        return
+    if not isinstance(client, distributed.Client):
+        raise DTypeError(f"client must be a distributed.Client or 'local', got {client!r} of type {type(client).__name__}")
+    if client.asynchronous:
+        raise InputError("client is asynchronous; one that waits for results is wanted: distributed.Client(...)")
+    if client.status != "running":
+        raise InputError(f"client is {client.status}: make a new distributed.Client(...)")
+    yield client
+
+
+@contextlib.contextmanager
+def connect(cluster: str) -> Iterator:
+    """A client of "local", of the scheduler at an address, or of one that wrote a scheduler file (`--cluster`)."""
+    distributed = _distributed()
+    if cluster == "local":
+        with distributed.LocalCluster(n_workers=os.cpu_count(), threads_per_worker=1, dashboard_address=":0") as local:
+            with distributed.Client(local) as client:
+                yield client
+        return
+    is_file = os.path.exists(cluster)
+    if not is_file and "://" not in cluster:
+        raise InputError(f"cluster is {cluster!r}; 'local', an address such as tcp://host:8786, or a scheduler file is wanted")
+    try:
+        client = distributed.Client(**{"scheduler_file" if is_file else "address": cluster}, timeout=30)
+    except (OSError, ValueError) as error:
+        raise InputError(f"cluster: no scheduler answers at {cluster!r}: {error}") from error
+    with client:
+        yield client
+
+
+class Sent:
+    """An object on its way, as one text of bytes: arrays that dask sends beside a text arrive read-only, and where kernels cannot
+    read them, at addresses that are no multiple of their items' size."""
+
+    def __init__(self, value: object) -> None:
+        from distributed.protocol.pickle import dumps
+
+        self._text = dumps(value)
+
+    @property
+    def value(self) -> object:
+        from distributed.protocol.pickle import loads
+
+        return loads(self._text)
+
+    def __sizeof__(self) -> int:
+        return len(self._text)
+
+
+class Workers:
+    """A place on each worker of a client; as `sharding.Threads`."""
+
+    def __init__(self, client: object, make: Callable, pieces: Sequence, space: object, room: float | None,
+                 label: str) -> None:
+        if isinstance(space, (list, tuple)):
+            raise InputError(f"space is {space!r}; with a client the name of one space is wanted, which each worker has")
+        self._client, self._make, self._pieces, self._label = client, make, pieces, label
+        self._space = None if space is None else str(space)
+        self._room, self._places = room, {}
+        _check_pickles(make, pieces)
+        check_workers(client, self._space)
+
+    def ask(self, name: str, args: tuple, reduce: bool) -> list:
+        """What each place found, in the order of the shards."""
+        found, left = {}, None
+        for _ in range(_ATTEMPTS):
+            self._settle()
+            places = sorted(self._places)
+            if left is None:
+                left = [numbers for numbers in shared_out(len(self._pieces), len(places)) if len(numbers)]
+            asked = [(numbers, worker, self._submit(numbers, worker, name, args, reduce))
+                     for numbers, worker in zip(left, itertools.cycle(places))]
+            for numbers, worker, future in asked:
+                answer, where = self._result(future)
+                if answer is not None and not isinstance(answer, Lost):
+                    found[numbers[0]] = answer
+                    left.remove(numbers)
+                if where != worker or isinstance(answer, Lost):  # the worker ended; a place comes where one is without
+                    self._places.pop(worker, None)
+            if not left:
+                return [found[first] for first in sorted(found)]
+        raise ClusterError(f"{self._label}: worker after worker ended while it worked on the same shards, for want of memory "
+                           "perhaps: give workers more of it, or take more workers")
+
+    def _settle(self) -> None:
+        """A place for each worker that lives."""
+        workers = list(self._call(self._client.nthreads))
+        if not workers:
+            try:
+                self._client.wait_for_workers(1, timeout=_WAIT_S)
+            except TimeoutError as error:
+                raise ClusterError(f"client has had no worker for {_WAIT_S:g} s") from error
+            return self._settle()
+        for gone in self._places.keys() - workers:
+            del self._places[gone]
+        new = [worker for worker in workers if worker not in self._places]
+        if new:
+            check_workers(self._client, self._space)
+        for worker in new:
+            place = self._client.submit(_place, Sent(self._make), self._space, self._room, workers=[worker],
+                                        allow_other_workers=True, pure=False, key=f"{self._label}-place-{uuid.uuid4().hex}")
+            self._places[worker] = place, set()
+        return None
+
+    def _submit(self, numbers: range, worker: str, name: str, args: tuple, reduce: bool) -> object:
+        """The future of what a worker is asked for; None where it is gone."""
+        place, given = self._places[worker]
+        wanted = {k: Sent(self._pieces[k]) for k in numbers if k not in given}
+        given.update(numbers)
+        try:
+            if wanted:
+                (wanted,) = self._client.scatter([wanted], workers=[worker], hash=False)
+            return self._client.submit(_run, place, numbers, wanted, name, Sent(args), reduce, workers=[worker], pure=False,
+                                       allow_other_workers=True, key=f"{self._label}.{name}-{numbers[0]}-{uuid.uuid4().hex}")
+        except (KeyError, OSError, TimeoutError):  # what a scheduler says of a worker that it does not know any more
+            return None
+
+    def _result(self, future: object) -> tuple:
+        """The answer and where it was found; (None, None) where data on their way were lost."""
+        from distributed.client import FutureCancelledError
+        from distributed.scheduler import KilledWorker
+
+        try:
+            sent, where = (None, None) if future is None else future.result()
+            return (None, None) if sent is None else (sent.value, where)
+        except (FutureCancelledError, KilledWorker):
+            self._call(self._client.nthreads)
+            return None, None
+
+    def _call(self, function: Callable) -> object:
+        """What only a scheduler that lives can answer."""
+        try:
+            if self._client.status != "running":
+                raise OSError(f"the client is {self._client.status}")
+            return function()
+        except (OSError, TimeoutError) as error:
+            raise ClusterError("the scheduler is gone, and with it the run; with checkpoint= the same call goes on from what "
+                               f"was kept ({error})") from error
+
+
+def _place(make: Sent, space: str | None, room: float | None) -> Place:
+    """On a worker: a place of its own."""
+    from distributed import get_worker
+
+    limit = get_worker().memory_manager.memory_limit
+    return Place(make.value, own_space(space), room if room is not None or not limit else _SHARE * limit)
+
+
+def _run(place: Place, numbers: range, pieces: dict, name: str, args: Sent, reduce: bool) -> tuple:
+    """On a worker: what the place finds, and the worker's address."""
+    from distributed import get_worker
+
+    return Sent(place.run(numbers, pieces, name, args.value, reduce)), get_worker().address
+
+
+def _describe(space: str | None) -> dict:
+    """What a worker is, and whether it has the space."""
+    try:
+        with pk.use(own_space(space)):
+            reason = None
+    except SpaceError as error:
+        reason = str(error)
+    return {"portable": pk.__version__, "python": platform.python_version().rpartition(".")[0], "numpy": np.__version__,
+            "reason": reason}
+
+
+def own_space(space: str | None) -> str:
+    """The space of that name on a worker."""
+    if space:
+        return str(space)
+    from distributed import get_worker
+
+    return f"threads:{get_worker().state.nthreads}"
+
+
+def check_workers(client: object, space: str | None) -> None:
+    """Refuse workers of other versions, and those that lack the space.
+
+    Raises
+    ------
+    ClusterError
+        It names the worker, what it has and what is wanted.
+    """
+    known = _CHECKED.setdefault(client, set())
+    new = [worker for worker in client.nthreads() if (worker, space) not in known]
+    own = _describe("serial")
+    for worker, found in client.run(_describe, space, workers=new, on_error="return").items() if new else ():
+        if isinstance(found, Exception):
+            raise ClusterError(f"worker {worker} cannot run portable and models: {type(found).__name__}: {found}")
+        for name in ("portable", "python", "numpy"):
+            if found[name] != own[name]:
+                raise ClusterError(f"worker {worker} has {name} {found[name]}, this process {own[name]}; the same is wanted, "
+                                   "for results would differ")
+        if found["reason"]:
+            raise ClusterError(f"worker {worker} has no space {space!r}: {found['reason']}")
+        known.add((worker, space))
+
+
+def _check_pickles(make: Callable, pieces: Sequence) -> None:
+    """Refuse what cannot travel."""
+    for name, value in (("the method", make), ("the first shard", pieces[0])):
+        try:
+            Sent(value)
+        except Exception as error:
+            raise DTypeError(f"{name} does not pickle, and cannot go to a worker: {error}") from error
+
+
+def _distributed() -> object:
+    try:
+        import distributed
+    except ImportError as error:
+        raise InputError("client and --cluster want dask.distributed: pip install \".[cluster]\"") from error
+    return distributed

@@ -1,0 +1,295 @@
+"""Data in shards: prepared where they are used, their small results put together in an order that the data alone fix.
+
+    shards = Shards(make, pieces, client=client, space=space)
+    shards.map("labels", components)         # a result of each shard, in the order of the shards
+    shards.reduce("sums", components)        # their sum, by a tree over the numbers of the shards
+
+A *place* is where shards are prepared and used: this process's space, each of several spaces of it, or a worker of a
+cluster (`models.cluster`). `make(space)` gives a place its method, an object with
+
+    prepare(piece)                       what the method wants of a piece, in the space of the place
+    NAME(shards, *args)                  a generator: takes prepared shards, gives a result for each
+
+A place works on neighbouring shards and adds up what it can of the tree,
+
+    node (l + 1, i) = node (l, 2 i) + node (l, 2 i + 1),        node (0, i): the result of shard i           (1)
+
+so that a sum has the same bits however the shards are shared out, and hands over at most two nodes of a level. Shards
+that a place has no room to keep are prepared anew at each call: data larger than memory are more shards than room.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import mmap
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+import portable as pk
+from portable.errors import DTypeError, InputError, SpaceError
+
+Node = tuple[int, int, tuple]  # level, number, values
+
+
+class Lost(list):
+    """Numbers of shards whose pieces a place does not have."""
+
+
+class Place:
+    """A space, its method, and the shards that are kept there.
+
+    It pickles as a place that has nothing yet: wherever a copy comes to life, it asks for what it lacks.
+
+    Parameters
+    ----------
+    make : callable (space) -> method
+    space : str, Space or None
+    room : float, optional
+        Bytes of pieces that are kept prepared; all of them by default.
+    """
+
+    def __init__(self, make: Callable, space: object, room: float | None = None) -> None:
+        self._new = make, space, room
+        self._method, self._lock = None, threading.Lock()
+        self._pieces, self._prepared, self._left = {}, {}, np.inf if room is None else room
+
+    def __reduce__(self) -> tuple:
+        return Place, self._new
+
+    def run(self, numbers: Sequence[int], pieces: dict, name: str, args: tuple, reduce: bool) -> list:
+        """The results of some neighbouring shards, or nodes of their sums.
+
+        Parameters
+        ----------
+        numbers : range
+        pieces : dict of number: piece
+            Those that this place was not given before.
+        name, args
+            Of the method.
+        reduce : bool
+
+        Returns
+        -------
+        list or Lost
+        """
+        with self._lock:
+            self._pieces |= {k: piece for k, piece in pieces.items() if k not in self._prepared}
+            lost = [k for k in numbers if k not in self._prepared and k not in self._pieces]
+            if lost:
+                return Lost(lost)
+            self._begin()
+            found = getattr(self._method, name)(map(self._shard, numbers), *args)
+            return nodes(found, numbers[0]) if reduce else list(found)
+
+    def whole(self, n: int) -> tuple | None:
+        """The method and shards 0 to n - 1, or None if they are not all kept."""
+        with self._lock:
+            self._begin()
+            if sum(piece.nbytes for piece in self._pieces.values()) > self._left:
+                return None
+            return self._method, [self._shard(k) for k in range(n)]
+
+    def _begin(self) -> None:
+        if self._method is None:
+            make, space, _ = self._new
+            self._method = make(space)
+
+    def _shard(self, number: int) -> object:
+        if number in self._prepared:
+            return self._prepared[number]
+        piece = getattr(self._pieces[number], "value", self._pieces[number])  # as it was sent, or itself
+        shard = self._method.prepare(piece)
+        if piece.nbytes <= self._left:
+            self._left -= piece.nbytes
+            self._prepared[number] = shard
+            del self._pieces[number]
+        return shard
+
+
+class Shards:
+    """Pieces of data and the places that work on them.
+
+    Parameters
+    ----------
+    make : callable (space) -> method
+        With a cluster it must pickle.
+    pieces : sequence
+        Each with `nbytes`; with a cluster they must pickle. Where one ends and the next begins must depend on the data
+        alone.
+    client : distributed.Client, optional
+    space : str, Space, None, or a list of them
+        Of the places. A list is several spaces of this process, which work side by side. With a client the name of a
+        space of each worker, by default as many of its threads as dask gives it.
+    room : float, optional
+        Bytes of pieces that a place keeps prepared. By default all in this process, and on a worker as many as a share of
+        the memory that dask gives it.
+    label : str
+        What dask's dashboard calls the work.
+    """
+
+    def __init__(self, make: Callable, pieces: Sequence, *, client: object = None, space: object = None,
+                 room: float | None = None, label: str = "shards") -> None:
+        self.pieces = pieces
+        if client is not None:
+            from .cluster import Workers
+
+            self._crew = Workers(client, make, pieces, space, room, label)
+        else:
+            self._crew = Threads(make, pieces, spaces_of(space), room)
+
+    def own(self) -> tuple | None:
+        """The method and all prepared shards where one space of this process has room for them, for a method that
+        launches on all of them at once; else None."""
+        places = getattr(self._crew, "places", ())
+        return places[0].whole(len(self.pieces)) if len(places) == 1 else None
+
+    def map(self, name: str, *args: object) -> list:
+        """A result of each shard, in their order."""
+        return [found for part in self._crew.ask(name, args, False) for found in part]
+
+    def reduce(self, name: str, *args: object) -> tuple:
+        """The sums (1) of what the method gives of each shard, a tuple of numbers and arrays."""
+        return total(node for part in self._crew.ask(name, args, True) for node in part)
+
+
+class Threads:
+    """Places in this process, one a space; several of them work side by side."""
+
+    def __init__(self, make: Callable, pieces: Sequence, spaces: list, room: float | None) -> None:
+        self.places, self._n = [Place(make, space, room) for space in spaces], len(pieces)
+        for place, numbers in zip(self.places, shared_out(self._n, len(spaces))):
+            place._pieces = {k: pieces[k] for k in numbers}
+
+    def ask(self, name: str, args: tuple, reduce: bool) -> list:
+        """What each place found, in the order of the shards."""
+        asked = [(place, numbers) for place, numbers in zip(self.places, shared_out(self._n, len(self.places)))
+                 if len(numbers)]
+        if len(asked) == 1:
+            return [asked[0][0].run(asked[0][1], {}, name, args, reduce)]
+        with concurrent.futures.ThreadPoolExecutor(len(asked)) as pool:
+            return list(pool.map(lambda one: one[0].run(one[1], {}, name, args, reduce), asked))
+
+
+def shared_out(n: int, n_places: int) -> list[range]:
+    """Neighbouring numbers below n for each place, as even as can be."""
+    cuts = [n * k // n_places for k in range(n_places + 1)]
+    return [range(a, b) for a, b in zip(cuts, cuts[1:])]
+
+
+def nodes(found: Iterable[tuple], first: int) -> list[Node]:
+    """The largest nodes of the tree (1) over what is found of the shards from `first` on."""
+    stack: list[Node] = []
+    for number, values in enumerate(found, first):
+        _push(stack, (0, number, values))
+    return stack
+
+
+def total(parts: Iterable[Node]) -> tuple:
+    """The root, of nodes in the order of their shards; levels that have no right neighbour are added last."""
+    stack: list[Node] = []
+    for node in parts:
+        _push(stack, node)
+    while len(stack) > 1:
+        right = stack.pop()
+        stack[-1] = (*stack[-1][:2], _add(stack[-1][2], right[2]))
+    return stack[0][2]
+
+
+def _push(stack: list[Node], node: Node) -> None:
+    """Put a node behind others, and add up neighbours that have the same parent."""
+    stack.append(node)
+    while len(stack) > 1 and stack[-1][1] % 2 and stack[-2][:2] == (stack[-1][0], stack[-1][1] - 1):
+        level, number, values = stack.pop()
+        stack[-1] = level + 1, number // 2, _add(stack[-1][2], values)
+
+
+def _add(left: tuple, right: tuple) -> tuple:
+    return tuple(a + b for a, b in zip(left, right, strict=True))
+
+
+def spaces_of(space: object) -> list:
+    """The spaces of this process that were asked for."""
+    if not isinstance(space, (list, tuple)):
+        return [pk.default_space() if space is None else space]
+    if not space:
+        raise InputError("space is an empty list; the name of a space is wanted, or of several that work side by side")
+    for one in space:
+        if not isinstance(one, (str, pk.Space)):
+            raise DTypeError(f"space holds {one!r} of type {type(one).__name__}; names of spaces are wanted")
+    return list(space)
+
+
+def here(client: object, space: object) -> object:
+    """The space of this process in which the small work between two maps is done.
+
+    With a client that is the space that workers were asked for if this machine has it, else its threads.
+    """
+    if client is None:
+        return spaces_of(space)[0]
+    try:
+        with pk.use("threads" if space is None else space) as found:
+            return found
+    except SpaceError:
+        return "threads"
+
+
+class Mapped:
+    """Rows of a memory-mapped file, which are read where they are wanted; it pickles as the name of the file.
+
+    Parameters
+    ----------
+    array : numpy.memmap, C-contiguous
+    """
+
+    def __init__(self, array: np.memmap) -> None:
+        whole = array._mmap
+        begin = np.frombuffer(whole, np.uint8).__array_interface__["data"][0]
+        root = array
+        while isinstance(root.base, np.memmap):
+            root = root.base
+        of_map = root.offset - root.offset % mmap.ALLOCATIONGRANULARITY
+        self.path, self.dtype, self.shape = str(Path(array.filename).resolve()), array.dtype, array.shape
+        self.offset = of_map + array.__array_interface__["data"][0] - begin
+        self.nbytes, self.of = array.nbytes, Path(self.path).stat().st_size
+
+    def read(self) -> np.ndarray:
+        """The rows.
+
+        Raises
+        ------
+        InputError
+            The file is not there, or not the one that it was.
+        """
+        try:
+            with open(self.path, "rb") as file:
+                size = file.seek(0, 2)
+                file.seek(self.offset)
+                found = np.fromfile(file, self.dtype, int(np.prod(self.shape)))
+        except OSError as error:
+            raise InputError(f"the data are in '{self.path}', which cannot be read here: {error.strerror}. Every worker "
+                             "must see the file under this name") from error
+        if size != self.of or found.size != np.prod(self.shape):
+            raise InputError(f"the data are in '{self.path}', which has {size} bytes here and had {self.of} when the "
+                             "work began; every worker must see the same file")
+        return found.reshape(self.shape)
+
+
+def rows_of(array: np.ndarray, begin: int, end: int) -> np.ndarray | Mapped:
+    """Some rows of an array, as a piece holds them: of a memory map where they are in its file."""
+    rows = array[begin:end]
+    if isinstance(rows, np.memmap) and rows.filename and rows.flags.c_contiguous:
+        return Mapped(rows)
+    return rows
+
+
+def read(rows: np.ndarray | Mapped) -> np.ndarray:
+    """The rows themselves."""
+    return rows.read() if isinstance(rows, Mapped) else rows
+
+
+def each(shards: Iterator, function: Callable, *args: object) -> Iterator:
+    """For methods whose shards do not know of each other: function(shard, *args) of each."""
+    return (function(shard, *args) for shard in shards)

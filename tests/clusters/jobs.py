@@ -1,0 +1,56 @@
+"""Each method on data of several shards, as a function of where it runs; results as a list of arrays."""
+
+import numpy as np
+
+from models import mixture, tmap
+from models.mixture import blocks
+from models.tmap import packed
+
+JOBS = {}
+
+
+def job(function):
+    JOBS[function.__name__] = function
+    return function
+
+
+def small_shards(monkeypatch):
+    """Shards of a size for tests."""
+    monkeypatch.setattr(blocks, "_LEAST", 256)
+    monkeypatch.setattr(packed, "SHARD", 512)
+
+
+def points(n=2500):
+    random = np.random.default_rng(1)
+    return random.normal(size=(n, 2)) + 5.0 * random.integers(0, 3, (n, 1))
+
+
+def runs():
+    truth = tmap.TransientMAP([0.7, 0.3], [1, 2], [10.0, 1.0], [[0.5, 0.3], [0.1, 0.7]])
+    return truth.simulate(800, seed=1, space="serial")
+
+
+@job
+def mixture_fit(**where):
+    space = where.pop("space", "serial")
+    model = mixture.DirichletMixture(4, prior=None, max_iter=6, tol=-1.0, random_state=0, space=space).fit(points(), **where)
+    return [model.means_, model.covariances_, model.weights_, model.objective_history_]
+
+
+@job
+def mixture_moves(**where):
+    space = where.pop("space", "serial")
+    model = mixture.DirichletMixture(5, max_iter=12, tol=-1.0, random_state=0, space=space).fit(points(), **where)
+    return [model.means_, model.covariances_, model.weights_, model.objective_history_]
+
+
+@job
+def tmap_fit(**where):
+    model, info = tmap.fit(runs(), orders=[1, 2], max_iter=8, tol=0.0, n_starts=2, **{"space": "serial"} | where)
+    return [model.alpha, model.rates, model.switching, info.history, info.starts]
+
+
+@job
+def tmap_standard_errors(**where):
+    model, _ = tmap.fit(runs(), orders=[1, 2], n_starts=1, space="serial")
+    return [tmap.standard_errors(model, runs(), **{"space": "serial"} | where).covariance]
