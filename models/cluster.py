@@ -10,6 +10,7 @@ import contextlib
 import itertools
 import os
 import platform
+import sys
 import uuid
 import weakref
 from collections.abc import Callable, Iterator, Sequence
@@ -73,6 +74,24 @@ def connect(cluster: str) -> Iterator:
         yield client
 
 
+def add_cluster(parser: object) -> None:
+    """The option of commands that may share their work out."""
+    parser.add_argument("--cluster", metavar="WHERE", help="share the work out: 'local' (processes on the cores here), the address of a "
+                        "dask scheduler (tcp://...), or the file that it wrote (dask scheduler --scheduler-file FILE)")
+
+
+@contextlib.contextmanager
+def asked_for(options: object) -> Iterator:
+    """Put the client of `--cluster` into `options.client`, None without it."""
+    options.client = None
+    if getattr(options, "cluster", None) is None:
+        yield
+        return
+    with connect(options.cluster) as options.client:
+        print(f"cluster: {len(options.client.nthreads())} workers, {options.client.dashboard_link}", file=sys.stderr)
+        yield
+
+
 class Sent:
     """An object on its way, as one text of bytes: arrays that dask sends beside a text arrive read-only, and where kernels cannot
     read them, at addresses that are no multiple of their items' size."""
@@ -105,21 +124,21 @@ class Workers:
         _check_pickles(make, pieces)
         check_workers(client, self._space)
 
-    def ask(self, name: str, args: tuple, reduce: bool) -> list:
+    def ask(self, name: str, args: tuple, reduce: bool, numbers: range) -> list:
         """What each place found, in the order of the shards."""
         found, left = {}, None
         for _ in range(_ATTEMPTS):
             self._settle()
             places = sorted(self._places)
             if left is None:
-                left = [numbers for numbers in shared_out(len(self._pieces), len(places)) if len(numbers)]
-            asked = [(numbers, worker, self._submit(numbers, worker, name, args, reduce))
-                     for numbers, worker in zip(left, itertools.cycle(places))]
-            for numbers, worker, future in asked:
+                left = [part for part in shared_out(numbers, len(places)) if len(part)]
+            asked = [(part, worker, self._submit(part, worker, name, args, reduce))
+                     for part, worker in zip(left, itertools.cycle(places))]
+            for part, worker, future in asked:
                 answer, where = self._result(future)
                 if answer is not None and not isinstance(answer, Lost):
-                    found[numbers[0]] = answer
-                    left.remove(numbers)
+                    found[part[0]] = answer
+                    left.remove(part)
                 if where != worker or isinstance(answer, Lost):  # the worker ended; a place comes where one is without
                     self._places.pop(worker, None)
             if not left:
@@ -135,17 +154,23 @@ class Workers:
                 self._client.wait_for_workers(1, timeout=_WAIT_S)
             except TimeoutError as error:
                 raise ClusterError(f"client has had no worker for {_WAIT_S:g} s") from error
-            return self._settle()
+            self._settle()
+            return
         for gone in self._places.keys() - workers:
             del self._places[gone]
         new = [worker for worker in workers if worker not in self._places]
         if new:
             check_workers(self._client, self._space)
         for worker in new:
-            place = self._client.submit(_place, Sent(self._make), self._space, self._room, workers=[worker],
-                                        allow_other_workers=True, pure=False, key=f"{self._label}-place-{uuid.uuid4().hex}")
+            try:
+                (make,) = self._client.scatter([Sent(self._make)], workers=[worker], hash=False)
+            except (KeyError, OSError, TimeoutError):  # it has ended meanwhile
+                continue
+            place = self._client.submit(_place, make, self._space, self._room, workers=[worker], allow_other_workers=True,
+                                        pure=False, key=f"{self._label}-place-{uuid.uuid4().hex}")
             self._places[worker] = place, set()
-        return None
+        if not self._places:
+            self._settle()
 
     def _submit(self, numbers: range, worker: str, name: str, args: tuple, reduce: bool) -> object:
         """The future of what a worker is asked for; None where it is gone."""
@@ -183,12 +208,27 @@ class Workers:
                                f"was kept ({error})") from error
 
 
+def each(client: object, function: Callable, n: int, space: str | None = None) -> Iterator:
+    """function(0), ..., function(n - 1), in that order, each computed by whichever worker is free; as `processes.map_numbers`."""
+    check_workers(client, space)
+    sent = Sent(function)
+    futures = client.map(_one, [sent] * n, range(n), pure=False, key=f"{getattr(function, '__name__', 'job')}-{uuid.uuid4().hex}")
+    for future in futures:
+        yield future.result().value
+
+
+def _one(function: Sent, number: int) -> Sent:
+    """On a worker."""
+    return Sent(function.value(number))
+
+
 def _place(make: Sent, space: str | None, room: float | None) -> Place:
     """On a worker: a place of its own."""
     from distributed import get_worker
 
-    limit = get_worker().memory_manager.memory_limit
-    return Place(make.value, own_space(space), room if room is not None or not limit else _SHARE * limit)
+    worker = get_worker()
+    limit = worker.memory_manager.memory_limit
+    return Place(make.value, own_space(space, worker), room if room is not None or not limit else _SHARE * limit)
 
 
 def _run(place: Place, numbers: range, pieces: dict, name: str, args: Sent, reduce: bool) -> tuple:
@@ -198,10 +238,10 @@ def _run(place: Place, numbers: range, pieces: dict, name: str, args: Sent, redu
     return Sent(place.run(numbers, pieces, name, args.value, reduce)), get_worker().address
 
 
-def _describe(space: str | None) -> dict:
-    """What a worker is, and whether it has the space."""
+def _describe(space: str | None, dask_worker: object = None) -> dict:
+    """What a worker is, which dask hands over as `dask_worker`, and why it has not the space, if it has not."""
     try:
-        with pk.use(own_space(space)):
+        with pk.use(own_space(space, dask_worker)):
             reason = None
     except SpaceError as error:
         reason = str(error)
@@ -209,13 +249,9 @@ def _describe(space: str | None) -> dict:
             "reason": reason}
 
 
-def own_space(space: str | None) -> str:
-    """The space of that name on a worker."""
-    if space:
-        return str(space)
-    from distributed import get_worker
-
-    return f"threads:{get_worker().state.nthreads}"
+def own_space(space: str | None, worker: object) -> str:
+    """The space of that name on a worker; by default as many threads as dask gives it."""
+    return space or f"threads:{worker.state.nthreads}"
 
 
 def check_workers(client: object, space: str | None) -> None:

@@ -84,13 +84,14 @@ class Place:
             found = getattr(self._method, name)(map(self._shard, numbers), *args)
             return nodes(found, numbers[0]) if reduce else list(found)
 
-    def whole(self, n: int) -> tuple | None:
-        """The method and shards 0 to n - 1, or None if they are not all kept."""
+    def whole(self, pieces: Sequence) -> tuple | None:
+        """The method and all shards, or None if there is no room to keep them."""
         with self._lock:
             self._begin()
-            if sum(piece.nbytes for piece in self._pieces.values()) > self._left:
+            if sum(piece.nbytes for piece in pieces) > self._left:
                 return None
-            return self._method, [self._shard(k) for k in range(n)]
+            self._pieces = dict(enumerate(pieces))
+            return self._method, [self._shard(k) for k in range(len(pieces))]
 
     def _begin(self) -> None:
         if self._method is None:
@@ -144,39 +145,41 @@ class Shards:
         """The method and all prepared shards where one space of this process has room for them, for a method that
         launches on all of them at once; else None."""
         places = getattr(self._crew, "places", ())
-        return places[0].whole(len(self.pieces)) if len(places) == 1 else None
+        return places[0].whole(self.pieces) if len(places) == 1 else None
 
-    def map(self, name: str, *args: object) -> list:
-        """A result of each shard, in their order."""
-        return [found for part in self._crew.ask(name, args, False) for found in part]
+    def map(self, name: str, *args: object, numbers: range | None = None) -> list:
+        """A result of each shard, or of those of some numbers, in their order."""
+        numbers = range(len(self.pieces)) if numbers is None else numbers
+        return [found for part in self._crew.ask(name, args, False, numbers) for found in part]
 
     def reduce(self, name: str, *args: object) -> tuple:
         """The sums (1) of what the method gives of each shard, a tuple of numbers and arrays."""
-        return total(node for part in self._crew.ask(name, args, True) for node in part)
+        return total(node for part in self._crew.ask(name, args, True, range(len(self.pieces))) for node in part)
 
 
 class Threads:
-    """Places in this process, one a space; several of them work side by side."""
+    """Places in this process, one a space; several of them work side by side. Each has all pieces, and prepares its own."""
 
     def __init__(self, make: Callable, pieces: Sequence, spaces: list, room: float | None) -> None:
-        self.places, self._n = [Place(make, space, room) for space in spaces], len(pieces)
-        for place, numbers in zip(self.places, shared_out(self._n, len(spaces))):
-            place._pieces = {k: pieces[k] for k in numbers}
+        self.places, self._pieces = [Place(make, space, room) for space in spaces], pieces
 
-    def ask(self, name: str, args: tuple, reduce: bool) -> list:
+    def ask(self, name: str, args: tuple, reduce: bool, numbers: range) -> list:
         """What each place found, in the order of the shards."""
-        asked = [(place, numbers) for place, numbers in zip(self.places, shared_out(self._n, len(self.places)))
-                 if len(numbers)]
+        asked = [(place, part) for place, part in zip(self.places, shared_out(numbers, len(self.places))) if len(part)]
         if len(asked) == 1:
-            return [asked[0][0].run(asked[0][1], {}, name, args, reduce)]
+            return [self._run(asked[0], name, args, reduce)]
         with concurrent.futures.ThreadPoolExecutor(len(asked)) as pool:
-            return list(pool.map(lambda one: one[0].run(one[1], {}, name, args, reduce), asked))
+            return list(pool.map(lambda one: self._run(one, name, args, reduce), asked))
+
+    def _run(self, asked: tuple, name: str, args: tuple, reduce: bool) -> list:
+        place, numbers = asked
+        return place.run(numbers, {k: self._pieces[k] for k in numbers}, name, args, reduce)
 
 
-def shared_out(n: int, n_places: int) -> list[range]:
-    """Neighbouring numbers below n for each place, as even as can be."""
-    cuts = [n * k // n_places for k in range(n_places + 1)]
-    return [range(a, b) for a, b in zip(cuts, cuts[1:])]
+def shared_out(numbers: range, n_places: int) -> list[range]:
+    """Neighbouring numbers for each place, as even as can be."""
+    cuts = [len(numbers) * k // n_places for k in range(n_places + 1)]
+    return [numbers[a:b] for a, b in zip(cuts, cuts[1:])]
 
 
 def nodes(found: Iterable[tuple], first: int) -> list[Node]:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from models import mixture, tmap
+from models import edm, mixture, tmap
 from models.mixture import blocks
 from models.tmap import packed
 
@@ -54,3 +54,20 @@ def tmap_fit(**where):
 def tmap_standard_errors(**where):
     model, _ = tmap.fit(runs(), orders=[1, 2], n_starts=1, space="serial")
     return [tmap.standard_errors(model, runs(), **{"space": "serial"} | where).covariance]
+
+
+def series(n_times=150, n_series=9):
+    return np.random.default_rng(2).random((n_times, n_series)).cumsum(axis=0) % 1.0
+
+
+@job
+def edm_cross_map(**where):
+    return [edm.cross_map(series(), [1, 2, 3, 1, 2, 3, 1, 2, 3], **{"space": "serial"} | where)]
+
+
+@job
+def edm_ccm(**where):
+    x = series()
+    found = edm.ccm(x[:, 0], x[:, 1:3], 2, library_sizes=[20, 60, 100], n_samples=20, n_surrogates=3, surrogate="phase",
+                    **{"space": "serial"} | where)
+    return [found.rho, found.p_values]
