@@ -22,6 +22,7 @@ from portable.errors import ClusterError, DTypeError, InputError, SpaceError
 
 from .sharding import Lost, Place, shared_out
 
+ANSWER_S = 30.0  # of a scheduler
 _WAIT_S = 60.0  # for the first worker
 _ATTEMPTS = 5  # at the same work, each after the end of a worker
 _SHARE = 0.4  # of a worker's memory that data take: at 0.8 dask lets it pause, at 0.95 it ends it
@@ -67,7 +68,7 @@ def connect(cluster: str) -> Iterator:
     if not is_file and "://" not in cluster:
         raise InputError(f"cluster is {cluster!r}; 'local', an address such as tcp://host:8786, or a scheduler file is wanted")
     try:
-        client = distributed.Client(**{"scheduler_file" if is_file else "address": cluster}, timeout=30)
+        client = distributed.Client(**{"scheduler_file" if is_file else "address": cluster}, timeout=ANSWER_S)
     except (OSError, ValueError) as error:
         raise InputError(f"cluster: no scheduler answers at {cluster!r}: {error}") from error
     with client:

@@ -134,6 +134,7 @@ class Shards:
     def __init__(self, make: Callable, pieces: Sequence, *, client: object = None, space: object = None,
                  room: float | None = None, label: str = "shards") -> None:
         self.pieces = pieces
+        _check_dtypes(pieces)
         if client is not None:
             from .cluster import Workers
 
@@ -211,6 +212,14 @@ def _push(stack: list[Node], node: Node) -> None:
 
 def _add(left: tuple, right: tuple) -> tuple:
     return tuple(a + b for a, b in zip(left, right, strict=True))
+
+
+def _check_dtypes(pieces: Sequence) -> None:
+    """Refuse shards of different dtypes, for their sums would depend on which is where."""
+    kinds = [getattr(getattr(piece, "rows", piece), "dtype", None) for piece in pieces]
+    for number, kind in enumerate(kinds):
+        if kind != kinds[0]:
+            raise DTypeError(f"shard {number} holds {kind}, those before it {kinds[0]}; one dtype is wanted for all")
 
 
 def spaces_of(space: object) -> list:

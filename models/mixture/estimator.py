@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from dataclasses import replace
 
@@ -301,27 +302,30 @@ class DirichletMixture(Parameters):
         with Store(checkpoint, "mixture.sample_posterior", settings) as store:
             return gibbs.sample(points, self.covariance, self.prior_, start, n_draws, n_burn, n_thin, seed, n_moves, store)
 
-    def score_samples(self, X):
-        """Log-density of the mixture at each point, shape (n_samples,)."""
-        return self._points(X).log_densities(self._fitted())
+    def score_samples(self, X, *, client=None):
+        """Log-density of the mixture at each point, shape (n_samples,); `client` as in `fit`."""
+        with self._shared(X, client) as points:
+            return points.log_densities(self._fitted())
 
-    def score(self, X, y=None):
-        """Mean log-density."""
-        points = self._points(X)
-        return points.log_likelihood(self._fitted()) / points.n
+    def score(self, X, y=None, *, client=None):
+        """Mean log-density; `client` as in `fit`."""
+        with self._shared(X, client) as points:
+            return points.log_likelihood(self._fitted()) / points.n
 
-    def predict(self, X):
-        """The most probable component of each point, shape (n_samples,)."""
-        return self._points(X).labels(self._fitted())
+    def predict(self, X, *, client=None):
+        """The most probable component of each point, shape (n_samples,); `client` as in `fit`."""
+        with self._shared(X, client) as points:
+            return points.labels(self._fitted())
 
     def fit_predict(self, X, y=None):
         """`fit`, then `predict`."""
         return self.fit(X).predict(X)
 
-    def predict_proba(self, X):
+    def predict_proba(self, X, *, client=None):
         """Probability of each component for each point, shape (n_samples, n_components): stored, since asked
-        for."""
-        return self._points(X).responsibilities(self._fitted())
+        for; `client` as in `fit`."""
+        with self._shared(X, client) as points:
+            return points.responsibilities(self._fitted())
 
     def bic(self, X):
         """Bayesian information criterion: lower is better."""
@@ -423,7 +427,12 @@ class DirichletMixture(Parameters):
         check_feature_names(X, getattr(self, "feature_names_in_", None))
         return check_points(X, n_features=self.n_features_in_)
 
-    def _points(self, X):
+    def _points(self, X, client=None):
         """Used once, so read block by block."""
         return Points(self._check(X), len(self.means_), self.space, self._centre,
-                      covariance.is_diagonal(self.covariance), streamed=True)
+                      covariance.is_diagonal(self.covariance), streamed=True, client=client)
+
+    @contextlib.contextmanager
+    def _shared(self, X, client):
+        with connected(client) as client:
+            yield self._points(X, client)

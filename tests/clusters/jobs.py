@@ -45,6 +45,13 @@ def mixture_moves(**where):
 
 
 @job
+def mixture_predict(**where):
+    model = mixture.DirichletMixture(3, prior=None, max_iter=3, tol=-1.0, random_state=0, space="serial").fit(points())
+    model.space = where.pop("space", "serial")
+    return [model.predict(points(), **where), model.predict_proba(points(), **where), model.score_samples(points(), **where)]
+
+
+@job
 def tmap_fit(**where):
     model, info = tmap.fit(runs(), orders=[1, 2], max_iter=8, tol=0.0, n_starts=2, **{"space": "serial"} | where)
     return [model.alpha, model.rates, model.switching, info.history, info.starts]

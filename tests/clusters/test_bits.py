@@ -11,7 +11,7 @@ from models import sharding
 from . import jobs
 
 KILLED_IN = 4  # the call of a place in which a worker is killed: data are there, and work goes on
-SOONER = {"tmap_standard_errors": 2, "edm_cross_map": 1, "edm_ccm": 1}  # where there are fewer
+SOONER = {"mixture_predict": 1, "tmap_standard_errors": 2, "edm_cross_map": 1, "edm_ccm": 1}  # where there are fewer
 
 
 @pytest.fixture(autouse=True)
