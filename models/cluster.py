@@ -23,7 +23,8 @@ from portable.errors import ClusterError, DTypeError, InputError, SpaceError
 from .sharding import Lost, Place, shared_out
 
 ANSWER_S = 30.0  # of a scheduler
-_WAIT_S = 60.0  # for the first worker
+WAIT_S = 60.0  # for the first worker
+_LOOK_S = 1.0  # between two looks at whether a worker lives that has not answered
 _ATTEMPTS = 5  # at the same work, each after the end of a worker
 _SHARE = 0.4  # of a worker's memory that data take: at 0.8 dask lets it pause, at 0.95 it ends it
 _CHECKED: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # client: workers and spaces that are as they should
@@ -113,7 +114,11 @@ class Sent:
 
 
 class Workers:
-    """A place on each worker of a client; as `sharding.Threads`."""
+    """A place on each worker of a client; as `sharding.Threads`.
+
+    Places are dask's actors: they are asked directly, in some two milliseconds where tasks of a scheduler take ten and more. What
+    was on a worker that ended is asked of another one.
+    """
 
     def __init__(self, client: object, make: Callable, pieces: Sequence, space: object, room: float | None,
                  label: str) -> None:
@@ -127,86 +132,126 @@ class Workers:
 
     def ask(self, name: str, args: tuple, reduce: bool, numbers: range) -> list:
         """What each place found, in the order of the shards."""
+        with self._client.as_current():  # by which actors find it
+            return self._ask(name, Sent(args), reduce, numbers)
+
+    def _ask(self, name: str, sent: Sent, reduce: bool, numbers: range) -> list:
         found, left = {}, None
         for _ in range(_ATTEMPTS):
-            self._settle()
-            places = sorted(self._places)
+            places = self._settled()
             if left is None:
                 left = [part for part in shared_out(numbers, len(places)) if len(part)]
-            asked = [(part, worker, self._submit(part, worker, name, args, reduce))
+            asked = [(part, worker, self._submit(part, worker, name, sent, reduce))
                      for part, worker in zip(left, itertools.cycle(places))]
             for part, worker, future in asked:
-                answer, where = self._result(future)
-                if answer is not None and not isinstance(answer, Lost):
+                answer = self._answer(future, worker)
+                if answer is None or isinstance(answer, Lost):  # the worker ended
+                    self._places.pop(worker, None)
+                else:
                     found[part[0]] = answer
                     left.remove(part)
-                if where != worker or isinstance(answer, Lost):  # the worker ended; a place comes where one is without
-                    self._places.pop(worker, None)
             if not left:
                 return [found[first] for first in sorted(found)]
         raise ClusterError(f"{self._label}: worker after worker ended while it worked on the same shards, for want of memory "
                            "perhaps: give workers more of it, or take more workers")
 
-    def _settle(self) -> None:
-        """A place for each worker that lives."""
-        workers = list(self._call(self._client.nthreads))
+    def _settled(self) -> list[str]:
+        """The workers that live, once each has a place."""
+        workers = self._workers()
         if not workers:
             try:
-                self._client.wait_for_workers(1, timeout=_WAIT_S)
+                self._client.wait_for_workers(1, timeout=WAIT_S)
             except TimeoutError as error:
-                raise ClusterError(f"client has had no worker for {_WAIT_S:g} s") from error
-            self._settle()
-            return
-        for gone in self._places.keys() - workers:
-            del self._places[gone]
+                raise ClusterError(f"client has had no worker for {WAIT_S:g} s") from error
+            return self._settled()
+        self._places = {worker: place for worker, place in self._places.items() if worker in workers}
         new = [worker for worker in workers if worker not in self._places]
         if new:
             check_workers(self._client, self._space)
-        for worker in new:
-            try:
-                (make,) = self._client.scatter([Sent(self._make)], workers=[worker], hash=False)
-            except (KeyError, OSError, TimeoutError):  # it has ended meanwhile
-                continue
-            place = self._client.submit(_place, make, self._space, self._room, workers=[worker], allow_other_workers=True,
-                                        pure=False, key=f"{self._label}-place-{uuid.uuid4().hex}")
-            self._places[worker] = place, set()
-        if not self._places:
-            self._settle()
+            make = Sent(self._make)
+            actors = [(worker, self._client.submit(_RemotePlace, self._space, self._room, actor=True, workers=[worker], pure=False,
+                                                   key=f"{self._label}-place-{uuid.uuid4().hex}")) for worker in new]
+            for worker, future in actors:
+                actor = self._result(future, worker)
+                if actor is not None and self._result(actor.begin(make), worker) is True:
+                    self._places[worker] = future, actor, set()
+        return sorted(self._places) or self._settled()
 
-    def _submit(self, numbers: range, worker: str, name: str, args: tuple, reduce: bool) -> object:
-        """The future of what a worker is asked for; None where it is gone."""
-        place, given = self._places[worker]
-        wanted = {k: Sent(self._pieces[k]) for k in numbers if k not in given}
-        given.update(numbers)
-        try:
-            if wanted:
-                (wanted,) = self._client.scatter([wanted], workers=[worker], hash=False)
-            return self._client.submit(_run, place, numbers, wanted, name, Sent(args), reduce, workers=[worker], pure=False,
-                                       allow_other_workers=True, key=f"{self._label}.{name}-{numbers[0]}-{uuid.uuid4().hex}")
-        except (KeyError, OSError, TimeoutError):  # what a scheduler says of a worker that it does not know any more
-            return None
-
-    def _result(self, future: object) -> tuple:
-        """The answer and where it was found; (None, None) where data on their way were lost."""
-        from distributed.client import FutureCancelledError
-        from distributed.scheduler import KilledWorker
-
-        try:
-            sent, where = (None, None) if future is None else future.result()
-            return (None, None) if sent is None else (sent.value, where)
-        except (FutureCancelledError, KilledWorker):
-            self._call(self._client.nthreads)
-            return None, None
-
-    def _call(self, function: Callable) -> object:
-        """What only a scheduler that lives can answer."""
+    def _workers(self) -> list[str]:
+        """Those that live, which only a scheduler that lives can tell."""
         try:
             if self._client.status != "running":
                 raise OSError(f"the client is {self._client.status}")
-            return function()
+            return sorted(self._client.nthreads())
         except (OSError, TimeoutError) as error:
             raise ClusterError("the scheduler is gone, and with it the run; with checkpoint= the same call goes on from what "
                                f"was kept ({error})") from error
+
+    def _submit(self, numbers: range, worker: str, name: str, args: Sent, reduce: bool) -> object:
+        """What will have the answer of a worker; None where it has ended."""
+        _, actor, given = self._places[worker]
+        wanted = {k: Sent(self._pieces[k]) for k in numbers if k not in given}
+        given.update(numbers)
+        try:
+            return actor.answer(numbers, wanted, name, args, reduce)
+        except RuntimeError:  # what dask says of an actor whose worker has ended
+            return None
+
+    def _result(self, future: object, worker: str) -> object:
+        """What a worker was asked for; None where it has ended: dask may wait for it for ever."""
+        while future is not None:
+            try:
+                return future.result(timeout=_LOOK_S)
+            except TimeoutError:
+                if worker not in self._workers():
+                    return None
+            except _ended():
+                return None
+        return None
+
+    def _answer(self, future: object, worker: str) -> list | None:
+        """What was found; None where the worker has ended. What the method raised is raised here."""
+        sent = self._result(future, worker)
+        found = None if sent is None else sent.value
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+
+def _ended() -> tuple:
+    """What dask raises where a worker has ended; of actors it says so by a ValueError."""
+    from distributed.client import FutureCancelledError
+    from distributed.scheduler import KilledWorker
+
+    return OSError, ValueError, RuntimeError, FutureCancelledError, KilledWorker
+
+
+class _RemotePlace:
+    """A place on a worker, of a space as there is one: by default as many threads as dask gives the worker."""
+
+    def __init__(self, space: str | None, room: float | None) -> None:
+        from distributed import get_worker
+
+        worker = get_worker()
+        limit = worker.memory_manager.memory_limit
+        self._space = own_space(space, worker)
+        self._room = room if room is not None or not limit else _SHARE * limit
+
+    def begin(self, make: Sent) -> bool:
+        """Take what makes the method."""
+        self._place = Place(make.value, self._space, self._room)
+        return True
+
+    def answer(self, numbers: range, pieces: dict, name: str, args: Sent, reduce: bool) -> Sent:
+        """As `Place.run`; what it raises is the answer too, for others tell that the worker has ended."""
+        try:
+            return Sent(self._place.run(numbers, pieces, name, args.value, reduce))
+        except Exception as error:
+            with contextlib.suppress(Exception):
+                sent = Sent(error)
+                if str(sent.value) == str(error):
+                    return sent
+            return Sent(ClusterError(f"{type(error).__name__}: {error}"))
 
 
 def each(client: object, function: Callable, n: int, space: str | None = None) -> Iterator:
@@ -221,22 +266,6 @@ def each(client: object, function: Callable, n: int, space: str | None = None) -
 def _one(function: Sent, number: int) -> Sent:
     """On a worker."""
     return Sent(function.value(number))
-
-
-def _place(make: Sent, space: str | None, room: float | None) -> Place:
-    """On a worker: a place of its own."""
-    from distributed import get_worker
-
-    worker = get_worker()
-    limit = worker.memory_manager.memory_limit
-    return Place(make.value, own_space(space, worker), room if room is not None or not limit else _SHARE * limit)
-
-
-def _run(place: Place, numbers: range, pieces: dict, name: str, args: Sent, reduce: bool) -> tuple:
-    """On a worker: what the place finds, and the worker's address."""
-    from distributed import get_worker
-
-    return Sent(place.run(numbers, pieces, name, args.value, reduce)), get_worker().address
 
 
 def _describe(space: str | None, dask_worker: object = None) -> dict:
@@ -265,10 +294,15 @@ def check_workers(client: object, space: str | None) -> None:
     """
     known = _CHECKED.setdefault(client, set())
     new = [worker for worker in client.nthreads() if (worker, space) not in known]
-    own = _describe("serial")
-    for worker, found in client.run(_describe, space, workers=new, on_error="return").items() if new else ():
+    own, answers = _describe("serial"), {}
+    with contextlib.suppress(KeyError, OSError):  # one has ended meanwhile: they are asked when they are next looked at
+        answers = client.run(_describe, space, workers=new, on_error="return") if new else {}
+    living = client.nthreads()
+    for worker, found in answers.items():
         if isinstance(found, Exception):
-            raise ClusterError(f"worker {worker} cannot run portable and models: {type(found).__name__}: {found}")
+            if worker in living:
+                raise ClusterError(f"worker {worker} cannot run portable and models: {type(found).__name__}: {found}")
+            continue
         for name in ("portable", "python", "numpy"):
             if found[name] != own[name]:
                 raise ClusterError(f"worker {worker} has {name} {found[name]}, this process {own[name]}; the same is wanted, "

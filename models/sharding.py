@@ -41,8 +41,6 @@ class Lost(list):
 class Place:
     """A space, its method, and the shards that are kept there.
 
-    It pickles as a place that has nothing yet: wherever a copy comes to life, it asks for what it lacks.
-
     Parameters
     ----------
     make : callable (space) -> method
@@ -55,9 +53,6 @@ class Place:
         self._new = make, space, room
         self._method, self._lock = None, threading.Lock()
         self._pieces, self._prepared, self._left = {}, {}, np.inf if room is None else room
-
-    def __reduce__(self) -> tuple:
-        return Place, self._new
 
     def run(self, numbers: Sequence[int], pieces: dict, name: str, args: tuple, reduce: bool) -> list:
         """The results of some neighbouring shards, or nodes of their sums.

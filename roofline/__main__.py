@@ -1,4 +1,4 @@
-"""Command line: `python -m roofline {ceilings, report, show, compare, diff, counters, validate}`.
+"""Command line: `python -m roofline {ceilings, report, show, compare, diff, counters, validate, scaleout}`.
 
 Exit codes: 0 all was measured; 1 some method failed, a value disagreed, something got slower (or could not be shown not to be), or
 a file could not be written, and what was measured was kept; 2 the request cannot be met, nothing was run; 130 interrupted, what was
@@ -8,6 +8,7 @@ measured was kept.
 import argparse
 import functools
 import json
+import os
 import secrets
 import sys
 
@@ -59,7 +60,7 @@ def main(argv=None):
                 files.check_writable(f"--{option}", getattr(options, option))
         if getattr(options, "pdf", None):
             figure.check()
-        if options.command in (_report, _show, _diff, _counters):
+        if options.command in (_report, _show, _diff, _counters, _scaleout):
             return options.command(options)
         with pk.use(options.space or pk.default_space()) as space:
             return options.command(options, str(space))
@@ -126,6 +127,12 @@ def _parser():
     truth.add_argument("--seed", type=int, help="of the pairs' sizes and data (default: another one each time)")
     truth.add_argument("--quick", action="store_true", help="tiny inputs: shows that everything runs, and judges nothing of worth")
     truth.set_defaults(command=_validate)
+    many = commands.add_parser("scaleout", help="measure workers of dask.distributed here, and predict thousands of places from that")
+    many.add_argument("--cores", type=_positive, help="of this machine that workers share (default: all)")
+    many.add_argument("--faster", type=_positive_number, default=100.0,
+                      help="how many times a core of this machine a place of the prediction is (default: %(default)g, an assumption)")
+    many.add_argument("--quick", action="store_true", help="tiny inputs, two workers at most: shows that everything runs")
+    many.set_defaults(command=_scaleout)
     made.add_argument(
         "--space", metavar="NAMES", help="execution spaces, as in threads,cuda (default: threads, and cuda where there is one)"
     )
@@ -134,6 +141,16 @@ def _parser():
     for command in (made, roofs, compared, truth):
         command.add_argument("--json", metavar="FILE", help="also write the numbers as JSON")
     return parser
+
+
+def _scaleout(options):
+    with _progress() as progress:
+        task = progress.add_task("one process", total=None)
+        found = cases.load("scaleout").tables(options.quick, options.cores or os.cpu_count(), options.faster,
+                                              lambda text: progress.update(task, description=text))
+    for table in found:
+        Console().print(table)
+    return 0
 
 
 def _positive(text):

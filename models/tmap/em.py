@@ -75,7 +75,7 @@ class EM:
     def __init__(self, runs, orders, n_models, dtype, space, memory_limit=None, client=None):
         check_range(runs, dtype)
         parts, whole = parts_of(runs, dtype, memory_limit)
-        self.runs, self.dtype, self.unit = runs, dtype, unit_of(runs)
+        self.runs, self.dtype, self.unit, self.n_shards = runs, dtype, unit_of(runs), len(parts)
         self.orders, self.n_branches, self.n_models = orders, len(orders), n_models
         self.shortest = SHORTEST * runs.shortest
         n = self.n_branches

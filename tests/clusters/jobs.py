@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from models import edm, mixture, tmap
+from models import edm, hawkes, mixture, tmap
+from models.hawkes import shared
 from models.mixture import blocks
 from models.tmap import packed
 
@@ -18,6 +19,7 @@ def small_shards(monkeypatch):
     """Shards of a size for tests."""
     monkeypatch.setattr(blocks, "_LEAST", 256)
     monkeypatch.setattr(packed, "SHARD", 512)
+    monkeypatch.setattr(shared, "BLOCK", 64)
 
 
 def points(n=2500):
@@ -78,3 +80,17 @@ def edm_ccm(**where):
     found = edm.ccm(x[:, 0], x[:, 1:3], 2, library_sizes=[20, 60, 100], n_samples=20, n_surrogates=3, surrogate="phase",
                     **{"space": "serial"} | where)
     return [found.rho, found.p_values]
+
+
+@job
+def hawkes_likelihood(**where):
+    """The log-likelihood, its gradient, and parents."""
+    params = hawkes.Parameters(mu0=1.0, tau_x=1.6, tau_t=336.0, theta=0.3, omega=1.0, h=0.1)
+    random = np.random.default_rng(3)
+    places, times = random.normal(size=(300, 2)), np.sort(random.uniform(0.0, 1000.0, 300))
+    found = []
+    for method in ("all_pairs", "windowed"):
+        likelihood = hawkes.Likelihood(places, times, method=method, **{"space": "serial" if where.get("client") else ["serial"]} | where)
+        parents = hawkes.parent_probabilities(likelihood, params)
+        found += [likelihood.log_likelihood(params), *likelihood.gradient(params), parents.probabilities]
+    return found

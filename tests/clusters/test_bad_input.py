@@ -87,6 +87,8 @@ def test_an_error_of_the_method_is_the_users(cluster_of):
     shards = sharding.Shards(Doubled, [np.ones(2), np.full(2, -1.0)], client=cluster_of(2))
     with pytest.raises(InputError, match="negative"):
         shards.map("doubled")
+    with pytest.raises(ValueError, match="singular"):  # not taken for the end of a worker
+        shards.map("doubled", "singular")
     np.testing.assert_array_equal(shards.map("doubled", numbers=range(1)), [[2.0, 2.0]])
 
 
@@ -115,7 +117,9 @@ class Doubled:
     def prepare(self, piece):
         return np.asarray(sharding.read(piece))
 
-    def doubled(self, shards):
+    def doubled(self, shards, wrong=None):
+        if wrong:
+            raise np.linalg.LinAlgError(wrong)
         for shard in shards:
             if (shard < 0).any():
                 raise InputError("negative")
