@@ -9,7 +9,7 @@ import portable as pk
 from . import covariance, step_kernels
 from .blocks import Components
 from .prior import centred
-from .sums import references
+from .sums import Copy, references
 
 
 class HostSteps:
@@ -65,6 +65,7 @@ class FullSteps:
         k, p = means.shape
         self._points, self._model, self._shape = points, model, (k, p)
         self._policy = pk.RangePolicy(0, k, space=points.space)
+        self._about = Copy(points.space), Copy(points.space)
         m, scale, *self._numbers = model.numbers(p)
         self._prior = [self._put(m), self._put(scale)]
         self._centre = self._put(points.centre)
@@ -115,7 +116,8 @@ class FullSteps:
         return self._model.objective(log_likelihood, self._penalty)
 
     def advance(self):
-        added, *about = (pk.copy_of(array, self._points.space) for array in (self._points.added, *self._points.about))
+        added = pk.copy_of(self._points.added, self._points.space)
+        about = [copy.of(array) for copy, array in zip(self._about, self._points.about)]
         pk.parallel_for(self._policy, step_kernels.counts, added, self._n, label="mixture.counts")
         self._model.weigh(self._n.to_numpy())
         pk.parallel_for(self._policy, step_kernels.maximise, added, *about, self._centre, *self._prior, *self._numbers,

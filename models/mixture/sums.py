@@ -28,6 +28,18 @@ def group_of(k, dtype):
     return min(_GROUP[dtype], 1 << (k - 1).bit_length())
 
 
+class Copy:
+    """An array on a space, copied there when it changes."""
+
+    def __init__(self, space):
+        self._space, self._array, self._view = space, None, None
+
+    def of(self, array):
+        if self._array is None or not np.array_equal(self._array, array):
+            self._array, self._view = array, pk.copy_of(array, self._space)
+        return self._view
+
+
 class Sums:
     """Sums of r (1, d) (1, d)' for blocks of at most `block` points, d being points less a component's reference.
 
@@ -40,7 +52,7 @@ class Sums:
     """
 
     def __init__(self, block, k, p, dtype, diagonal, space):
-        self.k, self._space = k, space
+        self.k, self._space, self._numbers, self._chosen = k, space, Copy(space), Copy(space)
         m, widest = n_features(p, diagonal), _OWN * kernels.COLUMNS
         self._n_blocks, self._n_slices = -(-m // widest), max(round(block / SLICE), 1)
         n_own = -(-m // (self._n_blocks * kernels.COLUMNS))
@@ -57,7 +69,7 @@ class Sums:
         for number in range(1, len(numbers)):
             own = np.flatnonzero(chosen == number)
             self._passes.append((number, int(own[0]), int(own[-1]) + 1))
-        self._about = pk.copy_of(numbers, self._space), pk.copy_of(chosen, self._space)
+        self._about = self._numbers.of(numbers), self._chosen.of(chosen)
         pk.deep_copy(self._slices, 0.0)
 
     def add(self, x, joint, lse):
