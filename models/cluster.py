@@ -157,35 +157,36 @@ class Workers:
 
     def _settled(self) -> list[str]:
         """The workers that live, once each has a place."""
-        workers = self._workers()
-        if not workers:
-            try:
-                self._client.wait_for_workers(1, timeout=WAIT_S)
-            except TimeoutError as error:
-                raise ClusterError(f"client has had no worker for {WAIT_S:g} s") from error
-            return self._settled()
-        self._places = {worker: place for worker, place in self._places.items() if worker in workers}
-        new = [worker for worker in workers if worker not in self._places]
-        if new:
-            check_workers(self._client, self._space)
-            make = Sent(self._make)
-            actors = [(worker, self._client.submit(_RemotePlace, self._space, self._room, actor=True, workers=[worker], pure=False,
-                                                   key=f"{self._label}-place-{uuid.uuid4().hex}")) for worker in new]
-            for worker, future in actors:
-                actor = self._result(future, worker)
-                if actor is not None and self._result(actor.begin(make), worker) is True:
-                    self._places[worker] = future, actor, set()
-        return sorted(self._places) or self._settled()
+        for _ in range(_ATTEMPTS):
+            workers = living(self._client)
+            if not workers:
+                self._wait()
+                continue
+            self._places = {worker: place for worker, place in self._places.items() if worker in workers}
+            new = [worker for worker in workers if worker not in self._places]
+            if new:
+                check_workers(self._client, self._space)
+                self._begin(new)
+            if self._places:
+                return sorted(self._places)
+        raise ClusterError(f"{self._label}: no worker lives long enough to begin")
 
-    def _workers(self) -> list[str]:
-        """Those that live, which only a scheduler that lives can tell."""
+    def _wait(self) -> None:
         try:
-            if self._client.status != "running":
-                raise OSError(f"the client is {self._client.status}")
-            return sorted(self._client.nthreads())
-        except (OSError, TimeoutError) as error:
-            raise ClusterError("the scheduler is gone, and with it the run; with checkpoint= the same call goes on from what "
-                               f"was kept ({error})") from error
+            self._client.wait_for_workers(1, timeout=WAIT_S)
+        except TimeoutError as error:
+            raise ClusterError(f"client has had no worker for {WAIT_S:g} s") from error
+
+    def _begin(self, workers: list[str]) -> None:
+        """Give places to workers that have none."""
+        make = Sent(self._make)
+        futures = [self._client.submit(_RemotePlace, self._space, self._room, actor=True, workers=[worker], pure=False,
+                                       key=f"{self._label}-place-{uuid.uuid4().hex}") for worker in workers]
+        actors = [self._result(future, worker) for worker, future in zip(workers, futures)]
+        begun = [actor and actor.begin(make) for actor in actors]
+        for worker, future, actor, done in zip(workers, futures, actors, begun):
+            if self._answer(done, worker):
+                self._places[worker] = future, actor, set()
 
     def _submit(self, numbers: range, worker: str, name: str, args: Sent, reduce: bool) -> object:
         """What will have the answer of a worker; None where it has ended."""
@@ -203,13 +204,13 @@ class Workers:
             try:
                 return future.result(timeout=_LOOK_S)
             except TimeoutError:
-                if worker not in self._workers():
+                if worker not in living(self._client):
                     return None
             except _ended():
                 return None
         return None
 
-    def _answer(self, future: object, worker: str) -> list | None:
+    def _answer(self, future: object, worker: str) -> object:
         """What was found; None where the worker has ended. What the method raised is raised here."""
         sent = self._result(future, worker)
         found = None if sent is None else sent.value
@@ -237,21 +238,40 @@ class _RemotePlace:
         self._space = own_space(space, worker)
         self._room = room if room is not None or not limit else _SHARE * limit
 
-    def begin(self, make: Sent) -> bool:
-        """Take what makes the method."""
+    def begin(self, make: Sent) -> Sent:
+        """Take what makes the method; True."""
+        return _told(self._begin, make)
+
+    def _begin(self, make: Sent) -> bool:
         self._place = Place(make.value, self._space, self._room)
         return True
 
     def answer(self, numbers: range, pieces: dict, name: str, args: Sent, reduce: bool) -> Sent:
-        """As `Place.run`; what it raises is the answer too, for others tell that the worker has ended."""
-        try:
-            return Sent(self._place.run(numbers, pieces, name, args.value, reduce))
-        except Exception as error:
-            with contextlib.suppress(Exception):
-                sent = Sent(error)
-                if str(sent.value) == str(error):
-                    return sent
-            return Sent(ClusterError(f"{type(error).__name__}: {error}"))
+        """As `Place.run`."""
+        return _told(lambda: self._place.run(numbers, pieces, name, args.value, reduce))
+
+
+def _told(function: Callable, *args: object) -> Sent:
+    """What a function returns, or what it raises: an error that dask raises tells that the worker has ended."""
+    try:
+        return Sent(function(*args))
+    except Exception as error:
+        with contextlib.suppress(Exception):
+            sent = Sent(error)
+            if str(sent.value) == str(error):
+                return sent
+        return Sent(ClusterError(f"{type(error).__name__}: {error}"))
+
+
+def living(client: object) -> list[str]:
+    """The workers that live, which only a scheduler that lives can tell."""
+    try:
+        if client.status != "running":
+            raise OSError(f"the client is {client.status}")
+        return sorted(client.nthreads())
+    except (OSError, TimeoutError) as error:
+        raise ClusterError("the scheduler is gone, and with it the run; with checkpoint= the same call goes on from what was kept "
+                           f"({error})") from error
 
 
 def each(client: object, function: Callable, n: int, space: str | None = None) -> Iterator:
@@ -293,14 +313,14 @@ def check_workers(client: object, space: str | None) -> None:
         It names the worker, what it has and what is wanted.
     """
     known = _CHECKED.setdefault(client, set())
-    new = [worker for worker in client.nthreads() if (worker, space) not in known]
+    new = [worker for worker in living(client) if (worker, space) not in known]
     own, answers = _describe("serial"), {}
     with contextlib.suppress(KeyError, OSError):  # one has ended meanwhile: they are asked when they are next looked at
         answers = client.run(_describe, space, workers=new, on_error="return") if new else {}
-    living = client.nthreads()
+    now = living(client)
     for worker, found in answers.items():
         if isinstance(found, Exception):
-            if worker in living:
+            if worker in now:
                 raise ClusterError(f"worker {worker} cannot run portable and models: {type(found).__name__}: {found}")
             continue
         for name in ("portable", "python", "numpy"):
