@@ -148,8 +148,9 @@ def _scaleout(options):
         task = progress.add_task("one process", total=None)
         found = cases.load("scaleout").tables(options.quick, options.cores or os.cpu_count(), options.faster,
                                               lambda text: progress.update(task, description=text))
+    console = Console(width=None if sys.stdout.isatty() else 140)
     for table in found:
-        Console().print(table)
+        console.print(table)
     return 0
 
 
