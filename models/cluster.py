@@ -1,7 +1,7 @@
 """Shards on a cluster of dask.distributed: a place a worker, whatever happens to workers.
 
-Dask starts workers, restarts them, moves work from those that died, and shows all of it in the browser. What is here
-asks each worker for the results of neighbouring shards, and gives it what it lacks of the data.
+Dask starts workers, restarts them, moves work from those that died, and shows all of it in the browser.
+What is here asks each worker for the results of neighbouring shards, and gives it what it lacks of the data.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ WAIT_S = 60.0  # for the first worker
 _LOOK_S = 1.0  # between two looks at whether a worker lives that has not answered
 _ATTEMPTS = 5  # at the same work, each after the end of a worker
 _SHARE = 0.4  # of a worker's memory that data take: at 0.8 dask lets it pause, at 0.95 it ends it
-_CHECKED: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # client: workers and spaces that are as they should
+_CHECKED: weakref.WeakKeyDictionary = (
+    weakref.WeakKeyDictionary()
+)  # client: workers and spaces that are as they should
 
 
 @contextlib.contextmanager
@@ -48,9 +50,13 @@ def connected(client: object) -> Iterator:
             yield made
         return
     if not isinstance(client, distributed.Client):
-        raise DTypeError(f"client must be a distributed.Client or 'local', got {client!r} of type {type(client).__name__}")
+        raise DTypeError(
+            f"client must be a distributed.Client or 'local', got {client!r} of type {type(client).__name__}"
+        )
     if client.asynchronous:
-        raise InputError("client is asynchronous; one that waits for results is wanted: distributed.Client(...)")
+        raise InputError(
+            "client is asynchronous; one that waits for results is wanted: distributed.Client(...)"
+        )
     if client.status != "running":
         raise InputError(f"client is {client.status}: make a new distributed.Client(...)")
     yield client
@@ -58,16 +64,22 @@ def connected(client: object) -> Iterator:
 
 @contextlib.contextmanager
 def connect(cluster: str) -> Iterator:
-    """A client of "local", of the scheduler at an address, or of one that wrote a scheduler file (`--cluster`)."""
+    """A client of "local", of the scheduler at an address, or of one that wrote a scheduler file
+    (`--cluster`)."""
     distributed = _distributed()
     if cluster == "local":
-        with distributed.LocalCluster(n_workers=os.cpu_count(), threads_per_worker=1, dashboard_address=":0") as local:
+        with distributed.LocalCluster(
+            n_workers=os.cpu_count(), threads_per_worker=1, dashboard_address=":0"
+        ) as local:
             with distributed.Client(local) as client:
                 yield client
         return
     is_file = os.path.exists(cluster)
     if not is_file and "://" not in cluster:
-        raise InputError(f"cluster is {cluster!r}; 'local', an address such as tcp://host:8786, or a scheduler file is wanted")
+        raise InputError(
+            f"cluster is {cluster!r}; 'local', an address such as tcp://host:8786, or a scheduler file is "
+            "wanted"
+        )
     try:
         client = distributed.Client(**{"scheduler_file" if is_file else "address": cluster}, timeout=ANSWER_S)
     except (OSError, ValueError) as error:
@@ -78,8 +90,12 @@ def connect(cluster: str) -> Iterator:
 
 def add_cluster(parser: object) -> None:
     """The option of commands that may share their work out."""
-    parser.add_argument("--cluster", metavar="WHERE", help="share the work out: 'local' (processes on the cores here), the address of a "
-                        "dask scheduler (tcp://...), or the file that it wrote (dask scheduler --scheduler-file FILE)")
+    parser.add_argument(
+        "--cluster",
+        metavar="WHERE",
+        help="share the work out: 'local' (processes on the cores here), the address of a "
+        "dask scheduler (tcp://...), or the file that it wrote (dask scheduler --scheduler-file FILE)",
+    )
 
 
 @contextlib.contextmanager
@@ -90,13 +106,16 @@ def asked_for(options: object) -> Iterator:
         yield
         return
     with connect(options.cluster) as options.client:
-        print(f"cluster: {len(options.client.nthreads())} workers, {options.client.dashboard_link}", file=sys.stderr)
+        print(
+            f"cluster: {len(options.client.nthreads())} workers, {options.client.dashboard_link}",
+            file=sys.stderr,
+        )
         yield
 
 
 class Sent:
-    """An object on its way, as one text of bytes: arrays that dask sends beside a text arrive read-only, and where kernels cannot
-    read them, at addresses that are no multiple of their items' size."""
+    """An object on its way, as one text of bytes: arrays that dask sends beside a text arrive read-only,
+    and where kernels cannot read them, at addresses that are no multiple of their items' size."""
 
     def __init__(self, value: object) -> None:
         from distributed.protocol.pickle import dumps
@@ -116,14 +135,17 @@ class Sent:
 class Workers:
     """A place on each worker of a client; as `sharding.Threads`.
 
-    Places are dask's actors: they are asked directly, in some two milliseconds where tasks of a scheduler take ten and more. What
-    was on a worker that ended is asked of another one.
+    Places are dask's actors: they are asked directly, in some two milliseconds where tasks of a scheduler
+    take ten and more. What was on a worker that ended is asked of another one.
     """
 
-    def __init__(self, client: object, make: Callable, pieces: Sequence, space: object, room: float | None,
-                 label: str) -> None:
+    def __init__(
+        self, client: object, make: Callable, pieces: Sequence, space: object, room: float | None, label: str
+    ) -> None:
         if isinstance(space, (list, tuple)):
-            raise InputError(f"space is {space!r}; with a client the name of one space is wanted, which each worker has")
+            raise InputError(
+                f"space is {space!r}; with a client the name of one space is wanted, which each worker has"
+            )
         self._client, self._make, self._pieces, self._label = client, make, pieces, label
         self._space = None if space is None else str(space)
         self._room, self._places = room, {}
@@ -141,8 +163,10 @@ class Workers:
             places = self._settled()
             if left is None:
                 left = [part for part in shared_out(numbers, len(places)) if len(part)]
-            asked = [(part, worker, self._submit(part, worker, name, sent, reduce))
-                     for part, worker in zip(left, itertools.cycle(places))]
+            asked = [
+                (part, worker, self._submit(part, worker, name, sent, reduce))
+                for part, worker in zip(left, itertools.cycle(places))
+            ]
             for part, worker, future in asked:
                 answer = self._answer(future, worker)
                 if answer is None or isinstance(answer, Lost):  # the worker ended
@@ -152,8 +176,10 @@ class Workers:
                     left.remove(part)
             if not left:
                 return [found[first] for first in sorted(found)]
-        raise ClusterError(f"{self._label}: worker after worker ended while it worked on the same shards, for want of memory "
-                           "perhaps: give workers more of it, or take more workers")
+        raise ClusterError(
+            f"{self._label}: worker after worker ended while it worked on the same shards, for want of "
+            "memory perhaps: give workers more of it, or take more workers"
+        )
 
     def _settled(self) -> list[str]:
         """The workers that live, once each has a place."""
@@ -180,8 +206,18 @@ class Workers:
     def _begin(self, workers: list[str]) -> None:
         """Give places to workers that have none."""
         make = Sent(self._make)
-        futures = [self._client.submit(_RemotePlace, self._space, self._room, actor=True, workers=[worker], pure=False,
-                                       key=f"{self._label}-place-{uuid.uuid4().hex}") for worker in workers]
+        futures = [
+            self._client.submit(
+                _RemotePlace,
+                self._space,
+                self._room,
+                actor=True,
+                workers=[worker],
+                pure=False,
+                key=f"{self._label}-place-{uuid.uuid4().hex}",
+            )
+            for worker in workers
+        ]
         actors = [self._result(future, worker) for worker, future in zip(workers, futures)]
         begun = [actor and actor.begin(make) for actor in actors]
         for worker, future, actor, done in zip(workers, futures, actors, begun):
@@ -228,7 +264,8 @@ def _ended() -> tuple:
 
 
 class _RemotePlace:
-    """A place on a worker, of a space as there is one: by default as many threads as dask gives the worker."""
+    """A place on a worker, of a space as there is one: by default as many threads as dask gives the
+    worker."""
 
     def __init__(self, space: str | None, room: float | None) -> None:
         from distributed import get_worker
@@ -252,7 +289,8 @@ class _RemotePlace:
 
 
 def _told(function: Callable, *args: object) -> Sent:
-    """What a function returns, or what it raises: an error that dask raises tells that the worker has ended."""
+    """What a function returns, or what it raises: an error that dask raises tells that the worker has
+    ended."""
     try:
         return Sent(function(*args))
     except Exception as error:
@@ -270,15 +308,24 @@ def living(client: object) -> list[str]:
             raise OSError(f"the client is {client.status}")
         return sorted(client.nthreads())
     except (OSError, TimeoutError) as error:
-        raise ClusterError("the scheduler is gone, and with it the run; with checkpoint= the same call goes on from what was kept "
-                           f"({error})") from error
+        raise ClusterError(
+            "the scheduler is gone, and with it the run; with checkpoint= the same call goes on from "
+            f"what was kept ({error})"
+        ) from error
 
 
 def each(client: object, function: Callable, n: int, space: str | None = None) -> Iterator:
-    """function(0), ..., function(n - 1), in that order, each computed by whichever worker is free; as `processes.map_numbers`."""
+    """function(0), ..., function(n - 1), in that order, each computed by whichever worker is free; as
+    `processes.map_numbers`."""
     check_workers(client, space)
     sent = Sent(function)
-    futures = client.map(_one, [sent] * n, range(n), pure=False, key=f"{getattr(function, '__name__', 'job')}-{uuid.uuid4().hex}")
+    futures = client.map(
+        _one,
+        [sent] * n,
+        range(n),
+        pure=False,
+        key=f"{getattr(function, '__name__', 'job')}-{uuid.uuid4().hex}",
+    )
     for future in futures:
         yield future.result().value
 
@@ -289,14 +336,19 @@ def _one(function: Sent, number: int) -> Sent:
 
 
 def _describe(space: str | None, dask_worker: object = None) -> dict:
-    """What a worker is, which dask hands over as `dask_worker`, and why it has not the space, if it has not."""
+    """What a worker is, which dask hands over as `dask_worker`, and why it has not the space, if it has
+    not."""
     try:
         with pk.use(own_space(space, dask_worker)):
             reason = None
     except SpaceError as error:
         reason = str(error)
-    return {"portable": pk.__version__, "python": platform.python_version().rpartition(".")[0], "numpy": np.__version__,
-            "reason": reason}
+    return {
+        "portable": pk.__version__,
+        "python": platform.python_version().rpartition(".")[0],
+        "numpy": np.__version__,
+        "reason": reason,
+    }
 
 
 def own_space(space: str | None, worker: object) -> str:
@@ -315,18 +367,24 @@ def check_workers(client: object, space: str | None) -> None:
     known = _CHECKED.setdefault(client, set())
     new = [worker for worker in living(client) if (worker, space) not in known]
     own, answers = _describe("serial"), {}
-    with contextlib.suppress(KeyError, OSError):  # one has ended meanwhile: they are asked when they are next looked at
+    with contextlib.suppress(
+        KeyError, OSError
+    ):  # one has ended meanwhile: they are asked when they are next looked at
         answers = client.run(_describe, space, workers=new, on_error="return") if new else {}
     now = living(client)
     for worker, found in answers.items():
         if isinstance(found, Exception):
             if worker in now:
-                raise ClusterError(f"worker {worker} cannot run portable and models: {type(found).__name__}: {found}")
+                raise ClusterError(
+                    f"worker {worker} cannot run portable and models: {type(found).__name__}: {found}"
+                )
             continue
         for name in ("portable", "python", "numpy"):
             if found[name] != own[name]:
-                raise ClusterError(f"worker {worker} has {name} {found[name]}, this process {own[name]}; the same is wanted, "
-                                   "for results would differ")
+                raise ClusterError(
+                    f"worker {worker} has {name} {found[name]}, this process {own[name]}; the same is "
+                    "wanted, for results would differ"
+                )
         if found["reason"]:
             raise ClusterError(f"worker {worker} has no space {space!r}: {found['reason']}")
         known.add((worker, space))
@@ -345,5 +403,5 @@ def _distributed() -> object:
     try:
         import distributed
     except ImportError as error:
-        raise InputError("client and --cluster want dask.distributed: pip install \".[cluster]\"") from error
+        raise InputError('client and --cluster want dask.distributed: pip install ".[cluster]"') from error
     return distributed

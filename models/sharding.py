@@ -1,21 +1,23 @@
-"""Data in shards: prepared where they are used, their small results put together in an order that the data alone fix.
+"""Data in shards: prepared where they are used, their small results put together in an order that the data
+alone fix.
 
     shards = Shards(make, pieces, client=client, space=space)
     shards.map("labels", components)         # a result of each shard, in the order of the shards
     shards.reduce("sums", components)        # their sum, by a tree over the numbers of the shards
 
-A *place* is where shards are prepared and used: this process's space, each of several spaces of it, or a worker of a
-cluster (`models.cluster`). `make(space)` gives a place its method, an object with
+A *place* is where shards are prepared and used: this process's space, each of several spaces of it, or a
+worker of a cluster (`models.cluster`). `make(space)` gives a place its method, an object with
 
     prepare(piece)                       what the method wants of a piece, in the space of the place
     NAME(shards, *args)                  a generator: takes prepared shards, gives a result for each
 
 A place works on neighbouring shards and adds up what it can of the tree,
 
-    node (l + 1, i) = node (l, 2 i) + node (l, 2 i + 1),        node (0, i): the result of shard i           (1)
+    node (l + 1, i) = node (l, 2 i) + node (l, 2 i + 1),    node (0, i): the result of shard i    (1)
 
-so that a sum has the same bits however the shards are shared out, and hands over at most two nodes of a level. Shards
-that a place has no room to keep are prepared anew at each call: data larger than memory are more shards than room.
+so that a sum has the same bits however the shards are shared out, and hands over at most two nodes of a
+level. Shards that a place has no room to keep are prepared anew at each call: data larger than memory are
+more shards than room.
 """
 
 from __future__ import annotations
@@ -113,21 +115,29 @@ class Shards:
     make : callable (space) -> method
         With a cluster it must pickle.
     pieces : sequence
-        Each with `nbytes`; with a cluster they must pickle. Where one ends and the next begins must depend on the data
-        alone.
+        Each with `nbytes`; with a cluster they must pickle. Where one ends and the next begins must depend
+        on the data alone.
     client : distributed.Client, optional
     space : str, Space, None, or a list of them
-        Of the places. A list is several spaces of this process, which work side by side. With a client the name of a
-        space of each worker, by default as many of its threads as dask gives it.
+        Of the places. A list is several spaces of this process, which work side by side. With a client the
+        name of a space of each worker, by default as many of its threads as dask gives it.
     room : float, optional
-        Bytes of pieces that a place keeps prepared. By default all in this process, and on a worker as many as a share of
-        the memory that dask gives it.
+        Bytes of pieces that a place keeps prepared. By default all in this process, and on a worker as many
+        as a share of the memory that dask gives it.
     label : str
         What dask's dashboard calls the work.
     """
 
-    def __init__(self, make: Callable, pieces: Sequence, *, client: object = None, space: object = None,
-                 room: float | None = None, label: str = "shards") -> None:
+    def __init__(
+        self,
+        make: Callable,
+        pieces: Sequence,
+        *,
+        client: object = None,
+        space: object = None,
+        room: float | None = None,
+        label: str = "shards",
+    ) -> None:
         self.pieces = pieces
         _check_dtypes(pieces)
         if client is not None:
@@ -138,8 +148,8 @@ class Shards:
             self._crew = Threads(make, pieces, spaces_of(space), room)
 
     def own(self) -> tuple | None:
-        """The method and all prepared shards where one space of this process has room for them, for a method that
-        launches on all of them at once; else None."""
+        """The method and all prepared shards where one space of this process has room for them, for a
+        method that launches on all of them at once; else None."""
         places = getattr(self._crew, "places", ())
         return places[0].whole(self.pieces) if len(places) == 1 else None
 
@@ -150,18 +160,25 @@ class Shards:
 
     def reduce(self, name: str, *args: object) -> tuple:
         """The sums (1) of what the method gives of each shard, a tuple of numbers and arrays."""
-        return total(node for part in self._crew.ask(name, args, True, range(len(self.pieces))) for node in part)
+        return total(
+            node for part in self._crew.ask(name, args, True, range(len(self.pieces))) for node in part
+        )
 
 
 class Threads:
-    """Places in this process, one a space; several of them work side by side. Each has all pieces, and prepares its own."""
+    """Places in this process, one a space; several of them work side by side. Each has all pieces, and
+    prepares its own."""
 
     def __init__(self, make: Callable, pieces: Sequence, spaces: list, room: float | None) -> None:
         self.places, self._pieces = [Place(make, space, room) for space in spaces], pieces
 
     def ask(self, name: str, args: tuple, reduce: bool, numbers: range) -> list:
         """What each place found, in the order of the shards."""
-        asked = [(place, part) for place, part in zip(self.places, shared_out(numbers, len(self.places))) if len(part)]
+        asked = [
+            (place, part)
+            for place, part in zip(self.places, shared_out(numbers, len(self.places)))
+            if len(part)
+        ]
         if len(asked) == 1:
             return [self._run(asked[0], name, args, reduce)]
         with concurrent.futures.ThreadPoolExecutor(len(asked)) as pool:
@@ -214,7 +231,9 @@ def _check_dtypes(pieces: Sequence) -> None:
     kinds = [getattr(getattr(piece, "rows", piece), "dtype", None) for piece in pieces]
     for number, kind in enumerate(kinds):
         if kind != kinds[0]:
-            raise DTypeError(f"shard {number} holds {kind}, those before it {kinds[0]}; one dtype is wanted for all")
+            raise DTypeError(
+                f"shard {number} holds {kind}, those before it {kinds[0]}; one dtype is wanted for all"
+            )
 
 
 def spaces_of(space: object) -> list:
@@ -222,7 +241,9 @@ def spaces_of(space: object) -> list:
     if not isinstance(space, (list, tuple)):
         return [pk.default_space() if space is None else space]
     if not space:
-        raise InputError("space is an empty list; the name of a space is wanted, or of several that work side by side")
+        raise InputError(
+            "space is an empty list; the name of a space is wanted, or of several that work side by side"
+        )
     for one in space:
         if not isinstance(one, (str, pk.Space)):
             raise DTypeError(f"space holds {one!r} of type {type(one).__name__}; names of spaces are wanted")
@@ -276,11 +297,15 @@ class Mapped:
                 file.seek(self.offset)
                 found = np.fromfile(file, self.dtype, int(np.prod(self.shape)))
         except OSError as error:
-            raise InputError(f"the data are in '{self.path}', which cannot be read here: {error.strerror}. Every worker "
-                             "must see the file under this name") from error
+            raise InputError(
+                f"the data are in '{self.path}', which cannot be read here: {error.strerror}. Every worker "
+                "must see the file under this name"
+            ) from error
         if size != self.of or found.size != np.prod(self.shape):
-            raise InputError(f"the data are in '{self.path}', which has {size} bytes here and had {self.of} when the "
-                             "work began; every worker must see the same file")
+            raise InputError(
+                f"the data are in '{self.path}', which has {size} bytes here and had {self.of} when the "
+                "work began; every worker must see the same file"
+            )
         return found.reshape(self.shape)
 
 

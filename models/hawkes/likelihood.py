@@ -229,6 +229,11 @@ class Likelihood:
         found = np.concatenate(self._shards.map("rows", self._asked), axis=1)
         return tuple(pk.copy_of(np.ascontiguousarray(row[None]), self.space) for row in found)
 
+    @property
+    def n_shards(self):
+        """Into how many parts the events are cut."""
+        return 1 if self._shards is None else len(self._shards.pieces)
+
     def on_one_space(self, what):
         """Refuse what cannot be shared out."""
         if self._shards is not None:

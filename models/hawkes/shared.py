@@ -1,8 +1,8 @@
 """Sums over pairs and over events, shared out: a shard's events against all, wherever the shard is.
 
-A shard is a range of neighbouring events. Every place has all events, and computes the sums of (1) and (2) of its own by windows
-in time, infinite ones for all pairs: what an event's sums are does not depend on which others are near it. Each place returns
-what its events add to the log-likelihood, a few numbers.
+A shard is a range of neighbouring events. Every place has all events, and computes the sums of (1) and (2)
+of its own by windows in time, infinite ones for all pairs: what an event's sums are does not depend on
+which others are near it. Each place returns what its events add to the log-likelihood, a few numbers.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ class Piece(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """An evaluation: what the sums and the terms of events depend on; rows of sums of (1) and of (2) that are wanted."""
+    """An evaluation: what the sums and the terms of events depend on; rows of sums of (1) and of (2) that
+    are wanted."""
 
     params: object
     windows: Windows
@@ -77,19 +78,38 @@ class Events:
         for piece in pieces:
             wanted = params.tau_x, params.tau_t, windows.background_h, asked.n_mu
             kept = self._kept.get(piece) if self._keep else None
-            if self._given is None and (kept is None or kept[:2] != wanted[:2] or kept[2] < wanted[2] or kept[3] < wanted[3]):
+            if self._given is None and (
+                kept is None or kept[:2] != wanted[:2] or kept[2] < wanted[2] or kept[3] < wanted[3]
+            ):
                 sums.sum_background(params, windows, "windowed", asked.n_mu, piece.groups)
                 self._kept[piece] = wanted
             sums.sum_excitation(params, windows, "windowed", asked.n_xi, piece.groups)
-            yield piece, (asked.background_scale, params.excitation_scale(sums.n_dims), params.theta, params.kernel_values,
-                          asked.horizon_h, sums.t, sums.event_marks, sums.background, sums.excitation)
+            yield (
+                piece,
+                (
+                    asked.background_scale,
+                    params.excitation_scale(sums.n_dims),
+                    params.theta,
+                    params.kernel_values,
+                    asked.horizon_h,
+                    sums.t,
+                    sums.event_marks,
+                    sums.background,
+                    sums.excitation,
+                ),
+            )
 
     def terms(self, pieces: Iterator[Piece], asked: Asked) -> Iterator[tuple]:
         """Sums of `event_terms`."""
         for piece, args in self._filled(pieces, asked):
             policy = pk.RangePolicy(piece.begin, piece.end, space=self._sums.space)
-            yield pk.parallel_reduce(policy, kernels_of(asked.params.triggering).event_terms, *args, reducer=(pk.Sum, pk.Sum),
-                                     label="hawkes.event_terms")
+            yield pk.parallel_reduce(
+                policy,
+                kernels_of(asked.params.triggering).event_terms,
+                *args,
+                reducer=(pk.Sum, pk.Sum),
+                label="hawkes.event_terms",
+            )
 
     def slopes(self, pieces: Iterator[Piece], asked: Asked) -> Iterator[tuple]:
         """Sums of `event_slopes`."""
@@ -97,23 +117,37 @@ class Events:
         for piece, args in self._filled(pieces, asked):
             n_blocks = -(-(piece.end - piece.begin) // BLOCK)
             found = pk.empty((6 + len(params.trigger_values), n_blocks), np.float64, sums.space)
-            pk.parallel_for(pk.TeamPolicy(n_blocks, 128, space=sums.space), kernels_of(params.triggering).event_slopes,
-                            pk.static(sums.n_dims), piece.begin, piece.end, BLOCK, -0.5 / params.tau_x**2,
-                            -0.5 / params.tau_t**2, *args, found, label="hawkes.event_slopes")
+            pk.parallel_for(
+                pk.TeamPolicy(n_blocks, 128, space=sums.space),
+                kernels_of(params.triggering).event_slopes,
+                pk.static(sums.n_dims),
+                piece.begin,
+                piece.end,
+                BLOCK,
+                -0.5 / params.tau_x**2,
+                -0.5 / params.tau_t**2,
+                *args,
+                found,
+                label="hawkes.event_slopes",
+            )
             yield (found.to_numpy().sum(axis=1),)
 
     def rows(self, pieces: Iterator[Piece], asked: Asked) -> Iterator[np.ndarray]:
         """The sums of (1), or the given density, and of (2) of each event, shape (2, n)."""
         sums = self._sums
         for piece, _ in self._filled(pieces, asked):
-            yield np.stack([view[0, piece.begin : piece.end].to_numpy() for view in (sums.background, sums.excitation)])
+            yield np.stack(
+                [view[0, piece.begin : piece.end].to_numpy() for view in (sums.background, sums.excitation)]
+            )
 
 
 def shards_of(data: tuple, marks: np.ndarray | None, method: str, client: object, space: object) -> Shards:
     """The events of a Likelihood, shared out: as even in pairs as can be."""
     if method == "cells":
-        raise InputError("method is 'cells', whose list of pairs is on one space; 'windowed' or 'all_pairs' is wanted with a client "
-                         "or several spaces")
+        raise InputError(
+            "method is 'cells', whose list of pairs is on one space; 'windowed' or 'all_pairs' is wanted "
+            "with a client or several spaces"
+        )
     n_events = len(data[1])
     share = np.arange(_MOST + 1) / _MOST
     if method == "all_pairs":  # the later half of the events has three quarters of the pairs

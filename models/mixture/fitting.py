@@ -8,8 +8,6 @@ import numpy as np
 
 import portable as pk
 
-import portable as pk
-
 from ..sharding import here
 from . import covariance
 from .blocks import Points

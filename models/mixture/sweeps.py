@@ -1,4 +1,5 @@
-"""A place's work on points: log-densities of a block of points and all components at a time, and sums of them."""
+"""A place's work on points: log-densities of a block of points and all components at a time, and sums of
+them."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ from ..sharding import Mapped, read
 from . import kernels, search_kernels
 from .sums import Sums
 
-_ROWS = 4  # points that a member of `log_joint` keeps in registers: what is read of a component serves all of them
+# Points that a member of `log_joint` keeps in registers: what is read of a component serves all of them.
+_ROWS = 4
 _RECORDS, _MOST_RECORDS = 3072, 16  # numbers and components in scratch for `log_joint`
 
 
@@ -56,8 +58,17 @@ class Sweeps:
     space : str or Space
     """
 
-    def __init__(self, k: int, p: int, dtype: type, diagonal: bool, centre: np.ndarray, block: int, height: int,
-                 space: object) -> None:
+    def __init__(
+        self,
+        k: int,
+        p: int,
+        dtype: type,
+        diagonal: bool,
+        centre: np.ndarray,
+        block: int,
+        height: int,
+        space: object,
+    ) -> None:
         self.k, self.p, self.dtype, self.diagonal, self._block = k, p, dtype, diagonal, block
         length = 2 * p + 1 if diagonal else p * (p + 3) // 2 + 1
         self._record = max(min(_RECORDS // length, _MOST_RECORDS), 1), length
@@ -79,38 +90,66 @@ class Sweeps:
         rows, weights = reached(read(piece.rows), self.space), piece.weights
         with pk.use(self.space):
             x = pk.empty((self.p, padded(rows.shape[0])), self.dtype)
-        pk.parallel_for(pk.RangePolicy(0, x.shape[1], space=self.space), kernels.lay_out, rows, self._centre, x,
-                        label="mixture.lay_out")
+        pk.parallel_for(
+            pk.RangePolicy(0, x.shape[1], space=self.space),
+            kernels.lay_out,
+            rows,
+            self._centre,
+            x,
+            label="mixture.lay_out",
+        )
         if weights is not None and not isinstance(weights, pk.View):
             weights = reached(weights, self.space)
         return Block(piece.start, rows.shape[0], x, weights)
 
     def _computed(self, blocks: Iterator[Block], records: np.ndarray) -> Iterator[tuple]:
-        """(block, joint, lse, total): each with its l_ij and lse_i computed, and a View of the sum of its lse_i."""
+        """(block, joint, lse, total): each with its l_ij and lse_i computed, and a View of the sum of its
+        lse_i."""
         there = pk.copy_of(records, self.space)
         for block in blocks:
             width = block.x.shape[1]
             n_tiles = width // kernels.PAD
             joint, lse = self._joint[:n_tiles], self._lse[:, :width]
             teams = -(-n_tiles // kernels.TILES) * lse.shape[0]
-            pk.parallel_for(pk.TeamPolicy(teams, 128, space=self.space), kernels.log_joint, pk.static(self.p),
-                            pk.static(int(self.diagonal)), pk.static(_rows(width)), *map(pk.static, self._record),
-                            block.x, there, joint, lse, label="mixture.log_joint")
-            policy, total = pk.RangePolicy(0, width, space=self.space), pk.empty((1,), np.float64, self.space)
-            if block.weights is None:
-                pk.parallel_reduce(policy, kernels.normalise, block.n, lse, out=total, label="mixture.normalise")
-            else:
-                pk.parallel_reduce(policy, kernels.normalise_weighted, block.n, block.weights, lse, out=total,
-                                   label="mixture.normalise_weighted")
-            yield block, joint, lse, total
+            pk.parallel_for(
+                pk.TeamPolicy(teams, 128, space=self.space),
+                kernels.log_joint,
+                pk.static(self.p),
+                pk.static(int(self.diagonal)),
+                pk.static(_rows(width)),
+                *map(pk.static, self._record),
+                block.x,
+                there,
+                joint,
+                lse,
+                label="mixture.log_joint",
+            )
+            yield block, joint, lse, self._normalised(block, lse)
+
+    def _normalised(self, block: Block, lse: pk.View) -> pk.View:
+        """The sum of a block's lse_i, which are put into the first row."""
+        policy = pk.RangePolicy(0, lse.shape[1], space=self.space)
+        total = pk.empty((1,), np.float64, self.space)
+        if block.weights is None:
+            kernel, args = kernels.normalise, (block.n, lse)
+        else:
+            kernel, args = kernels.normalise_weighted, (block.n, block.weights, lse)
+        pk.parallel_reduce(policy, kernel, *args, out=total, label=f"mixture.{kernel.name}")
+        return total
 
     def log_likelihood(self, blocks: Iterator[Block], records: np.ndarray) -> Iterator[tuple]:
         """sum_i lse_i."""
         totals = [total for *_, total in self._computed(blocks, records)]
         return ((float(total.to_numpy()[0]),) for total in totals)
 
-    def gather(self, blocks: Iterator[Block], records: np.ndarray, reference: np.ndarray, chosen: np.ndarray,
-               change: Callable | None = None) -> Iterator[tuple]:
+    def gather(
+        self,
+        blocks: Iterator[Block],
+        records: np.ndarray,
+        reference: np.ndarray,
+        chosen: np.ndarray,
+        change: Callable | None = None,
+    ) -> Iterator[tuple]:
         """sum_i lse_i, the sums of `sums.Sums`, and what `change` gives to be summed."""
         room = self.room()
         for block, joint, lse, total in self._computed(blocks, records):
@@ -120,7 +159,9 @@ class Sweeps:
             room.end()
             yield float(total.to_numpy()[0]), room.added.to_numpy().copy(), *more
 
-    def pair_entropies(self, blocks: Iterator[Block], records: np.ndarray, pairs: np.ndarray) -> Iterator[tuple]:
+    def pair_entropies(
+        self, blocks: Iterator[Block], records: np.ndarray, pairs: np.ndarray
+    ) -> Iterator[tuple]:
         """As `blocks.Points` has them."""
         for block, joint, lse, _ in self._computed(blocks, records):
             yield (self.pair_entropies_of(block.n, pairs, joint, lse),)
@@ -128,18 +169,42 @@ class Sweeps:
     def pair_entropies_of(self, n: int, pairs: np.ndarray, joint: pk.View, lse: pk.View) -> np.ndarray:
         """Those of a block."""
         there, total = pk.copy_of(pairs, self.space), pk.copy_of(np.zeros(len(pairs)), self.space)
-        pk.parallel_for(pk.TeamPolicy(len(pairs), 128, space=self.space), search_kernels.pair_entropies, n, there, joint, lse,
-                        total, label="mixture.pair_entropies")
+        pk.parallel_for(
+            pk.TeamPolicy(len(pairs), 128, space=self.space),
+            search_kernels.pair_entropies,
+            n,
+            there,
+            joint,
+            lse,
+            total,
+            label="mixture.pair_entropies",
+        )
         return total.to_numpy()
 
-    def group_entropies(self, blocks: Iterator[Block], records: np.ndarray, begins: np.ndarray, members: np.ndarray,
-                        pairs: np.ndarray) -> Iterator[tuple]:
+    def group_entropies(
+        self,
+        blocks: Iterator[Block],
+        records: np.ndarray,
+        begins: np.ndarray,
+        members: np.ndarray,
+        pairs: np.ndarray,
+    ) -> Iterator[tuple]:
         """As `blocks.Points` has them."""
         begins, members, there = (pk.copy_of(array, self.space) for array in (begins, members, pairs))
         for block, joint, lse, _ in self._computed(blocks, records):
             total = pk.copy_of(np.zeros((len(pairs), 3)), self.space)
-            pk.parallel_for(pk.TeamPolicy(len(pairs), 128, space=self.space), search_kernels.group_entropies, block.n, begins,
-                            members, there, joint, lse, total, label="mixture.group_entropies")
+            pk.parallel_for(
+                pk.TeamPolicy(len(pairs), 128, space=self.space),
+                search_kernels.group_entropies,
+                block.n,
+                begins,
+                members,
+                there,
+                joint,
+                lse,
+                total,
+                label="mixture.group_entropies",
+            )
             yield (total.to_numpy(),)
 
     def log_densities(self, blocks: Iterator[Block], records: np.ndarray) -> Iterator[np.ndarray]:
@@ -150,16 +215,27 @@ class Sweeps:
         """The most probable component of each point, and sum_i lse_i."""
         for block, joint, _, total in self._computed(blocks, records):
             labels = pk.empty((block.x.shape[1],), np.int64, self.space)
-            pk.parallel_for(by_tile(joint, self.space), kernels.most_probable, self.k, joint, labels,
-                            label="mixture.most_probable")
+            pk.parallel_for(
+                by_tile(joint, self.space),
+                kernels.most_probable,
+                self.k,
+                joint,
+                labels,
+                label="mixture.most_probable",
+            )
             yield labels.to_numpy()[: block.n].copy(), float(total.to_numpy()[0])
 
     def responsibilities(self, blocks: Iterator[Block], records: np.ndarray) -> Iterator[tuple]:
         """r_ij of each point, and sum_i lse_i."""
         for block, joint, lse, total in self._computed(blocks, records):
             shape = joint.shape[0], self.k, kernels.PAD
-            pk.parallel_for(pk.MDRangePolicy((0, 0, 0), shape, space=self.space), kernels.responsibilities, joint, lse,
-                            label="mixture.responsibilities")
+            pk.parallel_for(
+                pk.MDRangePolicy((0, 0, 0), shape, space=self.space),
+                kernels.responsibilities,
+                joint,
+                lse,
+                label="mixture.responsibilities",
+            )
             by_point = joint.to_numpy()[:, : self.k].transpose(0, 2, 1).reshape(-1, self.k)
             yield by_point[: block.n].copy(), float(total.to_numpy()[0])
 

@@ -1,4 +1,5 @@
-"""Clusters for tests: of threads of this process, which are cheap, and of two processes, which can be killed."""
+"""Clusters for tests: of threads of this process, which are cheap, and of two processes, which can be
+killed."""
 
 import pytest
 
@@ -12,7 +13,9 @@ def cluster_of():
 
     def client(n_workers):
         if n_workers not in made:
-            cluster = distributed.LocalCluster(n_workers=n_workers, threads_per_worker=1, processes=False, dashboard_address=":0")
+            cluster = distributed.LocalCluster(
+                n_workers=n_workers, threads_per_worker=1, processes=False, dashboard_address=":0"
+            )
             made[n_workers] = distributed.Client(cluster, set_as_default=False), cluster
         return made[n_workers][0]
 

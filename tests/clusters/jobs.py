@@ -35,27 +35,39 @@ def runs():
 @job
 def mixture_fit(**where):
     space = where.pop("space", "serial")
-    model = mixture.DirichletMixture(4, prior=None, max_iter=6, tol=-1.0, random_state=0, space=space).fit(points(), **where)
+    model = mixture.DirichletMixture(4, prior=None, max_iter=6, tol=-1.0, random_state=0, space=space).fit(
+        points(), **where
+    )
     return [model.means_, model.covariances_, model.weights_, model.objective_history_]
 
 
 @job
 def mixture_moves(**where):
     space = where.pop("space", "serial")
-    model = mixture.DirichletMixture(5, max_iter=12, tol=-1.0, random_state=0, space=space).fit(points(), **where)
+    model = mixture.DirichletMixture(5, max_iter=12, tol=-1.0, random_state=0, space=space).fit(
+        points(), **where
+    )
     return [model.means_, model.covariances_, model.weights_, model.objective_history_]
 
 
 @job
 def mixture_predict(**where):
-    model = mixture.DirichletMixture(3, prior=None, max_iter=3, tol=-1.0, random_state=0, space="serial").fit(points())
+    model = mixture.DirichletMixture(3, prior=None, max_iter=3, tol=-1.0, random_state=0, space="serial").fit(
+        points()
+    )
     model.space = where.pop("space", "serial")
-    return [model.predict(points(), **where), model.predict_proba(points(), **where), model.score_samples(points(), **where)]
+    return [
+        model.predict(points(), **where),
+        model.predict_proba(points(), **where),
+        model.score_samples(points(), **where),
+    ]
 
 
 @job
 def tmap_fit(**where):
-    model, info = tmap.fit(runs(), orders=[1, 2], max_iter=8, tol=0.0, n_starts=2, **{"space": "serial"} | where)
+    model, info = tmap.fit(
+        runs(), orders=[1, 2], max_iter=8, tol=0.0, n_starts=2, **{"space": "serial"} | where
+    )
     return [model.alpha, model.rates, model.switching, info.history, info.starts]
 
 
@@ -77,8 +89,16 @@ def edm_cross_map(**where):
 @job
 def edm_ccm(**where):
     x = series()
-    found = edm.ccm(x[:, 0], x[:, 1:3], 2, library_sizes=[20, 60, 100], n_samples=20, n_surrogates=3, surrogate="phase",
-                    **{"space": "serial"} | where)
+    found = edm.ccm(
+        x[:, 0],
+        x[:, 1:3],
+        2,
+        library_sizes=[20, 60, 100],
+        n_samples=20,
+        n_surrogates=3,
+        surrogate="phase",
+        **{"space": "serial"} | where,
+    )
     return [found.rho, found.p_values]
 
 
@@ -90,7 +110,9 @@ def hawkes_likelihood(**where):
     places, times = random.normal(size=(300, 2)), np.sort(random.uniform(0.0, 1000.0, 300))
     found = []
     for method in ("all_pairs", "windowed"):
-        likelihood = hawkes.Likelihood(places, times, method=method, **{"space": "serial" if where.get("client") else ["serial"]} | where)
+        likelihood = hawkes.Likelihood(
+            places, times, method=method, **{"space": "serial" if where.get("client") else ["serial"]} | where
+        )
         parents = hawkes.parent_probabilities(likelihood, params)
         found += [likelihood.log_likelihood(params), *likelihood.gradient(params), parents.probabilities]
     return found

@@ -97,7 +97,8 @@ def test_a_function_for_each_number(cluster_of):
 
 
 def test_a_scheduler_that_is_gone():
-    """The run ends in a message, and the same call goes on from its checkpoint elsewhere: `tests/hostile` has the stores."""
+    """The run ends in a message, and the same call goes on from its checkpoint elsewhere: `tests/hostile`
+    has the stores."""
     with distributed.LocalCluster(n_workers=1, processes=False, dashboard_address=":0") as own:
         client = distributed.Client(own, set_as_default=False)
         shards = sharding.Shards(Doubled, [np.ones(2)], client=client)

@@ -1,4 +1,5 @@
-"""Results have the same bits for any number of workers, on several spaces, in one process, and where a worker is killed."""
+"""Results have the same bits for any number of workers, on several spaces, in one process, and where a
+worker is killed."""
 
 import os
 import signal
@@ -12,7 +13,12 @@ from models import sharding
 from . import jobs
 
 KILLED_IN = 4  # the call of a place in which a worker is killed: data are there, and work goes on
-SOONER = {"mixture_predict": 1, "tmap_standard_errors": 2, "edm_cross_map": 1, "edm_ccm": 1}  # where there are fewer
+SOONER = {
+    "mixture_predict": 1,
+    "tmap_standard_errors": 2,
+    "edm_cross_map": 1,
+    "edm_ccm": 1,
+}  # where there are fewer
 
 
 @pytest.fixture(autouse=True)
@@ -54,7 +60,9 @@ def test_a_worker_that_is_killed(processes, wanted, name):
     """In the middle of its work, by SIGKILL; the data that it had go to others."""
     processes.wait_for_workers(2, timeout=60)
     started = processes.run(_started)
-    victim = min(started, key=started.get)  # dask starts none again that ends while it is about to report that it has begun
+    victim = min(
+        started, key=started.get
+    )  # dask starts none again that ends while it is about to report that it has begun
     processes.run(_die, SOONER.get(name, KILLED_IN), workers=[victim])
     equal(jobs.JOBS[name](client=processes), wanted(name))
     assert victim not in processes.nthreads()
@@ -88,5 +96,9 @@ def test_sums_do_not_depend_on_who_adds_them():
         np.testing.assert_allclose(whole, sum(v for v, _ in values), rtol=1e-9)
         for a in range(n):
             for b in range(a, n):
-                parts = [node for first, last in ((0, a), (a, b), (b, n)) for node in sharding.nodes(values[first:last], first)]
+                parts = [
+                    node
+                    for first, last in ((0, a), (a, b), (b, n))
+                    for node in sharding.nodes(values[first:last], first)
+                ]
                 assert sharding.total(parts)[0] == whole and len(sharding.nodes(values[a:b], a)) <= 10
