@@ -11,11 +11,12 @@ import functools
 import math
 import os
 import struct
-from typing import NamedTuple
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 
 from . import events, locks
+from .annotations import Arguments, Out, Policy, Reducers
 from .backends import registry
 from .compiler.types import HELD, held
 from .errors import DTypeError, InputError, LanguageError, ReadOnlyError, ShapeError, WrongSpaceError
@@ -133,7 +134,7 @@ def describe_launch(policy, kernel, args, reducer=(), scan=None):
     `reducer`: one or a tuple, for a reduction; `scan`: "inclusive" or "exclusive", with `out` the last of `args`.
     """
     reducers, scan = reducer if isinstance(reducer, tuple) else (reducer,), scan and f"scan {scan}"
-    space, policy, backend, _, words = _bound(policy, kernel, args, reducers, scan)
+    space, policy, backend, _, words = bound(policy, kernel, args, reducers, scan)
     policy_kind = kind_of(policy)
     return space, policy, backend, scan or policy_kind, compiler_specs(args, space, kernel, policy_kind), reducers, words
 
@@ -156,7 +157,7 @@ class Launch(NamedTuple):
     outs: tuple = ()  # one-element views for the results; () if they are returned
 
     @property
-    def pattern(self):
+    def pattern(self) -> str:
         return "scan" if self.scan else "reduce" if self.reducers else "for"
 
 
@@ -191,7 +192,7 @@ def bind(policy, kernel, args, reducers, scan=None):
     return space, policy, backend, compiled, args if pack_weak is None else _block(words, pack_weak) if weak else b"".join(words)
 
 
-def _bound(policy, kernel, args, reducers, scan=None):
+def bound(policy, kernel, args, reducers, scan=None):
     """What `bind` gives, or what stands in for it in this context."""
     return (events.current().redirect or bind)(policy, kernel, args, reducers, scan)
 
@@ -295,7 +296,13 @@ def _with_producers(error, args):
     return ReadOnlyError(f"{error}{more}")
 
 
-def parallel_for(policy, kernel, *args, label=None):
+@overload
+def parallel_for(policy: Policy, kernel: Kernel[Any, *Arguments], *args: *Arguments, label: str | None = None) -> None: ...
+@overload
+def parallel_for(policy: MDRangePolicy, kernel: Kernel[Any, Any, *Arguments], *args: *Arguments, label: str | None = None) -> None: ...
+@overload
+def parallel_for(policy: MDRangePolicy, kernel: Kernel[Any, Any, Any, *Arguments], *args: *Arguments, label: str | None = None) -> None: ...
+def parallel_for(policy: Any, kernel: Any, *args: Any, label: str | None = None) -> None:
     """Run a kernel at every index of a policy.
 
     Parameters
@@ -313,51 +320,39 @@ def parallel_for(policy, kernel, *args, label=None):
     ------
     InputError, SpaceError, KernelError
         Before anything ran; the message names kernel, file, line and argument.
+
+    Examples
+    --------
+    >>> @pk.kernel
+    ... def add(i, a, x):
+    ...     x[i] += a
+    >>> x = np.zeros((4,))
+    >>> pk.parallel_for(pk.RangePolicy(1, 3, space="serial"), add, 1.0, x)
+    >>> x.tolist()
+    [0.0, 1.0, 1.0, 0.0]
     """
     _launch(policy, kernel, args, label)
 
 
-class Plan:
-    """A launch prepared once; calling it runs the kernel again on the same arguments (numbers as they were then)."""
-
-    __slots__ = ("_call", "_launch", "_kept", "_lock")
-
-    def __init__(self, call, launch, kept):
-        self._call, self._launch, self._kept, self._lock = call, launch, kept, locks.Lock()
-
-    def __call__(self):
-        try:
-            with self._lock.held:  # calls of one plan run one after the other, in whatever threads
-                if events.current().listeners:
-                    with events.kernel(self._launch):
-                        return self._call()
-                return self._call()
-        except BaseException as error:
-            raise interrupted(error)  # noqa: B904  (the same)
-
-    def __repr__(self):
-        return f"<plan of '{self._launch.label}' on '{self._launch.space}'>"
-
-
-def plan(policy, kernel, *args, label=None):
-    """Prepare a launch: `p = plan(...); p()` costs the least host time.
-
-    Parameters
-    ----------
-    policy, kernel, *args, label : as in parallel_for
-
-    Returns
-    -------
-    Plan
-        Callable without arguments. It keeps the views alive; their elements are read when it runs, numbers are frozen.
-    """
-    space, policy, backend, compiled, words = _bound(policy, kernel, args, ())
-    launch = Launch(policy, kernel, args, space, label or kernel.name)
-    locks.arm()
-    return Plan(backend.plan_for(space, compiled, policy, words), launch, (args, compiled))
-
-
-def parallel_reduce(policy, kernel, *args, reducer=Sum, out=None, label=None):
+@overload
+def parallel_reduce(policy: Policy, kernel: Kernel[Any, *Arguments], *args: *Arguments, reducer: Reducer = ..., out: None = None,
+                    label: str | None = None) -> Any: ...
+@overload
+def parallel_reduce(policy: Policy, kernel: Kernel[Any, *Arguments], *args: *Arguments, reducer: tuple[Reducer, ...], out: None = None,
+                    label: str | None = None) -> tuple[Any, ...]: ...
+@overload
+def parallel_reduce(policy: Policy, kernel: Kernel[Any, *Arguments], *args: *Arguments, reducer: Reducers = ..., out: Out,
+                    label: str | None = None) -> None: ...
+@overload
+def parallel_reduce(policy: MDRangePolicy, kernel: Kernel[Any, Any, *tuple[Any, ...]], *args: Any, reducer: Reducer = ..., out: None = None,
+                    label: str | None = None) -> Any: ...
+@overload
+def parallel_reduce(policy: MDRangePolicy, kernel: Kernel[Any, Any, *tuple[Any, ...]], *args: Any, reducer: tuple[Reducer, ...],
+                    out: None = None, label: str | None = None) -> tuple[Any, ...]: ...
+@overload
+def parallel_reduce(policy: MDRangePolicy, kernel: Kernel[Any, Any, *tuple[Any, ...]], *args: Any, reducer: Reducers = ..., out: Out,
+                    label: str | None = None) -> None: ...
+def parallel_reduce(policy: Any, kernel: Any, *args: Any, reducer: Reducers = Sum, out: Out | None = None, label: str | None = None) -> Any:
     """Combine what a kernel returns at every index.
 
     Parameters
@@ -375,6 +370,15 @@ def parallel_reduce(policy, kernel, *args, reducer=Sum, out=None, label=None):
         Floats keep the dtype that the kernel returns, integers count in 64 bits. The bits do not depend on the number
         of threads. An empty policy gives the reducer's identity. An index of a box is a tuple; in `out` it is one
         number, counted row by row.
+
+    Examples
+    --------
+    >>> @pk.kernel
+    ... def value(i, x):
+    ...     return x[i]
+    >>> x = np.array([3.0, 1.0, 2.0])
+    >>> float(pk.parallel_reduce(3, value, x)), float(pk.parallel_reduce(3, value, x, reducer=pk.Min))
+    (6.0, 1.0)
     """
     several = isinstance(reducer, tuple)
     reducers = reducer if several else (reducer,)
@@ -394,7 +398,8 @@ def parallel_reduce(policy, kernel, *args, reducer=Sum, out=None, label=None):
     return results if several else results[0]
 
 
-def parallel_scan(policy, kernel, *args, out, reducer=Sum, inclusive=True, total=None, label=None):
+def parallel_scan(policy: int | RangePolicy, kernel: Kernel[Any, *Arguments], *args: *Arguments, out: Out, reducer: Reducer = Sum,
+                  inclusive: bool = True, total: Out | None = None, label: str | None = None) -> Any:
     """Prefix sums of what a kernel returns, or prefixes under another reducer.
 
     Parameters
@@ -415,6 +420,15 @@ def parallel_scan(policy, kernel, *args, out, reducer=Sum, inclusive=True, total
     -------
     number
         The total; None with `total`. The bits do not depend on the number of threads.
+
+    Examples
+    --------
+    >>> @pk.kernel
+    ... def value(i, x):
+    ...     return x[i]
+    >>> x, sums = np.array([3.0, 1.0, 2.0]), np.zeros(3)
+    >>> float(pk.parallel_scan(3, value, x, out=sums)), sums.tolist()
+    (6.0, [3.0, 4.0, 6.0])
     """
     if not isinstance(reducer, Reducer):
         raise DTypeError(f"reducer must be pk.Sum, pk.Min, ... or one of your own, got {reducer!r}")
@@ -442,18 +456,6 @@ def _located(policy, result):
         return result
     place = tuple(int(low + k) for low, k in zip(policy.begin, np.unravel_index(place, policy.extents)))
     return (*others, place) if others else place
-
-
-def stamp(space=None):
-    """A mark behind everything launched on a space until now; `later.seconds_since(earlier)` waits for it and tells the time."""
-    space = require(resolve(space))
-    return registry.launches(space.name).stamp(space)
-
-
-def fence(space=None):
-    """Wait until everything launched on a space has finished."""
-    space = require(resolve(space))
-    registry.launches(space.name).fence(space)
 
 
 if (_asked := os.environ.get("PORTABLE_DEBUG", "0")) not in ("", "0"):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import html
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from . import dispatch
+from .annotations import AnyPolicy, Reducers, Scan
+from .kernel import Kernel
 
 
 class Access(NamedTuple):
@@ -47,7 +49,7 @@ class Explanation:
         return f"<table><caption>{html.escape(self.kernel)} on {html.escape(self.space)}</caption>{rows}</table>"
 
 
-def explain(policy, kernel, *args):
+def explain(policy: AnyPolicy, kernel: Kernel[Any, *tuple[Any, ...]], *args: Any) -> Explanation:
     """What parallel_for would run: packed or scalar, registers, spills, occupancy, and how each line reaches memory.
 
     Parameters
@@ -58,22 +60,43 @@ def explain(policy, kernel, *args):
     -------
     Explanation
         An access that is "strided or gathered" costs a memory transaction a lane: put the lane's index last (`x[c, i]`).
+
+    Examples
+    --------
+    >>> @pk.kernel
+    ... def add(i, a, x):
+    ...     x[i] += a
+    >>> told = pk.explain(pk.RangePolicy(0, 9, space="serial"), add, 1.0, np.zeros(9))
+    >>> [access.how for access in told.accesses]
+    ['contiguous']
     """
     space, policy, backend, policy_kind, specs, _, _ = dispatch.describe_launch(policy, kernel, args)
     return Explanation(kernel.name, str(space), *backend.explain(space, kernel, policy, policy_kind, specs))
 
 
-def listing(policy, kernel, *args, reducer=(), scan=None):
+def listing(policy: AnyPolicy, kernel: Kernel[Any, *tuple[Any, ...]], *args: Any, reducer: Reducers = (), scan: Scan | None = None) -> str:
     """The machine code of a launch as text: this CPU's assembly, or PTX.
 
     Parameters
     ----------
     policy, kernel, *args, reducer, scan : as in count; nothing runs
 
+    Returns
+    -------
+    str
+
     Raises
     ------
     SpaceError
         On "checked", which has no machine code.
+
+    Examples
+    --------
+    >>> @pk.kernel
+    ... def add(i, a, x):
+    ...     x[i] += a
+    >>> len(pk.listing(pk.RangePolicy(0, 9, space="serial"), add, 1.0, np.zeros(9))) > 100
+    True
     """
     space, policy, backend, policy_kind, specs, reducers, _ = dispatch.describe_launch(policy, kernel, args, reducer, scan)
     return backend.listing(space, kernel, policy, policy_kind, specs, reducers)

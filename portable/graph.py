@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
 
 from . import dispatch, events
+from .annotations import SpaceLike
 from .backends import registry
 from .errors import LaunchError
 from .locks import Lock, arm
@@ -37,7 +39,7 @@ class Graph:
             with events.kernel(launch) if events.current().one_by_one else contextlib.nullcontext():
                 dispatch.repeat(launch, bound)
 
-    def replay(self):
+    def replay(self) -> None:
         """Run the recorded launches; listeners hear of one event, or of each launch."""
         if self._call is None:
             raise LaunchError("the capture of this graph has not ended, or failed; replay it after its with block")
@@ -52,13 +54,13 @@ class Graph:
             raise dispatch.interrupted(error)  # noqa: B904  (the same)
 
     @property
-    def label(self):
+    def label(self) -> str:
         """The labels of the recorded launches."""
         return " + ".join(launch.label for launch, _ in self.launches)
 
 
 @contextlib.contextmanager
-def capture(space=None):
+def capture(space: SpaceLike | None = None) -> Iterator[Graph]:
     """Record this thread's launches: `with pk.capture() as graph: ...`, then `graph.replay()`.
 
     Parameters
@@ -66,11 +68,28 @@ def capture(space=None):
     space : str or Space, optional
         Where the launches run; the default space if not given.
 
+    Yields
+    ------
+    Graph
+
     Raises
     ------
     LaunchError
         Inside the block: a reduction or scan that returns its number (give it `out=` or `total=`), a copy, an allocation,
         or another capture.
+
+    Examples
+    --------
+    >>> @pk.kernel
+    ... def add(i, a, x):
+    ...     x[i] += a
+    >>> x = np.zeros(2)
+    >>> with pk.capture("serial") as graph:
+    ...     pk.parallel_for(pk.RangePolicy(0, 2, space="serial"), add, 1.0, x)
+    ...     pk.parallel_for(pk.RangePolicy(0, 1, space="serial"), add, 5.0, x)
+    >>> graph.replay()
+    >>> x.tolist()
+    [6.0, 1.0]
     """
     if events.current().recording is not None:
         raise LaunchError("a capture is already recording; captures do not nest")

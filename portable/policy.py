@@ -6,6 +6,7 @@ import math
 import operator
 from dataclasses import dataclass
 
+from .annotations import SpaceLike
 from .errors import DTypeError, InputError
 
 _LARGEST = 2**62  # index arithmetic stays inside int64 with room for a pack beyond the end
@@ -47,11 +48,16 @@ class RangePolicy:
         Where to run; the default space if not given.
     chunk : int, optional
         Indices that one CPU thread takes at a time; chosen by the layer if not given.
+
+    Examples
+    --------
+    >>> pk.RangePolicy(2, 5, space="serial").end
+    5
     """
 
     begin: int
     end: int
-    space: object = None
+    space: SpaceLike | None = None
     chunk: int | None = None
 
     def __post_init__(self):
@@ -78,11 +84,26 @@ class TeamPolicy:
     space : str or Space, optional
     scratch_bytes : int
         Room for scratch arrays whose shape is known only at run time.
+
+    Examples
+    --------
+    >>> @pk.kernel
+    ... def sums(team, a, out):
+    ...     total = 0.0
+    ...     for j in team.thread_range(a.shape[1]):
+    ...         total += a[team.league_rank, j]
+    ...     total = team.reduce(total)
+    ...     if team.single():
+    ...         out[team.league_rank] = total
+    >>> out = np.zeros(2)
+    >>> pk.parallel_for(pk.TeamPolicy(2), sums, np.ones((2, 50)), out)
+    >>> out.tolist()
+    [50.0, 50.0]
     """
 
     league_size: int
-    team_size: object = AUTO
-    space: object = None
+    team_size: int | _Auto = AUTO
+    space: SpaceLike | None = None
     scratch_bytes: int = 0
 
     def __post_init__(self):
@@ -105,11 +126,21 @@ class MDRangePolicy:
     begin, end : tuples of 2 or 3 int
         begin <= end in each dimension.
     space : str or Space, optional
+
+    Examples
+    --------
+    >>> @pk.kernel
+    ... def table(i, j, out):
+    ...     out[i, j] = 10 * i + j
+    >>> out = np.zeros((2, 3), np.int64)
+    >>> pk.parallel_for(pk.MDRangePolicy((0, 0), (2, 3)), table, out)
+    >>> out.tolist()
+    [[0, 1, 2], [10, 11, 12]]
     """
 
-    begin: tuple
-    end: tuple
-    space: object = None
+    begin: tuple[int, ...]
+    end: tuple[int, ...]
+    space: SpaceLike | None = None
 
     def __post_init__(self):
         for name in ("begin", "end"):
@@ -125,7 +156,7 @@ class MDRangePolicy:
         check_index(math.prod(self.extents), f"MDRangePolicy: the number of indices between {self.begin} and {self.end}")
 
     @property
-    def extents(self):
+    def extents(self) -> tuple[int, ...]:
         """Number of indices in each dimension."""
         return tuple(high - low for low, high in zip(self.begin, self.end))
 

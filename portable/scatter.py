@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .annotations import ArrayLike
 from .errors import DTypeError, InputError
 from .view import asview
 
@@ -22,11 +23,21 @@ class ScatterView:
     Raises
     ------
     InputError, DTypeError
+
+    Examples
+    --------
+    >>> @pk.kernel
+    ... def count(i, x, counts):
+    ...     pk.atomic_add(counts, x[i], 1)
+    >>> counts = np.zeros(3, np.int64)
+    >>> pk.parallel_for(4, count, np.array([0, 2, 2, 2]), pk.ScatterView(counts))
+    >>> counts.tolist()
+    [1, 0, 3]
     """
 
     __slots__ = ("view",)
 
-    def __init__(self, view):
+    def __init__(self, view: ArrayLike):
         self.view = asview(view)
         if self.view.readonly:
             raise InputError("ScatterView: view is read-only; a writable one is wanted")

@@ -8,16 +8,19 @@ row by row, or its members a row each where it has many; of rows that cross tile
 from __future__ import annotations
 
 import functools
+from typing import Literal, overload
 
 import numpy as np
 
-from .algorithms import _check_dtype, _number, _ordered, _taken, _vector, argsort, compact
+from .algorithms import _check_dtype, _number, _ordered, _taken, _vector, argsort
+from .annotations import ArrayLike, SpaceLike
 from .dispatch import parallel_for, parallel_reduce, parallel_scan
 from .errors import DTypeError, InputError, ShapeError
 from .kernel import function, kernel
 from .policy import RangePolicy, TeamPolicy, check_index
 from .reducer import Max, Min, Reducer, Sum
-from .view import empty, zeros
+from .selecting import compact
+from .view import View, empty, zeros
 from .words import atomic_add, int32, int64, static, uint32, uint64, where
 
 _TILE = 4096  # values of a team
@@ -60,7 +63,7 @@ def _count_bin(i, x, out):
     atomic_add(out, x[i], 1)
 
 
-def searchsorted(edges, values, side="left", space=None):
+def searchsorted(edges: ArrayLike, values: ArrayLike, side: Literal["left", "right"] = "left", space: SpaceLike | None = None) -> View:
     """Where values would go among sorted edges, as NumPy's.
 
     Parameters
@@ -74,6 +77,11 @@ def searchsorted(edges, values, side="left", space=None):
     Returns
     -------
     View, shape (n,), int64
+
+    Examples
+    --------
+    >>> pk.searchsorted(np.array([1.0, 2.0, 4.0]), np.array([2.0, 3.0]), space="serial").to_numpy().tolist()
+    [1, 2]
     """
     edges, space = _vector(edges, "edges", space)
     values, _ = _vector(values, "values", space)
@@ -86,7 +94,11 @@ def searchsorted(edges, values, side="left", space=None):
     return out
 
 
-def unique(values, counts=False, space=None):
+@overload
+def unique(values: ArrayLike, counts: Literal[False] = False, space: SpaceLike | None = None) -> View: ...
+@overload
+def unique(values: ArrayLike, counts: Literal[True], space: SpaceLike | None = None) -> tuple[View, View]: ...
+def unique(values: ArrayLike, counts: bool = False, space: SpaceLike | None = None) -> View | tuple[View, View]:
     """The different numbers in rising order; NaN, wherever it stands, counts as one.
 
     Parameters
@@ -99,6 +111,12 @@ def unique(values, counts=False, space=None):
     Returns
     -------
     View, shape (m,), of the dtype of values; with counts a tuple of it and one of int64, shape (m,)
+
+    Examples
+    --------
+    >>> values, counts = pk.unique(np.array([2, 5, 2]), counts=True, space="serial")
+    >>> values.to_numpy().tolist(), counts.to_numpy().tolist()
+    ([2, 5], [2, 1])
     """
     values, space = _vector(values, "values", space)
     n = values.shape[0]
@@ -113,7 +131,7 @@ def unique(values, counts=False, space=None):
     return found, out
 
 
-def bincount(x, weights=None, minlength=0, space=None):
+def bincount(x: ArrayLike, weights: ArrayLike | None = None, minlength: int = 0, space: SpaceLike | None = None) -> View:
     """How often each whole number from 0 on occurs, or the sum of its weights: the same bits each time.
 
     Parameters
@@ -128,6 +146,11 @@ def bincount(x, weights=None, minlength=0, space=None):
     Returns
     -------
     View, shape (max(x) + 1 or minlength,), int64 or of the dtype of weights
+
+    Examples
+    --------
+    >>> pk.bincount(np.array([0, 2, 2]), space="serial").to_numpy().tolist()
+    [1, 0, 2]
     """
     x, space = _vector(x, "x", space)
     if np.dtype(x.dtype).kind == "f":
@@ -280,7 +303,7 @@ def _with_begin(i, inclusive, neutral, begins, values):
     return neutral if begins[i] else before, int64(begins[i])
 
 
-def segmented_reduce(values, offsets, reducer=Sum, space=None):
+def segmented_reduce(values: ArrayLike, offsets: ArrayLike, reducer: Reducer = Sum, space: SpaceLike | None = None) -> View:
     """Each row combined.
 
     Parameters
@@ -297,6 +320,11 @@ def segmented_reduce(values, offsets, reducer=Sum, space=None):
     View, shape (n_rows,)
         The reducer's identity for an empty row. Of the dtype of values, whole numbers in 64 bits. The bits do not depend on the
         number of threads.
+
+    Examples
+    --------
+    >>> pk.segmented_reduce(np.array([1.0, 2.0, 4.0]), np.array([0, 1, 1, 3]), space="serial").to_numpy().tolist()
+    [1.0, 0.0, 6.0]
     """
     values, offsets, out, neutral, space = _ragged(values, offsets, reducer, space)
     if not reducer.commutes:
@@ -310,7 +338,8 @@ def segmented_reduce(values, offsets, reducer=Sum, space=None):
     return out
 
 
-def segmented_scan(values, offsets, reducer=Sum, inclusive=True, space=None):
+def segmented_scan(values: ArrayLike, offsets: ArrayLike, reducer: Reducer = Sum, inclusive: bool = True,
+                   space: SpaceLike | None = None) -> View:
     """Prefixes of each row.
 
     Parameters
@@ -322,6 +351,11 @@ def segmented_scan(values, offsets, reducer=Sum, inclusive=True, space=None):
     Returns
     -------
     View, shape (n,), of the dtype of values, whole numbers in 64 bits
+
+    Examples
+    --------
+    >>> pk.segmented_scan(np.array([1.0, 2.0, 4.0]), np.array([0, 1, 3]), space="serial").to_numpy().tolist()
+    [1.0, 2.0, 6.0]
     """
     values, offsets, rows, neutral, space = _ragged(values, offsets, reducer, space)
     out, begins = empty(values.shape, rows.dtype, space), zeros(values.shape, bool, space)
@@ -331,7 +365,8 @@ def segmented_scan(values, offsets, reducer=Sum, inclusive=True, space=None):
     return out
 
 
-def segmented_sort(values, offsets, descending=False, space=None):
+def segmented_sort(values: ArrayLike, offsets: ArrayLike, descending: bool = False,
+                   space: SpaceLike | None = None) -> tuple[View, View]:
     """Each row sorted; what is equal keeps its order.
 
     Parameters
@@ -343,6 +378,12 @@ def segmented_sort(values, offsets, descending=False, space=None):
     -------
     values, order : Views, shape (n,)
         values[order] of what was given, and the order, int64.
+
+    Examples
+    --------
+    >>> values, order = pk.segmented_sort(np.array([5, 4, 3, 1]), np.array([0, 2, 4]), space="serial")
+    >>> values.to_numpy().tolist()
+    [4, 5, 1, 3]
     """
     values, offsets, _, _, space = _ragged(values, offsets, Sum, space)
     rows = empty(values.shape, "int32" if offsets.shape[0] < 2**31 else "int64", space)

@@ -10,9 +10,12 @@ import contextlib
 import contextvars
 import functools
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from . import events
+from .annotations import SpaceLike
 from .backends import registry
 from .errors import InputError, SpaceUnavailableError, UnknownSpaceError
 from .policy import as_policy, check_index
@@ -38,6 +41,12 @@ class Space:
         A driver's stream handle ("cuda" only); 0 is the default stream.
     debug : bool or "nan"
         Whether kernels run in their debug build; spaces that differ in this are equal.
+
+    Examples
+    --------
+    >>> with pk.use("threads:3") as space:
+    ...     space.n_threads, space.memory
+    (3, 'host')
     """
 
     name: str
@@ -45,14 +54,14 @@ class Space:
     n_threads: int = 1
     device: int = 0
     stream: int = 0
-    debug: object = field(default=False, compare=False)
+    debug: bool | Literal["nan"] = field(default=False, compare=False)
 
     def __str__(self):
         number = self.device or (self.n_threads if self.n_threads != _named(self.name).n_threads else 0)
         return f"{self.name}:{number}" if number else self.name
 
 
-def instances(space=None, n=2):
+def instances(space: SpaceLike | None = None, n: int = 2) -> tuple[Space, ...]:
     """A space n times, each with a queue of its own: kernels in different queues may run at the same time.
 
     Parameters
@@ -66,6 +75,11 @@ def instances(space=None, n=2):
         Of a GPU: its streams, which last as long as the process. What one queue reads of another's results wants a
         `fence` of that one first; copies wait for all. On a CPU, where launches have finished when they return, the space
         itself.
+
+    Examples
+    --------
+    >>> len(pk.instances("serial", 3))
+    3
     """
     space = require(resolve(space))
     if check_index(n, "instances: n") < 1:
@@ -93,12 +107,19 @@ def _first_choice():
     return next(space for space in map(_named, registry.PREFERRED) if unavailable_because(space) is None)
 
 
-def default_space():
-    """The space of launches that name none: `use`'s, else PORTABLE_SPACE, else cuda if a device answers, else threads."""
+def default_space() -> Space:
+    """The space of launches that name none: `use`'s, else PORTABLE_SPACE, else cuda if a device answers, else threads.
+
+    Examples
+    --------
+    >>> with pk.use("checked"):
+    ...     pk.default_space().name
+    'checked'
+    """
     return _chosen.get() or _first_choice()
 
 
-def resolve(space=None):
+def resolve(space: SpaceLike | None = None) -> Space:
     """The Space meant by a name, a Space, or None (the default); UnknownSpaceError for anything else."""
     if space is None:
         return default_space()
@@ -110,7 +131,7 @@ def resolve(space=None):
 
 
 @contextlib.contextmanager
-def use(space=None, debug=False):
+def use(space: SpaceLike | None = None, debug: bool | Literal["nan"] = False) -> Iterator[Space]:
     """Run a block with another default space: `with pk.use("serial"): ...`.
 
     Parameters
@@ -121,9 +142,20 @@ def use(space=None, debug=False):
         Run every kernel that is launched in the block, also on spaces that a policy names, in its debug build
         (docs/checked.md); with "nan" it also looks for operations that make NaN from numbers.
 
+    Yields
+    ------
+    Space
+        The block's default.
+
     Raises
     ------
     InputError, UnknownSpaceError, SpaceUnavailableError
+
+    Examples
+    --------
+    >>> with pk.use("serial"):
+    ...     print(pk.default_space())
+    serial
     """
     if debug not in (False, True, "nan"):
         raise InputError(f"use: debug is {debug!r}; False, True or 'nan' is wanted")
@@ -150,23 +182,97 @@ def _debugging(policy, space, debug):
     return replace(policy, space=replace(space, debug=debug))
 
 
-def unavailable_because(space):
-    """None if the space can run here, else the reason in one line."""
+def unavailable_because(space: SpaceLike) -> str | None:
+    """Why a space cannot run here.
+
+    Parameters
+    ----------
+    space : str or Space
+
+    Returns
+    -------
+    str or None
+        The reason in one line; None if it can.
+
+    Raises
+    ------
+    UnknownSpaceError
+
+    Examples
+    --------
+    >>> pk.unavailable_because("serial") is None
+    True
+    """
     space = resolve(space)
     return registry.backend(space.name).unavailable(space)
 
 
-def concurrency(space=None):
+def concurrency(space: SpaceLike | None = None) -> int:
     """How many teams a space works on at one time, about: what room of their own costs that they keep between tasks.
 
-    The threads of a CPU; on a GPU sixteen small teams on each multiprocessor.
+    Parameters
+    ----------
+    space : str, Space or None
+
+    Returns
+    -------
+    int
+        The threads of a CPU; on a GPU sixteen small teams on each multiprocessor.
+
+    Examples
+    --------
+    >>> pk.concurrency("threads:3")
+    3
     """
     space = require(resolve(space))
     return registry.backend(space.name).concurrency(space)
 
 
-def require(space):
+def require(space: Space) -> Space:
     """The space itself, or SpaceUnavailableError with the reason."""
     if (reason := unavailable_because(space)) is not None:
         raise SpaceUnavailableError(f"space '{space}' cannot run here: {reason}")
     return space
+
+
+def stamp(space: SpaceLike | None = None) -> events.Stamp:
+    """A mark behind everything launched on a space until now.
+
+    Parameters
+    ----------
+    space : str, Space or None
+        The default space if None.
+
+    Returns
+    -------
+    Stamp
+        `later.seconds_since(earlier)` waits for it and tells the time between two of one space, in seconds.
+
+    Examples
+    --------
+    >>> before = pk.stamp("serial")
+    >>> pk.stamp("serial").seconds_since(before) >= 0.0
+    True
+    """
+    space = require(resolve(space))
+    return registry.launches(space.name).stamp(space)
+
+
+def fence(space: SpaceLike | None = None) -> None:
+    """Wait until everything launched on a space has finished.
+
+    Parameters
+    ----------
+    space : str, Space or None
+        The default space if None.
+
+    Raises
+    ------
+    UnknownSpaceError, SpaceUnavailableError, DeviceError
+
+    Examples
+    --------
+    >>> pk.fence("serial")
+    """
+    space = require(resolve(space))
+    registry.launches(space.name).fence(space)

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
 from . import dispatch, events
 from . import space as spaces
+from .annotations import AnyPolicy, Reducers
 from .backends import registry
 from .copy import copy_of
+from .kernel import Kernel
 from .policy import as_policy
 
 _REFERENCE = "checked"  # the space that says what a kernel means
 
 
-def assert_same_on_all_spaces(policy, kernel, *args, reducer=None, terms=None):
+def assert_same_on_all_spaces(policy: AnyPolicy, kernel: Kernel[Any, *tuple[Any, ...]], *args: Any, reducer: Reducers | None = None,
+                              terms: int | None = None) -> None:
     """Run a launch on "checked" and on every other space that can run here, and compare what it leaves behind.
 
     Parameters
@@ -35,6 +40,14 @@ def assert_same_on_all_spaces(policy, kernel, *args, reducer=None, terms=None):
         The checked space found a defect.
     AssertionError
         Two spaces differ: integers at all, floats by more than (8 + terms) eps times the largest number in the arrays.
+
+    Examples
+    --------
+    >>> @pk.kernel
+    ... def add(i, a, x):
+    ...     x[i] += a
+    >>> from portable.testing import assert_same_on_all_spaces
+    >>> assert_same_on_all_spaces(9, add, 1.0, np.zeros(9))
     """
     from .backends.checked import sizes, trials
 
@@ -68,12 +81,12 @@ def _run(policy, kernel, args, reducers, space):
         results = dispatch.parallel_reduce(policy, kernel, *moved, reducer=reducers)
     else:
         dispatch.parallel_for(policy, kernel, *moved)
-    dispatch.fence(policy.space)
+    spaces.fence(policy.space)
     return moved, results
 
 
 @contextlib.contextmanager
-def watching(seed=0):
+def watching(seed: int = 0) -> Iterator[dict[str, int]]:
     """Send every launch of this thread on the host to the checked space: `with watching() as launches: ...`.
 
     Those that name a space too. Launches on a GPU stay there, as do those that a capture records for another space.
@@ -87,6 +100,17 @@ def watching(seed=0):
     ------
     dict
         "checked": how many launches were watched so far; "elsewhere": how many were not.
+
+    Examples
+    --------
+    >>> @pk.kernel
+    ... def add(i, a, x):
+    ...     x[i] += a
+    >>> from portable.testing import watching
+    >>> with watching() as launches:
+    ...     pk.parallel_for(2, add, 1.0, np.zeros(2))
+    >>> launches["checked"]
+    1
     """
     launches, outer = {"checked": 0, "elsewhere": 0}, events.current().redirect or dispatch.bind
 
