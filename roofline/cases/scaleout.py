@@ -177,7 +177,8 @@ def random_series(n_series, n_times):
 
 @contextlib.contextmanager
 def local(n_workers, **options):
-    """A client of so many processes of one thread each."""
+    """A client of so many processes of one thread each, or of threads (`processes=False`), which begin at
+    once."""
     try:
         import distributed
     except ImportError as error:
@@ -199,7 +200,7 @@ def duels(space, n, quick):
     n = n or (20_000 if small else 10_000_000)
     stack = contextlib.ExitStack()
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-    client = stack.enter_context(local(2, memory_limit=LIMIT))
+    client = stack.enter_context(local(2, memory_limit=LIMIT, processes=not small))
     X = random_points(n, folder / "points.npy")
     runs = random_runs(n)
     makers = [
@@ -338,7 +339,7 @@ def measured(workers, quick, repeats, say=lambda text: None):
     rows, found = [], []
     for n_workers in workers:
         say(f"{n_workers} workers")
-        with local(n_workers) as client:
+        with local(n_workers, processes=not quick) as client:
             rows += probe(client, n_workers, 5 * repeats, 2**16 if quick else 2**22)
             found += [
                 (step, n_workers, median_of(step.call, repeats)) for step in steps_of(quick, None, client)
