@@ -33,6 +33,8 @@ import numpy as np
 import portable as pk
 from portable.errors import DTypeError, InputError, SpaceError
 
+from .sum_kernels import add_to
+
 Node = tuple[int, int, tuple]  # level, number, values
 
 
@@ -79,7 +81,9 @@ class Place:
                 return Lost(lost)
             self._begin()
             found = getattr(self._method, name)(map(self._shard, numbers), *args)
-            return nodes(found, numbers[0]) if reduce else list(found)
+            if not reduce:
+                return list(found)
+            return [(level, k, tuple(map(_on_host, values))) for level, k, values in nodes(found, numbers[0])]
 
     def whole(self, pieces: Sequence) -> tuple | None:
         """The method and all shards, or None if there is no room to keep them."""
@@ -187,6 +191,38 @@ class Threads:
     def _run(self, asked: tuple, name: str, args: tuple, reduce: bool) -> list:
         place, numbers = asked
         return place.run(numbers, {k: self._pieces[k] for k in numbers}, name, args, reduce)
+
+
+class Held:
+    """Sums on a space, which are added up there: nothing waits for the space until the last of them is there.
+
+    Parameters
+    ----------
+    view : View
+        Which others are added to.
+    launch : callable, optional
+        Takes a launch, in place of making it.
+    """
+
+    def __init__(self, view: pk.View, launch: Callable | None = None) -> None:
+        self.view, self._launch = view, launch
+
+    def __add__(self, other: Held) -> Held:
+        left, right = self.view.reshape(-1), other.view.reshape(-1)
+        policy = pk.RangePolicy(0, left.size, space=left.space)
+        if self._launch:
+            self._launch(policy, add_to, left, right)
+        else:
+            pk.parallel_for(policy, add_to, left, right, label="add_to")
+        return self
+
+
+def _on_host(value: object) -> object:
+    """What a space holds of a sum, as a number or an array."""
+    if not isinstance(value, Held):
+        return value
+    found = value.view.to_numpy()
+    return found if found.ndim else float(found)
 
 
 def shared_out(numbers: range, n_places: int) -> list[range]:

@@ -129,7 +129,7 @@ class Points:
     def _check(self, total, components):
         """sum_i lse_i; FiniteError where a point is too far from all components for its density."""
         if not np.isfinite(total):
-            totals = np.array(self._shards.map("log_likelihood", self._records(components)))[:, 0]
+            totals = np.array(self._shards.map("totals", self._records(components)))
             start = int(np.flatnonzero(~np.isfinite(totals))[0]) * self._block
             rows = np.abs(np.asarray(self.X[start:start + self._block], np.float64) - self.centre)
             row, column = np.unravel_index(rows.argmax(), rows.shape)
@@ -141,7 +141,7 @@ class Points:
     def log_likelihood(self, components):
         """sum_i lse_i."""
         total, = self._shards.reduce("log_likelihood", self._records(components))
-        return self._check(total, components)
+        return self._check(float(total[0]), components)
 
     def gather(self, components, change=None):
         """One sweep of E-step and sums, which stay in `added`; sum_i lse_i, and what `change` adds up.
@@ -153,7 +153,7 @@ class Points:
         numbers, chosen = components.references(self.centre, CANCELS[self.dtype])
         self.about = numbers.astype(self.dtype), chosen
         total, self.added, *more = self._shards.reduce("gather", self._records(components), *self.about, change)
-        return self._check(total, components), *more
+        return self._check(float(total[0]), components), *more
 
     def sweep(self, components, change=None):
         """One sweep of E-step and sums.

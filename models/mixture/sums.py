@@ -61,7 +61,6 @@ class Sums:
         self._static = [pk.static(v) for v in (p, int(diagonal), self._n_blocks, n_own, self.group, _UNROLL[dtype])]
         with pk.use(space):
             self._slices = pk.empty((self._n_slices, k, m), np.float64)
-            self.added = pk.empty((k, m), np.float64)
 
     def begin(self, numbers, chosen):
         """Sums of nothing, for points less a reference of each component; as `references` gives them, in the points' dtype."""
@@ -82,9 +81,11 @@ class Sums:
                             joint, lse, begin, end, number, *self._about, self._slices, label="mixture.moments")
 
     def end(self):
-        """`added` holds the sums, shape (k, n_features)."""
-        pk.parallel_for(pk.MDRangePolicy((0, 0), self.added.shape, space=self._space), kernels.add_slices, self._slices,
-                        self.added, label="mixture.add_slices")
+        """The sums, a View of shape (k, n_features) of its own."""
+        added = pk.empty(self._slices.shape[1:], np.float64, self._space)
+        pk.parallel_for(pk.MDRangePolicy((0, 0), added.shape, space=self._space), kernels.add_slices, self._slices, added,
+                        label="mixture.add_slices")
+        return added
 
 
 def references(components, centre, limit):

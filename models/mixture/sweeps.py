@@ -11,7 +11,7 @@ import numpy as np
 import portable as pk
 
 from ..arrays import reached
-from ..sharding import Mapped, read
+from ..sharding import Held, Mapped, read
 from . import kernels, search_kernels
 from .sums import Sums
 
@@ -139,8 +139,11 @@ class Sweeps:
 
     def log_likelihood(self, blocks: Iterator[Block], records: np.ndarray) -> Iterator[tuple]:
         """sum_i lse_i."""
-        totals = [total for *_, total in self._computed(blocks, records)]
-        return ((float(total.to_numpy()[0]),) for total in totals)
+        return ((Held(total),) for *_, total in self._computed(blocks, records))
+
+    def totals(self, blocks: Iterator[Block], records: np.ndarray) -> Iterator[float]:
+        """sum_i lse_i of each block."""
+        return (float(total.to_numpy()[0]) for *_, total in self._computed(blocks, records))
 
     def gather(
         self,
@@ -156,8 +159,7 @@ class Sweeps:
             room.begin(reference, chosen)
             more = () if change is None else change(self, block, joint, lse)
             room.add(block.x, joint, lse)
-            room.end()
-            yield float(total.to_numpy()[0]), room.added.to_numpy().copy(), *more
+            yield Held(total), Held(room.end()), *more
 
     def pair_entropies(
         self, blocks: Iterator[Block], records: np.ndarray, pairs: np.ndarray
@@ -166,7 +168,7 @@ class Sweeps:
         for block, joint, lse, _ in self._computed(blocks, records):
             yield (self.pair_entropies_of(block.n, pairs, joint, lse),)
 
-    def pair_entropies_of(self, n: int, pairs: np.ndarray, joint: pk.View, lse: pk.View) -> np.ndarray:
+    def pair_entropies_of(self, n: int, pairs: np.ndarray, joint: pk.View, lse: pk.View) -> Held:
         """Those of a block."""
         there, total = pk.copy_of(pairs, self.space), pk.copy_of(np.zeros(len(pairs)), self.space)
         pk.parallel_for(
@@ -179,7 +181,7 @@ class Sweeps:
             total,
             label="mixture.pair_entropies",
         )
-        return total.to_numpy()
+        return Held(total)
 
     def group_entropies(
         self,
@@ -205,7 +207,7 @@ class Sweeps:
                 total,
                 label="mixture.group_entropies",
             )
-            yield (total.to_numpy(),)
+            yield (Held(total),)
 
     def log_densities(self, blocks: Iterator[Block], records: np.ndarray) -> Iterator[np.ndarray]:
         """lse_i of each point."""

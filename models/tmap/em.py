@@ -10,11 +10,11 @@ import numpy as np
 
 import portable as pk
 
-from ..sharding import Shards, here, nodes
+from ..sharding import Held, Shards, here, nodes
 from ..sharding import total as add_up
 from ..store import NOWHERE
 from . import kernels
-from .expectation import Expectation, Node
+from .expectation import Expectation
 from .kept import Kept
 from .model import TransientMAP, log_factorials
 from .packed import check_range, log_unit, parts_of, unit_of
@@ -101,7 +101,7 @@ class EM:
         def each():
             for shard, total in zip(shards, self._totals):
                 found.extend(method.launches(shard, self._exact, self._models, self._state, total))
-                yield (Node(total, found),)
+                yield (Held(total, lambda *launch: found.append(launch)),)
 
         add_up(nodes(each(), 0))
         return found

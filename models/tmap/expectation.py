@@ -137,15 +137,3 @@ class Expectation:
             for launch in self.launches(shard, *views, total):
                 pk.parallel_for(*launch, label=f"tmap.{launch[1].name}")
             yield (total.to_numpy().copy(),)
-
-
-class Node:
-    """Sums on the space; adding others to them is a launch that is noted, not yet made."""
-
-    def __init__(self, total: pk.View, launches: list) -> None:
-        self._total, self._launches = total, launches
-
-    def __add__(self, other: Node) -> Node:
-        policy = pk.MDRangePolicy((0, 0), self._total.shape, space=self._total.space)
-        self._launches.append((policy, kernels.add_nodes, self._total, other._total))
-        return self

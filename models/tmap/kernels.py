@@ -358,12 +358,6 @@ def add_sums(team, sums, total):
 
 
 @pk.kernel
-def add_nodes(start, row, left, right):
-    """Add the sums of a shard, or of several, to those of the ones before. 24 bytes."""
-    left[start, row] += right[start, row]
-
-
-@pk.kernel
 def maximise(team, r, max_iter, least_gain, shortest, log_factorial, total, state, history, exact, models):
     """The M-step (7) of a start, or its end; a team a start.
 
