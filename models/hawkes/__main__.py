@@ -83,6 +83,7 @@ def _parser():
     one.add_argument("--by", choices=("metropolis", "nuts", "likelihood", "mode"), default="metropolis",
                      help="Algorithm 1 of the paper, the no-U-turn sampler, maximum likelihood or the posterior mode")
     _add_sampling(one)
+    add_cluster(one)
     one.set_defaults(run=run_fit)
 
     one = commands.add_parser("probabilities", help="who was triggered, by whom, and how large families are; CSV and figures")
@@ -194,6 +195,10 @@ def _prepare(options):
     where = places(events.locations)
     console.print(f"{len(events.times):,} events in {events.locations.shape[1]} dimensions over {span}; {where}", highlight=False)
     _need_writers(options)
+    if options.client is not None:
+        if options.background != "paper" or options.by == "metropolis":
+            raise InputError("--cluster shares out the events of a fit with --background paper, --by likelihood, mode or nuts")
+        how["client"] = options.client
     if options.background == "paper":
         likelihood = events.likelihood(background_self=not options.sample_tau, **how)
         console.print(f"background: kernel density over all events, tau_x = {start.tau_x:g} km and tau_t = {start.tau_t:g} h"
