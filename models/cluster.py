@@ -20,7 +20,7 @@ import numpy as np
 import portable as pk
 from portable.errors import ClusterError, DTypeError, InputError, SpaceError
 
-from .sharding import Lost, Place, shared_out
+from .sharding import Lost, Place, Sent, shared_out
 
 ANSWER_S = 30.0  # of a scheduler
 WAIT_S = 60.0  # for the first worker
@@ -111,25 +111,6 @@ def asked_for(options: object) -> Iterator:
             file=sys.stderr,
         )
         yield
-
-
-class Sent:
-    """An object on its way, as one text of bytes: arrays that dask sends beside a text arrive read-only,
-    and where kernels cannot read them, at addresses that are no multiple of their items' size."""
-
-    def __init__(self, value: object) -> None:
-        from distributed.protocol.pickle import dumps
-
-        self._text = dumps(value)
-
-    @property
-    def value(self) -> object:
-        from distributed.protocol.pickle import loads
-
-        return loads(self._text)
-
-    def __sizeof__(self) -> int:
-        return len(self._text)
 
 
 class Workers:

@@ -42,6 +42,29 @@ class Lost(list):
     """Numbers of shards whose pieces a place does not have."""
 
 
+class Sent:
+    """An object on its way, as one text of bytes: arrays that dask sends beside a text arrive read-only,
+    and where kernels cannot read them, at addresses that are no multiple of their items' size."""
+
+    def __init__(self, value: object) -> None:
+        from distributed.protocol.pickle import dumps
+
+        self._text = dumps(value)
+
+    @property
+    def value(self) -> object:
+        from distributed.protocol.pickle import loads
+
+        return loads(self._text)
+
+    def forget(self) -> None:
+        """Let go of the text, whoever still holds this."""
+        self._text = b""
+
+    def __sizeof__(self) -> int:
+        return len(self._text)
+
+
 class Place:
     """A space, its method, and the shards that are kept there.
 
@@ -102,12 +125,15 @@ class Place:
     def _shard(self, number: int) -> object:
         if number in self._prepared:
             return self._prepared[number]
-        piece = getattr(self._pieces[number], "value", self._pieces[number])  # as it was sent, or itself
+        sent = self._pieces[number]
+        piece = sent.value if isinstance(sent, Sent) else sent
         shard = self._method.prepare(piece)
         if piece.nbytes <= self._left:
             self._left -= piece.nbytes
             self._prepared[number] = shard
             del self._pieces[number]
+            if isinstance(sent, Sent):
+                sent.forget()
         return shard
 
 

@@ -18,7 +18,7 @@ import math
 import statistics
 import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -56,8 +56,10 @@ class Step:
     summed : bool
         Whether results are added up on the way: then a worker returns a node or a few, else one result a
         shard.
-    items : float
-        Of work in all, such as points times components.
+    power : int
+        The work grows with this power of the size of the data.
+    most : float
+        Shards that any data are cut into.
     """
 
     title: str
@@ -66,7 +68,8 @@ class Step:
     down: int
     up: int
     summed: bool
-    items: float
+    power: int = 1
+    most: float = math.inf
 
     def returned(self, n_workers: float) -> float:
         """Bytes that a worker returns: about two nodes of a level that is cut, or all of its shards."""
@@ -96,7 +99,6 @@ def mixture_step(X, k, space, client=None, streamed=False):
         down,
         up,
         True,
-        len(X) * k,
     )
     return step, lambda: points.log_likelihood(
         Components(np.full(k, -np.log(k)), means, np.tile(np.eye(P), (k, 1, 1)))
@@ -107,12 +109,10 @@ def tmap_step(runs, space, client=None, memory_limit=None):
     """An EM iteration of three branches from one start."""
     em = EM(runs, MODEL.orders, 1, np.float64, space, memory_limit, client)
     history = pk.zeros((1, 1_000_000), np.float64, em.space)
-    iteration = em.iterations(1, 999_999, 0.0, history)
+    iteration = em.iterations(1, 999_999, -1.0, history)  # it never comes to rest
     em.load([MODEL])
     n_sums = 1 + 4 * 3 + 9
-    step = Step(
-        f"TMAP EM, {runs.n_gaps:,} gaps", iteration.replay, em.n_shards, 500, n_sums * 8, True, runs.n_gaps
-    )
+    step = Step(f"TMAP EM, {runs.n_gaps:,} gaps", iteration.replay, em.n_shards, 500, n_sums * 8, True)
     return step, lambda: em.expectation([MODEL])[0].loglik
 
 
@@ -131,7 +131,7 @@ def map_step(data, space, client=None):
         500,
         n_series * 8,
         False,
-        float(n_series) ** 2 * n_times,
+        power=2,
     )
     return step, lambda: float(np.sum(shards.map("rho")))
 
@@ -143,9 +143,10 @@ def hawkes_step(n_events, space, client=None):
     events = random.normal(size=(n_events, 2)), np.sort(random.uniform(0.0, 0.1 * n_events, n_events))
     likelihood = hawkes.Likelihood(*events, method="all_pairs", space=space, client=client)
     params = hawkes.Parameters(mu0=1.0, tau_x=1.6, tau_t=336.0, theta=0.3, omega=1.0, h=0.1)
-    title, n_pairs = f"Hawkes by all pairs, {n_events:,} events", 0.5 * n_events**2
+    title = f"Hawkes by all pairs, {n_events:,} events"
     call = functools.partial(likelihood.log_likelihood, params)
-    return Step(title, call, likelihood.n_shards, 500, 16, True, n_pairs), call
+    most = max(likelihood.n_shards, 32)
+    return Step(title, call, likelihood.n_shards, 500, 16, True, power=2, most=most), call
 
 
 def random_runs(n_gaps):
@@ -374,13 +375,10 @@ def stops_at(step, seconds, costs):
 
 
 def large(step, seconds, factor):
-    """The same method on `factor` times the data: that many times the shards and the work."""
-    times = 1 if not step.summed else factor
+    """The same method on `factor` times the data: its shards, and the seconds of its work."""
     up = step.up if step.summed else step.up * factor
-    shards = step.n_shards * factor
-    return Step(step.title, None, shards, step.down, up, step.summed, step.items * times), seconds * (
-        factor if step.summed else factor**2
-    )
+    shards = min(step.n_shards * factor, step.most)
+    return replace(step, n_shards=shards, up=up), seconds * factor**step.power
 
 
 def tables(quick, cores, faster, say=lambda text: None):
