@@ -9,6 +9,8 @@ Weights are w_i = N(x_i; y, 1), x_i ~ N(0, 1). Of K offspring vectors o, with e 
 
 from __future__ import annotations
 
+import functools
+import itertools
 import json
 import pathlib
 import statistics
@@ -20,6 +22,7 @@ import portable as pk
 from portable.errors import InputError
 
 from ..files import read_json, write
+from ..processes import map_numbers
 from ..store import Store
 from . import schemes
 
@@ -31,7 +34,7 @@ _KINDS = dict(scheme=str, kind=str, n=int, y=(int, float), runs=int, mse=(int, f
 ROW = "{scheme:12} {kind:5} {n:9,d} {y:4.1f} {mse:9.4f} {bias_share:9.2e} {seconds:10.3e}"
 
 
-def study(spaces, sizes, ys, n_runs, known=(), checkpoint=None):
+def study(spaces, sizes, ys, n_runs, known=(), checkpoint=None, client=None):
     """The cells of the study, one after another.
 
     Parameters
@@ -45,6 +48,8 @@ def study(spaces, sizes, ys, n_runs, known=(), checkpoint=None):
         Cells that need no computing. Of another kind of machine they say the errors: draws are the same everywhere.
     checkpoint : path, optional
         A folder that keeps each cell as it is finished: the same study goes on from there, a larger one adds to it.
+    client : distributed.Client or "local", optional
+        Whose workers compute errors, each cell's on a core of its own. Seconds are this machine's, and measured here.
 
     Yields
     ------
@@ -55,11 +60,14 @@ def study(spaces, sizes, ys, n_runs, known=(), checkpoint=None):
         known = [*known, *(json.loads(str(part["cell"])) for part in kept if part is not None)]
         done = {_place(cell): cell for cell in known}
         errors = {(cell["scheme"], cell["n"], cell["y"]): {name: cell[name] for name in ERRORS} for cell in known}
+        if client is not None:
+            wanted = [place for place in itertools.product(SCHEMES, sizes, ys) if place not in errors]
+            found = map_numbers(functools.partial(_errors_of, wanted, n_runs), len(wanted), client=client, space="serial")
+            errors |= dict(zip(wanted, found))
         for space in spaces:
             for n in sizes:
-                x = np.random.default_rng(n).normal(size=n)
                 for y in ys:
-                    w = np.exp(-0.5 * (x - y) ** 2)
+                    w = _weights(n, y)
                     for name in SCHEMES:
                         cell = {"scheme": name, "kind": kind_of(space), "n": n, "y": y}
                         if _place(cell) not in done:
@@ -75,9 +83,23 @@ def _place(cell):
 def _measured(cell, errors, w, n_runs, space):
     scheme, place = getattr(schemes, cell["scheme"]), (cell["scheme"], cell["n"], cell["y"])
     if place not in errors:
-        runs = min(n_runs, max(4, MOST_IN_ALL // len(w)))
-        errors[place] = dict(zip(ERRORS, (runs, *_errors(scheme, w, runs, space))))
+        errors[place] = _all_errors(scheme, w, n_runs, space)
     return cell | errors[place] | {"seconds": _seconds(scheme, w, space)}
+
+
+def _weights(n, y):
+    return np.exp(-0.5 * (np.random.default_rng(n).normal(size=n) - y) ** 2)
+
+
+def _errors_of(places, n_runs, k):
+    """On a worker: the errors of the cells at one place, which no machine changes."""
+    name, n, y = places[k]
+    return _all_errors(getattr(schemes, name), _weights(n, y), n_runs, "serial")
+
+
+def _all_errors(scheme, w, n_runs, space):
+    runs = min(n_runs, max(4, MOST_IN_ALL // len(w)))
+    return dict(zip(ERRORS, (runs, *_errors(scheme, w, runs, space))))
 
 
 def kind_of(space):
