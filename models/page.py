@@ -27,7 +27,7 @@ from .files import write
 
 SIZES = ("tiny", "quick", "middle", "full")
 NOT_RUN = "not run here"
-_SAMPLED = 160  # dots an inch of figures with many points
+_SAMPLED = 80  # dots an inch of figures with many points
 
 _TEMPLATE = string.Template("""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width,

@@ -91,7 +91,7 @@ class Paper(page.Study):
         "tiny": Size(0.001, 60, 2, 60),
         "quick": Size(0.02, 60, 2, 60),
         "middle": Size(0.25, 100, 4, 200),
-        "full": Size(1.0, 200, 8, 500),
+        "full": Size(1.0, 100, 8, 300),
     }
     sections = {
         "table-1": "Table 1: log-likelihoods and times",
