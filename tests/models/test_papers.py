@@ -5,7 +5,13 @@ import runpy
 import numpy as np
 import pytest
 
+import os
+from pathlib import Path
+
 from models import page, tmap
+from models.hawkes import algorithm_2, Likelihood, Parameters
+from models.hawkes.paper import FITTED, FILES, PRINTED, highest_density, smoothed_share, thin_near, thin_share
+from models.hawkes.paper import Paper as HawkesPaper
 from models.page import Compared, Page
 from models.resampling import schemes
 from models.resampling.paper import Paper as ResamplingPaper
@@ -39,7 +45,7 @@ def test_a_page_says_what_was_printed_what_was_found_and_their_ratio():
     assert "http" not in text.replace("http://www.w3.org", "")  # nothing is fetched
 
 
-@pytest.mark.parametrize("study", [TmapPaper, ResamplingPaper], ids=lambda s: s.__module__)
+@pytest.mark.parametrize("study", [TmapPaper, ResamplingPaper, HawkesPaper], ids=lambda s: s.__module__)
 def test_bad_options_are_named(study, tmp_path):
     options = {"size": "tiny", "space": "serial", "data": None, "out": str(tmp_path / "a.html"), "only": None}
 
@@ -148,6 +154,65 @@ def test_designs_take_vectors_then_sets_then_cells():
     )
     cells = study(["serial"], [64], [1.0], Design(4, limit=1.0), names=["systematic"])
     assert list(cells) == []
+
+
+def test_hawkes():
+    """Without the files: means are within 4 standard deviations of the simulation's truth, which the page
+    says."""
+    found = made(HawkesPaper, HawkesPaper.sections, space="threads", data=None)
+    _, posterior, _ = found.posteriors["full"]
+    for name in ("h", "omega", "theta"):
+        assert abs(posterior[name].mean() - getattr(FITTED, name)) < 4.0 * posterior[name].std()
+    times = [sum(row) for row in found.curve.values()]
+    assert times == sorted(times)  # of more events
+    (low, spread), (_, middle), (high, other) = (found.spread[k] for k in (0, 3, 6))
+    assert low < 0.5 < high and middle > max(spread, other)
+    assert all(
+        "truth" in row.note
+        for row in found.page.compared
+        if row.what.startswith("full: ") and row.printed != 1700.0
+    )
+
+
+def test_hawkes_posterior_means_are_in_the_printed_intervals():
+    folder = Path(os.environ.get("PORTABLE_DATA", ROOT.parent / "shared" / "data"))
+    if not (folder / "hawkes" / FILES["full"]).exists():
+        pytest.skip(f"real data not found in {folder} (set PORTABLE_DATA)")
+    found = HawkesPaper("tiny", "threads", folder)
+    found.posteriors = {"full": found.sampled("full")}
+    for quantity, _, factor, _, low, high in PRINTED["full"]:
+        draws = found.posteriors["full"][1][quantity].ravel() * factor
+        assert low < draws.mean() < high
+        shortest, quantiles = highest_density(draws), np.quantile(draws, [0.025, 0.975])
+        assert shortest[1] - shortest[0] <= (quantiles[1] - quantiles[0]) * (1.0 + 1e-12)
+
+
+def test_algorithm_2_is_the_likelihood(space):
+    random = np.random.default_rng(5)
+    n = 12 if space == "checked" else 70
+    locations, times = random.random((n, 2)), np.sort(random.random(n)) * 3.0
+    params = Parameters(0.7, 0.6, 1.0, 0.3, 2.0, 0.2)
+    likelihood = Likelihood(locations, times, method="all_pairs", space=space)
+    background, excitation = likelihood.rates(params)
+    for kernel in (algorithm_2.packed, algorithm_2.scalar):
+        value = algorithm_2.log_rates(kernel, locations, times, params, space)()
+        assert value == pytest.approx(np.log(background + excitation).sum(), rel=1e-10)
+
+
+def test_summaries_of_the_paper():
+    draws = np.random.default_rng(1).exponential(size=200_000)
+    low, high = highest_density(draws, 0.9)
+    assert low < 1e-4 and high == pytest.approx(-np.log(0.1), rel=0.02)
+    places = np.array([[0.0, 0.0], [0.05, 0.0], [0.05, 0.0], [5.0, 0.0], [5.0, 0.0]])
+    times = np.array([0.0, 1.0, 100.0, 100.0, 100.5]) / 3600.0
+    np.testing.assert_array_equal(thin_near(places, times, 1 / 60, 0.1), [True, False, True, True, False])
+    random = np.random.default_rng(2)
+    many, at = random.random((3000, 2)), np.sort(random.random(3000))
+    factor, kept = thin_share(many, at, 0.2)
+    assert factor > 0.0 and 0.2 <= 1.0 - kept.mean() < 0.21
+    share, density, middle = smoothed_share(np.arange(1000.0), np.full(1000, 0.25), width_h=100.0)
+    np.testing.assert_allclose(share, 0.25)
+    np.testing.assert_allclose(density[200], 1.0, rtol=0.01)
 
 
 @pytest.mark.parametrize("name", ["unrestricted_map"])
