@@ -28,7 +28,7 @@ from .events import listening
 from .explain import explain, listing
 from .graph import capture
 from .kernel import function, kernel
-from .policy import AUTO, MDRangePolicy, RangePolicy, TeamPolicy
+from .policy import AUTO, MDRangePolicy, RangePolicy, TeamPolicy, scratch_bytes
 from .reducer import LogSumExp, Max, MaxLoc, Min, MinLoc, Prod, Reducer, Sum
 from .scatter import ScatterView
 from .segments import bincount, searchsorted, segmented_reduce, segmented_scan, segmented_sort, unique

@@ -8,12 +8,13 @@ import pytest
 import os
 from pathlib import Path
 
+import portable as pk
 from models import page, tmap
 from models.hawkes import algorithm_2, Likelihood, Parameters
 from models.hawkes.paper import FITTED, FILES, PRINTED, highest_density, smoothed_share, thin_near, thin_share
 from models.hawkes.paper import Paper as HawkesPaper
 from models.page import Compared, Page
-from models.resampling import schemes
+from models.resampling import prefix_sums, schemes
 from models.resampling.paper import Paper as ResamplingPaper
 from models.resampling.prefix_sums import PEERS
 from models.resampling.study import excess, study, weight_set, Design
@@ -21,6 +22,7 @@ from models.tmap.paper import ORDERS
 from models.tmap.paper import Paper as TmapPaper
 from portable.errors import DTypeError, InputError
 
+from ..conformance.test_ptx import assemble, lower
 from ..examples.test_docs import ROOT
 
 
@@ -215,8 +217,45 @@ def test_summaries_of_the_paper():
     np.testing.assert_allclose(density[200], 1.0, rtol=0.01)
 
 
-@pytest.mark.parametrize("name", ["unrestricted_map"])
-def test_worked_examples_check_themselves(name, monkeypatch, capsys):
-    monkeypatch.setattr("sys.argv", [f"{name}.py"])
+@pytest.mark.parametrize("name, sizes", [("kedm", ()), ("mv_normal_pdf", ("70", "20"))])
+def test_worked_kernels_check_themselves(name, sizes, space, monkeypatch, capsys):
+    if (name, space) == ("mv_normal_pdf", "checked"):
+        sizes = "32", "16"
+    monkeypatch.setattr("sys.argv", [f"{name}.py", space, *sizes])
     runpy.run_path(str(ROOT / "docs" / "examples" / "papers" / f"{name}.py"), run_name="__main__")
-    assert capsys.readouterr().out.startswith(name)
+    assert capsys.readouterr().out.startswith(f"{name} on {space}")
+
+
+def test_unrestricted_matrices_check_themselves(capsys):
+    runpy.run_path(str(ROOT / "docs" / "examples" / "papers" / "unrestricted_map.py"), run_name="__main__")
+    assert capsys.readouterr().out.startswith("unrestricted_map")
+
+
+def test_the_papers_kernels_lower_to_ptx(tmp_path):
+    """The worked examples, the peers of the study and Algorithm 2."""
+    n, k = 40, 4
+    x, sums = np.random.default_rng(1).random((2, n)), np.arange(1.0, n + 1.0, dtype=np.float32)
+    distance, index, counts = np.ones((n, k)), np.zeros((n, k), np.int32), np.zeros(n, np.int64)
+    kedm, blocks = page.example("kedm"), page.example("mv_normal_pdf")
+    rows = pk.scratch_bytes((n, x.dtype), ((32, k), x.dtype), ((32, k), np.int32))
+    team, seed = pk.TeamPolicy(n, 32, scratch_bytes=rows), np.uint64(1)
+    points, records = blocks.padded(np.zeros((3, blocks.P))), np.zeros((blocks.DENSITIES, blocks.PACK))
+    launches = [
+        (team, kedm.distances, 3, 1, x[0], np.zeros((n, n))),
+        (team, kedm.nearest, k, np.ones((n, n)), distance, index),
+        (n, kedm.weigh, distance, distance.copy()),
+        (team, kedm.look_up, 2, distance, index, x, np.zeros((2, n))),
+        (
+            pk.TeamPolicy(1, 512),
+            blocks.mv_normal_pdf,
+            points,
+            records,
+            np.zeros((blocks.DATA, blocks.DENSITIES)),
+        ),
+        (n, prefix_sums.draw_multinomial, seed, seed, sums, counts),
+        (1, prefix_sums.draw_sorted, seed, seed, sums, counts),
+        (n, prefix_sums.place_stratified, seed, seed, sums, counts),
+        (n, prefix_sums.place_systematic, seed, seed, sums, counts),
+    ]
+    for policy, kernel, *args in launches:
+        assemble(lower(kernel, policy, args, (9, 0)), (9, 0), tmp_path)
