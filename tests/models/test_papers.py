@@ -10,6 +10,8 @@ from pathlib import Path
 
 import portable as pk
 from models import page, tmap
+from models.edm.paper import TABLE_1
+from models.edm.paper import Paper as EdmPaper
 from models.hawkes import algorithm_2, Likelihood, Parameters
 from models.hawkes.paper import FITTED, FILES, PRINTED, highest_density, smoothed_share, thin_near, thin_share
 from models.hawkes.paper import Paper as HawkesPaper
@@ -47,7 +49,9 @@ def test_a_page_says_what_was_printed_what_was_found_and_their_ratio():
     assert "http" not in text.replace("http://www.w3.org", "")  # nothing is fetched
 
 
-@pytest.mark.parametrize("study", [TmapPaper, ResamplingPaper, HawkesPaper], ids=lambda s: s.__module__)
+@pytest.mark.parametrize(
+    "study", [TmapPaper, ResamplingPaper, HawkesPaper, EdmPaper], ids=lambda s: s.__module__
+)
 def test_bad_options_are_named(study, tmp_path):
     options = {"size": "tiny", "space": "serial", "data": None, "out": str(tmp_path / "a.html"), "only": None}
 
@@ -215,6 +219,22 @@ def test_summaries_of_the_paper():
     share, density, middle = smoothed_share(np.arange(1000.0), np.full(1000, 0.25), width_h=100.0)
     np.testing.assert_allclose(share, 0.25)
     np.testing.assert_allclose(density[200], 1.0, rtol=0.01)
+
+
+def test_edm():
+    """The paper's algorithms find what ours do, and the pairwise kernel's intensity grows with E (Figure
+    6)."""
+    found = made(EdmPaper, EdmPaper.sections, space="threads")
+    assert max(found.agreement["neighbours"]) < 1e-3 and max(found.agreement["lookups"]) < 1e-4
+    for kind in ("pairwise distances, Algorithm 1", "lookups, Algorithm 3"):
+        intensities = [flops / once for what, _, flops, once, _, _ in found.points if what == kind]
+        assert len(intensities) == 3 and intensities == sorted(intensities)
+    flops = {E: flops for what, E, flops, *_ in found.points if what.startswith("pairwise")}
+    n = found.size.n_steps
+    assert all(flops[E] == pytest.approx((n - E + 1) ** 2 * (3 * E + 1)) for E in found.size.dims)
+    assert {row.what for row in found.page.compared} == set(TABLE_1) and all(
+        row.ours > 0.0 for row in found.page.compared
+    )
 
 
 @pytest.mark.parametrize("name, sizes", [("kedm", ()), ("mv_normal_pdf", ("70", "20"))])
