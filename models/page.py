@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import datetime
 import html
+import importlib.util
 import io
 import os
 import platform
@@ -262,22 +263,20 @@ def new_figure(width: float = 7.0, height: float = 3.4):
     return Figure(figsize=(width, height), layout="constrained")
 
 
-def example(name: str):
-    """The module docs/examples/papers/NAME.py of the checkout.
+def example(name: str, folder: str = "examples/papers"):
+    """The module docs/FOLDER/NAME.py of the checkout.
 
     Raises
     ------
     InputError
         There is none: the package was installed without its docs.
     """
-    import importlib.util
-
-    path = Path(__file__).parents[1] / "docs" / "examples" / "papers" / f"{name}.py"
+    path = Path(__file__).parents[1] / "docs" / folder / f"{name}.py"
     if not path.exists():
         raise InputError(
             f"there is no file '{path}': run this in a checkout, which has the docs beside models/"
         )
-    spec = importlib.util.spec_from_file_location(f"papers_{name}", path)
+    spec = importlib.util.spec_from_file_location(f"docs_{name}", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

@@ -16,6 +16,7 @@ from models.hawkes import algorithm_2, Likelihood, Parameters
 from models.hawkes.paper import FITTED, FILES, PRINTED, highest_density, smoothed_share, thin_near, thin_share
 from models.hawkes.paper import Paper as HawkesPaper
 from models.page import Compared, Page
+from models.mixture.paper import Paper as MixturePaper
 from models.resampling import prefix_sums, schemes
 from models.resampling.paper import Paper as ResamplingPaper
 from models.resampling.prefix_sums import PEERS
@@ -50,7 +51,7 @@ def test_a_page_says_what_was_printed_what_was_found_and_their_ratio():
 
 
 @pytest.mark.parametrize(
-    "study", [TmapPaper, ResamplingPaper, HawkesPaper, EdmPaper], ids=lambda s: s.__module__
+    "study", [TmapPaper, ResamplingPaper, HawkesPaper, EdmPaper, MixturePaper], ids=lambda s: s.__module__
 )
 def test_bad_options_are_named(study, tmp_path):
     options = {"size": "tiny", "space": "serial", "data": None, "out": str(tmp_path / "a.html"), "only": None}
@@ -235,6 +236,14 @@ def test_edm():
     assert {row.what for row in found.page.compared} == set(TABLE_1) and all(
         row.ours > 0.0 for row in found.page.compared
     )
+
+
+def test_mixture():
+    """The padded blocks are the mixture's density; a launch for each entry is the slowest way by far."""
+    found = made(MixturePaper, MixturePaper.sections, space="threads")
+    assert found.error < 1e-4  # of float32
+    assert found.sigmas[0] > max(found.sigmas[1:])
+    assert set(found.shares) == {"full", "tied", "diag", "spherical"}
 
 
 @pytest.mark.parametrize("name, sizes", [("kedm", ()), ("mv_normal_pdf", ("70", "20"))])
