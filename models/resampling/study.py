@@ -51,6 +51,7 @@ FEWEST = 4  # vectors of a set
 ERRORS = "sets", "runs", "mse", "bias_share"
 LONG_ENOUGH = 1.0  # seconds of timed calls
 _STEPS_A_PARTICLE = 8.0  # steps of a chain, or proposals, that cost what a particle of the other schemes does
+_LONG = 1 << 26  # particles and steps of a cell whose sets are kept one by one
 _BOUND = 1.0  # of the weights: exp(0)
 _KINDS = dict(
     scheme=str,
@@ -122,8 +123,8 @@ def study(
         Cells that need no computing. Of another kind of machine they say the errors: draws are the same
         everywhere.
     checkpoint : path, optional
-        A folder that keeps each set of each cell as it is finished: the same study goes on from there, a
-        larger one adds to it.
+        A folder that keeps each cell as it is finished, and each set of one that takes long: the same study
+        goes on from there, one with more cells adds to it.
     names : list of str
         Schemes of SCHEMES, peers of `models.resampling.prefix_sums`, or "metropolis / C" for B = B* / C.
 
@@ -185,14 +186,15 @@ def _measured(cell, errors, design, steps, space, store):
     if not sets:
         return None
     if _drawn(cell) not in errors:
-        found = []
+        found, long = [], cell["n"] * steps * runs * sets > _LONG
         for number in range(sets):
             name = f"{_name('set', cell)}-{number:03d}"
-            part = store.get(name)
+            part = store.get(name) if long else None
             if part is None:
                 w = weight_set(cell["n"], cell["y"], number, design.dtype)
                 part = {"errors": np.array(_errors(draw, w, runs, _seed(cell, number)))}
-                store.put(name, **part)
+                if long:
+                    store.put(name, **part)
             found.append(part["errors"])
         mse, share = np.mean(found, axis=0).tolist()
         errors[_drawn(cell)] = dict(zip(ERRORS, (sets, runs, mse, share)))
