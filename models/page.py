@@ -326,9 +326,9 @@ def run(study: type[Study], options: Namespace, say: Callable[[str], object] = p
     out = Path(options.out)
     if not out.absolute().parent.is_dir():
         raise InputError(f"--out is {out}: there is no folder {out.absolute().parent}")
-    command = f"python -m {study.__module__.rpartition('.')[0]} paper" + f" --{options.size}" * (
-        options.size != "middle"
-    )
+    data = " --data FOLDER" * bool(getattr(options, "data", None))
+    size = f" --{options.size}" * (options.size != "middle")
+    command = f"python -m {study.__module__.rpartition('.')[0]} paper{size}{data}"
     made = study(options.size, options.space, getattr(options, "data", None), command, **more)
     for name, heading in study.sections.items():
         if name in wanted:

@@ -17,7 +17,7 @@ from models.hawkes.paper import FITTED, FILES, PRINTED, highest_density, smoothe
 from models.hawkes.paper import Paper as HawkesPaper
 from models.page import Compared, Page
 from models.mixture.paper import Paper as MixturePaper
-from models.resampling import prefix_sums, schemes
+from models.resampling import schemes
 from models.resampling.paper import Paper as ResamplingPaper
 from models.resampling.prefix_sums import PEERS
 from models.resampling.study import excess, study, weight_set, Design
@@ -261,13 +261,13 @@ def test_unrestricted_matrices_check_themselves(capsys):
 
 
 def test_the_papers_kernels_lower_to_ptx(tmp_path):
-    """The worked examples, the peers of the study and Algorithm 2."""
+    """The worked examples; kernels of the models are in test_ptx."""
     n, k = 40, 4
-    x, sums = np.random.default_rng(1).random((2, n)), np.arange(1.0, n + 1.0, dtype=np.float32)
-    distance, index, counts = np.ones((n, k)), np.zeros((n, k), np.int32), np.zeros(n, np.int64)
+    x = np.random.default_rng(1).random((2, n))
+    distance, index = np.ones((n, k)), np.zeros((n, k), np.int32)
     kedm, blocks = page.example("kedm"), page.example("mv_normal_pdf")
     rows = pk.scratch_bytes((n, x.dtype), ((32, k), x.dtype), ((32, k), np.int32))
-    team, seed = pk.TeamPolicy(n, 32, scratch_bytes=rows), np.uint64(1)
+    team = pk.TeamPolicy(n, 32, scratch_bytes=rows)
     points, records = blocks.padded(np.zeros((3, blocks.P))), np.zeros((blocks.DENSITIES, blocks.PACK))
     launches = [
         (team, kedm.distances, 3, 1, x[0], np.zeros((n, n))),
@@ -281,10 +281,6 @@ def test_the_papers_kernels_lower_to_ptx(tmp_path):
             records,
             np.zeros((blocks.DATA, blocks.DENSITIES)),
         ),
-        (n, prefix_sums.draw_multinomial, seed, seed, sums, counts),
-        (1, prefix_sums.draw_sorted, seed, seed, sums, counts),
-        (n, prefix_sums.place_stratified, seed, seed, sums, counts),
-        (n, prefix_sums.place_systematic, seed, seed, sums, counts),
     ]
     for policy, kernel, *args in launches:
         assemble(lower(kernel, policy, args, (9, 0)), (9, 0), tmp_path)
