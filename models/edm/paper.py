@@ -57,7 +57,7 @@ class Paper(page.Study):
     settings = {
         "tiny": Size(300, (1, 5, 10), (8, 32), 1, 8, 400),
         "quick": Size(2_000, (1, 5, 10, 20), (32, 128), 1, 128, 10_608),
-        "middle": Size(5_000, (1, 2, 5, 10, 15, 20), (32, 128, 512), 4, 1_024),
+        "middle": Size(5_000, (1, 2, 5, 10, 15, 20), (32, 128, 512), 2, 1_024),
         "full": Size(10_000, tuple(range(1, E_MAX + 1)), (100, 1_000, 10_000), 16, 1 << 20),
     }
     sections = {
@@ -233,7 +233,7 @@ class Paper(page.Study):
             steps = min(n_steps, self.size.most_steps)
             m = min(self.size.n_libraries, n_series)
             most = min(self.size.n_targets, n_series, MOST_BYTES // (4 * steps))
-            whole, seconds = self._cross_map(steps, m, max(most // 4, 2), most)
+            whole, seconds = self._cross_map(steps, m, max(most // 8, 2), most)
             total = n_series * (whole[0] + n_series * whole[1]) * (n_steps / steps) ** 2
             share = m / n_series * most / n_series
             rows.append((name, n_series, n_steps, m, most, f"{share:.2g}", seconds, total))
@@ -284,10 +284,7 @@ class Paper(page.Study):
             def call(n=n):
                 cross_map(data[:, :n], dims[:n], libraries=libraries, space=self.space)
 
-            call()
-            begin = time.perf_counter()
-            call()
-            times.append((time.perf_counter() - begin) / len(libraries))
+            times.append(page.seconds(call, 2, self.space) / len(libraries))
         if most <= few:
             return (0.0, times[1] / most), times[1] * len(libraries)
         lookup = max((times[1] - times[0]) / (most - few), 0.0)
