@@ -11,8 +11,9 @@
 Importing needs no GPU, driver or toolkit; `python -m portable` says what this machine offers.
 """
 
-from . import errors, locks, numba, random
+from . import errors, locks, numba, random, words
 from .elementary_gamma import gammainc, gammaincc  # (made of random.py's; rows of their own)
+from .annotations import ArrayLike, Number, SpaceLike, Team
 from .algorithms import argsort, compact, sort_by_key, top_k
 from .backends.cpu import Threads
 from .backends.cuda import Cuda
@@ -20,14 +21,15 @@ from .backends.registry import register
 from .check import Report, check
 from .copy import copy_of, create_mirror, create_mirror_view, deep_copy, pinned
 from .count import count
-from .dispatch import fence, parallel_for, parallel_reduce, parallel_scan, plan, stamp
+from .dispatch import fence, parallel_for, parallel_reduce, parallel_scan, stamp
 from .errors import (CheckError, CollectiveError, DeviceError, DTypeError, FiniteError, InputError, KernelError, LanguageError,
                      LaunchError, LoweringError, NestedLaunchError, OrderError, OutOfMemoryError, PortableError, ReadOnlyError,
                      ShapeError, SourceError, SpaceError, SpaceUnavailableError, UnknownSpaceError, WrongSpaceError)
 from .events import listening
 from .explain import explain, listing
 from .graph import capture
-from .kernel import function, kernel
+from .kernel import Function, Kernel, function, kernel
+from .plan import plan
 from .policy import AUTO, MDRangePolicy, RangePolicy, TeamPolicy, scratch_bytes
 from .reducer import LogSumExp, Max, MaxLoc, Min, MinLoc, Prod, Reducer, Sum
 from .scatter import ScatterView
@@ -37,6 +39,14 @@ from .view import View, asview, empty, zeros
 from .words import *  # noqa: F403  (a name for each row)
 
 __version__ = "0.1.0"
-__all__ = [name for name in globals() if not name.startswith("_") and name not in
-           ("algorithms", "backends", "elementary_gamma", "cache", "copy", "dispatch", "events", "frontend", "graph", "locks",
-            "policy", "reducer", "scatter", "segments", "space", "view", "words")]
+__all__ = [
+    "AUTO", "ArrayLike", "CheckError", "CollectiveError", "Cuda", "DTypeError", "DeviceError", "FiniteError", "Function", "InputError",
+    "Kernel", "KernelError", "LanguageError", "LaunchError", "LogSumExp", "LoweringError", "MDRangePolicy", "Max", "MaxLoc", "Min",
+    "MinLoc", "NestedLaunchError", "Number", "OrderError", "OutOfMemoryError", "PortableError", "Prod", "RangePolicy", "ReadOnlyError",
+    "Reducer", "Report", "ScatterView", "ShapeError", "SourceError", "Space", "SpaceError", "SpaceLike", "SpaceUnavailableError", "Sum",
+    "Team", "TeamPolicy", "Threads", "UnknownSpaceError", "View", "WrongSpaceError", "argsort", "asview", "bincount", "capture", "check",
+    "compact", "concurrency", "copy_of", "count", "create_mirror", "create_mirror_view", "deep_copy", "default_space", "empty", "errors",
+    "explain", "fence", "function", "gammainc", "gammaincc", "instances", "kernel", "listening", "listing", "numba", "parallel_for",
+    "parallel_reduce", "parallel_scan", "pinned", "plan", "random", "register", "searchsorted", "segmented_reduce", "segmented_scan",
+    "segmented_sort", "sort_by_key", "stamp", "top_k", "unavailable_because", "unique", "use", "zeros", *words.__all__,
+]

@@ -33,8 +33,8 @@ def _spaces():
             yield from registry.backend(name).about(space.resolve(name))
 
 
-def main(arguments):
-    console = Console()
+def main(arguments: list[str] | None = None) -> int:
+    arguments, console = sys.argv[1:] if arguments is None else arguments, Console()
     if arguments[:1] == ["cache"]:
         if arguments[1:]:
             sys.argv = arguments[1:]
@@ -45,11 +45,13 @@ def main(arguments):
         console.print(_table("versions", [("portable", __version__), ("python", platform.python_version()),
                                           *((p, metadata.version(p)) for p in ("numpy", "llvmlite"))]))
         console.print(_table("compiled kernels", [("folder", cache.folder() or "off")]))
+    elif arguments == ["--version"]:
+        print(f"portable {__version__}")
     else:
-        console.print("usage: python -m portable [cache [program.py ...]]", markup=False)
+        print("usage: python -m portable [--version | cache [program.py ...]]", file=sys.stderr)
         return 2
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

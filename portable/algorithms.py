@@ -17,6 +17,7 @@ import math
 
 import numpy as np
 
+from .annotations import ArrayLike, SpaceLike
 from .backends import registry
 from .dispatch import parallel_for, parallel_reduce, parallel_scan
 from .errors import DTypeError, InputError, ShapeError
@@ -201,7 +202,7 @@ def _field(number, bit):
     return uint64((number >> (bit - 4)) & 48)
 
 
-def argsort(keys, space=None, *, descending=False):
+def argsort(keys: ArrayLike | tuple[ArrayLike, ...], space: SpaceLike | None = None, *, descending: bool = False) -> View:
     """The order that sorts: keys[order[0]] <= keys[order[1]] <= ...; what is equal keeps its order.
 
     Parameters
@@ -278,7 +279,8 @@ def _buffers(n, keys, index_type, space):
     return empty(n, f"uint{8 * keys.dtype.itemsize}", space), empty(n, index_type, space)
 
 
-def sort_by_key(keys, values, space=None, *, descending=False):
+def sort_by_key(keys: ArrayLike | tuple[ArrayLike, ...], values: ArrayLike, space: SpaceLike | None = None, *,
+                descending: bool = False) -> tuple[View, View]:
     """Keys in rising order (or falling, `descending`), and the values that belong to them; what is equal keeps its order.
 
     Parameters
@@ -372,7 +374,7 @@ def _top(team, k, falling, x, values, columns):
         columns[team.league_rank, rank] = found[e]
 
 
-def top_k(x, k, largest=True, space=None):
+def top_k(x: ArrayLike, k: int, largest: bool = True, space: SpaceLike | None = None) -> tuple[View, View]:
     """The k largest (or smallest) entries of each row, the best first; of equal ones those in the first columns.
 
     Parameters
@@ -439,7 +441,7 @@ def _move_kept(team, numbers, starts, keep, values, out):
             at = team.append(out, at, x[m], kept[m])
 
 
-def compact(keep, values=None, space=None):
+def compact(keep: ArrayLike, values: ArrayLike | None = None, space: SpaceLike | None = None) -> View:
     """The values that are kept, in their order; without values their numbers.
 
     Parameters

@@ -14,6 +14,7 @@ import secrets
 import stat
 import warnings
 from pathlib import Path
+from typing import Any
 
 from platformdirs import user_cache_dir
 
@@ -27,7 +28,7 @@ def key(*parts):
 
 
 @functools.cache
-def folder():
+def folder() -> Path | None:
     """The cache's folder, made and checked; None if the cache is off or the folder cannot be trusted."""
     setting = path = os.environ.get("PORTABLE_CACHE", "")
     if setting == "0":
@@ -146,7 +147,7 @@ def _trim():
             excess -= size
 
 
-def statistics():
+def statistics() -> dict[str, Any]:
     """What `python -m portable cache` prints: folder, files, bytes, and this process's hits and misses."""
     path, sizes = folder(), []
     with contextlib.suppress(OSError):  # somebody has removed the folder

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import html
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .annotations import AnyPolicy, Reducers
 from .errors import InputError
+from .kernel import Kernel
 from .policy import TeamPolicy, as_policy, check_index
+
+if TYPE_CHECKING:
+    from .backends.checked.findings import Finding
 
 SEEDS = (0, 1)
 TEAM_SIZES = (1, 2, 7, 32)
@@ -28,16 +35,16 @@ class Report:
         How many teams or indices the further schedules visited; None for all. The first one visits all.
     """
 
-    def __init__(self, kernel, findings, seeds, team_sizes, limit):
+    def __init__(self, kernel: str, findings: Iterable[Finding], seeds: Iterable[int], team_sizes: Iterable[int], limit: int | None):
         self.kernel, self.findings, self.seeds, self.team_sizes = kernel, tuple(findings), tuple(seeds), tuple(team_sizes)
         self.limit = limit
 
     @property
-    def ok(self):
+    def ok(self) -> bool:
         """Whether nothing was found."""
         return not self.findings
 
-    def __bool__(self):
+    def __bool__(self) -> bool:
         return self.ok
 
     def _title(self):
@@ -61,7 +68,8 @@ class Report:
         return f"<table><caption>{html.escape(self._title())}</caption>{table}</table>"
 
 
-def check(policy, kernel, *args, reducer=None, seeds=None, team_sizes=TEAM_SIZES):
+def check(policy: AnyPolicy, kernel: Kernel[Any, *tuple[Any, ...]], *args: Any, reducer: Reducers | None = None,
+          seeds: Sequence[int] | None = None, team_sizes: Sequence[int] = TEAM_SIZES) -> Report:
     """Run a launch in the checked space, on copies, and report races, missing barriers and the like.
 
     Parameters
@@ -87,9 +95,9 @@ def check(policy, kernel, *args, reducer=None, seeds=None, team_sizes=TEAM_SIZES
     InputError, KernelError
         The launch is refused on every space; nothing ran.
 
-    See Also
-    --------
-    docs/checked.md : what is found, and what is not.
+    Notes
+    -----
+    docs/checked.md tells what is found, and what is not.
     """
     from .backends.checked import trials  # here, so that importing portable costs nothing more
 

@@ -5,10 +5,15 @@ device go through the host: the bytes between their lowest and highest element a
 back. Every copy that touches a device comes after what is queued there, and has ended when it returns.
 """
 
+from __future__ import annotations
+
+from typing import Any
+
 import numpy as np
 
 from . import events
 from . import space as spaces
+from .annotations import ArrayLike, DTypeLike, Number, Shape, SpaceLike
 from .backends import registry
 from .errors import DTypeError, InputError, ShapeError
 from .space import HOST
@@ -17,18 +22,22 @@ from .view import View, asview, check_dtype, empty, over_new
 _FILL_BYTES = 1 << 20  # the host's part of a fill; the device doubles it
 
 
-def create_mirror(view, space=None):
+def create_mirror(view: View, space: SpaceLike | None = None) -> View:
     """A new View of the shape and dtype of `view`, row-major, in another memory; the elements are not copied.
 
     Parameters
     ----------
     view : View
     space : str, Space or None, default the host
+
+    Returns
+    -------
+    View, of the space
     """
     return empty(view.shape, view.dtype, _mirror_space(space), view.label)
 
 
-def copy_of(array, space=None, label=None):
+def copy_of(array: Any, space: SpaceLike | None = None, label: str | None = None) -> View:
     """A new view in a space with the elements of an array: how data come to a GPU.
 
     Parameters
@@ -49,7 +58,7 @@ def copy_of(array, space=None, label=None):
     return target
 
 
-def pinned(shape, dtype="float64"):
+def pinned(shape: Shape, dtype: DTypeLike = "float64") -> np.ndarray[Any, Any]:
     """A NumPy array in memory of the host that a GPU copies from and to at the speed of its link, without a copy in between.
 
     Parameters
@@ -74,8 +83,18 @@ def pinned(shape, dtype="float64"):
     return over_new(found, array.shape, array.dtype)
 
 
-def create_mirror_view(view, space=None):
-    """`view` itself if `space` (default the host) reaches it, else `create_mirror(view, space)`."""
+def create_mirror_view(view: View, space: SpaceLike | None = None) -> View:
+    """`view` itself if a space reaches it, else `create_mirror(view, space)`.
+
+    Parameters
+    ----------
+    view : View
+    space : str, Space or None, default the host
+
+    Returns
+    -------
+    View, in the memory of the space
+    """
     space = _mirror_space(space)
     return view if space.memory == view.memory else create_mirror(view, space)
 
@@ -87,7 +106,7 @@ def _mirror_space(space):
     return default if default.memory == HOST else spaces.resolve(registry.PREFERRED[-1])
 
 
-def deep_copy(target, source, *, cast=False):
+def deep_copy(target: ArrayLike, source: ArrayLike | Number, *, cast: bool = False) -> None:
     """Copy the elements of `source` into `target`, or set all of them to one value.
 
     Parameters

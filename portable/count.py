@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from . import dispatch, locks
+from .annotations import AnyPolicy, Reducers, Scan
 from .backends import registry
 from .errors import InputError, SpaceError
+from .kernel import Kernel
 
 BUILDS = ("text", "touched", "lanes", "executed")
 
 
-def count(policy, kernel, *args, reducer=(), scan=None, build="text"):
+def count(policy: AnyPolicy, kernel: Kernel[Any, *tuple[Any, ...]], *args: Any, reducer: Reducers = (),
+          scan: Scan | None = None, build: str = "text") -> dict[tuple[str, str, str], int]:
     """Run a launch once in a counting build, and tell how often each operation happened.
 
     Parameters

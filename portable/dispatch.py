@@ -11,11 +11,12 @@ import functools
 import math
 import os
 import struct
-from typing import NamedTuple
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 
 from . import events, locks
+from .annotations import Arguments, Out, Policy, Reducers, SpaceLike
 from .backends import registry
 from .compiler.types import HELD, held
 from .errors import DTypeError, InputError, LanguageError, ReadOnlyError, ShapeError, WrongSpaceError
@@ -133,7 +134,7 @@ def describe_launch(policy, kernel, args, reducer=(), scan=None):
     `reducer`: one or a tuple, for a reduction; `scan`: "inclusive" or "exclusive", with `out` the last of `args`.
     """
     reducers, scan = reducer if isinstance(reducer, tuple) else (reducer,), scan and f"scan {scan}"
-    space, policy, backend, _, words = _bound(policy, kernel, args, reducers, scan)
+    space, policy, backend, _, words = bound(policy, kernel, args, reducers, scan)
     policy_kind = kind_of(policy)
     return space, policy, backend, scan or policy_kind, compiler_specs(args, space, kernel, policy_kind), reducers, words
 
@@ -156,7 +157,7 @@ class Launch(NamedTuple):
     outs: tuple = ()  # one-element views for the results; () if they are returned
 
     @property
-    def pattern(self):
+    def pattern(self) -> str:
         return "scan" if self.scan else "reduce" if self.reducers else "for"
 
 
@@ -191,7 +192,7 @@ def bind(policy, kernel, args, reducers, scan=None):
     return space, policy, backend, compiled, args if pack_weak is None else _block(words, pack_weak) if weak else b"".join(words)
 
 
-def _bound(policy, kernel, args, reducers, scan=None):
+def bound(policy, kernel, args, reducers, scan=None):
     """What `bind` gives, or what stands in for it in this context."""
     return (events.current().redirect or bind)(policy, kernel, args, reducers, scan)
 
@@ -295,7 +296,13 @@ def _with_producers(error, args):
     return ReadOnlyError(f"{error}{more}")
 
 
-def parallel_for(policy, kernel, *args, label=None):
+@overload
+def parallel_for(policy: Policy, kernel: Kernel[Any, *Arguments], *args: *Arguments, label: str | None = None) -> None: ...
+@overload
+def parallel_for(policy: MDRangePolicy, kernel: Kernel[Any, Any, *Arguments], *args: *Arguments, label: str | None = None) -> None: ...
+@overload
+def parallel_for(policy: MDRangePolicy, kernel: Kernel[Any, Any, Any, *Arguments], *args: *Arguments, label: str | None = None) -> None: ...
+def parallel_for(policy: Any, kernel: Any, *args: Any, label: str | None = None) -> None:
     """Run a kernel at every index of a policy.
 
     Parameters
@@ -317,47 +324,25 @@ def parallel_for(policy, kernel, *args, label=None):
     _launch(policy, kernel, args, label)
 
 
-class Plan:
-    """A launch prepared once; calling it runs the kernel again on the same arguments (numbers as they were then)."""
-
-    __slots__ = ("_call", "_launch", "_kept", "_lock")
-
-    def __init__(self, call, launch, kept):
-        self._call, self._launch, self._kept, self._lock = call, launch, kept, locks.Lock()
-
-    def __call__(self):
-        try:
-            with self._lock.held:  # calls of one plan run one after the other, in whatever threads
-                if events.current().listeners:
-                    with events.kernel(self._launch):
-                        return self._call()
-                return self._call()
-        except BaseException as error:
-            raise interrupted(error)  # noqa: B904  (the same)
-
-    def __repr__(self):
-        return f"<plan of '{self._launch.label}' on '{self._launch.space}'>"
-
-
-def plan(policy, kernel, *args, label=None):
-    """Prepare a launch: `p = plan(...); p()` costs the least host time.
-
-    Parameters
-    ----------
-    policy, kernel, *args, label : as in parallel_for
-
-    Returns
-    -------
-    Plan
-        Callable without arguments. It keeps the views alive; their elements are read when it runs, numbers are frozen.
-    """
-    space, policy, backend, compiled, words = _bound(policy, kernel, args, ())
-    launch = Launch(policy, kernel, args, space, label or kernel.name)
-    locks.arm()
-    return Plan(backend.plan_for(space, compiled, policy, words), launch, (args, compiled))
-
-
-def parallel_reduce(policy, kernel, *args, reducer=Sum, out=None, label=None):
+@overload
+def parallel_reduce(policy: Policy, kernel: Kernel[Any, *Arguments], *args: *Arguments, reducer: Reducer = ..., out: None = None,
+                    label: str | None = None) -> Any: ...
+@overload
+def parallel_reduce(policy: Policy, kernel: Kernel[Any, *Arguments], *args: *Arguments, reducer: tuple[Reducer, ...], out: None = None,
+                    label: str | None = None) -> tuple[Any, ...]: ...
+@overload
+def parallel_reduce(policy: Policy, kernel: Kernel[Any, *Arguments], *args: *Arguments, reducer: Reducers = ..., out: Out,
+                    label: str | None = None) -> None: ...
+@overload
+def parallel_reduce(policy: MDRangePolicy, kernel: Kernel[Any, Any, *tuple[Any, ...]], *args: Any, reducer: Reducer = ..., out: None = None,
+                    label: str | None = None) -> Any: ...
+@overload
+def parallel_reduce(policy: MDRangePolicy, kernel: Kernel[Any, Any, *tuple[Any, ...]], *args: Any, reducer: tuple[Reducer, ...],
+                    out: None = None, label: str | None = None) -> tuple[Any, ...]: ...
+@overload
+def parallel_reduce(policy: MDRangePolicy, kernel: Kernel[Any, Any, *tuple[Any, ...]], *args: Any, reducer: Reducers = ..., out: Out,
+                    label: str | None = None) -> None: ...
+def parallel_reduce(policy: Any, kernel: Any, *args: Any, reducer: Reducers = Sum, out: Out | None = None, label: str | None = None) -> Any:
     """Combine what a kernel returns at every index.
 
     Parameters
@@ -394,7 +379,8 @@ def parallel_reduce(policy, kernel, *args, reducer=Sum, out=None, label=None):
     return results if several else results[0]
 
 
-def parallel_scan(policy, kernel, *args, out, reducer=Sum, inclusive=True, total=None, label=None):
+def parallel_scan(policy: int | RangePolicy, kernel: Kernel[Any, *Arguments], *args: *Arguments, out: Out, reducer: Reducer = Sum,
+                  inclusive: bool = True, total: Out | None = None, label: str | None = None) -> Any:
     """Prefix sums of what a kernel returns, or prefixes under another reducer.
 
     Parameters
@@ -444,14 +430,35 @@ def _located(policy, result):
     return (*others, place) if others else place
 
 
-def stamp(space=None):
-    """A mark behind everything launched on a space until now; `later.seconds_since(earlier)` waits for it and tells the time."""
+def stamp(space: SpaceLike | None = None) -> events.Stamp:
+    """A mark behind everything launched on a space until now.
+
+    Parameters
+    ----------
+    space : str, Space or None
+        The default space if None.
+
+    Returns
+    -------
+    Stamp
+        `later.seconds_since(earlier)` waits for it and tells the time between two of one space, in seconds.
+    """
     space = require(resolve(space))
     return registry.launches(space.name).stamp(space)
 
 
-def fence(space=None):
-    """Wait until everything launched on a space has finished."""
+def fence(space: SpaceLike | None = None) -> None:
+    """Wait until everything launched on a space has finished.
+
+    Parameters
+    ----------
+    space : str, Space or None
+        The default space if None.
+
+    Raises
+    ------
+    UnknownSpaceError, SpaceUnavailableError, DeviceError
+    """
     space = require(resolve(space))
     registry.launches(space.name).fence(space)
 

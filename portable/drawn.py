@@ -5,11 +5,13 @@ from __future__ import annotations
 import functools
 import inspect
 import math
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from .errors import InputError
-from .kernel import Function, kernel
+from .kernel import Function, Parameters, kernel
 
 MOST_COUNT = 2**52
 _COUNT, _SIZE = (0, MOST_COUNT, "0 to 2^52"), (5e-324, 1.7976931348623157e308, "a number above 0")
@@ -69,4 +71,6 @@ def _kernels(fn):
     return {3: three, 4: four, 5: five, "weights": with_weights}
 
 
-drawn = functools.partial(Drawn, chain=False)
+def drawn(fn: Callable[Parameters, Any]) -> Function[Parameters, Any]:
+    """Mark such a function."""
+    return Drawn(fn, chain=False)

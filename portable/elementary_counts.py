@@ -12,6 +12,7 @@ binomial random variates", Journal of Statistical Computation and Simulation 46,
 
 import numpy as np
 
+from .annotations import Real, Whole
 from .drawn import drawn
 from .elementary import log_normal_f64
 from .kernel import function
@@ -99,7 +100,7 @@ def _pair(seed, stream, draw):
 
 
 @drawn
-def poisson(seed, stream, draw, mean) -> np.int64:
+def poisson(seed: Whole, stream: Whole, draw: Whole, mean: Real) -> np.int64:
     """A whole number from the Poisson distribution, as int64; mean from 0 to 2^52. 64 draws belong to it:
     draw, ..., draw + 63.
 
@@ -143,7 +144,7 @@ def poisson(seed, stream, draw, mean) -> np.int64:
 
 
 @drawn
-def binomial(seed, stream, draw, n, p) -> np.int64:
+def binomial(seed: Whole, stream: Whole, draw: Whole, n: Whole, p: Real) -> np.int64:
     """A whole number from the binomial distribution of n tries, as int64; n from 0 to 2^52. 64 draws belong
     to it.
 

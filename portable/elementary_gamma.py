@@ -1,5 +1,8 @@
 """The gamma function and its relatives as kernel text."""
 
+from __future__ import annotations
+
+from .annotations import Number
 from .elementary import (INF, LOG2E_32, LOG2E_64, NAN, exp2_sum_f32, exp2_sum_f64, horner, precise_log2,
                          product, quotient, split_f32, split_f64)
 from .elementary_counts import _log_poisson
@@ -114,13 +117,13 @@ def _incomplete(a, x):
 
 @word("inline")
 @function
-def gammainc(a, x):
+def gammainc(a: Number, x: Number) -> float:
     """The regularised lower incomplete gamma function P(a, x), a float64; to about 1e-13."""
     return _incomplete(a, x)[0]
 
 
 @word("inline")
 @function
-def gammaincc(a, x):
+def gammaincc(a: Number, x: Number) -> float:
     """The regularised upper incomplete gamma function Q(a, x) = 1 - P(a, x), without cancellation."""
     return _incomplete(a, x)[1]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import time
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 from .errors import LaunchError
 
@@ -29,6 +30,7 @@ class Hooks(NamedTuple):
     seed: int = 0
 
 
+Listener = Callable[[str, str, Any], None]
 NONE = Hooks()
 _hooks = contextvars.ContextVar("portable hooks", default=NONE)
 current = _hooks.get
@@ -58,7 +60,7 @@ class Stamp:
     def __init__(self):
         self.time = time.perf_counter()
 
-    def seconds_since(self, earlier):
+    def seconds_since(self, earlier: Stamp) -> float:
         return self.time - earlier.time
 
 
@@ -75,13 +77,22 @@ def kernel(launch):
 
 
 @contextlib.contextmanager
-def listening(listener, into_graphs=False):
+def listening(listener: Listener, into_graphs: bool = False) -> Iterator[Listener]:
     """Call `listener(phase, what, launch)` for every event inside the block: `with pk.listening(tell): ...`
 
-    phase is "begin" or "end", what is "kernel". A launch tells its policy, kernel, args, space, label, reducers and scan; a
-    replayed graph is one event and tells its label, its space and its `launches`, pairs whose first is a launch. With
-    `into_graphs`, graphs run launch by launch inside the block, each an event: slower, and each with a time of its own.
     Launches of other threads are not heard.
+
+    Parameters
+    ----------
+    listener : callable (phase, what, launch)
+        phase is "begin" or "end", what is "kernel". A launch tells its policy, kernel, args, space, label, reducers and scan; a
+        replayed graph is one event and tells its label, its space and its `launches`, pairs whose first is a launch.
+    into_graphs : bool
+        Graphs run launch by launch inside the block, each an event: slower, and each with a time of its own.
+
+    Yields
+    ------
+    callable, the listener
     """
     hooks = current()
     with changed(listeners=(*hooks.listeners, listener), one_by_one=hooks.one_by_one + (listener,) * into_graphs):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import html
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from . import dispatch
+from .annotations import AnyPolicy, Reducers, Scan
+from .kernel import Kernel
 
 
 class Access(NamedTuple):
@@ -47,7 +49,7 @@ class Explanation:
         return f"<table><caption>{html.escape(self.kernel)} on {html.escape(self.space)}</caption>{rows}</table>"
 
 
-def explain(policy, kernel, *args):
+def explain(policy: AnyPolicy, kernel: Kernel[Any, *tuple[Any, ...]], *args: Any) -> Explanation:
     """What parallel_for would run: packed or scalar, registers, spills, occupancy, and how each line reaches memory.
 
     Parameters
@@ -63,12 +65,16 @@ def explain(policy, kernel, *args):
     return Explanation(kernel.name, str(space), *backend.explain(space, kernel, policy, policy_kind, specs))
 
 
-def listing(policy, kernel, *args, reducer=(), scan=None):
+def listing(policy: AnyPolicy, kernel: Kernel[Any, *tuple[Any, ...]], *args: Any, reducer: Reducers = (), scan: Scan | None = None) -> str:
     """The machine code of a launch as text: this CPU's assembly, or PTX.
 
     Parameters
     ----------
     policy, kernel, *args, reducer, scan : as in count; nothing runs
+
+    Returns
+    -------
+    str
 
     Raises
     ------

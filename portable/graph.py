@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
 
 from . import dispatch, events
+from .annotations import SpaceLike
 from .backends import registry
 from .errors import LaunchError
 from .locks import Lock, arm
@@ -37,7 +39,7 @@ class Graph:
             with events.kernel(launch) if events.current().one_by_one else contextlib.nullcontext():
                 dispatch.repeat(launch, bound)
 
-    def replay(self):
+    def replay(self) -> None:
         """Run the recorded launches; listeners hear of one event, or of each launch."""
         if self._call is None:
             raise LaunchError("the capture of this graph has not ended, or failed; replay it after its with block")
@@ -52,19 +54,23 @@ class Graph:
             raise dispatch.interrupted(error)  # noqa: B904  (the same)
 
     @property
-    def label(self):
+    def label(self) -> str:
         """The labels of the recorded launches."""
         return " + ".join(launch.label for launch, _ in self.launches)
 
 
 @contextlib.contextmanager
-def capture(space=None):
+def capture(space: SpaceLike | None = None) -> Iterator[Graph]:
     """Record this thread's launches: `with pk.capture() as graph: ...`, then `graph.replay()`.
 
     Parameters
     ----------
     space : str or Space, optional
         Where the launches run; the default space if not given.
+
+    Yields
+    ------
+    Graph
 
     Raises
     ------

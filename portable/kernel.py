@@ -9,10 +9,15 @@ import importlib
 import sys
 import textwrap
 import types
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, overload
 
 import numpy as np
 
 from . import frontend
+from .annotations import Arguments, Result
+
+Parameters = ParamSpec("Parameters")
 
 
 class _Kept(dict):
@@ -108,17 +113,27 @@ def from_text(cls, name, module, file, lines, first, scope, options, defaults=No
     return made
 
 
-class Kernel(_Written):
+class Kernel(_Written, Generic[Result, *Arguments]):
     """What @kernel makes of a function; pass it to parallel_for, parallel_reduce or parallel_scan."""
 
     kind = "kernel"
+    if TYPE_CHECKING:
+        def __call__(self, index: Any, /, *args: *Arguments) -> Result: ...
 
 
-class Function(_Written):
+class Function(_Written, Generic[Parameters, Result]):
     """What @function makes of a function; kernels call it, and it is compiled into them."""
 
+    if TYPE_CHECKING:
+        def __call__(self, *args: Parameters.args, **options: Parameters.kwargs) -> Result: ...
 
-def kernel(fn=None, *, fastmath=False, packed=True, teams=1):
+
+@overload
+def kernel(fn: Callable[[Any, *Arguments], Result], /) -> Kernel[Result, *Arguments]: ...
+@overload
+def kernel(fn: None = None, /, *, fastmath: bool = False, packed: bool = True,
+           teams: int = 1) -> Callable[[Callable[[Any, *Arguments], Result]], Kernel[Result, *Arguments]]: ...
+def kernel(fn: Any = None, /, *, fastmath: bool = False, packed: bool = True, teams: int = 1) -> Any:
     """Mark a plain Python function as a kernel.
 
     Its first parameter is the index (RangePolicy), or the team (TeamPolicy). The text is read and compiled at the first
@@ -126,12 +141,18 @@ def kernel(fn=None, *, fastmath=False, packed=True, teams=1):
 
     Parameters
     ----------
+    fn : function written with def
     fastmath : bool
         Allow reassociation and the device's fast float32 functions. Off by default: compensated sums must survive.
     packed : bool
         False compiles for the CPU one index at a time, for comparison.
     teams : int
         Teams that should fit a GPU's multiprocessor at a time, where registers would let fewer: threads get fewer of them.
+
+    Returns
+    -------
+    Kernel
+        Called directly, it is the plain function.
 
     Raises
     ------
@@ -143,13 +164,28 @@ def kernel(fn=None, *, fastmath=False, packed=True, teams=1):
     return Kernel(fn, fastmath, packed, teams)
 
 
-def function(fn=None, *, chain=False):
+@overload
+def function(fn: Callable[Parameters, Result], /) -> Function[Parameters, Result]: ...
+@overload
+def function(fn: None = None, /, *, chain: bool = False) -> Callable[[Callable[Parameters, Result]], Function[Parameters, Result]]: ...
+def function(fn: Any = None, /, *, chain: bool = False) -> Any:
     """Mark a plain Python function as callable from kernels; it is compiled into each of them.
 
     Parameters
     ----------
+    fn : function written with def
     chain : bool
         Nearly every operation waits for the one before, as in a cipher: the CPU takes such a kernel's indices (or a team's
         members) 16 at a time, so that another pack's operations fill the gaps.
+
+    Returns
+    -------
+    Function
+        Called directly, it is the plain function.
+
+    Raises
+    ------
+    LanguageError
+        Not a plain function written with def.
     """
     return functools.partial(Function, chain=chain) if fn is None else Function(fn, chain=chain)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .annotations import SpaceLike
 from .errors import DTypeError, InputError
 
 _LINE = 64  # bytes at whose multiples a scratch array begins
@@ -54,7 +55,7 @@ class RangePolicy:
 
     begin: int
     end: int
-    space: object = None
+    space: SpaceLike | None = None
     chunk: int | None = None
 
     def __post_init__(self):
@@ -84,8 +85,8 @@ class TeamPolicy:
     """
 
     league_size: int
-    team_size: object = AUTO
-    space: object = None
+    team_size: int | _Auto = AUTO
+    space: SpaceLike | None = None
     scratch_bytes: int = 0
 
     def __post_init__(self):
@@ -99,7 +100,7 @@ class TeamPolicy:
             object.__setattr__(self, name, value)
 
 
-def scratch_bytes(*arrays):
+def scratch_bytes(*arrays: tuple) -> int:
     """Bytes of scratch for arrays whose shape is known only at run time: `TeamPolicy(..., scratch_bytes=...)`.
 
     Parameters
@@ -140,9 +141,9 @@ class MDRangePolicy:
     space : str or Space, optional
     """
 
-    begin: tuple
-    end: tuple
-    space: object = None
+    begin: tuple[int, ...]
+    end: tuple[int, ...]
+    space: SpaceLike | None = None
 
     def __post_init__(self):
         for name in ("begin", "end"):
@@ -158,7 +159,7 @@ class MDRangePolicy:
         check_index(math.prod(self.extents), f"MDRangePolicy: the number of indices between {self.begin} and {self.end}")
 
     @property
-    def extents(self):
+    def extents(self) -> tuple[int, ...]:
         """Number of indices in each dimension."""
         return tuple(high - low for low, high in zip(self.begin, self.end))
 

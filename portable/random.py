@@ -21,6 +21,9 @@ plain Python: the bits are the same on every space. Calls on the host take NumPy
 arrays too: `uniform(seed, 0, np.arange(n, dtype=np.uint64))`.
 """
 
+from typing import Any
+
+from .annotations import Whole
 from .drawn import drawn
 from .elementary import ROUND_32, ROUND_64, log_normal_f32, log_normal_f64, quarter_f32, quarter_f64
 from .kernel import function
@@ -34,7 +37,7 @@ _QUARTER = 1.5707963267948966  # of a turn
 
 
 @function(chain=True)
-def philox(c0, c1, c2, c3, k0, k1):
+def philox(c0: Whole, c1: Whole, c2: Whole, c3: Whole, k0: Whole, k1: Whole) -> tuple[Any, Any, Any, Any]:
     """Philox4x32-10 of a counter of four 32-bit words under a key of two: four uint32, by 20 multiplications."""
     c0, c1, c2, c3, k0, k1 = uint64(c0), uint64(c1), uint64(c2), uint64(c3), uint64(k0), uint64(k1)
     for _ in range(10):  # lower halves of 64 bits: lanes that became 32 bits wide in between would cost twice as much
@@ -45,7 +48,7 @@ def philox(c0, c1, c2, c3, k0, k1):
 
 
 @function
-def words(seed, stream, draw):
+def words(seed: Whole, stream: Whole, draw: Whole) -> tuple[Any, Any, Any, Any]:
     """The four uint32 of a draw, of which everything else is made."""
     s, t, d = modulo64(seed), modulo64(stream), modulo64(draw)
     return philox(d & _LOW, d >> 32, t & _LOW, t >> 32, s & _LOW, s >> 32)
@@ -71,33 +74,33 @@ def _upper53(low, high):
 
 
 @function
-def uniform(seed, stream, draw):
+def uniform(seed: Whole, stream: Whole, draw: Whole) -> Any:
     """A float64 in [0, 1): a multiple of 2^-53. `1 - uniform(...)` is exact, and in (0, 1]."""
     w = words(seed, stream, draw)
     return float64(_upper53(w[0], w[1])) * 2.0**-53
 
 
 @function
-def uniform_open(seed, stream, draw):
+def uniform_open(seed: Whole, stream: Whole, draw: Whole) -> Any:
     """A float64 in (0, 1), neither end included: an odd multiple of 2^-53."""
     w = words(seed, stream, draw)
     return float64(_upper53(w[0], w[1]) | uint64(1)) * 2.0**-53
 
 
 @drawn
-def uniform32(seed, stream, draw) -> float32:
+def uniform32(seed: Whole, stream: Whole, draw: Whole) -> float32:
     """A float32 in [0, 1): a multiple of 2^-24. `1 - uniform32(...)` is exact, and in (0, 1]."""
     return float32(int32(_word(seed, stream, draw))) * 2.0**-24
 
 
 @drawn
-def uniform_open32(seed, stream, draw) -> float32:
+def uniform_open32(seed: Whole, stream: Whole, draw: Whole) -> float32:
     """A float32 in (0, 1), neither end included: an odd multiple of 2^-24."""
     return float32(int32(_word(seed, stream, draw) | uint32(1))) * 2.0**-24
 
 
 @function
-def randint(seed, stream, draw, n):
+def randint(seed: Whole, stream: Whole, draw: Whole, n: Whole) -> Any:
     """A whole number in [0, n) as int64, n from 1 to 2^63 - 1; 0 if n is below 1.
 
     floor(X n / 2^128) for the 128-bit number X of the draw, by schoolbook multiplication: no loop that may not end, and
@@ -112,19 +115,19 @@ def randint(seed, stream, draw, n):
 
 
 @drawn
-def exponential(seed, stream, draw) -> float64:
+def exponential(seed: Whole, stream: Whole, draw: Whole) -> float64:
     """A float64 from the exponential distribution of mean 1: -log(1 - uniform), at most 36.7."""
     return 0.0 - log_normal_f64(1.0 - uniform(seed, stream, draw))
 
 
 @drawn
-def exponential32(seed, stream, draw) -> float32:
+def exponential32(seed: Whole, stream: Whole, draw: Whole) -> float32:
     """A float32 from the exponential distribution of mean 1, at most 16.6."""
     return 0.0 - log_normal_f32(1.0 - uniform32(seed, stream, draw))
 
 
 @drawn
-def normal(seed, stream, draw) -> float64:
+def normal(seed: Whole, stream: Whole, draw: Whole) -> float64:
     """A float64 from the standard normal distribution, at most 8.6 in size: Box and Muller's radius times the
     cosine of an angle, or, in streams s + 32 of each 64, its sine."""
     t = modulo64(stream)
@@ -137,7 +140,7 @@ def normal(seed, stream, draw) -> float64:
 
 
 @drawn
-def normal32(seed, stream, draw) -> float32:
+def normal32(seed: Whole, stream: Whole, draw: Whole) -> float32:
     """A float32 from the standard normal distribution, at most 5.8 in size: streams s and s + 32 have one radius."""
     w, place = _word_of_four(seed, stream, draw)
     first, second = where(place < 2, w[0], w[2]), where(place < 2, w[1], w[3])

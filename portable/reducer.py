@@ -10,6 +10,10 @@ to lift or finish: contribution, state and result are one number.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
+from .annotations import Number
 from .kernel import Function
 from .words import exp, fma, log, maximum, where
 
@@ -39,15 +43,25 @@ class Reducer:
 
     __slots__ = ("_given", "name", "combine", "identity", "lift", "finish", "with_index", "n_words", "commutes")
 
-    def __init__(self, name, combine, identity, lift=None, finish=None, commutes=True):
+    def __init__(self, name: str, combine: Callable[..., Any], identity: Any, lift: Callable[..., Any] | None = None,
+                 finish: Callable[..., Any] | None = None, commutes: bool = True):
         self.name, self.combine, self.lift, self.finish, self.commutes = name, _text(combine), _text(lift), _text(finish), commutes
         self._given = name, self.combine, identity, self.lift, self.finish, commutes  # what a pickle makes it from
         self.identity = identity if callable(identity) else lambda dtype: identity
         self.with_index = lift is not None and self.lift.fn.__code__.co_argcount == 2
         self.n_words = len(self.neutral("float64"))
 
-    def neutral(self, dtype):
-        """The numbers of the identity."""
+    def neutral(self, dtype: str) -> tuple[Number, ...]:
+        """The numbers of the identity.
+
+        Parameters
+        ----------
+        dtype : str, the name of the dtype of a state's first number
+
+        Returns
+        -------
+        tuple of numbers, one a number of the state
+        """
         numbers = self.identity(dtype)
         return numbers if isinstance(numbers, tuple) else (numbers,)
 

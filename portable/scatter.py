@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .annotations import ArrayLike
 from .errors import DTypeError, InputError
 from .view import asview
 
@@ -26,7 +27,7 @@ class ScatterView:
 
     __slots__ = ("view",)
 
-    def __init__(self, view):
+    def __init__(self, view: ArrayLike):
         self.view = asview(view)
         if self.view.readonly:
             raise InputError("ScatterView: view is read-only; a writable one is wanted")

@@ -8,16 +8,18 @@ row by row, or its members a row each where it has many; of rows that cross tile
 from __future__ import annotations
 
 import functools
+from typing import Literal, overload
 
 import numpy as np
 
 from .algorithms import _check_dtype, _number, _ordered, _taken, _vector, argsort, compact
+from .annotations import ArrayLike, SpaceLike
 from .dispatch import parallel_for, parallel_reduce, parallel_scan
 from .errors import DTypeError, InputError, ShapeError
 from .kernel import function, kernel
 from .policy import RangePolicy, TeamPolicy, check_index
 from .reducer import Max, Min, Reducer, Sum
-from .view import empty, zeros
+from .view import View, empty, zeros
 from .words import atomic_add, int32, int64, static, uint32, uint64, where
 
 _TILE = 4096  # values of a team
@@ -60,7 +62,7 @@ def _count_bin(i, x, out):
     atomic_add(out, x[i], 1)
 
 
-def searchsorted(edges, values, side="left", space=None):
+def searchsorted(edges: ArrayLike, values: ArrayLike, side: Literal["left", "right"] = "left", space: SpaceLike | None = None) -> View:
     """Where values would go among sorted edges, as NumPy's.
 
     Parameters
@@ -86,7 +88,11 @@ def searchsorted(edges, values, side="left", space=None):
     return out
 
 
-def unique(values, counts=False, space=None):
+@overload
+def unique(values: ArrayLike, counts: Literal[False] = False, space: SpaceLike | None = None) -> View: ...
+@overload
+def unique(values: ArrayLike, counts: Literal[True], space: SpaceLike | None = None) -> tuple[View, View]: ...
+def unique(values: ArrayLike, counts: bool = False, space: SpaceLike | None = None) -> View | tuple[View, View]:
     """The different numbers in rising order; NaN, wherever it stands, counts as one.
 
     Parameters
@@ -113,7 +119,7 @@ def unique(values, counts=False, space=None):
     return found, out
 
 
-def bincount(x, weights=None, minlength=0, space=None):
+def bincount(x: ArrayLike, weights: ArrayLike | None = None, minlength: int = 0, space: SpaceLike | None = None) -> View:
     """How often each whole number from 0 on occurs, or the sum of its weights: the same bits each time.
 
     Parameters
@@ -280,7 +286,7 @@ def _with_begin(i, inclusive, neutral, begins, values):
     return neutral if begins[i] else before, int64(begins[i])
 
 
-def segmented_reduce(values, offsets, reducer=Sum, space=None):
+def segmented_reduce(values: ArrayLike, offsets: ArrayLike, reducer: Reducer = Sum, space: SpaceLike | None = None) -> View:
     """Each row combined.
 
     Parameters
@@ -310,7 +316,8 @@ def segmented_reduce(values, offsets, reducer=Sum, space=None):
     return out
 
 
-def segmented_scan(values, offsets, reducer=Sum, inclusive=True, space=None):
+def segmented_scan(values: ArrayLike, offsets: ArrayLike, reducer: Reducer = Sum, inclusive: bool = True,
+                   space: SpaceLike | None = None) -> View:
     """Prefixes of each row.
 
     Parameters
@@ -331,7 +338,8 @@ def segmented_scan(values, offsets, reducer=Sum, inclusive=True, space=None):
     return out
 
 
-def segmented_sort(values, offsets, descending=False, space=None):
+def segmented_sort(values: ArrayLike, offsets: ArrayLike, descending: bool = False,
+                   space: SpaceLike | None = None) -> tuple[View, View]:
     """Each row sorted; what is equal keeps its order.
 
     Parameters

@@ -10,9 +10,12 @@ import contextlib
 import contextvars
 import functools
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from . import events
+from .annotations import SpaceLike
 from .backends import registry
 from .errors import InputError, SpaceUnavailableError, UnknownSpaceError
 from .policy import as_policy, check_index
@@ -45,14 +48,14 @@ class Space:
     n_threads: int = 1
     device: int = 0
     stream: int = 0
-    debug: object = field(default=False, compare=False)
+    debug: bool | Literal["nan"] = field(default=False, compare=False)
 
     def __str__(self):
         number = self.device or (self.n_threads if self.n_threads != _named(self.name).n_threads else 0)
         return f"{self.name}:{number}" if number else self.name
 
 
-def instances(space=None, n=2):
+def instances(space: SpaceLike | None = None, n: int = 2) -> tuple[Space, ...]:
     """A space n times, each with a queue of its own: kernels in different queues may run at the same time.
 
     Parameters
@@ -93,12 +96,12 @@ def _first_choice():
     return next(space for space in map(_named, registry.PREFERRED) if unavailable_because(space) is None)
 
 
-def default_space():
+def default_space() -> Space:
     """The space of launches that name none: `use`'s, else PORTABLE_SPACE, else cuda if a device answers, else threads."""
     return _chosen.get() or _first_choice()
 
 
-def resolve(space=None):
+def resolve(space: SpaceLike | None = None) -> Space:
     """The Space meant by a name, a Space, or None (the default); UnknownSpaceError for anything else."""
     if space is None:
         return default_space()
@@ -110,7 +113,7 @@ def resolve(space=None):
 
 
 @contextlib.contextmanager
-def use(space=None, debug=False):
+def use(space: SpaceLike | None = None, debug: bool | Literal["nan"] = False) -> Iterator[Space]:
     """Run a block with another default space: `with pk.use("serial"): ...`.
 
     Parameters
@@ -120,6 +123,11 @@ def use(space=None, debug=False):
     debug : bool or "nan"
         Run every kernel that is launched in the block, also on spaces that a policy names, in its debug build
         (docs/checked.md); with "nan" it also looks for operations that make NaN from numbers.
+
+    Yields
+    ------
+    Space
+        The block's default.
 
     Raises
     ------
@@ -150,22 +158,43 @@ def _debugging(policy, space, debug):
     return replace(policy, space=replace(space, debug=debug))
 
 
-def unavailable_because(space):
-    """None if the space can run here, else the reason in one line."""
+def unavailable_because(space: SpaceLike) -> str | None:
+    """Why a space cannot run here.
+
+    Parameters
+    ----------
+    space : str or Space
+
+    Returns
+    -------
+    str or None
+        The reason in one line; None if it can.
+
+    Raises
+    ------
+    UnknownSpaceError
+    """
     space = resolve(space)
     return registry.backend(space.name).unavailable(space)
 
 
-def concurrency(space=None):
+def concurrency(space: SpaceLike | None = None) -> int:
     """How many teams a space works on at one time, about: what room of their own costs that they keep between tasks.
 
-    The threads of a CPU; on a GPU sixteen small teams on each multiprocessor.
+    Parameters
+    ----------
+    space : str, Space or None
+
+    Returns
+    -------
+    int
+        The threads of a CPU; on a GPU sixteen small teams on each multiprocessor.
     """
     space = require(resolve(space))
     return registry.backend(space.name).concurrency(space)
 
 
-def require(space):
+def require(space: Space) -> Space:
     """The space itself, or SpaceUnavailableError with the reason."""
     if (reason := unavailable_because(space)) is not None:
         raise SpaceUnavailableError(f"space '{space}' cannot run here: {reason}")

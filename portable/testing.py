@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
 from . import dispatch, events
 from . import space as spaces
+from .annotations import AnyPolicy, Reducers
 from .backends import registry
 from .copy import copy_of
+from .kernel import Kernel
 from .policy import as_policy
 
 _REFERENCE = "checked"  # the space that says what a kernel means
 
 
-def assert_same_on_all_spaces(policy, kernel, *args, reducer=None, terms=None):
+def assert_same_on_all_spaces(policy: AnyPolicy, kernel: Kernel[Any, *tuple[Any, ...]], *args: Any, reducer: Reducers | None = None,
+                              terms: int | None = None) -> None:
     """Run a launch on "checked" and on every other space that can run here, and compare what it leaves behind.
 
     Parameters
@@ -73,7 +78,7 @@ def _run(policy, kernel, args, reducers, space):
 
 
 @contextlib.contextmanager
-def watching(seed=0):
+def watching(seed: int = 0) -> Iterator[dict[str, int]]:
     """Send every launch of this thread on the host to the checked space: `with watching() as launches: ...`.
 
     Those that name a space too. Launches on a GPU stay there, as do those that a capture records for another space.

@@ -6,6 +6,7 @@ are shuffled as Fisher and Yates do.
 
 import numpy as np
 
+from .annotations import ArrayLike, Real, Whole
 from .drawn import drawn
 from .random import normal, randint, uniform, uniform_open
 from .words import float64, int64, log, pow, sqrt, uint64, where  # noqa: A004
@@ -15,7 +16,7 @@ TRIES = 60  # each succeeds with a probability above 0.95
 
 
 @drawn
-def gamma(seed, stream, draw, shape) -> np.float64:
+def gamma(seed: Whole, stream: Whole, draw: Whole, shape: Real) -> np.float64:
     """A float64 from the gamma distribution of scale 1; shape > 0. 64 draws belong to it: draw, ..., draw + 63.
 
     The law is exact but for rounding. NaN where shape is not above 0, which the checked space and calls on the host refuse.
@@ -42,7 +43,7 @@ def gamma(seed, stream, draw, shape) -> np.float64:
 
 
 @drawn
-def beta(seed, stream, draw, a, b) -> np.float64:
+def beta(seed: Whole, stream: Whole, draw: Whole, a: Real, b: Real) -> np.float64:
     """A float64 from the beta distribution; a, b > 0. 128 draws belong to it: draw, ..., draw + 127.
 
     Of two gamma numbers; where both are too small for a float64 it is 0 or 1. NaN where a or b is not above 0.
@@ -54,7 +55,7 @@ def beta(seed, stream, draw, a, b) -> np.float64:
 
 
 @drawn
-def categorical(seed, stream, draw, weights) -> np.int64:
+def categorical(seed: Whole, stream: Whole, draw: Whole, weights: ArrayLike) -> np.int64:
     """A number k from 0 to len(weights) - 1, as int64, with a probability of weights[k] over their sum; one draw.
 
     weights : a view of one dimension, of numbers of at least 0. -1 if their sum is 0 or no number.
@@ -76,7 +77,7 @@ def categorical(seed, stream, draw, weights) -> np.int64:
 
 
 @drawn
-def permutation(seed, stream, draw, out):
+def permutation(seed: Whole, stream: Whole, draw: Whole, out: ArrayLike) -> None:
     """Fill `out`, a view of integers of one dimension, with 0, 1, ... in random order, all orders alike; len(out) draws belong to it.
 
     Many long ones are made faster by `pk.argsort` of random words.

@@ -11,16 +11,20 @@ needs is computed once, when the view is made:
 own; for a device it lies over the device's addresses and its elements are never touched, NumPy only does the slicing.
 """
 
+from __future__ import annotations
+
 import ctypes
 import functools
 import math
 import operator
 import struct
+from typing import Any, Final
 
 import numpy as np
 
 from . import dlpack, events
 from . import space as spaces
+from .annotations import DTypeLike, Shape, SpaceLike
 from .backends import registry
 from .errors import DTypeError, InputError, OutOfMemoryError, ShapeError, WrongSpaceError
 from .space import HOST
@@ -143,9 +147,19 @@ class View:
     `v[...] = x` works on host spaces. A View keeps its memory alive, a foreign library's too.
     """
 
+    shape: Final[tuple[int, ...]]
+    strides: Final[tuple[int, ...]]
+    ndim: Final[int]
+    size: Final[int]
+    nbytes: Final[int]
+    dtype: Final[np.dtype[Any]]
+    memory: Final[str]
+    space: Final[str]
+    label: Final[str | None]
+    pointer: Final[int]
     __slots__ = ("memory", "space", "label", "pointer", "spec", "words", "_array", "__weakref__")
 
-    def __new__(cls, shape, dtype="float64", space=None, label=None):
+    def __new__(cls, shape: Shape, dtype: DTypeLike = "float64", space: SpaceLike | None = None, label: str | None = None) -> View:
         return _allocate(shape, dtype, space, label, zero=True)
 
     def __setattr__(self, name, value):
@@ -154,12 +168,27 @@ class View:
     shape, strides, ndim, size, nbytes, dtype = (property(operator.attrgetter(f"_array.{name}"), doc=f"`{name}` as in NumPy")
                                                  for name in ("shape", "strides", "ndim", "size", "nbytes", "dtype"))
 
-    readonly = property(lambda self: self.spec[3], doc="Whether writing is refused.")
+    @property
+    def readonly(self) -> bool:
+        """Whether writing is refused."""
+        return self.spec[3]
 
-    T = property(lambda self: _view(self._array.T, self.memory, self.space, self.label), doc="The view with its dimensions reversed.")
+    @property
+    def T(self) -> View:
+        """The view with its dimensions reversed."""
+        return _view(self._array.T, self.memory, self.space, self.label)
 
-    def reshape(self, *shape):
-        """The same elements in another shape, without a copy; one extent may be -1, as in NumPy.
+    def reshape(self, *shape: Any) -> View:
+        """The same elements in another shape, without a copy.
+
+        Parameters
+        ----------
+        *shape : int, or one tuple of int
+            One extent may be -1, as in NumPy.
+
+        Returns
+        -------
+        View, of the same memory
 
         Raises
         ------
@@ -175,12 +204,12 @@ class View:
             raise ShapeError(f"{self!r} has {self.size} elements; they do not fill shape {tuple(wanted)}") from error
         return _view(reshaped, self.memory, self.space, self.label)
 
-    def __len__(self):
+    def __len__(self) -> int:
         if not self.shape:
             raise TypeError("a View of 0 dimensions has no len()")
         return self.shape[0]
 
-    def __getitem__(self, index):
+    def __getitem__(self, index: Any) -> Any:
         index = _check_index(index)
         # With an Ellipsis NumPy makes an array of whatever is left and reads no element.
         part = self._array[index if Ellipsis in index else (*index, Ellipsis)]
@@ -188,7 +217,7 @@ class View:
             return _view(part, self.memory, self.space).to_numpy()[()]
         return _view(part, self.memory, self.space, self.label)
 
-    def __setitem__(self, index, value):
+    def __setitem__(self, index: Any, value: Any) -> None:
         if self.memory != HOST:
             raise WrongSpaceError(f"{self!r}: elements on a device cannot be assigned from the host. "
                                   "Use portable.deep_copy(v[...], value), or a kernel.")
@@ -196,7 +225,7 @@ class View:
             raise InputError(f"{self!r} cannot be written")
         self._array[_check_index(index)] = value._array if isinstance(value, View) else value
 
-    def to_numpy(self):
+    def to_numpy(self) -> np.ndarray[Any, Any]:
         """The elements as a NumPy array: on the host the same memory, from a device a copy."""
         if self.memory == HOST:
             return self._array
@@ -204,7 +233,7 @@ class View:
 
         return to_host(self)
 
-    def __array__(self, dtype=None, copy=None):
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         if self.memory != HOST:
             raise WrongSpaceError(f"{self!r} is on a device; NumPy cannot reach it. Use v.to_numpy().")
         if copy is False and dtype is not None and np.dtype(dtype) != self.dtype:
@@ -239,23 +268,50 @@ class View:
         return f"View(shape={self.shape}, dtype={self.dtype}, space={self.space!r}{label}{readonly})"
 
 
-def zeros(shape, dtype="float64", space=None, label=None):
-    """A View with all elements zero, as `View(...)` makes it."""
+def zeros(shape: Shape, dtype: DTypeLike = "float64", space: SpaceLike | None = None, label: str | None = None) -> View:
+    """A View with all elements zero, as `View(...)` makes it.
+
+    Parameters
+    ----------
+    shape, dtype, space, label : as for View
+
+    Returns
+    -------
+    View, row-major
+
+    Raises
+    ------
+    ShapeError, DTypeError, UnknownSpaceError, SpaceUnavailableError, OutOfMemoryError
+    """
     return _allocate(shape, dtype, space, label, zero=True)
 
 
-def empty(shape, dtype="float64", space=None, label=None):
-    """A View whose elements are whatever the memory holds."""
+def empty(shape: Shape, dtype: DTypeLike = "float64", space: SpaceLike | None = None, label: str | None = None) -> View:
+    """A View whose elements are whatever the memory holds.
+
+    Parameters
+    ----------
+    shape, dtype, space, label : as for View
+
+    Returns
+    -------
+    View, row-major
+
+    Raises
+    ------
+    ShapeError, DTypeError, UnknownSpaceError, SpaceUnavailableError, OutOfMemoryError
+    """
     return _allocate(shape, dtype, space, label, zero=False)
 
 
-def asview(array, space=None, label=None):
+def asview(array: Any, space: SpaceLike | None = None, label: str | None = None) -> View:
     """A View of an array's own memory, without a copy.
 
     Parameters
     ----------
-    array : View, or anything with `__array_interface__`, `__cuda_array_interface__` or `__dlpack__`
-        NumPy, CuPy, PyTorch, JAX, numba arrays and others.
+    array : View, or anything with `__array_interface__`, `__cuda_array_interface__`, `__dlpack__` or `__array__`
+        NumPy, CuPy, PyTorch, JAX, numba arrays and others; columns and frames of one dtype of pandas, xarray, polars, pyarrow. Where such a
+        library hands out a copy (missing values, several dtypes), the View is read-only and of that copy.
     space : str, Space or None
         The space whose kernels will use it; WrongSpaceError if the array is not in its memory.
     label : str or None
@@ -372,11 +428,16 @@ def _foreign(array):
             return over(interface, owner, producer), memory
         if hasattr(array, "__array_interface__"):
             return np.asarray(array), HOST
+        if hasattr(array, "__array__"):  # pandas, xarray, polars, pyarrow
+            elements = np.asarray(array)
+            if address(elements) != address(np.asarray(array)):
+                elements.flags.writeable = False  # a copy, whose writes nobody would see
+            return elements, HOST
     except (InputError, WrongSpaceError):
         raise
     except Exception as error:  # what another library raises when it will not export (PyTorch with gradients, ...)
         raise InputError(f"asview: the {kind} does not export its memory: {error}") from error
-    raise InputError(f"asview: a {kind} has no memory to share (no array interface, no __dlpack__). "
+    raise InputError(f"asview: a {kind} has no memory to share (no array interface, no __dlpack__, no __array__). "
                      "Make an array of it first, for example with numpy.asarray.")
 
 

@@ -10,7 +10,6 @@ import numpy as np
 import portable as pk
 from portable.errors import InputError
 
-from .checks import check_params
 from .extras import need
 from .fit import check_likelihood
 from .summary_kernels import summary_kernels_of

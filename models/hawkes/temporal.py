@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 import portable as pk
-from portable.errors import DTypeError, FiniteError, InputError, OrderError, ShapeError
+from portable.errors import InputError, OrderError, ShapeError
 
 from ..checks import as_numbers, check_finite
 from .checks import check_horizon

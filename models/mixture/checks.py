@@ -44,7 +44,7 @@ def check_points(points, name="X", n_features=None):
 def _plain_numbers(points, name):
     """Columns of objects that are numbers are taken too, as from a data frame."""
     dtype = getattr(points, "dtype", None)
-    if dtype == object:
+    if dtype == np.dtype(object):
         try:
             points = np.asarray(points).astype(np.float64)
         except (TypeError, ValueError) as error:

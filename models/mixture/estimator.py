@@ -74,7 +74,7 @@ class DirichletMixture(Parameters):
         For "full", "tied", "diag", "spherical".
     precisions_cholesky_ : ndarray, of the same shape
         Upper triangular, as in scikit-learn, or reciprocal standard deviations.
-    objective_history_ : ndarray, shape (n_iter_ + 1,)
+    objective_history_ : ndarray, shape (`n_iter_` + 1,)
         Equation (8), or the log-likelihood, after 0, 1, ... iterations; never falls, but for the effect of
         reg_covar. A move, with the iterations after which it was judged, is one entry.
     moves_ : list of Move

@@ -11,7 +11,6 @@ import functools
 import numpy as np
 from rich.progress import track
 
-import portable as pk
 from portable.errors import (
     DTypeError,
     FiniteError,

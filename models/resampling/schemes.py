@@ -103,13 +103,13 @@ def _as_asked(ancestors, n, permuted, output):
 
 @_scheme
 def systematic(call):
-    """One random number for all draws: |o_i - e_i| < 1, ancestors ascend."""
+    """One random number for all draws: `|o_i - e_i|` < 1, ancestors ascend."""
     return call.draw(launches.systematic)
 
 
 @_scheme
 def stratified(call):
-    """One draw in each of M strata of equal weight: |o_i - e_i| < 2, ancestors ascend."""
+    """One draw in each of M strata of equal weight: `|o_i - e_i|` < 2, ancestors ascend."""
     return call.draw(launches.stratified)
 
 
@@ -127,7 +127,7 @@ def residual(call):
 
 @_scheme
 def ssp(call):
-    """Srinivasan's sampling process: fractions of e_i meet in pairs until whole. |o_i - e_i| < 1, ancestors ascend."""
+    """Srinivasan's sampling process: fractions of e_i meet in pairs until whole. `|o_i - e_i|` < 1, ancestors ascend."""
     return call.draw(launches.ssp)
 
 

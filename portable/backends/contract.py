@@ -111,6 +111,7 @@ class Backend(Protocol):
 
     def unavailable(self, space: Space) -> str | None:
         """Why the space cannot run here, in one line; None if it can."""
+        return None
 
     def concurrency(self, space: Space) -> int:
         """How many teams run at one time, about."""
@@ -127,11 +128,13 @@ class Backend(Protocol):
     def adopt(self, array: object) -> tuple[dict, str] | None:
         """(array interface, name of the memory) of another library's array, if only this backend knows how.
         """
+        return None
 
     def pinned(self, nbytes: int) -> Allocated | None:
         """Memory of the host that its devices copy fast, as `Memory.allocate` gives it; None if there is no
         such thing.
         """
+        return None
 
 
 class Launches(Protocol):

@@ -6,9 +6,13 @@ from __future__ import annotations
 
 import functools
 import importlib
+from typing import TYPE_CHECKING
 
 from .. import dlpack, locks
 from ..errors import InputError
+
+if TYPE_CHECKING:
+    from .contract import Backend
 
 # The default is the first that can run here. The last one always can, and is at home in the host's memory.
 PREFERRED = ("cuda", "threads")
@@ -22,7 +26,7 @@ _loaders = {name: _own(folder, name) for name, folder in
             (("serial", "cpu"), ("threads", "cpu"), ("numba", "cpu"), ("cuda", "cuda"), ("checked", "checked"))}
 
 
-def register(name, backend):
+def register(name: str, backend: Backend) -> None:
     """Make a backend of another package known under the name of a space: `pk.register("toy", Toy())`.
 
     An installed package need not call this: its backend is found by the entry point `name` of the group

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from .. import annotations
 from ..errors import LanguageError
 from ..reducer import Reducer, Sum
 from . import types as t
@@ -14,6 +15,7 @@ from .types import UNIFORM
 from .values import Value, ViewValue
 
 _ALIGN = 64
+WORDS = [name for name in vars(annotations.Team) if not name.startswith("_")]
 
 
 def widened(dtype):
@@ -42,12 +44,11 @@ class TeamHandle:
             return build.operation(node.attr, dtype="int")
         if node.attr in ("size", "registers"):
             return build.const(getattr(self, node.attr))
-        build.fail(node, f"the team has no '{node.attr}' (league_rank, league_size, rank, size, registers, thread_range, barrier, "
-                         "reduce, scan, single, broadcast, append, scratch)", LanguageError)
+        build.fail(node, f"the team has no '{node.attr}' ({', '.join(WORDS)})", LanguageError)
 
     def method(self, build, node):
         name = node.func.attr
-        if name not in ("barrier", "reduce", "scan", "single", "broadcast", "append", "scratch"):
+        if not hasattr(self, f"call_{name}"):
             if name == "thread_range":
                 build.fail(node, "team.thread_range(...) belongs in a for loop", LanguageError)
             self.attribute(build, node.func)

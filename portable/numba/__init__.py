@@ -13,6 +13,10 @@ from __future__ import annotations
 
 import functools
 import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ..kernel import Kernel
 
 _VERSION = "0.68"  # whose LLVM is ours
 
@@ -77,7 +81,7 @@ def on_cuda(name, *args):
     return getattr(device, name)(*args)
 
 
-def cuda_kernel(kernel):
+def cuda_kernel(kernel: Kernel[Any, *tuple[Any, ...]]) -> Any:
     """A range kernel as one of numba-cuda's, which compiles and launches it.
 
     `cuda_kernel(kernel)[blocks, threads, stream](n, *args)` runs indices 0 to n - 1.

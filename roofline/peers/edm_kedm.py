@@ -13,7 +13,7 @@ from roofline.contract import Contender
 _bound_to = getattr(os, "sched_getaffinity", lambda _: None)
 _bind = getattr(os, "sched_setaffinity", lambda *_: None)
 _every = _bound_to(0)
-import kedm
+import kedm  # noqa: E402  (it binds its threads when it is imported)
 
 _own = _bound_to(0)
 _bind(0, _every)

@@ -112,7 +112,13 @@ def test_the_plugin(pytester, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, paths)))
     monkeypatch.setenv("PORTABLE_SPACE", "threads")
     pytester.makepyfile(PROJECT)
-    pytester.runpytest_subprocess("-p", "portable.pytest_plugin").assert_outcomes(passed=2)
-    watched = pytester.runpytest_subprocess("-p", "portable.pytest_plugin", "--portable-check")
+    pytester.runpytest_subprocess("-p", "portable_pytest").assert_outcomes(passed=2)
+    watched = pytester.runpytest_subprocess("-p", "portable_pytest", "--portable-check")
     watched.assert_outcomes(passed=1, failed=1)
     watched.stdout.fnmatch_lines(["*race: kernel 'shift'*", "*portable-check: 2 launches were watched*"])
+
+
+def test_the_plugin_imports_nothing_that_no_option_asks_for(pytester, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(Path(pk.__file__).parents[1]))
+    pytester.makepyfile("import sys\ndef test_it():\n    assert 'portable_pytest' in sys.modules and not {'portable', 'numpy'} & set(sys.modules)")
+    pytester.runpytest_subprocess("-p", "portable_pytest", "-p", "no:cacheprovider").assert_outcomes(passed=1)

@@ -77,9 +77,9 @@ class Run(Numbers):
         results, size, alone = [None] * len(self.places), self.team_size or 1, not (self.team_size or self.seed)
 
         def groups():
-            for number in range(len(results)):
-                group = Group(number, size)
-                group.members = [Member(rank, number * size + rank, group, number) for rank in range(size)]
+            for k in range(len(results)):
+                group = Group(k, size)
+                group.members = [Member(rank, k * size + rank, group, k) for rank in range(size)]
                 yield group
 
         def body(member):

@@ -10,8 +10,22 @@ from ...policy import check_index
 from ...space import Space
 
 
-def Threads(n=None):  # noqa: N802  (a space reads like a class to its users)
-    """The space of `n` CPU threads; n may exceed the cores. All usable cores if not given."""
+def Threads(n: int | None = None) -> Space:  # noqa: N802  (a space reads like a class to its users)
+    """The space of some CPU threads.
+
+    Parameters
+    ----------
+    n : int, optional
+        How many, also more than there are cores; PORTABLE_NUM_THREADS, else all usable cores, if not given.
+
+    Returns
+    -------
+    Space
+
+    Raises
+    ------
+    InputError, DTypeError
+    """
     if n is None:
         return _all()
     if check_index(n, "Threads: n") < 1:

@@ -1,5 +1,9 @@
 """The space "cuda": NVIDIA's GPUs."""
 
+from __future__ import annotations
+
+from typing import Any
+
 from ...errors import InputError
 from ...policy import check_index
 from ...space import Space
@@ -14,8 +18,24 @@ def _handle(stream):
     return int(getattr(handle, "value", handle) or 0) if names else stream
 
 
-def Cuda(device=0, stream=0):  # noqa: N802  (a space reads like a class to its users)
-    """The space of GPU number `device`; `stream` is a driver's handle, or another library's stream that has one."""
+def Cuda(device: int = 0, stream: Any = 0) -> Space:  # noqa: N802  (a space reads like a class to its users)
+    """The space of a GPU.
+
+    Parameters
+    ----------
+    device : int
+        Its number.
+    stream : int or stream of another library
+        The driver's handle, or an object that has one (`__cuda_stream__`, `handle`, `ptr` or `cuda_stream`); 0 is the default stream.
+
+    Returns
+    -------
+    Space
+
+    Raises
+    ------
+    InputError, DTypeError
+    """
     if not isinstance(stream, int):
         stream = _handle(stream)
     if check_index(device, "Cuda: device") < 0:

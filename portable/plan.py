@@ -1,0 +1,57 @@
+"""A launch prepared once, for programs that run it again and again."""
+
+from __future__ import annotations
+
+from typing import Any, overload
+
+from . import dispatch, events
+from .annotations import Arguments, Policy
+from .kernel import Kernel
+from .locks import Lock, arm
+from .policy import MDRangePolicy
+
+
+class Plan:
+    """A launch prepared once; calling it runs the kernel again on the same arguments (numbers as they were then)."""
+
+    __slots__ = ("_call", "_launch", "_kept", "_lock")
+
+    def __init__(self, call, launch, kept):
+        self._call, self._launch, self._kept, self._lock = call, launch, kept, Lock()
+
+    def __call__(self) -> None:
+        try:
+            with self._lock.held:  # calls of one plan run one after the other, in whatever threads
+                if events.current().listeners:
+                    with events.kernel(self._launch):
+                        return self._call()
+                return self._call()
+        except BaseException as error:
+            raise dispatch.interrupted(error)  # noqa: B904  (the same)
+
+    def __repr__(self):
+        return f"<plan of '{self._launch.label}' on '{self._launch.space}'>"
+
+
+@overload
+def plan(policy: Policy, kernel: Kernel[Any, *Arguments], *args: *Arguments, label: str | None = None) -> Plan: ...
+@overload
+def plan(policy: MDRangePolicy, kernel: Kernel[Any, Any, *Arguments], *args: *Arguments, label: str | None = None) -> Plan: ...
+@overload
+def plan(policy: MDRangePolicy, kernel: Kernel[Any, Any, Any, *Arguments], *args: *Arguments, label: str | None = None) -> Plan: ...
+def plan(policy: Any, kernel: Any, *args: Any, label: str | None = None) -> Plan:
+    """Prepare a launch: `p = plan(...); p()` costs the least host time.
+
+    Parameters
+    ----------
+    policy, kernel, *args, label : as in parallel_for
+
+    Returns
+    -------
+    Plan
+        Callable without arguments. It keeps the views alive; their elements are read when it runs, numbers are frozen.
+    """
+    space, policy, backend, compiled, words = dispatch.bound(policy, kernel, args, ())
+    launch = dispatch.Launch(policy, kernel, args, space, label or kernel.name)
+    arm()
+    return Plan(backend.plan_for(space, compiled, policy, words), launch, (args, compiled))

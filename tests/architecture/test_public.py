@@ -1,0 +1,67 @@
+"""Every public name tells what it takes and what it gives: by annotations, and by a docstring with numpydoc's sections."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+
+import pytest
+
+from portable.words import NAMES
+
+PACKAGES = "portable", "portable.random", "portable.testing"
+WORDS = {*NAMES, "gammainc", "gammaincc"}  # one row each, whose line stands in a table of docs/kernels.md
+TYPES = {"ArrayLike", "Team", "Kernel", "Function"}  # made by nobody, or by a decorator
+
+
+def functions(package):
+    """(name, function) of a package's public functions, and of its public classes with their methods."""
+    module = importlib.import_module(package)
+    names = getattr(module, "__all__", None) or [n for n, v in vars(module).items()
+                                                 if not n.startswith("_") and getattr(v, "__module__", None) == package]
+    for name in sorted(set(names) - WORDS):
+        value = getattr(module, name)
+        value = getattr(value, "fn", value)  # a kernel's function
+        if inspect.isclass(value) and not issubclass(value, Exception):
+            yield f"{package}.{name}", value
+            for method, own in vars(value).items():
+                own = getattr(own, "fget", getattr(own, "__func__", own))
+                if inspect.isfunction(own) and not method.startswith("_"):
+                    yield f"{package}.{name}.{method}", own
+        elif inspect.isroutine(value):
+            yield f"{package}.{name}", value
+
+
+def parameters(value):
+    """The names of what it is called with."""
+    try:
+        found = inspect.signature(value).parameters
+    except (TypeError, ValueError):
+        return []
+    return [p for p in found.values() if p.name not in ("self", "cls") and not p.name.startswith("_")]
+
+
+FUNCTIONS = [pair for package in PACKAGES for pair in functions(package)]
+
+
+def test_there_are_many():
+    assert len(FUNCTIONS) > 80 and {name.split(".")[0] for name, _ in FUNCTIONS} == {p.split(".")[0] for p in PACKAGES}
+
+
+@pytest.mark.parametrize("name,value", FUNCTIONS, ids=[name for name, _ in FUNCTIONS])
+def test_public_names_are_annotated(name, value):
+    bare = [p.name for p in parameters(value) if p.annotation is p.empty and name.split(".")[1] not in TYPES]
+    returns = inspect.isclass(value) or "return" in value.__annotations__
+    assert not bare and returns, f"{name}: no annotation of {bare or 'what it returns'}"
+
+
+@pytest.mark.parametrize("name,value", FUNCTIONS, ids=[name for name, _ in FUNCTIONS])
+def test_public_names_say_what_they_take_and_give(name, value):
+    text = inspect.getdoc(value) or ""
+    assert text, f"{name} has no docstring"
+    if inspect.isclass(value) or name.startswith(("portable.Team.", "portable.random.")):
+        return  # a word of teams is one line too, and seeds, streams and draws are told of once, in the module's docstring
+    missing = ["Parameters"] * (bool(parameters(value)) and "Parameters\n---" not in text)
+    gives = value.__annotations__.get("return") not in ("None", None)
+    missing += ["Returns"] * (gives and bool(parameters(value)) and not any(f"{s}\n---" in text for s in ("Returns", "Yields")))
+    assert not missing, f"{name}: no section {missing} in its docstring"

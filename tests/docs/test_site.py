@@ -1,0 +1,52 @@
+"""The site: what it says of public names, its pictures, and that Sphinx builds it without a warning."""
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import portable as pk
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+@pytest.fixture
+def makers(monkeypatch):
+    """The modules that make pages of the site."""
+    monkeypatch.syspath_prepend(str(DOCS))
+    import gallery
+    import reference
+
+    return reference, gallery
+
+
+def test_every_public_name_is_in_one_group(makers):
+    named = [name for names in makers[0].groups().values() for name in names]
+    assert sorted(named) == sorted({*pk.__all__} - {"errors", "random"}) and len(named) == len(set(named))
+
+
+def test_the_reference_has_a_page_for_each_group(makers):
+    pages = makers[0].pages()
+    assert "autofunction:: portable.parallel_for" in pages["launches"] and "models-hawkes" in pages["index"]
+
+
+def test_a_picture_is_drawn_by_its_example(makers, tmp_path, monkeypatch):
+    pytest.importorskip("matplotlib", reason="pictures want matplotlib")
+    gallery = makers[1]
+    assert len(gallery.PICTURES) >= 20 and all((DOCS / "examples" / file).exists() for _, file, *_ in gallery.PICTURES)
+    monkeypatch.setattr(gallery, "PICTURES", [p for p in gallery.PICTURES if p[0] in ("kepler", "bitonic")])
+    gallery.draw(tmp_path)
+    assert (tmp_path / "kepler.png").stat().st_size > 5000 and "bitonic.md" in (tmp_path / "index.md").read_text()
+
+
+def test_the_site_builds_without_a_warning(tmp_path):
+    """Minutes on two cores, with all pictures; where Sphinx is installed: pip install ".[docs]"."""
+    missing = [m for m in ("sphinx", "myst_parser", "pydata_sphinx_theme", "numpydoc", "sphinx_copybutton") if importlib.util.find_spec(m) is None]
+    if missing:
+        pytest.skip(f"{', '.join(missing)} not installed: pip install '.[docs]'")
+    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", str(DOCS), str(tmp_path / "site")]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "site" / "api" / "launches.html").exists() and (tmp_path / "site" / "searchindex.js").exists()

@@ -1,0 +1,43 @@
+"""Columns of pandas, xarray, polars and pyarrow as views: the same memory where the library shares it."""
+
+import numpy as np
+import pytest
+
+import portable as pk
+
+NUMBERS = [1.0, 2.0, 4.0]
+
+
+def made(library, values):
+    module = pytest.importorskip(library)
+    return {"pandas": lambda: module.Series(values), "xarray": lambda: module.DataArray(values), "polars": lambda: module.Series(values),
+            "pyarrow": lambda: module.array(values)}[library]()
+
+
+@pk.kernel
+def element(i, x):
+    return x[i]
+
+
+@pytest.mark.parametrize("library", ["pandas", "xarray", "polars", "pyarrow"])
+def test_a_column_is_a_view_of_its_own_memory(library):
+    column = made(library, np.array(NUMBERS))
+    view = pk.asview(column, space="serial")
+    assert view.pointer == np.asarray(column).ctypes.data and view.readonly != (library == "xarray")
+    assert pk.parallel_reduce(pk.RangePolicy(0, 3, space="serial"), element, view) == 7.0
+
+
+def test_a_copy_is_read_only():
+    view = pk.asview(made("polars", [1.0, None, 4.0]), space="serial")
+    assert view.readonly and np.isnan(view.to_numpy()[1])
+
+
+def test_pyarrow_exports_no_missing_values():
+    with pytest.raises(pk.InputError, match="does not export its memory"):
+        pk.asview(made("pyarrow", [1.0, None, 4.0]), space="serial")
+
+
+@pytest.mark.parametrize("library,values", [("pandas", ["a", "b"]), ("pandas", np.array(["2020-01-01"], "datetime64[s]"))])
+def test_what_is_no_number_is_refused_by_its_dtype(library, values):
+    with pytest.raises(pk.DTypeError, match="datetime64|object|str"):
+        pk.asview(made(library, values))

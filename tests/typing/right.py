@@ -1,0 +1,90 @@
+"""Programs that are right: no type checker has anything to say here."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import portable as pk
+
+
+@pk.function
+def square(x: float) -> float:
+    return x * x
+
+
+@pk.kernel
+def axpy(i: int, a: float, x: pk.ArrayLike, y: pk.ArrayLike) -> None:
+    y[i] += a * square(x[i]) + pk.exp(x[i])
+
+
+@pk.kernel(fastmath=True)
+def distance(i: int, j: int, x: pk.ArrayLike, out: pk.ArrayLike) -> None:
+    out[i, j] = pk.hypot(x[i] - x[j], 1.0)
+
+
+@pk.kernel
+def brick(i: int, j: int, k: int, out: pk.ArrayLike) -> None:
+    out[i, j, k] = pk.random.uniform(1, i, j) + pk.where(k > 0, 1.0, 0.0)
+
+
+@pk.kernel
+def total(i: int, x: pk.ArrayLike) -> Any:
+    return x[i]
+
+
+@pk.kernel
+def twice(i: int, x: pk.ArrayLike) -> tuple[float, float]:
+    return x[i], x[i]
+
+
+@pk.kernel
+def rows(team: pk.Team, p: int, a: pk.ArrayLike, out: pk.ArrayLike) -> None:
+    row = team.scratch(16, pk.float64)
+    largest = 0.0
+    for j in team.thread_range(a.shape[1]):
+        row[j % 16] = a[team.league_rank, j]
+        largest = max(largest, a[team.league_rank, j])
+    team.barrier()
+    largest = team.reduce(largest, pk.Max)
+    if team.single():
+        for _ in range(pk.static(2)):
+            pk.atomic_add(out, team.league_rank, largest + p)
+
+
+class State(NamedTuple):
+    x: pk.ArrayLike
+    step: float
+
+
+@pk.kernel
+def move(i: int, state: State) -> None:
+    state.x[i] += state.step * pk.random.normal(7, i, 0)
+
+
+def main() -> float:
+    n = 100
+    x, y = np.arange(n, dtype=float), pk.zeros(n, "float64")
+    pk.parallel_for(n, axpy, 2.0, x, y)
+    pk.parallel_for(pk.RangePolicy(0, n, space="threads:2"), axpy, 2, pk.asview(x), y, label="axpy")
+    pk.parallel_for(pk.MDRangePolicy((0, 0), (n, n)), distance, x, pk.empty((n, n)))
+    pk.parallel_for(pk.MDRangePolicy((0, 0, 0), (2, 2, 2)), brick, np.empty((2, 2, 2)))
+    pk.parallel_for(pk.TeamPolicy(2, pk.AUTO), rows, pk.static(3), np.ones((2, 5)), np.zeros(2))
+    pk.parallel_for(n, move, State(x, 0.5))
+    again = pk.plan(n, axpy, 2.0, x, y)
+    again()
+    with pk.use("serial") as space, pk.capture() as graph:
+        pk.parallel_for(n, axpy, 2.0, x, y)
+    graph.replay()
+    largest, least = pk.parallel_reduce(n, twice, x, reducer=(pk.Max, pk.Min))
+    pk.parallel_reduce(n, total, x, out=pk.empty(1))
+    pk.parallel_scan(n, total, x, out=np.empty(n), inclusive=False)
+    order: pk.View = pk.argsort(x, descending=True)
+    found, counts = pk.unique(x, counts=True)
+    report = pk.check(n, axpy, 2.0, x, y)
+    assert report.ok and space.name == "serial" and order.shape == found.shape == counts.shape
+    draws = pk.random.normal(1, np.arange(4, dtype=np.uint64), 0)
+    gathered: np.ndarray[Any, Any] = y.to_numpy()
+    axpy(3, 2.0, x, y)
+    return float(largest + least) + float(pk.parallel_reduce(n, total, x)) + float(draws[0]) + float(gathered[0]) + pk.log1p(0.5)

@@ -1,0 +1,76 @@
+"""What mypy and pyright say of programs that are right and of programs that are wrong."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+RIGHT, WRONG = HERE / "right.py", HERE / "wrong.py"
+
+
+def mypy(folder, *files, options=("--strict",)):
+    """Lines with errors, file by file, by mypy; only of the files given, not of what they import."""
+    pytest.importorskip("mypy", reason="mypy is not installed")
+    command = [sys.executable, "-m", "mypy", *options, "--follow-imports", "silent", "--no-color-output",
+               "--cache-dir", str(folder.parent / "mypy"), *map(str, files)]
+    return errors(command, r"^(.+?):(\d+): error: (.*)", folder)
+
+
+def pyright(folder, *files):
+    """The same by pyright."""
+    if importlib.util.find_spec("pyright") is None:
+        pytest.skip("pyright is not installed: pip install 'pyright[nodejs]'")
+    (folder / "pyrightconfig.json").write_text(f'{{"extraPaths": ["{ROOT}"], "pythonVersion": "3.11"}}')
+    command = [sys.executable, "-m", "pyright", "-p", str(folder), "--pythonpath", sys.executable, *map(str, files)]
+    return errors(command, r"^\s*(/.+?):(\d+):\d+ - error: (.*)", folder)
+
+
+def errors(command, pattern, folder):
+    done = subprocess.run(command, capture_output=True, text=True, cwd=folder, env={"PATH": "", "HOME": str(folder), "MYPYPATH": str(ROOT)})
+    assert done.returncode in (0, 1), done.stdout + done.stderr
+    found = {}
+    for path, line, what in re.findall(pattern, done.stdout, re.MULTILINE):
+        found.setdefault(Path(path).name, {}).setdefault(int(line), what)
+    return found
+
+
+def marked(checker):
+    """The lines of wrong.py that this checker refuses."""
+    marks = ((k, re.search(r"# wrong(?:: (\w+))?$", line)) for k, line in enumerate(WRONG.read_text().splitlines(), 1))
+    return {k for k, mark in marks if mark and mark[1] in (None, checker)}
+
+
+@pytest.mark.parametrize("checker", [mypy, pyright])
+def test_right_programs_raise_nothing_and_each_wrong_line_an_error(checker, tmp_path):
+    files = [shutil.copy(path, tmp_path) for path in (RIGHT, WRONG)]
+    found = checker(tmp_path, *files)
+    assert found.get("right.py", {}) == {}
+    wrong = found["wrong.py"]
+    assert set(wrong) == marked(checker.__name__), {k: wrong.get(k) for k in set(wrong) ^ marked(checker.__name__)}
+
+
+def test_right_programs_run():
+    from . import right
+
+    right.main()
+
+
+PAGES = [ROOT / "README.md", *(ROOT / "docs" / f"{page}.md" for page in ("tutorial", "kernels", "spaces", "checked", "numba", "backends"))]
+
+
+def test_programs_of_the_pages_raise_nothing(tmp_path):
+    """Their kernels are not annotated, as most people's will not be; a name may mean one thing here and another there."""
+    files = []
+    for page in PAGES:
+        files.append(tmp_path / f"page_{page.stem.lower()}.py")
+        files[-1].write_text("\n".join(re.findall(r"^```python\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)))
+        assert files[-1].stat().st_size
+    assert mypy(tmp_path, *files, options=("--allow-redefinition",)) == {}

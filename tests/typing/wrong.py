@@ -1,0 +1,68 @@
+"""Programs that are wrong: a type checker has an error for each line that is marked, and for no other.
+
+`# wrong: mypy` is for what pyright lets pass, `# wrong: pyright` for what mypy does.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import portable as pk
+
+
+@pk.kernel
+def axpy(i: int, a: float, x: pk.ArrayLike, y: pk.ArrayLike) -> None:
+    y[i] += a * x[i]
+
+
+@pk.kernel
+def untyped(i, a, x):  # type: ignore[no-untyped-def]
+    x[i] = a
+
+
+@pk.kernel
+def box(i: int, j: int, x: pk.ArrayLike) -> None:
+    x[i, j] = pk.exp(1.0, 2.0)  # wrong
+
+
+@pk.kernel
+def rows(team: pk.Team, x: pk.ArrayLike) -> None:
+    x[team.league_rank] = team.reduce(1.0, "sum")  # wrong
+    x[team.rank] = team.leage_size  # wrong
+
+
+@pk.kernel
+def one(i: int, x: pk.ArrayLike) -> Any:
+    return x[i]
+
+
+x, y = np.zeros(3), np.zeros(3)
+pk.kernel(fastmat=True)  # wrong
+pk.function(chained=True)  # wrong
+pk.parallel_for("ten", axpy, 2.0, x, y)  # wrong
+pk.parallel_for(3, axpy, 2.0, x)  # wrong
+pk.parallel_for(3, axpy, 2.0, x, y, y)  # wrong
+pk.parallel_for(3, axpy, x, 2.0, y)  # wrong
+pk.parallel_for(3, axpy, 2.0, x, y, lable="axpy")  # wrong
+pk.parallel_for(3, untyped, 2.0)  # wrong: pyright
+pk.parallel_for(3, lambda i: None)  # wrong
+pk.parallel_for(pk.MDRangePolicy((0, 0), (3, 3)), box, x, x)  # wrong
+pk.parallel_for(pk.RangePolicy(0, 3, spaces="serial"), one, x)  # wrong
+pk.plan(3, axpy, 2.0)  # wrong
+pk.parallel_reduce(3, one, x, reducer=max)  # wrong
+pk.parallel_scan(3, one, x)  # wrong
+pk.parallel_scan(pk.TeamPolicy(3), one, x, out=y)  # wrong
+pk.View(3, dtyp="float32")  # wrong
+pk.empty((3, 3), space=4)  # wrong
+pk.zeros("three", "float64").shape.size  # wrong
+pk.use("serial", debug="yes")  # wrong
+pk.deep_copy(x, y, cats=True)  # wrong
+pk.searchsorted(x, y, "middle")  # wrong
+pk.unique(x).sort()  # wrong
+pk.random.uniform(1, 2)  # wrong
+pk.asview(x).pointer = 3  # wrong
+pk.check(3, one, x).okay  # wrong
+pk.parallel_fo(3, one, x)  # wrong
+axpy(0, 2.0, x)  # wrong
