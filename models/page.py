@@ -191,6 +191,8 @@ class Study:
     size : object
         The settings of that size.
     page : Page
+    on_gpu : bool
+        Whether the space has memory of its own.
     """
 
     title = source = ""
@@ -213,7 +215,7 @@ class Study:
         if self.data is not None and not self.data.is_dir():
             raise InputError(f"data: '{self.data}' is no folder")
         with pk.use(self.space) as used:
-            self.space, threads = str(used), pk.concurrency()
+            self.space, threads, self.on_gpu = str(used), pk.concurrency(), used.memory != "host"
         when = datetime.date.today().strftime("%B %Y")
         self.page = Page(
             self.title,
@@ -230,7 +232,7 @@ class Study:
 
     def spaces(self) -> list[str]:
         """Where things are timed: the space of the study, and one thread beside several."""
-        return [self.space] if not self.space.startswith("threads") else ["serial", self.space]
+        return [self.space] if self.on_gpu or self.space == "serial" else ["serial", self.space]
 
 
 def machine() -> str:
@@ -319,24 +321,18 @@ def run(study: type[Study], options: Namespace, say: Callable[[str], object] = p
     InputError
         --only names no section, or the folder of --out is not there.
     """
-    wanted = options.only or list(study.sections)
-    for name in wanted:
-        if name not in study.sections:
-            raise InputError(f"--only is {name!r}; wanted one of {', '.join(study.sections)}")
+    wanted = _checked(study, options.only)
     out = Path(options.out)
     if not out.absolute().parent.is_dir():
         raise InputError(f"--out is {out}: there is no folder {out.absolute().parent}")
-    data = " --data FOLDER" * bool(getattr(options, "data", None))
-    size = f" --{options.size}" * (options.size != "middle")
-    command = f"python -m {study.__module__.rpartition('.')[0]} paper{size}{data}"
-    made = study(options.size, options.space, getattr(options, "data", None), command, **more)
-    for name, heading in study.sections.items():
-        if name in wanted:
-            begin = time.perf_counter()
-            made.page.section(heading)
-            getattr(made, name.replace("-", "_"))()
-            write(out, made.page.text())
-            say(f"{heading}: {time.perf_counter() - begin:.1f} s")
+    data = getattr(options, "data", None)
+    made = study(options.size, options.space, data, _command(study, options.size, data), **more)
+    for name in wanted:
+        begin = time.perf_counter()
+        made.page.section(study.sections[name])
+        getattr(made, name.replace("-", "_"))()
+        write(out, made.page.text())
+        say(f"{study.sections[name]}: {time.perf_counter() - begin:.1f} s")
     for row in made.page.compared:
         what, printed, ours, ratio, note = row.cells()
         say(
@@ -346,3 +342,17 @@ def run(study: type[Study], options: Namespace, say: Callable[[str], object] = p
         )
     say(f"wrote {out}")
     return made
+
+
+def _command(study, size, data):
+    """What was run, for the page."""
+    size = f" --{size}" * (size != "middle") + " --data FOLDER" * bool(data)
+    return f"python -m {study.__module__.rpartition('.')[0]} paper{size}"
+
+
+def _checked(study, only):
+    """The sections that are asked for, in the paper's order."""
+    for name in only or ():
+        if name not in study.sections:
+            raise InputError(f"--only is {name!r}; wanted one of {', '.join(study.sections)}")
+    return [name for name in study.sections if name in (only or study.sections)]

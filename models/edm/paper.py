@@ -95,6 +95,20 @@ class Paper(page.Study):
             "Algorithms / ours",
         )
         self.page.table(f"Seconds, {self.size.n_steps:,} steps, k = E + 1", names, rows)
+        self._draw_split(rows)
+        self.page.say(
+            "Both find the same neighbours"
+            + self._agree("neighbours")
+            + ". Algorithm 1 writes all n x n distances",
+            "and Algorithm 2 reads them; edm.bound bounds each point's k-th distance and marks chunks of "
+            "candidates in",
+            "bits, edm.nearest visits the marked chunks alone; with one coordinate points are sorted (rest).",
+            "Figure 2 (V100): not run here." if not self.on_gpu else "",
+            "The paper's curves have no numbers; that selection grows with E, for queues take scratch, is "
+            "seen here too.",
+        )
+
+    def _draw_split(self, rows):
         figure = page.new_figure(8.0, 3.2)
         left, right = figure.subplots(1, 2, sharey=True)
         es = [row[0] for row in rows]
@@ -109,17 +123,6 @@ class Paper(page.Study):
         for axes in (left, right):
             axes.legend(fontsize="small", loc="upper left")
         self.page.draw(figure, "All nearest neighbours: time over the embedding dimension, split.")
-        self.page.say(
-            "Both find the same neighbours"
-            + self._agree("neighbours")
-            + ". Algorithm 1 writes all n x n distances",
-            "and Algorithm 2 reads them; edm.bound bounds each point's k-th distance and marks chunks of "
-            "candidates in",
-            "bits, edm.nearest visits the marked chunks alone; with one coordinate points are sorted (rest).",
-            "Figure 2 (V100): not run here." if not self.space.startswith("cuda") else "",
-            "The paper's curves have no numbers; that selection grows with E, for queues take scratch, is "
-            "seen here too.",
-        )
 
     def _algorithms_1_and_2(self, x, E):
         """Seconds of distances and of selection."""
@@ -154,13 +157,7 @@ class Paper(page.Study):
             f"Seconds of lookups of {self.size.targets[0]} targets of {n:,} steps", ("E", *names), over_e
         )
         self.page.table(f"Seconds at E = {middle}, by the number of targets", ("targets", *names), over_n)
-        figure = page.new_figure(8.0, 3.0)
-        for axes, rows, label in zip(figure.subplots(1, 2), (over_e, over_n), ("E", "targets")):
-            axes.plot([row[0] for row in rows], [row[1] for row in rows], marker="o", label="Algorithm 3")
-            axes.plot([row[0] for row in rows], [row[2] for row in rows], marker="o", label="edm.look_up")
-            axes.set(xlabel=label, ylabel="seconds", ylim=(0.0, None))
-        axes.legend(fontsize="small")
-        self.page.draw(figure, "Lookups over E (left) and over the number of targets (right).")
+        self._draw_lookups(over_e, over_n)
         self.page.say(
             f"Up to {most:,} targets here. edm.look_up also adds up the sums of Pearson's correlation, "
             f"which Algorithm 3",
@@ -169,39 +166,49 @@ class Paper(page.Study):
             "side by side through the caches. Predictions agree"
             + self._agree("lookups").replace("distances ", "")
             + ".",
-            "" if self.space.startswith("cuda") else "Figure 4 (V100): not run here.",
+            "" if self.on_gpu else "Figure 4 (V100): not run here.",
         )
+
+    def _draw_lookups(self, over_e, over_n):
+        figure = page.new_figure(8.0, 3.0)
+        for axes, rows, label in zip(figure.subplots(1, 2), (over_e, over_n), ("E", "targets")):
+            axes.plot([row[0] for row in rows], [row[1] for row in rows], marker="o", label="Algorithm 3")
+            axes.plot([row[0] for row in rows], [row[2] for row in rows], marker="o", label="edm.look_up")
+            axes.set(xlabel=label, ylabel="seconds", ylim=(0.0, None))
+        axes.legend(fontsize="small")
+        self.page.draw(figure, "Lookups over E (left) and over the number of targets (right).")
 
     def _lookups(self, E, n, n_targets):
         """Seconds of Algorithm 3 and of ours, and their ratio."""
-        random = np.random.default_rng(E)
-        data = random.random((n, n_targets + 1), np.float32)
+        data = np.random.default_rng(E).random((n, n_targets + 1), np.float32)
         with pk.use(self.space):
-            _, distance, index = self.kedm.search(pk.copy_of(data[:, 0].copy()), E)
-            rows = distance.shape[0]
-            weight, targets = (
-                pk.empty(distance.shape, np.float32),
-                pk.copy_of(np.ascontiguousarray(data[:, 1:].T)),
-            )
-            predicted = pk.empty((n_targets, rows), np.float32)
-            pk.parallel_for(rows, self.kedm.weigh, distance, weight)
-            call = self.kedm.predict, E - 1, weight, index, targets, predicted
-            theirs = page.seconds(lambda: call[0](*call[1:]), 2, self.space)
-            room = pk.scratch_bytes((n, np.float32))
-            policy = pk.TeamPolicy(n_targets, 128, scratch_bytes=room)
-            if all(point[:2] != ("lookups, Algorithm 3", E) for point in self.points):
-                self._count("lookups, Algorithm 3", E, theirs, policy, self.kedm.look_up, *call[1:])
-            guess = predicted.to_numpy()
-        skill = [
-            np.corrcoef(p, t[E - 1 :])[0, 1]
-            for p, t in zip(guess[:4].astype(float), data[:, 1:].T.astype(float))
-        ]
-        rho = cross_map(data, E, libraries=[0], space=self.space)[0, 1:5]
-        self.agreement.setdefault("lookups", []).append(float(np.abs(rho - skill).max()))
-        ours = self._timed(lambda: cross_map(data, E, libraries=[0], space=self.space), ("edm.look_up",))[
-            "edm.look_up"
-        ]
-        return theirs, ours, theirs / ours
+            theirs, guess = self._algorithm_3(data, E)
+
+        def ours():
+            return cross_map(data, E, libraries=[0], space=self.space)
+
+        seen = data[E - 1 :, 1:5].T.astype(float)
+        skill = [np.corrcoef(p, t)[0, 1] for p, t in zip(guess[:4].astype(float), seen)]
+        self.agreement.setdefault("lookups", []).append(float(np.abs(ours()[0, 1:5] - skill).max()))
+        took = self._timed(ours, ("edm.look_up",))["edm.look_up"]
+        return theirs, took, theirs / took
+
+    def _algorithm_3(self, data, E):
+        """Seconds, and predictions of all columns but the first from that one."""
+        kedm, (n, n_columns) = self.kedm, data.shape
+        _, distance, index = kedm.search(pk.copy_of(data[:, 0].copy()), E)
+        weight, targets = (
+            pk.empty(distance.shape, np.float32),
+            pk.copy_of(np.ascontiguousarray(data[:, 1:].T)),
+        )
+        predicted = pk.empty((n_columns - 1, distance.shape[0]), np.float32)
+        pk.parallel_for(distance.shape[0], kedm.weigh, distance, weight)
+        given = E - 1, weight, index, targets, predicted
+        took = page.seconds(lambda: kedm.predict(*given), 2, self.space)
+        if all(point[:2] != ("lookups, Algorithm 3", E) for point in self.points):
+            policy = pk.TeamPolicy(n_columns - 1, 128, scratch_bytes=pk.scratch_bytes((n, np.float32)))
+            self._count("lookups, Algorithm 3", E, took, policy, kedm.look_up, *given)
+        return took, predicted.to_numpy()
 
     def _timed(self, call, labels):
         """Seconds of the launches of these labels in a call, and of "all", the least of two after one that
@@ -228,19 +235,8 @@ class Paper(page.Study):
 
     # ---- Table 1
     def table_1(self):
-        compared, rows = [], []
-        for name, (n_series, n_steps, gpu, cpu) in TABLE_1.items():
-            steps = min(n_steps, self.size.most_steps)
-            m = min(self.size.n_libraries, n_series)
-            most = min(self.size.n_targets, n_series, MOST_BYTES // (4 * steps))
-            whole, seconds = self._cross_map(steps, m, max(most // 8, 2), most)
-            total = n_series * (whole[0] + n_series * whole[1]) * (n_steps / steps) ** 2
-            share = m / n_series * most / n_series
-            rows.append((name, n_series, n_steps, m, most, f"{share:.2g}", seconds, total))
-            printed = gpu if self.space.startswith("cuda") else cpu
-            compared.append(
-                Compared(name, printed, total, "s", "measured whole" if share == 1.0 else "extrapolated")
-            )
+        found = {name: self._share_of(*TABLE_1[name][:2]) for name in TABLE_1}
+        rows = [(name, *TABLE_1[name][:2], *found[name]) for name in TABLE_1]
         names = (
             "",
             "series",
@@ -252,24 +248,26 @@ class Paper(page.Study):
             "seconds of all pairs",
         )
         self.page.table("Cross maps of a share of the libraries on a share of the targets", names, rows)
-        where = "a V100" if self.space.startswith("cuda") else "two EPYC 7742 with 64 cores each"
-        self.page.compare(f"All pairs, beside kEDM on {where}", compared)
-        with pk.use(self.space):
-            here = pk.concurrency()
+        where, column = ("a V100", 2) if self.on_gpu else ("two EPYC 7742 with 64 cores each", 3)
+        notes = {name: "measured whole" if found[name][2] == 1.0 else "extrapolated" for name in TABLE_1}
+        rows = [Compared(name, TABLE_1[name][column], found[name][-1], "s", notes[name]) for name in TABLE_1]
+        self.page.compare(f"All pairs, beside kEDM on {where}", rows)
         self.page.say(
             "The time of all pairs is n_series (a + b n_series): a, the search of one library's neighbours "
-            "for all E, and",
-            "b, one lookup, are solved from two numbers of targets.",
-            f"The printed CPU has 128 cores, this machine {here} thread(s): a ratio of {128 / here:.0f} is "
-            f"as fast a core."
-            if not self.space.startswith("cuda")
-            else "",
-            f"Series longer than {self.size.most_steps:,} steps were cut, their time is taken as the square "
-            f"of the length."
-            if any(steps > self.size.most_steps for _, steps, _, _ in TABLE_1.values())
-            else "",
-            "The other machine of the table: not run here.",
+            "for all",
+            "E, and b, one lookup, are solved from two numbers of targets. The printed CPUs have 128 cores.",
+            f"Series longer than {self.size.most_steps:,} steps were cut to that, and their time is taken "
+            f"as the",
+            "square of the length. The other machine of the table: not run here.",
         )
+
+    def _share_of(self, n_series, n_steps):
+        """(libraries, targets, share of the pairs, their seconds, seconds of all pairs)."""
+        steps, m = min(n_steps, self.size.most_steps), min(self.size.n_libraries, n_series)
+        most = min(self.size.n_targets, n_series, MOST_BYTES // (4 * steps))
+        (library, lookup), took = self._cross_map(steps, m, max(most // 8, 2), most)
+        total = n_series * (library + n_series * lookup) * (n_steps / steps) ** 2
+        return m, most, float(f"{m / n_series * most / n_series:.2g}"), took, total
 
     def _cross_map(self, n_steps, m, few, most):
         """((seconds of a library, of a lookup), seconds of the larger cross map)."""
@@ -333,6 +331,20 @@ class Paper(page.Study):
         self.page.table(
             "Counted operations, and bytes: each array once, and every load and store", names, rows
         )
+        self._draw_intensities()
+        self.page.say(
+            "Printed: the intensity of the pairwise kernel grows with E, because the series is reused; both "
+            "kernels are",
+            "bound by memory or a cache, never by arithmetic. The first is seen in the counts. The ceilings "
+            "of this",
+            "machine and the roofs of the kernels that the project runs in their place are a report of "
+            "their own:",
+            "python -m roofline report docs/worked/edm_kernels.py; those of an EPYC and of an H200 are in "
+            "docs/reports",
+            "(edm-epyc.html, edm-h200.html). Bytes of each cache level by hardware counters: not run here.",
+        )
+
+    def _draw_intensities(self):
         figure = page.new_figure(6.4, 3.4)
         axes = figure.subplots()
         for kind in dict.fromkeys(p[0] for p in self.points):
@@ -348,17 +360,6 @@ class Paper(page.Study):
         axes.set(xscale="log", yscale="log", xlabel="flop / byte", ylabel="Gflop/s")
         axes.legend(fontsize="x-small")
         self.page.draw(figure, "Intensity and rate of the paper's two kernels; a line joins growing E.")
-        self.page.say(
-            "Printed: the intensity of the pairwise kernel grows with E, because the series is reused; both "
-            "kernels are",
-            "bound by memory or a cache, never by arithmetic. The first is seen in the counts. The ceilings "
-            "of this",
-            "machine and the roofs of the kernels that the project runs in their place are a report of "
-            "their own:",
-            "python -m roofline report docs/worked/edm_kernels.py; those of an EPYC and of an H200 are in "
-            "docs/reports",
-            "(edm-epyc.html, edm-h200.html). Bytes of each cache level by hardware counters: not run here.",
-        )
 
 
 def coupled_logistic(n_steps, n_series, seed=0, burn=100):

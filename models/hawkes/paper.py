@@ -11,16 +11,25 @@ from dataclasses import dataclass
 
 import numpy as np
 
-import portable as pk
-from portable.errors import InputError
-
 from .. import page
 from ..checks import check_count
 from ..page import Compared
-from . import algorithm_2, figures
+from . import figures
 from .files import read_events
 from .fit import fit
 from .likelihood import Likelihood
+from .paper_numbers import (
+    MINUTE_H,
+    NEAR_KM,
+    SHARES,
+    YEAR_H,
+    attainable,
+    highest_density,
+    smoothed_share,
+    thin_near,
+    thin_share,
+)
+from .paper_speed import FITTED, N_TIMED, Speed
 from .parameters import Parameters
 from .probabilities import posterior_probabilities
 from .sampler import sample_posterior
@@ -39,20 +48,7 @@ FILES = {
 }
 LEAST_ESS = 1700.0  # "greater than 1,700 for all parameters"
 THINNED = ("h", "m", 1000.0, 262.4, 253.3, 270.7), ("1/omega", "min", 60.0, 46.2, 43.6, 48.7)  # of 8 %
-# Figure 1, left: seconds of one likelihood of 75,000 events.
-N_TIMED = 75_000
-TIMED = {
-    "not vectorised, one thread": 117.16,
-    "SSE, 2 lanes, one thread": 96.94,
-    "AVX, 4 lanes, one thread": 77.19,
-    "AVX, 18 threads": 6.93,
-    "GPU (Titan V)": 0.73,
-}
-YEAR_H = 365.25 * 24.0
 LIMITED_YEARS = 4.0, 7.0  # of the record, which begins in 2006
-MINUTE_H, NEAR_KM = 1.0 / 60.0, 0.1
-SHARES = 0.08, 0.15, 0.20
-FITTED = Parameters(mu0=0.85, tau_x=1.6, tau_t=336.0, theta=0.153, omega=60.0, h=0.0695)
 
 
 @dataclass(frozen=True)
@@ -68,7 +64,7 @@ class Size:
     thinned: tuple = SHARES
 
 
-class Paper(page.Study):
+class Paper(Speed):
     """See `models.page.Study`.
 
     Parameters
@@ -102,88 +98,6 @@ class Paper(page.Study):
         super().__init__(size, space, data, command)
         self.seed, self.thin = seed, check_count(thin, "thin")
         self.longer = check_count(longer, "long", 0)
-
-    # ---- Figure 1
-    def figure_1(self):
-        n, random = self.size.n_timed, np.random.default_rng(1)
-        events = random.random((n, 2)) * 20.0, np.sort(random.random(n)) * 1000.0 * n / 75.0
-        rows, seconds = [], {}
-        threads = self.space.startswith("threads")
-        one = "serial" if threads else self.space
-        few = max(n // 8, 200)
-        for name, kernel in (("scalar", algorithm_2.scalar), ("packs", algorithm_2.packed)):
-            if kernel is algorithm_2.scalar and not threads:
-                continue
-            call = algorithm_2.log_rates(kernel, events[0][:few], events[1][:few], FITTED, one)
-            seconds[f"Algorithm 2, {name}, {one}"] = page.seconds(call, 2, one) * (n / few) ** 2
-        spaces = [one] + [f"threads:{k}" for k in self._threads()] if threads else [self.space]
-        for precision in ("float64", "mixed"):
-            for space in spaces:
-                likelihood = Likelihood(
-                    *events, method="all_pairs", precision=precision, keep_background=False, space=space
-                )
-                seconds[f"ours, {precision}, {space}"] = page.seconds(
-                    lambda: likelihood.log_likelihood(FITTED), 2, space
-                )
-        base = seconds.get("ours, float64, serial", next(iter(seconds.values())))
-        rows = [(name, took, base / took) for name, took in seconds.items()]
-        self.page.table(
-            f"Seconds of one log-likelihood of {n:,} events; Algorithm 2 timed with {few:,} events, times "
-            f"({n:,} / {few:,})^2",
-            ("", "seconds", f"speed beside {'ours, float64, serial' if threads else 'the first'}"),
-            rows,
-        )
-        self.page.compare(
-            f"Beside the printed times of {N_TIMED:,} events, ours by the square of N",
-            self._timed(seconds, n),
-        )
-        self.page.say(
-            "Packs hold 8 lanes of float64 or 16 of float32 (of AVX-512, or that many by narrower "
-            "registers);",
-            "packs of 2 and 4 lanes, the paper's SSE and AVX, cannot be asked for: not run. The printed "
-            "likelihood meets",
-            "all n x n pairs; ours meets each pair once. The paper's processor is a Xeon W-2155 with 10 "
-            "cores.",
-        )
-        self._over_n(one, spaces[-1])
-
-    def _threads(self):
-        with pk.use(self.space):
-            most = pk.concurrency()
-        return [k for k in (2, 4, 6, 8, 10, 12, 14, 16, 18) if k < most] + [most] if most > 1 else []
-
-    def _timed(self, seconds, n):
-        square = (N_TIMED / n) ** 2
-        here = {
-            "not vectorised, one thread": "Algorithm 2, scalar, serial",
-            "AVX, 4 lanes, one thread": "ours, float64, serial",
-        }
-        most = [name for name in seconds if name.startswith("ours, float64, threads")]
-        here["AVX, 18 threads"] = most[-1] if most else ""
-        here["GPU (Titan V)"] = "ours, float64, cuda"
-        for name, printed in TIMED.items():
-            found = next((v for k, v in seconds.items() if here.get(name) and k.startswith(here[name])), None)
-            note = here.get(name, "no packs of 2 lanes") if found else ""
-            yield Compared(name, printed, None if found is None else found * square, "s", note)
-
-    def _over_n(self, one, most):
-        """Figure 1, right."""
-        figure, random = page.new_figure(5.0, 3.2), np.random.default_rng(2)
-        axes = figure.subplots()
-        rows = {n: [n] for n in self.size.n_curve}
-        for space in dict.fromkeys((one, most)):
-            for n in self.size.n_curve:
-                events = random.random((n, 2)) * 20.0, np.sort(random.random(n)) * 1000.0 * n / 75.0
-                likelihood = Likelihood(*events, method="all_pairs", keep_background=False, space=space)
-                rows[n].append(page.seconds(lambda: likelihood.log_likelihood(FITTED), 1, space))
-        for k, space in enumerate(dict.fromkeys((one, most)), 1):
-            axes.plot(list(rows), [row[k] for row in rows.values()], marker="o", label=space)
-        axes.set(xlabel="events", ylabel="seconds")
-        axes.legend()
-        self.page.draw(figure, "Seconds of one log-likelihood over the number of events, all pairs, float64.")
-        self.curve = {n: row[1:] for n, row in rows.items()}
-        if not self.space.startswith("cuda"):
-            self.page.say("GPU: not run here (--space cuda).")
 
     # ---- the data
     def data_set(self, name):
@@ -231,29 +145,6 @@ class Paper(page.Study):
                 "means as truth."
             )
         self.page.compare("Posterior means", self.means())
-        rows = []
-        for name, (likelihood, posterior, took) in self.posteriors.items():
-            could, summary = attainable(posterior, self.thin), posterior.summary([*posterior.free, "1/omega"])
-            for quantity, unit, factor in (_H, _DELAY, ("theta", "", 1.0), ("mu0", "", 1.0)):
-                row, draws = summary[quantity], posterior[quantity].ravel() * factor
-                quantiles = row["q2.5"] * factor, row["q97.5"] * factor
-                printed = (
-                    next((p[3:] for p in PRINTED[name] if p[0] == quantity), None) if self.real else None
-                )
-                rows.append(
-                    (
-                        f"{name}: {quantity}" + f" ({unit})" * bool(unit),
-                        "" if printed is None else "{:g} ({:g}, {:g})".format(*printed),
-                        f"{draws.mean():.4g}",
-                        "({:.4g}, {:.4g})".format(*highest_density(draws)),
-                        "({:.4g}, {:.4g})".format(*quantiles),
-                        f"{row['ess_bulk']:,.0f}",
-                        f"{could[quantity.removeprefix('1/')]:,.0f}",
-                        f"{row['r_hat']:.3f}",
-                        f"{likelihood.n_events:,}",
-                        f"{took:.3g}",
-                    )
-                )
         names = (
             "",
             "printed (HPD)",
@@ -266,9 +157,8 @@ class Paper(page.Study):
             "events",
             "s",
         )
-        self.page.table(
-            f"4 chains of {self.size.n_draws:,} draws of Algorithm 1, {self.thin} steps each", names, rows
-        )
+        caption = f"4 chains of {self.size.n_draws:,} draws of Algorithm 1, steps a draw: {self.thin}"
+        self.page.table(caption, names, [row for name in self.posteriors for row in self._rows(name)])
         self._overlay()
         self.page.say(
             "Printed intervals are of highest density (CODA). Printed effective sample sizes are above "
@@ -282,6 +172,26 @@ class Paper(page.Study):
         )
         if self.longer:
             self._against_long()
+
+    def _rows(self, name):
+        """Of the table of a data set's parameters."""
+        likelihood, posterior, took = self.posteriors[name]
+        could, summary = attainable(posterior, self.thin), posterior.summary([*posterior.free, "1/omega"])
+        for quantity, unit, factor in (_H, _DELAY, ("theta", "", 1.0), ("mu0", "", 1.0)):
+            row, draws = summary[quantity], posterior[quantity].ravel() * factor
+            printed = next((p[3:] for p in PRINTED[name] if p[0] == quantity), None) if self.real else None
+            intervals = highest_density(draws), (row["q2.5"] * factor, row["q97.5"] * factor)
+            yield (
+                f"{name}: {quantity}" + f" ({unit})" * bool(unit),
+                "" if printed is None else "{:g} ({:g}, {:g})".format(*printed),
+                f"{draws.mean():.4g}",
+                *("({:.4g}, {:.4g})".format(*interval) for interval in intervals),
+                f"{row['ess_bulk']:,.0f}",
+                f"{could[quantity.removeprefix('1/')]:,.0f}",
+                f"{row['r_hat']:.3f}",
+                f"{likelihood.n_events:,}",
+                f"{took:.3g}",
+            )
 
     def means(self):
         """Printed against ours; of simulated events the truth."""
@@ -336,15 +246,31 @@ class Paper(page.Study):
 
     def figure_3(self):
         (likelihood, posterior, _), found = self.posteriors["full"], self.probabilities
-        locations, times = likelihood.sums.locations, likelihood.sums.times
-        axes = figures.probability_map(locations, found.mean)
-        self.page.draw(
-            axes.figure,
-            "Left: where events were triggered by others; a place shows the mean of its events.",
-            sampled=True,
-        )
+        axes = figures.probability_map(likelihood.sums.locations, found.mean)
+        caption = "Left: where events were triggered by others; a place shows the mean of its events."
+        self.page.draw(axes.figure, caption, sampled=True)
+        year, share = self._in_time(likelihood.sums.times, found.mean)
+        clear = float(((found.mean < 0.1) | (found.mean > 0.9)).mean())
+        theta, mean = float(posterior["theta"].mean()), float(found.mean.mean())
+        printed = (0.15, 2013.0, 0.20) if self.real else (None, None, None)
+        rows = [
+            Compared("mean probability", printed[0], mean, "", f"theta is {theta:.4f}"),
+            Compared("year of the smoothed share's peak", printed[1], year, "", "ends left out, as censored"),
+            Compared("smoothed share there", printed[2], share, "", "'about 20 %'"),
+            Compared(
+                "probabilities below 0.1 or above 0.9",
+                None,
+                clear,
+                "",
+                "'yellow neutral events barely exist'",
+            ),
+        ]
+        self.page.compare("Figure 3 in numbers", rows)
+
+    def _in_time(self, times, probabilities):
+        """Draw the smoothed share; the year of its peak, and the share there."""
+        smooth, density, at = smoothed_share(times, probabilities)
         figure = page.new_figure(8.0, 3.0)
-        smooth, density, at = smoothed_share(times, found.mean)
         left = figure.subplots()
         left.plot(2006.0 + at / YEAR_H, smooth, color="C3", label="share triggered by others")
         right = left.twinx()
@@ -352,42 +278,11 @@ class Paper(page.Study):
         left.set(xlabel="year", ylabel="share triggered by others", ylim=(0.0, None))
         right.set(ylabel="events a year", ylim=(0.0, None))
         figure.legend(loc="outside upper center", ncols=2, fontsize="small")
-        caption = (
-            "Right: the smoothed share of triggered events against the density of events (half a year wide)."
-        )
+        caption = "Right: smoothed share of triggered events and density of events (half a year wide)."
         self.page.draw(figure, caption)
         inner = (at > 0.08 * at[-1]) & (at < 0.92 * at[-1])
         peak = int(np.argmax(np.where(inner, smooth, 0.0)))
-        year = 2006.0 + at[peak] / YEAR_H
-        clear = float(((found.mean < 0.1) | (found.mean > 0.9)).mean())
-        theta, share = float(posterior["theta"].mean()), float(found.mean.mean())
-        self.page.compare(
-            "Figure 3 in numbers",
-            [
-                Compared("mean probability", 0.15 if self.real else None, share, "", f"theta is {theta:.4f}"),
-                Compared(
-                    "year of the peak of the smoothed share",
-                    2013.0 if self.real else None,
-                    year,
-                    "",
-                    "ends left out, as censored",
-                ),
-                Compared(
-                    "smoothed share there",
-                    0.20 if self.real else None,
-                    float(smooth[peak]),
-                    "",
-                    "'about 20 %'",
-                ),
-                Compared(
-                    "events with probability below 0.1 or above 0.9",
-                    None,
-                    clear,
-                    "",
-                    "'yellow neutral events barely exist'",
-                ),
-            ],
-        )
+        return 2006.0 + at[peak] / YEAR_H, float(smooth[peak])
 
     def figure_4(self):
         found = self.probabilities
@@ -422,28 +317,14 @@ class Paper(page.Study):
         if not self.real or not self.size.thinned:
             self.page.say("Not run: wants the gunfire files (--data FOLDER), and a size above the smallest.")
             return
-        locations, times = self.data_set("full")
-        rows, compared = [], []
-        for share in self.size.thinned:
-            factor, kept = thin_share(locations, times, share)
-            found = fit(Likelihood(locations[kept], times[kept], space=self.space), posterior=True)
-            low_h, high_h = (1000.0 * v for v in found.interval("h"))
-            low_w, high_w = (60.0 / v for v in found.interval("omega"))
-            h, delay = 1000.0 * found.params.h, 60.0 / found.params.omega
-            rows.append(
-                (
-                    f"{1.0 - kept.mean():.2%}",
-                    f"{60.0 * factor:.3g} s and {100.0 * factor:.3g} m",
-                    f"{h:.4g} ({low_h:.4g}, {high_h:.4g})",
-                    f"{delay:.4g} ({high_w:.4g}, {low_w:.4g})",
-                    found.params.theta,
-                )
-            )
-            if share == SHARES[0]:
-                compared = [
-                    Compared(f"8 % thinned: {q}", mean, ours, unit, f"printed interval ({low:g}, {high:g})")
-                    for (q, unit, _, mean, low, high), ours in zip(THINNED, (h, delay))
-                ]
+        events = self.data_set("full")
+        found = {share: self._thinned(*events, share) for share in self.size.thinned}
+        rows = [row for row, *_ in found.values()]
+        note = "printed interval ({:g}, {:g})"
+        compared = [
+            Compared(f"8 % thinned: {q}", mean, ours, unit, note.format(low, high))
+            for (q, unit, _, mean, low, high), ours in zip(THINNED, found[SHARES[0]][1:])
+        ]
         self.page.table(
             "Posterior modes (95 % by the observed information) without events that are near an earlier one "
             "that stays",
@@ -460,90 +341,13 @@ class Paper(page.Study):
             "say.",
         )
 
-
-def thin_near(locations, times, within_h, within_km):
-    """Which events stay: those that no earlier one that stays is near, both in time and in space.
-
-    Parameters
-    ----------
-    locations : ndarray, shape (n_events, n_dims)
-    times : ndarray, shape (n_events,), ascending
-    within_h, within_km : float
-
-    Returns
-    -------
-    ndarray of bool, shape (n_events,)
-    """
-    kept = np.ones(len(times), bool)
-    first = np.searchsorted(times, times - within_h)
-    for k in np.flatnonzero(first < np.arange(len(times))):
-        before = slice(first[k], k)
-        near = ((locations[before] - locations[k]) ** 2).sum(axis=1) <= within_km**2
-        kept[k] = not (near & kept[before]).any()
-    return kept
-
-
-def thin_share(locations, times, share):
-    """A minute and 100 m times the least factor that removes this share, by bisection; the factor, and which
-    events stay."""
-    low, high = 0.0, 1.0
-    if share <= SHARES[0]:  # the paper's own minute and 100 m
-        return 1.0, thin_near(locations, times, MINUTE_H, NEAR_KM)
-    while 1.0 - thin_near(locations, times, high * MINUTE_H, high * NEAR_KM).mean() < share:
-        low, high = high, 2.0 * high
-        if high > 1e6:
-            raise InputError(f"share is {share}: no distance removes so many events")
-    for _ in range(12):
-        middle = 0.5 * (low + high)
-        kept = thin_near(locations, times, middle * MINUTE_H, middle * NEAR_KM)
-        low, high = (low, middle) if 1.0 - kept.mean() >= share else (middle, high)
-    return high, thin_near(locations, times, high * MINUTE_H, high * NEAR_KM)
-
-
-def highest_density(draws, mass=0.95):
-    """The shortest interval that holds this share of the draws: (low, high)."""
-    ordered = np.sort(np.ravel(draws))
-    n_inside = math.ceil(mass * len(ordered))
-    widths = ordered[n_inside - 1 :] - ordered[: len(ordered) - n_inside + 1]
-    first = int(np.argmin(widths))
-    return float(ordered[first]), float(ordered[first + n_inside - 1])
-
-
-def smoothed_share(times, probabilities, width_h=0.5 * YEAR_H, n_points=400):
-    """Kernel smoothing over time: (share of triggered events, events an hour, times)."""
-    edges = np.linspace(times[0], times[-1], 4001)
-    counts, excited = (np.histogram(times, edges, weights=w)[0] for w in (None, probabilities))
-    middle = 0.5 * (edges[1:] + edges[:-1])
-    at = np.linspace(times[0], times[-1], n_points)
-    weights = np.exp(-0.5 * ((at[:, None] - middle) / (0.5 * width_h)) ** 2)
-    mass = weights.sum(axis=1) * (edges[1] - edges[0])
-    n = weights @ counts
-    return (weights @ excited) / np.maximum(n, 1e-12), n / mass, at
-
-
-def attainable(posterior, thin=1):
-    """The effective draws that Algorithm 1 gives of each parameter where the posterior is normal.
-
-    The best normal proposal in one dimension, accepted at 0.44, has an autocorrelation time of 4.35 updates.
-    An update takes its parameter so much nearer to the mean that the d - 1 others imply; with one in d drawn
-    at random, the time in steps is
-
-        (4.35 + 1) d w_i - 1,    w_i = sum_k S_ik^2 (S^-1)_kk / S_ii,
-
-    for the covariance S of the posterior: w_i is 1 without correlation, and greater with it.
-
-    Parameters
-    ----------
-    posterior : Posterior
-    thin : int
-        Steps a draw; as long as they are few beside that time.
-
-    Returns
-    -------
-    dict
-        By parameter, for as many steps as the posterior's draws took.
-    """
-    draws = posterior.draws.reshape(-1, len(posterior.free))
-    covariance = np.atleast_2d(np.cov(draws.T))
-    w = covariance**2 @ np.diag(np.linalg.inv(covariance)) / np.diag(covariance)
-    return dict(zip(posterior.free, thin * len(draws) / ((4.35 + 1.0) * len(w) * w - 1.0)))
+    def _thinned(self, locations, times, share):
+        """(row of the table, h in metres, 1/omega in minutes) without that share of the events."""
+        factor, kept = thin_share(locations, times, share)
+        found = fit(Likelihood(locations[kept], times[kept], space=self.space), posterior=True)
+        h, delay = 1000.0 * found.params.h, 60.0 / found.params.omega
+        low_h, high_h = (1000.0 * v for v in found.interval("h"))
+        high_delay, low_delay = (60.0 / v for v in found.interval("omega"))
+        within = f"{60.0 * factor:.3g} s and {100.0 * factor:.3g} m"
+        lengths = f"{h:.4g} ({low_h:.4g}, {high_h:.4g})", f"{delay:.4g} ({low_delay:.4g}, {high_delay:.4g})"
+        return (f"{1.0 - kept.mean():.2%}", within, *lengths, found.params.theta), h, delay

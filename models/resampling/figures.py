@@ -65,22 +65,25 @@ def lines(cells, quantity, by="n", names=SCHEMES, label=None, extra=()):
     for axis in axes.flat[len(panels) :]:
         axis.set_visible(False)
     for axis, panel in zip(axes.flat, panels):
-        for number, name in enumerate(names):
-            own = [cell for cell in cells if cell["scheme"] == name and cell[other] == panel]
-            line = sorted((cell for cell in own if cell[quantity] is not None), key=lambda cell: cell[by])
-            style = {"color": f"C{number % 10}", "linestyle": "-" if number < 10 else "--"}
-            axis.plot(
-                *zip(*((c[by], c[quantity]) for c in line)) or ((), ()), marker=".", label=name, **style
-            )
-        for name, values in extra:
-            axis.plot(list(values), list(values.values()), color="0.5", linestyle=":", label=name)
-        where = f"y = {panel}" if other == "y" else f"N = $2^{{{panel.bit_length() - 1}}}$"
-        axis.set(title=where, xlabel="N" if by == "n" else "y", yscale="log")
-        if by == "n":
-            axis.set_xscale("log", base=2)
+        own = [cell for cell in cells if cell[other] == panel and cell[quantity] is not None]
+        _draw_panel(axis, own, quantity, by, names, extra)
+        axis.set(title=f"y = {panel}" if other == "y" else f"N = $2^{{{panel.bit_length() - 1}}}$")
     figure.supylabel(label or QUANTITIES[quantity][1])
     figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside right upper", fontsize="small")
     return figure
+
+
+def _draw_panel(axis, cells, quantity, by, names, extra):
+    """A line for each scheme, and the other lines."""
+    for number, name in enumerate(names):
+        line = sorted((cell for cell in cells if cell["scheme"] == name), key=lambda cell: cell[by])
+        style = {"color": f"C{number % 10}", "linestyle": "-" if number < 10 else "--"}
+        axis.plot([c[by] for c in line], [c[quantity] for c in line], marker=".", label=name, **style)
+    for name, values in extra:
+        axis.plot(list(values), list(values.values()), color="0.5", linestyle=":", label=name)
+    axis.set(xlabel="N" if by == "n" else "y", yscale="log")
+    if by == "n":
+        axis.set_xscale("log", base=2)
 
 
 def matrix(best, title):

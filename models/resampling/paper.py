@@ -120,14 +120,7 @@ class Paper(page.Study):
         )
         self.page.draw(figure, caption, sampled=True)
         y = 2.0 if 2.0 in self.size.ys else self.size.ys[0]
-        sizes = sorted({n for n, _ in self.of(SCHEMES[0])})
-        rows = []
-        for name in names:
-            cells = self.of(name)
-            rows.append((name, *(f"{excess(cells[n, y]):.4f}" if (n, y) in cells else "" for n in sizes)))
-        heads = ("", *(f"2^{n.bit_length() - 1}" for n in sizes))
-        caption = f"|bias|^2 / MSE at y = {y:g}; the 1 / K that unbiased vectors have too is taken off"
-        self.page.table(caption, heads, rows)
+        self._table_of_bias(names, y)
         names = "", "N", "float32 prefix sums", "ours", "ours / theirs"
         self.page.table(f"The claim: |bias|^2 / MSE at the largest N, y = {y:g}", names, self.claims(y))
         self.page.say(
@@ -140,6 +133,15 @@ class Paper(page.Study):
             "its bias share is known to some K numbers only, so its row scatters about 0 far more than the "
             "others.",
         )
+
+    def _table_of_bias(self, names, y):
+        sizes = sorted({n for n, _ in self.of(SCHEMES[0])})
+        rows = []
+        for name in names:
+            cells = self.of(name)
+            rows.append((name, *(f"{excess(cells[n, y]):.4f}" if (n, y) in cells else "" for n in sizes)))
+        caption = f"|bias|^2 / MSE at y = {y:g}; the 1 / K that unbiased vectors have too is taken off"
+        self.page.table(caption, ("", *(f"2^{n.bit_length() - 1}" for n in sizes)), rows)
 
     @staticmethod
     def _as_printed(cell):
@@ -158,47 +160,37 @@ class Paper(page.Study):
             yield peer, n, theirs, ours, ours / theirs
 
     def figure_3(self):
-        cells, names = self.fewer_steps, STEPS
+        cells = [cell | {"times_k": cell["runs"] * cell["bias_share"]} for cell in self.fewer_steps]
+        self._draw_fewer_steps(cells)
         n = max(n for n, _ in self.of(STEPS[0], cells))
         steps = metropolis_steps(weight_set(n, 4.0, 0, "float32"), space=self.space)
-        scaled = [cell | {"times_k": cell["runs"] * cell["bias_share"]} for cell in cells]
-        axes = page.new_figure(9.0, 3.0)
-        panels = axes.subplots(1, 3)
-        for panel, (quantity, label) in zip(
-            panels, (("times_k", "bias share x K"), ("mse", "MSE / N"), ("seconds", "seconds"))
-        ):
-            for name in names:
-                own = sorted((c for c in scaled if c["scheme"] == name), key=lambda c: c["n"])
-                panel.plot(
-                    [c["n"] for c in own], [c[quantity] for c in own], marker=".", label=f"B* / {name[-1]}"
-                )
-            panel.set_xscale("log", base=2)
-            panel.set(xlabel="N", title=label, yscale="linear" if quantity == "mse" else "log")
-        panels[0].legend(fontsize="small")
-        self.page.draw(
-            axes, "Metropolis at y = 4 with B = B* / C steps for C = 1, 2, 4, 8: bias, error, time."
-        )
         rows = []
-        for name in names:
-            cell = self.of(name, cells)[n, 4.0]
-            b = math.ceil(steps / int(name[-1]))
-            rows.append(
-                (
-                    f"C = {name[-1]}",
-                    b,
-                    cell["runs"] * cell["bias_share"],
-                    excess(cell),
-                    cell["mse"],
-                    cell["seconds"],
-                )
-            )
+        for name in STEPS:
+            c, cell = int(name[-1]), self.of(name, cells)[n, 4.0]
+            found = cell["times_k"], excess(cell), cell["mse"], cell["seconds"]
+            rows.append((f"C = {c}", math.ceil(steps / c), *found))
         heads = ("", "steps", "bias share x K", "|bias|^2 / MSE", "MSE / N", "seconds")
         self.page.table(f"N = {n:,}, y = 4", heads, rows)
         self.page.say(
             "Printed: the bias matches that of the multinomial resampler for C = 1 and increases noticeably "
             "for",
-            "C >= 2, MSE increases slightly, time falls about linearly with C. The same is seen here.",
+            "C >= 2, MSE increases slightly, time falls about linearly with C.",
         )
+
+    def _draw_fewer_steps(self, cells):
+        figure = page.new_figure(9.0, 3.0)
+        panels = figure.subplots(1, 3)
+        quantities = ("times_k", "bias share x K"), ("mse", "MSE / N"), ("seconds", "seconds")
+        for panel, (quantity, label) in zip(panels, quantities):
+            for name in STEPS:
+                own = sorted((c for c in cells if c["scheme"] == name), key=lambda c: c["n"])
+                values = [c[quantity] for c in own]
+                panel.plot([c["n"] for c in own], values, marker=".", label=f"B* / {name[-1]}")
+            panel.set_xscale("log", base=2)
+            panel.set(xlabel="N", title=label, yscale="linear" if quantity == "mse" else "log")
+        panels[0].legend(fontsize="small")
+        caption = "Metropolis at y = 4 with B = B* / C steps for C = 1, 2, 4, 8: bias, error, time."
+        self.page.draw(figure, caption)
 
     def figure_4(self):
         names = (*self.size.schemes, *PEERS)

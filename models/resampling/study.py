@@ -134,8 +134,7 @@ def study(
     """
     settings = {"n_runs": design.n_runs, "n_sets": design.n_sets, "most": design.most, "dtype": design.dtype}
     with Store(checkpoint, "resampling.study", settings) as store:
-        kept = (store.get(part) for part in store.names("cell-"))
-        known = [*known, *(json.loads(str(part["cell"])) for part in kept if part is not None)]
+        known = [*known, *_kept(store)]
         done = {_place(cell): cell for cell in known}
         errors = {_drawn(cell): {name: cell[name] for name in ERRORS if name in cell} for cell in known}
         for space in spaces:
@@ -145,12 +144,17 @@ def study(
                     for name in names:
                         cell = {"scheme": name, "kind": kind_of(space), "n": n, "y": y}
                         if _place(cell) not in done:
-                            found = _measured(cell, errors, design, steps, space, store)
-                            if found is None:
-                                continue
-                            done[_place(cell)] = found
-                            store.put(_name("cell", cell), cell=np.array(json.dumps(found)))
-                        yield done[_place(cell)]
+                            done[_place(cell)] = found = _measured(cell, errors, design, steps, space, store)
+                            if found:
+                                store.put(_name("cell", cell), cell=np.array(json.dumps(found)))
+                        if done[_place(cell)]:
+                            yield done[_place(cell)]
+
+
+def _kept(store):
+    """The cells of a checkpoint."""
+    parts = (store.get(part) for part in store.names("cell-"))
+    return [json.loads(str(part["cell"])) for part in parts if part is not None]
 
 
 def weight_set(n: int, y: float, number: int, dtype: str = "float64") -> np.ndarray:
@@ -186,20 +190,24 @@ def _measured(cell, errors, design, steps, space, store):
     if not sets:
         return None
     if _drawn(cell) not in errors:
-        found, long = [], cell["n"] * steps * runs * sets > _LONG
-        for number in range(sets):
-            name = f"{_name('set', cell)}-{number:03d}"
-            part = store.get(name) if long else None
-            if part is None:
-                w = weight_set(cell["n"], cell["y"], number, design.dtype)
-                part = {"errors": np.array(_errors(draw, w, runs, _seed(cell, number)))}
-                if long:
-                    store.put(name, **part)
-            found.append(part["errors"])
-        mse, share = np.mean(found, axis=0).tolist()
-        errors[_drawn(cell)] = dict(zip(ERRORS, (sets, runs, mse, share)))
+        errors[_drawn(cell)] = _errors_of(cell, draw, design, sets, runs, steps, store)
     seconds = _seconds(own, weight_set(cell["n"], cell["y"], 0, design.dtype), space, design) if own else None
     return cell | errors[_drawn(cell)] | {"seconds": seconds}
+
+
+def _errors_of(cell, draw, design, sets, runs, steps, store):
+    """What ERRORS names, means over the sets; the store keeps the sets of a cell that takes long."""
+    found, long = [], cell["n"] * steps * runs * sets > _LONG
+    for number in range(sets):
+        name = f"{_name('set', cell)}-{number:03d}"
+        part = store.get(name) if long else None
+        if part is None:
+            w = weight_set(cell["n"], cell["y"], number, design.dtype)
+            part = {"errors": np.array(_errors(draw, w, runs, _seed(cell, number)))}
+            if long:
+                store.put(name, **part)
+        found.append(part["errors"])
+    return dict(zip(ERRORS, (sets, runs, *np.mean(found, axis=0).tolist())))
 
 
 def _drawing(name, steps, space):

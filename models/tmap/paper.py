@@ -126,40 +126,22 @@ class Paper(page.Study):
 
     def table_1(self):
         """Ours on each space of this machine, from the same start."""
+        names = "", "log-likelihood", "for each gap", "time", "ns a gap and iteration", "beside"
         for data, (runs, times) in self.climbs.items():
             n_runs, n_gaps, printed = PRINTED[data]
             rows = []
             for (space, dtype), (history, seconds) in times.items():
-                like = LIKE.get((space.partition(":")[0], dtype))
-                rows.append(
-                    (
-                        f"portable, {space}, {dtype}",
-                        f"{history[-1]:.8g}",
-                        f"{history[-1] / runs.n_gaps:.6f}",
-                        f"{seconds:.3g} s",
-                        f"{1e9 * seconds / (N_ITERATIONS * runs.n_gaps):.3g}",
-                        like or "",
-                    )
-                )
+                like = LIKE.get((space.partition(":")[0], dtype), "")
+                rows.append(_row(f"portable, {space}, {dtype}", history[-1], seconds, runs.n_gaps, like))
             rows += [
-                (
-                    name,
-                    f"{value:.8g}",
-                    f"{value / n_gaps:.6f}",
-                    f"{s:,.0f} s",
-                    f"{1e9 * s / (N_ITERATIONS * n_gaps):.3g}",
-                    "printed",
-                )
-                for name, (value, s) in printed.items()
+                _row(name, value, seconds, n_gaps, "printed") for name, (value, seconds) in printed.items()
             ]
-            self.page.table(
-                f"{data}: {runs.n_runs:,} runs, {runs.n_gaps:,} gaps here ({self.size.share:.1%} of the "
-                f"runs), {n_gaps:,} there; "
-                "30 iterations",
-                ("", "log-likelihood", "for each gap", "time", "ns a gap and iteration", "beside"),
-                rows,
-                words=(5,),
+            caption = (
+                f"{data}: {runs.n_runs:,} runs, {runs.n_gaps:,} gaps here ({runs.n_runs / n_runs:.1%} of "
+                f"the runs), "
+                f"{n_gaps:,} there; 30 iterations"
             )
+            self.page.table(caption, names, rows, words=(5,))
         self.page.compare(
             "What can be compared: times for each gap and iteration, and single precision less double, as a "
             "share of the "
@@ -236,54 +218,66 @@ class Paper(page.Study):
     def general(self):
         """EM of unrestricted matrices of as many states against branches of orders 1, 2, 3, and both on new
         runs."""
-        unrestricted, size = page.example("unrestricted_map"), self.size
-        runs, fresh = (runs_like("1 million runs", size.n_runs / 1_000_000, seed=seed) for seed in (2, 4))
-        random, took = np.random.default_rng(3), []
-
-        def timed(call):
-            begin = time.perf_counter()
-            found = call()
-            took.append(time.perf_counter() - begin)
-            return found
-
-        def branches(k):
-            how = {"max_iter": size.n_steps, "tol": 0.0, "space": self.space}
-            model, info = fit(runs, orders=ORDERS, initial="paper", seed=k, **how)
-            return info.history, model.log_likelihood(fresh, space=self.space)
-
-        def matrices():
-            n = sum(ORDERS), size.n_steps + 1, random
-            history, model = unrestricted.fit(runs.values, runs.lengths, *n)
-            return history, unrestricted.log_likelihood(model, fresh.values, fresh.lengths)
-
+        share = self.size.n_runs / 1_000_000
+        runs, fresh = (runs_like("1 million runs", share, seed=seed) for seed in (2, 4))
         kinds = {
-            "branches of orders 1, 2, 3": (
-                14,
-                [timed(lambda k=k: branches(k)) for k in range(size.n_starts)],
-            ),
-            "unrestricted matrices, 6 states": (77, [timed(matrices) for _ in range(size.n_starts)]),
+            "branches of orders 1, 2, 3": (14, self._branches),
+            "unrestricted matrices, 6 states": (77, self._matrices()),
         }
-        rows, figure = [], page.new_figure()
+        rows, histories = [], {}
+        for name, (n_parameters, climb) in kinds.items():
+            begin = time.perf_counter()
+            found = [climb(runs, fresh, k) for k in range(self.size.n_starts)]
+            each = (time.perf_counter() - begin) / len(found)
+            rows.append((name, *self._ends(name, n_parameters, runs, found), f"{each:.3g} s"))
+            histories[name] = [history for history, _ in found]
+        caption = (
+            f"Log-likelihood after {self.size.n_steps} steps from {self.size.n_starts} starts, "
+            f"{runs.n_runs} runs "
+            f"with {runs.n_gaps:,} gaps; the best model's log-likelihood of {fresh.n_runs} other runs"
+        )
+        self.page.table(caption, ("", "parameters", "best", "median", "BIC", "of new runs", "a start"), rows)
+        self._draw_histories(histories, min(row[3] for row in rows))
+        self._say_of_ends()
+
+    def _draw_histories(self, histories, low):
+        figure = page.new_figure()
         axes = figure.subplots()
-        for color, (name, (n, found)) in enumerate(kinds.items()):
-            ends = np.array([history[-1] for history, _ in found])
-            best = int(ends.argmax())
-            each = np.mean(took[color * size.n_starts : (color + 1) * size.n_starts])
-            bic = n * np.log(runs.n_runs) - 2.0 * ends[best]
-            rows.append((name, n, ends[best], np.median(ends), bic, found[best][1], f"{each:.3g} s"))
-            self.ends[name.split()[0]] = ends[best], found[best][1]
-            for k, (history, _) in enumerate(found):
+        for color, (name, lines) in enumerate(histories.items()):
+            for k, history in enumerate(lines):
                 axes.plot(history, color=f"C{color}", label=name if k == 0 else None)
-        low = min(row[3] for row in rows)
         axes.set(xlabel="EM step", ylabel="log-likelihood", ylim=(low - 0.1 * abs(low), None))
         axes.legend()
-        names = "", "parameters", "best", "median", "BIC", "of new runs", "a start"
-        caption = (
-            f"Log-likelihood after {size.n_steps} steps from {size.n_starts} starts, {runs.n_runs} runs with "
-            f"{runs.n_gaps:,} gaps; the best model's log-likelihood of {fresh.n_runs} other runs"
-        )
-        self.page.table(caption, names, rows)
         self.page.draw(figure, "Log-likelihood of the fitted runs by step, a line for each start.")
+
+    def _branches(self, runs, fresh, k):
+        """The history of a start, and where it leads on other runs."""
+        how = {"initial": "paper", "seed": k, "max_iter": self.size.n_steps, "tol": 0.0}
+        model, info = fit(runs, orders=ORDERS, space=self.space, **how)
+        return info.history, model.log_likelihood(fresh, space=self.space)
+
+    def _matrices(self):
+        """The same for unrestricted matrices."""
+        unrestricted, random = page.example("unrestricted_map"), np.random.default_rng(3)
+
+        def climb(runs, fresh, _):
+            n_states = sum(ORDERS)
+            history, model = unrestricted.fit(
+                runs.values, runs.lengths, n_states, self.size.n_steps + 1, random
+            )
+            return history, unrestricted.log_likelihood(model, fresh.values, fresh.lengths)
+
+        return climb
+
+    def _ends(self, name, n_parameters, runs, found):
+        """For the table: the parameters, the best end, the median, BIC, and the best one's on new runs."""
+        ends = np.array([history[-1] for history, _ in found])
+        best = int(ends.argmax())
+        self.ends[name.split()[0]] = ends[best], found[best][1]
+        bic = n_parameters * np.log(runs.n_runs) - 2.0 * ends[best]
+        return n_parameters, ends[best], np.median(ends), bic, found[best][1]
+
+    def _say_of_ends(self):
         special, general = self.ends.values()
         self.page.say(
             "The paper says, without numbers, that the special structure ends with the higher likelihood. "
@@ -332,6 +326,19 @@ class Paper(page.Study):
             )
         else:
             self.page.say("Not run here: --data FOLDER that holds tmap/*.npz is wanted.")
+
+
+def _row(name, log_likelihood, seconds, n_gaps, beside):
+    """Of Table 1."""
+    each = 1e9 * seconds / (N_ITERATIONS * n_gaps)
+    return (
+        name,
+        f"{log_likelihood:.8g}",
+        f"{log_likelihood / n_gaps:.6f}",
+        f"{seconds:.3g} s",
+        f"{each:.3g}",
+        beside,
+    )
 
 
 def _than(a, b):

@@ -13,7 +13,9 @@ from models import page, tmap
 from models.edm.paper import TABLE_1
 from models.edm.paper import Paper as EdmPaper
 from models.hawkes import algorithm_2, Likelihood, Parameters
-from models.hawkes.paper import FITTED, FILES, PRINTED, highest_density, smoothed_share, thin_near, thin_share
+from models.hawkes.paper import FILES, PRINTED
+from models.hawkes.paper_numbers import highest_density, smoothed_share, thin_near, thin_share
+from models.hawkes.paper_speed import FITTED
 from models.hawkes.paper import Paper as HawkesPaper
 from models.page import Compared, Page
 from models.mixture.paper import Paper as MixturePaper
@@ -26,7 +28,9 @@ from models.tmap.paper import Paper as TmapPaper
 from portable.errors import DTypeError, InputError
 
 from ..conformance.test_ptx import assemble, lower
-from ..examples.test_docs import ROOT
+
+
+ROOT = Path(__file__).parents[2]
 
 
 def made(study, sections, **more):

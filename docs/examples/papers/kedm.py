@@ -33,40 +33,50 @@ def distances(team, E, tau, x, squared):
         squared[i, j] = total
 
 
+@pk.function
+def push(near, where, me, k, d, j):
+    """Put j at distance d into a member's queue, from whose end the farthest falls."""
+    place = k - 1
+    while place > 0 and near[me, max(place - 1, 0)] > d:
+        near[me, place] = near[me, place - 1]
+        where[me, place] = where[me, place - 1]
+        place -= 1
+    near[me, place] = d
+    where[me, place] = j
+
+
+@pk.function
+def merge(n_queues, near, where, k, i, distance, index):
+    """The k nearest of all queues, in order."""
+    heads = pk.local(128, pk.int32)
+    for m in range(n_queues):
+        heads[m] = 0
+    for q in range(k):
+        best, least = 0, math.inf
+        for m in range(n_queues):
+            h = min(heads[m], k - 1)
+            if heads[m] < k and near[m, h] < least:
+                best, least = m, near[m, h]
+        distance[i, q] = math.sqrt(least)
+        index[i, q] = where[best, heads[best]]
+        heads[best] += 1
+
+
 @pk.kernel
 def nearest(team, k, squared, distance, index):
-    """Algorithm 2: each member keeps the k least of what it meets in a queue in scratch; one member merges
-    the queues."""
-    i, n = team.league_rank, squared.shape[1]
+    """Algorithm 2: each member keeps the k least of what it meets in a queue in scratch; one merges them."""
+    i, n, me = team.league_rank, squared.shape[1], team.rank
     near, where = team.scratch((team.size, k), squared.dtype), team.scratch((team.size, k), pk.int32)
-    me = team.rank
     for q in range(k):
         near[me, q] = math.inf
         where[me, q] = -1
     for j in team.thread_range(n):
         d = squared[i, j]
         if j != i and d < near[me, k - 1]:
-            place = k - 1
-            while place > 0 and near[me, max(place - 1, 0)] > d:
-                near[me, place] = near[me, place - 1]
-                where[me, place] = where[me, place - 1]
-                place -= 1
-            near[me, place] = d
-            where[me, place] = j
+            push(near, where, me, k, d, j)
     team.barrier()
     if team.single():
-        heads = pk.local(128, pk.int32)
-        for m in range(team.size):
-            heads[m] = 0
-        for q in range(k):
-            best, least = 0, math.inf
-            for m in range(team.size):
-                h = min(heads[m], k - 1)
-                if heads[m] < k and near[m, h] < least:
-                    best, least = m, near[m, h]
-            distance[i, q] = math.sqrt(least)
-            index[i, q] = where[best, heads[best]]
-            heads[best] += 1
+        merge(team.size, near, where, k, i, distance, index)
 
 
 @pk.kernel

@@ -22,28 +22,33 @@ PACK = -(-(P + P * (P + 1) // 2 + 1) // 16) * 16  # numbers of a record
 PADDED = -(-P // 16) * 16  # numbers of a point
 
 
+@pk.function
+def density(data, i, info, j):
+    """The appendix's device function: point i in density j, both in scratch."""
+    square, place = 0.0 * data[0, 0], P
+    for a in range(P):
+        z = 0.0 * data[0, 0]
+        for b in range(a + 1):
+            z += info[j, place + b] * (data[i, b] - info[j, b])
+        place += a + 1
+        square += z * z
+    return math.exp(info[j, place] - 0.5 * square)
+
+
 @pk.kernel
 def mv_normal_pdf(team, points, records, pdf):
-    block, k = team.league_rank, pdf.shape[1]
-    point_block, density_block = DATA * (block // (k // DENSITIES)), DENSITIES * (block % (k // DENSITIES))
+    """A record's numbers lie side by side, so that transactions are whole."""
+    block, across = team.league_rank, pdf.shape[1] // DENSITIES
+    first, first_density = DATA * (block // across), DENSITIES * (block % across)
     data, info = team.scratch((DATA, P), points.dtype), team.scratch((DENSITIES, PACK), points.dtype)
     for e in team.thread_range(DATA * P):
-        data[e // P, e % P] = points[point_block + e // P, e % P]
-    for e in team.thread_range(
-        DENSITIES * PACK
-    ):  # a record's numbers lie side by side: transactions are whole
-        info[e // PACK, e % PACK] = records[density_block + e // PACK, e % PACK]
+        data[e // P, e % P] = points[first + e // P, e % P]
+    for e in team.thread_range(DENSITIES * PACK):
+        info[e // PACK, e % PACK] = records[first_density + e // PACK, e % PACK]
     team.barrier()
     for e in team.thread_range(DATA * DENSITIES):
         i, j = e // DENSITIES, e % DENSITIES
-        square, place = 0.0 * data[0, 0], P
-        for a in range(P):
-            z = 0.0 * data[0, 0]
-            for b in range(a + 1):
-                z += info[j, place + b] * (data[i, b] - info[j, b])
-            place += a + 1
-            square += z * z
-        pdf[point_block + i, density_block + j] = math.exp(info[j, place] - 0.5 * square)
+        pdf[first + i, first_density + j] = density(data, i, info, j)
 
 
 def records_of(means, covariances, weights, dtype=np.float64):

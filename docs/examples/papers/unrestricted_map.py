@@ -31,15 +31,12 @@ def exponentials(d0, gaps, c=None, a=None):
     return whole, corner
 
 
-def step(model, gaps, first, last):
-    """(log-likelihood, the next model) for gaps in the order of runs; first, last: whether one begins or
-    ends its run."""
+def recursions(model, gaps, first, last):
+    """exp(D0 x), rows before each gap, columns behind its event, and the logarithm of what scaled the
+    rows."""
     alpha, d0, d1, d = model
-    n, moved, total = len(gaps), exponentials(model[1], gaps)[0], 0.0
-    before, after = (
-        np.empty((n, len(alpha))),
-        np.empty((n, len(alpha))),
-    )  # rows before a gap, columns behind its event
+    n, moved, total = len(gaps), exponentials(d0, gaps)[0], 0.0
+    before, after = np.empty((n, len(alpha))), np.empty((n, len(alpha)))
     for k in range(n):
         before[k] = alpha if first[k] else before[k - 1] @ moved[k - 1] @ d1
         size = before[k].sum()
@@ -48,22 +45,39 @@ def step(model, gaps, first, last):
     for k in reversed(range(n)):
         after[k] = d if last[k] else d1 @ (moved[k + 1] @ after[k + 1])
         after[k] /= after[k].max()
+    return moved, before, after, total
+
+
+def step(model, gaps, first, last):
+    """(log-likelihood, the next model) for gaps in the order of runs, the first and the last of each
+    marked."""
+    alpha, d0, d1, d = model
+    moved, before, after, total = recursions(model, gaps, first, last)
     seen = np.einsum("ki,kij,kj->k", before, moved, after)
     at_event = np.einsum("ki,kij->kj", before, moved)
     total += np.log((at_event[last] * d).sum(1)).sum()
     corner = exponentials(d0, gaps, after, before)[1].transpose(0, 2, 1)
     spent = (corner / seen[:, None, None]).sum(0)
-    time, inner = np.diag(spent).copy(), d0 * spent
     on = np.flatnonzero(~last)
     behind = np.einsum("kij,kj->ki", moved[on + 1], after[on + 1])
-    pairs = d1 * np.einsum("ki,kj->kij", at_event[on], behind)
-    events = (pairs / pairs.sum((1, 2))[:, None, None]).sum(0)
-    ends = at_event[last] * d
+    pairs = (d1 * np.einsum("ki,kj->kij", at_event[on], behind)).reshape(len(on), -1)
+    events = shares(pairs).sum(0).reshape(d1.shape)
     start = alpha * np.einsum("kij,kj->ki", moved[first], after[first])
-    np.fill_diagonal(inner, 0.0)
-    new = inner / time[:, None], events / time[:, None], (ends / ends.sum(1, keepdims=True)).sum(0) / time
-    np.fill_diagonal(new[0], -(new[0].sum(1) + new[1].sum(1) + new[2]))
-    return total, ((start / start.sum(1, keepdims=True)).mean(0), *new)
+    ends = shares(at_event[last] * d).sum(0)
+    return total, (shares(start).mean(0), *rates(d0 * spent, events, ends, np.diag(spent)))
+
+
+def shares(rows):
+    """Rows over their sums."""
+    return rows / rows.sum(1, keepdims=True)
+
+
+def rates(inner, events, ends, time):
+    """D0, D1 and d from expected numbers of changes and the time spent in each state."""
+    d0, d1, d = inner / time[:, None], events / time[:, None], ends / time
+    np.fill_diagonal(d0, 0.0)
+    np.fill_diagonal(d0, -(d0.sum(1) + d1.sum(1) + d))
+    return d0, d1, d
 
 
 def log_likelihood(model, values, lengths):
