@@ -14,14 +14,14 @@ Importing needs no GPU, driver or toolkit; `python -m portable` says what this m
 from . import errors, locks, numba, random, words
 from .elementary_gamma import gammainc, gammaincc  # (made of random.py's; rows of their own)
 from .annotations import ArrayLike, Number, SpaceLike, Team
-from .algorithms import argsort, compact, sort_by_key, top_k
+from .algorithms import argsort, sort_by_key
 from .backends.cpu import Threads
 from .backends.cuda import Cuda
 from .backends.registry import register
 from .check import Report, check
 from .copy import copy_of, create_mirror, create_mirror_view, deep_copy, pinned
 from .count import count
-from .dispatch import fence, parallel_for, parallel_reduce, parallel_scan, stamp
+from .dispatch import parallel_for, parallel_reduce, parallel_scan
 from .errors import (CheckError, CollectiveError, DeviceError, DTypeError, FiniteError, InputError, KernelError, LanguageError,
                      LaunchError, LoweringError, NestedLaunchError, OrderError, OutOfMemoryError, PortableError, ReadOnlyError,
                      ShapeError, SourceError, SpaceError, SpaceUnavailableError, UnknownSpaceError, WrongSpaceError)
@@ -34,7 +34,8 @@ from .policy import AUTO, MDRangePolicy, RangePolicy, TeamPolicy, scratch_bytes
 from .reducer import LogSumExp, Max, MaxLoc, Min, MinLoc, Prod, Reducer, Sum
 from .scatter import ScatterView
 from .segments import bincount, searchsorted, segmented_reduce, segmented_scan, segmented_sort, unique
-from .space import Space, concurrency, default_space, instances, unavailable_because, use
+from .selecting import compact, top_k
+from .space import Space, concurrency, default_space, fence, instances, stamp, unavailable_because, use
 from .view import View, asview, empty, zeros
 from .words import *  # noqa: F403  (a name for each row)
 

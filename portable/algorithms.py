@@ -1,10 +1,9 @@
-"""Sorting by key, the largest of each row, and compaction, as kernels that every space runs.
+"""Sorting by key, as kernels that every space runs.
 
 The sort is Satish, Harris and Garland's radix sort, from the least digit on: tiles of the keys count their digits, a scan
 over (digit, tile) says where each tile's keys of each digit begin, and the tiles move their keys there in order; what is
 equal keeps its order. A team is a tile; where it has many members they first sort the tile in scratch, so that neighbours
-write to neighbouring places. The largest of a row are found by bisection over bit patterns that order as the numbers do,
-until the k-th of them is alone.
+write to neighbouring places.
 
 References
 ----------
@@ -15,14 +14,13 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
 
 from .annotations import ArrayLike, SpaceLike
 from .backends import registry
 from .dispatch import parallel_for, parallel_reduce, parallel_scan
 from .errors import DTypeError, InputError, ShapeError
 from .kernel import function, kernel
-from .policy import RangePolicy, TeamPolicy, check_index
+from .policy import RangePolicy, TeamPolicy
 from .reducer import Max, Min
 from .space import resolve
 from .view import View, asview, empty
@@ -31,9 +29,7 @@ from .words import atomic_add, bits, float32, float64, int32, int64, isnan, loca
 _LEAST32, _LEAST64 = -(2**31), -(2**63)
 _TOP32, _TOP64 = 2**31, 2**63
 
-_COMPACTED = 1024  # elements of a tile in a compaction: enough tiles for all multiprocessors
 _IN_FLIGHT = 8  # elements that a member reads before it looks at the first
-_WARP = 32  # members of a team on a GPU that append without meeting
 
 
 # ---- order
@@ -227,6 +223,11 @@ def argsort(keys: ArrayLike | tuple[ArrayLike, ...], space: SpaceLike | None = N
     -----
     Reads each key twice and its number once, and writes both once, for every 8 bits in which keys differ; so small whole
     numbers sort faster than floats. Needs room for two more copies of the keys and of the order.
+
+    Examples
+    --------
+    >>> pk.argsort(np.array([3, 1, 2]), space="serial").to_numpy().tolist()
+    [1, 2, 0]
     """
     if isinstance(keys, tuple):
         return _argsort_by_several(keys, resolve(space), descending)
@@ -292,6 +293,12 @@ def sort_by_key(keys: ArrayLike | tuple[ArrayLike, ...], values: ArrayLike, spac
     Returns
     -------
     keys, values : Views, shape (n,), new, in the memory of the space
+
+    Examples
+    --------
+    >>> keys, values = pk.sort_by_key(np.array([3, 1, 2]), np.array([30.0, 10.0, 20.0]), space="serial")
+    >>> values.to_numpy().tolist()
+    [10.0, 20.0, 30.0]
     """
     keys, space = _vector(keys, "keys", space)
     values, _ = _vector(values, "values", space, any_dtype=True)
@@ -307,174 +314,6 @@ def _taken(order, x, space):
     return out
 
 
-# ---- the largest of each row
-@function
-def _ranked(row, j, falling):
-    """An unsigned integer, the larger the better."""
-    key = _ordered(row, j)
-    return key if falling else ~key
-
-
-@kernel
-def _top(team, k, falling, x, values, columns):
-    """One row: bisect for the k-th key, collect what is better, then the first ones that equal it; count who beats whom.
-
-    Reads the row about 30 times (float32) or 40 (float64), from cache if it fits; k * k comparisons.
-    """
-    row, n = x[team.league_rank], x.shape[1]
-    found, keys, n_found = team.scratch(k, int64), team.scratch(k, uint64), team.scratch(1, int64)
-    low = uint64(_ranked(row, 0, falling))
-    high = low
-    for j in team.thread_range(n):
-        key = uint64(_ranked(row, j, falling))
-        low, high = min(low, key), max(high, key)
-    low, high = team.reduce(low, Min), team.reduce(high, Max)
-    while low < high:  # at least k keys are not below `low`, fewer than k above `high`
-        middle = high - ((high - low) >> 1)
-        n_above = 0
-        for j in team.thread_range(n):
-            n_above += 1 if uint64(_ranked(row, j, falling)) >= middle else 0
-        n_above = team.reduce(n_above)
-        if n_above >= k:
-            low = middle
-        if n_above <= k:
-            high = middle - 1 if n_above < k else middle
-    n_above, n_equal = 0, 0
-    for j in team.thread_range(n):
-        key = uint64(_ranked(row, j, falling))
-        n_above += 1 if key > low else 0
-        n_equal += 1 if key == low else 0
-    wanted = k - team.reduce(n_above)
-    first, last = 0, n  # among equals the first `wanted` columns: those below `last`
-    if team.reduce(n_equal) > wanted:
-        while first < last:
-            middle_column = (first + last) // 2
-            n_before = 0
-            for j in team.thread_range(middle_column):
-                n_before += 1 if uint64(_ranked(row, j, falling)) == low else 0
-            if team.reduce(n_before) >= wanted:
-                last = middle_column
-            else:
-                first = middle_column + 1
-    if team.single():
-        n_found[0] = 0
-    team.barrier()
-    for j in team.thread_range(n):
-        key = uint64(_ranked(row, j, falling))
-        if key > low or key == low and j < last:
-            place = atomic_add(n_found, 0, 1)
-            found[place] = j
-            keys[place] = key
-    team.barrier()
-    for e in team.thread_range(k):
-        rank = 0
-        for other in range(k):
-            rank += 1 if keys[other] > keys[e] or keys[other] == keys[e] and found[other] < found[e] else 0
-        values[team.league_rank, rank] = row[found[e]]
-        columns[team.league_rank, rank] = found[e]
-
-
-def top_k(x: ArrayLike, k: int, largest: bool = True, space: SpaceLike | None = None) -> tuple[View, View]:
-    """The k largest (or smallest) entries of each row, the best first; of equal ones those in the first columns.
-
-    Parameters
-    ----------
-    x : View or NumPy array, shape (n_rows, n_columns), of int32, int64, uint32, uint64, float32 or float64
-        NaN counts as larger than all numbers.
-    k : int, 1 to n_columns
-        A row's k candidates lie in scratch, 16 bytes each.
-    largest : bool
-    space : str or Space, optional
-
-    Returns
-    -------
-    values : View, shape (n_rows, k), dtype of x
-    columns : View, shape (n_rows, k), int64
-    """
-    space = resolve(space)
-    x = asview(x, space=space)
-    if len(x.shape) != 2:
-        raise ShapeError(f"x has shape {x.shape}; two dimensions are wanted, rows and columns")
-    _check_dtype(x, "x")
-    k = check_index(k, "k")
-    if not 1 <= k <= x.shape[1]:
-        raise InputError(f"k is {k}; 1 to {x.shape[1]}, the columns of x, is wanted")
-    shape = x.shape[0], k
-    values, columns = empty(shape, x.dtype, space), empty(shape, "int64", space)
-    policy = TeamPolicy(x.shape[0], space=space, scratch_bytes=16 * k + 256)
-    parallel_for(policy, _top, k, static(bool(largest)), x, values, columns, label="top_k")
-    return values, columns
-
-
-# ---- compaction
-@kernel
-def _count_kept(team, keep, counts):
-    """One tile: how many of its elements are kept. `keep` read once."""
-    begin = team.league_rank * _COMPACTED
-    end = min(begin + _COMPACTED, keep.shape[0])
-    n_kept = 0
-    for base in range(begin, end, _IN_FLIGHT * team.size):
-        for m in range(_IN_FLIGHT):
-            j = base + m * team.size + team.rank
-            if j < end:
-                n_kept += 1 if keep[j] else 0
-    n_kept = team.reduce(n_kept)
-    if team.single():
-        counts[team.league_rank] = n_kept
-
-
-@kernel
-def _move_kept(team, numbers, starts, keep, values, out):
-    """One tile: its kept values (or their numbers) side by side from where they start. All read once, in step."""
-    begin = team.league_rank * _COMPACTED
-    end = min(begin + _COMPACTED, keep.shape[0])
-    at = int(starts[team.league_rank])
-    kept, x = local(_IN_FLIGHT, keep.dtype), local(_IN_FLIGHT, out.dtype)
-    for base in range(begin, end, _IN_FLIGHT * team.size):
-        for m in range(_IN_FLIGHT):
-            j = base + m * team.size + team.rank
-            kept[m], x[m] = 0, 0
-            if j < end:
-                kept[m] = keep[j]
-                x[m] = j if numbers else values[j]
-        for m in range(_IN_FLIGHT):
-            at = team.append(out, at, x[m], kept[m])
-
-
-def compact(keep: ArrayLike, values: ArrayLike | None = None, space: SpaceLike | None = None) -> View:
-    """The values that are kept, in their order; without values their numbers.
-
-    Parameters
-    ----------
-    keep : View or NumPy array, shape (n,), of bool or whole numbers
-        Whether to keep each (zero: no).
-    values : View or NumPy array, shape (n,), of any dtype, optional
-    space : str or Space, optional
-
-    Returns
-    -------
-    View, shape (number kept,), dtype of values, or int64 without values
-
-    Notes
-    -----
-    Reads `keep` twice and the values once.
-    """
-    keep, space = _vector(keep, "keep", space, any_dtype=True)
-    if np.dtype(keep.dtype).kind == "f":
-        raise DTypeError(f"keep has dtype {keep.dtype}; bool or whole numbers are wanted")
-    numbers = values is None
-    values = keep if numbers else _vector(values, "values", space, any_dtype=True)[0]
-    if values.shape != keep.shape:
-        raise ShapeError(f"values has shape {values.shape}, keep has shape {keep.shape}; one value each is wanted")
-    starts = empty(-(-keep.shape[0] // _COMPACTED), "int64", space)
-    policy = TeamPolicy(starts.shape[0], _WARP, space=space)
-    parallel_for(policy, _count_kept, keep, starts, label="compact.count")
-    n_kept = parallel_scan(RangePolicy(0, starts.shape[0], space=space), _itself, starts, out=starts, inclusive=False, label="compact.starts")
-    out = empty(n_kept, "int64" if numbers else values.dtype, space)
-    parallel_for(policy, _move_kept, static(numbers), starts, keep, values, out, label="compact.move")
-    return out
-
-
 # ---- arguments
 def _index_type(n):
     return "int32" if n < 2**31 else "int64"
@@ -484,7 +323,10 @@ def _vector(array, name, space, any_dtype=False):
     """(View, Space) of a one-dimensional argument."""
     space = resolve(space)
     if not isinstance(array, View):
-        array = asview(array, space=space)
+        try:
+            array = asview(array, space=space)
+        except InputError as error:
+            raise type(error)(f"{name}: {error}") from error
     if len(array.shape) != 1:
         raise ShapeError(f"{name} has shape {array.shape}; one dimension is wanted")
     if not any_dtype:

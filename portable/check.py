@@ -98,6 +98,15 @@ def check(policy: AnyPolicy, kernel: Kernel[Any, *tuple[Any, ...]], *args: Any, 
     Notes
     -----
     docs/checked.md tells what is found, and what is not.
+
+    Examples
+    --------
+    >>> @pk.kernel
+    ... def shift(i, x):
+    ...     x[i] = x[i + 1]
+    >>> report = pk.check(3, shift, np.zeros(4))
+    >>> report.ok, report.findings[0].kind
+    (False, 'race')
     """
     from .backends.checked import trials  # here, so that importing portable costs nothing more
 

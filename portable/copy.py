@@ -33,6 +33,11 @@ def create_mirror(view: View, space: SpaceLike | None = None) -> View:
     Returns
     -------
     View, of the space
+
+    Examples
+    --------
+    >>> pk.create_mirror(pk.zeros((2, 3), space="serial")).shape
+    (2, 3)
     """
     return empty(view.shape, view.dtype, _mirror_space(space), view.label)
 
@@ -50,6 +55,12 @@ def copy_of(array: Any, space: SpaceLike | None = None, label: str | None = None
     Returns
     -------
     View, row-major
+
+    Examples
+    --------
+    >>> v = pk.copy_of([1, 2, 3], space="serial")
+    >>> v.to_numpy().tolist()
+    [1, 2, 3]
     """
     foreign = hasattr(array, "__dlpack__") or hasattr(array, "__cuda_array_interface__")
     source = array if isinstance(array, View) else asview(array) if foreign else np.asarray(array)
@@ -75,6 +86,11 @@ def pinned(shape: Shape, dtype: DTypeLike = "float64") -> np.ndarray[Any, Any]:
     ------
     OutOfMemoryError
         The system does not give so much; pinned memory cannot be swapped out.
+
+    Examples
+    --------
+    >>> x = pk.pinned(1000)
+    >>> x[:] = 1.0
     """
     array = np.empty(shape, check_dtype(dtype))
     found = registry.first("pinned", array.nbytes) if array.nbytes else None
@@ -94,6 +110,12 @@ def create_mirror_view(view: View, space: SpaceLike | None = None) -> View:
     Returns
     -------
     View, in the memory of the space
+
+    Examples
+    --------
+    >>> v = pk.zeros(3, space="serial")
+    >>> pk.create_mirror_view(v) is v
+    True
     """
     space = _mirror_space(space)
     return view if space.memory == view.memory else create_mirror(view, space)
@@ -120,6 +142,16 @@ def deep_copy(target: ArrayLike, source: ArrayLike | Number, *, cast: bool = Fal
     ------
     ShapeError, DTypeError : shapes or dtypes differ, or the value does not fit the dtype
     InputError : `target` is read-only
+
+    Examples
+    --------
+    >>> v = pk.empty(3, space="serial")
+    >>> pk.deep_copy(v, np.array([1.0, 2.0, 3.0]))
+    >>> v.to_numpy().tolist()
+    [1.0, 2.0, 3.0]
+    >>> pk.deep_copy(v, 7)
+    >>> v[2]
+    np.float64(7.0)
     """
     events.refuse_while_recording("a copy")
     target = _check_view(target, "target")

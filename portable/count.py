@@ -44,6 +44,15 @@ def count(policy: AnyPolicy, kernel: Kernel[Any, *tuple[Any, ...]], *args: Any, 
         the kernel) or a function's name, and the type a dtype; what is known at compile time does not count. Executed operations
         and types are LLVM's; "special exp" is a call of one of the layer's own functions, and "inside exp fma" what such
         calls did, on a CPU of functions that have no branches.
+
+    Examples
+    --------
+    >>> @pk.kernel
+    ... def add(i, a, x):
+    ...     x[i] += a
+    >>> counts = pk.count(pk.RangePolicy(0, 9, space="serial"), add, 1.0, np.zeros(9))
+    >>> sum(n for (line, operation, dtype), n in counts.items() if operation == "+")
+    9
     """
     name, _, width = build.partition(":")
     if name not in BUILDS or width and not (name == "lanes" and width.isdigit() and 1 <= int(width) <= 64):

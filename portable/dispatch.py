@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, overload
 import numpy as np
 
 from . import events, locks
-from .annotations import Arguments, Out, Policy, Reducers, SpaceLike
+from .annotations import Arguments, Out, Policy, Reducers
 from .backends import registry
 from .compiler.types import HELD, held
 from .errors import DTypeError, InputError, LanguageError, ReadOnlyError, ShapeError, WrongSpaceError
@@ -320,6 +320,16 @@ def parallel_for(policy: Any, kernel: Any, *args: Any, label: str | None = None)
     ------
     InputError, SpaceError, KernelError
         Before anything ran; the message names kernel, file, line and argument.
+
+    Examples
+    --------
+    >>> @pk.kernel
+    ... def add(i, a, x):
+    ...     x[i] += a
+    >>> x = np.zeros((4,))
+    >>> pk.parallel_for(pk.RangePolicy(1, 3, space="serial"), add, 1.0, x)
+    >>> x.tolist()
+    [0.0, 1.0, 1.0, 0.0]
     """
     _launch(policy, kernel, args, label)
 
@@ -360,6 +370,15 @@ def parallel_reduce(policy: Any, kernel: Any, *args: Any, reducer: Reducers = Su
         Floats keep the dtype that the kernel returns, integers count in 64 bits. The bits do not depend on the number
         of threads. An empty policy gives the reducer's identity. An index of a box is a tuple; in `out` it is one
         number, counted row by row.
+
+    Examples
+    --------
+    >>> @pk.kernel
+    ... def value(i, x):
+    ...     return x[i]
+    >>> x = np.array([3.0, 1.0, 2.0])
+    >>> float(pk.parallel_reduce(3, value, x)), float(pk.parallel_reduce(3, value, x, reducer=pk.Min))
+    (6.0, 1.0)
     """
     several = isinstance(reducer, tuple)
     reducers = reducer if several else (reducer,)
@@ -401,6 +420,15 @@ def parallel_scan(policy: int | RangePolicy, kernel: Kernel[Any, *Arguments], *a
     -------
     number
         The total; None with `total`. The bits do not depend on the number of threads.
+
+    Examples
+    --------
+    >>> @pk.kernel
+    ... def value(i, x):
+    ...     return x[i]
+    >>> x, sums = np.array([3.0, 1.0, 2.0]), np.zeros(3)
+    >>> float(pk.parallel_scan(3, value, x, out=sums)), sums.tolist()
+    (6.0, [3.0, 4.0, 6.0])
     """
     if not isinstance(reducer, Reducer):
         raise DTypeError(f"reducer must be pk.Sum, pk.Min, ... or one of your own, got {reducer!r}")
@@ -428,39 +456,6 @@ def _located(policy, result):
         return result
     place = tuple(int(low + k) for low, k in zip(policy.begin, np.unravel_index(place, policy.extents)))
     return (*others, place) if others else place
-
-
-def stamp(space: SpaceLike | None = None) -> events.Stamp:
-    """A mark behind everything launched on a space until now.
-
-    Parameters
-    ----------
-    space : str, Space or None
-        The default space if None.
-
-    Returns
-    -------
-    Stamp
-        `later.seconds_since(earlier)` waits for it and tells the time between two of one space, in seconds.
-    """
-    space = require(resolve(space))
-    return registry.launches(space.name).stamp(space)
-
-
-def fence(space: SpaceLike | None = None) -> None:
-    """Wait until everything launched on a space has finished.
-
-    Parameters
-    ----------
-    space : str, Space or None
-        The default space if None.
-
-    Raises
-    ------
-    UnknownSpaceError, SpaceUnavailableError, DeviceError
-    """
-    space = require(resolve(space))
-    registry.launches(space.name).fence(space)
 
 
 if (_asked := os.environ.get("PORTABLE_DEBUG", "0")) not in ("", "0"):

@@ -93,6 +93,16 @@ def listening(listener: Listener, into_graphs: bool = False) -> Iterator[Listene
     Yields
     ------
     callable, the listener
+
+    Examples
+    --------
+    >>> @pk.kernel
+    ... def add(i, a, x):
+    ...     x[i] += a
+    >>> with pk.listening(lambda phase, what, launch: print(phase, what, launch.label)):
+    ...     pk.parallel_for(2, add, 1.0, np.zeros(2), label="ones")
+    begin kernel ones
+    end kernel ones
     """
     hooks = current()
     with changed(listeners=(*hooks.listeners, listener), one_by_one=hooks.one_by_one + (listener,) * into_graphs):

@@ -60,6 +60,15 @@ def explain(policy: AnyPolicy, kernel: Kernel[Any, *tuple[Any, ...]], *args: Any
     -------
     Explanation
         An access that is "strided or gathered" costs a memory transaction a lane: put the lane's index last (`x[c, i]`).
+
+    Examples
+    --------
+    >>> @pk.kernel
+    ... def add(i, a, x):
+    ...     x[i] += a
+    >>> told = pk.explain(pk.RangePolicy(0, 9, space="serial"), add, 1.0, np.zeros(9))
+    >>> [access.how for access in told.accesses]
+    ['contiguous']
     """
     space, policy, backend, policy_kind, specs, _, _ = dispatch.describe_launch(policy, kernel, args)
     return Explanation(kernel.name, str(space), *backend.explain(space, kernel, policy, policy_kind, specs))
@@ -80,6 +89,14 @@ def listing(policy: AnyPolicy, kernel: Kernel[Any, *tuple[Any, ...]], *args: Any
     ------
     SpaceError
         On "checked", which has no machine code.
+
+    Examples
+    --------
+    >>> @pk.kernel
+    ... def add(i, a, x):
+    ...     x[i] += a
+    >>> len(pk.listing(pk.RangePolicy(0, 9, space="serial"), add, 1.0, np.zeros(9))) > 100
+    True
     """
     space, policy, backend, policy_kind, specs, reducers, _ = dispatch.describe_launch(policy, kernel, args, reducer, scan)
     return backend.listing(space, kernel, policy, policy_kind, specs, reducers)

@@ -77,6 +77,19 @@ def capture(space: SpaceLike | None = None) -> Iterator[Graph]:
     LaunchError
         Inside the block: a reduction or scan that returns its number (give it `out=` or `total=`), a copy, an allocation,
         or another capture.
+
+    Examples
+    --------
+    >>> @pk.kernel
+    ... def add(i, a, x):
+    ...     x[i] += a
+    >>> x = np.zeros(2)
+    >>> with pk.capture("serial") as graph:
+    ...     pk.parallel_for(pk.RangePolicy(0, 2, space="serial"), add, 1.0, x)
+    ...     pk.parallel_for(pk.RangePolicy(0, 1, space="serial"), add, 5.0, x)
+    >>> graph.replay()
+    >>> x.tolist()
+    [6.0, 1.0]
     """
     if events.current().recording is not None:
         raise LaunchError("a capture is already recording; captures do not nest")

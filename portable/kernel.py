@@ -158,6 +158,16 @@ def kernel(fn: Any = None, /, *, fastmath: bool = False, packed: bool = True, te
     ------
     LanguageError
         Not a plain function written with def.
+
+    Examples
+    --------
+    >>> @pk.kernel
+    ... def add(i, a, x):
+    ...     x[i] += a
+    >>> x = np.zeros(3)
+    >>> pk.parallel_for(3, add, 2.0, x)
+    >>> x.tolist()
+    [2.0, 2.0, 2.0]
     """
     if fn is None:
         return lambda f: Kernel(f, fastmath, packed, teams)
@@ -187,5 +197,18 @@ def function(fn: Any = None, /, *, chain: bool = False) -> Any:
     ------
     LanguageError
         Not a plain function written with def.
+
+    Examples
+    --------
+    >>> @pk.function
+    ... def square(x):
+    ...     return x * x
+    >>> @pk.kernel
+    ... def squares(i, out):
+    ...     out[i] = square(i)
+    >>> out = np.zeros(4, np.int64)
+    >>> pk.parallel_for(4, squares, out)
+    >>> out.tolist()
+    [0, 1, 4, 9]
     """
     return functools.partial(Function, chain=chain) if fn is None else Function(fn, chain=chain)

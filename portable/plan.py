@@ -50,6 +50,17 @@ def plan(policy: Any, kernel: Any, *args: Any, label: str | None = None) -> Plan
     -------
     Plan
         Callable without arguments. It keeps the views alive; their elements are read when it runs, numbers are frozen.
+
+    Examples
+    --------
+    >>> @pk.kernel
+    ... def add(i, a, x):
+    ...     x[i] += a
+    >>> x = np.zeros(2)
+    >>> again = pk.plan(2, add, 1.0, x)
+    >>> again(); again()
+    >>> x.tolist()
+    [2.0, 2.0]
     """
     space, policy, backend, compiled, words = dispatch.bound(policy, kernel, args, ())
     launch = dispatch.Launch(policy, kernel, args, space, label or kernel.name)

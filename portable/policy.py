@@ -51,6 +51,11 @@ class RangePolicy:
         Where to run; the default space if not given.
     chunk : int, optional
         Indices that one CPU thread takes at a time; chosen by the layer if not given.
+
+    Examples
+    --------
+    >>> pk.RangePolicy(2, 5, space="serial").end
+    5
     """
 
     begin: int
@@ -82,6 +87,21 @@ class TeamPolicy:
     space : str or Space, optional
     scratch_bytes : int
         Room for scratch arrays whose shape is known only at run time; see `scratch_bytes`.
+
+    Examples
+    --------
+    >>> @pk.kernel
+    ... def sums(team, a, out):
+    ...     total = 0.0
+    ...     for j in team.thread_range(a.shape[1]):
+    ...         total += a[team.league_rank, j]
+    ...     total = team.reduce(total)
+    ...     if team.single():
+    ...         out[team.league_rank] = total
+    >>> out = np.zeros(2)
+    >>> pk.parallel_for(pk.TeamPolicy(2), sums, np.ones((2, 50)), out)
+    >>> out.tolist()
+    [50.0, 50.0]
     """
 
     league_size: int
@@ -112,6 +132,16 @@ def scratch_bytes(*arrays: tuple) -> int:
     -------
     int
         Each array begins at a multiple of 64 bytes.
+
+    Raises
+    ------
+    DTypeError, InputError
+        Naming the array that is no such pair.
+
+    Examples
+    --------
+    >>> pk.scratch_bytes((50, pk.float64), ((3, 4), pk.int32))
+    512
     """
     total = 0
     for k, array in enumerate(arrays):
@@ -139,6 +169,16 @@ class MDRangePolicy:
     begin, end : tuples of 2 or 3 int
         begin <= end in each dimension.
     space : str or Space, optional
+
+    Examples
+    --------
+    >>> @pk.kernel
+    ... def table(i, j, out):
+    ...     out[i, j] = 10 * i + j
+    >>> out = np.zeros((2, 3), np.int64)
+    >>> pk.parallel_for(pk.MDRangePolicy((0, 0), (2, 3)), table, out)
+    >>> out.tolist()
+    [[0, 1, 2], [10, 11, 12]]
     """
 
     begin: tuple[int, ...]

@@ -75,7 +75,15 @@ def _upper53(low, high):
 
 @function
 def uniform(seed: Whole, stream: Whole, draw: Whole) -> Any:
-    """A float64 in [0, 1): a multiple of 2^-53. `1 - uniform(...)` is exact, and in (0, 1]."""
+    """A float64 in [0, 1): a multiple of 2^-53. `1 - uniform(...)` is exact, and in (0, 1].
+
+    Examples
+    --------
+    >>> bool(0.0 <= pk.random.uniform(1, 2, 3) < 1.0)
+    True
+    >>> pk.random.uniform(1, 0, np.arange(4)).shape
+    (4,)
+    """
     w = words(seed, stream, draw)
     return float64(_upper53(w[0], w[1])) * 2.0**-53
 

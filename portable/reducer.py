@@ -39,6 +39,17 @@ class Reducer:
         a box it reaches the caller as a tuple.
     commutes : bool
         Not: contributions are combined in the order of indices, and in a team of ranks, which takes longer. Scans always do so.
+
+    Examples
+    --------
+    >>> @pk.kernel
+    ... def value(i, x):
+    ...     return x[i]
+    >>> def longer(a, b):
+    ...     return pk.where(abs(a) >= abs(b), a, b)
+    >>> Farthest = pk.Reducer("Farthest", longer, 0.0)
+    >>> float(pk.parallel_reduce(3, value, np.array([1.0, -4.0, 3.0]), reducer=Farthest))
+    -4.0
     """
 
     __slots__ = ("_given", "name", "combine", "identity", "lift", "finish", "with_index", "n_words", "commutes")

@@ -23,6 +23,16 @@ class ScatterView:
     Raises
     ------
     InputError, DTypeError
+
+    Examples
+    --------
+    >>> @pk.kernel
+    ... def count(i, x, counts):
+    ...     pk.atomic_add(counts, x[i], 1)
+    >>> counts = np.zeros(3, np.int64)
+    >>> pk.parallel_for(4, count, np.array([0, 2, 2, 2]), pk.ScatterView(counts))
+    >>> counts.tolist()
+    [1, 0, 3]
     """
 
     __slots__ = ("view",)

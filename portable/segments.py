@@ -12,13 +12,14 @@ from typing import Literal, overload
 
 import numpy as np
 
-from .algorithms import _check_dtype, _number, _ordered, _taken, _vector, argsort, compact
+from .algorithms import _check_dtype, _number, _ordered, _taken, _vector, argsort
 from .annotations import ArrayLike, SpaceLike
 from .dispatch import parallel_for, parallel_reduce, parallel_scan
 from .errors import DTypeError, InputError, ShapeError
 from .kernel import function, kernel
 from .policy import RangePolicy, TeamPolicy, check_index
 from .reducer import Max, Min, Reducer, Sum
+from .selecting import compact
 from .view import View, empty, zeros
 from .words import atomic_add, int32, int64, static, uint32, uint64, where
 
@@ -76,6 +77,11 @@ def searchsorted(edges: ArrayLike, values: ArrayLike, side: Literal["left", "rig
     Returns
     -------
     View, shape (n,), int64
+
+    Examples
+    --------
+    >>> pk.searchsorted(np.array([1.0, 2.0, 4.0]), np.array([2.0, 3.0]), space="serial").to_numpy().tolist()
+    [1, 2]
     """
     edges, space = _vector(edges, "edges", space)
     values, _ = _vector(values, "values", space)
@@ -105,6 +111,12 @@ def unique(values: ArrayLike, counts: bool = False, space: SpaceLike | None = No
     Returns
     -------
     View, shape (m,), of the dtype of values; with counts a tuple of it and one of int64, shape (m,)
+
+    Examples
+    --------
+    >>> values, counts = pk.unique(np.array([2, 5, 2]), counts=True, space="serial")
+    >>> values.to_numpy().tolist(), counts.to_numpy().tolist()
+    ([2, 5], [2, 1])
     """
     values, space = _vector(values, "values", space)
     n = values.shape[0]
@@ -134,6 +146,11 @@ def bincount(x: ArrayLike, weights: ArrayLike | None = None, minlength: int = 0,
     Returns
     -------
     View, shape (max(x) + 1 or minlength,), int64 or of the dtype of weights
+
+    Examples
+    --------
+    >>> pk.bincount(np.array([0, 2, 2]), space="serial").to_numpy().tolist()
+    [1, 0, 2]
     """
     x, space = _vector(x, "x", space)
     if np.dtype(x.dtype).kind == "f":
@@ -303,6 +320,11 @@ def segmented_reduce(values: ArrayLike, offsets: ArrayLike, reducer: Reducer = S
     View, shape (n_rows,)
         The reducer's identity for an empty row. Of the dtype of values, whole numbers in 64 bits. The bits do not depend on the
         number of threads.
+
+    Examples
+    --------
+    >>> pk.segmented_reduce(np.array([1.0, 2.0, 4.0]), np.array([0, 1, 1, 3]), space="serial").to_numpy().tolist()
+    [1.0, 0.0, 6.0]
     """
     values, offsets, out, neutral, space = _ragged(values, offsets, reducer, space)
     if not reducer.commutes:
@@ -329,6 +351,11 @@ def segmented_scan(values: ArrayLike, offsets: ArrayLike, reducer: Reducer = Sum
     Returns
     -------
     View, shape (n,), of the dtype of values, whole numbers in 64 bits
+
+    Examples
+    --------
+    >>> pk.segmented_scan(np.array([1.0, 2.0, 4.0]), np.array([0, 1, 3]), space="serial").to_numpy().tolist()
+    [1.0, 2.0, 6.0]
     """
     values, offsets, rows, neutral, space = _ragged(values, offsets, reducer, space)
     out, begins = empty(values.shape, rows.dtype, space), zeros(values.shape, bool, space)
@@ -351,6 +378,12 @@ def segmented_sort(values: ArrayLike, offsets: ArrayLike, descending: bool = Fal
     -------
     values, order : Views, shape (n,)
         values[order] of what was given, and the order, int64.
+
+    Examples
+    --------
+    >>> values, order = pk.segmented_sort(np.array([5, 4, 3, 1]), np.array([0, 2, 4]), space="serial")
+    >>> values.to_numpy().tolist()
+    [4, 5, 1, 3]
     """
     values, offsets, _, _, space = _ragged(values, offsets, Sum, space)
     rows = empty(values.shape, "int32" if offsets.shape[0] < 2**31 else "int64", space)

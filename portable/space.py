@@ -41,6 +41,12 @@ class Space:
         A driver's stream handle ("cuda" only); 0 is the default stream.
     debug : bool or "nan"
         Whether kernels run in their debug build; spaces that differ in this are equal.
+
+    Examples
+    --------
+    >>> with pk.use("threads:3") as space:
+    ...     space.n_threads, space.memory
+    (3, 'host')
     """
 
     name: str
@@ -69,6 +75,11 @@ def instances(space: SpaceLike | None = None, n: int = 2) -> tuple[Space, ...]:
         Of a GPU: its streams, which last as long as the process. What one queue reads of another's results wants a
         `fence` of that one first; copies wait for all. On a CPU, where launches have finished when they return, the space
         itself.
+
+    Examples
+    --------
+    >>> len(pk.instances("serial", 3))
+    3
     """
     space = require(resolve(space))
     if check_index(n, "instances: n") < 1:
@@ -97,7 +108,14 @@ def _first_choice():
 
 
 def default_space() -> Space:
-    """The space of launches that name none: `use`'s, else PORTABLE_SPACE, else cuda if a device answers, else threads."""
+    """The space of launches that name none: `use`'s, else PORTABLE_SPACE, else cuda if a device answers, else threads.
+
+    Examples
+    --------
+    >>> with pk.use("checked"):
+    ...     pk.default_space().name
+    'checked'
+    """
     return _chosen.get() or _first_choice()
 
 
@@ -132,6 +150,12 @@ def use(space: SpaceLike | None = None, debug: bool | Literal["nan"] = False) ->
     Raises
     ------
     InputError, UnknownSpaceError, SpaceUnavailableError
+
+    Examples
+    --------
+    >>> with pk.use("serial"):
+    ...     print(pk.default_space())
+    serial
     """
     if debug not in (False, True, "nan"):
         raise InputError(f"use: debug is {debug!r}; False, True or 'nan' is wanted")
@@ -173,6 +197,11 @@ def unavailable_because(space: SpaceLike) -> str | None:
     Raises
     ------
     UnknownSpaceError
+
+    Examples
+    --------
+    >>> pk.unavailable_because("serial") is None
+    True
     """
     space = resolve(space)
     return registry.backend(space.name).unavailable(space)
@@ -189,6 +218,11 @@ def concurrency(space: SpaceLike | None = None) -> int:
     -------
     int
         The threads of a CPU; on a GPU sixteen small teams on each multiprocessor.
+
+    Examples
+    --------
+    >>> pk.concurrency("threads:3")
+    3
     """
     space = require(resolve(space))
     return registry.backend(space.name).concurrency(space)
@@ -199,3 +233,46 @@ def require(space: Space) -> Space:
     if (reason := unavailable_because(space)) is not None:
         raise SpaceUnavailableError(f"space '{space}' cannot run here: {reason}")
     return space
+
+
+def stamp(space: SpaceLike | None = None) -> events.Stamp:
+    """A mark behind everything launched on a space until now.
+
+    Parameters
+    ----------
+    space : str, Space or None
+        The default space if None.
+
+    Returns
+    -------
+    Stamp
+        `later.seconds_since(earlier)` waits for it and tells the time between two of one space, in seconds.
+
+    Examples
+    --------
+    >>> before = pk.stamp("serial")
+    >>> pk.stamp("serial").seconds_since(before) >= 0.0
+    True
+    """
+    space = require(resolve(space))
+    return registry.launches(space.name).stamp(space)
+
+
+def fence(space: SpaceLike | None = None) -> None:
+    """Wait until everything launched on a space has finished.
+
+    Parameters
+    ----------
+    space : str, Space or None
+        The default space if None.
+
+    Raises
+    ------
+    UnknownSpaceError, SpaceUnavailableError, DeviceError
+
+    Examples
+    --------
+    >>> pk.fence("serial")
+    """
+    space = require(resolve(space))
+    registry.launches(space.name).fence(space)

@@ -40,6 +40,14 @@ def assert_same_on_all_spaces(policy: AnyPolicy, kernel: Kernel[Any, *tuple[Any,
         The checked space found a defect.
     AssertionError
         Two spaces differ: integers at all, floats by more than (8 + terms) eps times the largest number in the arrays.
+
+    Examples
+    --------
+    >>> @pk.kernel
+    ... def add(i, a, x):
+    ...     x[i] += a
+    >>> from portable.testing import assert_same_on_all_spaces
+    >>> assert_same_on_all_spaces(9, add, 1.0, np.zeros(9))
     """
     from .backends.checked import sizes, trials
 
@@ -73,7 +81,7 @@ def _run(policy, kernel, args, reducers, space):
         results = dispatch.parallel_reduce(policy, kernel, *moved, reducer=reducers)
     else:
         dispatch.parallel_for(policy, kernel, *moved)
-    dispatch.fence(policy.space)
+    spaces.fence(policy.space)
     return moved, results
 
 
@@ -92,6 +100,17 @@ def watching(seed: int = 0) -> Iterator[dict[str, int]]:
     ------
     dict
         "checked": how many launches were watched so far; "elsewhere": how many were not.
+
+    Examples
+    --------
+    >>> @pk.kernel
+    ... def add(i, a, x):
+    ...     x[i] += a
+    >>> from portable.testing import watching
+    >>> with watching() as launches:
+    ...     pk.parallel_for(2, add, 1.0, np.zeros(2))
+    >>> launches["checked"]
+    1
     """
     launches, outer = {"checked": 0, "elsewhere": 0}, events.current().redirect or dispatch.bind
 

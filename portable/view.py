@@ -145,6 +145,12 @@ class View:
     -----
     `v[...]` with ints, slices and Ellipsis is a View of the same memory; with an int for each dimension, the element.
     `v[...] = x` works on host spaces. A View keeps its memory alive, a foreign library's too.
+
+    Examples
+    --------
+    >>> v = pk.View((2, 3), "float32", space="serial", label="table")
+    >>> v.shape, v[1].shape, v.memory
+    ((2, 3), (3,), 'host')
     """
 
     shape: Final[tuple[int, ...]]
@@ -282,6 +288,11 @@ def zeros(shape: Shape, dtype: DTypeLike = "float64", space: SpaceLike | None = 
     Raises
     ------
     ShapeError, DTypeError, UnknownSpaceError, SpaceUnavailableError, OutOfMemoryError
+
+    Examples
+    --------
+    >>> pk.zeros(2, space="serial").to_numpy()
+    array([0., 0.])
     """
     return _allocate(shape, dtype, space, label, zero=True)
 
@@ -300,6 +311,11 @@ def empty(shape: Shape, dtype: DTypeLike = "float64", space: SpaceLike | None = 
     Raises
     ------
     ShapeError, DTypeError, UnknownSpaceError, SpaceUnavailableError, OutOfMemoryError
+
+    Examples
+    --------
+    >>> pk.empty((2, 3), "int32", space="serial").nbytes
+    24
     """
     return _allocate(shape, dtype, space, label, zero=False)
 
@@ -324,6 +340,14 @@ def asview(array: Any, space: SpaceLike | None = None, label: str | None = None)
     ------
     DTypeError, ShapeError : the array has elements or dimensions that kernels do not have
     InputError : the array exports no memory
+
+    Examples
+    --------
+    >>> x = np.zeros(3)
+    >>> v = pk.asview(x, space="serial")
+    >>> v[0] = 5.0
+    >>> x.tolist()
+    [5.0, 0.0, 0.0]
     """
     if isinstance(array, View):
         metadata, memory, label = array._array, array.memory, label or array.label

@@ -25,6 +25,11 @@ def Threads(n: int | None = None) -> Space:  # noqa: N802  (a space reads like a
     Raises
     ------
     InputError, DTypeError
+
+    Examples
+    --------
+    >>> pk.Threads(2).n_threads
+    2
     """
     if n is None:
         return _all()

@@ -35,6 +35,11 @@ def Cuda(device: int = 0, stream: Any = 0) -> Space:  # noqa: N802  (a space rea
     Raises
     ------
     InputError, DTypeError
+
+    Examples
+    --------
+    >>> pk.Cuda(1).memory
+    'cuda:1'
     """
     if not isinstance(stream, int):
         stream = _handle(stream)
