@@ -15,6 +15,7 @@ from .. import page
 from ..checks import check_count
 from ..page import Compared
 from . import figures
+from .extras import need
 from .files import read_events
 from .fit import fit
 from .likelihood import Likelihood
@@ -127,6 +128,7 @@ class Paper(Speed):
     @functools.cached_property
     def posteriors(self):
         """{name: (likelihood, posterior, seconds)} of the data sets."""
+        need("arviz_stats", "arviz", "effective sample sizes")
         return {name: self.sampled(name) for name in (PRINTED if self.real else ("full",))}
 
     def sampled(self, name):

@@ -152,8 +152,9 @@ class Paper(page.Study):
         return max(1.0 / _PRINTED_K + (1.0 - 1.0 / _PRINTED_K) * excess(cell), 1e-4)
 
     def claims(self, y=2.0):
-        """(peer, N, its |bias|^2 / MSE, ours, their ratio) at the largest N of each peer."""
-        for peer in PEERS:
+        """(peer, N, its |bias|^2 / MSE, ours, their ratio) at the largest N of each peer but systematic
+        ones."""
+        for peer in (name for name in PEERS if not name.startswith("systematic")):
             name = peer.partition(",")[0]
             n = max(n for n, at in self.of(peer) if at == y)
             theirs, ours = excess(self.of(peer)[n, y]), excess(self.of(name)[n, y])
@@ -194,7 +195,7 @@ class Paper(page.Study):
 
     def figure_4(self):
         names = (*self.size.schemes, *PEERS)
-        figure = figures.lines(self.cells, "mse", names=names)
+        figure = figures.lines(self._whole_ys(), "mse", names=names)
         self.page.draw(figure, "MSE / N of our schemes and of float32 prefix sums.", sampled=True)
         self.page.say(
             "Printed: the stratified resampler has less error than the multinomial one, the systematic one "
@@ -219,22 +220,25 @@ class Paper(page.Study):
 
     def figure_5(self):
         extra = self.helpers.items()
-        figure = figures.lines(self.cells, "seconds", names=self.size.schemes, extra=extra)
-        self.page.draw(
-            figure, "Seconds until permuted ancestors; dotted: sorting, effective sample size.", sampled=True
-        )
-        figure = figures.lines(self.cells, "seconds", by="y", names=self.size.schemes)
+        figure = figures.lines(self._whole_ys(), "seconds", names=self.size.schemes, extra=extra)
+        caption = "Seconds until permuted ancestors; dotted: sorting, effective sample size."
+        self.page.draw(figure, caption, sampled=True)
+        some = [cell for cell in self.cells if cell["n"] in (1 << 4, 1 << 10, 1 << 16, 1 << 22)]
+        figure = figures.lines(some, "seconds", by="y", names=self.size.schemes)
         self.page.draw(figure, "The same over y.", sampled=True)
         n = max(self.size.exponents)
-        rows = [
-            (name, *(self._time(name, 1 << n, y) for y in self.size.ys)) for name in self.size.schemes
-        ] + [(name, *(times[1 << n] for _ in self.size.ys)) for name, times in extra]
+        rows = [(name, *(self._time(name, 1 << n, y) for y in self.size.ys)) for name in self.size.schemes]
+        rows += [(name, *(times[1 << n] for _ in self.size.ys)) for name, times in extra]
         self.page.table(f"Seconds at N = 2^{n}", ("", *(f"y = {y:g}" for y in self.size.ys)), rows)
         self.page.say(
             "Printed, as curves without numbers: multinomial, stratified and systematic do not depend on y,",
-            "Metropolis and rejection do. The same is seen here. A GPU's times:",
+            "Metropolis and rejection do. A GPU's times:",
             "not run here." if kind_of(self.space) == "cpu" else "the above.",
         )
+
+    def _whole_ys(self):
+        """Cells of the values of y that the paper draws."""
+        return [cell for cell in self.cells if cell["y"] in (0.0, 1.0, 2.0, 3.0, 4.0)]
 
     def _time(self, name, n, y):
         cell = self.of(name).get((n, y))
@@ -258,36 +262,37 @@ class Paper(page.Study):
             )
 
     def counts(self):
-        """How many sets and vectors each cell has, in groups of cells that have as many."""
-        groups = {}
-        for cell in [*self.cells, *self.fewer_steps]:
-            at = groups.setdefault((cell["scheme"], cell.get("sets", 1), cell["runs"]), set())
-            at.add((cell["n"].bit_length() - 1, cell["y"]))
+        """How many sets and vectors each cell has: of the schemes that cost alike, one."""
+        like = {
+            "multinomial": "all schemes but these",
+            "metropolis": "Metropolis, Megopolis",
+            "rejection": "rejection",
+        }
+        heads = ("N", *(f"y = {y:g}" for y in self.size.ys))
+        for name, words in like.items():
+            cells = self.of(name)
+            rows = [
+                (f"2^{e}", *(_count(cells.get((1 << e, y))) for y in self.size.ys))
+                for e in self.size.exponents
+            ]
+            self.page.table(f"Sets x vectors of each: {words}", heads, rows)
+        sizes = sorted(n for n, _ in self.of(STEPS[0], self.fewer_steps))
         rows = [
-            (*key, ", ".join(f"2^{n} y={_some(ys)}" for n, ys in _by_size(at))) for key, at in groups.items()
+            (name, *(_count(self.of(name, self.fewer_steps).get((n, 4.0))) for n in sizes)) for name in STEPS
         ]
-        names = "scheme", "sets", "vectors", "cells"
-        self.page.table("Weight sets and vectors of each set", names, rows, words=(3,))
+        heads = ("", *(f"2^{n.bit_length() - 1}" for n in sizes))
+        self.page.table("Sets x vectors of Figure 3, y = 4", heads, rows)
         design = self.size.design
+        left_out = f"Cells that would cost more than {design.limit:,.0f} even so are left out."
         self.page.say(
-            f"As printed: 16 sets of 256 vectors. Here at most {design.n_sets} sets of {design.n_runs}; "
-            f"where a",
-            f"cell would cost more than {design.most:,} particles (eight steps of a chain, or proposals, "
-            f"cost as",
-            "much as one particle of another scheme) there are fewer vectors, then fewer sets, but one set "
-            "of four",
-            "vectors at least.",
-            f"Cells that would cost more than {design.limit:,.0f} even so are left out."
-            if math.isfinite(design.limit)
-            else "",
+            f"As printed: 16 x 256. Here at most {design.n_sets} x {design.n_runs}; where a cell would cost "
+            f"more",
+            f"than {design.most:,} particles (eight steps of a chain, or proposals, cost as much as one "
+            f"particle of",
+            "another scheme) there are fewer vectors, then fewer sets, but one set of four vectors at least.",
+            left_out if math.isfinite(design.limit) else "",
         )
 
 
-def _by_size(at):
-    """(exponent, ys) of cells by size."""
-    return [(e, sorted(y for n, y in at if n == e)) for e in sorted({n for n, _ in at})]
-
-
-def _some(ys):
-    """Values of y in words."""
-    return f"{ys[0]:g}" if len(ys) == 1 else f"{ys[0]:g}..{ys[-1]:g} ({len(ys)})"
+def _count(cell):
+    return "" if cell is None else f"{cell['sets']} x {cell['runs']}"

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-
 from .. import page
 from ..page import Compared
 from .em import EM

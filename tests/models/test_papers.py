@@ -1,34 +1,33 @@
 """The papers' pages at their smallest size: what they say is checked, not only that they run."""
 
+import os
 import runpy
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
-
-import os
-from pathlib import Path
 
 import portable as pk
 from models import page, tmap
 from models.edm.paper import TABLE_1
 from models.edm.paper import Paper as EdmPaper
-from models.hawkes import algorithm_2, Likelihood, Parameters
+from models.hawkes import Likelihood, Parameters, algorithm_2
 from models.hawkes.paper import FILES, PRINTED
+from models.hawkes.paper import Paper as HawkesPaper
 from models.hawkes.paper_numbers import highest_density, smoothed_share, thin_near, thin_share
 from models.hawkes.paper_speed import FITTED
-from models.hawkes.paper import Paper as HawkesPaper
-from models.page import Compared, Page
 from models.mixture.paper import Paper as MixturePaper
+from models.page import Compared, Page
 from models.resampling import schemes
 from models.resampling.paper import Paper as ResamplingPaper
 from models.resampling.prefix_sums import PEERS
-from models.resampling.study import excess, study, weight_set, Design
+from models.resampling.study import Design, excess, study, weight_set
 from models.tmap.paper import ORDERS
 from models.tmap.paper import Paper as TmapPaper
 from portable.errors import DTypeError, InputError
 
 from ..conformance.test_ptx import assemble, lower
-
 
 ROOT = Path(__file__).parents[2]
 
@@ -57,7 +56,7 @@ def test_a_page_says_what_was_printed_what_was_found_and_their_ratio():
 @pytest.mark.parametrize(
     "study", [TmapPaper, ResamplingPaper, HawkesPaper, EdmPaper, MixturePaper], ids=lambda s: s.__module__
 )
-def test_bad_options_are_named(study, tmp_path):
+def test_bad_options_are_named(study, tmp_path, monkeypatch):
     options = {"size": "tiny", "space": "serial", "data": None, "out": str(tmp_path / "a.html"), "only": None}
 
     def refused(match, **bad):
@@ -69,6 +68,8 @@ def test_bad_options_are_named(study, tmp_path):
     refused("there is no folder", out=str(tmp_path / "none" / "a.html"))
     refused("is no folder", data=str(tmp_path / "none"))
     refused("size is 'huge'", size="huge")
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    refused("figures want matplotlib")
 
 
 def test_tmap():
