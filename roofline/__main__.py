@@ -1,4 +1,4 @@
-"""Command line: `python -m roofline {ceilings, report, show, compare, diff, counters, validate}`.
+"""Command line: `python -m roofline {ceilings, report, show, compare, diff, counters, validate, scaleout}`.
 
 Exit codes: 0 all was measured; 1 some method failed, a value disagreed, something got slower (or could not be
 shown not to be), or a file could not be written, and what was measured was kept; 2 the request cannot be met,
@@ -7,6 +7,7 @@ nothing was run; 130 interrupted, what was measured was kept.
 
 import functools
 import json
+import os
 import secrets
 import sys
 
@@ -57,7 +58,7 @@ def main(argv=None):
         if getattr(options, "pdf", None):
             figure.check()
         command = COMMANDS[options.command]
-        if options.command in ("report", "show", "diff", "counters"):
+        if options.command in ("report", "show", "diff", "counters", "scaleout"):
             return command(options)
         with pk.use(options.space or pk.default_space()) as space:
             return command(options, str(space))
@@ -405,6 +406,21 @@ def _code(interrupted, well):
     return 130 if interrupted else 0 if well else 1
 
 
+def _scaleout(options):
+    with _progress() as progress:
+        task = progress.add_task("one process", total=None)
+        found = cases.load("scaleout").tables(
+            options.quick,
+            options.cores or os.cpu_count(),
+            options.faster,
+            lambda text: progress.update(task, description=text),
+        )
+    console = Console(width=None if sys.stdout.isatty() else 140)
+    for table in found:
+        console.print(table)
+    return 0
+
+
 COMMANDS = {
     "report": _report,
     "show": _show,
@@ -413,6 +429,7 @@ COMMANDS = {
     "diff": _diff,
     "counters": _counters,
     "validate": _validate,
+    "scaleout": _scaleout,
 }
 
 if __name__ == "__main__":

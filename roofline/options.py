@@ -13,6 +13,7 @@ COMMANDS = {
     "diff": "compare two saved reports; exit with 1 if something got slower",
     "counters": "executed operations beside those of a GPU's own counters (ncu)",
     "validate": "hold the reports' reasons against pairs of kernels with a planted cause",
+    "scaleout": "measure workers of dask.distributed here, and predict thousands of places from that",
 }
 
 
@@ -124,6 +125,17 @@ OPTIONS = (
         {"type": int, "help": "of the pairs' sizes and data (default: another one each time)"},
     ),
     _flag("validate", "--quick", "tiny inputs: shows that everything runs, and judges nothing of worth"),
+    ("scaleout", "--cores", {"type": positive, "help": "of this machine that workers share (default: all)"}),
+    (
+        "scaleout",
+        "--faster",
+        {
+            "type": positive_number,
+            "default": 100.0,
+            "help": "how many times a core of this machine a place of the prediction is (default: %(default)g, an assumption)",
+        },
+    ),
+    _flag("scaleout", "--quick", "tiny inputs, two workers at most: shows that everything runs"),
     (
         "ceilings compare validate",
         "--space",

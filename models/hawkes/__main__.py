@@ -17,7 +17,9 @@ from rich.table import Table
 
 from portable.errors import InputError, PortableError, printable
 
+from .. import page
 from ..checks import check_outputs
+from ..cluster import add_cluster, asked_for
 from ..files import check_folder, replacing, write
 from . import figures
 from .backgrounds import fit_background
@@ -33,7 +35,7 @@ from .forecast import decluster, forecast, predictive_check
 from .guards import jitter, notes, places
 from .likelihood import METHODS, PRECISIONS
 from .nuts import sample_nuts
-from .paper import reproduce
+from .paper import Paper
 from .parameters import Parameters
 from .posterior import Posterior
 from .probabilities import cluster_sizes, parent_probabilities, posterior_probabilities
@@ -56,7 +58,8 @@ def main(arguments=None):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", UserWarning)
             warnings.simplefilter("always", RuntimeWarning)
-            options.run(options)
+            with asked_for(options):
+                options.run(options)
         for warning in caught:
             if issubclass(warning.category, (UserWarning, RuntimeWarning)):
                 console.print(f"warning: {printable(warning.message)}", style="yellow", markup=False, highlight=False)
@@ -81,6 +84,7 @@ def _parser():
     one.add_argument("--by", choices=("metropolis", "nuts", "likelihood", "mode"), default="metropolis",
                      help="Algorithm 1 of the paper, the no-U-turn sampler, maximum likelihood or the posterior mode")
     _add_sampling(one)
+    add_cluster(one)
     one.set_defaults(run=run_fit)
 
     one = commands.add_parser("probabilities", help="who was triggered, by whom, and how large families are; CSV and figures")
@@ -117,11 +121,10 @@ def _parser():
     one.add_argument("--seed", type=int, default=0)
     one.set_defaults(run=run_simulate)
 
-    one = commands.add_parser("paper", help="the table of Holbrook et al. (2021) from the gunfire files")
-    one.add_argument("--data", required=True, help="folder that holds hawkes/dc_gunfire_*.csv.gz")
+    one = commands.add_parser("paper", help="Figures 1 to 4 and the numbers of Holbrook et al. (2021), as a page")
+    page.add_options(one, Paper, "hawkes-paper.html")
     one.add_argument("--thin", type=int, default=1, help="steps a draw (1)")
     one.add_argument("--long", type=int, default=0, metavar="N", help="also compare with chains N times as long")
-    one.add_argument("--space", default=None)
     one.add_argument("--seed", type=int, default=0)
     one.set_defaults(run=run_paper)
 
@@ -134,6 +137,7 @@ def _parser():
     one.add_argument("--space", default=None)
     one.add_argument("--jobs", type=int, default=1, metavar="N",
                      help="processes that share the data sets out, each on one core unless --space is given (1)")
+    add_cluster(one)
     one.add_argument("--seed", type=int, default=0)
     one.set_defaults(run=run_calibrate)
     return parser
@@ -191,6 +195,10 @@ def _prepare(options):
     where = places(events.locations)
     console.print(f"{len(events.times):,} events in {events.locations.shape[1]} dimensions over {span}; {where}", highlight=False)
     _need_writers(options)
+    if options.client is not None:
+        if options.background != "paper" or options.by == "metropolis":
+            raise InputError("--cluster shares out the events of a fit with --background paper, --by likelihood, mode or nuts")
+        how["client"] = options.client
     if options.background == "paper":
         likelihood = events.likelihood(background_self=not options.sample_tau, **how)
         console.print(f"background: kernel density over all events, tau_x = {start.tau_x:g} km and tau_t = {start.tau_t:g} h"
@@ -360,14 +368,9 @@ def run_simulate(options):
 
 
 def run_paper(options):
-    """Print the paper's table beside ours."""
-    table = Table(title="Holbrook et al. (2021); 4 chains x 10,000 draws after 1,000 that are not kept", title_justify="left",
-                  box=SIMPLE_HEAD, pad_edge=False)
-    for column in ("data\nquantity", "printed mean\n(95%)", "found mean\n(95%)", "ESS\nattainable", "R-hat", "s"):
-        table.add_column(column, no_wrap=True)
-    for row in reproduce(Path(options.data), space=options.space, seed=options.seed, thin=options.thin, longer=options.long):
-        table.add_row(*row.cells())
-    console.print(table)
+    """Write the paper's page."""
+    page.run(Paper, options, lambda line: console.print(line, highlight=False, markup=False), seed=options.seed,
+             thin=options.thin, longer=options.long)
 
 
 def run_calibrate(options):
@@ -376,7 +379,8 @@ def run_calibrate(options):
     if options.background:
         print_coverage(options, sets, console)
         return
-    found = calibrate(options.sampler, n_sets=sets, space=options.space, seed=options.seed, progress=console.is_terminal)
+    found = calibrate(options.sampler, n_sets=sets, space=options.space, seed=options.seed, progress=console.is_terminal,
+                      jobs=options.jobs, client=options.client)
     console.print(f"{sets} data sets of at least {found.least_events} events, at least {found.least_ess:.0f} effective "
                   "draws")
     for name, p_value in found.p_values.items():

@@ -13,11 +13,14 @@ from rich.table import Table
 
 from portable.errors import InputError, PortableError, printable
 
+from .. import page
 from ..checks import check_outputs
+from ..cluster import add_cluster, asked_for
 from ..files import replacing
 from ..store import inside
 from ..dates import ORDERS
 from . import best_renewal, fit, goodness_of_fit, load, read, save, select_orders, standard_errors
+from .paper import Paper
 from .figures import complete_gaps, empirical_correlation, new_figure, overview
 
 
@@ -27,7 +30,8 @@ def main(arguments=None):
     console = Console(width=None if sys.stdout.isatty() else 160)
     try:
         _check_outputs(options)
-        options.run_command(options, console)
+        with asked_for(options):
+            options.run_command(options, console)
     except PortableError as error:
         Console(stderr=True).print(f"[bold red]error:[/] {escape(str(error))}", highlight=False)
         return 2
@@ -69,6 +73,7 @@ def _parser():
     fitting.add_argument("--checkpoint", metavar="FOLDER", help="keeps where each start has come to: the same command goes on")
     fitting.add_argument("--out", metavar="MODEL.json", help="write the model")
     fitting.add_argument("--figure", metavar="FILE.png", help="draw fitted against empirical")
+    add_cluster(fitting)
     fitting.set_defaults(run_command=_fit)
 
     simulating = commands.add_parser("simulate", help="random runs of a process")
@@ -83,6 +88,10 @@ def _parser():
     describing.add_argument("--model", metavar="MODEL.json", help="compare with this process, and test it")
     describing.set_defaults(run_command=_describe)
 
+    papers = commands.add_parser("paper", help="Table 1 and Figures 3 and 4 of Brazenas, Horvath and Telek, as a page")
+    page.add_options(papers, Paper, "tmap-paper.html")
+    papers.set_defaults(run_command=_paper)
+
     for command in (fitting, describing):
         command.add_argument("--run", default="run", help="column of run names in a .csv (default: %(default)s)")
         command.add_argument("--one-run", action="store_true", help="with --time: all events are of one run")
@@ -96,6 +105,10 @@ def _parser():
     for command in (fitting, simulating, describing):
         command.add_argument("--space", metavar="NAME", help="execution space (default: the layer's own choice)")
     return parser
+
+
+def _paper(options, console):
+    page.run(Paper, options, lambda line: console.print(line, highlight=False, markup=False))
 
 
 def _orders(text):
@@ -119,7 +132,8 @@ def _fit(options, console):
     runs = _read(options)
     console.print(repr(runs), highlight=False)
     how = {"n_starts": options.starts, "max_iter": options.max_iter, "tol": options.tol, "dtype": options.dtype,
-           "seed": options.seed, "memory_limit": options.memory_limit, "space": options.space}
+           "seed": options.seed, "memory_limit": options.memory_limit, "space": options.space,
+           "client": options.client}
     if options.orders:
         model, info = fit(runs, orders=options.orders, checkpoint=inside(options.checkpoint, "fit"), **how)
     else:
@@ -148,7 +162,7 @@ def _errors(model, runs, options):
     if not options.errors:
         return None, ()
     try:
-        return standard_errors(model, runs, memory_limit=options.memory_limit, space=options.space), ()
+        return standard_errors(model, runs, memory_limit=options.memory_limit, space=options.space, client=options.client), ()
     except InputError as error:
         return None, (f"no standard errors: {error}",)
 

@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-import portable as pk
 from portable.errors import DTypeError, InputError
 
 from ..checks import check_count, check_number, check_seed
+from ..cluster import connected
+from ..sharding import here
 from ..store import Store
 from .checks import check_dtype, check_memory, check_orders
 from .em import EM, SHORTEST
@@ -21,6 +22,7 @@ _NEAR = 1.0  # of the log-likelihood
 _TRIED, _STEPS = 4, 15  # starts that are tried for each that climbs to the end, and steps of a trial
 _TRIES = 20  # for another order of strata
 _SAMPLE = 10_000  # gaps whose quantiles a start is drawn from
+_PAPERS_MOST = 60.0  # of a gap times a rate
 _AT_ONCE = 16  # starts that climb together; each takes room for the vectors of the longest runs
 
 
@@ -53,7 +55,7 @@ class FitInfo:
 
 
 def fit(runs, *, orders, max_iter=500, tol=1e-8, seed=0, n_starts=None, initial=None, dtype="float64",
-        memory_limit=None, checkpoint=None, space=None):
+        memory_limit=None, checkpoint=None, space=None, client=None):
     """Fit a TransientMAP of given orders to runs.
 
     Parameters
@@ -71,8 +73,8 @@ def fit(runs, *, orders, max_iter=500, tol=1e-8, seed=0, n_starts=None, initial=
     n_starts : int, optional
         Starts, which climb side by side; the best is returned. The likelihood has many local maxima: 8 by default, or 1 where
         `initial` is given. `info.starts` and `info.notes` tell where they ended.
-    initial : TransientMAP, optional
-        The first start, of the same orders; the others are random.
+    initial : TransientMAP or "paper", optional
+        The first start, of the same orders; the others are random. "paper" is that of `paper_start`.
     dtype : {"float64", "float32"}
         Of the recursion over gaps. Sums over gaps and the model itself are in float64 either way.
     memory_limit : int, optional
@@ -81,7 +83,10 @@ def fit(runs, *, orders, max_iter=500, tol=1e-8, seed=0, n_starts=None, initial=
     checkpoint : path, optional
         A folder that keeps where each start has come to, every few seconds. The same call goes on from there to the same model,
         one with more `max_iter` or `n_starts` goes further.
-    space : str or Space, optional
+    space : str, Space or a list of them, optional
+        Spaces of a list, such as several GPUs, work side by side.
+    client : distributed.Client or "local", optional
+        Whose workers share the runs; the M-step is made here. The model is the same for any number of workers.
 
     Returns
     -------
@@ -97,6 +102,8 @@ def fit(runs, *, orders, max_iter=500, tol=1e-8, seed=0, n_starts=None, initial=
         use.
     StorageError
         The checkpoint cannot be written; what was kept before stays.
+    ClusterError
+        A worker of another version or without the space; a scheduler that is gone.
     """
     check_type(runs)
     orders = np.sort(check_orders(orders))
@@ -106,19 +113,20 @@ def fit(runs, *, orders, max_iter=500, tol=1e-8, seed=0, n_starts=None, initial=
     random = np.random.default_rng(check_seed(seed))
     memory_limit = check_memory(memory_limit)
     check_fit(runs, orders)
-    space = pk.default_space() if space is None else space
-    first = [] if initial is None else [in_order(_check_initial(initial, orders, runs, memory_limit, space))]
+    initial = paper_start(runs, orders, seed) if isinstance(initial, str) and initial == "paper" else initial
+    first = [] if initial is None else [in_order(_check_initial(initial, orders, runs, memory_limit, here(client, space)))]
     settings = {"values": runs.values, "lengths": runs.lengths, "censored": runs.censored, "resolution": runs.resolution,
                 "orders": orders, "tol": tol, "seed": seed, "dtype": str(np.dtype(dtype)), "memory_limit": memory_limit}
-    with Store(checkpoint, "tmap.fit", settings) as store:
-        em = EM(runs, orders, min(n_starts, _AT_ONCE), dtype, space, memory_limit)
+    with Store(checkpoint, "tmap.fit", settings) as store, connected(client) as client:
+        em = EM(runs, orders, min(n_starts, _AT_ONCE), dtype, space, memory_limit, client)
         starts = first + _promising(em, runs, orders, n_starts - len(first), max_iter, random)
         found = [end for begin in range(0, n_starts, _AT_ONCE)
                  for end in em.climb(starts[begin : begin + _AT_ONCE], max_iter, tol, store)]
-    model, history, converged = max(found, key=lambda end: end[1][-1])
-    model = in_order(model)
+        model, history, converged = max(found, key=lambda end: end[1][-1])
+        model = in_order(model)
+        notes = _notes(em, runs, model)
     finals = np.array([end[1][-1] for end in found])
-    info = FitInfo(float(history[-1]), history, len(history) - 1, converged, finals, (*_of_starts(finals), *_notes(em, runs, model)))
+    info = FitInfo(float(history[-1]), history, len(history) - 1, converged, finals, (*_of_starts(finals), *notes))
     return model, info
 
 
@@ -140,7 +148,8 @@ def check_fit(runs, orders):
 
 def _check_initial(model, orders, runs, memory_limit, space):
     if not isinstance(model, TransientMAP):
-        raise DTypeError(f"initial must be a TransientMAP, got {type(model).__name__}")
+        got = repr(model) if isinstance(model, str) else type(model).__name__
+        raise DTypeError(f"initial must be a TransientMAP or 'paper', got {got}")
     if not np.array_equal(np.sort(model.orders), orders):
         raise InputError(f"initial has orders {model.orders.tolist()}, but {orders.tolist()} are wanted")
     if model.log_likelihood(runs, memory_limit=memory_limit, space=space) == -np.inf:
@@ -190,6 +199,34 @@ def random_starts(runs, orders, n_starts, random):
         found.append(TransientMAP(random.dirichlet(np.ones(n)), orders, orders / means,
                                   going_on * random.dirichlet(np.ones(n), n)))
     return found
+
+
+def paper_start(runs, orders, seed=0):
+    """A start by section 4.1 of Brazenas, Horvath and Telek.
+
+    Uniform numbers over their sum for alpha and for each row of the switching, which goes on with
+    probability 1 - 1 / K for a mean run of K gaps; rates r_i / T for a mean gap of T, all made smaller so
+    that no gap times a rate is above 60, for exp(-88) is where float32 ends.
+
+    Parameters
+    ----------
+    runs : Runs
+    orders : array-like of int, shape (n_branches,)
+    seed : int, 0 to 2^64 - 1
+
+    Returns
+    -------
+    TransientMAP
+    """
+    check_type(runs)
+    orders = np.sort(check_orders(orders))
+    check_fit(runs, orders)
+    random, n = np.random.default_rng(check_seed(seed)), len(orders)
+    shares = random.random((n + 1, n))
+    shares /= shares.sum(axis=1, keepdims=True)
+    rates = orders / runs.mean
+    rates *= min(1.0, _PAPERS_MOST / (runs.longest * rates.max()))
+    return TransientMAP(shares[0], orders, rates, (1.0 - runs.n_runs / runs.n_gaps) * shares[1:])
 
 
 def _of_starts(finals):

@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 
 import portable as pk
-from models import edm, hawkes, mixture, resampling, tmap
+from models import edm, hawkes, mixture, resampling, sum_kernels, tmap
 from models.edm import kernels as edm_search
 from models.edm import list_kernels as edm_lists
 from models.edm import local_kernels as edm_local
 from models.edm import surrogate_kernels as edm_surrogates
+from models.hawkes import algorithm_2 as hawkes_printed
 from models.hawkes import backgrounds as hawkes_backgrounds
 from models.hawkes import cell_kernels as hawkes_cells
 from models.hawkes import chain_kernels as hawkes_chains
@@ -27,6 +28,7 @@ from models.resampling import (
     chains,
     filter_kernels,
     pairing,
+    prefix_sums,
     row_kernels,
     simulation_kernels,
     smoothing_kernels,
@@ -38,6 +40,7 @@ from models.resampling import (
 from models.resampling import kernels as resampling_kernels
 from models.tmap import kernels as tmap_kernels
 from models.tmap import rounding as tmap_rounding
+from models.tmap import packed as tmap_packed
 from models.tmap import run_kernels as tmap_run_kernels
 from portable import algorithms
 from portable.backends.cuda.space import lower_to_ptx
@@ -70,6 +73,8 @@ def run_hawkes():
     hawkes.parent_probabilities(likelihood, params)
     hawkes.intensity(likelihood, params, *events)
     hawkes.residuals(likelihood, params)
+    for kernel in (hawkes_printed.packed, hawkes_printed.scalar):
+        hawkes_printed.log_rates(kernel, events[0][:, :2], events[1], params, "serial")()
     marks = np.arange(9.0)
     for trigger in COMPOSED:
         params = trigger(**{name: VALUES[name] for name in trigger.names()})
@@ -96,7 +101,7 @@ def hawkes_kernels():
         for of in (hawkes_excitation.kernels_of, hawkes_cells.cell_kernels_of, hawkes_chains.chain_kernels_of,
                    hawkes_summaries.summary_kernels_of):
             yield of(trigger)
-    yield from (hawkes_plain, hawkes_cells, hawkes_chains, hawkes_summaries, hawkes_backgrounds, hawkes_temporal)
+    yield from (hawkes_plain, hawkes_cells, hawkes_chains, hawkes_summaries, hawkes_backgrounds, hawkes_temporal, hawkes_printed)
 
 
 def run_tmap():
@@ -112,6 +117,9 @@ def run_tmap():
     for dtype in ("float64", "float32"):
         model.log_likelihood(rounded, dtype=dtype, space="serial")
         tmap.fit(rounded, orders=[1, 2], max_iter=2, tol=0.0, n_starts=1, dtype=dtype, space="serial")
+    shard, tmap_packed.SHARD = tmap_packed.SHARD, 64  # several, whose sums are added up
+    tmap.fit(runs, orders=[1, 2], max_iter=1, tol=0.0, n_starts=1, space="serial")
+    tmap_packed.SHARD = shard
     model.branch_probabilities(rounded, space="serial")
     model.rescaled(rounded, space="serial")
     model.branch_probabilities(censored, space="serial")
@@ -156,6 +164,8 @@ def run_resampling():
     resampling.permute(ancestors, space="serial")
     resampling.effective_sample_size(weights, space="serial")
     resampling.log_sum_exp(np.log(weights), space="serial")
+    for peer in prefix_sums.PEERS.values():
+        peer(weights[None], 1, space="serial")
     for in_place in (False, True):
         model = resampling.ParticleFilter(normal_state, random_step, normal_weight, in_place=in_place, space="serial")
         model.run(np.zeros(3), 20, seed=1)
@@ -240,9 +250,9 @@ def lowered(modules):
                 yield kernel, policy_kind, specs, reducers
 
 
-RESAMPLING = [FILTER, chains, filter_kernels, pairing, resampling_kernels, spreading, strata, summary_kernels, weighing]
+RESAMPLING = [FILTER, chains, filter_kernels, pairing, prefix_sums, resampling_kernels, spreading, strata, summary_kernels, weighing]
 MODELS = {"edm": (run_edm, [edm_search, edm_lists, edm_local, edm_surrogates]),
-          "hawkes": (run_hawkes, hawkes_kernels), "tmap": (run_tmap, tmap_kernels),
+          "hawkes": (run_hawkes, hawkes_kernels), "tmap": (run_tmap, [tmap_kernels, sum_kernels]),
           "tmap, runs": (run_tmap, [tmap_run_kernels, tmap_rounding]),
           "resampling": (run_resampling, RESAMPLING), "mixture": (run_mixture, [mixture_gibbs, mixture_kernels, mixture_search, mixture_steps]),
           "resampling, inference": (run_inference, [INFERENCE, smoothing_kernels]),
