@@ -37,7 +37,7 @@ def fetched(folder: Path):
         debs = folder / "debs"
         debs.mkdir(parents=True, exist_ok=True)
         asked = ["apt-cache", "depends", "--recurse", "--no-recommends", "--no-suggests", "--no-conflicts", "--no-breaks", "--no-replaces",
-                 "--no-enhances", "python3.11:arm64"]
+                 "--no-enhances", "python3.11:arm64", "libstdc++6:arm64"]
         lines = subprocess.run(asked, check=True, capture_output=True, text=True).stdout.splitlines()
         names = sorted({line for line in lines if line.endswith(":arm64") and not line.startswith((" ", "<", "dpkg", "tar", "install-info"))})
         subprocess.run(["apt-get", "download", "-q", *names], check=True, cwd=debs)
