@@ -9,7 +9,7 @@ from pathlib import Path
 GROUPS = {
     "Kernels": "kernel function Kernel Function Team ArrayLike Number SpaceLike",
     "Launches": "parallel_for parallel_reduce parallel_scan plan capture fence stamp listening",
-    "Policies": "RangePolicy MDRangePolicy TeamPolicy AUTO",
+    "Policies": "RangePolicy MDRangePolicy TeamPolicy scratch_bytes AUTO",
     "Reducers": "Reducer Sum Prod Min Max MinLoc MaxLoc LogSumExp ScatterView",
     "Views and copies": "View zeros empty asview copy_of deep_copy create_mirror create_mirror_view pinned",
     "Spaces": "Space Threads Cuda use default_space instances concurrency unavailable_because register numba",

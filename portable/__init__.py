@@ -30,7 +30,7 @@ from .explain import explain, listing
 from .graph import capture
 from .kernel import Function, Kernel, function, kernel
 from .plan import plan
-from .policy import AUTO, MDRangePolicy, RangePolicy, TeamPolicy
+from .policy import AUTO, MDRangePolicy, RangePolicy, TeamPolicy, scratch_bytes
 from .reducer import LogSumExp, Max, MaxLoc, Min, MinLoc, Prod, Reducer, Sum
 from .scatter import ScatterView
 from .segments import bincount, searchsorted, segmented_reduce, segmented_scan, segmented_sort, unique
@@ -48,6 +48,6 @@ __all__ = [
     "Team", "TeamPolicy", "Threads", "UnknownSpaceError", "View", "WrongSpaceError", "argsort", "asview", "bincount", "capture", "check",
     "compact", "concurrency", "copy_of", "count", "create_mirror", "create_mirror_view", "deep_copy", "default_space", "empty", "errors",
     "explain", "fence", "function", "gammainc", "gammaincc", "instances", "kernel", "listening", "listing", "numba", "parallel_for",
-    "parallel_reduce", "parallel_scan", "pinned", "plan", "random", "register", "searchsorted", "segmented_reduce", "segmented_scan",
+    "parallel_reduce", "parallel_scan", "pinned", "plan", "random", "register", "scratch_bytes", "searchsorted", "segmented_reduce", "segmented_scan",
     "segmented_sort", "sort_by_key", "stamp", "top_k", "unavailable_because", "unique", "use", "zeros", *words.__all__,
 ]

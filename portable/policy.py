@@ -6,9 +6,12 @@ import math
 import operator
 from dataclasses import dataclass
 
+import numpy as np
+
 from .annotations import SpaceLike
 from .errors import DTypeError, InputError
 
+_LINE = 64  # bytes at whose multiples a scratch array begins
 _LARGEST = 2**62  # index arithmetic stays inside int64 with room for a pack beyond the end
 
 
@@ -83,7 +86,7 @@ class TeamPolicy:
         up to whole warps; the checked space takes the number as it is.
     space : str or Space, optional
     scratch_bytes : int
-        Room for scratch arrays whose shape is known only at run time.
+        Room for scratch arrays whose shape is known only at run time; see `scratch_bytes`.
 
     Examples
     --------
@@ -115,6 +118,46 @@ class TeamPolicy:
             if value < least:
                 raise InputError(f"TeamPolicy: {name} is {value}; at least {least} is wanted")
             object.__setattr__(self, name, value)
+
+
+def scratch_bytes(*arrays: tuple) -> int:
+    """Bytes of scratch for arrays whose shape is known only at run time: `TeamPolicy(..., scratch_bytes=...)`.
+
+    Parameters
+    ----------
+    arrays : (shape, dtype) pairs
+        As `team.scratch(shape, dtype)` asks for them, each once: an integer or a tuple of integers, and a dtype.
+
+    Returns
+    -------
+    int
+        Each array begins at a multiple of 64 bytes.
+
+    Raises
+    ------
+    DTypeError, InputError
+        Naming the array that is no such pair.
+
+    Examples
+    --------
+    >>> pk.scratch_bytes((50, pk.float64), ((3, 4), pk.int32))
+    512
+    """
+    total = 0
+    for k, array in enumerate(arrays):
+        if not isinstance(array, (tuple, list)) or len(array) != 2:
+            raise DTypeError(f"scratch_bytes: arrays[{k}] is {array!r}; a pair of a shape and a dtype is wanted")
+        shape, dtype = array
+        shape = shape if isinstance(shape, (tuple, list)) else (shape,)
+        lengths = [check_index(n, f"scratch_bytes: the shape of arrays[{k}]") for n in shape]
+        if min(lengths, default=0) < 0:
+            raise InputError(f"scratch_bytes: the shape of arrays[{k}] is {shape}; lengths of 0 or more are wanted")
+        try:
+            each = np.dtype(dtype).itemsize
+        except TypeError as error:
+            raise DTypeError(f"scratch_bytes: the dtype of arrays[{k}] is {dtype!r}, which is none") from error
+        total += -(-math.prod(lengths) * each // _LINE) * _LINE
+    return check_index(total, "scratch_bytes: the sum")
 
 
 @dataclass(frozen=True, slots=True)

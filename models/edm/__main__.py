@@ -19,10 +19,11 @@ from rich.console import Console
 from rich.table import Table
 
 import portable as pk
-from models import edm
+from models import edm, page
 from models.checks import check_outputs
 from models.cluster import add_cluster, asked_for
 from models.edm import calibrate, figures, files, frames
+from models.edm.paper import Paper
 from models.edm.surrogates import SURROGATES
 from models.files import replacing
 from models.sharding import here
@@ -34,14 +35,15 @@ def main(argv=None):
     """Run the command line; returns the exit code."""
     options = _parser().parse_args(argv)
     try:
-        check_outputs(options, "out", "plot", inputs=("data",))
+        if options.command is not _paper:
+            check_outputs(options, "out", "plot", inputs=("data",))
         if options.command is _test and options.out:
             frames.pandas_or_why()
         if getattr(options, "plot", None):
             figures.check_file(options.plot)
         with asked_for(options), pk.use(here(options.client, options.space)), _told():
-            if options.command is _calibrate:
-                _calibrate(options)
+            if options.command in (_calibrate, _paper):
+                options.command(options)
             else:
                 options.command(options, files.read(options.data, options.dataset))
     except pk.PortableError as error:
@@ -137,6 +139,9 @@ def _parser():
     made.add_argument("--out", metavar="FILE.npy", help="write the matrix; resumed if interrupted")
     made.add_argument("--checkpoint", metavar="FOLDER", help="keeps finished rows (default: FILE.npy.checkpoint, if --out)")
     add_cluster(made)
+    made = commands.add_parser("paper", help="Figures 2 to 9 and Table 1 of kEDM's paper, as a page")
+    page.add_options(made, Paper, "edm-paper.html", add_data=False)
+    made.set_defaults(command=_paper)
     made = commands.add_parser("calibrate",
                                help="how often surrogates mistake independent series for coupled ones, and "
                                     "miss coupled ones")
@@ -308,6 +313,10 @@ def _dimensions(options, dataset, common, checkpoint):
     beside = checkpoint and f"{checkpoint}.dimensions"
     with Store(beside, "edm.embedding_dimension", {"dataset": dataset, "E_max": options.E_max} | common, "--checkpoint") as store:
         return np.concatenate([part["best"] for part in store.chain("series", dataset.shape[1], run)])
+
+
+def _paper(options):
+    page.run(Paper, options)
 
 
 def _calibrate(options):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
 
 import numpy as np
@@ -218,14 +219,14 @@ class Problem:
         space = pk.default_space()
         if space.memory != "host" or self.dtype != np.float64:
             return None
-        if not tree.may_serve(self.n_valid, len(self.lag)):
+        if not tree.may_serve(self.n_valid, len(self.points), len(self.lag)):
             return None
         valid = self.candidates[self.known_masked[self.candidates]]
         asked = self.points[self.known]
         scale = self.scale()
         candidates, points = self.embedded(self.masked / scale,
                                            valid), self.embedded(self.point_columns / scale, asked)
-        found = tree.build(candidates, points, k, space.n_threads)
+        found = tree.build(candidates, points, k, space.n_threads, lambda n: self._search_some(n, k))
         if found is None:
             return None
         radius = -1 if self.radius is None else self.radius
@@ -234,6 +235,13 @@ class Problem:
         rows = asked - self.points[0]
         distances[rows], times[rows] = tree.nearest(found, candidates, points, valid, asked, radius, k, space.n_threads)
         return pk.copy_of(distances), pk.copy_of(times), scale
+
+    def _search_some(self, n, k):
+        """Search for the first n points alone, to see how long that takes."""
+        some = copy.copy(self)
+        some.points = self.points[:n]
+        some._search_all(k)
+        pk.fence()
 
     def _search_all(self, k):
         """By meeting every candidate."""

@@ -184,7 +184,7 @@ class Search:
             yield first, last
 
     def _bound(self, first, last):
-        scratch = self.n_dims * (4 + TEAM * self.series.dtype.itemsize) + 128
+        scratch = pk.scratch_bytes((self.n_dims, np.int32), ((self.n_dims, TEAM), self.series.dtype))
         library = self.library
         pk.parallel_for(pk.TeamPolicy(self.n_teams, TEAM, scratch_bytes=scratch), kernels.bound, self.n_dims, self.skip,
                         library.n_candidates, library.runs_on, library.pad, first, -(-(last - first) // library.width),
@@ -193,9 +193,9 @@ class Search:
 
     def policy(self, n_teams):
         """Teams of the kernels that list neighbours."""
-        size = self.series.dtype.itemsize + 4
-        entries = self.room + self.most_wanted + self.n_dims
-        return pk.TeamPolicy(n_teams, TEAM, scratch_bytes=entries * size + 4 * list_kernels.CHOSEN + 10 * 64)
+        lengths = self.room, self.most_wanted, self.n_dims
+        lists = [(n, dtype) for n in lengths for dtype in (self.series.dtype, np.int32)]
+        return pk.TeamPolicy(n_teams, TEAM, scratch_bytes=pk.scratch_bytes(*lists, (list_kernels.CHOSEN, np.int32)))
 
 
 def bytes_a_point(n_searches, n_words, itemsize):

@@ -1,4 +1,5 @@
-"""Neighbours by a k-d tree on the host, where points lie so that it is faster than meeting every candidate."""
+"""Neighbours by a k-d tree on the host, where points lie so that it is faster than meeting every
+candidate."""
 
 from __future__ import annotations
 
@@ -6,37 +7,54 @@ import time
 
 import numpy as np
 
-FEWEST = 4000  # candidates: below, the kernel is always faster
+FEWEST = 4000  # candidates and points: below, the kernel is always faster
 MOST_DIMS = 10
 SAMPLE = 64  # points whose search is timed
-# Nanoseconds of the kernel for a pair, and for each coordinate of it, on one core with AVX-512 (docs/measured.md).
-NS_A_PAIR, NS_A_COORDINATE = 0.25, 0.085
+KERNEL = 128, 512  # points that the kernel is timed with, twice, for the first time may compile
 
 
-def may_serve(n_candidates, n_coordinates):
+def may_serve(n_candidates, n_points, n_coordinates):
     """Whether a tree might be faster: what is known before points are laid out."""
-    return n_candidates >= FEWEST and n_coordinates <= MOST_DIMS
+    return min(n_candidates, n_points) >= FEWEST and n_coordinates <= MOST_DIMS
 
 
-def build(candidates, points, k, workers):
-    """A tree if it will be faster than the kernel, else None; known by timing it on a few points.
+def build(candidates, points, k, workers, search):
+    """A tree if it will be faster than the kernel, else None; known by timing both on a few points.
 
-    How fast a tree is depends on the dimension of the set on which the points lie, which the series decides, not E.
+    How fast a tree is depends on the dimension of the set on which the points lie, which the series decides,
+    not E.
 
     candidates, points : shape (n_coordinates, n)
+    search : callable (n), which searches for so many points by the kernel, and waits for it
     """
     try:
         from scipy.spatial import cKDTree
     except ImportError:
         return None
     n_points = points.shape[1]
-    kernel_ns = (NS_A_PAIR + NS_A_COORDINATE * len(points)) * candidates.shape[1] * n_points / workers
     begin = time.perf_counter_ns()
     tree = cKDTree(candidates.T)
     built = time.perf_counter_ns()
-    tree.query(points[:, ::max(1, n_points // SAMPLE)].T, k=k + 1)
+    tree.query(points[:, :: max(1, n_points // SAMPLE)].T, k=k + 1)
     queried = time.perf_counter_ns()
-    return tree if built - begin + (queried - built) * n_points / SAMPLE / workers < kernel_ns else None
+    return (
+        tree
+        if built - begin + (queried - built) * n_points / SAMPLE / workers < kernel_ns(search, n_points)
+        else None
+    )
+
+
+def kernel_ns(search, n_points):
+    """Nanoseconds that the kernel would take for so many points, from its times for fewer: a line through
+    the last two."""
+
+    def timed(n):
+        begin = time.perf_counter_ns()
+        search(n)
+        return time.perf_counter_ns() - begin
+
+    few, more = (min(timed(n), timed(n)) for n in KERNEL)
+    return more + max(more - few, 0) / (KERNEL[1] - KERNEL[0]) * (n_points - KERNEL[1])
 
 
 def nearest(tree, candidates, points, times, point_times, radius, k, workers):
@@ -60,7 +78,7 @@ def nearest(tree, candidates, points, times, point_times, radius, k, workers):
         d[abs(times[near] - point_times[open_rows, None]) <= radius] = np.inf
         order = np.lexsort((near, d), axis=1)[:, :k]
         d, near = np.take_along_axis(d, order, axis=1), np.take_along_axis(near, order, axis=1)
-        # Others at the farthest distance may not have been met: more are asked for where one of them was taken.
+        # Others at the farthest distance may not have been met: more are asked for where one was taken.
         done = (d[:, -1] < farthest * (1 - 1e-12)) | (asked == n)
         distances[open_rows[done]], found[open_rows[done]] = d[done], times[near[done]]
         open_rows, asked = open_rows[~done], 4 * asked

@@ -17,6 +17,7 @@ from rich.table import Table
 
 from portable.errors import InputError, PortableError, printable
 
+from .. import page
 from ..checks import check_outputs
 from ..cluster import add_cluster, asked_for
 from ..files import check_folder, replacing, write
@@ -34,7 +35,7 @@ from .forecast import decluster, forecast, predictive_check
 from .guards import jitter, notes, places
 from .likelihood import METHODS, PRECISIONS
 from .nuts import sample_nuts
-from .paper import reproduce
+from .paper import Paper
 from .parameters import Parameters
 from .posterior import Posterior
 from .probabilities import cluster_sizes, parent_probabilities, posterior_probabilities
@@ -120,11 +121,10 @@ def _parser():
     one.add_argument("--seed", type=int, default=0)
     one.set_defaults(run=run_simulate)
 
-    one = commands.add_parser("paper", help="the table of Holbrook et al. (2021) from the gunfire files")
-    one.add_argument("--data", required=True, help="folder that holds hawkes/dc_gunfire_*.csv.gz")
+    one = commands.add_parser("paper", help="Figures 1 to 4 and the numbers of Holbrook et al. (2021), as a page")
+    page.add_options(one, Paper, "hawkes-paper.html")
     one.add_argument("--thin", type=int, default=1, help="steps a draw (1)")
     one.add_argument("--long", type=int, default=0, metavar="N", help="also compare with chains N times as long")
-    one.add_argument("--space", default=None)
     one.add_argument("--seed", type=int, default=0)
     one.set_defaults(run=run_paper)
 
@@ -368,14 +368,9 @@ def run_simulate(options):
 
 
 def run_paper(options):
-    """Print the paper's table beside ours."""
-    table = Table(title="Holbrook et al. (2021); 4 chains x 10,000 draws after 1,000 that are not kept", title_justify="left",
-                  box=SIMPLE_HEAD, pad_edge=False)
-    for column in ("data\nquantity", "printed mean\n(95%)", "found mean\n(95%)", "ESS\nattainable", "R-hat", "s"):
-        table.add_column(column, no_wrap=True)
-    for row in reproduce(Path(options.data), space=options.space, seed=options.seed, thin=options.thin, longer=options.long):
-        table.add_row(*row.cells())
-    console.print(table)
+    """Write the paper's page."""
+    page.run(Paper, options, lambda line: console.print(line, highlight=False, markup=False), seed=options.seed,
+             thin=options.thin, longer=options.long)
 
 
 def run_calibrate(options):

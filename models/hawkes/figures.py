@@ -32,7 +32,7 @@ def _events(array, name, n_dims, probabilities):
 
 
 def probability_map(locations, probabilities, *, axes=None):
-    """Where events were triggered by others: each place of events, shaded by their mean probability (as Figure 2).
+    """Where events were triggered by others: each place of events, shaded by their mean probability (the paper's Figure 3, left).
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ def _area(n):
 
 
 def posterior_densities(posterior, names=None):
-    """Histograms of the draws of each parameter, with mean and 95% interval (as Figure 3).
+    """Histograms of the draws of each parameter, with mean and 95% interval (the paper's Figure 2).
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ def posterior_densities(posterior, names=None):
 
 
 def probabilities_in_time(times, probabilities, *, n_bins=200, axes=None):
-    """When events were triggered: counts over time, and how many of them were triggered by others (as Figure 4).
+    """When events were triggered: counts over time, and how many of them were triggered by others.
 
     Parameters
     ----------

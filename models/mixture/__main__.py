@@ -19,6 +19,7 @@ from rich.table import Table
 import portable as pk
 from portable.errors import InputError, PortableError, printable
 
+from .. import page
 from ..cluster import add_cluster, asked_for
 from ..files import check_folder
 from . import covariance, cytometry
@@ -27,6 +28,7 @@ from .cytometry.extras import need
 from .cytometry.labels import FORMATS
 from .cytometry.merging import METHODS
 from .cytometry.panel import COMPENSATIONS, TRANSFORMS
+from .paper import Paper
 from .sklearn_protocol import ConvergenceWarning
 from .starts import STARTS
 
@@ -75,7 +77,14 @@ def _parser():
         command.add_argument("cells", nargs="+", metavar="CELLS", help=_CELLS)
         add(command)
         _add_out(command, folder)
+    paper = commands.add_parser("paper", help="Appendices B and C of Suchard et al., as a page")
+    page.add_options(paper, Paper, "mixture-paper.html", add_data=False)
+    paper.set_defaults(run=_paper)
     return parser
+
+
+def _paper(options):
+    page.run(Paper, options)
 
 
 def _add_mixture(parser):

@@ -8,11 +8,13 @@ import sys
 import portable as pk
 from portable.errors import PortableError, printable
 
+from .. import page
 from ..cluster import add_cluster, asked_for
 from .calibration import calibrate
 from .exactness import likelihoods, smoothers
 from .figures import draw
-from .study import ROW, decisions, load, merge, save, study
+from .paper import Paper
+from .study import ROW, Design, decisions, load, merge, save, study
 
 
 def main(argv=None):
@@ -45,6 +47,15 @@ def main(argv=None):
     add_cluster(ranked)
     ranked.add_argument("--quick", action="store_true", help="twenty data sets, nineteen draws each, few steps: shows that everything runs")
     ranked.set_defaults(run=calibrated)
+    printed = commands.add_parser("paper", help="Figures 2 to 6 of Murray, Lee and Jacob in single precision, as a page")
+    page.add_options(printed, Paper, "resampling-paper.html", add_data=False)
+    printed.add_argument("--cost", type=int, metavar="P",
+                         help="sets and vectors so that a cell costs 2^P particles (24: about an hour of two cores)")
+    printed.add_argument("--checkpoint", metavar="FOLDER",
+                         help="keeps finished weight sets: the same command goes on from there (default: OUT.checkpoint)")
+    printed.add_argument("--beside", action="append", default=[], metavar="STUDY",
+                         help="a study.json of another machine, for Figure 6 of both; may be repeated")
+    printed.set_defaults(run=paper)
     options = parser.parse_args(argv)
     if options.run is experiment and (not 4 <= options.largest <= 30 or options.runs < 1):
         parser.error(f"--largest is {options.largest} and --runs {options.runs}; 4 to 30 and at least 1 are wanted")
@@ -85,6 +96,11 @@ def calibrated(options):
     return int(failed)
 
 
+def paper(options):
+    checkpoint = options.checkpoint or f"{options.out}.checkpoint"
+    page.run(Paper, options, cost=options.cost, checkpoint=checkpoint, beside=options.beside)
+
+
 def experiment(options):
     spaces = options.space or [s for s in ("threads", "cuda") if pk.unavailable_because(s) is None]
     sizes = [1 << p for p in range(4, (8 if options.quick else options.largest) + 1, 2)]
@@ -95,7 +111,7 @@ def experiment(options):
     table = folder / "study.json"
     known = load(table) if table.exists() else []
     try:
-        for cell in study(spaces, sizes, ys, options.runs, known, options.checkpoint or folder / "checkpoint", options.client):
+        for cell in study(spaces, sizes, ys, Design(options.runs), known, options.checkpoint or folder / "checkpoint", client=options.client):
             print(ROW.format(**cell), flush=True)
             if cell not in known:
                 known.append(cell)

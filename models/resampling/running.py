@@ -64,8 +64,8 @@ class Run:
         functions = model.functions
         if self.short:
             self.n_sorted = 1 << (n - 1).bit_length() if model.ordered else 1
-            scratch = 64 * (-(-n // 16) - (-self.n_sorted // 8) - (-self.n_sorted // 16))
-            self.rows = pk.TeamPolicy(n_rows, min(ROW_TEAM, -(-n // 32) * 32), scratch_bytes=scratch)
+            kept = (n, np.int32), (self.n_sorted, np.float64), (self.n_sorted, np.int32)
+            self.rows = pk.TeamPolicy(n_rows, min(ROW_TEAM, -(-n // 32) * 32), scratch_bytes=pk.scratch_bytes(*kept))
             self.kernel = row_kernels.row_kernel(functions, n_dims)
             self.keys = pk.copy_of(seeds)
             self.places = pk.empty((n_rows, n if model.ordered else 1), np.int32)

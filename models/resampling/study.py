@@ -1,10 +1,15 @@
-"""The study of Murray, Lee and Jacob on the machine at hand: bias, error and time of the schemes over N and y.
+"""The study of Murray, Lee and Jacob on this machine: bias, error and time of the schemes over N and y.
 
-Weights are w_i = N(x_i; y, 1), x_i ~ N(0, 1). Of K offspring vectors o, with e = N w / sum w:
-    MSE / N        mean of |o - e|^2 / N                                   (Figure 3)
-    bias share     |mean o - e|^2 / MSE: 1 / K for an unbiased scheme      (Figure 2)
-    seconds        of a call until a permuted ancestor vector, median      (Figures 4 and 5)
-    decision       the fastest scheme at each N and y                      (Figure 6)
+Weights are w_i = N(x_i; y, 1), x_i ~ N(0, 1), in several sets. Of K offspring vectors o of a set, with
+e = N w / sum w:
+
+    MSE / N        mean of |o - e|^2 / N                                              (Figure 4)
+    bias share     |mean o - e|^2 / MSE: 1 / K for an unbiased scheme                 (Figure 2)
+    seconds        of a call until a permuted ancestor vector, median                 (Figure 5)
+    decision       the fastest scheme at each N and y                                 (Figure 6)
+
+Both errors are means over the sets. Each set of each cell (scheme, N, y) has a seed of its own, so that
+cells are independent; `excess` takes the 1 / K off the bias share. `Design` says how many sets and vectors.
 """
 
 from __future__ import annotations
@@ -12,9 +17,13 @@ from __future__ import annotations
 import functools
 import itertools
 import json
+import math
 import pathlib
 import statistics
 import time
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -25,16 +34,87 @@ from ..files import read_json, write
 from ..processes import map_numbers
 from ..store import Store
 from . import schemes
+from .prefix_sums import PEERS
+from .weights import metropolis_steps
 
-SCHEMES = ("multinomial", "stratified", "systematic", "residual", "ssp", "killing", "metropolis", "megopolis", "rejection")
-MOST_AT_ONCE, MOST_IN_ALL = 1 << 20, 1 << 24  # particles of all replicates: held together, and computed
-ERRORS = "runs", "mse", "bias_share"
+SCHEMES = (
+    "multinomial",
+    "stratified",
+    "systematic",
+    "residual",
+    "ssp",
+    "killing",
+    "metropolis",
+    "megopolis",
+    "rejection",
+)
+CHAINS = "metropolis", "megopolis"
+MOST_AT_ONCE = 1 << 20  # particles of replicates that are held together
+FEWEST = 4  # vectors of a set
+ERRORS = "sets", "runs", "mse", "bias_share"
 LONG_ENOUGH = 1.0  # seconds of timed calls
-_KINDS = dict(scheme=str, kind=str, n=int, y=(int, float), runs=int, mse=(int, float), bias_share=(int, float), seconds=(int, float))
+_STEPS_A_PARTICLE = 8.0  # steps of a chain, or proposals, that cost what a particle of the other schemes does
+_LONG = 1 << 26  # particles and steps of a cell whose sets are kept one by one
+_BOUND = 1.0  # of the weights: exp(0)
+_KINDS = dict(
+    scheme=str,
+    kind=str,
+    n=int,
+    y=(int, float),
+    runs=int,
+    mse=(int, float),
+    bias_share=(int, float),
+    seconds=(int, float),
+)
 ROW = "{scheme:12} {kind:5} {n:9,d} {y:4.1f} {mse:9.4f} {bias_share:9.2e} {seconds:10.3e}"
 
 
-def study(spaces, sizes, ys, n_runs, known=(), checkpoint=None, client=None):
+@dataclass(frozen=True)
+class Design:
+    """How much of a study there is.
+
+    Attributes
+    ----------
+    n_runs : int
+        K, offspring vectors of a set.
+    n_sets : int
+        Weight sets of a cell.
+    most : int
+        Particles that a cell should cost, of all its vectors; a chain of 8 steps costs one. Where it would
+        cost more there are fewer vectors, then fewer sets, but one set of four vectors at least.
+    limit : float
+        Cells that would cost more even so are left out.
+    dtype : {"float64", "float32"}
+        Of the weights.
+    long_enough : float
+        Seconds of timed calls after which no other is made.
+    """
+
+    n_runs: int = 16
+    n_sets: int = 1
+    most: int = 1 << 24
+    limit: float = math.inf
+    dtype: str = "float64"
+    long_enough: float = LONG_ENOUGH
+
+    def share(self, n: int, steps: float) -> tuple[int, int]:
+        """(sets, vectors of each) for cells of n particles and so many steps; (0, 0) for those left out."""
+        cost = n * max(1.0, steps / _STEPS_A_PARTICLE)
+        runs = min(self.n_runs, max(FEWEST, int(self.most / (cost * self.n_sets))))
+        sets = min(self.n_sets, max(1, int(self.most / (cost * runs))))
+        return (sets, runs) if cost * runs * sets <= self.limit else (0, 0)
+
+
+def study(
+    spaces: Sequence[str],
+    sizes: Sequence[int],
+    ys: Sequence[float],
+    design: Design,
+    known: Sequence[dict] = (),
+    checkpoint: object = None,
+    names: Sequence[str] = SCHEMES,
+    client: object = None,
+) -> Iterator[dict]:
     """The cells of the study, one after another.
 
     Parameters
@@ -42,124 +122,210 @@ def study(spaces, sizes, ys, n_runs, known=(), checkpoint=None, client=None):
     spaces : list of str
     sizes : list of int
     ys : list of float
-    n_runs : int
-        K, replicates of a cell; fewer beyond 2^24 particles in all, but at least 4.
+    design : Design
     known : list of dict
-        Cells that need no computing. Of another kind of machine they say the errors: draws are the same everywhere.
+        Cells that need no computing. Of another kind of machine they say the errors: draws are the same
+        everywhere.
     checkpoint : path, optional
-        A folder that keeps each cell as it is finished: the same study goes on from there, a larger one adds to it.
+        A folder that keeps each cell as it is finished, and each set of one that takes long: the same study
+        goes on from there, one with more cells adds to it.
+    names : list of str
+        Schemes of SCHEMES, peers of `models.resampling.prefix_sums`, or "metropolis / C" for B = B* / C.
     client : distributed.Client or "local", optional
-        Whose workers compute errors, each cell's on a core of its own. Seconds are this machine's, and measured here.
+        Whose workers compute our schemes' errors, each cell's on a core of its own. Seconds are this machine's,
+        and measured here.
 
     Yields
     ------
-    dict: scheme, kind ("cpu" or "cuda"), n, y, runs, mse, bias_share, seconds
+    dict: scheme, kind ("cpu" or "cuda"), n, y, sets, runs, mse, bias_share, seconds (None for peers)
     """
-    with Store(checkpoint, "resampling.study", {"n_runs": n_runs}) as store:
-        kept = (store.get(part) for part in store.names())
-        known = [*known, *(json.loads(str(part["cell"])) for part in kept if part is not None)]
+    settings = {"n_runs": design.n_runs, "n_sets": design.n_sets, "most": design.most, "dtype": design.dtype}
+    with Store(checkpoint, "resampling.study", settings) as store:
+        known = [*known, *_kept(store)]
         done = {_place(cell): cell for cell in known}
-        errors = {(cell["scheme"], cell["n"], cell["y"]): {name: cell[name] for name in ERRORS} for cell in known}
+        errors = {_drawn(cell): {name: cell[name] for name in ERRORS if name in cell} for cell in known}
         if client is not None:
-            wanted = [place for place in itertools.product(SCHEMES, sizes, ys) if place not in errors]
-            found = map_numbers(functools.partial(_errors_of, wanted, n_runs), len(wanted), client=client, space="serial")
-            errors |= dict(zip(wanted, found))
+            places = itertools.product([name for name in names if name not in PEERS], sizes, ys)
+            cells = [{"scheme": name, "kind": "any", "n": n, "y": y} for name, n, y in places]
+            cells = [cell for cell in cells if _drawn(cell) not in errors]
+            found = map_numbers(
+                functools.partial(_errors_elsewhere, cells, design), len(cells), client=client, space="serial"
+            )
+            errors |= {_drawn(cell): error for cell, error in zip(cells, found) if error is not None}
         for space in spaces:
             for n in sizes:
                 for y in ys:
-                    w = _weights(n, y)
-                    for name in SCHEMES:
+                    steps = metropolis_steps(weight_set(n, y, 0, design.dtype), space=space)
+                    for name in names:
                         cell = {"scheme": name, "kind": kind_of(space), "n": n, "y": y}
                         if _place(cell) not in done:
-                            done[_place(cell)] = cell = _measured(cell, errors, w, n_runs, space)
-                            store.put("{kind}-{n:010d}-{y}-{scheme}".format(**cell), cell=np.array(json.dumps(cell)))
-                        yield done[_place(cell)]
+                            done[_place(cell)] = found = _measured(cell, errors, design, steps, space, store)
+                            if found:
+                                store.put(_name("cell", cell), cell=np.array(json.dumps(found)))
+                        if done[_place(cell)]:
+                            yield done[_place(cell)]
+
+
+def _kept(store):
+    """The cells of a checkpoint."""
+    parts = (store.get(part) for part in store.names("cell-"))
+    return [json.loads(str(part["cell"])) for part in parts if part is not None]
+
+
+def weight_set(n: int, y: float, number: int, dtype: str = "float64") -> np.ndarray:
+    """Weights of equation (12), at most 1; the same normal numbers for every y."""
+    x = np.random.default_rng((n, number) if number else n).normal(size=n)
+    return np.exp(-0.5 * (x - y) ** 2).astype(dtype)
+
+
+def excess(cell: dict) -> float:
+    """What is left of the bias share without the 1 / K that unbiased offspring have: |bias|^2 / MSE, on
+    average."""
+    k = cell["runs"]
+    return (k * cell["bias_share"] - 1.0) / (k - 1)
 
 
 def _place(cell):
     return cell["scheme"], cell["kind"], cell["n"], cell["y"]
 
 
-def _measured(cell, errors, w, n_runs, space):
-    scheme, place = getattr(schemes, cell["scheme"]), (cell["scheme"], cell["n"], cell["y"])
-    if place not in errors:
-        errors[place] = _all_errors(scheme, w, n_runs, space)
-    return cell | errors[place] | {"seconds": _seconds(scheme, w, space)}
+def _drawn(cell):
+    """What the errors of a cell depend on: of our schemes not on the machine."""
+    return cell["scheme"], cell["n"], cell["y"], cell["kind"] if cell["scheme"] in PEERS else "any"
 
 
-def _weights(n, y):
-    return np.exp(-0.5 * (np.random.default_rng(n).normal(size=n) - y) ** 2)
+def _name(what, cell):
+    scheme = "".join(c if c.isalnum() else "_" for c in cell["scheme"])
+    return "{}-{kind}-{n:010d}-{y}-{}".format(what, scheme, **cell)
 
 
-def _errors_of(places, n_runs, k):
-    """On a worker: the errors of the cells at one place, which no machine changes."""
-    name, n, y = places[k]
-    return _all_errors(getattr(schemes, name), _weights(n, y), n_runs, "serial")
+def _measured(cell, errors, design, steps, space, store):
+    draw, steps, own = _drawing(cell["scheme"], steps, space)
+    sets, runs = design.share(cell["n"], steps)
+    if not sets:
+        return None
+    if _drawn(cell) not in errors:
+        errors[_drawn(cell)] = _errors_of(cell, draw, design, sets, runs, steps, store)
+    seconds = _seconds(own, weight_set(cell["n"], cell["y"], 0, design.dtype), space, design) if own else None
+    return cell | errors[_drawn(cell)] | {"seconds": seconds}
 
 
-def _all_errors(scheme, w, n_runs, space):
-    runs = min(n_runs, max(4, MOST_IN_ALL // len(w)))
-    return dict(zip(ERRORS, (runs, *_errors(scheme, w, runs, space))))
+def _errors_of(cell, draw, design, sets, runs, steps, store):
+    """What ERRORS names, means over the sets; the store keeps the sets of a cell that takes long."""
+    found, long = [], cell["n"] * steps * runs * sets > _LONG
+    for number in range(sets):
+        name = f"{_name('set', cell)}-{number:03d}"
+        part = store.get(name) if long else None
+        if part is None:
+            w = weight_set(cell["n"], cell["y"], number, design.dtype)
+            part = {"errors": np.array(_errors(draw, w, runs, _seed(cell, number)))}
+            if long:
+                store.put(name, **part)
+        found.append(part["errors"])
+    return dict(zip(ERRORS, (sets, runs, *np.mean(found, axis=0).tolist())))
 
 
-def kind_of(space):
+def _errors_elsewhere(cells, design, k):
+    """On a worker: the errors of a cell, which no machine changes; None if the design leaves it out."""
+    cell = cells[k]
+    steps = metropolis_steps(weight_set(cell["n"], cell["y"], 0, design.dtype), space="serial")
+    draw, steps, _ = _drawing(cell["scheme"], steps, "serial")
+    sets, runs = design.share(cell["n"], steps)
+    with Store(None, "resampling.study", {}) as nothing:
+        return _errors_of(cell, draw, design, sets, runs, steps, nothing) if sets else None
+
+
+def _drawing(name, steps, space):
+    """(what gives offspring of rows of weights, its steps a particle, what is timed or None)."""
+    if name in PEERS:
+        return lambda w, seed, step: PEERS[name](w, seed, step, space), 1.0, None
+    name, _, divisor = name.partition(" / ")
+    more = {"rejection": {"max_weight": _BOUND}}.get(name, {})
+    if name in CHAINS:
+        steps = math.ceil(steps / int(divisor or 1))
+        more = {"n_steps": steps} if divisor else {}
+    elif name == "rejection":  # log(0.01) of B* apart
+        steps = max(1.0, steps / 4.6)
+    else:
+        steps = 1.0
+    scheme = getattr(schemes, name)
+
+    def offspring(w, seed, step):
+        return scheme(w, seed=seed, step=step, output="offspring", space=space, **more)
+
+    def timed(w, step):
+        return scheme(w, seed=2, step=step, permuted=True, space=space, **more)
+
+    return offspring, steps, timed
+
+
+def _seed(cell, number):
+    """A seed for each set of each cell."""
+    words = zlib.crc32(cell["scheme"].encode()), cell["n"], round(2 * cell["y"]), number
+    return int(np.random.SeedSequence(words).generate_state(1, np.uint64)[0])
+
+
+def kind_of(space: object) -> str:
     """The machine that a study's cell is told of, "cpu" or "cuda"."""
     return "cuda" if str(space).startswith("cuda") else "cpu"
 
 
-def _errors(scheme, w, n_runs, space):
+def _errors(draw: Callable, w: np.ndarray, n_runs: int, seed: int) -> tuple[float, float]:
     """(MSE / N, bias share)."""
     n, at_once = len(w), max(1, min(n_runs, MOST_AT_ONCE // len(w)))
-    e, total, squares, done = n * w / w.sum(), 0.0, 0.0, 0
+    e, total, squares, done = n * w / w.sum(dtype=np.float64), 0.0, 0.0, 0
     for step in range(-(-n_runs // at_once)):
         rows = min(at_once, n_runs - done)
-        o = scheme(np.tile(w, (rows, 1)), seed=1, step=step, output="offspring", space=space)
+        o = draw(np.tile(w, (rows, 1)), seed, step)
         total, squares, done = total + o.sum(axis=0), squares + ((o - e) ** 2).sum(), done + rows
     mse = squares / n_runs
     return float(mse / n), float(((total / n_runs - e) ** 2).sum() / mse) if mse else 0.0
 
 
-def _seconds(scheme, w, space, repeats=5):
+def _seconds(call, w, space, design, repeats=5):
     view = pk.copy_of(w, space)
-    scheme(view, seed=2, permuted=True, space=space)
+    call(view, 0)
     times = []
     for step in range(repeats):
-        if sum(times) > LONG_ENOUGH:
+        if sum(times) > design.long_enough:
             break
         start = time.perf_counter()
-        scheme(view, seed=2, step=step, permuted=True, space=space)
+        call(view, step)
         pk.fence(space)
         times.append(time.perf_counter() - start)
     return statistics.median(times)
 
 
-def decisions(cells):
+def decisions(cells: Sequence[dict]) -> dict:
     """{"cpu" | "cuda" | "both": {(n, y): scheme}}, the fastest; "both" says which machine, too."""
     found = {}
+    cells = [cell for cell in cells if cell["scheme"] in SCHEMES]
     for kind in sorted({cell["kind"] for cell in cells}) + ["both"]:
         best = {}
         for cell in cells:
             at = cell["n"], cell["y"]
             if kind in (cell["kind"], "both") and (at not in best or cell["seconds"] < best[at]["seconds"]):
                 best[at] = cell
-        found[kind] = {at: cell["scheme"] + (f", {cell['kind']}" if kind == "both" else "") for at, cell in best.items()}
+        found[kind] = {
+            at: cell["scheme"] + (f", {cell['kind']}" if kind == "both" else "") for at, cell in best.items()
+        }
     return found
 
 
-def merge(studies):
+def merge(studies: Sequence[Sequence[dict]]) -> list[dict]:
     """The cells of several studies; of the same cell the last one's."""
     return list({_place(cell): cell for cells in studies for cell in cells}.values())
 
 
-def save(cells, folder):
+def save(cells: Sequence[dict], folder: object) -> pathlib.Path:
     """Write study.json; returns its path."""
     path = pathlib.Path(folder) / "study.json"
     path.parent.mkdir(parents=True, exist_ok=True)
-    write(path, json.dumps({"schema": "resampling-study", "cells": cells}, indent=1) + "\n")
+    write(path, json.dumps({"schema": "resampling-study", "cells": list(cells)}, indent=1) + "\n")
     return path
 
 
-def load(path):
+def load(path: object) -> list[dict]:
     """The cells of a study.json."""
     found = read_json(path)
     try:
@@ -168,4 +334,6 @@ def load(path):
                 raise TypeError(f"a cell is {cell}")
         return found["cells"]
     except (KeyError, TypeError) as error:
-        raise InputError(f"'{path}' is no study that `python -m models.resampling experiment` wrote: {error}") from error
+        raise InputError(
+            f"'{path}' is no study that `python -m models.resampling experiment` wrote: {error}"
+        ) from error

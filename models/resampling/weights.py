@@ -23,7 +23,7 @@ MOST_SWEEPS, LEAST_SWEEP = 2048, 2048
 
 def row_policy(n_rows, n_tiles):
     """A team for each row, with room for what lies before its tiles."""
-    return pk.TeamPolicy(n_rows, ROW_TEAM, scratch_bytes=8 * (n_tiles + 1))
+    return pk.TeamPolicy(n_rows, ROW_TEAM, scratch_bytes=pk.scratch_bytes((n_tiles + 1, np.float64)))
 
 
 def tile_size(n):

@@ -25,7 +25,7 @@ with the last gap's density in b[K] and the switches counted up to k = K - 1.
 """
 
 from .files import from_events, from_frame, load, read, save
-from .fit import FitInfo, fit
+from .fit import FitInfo, fit, paper_start
 from .goodness import Goodness, goodness_of_fit
 from .model import TransientMAP
 from .runs import Runs
@@ -33,4 +33,4 @@ from .select import Candidate, best_renewal, select_orders
 from .uncertainty import StandardErrors, standard_errors
 
 __all__ = ["Candidate", "FitInfo", "Goodness", "Runs", "StandardErrors", "TransientMAP", "best_renewal", "fit", "from_events",
-           "from_frame", "goodness_of_fit", "load", "read", "save", "select_orders", "standard_errors"]
+           "from_frame", "goodness_of_fit", "load", "paper_start", "read", "save", "select_orders", "standard_errors"]

@@ -13,12 +13,14 @@ from rich.table import Table
 
 from portable.errors import InputError, PortableError, printable
 
+from .. import page
 from ..checks import check_outputs
 from ..cluster import add_cluster, asked_for
 from ..files import replacing
 from ..store import inside
 from ..dates import ORDERS
 from . import best_renewal, fit, goodness_of_fit, load, read, save, select_orders, standard_errors
+from .paper import Paper
 from .figures import complete_gaps, empirical_correlation, new_figure, overview
 
 
@@ -86,6 +88,10 @@ def _parser():
     describing.add_argument("--model", metavar="MODEL.json", help="compare with this process, and test it")
     describing.set_defaults(run_command=_describe)
 
+    papers = commands.add_parser("paper", help="Table 1 and Figures 3 and 4 of Brazenas, Horvath and Telek, as a page")
+    page.add_options(papers, Paper, "tmap-paper.html")
+    papers.set_defaults(run_command=_paper)
+
     for command in (fitting, describing):
         command.add_argument("--run", default="run", help="column of run names in a .csv (default: %(default)s)")
         command.add_argument("--one-run", action="store_true", help="with --time: all events are of one run")
@@ -99,6 +105,10 @@ def _parser():
     for command in (fitting, simulating, describing):
         command.add_argument("--space", metavar="NAME", help="execution space (default: the layer's own choice)")
     return parser
+
+
+def _paper(options, console):
+    page.run(Paper, options, lambda line: console.print(line, highlight=False, markup=False))
 
 
 def _orders(text):

@@ -22,6 +22,7 @@ _NEAR = 1.0  # of the log-likelihood
 _TRIED, _STEPS = 4, 15  # starts that are tried for each that climbs to the end, and steps of a trial
 _TRIES = 20  # for another order of strata
 _SAMPLE = 10_000  # gaps whose quantiles a start is drawn from
+_PAPERS_MOST = 60.0  # of a gap times a rate
 _AT_ONCE = 16  # starts that climb together; each takes room for the vectors of the longest runs
 
 
@@ -72,8 +73,8 @@ def fit(runs, *, orders, max_iter=500, tol=1e-8, seed=0, n_starts=None, initial=
     n_starts : int, optional
         Starts, which climb side by side; the best is returned. The likelihood has many local maxima: 8 by default, or 1 where
         `initial` is given. `info.starts` and `info.notes` tell where they ended.
-    initial : TransientMAP, optional
-        The first start, of the same orders; the others are random.
+    initial : TransientMAP or "paper", optional
+        The first start, of the same orders; the others are random. "paper" is that of `paper_start`.
     dtype : {"float64", "float32"}
         Of the recursion over gaps. Sums over gaps and the model itself are in float64 either way.
     memory_limit : int, optional
@@ -112,6 +113,7 @@ def fit(runs, *, orders, max_iter=500, tol=1e-8, seed=0, n_starts=None, initial=
     random = np.random.default_rng(check_seed(seed))
     memory_limit = check_memory(memory_limit)
     check_fit(runs, orders)
+    initial = paper_start(runs, orders, seed) if isinstance(initial, str) and initial == "paper" else initial
     first = [] if initial is None else [in_order(_check_initial(initial, orders, runs, memory_limit, here(client, space)))]
     settings = {"values": runs.values, "lengths": runs.lengths, "censored": runs.censored, "resolution": runs.resolution,
                 "orders": orders, "tol": tol, "seed": seed, "dtype": str(np.dtype(dtype)), "memory_limit": memory_limit}
@@ -146,7 +148,8 @@ def check_fit(runs, orders):
 
 def _check_initial(model, orders, runs, memory_limit, space):
     if not isinstance(model, TransientMAP):
-        raise DTypeError(f"initial must be a TransientMAP, got {type(model).__name__}")
+        got = repr(model) if isinstance(model, str) else type(model).__name__
+        raise DTypeError(f"initial must be a TransientMAP or 'paper', got {got}")
     if not np.array_equal(np.sort(model.orders), orders):
         raise InputError(f"initial has orders {model.orders.tolist()}, but {orders.tolist()} are wanted")
     if model.log_likelihood(runs, memory_limit=memory_limit, space=space) == -np.inf:
@@ -196,6 +199,34 @@ def random_starts(runs, orders, n_starts, random):
         found.append(TransientMAP(random.dirichlet(np.ones(n)), orders, orders / means,
                                   going_on * random.dirichlet(np.ones(n), n)))
     return found
+
+
+def paper_start(runs, orders, seed=0):
+    """A start by section 4.1 of Brazenas, Horvath and Telek.
+
+    Uniform numbers over their sum for alpha and for each row of the switching, which goes on with
+    probability 1 - 1 / K for a mean run of K gaps; rates r_i / T for a mean gap of T, all made smaller so
+    that no gap times a rate is above 60, for exp(-88) is where float32 ends.
+
+    Parameters
+    ----------
+    runs : Runs
+    orders : array-like of int, shape (n_branches,)
+    seed : int, 0 to 2^64 - 1
+
+    Returns
+    -------
+    TransientMAP
+    """
+    check_type(runs)
+    orders = np.sort(check_orders(orders))
+    check_fit(runs, orders)
+    random, n = np.random.default_rng(check_seed(seed)), len(orders)
+    shares = random.random((n + 1, n))
+    shares /= shares.sum(axis=1, keepdims=True)
+    rates = orders / runs.mean
+    rates *= min(1.0, _PAPERS_MOST / (runs.longest * rates.max()))
+    return TransientMAP(shares[0], orders, rates, (1.0 - runs.n_runs / runs.n_gaps) * shares[1:])
 
 
 def _of_starts(finals):

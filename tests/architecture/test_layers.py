@@ -122,8 +122,10 @@ GROWTH = (  # nodes of the layer's syntax trees: where, and why
     (820, "gamma, beta and weighted random numbers, permutations, host forms that take arrays"),
     (3_300, "launches that are safe wherever Python runs: Ctrl-C, the state of arithmetic, locks, limits of memory"),
     (4_600, "the debug build: its emitter, its faults, its memory on two machines"),
+    (200, "scratch_bytes, the size of run-time scratch"),
     (900, "light loops in strips between looks at Ctrl-C's flag; loops of a debug build that a fault ends"),
     (3_300, "annotations of the public names, and the types that they speak of"),
+    (210, "copies that listeners hear of, for the time line of a profile; views in notebooks"),
 )
 
 

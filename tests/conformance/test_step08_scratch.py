@@ -78,8 +78,24 @@ def running_sum(team, x, out):
 @pytest.mark.parametrize("n", [1, 13, 40])
 def test_shapes_known_only_at_run_time(space, n, size):
     x = np.random.default_rng(2).integers(0, 9, (3, n))
-    policy = pk.TeamPolicy(3, size, scratch_bytes=2 * n * 8 + 64)
+    policy = pk.TeamPolicy(3, size, scratch_bytes=pk.scratch_bytes((n, x.dtype), (n, x.dtype)))
     np.testing.assert_array_equal(launch_for(space, policy, running_sum, x, np.zeros_like(x))[1], x.cumsum(1))
+
+
+def test_scratch_is_sized_by_what_is_asked_for():
+    """Each array begins at a multiple of 64 bytes; the checked space takes this number, and not one less."""
+    assert pk.scratch_bytes() == pk.scratch_bytes((0, np.float64)) == 0
+    assert pk.scratch_bytes(((4, 5), np.float64), (3, "int32"), (17, pk.float32)) == 192 + 64 + 128
+    x = np.ones((3, 13))
+    enough = pk.scratch_bytes((13, x.dtype), (13, x.dtype))
+    launch_for("checked", pk.TeamPolicy(3, 4, scratch_bytes=enough), running_sum, x, np.zeros_like(x))
+    with pytest.raises(CheckError, match="scratch_bytes"):
+        launch_for("checked", pk.TeamPolicy(3, 4, scratch_bytes=enough - 64), running_sum, x, np.zeros_like(x))
+    for bad, match in (((5,), "pair of a shape and a dtype"), (((-1, np.float64),), "0 or more"),
+                       (((2.5, np.float64),), "must be an integer"), (((2, "nothing"),), "which is none"),
+                       (((2**62, np.float64),), "beyond the range")):
+        with pytest.raises((InputError, pk.DTypeError), match=match):
+            pk.scratch_bytes(*bad)
 
 
 def test_shapes_known_only_at_run_time_must_be_asked_for(space):

@@ -77,7 +77,7 @@ def pmmh(folder, longer):
 
 def resampling_study(folder, longer):
     sizes = [4, 8] if longer else [4]
-    cells = list(study.study([SPACE], sizes, [0.5], 4, checkpoint=folder / "checkpoint"))
+    cells = list(study.study([SPACE], sizes, [0.5], study.Design(4), checkpoint=folder / "checkpoint"))
     return {"cells": np.array([[cell["n"], cell["mse"], cell["bias_share"]] for cell in cells])}
 
 

@@ -12,6 +12,7 @@ from models.edm import kernels as edm_search
 from models.edm import list_kernels as edm_lists
 from models.edm import local_kernels as edm_local
 from models.edm import surrogate_kernels as edm_surrogates
+from models.hawkes import algorithm_2 as hawkes_printed
 from models.hawkes import backgrounds as hawkes_backgrounds
 from models.hawkes import cell_kernels as hawkes_cells
 from models.hawkes import chain_kernels as hawkes_chains
@@ -27,6 +28,7 @@ from models.resampling import (
     chains,
     filter_kernels,
     pairing,
+    prefix_sums,
     row_kernels,
     simulation_kernels,
     smoothing_kernels,
@@ -71,6 +73,8 @@ def run_hawkes():
     hawkes.parent_probabilities(likelihood, params)
     hawkes.intensity(likelihood, params, *events)
     hawkes.residuals(likelihood, params)
+    for kernel in (hawkes_printed.packed, hawkes_printed.scalar):
+        hawkes_printed.log_rates(kernel, events[0][:, :2], events[1], params, "serial")()
     marks = np.arange(9.0)
     for trigger in COMPOSED:
         params = trigger(**{name: VALUES[name] for name in trigger.names()})
@@ -97,7 +101,7 @@ def hawkes_kernels():
         for of in (hawkes_excitation.kernels_of, hawkes_cells.cell_kernels_of, hawkes_chains.chain_kernels_of,
                    hawkes_summaries.summary_kernels_of):
             yield of(trigger)
-    yield from (hawkes_plain, hawkes_cells, hawkes_chains, hawkes_summaries, hawkes_backgrounds, hawkes_temporal)
+    yield from (hawkes_plain, hawkes_cells, hawkes_chains, hawkes_summaries, hawkes_backgrounds, hawkes_temporal, hawkes_printed)
 
 
 def run_tmap():
@@ -160,6 +164,8 @@ def run_resampling():
     resampling.permute(ancestors, space="serial")
     resampling.effective_sample_size(weights, space="serial")
     resampling.log_sum_exp(np.log(weights), space="serial")
+    for peer in prefix_sums.PEERS.values():
+        peer(weights[None], 1, space="serial")
     for in_place in (False, True):
         model = resampling.ParticleFilter(normal_state, random_step, normal_weight, in_place=in_place, space="serial")
         model.run(np.zeros(3), 20, seed=1)
@@ -244,7 +250,7 @@ def lowered(modules):
                 yield kernel, policy_kind, specs, reducers
 
 
-RESAMPLING = [FILTER, chains, filter_kernels, pairing, resampling_kernels, spreading, strata, summary_kernels, weighing]
+RESAMPLING = [FILTER, chains, filter_kernels, pairing, prefix_sums, resampling_kernels, spreading, strata, summary_kernels, weighing]
 MODELS = {"edm": (run_edm, [edm_search, edm_lists, edm_local, edm_surrogates]),
           "hawkes": (run_hawkes, hawkes_kernels), "tmap": (run_tmap, [tmap_kernels, sum_kernels]),
           "tmap, runs": (run_tmap, [tmap_run_kernels, tmap_rounding]),

@@ -1,5 +1,7 @@
 """Neighbours and simplex projection against plain NumPy."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -99,7 +101,8 @@ def test_tree_finds_the_same(monkeypatch, values, radius):
     x = np.round(x, 3) if values == "few" else x
     built = []
     build = edm.tree.build
-    monkeypatch.setattr(edm.tree, "NS_A_PAIR", 1e9)
+    monkeypatch.setattr(edm.tree, "FEWEST", 100)
+    monkeypatch.setattr(edm.tree, "kernel_ns", lambda search, n_points: search(16) or math.inf)
     monkeypatch.setattr(edm.tree, "build", lambda *args: built.append(build(*args)) or built[-1])
     by_tree = edm.knn(x, 2, k=4, Tp=1, exclusion_radius=radius, pred=(100, 400), space="threads")
     monkeypatch.setattr(edm.tree, "build", lambda *args: None)

@@ -22,7 +22,7 @@ from models.hawkes import (
     uniform,
 )
 from models.hawkes.chains import Chains
-from models.hawkes.paper import attainable
+from models.hawkes.paper_numbers import attainable
 from portable.errors import DTypeError, InputError
 
 from .events import PARAMS, gunfire, random_events

@@ -61,7 +61,7 @@ FITS = [
     ({"orders": [-1]}, pk.InputError, "orders is"),
     ({"orders": [1] * 17}, pk.ShapeError, "orders has 17 branches; at most 16"),
     ({"runs": Runs([1.0, 2.0], [1, 1], [True, True])}, pk.InputError, "censored is True for every run"),
-    ({"initial": 3}, pk.DTypeError, "initial must be a TransientMAP, got int"),
+    ({"initial": 3}, pk.DTypeError, "initial must be a TransientMAP or 'paper', got int"),
     ({"initial": MODEL}, pk.InputError, r"initial has orders \[1, 2, 3\], but \[1, 2\] are wanted"),
     ({"initial": TransientMAP([0.0, 1.0], [1, 2], [1.0, 1.0], np.zeros((2, 2)))}, pk.InputError, "initial cannot make these runs"),
     ({"dtype": "float16"}, pk.InputError, "dtype is 'float16'; wanted one of"),

@@ -1,0 +1,377 @@
+"""The figures and the table of kEDM's paper: neighbours, lookups, six data sets, intensities; its algorithms
+beside ours.
+
+None of the six recordings is public: series of their numbers and lengths are simulated. Optimal dimensions
+are not printed either: they are drawn from 1 to 20.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import numpy as np
+
+import portable as pk
+
+from .. import page
+from ..page import Compared
+from .cross import cross_map
+from .neighbours import knn
+
+E_MAX = 20
+MOST_BYTES = 1 << 31  # of a simulated recording
+# Series, steps, seconds of kEDM on a V100 with a Xeon Gold 6148, and on two EPYC 7742 of 64 cores.
+TABLE_1 = {
+    "Fish1_Normo": (154, 1_600, 3.0, 3.0),
+    "Fly80XY": (82, 10_608, 11.0, 22.0),
+    "Genes_MEF": (45_318, 96, 344.0, 96.0),
+    "Subject6": (92_538, 3_780, 5_391.0, 12_145.0),
+    "Subject11": (101_729, 8_528, 20_517.0, 43_812.0),
+    "F1": (8_520, 29_484, 11_372.0, 23_001.0),
+}
+
+
+@dataclass(frozen=True)
+class Size:
+    """Steps and dimensions of the microbenchmarks, targets of the lookups; libraries and targets of Table
+    1."""
+
+    n_steps: int
+    dims: tuple
+    targets: tuple
+    n_libraries: int
+    n_targets: int
+    most_steps: int = 100_000
+
+
+class Paper(page.Study):
+    """See `models.page.Study`."""
+
+    title = "kEDM: neighbours, lookups and cross maps: Figures 2 to 9 and Table 1"
+    source = (
+        "K. Takahashi et al.: kEDM, a performance-portable implementation of empirical dynamic modeling "
+        "using "
+        "Kokkos (PEARC 2021). float32 throughout."
+    )
+    settings = {
+        "tiny": Size(300, (1, 5, 10), (8, 32), 1, 8, 400),
+        "quick": Size(2_000, (1, 5, 10, 20), (32, 128), 1, 128, 10_608),
+        "middle": Size(5_000, (1, 2, 5, 10, 15, 20), (32, 128, 512), 2, 1_024),
+        "full": Size(10_000, tuple(range(1, E_MAX + 1)), (100, 1_000, 10_000), 16, 1 << 20),
+    }
+    sections = {
+        "figure-2": "Figures 2 and 3: all nearest neighbours over E",
+        "figure-4": "Figures 4 and 5: lookups over E and over the number of targets",
+        "table-1": "Table 1: cross maps of six data sets",
+        "figure-6": "Figures 6 to 9: rooflines of the pairwise distances and of the lookups",
+    }
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.kedm, self.agreement, self.points = page.example("kedm"), {}, []
+
+    # ---- neighbours
+    def figure_2(self):
+        x = np.random.default_rng(1931).random(self.size.n_steps, np.float32)
+        rows = []
+        for E in self.size.dims:
+            theirs = self._algorithms_1_and_2(x, E)
+            ours = self._timed(
+                lambda: knn(x, E, dtype="float32", space=self.space), ("edm.bound", "edm.nearest")
+            )
+            rest = ours["all"] - ours.get("edm.bound", 0.0) - ours.get("edm.nearest", 0.0)
+            parts = (ours.get("edm.bound", 0.0), ours.get("edm.nearest", 0.0), rest)
+            rows.append((E, *theirs, sum(theirs), *parts, ours["all"], sum(theirs) / ours["all"]))
+        names = (
+            "E",
+            "Algorithm 1",
+            "Algorithm 2",
+            "both",
+            "bound",
+            "nearest",
+            "rest",
+            "ours",
+            "Algorithms / ours",
+        )
+        self.page.table(f"Seconds, {self.size.n_steps:,} steps, k = E + 1", names, rows)
+        self._draw_split(rows)
+        self.page.say(
+            "Both find the same neighbours"
+            + self._agree("neighbours")
+            + ". Algorithm 1 writes all n x n distances",
+            "and Algorithm 2 reads them; edm.bound bounds each point's k-th distance and marks chunks of "
+            "candidates in",
+            "bits, edm.nearest visits the marked chunks alone; with one coordinate points are sorted (rest).",
+            "Figure 2 (V100): not run here." if not self.on_gpu else "",
+            "The paper's curves have no numbers; that selection grows with E, for queues take scratch, is "
+            "seen here too.",
+        )
+
+    def _draw_split(self, rows):
+        figure = page.new_figure(8.0, 3.2)
+        left, right = figure.subplots(1, 2, sharey=True)
+        es = [row[0] for row in rows]
+        left.stackplot(
+            es, [row[1] for row in rows], [row[2] for row in rows], labels=("distances", "selection")
+        )
+        right.stackplot(
+            es, *([row[k] for row in rows] for k in (4, 5, 6)), labels=("bound", "nearest", "rest")
+        )
+        left.set(xlabel="E", ylabel="seconds", title="the paper's Algorithms 1 and 2")
+        right.set(xlabel="E", title="what edm.knn does")
+        for axes in (left, right):
+            axes.legend(fontsize="small", loc="upper left")
+        self.page.draw(figure, "All nearest neighbours: time over the embedding dimension, split.")
+
+    def _algorithms_1_and_2(self, x, E):
+        """Seconds of distances and of selection."""
+        with pk.use(self.space):
+            there, n, k = pk.copy_of(x), len(x) - E + 1, E + 1
+            squared, distance, index = self.kedm.search(there, E)
+            room = pk.scratch_bytes((E, x.dtype))
+            policy = pk.TeamPolicy(n, self.kedm.TEAM, scratch_bytes=room)
+            first = page.seconds(
+                lambda: pk.parallel_for(policy, self.kedm.distances, E, 1, there, squared), 2, self.space
+            )
+            second = page.seconds(lambda: self.kedm.select(k, squared, distance, index), 2, self.space)
+            self._count(
+                "pairwise distances, Algorithm 1", E, first, policy, self.kedm.distances, E, 1, there, squared
+            )
+            found = distance.to_numpy()
+        ours = knn(x, E, dtype="float32", space=self.space).distances
+        self.agreement.setdefault("neighbours", []).append(float(np.abs(ours / found - 1.0).max()))
+        return first, second
+
+    def _agree(self, what):
+        return f": distances differ by at most {max(self.agreement[what]):.1g} of themselves"
+
+    # ---- lookups
+    def figure_4(self):
+        n, most = self.size.n_steps, max(self.size.targets)
+        over_e = [(E, *self._lookups(E, n, self.size.targets[0])) for E in self.size.dims]
+        middle = self.size.dims[len(self.size.dims) // 2]
+        over_n = [(m, *self._lookups(middle, n, m)) for m in self.size.targets]
+        names = "Algorithm 3", "edm.look_up", "Algorithm 3 / ours"
+        self.page.table(
+            f"Seconds of lookups of {self.size.targets[0]} targets of {n:,} steps", ("E", *names), over_e
+        )
+        self.page.table(f"Seconds at E = {middle}, by the number of targets", ("targets", *names), over_n)
+        self._draw_lookups(over_e, over_n)
+        self.page.say(
+            f"Up to {most:,} targets here. edm.look_up also adds up the sums of Pearson's correlation, "
+            f"which Algorithm 3",
+            "as the paper times it leaves out. Algorithm 3 stages a target in scratch, ours reads 32 or "
+            "more targets",
+            "side by side through the caches. Predictions agree"
+            + self._agree("lookups").replace("distances ", "")
+            + ".",
+            "" if self.on_gpu else "Figure 4 (V100): not run here.",
+        )
+
+    def _draw_lookups(self, over_e, over_n):
+        figure = page.new_figure(8.0, 3.0)
+        for axes, rows, label in zip(figure.subplots(1, 2), (over_e, over_n), ("E", "targets")):
+            axes.plot([row[0] for row in rows], [row[1] for row in rows], marker="o", label="Algorithm 3")
+            axes.plot([row[0] for row in rows], [row[2] for row in rows], marker="o", label="edm.look_up")
+            axes.set(xlabel=label, ylabel="seconds", ylim=(0.0, None))
+        axes.legend(fontsize="small")
+        self.page.draw(figure, "Lookups over E (left) and over the number of targets (right).")
+
+    def _lookups(self, E, n, n_targets):
+        """Seconds of Algorithm 3 and of ours, and their ratio."""
+        data = np.random.default_rng(E).random((n, n_targets + 1), np.float32)
+        with pk.use(self.space):
+            theirs, guess = self._algorithm_3(data, E)
+
+        def ours():
+            return cross_map(data, E, libraries=[0], space=self.space)
+
+        seen = data[E - 1 :, 1:5].T.astype(float)
+        skill = [np.corrcoef(p, t)[0, 1] for p, t in zip(guess[:4].astype(float), seen)]
+        self.agreement.setdefault("lookups", []).append(float(np.abs(ours()[0, 1:5] - skill).max()))
+        took = self._timed(ours, ("edm.look_up",))["edm.look_up"]
+        return theirs, took, theirs / took
+
+    def _algorithm_3(self, data, E):
+        """Seconds, and predictions of all columns but the first from that one."""
+        kedm, (n, n_columns) = self.kedm, data.shape
+        _, distance, index = kedm.search(pk.copy_of(data[:, 0].copy()), E)
+        weight, targets = (
+            pk.empty(distance.shape, np.float32),
+            pk.copy_of(np.ascontiguousarray(data[:, 1:].T)),
+        )
+        predicted = pk.empty((n_columns - 1, distance.shape[0]), np.float32)
+        pk.parallel_for(distance.shape[0], kedm.weigh, distance, weight)
+        given = E - 1, weight, index, targets, predicted
+        took = page.seconds(lambda: kedm.predict(*given), 2, self.space)
+        if all(point[:2] != ("lookups, Algorithm 3", E) for point in self.points):
+            policy = pk.TeamPolicy(n_columns - 1, 128, scratch_bytes=pk.scratch_bytes((n, np.float32)))
+            self._count("lookups, Algorithm 3", E, took, policy, kedm.look_up, *given)
+        return took, predicted.to_numpy()
+
+    def _timed(self, call, labels):
+        """Seconds of the launches of these labels in a call, and of "all", the least of two after one that
+        compiles."""
+        best = {}
+        for k in range(3):
+            found, begun = {}, []
+
+            def tell(phase, _, launch):
+                pk.fence(self.space)
+                now = time.perf_counter()
+                if phase == "begin":
+                    begun[:] = [now]
+                elif launch.label in labels:
+                    found[launch.label] = found.get(launch.label, 0.0) + now - begun[0]
+
+            begin = time.perf_counter()
+            with pk.listening(tell):
+                call()
+            found["all"] = time.perf_counter() - begin
+            if k and (not best or found["all"] < best["all"]):
+                best = found
+        return best
+
+    # ---- Table 1
+    def table_1(self):
+        found = {name: self._share_of(*TABLE_1[name][:2]) for name in TABLE_1}
+        rows = [(name, *TABLE_1[name][:2], *found[name]) for name in TABLE_1]
+        names = (
+            "",
+            "series",
+            "steps",
+            "libraries",
+            "targets",
+            "share of pairs",
+            "seconds",
+            "seconds of all pairs",
+        )
+        self.page.table("Cross maps of a share of the libraries on a share of the targets", names, rows)
+        where, column = ("a V100", 2) if self.on_gpu else ("two EPYC 7742 with 64 cores each", 3)
+        notes = {name: "measured whole" if found[name][2] == 1.0 else "extrapolated" for name in TABLE_1}
+        rows = [Compared(name, TABLE_1[name][column], found[name][-1], "s", notes[name]) for name in TABLE_1]
+        self.page.compare(f"All pairs, beside kEDM on {where}", rows)
+        self.page.say(
+            "The time of all pairs is n_series (a + b n_series): a, the search of one library's neighbours "
+            "for all",
+            "E, and b, one lookup, are solved from two numbers of targets. The printed CPUs have 128 cores.",
+            f"Series longer than {self.size.most_steps:,} steps were cut to that, and their time is taken "
+            f"as the",
+            "square of the length. The other machine of the table: not run here.",
+        )
+
+    def _share_of(self, n_series, n_steps):
+        """(libraries, targets, share of the pairs, their seconds, seconds of all pairs)."""
+        steps, m = min(n_steps, self.size.most_steps), min(self.size.n_libraries, n_series)
+        most = min(self.size.n_targets, n_series, MOST_BYTES // (4 * steps))
+        (library, lookup), took = self._cross_map(steps, m, max(most // 8, 2), most)
+        total = n_series * (library + n_series * lookup) * (n_steps / steps) ** 2
+        return m, most, float(f"{m / n_series * most / n_series:.2g}"), took, total
+
+    def _cross_map(self, n_steps, m, few, most):
+        """((seconds of a library, of a lookup), seconds of the larger cross map)."""
+        data = coupled_logistic(n_steps, most)
+        dims = np.random.default_rng(7).integers(1, E_MAX + 1, most)
+        dims[0] = E_MAX  # so that all searches are needed
+        dims = np.minimum(dims, max(n_steps // 4, 1))
+        libraries = np.arange(min(m, few))
+        times = []
+        for n in (few, most):
+
+            def call(n=n):
+                cross_map(data[:, :n], dims[:n], libraries=libraries, space=self.space)
+
+            times.append(page.seconds(call, 2, self.space) / len(libraries))
+        if most <= few:
+            return (0.0, times[1] / most), times[1] * len(libraries)
+        lookup = max((times[1] - times[0]) / (most - few), 0.0)
+        return (max(times[1] - most * lookup, 0.0), lookup), times[1] * len(libraries)
+
+    # ---- Figures 6 to 9
+    def _count(self, what, E, seconds, policy, kernel, *args):
+        """Note operations and bytes of a launch."""
+        flops = requested = 0
+        args = [a.to_numpy() if isinstance(a, pk.View) else a for a in args]
+        with pk.use("serial"):  # counts are of the text, the same on every space
+            counted = pk.count(policy, kernel, *args)
+        for (_, word, dtype), times in counted.items():
+            if word.startswith(("load ", "store ")):
+                requested += 0 if "scratch" in word else times * np.dtype(dtype).itemsize
+            elif word in ("+", "-", "*", "/") and dtype.startswith("float"):
+                flops += times
+        once = sum(a.nbytes for a in args if hasattr(a, "nbytes"))
+        self.points.append((what, E, flops, once, requested, seconds))
+
+    def figure_6(self):
+        if not self.points:
+            self.page.say("Run together with figure-2 and figure-4, whose launches are counted.")
+            return
+        rows = [
+            (
+                what,
+                E,
+                f"{flops / once:.3g}",
+                f"{flops / requested:.3g}",
+                f"{1e-9 * flops / s:.3g}",
+                f"{1e-9 * once / s:.3g}",
+                f"{1e-9 * requested / s:.3g}",
+            )
+            for what, E, flops, once, requested, s in self.points
+        ]
+        names = (
+            "kernel",
+            "E",
+            "flop / byte of memory",
+            "flop / byte asked for",
+            "Gflop/s",
+            "GB/s of memory",
+            "GB/s asked for",
+        )
+        self.page.table(
+            "Counted operations, and bytes: each array once, and every load and store", names, rows
+        )
+        self._draw_intensities()
+        self.page.say(
+            "Printed: the intensity of the pairwise kernel grows with E, because the series is reused; both "
+            "kernels are",
+            "bound by memory or a cache, never by arithmetic. The first is seen in the counts. The ceilings "
+            "of this",
+            "machine and the roofs of the kernels that the project runs in their place are a report of "
+            "their own:",
+            "python -m roofline report docs/worked/edm_kernels.py; those of an EPYC and of an H200 are in "
+            "docs/reports",
+            "(edm-epyc.html, edm-h200.html). Bytes of each cache level by hardware counters: not run here.",
+        )
+
+    def _draw_intensities(self):
+        figure = page.new_figure(6.4, 3.4)
+        axes = figure.subplots()
+        for kind in dict.fromkeys(p[0] for p in self.points):
+            own = [p for p in self.points if p[0] == kind]
+            for column, marker in ((3, "o"), (4, "x")):
+                label = f"{kind}: " + ("arrays once" if column == 3 else "loads and stores")
+                axes.plot(
+                    [p[2] / p[column] for p in own],
+                    [1e-9 * p[2] / p[5] for p in own],
+                    marker=marker,
+                    label=label,
+                )
+        axes.set(xscale="log", yscale="log", xlabel="flop / byte", ylabel="Gflop/s")
+        axes.legend(fontsize="x-small")
+        self.page.draw(figure, "Intensity and rate of the paper's two kernels; a line joins growing E.")
+
+
+def coupled_logistic(n_steps, n_series, seed=0, burn=100):
+    """Noisy logistic maps, each coupled to two others, in float32, shape (n_steps, n_series)."""
+    random = np.random.default_rng(seed)
+    r, x = random.uniform(3.6, 3.9, n_series), random.uniform(0.2, 0.8, n_series)
+    a, b = random.integers(0, n_series, (2, n_series))
+    c = random.uniform(0.0, 0.15, n_series)
+    out = np.empty((n_steps, n_series), np.float32)
+    for t in range(-burn, n_steps):
+        x = x * (r - r * x) * (1.0 - c) + c * 0.5 * (x[a] + x[b])
+        x = np.clip(x + 1e-3 * random.standard_normal(n_series), 1e-3, 1.0 - 1e-3)
+        if t >= 0:
+            out[t] = x
+    return out
