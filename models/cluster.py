@@ -22,6 +22,7 @@ from portable.errors import ClusterError, DTypeError, InputError, SpaceError
 
 from .sharding import Lost, Place, Sent, shared_out
 
+QUIET = 50  # critical: workers that are being closed say much of what they miss
 ANSWER_S = 30.0  # of a scheduler
 WAIT_S = 60.0  # for the first worker
 _LOOK_S = 1.0  # between two looks at whether a worker lives that has not answered
@@ -69,7 +70,7 @@ def connect(cluster: str) -> Iterator:
     distributed = _distributed()
     if cluster == "local":
         with distributed.LocalCluster(
-            n_workers=os.cpu_count(), threads_per_worker=1, dashboard_address=":0"
+            n_workers=os.cpu_count(), threads_per_worker=1, dashboard_address=":0", silence_logs=QUIET
         ) as local:
             with distributed.Client(local) as client:
                 yield client

@@ -9,6 +9,7 @@ import numpy as np
 from portable.errors import InputError
 
 from ..checks import check_choice, check_count, check_number, check_seed
+from ..cluster import connected
 from ..store import inside
 from .checks import MOST_BRANCHES
 from .fit import FitInfo, fit
@@ -78,6 +79,11 @@ def select_orders(runs, total_order, *, most_branches=MOST_BRANCHES, criterion="
     DTypeError, InputError
         Also where no partition can make the runs.
     """
+    with connected(options.pop("client", None)) as options["client"]:  # one for all fits
+        return _ranked(runs, total_order, most_branches, criterion, held_out, n_folds, seed, **options)
+
+
+def _ranked(runs, total_order, most_branches, criterion, held_out, n_folds, seed, **options):
     check_type(runs)
     total_order = check_count(total_order, "total_order", most=100)
     most_branches = check_count(most_branches, "most_branches", most=MOST_BRANCHES)

@@ -185,7 +185,7 @@ def local(n_workers, **options):
     except ImportError as error:
         raise InputError('scaleout wants dask.distributed: pip install ".[cluster]"') from error
     with distributed.LocalCluster(
-        n_workers=n_workers, threads_per_worker=1, dashboard_address=":0", **options
+        n_workers=n_workers, threads_per_worker=1, dashboard_address=":0", silence_logs=50, **options
     ) as cluster:
         with distributed.Client(cluster, set_as_default=False) as client:
             yield client
