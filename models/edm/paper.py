@@ -55,7 +55,7 @@ class Paper(page.Study):
         "Kokkos (PEARC 2021). float32 throughout."
     )
     settings = {
-        "tiny": Size(300, (1, 5, 10), (8, 32), 1, 8, 400),
+        "tiny": Size(200, (1, 5, 10), (8, 16), 1, 8, 200),
         "quick": Size(2_000, (1, 5, 10, 20), (32, 128), 1, 128, 10_608),
         "middle": Size(5_000, (1, 2, 5, 10, 15, 20), (32, 128, 512), 2, 1_024),
         "full": Size(10_000, tuple(range(1, E_MAX + 1)), (100, 1_000, 10_000), 16, 1 << 20),
