@@ -1,4 +1,5 @@
-"""The gallery: kernels of docs/examples at the size of a picture. `python docs/gallery.py FOLDER` draws them all.
+"""The gallery: kernels of docs/examples at the size of a picture. `python docs/gallery.py FOLDER` draws them all, `python docs/gallery.py FILE.png`
+a sheet of eight.
 
 A picture is a function that runs an example's kernel, as it stands in its file, and draws on an axes. The site makes a page of each.
 """
@@ -309,5 +310,18 @@ def permutation_test(ax, its):
     ax.axvline(values[:5].mean(), color="k")
 
 
+def sheet(path: Path, names=("mandelbrot", "lattice-boltzmann", "nbody", "ising", "kmeans", "kalman", "heat-in-a-plate", "totients")):
+    """Eight pictures on one, as README shows them."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(10, 4), dpi=100, layout="constrained")
+    for ax, name in zip(figure.subplots(2, 4).flat, names):
+        file, fn = next((file, fn) for own, file, _, fn in PICTURES if own == name)
+        with pk.use(SPACE):
+            fn(ax, SimpleNamespace(**runpy.run_path(str(EXAMPLES / file))))
+        ax.set(xticks=[], yticks=[], xlabel="", ylabel="")
+    figure.savefig(path)
+
+
 if __name__ == "__main__":
-    draw(Path(sys.argv[1]))
+    (sheet if sys.argv[1].endswith(".png") else draw)(Path(sys.argv[1]))

@@ -9,10 +9,18 @@ from collections.abc import Callable
 import rich.progress
 
 from .checks import check_count
+from .cluster import connected, each
 
 
 def map_numbers(
-    function: Callable, n: int, *, jobs: int = 1, description: str = "", progress: bool = False
+    function: Callable,
+    n: int,
+    *,
+    jobs: int = 1,
+    description: str = "",
+    progress: bool = False,
+    client: object = None,
+    space: str | None = None,
 ) -> list:
     """[function(0), ..., function(n - 1)], whatever the order in which they end.
 
@@ -27,6 +35,10 @@ def map_numbers(
     description : str
     progress : bool
         Show a bar.
+    client : distributed.Client or "local", optional
+        Whose workers do the work in place of `jobs`.
+    space : str, optional
+        The space that each of those workers must have, for they are asked before work begins.
 
     Returns
     -------
@@ -39,6 +51,9 @@ def map_numbers(
     """
     jobs = min(check_count(jobs, "jobs", 1, 1024), max(n, 1))
     shown = {"description": description, "disable": not progress, "total": n}
+    if client is not None:
+        with connected(client) as client:
+            return list(rich.progress.track(each(client, function, n, space), **shown))
     if jobs == 1:
         return [function(k) for k in rich.progress.track(range(n), **shown)]
     found = [None] * n
@@ -53,7 +68,7 @@ def map_numbers(
     return found
 
 
-def space_of(space: object, jobs: int) -> object:
-    """The space that each of so many processes works on: "serial" if they share the cores, unless one was
-    named."""
-    return "serial" if space is None and jobs > 1 else space
+def space_of(space: object, jobs: int, client: object = None) -> object:
+    """The space that each of so many processes, or of the workers of a client, works on: "serial" if they
+    share the cores, unless one was named."""
+    return "serial" if space is None and (jobs > 1 or client is not None) else space

@@ -158,15 +158,23 @@ def deep_copy(target: ArrayLike, source: ArrayLike | Number, *, cast: bool = Fal
     if target.readonly:
         raise InputError(f"deep_copy: the target {target!r} cannot be written")
     if np.ndim(source) == 0 and not hasattr(source, "__dlpack__") or isinstance(source, np.generic):
-        return _fill(target, _check_value(source, target.dtype, cast))
+        value = _check_value(source, target.dtype, cast)
+        with events.copy("", target.memory, target.nbytes):
+            return _fill(target, value)
     source = _check_view(source, "source")
     if source.shape != target.shape:
         raise ShapeError(f"deep_copy: the target has shape {target.shape}, the source {source.shape}; wanted the same")
     if source.dtype != target.dtype and not cast:
         raise DTypeError(f"deep_copy: the target has dtype {target.dtype}, the source {source.dtype}; wanted the same, "
                          "or cast=True")
-    if not target.size:
-        return None
+    if target.size:
+        with events.copy(source.memory, target.memory, target.nbytes):
+            _copy(target, source)
+    return None
+
+
+def _copy(target, source):
+    """Copy elements between views of one shape, wherever they lie."""
     direct = source.memory != HOST and source.dtype == target.dtype and _contiguous(source) and _contiguous(target)
     if target.memory == HOST and not direct:
         np.copyto(target._array, to_host(source), casting="unsafe")
@@ -177,7 +185,6 @@ def deep_copy(target: ArrayLike, source: ArrayLike | Number, *, cast: bool = Fal
         registry.memory(target.memory).copy(target.pointer, source.pointer, target.nbytes, origin)
     else:
         _to_device(target, to_host(source))
-    return None
 
 
 def to_host(view):

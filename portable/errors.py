@@ -7,6 +7,7 @@
     │   ├── OrderError                 values that must ascend do not
     │   └── FiniteError                NaN or infinity where a number is wanted
     ├── StorageError                   a file cannot be written: the disk is full, or refuses
+    ├── ClusterError                   workers that cannot take part, or a scheduler that is gone
     ├── SpaceError                     an execution or memory space
     │   ├── UnknownSpaceError (ValueError)   no space has that name
     │   ├── SpaceUnavailableError (RuntimeError)   the space exists but cannot run on this machine
@@ -63,6 +64,10 @@ class FiniteError(InputError):
 
 class StorageError(PortableError):
     """A file cannot be written, for want of room or of permission; the message names it."""
+
+
+class ClusterError(PortableError):
+    """Workers of a cluster that cannot take part, or a scheduler that is gone; the message says which and why."""
 
 
 class SpaceError(PortableError):

@@ -19,6 +19,7 @@ class Hooks(NamedTuple):
     recording : Graph or None, which a capture is recording (graph.py)
     listeners : callables (phase, what, launch): phase "begin" or "end", what "kernel"
     one_by_one : those of them that hear of each launch of a graph
+    copying : those of them that hear of copies, too
     redirect : function that stands in for dispatch.bind, or None (testing.py)
     seed : int, the schedule of the checked space
     """
@@ -26,6 +27,7 @@ class Hooks(NamedTuple):
     recording: object = None
     listeners: tuple = ()
     one_by_one: tuple = ()
+    copying: tuple = ()
     redirect: object = None
     seed: int = 0
 
@@ -64,20 +66,37 @@ class Stamp:
         return self.time - earlier.time
 
 
+class Copy(NamedTuple):
+    """A copy, as listeners are told of it: the memories it is from ("" of a fill) and to, and its size in bytes."""
+
+    source: str
+    target: str
+    nbytes: int
+
+
 @contextlib.contextmanager
-def kernel(launch):
-    """Tell all listeners of one kernel's begin and end."""
-    for listener in current().listeners:
-        listener("begin", "kernel", launch)
+def _told(what, launch, listeners):
+    for listener in listeners:
+        listener("begin", what, launch)
     try:
         yield
     finally:
-        for listener in current().listeners:
-            listener("end", "kernel", launch)
+        for listener in listeners:
+            listener("end", what, launch)
+
+
+def kernel(launch):
+    """Tell all listeners of one kernel's begin and end."""
+    return _told("kernel", launch, current().listeners)
+
+
+def copy(source, target, nbytes):
+    """Tell those listeners who want it of a copy's begin and end."""
+    return _told("copy", Copy(source, target, nbytes), current().copying)
 
 
 @contextlib.contextmanager
-def listening(listener: Listener, into_graphs: bool = False) -> Iterator[Listener]:
+def listening(listener: Listener, into_graphs: bool = False, copies: bool = False) -> Iterator[Listener]:
     """Call `listener(phase, what, launch)` for every event inside the block: `with pk.listening(tell): ...`
 
     Launches of other threads are not heard.
@@ -89,6 +108,9 @@ def listening(listener: Listener, into_graphs: bool = False) -> Iterator[Listene
         replayed graph is one event and tells its label, its space and its `launches`, pairs whose first is a launch.
     into_graphs : bool
         Graphs run launch by launch inside the block, each an event: slower, and each with a time of its own.
+    copies : bool
+        Hear of copies, too: what is "copy", and the third tells the memories that it is from ("" of a fill) and to, and its
+        size in bytes.
 
     Yields
     ------
@@ -105,5 +127,6 @@ def listening(listener: Listener, into_graphs: bool = False) -> Iterator[Listene
     end kernel ones
     """
     hooks = current()
-    with changed(listeners=(*hooks.listeners, listener), one_by_one=hooks.one_by_one + (listener,) * into_graphs):
+    with changed(listeners=(*hooks.listeners, listener), one_by_one=hooks.one_by_one + (listener,) * into_graphs,
+                 copying=hooks.copying + (listener,) * copies):
         yield listener

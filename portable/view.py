@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import html
 import math
 import operator
 import struct
@@ -231,13 +232,20 @@ class View:
             raise InputError(f"{self!r} cannot be written")
         self._array[_check_index(index)] = value._array if isinstance(value, View) else value
 
+    def _repr_html_(self) -> str:
+        """What notebooks show: its words, and elements, of a large one on a device none."""
+        near = self.memory == HOST or self.size <= 1000
+        elements = np.array2string(self.to_numpy(), threshold=100) if near else "..."
+        return f"<code>{html.escape(repr(self))}</code><pre>{html.escape(elements)}</pre>"
+
     def to_numpy(self) -> np.ndarray[Any, Any]:
         """The elements as a NumPy array: on the host the same memory, from a device a copy."""
         if self.memory == HOST:
             return self._array
         from .copy import to_host
 
-        return to_host(self)
+        with events.copy(self.memory, HOST, self.nbytes):
+            return to_host(self)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         if self.memory != HOST:

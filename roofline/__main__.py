@@ -1,13 +1,13 @@
-"""Command line: `python -m roofline {ceilings, report, show, compare, diff, counters, validate}`.
+"""Command line: `python -m roofline {ceilings, report, show, compare, diff, counters, validate, scaleout}`.
 
-Exit codes: 0 all was measured; 1 some method failed, a value disagreed, something got slower (or could not be shown not to be), or
-a file could not be written, and what was measured was kept; 2 the request cannot be met, nothing was run; 130 interrupted, what was
-measured was kept.
+Exit codes: 0 all was measured; 1 some method failed, a value disagreed, something got slower (or could not be
+shown not to be), or a file could not be written, and what was measured was kept; 2 the request cannot be met,
+nothing was run; 130 interrupted, what was measured was kept.
 """
 
-import argparse
 import functools
 import json
+import os
 import secrets
 import sys
 
@@ -38,31 +38,30 @@ from roofline import (
     process,
     reporting,
     revision,
-    roofplot,
     rows,
     script,
     tables,
     target,
+    timeline,
     validate,
 )
-from roofline.units import one_line
-
-MINUTES = 10.0  # that a comparison of revisions takes at most
+from roofline.options import MINUTES, parser
 
 
 def main(argv=None):
     """Run the command line; returns the exit code."""
-    options = _parser().parse_args(argv)
+    options = parser().parse_args(argv)
     try:
-        for option in ("out", "json", "svg", "pdf"):
+        for option in ("out", "json", "svg", "pdf", "trace"):
             if getattr(options, option, None):
                 files.check_writable(f"--{option}", getattr(options, option))
         if getattr(options, "pdf", None):
             figure.check()
-        if options.command in (_report, _show, _diff, _counters):
-            return options.command(options)
+        command = COMMANDS[options.command]
+        if options.command in ("report", "show", "diff", "counters", "scaleout"):
+            return command(options)
         with pk.use(options.space or pk.default_space()) as space:
-            return options.command(options, str(space))
+            return command(options, str(space))
     except (InputError, SpaceError) as error:
         print(f"roofline: {error}", file=sys.stderr)
         return 2
@@ -70,99 +69,26 @@ def main(argv=None):
         return 130
 
 
-def _parser():
-    parser = argparse.ArgumentParser(
-        prog="python -m roofline", description="How fast the methods run here, and against what."
-    )
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    made = commands.add_parser("report", help="time every method; print a table and write an offline page")
-    made.add_argument(
-        "script", nargs="?", help="a program whose launches are reported instead of the methods, or FILE.py::kernel"
-    )
-    made.add_argument(
-        "arguments",
-        nargs=argparse.REMAINDER,
-        help="the program's own; of a kernel: [NAME=VALUE,... to sweep over] POLICY ARGUMENT ..., Python expressions",
-    )
-    made.add_argument(
-        "--data", metavar="FOLDER", help="folder of real data, holding hawkes/ (default: PORTABLE_DATA, else simulated)"
-    )
-    made.add_argument("--out", metavar="FILE", default="roofline-report.html", help="the page (default: %(default)s)")
-    made.add_argument("--all", action="store_true", help="also what methods do beside: with it every kernel of the models is there")
-    made.add_argument("--only", metavar="TEXT", help="the methods whose names contain this")
-    made.add_argument(
-        "--quick", action="store_true", help="tiny inputs: shows that everything runs, measures nothing of worth"
-    )
-    made.set_defaults(command=_report)
-    shown = commands.add_parser("show", help="show saved reports, several side by side: of a CPU and a GPU, say")
-    shown.add_argument("reports", metavar="REPORT", nargs="+", help="written by report --json")
-    shown.add_argument("--out", metavar="FILE", help="also write the page")
-    shown.add_argument("--json", metavar="FILE", help="also write them as one report")
-    shown.set_defaults(command=_show)
-    for command in (made, shown):
-        command.add_argument("--svg", metavar="FILE", help="also write the plots alone, for papers")
-        command.add_argument("--pdf", metavar="FILE", help="the same as PDF (by matplotlib)")
-    roofs = commands.add_parser("ceilings", help="measure what this machine can do, or show what was measured")
-    roofs.add_argument("--fresh", action="store_true", help="measure anew, whatever was kept")
-    roofs.add_argument("--quick", action="store_true", help="tiny measurements: shows that everything runs")
-    roofs.set_defaults(command=_ceilings)
-    compared = commands.add_parser("compare", help="time ours against hand-written peers, or another revision, alternating")
-    compared.add_argument("case", choices=cases.COMPARED)
-    compared.add_argument("--n", type=_positive, help="size (default: the case's own for the space)")
-    compared.add_argument("--rounds", type=_positive, help="samples of each side (default: 7, or 3 of slow ones)")
-    compared.add_argument("--quick", action="store_true", help="tiny inputs: shows that everything runs")
-    compared.add_argument("--against", metavar="REV", help="instead of peers, this project at another commit, in a process of its own")
-    compared.add_argument("--minutes", type=_positive_number, help=f"with --against: no rounds after this long (default: {MINUTES:g})")
-    compared.set_defaults(command=_compare)
-    saved = commands.add_parser("diff", help="compare two saved reports; exit with 1 if something got slower")
-    saved.add_argument("before", metavar="BEFORE", help="written by report --json")
-    saved.add_argument("after", metavar="AFTER")
-    saved.add_argument("--across", action="store_true", help="the reports may be of different machines")
-    saved.set_defaults(command=_diff)
-    hardware = commands.add_parser("counters", help="executed operations beside those of a GPU's own counters (ncu)")
-    hardware.add_argument("--json", metavar="FILE", help="also write the numbers as JSON")
-    hardware.set_defaults(command=_counters)
-    truth = commands.add_parser("validate", help="hold the reports' reasons against pairs of kernels with a planted cause")
-    truth.add_argument("--seed", type=int, help="of the pairs' sizes and data (default: another one each time)")
-    truth.add_argument("--quick", action="store_true", help="tiny inputs: shows that everything runs, and judges nothing of worth")
-    truth.set_defaults(command=_validate)
-    made.add_argument(
-        "--space", metavar="NAMES", help="execution spaces, as in threads,cuda (default: threads, and cuda where there is one)"
-    )
-    for command in (roofs, compared, truth):
-        command.add_argument("--space", metavar="NAME", help="execution space (default: the layer's own choice)")
-    for command in (made, roofs, compared, truth):
-        command.add_argument("--json", metavar="FILE", help="also write the numbers as JSON")
-    return parser
-
-
-def _positive(text):
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{value} is not positive")
-    return value
-
-
-def _positive_number(text):
-    value = float(text)
-    if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text} is not a positive number")
-    return value
-
-
 def _report(options):
     spaces = _spaces(options.space)
-    parts = {}
+    parts, traced = {}, True
 
     def part(space):
         space = space or spaces[0]
         if space not in parts:
-            parts[space] = reporting.Report(space, machine.facts(space))
+            parts[space] = reporting.Report(space, machine.facts(space), quick=options.quick)
         return parts[space]
 
     kernel = options.script and target.SEPARATOR in options.script
     if options.script and (options.all or options.only):
-        raise InputError(f"--{'all' if options.all else 'only'} chooses among the methods; '{options.script}' is a program or a kernel.")
+        raise InputError(
+            f"--{'all' if options.all else 'only'} chooses among the methods; '{options.script}' is a program"
+            " or a kernel."
+        )
+    if options.trace and (kernel or not options.script):
+        raise InputError(
+            "--trace writes the time line of a program: name one. Of a method roofline.profile() has one."
+        )
     if options.script and not kernel:
         script.check(options.script)
         _warn_of_order(options)
@@ -183,19 +109,30 @@ def _report(options):
 
         if options.script and not kernel:
             with pk.use(spaces[0]):
-                script.collect(options.script, options.arguments, part, None if spaces[0] == "checked" else roofs, start)
+                known = None if spaces[0] == "checked" else roofs
+                made = script.collect(options.script, options.arguments, part, known, start)
+                traced = _keep(options.trace, options.trace and timeline.as_json(made))
         else:
             _collect(options, spaces, part, roofs, folder, kernel, progress, task, start)
-    shown = [made for made in parts.values() if made.results or made.failures or made.interrupted]
-    return _tell(options, reporting.document(made.as_dict() for made in shown or parts.values()))
+    shown = [one for one in parts.values() if one.results or one.failures or one.interrupted]
+    return _tell(options, reporting.document(one.as_dict() for one in shown or parts.values())) or int(
+        not traced
+    )
 
 
 def _warn_of_order(options):
     """Say that what stands behind a program's name is the program's, where it looks like the report's."""
-    behind = [a for a in options.arguments if a.split("=")[0] in ("--out", "--json", "--svg", "--pdf", "--space", "--data")]
+    behind = [
+        a
+        for a in options.arguments
+        if a.split("=")[0] in ("--out", "--json", "--svg", "--pdf", "--space", "--data")
+    ]
     if behind:
-        print(f"roofline: {behind[0]} behind '{options.script}' is the program's own; the report's options stand before its name",
-              file=sys.stderr)
+        print(
+            f"roofline: {behind[0]} behind '{options.script}' is the program's own; the report's options"
+            " stand before its name",
+            file=sys.stderr,
+        )
 
 
 def _collect(options, spaces, part, roofs, folder, kernel, progress, task, start):
@@ -236,18 +173,10 @@ def _spaces(names):
 
 
 def _show(options):
-    documents = [_readable(path) for path in options.reports]
-    return _tell(options, reporting.document(part for document in documents for part in document["parts"]), keep=False)
-
-
-def _readable(path):
-    """A saved report whose rows can be shown."""
-    document = diff.read(path)
-    try:
-        rows.parts_of(document)
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise InputError(f"'{path}' is damaged: {one_line(error)}.") from error
-    return document
+    documents = [diff.read(path) for path in options.reports]
+    return _tell(
+        options, reporting.document(part for document in documents for part in document["parts"]), keep=False
+    )
 
 
 def _tell(options, document, keep=True):
@@ -255,7 +184,7 @@ def _tell(options, document, keep=True):
     for table in tables.tables(document):
         _console().print(table)
     for part in rows.parts_of(document):
-        for sentence in checks.caveats(part.machine, part.ceilings):
+        for sentence in part.caveats:
             print(f"roofline: {part.place}: {sentence}", file=sys.stderr)
     failures = [failure for part in document["parts"] for failure in part["failures"]]
     for failure in failures:
@@ -266,22 +195,26 @@ def _tell(options, document, keep=True):
     elif options.out:
         print(f"roofline: nothing was measured, so {printable(options.out)} is not written", file=sys.stderr)
     kept &= _keep(options.json, _as_json(document))
-    kept &= _figures(options, document)
+    kept &= _figures(options, figure.plots(document))
     interrupted = any(part["interrupted"] for part in document["parts"])
     return _code(interrupted, kept and not (keep and failures))
 
 
-def _figures(options, document):
+def _figures(options, shown):
     """Write the plots that were asked for; whether all is well."""
-    drawing = roofplot.together(rows.parts_of(document)) if options.svg else None
-    if drawing == "" or (options.pdf and figure.figure(document) is None):
-        print("roofline: nothing to plot: no method with floating-point operations has a roof here", file=sys.stderr)
+    if not (options.svg or options.pdf):
+        return True
+    drawing = figure.drawing(shown)
+    if not drawing:
+        print(
+            "roofline: nothing to plot: no method with floating-point operations has a roof here",
+            file=sys.stderr,
+        )
         return False
-    kept = _keep(options.svg, drawing)
     if options.pdf:
-        figure.write(document, options.pdf)
+        figure.write_pdf(drawing, options.pdf)
         print(f"wrote {printable(options.pdf)}")
-    return kept
+    return _keep(options.svg, drawing)
 
 
 def _ceilings(options, space):
@@ -301,7 +234,9 @@ def _compare(options, space):
     if options.against is not None:
         return _compare_against(options, space)
     if options.minutes:
-        raise InputError("--minutes limits the rounds of --against; of peers, --rounds N takes so many samples.")
+        raise InputError(
+            "--minutes limits the rounds of --against; of peers, --rounds N takes so many samples."
+        )
     facts = machine.facts(space)
     _warn_if_busy(facts)
     duels = cases.load(options.case).duels(space, options.n, options.quick)
@@ -326,32 +261,35 @@ def _compare(options, space):
             print(f"not here: {peer}: {reason}")
         for problem in outcome.problems:
             print(f"disagrees: {problem}", file=sys.stderr)
-    document = {
-        "schema": "roofline-compare",
-        "schema_version": compare.SCHEMA_VERSION,
-        "case": options.case,
-        "space": space,
-        "machine": facts,
-        "duels": [outcome.as_dict() for outcome in outcomes],
-        "interrupted": interrupted,
-    }
-    kept = _keep(options.json, _as_json(document))
+    told = {"case": options.case, "space": space, "duels": [outcome.as_dict() for outcome in outcomes]}
+    kept = _keep_json(options, compare.SCHEMA_VERSION, facts, interrupted=interrupted, **told)
     return _code(interrupted, kept and not any(outcome.problems for outcome in outcomes))
 
 
 def _compare_against(options, space):
     if options.rounds:
-        raise InputError("--rounds is for peers; with --against rounds go on until all is decided, for --minutes N at most.")
+        raise InputError(
+            "--rounds is for peers; with --against rounds go on until all is decided, for --minutes N at"
+            " most."
+        )
     other = revision.find(options.against, options.case)
     facts, this, minutes = machine.facts(space), revision.current(), options.minutes or MINUTES
     _warn_if_busy(facts)
     outcome, failure, interrupted = against.Outcome(options.against), None, False
     with revision.unpacked(other) as tree, _progress() as progress:
         task = progress.add_task("preparing", total=None)
-        start = functools.partial(process.sitting, [("this revision", revision.HERE), (options.against, tree)], case=options.case,
-                                  space=space, n=options.n, quick=options.quick)
+        start = functools.partial(
+            process.sitting,
+            [("this revision", revision.HERE), (options.against, tree)],
+            case=options.case,
+            space=space,
+            n=options.n,
+            quick=options.quick,
+        )
         try:
-            against.run(start, outcome, 60.0 * minutes, lambda row: progress.update(task, description=row.title))
+            against.run(
+                start, outcome, 60.0 * minutes, lambda row: progress.update(task, description=row.title)
+            )
         except process.SideError as error:
             failure = str(error)
         except KeyboardInterrupt:
@@ -360,24 +298,22 @@ def _compare_against(options, space):
     for where, titles in (("this revision", outcome.only_this), (options.against, outcome.only_other)):
         for title in titles:
             print(f"only in {where}: {title}")
-    problems = [f"{row.title}: {row.problem}" for row in outcome.rows if row.problem] + ([failure] if failure else [])
+    problems = [f"{row.title}: {row.problem}" for row in outcome.rows if row.problem] + (
+        [failure] if failure else []
+    )
     for problem in problems:
         print(f"roofline: {problem}", file=sys.stderr)
     print(f"{options.case} against {options.against}: {outcome.verdict}")
-    document = {
-        "schema": "roofline-against",
-        "schema_version": against.SCHEMA_VERSION,
+    told = {
         "case": options.case,
         "space": space,
-        "machine": facts,
         "this": this,
         "other": other.as_dict(),
         "limit_minutes": minutes,
-        **outcome.as_dict(),
-        "failure": failure,
-        "interrupted": interrupted,
     }
-    return _code(interrupted, _keep(options.json, _as_json(document)) and outcome.passed and not failure)
+    told |= outcome.as_dict() | {"failure": failure, "interrupted": interrupted}
+    kept = _keep_json(options, against.SCHEMA_VERSION, facts, schema="roofline-against", **told)
+    return _code(interrupted, kept and outcome.passed and not failure)
 
 
 def _validate(options, space):
@@ -387,22 +323,33 @@ def _validate(options, space):
         task = progress.add_task("ceilings", total=None)
         found = validate.run(space, seed, options.quick, lambda name: progress.update(task, description=name))
     _console().print(validate.table(found, space, seed))
-    document = {"schema": "roofline-validate", "schema_version": validate.SCHEMA_VERSION, "space": space, "seed": seed, "machine": facts}
-    kept = _keep(options.json, _as_json(document | {"pairs": [judged.as_dict() for judged in found]}))
-    return _code(False, kept and (options.quick or all(judged.refused or judged.right and not judged.accused for judged in found)))
+    pairs = [judged.as_dict() for judged in found]
+    kept = _keep_json(options, validate.SCHEMA_VERSION, facts, space=space, seed=seed, pairs=pairs)
+    return _code(
+        False,
+        kept
+        and (options.quick or all(judged.refused or judged.right and not judged.accused for judged in found)),
+    )
 
 
 def _diff(options):
-    found = diff.changes(diff.read(options.before), diff.read(options.after), options.across)
+    before, after = diff.read(options.before), diff.read(options.after)
+    found = diff.changes(before, after, options.across)
     _console().print(diff.table(found))
-    return _code(False, all(change.verdict != "slower" for change in found))
+    print(diff.lead(found))
+    for change in found:
+        for sentence in change.moved if change.verdict != "same" else ():
+            print(f"{change.method}: {sentence}")
+    kept = _keep(options.out, options.out and diff.page(before, after, found))
+    kept &= _figures(options, diff.plots(found) if options.svg or options.pdf else [])
+    return _code(False, kept and all(change.verdict != "slower" for change in found))
 
 
 def _counters(options):
     found = counters.rows()
     _console().print(counters.table(found))
-    document = {"schema": "roofline-counters", "schema_version": 1, "machine": machine.facts("cuda")}
-    return _code(False, _keep(options.json, _as_json(document | {"launches": [row.as_dict() for row in found]})))
+    launches = [row.as_dict() for row in found]
+    return _code(False, _keep_json(options, 1, machine.facts("cuda"), launches=launches))
 
 
 def _warn_if_busy(facts):
@@ -427,12 +374,19 @@ def _progress():
 
 
 def _console():
-    """Standard output; a file or a pipe gets whole lines instead of a narrow terminal's, and names are no markup."""
+    """Standard output; a file or a pipe gets whole lines instead of a narrow terminal's, and names are no
+    markup."""
     return Console(width=None if sys.stdout.isatty() else 200, markup=False, highlight=False)
 
 
 def _as_json(document):
     return json.dumps(document, indent=1, allow_nan=False) + "\n"
+
+
+def _keep_json(options, version, facts, **what):
+    """Write what a command found as JSON, if that was asked for."""
+    head = {"schema": f"roofline-{options.command}", "schema_version": version, "machine": facts}
+    return _keep(options.json, _as_json(head | what))
 
 
 def _keep(path, text):
@@ -451,6 +405,32 @@ def _keep(path, text):
 def _code(interrupted, well):
     return 130 if interrupted else 0 if well else 1
 
+
+def _scaleout(options):
+    with _progress() as progress:
+        task = progress.add_task("one process", total=None)
+        found = cases.load("scaleout").tables(
+            options.quick,
+            options.cores or os.cpu_count(),
+            options.faster,
+            lambda text: progress.update(task, description=text),
+        )
+    console = Console(width=None if sys.stdout.isatty() else 140)
+    for table in found:
+        console.print(table)
+    return 0
+
+
+COMMANDS = {
+    "report": _report,
+    "show": _show,
+    "ceilings": _ceilings,
+    "compare": _compare,
+    "diff": _diff,
+    "counters": _counters,
+    "validate": _validate,
+    "scaleout": _scaleout,
+}
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -1,11 +1,12 @@
 """`compare CASE --against REV`: this revision beside another, in two processes that take turns.
 
-A *round* of a row is a sample of each side, one right after the other; the side that goes first alternates. After a few rounds
-both processes are started anew: how a process's memory happens to lie moves its times by some per cent, for as long as it
-lives, so a pair of processes (a *sitting*) tells no more than one draw does, however many rounds it takes.
+A *round* of a row is a sample of each side, one right after the other; the side that goes first alternates.
+After a few rounds both processes are started anew: how a process's memory happens to lie moves its times by
+some per cent, for as long as it lives, so a pair of processes (a *sitting*) tells no more than one draw does,
+however many rounds it takes.
 
-The figure of a row is the median of its rounds' ratios, this revision's seconds over the other's. Its 95 % interval is that of
-a bootstrap in two stages: sittings are drawn with replacement, then rounds within each.
+The figure of a row is the median of its rounds' ratios, this revision's seconds over the other's. Its 95 %
+interval is that of a bootstrap in two stages: sittings are drawn with replacement, then rounds within each.
 """
 
 import math
@@ -14,16 +15,17 @@ import time
 from dataclasses import dataclass, field
 
 import numpy as np
-from rich.table import Table
+from roofline.grid import grid
 
 from roofline.process import SideDied, SideError
 from roofline.timing import MIN_SECONDS, QUEUE, Samples
-from roofline.units import finite, relative_difference, scaled, spread
+from roofline.units import finite, picked, relative_difference, scaled, spread
 
 SCHEMA_VERSION = 1
 SLOWER = 1.02  # an interval that begins here or above: this revision is slower
 NARROW, WIDE = 0.04, 0.10  # widths of an interval, as shares of its median: enough, and too much to decide by
-SITTINGS = 5  # at least: of as many draws of a continuous quantity, 94 % of the time one lies on either side of the median
+# at least: of as many draws of a continuous quantity, 94 % of the time one lies on either side of the median
+SITTINGS = 5
 ROUNDS = 4  # of a row in a sitting, at least, unless they take longer than ROW_SECONDS
 ROW_SECONDS = 4.0
 RESAMPLES = 1000
@@ -120,16 +122,18 @@ class Row:
         """The JSON object of a row."""
         found = self.interval
         return {
-            "title": self.title,
+            **picked(self, "title problem verdict"),
             "ours": self.label,
             "this_seconds": self.seconds(0).as_dict() if found else None,
             "other_seconds": self.seconds(1).as_dict() if found else None,
-            "this_over_other": {"median": found.median, "lower": finite(found.lower), "upper": finite(found.upper)} if found else None,
+            "this_over_other": (
+                {"median": found.median, "lower": finite(found.lower), "upper": finite(found.upper)}
+                if found
+                else None
+            ),
             "sittings": len(self.sittings),
             "rounds": len(self.rounds),
             "relative_difference": finite(self.difference),
-            "problem": self.problem,
-            "verdict": self.verdict,
         }
 
 
@@ -158,28 +162,29 @@ class Outcome:
         """The JSON object."""
         return {
             "rows": [row.as_dict() for row in self.rows],
-            "only_this": self.only_this,
-            "only_other": self.only_other,
-            "seconds": self.seconds,
-            "verdict": self.verdict,
+            **picked(self, "only_this only_other seconds verdict"),
         }
 
     def table(self):
         """The terminal's table."""
-        caption = (f"times: median (quartiles); this / {self.name}: median (95 % interval), above 1 this revision is slower; "
-                   f"'{NOT_SLOWER}': the interval begins below {SLOWER}; '{UNDECIDED}': wider than {WIDE:.0%}, or fewer than "
-                   f"{SITTINGS} sittings")
-        table = Table(title=f"this revision against {self.name}", title_justify="left", caption_justify="left", caption=caption)
-        for column in ("work", "this", self.name, f"this / {self.name}", "rounds in sittings", "verdict"):
-            table.add_column(column, justify="left" if column in ("work", "verdict") else "right")
+        caption = (
+            f"times: median (quartiles); this / {self.name}: median (95 % interval), above 1 this revision is"
+            f" slower; '{NOT_SLOWER}': the interval begins below {SLOWER}; '{UNDECIDED}': wider than"
+            f" {WIDE:.0%}, or fewer than {SITTINGS} sittings"
+        )
+        rows = []
         for row in self.rows:
             found, cells = row.interval, ["", "", ""]
             if found:
-                cells = [f"{scaled(s.median, 's')} ({spread(s, 's')})" for s in (row.seconds(0), row.seconds(1))]
+                cells = [
+                    f"{scaled(s.median, 's')} ({spread(s, 's')})" for s in (row.seconds(0), row.seconds(1))
+                ]
                 ends = f" ({found.lower:.3f} to {found.upper:.3f})" if math.isfinite(found.width) else ""
                 cells.append(f"{found.median:.3f}{ends}")
-            table.add_row(f"{row.title}; {row.label}", *cells, f"{len(row.rounds)} in {len(row.sittings)}", row.verdict)
-        return table
+            sittings = f"{len(row.rounds)} in {len(row.sittings)}"
+            rows.append((f"{row.title}; {row.label}", *cells, sittings, row.verdict))
+        columns = f"work<|this|{self.name}|this / {self.name}|rounds in sittings|verdict<"
+        return grid(f"this revision against {self.name}", columns, rows, caption)
 
 
 def match(here, there):
@@ -202,9 +207,22 @@ def match(here, there):
         other = next((k for k, theirs in left.items() if _same(row, theirs)), None)
         if other is not None:
             del left[other]
-            rows.append(Row(row["title"], row["label"], (place, other), row["tolerance"], row["host_only"], row["has_result"]))
+            rows.append(
+                Row(
+                    row["title"],
+                    row["label"],
+                    (place, other),
+                    row["tolerance"],
+                    row["host_only"],
+                    row["has_result"],
+                )
+            )
     found = {row.places[0] for row in rows}
-    return rows, [row["title"] for place, row in enumerate(here) if place not in found], [row["title"] for row in left.values()]
+    return (
+        rows,
+        [row["title"] for place, row in enumerate(here) if place not in found],
+        [row["title"] for row in left.values()],
+    )
 
 
 def _same(row, other):
@@ -222,8 +240,8 @@ def run(start, outcome, limit=600.0, on_round=lambda row: None, clock=time.monot
     Parameters
     ----------
     start : callable without arguments
-        Starts the processes of a sitting: a context manager that gives (this, other), each with `rows`, `seconds(place, calls)`
-        and `result(place)`.
+        Starts the processes of a sitting: a context manager that gives (this, other), each with `rows`,
+        `seconds(place, calls)` and `result(place)`.
     outcome : Outcome
     limit : float, seconds
         No round begins later than this, but for the first of each row.
@@ -245,7 +263,9 @@ def run(start, outcome, limit=600.0, on_round=lambda row: None, clock=time.monot
                 outcome.rows, outcome.only_this, outcome.only_other = match(*(side.rows for side in sides))
                 first = False
             undecided = [row for row in outcome.rows if not row.done]
-            share = (clock() - asked) / max(len(undecided), 1)  # rounds take as long as preparing did, or longer
+            share = (clock() - asked) / max(
+                len(undecided), 1
+            )  # rounds take as long as preparing did, or longer
             for row in undecided:
                 if late() and row.sittings:
                     break
@@ -279,7 +299,10 @@ def _sit(row, sides, share, late, clock):
         this, other = (side.result(place) for side, place in zip(sides, row.places, strict=True))
         row.difference = relative_difference(this, other)
         if not row.difference <= row.tolerance:  # also where it is NaN
-            row.problem = (f"this gave {this!r}, the other {other!r}: they differ by {row.difference:.1e}, beyond {row.tolerance:.0e}")
+            row.problem = (
+                f"this gave {this!r}, the other {other!r}: they differ by {row.difference:.1e}, beyond"
+                f" {row.tolerance:.0e}"
+            )
 
 
 def _calibrate(row, sides):

@@ -8,14 +8,23 @@ import portable as pk
 
 
 class Data:
-    """A launch's arguments on the host, with what is needed to put them back as they were, of a device's if `again`.
+    """A launch's arguments on the host, with what is needed to put them back as they were, of a device's if
+    `again`.
 
-    `with_room` leaves zeros around what is copied: where a host's teams have fewer members than those for which a device's
-    arrays were arranged, a kernel may reach beyond them.
+    `with_room` leaves zeros around what is copied: where a host's teams have fewer members than those for
+    which a device's arrays were arranged, a kernel may reach beyond them.
     """
 
     def __init__(self, args, again, with_room=False):
-        self.again, self.with_room, self.notes, self.saved, self._copies, self._spans, self._views = again, with_room, [], [], {}, [], []
+        self.again, self.with_room, self.notes, self.saved, self._copies, self._spans, self._views = (
+            again,
+            with_room,
+            [],
+            [],
+            {},
+            [],
+            [],
+        )
         self.args = tuple(map(self._host, args))
 
     def _host(self, a):
@@ -36,7 +45,9 @@ class Data:
         if key not in self._copies:
             begin, end = view.pointer, view.pointer + max(view.nbytes, 1)
             if any(begin < other_end and other < end for other, other_end in self._spans):
-                self.notes.append("arguments overlap in the device's memory; they were counted as if they did not")
+                self.notes.append(
+                    "arguments overlap in the device's memory; they were counted as if they did not"
+                )
             self._spans.append((begin, end))
             self._copies[key] = _with_room(view.to_numpy()) if self.with_room else view.to_numpy()
             if self.again:

@@ -1,29 +1,31 @@
-"""How fast a launch could be: the time that each resource wants at its measured ceiling, and the largest of them.
+"""How fast a launch could be: the time that each resource wants at its measured ceiling, and the largest of
+them.
 
-arithmetic      flops of the text, or of the code where it has fewer, at the FMA peak of their precision, and special
-                functions at their own rates. On a CPU they share the same units, so their times add up; a GPU has
-                units for float64, for float32, for special functions in float32 and for integers, which work at the
-                same time, so the largest counts
-integer         integer operations of the text, or executed ones where these are fewer, at the integer peak; on a GPU of
-                kernels without floating-point work
+arithmetic      flops of the text, or of the code where it has fewer, at the FMA peak of their precision, and
+                special functions at their own rates. On a CPU they share the same units, so their times add
+                up; a GPU has units for float64, for float32, for special functions in float32 and for
+                integers, which work at the same time, so the largest counts
+integer         integer operations of the text, or executed ones where these are fewer, at the integer peak;
+on
+                a GPU of kernels without floating-point work
 memory LEVEL    compulsory bytes at the bandwidth of the nearest level that holds all of them
 requested       executed loads and stores at the first level's bandwidth (CPU)
 atomics         at the rate of atomic additions, each to its own place
 launch          the cost of a launch in a graph of many, the least that one can cost
 """
 
-import linecache
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from portable.errors import printable
-from roofline.counting import mean
+from roofline.units import picked
+from roofline.counting import static_arguments
+from roofline.counts import mean
 
 LOW = 0.6  # of the attainable rate: below, a report says why
 ABOVE = 1.1  # of the attainable rate: more than repeats of a ceiling differ by
 TOO_FAST = "above its roof: a ceiling was measured too low, or work was counted that the compiler removed"
-QUOTED = 6  # lines of a kernel's text that a report quotes, the costliest
 
 
 @dataclass(frozen=True)
@@ -92,7 +94,8 @@ def _ranked(wants):
 def _arithmetic(counts, executed, ceilings, notes):
     """(seconds of flops and special functions, seconds of these functions) at their ceilings.
 
-    Flops of the text, or of the code where it has fewer: what is the same for all lanes or trips is computed once.
+    Flops of the text, or of the code where it has fewer: what is the same for all lanes or trips is computed
+    once.
     """
     wanted = counts.flops_by_dtype
     if executed:
@@ -104,7 +107,9 @@ def _arithmetic(counts, executed, ceilings, notes):
         if rate is None:
             notes.append(f"no ceiling of {name} {dtype}: its calls are left out of the attainable time")
         else:
-            special[dtype] += n * _of_a_call(rate, ceilings.rate(f"no fma {dtype}"), alone=on_device and dtype == "float32")
+            special[dtype] += n * _of_a_call(
+                rate, ceilings.rate(f"no fma {dtype}"), alone=on_device and dtype == "float32"
+            )
     if not on_device:
         return sum(flops.values()) + special.total(), special.total()
     units = {dtype: flops.get(dtype, 0.0) + special[dtype] for dtype in {*flops, *special} - {"float32"}}
@@ -114,19 +119,44 @@ def _arithmetic(counts, executed, ceilings, notes):
 
 
 def _of_a_call(rate, additions, alone):
-    """Seconds of a special function: measured with two additions a call, which are taken off where they share its units."""
+    """Seconds of a special function: measured with two additions a call, which are taken off where they share
+    its units."""
     each = 1.0 / rate
     return each if alone or not additions else max(each - 2.0 / additions, 0.5 * each)
 
 
 def _integer(counts, executed, ceilings):
-    n = min(executed["integer"], counts.integer) if executed else 0 if counts.flops or counts.special else counts.integer
+    n = (
+        min(executed["integer"], counts.integer)
+        if executed
+        else 0 if counts.flops or counts.special else counts.integer
+    )
     return n / ceilings.rate("integer int64")
+
+
+def shares(counts, ceilings):
+    """{place: share} of each line of a text: of the seconds that its arithmetic, its atomics and its loads
+    and stores want, one after the other; integer operations count where the text has no other arithmetic."""
+    wants, near = {}, ceilings.bandwidth(ceilings.levels[0][0])
+    for place in {line for line, *_ in counts.text}:
+        own = {key: n for key, n in counts.text.items() if key[0] == place}
+        line = replace(counts, text=own, executed=None)
+        integer = 0 if counts.flops or counts.special else line.integer
+        wants[place] = (
+            _arithmetic(line, None, ceilings, [])[0]
+            + integer / ceilings.rate("integer int64")
+            + sum(line.atomics.values()) / ceilings.rate("atomic apart int64")
+            + (line.loaded + line.stored + line.scratch) / near
+        )
+    total = sum(wants.values())
+    return {place: seconds / total for place, seconds in wants.items()} if total else {}
 
 
 def other_operations(counts):
     """Operations of the text that are no flops: of integers, atomics, loads and stores."""
-    reached = sum(n for (_, name, _), n in counts.text.items() if name.startswith(("load ", "store ", "atomic ")))
+    reached = sum(
+        n for (_, name, _), n in counts.text.items() if name.startswith(("load ", "store ", "atomic "))
+    )
     return counts.integer + reached
 
 
@@ -138,7 +168,12 @@ def _mean(bounds):
     for b in bounds:
         wants.update({name: seconds / len(bounds) for name, seconds in b.wants.items()})
     special = sum(b.special for b in bounds) / len(bounds)
-    return Bound(_ranked(wants), bounds[0].level, special, list(dict.fromkeys(note for b in bounds for note in b.notes)))
+    return Bound(
+        _ranked(wants),
+        bounds[0].level,
+        special,
+        list(dict.fromkeys(note for b in bounds for note in b.notes)),
+    )
 
 
 @dataclass(frozen=True)
@@ -161,8 +196,8 @@ class Kernel:
 
     @property
     def near_bytes(self):
-        """What is asked of the nearest memory level: loads and stores, those that the optimiser left if they were
-        counted, and of scratch."""
+        """What is asked of the nearest memory level: loads and stores, those that the optimiser left if they
+        were counted, and of scratch."""
         totals = self.counts.executed_totals if self.counts.ptx is None else None
         asked = totals or {"loaded": self.counts.loaded, "stored": self.counts.stored}
         return asked["loaded"] + asked["stored"] + self.counts.scratch
@@ -172,31 +207,21 @@ class Kernel:
         """Operations of one launch that are no flops: of integers, atomics, loads and stores."""
         return other_operations(self.counts)
 
-    def _quoted(self):
-        """(place, text) of the costliest lines."""
-        ranked = sorted(self.counts.by_line().items(), key=lambda item: -sum(item[1].values()))
-        for place, _ in ranked[:QUOTED]:
-            file, _, number = place.rpartition(":")
-            if text := linecache.getline(file, int(number)).strip() if number.isdigit() else "":
-                yield place, text
-
-    def as_dict(self, seconds):
+    def as_dict(self, seconds, ceilings=None):
         """The JSON object; `seconds` is what the whole call took."""
         left = seconds - self.seconds + min(self.attainable, self.seconds)
         return {
-            "label": self.label,
+            **picked(self, "label seconds near_bytes operations"),
             "launches": len(self.times),
-            "seconds": self.seconds,
             "share_of_time": self.seconds / seconds,
             "attainable_seconds": self.attainable,
             "gain_of_the_call": seconds / left,
             "level": self.bound.level,
             "bound_by": self.bound.by,
             "wants_seconds": self.bound.wants,
-            "near_bytes": self.near_bytes,
-            "operations": self.operations,
             "explanation": self.counts.explanation(),
-            "source": dict(self._quoted()),
+            "source": self.counts.source(),
+            "shares": shares(self.counts, ceilings) if ceilings else {},
             **self.counts.as_dict(),
         }
 
@@ -214,26 +239,40 @@ class Analysis:
     notes : list of str
     host : str
         Functions in which the host spends most while no kernel runs, in words.
+    ceilings : Ceilings or None
+        Those of the bounds.
+    copies : float
+        Seconds of the call in copies.
+    memory : int or None
+        Bytes that the process held at most, beyond what it held before the call.
     """
 
     seconds: float
     launches: list
     notes: list
     host: str = ""
+    ceilings: object = None
+    copies: float = 0.0
+    memory: int | None = None
 
     @cached_property
     def kernels(self):
-        """Launches of a kind together, a list of Kernel, the costliest first; where queues overlap, their times are scaled
-        to fit into the call."""
+        """Launches of a kind together, a list of Kernel, the costliest first; where queues overlap, their
+        times are scaled to fit into the call."""
         found, scale = {}, min(1.0, self.seconds / (sum(s for *_, s in self.launches) or self.seconds))
         for label, counts, b, seconds in self.launches:
             found.setdefault((label, counts.kernel, counts.policy), []).append((counts, b, seconds * scale))
-        return sorted((_together(label, launches) for (label, *_), launches in found.items()), key=lambda k: -k.seconds)
+        return sorted(
+            (_together(label, launches) for (label, *_), launches in found.items()), key=lambda k: -k.seconds
+        )
 
     def against(self, ceilings):
         """The same call, held against other ceilings."""
-        launches = [(label, counts, bound(counts, ceilings), seconds) for label, counts, _, seconds in self.launches]
-        found = replace(self, launches=launches, notes=[note for note in self.notes if note != TOO_FAST])
+        launches = [
+            (label, counts, bound(counts, ceilings), seconds) for label, counts, _, seconds in self.launches
+        ]
+        notes = [note for note in self.notes if note != TOO_FAST]
+        found = replace(self, launches=launches, notes=notes, ceilings=ceilings)
         _note_roof(found)
         return found
 
@@ -255,10 +294,14 @@ class Analysis:
     @property
     def by(self):
         """What bounds the call: the resource that wants most of the attainable time."""
-        wants = {}
-        for _, _, b, _ in self.launches:
-            wants[b.by] = wants.get(b.by, 0.0) + b.seconds
-        return max(wants, key=wants.get)
+        return self._summed(lambda _, b: {b.by: b.seconds}).most_common(1)[0][0]
+
+    def _summed(self, quantities):
+        """Quantities of each launch's Counts and Bound by name, added up."""
+        found = Counter()
+        for _, counts, b, _ in self.launches:
+            found.update(quantities(counts, b))
+        return found
 
     def total(self, quantity):
         """The sum of a quantity of Counts over the launches."""
@@ -267,29 +310,23 @@ class Analysis:
     @property
     def special(self):
         """Calls of special functions."""
-        return sum(n for _, counts, _, _ in self.launches for n in counts.special.values())
+        return self._summed(lambda counts, _: counts.special).total()
 
     @property
     def flops_by_dtype(self):
         """Flops of the text by precision."""
-        found = Counter()
-        for _, counts, _, _ in self.launches:
-            found.update(counts.flops_by_dtype)
-        return dict(found)
+        return dict(self._summed(lambda counts, _: counts.flops_by_dtype))
 
     @property
     def special_share(self):
         """The part of the arithmetic's time that special functions want."""
-        total = sum(b.wants["arithmetic"] for _, _, b, _ in self.launches)
-        return sum(b.special for _, _, b, _ in self.launches) / total if total else 0.0
+        sums = self._summed(lambda _, b: {"special": b.special, "all": b.wants["arithmetic"]})
+        return sums["special"] / sums["all"] if sums["all"] else 0.0
 
     @property
     def wants(self):
         """Seconds by resource, the launches added up, the largest first: attainable times side by side."""
-        found = Counter()
-        for _, _, b, _ in self.launches:
-            found.update(b.wants)
-        return dict(found.most_common())
+        return dict(self._summed(lambda _, b: b.wants).most_common())
 
     @property
     def intensity(self):
@@ -300,10 +337,7 @@ class Analysis:
     @property
     def level(self):
         """The memory level of the launches that move most."""
-        moved = Counter()
-        for _, counts, b, _ in self.launches:
-            moved[b.level] += counts.compulsory
-        return moved.most_common(1)[0][0]
+        return self._summed(lambda counts, b: {b.level: counts.compulsory}).most_common(1)[0][0]
 
     def as_dict(self):
         """The JSON object; every number says where it comes from."""
@@ -312,20 +346,18 @@ class Analysis:
             "attainable_seconds": {"value": self.attainable, "provenance": "modelled"},
             "share_of_attainable": self.share,
             "bound_by": self.by,
-            "level": self.level,
+            **picked(self, "level flops_by_dtype special intensity notes"),
             "flops": self.total("flops"),
-            "flops_by_dtype": self.flops_by_dtype,
-            "special": self.special,
             "operations": sum(len(k.times) * k.operations for k in self.kernels),
             "integer": self.total("integer"),
             "compulsory_bytes": self.total("compulsory"),
             "requested_bytes": self.total("loaded") + self.total("stored"),
             "near_bytes": sum(len(k.times) * k.near_bytes for k in self.kernels),
-            "intensity": self.intensity,
             "wants_seconds": self.wants,
             "outside_seconds": {"value": self.outside, "provenance": "measured"},
-            "kernels": [kernel.as_dict(self.seconds) for kernel in self.kernels],
-            "notes": self.notes,
+            "copies_seconds": self.copies,
+            "memory_bytes": self.memory,
+            "kernels": [kernel.as_dict(self.seconds, self.ceilings) for kernel in self.kernels],
         }
 
 
@@ -335,13 +367,20 @@ def _together(label, launches):
     different = {id(counts): counts for counts, *_ in launches}
     counts = mean([(same[key], different[key]) for key in same])
     bounds = [b for _, b, _ in launches]
-    return Kernel(label, counts, _mean(bounds), tuple(seconds for *_, seconds in launches), sum(b.seconds for b in bounds))
+    return Kernel(
+        label,
+        counts,
+        _mean(bounds),
+        tuple(seconds for *_, seconds in launches),
+        sum(b.seconds for b in bounds),
+    )
 
 
 def analyse_launch(label, counts, seconds, ceilings):
     """One launch against its roof; `seconds` is what it took."""
     found = bound(counts, ceilings)
-    analysis = Analysis(seconds, [(label, counts, found, seconds)], [*counts.notes, *found.notes])
+    notes = [*counts.notes, *found.notes]
+    analysis = Analysis(seconds, [(label, counts, found, seconds)], notes, ceilings=ceilings)
     _note_roof(analysis)
     return analysis
 
@@ -371,14 +410,25 @@ def analyse(profile, seconds, ceilings, *, executed=True):
     # On a CPU the profiled call may have met a busier moment; a device's own clock sees none.
     on_device = any(event.space.startswith("cuda") for event, _ in counted)
     launches, scale = [], 1.0 if on_device or not profile.seconds else seconds / profile.seconds
+    compiled = {}
+    for launch in (launch for event, _ in counted for launch in event.launches):
+        compiled.setdefault((launch.label, launch.kernel), set()).add(str(static_arguments(launch)))
     for event, counts in counted:
         for launch, c in zip(event.launches, counts, strict=True):
-            launches.append((printable(launch.label), c, bound(c, roof), scale * event.seconds / len(counts)))
+            label = printable(launch.label)
+            if len(compiled[launch.label, launch.kernel]) > 1:
+                label += (
+                    f" ({', '.join(f'{name} = {value}' for name, value in static_arguments(launch).items())})"
+                )
+            launches.append((label, c, bound(c, roof), scale * event.seconds / len(counts)))
     notes = list(dict.fromkeys(note for _, c, b, _ in launches for note in (*c.notes, *b.notes)))
-    analysis = Analysis(seconds, launches, notes)
+    copies = min(scale * sum(copy.seconds for copy in profile.copies), seconds)
+    analysis = Analysis(seconds, launches, notes, ceilings=roof, copies=copies)
     inside = sum(s for *_, s in launches)
     if inside < 0.5 * seconds:
-        notes.append(f"launches take {inside / seconds:.0%} of the call; the rest is Python, copies and waiting")
+        notes.append(
+            f"launches take {inside / seconds:.0%} of the call; the rest is Python, copies and waiting"
+        )
     if profile.short():
         notes.append(f"too short to time one by one: {', '.join(profile.short())}")
     _note_roof(analysis)

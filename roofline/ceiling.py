@@ -1,4 +1,5 @@
-"""`roofline.ceilings`: what this machine can do, measured by kernels of the layer, kept on disk until it is stale."""
+"""`roofline.ceilings`: what this machine can do, measured by kernels of the layer, kept on disk until it is
+stale."""
 
 import contextlib
 import datetime
@@ -10,13 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from platformdirs import user_cache_dir
-from rich.table import Table
 
 import portable as pk
 from portable.errors import InputError
 from roofline import files, machine, measuring, microkernels, physics
+from roofline.grid import grid
 from roofline.timing import Samples
-from roofline.units import scaled, spread
+from roofline.units import picked, scaled, spread
 
 SCHEMA_VERSION = 1
 DAYS = 30  # after which ceilings are measured anew: drivers, clocks and neighbours change
@@ -29,8 +30,9 @@ QUIETER = 0.3  # cores that others kept busy then and leave free now: a measurem
 class Ceiling:
     """One ceiling: rates in `unit`s per second (or seconds, of the launch), one a repeat.
 
-    The roof is the best repeat, for a machine can do what it was seen to do; what other work took away shows in the
-    spread. `name` is "fma float64", "exp float32", "integer int64", "atomic apart int64", "bandwidth L2", "launch" ...
+    The roof is the best repeat, for a machine can do what it was seen to do; what other work took away shows
+    in the spread. `name` is "fma float64", "exp float32", "integer int64", "atomic apart int64", "bandwidth
+    L2", "launch" ...
     """
 
     name: str
@@ -58,10 +60,7 @@ class Ceiling:
     def as_dict(self):
         """The JSON object."""
         return {
-            "name": self.name,
-            "unit": self.unit,
-            "best": self.best,
-            "method": self.method,
+            **picked(self, "name unit best method"),
             "provenance": "measured",
             **self.rate.as_dict(),
         }
@@ -76,9 +75,11 @@ class Ceilings:
     space, date : str
     machine : dict, see `roofline.machine.facts`
     clock : float or None
-        Cycles per second of a core while it was measured; of a GPU at work, where nvidia-smi tells, else None.
+        Cycles per second of a core while it was measured; of a GPU at work, where nvidia-smi tells, else
+        None.
     levels : list of (name, bytes)
-        Memory levels from the nearest to the farthest, with their capacity (of all cores together; None: no end).
+        Memory levels from the nearest to the farthest, with their capacity (of all cores together; None: no
+        end).
     items : dict of name to Ceiling
     """
 
@@ -108,7 +109,10 @@ class Ceilings:
         found = self.measured_at(level)
         if not found:
             known = dict.fromkeys(c.name.split(" ")[-1] for c in self.items.values() if c.unit == "B")
-            raise InputError(f"level: '{level}' is no memory level whose bandwidth was measured on {self.space}; there are {', '.join(known)}.")
+            raise InputError(
+                f"level: '{level}' is no memory level whose bandwidth was measured on {self.space}; there are"
+                f" {', '.join(known)}."
+            )
         return max(c.best for c in found)
 
     @property
@@ -130,12 +134,7 @@ class Ceilings:
         return {
             "schema": "roofline-ceilings",
             "schema_version": SCHEMA_VERSION,
-            "space": self.space,
-            "date": self.date,
-            "machine": self.machine,
-            "clock": self.clock,
-            "levels": self.levels,
-            "doubts": self.doubts,
+            **picked(self, "space date machine clock levels doubts"),
             "ceilings": [c.as_dict() for c in self.items.values()],
         }
 
@@ -143,7 +142,9 @@ class Ceilings:
     def from_dict(cls, document):
         """The inverse of `as_dict`."""
         items = {
-            c["name"]: Ceiling(c["name"], c["unit"], Samples(tuple(c["values"]), c["calls_per_repeat"]), c["method"])
+            c["name"]: Ceiling(
+                c["name"], c["unit"], Samples(tuple(c["values"]), c["calls_per_repeat"]), c["method"]
+            )
             for c in document["ceilings"]
         }
         levels = [tuple(level) for level in document["levels"]]
@@ -151,30 +152,28 @@ class Ceilings:
 
     def table(self):
         """The terminal's table."""
-        caption = f"measured {self.date} on {self.machine['device'] or self.machine['cpu']}{self.clock_in_words()}"
+        caption = (
+            f"measured {self.date} on {self.machine['device'] or self.machine['cpu']}{self.clock_in_words()}"
+        )
         caption += f"; in doubt, so not kept: {'; '.join(self.doubts)}" if self.doubts else ""
-        table = Table(title=f"Ceilings of {self.space}", title_justify="left", caption=caption, caption_justify="left")
-        for name, justify in (
-            ("ceiling", "left"),
-            ("roof", "right"),
-            ("median", "right"),
-            ("quartiles", "right"),
-            ("method", "left"),
-        ):
-            table.add_column(name, justify=justify)
+        rows = []
         for c in self.items.values():
             unit = c.unit if c.unit == "s" else f"{c.unit}/s"
-            table.add_row(c.name, scaled(c.best, unit), scaled(c.rate.median, unit), spread(c.rate, unit), c.method)
-        return table
+            rows.append(
+                (c.name, scaled(c.best, unit), scaled(c.rate.median, unit), spread(c.rate, unit), c.method)
+            )
+        return grid(f"Ceilings of {self.space}", "ceiling<|roof|median|quartiles|method<", rows, caption)
 
 
-def ceilings(space=None, *, special=(), fresh=False, again=False, quick=False, on_start=lambda name, done, total: None):
+def ceilings(
+    space=None, *, special=(), fresh=False, again=False, quick=False, on_start=lambda name, done, total: None
+):
     """The ceilings of a space on this machine.
 
     Measured on the first call, which takes some ten seconds, then read from a file of the user's cache folder
-    (`PORTABLE_CACHE` moves it, `PORTABLE_CACHE=0` turns it off). Another machine, another version of the software, an
-    age of 30 days, or a machine that is quieter than it was then calls for a new measurement. What is in doubt
-    (`Ceilings.doubts`) is not kept for other processes. A folder that cannot be
+    (`PORTABLE_CACHE` moves it, `PORTABLE_CACHE=0` turns it off). Another machine, another version of the
+    software, an age of 30 days, or a machine that is quieter than it was then calls for a new measurement.
+    What is in doubt (`Ceilings.doubts`) is not kept for other processes. A folder that cannot be
     written costs a warning, never the result.
 
     Parameters
@@ -182,7 +181,8 @@ def ceilings(space=None, *, special=(), fresh=False, again=False, quick=False, o
     space : str or Space, optional
         The default space if not given.
     special : iterable of (name, dtype)
-        More special functions, as `Counts.special` names them; what has no function of one argument has no ceiling.
+        More special functions, as `Counts.special` names them; what has no function of one argument has no
+        ceiling.
     fresh : bool
         Measure, whatever the file says.
     again : bool
@@ -222,7 +222,12 @@ def ceilings(space=None, *, special=(), fresh=False, again=False, quick=False, o
             on_start(plan.name, done, len(plans))
             _measure(plan, result, quick)
         for _ in range(0 if quick else TRIES):
-            low = [plans[name] for names, _ in physics.disorder(result) for name in sorted(names) if name in plans]
+            low = [
+                plans[name]
+                for names, _ in physics.disorder(result)
+                for name in sorted(names)
+                if name in plans
+            ]
             for plan in low:
                 on_start(f"{plan.name}, again", len(plans), len(plans))
                 _measure(plan, result, quick)
@@ -241,9 +246,13 @@ def _measure(plan, result, quick):
 
 def _key(facts, space):
     """What decides whether a measurement still holds."""
-    source = "".join(Path(module.__file__).read_text(encoding="utf-8") for module in (microkernels, measuring))
+    source = "".join(
+        Path(module.__file__).read_text(encoding="utf-8") for module in (microkernels, measuring)
+    )
     parts = [facts[name] for name in ("system", "cpu", "cores", "space", "device", "versions")]
-    return hashlib.sha256(json.dumps([*parts, space.n_threads, SCHEMA_VERSION, source]).encode()).hexdigest()[:32]
+    return hashlib.sha256(json.dumps([*parts, space.n_threads, SCHEMA_VERSION, source]).encode()).hexdigest()[
+        :32
+    ]
 
 
 def _folder():
@@ -268,7 +277,8 @@ def _warn(path, error):
 
 
 def _read(path, busy_cores):
-    """A measurement that still holds, or None; a broken file is as good as none, and one of busier hours too."""
+    """A measurement that still holds, or None; a broken file is as good as none, and one of busier hours
+    too."""
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
         document = json.loads(path.read_text(encoding="utf-8"))
         age = datetime.datetime.now(datetime.UTC) - datetime.datetime.fromisoformat(document["date"])

@@ -4,6 +4,12 @@ from roofline.attainable import ABOVE
 from roofline.profiling import SHORT
 from roofline.units import scaled, spread
 
+OWN = (
+    "below its roof",
+    "long enough",
+    "steady",
+)  # checks of a result without which its share is not to be trusted
+SIZE = "full size"
 STEADY = 0.25  # of the median: quartiles farther apart are about the machine's other work
 DRIFT = 0.05  # of a core's clock between the ceilings' measurement and the report's
 BUSY = 0.3  # cores taken by others, of which a report says so; less is what an idle system needs
@@ -19,36 +25,28 @@ def of_result(result):
     roof, seconds = result.roof, result.seconds
     apart = (seconds.upper - seconds.lower) / seconds.median
     single = len(seconds.values) == 1
+    each, calls = seconds.median * seconds.calls, f"{seconds.calls:,} call{'s' * (seconds.calls > 1)}"
+    quartiles = f"quartiles {spread(seconds, 's')}, {apart:.0%} of the median apart"
+    once = "timed once: no spread is known, and the time may hold the compilation"
+    too_low = "a ceiling was measured too low, or the compiler removed work that was counted"
+    short = "too short to time one by one, mostly the cost of a launch"
     found = [
-        _check(
-            "below its roof",
-            roof.share <= ABOVE,
-            f"{roof.share:.0%} of attainable"
-            + ("" if roof.share <= ABOVE else ": a ceiling was measured too low, or the compiler removed work that was counted"),
-        ),
-        _check(
-            "long enough",
-            seconds.median * seconds.calls >= SHORT,
-            f"{scaled(seconds.median * seconds.calls, 's')} a repeat of {seconds.calls:,} call{'s' * (seconds.calls > 1)}"
-            + ("" if seconds.median * seconds.calls >= SHORT else ": too short to time one by one, mostly the cost of a launch"),
-        ),
-        _check(
-            "steady",
-            apart <= STEADY and not single,
-            "timed once: no spread is known, and the time may hold the compilation"
-            if single
-            else f"quartiles {spread(seconds, 's')}, {apart:.0%} of the median apart",
-        ),
+        _check("below its roof", roof.share <= ABOVE, f"{roof.share:.0%} of attainable", too_low),
+        _check("long enough", each >= SHORT, f"{scaled(each, 's')} a repeat of {calls}", short),
+        _check("steady", apart <= STEADY and not single, once if single else quartiles),
     ]
     declared = [note for note in roof.notes if note.startswith("declared ")]
     found += [_check("declared cost", False, note) for note in declared]
     if roof.level not in ("DRAM", "HBM"):
-        text = f"repeats find the {scaled(max(k.counts.compulsory for k in roof.kernels), 'B')} of its largest launch in {roof.level}; a first call does not"
+        text = (
+            f"repeats find the {scaled(max(k.counts.compulsory for k in roof.kernels), 'B')} of its largest"
+            f" launch in {roof.level}; a first call does not"
+        )
         found.append(_check("working set", True, text))
     return found
 
 
-def of_part(machine, ceilings, clock):
+def of_part(machine, ceilings, clock, quick=False):
     """The checks of the machine: what else it did, and whether its clock drifted.
 
     Parameters
@@ -57,10 +55,16 @@ def of_part(machine, ceilings, clock):
     ceilings : Ceilings or None
     clock : float or None
         Cycles per second of a core now.
+    quick : bool
+        Whether inputs and ceilings were tiny.
     """
-    found = []
+    found = (
+        [_check(SIZE, False, "--quick: inputs were tiny, and ceilings measured for moments")] if quick else []
+    )
     if machine["busy_cores"] is not None:
-        text = f"other work kept {machine['busy_cores']:g} of {machine['cores']} cores busy when the run began"
+        text = (
+            f"other work kept {machine['busy_cores']:g} of {machine['cores']} cores busy when the run began"
+        )
         found.append(_check("quiet machine", machine["busy_cores"] <= BUSY, text))
     if ceilings:
         busy = ceilings.machine["busy_cores"]
@@ -68,32 +72,45 @@ def of_part(machine, ceilings, clock):
             text = f"other work kept {busy:g} cores busy when the ceilings were measured, {ceilings.date}"
             found.append(_check("quiet ceilings", busy <= BUSY, text))
         if ceilings.clock and clock:
-            text = f"a core ran at {scaled(ceilings.clock, 'Hz')} for the ceilings, at {scaled(clock, 'Hz')} at the end of this run"
+            text = (
+                f"a core ran at {scaled(ceilings.clock, 'Hz')} for the ceilings, at {scaled(clock, 'Hz')} at"
+                " the end of this run"
+            )
             found.append(_check("steady clock", abs(clock / ceilings.clock - 1) <= DRIFT, text))
     return found
 
 
-def caveats(machine, ceilings):
-    """What a reader must know before any figure: that the machine was not quiet, or that its ceilings cannot be right.
+def caveats(machine, ceilings, checks=()):
+    """What a reader must know before any figure: that the machine was not quiet, that its ceilings cannot be
+    right, or that nothing was of full size.
 
     Parameters
     ----------
     machine : dict, see `roofline.machine.facts`
     ceilings : Ceilings or None
+    checks : list of dict, see `of_part`
 
     Returns
     -------
     list of str, sentences
     """
-    found = []
-    for what, busy in (("", machine["busy_cores"]), (" when the ceilings were measured", ceilings and ceilings.machine["busy_cores"])):
+    found = [f"No share of the roof is to be trusted: {c['text']}." for c in checks if c["check"] == SIZE]
+    whens = ("", machine["busy_cores"]), (
+        " when the ceilings were measured",
+        ceilings and ceilings.machine["busy_cores"],
+    )
+    for what, busy in whens:
         if (busy or 0.0) > BUSY:
-            found.append(f"The machine was not quiet{what}: other work kept {busy:g} of {machine['cores']} cores busy. Times, shares of the roof "
-                         "and reasons are about that work, too.")  # fmt: skip
+            found.append(
+                f"The machine was not quiet{what}: other work kept {busy:g} of {machine['cores']} cores busy."
+                " Times, shares of the roof and reasons are about that work, too."
+            )
     if ceilings and ceilings.doubts:
-        found.append(f"The ceilings are in doubt, and with them every share of the roof: {'; '.join(ceilings.doubts)}.")
+        doubts = "; ".join(ceilings.doubts)
+        found.append(f"The ceilings are in doubt, and with them every share of the roof: {doubts}.")
     return found
 
 
-def _check(name, passed, text):
-    return {"check": name, "passed": bool(passed), "text": text}
+def _check(name, passed, text, why=""):
+    """The JSON object of a check; `why` is added where it did not pass."""
+    return {"check": name, "passed": bool(passed), "text": text if passed or not why else f"{text}: {why}"}

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from rich.table import Table
+from roofline.grid import grid
 
 from roofline import timing
 from roofline.contract import Duel
@@ -78,26 +78,27 @@ class Outcome:
         if rate := self.rate(self.duel.bytes):
             caption += f"; ours moves {scaled(rate, 'B/s')}"
         if rate := self.rate(self.duel.flops):
-            share = f", {rate / self.ceiling:.0%} of the ceiling of {scaled(self.ceiling, 'FLOP/s')}" if self.ceiling else ""
+            share = (
+                f", {rate / self.ceiling:.0%} of the ceiling of {scaled(self.ceiling, 'FLOP/s')}"
+                if self.ceiling
+                else ""
+            )
             caption += f"; ours does {scaled(rate, 'FLOP/s')}{share}"
         if self.told:
             caption += f"\n{self.told}"
-        table = Table(title=self.duel.title, title_justify="left", caption_justify="left", caption=caption)
-        table.add_column("peer")
-        table.add_column(f"ours: {self.duel.ours.label}", justify="right")
-        table.add_column("the peer", justify="right")
-        table.add_column("peer / ours", justify="right")
-        if self.duel.best:
-            table.add_column("best / best", justify="right")
-        table.add_column("difference", justify="right")
+        rows = []
         for row in self.rows:
             ratios = [f"{row.ratio.median:.3g} ({row.ratio.lower:.3g} to {row.ratio.upper:.3g})"]
             ratios += [f"{row.best:.3g}"] if self.duel.best else []
             difference = "" if row.difference is None else f"{row.difference:.1e}"
-            table.add_row(row.peer, _cell(row.ours_seconds, "s"), _cell(row.peer_seconds, "s"), *ratios, difference)
+            rows.append(
+                (row.peer, _cell(row.ours_seconds, "s"), _cell(row.peer_seconds, "s"), *ratios, difference)
+            )
         if self.alone:
-            table.add_row("none here", _cell(self.alone, "s"))
-        return table
+            rows.append(("none here", _cell(self.alone, "s")))
+        best = "|best / best" if self.duel.best else ""
+        columns = f"peer<|ours: {self.duel.ours.label}|the peer|peer / ours{best}|difference"
+        return grid(self.duel.title, columns, rows, caption)
 
 
 def _cell(samples, unit):
@@ -107,8 +108,8 @@ def _cell(samples, unit):
 def run(duel: Duel, rounds: int | None, outcome: Outcome, on_start=lambda label: None):
     """Time ours against each peer in turn: ours, peer, ours, peer, ...
 
-    A peer that raises is listed as absent with its error; one whose result disagrees beyond the duel's tolerance is a
-    problem, because its time says nothing.
+    A peer that raises is listed as absent with its error; one whose result disagrees beyond the duel's
+    tolerance is a problem, because its time says nothing.
 
     Parameters
     ----------
@@ -153,7 +154,13 @@ def run(duel: Duel, rounds: int | None, outcome: Outcome, on_start=lambda label:
                     f"{duel.tolerance:.0e}"
                 )
         outcome.rows.append(
-            Row(peer.label, times["ours"], times["peer"], timing.ratio(times["peer"], times["ours"]), difference)
+            Row(
+                peer.label,
+                times["ours"],
+                times["peer"],
+                timing.ratio(times["peer"], times["ours"]),
+                difference,
+            )
         )
     if duel.peers and not outcome.rows:
         outcome.alone = _alone(duel, rounds)

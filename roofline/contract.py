@@ -87,15 +87,18 @@ class Duel:
     tolerance : float
         The largest relative difference of results that counts as agreement.
     host_only : bool
-        The caller's time is what counts, not the end of the work; calls per sample then stay below a device's queue.
+        The caller's time is what counts, not the end of the work; calls per sample then stay below a device's
+        queue.
     bytes : float, optional
         Bytes that the work must move; the table then says at what rate ours moves them.
     flops : float, optional
         Floating-point operations of the work, FMA = 2; the table then says at what rate ours does them.
     best : bool
-        Also compare the best rounds: what a machine can do is what it was seen to do, and the rest its neighbours'.
+        Also compare the best rounds: what a machine can do is what it was seen to do, and the rest its
+        neighbours'.
     ceiling : callable, optional
-        Operations a second that the machine can do, asked for after timing; the table then says what share ours reaches.
+        Operations a second that the machine can do, asked for after timing; the table then says what share
+        ours reaches.
     rounds : int, optional
         Samples of each side where nobody says how many: for calls that take minutes.
     told : callable, optional

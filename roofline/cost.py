@@ -28,8 +28,8 @@ def cost(*, flops=None, bytes=None, special=None):  # noqa: A002 - the name of t
     Parameters
     ----------
     flops, bytes, special : callable of `(extent, *args)`, optional
-        Floating-point operations of the text (FMA = 2), compulsory bytes, calls of special functions. The extent is the
-        number of indices or teams, of a box a tuple of them.
+        Floating-point operations of the text (FMA = 2), compulsory bytes, calls of special functions. The
+        extent is the number of indices or teams, of a box a tuple of them.
     """
     for name, value in (("flops", flops), ("bytes", bytes), ("special", special)):
         if value is not None and not callable(value):

@@ -1,6 +1,8 @@
-"""`python -m roofline counters`: executed operations as counted, beside those that the GPU's own counters saw.
+"""`python -m roofline counters`: executed operations as counted, beside those that the GPU's own counters
+saw.
 
-NVIDIA's `ncu` reads the counters, where it is installed and the driver lets it; nothing else in this package needs it.
+NVIDIA's `ncu` reads the counters, where it is installed and the driver lets it; nothing else in this package
+needs it.
 """
 
 import csv
@@ -11,17 +13,20 @@ import subprocess
 import sys
 from dataclasses import dataclass
 
-from rich.table import Table
+from roofline.grid import grid
 
 import portable as pk
 from portable.errors import SpaceUnavailableError
 from roofline.cases import counters as workload
-from roofline.counting import Counts, count
+from roofline.counting import count
+from roofline.counts import Counts
 from roofline.units import scaled
 
 _OPERATION = "sm__sass_thread_inst_executed_op_{}_pred_on.sum"
 FLOPS = {
-    _OPERATION.format(f"{kind}{name}"): each for kind in "df" for name, each in (("add", 1), ("mul", 1), ("fma", 2))
+    _OPERATION.format(f"{kind}{name}"): each
+    for kind in "df"
+    for name, each in (("add", 1), ("mul", 1), ("fma", 2))
 }
 BYTES = {"L1": "l1tex__t_bytes.sum", "L2": "lts__t_bytes.sum", "HBM": "dram__bytes.sum"}
 SECONDS = 300  # more than the whole takes by far
@@ -45,7 +50,12 @@ class Row:
     def as_dict(self):
         """The JSON object."""
         hardware = {"flops": self.flops, "bytes": self.bytes, "provenance": "hardware counters"}
-        return {"label": self.label, "executed_flops": self.executed, "hardware": hardware, **self.counts.as_dict()}
+        return {
+            "label": self.label,
+            "executed_flops": self.executed,
+            "hardware": hardware,
+            **self.counts.as_dict(),
+        }
 
 
 def rows():
@@ -58,11 +68,15 @@ def rows():
     """
     reason = pk.unavailable_because("cuda")
     if reason:
-        raise SpaceUnavailableError(f"counters: hardware counters are read on a GPU, and there is none: {reason}")
+        raise SpaceUnavailableError(
+            f"counters: hardware counters are read on a GPU, and there is none: {reason}"
+        )
     seen = parse(_ncu([sys.executable, "-m", workload.__name__]))
     planned = list(workload.launches("cuda"))
     if len(seen) != len(planned):
-        raise SpaceUnavailableError(f"counters: ncu told of {len(seen)} kernels, {len(planned)} were launched")
+        raise SpaceUnavailableError(
+            f"counters: ncu told of {len(seen)} kernels, {len(planned)} were launched"
+        )
     found = []
     for (label, policy, kernel, args, reducer), values in zip(planned, seen, strict=True):
         flops = sum(each * values[name] for name, each in FLOPS.items())
@@ -73,7 +87,9 @@ def rows():
 
 def _ncu(command):
     """What `ncu` prints about a command's kernels, as CSV."""
-    tool = shutil.which("ncu") or next(iter(sorted(glob.glob("/usr/local/cuda*/bin/ncu"), reverse=True)), None)
+    tool = shutil.which("ncu") or next(
+        iter(sorted(glob.glob("/usr/local/cuda*/bin/ncu"), reverse=True)), None
+    )
     if tool is None:
         raise SpaceUnavailableError("counters: `ncu` is not installed; it is part of NVIDIA's CUDA toolkit")
     metrics = ",".join([*FLOPS, *BYTES.values()])
@@ -90,7 +106,9 @@ def _ncu(command):
             "(NVreg_RestrictProfilingToAdminUsers=0). Counts do not need them: roofline.count."
         )
     if done.returncode:
-        last = ([line for line in (done.stdout + done.stderr).splitlines() if line.strip()] or ["no message"])[-1]
+        last = (
+            [line for line in (done.stdout + done.stderr).splitlines() if line.strip()] or ["no message"]
+        )[-1]
         raise SpaceUnavailableError(f"counters: ncu ended with code {done.returncode}: {last}")
     return done.stdout
 
@@ -110,16 +128,15 @@ def parse(text):
 def table(found):
     """The terminal's table."""
     caption = (
-        "executed: counted by the GPU's own code, those inside special functions among them; the GPU's: by ncu, for which a "
-        "sign that no operand takes up is an addition, and a division or a root several operations"
+        "executed: counted by the GPU's own code, those inside special functions among them; the GPU's: by"
+        " ncu, for which a sign that no operand takes up is an addition, and a division or a root several"
+        " operations"
     )
-    made = Table(title="Counted and counted by hardware", title_justify="left", caption=caption, caption_justify="left")
-    made.add_column("launch")
-    for name in ("flops of the text", "executed", "the GPU's", "executed / GPU's", "compulsory", *BYTES):
-        made.add_column(name, justify="right")
+    rows = []
     for row in found:
         ratio = f"{row.executed / row.flops:.4f}" if row.flops else ""
         moved = (scaled(row.bytes[level], "B") for level in BYTES)
         counted = f"{row.counts.flops:,}", f"{row.executed:,}", f"{row.flops:,}", ratio
-        made.add_row(row.label, *counted, scaled(row.counts.compulsory, "B"), *moved)
-    return made
+        rows.append((row.label, *counted, scaled(row.counts.compulsory, "B"), *moved))
+    columns = "|".join(("launch<|flops of the text|executed|the GPU's|executed / GPU's|compulsory", *BYTES))
+    return grid("Counted and counted by hardware", columns, rows, caption)

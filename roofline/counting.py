@@ -1,284 +1,40 @@
 """`roofline.count`: the operations of one launch, of the text and executed, and the bytes that it must move.
 
-Conventions. A floating-point operation (flop) is one of + - * / // % on floats; an fma is two. Negation, abs, min, max,
-comparisons, selections and conversions are listed, and are no flops. A special function (exp, sqrt, a random number) is
-one operation under its own name. What is known at compile time, and the counting of loops, is no operation of the text.
-A team of the text has one member, who does all the work; where a kernel asks for its team's size, and a launch gives one,
-members work as they do, and what is the same for all of a pack counts once.
+Conventions. A floating-point operation (flop) is one of + - * / // % on floats; an fma is two. Negation, abs,
+min, max, comparisons, selections and conversions are listed, and are no flops. A special function (exp, sqrt,
+a random number) is one operation under its own name. What is known at compile time, and the counting of
+loops, is no operation of the text. A team of the text has one member, who does all the work; where a kernel
+asks for its team's size, and a launch gives one, members work as they do, and what is the same for all of a
+pack counts once.
 
-Sums of a ScatterView are those of a copy that nobody shares: a load, an addition and a store. Three byte figures are kept apart: compulsory (of what is touched what is read, and what is written, once), requested (every
-load and store) and transferred (which hardware alone can tell). Accesses to scratch and to a kernel's own small arrays
-are none of these.
+Sums of a ScatterView are those of a copy that nobody shares: a load, an addition and a store. Three byte
+figures are kept apart: compulsory (of what is touched what is read, and what is written, once), requested
+(every load and store) and transferred (which hardware alone can tell). Accesses to scratch and to a kernel's
+own small arrays are none of these.
 """
 
 import ast
-import collections
 import dataclasses
 import functools
-import os
-from dataclasses import dataclass, field
-
-from rich.table import Table
 
 import portable as pk
 from roofline.arguments import Data
 from roofline.cost import disagreements
-from roofline.mix import executed_totals, ptx_mix
-from roofline.touched import SIZES, accesses, by_names, compulsory, scattered, summed
+from roofline.counts import Counts
+from roofline.mix import ptx_mix
+from roofline.touched import accesses, by_names, compulsory, scattered, summed
 
-ARITHMETIC = {"+": 1, "-": 1, "*": 1, "/": 1, "//": 1, "%": 1, "fma": 2}
-LISTED = ("compare", "neg", "abs", "min", "max", "select", "convert", "rint", "floor", "ceil", "trunc", "copysign")
-LAYER = os.path.dirname(pk.count.__code__.co_filename) + os.sep  # the folder of portable's own texts
-LINE = 64  # bytes that a CPU's cache moves at once
 WARP = 32  # members that a GPU's smallest team has
 ISSUED = "", "issued", ""  # of build "lanes": lanes that packs have
-LOGIC = ("&", "|", "^", "<<", ">>", "~")
-
-
-@dataclass(frozen=True)
-class Counts:
-    """Counts of one launch. Every number is counted, none is estimated.
-
-    Attributes
-    ----------
-    kernel, place, policy : str
-    text : dict of (line, operation, dtype) to int
-        As `portable.count` gives them.
-    executed : dict of (line, instruction, LLVM type) to int, or None
-        Of the optimised code for the launch's space, including what the layer puts around the kernel.
-    masked : float
-        Share of the lanes of packs that took no part in the operations which were done for them; 0 without packs, so on
-        cuda, where threads branch.
-    arrays : dict of str to (read, written), bytes
-        Compulsory bytes of each argument: of elements that are touched, once. Arguments that share memory are one: "x, y".
-    ptx : dict of str to int, or None
-        Static instructions of the PTX by kind and type (cuda).
-    notes : list of str
-        What a reader must know: data-dependent counts, declared costs that disagree, ...
-    apart : int
-        Elements that neighbouring threads reach at places that are no neighbours (cuda, without reducers).
-    occupancy : str
-        How many of a GPU's threads have room, and the registers of each, in words.
-    lines : dict of str to (read, written)
-        Lines of 64 bytes in which the touched elements lie, as `arrays`; where members work as a launch's do, none are counted.
-    moves : dict of str to int
-        Of each argument, how often an access was to another line than the one before it at the same place of the text.
-    """
-
-    kernel: str
-    place: str
-    policy: str
-    text: dict
-    executed: dict | None
-    masked: float
-    arrays: dict
-    ptx: dict | None = None
-    notes: list = field(default_factory=list)
-    apart: int = 0
-    occupancy: str = ""
-    lines: dict = field(default_factory=dict)
-    moves: dict = field(default_factory=dict)
-
-    def _sum(self, wanted):
-        return sum(n * wanted(operation, dtype) for (_, operation, dtype), n in self.text.items())
-
-    @property
-    def flops_by_dtype(self):
-        """Floating-point operations of the text: {"float64": n, ...}."""
-        found = collections.Counter()
-        for (_, operation, dtype), n in self.text.items():
-            if dtype.startswith("float") and operation in ARITHMETIC:
-                found[dtype] += n * ARITHMETIC[operation]
-        return dict(found)
-
-    @property
-    def flops(self):
-        """Floating-point operations of the text, all precisions."""
-        return sum(self.flops_by_dtype.values())
-
-    @property
-    def special(self):
-        """Special functions: {("exp", "float64"): n, ...}."""
-        found = collections.Counter()
-        for (_, operation, dtype), n in self.text.items():
-            if _is_special(operation):
-                found[operation, dtype] += n
-        return dict(found)
-
-    @property
-    def integer(self):
-        """Integer operations of the text, index arithmetic included."""
-        return self._sum(lambda operation, dtype: "int" in dtype and (operation in ARITHMETIC or operation in LOGIC))
-
-    @property
-    def comparisons(self):
-        """Comparisons of the text, of all types."""
-        return self._sum(lambda operation, _: operation == "compare")
-
-    @property
-    def atomics(self):
-        """Atomic operations: {("add", "int64"): n, ...}."""
-        found = collections.Counter()
-        for (_, operation, dtype), n in self.text.items():
-            if operation.startswith("atomic "):
-                found[operation.split(" ")[1], dtype] += n
-        return dict(found)
-
-    @property
-    def loaded(self):
-        """Requested bytes: every load of an argument's element, atomics included."""
-        return self._sum(lambda operation, dtype: accesses(operation, ("load ", "atomic ")) * SIZES.get(dtype, 0))
-
-    @property
-    def stored(self):
-        """Requested bytes: every store, atomics included."""
-        return self._sum(lambda operation, dtype: accesses(operation, ("store ", "atomic ")) * SIZES.get(dtype, 0))
-
-    @property
-    def scratch(self):
-        """Bytes loaded from and stored to a team's scratch."""
-        return self._sum(lambda operation, dtype: operation.endswith("(scratch)") * SIZES.get(dtype, 0))
-
-    @property
-    def compulsory(self):
-        """Compulsory bytes: of each argument what is read, once, and what is written, once."""
-        return sum(read + written for read, written in self.arrays.values())
-
-    @property
-    def line_bytes(self):
-        """Bytes of the lines that must be moved, or of the elements where no lines were counted."""
-        return LINE * sum(read + written for read, written in self.lines.values()) if self.lines else self.compulsory
-
-    @property
-    def intensity(self):
-        """Flops per compulsory byte, or None where nothing is moved."""
-        return self.flops / self.compulsory if self.compulsory else None
-
-    @property
-    def executed_totals(self):
-        """Executed operations: flops by precision, special functions, loads and stores; None if not counted."""
-        return executed_totals(self.executed) if self.executed is not None else None
-
-    def by_line(self):
-        """{line: {operation and dtype: n}} of the text, the lines in their order."""
-        found = {}
-        for (line, operation, dtype), n in self.text.items():
-            row = found.setdefault(line, collections.Counter())
-            row[f"{operation} {dtype}".strip()] += n
-        return {line: dict(found[line]) for line in sorted(found, key=_line_order)}
-
-    def table(self):
-        """The terminal's table, and a notebook's."""
-        table = Table(
-            title=f"{self.kernel}, {self.policy}",
-            title_justify="left",
-            caption_justify="left",
-            caption="; ".join([*self.explanation(), *self.notes]),
-        )
-        table.add_column("counted")
-        table.add_column("", justify="right")
-        named = [(f"flops {dtype}", n) for dtype, n in self.flops_by_dtype.items()]
-        named += [(" ".join(key), n) for key, n in self.special.items()]
-        named += [(f"atomic {' '.join(key)}", n) for key, n in self.atomics.items()]
-        named += [
-            ("integer operations", self.integer),
-            ("comparisons", self.comparisons),
-            ("bytes, compulsory", self.compulsory),
-            ("bytes, in lines touched", self.line_bytes),
-            ("bytes, loaded", self.loaded),
-            ("bytes, stored", self.stored),
-            ("bytes, scratch", self.scratch),
-        ]
-        for name, n in named:
-            table.add_row(name, f"{n:,}")
-        return table
-
-    def explanation(self):
-        """Sentences on why executed flops are not those of the text."""
-        if self.executed is None:
-            return ["executed operations were not counted"]
-        flops, executed = self.flops, sum(self.executed_totals["flops"].values())
-        sentences = [f"executed: {executed:,} flops; of the text: {flops:,}"]
-        if self.masked > 0:  # also where no flop but an exp is concerned
-            sentences.append(f"{self.masked:.2%} of the lanes were masked off, and computed all the same")
-        if executed < flops:
-            sentences.append("what is the same for all lanes, or for all trips of a loop, is computed once")
-        if executed > flops and self.ptx is None:
-            sentences += self._more()
-        if executed > flops and self.ptx is not None:
-            sentences.append("partial sums of threads, warps and blocks are combined, by every thread of them")
-        return sentences
-
-    def _more(self):
-        """Where the compiled code of a CPU does more flops than the text: around it, or in the line with most of them."""
-        more = collections.Counter()  # by line, those of the layer's own together
-        for (line, operation, dtype), n in self.text.items():
-            more[_own(line)] -= n * ARITHMETIC.get(operation, 0) * dtype.startswith("float")
-        for key, n in self.executed.items():
-            more[_own(key[0])] += sum(executed_totals({key: n})["flops"].values())
-        if (around := more.pop("", 0)) > 0:
-            yield f"partial sums of packs, blocks and teams are combined: {around:,} flops more"
-        line = max(more, key=more.get, default="")
-        if more[line] > 0:
-            yield f"line {line.rpartition(':')[2]}: {more[line]:,} flops more, of lanes that are masked off, that fill a pack, or that compute the same"
-
-    def as_dict(self):
-        """The JSON object."""
-        return {
-            "kernel": self.kernel,
-            "place": self.place,
-            "policy": self.policy,
-            "provenance": "counted",
-            "flops": self.flops_by_dtype,
-            "special": _joined(self.special),
-            "integer": self.integer,
-            "comparisons": self.comparisons,
-            "atomics": _joined(self.atomics),
-            "bytes": {
-                "compulsory": self.compulsory,
-                "lines": self.line_bytes,
-                "loaded": self.loaded,
-                "stored": self.stored,
-                "scratch": self.scratch,
-            },
-            "lines": self.by_line(),
-            "executed": self.executed_totals,
-            "masked_lanes": self.masked,
-            "ptx": self.ptx,
-            "notes": self.notes,
-        }
-
-
-def _joined(pairs):
-    return {" ".join(key): n for key, n in pairs.items()}
-
-
-def _own(line):
-    """A line of a kernel, or "" for the layer's own."""
-    return "" if line.startswith(LAYER) else line
-
-
-def _line_order(line):
-    file, _, number = line.rpartition(":")
-    return file, int(number or 0)
-
-
-def _is_special(operation):
-    return not (
-        operation in ARITHMETIC
-        or operation in LISTED
-        or operation in LOGIC
-        or operation.startswith("team.")
-        or operation.startswith(("load ", "store ", "atomic "))
-    )
 
 
 def count(policy, kernel, *args, reducer=(), scan=None, executed=True):
     """Count the operations of one launch, without hardware counters.
 
-    The launch runs in builds of its own; what it wrote is undone afterwards, so that the arguments are as before. The text
-    is counted on the host, with copies of the views that lie on a device, for a text does the same operations on every
-    space; executed operations are counted where the launch would run, in the code that the optimiser made for it.
+    The launch runs in builds of its own; what it wrote is undone afterwards, so that the arguments are as
+    before. The text is counted on the host, with copies of the views that lie on a device, for a text does
+    the same operations on every space; executed operations are counted where the launch would run, in the
+    code that the optimiser made for it.
 
     Parameters
     ----------
@@ -306,7 +62,7 @@ def count(policy, kernel, *args, reducer=(), scan=None, executed=True):
     with data:
         text, touched, moves = _text(wanted, kernel, data.args, reducer, scan, on_device)
         if not reducer:
-            text = summed(text, set(scattered(_names(kernel, wanted), args)))
+            text = summed(text, set(scattered(names_of(kernel, wanted), args)))
         if branches(kernel):
             notes.append("the text has conditions: the counts are of these data" + _changes(text))
         masked, instructions = 0.0, None
@@ -329,7 +85,7 @@ def count(policy, kernel, *args, reducer=(), scan=None, executed=True):
         text,
         instructions,
         masked,
-        compulsory(text, touched, _names(kernel, wanted), args),
+        compulsory(text, touched, names_of(kernel, wanted), args),
         ptx,
         notes,
         apart,
@@ -342,45 +98,19 @@ def count(policy, kernel, *args, reducer=(), scan=None, executed=True):
     return counts
 
 
-def mean(weighted):
-    """The Counts of a launch in the mean: of a list of (weight, Counts) of one kernel and policy."""
-    first, total = weighted[0][1], sum(weight for weight, _ in weighted)
-    if len(weighted) == 1:
-        return first
-
-    def of(quantity):
-        sums = collections.Counter()
-        for weight, counts in weighted:
-            for key, n in quantity(counts).items():
-                sums[key] += weight * n
-        return {key: round(n / total) for key, n in sums.items()}
-
-    counted_executed = all(counts.executed is not None for _, counts in weighted)
-
-    def both_ways(name):
-        ways = [of(lambda counts, way=way: {key: both[way] for key, both in getattr(counts, name).items()}) for way in (0, 1)]
-        return {key: (ways[0][key], ways[1][key]) for key in ways[0]}
-
-    notes = list(dict.fromkeys(note for _, counts in weighted for note in counts.notes))
-    return dataclasses.replace(
-        first,
-        text=of(lambda counts: counts.text),
-        executed=of(lambda counts: counts.executed) if counted_executed else None,
-        masked=sum(weight * counts.masked for weight, counts in weighted) / total,
-        arrays=both_ways("arrays"),
-        lines=both_ways("lines"),
-        moves=of(lambda counts: counts.moves),
-        apart=round(sum(weight * counts.apart for weight, counts in weighted) / total),
-        notes=[*notes, f"the mean of {len(weighted):,} counts: launches of this kind differ"],
-    )
-
-
 def _explained(found, text):
     """(elements at scattered places, occupancy in words) of a launch that a device's compiler tells of."""
     scattered = {(a.line, a.view) for a in found.accesses if a.how.startswith("strided")}
-    apart = sum(n for (line, operation, _), n in text.items()
-                if accesses(operation, ("load ", "store ", "atomic ")) and (line, operation.rpartition(" ")[2]) in scattered)
-    registers, room = found.facts.get("registers a thread"), found.facts.get("occupancy", "").partition(" ")[0]
+    apart = sum(
+        n
+        for (line, operation, _), n in text.items()
+        if accesses(operation, ("load ", "store ", "atomic "))
+        and (line, operation.rpartition(" ")[2]) in scattered
+    )
+    registers, room = (
+        found.facts.get("registers a thread"),
+        found.facts.get("occupancy", "").partition(" ")[0],
+    )
     return apart, f"{registers} registers a thread leave room for {room} of its threads" if room else ""
 
 
@@ -391,11 +121,14 @@ def _on_host(policy):
     with pk.use(space if space is not None else pk.default_space()) as here:
         pass
     host = here if here.name in ("serial", "threads") else pk.Threads()
-    return (dataclasses.replace(policy, space=host) if dataclasses.is_dataclass(policy) else policy), str(here)
+    return (dataclasses.replace(policy, space=host) if dataclasses.is_dataclass(policy) else policy), str(
+        here
+    )
 
 
 def _text(policy, kernel, args, reducer, scan, on_device):
-    """(counts of the text, what of its arguments is touched, moves from line to line); those of a scan are a reduction's, and a store of each prefix.
+    """(counts of the text, what of its arguments is touched, moves from line to line); those of a scan are a
+    reduction's, and a store of each prefix.
 
     Touched: {names: ((bytes read, written), (lines read, written))} of the arguments that share memory.
     """
@@ -409,7 +142,11 @@ def _text(policy, kernel, args, reducer, scan, on_device):
     for out in () if not scan else args[-1] if isinstance(args[-1], tuple) else args[-1:]:
         key = kernel.place, "store out", out.dtype.name
         found[key] = found.get(key, 0) + policy.end - policy.begin
-    return found, dict(by_names(marks)), {what.removeprefix("moves "): n for (_, what, _), n in marks.items() if what.startswith("moves ")}
+    return (
+        found,
+        dict(by_names(marks)),
+        {what.removeprefix("moves "): n for (_, what, _), n in marks.items() if what.startswith("moves ")},
+    )
 
 
 def _inputs(args, scan):
@@ -451,12 +188,14 @@ def _masked(policy, kernel, data, reducer, scan):
 @functools.cache
 def branches(kernel):
     """True where a text decides by values what it does."""
-    return any(isinstance(node, (ast.If, ast.While, ast.IfExp)) for node in ast.walk(kernel.portable_text.tree))
+    return any(
+        isinstance(node, (ast.If, ast.While, ast.IfExp)) for node in ast.walk(kernel.portable_text.tree)
+    )
 
 
 def _changes(text):
-    """What to add where a launch writes what it reads. A second run would tell more, and may write where there is no room:
-    what appends to an array goes on behind its end."""
+    """What to add where a launch writes what it reads. A second run would tell more, and may write where
+    there is no room: what appends to an array goes on behind its end."""
     read, written = ({operation.split(" ")[-1] for _, operation, _ in text if accesses(operation, words)}
                      for words in (("load ", "atomic "), ("store ", "atomic ")))  # fmt: skip
     names = ", ".join(f"'{name}'" for name in sorted(read & written))
@@ -477,7 +216,15 @@ def in_words(policy):
     return f"{sizes} {'teams' if isinstance(policy, pk.TeamPolicy) else 'indices'}"
 
 
-def _names(kernel, policy):
+def names_of(kernel, policy):
     """Of the arguments behind the index or the team."""
     n_indices = len(policy.begin) if isinstance(policy, pk.MDRangePolicy) else 1
     return [*kernel.portable_text.params[n_indices:], "out"]
+
+
+def static_arguments(launch):
+    """{name: value} of what a launch's kernel was compiled for: arguments that are pk.static."""
+    names = names_of(launch.kernel, launch.policy)
+    return {
+        name: a.value for name, a in zip(names, launch.args, strict=False) if type(a) is type(pk.static(0))
+    }

@@ -1,11 +1,13 @@
-"""`python -m roofline diff BEFORE AFTER`: two saved reports, method by method."""
+"""`python -m roofline diff BEFORE AFTER`: two reports row by row, in a table, in words, and in one plot."""
 
-from dataclasses import dataclass
-
-from rich.table import Table
+from dataclasses import dataclass, replace
 
 from portable.errors import InputError
 from roofline import reporting
+from roofline.grid import grid
+from roofline.html import rendered
+from roofline.roofplot import FLOPS, NARROW, OTHERS, WIDE, Axes, Plot
+from roofline.rows import PROGRAM, Row, parts_of, total
 from roofline.timing import Samples
 from roofline.units import one_line, scaled, spread, times
 
@@ -15,32 +17,110 @@ _MACHINE = ("cpu", "device", "cores")
 
 @dataclass(frozen=True)
 class Change:
-    """One method in both reports, or in one: `before` or `after` is None then."""
+    """One method in both reports, or in one: `before` or `after` is None then. `alike`: the input is the
+    same."""
 
     method: str
-    source: str
-    size: int
-    space: str
-    before: Samples | None
-    after: Samples | None
+    before: Row | None
+    after: Row | None
+    alike: bool = True
+    number: int = 0
+
+    @property
+    def row(self):
+        """The later of both."""
+        return self.after or self.before
+
+    @property
+    def about(self):
+        """The inputs in words."""
+        abouts = [row.about for row in (self.before, self.after) if row]
+        return abouts[0] if self.alike else ", then ".join(abouts)
+
+    @property
+    def space(self):
+        """Where it ran."""
+        return " and ".join(dict.fromkeys(row.result["space"] for row in (self.before, self.after) if row))
+
+    @property
+    def samples(self):
+        """Seconds before and after, Samples or None; all of its launches where inputs differ."""
+        return tuple(row and _samples(row.result, not self.alike) for row in (self.before, self.after))
+
+    @property
+    def times(self):
+        """Seconds before and after in words."""
+        return tuple(_in_words(s) if s else "" for s in self.samples)
 
     @property
     def verdict(self):
-        """ "faster", "slower", "same", "gone" or "new"; a change counts where the quartiles of both lie apart."""
-        if self.before is None or self.after is None:
-            return "new" if self.before is None else "gone"
+        """ "faster", "slower", "same", "gone" or "new"; a change counts where the quartiles of both lie
+        apart."""
+        before, after = self.samples
+        if before is None or after is None:
+            return "new" if before is None else "gone"
+        if not self.alike:
+            return "other input"
         if self.speedup is None:
             return "too short to time"
-        ratio = self.after.median / self.before.median
-        if self.after.lower > self.before.upper and ratio > 1 + LEAST:
+        ratio = after.median / before.median
+        if after.lower > before.upper and ratio > 1 + LEAST:
             return "slower"
-        return "faster" if self.after.upper < self.before.lower and ratio < 1 / (1 + LEAST) else "same"
+        return "faster" if after.upper < before.lower and ratio < 1 / (1 + LEAST) else "same"
 
     @property
     def speedup(self):
         """Time before over time after, or None: too short for the clock is no time."""
-        timed = self.before and self.after and self.before.median and self.after.median
-        return self.before.median / self.after.median if timed else None
+        before, after = self.samples
+        timed = before and after and before.median and after.median
+        return before.median / after.median if timed else None
+
+    @property
+    def launches(self):
+        """How many launches of each report are compared."""
+        return tuple(
+            1 if self.alike else len(row.result["seconds"]["values"])
+            for row in (self.before, self.after)
+            if row
+        )
+
+    @property
+    def moved(self):
+        """What is another now, in sentences."""
+        held = self.before and self.after and self.before.roof and self.after.roof
+        return rendered("moved.txt", c=self).splitlines() if held else []
+
+    @property
+    def texts(self):
+        """("Before" or "After", the costliest kernel) where its lines do other things."""
+        rows = [("Before", self.before), ("After", self.after)]
+        kernels = [
+            (when, row.roof["kernels"][0]) for when, row in rows if row and row.roof and row.roof["kernels"]
+        ]
+        if len(kernels) < 2 or _done(kernels[0][1]) == _done(kernels[1][1]):
+            return []
+        return kernels
+
+    def dot(self, view):
+        """Its mark in a plot of both reports, or None where one of them has none."""
+        old, new = (row and row.dot(view) for row in (self.before, self.after))
+        link = f"change{self.number}"
+        return replace(new, before=old, number=str(self.number), link=link) if old and new else None
+
+
+def _samples(result, whole):
+    values = tuple(map(float, result["seconds"]["values"]))
+    values[0]  # at least one
+    return Samples((total(result),) if whole and result["case"] == PROGRAM else values)
+
+
+def _in_words(s):
+    return scaled(s.median, "s") + (f" ({spread(s, 's')})" if len(s.values) > 1 else "")
+
+
+def _done(kernel):
+    """What the lines of a kernel do, by their text."""
+    return {kernel["source"].get(place, place): done for place, done in kernel["lines"].items()}
 
 
 def read(path):
@@ -53,31 +133,33 @@ def read(path):
     """
     document = reporting.read(path)
     try:
-        _samples(document)
+        for row in _rows(parts_of(document)).values():
+            _samples(row.result, False)
         _machines(document)
     except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
         raise InputError(f"'{path}' is damaged: {one_line(error)}.") from error
     return document
 
 
-def _samples(document):
-    """{(method, source, size, space): Samples}."""
+def _rows(parts):
+    """{(method, source, size, space): Row}."""
     found = {}
-    for part in document["parts"]:
-        for r in sorted(part["results"], key=_work):
-            values = tuple(map(float, r["seconds"]["values"]))
-            values[0]  # at least one
-            name, again = r["method"], 1
-            while (key := (name, r["source"], r["size"], r["space"])) in found:  # of a program: on arrays of other shapes
+    for part in parts:
+        for row in sorted(part.rows, key=_work):
+            r, again = row.result, 1
+            name = r["method"]
+            while (
+                key := (name, r["source"], r["size"], r["space"])
+            ) in found:  # of a program: on other shapes
                 again += 1
                 name = f"{r['method']} ({again})"
-            found[key] = Samples(values, r["seconds"]["calls_per_repeat"])
+            found[key] = row
     return found
 
 
-def _work(result):
+def _work(row):
     """What orders launches of one name and size, however long they took."""
-    roof = result["roof"] or {"compulsory_bytes": 0, "flops": 0}
+    roof = row.roof or {"compulsory_bytes": 0, "flops": 0}
     return roof["compulsory_bytes"], roof["flops"]
 
 
@@ -89,11 +171,14 @@ def _machines(document):
 def changes(before, after, across=False):
     """What changed between two reports, the worst first.
 
+    Rows of one method, input and space are the same work. Of what is left over, a method that is once in each
+    report is compared with itself on other inputs: a program's by all of its launches.
+
     Parameters
     ----------
     before, after : dict, see `read`
     across : bool
-        Whether they may be of different machines.
+        Whether they may be of different machines, or spaces.
 
     Raises
     ------
@@ -112,34 +197,82 @@ def changes(before, after, across=False):
             told = [f"space: {', '.join(here)} and {', '.join(there)}"]
         if told:
             raise InputError(
-                f"the reports are of different machines ({'; '.join(told)}). Say --across to compare them all the same."
+                f"the reports are of different machines ({'; '.join(told)}). Say --across to compare them all"
+                " the same."
             )
-    old, new = _samples(before), _samples(after)
-    if not old.keys() & new.keys():
-        raise InputError("no method with the same input and space is in both reports: there is nothing to compare.")
-    found = [Change(*key, old.get(key), new.get(key)) for key in {**old, **new}]
-    return sorted(found, key=lambda c: (c.speedup is None, c.speedup))
+    old, new = _rows(parts_of(before)), _rows(parts_of(after))
+    found = []
+    for alike, kind in (
+        (True, slice(None)),
+        (True, slice(0, 3)),
+        (False, slice(0, 4, 3)),
+        (False, slice(0, 1)),
+    ):
+        if kind in (slice(0, 3), slice(0, 1)) and not across:
+            continue
+        for key in _once(old, kind) & _once(new, kind):
+            was, now = (next(k for k in rows if k[kind] == key) for rows in (old, new))
+            found.append(Change(now[0], old.pop(was), new.pop(now), alike))
+    if not found:
+        raise InputError(
+            "no method with the same input and space is in both reports: there is nothing to compare."
+        )
+    found += [Change(key[0], row, None) for key, row in old.items()]
+    found += [Change(key[0], None, row) for key, row in new.items()]
+    found.sort(key=lambda c: (c.speedup is None, c.speedup, c.method))
+    return [replace(change, number=k) for k, change in enumerate(found, 1)]
+
+
+def _once(rows, kind):
+    """Parts of keys that only one row has."""
+    parts = [key[kind] for key in rows]
+    return {part for part in parts if parts.count(part) == 1}
 
 
 def table(found):
     """The terminal's table."""
-    made = Table(
-        title="Before and after",
-        title_justify="left",
-        caption_justify="left",
-        caption="before / after: above 1, it is faster now; same: the quartiles meet, or less than 5 %",
+    rows = (
+        (c.method, c.about, c.space, *c.times, times(c.speedup) if c.speedup else "", c.verdict)
+        for c in found
     )
-    for name, justify in (
-        ("method", "left"),
-        ("input", "left"),
-        ("space", "left"),
-        ("before", "right"),
-        ("after", "right"),
-        ("before / after", "right"),
-        ("", "left"),
-    ):
-        made.add_column(name, justify=justify)
+    caption = "before / after: above 1, it is faster now; same: the quartiles meet, or less than 5 %"
+    return grid("Before and after", "method<|input<|space<|before|after|before / after|<", rows, caption)
+
+
+def lead(found):
+    """The whole in two sentences."""
+    kinds = [c.verdict for c in found]
+    timed = [c for c in found if c.speedup and c.verdict != "same"]
+    most = max(timed, key=lambda c: max(c.speedup, 1 / c.speedup), default=None)
+    return rendered("lead.txt", kinds={kind: kinds.count(kind) for kind in kinds}, n=len(found), most=most)
+
+
+def plots(found):
+    """(title, Axes, dots) of what both reports have, a plot for each pair of spaces; roofs of both where they
+    are of two machines or spaces, else those of the later report."""
+    pairs = {}
     for c in found:
-        cells = ("" if s is None else f"{scaled(s.median, 's')} ({spread(s, 's')})" for s in (c.before, c.after))
-        made.add_row(c.method, f"{c.source}, {c.size:,}", c.space, *cells, times(c.speedup) if c.speedup else "", c.verdict)
+        if c.before and c.after and c.before.part.ceilings and c.after.part.ceilings:
+            pairs.setdefault((c.before.part.number, c.after.part.number), []).append(c)
+    made = []
+    for same in pairs.values():
+        old, new = same[0].before.part, same[0].after.part
+        names = [f"{part.space} ({part.hardware})" for part in (old, new)]
+        across = names[0] != names[1]
+        roofs = dict(zip(names, (old.ceilings, new.ceilings), strict=True)) if across else {"": new.ceilings}
+        for view in (FLOPS, OTHERS):
+            dots = [dot for dot in (c.dot(view) for c in same) if dot]
+            if dots and all(view.roofs(ceilings) for ceilings in roofs.values()):
+                made.append((" and ".join(dict.fromkeys(names)), Axes(dots, roofs, view), dots))
     return made
+
+
+def page(before, after, found):
+    """The page of a comparison, as text."""
+    overlays = [
+        (title, *(Plot(axes.sized(size), dots, f"{title}, before and now") for size in (WIDE, NARROW)))
+        for title, axes, dots in plots(found)
+    ]
+    parts = [*parts_of(before), *parts_of(after)]
+    told = {"title": "Before and after", "words": lead(found), "changes": found, "overlays": overlays}
+    return rendered("diff.html", parts=parts, **told)

@@ -21,7 +21,8 @@ def data_folder(given):
     path = Path(folder)
     if not path.is_dir():
         raise InputError(
-            f"{name}: '{path}' is not a folder. Name the folder that holds hawkes/, or none for simulated events."
+            f"{name}: '{path}' is not a folder. Name the folder that holds hawkes/, or none for simulated"
+            " events."
         )
     return path
 

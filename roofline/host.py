@@ -9,7 +9,8 @@ _LAUNCHES = "portable", "backends"  # folders where kernels run and devices are 
 
 
 def busiest(call):
-    """The functions that take most themselves, in words: "numpy.array 40%, check_runs (tmap/checks.py:12) 20%"; "" for none.
+    """The functions that take most themselves, in words: "numpy.array 40%, check_runs (tmap/checks.py:12)
+    20%"; "" for none.
 
     Parameters
     ----------
@@ -17,14 +18,26 @@ def busiest(call):
     """
     watch = cProfile.Profile()
     watch.runcall(call)
-    own = {place: row[2] for place, row in pstats.Stats(watch).stats.items() if not set(_LAUNCHES) < set(Path(place[0]).parts)}
+    own = {
+        place: row[2]
+        for place, row in pstats.Stats(watch).stats.items()
+        if not set(_LAUNCHES) < set(Path(place[0]).parts)
+    }
     total = sum(own.values())
     ranked = sorted(own.items(), key=lambda item: -item[1])[:FUNCTIONS]
-    return ", ".join(f"{_words(place)} {seconds / total:.0%}" for place, seconds in ranked if seconds > LEAST * total)
+    return ", ".join(
+        f"{_words(place)} {seconds / total:.0%}" for place, seconds in ranked if seconds > LEAST * total
+    )
 
 
 def _words(place):
     file, line, name = place
     if file == "~":  # of C
-        return name.strip("<>").removeprefix("built-in method ").removeprefix("method ").split(" of ")[0].strip("'")
+        return (
+            name.strip("<>")
+            .removeprefix("built-in method ")
+            .removeprefix("method ")
+            .split(" of ")[0]
+            .strip("'")
+        )
     return f"{name.strip('<>')} ({'/'.join(Path(file).parts[-2:])}:{line})"

@@ -25,7 +25,8 @@ def cpu_model():
 
 
 def gpu_model(space, folder="/proc/driver/nvidia/gpus"):
-    """The name of the GPU of a space such as "cuda:1", from the driver's own files; None where it tells none."""
+    """The name of the GPU of a space such as "cuda:1", from the driver's own files; None where it tells
+    none."""
     if not space.startswith("cuda"):
         return None
     number = int(space.partition(":")[2] or 0)
@@ -46,10 +47,11 @@ def usable_cores():
 
 
 def busy_cores(seconds=0.1, stat="/proc/stat"):
-    """How many of our cores other processes keep busy, watched for a moment in which we sleep; None where nobody tells.
+    """How many of our cores other processes keep busy, watched for a moment in which we sleep; None where
+    nobody tells.
 
-    On two cores with one of them taken, numba's parallel dispatch went from 1.5 microseconds to 7 milliseconds: the
-    ratios of such a run are about the neighbours.
+    On two cores with one of them taken, numba's parallel dispatch went from 1.5 microseconds to 7
+    milliseconds: the ratios of such a run are about the neighbours.
     """
     ours = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else ()
     names = {f"cpu{core}" for core in ours}

@@ -21,11 +21,18 @@ from roofline.timing import Samples
 _ASSUMED = (("L1", 32 << 10), ("L2", 512 << 10), ("L3", 8 << 20))  # where the system tells no sizes
 _WORKING_SETS = tuple(1 << k for k in range(21, 29))  # 2 to 256 MiB
 _TEAM = 256  # threads a team on a GPU
-CHUNK = 64  # indices a CPU's thread takes: some 20 microseconds, so that nobody waits long for the slowest at the end
+# indices a CPU's thread takes: some 20 microseconds, so that nobody waits long for the slowest at the end
+CHUNK = 64
 SCALE = 1e-3  # the triad's
 IN_GRAPH = 100  # launches
 REPEATS, MOST_REPEATS = 15, 60  # of a measurement
-_CONSTANTS = {"fma": (0.999, 0.001), "no fma": (1.0, 1e-6), "integer": (5, 3), "integer division": (7, 1), "special": (2.0, 1e-9)}  # of order one
+_CONSTANTS = {
+    "fma": (0.999, 0.001),
+    "no fma": (1.0, 1e-6),
+    "integer": (5, 3),
+    "integer division": (7, 1),
+    "special": (2.0, 1e-9),
+}  # of order one
 
 
 @dataclass(frozen=True)
@@ -40,7 +47,8 @@ class Plan:
     method: str
 
     def measure(self, quick):
-        """The rate of each repeat; of the unit "s" the time itself of one of so many. Repeats go on until the best of them stands."""
+        """The rate of each repeat; of the unit "s" the time itself of one of so many. Repeats go on until the
+        best of them stands."""
         many = {"repeats": 3} if quick else {"repeats": REPEATS, "most": MOST_REPEATS, "enough": steady}
         seconds = timing.measure(self.call, self.sync, min_time=1e-4 if quick else 0.01, **many)
         values = tuple(v / self.amount if self.unit == "s" else self.amount / v for v in seconds.values)
@@ -51,7 +59,8 @@ def check(space):
     """Refuse what has no speed to measure."""
     if space.name == "checked":
         raise SpaceUnavailableError(
-            "ceilings: space 'checked' is an interpreter and has no ceilings; take 'serial', 'threads' or 'cuda'"
+            "ceilings: space 'checked' is an interpreter and has no ceilings; take 'serial', 'threads' or"
+            " 'cuda'"
         )
 
 
@@ -69,7 +78,11 @@ def plans(space, quick):
     found = [*_arithmetic(space, quick), *_atomics(space, gpu, quick)]
     found += (_gpu_bandwidth if gpu else _cpu_bandwidth)(space, levels, quick)
     found += _launch(space, gpu)
-    cycles = functools.partial(_gpu_clock, space, found[0]) if gpu and not quick else functools.partial(clock, quick)
+    cycles = (
+        functools.partial(_gpu_clock, space, found[0])
+        if gpu and not quick
+        else functools.partial(clock, quick)
+    )
     return None if gpu and quick else cycles, levels, found
 
 
@@ -96,7 +109,18 @@ def _arithmetic(space, quick):
     def plan(label, kernel, each, dtype, trips, method, unit):
         out = _view(space, np.ones(n), dtype)
         how = f"{method}, {trips} trips of {n:,} indices"
-        return _plan(space, f"{label} {dtype}", unit, each * trips * n, how, policy, kernel, trips, *_CONSTANTS[label], out)
+        return _plan(
+            space,
+            f"{label} {dtype}",
+            unit,
+            each * trips * n,
+            how,
+            policy,
+            kernel,
+            trips,
+            *_CONSTANTS[label],
+            out,
+        )
 
     for dtype in ("float64", "float32"):
         for label, kernel, each, method in chains:
@@ -106,7 +130,15 @@ def _arithmetic(space, quick):
     for dtype in ("int64", "int32"):
         method = f"{kernels.CHAINS} chains of exclusive or and addition"
         yield plan("integer", kernels.integers, 2 * steps, dtype, few, method, "op")
-        yield plan("integer division", kernels.integer_divisions, kernels.FEW, dtype, few, f"{kernels.FEW} divisions a trip", "op")
+        yield plan(
+            "integer division",
+            kernels.integer_divisions,
+            kernels.FEW,
+            dtype,
+            few,
+            f"{kernels.FEW} divisions a trip",
+            "op",
+        )
 
 
 def special(space, name, dtype, quick=False):
@@ -118,7 +150,16 @@ def special(space, name, dtype, quick=False):
     out, policy = _view(space, np.zeros(n), dtype), pk.RangePolicy(0, n, space=space, chunk=CHUNK)
     how = f"{kernels.FEW} calls in each of {trips} trips of {n:,} indices"
     return _plan(
-        space, f"{name} {dtype}", "op", kernels.FEW * trips * n, how, policy, kernel, trips, *_CONSTANTS["special"], out
+        space,
+        f"{name} {dtype}",
+        "op",
+        kernels.FEW * trips * n,
+        how,
+        policy,
+        kernel,
+        trips,
+        *_CONSTANTS["special"],
+        out,
     )
 
 
@@ -131,7 +172,10 @@ def _atomics(space, gpu, quick):
     n, trips = (64, 2) if quick else (2**18 if gpu else 1024 * space.n_threads, 16)
     policy, counts = pk.RangePolicy(0, n, space=space), _view(space, np.zeros(n), "int64")
     for name, kernel in (("apart", kernels.atomic_apart), ("together", kernels.atomic_together)):
-        method = f"additions of {n:,} indices, {'each to its own place' if name == 'apart' else 'all to one place'}"
+        method = (
+            f"additions of {n:,} indices,"
+            f" {'each to its own place' if name == 'apart' else 'all to one place'}"
+        )
         yield _plan(space, f"atomic {name} int64", "op", n * trips, method, policy, kernel, trips, counts)
 
 
@@ -145,19 +189,29 @@ def cpu_levels(space, folder="/sys/devices/system/cpu/cpu0/cache"):
             continue  # not Linux, or a container that hides it
         if kind in ("Data", "Unified") and size.endswith("K"):
             found[f"L{level}"] = int(size[:-1]) << 10
-    near = [(name, size * (space.n_threads if name in ("L1", "L2") else 1)) for name, size in sorted(found.items())]
+    near = [
+        (name, size * (space.n_threads if name in ("L1", "L2") else 1))
+        for name, size in sorted(found.items())
+    ]
     return [*near, ("DRAM", None)]
 
 
 def rows_in(space, n_bytes, quick):
-    """(rows, their length, trips over each) such that a triad's three rows fill two thirds of so many bytes, a core's cache.
+    """(rows, their length, trips over each) such that a triad's three rows fill two thirds of so many bytes,
+    a core's cache.
 
     The three lie one behind the other, what is written in the middle: see `three_rows`.
     """
     length = max(64, n_bytes * 2 // 3 // 24 // 64 * 64)
-    length -= 64 if length % 512 == 0 else 0  # what lies 4 KiB apart waits for each other in a core's store buffer
+    length -= (
+        64 if length % 512 == 0 else 0
+    )  # what lies 4 KiB apart waits for each other in a core's store buffer
     trips = 2 if quick else max(2, (64 << 20) // (24 * length))
-    return 8 * space.n_threads, length, trips  # more rows than threads, so that no thread waits long for the last
+    return (
+        8 * space.n_threads,
+        length,
+        trips,
+    )  # more rows than threads, so that no thread waits long for the last
 
 
 def three_rows(block):
@@ -170,28 +224,92 @@ def _cpu_bandwidth(space, levels, quick):
     sizes = dict(levels)
     for name in ("L1", "L2"):
         league, length, trips = rows_in(space, sizes[name] // space.n_threads, quick)
-        policy, method = pk.TeamPolicy(league, space=space), f"triad on {3 * 8 * length >> 10} KiB a core, over and over"
+        policy, method = (
+            pk.TeamPolicy(league, space=space),
+            f"triad on {3 * 8 * length >> 10} KiB a core, over and over",
+        )
         (b, c, a), amount = three_rows(*_ones(space, (league, 3, length))), 24 * length * trips * league
-        yield _plan(space, f"bandwidth {name}", "B", amount, method, policy, kernels.triad_again, trips, SCALE, b, c, a)
-        yield _plan(space, f"copy {name}", "B", amount * 2 // 3, method.replace("triad", "copy"), policy, kernels.copy_again, trips, b, a)
-        yield _plan(space, f"update {name}", "B", amount, method.replace("triad", "a += s b"), policy, kernels.update_again, trips, SCALE, b, a)
+        yield _plan(
+            space,
+            f"bandwidth {name}",
+            "B",
+            amount,
+            method,
+            policy,
+            kernels.triad_again,
+            trips,
+            SCALE,
+            b,
+            c,
+            a,
+        )
+        yield _plan(
+            space,
+            f"copy {name}",
+            "B",
+            amount * 2 // 3,
+            method.replace("triad", "copy"),
+            policy,
+            kernels.copy_again,
+            trips,
+            b,
+            a,
+        )
+        yield _plan(
+            space,
+            f"update {name}",
+            "B",
+            amount,
+            method.replace("triad", "a += s b"),
+            policy,
+            kernels.update_again,
+            trips,
+            SCALE,
+            b,
+            a,
+        )
         eight, out = _ones(space, (8 * league, max(64, length * 3 // 8)), (league,))
         method = f"{8 * eight.size // league >> 10} KiB a core, read over and over"
-        yield _plan(space, f"read {name}", "B", 8 * eight.size * trips, method, policy, kernels.read_again, trips, eight, out)
+        yield _plan(
+            space,
+            f"read {name}",
+            "B",
+            8 * eight.size * trips,
+            method,
+            policy,
+            kernels.read_again,
+            trips,
+            eight,
+            out,
+        )
     last = sizes.get("L3", sizes["L2"])
     far = ("DRAM", min(max(4 * last, 256 << 20), _memory() // 8))
-    yield from _gathers(space, [("L1", sizes["L1"] // 2), ("L2", sizes["L2"] // 2), *([("L3", last // 2)] if "L3" in sizes else []), far], quick)
+    yield from _gathers(
+        space,
+        [
+            ("L1", sizes["L1"] // 2),
+            ("L2", sizes["L2"] // 2),
+            *([("L3", last // 2)] if "L3" in sizes else []),
+            far,
+        ],
+        quick,
+    )
     for name, n_bytes in (("L3", last // 2), ("DRAM", min(max(8 * last, 256 << 20), _memory() // 4))):
         if name in sizes:
             yield from _long(space, name, (1 << 16 if quick else n_bytes) // 24)
 
 
 def _gathers(space, levels, quick):
-    """Elements of a table in a level that are read in no order: what a processor has in flight, not its bandwidth, decides."""
+    """Elements of a table in a level that are read in no order: what a processor has in flight, not its
+    bandwidth, decides."""
     place = np.random.default_rng(0)
     for name, n_bytes in levels:
-        n = 1 << 10 if quick else min(max(n_bytes // 64, 1 << 16), 1 << 23)  # as many as lines, so that repeats find none nearer
-        policy, (table,) = pk.RangePolicy(0, n, space=space), _ones(space, ((1 << 12 if quick else n_bytes) // 8,))
+        n = (
+            1 << 10 if quick else min(max(n_bytes // 64, 1 << 16), 1 << 23)
+        )  # as many as lines, so that repeats find none nearer
+        policy, (table,) = pk.RangePolicy(0, n, space=space), _ones(
+            space, ((1 << 12 if quick else n_bytes) // 8,)
+        )
         at = pk.copy_of(place.integers(0, table.shape[0], n), space)
         call = functools.partial(pk.parallel_reduce, policy, kernels.element_at, at, table)
         method = f"{n:,} elements in no order, of {8 * table.shape[0] / 1e6:,.1f} MB"
@@ -199,7 +317,8 @@ def _gathers(space, levels, quick):
 
 
 def _ones(space, *shapes):
-    """Arrays that have been written: pages of memory that never were are one and the same, and lie in the first cache."""
+    """Arrays that have been written: pages of memory that never were are one and the same, and lie in the
+    first cache."""
     views = [pk.empty(shape, "float64", space) for shape in shapes]
     for view in views:
         pk.deep_copy(view, 1.0)
@@ -215,21 +334,56 @@ def _memory():
 
 
 def _long(space, level, n):
-    """Triad, copy, update and sum over arrays of n elements: what moves bytes fastest differs between machines."""
+    """Triad, copy, update and sum over arrays of n elements: what moves bytes fastest differs between
+    machines."""
     policy, arrays = pk.RangePolicy(0, n, space=space), _ones(space, *[(n,)] * 3)
     megabytes = f"{24 * n / 1e6:,.0f} MB"
     yield _plan(
-        space, f"bandwidth {level}", "B", 24 * n, f"triad over {megabytes}", policy, kernels.triad, SCALE, *arrays
+        space,
+        f"bandwidth {level}",
+        "B",
+        24 * n,
+        f"triad over {megabytes}",
+        policy,
+        kernels.triad,
+        SCALE,
+        *arrays,
     )
-    yield _plan(space, f"copy {level}", "B", 16 * n, f"copy, {16 * n / 1e6:,.0f} MB", policy, kernels.copy, *arrays[:2])
-    yield _plan(space, f"update {level}", "B", 24 * n, f"a += s b, {megabytes}", policy, kernels.update, SCALE, *arrays[:2])
+    yield _plan(
+        space,
+        f"copy {level}",
+        "B",
+        16 * n,
+        f"copy, {16 * n / 1e6:,.0f} MB",
+        policy,
+        kernels.copy,
+        *arrays[:2],
+    )
+    yield _plan(
+        space,
+        f"update {level}",
+        "B",
+        24 * n,
+        f"a += s b, {megabytes}",
+        policy,
+        kernels.update,
+        SCALE,
+        *arrays[:2],
+    )
     call = functools.partial(pk.parallel_reduce, policy, kernels.element, arrays[0])
-    yield Plan(f"read {level}", "B", 8 * n, call, functools.partial(pk.fence, space), f"sum over {8 * n / 1e6:,.0f} MB")
+    yield Plan(
+        f"read {level}",
+        "B",
+        8 * n,
+        call,
+        functools.partial(pk.fence, space),
+        f"sum over {8 * n / 1e6:,.0f} MB",
+    )
 
 
 def gpu_levels(space, quick):
-    """L2 and memory. What L2 holds shows in how fast working sets are read: those that fit more like the fastest than like the
-    slowest, which comes from memory."""
+    """L2 and memory. What L2 holds shows in how fast working sets are read: those that fit more like the
+    fastest than like the slowest, which comes from memory."""
     if quick:
         return [("L2", 1 << 20), ("HBM", None)]
     rates = {size: max(read_around(space, size).measure(quick=True).values) for size in _WORKING_SETS}
@@ -241,17 +395,41 @@ def read_around(space, n_bytes, league=2048):
     """A working set in rows of 8 KiB, read by all teams until each has read 64 rows."""
     length, trips = kernels.MOST * _TEAM, 64 // kernels.ROWS
     rows, out = _ones(space, (n_bytes // 8 // length, length), (league,))
-    policy, method = pk.TeamPolicy(league, _TEAM, space=space), f"{n_bytes >> 20} MiB, read by all teams in turn"
+    policy, method = (
+        pk.TeamPolicy(league, _TEAM, space=space),
+        f"{n_bytes >> 20} MiB, read by all teams in turn",
+    )
     args = trips, round(kernels.LEAP * rows.shape[0]), pk.static(length), rows, out
-    return _plan(space, "read L2", "B", 8 * length * kernels.ROWS * trips * league, method, policy, kernels.read_around, *args)
+    return _plan(
+        space,
+        "read L2",
+        "B",
+        8 * length * kernels.ROWS * trips * league,
+        method,
+        policy,
+        kernels.read_around,
+        *args,
+    )
 
 
 def read_scratch(space, league=2048, trips=512):
     """Scratch of 32 KiB a team, read over and over."""
     width, out = kernels.BAND * kernels.BANDS, pk.zeros((league,), "float64", space)
-    method, amount = f"{8 * width >> 10} KiB of scratch a team, read over and over", 8 * league * trips * kernels.BANDS * _TEAM
+    method, amount = (
+        f"{8 * width >> 10} KiB of scratch a team, read over and over",
+        8 * league * trips * kernels.BANDS * _TEAM,
+    )
     args = trips, pk.static(width), out
-    return _plan(space, "bandwidth shared", "B", amount, method, pk.TeamPolicy(league, _TEAM, space=space), kernels.read_scratch, *args)
+    return _plan(
+        space,
+        "bandwidth shared",
+        "B",
+        amount,
+        method,
+        pk.TeamPolicy(league, _TEAM, space=space),
+        kernels.read_scratch,
+        *args,
+    )
 
 
 def _gpu_bandwidth(space, levels, quick):
@@ -262,15 +440,29 @@ def _gpu_bandwidth(space, levels, quick):
 
 
 def _launch(space, gpu):
-    """Launches in a graph, one by one, and each with the wait for its end: of one index on a GPU, of a pack a thread on a CPU."""
+    """Launches in a graph, one by one, and each with the wait for its end: of one index on a GPU, of a pack a
+    thread on a CPU."""
     n = 1 if gpu else 16 * space.n_threads
-    out, policy = pk.zeros((n,), "float64", space), pk.RangePolicy(0, n, space=space, chunk=None if gpu else 16)
+    out, policy = pk.zeros((n,), "float64", space), pk.RangePolicy(
+        0, n, space=space, chunk=None if gpu else 16
+    )
     wait = functools.partial(pk.fence, space)
     with pk.use(space), pk.capture(space) as graph:
         for _ in range(IN_GRAPH):
             pk.parallel_for(policy, kernels.nothing, out)
-    yield Plan("launch", "s", IN_GRAPH, graph.replay, wait, f"a kernel that does nothing, {IN_GRAPH} in a graph")
-    yield _plan(space, "launch call", "s", 1, "a kernel that does nothing, many in a row", policy, kernels.nothing, out)
+    yield Plan(
+        "launch", "s", IN_GRAPH, graph.replay, wait, f"a kernel that does nothing, {IN_GRAPH} in a graph"
+    )
+    yield _plan(
+        space,
+        "launch call",
+        "s",
+        1,
+        "a kernel that does nothing, many in a row",
+        policy,
+        kernels.nothing,
+        out,
+    )
 
     def call():
         pk.parallel_for(policy, kernels.nothing, out)
@@ -288,7 +480,8 @@ def clock(quick=False):
 
 
 def _gpu_clock(space, plan):
-    """Cycles per second of a GPU at work, by the driver's own tool; None where that is missing or tells nothing."""
+    """Cycles per second of a GPU at work, by the driver's own tool; None where that is missing or tells
+    nothing."""
     for _ in range(timing.QUEUE):  # half a second or more, in which the tool looks
         plan.call()
     number = str(space).partition(":")[2] or "0"

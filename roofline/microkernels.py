@@ -1,19 +1,22 @@
 """Kernels that do one thing as fast as the machine can, from which the ceilings are measured.
 
-Chains of operations that do not depend on each other hide the time that each operation takes; 8 to 12 of them are
-enough for a pack of lanes on a CPU, and threads add their own on a GPU. What is multiplied and added are numbers
-among the arguments: no compiler can work the results out, and a GPU reads them from its constant memory, for which a
-fused multiply-add in float64 waits less than for a third register. Values stay of order one, far from infinities and
-subnormals.
+Chains of operations that do not depend on each other hide the time that each operation takes; 8 to 12 of them
+are enough for a pack of lanes on a CPU, and threads add their own on a GPU. What is multiplied and added are
+numbers among the arguments: no compiler can work the results out, and a GPU reads them from its constant
+memory, for which a fused multiply-add in float64 waits less than for a third register. Values stay of order
+one, far from infinities and subnormals.
 """
 
 import functools
 
 import portable as pk
 
-CHAINS = 12  # two units with four cycles each want eight; sixteen vector registers hold twelve and two operands
+CHAINS = (
+    12  # two units with four cycles each want eight; sixteen vector registers hold twelve and two operands
+)
 UNROLLED = 8  # steps of each chain in a trip: the loop costs three instructions
-LEAP = 0.618  # of all rows, from one that a team reads to the next: it comes near none that others read at the time
+# of all rows, from one that a team reads to the next: it comes near none that others read at the time
+LEAP = 0.618
 ROWS, MOST = 4, 4  # rows that a team reads at once, and elements of each for a member: 16 loads in flight
 BAND, BANDS = 512, 8  # elements of scratch, 32 KiB in all
 FEW = 4  # of what is itself a sequence of operations, and waits for nothing
@@ -68,14 +71,21 @@ def integers(i, trips, b, c, out):
     out[i] = total
 
 
-FUNCTIONS = ("exp", "fast_exp", "log", "sqrt", "divide")  # what most methods have; others are measured when asked for
+FUNCTIONS = (
+    "exp",
+    "fast_exp",
+    "log",
+    "sqrt",
+    "divide",
+)  # what most methods have; others are measured when asked for
 
 
 @functools.cache
 def special(name):
     """A kernel of FEW calls a trip of any function of the layer, as counts name it; None where there is none.
 
-    Calls do not wait for each other, only sums do. Arguments lie near b; each costs an addition and its sum another.
+    Calls do not wait for each other, only sums do. Arguments lie near b; each costs an addition and its sum
+    another.
     """
     if name.startswith("random."):
         draw = getattr(pk.random, name.removeprefix("random."), None)
@@ -251,9 +261,11 @@ def read_again(team, trips, x, out):
 
 @pk.kernel
 def read_around(team, trips, leap, width, x, out):
-    """Each team reads ROWS rows a trip, all at once, `leap` apart: a row comes back when most others have been read.
+    """Each team reads ROWS rows a trip, all at once, `leap` apart: a row comes back when most others have
+    been read.
 
-    A row has MOST elements a member at most. `leap` is below the number of rows, so that places need no division.
+    A row has MOST elements a member at most. `leap` is below the number of rows, so that places need no
+    division.
     """
     total = pk.local(ROWS * MOST, out.dtype)
     for k in range(pk.static(ROWS * MOST)):

@@ -96,7 +96,8 @@ def lanes_and_type(text):
 def executed_totals(executed):
     """Totals of executed instructions, each lane of a vector an operation.
 
-    What special functions did inside is a total of its own, for where a hardware counter has no names for functions.
+    What special functions did inside is a total of its own, for where a hardware counter has no names for
+    functions.
 
     Parameters
     ----------
@@ -105,8 +106,9 @@ def executed_totals(executed):
     Returns
     -------
     dict
-        "flops", "vector_flops" (those of vector instructions) and "inside_flops" (of special functions without branches)
-        by dtype, "special" by name, "integer", "loaded" and "stored" bytes (masked lanes included), "atomics".
+        "flops", "vector_flops" (those of vector instructions) and "inside_flops" (of special functions
+        without branches) by dtype, "special" by name, "integer", "loaded" and "stored" bytes (masked lanes
+        included), "atomics".
     """
     flops, vector, inside, special = (collections.Counter() for _ in range(4))
     totals = collections.Counter(integer=0, loaded=0, stored=0, atomics=0)
@@ -146,7 +148,8 @@ def executed_totals(executed):
 
 @functools.lru_cache(256)
 def ptx_mix(ptx):
-    """Static instructions of a PTX text, by kind and type: {"fma float64": 12, "load global": 3, ...}; moves are none."""
+    """Static instructions of a PTX text, by kind and type: {"fma float64": 12, "load global": 3, ...}; moves
+    are none."""
     found = collections.Counter()
     for line in ptx.splitlines():
         instruction = re.match(r"\s+(?:@!?%p\d+ )?([a-z][\w.]*)", line)

@@ -1,8 +1,9 @@
 """What must hold between ceilings, whatever the machine: where it does not, one of two was measured too low.
 
-A fused multiply-add is an addition and a multiplication in one instruction; a register holds twice as many numbers of 32 bits as
-of 64; and what a nearer memory level holds need not come from a farther one. A roof is the best repeat, which other work on the
-machine can only lower, so of two in the wrong order it is the lower one that is doubtful.
+A fused multiply-add is an addition and a multiplication in one instruction; a register holds twice as many
+numbers of 32 bits as of 64; and what a nearer memory level holds need not come from a farther one. A roof is
+the best repeat, which other work on the machine can only lower, so of two in the wrong order it is the lower
+one that is doubtful.
 """
 
 from roofline.units import scaled
@@ -10,10 +11,14 @@ from roofline.units import scaled
 SLACK = 0.97  # of the other: repeats of equal rates differ by so much
 STEADY = 1.02  # of the fastest repeat's time: what lies below has seen the same machine
 SEEN = 3  # such repeats, the fastest among them, make a best that stands
-MANY = 0.25  # of all ceilings: so many that were the best of one moment alone are about the machine's other work
+MANY = (
+    0.25  # of all ceilings: so many that were the best of one moment alone are about the machine's other work
+)
 
 ORDERS = [(f"fma {dtype}", f"no fma {dtype}") for dtype in ("float64", "float32")]
-ORDERS += [(f"{kind} float32", f"{kind} float64") for kind in ("fma", "no fma")] + [("integer int32", "integer int64")]
+ORDERS += [(f"{kind} float32", f"{kind} float64") for kind in ("fma", "no fma")] + [
+    ("integer int32", "integer int64")
+]
 
 
 def steady(values):
@@ -48,7 +53,10 @@ def disorder(ceilings):
 
 
 def _sentence(more, high, less, low, unit):
-    return f"{more} was measured at {scaled(high, unit)}, below {less}, {scaled(low, unit)}, which no machine can have"
+    return (
+        f"{more} was measured at {scaled(high, unit)}, below {less}, {scaled(low, unit)}, which no machine"
+        " can have"
+    )
 
 
 def doubts(ceilings):
@@ -56,5 +64,8 @@ def doubts(ceilings):
     found = [sentence for _, sentence in disorder(ceilings)]
     once = [c.name for c in ceilings.items.values() if c.reached_once]
     if len(once) > MANY * len(ceilings.items):
-        found.append(f"of {len(once)} of {len(ceilings.items)} ceilings the best repeat was not reached again, however often they were repeated")
+        found.append(
+            f"of {len(once)} of {len(ceilings.items)} ceilings the best repeat was not reached again, however"
+            " often they were repeated"
+        )
     return found

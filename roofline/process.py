@@ -38,10 +38,16 @@ class Side:
 
     def __init__(self, name, tree, **case):
         self.name, self.errors = name, tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")
-        others = [p for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p and Path(p).resolve() != HERE]
+        others = [
+            p for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p and Path(p).resolve() != HERE
+        ]
         self.process = subprocess.Popen(
             [sys.executable, "-P", side.__file__, json.dumps({"tree": str(tree), **case})],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, text=True, encoding="utf-8",
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self.errors,
+            text=True,
+            encoding="utf-8",
             env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tree), *others])},
             start_new_session=True,  # an interruption is for whoever asks
         )
@@ -59,7 +65,8 @@ class Side:
         return self._ask(do="result", row=place)
 
     def close(self):
-        """End the process: by the end of its input, so that it leaves no temporary files, else with all that it started."""
+        """End the process: by the end of its input, so that it leaves no temporary files, else with all that
+        it started."""
         with contextlib.suppress(OSError):
             self.process.stdin.close()
         try:

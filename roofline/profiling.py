@@ -4,32 +4,54 @@ import contextlib
 import functools
 import math
 import time
+import weakref
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
-from rich.table import Table
-
 import portable as pk
 from portable.errors import InputError, printable
 from roofline import microkernels
-from roofline.counting import branches, count, in_words, mean
+from roofline.counting import branches, count, in_words
+from roofline.counts import mean
+from roofline.grid import grid
+from roofline.memory import high_water
+from roofline.past import Past, recalled, remembered
 from roofline.timing import Samples
 from roofline.units import scaled, spread
 
 SHORT = 20e-6  # seconds: below this a launch's own cost is a good part of what was measured
 PATIENCE = 2.0  # seconds for counting launches of one kind again, on the data that each meets
-AHEAD, TRIPS = 2e-4, 30_000  # seconds, about, that a device is kept busy so that a launch lies in its queue in time; trips for it
+AHEAD, TRIPS = (
+    2e-4,
+    30_000,
+)  # seconds, about, that a device is kept busy so that a launch lies in its queue in time; trips for it
 
+_hearing = []  # profiles that are open
 _regions = []  # open blocks, outermost first: a program names them whoever profiles it
+
+
+@functools.cache
+def _nvtx():
+    """NVIDIA's library of named ranges, where it is installed: Nsight shows them."""
+    with contextlib.suppress(ImportError):
+        import nvtx
+
+        return nvtx
 
 
 @contextlib.contextmanager
 def region(name):
-    """Name what is launched inside a block, for every profile that hears it: `with roofline.region("set up"): ...`"""
+    """Name what is launched inside a block, for every profile that hears it, and for NVIDIA's tools where
+    nvtx is installed: `with roofline.region("set up"): ...`"""
     _regions.append(printable(name))
+    begin, heard = time.perf_counter(), region_now()
     try:
-        yield
+        with _nvtx().annotate(_regions[-1]) if _nvtx() else contextlib.nullcontext():
+            yield
     finally:
+        for open_one in _hearing:
+            open_one._passed.append((heard, begin, time.perf_counter(), open_one._aside))
         _regions.pop()
 
 
@@ -47,9 +69,15 @@ class Event:
     label, region, space : str
         `region` names the `region(...)` blocks around the launch, outermost first, joined by " / ".
     launches : tuple
-        What was launched, as `portable.listening` tells it; several for a graph.
+        What was launched, as `portable.listening` tells it, without its arrays; several for a graph.
     seconds : float
         On cuda between two events of the device around the launch, elsewhere by the host's clock.
+    start : float
+        Seconds from the begin of the profile.
+    called : (float, float)
+        The same of the host: when it launched, and seconds that this took.
+    queue : str
+        The space, with a number where it has several queues.
     """
 
     label: str
@@ -57,35 +85,90 @@ class Event:
     space: str
     launches: tuple
     seconds: float
+    start: float = 0.0
+    called: tuple = (0.0, 0.0)
+    queue: str = ""
+
+
+class Copied(NamedTuple):
+    """A copy: from one memory ("" of a fill) to another, and when, in seconds from the begin of the
+    profile."""
+
+    source: str
+    target: str
+    nbytes: int
+    region: str
+    start: float
+    seconds: float
+
+
+class _Mark(NamedTuple):
+    """A launch that was heard: what, where, its stamps, and the host's clock before and after."""
+
+    label: str
+    space: object
+    launches: tuple
+    region: str
+    begin: object
+    end: object
+    host: tuple
 
 
 class Profile:
-    """Launches gathered inside `with roofline.profile() as p:`.
+    """Launches gathered inside `with roofline.profile() as p:`. It keeps no array alive.
 
     Attributes
     ----------
     seconds : float
         Of the whole block, by the host's clock, to the end of its work.
+    copies : list of Copied
+    memory_bytes : int or None
+        The most that the process held in the block, beyond what it held before (Linux; not on a device).
+    counted : Counted or None
+        Counts of each kind of launch, taken as they came, if that was asked for.
     """
 
-    def __init__(self, before=None, apart=False):
+    def __init__(self, before=None, apart=False, counted=None):
         self._before, self._aside, self._busy, self._apart = before, 0.0, False, apart
         self.seconds, self._marks, self._open, self._events, self._counts = 0.0, [], {}, None, {}
+        self.copies, self.memory_bytes, self.counted = [], None, counted
+        self._begin, self._passed, self._graphs = time.perf_counter(), [], weakref.WeakKeyDictionary()
 
     @staticmethod
     def region(name):
         """Name what is launched inside a block: `with p.region("set up"): ...`"""
         return region(name)
 
+    def _now(self):
+        return time.perf_counter() - self._begin - self._aside
+
     def _hear(self, phase, what, launch):
         if self._busy:  # launches that the profile makes are not the program's
             return
         if phase == "begin":
-            if self._before or self._apart:
+            if what == "kernel" and (self._before or self._apart):
                 self._step_aside(launch)
-            self._open[id(launch)] = pk.stamp(launch.space)
+            if _nvtx():
+                _nvtx().push_range(printable(launch.label) if what == "kernel" else what)
+            self._open[id(launch)] = self._now(), pk.stamp(launch.space) if what == "kernel" else None
+            return
+        host, begin = self._open.pop(id(launch))
+        if what == "copy":
+            self.copies.append(Copied(*launch, region_now(), host, self._now() - host))
         else:
-            self._marks.append((launch, region_now(), self._open.pop(id(launch)), pk.stamp(launch.space)))
+            end, launches = pk.stamp(launch.space), self._remembered(launch)
+            about = printable(launch.label), launch.space, launches, region_now()
+            self._marks.append(_Mark(*about, begin, end, (host, self._now() - host)))
+        if _nvtx():
+            _nvtx().pop_range()
+
+    def _remembered(self, launch):
+        """The launches of a graph, or the one, without their arrays."""
+        if not hasattr(launch, "launches"):
+            return (remembered(launch),)
+        if launch not in self._graphs:
+            self._graphs[launch] = tuple(map(remembered, _launches(launch)))
+        return self._graphs[launch]
 
     def _step_aside(self, launch):
         start, self._busy = time.perf_counter(), True
@@ -102,13 +185,35 @@ class Profile:
     @property
     def on_device(self):
         """Whether something was launched on a GPU."""
-        return any(str(launch.space).startswith("cuda") for launch, *_ in self._marks)
+        return any(str(mark.space).startswith("cuda") for mark in self._marks)
+
+    @property
+    def regions(self):
+        """(name, start, seconds) of each `region(...)` block that has ended, in seconds from the begin of the
+        profile."""
+        return [(name, begin - self._begin - aside, end - begin) for name, begin, end, aside in self._passed]
 
     @property
     def events(self):
         """The launches in their order, a list of Event; work on a device is waited for."""
         if self._events is None or len(self._events) != len(self._marks):
-            self._events = [_event(*mark) for mark in self._marks]
+            first, queues = {}, _queues(mark.space for mark in self._marks)
+            self._events = []
+            for mark in self._marks:
+                begin, host = first.setdefault(mark.space, (mark.begin, mark.host[0]))
+                start = host + mark.begin.seconds_since(begin) if not self._apart else mark.host[0]
+                self._events.append(
+                    Event(
+                        mark.label,
+                        mark.region,
+                        str(mark.space),
+                        mark.launches,
+                        mark.end.seconds_since(mark.begin),
+                        start,
+                        mark.host,
+                        queues[mark.space],
+                    )
+                )
         return self._events
 
     def of(self, kernel):
@@ -130,14 +235,16 @@ class Profile:
         """{(region, label, space, shapes): Samples of seconds}: launches of the same kind, as they came."""
         found = {}
         for e in self.events:
-            found.setdefault((e.region, e.label, e.space, _shapes(e)), []).append(e.seconds)
+            found.setdefault((e.region, e.label, e.space, self.sizes(e)), []).append(e.seconds)
         return {key: Samples(tuple(values)) for key, values in found.items()}
 
     def counts(self, *, executed=True):
-        """Counts of every launch: a list of (Event, list of Counts), the second one for each launch of the event.
+        """Counts of every launch: a list of (Event, list of Counts), the second one for each launch of the
+        event.
 
-        Launches of one kernel and policy on the same arrays are counted once, on the data as they are now; where counts
-        depend on data, their notes say so. Kernels run once more: one that appends wants its counter reset before.
+        Launches of one kernel and policy on the same arrays are counted once, on the data as they are now;
+        where counts depend on data, their notes say so. Kernels run once more: one that appends wants its
+        counter reset before.
         """
         return [(e, [self.count(launch, executed=executed) for launch in e.launches]) for e in self.events]
 
@@ -147,76 +254,119 @@ class Profile:
         return launch.kernel, launch.policy, launch.reducers, launch.scan, tuple(map(_identity, launch.args))
 
     @staticmethod
+    def sizes(event):
+        """Sizes of an event's launches in words."""
+        words = [in_words(launch.policy) for launch in event.launches[:3]]
+        return ", ".join(words) + (", ..." if len(event.launches) > 3 else "")
+
+    @staticmethod
     def size(launch):
         """How many indices or teams a launch has, and which of both."""
         number, _, unit = in_words(launch.policy).rpartition(" ")
         return math.prod(int(n.replace(",", "")) for n in number.split(" x ")), unit
 
     def count(self, launch, *, executed=True):
-        """The Counts of one of the launches; those of the same identity are counted once, or as often as `meet` was called
-        for them, and are the mean of that."""
+        """The Counts of one of the launches; those of the same identity are counted once, or as often as
+        `meet` was called for them, and are the mean of that."""
         key = (*self.identity(launch), executed)
         if key not in self._counts:
             self._counts[key] = Met()
-            self._counts[key].meet(launch, executed)
+            self._counts[key].meet(recalled(launch), executed)
         return self._counts[key].mean()
 
     def meet(self, launch, *, executed=True):
-        """Count a launch that is about to run, on the data as they are. Where its text has conditions, launches of the same
-        identity may do other things on other data: then the first few are counted, and some of the many."""
+        """Count a launch that is about to run, on the data as they are. Where its text has conditions,
+        launches of the same identity may do other things on other data: then the first few are counted, and
+        some of the many."""
         self._counts.setdefault((*self.identity(launch), executed), Met()).meet(launch, executed)
 
     def short(self):
         """Labels of launches so short that their times are mostly the cost of a launch."""
         return sorted({label for (_, label, _, _), s in self.groups().items() if s.median < SHORT})
 
+    def _kinds(self):
+        """Rows of the tables, the costliest kind first, and the last of it as words."""
+        ordered = sorted(self.groups().items(), key=lambda item: -sum(item[1].values))
+        for (where, label, space, shapes), s in ordered:
+            times = scaled(sum(s.values), "s"), scaled(s.median, "s"), spread(s, "s")
+            yield where, label, space, shapes, f"{len(s.values):,}", *times
+
     def table(self):
         """The terminal's table, the costliest first."""
-        table = Table(title="Launches", title_justify="left", caption=self._caption(), caption_justify="left")
-        for name in ("region", "launch", "space", "size"):
-            table.add_column(name)
-        for name in ("launches", "total", "median", "quartiles"):
-            table.add_column(name, justify="right")
-        ordered = sorted(self.groups().items(), key=lambda item: -sum(item[1].values))
-        for (region, label, space, shapes), s in ordered:
-            total = scaled(sum(s.values), "s")
-            table.add_row(
-                region, label, space, shapes, f"{len(s.values):,}", total, scaled(s.median, "s"), spread(s, "s")
-            )
-        return table
+        columns = "region<|launch<|space<|size<|launches|total|median|quartiles"
+        return grid("Launches", columns, self._kinds(), self._caption())
+
+    def trace(self, path=None):
+        """The time line in Chrome's trace format, a dict; with `path` it is also written, for
+        ui.perfetto.dev."""
+        from roofline import timeline
+
+        if path is not None:
+            timeline.save(self, path)
+        return timeline.trace(self)
+
+    def _repr_html_(self):
+        """The time line, and launches by kind."""
+        from roofline import timeline
+        from roofline.html import rendered
+
+        shown = {"tracks": timeline.picture(self) if self._marks else {}, "whole": self.seconds}
+        return rendered("profile.html", caption=self._caption(), rows=list(self._kinds()), **shown)
+
+    def __repr__(self):
+        return f"<profile of {len(self._marks):,} launches in {scaled(self.seconds, 's')}>"
 
     def _caption(self):
         launched = sum(e.seconds for e in self.events)
         text = f"{scaled(launched, 's')} in launches, of {scaled(self.seconds, 's')}"
+        if self.copies:
+            text += (
+                f"; {scaled(sum(copy.seconds for copy in self.copies), 's')} in {len(self.copies):,} copies"
+            )
+        if self.memory_bytes is not None:
+            text += f"; at most {scaled(self.memory_bytes, 'B')} more held than before"
         return text + (f"; too short to time one by one: {', '.join(self.short())}" if self.short() else "")
 
 
 @contextlib.contextmanager
-def profile(before=None, apart=False):
+def profile(before=None, apart=False, counted=False):
     """Gather every launch of a block: `with roofline.profile() as p: ...`
 
-    A launch costs two stamps more (a microsecond or two); nothing is waited for until the events are asked for. A
-    replayed graph is one event.
+    A launch costs two stamps more (some microseconds), and keeps no array alive; nothing is waited for until
+    the events are asked for. A replayed graph is one event.
 
     Parameters
     ----------
     before : callable of a launch, optional
         Called before each launch begins, and not timed: to count it on the data that it will meet, say.
     apart : bool
-        Time each kernel by itself: graphs run launch by launch, and before each launch a device gets something to do, so that
-        it does not wait for the host in between. This takes longer as a whole.
+        Time each kernel by itself: graphs run launch by launch, and before each launch a device gets
+        something to do, so that it does not wait for the host in between. This takes longer as a whole.
+    counted : bool
+        Count each kind of launch as it comes, on the data that it meets, and time each apart: what `report`
+        asks of launches whose arrays are gone by then.
 
     Yields
     ------
     Profile
     """
-    made, start = Profile(before, apart), time.perf_counter()
-    with pk.listening(made._hear, apart):
-        yield made
-    for space in {launch.space for launch, *_ in made._marks}:
+    if counted:
+        from roofline.script import Counted
+
+        counted = Counted()
+        before, apart = counted.before, True
+    made = Profile(before, apart, counted or None)
+    _hearing.append(made)
+    try:
+        with pk.listening(made._hear, apart, copies=True), high_water() as most:
+            yield made
+    finally:
+        _hearing.remove(made)
+    for space in {mark.space for mark in made._marks}:
         pk.fence(space)
-    made.seconds = time.perf_counter() - start - made._aside
-    if apart and made.on_device:  # what kept the device busy was in the way; how much of it the host waited for is not known
+    made.seconds, made.memory_bytes = made._now(), most.bytes
+    if apart and made.on_device:
+        # What kept the device busy was in the way; how much of it the host waited for is not known.
         made.seconds = max(made.seconds - len(made._marks) * AHEAD, sum(e.seconds for e in made.events))
 
 
@@ -229,7 +379,9 @@ class Met:
     def meet(self, launch, executed, again=True):
         """Count a launch if it is time to; once there is a count, only if `again`."""
         self.n += 1
-        if self.samples and (not again or self.n < self.next or self.left <= 0.0 or not branches(launch.kernel)):
+        if self.samples and (
+            not again or self.n < self.next or self.left <= 0.0 or not branches(launch.kernel)
+        ):
             return
         again, start = bool(self.samples), time.perf_counter()
         self.samples.append((self.n, count_launch(launch, executed=executed)))
@@ -240,13 +392,17 @@ class Met:
         """Each sample stands for the launches up to the next."""
         if self._mean is None:
             ends = [n for n, _ in self.samples[1:]] + [self.n + 1]
-            self._mean = mean([(end - n, counts) for (n, counts), end in zip(self.samples, ends, strict=True)])
+            self._mean = mean(
+                [(end - n, counts) for (n, counts), end in zip(self.samples, ends, strict=True)]
+            )
         return self._mean
 
 
 def _occupy(space):
     """Give a device something to do."""
-    pk.parallel_for(pk.RangePolicy(0, 32, space=space), microkernels.dependent, TRIPS, 5, 3, _something(space))
+    pk.parallel_for(
+        pk.RangePolicy(0, 32, space=space), microkernels.dependent, TRIPS, 5, 3, _something(space)
+    )
 
 
 @functools.cache
@@ -258,11 +414,21 @@ def count_launch(launch, *, executed=True):
     """The Counts of a launch as listeners are told of it, in its own space, whichever is the default now."""
     scan = launch.scan and launch.scan.split(" ")[1]
     with pk.use(launch.space):
-        return count(launch.policy, launch.kernel, *launch.args, reducer=launch.reducers, scan=scan, executed=executed)
+        return count(
+            launch.policy, launch.kernel, *launch.args, reducer=launch.reducers, scan=scan, executed=executed
+        )
 
 
-def _event(launch, region, begin, end):
-    return Event(printable(launch.label), region, str(launch.space), _launches(launch), end.seconds_since(begin))
+def _queues(spaces):
+    """{space: name}: the space in words, with a number where there are several queues of it."""
+    of = {}
+    for space in spaces:
+        of.setdefault(str(space), {}).setdefault(space, None)
+    return {
+        space: f"{name}, queue {k}" if len(same) > 1 else name
+        for name, same in of.items()
+        for k, space in enumerate(same, 1)
+    }
 
 
 def _launches(launch):
@@ -270,16 +436,12 @@ def _launches(launch):
     return tuple(pair[0] for pair in launch.launches) if hasattr(launch, "launches") else (launch,)
 
 
-def _shapes(event):
-    """Sizes of the policies in words."""
-    words = [in_words(launch.policy) for launch in event.launches[:3]]
-    return ", ".join(words) + (", ..." if len(event.launches) > 3 else "")
-
-
 def _identity(a):
     """What tells one argument from another: arrays by where they lie, numbers by their value."""
     if isinstance(a, tuple):
         return tuple(map(_identity, a))
+    if isinstance(a, Past):
+        return a.pointer, a.shape, a.strides, a.dtype.name
     a = a.view if isinstance(a, pk.ScatterView) else a
     if isinstance(a, np.ndarray):
         return a.ctypes.data, a.shape, a.strides, a.dtype.name

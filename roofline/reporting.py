@@ -1,7 +1,7 @@
 """`python -m roofline report`: run every method, and tell how long each took, and how long it could take.
 
-A report is a document of parts, one for each space and machine; everything that shows it, the page, the tables, the
-figures, reads the document, so that a saved one can be shown again, or beside another.
+A report is a document of parts, one for each space and machine; everything that shows it, the page, the
+tables, the figures, reads the document, so that a saved one can be shown again, or beside another.
 """
 
 import json
@@ -15,21 +15,23 @@ from roofline.attainable import ABOVE, Analysis, analyse
 from roofline.ceiling import Ceilings
 from roofline.contract import Run, Work
 from roofline.host import busiest
+from roofline.memory import high_water
 from roofline.profiling import profile
 from roofline.reasons import OUTSIDE, whys
 from roofline.timing import Samples
-from roofline.units import finite, one_line, shown
+from roofline.units import finite, one_line, picked, shown
 from roofline.verdicts import advice, verdict
 
 SCHEMA_VERSION = 3
 MAX_SECONDS = 6.0  # for the repeats of one run, so that the default report ends within a minute
-LONG = 0.3  # seconds of a call, on a CPU, whose executed operations are not counted too: that takes several times as long
+# seconds of a call, on a CPU, whose executed operations are not counted too: that takes several times as long
+LONG = 0.3
 
 
 @dataclass(frozen=True)
 class Result:
-    """One run, timed; `value` is what the call returned, `roof` what it could have taken, or None, `reason` why it took more,
-    and `reasons` the same of each of its kernels."""
+    """One run, timed; `value` is what the call returned, `roof` what it could have taken, or None, `reason`
+    why it took more, and `reasons` the same of each of its kernels."""
 
     case: str
     method: str
@@ -52,15 +54,9 @@ class Result:
     def as_dict(self):
         """The JSON object of a result."""
         return {
-            "case": self.case,
-            "method": self.method,
-            "source": self.source,
-            "size": self.size,
-            "unit": self.unit,
-            "space": self.space,
+            **picked(self, "case method source size unit space pairs_per_second"),
             "seconds": self.seconds.as_dict(),
             "work": vars(self.work),
-            "pairs_per_second": self.pairs_per_second,
             "value": finite(self.value),
             "roof": self._held() if self.roof else None,
         }
@@ -100,28 +96,26 @@ class Report:
     interrupted: bool = False
     ceilings: Ceilings | None = None  # once they were wanted
     notes: list[str] = field(default_factory=list)
-    program_seconds: float | None = None  # of a program whose launches these are, the first of its spaces only
+    # Of a program whose launches these are, the first of its spaces only.
+    program_seconds: float | None = None
+    quick: bool = False  # of tiny inputs, and ceilings of a moment
 
     def as_dict(self):
         """A part of the JSON document."""
         on_cores = self.ceilings and self.ceilings.clock and not self.space.startswith("cuda")
         clock = measuring.clock() if on_cores else None
         return {
-            "space": self.space,
-            "machine": self.machine,
+            **picked(self, "space machine interrupted notes program_seconds"),
             "ceilings": self.ceilings.as_dict() if self.ceilings else None,
             "results": [result.as_dict() for result in self.results],
             "failures": [vars(failure) for failure in self.failures],
-            "interrupted": self.interrupted,
-            "notes": self.notes,
-            "program_seconds": self.program_seconds,
-            "checks": checks.of_part(self.machine, self.ceilings, clock),
+            "checks": checks.of_part(self.machine, self.ceilings, clock, self.quick),
         }
 
 
 def document(parts):
-    """The JSON document of parts, each as `Report.as_dict` gives it; `schema_version` grows when a reader would have to
-    change."""
+    """The JSON document of parts, each as `Report.as_dict` gives it; `schema_version` grows when a reader
+    would have to change."""
     return {"schema": "roofline-report", "schema_version": SCHEMA_VERSION, "parts": shown(list(parts))}
 
 
@@ -137,7 +131,10 @@ class Shown(dict):
     def _repr_html_(self):
         """The page in a frame of its own, so that its styles stay inside."""
         framed = escape(self.page())
-        return f'<iframe title="Roofline report" sandbox style="width:100%;height:45rem;border:0" srcdoc="{framed}"></iframe>'
+        return (
+            '<iframe title="Roofline report" sandbox style="width:100%;height:45rem;border:0"'
+            f' srcdoc="{framed}"></iframe>'
+        )
 
     def __rich_console__(self, console, options):
         from roofline.tables import tables
@@ -146,10 +143,11 @@ class Shown(dict):
 
 
 def report(made, source="launches"):
-    """Hold what a profile heard against the roofs of its spaces: `with roofline.profile() as p: ...`, then `report(p)`.
+    """Hold what a profile heard against the roofs of its spaces: `with roofline.profile() as p: ...`, then
+    `report(p)`.
 
-    Counting takes a few runs of each kind of launch, on the data as they are now; ceilings are measured if they are not
-    known.
+    Counting takes a few runs of each kind of launch, on the data as they are now (of launches whose arrays
+    are gone, make the profile with `counted=True`); ceilings are measured if they are not known.
 
     Parameters
     ----------
@@ -179,7 +177,8 @@ def report(made, source="launches"):
     def roofs(space, special):
         return ceiling.ceilings(space, special=special)
 
-    script.tell(made, source, part, roofs if all(e.space != "checked" for e in made.events) else None)
+    held = roofs if all(e.space != "checked" for e in made.events) else None
+    script.tell(made, source, part, held, counted=made.counted)
     return Shown(document(made.as_dict() for made in parts.values()))
 
 
@@ -201,7 +200,8 @@ def read(path):
         raise InputError(f"'{path}' is no report; `python -m roofline report --json FILE` writes one.")
     if found.get("schema_version") != SCHEMA_VERSION:
         raise InputError(
-            f"'{path}' has version {found.get('schema_version')} of the schema; {SCHEMA_VERSION} is wanted. Make the report anew."
+            f"'{path}' has version {found.get('schema_version')} of the schema; {SCHEMA_VERSION} is wanted."
+            " Make the report anew."
         )
     return shown(found)
 
@@ -217,15 +217,17 @@ def collect(report: Report, runs: list[tuple[str, Run]], on_start=lambda method,
     on_start : callable of (str, int)
         Told each method before it starts, and how many are done.
     ceilings : callable of (space, special functions) giving Ceilings, optional
-        Asked when the first launch was counted; without it nothing is held against a roof. Where a run was faster than its
-        roof, it is asked with `again=True` at the end, for the machine may have been busy before, and all are held anew.
+        Asked when the first launch was counted; without it nothing is held against a roof. Where a run was
+        faster than its roof, it is asked with `again=True` at the end, for the machine may have been busy
+        before, and all are held anew.
     """
     try:
         for done, (case, run) in enumerate(runs):
             on_start(run.method, done)
             try:
-                seconds, value = _timed(run)
+                seconds, value, most = _timed(run, report.quick)
                 roof = _roof(report, run, seconds, ceilings) if ceilings else None
+                roof = roof and replace(roof, memory=most)
                 why = whys(roof, report.ceilings, seconds) if roof else ()
             except Exception as error:  # noqa: BLE001 - one method's failure must not cost the others
                 report.failures.append(Failure(case, run.method, one_line(error)))
@@ -241,7 +243,13 @@ def collect(report: Report, runs: list[tuple[str, Run]], on_start=lambda method,
 
 def _hold_anew(report, ceilings):
     """All results against ceilings that were measured again."""
-    special = {names for result in report.results if result.roof for _, counts, _, _ in result.roof.launches for names in counts.special}
+    special = {
+        names
+        for result in report.results
+        if result.roof
+        for _, counts, _, _ in result.roof.launches
+        for names in counts.special
+    }
     report.ceilings = ceilings(report.space, special, again=True)
     for k, result in enumerate(report.results):
         if result.roof:
@@ -250,30 +258,37 @@ def _hold_anew(report, ceilings):
             report.results[k] = replace(result, roof=roof, reason=why, reasons=each)
 
 
-def _timed(run):
-    """Seconds per call, and what the last call returned."""
-    values = []
-    seconds = timing.measure(lambda: values.append(run.call()), run.sync, max_time=MAX_SECONDS)
-    return seconds, values[-1]
+def _timed(run, quick):
+    """Seconds per call, what the last call returned, and bytes that one more held at most."""
+    values, few = [], {"min_time": 1e-3, "repeats": 3} if quick else {"max_time": MAX_SECONDS}
+    seconds, most = timing.measure(lambda: values.append(run.call()), run.sync, **few), None
+    if seconds.median < MAX_SECONDS and not quick:
+        with high_water() as most:
+            _complete(run)
+    return seconds, values[-1], most and most.bytes
+
+
+def _complete(run):
+    run.call()
+    if run.sync:
+        run.sync()
 
 
 def _roof(report, run, seconds, ceilings):
     """One more call, profiled, and counted on the data that each launch meets."""
-    executed = not report.space.startswith("cuda") and seconds.median < LONG
+    executed = not report.space.startswith("cuda") and seconds.median < LONG and not report.quick
 
     def count(launch):
         made.meet(launch, executed=executed)
 
     with profile(count, apart=True) as made:
-        run.call()
-        if run.sync:
-            run.sync()
+        _complete(run)
 
     def roofs(special):
         report.ceilings = ceilings(report.space, special)
         return report.ceilings
 
     found = analyse(made, seconds.median, roofs, executed=executed)
-    if found and found.outside > OUTSIDE * found.seconds:
+    if found and found.outside > OUTSIDE * found.seconds and not report.quick:
         found = replace(found, host=busiest(run.call))
     return found

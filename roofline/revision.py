@@ -45,21 +45,27 @@ def find(name, case=None, asked_as="--against") -> Revision:
     _check_checkout(asked_as)
     commit = _git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}").stdout.strip()
     if not commit:
-        raise InputError(f"{asked_as}: '{name}' names no commit of '{HERE}'. Name a hash, a tag or a branch "
-                         "that is there (git fetch).")
+        raise InputError(
+            f"{asked_as}: '{name}' names no commit of '{HERE}'. Name a hash, a tag or a branch "
+            "that is there (git fetch)."
+        )
     listed = [line.split(maxsplit=3) for line in _git("ls-tree", "-r", commit).stdout.splitlines()]
     if case is not None and f"roofline/cases/{case}.py" not in (path for *_, path in listed):
-        raise InputError(f"{asked_as}: '{name}' has no case '{case}' (roofline/cases/{case}.py). "
-                         "Name a later revision.")
+        raise InputError(
+            f"{asked_as}: '{name}' has no case '{case}' (roofline/cases/{case}.py). Name a later revision."
+        )
     submodules = [path for _, kind, _, path in listed if kind == "commit"]
     if submodules:
-        raise InputError(f"{asked_as}: '{name}' has the submodule '{submodules[0]}', whose files git does not hand "
-                         "over with its own. Name a revision without submodules.")
+        raise InputError(
+            f"{asked_as}: '{name}' has the submodule '{submodules[0]}', whose files git does not hand "
+            "over with its own. Name a revision without submodules."
+        )
     return Revision(name, commit)
 
 
 def current():
-    """The working tree, as a JSON object: the commit it stands on, and whether its files were changed since."""
+    """The working tree, as a JSON object: the commit it stands on, and whether its files were changed
+    since."""
     changed = bool(_git("status", "--porcelain").stdout.strip())
     return {"commit": _git("rev-parse", "HEAD").stdout.strip(), "changed": changed}
 
@@ -69,7 +75,9 @@ def unpacked(revision):
     """A temporary folder with the files of a revision, removed at the end; the checkout is left as it is."""
     folder = Path(tempfile.mkdtemp(prefix="roofline-against-"))
     try:
-        with subprocess.Popen(["git", "-C", str(HERE), "archive", "--format=tar", revision.commit], stdout=subprocess.PIPE) as archive:
+        with subprocess.Popen(
+            ["git", "-C", str(HERE), "archive", "--format=tar", revision.commit], stdout=subprocess.PIPE
+        ) as archive:
             with tarfile.open(fileobj=archive.stdout, mode="r|") as files:
                 files.extractall(folder, filter="data")
         yield folder
@@ -82,9 +90,13 @@ def _check_checkout(asked_as):
         raise InputError(f"{asked_as}: there is no git on the path, which has the other revision.")
     found = _git("rev-parse", "--show-toplevel")
     if found.returncode or Path(found.stdout.strip()).resolve() != HERE.resolve():
-        why = found.stderr.strip().splitlines()[0] if found.stderr.strip() else "its checkout begins elsewhere"
-        raise InputError(f"{asked_as}: the project runs from '{HERE}', which is not the top of a git checkout "
-                         f"({why}). Run it in a clone, by python -m, with the clone's folder on PYTHONPATH.")
+        why = (
+            found.stderr.strip().splitlines()[0] if found.stderr.strip() else "its checkout begins elsewhere"
+        )
+        raise InputError(
+            f"{asked_as}: the project runs from '{HERE}', which is not the top of a git checkout "
+            f"({why}). Run it in a clone, by python -m, with the clone's folder on PYTHONPATH."
+        )
 
 
 def _git(*arguments):

@@ -1,22 +1,17 @@
-"""The roofline plot as SVG: measured roofs, a mark for each row, and how high it could stand.
+"""The roofline plot: where measured roofs, marks and labels lie; templates/plot.svg draws them.
 
-A page holds it twice, wide and narrow, so that letters keep their size on a phone. Plots of one part share their axes and
-roofs, which stand in the page once.
+A page holds a plot twice, wide and narrow, so that letters keep their size on a phone. Plots of one part
+share their axes and roofs, which stand in the page once. The same drawing is a file for papers, and a PDF.
 """
 
+import itertools
 import math
 from dataclasses import dataclass
-from html import escape
 
 from roofline.units import scaled
 
 WIDE, NARROW, SMALL = (880, 460), (336, 400), (336, 250)  # width and height in pixels
 LEFT, RIGHT, TOP, BOTTOM = 46, 6, 10, 40
-STYLE = (  # of a file; a page has its own, which follows the reader's choice of light and dark
-    "text{font:13px sans-serif;fill:#1c2024}.soft{fill:#4f5760;font-size:12px}.grid{stroke:#dde1e6}.roof{stroke:#5a626b;"
-    "stroke-width:1.6}.reach{stroke:#0b5cad;stroke-dasharray:3 3}.mark path{fill:#0b5cad;stroke:#fff}.near path{fill:#fff;"
-    "stroke:#0b5cad;stroke-width:1.5}.join{stroke:#0b5cad}.label{font-weight:600}.back{fill:#fff}"
-)
 SHAPES = (  # of about unit area: disc, square, diamond, triangles up and down, cross
     "M0,-.56A.56,.56 0 1 1 0,.56A.56,.56 0 1 1 0,-.56Z",
     "M-.5,-.5H.5V.5H-.5Z",
@@ -26,6 +21,17 @@ SHAPES = (  # of about unit area: disc, square, diamond, triangles up and down, 
     "M-.22,-.65H.22V-.22H.65V.22H.22V.65H-.22V.22H-.65V-.22H-.22Z",
 )
 LEAST, MOST = 9.0, 24.0  # pixels across a mark of none and of all of the time
+LETTER, ABOVE, BELOW = 7.6, 12, 4  # pixels: a wide font's letter, and a line's height over and under its base
+AROUND = (
+    (1, 0),
+    (-1, 0),
+    (0, -1),
+    (0, 1),
+    (1, -1),
+    (1, 1),
+    (-1, -1),
+    (-1, 1),
+)  # of a mark: where its label may be
 
 
 @dataclass(frozen=True)
@@ -47,10 +53,11 @@ OTHERS = View("op/s", "operations per byte", ("integer int64", "atomic apart int
 
 @dataclass(frozen=True)
 class Dot:
-    """A mark: operations, bytes, seconds, and seconds at the roof; `share` of the run's time; `near` are the bytes asked of
-    the nearest memory level, `level` the one that holds the compulsory bytes."""
+    """A mark: operations, bytes, seconds, and seconds at the roof; `share` of the run's time; `near` are the
+    bytes asked of the nearest memory level, `level` the one that holds the compulsory bytes; `tag` is a short
+    name, and `before` the same work in an earlier report."""
 
-    number: int
+    number: str
     name: str
     operations: float
     bytes: float
@@ -62,6 +69,8 @@ class Dot:
     share: float = 0.3
     link: str = ""
     bound_by: str = ""
+    tag: str = ""
+    before: "Dot | None" = None
 
     @property
     def rate(self):
@@ -74,28 +83,67 @@ class Dot:
         near = self.operations / self.near if self.near and self.near_level != self.level else None
         return self.operations / self.bytes, near
 
-    def spoken(self, unit):
-        """The mark in a sentence."""
-        far, near = self.intensities
-        also = f", {near:.3g} by the bytes asked of {self.near_level}" if near else ""
+    @property
+    def shape(self):
+        """The outline of the mark: neighbours in number differ."""
+        return SHAPES[(int(self.number.rpartition(".")[2]) - 1) % len(SHAPES)]
+
+    @property
+    def side(self):
+        """Pixels across."""
+        return math.sqrt(LEAST**2 + (MOST**2 - LEAST**2) * min(1.0, max(0.0, self.share)))
+
+
+class Room:
+    """What of a drawing is still free, in boxes (left, top, right, bottom)."""
+
+    def __init__(self, size):
+        self.within = LEFT + 1, 0, size[0] - 1, size[1] - BOTTOM
+        self.taken = []
+
+    def take(self, candidates):
+        """The first of (what, boxes) whose boxes are all free, which they no longer are; None where none
+        is."""
+        for what, boxes in candidates:
+            if all(map(self._free, boxes)):
+                self.taken += boxes
+                return what
+        return None
+
+    def _free(self, box):
+        left, top, right, bottom = box
+        low, high, most, deep = self.within
         return (
-            f"{self.number}, {self.name}: {scaled(self.rate, unit)} at {far:.3g} per compulsory byte, which {self.level} "
-            f"holds{also}; {self.attainable / self.seconds:.0%} of attainable, bound by {self.bound_by}"
+            low <= left
+            and right <= most
+            and high <= top
+            and bottom <= deep
+            and not any(left < r and right > x and top < b and bottom > t for x, t, r, b in self.taken)
         )
 
 
 class Axes:
-    """Both logarithmic scales, whole powers of ten, that hold all marks of a part and its roofs."""
+    """Both logarithmic scales, whole powers of ten, that hold all marks of a part and its roofs.
+
+    Parameters
+    ----------
+    dots : list of Dot
+    ceilings : dict of name to Ceilings
+        One of a part, without a name; several where reports are laid over each other, the latest last.
+    view : View
+    """
 
     def __init__(self, dots, ceilings, view):
-        self.view, self.ceilings, self.peaks = view, ceilings, view.roofs(ceilings)
-        self.levels = {name: ceilings.bandwidth(name) for name in names_of_levels(ceilings)}
-        self.top = max(self.peaks.values())
-        ridges = [self.top / bandwidth for bandwidth in self.levels.values()]
-        across = [i for d in dots for i in d.intensities if i] + ridges
-        up = [rate for d in dots for rate in (d.rate, d.operations / d.attainable)] + list(self.peaks.values())
+        self.view, self.size = view, WIDE
+        self.roofs = {name: (_levels(c), view.roofs(c)) for name, c in ceilings.items()}
+        ridges = [
+            max(peaks.values()) / rate for levels, peaks in self.roofs.values() for rate in levels.values()
+        ]
+        both = [one for dot in dots for one in (dot, dot.before) if one]
+        across = [i for d in both for i in d.intensities if i] + ridges
+        up = [rate for d in both for rate in (d.rate, d.operations / d.attainable)]
+        up += [rate for _, peaks in self.roofs.values() for rate in peaks.values()]
         (self.x0, self.x1), (self.y0, self.y1) = _decades(across), _decades(up)
-        self.size = WIDE
 
     def sized(self, size):
         """These axes for a drawing of another size."""
@@ -113,11 +161,85 @@ class Axes:
         part = (self.y1 - math.log10(value)) / (self.y1 - self.y0)
         return TOP + (self.size[1] - TOP - BOTTOM) * part
 
+    @property
+    def columns(self):
+        """(pixels, power of ten, whether it is written) across."""
+        step = max(1, math.ceil((self.x1 - self.x0) / (8 if self.size[0] > 500 else 4)))
+        return [(self.x(10.0**k), 10.0**k, (k - self.x0) % step == 0) for k in range(self.x0, self.x1 + 1)]
 
-def names_of_levels(ceilings):
-    """Memory levels that have a bandwidth, the nearest first: scratch stands for the first cache of a GPU."""
-    names = [name for name, _ in ceilings.levels]
-    return (["shared"] if "bandwidth shared" in ceilings.items else []) + names
+    @property
+    def lines(self):
+        """(pixels, power of ten) upwards."""
+        return [(self.y(10.0**k), 10.0**k) for k in range(self.y0, self.y1 + 1)]
+
+    @property
+    def angle(self):
+        """Degrees by which slopes rise."""
+        width, height = self.size
+        rise = (height - TOP - BOTTOM) / (self.y1 - self.y0)
+        return math.degrees(math.atan2(rise, (width - LEFT - RIGHT) / (self.x1 - self.x0)))
+
+    def ends(self):
+        """Each roof: (its text, whether it is of the latest report, x and y where it begins, x and y where it
+        ends)."""
+        for (name, (levels, peaks)), left in zip(
+            self.roofs.items(), range(len(self.roofs) - 1, -1, -1), strict=True
+        ):
+            about = f"{name}: " if name else ""
+            for level, rate in levels.items():
+                start = max(10.0**self.x0, 10.0**self.y0 / rate)
+                end = max(start, min(10.0**self.x1, max(peaks.values()) / rate))
+                text = about + self._named(level, rate, "B/s")
+                yield text, not left, self.x(start), self.y(start * rate), self.x(end), self.y(end * rate)
+            for peak, rate in peaks.items():
+                begin, y = max(LEFT, self.x(rate / max(levels.values()))), self.y(rate)
+                yield (
+                    about + self._named(peak, rate, self.view.unit),
+                    not left,
+                    begin,
+                    y,
+                    self.size[0] - RIGHT,
+                    y,
+                )
+
+    def _named(self, name, rate, unit):
+        """A roof's label; small plots leave its value to the large one."""
+        return name if self.size == SMALL else f"{name} {scaled(rate, unit)}"
+
+    def labels(self, room):
+        """(text, x, y, degrees) of the roofs, each at its own where there is room."""
+        turn = math.radians(self.angle)
+        for text, _, x0, y0, x1, y1 in self.ends():
+            long = LETTER * len(text)
+            if y0 == y1:
+                places = (
+                    ((text, right - long, y0 + up, 0.0), [_box(right - long, y0 + up, long)])
+                    for up, right in itertools.product((-4, 14), range(int(x1) - 2, int(x0 + long), -12))
+                )
+            else:
+                ways = range(10, max(11, int(math.hypot(x1 - x0, y1 - y0) - long)), 12)
+                places = (
+                    self._along(text, x0, y0, way, turn, up) for up, way in itertools.product((4, -13), ways)
+                )
+            yield room.take(places)
+
+    def _along(self, text, x0, y0, way, turn, up):
+        """A label along a slope, `up` pixels over it, that begins some way from the slope's lower end."""
+        x, y = x0 + way * math.cos(turn) - up * math.sin(turn), y0 - way * math.sin(turn) - up * math.cos(
+            turn
+        )
+        steps = range(4, int(LETTER * len(text)), 8)
+        boxes = [_box(x + s * math.cos(turn) - 5, y - s * math.sin(turn), 10) for s in steps]
+        return (text, x, y, -self.angle), boxes
+
+
+def _levels(ceilings):
+    """{name: bandwidth} of the memory levels, the nearest first: scratch stands for the first cache of a
+    GPU."""
+    names = (["shared"] if "bandwidth shared" in ceilings.items else []) + [
+        name for name, _ in ceilings.levels
+    ]
+    return {name: ceilings.bandwidth(name) for name in names}
 
 
 def _decades(values):
@@ -125,165 +247,57 @@ def _decades(values):
     return low, max(high, low + 1)
 
 
-def drawing(axes, dots, *, roofs=None, label="", links=True):
-    """An SVG element of the size of `axes`.
+def _box(x, y, width):
+    """The box of a text that begins at x, with its base at y."""
+    return x, y - ABOVE, x + width, y + BELOW
+
+
+class Plot:
+    """A drawing of `dots` on `axes`.
 
     Parameters
     ----------
     axes : Axes
     dots : list of Dot
-    roofs : str, optional
-        The id of roofs that stand elsewhere in the page, of the same axes and size.
     label : str
         What the whole shows, for a screen reader.
+    roofs : str, optional
+        The id of roofs that stand elsewhere in the page, of the same axes and size.
     links : bool
         Marks are links to their row's details; otherwise they only take the focus.
     """
-    width, height = axes.size
-    back = f'<use href="#{roofs}"/>' if roofs else background(axes)
-    places, parts = [], []
-    for dot in sorted(dots, key=lambda d: -d.share):  # small ones on top
-        parts.append(_mark(axes, dot, places, links))
-    return (
-        f'<svg viewBox="0 0 {width} {height}" role="group" aria-label="{escape(label)}">{back}{"".join(parts)}</svg>'
-    )
 
+    def __init__(self, axes, dots, label="", roofs="", links=True):
+        self.axes, self.label, self.roofs, self.links, room = axes, label, roofs, links, Room(axes.size)
+        self.labels = [found for found in axes.labels(room) if found]
+        placed = [self._placed(dot) for dot in sorted(dots, key=lambda d: -d.share)]  # small ones on top
+        for dot, x, y, _, near, _ in placed:
+            around = [(x, dot.side / 2)] + ([(near, 0.35 * dot.side)] if near else [])
+            room.taken += [(at - half, y - half, at + half, y + half) for at, half in around]
+            room.taken.append((min(x, near or x), y - 2, max(x, near or x), y + 2))
+        # Of each dot: where it lies, its roof, the bytes asked of the nearest level, the one before, and its
+        # label.
+        self.marks = [(dot, x, y, *more, room.take(self._texts(dot, x, y))) for dot, x, y, *more in placed]
 
-def background(axes):
-    """Grid, roofs and their labels."""
-    return "".join([*_grid(axes), *_slopes(axes), *_peaks(axes)])
-
-
-def _grid(axes):
-    width, height = axes.size
-    step = max(1, math.ceil((axes.x1 - axes.x0) / (8 if width > 500 else 4)))
-    for power in range(axes.x0, axes.x1 + 1):
-        x = axes.x(10.0**power)
-        yield f'<path class="grid" d="M{x:.1f},{TOP}V{height - BOTTOM}"/>'
-        if (power - axes.x0) % step == 0:
-            anchor = "end" if power == axes.x1 else "middle"
-            yield f'<text class="soft" x="{x:.1f}" y="{height - BOTTOM + 16}" text-anchor="{anchor}">{10.0**power:g}</text>'
-    for power in range(axes.y0, axes.y1 + 1):
-        y = axes.y(10.0**power)
-        yield f'<path class="grid" d="M{LEFT},{y:.1f}H{width - RIGHT}"/>'
-        yield f'<text class="soft" x="{LEFT - 5}" y="{y + 4:.1f}" text-anchor="end">{escape(scaled(10.0**power))}</text>'
-    middle = (LEFT + width - RIGHT) / 2
-    yield f'<text class="soft" x="{middle:.0f}" y="{height - 6}" text-anchor="middle">{axes.view.across}</text>'
-
-
-def _slopes(axes):
-    """The roofs of the memory levels, from the plot's edge to the highest peak, each with its label along it."""
-    width, height = axes.size
-    rise = (height - TOP - BOTTOM) / (axes.y1 - axes.y0)
-    angle = math.degrees(math.atan2(rise, (width - LEFT - RIGHT) / (axes.x1 - axes.x0)))
-    heights = []
-    for level, bandwidth in axes.levels.items():
-        start, end = _span(axes, bandwidth)
-        yield (
-            f'<path class="roof" d="M{axes.x(start):.1f},{axes.y(start * bandwidth):.1f}'
-            f'L{axes.x(end):.1f},{axes.y(end * bandwidth):.1f}"/>'
+    def _placed(self, dot):
+        (far, near), old, axes = dot.intensities, dot.before, self.axes
+        was = (axes.x(old.intensities[0]), axes.y(old.rate)) if old else None
+        return (
+            dot,
+            axes.x(far),
+            axes.y(dot.rate),
+            axes.y(dot.operations / dot.attainable),
+            near and axes.x(near),
+            was,
         )
-        heights.append((axes.y(bandwidth), _named(axes, level, bandwidth, "B/s"), bandwidth))
-    for text, bandwidth in _labels(heights, 14 / math.cos(math.radians(angle))):
-        start, _ = _span(axes, bandwidth)
-        x, y = axes.x(start), axes.y(start * bandwidth)
-        turn = f"rotate({-angle:.1f} {x:.1f} {y:.1f})"
-        yield f'<text class="soft" x="{x + 14:.1f}" y="{y - 4:.1f}" transform="{turn}">{escape(text)}</text>'
 
-
-def _named(axes, name, rate, unit):
-    """A roof's label; small plots leave its value to the large one."""
-    return name if axes.size == SMALL else f"{name} {scaled(rate, unit)}"
-
-
-def _span(axes, bandwidth):
-    """Where a slope begins and ends, across."""
-    start = max(10.0**axes.x0, 10.0**axes.y0 / bandwidth)
-    return start, max(start, min(10.0**axes.x1, axes.top / bandwidth))
-
-
-def _labels(heights, apart):
-    """(text, rate) of lines at these heights: those so near to each other that labels would meet share the upper one's."""
-    found = []
-    for y, text, rate in sorted(heights):
-        if found and y - found[-1][0] < apart:
-            found[-1][1].append(text)
-        else:
-            found.append((y, [text], rate))
-    return [(", ".join(texts), rate) for _, texts, rate in found]
-
-
-def _peaks(axes):
-    """The flat roofs, from where a memory level reaches them to the right edge."""
-    right, fastest, heights = axes.size[0] - RIGHT, max(axes.levels.values()), []
-    for name, rate in axes.peaks.items():
-        y = axes.y(rate)
-        yield f'<path class="roof" d="M{max(LEFT, axes.x(rate / fastest)):.1f},{y:.1f}H{right}"/>'
-        heights.append((y, _named(axes, name, rate, axes.view.unit), rate))
-    for text, rate in _labels(heights, 15):
-        yield f'<text class="soft" x="{right}" y="{axes.y(rate) - 4:.1f}" text-anchor="end">{escape(text)}</text>'
-
-
-def _mark(axes, dot, places, links):
-    """A mark, which the keyboard reaches and a screen reader speaks, with its number where there is room."""
-    spoken = escape(dot.spoken(axes.view.unit))
-    far, near = dot.intensities
-    x, y, roof = axes.x(far), axes.y(dot.rate), axes.y(dot.operations / dot.attainable)
-    side = math.sqrt(LEAST**2 + (MOST**2 - LEAST**2) * min(1.0, max(0.0, dot.share)))
-    shape = SHAPES[(dot.number - 1) % len(SHAPES)]
-    parts = [f"<title>{spoken}</title>", f'<path class="reach" d="M{x:.1f},{y:.1f}V{roof:.1f}"/>']
-    if near:
-        parts.append(f'<path class="join" d="M{x:.1f},{y:.1f}H{axes.x(near):.1f}"/>')
-        parts.append(f'<g class="near">{_shape(shape, axes.x(near), y, 0.7 * side)}</g>')
-    parts.append(_shape(shape, x, y, side))
-    at = _free(axes, places, x, y, side, len(str(dot.number)))
-    parts.append(f'<text class="label" x="{at[0]:.1f}" y="{at[1] + 4.5:.1f}" text-anchor="middle">{dot.number}</text>')
-    if links:
-        return f'<a class="mark" href="#{dot.link}" aria-label="{spoken}">{"".join(parts)}</a>'
-    return f'<g class="mark" tabindex="0" role="img" aria-label="{spoken}">{"".join(parts)}</g>'
-
-
-def _shape(path, x, y, side):
-    return f'<path transform="translate({x:.1f} {y:.1f}) scale({side:.1f})" vector-effect="non-scaling-stroke" d="{path}"/>'
-
-
-def _free(axes, places, x, y, side, digits):
-    """Where a number fits beside its mark: the first place around it where no other mark or number is."""
-    away, half = side / 2 + 5 + 3 * digits, (4 * digits + 1, 6)
-    best, least = None, math.inf
-    for ring in (1.0, 1.8, 2.8):
-        for dx, dy in ((1, 0), (-1, 0), (0, 1), (0, -1), (0.8, 0.8), (-0.8, 0.8), (0.8, -0.8), (-0.8, -0.8)):
-            cx, cy = x + ring * away * dx, y + ring * (side / 2 + 8) * dy
-            if not (LEFT + 4 < cx < axes.size[0] - RIGHT - 4 and TOP < cy < axes.size[1] - BOTTOM):
-                continue
-            hits = sum(abs(cx - px) < half[0] + w and abs(cy - py) < half[1] + h for px, py, w, h in places)
-            if hits < least:
-                best, least = (cx, cy), hits
-        if least == 0:
-            break
-    best = best or (x, y - side)
-    places += [(x, y, side / 2, side / 2), (*best, *half)]
-    return best
-
-
-def together(parts):
-    """The plots of all parts below each other as one SVG file, for papers, with the names of their rows; "" where nothing
-    can be plotted."""
-    drawings, down, width = [], 0, WIDE[0]
-    for part in parts:
-        for view, axes in part.axes.items():
-            dots = part.dots(view)
-            inner = drawing(axes.sized(WIDE), dots, links=False, label=f"Roofline of {part.place}")
-            sized = inner.replace("<svg ", f'<svg y="{down + 24}" width="{width}" height="{WIDE[1]}" ', 1)
-            drawings.append(f'<text class="label" x="{LEFT}" y="{down + 18}">{escape(part.place)}</text>{sized}')
-            down += WIDE[1] + 24
-            for dot in sorted(dots, key=lambda d: d.number):
-                down += 17
-                drawings.append(f'<text x="{LEFT}" y="{down}">{dot.number}. {escape(dot.name)}</text>')
-            down += 20
-    if not drawings:
-        return ""
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{down}"><style>{STYLE}</style>'
-        f'<rect class="back" width="{width}" height="{down}"/>{"".join(drawings)}</svg>\n'
-    )
+    def _texts(self, dot, x, y):
+        """((text, x of its middle, y of its base, how far away), boxes): where the label may be, the best
+        place first."""
+        names = [f"{dot.number} {dot.tag}"] if dot.tag and self.axes.size == WIDE else []
+        for text, away in [*((name, 0) for name in names), *((dot.number, 13 * k) for k in range(7))]:
+            half = LETTER * len(text) / 2
+            for dx, dy in AROUND:
+                cx = x + dx * (half + 3 + (dot.side / 2 if not dy else -half / 2) + away)
+                cy = y + 4 + dy * (dot.side / 2 + 10 + away)
+                yield (text, cx, cy, away), [_box(cx - half, cy, 2 * half)]

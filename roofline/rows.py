@@ -4,9 +4,13 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from roofline.ceiling import Ceilings
-from roofline.roofplot import FLOPS, OTHERS, SMALL, Axes, Dot
+from roofline.checks import OWN, caveats
+from roofline.roofplot import FLOPS, OTHERS, Axes, Dot
+from roofline.verdicts import titled
 
 SMALLEST = 0.1  # of a call's time, below which a kernel has no mark of its own
+LONGEST = 34  # letters of a mark's label
+HELPER = 0.01  # of every call in which a kernel runs, below which it is one of the small ones
 PROGRAM = "script"  # the case of launches of a program, whose times add up to the program's
 
 
@@ -45,21 +49,74 @@ class Row:
         r = self.result
         return f"{r['source']}, {r['size']:,} {r['unit']}"
 
+    @property
+    def share(self):
+        """The attainable time over the measured one."""
+        return self.roof["share_of_attainable"]
+
+    @property
+    def to_gain(self):
+        """What would be saved at the roof: of the program's time, else of the row's own."""
+        return (self.weight if self.weight is not None else 1.0) * (1.0 - min(1.0, self.share))
+
+    @property
+    def failed(self):
+        """Its self-checks that did not pass and without which its share of the roof is not to be trusted, in
+        words."""
+        checks = (self.roof or {"checks": ()})["checks"]
+        return [check["text"] for check in checks if check["check"] in OWN and not check["passed"]]
+
+    @property
+    def doubtful(self):
+        """Whether its share of the roof is not to be trusted: a check of its own, or of the machine, did not
+        pass."""
+        of_machine = any(not check["passed"] for check in self.part.content["checks"])
+        return bool(self.failed or of_machine or (self.part.ceilings and self.part.ceilings.doubts))
+
+    @property
+    def causes(self):
+        """(name, title, gain or None) of what costs its time, each once, the weightiest first."""
+        found = {}
+        for cause in (self.roof["reason"] or {"causes": ()})["causes"]:
+            name, title = titled(cause["name"])
+            found.setdefault(name, (name, title, cause.get("gain")))
+        return list(found.values())
+
+    @property
+    def numbered(self):
+        """(number, kernel): a call's only kernel has the number of the row."""
+        kernels = self.roof["kernels"]
+        return [
+            (f"{self.number}.{k}" if len(kernels) > 1 else str(self.number), kernel)
+            for k, kernel in enumerate(kernels, 1)
+        ]
+
     def dot(self, view):
         """The row as a Dot of a view, or None where it has no such operations."""
         roof = self.roof
-        return roof and self._dot(view, self.number, self.result["method"], roof, roof["seconds"]["value"], self.weight or 0.2)
+        method, seconds = self.result["method"], roof and roof["seconds"]["value"]
+        return roof and self._dot(view, str(self.number), method, roof, seconds, self.weight or 0.2, self.tag)
 
     def kernels(self, view):
         """Dots of the row's kernels but the smallest, their area the share of the call's time."""
         found = (
-            self._dot(view, k, kernel["label"], _of_call(kernel), kernel["seconds"], kernel["share_of_time"])
-            for k, kernel in enumerate(self.roof["kernels"], 1)
+            self._dot(
+                view, number, kernel["label"], _of_call(kernel), kernel["seconds"], kernel["share_of_time"]
+            )
+            for number, kernel in self.numbered
             if kernel["share_of_time"] >= SMALLEST
         )
         return [dot for dot in found if dot]
 
-    def _dot(self, view, number, name, roof, seconds, share):
+    @property
+    def tag(self):
+        """The method's name, with what of its input tells it from others of that name."""
+        method, words = self.result["method"], self.about.split(", ")
+        same = [set(row.about.split(", ")) for row in self.part.rows if row.result["method"] == method]
+        own = [word for word in words if not all(word in others for others in same)]
+        return _short(", ".join([method, *own]))
+
+    def _dot(self, view, number, name, roof, seconds, share, tag=""):
         operations = _operations(roof, view)
         if not (operations and roof["compulsory_bytes"] and seconds):
             return None
@@ -76,7 +133,12 @@ class Row:
             share,
             f"row{self.number}",
             roof["bound_by"],
+            tag,
         )
+
+
+def _short(text):
+    return text if len(text) <= LONGEST else text[: LONGEST - 1].rstrip(", ") + "…"
 
 
 def _of_call(kernel):
@@ -112,7 +174,9 @@ class Part:
         self.ceilings = Ceilings.from_dict(content["ceilings"]) if content["ceilings"] else None
         self.near_level = ""
         if self.ceilings:
-            self.near_level = "shared" if "bandwidth shared" in self.ceilings.items else self.ceilings.levels[0][0]
+            self.near_level = (
+                "shared" if "bandwidth shared" in self.ceilings.items else self.ceilings.levels[0][0]
+            )
         self.rows, self.axes = [], {}
 
     def dots(self, view):
@@ -122,18 +186,24 @@ class Part:
     def scale(self):
         """Axes of each view that has something to show, common to all plots of the part."""
         for view in (FLOPS, OTHERS):
-            dots = self.dots(view)
-            if dots and self.ceilings and view.roofs(self.ceilings):
+            dots = self.dots(view) if self.ceilings and view.roofs(self.ceilings) else []
+            if dots:
                 inner = [dot for row in self.rows if row.roof for dot in row.kernels(view)]
-                self.axes[view] = Axes([*dots, *inner], self.ceilings, view)
+                self.axes[view] = Axes([*dots, *inner], {"": self.ceilings}, view)
 
     def small(self, view):
         """The id of the roofs that small plots share."""
-        return f"roofs{self.number}{'o' if view is OTHERS else ''}", self.axes[view].sized(SMALL)
+        return f"roofs{self.number}{'o' if view is OTHERS else ''}"
+
+    @property
+    def caveats(self):
+        """What stands before any figure, because it is about all of them."""
+        return caveats(self.machine, self.ceilings, self.content["checks"])
 
 
 def parts_of(document):
-    """The Parts of a document, with their rows; results of one method on one input get neighbouring numbers."""
+    """The Parts of a document, with their rows; results of one method on one input get neighbouring
+    numbers."""
     contents = document["parts"]
     several = len({tuple(sorted((k, str(p["machine"][k])) for k in ("cpu", "device"))) for p in contents}) > 1
     parts = [Part(k, content, several) for k, content in enumerate(contents)]
@@ -141,25 +211,26 @@ def parts_of(document):
     for part in parts:
         for result in part.content["results"]:
             grouped[result["case"], result["method"], result["source"]].append((part, result))
-    launched = sum(_total(r) for part in contents for r in part["results"] if r["case"] == PROGRAM)
+    launched = sum(total(r) for part in contents for r in part["results"] if r["case"] == PROGRAM)
     pairs = [pair for found in grouped.values() for pair in found]
     for number, (part, result) in enumerate(pairs, 1):
-        weight = _total(result) / launched if result["case"] == PROGRAM and launched else None
+        weight = total(result) / launched if result["case"] == PROGRAM and launched else None
         part.rows.append(Row(number, part, result, weight))
     for part in parts:
         part.scale()
     return parts
 
 
-def _total(result):
-    """Seconds of all launches of a kind that a program made, by their median: a first one may hold the loading of code."""
+def total(result):
+    """Seconds of all launches of a kind that a program made, by their median: a first one may hold the
+    loading of code."""
     return result["seconds"]["median"] * len(result["seconds"]["values"])
 
 
 def program(parts):
     """(seconds of the program, seconds of it in launches) of reports of a program; None of others."""
     whole = sum(part.content["program_seconds"] or 0.0 for part in parts)
-    return (whole, sum(_total(row.result) for part in parts for row in part.rows)) if whole else None
+    return (whole, sum(total(row.result) for part in parts for row in part.rows)) if whole else None
 
 
 def rows_of(parts):
@@ -167,8 +238,34 @@ def rows_of(parts):
     return sorted((row for part in parts for row in part.rows), key=lambda row: row.number)
 
 
+def kernels_of(rows):
+    """Each kernel where it took most time, and the names of small ones; None where every row has one kernel,
+    and so is it.
+
+    Returns
+    -------
+    dict of "told": list of (Row, kernel, numbers of other rows), "small": names, "least": what is small; or
+    None
+    """
+    found = {}
+    for row in rows:
+        for kernel in row.roof["kernels"] if row.roof else ():
+            found.setdefault((kernel["label"], kernel["place"], row.place), []).append((row, kernel))
+    if not found or all(len(row.roof["kernels"]) == 1 for row in rows if row.roof):
+        return None
+    told, small = [], []
+    for _, places in sorted(found.items(), key=lambda item: item[0]):
+        row, kernel = max(places, key=lambda place: place[1]["seconds"])
+        if all(other["share_of_time"] < HELPER for _, other in places):
+            small.append(kernel["label"])
+        else:
+            told.append((row, kernel, sorted({other.number for other, _ in places} - {row.number})))
+    return {"told": told, "small": list(dict.fromkeys(small)), "least": HELPER}
+
+
 def sweeps(rows):
-    """{method: {line: [(size, Row), ...]}}: methods that were run at several sizes, or on several numbers of threads.
+    """{method: {line: [(size, Row), ...]}}: methods that were run at several sizes, or on several numbers of
+    threads.
 
     A line is one space; where only the space differs, sizes are threads.
     """

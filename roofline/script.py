@@ -13,7 +13,8 @@ import portable as pk
 from portable.errors import InputError, printable
 from roofline.attainable import analyse_launch
 from roofline.contract import Work
-from roofline.counting import mean
+from roofline.counting import static_arguments
+from roofline.counts import mean
 from roofline.profiling import SHORT, Met, profile, region_now
 from roofline.reasons import whys
 from roofline.reporting import Failure, Result
@@ -24,9 +25,11 @@ PATIENCE_AGAIN = 10.0  # seconds for counting launches of a program again, on th
 SIZES = 12  # of a kernel that are all counted; of further ones every third or fewer
 FEW, AGAIN = 4, 5  # sizes of a kernel that have rows of their own, or launches of one size
 KINDS = 80  # of launches that are told one by one, the costliest; a page stays readable
-PATIENCE = 2.0  # seconds for counting a text, above which what is executed is not counted too: it takes several times as long
+# seconds for counting a text, above which what is executed is not counted too: it takes several times as long
+PATIENCE = 2.0
 TICKS = 10  # steps of the clock, below which it does not tell a time
-LEAST = 0.002  # of the time in launches, below which a kind is not told by itself, unless it is the costliest of its label
+# of the time in launches, below which a kind is not told by itself, unless it is the costliest of its label
+LEAST = 0.002
 
 
 def check(path):
@@ -38,11 +41,14 @@ def check(path):
         The message names the file.
     """
     if not Path(path).is_file():
-        raise InputError(f"script: '{path}' is no file. Name a Python program that launches kernels, or KERNELS.py::name.")
+        raise InputError(
+            f"script: '{path}' is no file. Name a Python program that launches kernels, or KERNELS.py::name."
+        )
 
 
 def collect(path, arguments, part, ceilings=None, on_start=lambda label, done: None):
-    """Run a program under a profile; a result for each kind of launch that it made goes into the report of its space.
+    """Run a program under a profile; a result for each kind of launch that it made goes into the report of
+    its space.
 
     A program that raises, or that ends by sys.exit, keeps what it had launched.
 
@@ -53,6 +59,10 @@ def collect(path, arguments, part, ceilings=None, on_start=lambda label, done: N
         What the program finds in sys.argv behind its name.
     part : callable of a space's name, or None for the default space, that gives the Report to fill in place
     ceilings, on_start : as in `roofline.reporting.collect`
+
+    Returns
+    -------
+    Profile
     """
     counted = Counted()
     with profile(counted.before if ceilings else None, apart=True) as made:
@@ -60,13 +70,14 @@ def collect(path, arguments, part, ceilings=None, on_start=lambda label, done: N
     if not made.events:
         part(None).failures.append(Failure("script", str(path), "it launched no kernel"))
     tell(made, Path(path).name, part, ceilings, on_start, counted)
+    return made
 
 
 class Counted:
     """Counts of launches of each kind, taken before they run: afterwards their data may be others'.
 
-    The first launch of a kind is counted, and later ones ever more rarely while time is left: of data that evolve the mean is told.
-    Of a kernel that is launched over ever other sizes, some sizes are counted.
+    The first launch of a kind is counted, and later ones ever more rarely while time is left: of data that
+    evolve the mean is told. Of a kernel that is launched over ever other sizes, some sizes are counted.
     """
 
     def __init__(self):
@@ -118,7 +129,8 @@ class Counted:
 
 
 class _Sizes:
-    """Sizes of a kernel that were met: all of the first are counted, ever fewer of the many; those between are as the last one."""
+    """Sizes of a kernel that were met: all of the first are counted, ever fewer of the many; those between
+    are as the last one."""
 
     def __init__(self):
         self.met, self.next, self.last = 0, 1, None
@@ -135,7 +147,16 @@ class _Sizes:
 def _kind(launch, region):
     """What launches of one kind have in common."""
     shapes = _shapes(launch.args)
-    return region, launch.label, str(launch.space), launch.kernel, launch.policy, launch.reducers, launch.scan, shapes
+    return (
+        region,
+        launch.label,
+        str(launch.space),
+        launch.kernel,
+        launch.policy,
+        launch.reducers,
+        launch.scan,
+        shapes,
+    )
 
 
 def _group(kind):
@@ -145,9 +166,11 @@ def _group(kind):
 
 
 def _rows(kinds):
-    """{kind or group: [kind, ...]}: kinds of launches that are told together, in the order in which they were met.
+    """{kind or group: [kind, ...]}: kinds of launches that are told together, in the order in which they were
+    met.
 
-    A kernel over few sizes, or a size that comes again, has a row of its own; sizes that come and go share one.
+    A kernel over few sizes, or a size that comes again, has a row of its own; sizes that come and go share
+    one.
     """
     groups, rows = {}, {}
     for kind in kinds:
@@ -160,7 +183,8 @@ def _rows(kinds):
 
 
 def tell(made, source, part, ceilings=None, on_start=lambda label, done: None, counted=None):
-    """Each kind of launch of a profile, the costliest first: one kernel over one size, or over many, in one region, on one space.
+    """Each kind of launch of a profile, the costliest first: one kernel over one size, or over many, in one
+    region, on one space.
 
     Parameters
     ----------
@@ -174,46 +198,80 @@ def tell(made, source, part, ceilings=None, on_start=lambda label, done: None, c
         for launch in event.launches:
             kinds.setdefault(_kind(launch, event.region), []).append((event, launch))
     rows = {key: [(kind, kinds[kind]) for kind in members] for key, members in _rows(kinds).items()}
-    ranked = sorted(((parts, [pair for _, found in parts for pair in found]) for parts in rows.values()), key=lambda item: -_seconds(item[1]))
+    ranked = sorted(
+        ((parts, [pair for _, found in parts for pair in found]) for parts in rows.values()),
+        key=lambda item: -_seconds(item[1]),
+    )
     total = sum(map(_seconds, kinds.values()))
     if ranked:
         part(ranked[0][1][0][0].space).program_seconds = made.seconds
     longest = {found[0][1].label: parts for parts, found in reversed(ranked)}
-    told = [(parts, found) for parts, found in ranked if _seconds(found) >= LEAST * total or longest[found[0][1].label] is parts][:KINDS]
+    told = [
+        (parts, found)
+        for parts, found in ranked
+        if _seconds(found) >= LEAST * total or longest[found[0][1].label] is parts
+    ][:KINDS]
     for done, (parts, found) in enumerate(told):
         event, launch = found[0]
         on_start(printable(launch.label), done)
-        where = f"{source}, {event.region}" if event.region else source
+        fixed = (f"{name} = {value}" for name, value in static_arguments(launch).items())
+        where = ", ".join(filter(None, (source, event.region, *fixed)))
         size = made.size(launch)
         if len(parts) > 1:
             sizes = [made.size(one)[0] for _, one in found]
             size = round(sum(sizes) / len(sizes)), size[1]
             where += f", {len(parts):,} sizes from {min(sizes):,} to {max(sizes):,}"
         numbers = [(kind, len(launches)) for kind, launches in parts]
-        counts = functools.partial(counted.of, numbers) if counted else functools.partial(_counted_now, made, parts)
+        counts = (
+            functools.partial(counted.of, numbers)
+            if counted
+            else functools.partial(_counted_now, made, parts)
+        )
         _tell_row(size, len(parts), part(event.space), where, found, counts, ceilings)
     names = {id(parts) for parts, _ in told}
     if rest := [item for item in ranked if id(item[0]) not in names]:
         seconds = sum(_seconds(found) for _, found in rest)
         part(rest[0][1][0][0].space).notes.append(
-            f"{len(rest):,} more kinds of launches, {scaled(seconds, 's')} of {scaled(total, 's')} together, are left out"
+            f"{len(rest):,} more kinds of launches, {scaled(seconds, 's')} of {scaled(total, 's')} together,"
+            " are left out"
         )
 
 
 def _counted_now(made, parts):
-    """The counts of a launch in the mean of its kinds, on the data as they are now; of many sizes some are counted."""
+    """The counts of a launch in the mean of its kinds, on the data as they are now; of many sizes some are
+    counted."""
     step = max(1, len(parts) // SIZES)
-    return mean([(sum(len(found) for _, found in parts[k:k + step]), made.count(parts[k][1][0][1])) for k in range(0, len(parts), step)])
+    return mean(
+        [
+            (sum(len(found) for _, found in parts[k : k + step]), made.count(parts[k][1][-1][1]))
+            for k in range(0, len(parts), step)
+        ]
+    )
 
 
 def _tell_row(size, n_sizes, report, source, found, counts, ceilings):
     event, launch = found[0]
     seconds, notes = _timed(found)
     if not seconds.median:
-        report.notes.append(f"'{launch.label}' over {size[0]:,} {size[1]}: {notes[0]}; more work in a launch, or more launches, have a time")
+        report.notes.append(
+            f"'{launch.label}' over {size[0]:,} {size[1]}: {notes[0]}; more work in a launch, or more"
+            " launches, have a time"
+        )
     held = ceilings and seconds.median
     try:
-        roof = _roof(report, launch, _over(size, n_sizes, counts()), _mean(seconds, n_sizes), seconds, notes, ceilings) if held else None
+        roof = (
+            _roof(
+                report,
+                launch,
+                _over(size, n_sizes, counts()),
+                _mean(seconds, n_sizes),
+                seconds,
+                notes,
+                ceilings,
+            )
+            if held
+            else None
+        )
         why = whys(roof, report.ceilings, seconds) if roof else ()
     except Exception as error:  # noqa: BLE001 - one kernel's failure must not cost the others
         report.failures.append(Failure("script", launch.label, one_line(error)))
@@ -228,23 +286,30 @@ def _over(size, n_sizes, counts):
 
 
 def _mean(seconds, n_sizes):
-    """Seconds of a launch: the median of one size; of several sizes the mean, but for the first, which may hold the compilation."""
+    """Seconds of a launch: the median of one size; of several sizes the mean, but for the first, which may
+    hold the compilation."""
     values = seconds.values
     return seconds.median if n_sizes == 1 else sum(values[1:]) / len(values[1:])
 
 
 def _timed(found):
-    """(Samples, notes) of the launches of a kind: of those too short for the clock the mean, 0.0 where that is too short as well.
+    """(Samples, notes) of the launches of a kind: of those too short for the clock the mean, 0.0 where that
+    is too short as well.
 
-    The mean holds where each launch does not: a clock tells the next one more for what it told the last one less.
+    The mean holds where each launch does not: a clock tells the next one more for what it told the last one
+    less.
     """
     seconds, least = Samples(tuple(e.seconds / len(e.launches) for e, _ in found)), TICKS * tick()
     if seconds.median >= least:
         return seconds, []
     n, total = len(found), sum(seconds.values)
     if total < least:
-        return Samples((0.0,) * n), [f"its {n:,} launches are too short for the clock, which tells no time below {scaled(least, 's')}"]
-    return Samples((total / n,) * n), [f"each launch is too short for the clock; the time is the mean of all {n:,}"]
+        return Samples((0.0,) * n), [
+            f"its {n:,} launches are too short for the clock, which tells no time below {scaled(least, 's')}"
+        ]
+    return Samples((total / n,) * n), [
+        f"each launch is too short for the clock; the time is the mean of all {n:,}"
+    ]
 
 
 def _seconds(found):
@@ -255,7 +320,14 @@ def _seconds(found):
 def _shapes(args):
     """What makes two launches of a kernel differ in their work: shapes and types of arrays."""
     args = (a.view if isinstance(a, pk.ScatterView) else a for a in args)
-    return tuple(_shapes(a) if isinstance(a, tuple) else (getattr(a, "shape", None), str(getattr(a, "dtype", ""))) for a in args)
+    return tuple(
+        (
+            _shapes(a)
+            if isinstance(a, tuple)
+            else (getattr(a, "shape", None), str(getattr(a, "dtype", "")), getattr(a, "value", None))
+        )
+        for a in args
+    )
 
 
 def _run(part, path, arguments):

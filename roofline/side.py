@@ -1,12 +1,15 @@
-"""One side of `compare --against`: a process that keeps a case's rows prepared, and times one of them when it is told to.
+"""One side of `compare --against`: a process that keeps a case's rows prepared, and times one of them when it
+is told to.
 
-The same file runs on both sides, by its path, with the side's own tree first on the path: it imports whichever `portable` and
-`roofline` it finds there. So nothing of roofline is imported at the top, and what is used of it is little, and as old as commit
-d29c9e6: `portable.use`, `roofline.cases.load`, `roofline.peers.gather`, and of a duel `title`, `tolerance`, `host_only` and
-`ours` with `label`, `call`, `sync` and `result`.
+The same file runs on both sides, by its path, with the side's own tree first on the path: it imports
+whichever `portable` and `roofline` it finds there. So nothing of roofline is imported at the top, and what is
+used of it is little, and as old as commit d29c9e6: `portable.use`, `roofline.cases.load`,
+`roofline.peers.gather`, and of a duel `title`, `tolerance`, `host_only` and `ours` with `label`, `call`,
+`sync` and `result`.
 
-A line of JSON on standard input asks for something, a line on standard output answers: {"answer": ...} or {"error": "..."}. The
-first answer comes unasked: the rows. What else is printed goes to standard error. The process ends with its input.
+A line of JSON on standard input asks for something, a line on standard output answers: {"answer": ...} or
+{"error": "..."}. The first answer comes unasked: the rows. What else is printed goes to standard error. The
+process ends with its input.
 """
 
 import json
@@ -56,8 +59,13 @@ def prepare(tree, case, space, n, quick):
 
 def row(duel):
     """What the other process has to know of a duel."""
-    return {"title": duel.title, "label": duel.ours.label, "tolerance": duel.tolerance, "host_only": duel.host_only,
-            "has_result": duel.ours.result is not None}
+    return {
+        "title": duel.title,
+        "label": duel.ours.label,
+        "tolerance": duel.tolerance,
+        "host_only": duel.host_only,
+        "has_result": duel.ours.result is not None,
+    }
 
 
 def answer(duels, space, request):

@@ -2,9 +2,9 @@
 
     python -m roofline report kernels.py::axpy n=1e5,1e6 n 2.0 "np.ones(n)" "np.ones(n)"
 
-NAME=VALUES first, several values to sweep over; then the policy (a number of indices, or an expression such as
-pk.TeamPolicy(n)), and an expression for each further parameter of the kernel. Expressions are Python, and know the file's
-own names, np, pk and math. Arrays are copied to the space.
+NAME=VALUES first, several values to sweep over; then the policy (a number of indices, or an expression such
+as pk.TeamPolicy(n)), and an expression for each further parameter of the kernel. Expressions are Python, and
+know the file's own names, np, pk and math. Arrays are copied to the space.
 """
 
 import ast
@@ -44,7 +44,10 @@ def runs(target, arguments, space):
     """
     kernel, names = _kernel(*target.split(SEPARATOR, 1))
     given = list(itertools.takewhile(lambda text: re.match(r"[A-Za-z_]\w*=(?!=)", text), arguments))
-    swept = [[(name, value) for value in _values(target, name, values)] for name, _, values in (g.partition("=") for g in given)]
+    swept = [
+        [(name, value) for value in _values(target, name, values)]
+        for name, _, values in (g.partition("=") for g in given)
+    ]
     expressions = arguments[len(given) :]
     found = []
     for chosen in itertools.product(*swept):
@@ -73,7 +76,9 @@ def _values(target, name, text):
     try:
         numbers = [float(value) for value in text.split(",")]
     except ValueError:
-        raise InputError(f"{target}: {name} is '{text}'; numbers are wanted, several between commas.") from None
+        raise InputError(
+            f"{target}: {name} is '{text}'; numbers are wanted, several between commas."
+        ) from None
     return [int(number) if number.is_integer() else number for number in numbers]
 
 
@@ -103,15 +108,22 @@ def _run(target, kernel, policy, args, chosen, space):
     word = pk.parallel_reduce if returns else pk.parallel_for
     number, _, unit = in_words(policy).rpartition(" ")
     size = math.prod(int(n) for n in re.findall(r"\d+", number.replace(",", "")))
-    source = ", ".join(f"{name} = {value:,}" for name, value in chosen) or Path(target.split(SEPARATOR)[0]).name
+    source = (
+        ", ".join(f"{name} = {value:,}" for name, value in chosen) or Path(target.split(SEPARATOR)[0]).name
+    )
     wait = functools.partial(pk.fence, space)
-    return Run(kernel.name, source, size, unit, functools.partial(_silent, word, policy, kernel, *args), sync=wait)
+    return Run(
+        kernel.name, source, size, unit, functools.partial(_silent, word, policy, kernel, *args), sync=wait
+    )
 
 
 def _on(policy, space):
     """The policy in a space, or InputError where it is none."""
     if not isinstance(policy, (pk.RangePolicy, pk.MDRangePolicy, pk.TeamPolicy)):
-        raise InputError(f"policy: {policy!r:.60} is none; a number of indices, or pk.RangePolicy, pk.MDRangePolicy, pk.TeamPolicy")
+        raise InputError(
+            f"policy: {policy!r:.60} is none; a number of indices, or pk.RangePolicy, pk.MDRangePolicy,"
+            " pk.TeamPolicy"
+        )
     return dataclasses.replace(policy, space=space)
 
 

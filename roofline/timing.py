@@ -1,10 +1,11 @@
 """Timing calls: batches long enough for the clock, medians with quartiles, and alternation for ratios.
 
-Timings of a shared machine move by a factor of two within seconds, so a ratio is only ever taken between samples of one
-round of `alternate`, where the contenders run one right after the other.
+Timings of a shared machine move by a factor of two within seconds, so a ratio is only ever taken between
+samples of one round of `alternate`, where the contenders run one right after the other.
 
-Work on a device is timed with the host's clock from the first call of a batch to the end of a synchronisation: a batch
-is long, so the one synchronisation does not count, and the figure includes what a caller waits for.
+Work on a device is timed with the host's clock from the first call of a batch to the end of a
+synchronisation: a batch is long, so the one synchronisation does not count, and the figure includes what a
+caller waits for.
 """
 
 import math
@@ -80,7 +81,8 @@ def tick():
 def _calibrate(fn, sync, min_time):
     """Calls that fill `min_time` seconds, and their seconds per call; a first call compiles and fills caches.
 
-    Unless that took so long that compiling is a small part of it: who waits minutes for a call need not wait for it twice.
+    Unless that took so long that compiling is a small part of it: who waits minutes for a call need not wait
+    for it twice.
     """
     first = batch_seconds(fn, sync, 1)
     if first >= LONG_SECONDS:
@@ -96,7 +98,14 @@ def _calibrate(fn, sync, min_time):
 
 
 def measure(
-    fn: Callable, sync: Callable | None = None, *, min_time=None, repeats=7, max_time=math.inf, most=0, enough: Callable | None = None
+    fn: Callable,
+    sync: Callable | None = None,
+    *,
+    min_time=None,
+    repeats=7,
+    max_time=math.inf,
+    most=0,
+    enough: Callable | None = None,
 ) -> Samples:
     """Time a call.
 
@@ -122,7 +131,9 @@ def measure(
     sync = sync or no_sync
     calls, first = _calibrate(fn, sync, min_time)
     start, values = time.perf_counter(), [first]
-    while len(values) < repeats or (len(values) < most and time.perf_counter() - start < MORE_SECONDS and not enough(values)):
+    while len(values) < repeats or (
+        len(values) < most and time.perf_counter() - start < MORE_SECONDS and not enough(values)
+    ):
         if len(values) >= MIN_SAMPLES and time.perf_counter() - start > max_time:
             break
         values.append(batch_seconds(fn, sync, calls))
@@ -139,21 +150,23 @@ def alternate(
 ) -> dict[str, Samples]:
     """Time several calls in turn: first, second, ..., first, second, ..., after a pause each.
 
-    Worker threads that found no more work may spin for a while; without the pause the next contender would pay for it.
+    Worker threads that found no more work may spin for a while; without the pause the next contender would
+    pay for it.
 
     Parameters
     ----------
     fns : mapping of name to callable without arguments
     rounds : int, optional
-        Every callable gives one sample a round, so equal positions in two results were measured together. ROUNDS, or
-        MIN_SAMPLES of slow ones, if not given. Of a single round a call of LONG_SECONDS is made once only.
+        Every callable gives one sample a round, so equal positions in two results were measured together.
+        ROUNDS, or MIN_SAMPLES of slow ones, if not given. Of a single round a call of LONG_SECONDS is made
+        once only.
     sync : mapping of name to callable, optional
         As in `measure`, for each name that needs one.
     min_time : float, seconds, optional
         As in `measure`.
     host_only : bool
-        Stop the clock before the synchronisation: what a call costs its caller. Samples are then `QUEUE` calls, since a
-        device makes the caller wait once its queue is full.
+        Stop the clock before the synchronisation: what a call costs its caller. Samples are then `QUEUE`
+        calls, since a device makes the caller wait once its queue is full.
 
     Returns
     -------
@@ -163,11 +176,17 @@ def alternate(
     found = {name: _calibrate(fn, waits[name], min_time) for name, fn in fns.items()}
     batch = {name: calls for name, (calls, _) in found.items()}
     if rounds is None:
-        rounds = ROUNDS if sum(calls * seconds for calls, seconds in found.values()) < SLOW_SECONDS else MIN_SAMPLES
+        rounds = (
+            ROUNDS
+            if sum(calls * seconds for calls, seconds in found.values()) < SLOW_SECONDS
+            else MIN_SAMPLES
+        )
     if host_only:
         batch = dict.fromkeys(fns, QUEUE)
     long = rounds == 1 and not host_only
-    values = {name: [seconds] if long and seconds >= LONG_SECONDS else [] for name, (_, seconds) in found.items()}
+    values = {
+        name: [seconds] if long and seconds >= LONG_SECONDS else [] for name, (_, seconds) in found.items()
+    }
     for done in range(rounds):
         for name, fn in fns.items():
             if len(values[name]) > done:

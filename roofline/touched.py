@@ -4,7 +4,20 @@ import collections
 
 import portable as pk
 
-SIZES = {"bool": 1, "int8": 1, "uint8": 1, "int16": 2, "uint16": 2, "float16": 2, "int32": 4, "uint32": 4, "float32": 4, "int64": 8, "uint64": 8, "float64": 8}
+SIZES = {
+    "bool": 1,
+    "int8": 1,
+    "uint8": 1,
+    "int16": 2,
+    "uint16": 2,
+    "float16": 2,
+    "int32": 4,
+    "uint32": 4,
+    "float32": 4,
+    "int64": 8,
+    "uint64": 8,
+    "float64": 8,
+}
 
 
 def accesses(operation, words):
@@ -13,18 +26,22 @@ def accesses(operation, words):
 
 
 def by_names(marks):
-    """(names, ((bytes read, written), (lines read, written))) of arguments that share memory, from what `portable.count` gives."""
+    """(names, ((bytes read, written), (lines read, written))) of arguments that share memory, from what
+    `portable.count` gives."""
     for (_, what, _), size in marks.items():
         names = what.removeprefix("bytes ")
         if names != what:
-            elements, lines = ([marks["", f"{kind} {names}", way] for way in ("load", "store")] for kind in ("touched", "lines"))
+            elements, lines = (
+                [marks["", f"{kind} {names}", way] for way in ("load", "store")]
+                for kind in ("touched", "lines")
+            )
             if any(elements):
                 yield names, (tuple(size * n for n in elements), tuple(lines))
 
 
 def compulsory(text, touched, names, args):
-    """Compulsory bytes (read, written) of each argument: what was touched; where nobody looked, no more than it has, and no more
-    than is asked for."""
+    """Compulsory bytes (read, written) of each argument: what was touched; where nobody looked, no more than
+    it has, and no more than is asked for."""
     sizes = dict(_named_sizes(names, args))
     known = {name for together in touched for name in together.split(", ")}
     asked = collections.defaultdict(lambda: [0, 0])
@@ -56,11 +73,16 @@ def scattered(names, args):
 
 
 def summed(text, private):
-    """The text with sums of ScatterViews as what they are in a copy that nobody shares: a load, an addition and a store."""
+    """The text with sums of ScatterViews as what they are in a copy that nobody shares: a load, an addition
+    and a store."""
     found = collections.Counter()
     for (line, operation, dtype), n in text.items():
         *what, name = operation.split(" ")
-        parts = (f"load {name}", "+", f"store {name}") if what[:1] == ["atomic"] and name in private else (operation,)
+        parts = (
+            (f"load {name}", "+", f"store {name}")
+            if what[:1] == ["atomic"] and name in private
+            else (operation,)
+        )
         for part in parts:
             found[line, part, dtype] += n
     return dict(found)

@@ -33,6 +33,11 @@ def relative_difference(value, reference):
     return difference / abs(reference) if reference else difference
 
 
+def picked(a, names):
+    """{name: attribute} of what JSON tells under the attribute's own name; names between spaces."""
+    return {name: getattr(a, name) for name in names.split()}
+
+
 def finite(value):
     """`value`, or None where it is not finite: JSON has no word for that."""
     return value if value is not None and math.isfinite(value) else None

@@ -1,7 +1,9 @@
-"""`python -m roofline validate`: are the reasons true? Pairs with and without a planted cause, counted, timed and judged.
+"""`python -m roofline validate`: are the reasons true? Pairs with and without a planted cause, counted, timed
+and judged.
 
-Both launches of a pair are timed alternately. The reason of the one with the cause should name it, that of the clean one should not,
-and the gain that is predicted should be the one that is measured: the time with over the time without, for as much work.
+Both launches of a pair are timed alternately. The reason of the one with the cause should name it, that of
+the clean one should not, and the gain that is predicted should be the one that is measured: the time with
+over the time without, for as much work.
 """
 
 import functools
@@ -9,7 +11,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from rich.table import Table
+from roofline.grid import grid
 
 import portable as pk
 from portable.errors import InputError
@@ -17,8 +19,8 @@ from roofline import timing, truth
 from roofline.attainable import LOW, analyse_launch
 from roofline.ceiling import ceilings
 from roofline.counting import count
-from roofline.reasons import causes
-from roofline.units import one_line, scaled, times
+from roofline.causes import causes
+from roofline.units import one_line, picked, scaled, times
 
 NEAR = 1.3  # times as much or as little: a predicted gain that is right
 ROUNDS = 25  # short samples of each side, of which the fastest counts: longer ones would all hold other work
@@ -67,22 +69,23 @@ class Judged:
     @property
     def near(self):
         """Whether the predicted gain is the measured one."""
-        return self.right and bool(self.predicted) and abs(math.log(self.predicted / self.measured)) <= math.log(NEAR)
+        return (
+            self.right
+            and bool(self.predicted)
+            and abs(math.log(self.predicted / self.measured)) <= math.log(NEAR)
+        )
 
     def as_dict(self):
         """The JSON object."""
         return {
             "pair": self.pair.name,
             "causes": list(self.pair.causes),
-            "named": self.named,
+            **picked(self, "named right accused text"),
             "named_of_the_clean_one": self.of_clean,
-            "right": self.right,
-            "accused": self.accused,
             "predicted_gain": self.predicted,
             "measured_gain": self.measured,
             "gain_is_near": self.near,
             "seconds": list(self.seconds),
-            "text": self.text,
             "error": self.error or None,
         }
 
@@ -107,8 +110,16 @@ def judge(pair, space, known, random, quick=False):
         launches = pair.make(space, random, quick)
         calls = [functools.partial(pk.parallel_for, *launch) for launch in launches]
         wait = functools.partial(pk.fence, space)
-        found = timing.alternate({"with": calls[0], "without": calls[1]}, 3 if quick else ROUNDS, sync={"with": wait, "without": wait}, min_time=1e-3)
-        told = [_told(launch, min(samples.values), known) for launch, samples in zip(launches, found.values(), strict=True)]
+        found = timing.alternate(
+            {"with": calls[0], "without": calls[1]},
+            3 if quick else ROUNDS,
+            sync={"with": wait, "without": wait},
+            min_time=1e-3,
+        )
+        told = [
+            _told(launch, min(samples.values), known)
+            for launch, samples in zip(launches, found.values(), strict=True)
+        ]
     except InputError as error:
         return Judged(pair, error=str(error), refused=True)
     except Exception as error:  # noqa: BLE001 - the other pairs are still worth judging
@@ -153,16 +164,29 @@ def run(space, seed, quick=False, on_start=lambda name: None):
 def table(found, space, seed):
     """The terminal's table."""
     n = sum(not j.refused for j in found)
-    caption = (f"{sum(j.right for j in found)} of {n} planted causes named; {sum(j.accused for j in found)} of {n} clean launches accused; "
-               f"{sum(j.near for j in found)} of {n} gains within {NEAR - 1:.0%}; seed {seed}")
-    shown = Table(title=f"Reasons against planted causes on {space}", title_justify="left", caption=caption, caption_justify="left")
-    for name in ("planted", "named", "of the clean one", "gain predicted", "measured", "with", "without"):
-        shown.add_column(name, justify="left" if name in ("planted", "named", "of the clean one") else "right")
+    caption = (
+        f"{sum(j.right for j in found)} of {n} planted causes named; {sum(j.accused for j in found)} of {n}"
+        f" clean launches accused; {sum(j.near for j in found)} of {n} gains within {NEAR - 1:.0%}; seed"
+        f" {seed}"
+    )
+    rows = []
     for j in found:
         if j.error:
-            shown.add_row(j.pair.name, f"not run: {j.error}")
+            rows.append((j.pair.name, f"not run: {j.error}"))
             continue
         gains = [times(gain) if gain else "" for gain in (j.predicted, j.measured)]
-        shown.add_row(j.pair.name, f"{j.named or 'none'}{'' if j.right else ' (wrong)'}", f"{j.of_clean or 'none'}{' (accused)' * j.accused}",
-                      f"{gains[0]}{'' if j.near else ' (off)'}", gains[1], *(scaled(s, "s") for s in j.seconds))
-    return shown
+        named = (
+            f"{j.named or 'none'}{'' if j.right else ' (wrong)'}",
+            f"{j.of_clean or 'none'}{' (accused)' * j.accused}",
+        )
+        rows.append(
+            (
+                j.pair.name,
+                *named,
+                f"{gains[0]}{'' if j.near else ' (off)'}",
+                gains[1],
+                *(scaled(s, "s") for s in j.seconds),
+            )
+        )
+    columns = "planted<|named<|of the clean one<|gain predicted|measured|with|without"
+    return grid(f"Reasons against planted causes on {space}", columns, rows, caption)

@@ -11,24 +11,104 @@ WORDS = {
     "requested": "its loads and stores from the nearest cache",
     "scratch": "its loads and stores of scratch",
 }
-HELP = {  # by the cause that `roofline.reasons` found
-    "outside": "Data that stay in the space, and larger launches, leave less to the host.",
-    "calls": "pk.capture records launches and replays them together; pk.plan prepares one.",
-    "waiting": "More independent work for each index or thread hides waiting; pk.explain tells which lines reach memory "
-    "with gaps.",
-    "divergence": "Indices sorted or grouped so that neighbours do the same work keep lanes busy.",
-    "executed": "pk.explain tells what runs one lane at a time, and which branches cost lanes.",
-    "instructions": "Fewer instructions for each flop: indices computed once, short loops with pk.static lengths.",
-    "overfetch": "Arrays laid out so that neighbouring indices read neighbouring elements are fetched by whole lines.",
-    "scattered": "Neighbouring indices that read neighbouring elements are served by one load.",
-    "reread": "Pieces that fit the nearest cache, or a team's scratch, would be read once.",
-    "scratch": "What stays in registers (pk.local) is read from scratch less often.",
-    "integer": "Indices computed once, and in int32 where they fit, cost less.",
-    "integer division": "An MDRangePolicy gives several indices without a division; one by a constant, or in int32, costs less.",
-    "together": "Partial results in pk.ScatterView, in scratch, or a reduction, meet less often.",
-    "parallelism": "More indices or teams in one launch would fill the machine.",
-    "launch": "Larger launches, pk.plan or pk.capture.",
+CAUSES = {  # that `roofline.reasons` finds: what each is called, and what it means or what helps
+    "neighbours": (
+        "other work on this machine",
+        "The fastest repeat says what the machine can do; a quiet one, or more repeats, tell the rest.",
+    ),
+    "outside": (
+        "time outside of kernels",
+        "Data that stay in the space, and larger launches, leave less to the host.",
+    ),
+    "calls": (
+        "many small launches",
+        "pk.capture records launches and replays them together; pk.plan prepares one.",
+    ),
+    "several": ("many kernels, a little each", "No single kernel is worth the work; fewer launches may be."),
+    "waiting": (
+        "waiting",
+        (
+            "Operations wait for the one before, for memory, or for a neighbour on this machine. More"
+            " independent work for each index or thread hides waiting; pk.explain tells which lines reach"
+            " memory with gaps."
+        ),
+    ),
+    "divergence": (
+        "idle lanes",
+        "Indices sorted or grouped so that neighbours do the same work keep lanes busy.",
+    ),
+    "executed": (
+        "more operations than the text has",
+        "pk.explain tells what runs one lane at a time, and which branches cost lanes.",
+    ),
+    "instructions": (
+        "instructions beside arithmetic",
+        "Fewer instructions for each flop: indices computed once, short loops with pk.static lengths.",
+    ),
+    "overfetch": (
+        "more data fetched than used",
+        "Arrays laid out so that neighbouring indices read neighbouring elements are fetched by whole lines.",
+    ),
+    "scattered": (
+        "elements fetched one by one",
+        "Neighbouring indices that read neighbouring elements are served by one load.",
+    ),
+    "reread": (
+        "the same data read again",
+        "Pieces that fit the nearest cache, or a team's scratch, would be read once.",
+    ),
+    "memory": (
+        "data from farther than they have to be",
+        "What was used last is found in the nearest cache: work on pieces that fit it.",
+    ),
+    "scratch": ("scratch", "What stays in registers (pk.local) is read from scratch less often."),
+    "integer": ("integer operations", "Indices computed once, and in int32 where they fit, cost less."),
+    "integer division": (
+        "integer divisions",
+        (
+            "An MDRangePolicy gives several indices without a division; one by a constant, or in int32, costs"
+            " less."
+        ),
+    ),
+    "together": (
+        "atomic operations that meet",
+        "Partial results in pk.ScatterView, in scratch, or a reduction, meet less often.",
+    ),
+    "parallelism": ("too few indices", "More indices or teams in one launch would fill the machine."),
+    "launch": ("the cost of a launch", "Larger launches, pk.plan or pk.capture."),
 }
+# What a reason ends with; of these there is nothing to be done in the kernel's text.
+HELP = {name: help for name, (_, help) in CAUSES.items() if name not in ("neighbours", "several", "memory")}
+
+
+def titled(name):
+    """(name, title) of a cause; "memory L2" is "memory"."""
+    name = "memory" if name.startswith("memory ") else name
+    return name, CAUSES[name][0] if name in CAUSES else name
+
+
+def groups(rows):
+    """Why rows stay below their roofs, by cause, that of most rows first.
+
+    Returns
+    -------
+    list of dict: "name", "title", "help" (said once), "told": list of (numbers of rows, sentence)
+    """
+    found = {}
+    for row in rows:
+        for cause in ((row.roof or {}).get("reason") or {"causes": ()})["causes"]:
+            told = found.setdefault(titled(cause["name"]), {})
+            told.setdefault(cause["text"][:1].upper() + cause["text"][1:], []).append(str(row.number))
+    ranked = sorted(found.items(), key=lambda item: -len(item[1]))
+    return [
+        {
+            "name": name,
+            "title": title[:1].upper() + title[1:],
+            "help": CAUSES[name][1] if name in CAUSES else "",
+            "told": [(f"No. {', '.join(numbers)}", sentence) for sentence, numbers in told.items()],
+        }
+        for (name, title), told in ranked
+    ]
 
 
 def resource(name):
@@ -41,42 +121,34 @@ def verdict(result):
     roof = result.roof
     if roof.share > 1.1:
         return (
-            f"{result.method} is faster than its measured roof, which is therefore wrong: measure the ceilings again "
-            "on a quiet machine (python -m roofline ceilings --fresh)."
+            f"{result.method} is faster than its measured roof, which is therefore wrong: measure the"
+            " ceilings again on a quiet machine (python -m roofline ceilings --fresh)."
         )
     took = scaled(roof.seconds, "s")
     if roof.share >= NEAR:
-        return f"{result.method} is at its roof: {took}, {roof.share:.0%} of what {resource(roof.by)} allows here."
+        return (
+            f"{result.method} is at its roof: {took}, {roof.share:.0%} of what {resource(roof.by)} allows"
+            " here."
+        )
     return (
-        f"{result.method} takes {took}; {resource(roof.by)} would take {scaled(roof.attainable, 's')}, so it could be "
-        f"up to {times(1 / roof.share)} times as fast."
+        f"{result.method} takes {took}; {resource(roof.by)} would take {scaled(roof.attainable, 's')}, so it"
+        f" could be up to {times(1 / roof.share)} times as fast."
     )
 
 
 def advice(result):
     """What might help, each with its evidence; a list of sentences, empty where nothing stands out."""
     roof, found = result.roof, []
-    inside = sum(seconds for *_, seconds in roof.launches)
-    if inside < 0.5 * roof.seconds:
-        found.append(
-            f"{1 - inside / roof.seconds:.0%} of the time is spent outside of kernels: fewer, larger launches, pk.plan "
-            "or pk.capture, and data that stay in the space."
-        )
-    if roof.by == "launch":
-        found.append("Its launches cost more than their work: one launch for several, or pk.capture.")
-    masked = max((counts.masked for _, counts, _, _ in roof.launches), default=0.0)
-    if masked > 0.2:
-        found.append(
-            f"Up to {masked:.0%} of the lanes were masked off: neighbours that take the same branch would waste fewer."
-        )
     if roof.by.startswith("memory") and roof.share > 0.5:
         found.append(
-            "It moves data as fast as the memory gives: only fewer bytes help (float32, or one kernel for two)."
+            "It moves data as fast as the memory gives: only fewer bytes help (float32, or one kernel for"
+            " two)."
         )
     special = roof.special_share
     if roof.by == "arithmetic" and special > 0.5:
         found.append(
-            f"{special:.0%} of its arithmetic is special functions: pk.fast_exp and pk.fast_log, or fewer of them."
+            f"{special:.0%} of its arithmetic is special functions: pk.fast_exp and pk.fast_log, or fewer of"
+            " them."
         )
     if roof.by == "arithmetic" and set(roof.flops_by_dtype) == {"float64"} and roof.share > 0.5:
         found.append("All of it is float64: float32, where its digits are enough, has a higher roof.")

@@ -25,7 +25,8 @@ def sigma(r, x, means, out):
         for a in range(P):
             for b in range(a + 1):
                 rows = r[:, j], x[:, a], x[:, b]
-                pk.parallel_reduce(r.shape[0], calc_sigma, *rows, means[j, a], means[j, b], out=out[j, a, b:b + 1])
+                center, place = (means[j, a], means[j, b]), out[j, a, b:b + 1]
+                pk.parallel_reduce(r.shape[0], calc_sigma, *rows, *center, out=place, label="covariances")
 
 
 if __name__ == "__main__":
@@ -34,7 +35,7 @@ if __name__ == "__main__":
     x, r, means = random.normal(size=(int(n), P)), random.random((int(n), int(k))), random.normal(size=(int(k), P))
     with pk.use(space):
         r_there, x_there, m_there, out = pk.copy_of(r), pk.copy_of(x), pk.copy_of(means), pk.zeros((int(k), P, P))
-        for _ in range(3):
+        for _ in range(5):
             pk.deep_copy(out, np.zeros(out.shape))
             pk.fence()
             start = time.perf_counter()

@@ -32,7 +32,8 @@ def entries(index, slices, r, x, means, out):
 
 def sigma(r, x, means, out):
     slices = min(8 * pk.concurrency(), r.shape[0] // 256 + 1)  # of the points: enough to fill the machine
-    pk.parallel_for(r.shape[1] * ENTRIES * slices, entries, slices, r, x, means, out)
+    policy = r.shape[1] * ENTRIES * slices
+    pk.parallel_for(policy, entries, slices, r, x, means, out, label="covariances")
 
 
 if __name__ == "__main__":
@@ -41,7 +42,7 @@ if __name__ == "__main__":
     x, r, means = random.normal(size=(int(n), P)), random.random((int(n), int(k))), random.normal(size=(int(k), P))
     with pk.use(space):
         r_there, x_there, m_there, out = pk.copy_of(r), pk.copy_of(x), pk.copy_of(means), pk.zeros((int(k), P, P))
-        for _ in range(20):
+        for _ in range(5):
             pk.deep_copy(out, np.zeros(out.shape))
             pk.fence()
             start = time.perf_counter()

@@ -33,7 +33,8 @@ def entries(team, slices, r, x, means, out):
 
 def sigma(r, x, means, out):
     slices = min(8 * pk.concurrency(), r.shape[0] // 256 + 1)  # of the points: enough to fill the machine
-    pk.parallel_for(pk.TeamPolicy(ENTRIES * slices, min(128, r.shape[1])), entries, slices, r, x, means, out)
+    policy = pk.TeamPolicy(ENTRIES * slices, min(128, r.shape[1]))
+    pk.parallel_for(policy, entries, slices, r, x, means, out, label="covariances")
 
 
 if __name__ == "__main__":
@@ -42,7 +43,7 @@ if __name__ == "__main__":
     x, r, means = random.normal(size=(int(n), P)), random.random((int(n), int(k))), random.normal(size=(int(k), P))
     with pk.use(space):
         r_there, x_there, m_there, out = pk.copy_of(r), pk.copy_of(x), pk.copy_of(means), pk.zeros((int(k), P, P))
-        for _ in range(20):
+        for _ in range(5):
             pk.deep_copy(out, np.zeros(out.shape))
             pk.fence()
             start = time.perf_counter()

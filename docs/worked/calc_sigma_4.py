@@ -48,7 +48,8 @@ def squares(team, slices, r, x, means, out):
 
 def sigma(r, x, means, out):
     slices = min(8 * pk.concurrency(), r.shape[0] // 256 + 1)  # of the points: enough to fill the machine
-    pk.parallel_for(pk.TeamPolicy(SQUARES * slices, min(128, r.shape[1])), squares, slices, r, x, means, out)
+    policy = pk.TeamPolicy(SQUARES * slices, min(128, r.shape[1]))
+    pk.parallel_for(policy, squares, slices, r, x, means, out, label="covariances")
 
 
 if __name__ == "__main__":
@@ -57,7 +58,7 @@ if __name__ == "__main__":
     x, r, means = random.normal(size=(int(n), P)), random.random((int(n), int(k))), random.normal(size=(int(k), P))
     with pk.use(space):
         r_there, x_there, m_there, out = pk.copy_of(r), pk.copy_of(x), pk.copy_of(means), pk.zeros((int(k), P, P))
-        for _ in range(20):
+        for _ in range(5):
             pk.deep_copy(out, np.zeros(out.shape))
             pk.fence()
             start = time.perf_counter()

@@ -21,10 +21,12 @@ from rich.table import Table
 import portable as pk
 from models import edm, page
 from models.checks import check_outputs
+from models.cluster import add_cluster, asked_for
 from models.edm import calibrate, figures, files, frames
 from models.edm.paper import Paper
 from models.edm.surrogates import SURROGATES
 from models.files import replacing
+from models.sharding import here
 from models.store import Store
 from portable.errors import InputError, printable
 
@@ -39,7 +41,7 @@ def main(argv=None):
             frames.pandas_or_why()
         if getattr(options, "plot", None):
             figures.check_file(options.plot)
-        with pk.use(options.space or pk.default_space()), _told():
+        with asked_for(options), pk.use(here(options.client, options.space)), _told():
             if options.command in (_calibrate, _paper):
                 options.command(options)
             else:
@@ -108,6 +110,7 @@ def _parser():
     made.add_argument("--theta", nargs="+", type=float, default=[0, 0.1, 0.3, 0.5, 1, 2, 3, 4, 6, 8],
                       help="default: ten from 0 to 8")
     made = add("ccm", _ccm, "convergent cross mapping of a target from one column")
+    add_cluster(made)
     made.add_argument("-E", type=int, required=True, help="embedding dimension")
     made.add_argument("--sizes", nargs="+", type=int, required=True, metavar="N", help="library sizes")
     made.add_argument("--samples", type=int, default=100, help="default: %(default)s")
@@ -135,6 +138,7 @@ def _parser():
     made.add_argument("--E-max", type=int, default=20, help="default: %(default)s")
     made.add_argument("--out", metavar="FILE.npy", help="write the matrix; resumed if interrupted")
     made.add_argument("--checkpoint", metavar="FOLDER", help="keeps finished rows (default: FILE.npy.checkpoint, if --out)")
+    add_cluster(made)
     made = commands.add_parser("paper", help="Figures 2 to 9 and Table 1 of kEDM's paper, as a page")
     page.add_options(made, Paper, "edm-paper.html", add_data=False)
     made.set_defaults(command=_paper)
@@ -235,6 +239,7 @@ def _smap(options, table):
 def _ccm(options, table):
     library, common = _common(options, table)
     found = edm.ccm(library, common.pop("target"), options.E, library_sizes=options.sizes, n_samples=options.samples,
+                    client=options.client, space=options.space,
                     **_surrogates(options), **_windows(options), **common)
     low, high = found.band()
     _print("convergent cross mapping", ("size", "rho", "2.5 %", "97.5 %", "p"),
@@ -327,6 +332,7 @@ def _crossmap(options, table):
     common = {"tau": options.tau, "exclusion_radius": options.exclusion_radius}
     dims = _dimensions(options, dataset, common, options.checkpoint or (options.out and f"{options.out}.checkpoint"))
     rho = edm.cross_map(dataset, dims, Tp=options.Tp, libraries=libraries, out=options.out,
+                        client=options.client, space=options.space,
                         checkpoint=options.checkpoint, progress=sys.stderr.isatty(), **_windows(options),
                         **common)
     if not options.out:

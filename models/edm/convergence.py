@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
 from dataclasses import dataclass
 
@@ -11,14 +12,17 @@ import portable as pk
 from portable.errors import InputError
 
 from ..checks import check_choice, check_count, check_number, check_seed
+from ..cluster import connected
+from ..sharding import Shards, here
 from .checks import DTYPES, check_library_sizes, check_targets, check_windows, without_variation
 from .frames import series_of
-from .mapping import Mapping
+from .mapping import Maps, Sets
 from .neighbours import MEMORY_BYTES, Problem
 from .surrogates import Surrogates, check_surrogates
 from .traits import check_default
 
 N_BOOT = 1000
+_TOGETHER = 8  # samples of a shard
 
 
 @dataclass(frozen=True)
@@ -150,7 +154,7 @@ def ends_of(level):
 def ccm(library, target, E, *, library_sizes, columns=None, n_samples=100, tau=1, Tp=0, exclusion_radius=0,
         lib=None, pred=None,
         n_surrogates=0, surrogate=None, period=None, block=None, seed=0, dtype="float32",
-        space=None) -> Convergence:
+        space=None, client=None) -> Convergence:
     """Convergent cross mapping: skill of predicting `target` from random parts of `library`, for growing
     parts.
 
@@ -183,7 +187,10 @@ def ccm(library, target, E, *, library_sizes, columns=None, n_samples=100, tau=1
         As in `surrogates`.
     seed : int, default 0
     dtype : {"float32", "float64"}
-    space : str or Space, optional
+    space : str, Space or a list of them, optional
+        Spaces of a list, such as several GPUs, share the samples.
+    client : distributed.Client or "local", optional
+        Whose workers share the samples; each gets the series.
 
     Returns
     -------
@@ -214,8 +221,7 @@ def ccm(library, target, E, *, library_sizes, columns=None, n_samples=100, tau=1
     valid = problem.candidates[problem.known_masked[problem.candidates]]
     sizes = check_library_sizes(library_sizes, len(valid), problem.k)
     n_targets, n_series = target.shape[1], 1 + n_surrogates
-    rho = np.empty((len(sizes), n_samples, n_targets * n_series))
-    with pk.use(pk.default_space() if space is None else space):
+    with connected(client) as client, pk.use(here(client, space)):
         table = target[:, :, None]
         if n_surrogates:
             made = Surrogates(target, method, seed, period=period, block=block, E=problem.E, tau=problem.tau)
@@ -225,13 +231,15 @@ def ccm(library, target, E, *, library_sizes, columns=None, n_samples=100, tau=1
         table = np.ascontiguousarray(table.reshape(problem.n_times, -1))
         column, lag, n_columns = problem.by_lag()
         windows = check_windows(pred, "pred", problem.n_times)
-        mapping = Mapping(problem.masked, problem.columns, table, np.full(table.shape[1], len(lag)), lag,
-                          problem.Tp,
-                          windows, problem.radius, dtype, MEMORY_BYTES,
-                          column=column if n_columns > 1 else None)
-        for s, size in enumerate(sizes.tolist()):
-            times = np.stack([np.sort(random.choice(valid, size, replace=False)) for _ in range(n_samples)])
-            rho[s] = mapping.run(np.zeros(n_samples, int), times)
+        args = (problem.masked, problem.columns, table, np.full(table.shape[1], len(lag)), lag, problem.Tp, windows,
+                problem.radius, dtype, MEMORY_BYTES)
+        times = [np.stack([np.sort(random.choice(valid, size, replace=False)) for _ in range(n_samples)])
+                 for size in sizes.tolist()]
+        pieces = [Sets(np.zeros(len(some), int), some) for drawn in times
+                  for some in np.split(drawn, range(_TOGETHER, n_samples, _TOGETHER))]
+        make = functools.partial(Maps, args, {"column": column if n_columns > 1 else None}, None)
+        found = Shards(make, pieces, client=client, space=space, room=0.0, label="ccm").map("rho")
+        rho = np.concatenate(found).reshape(len(sizes), n_samples, n_targets * n_series)
     rho = np.moveaxis(rho.reshape(len(sizes), n_samples, n_targets, n_series), 2, 0)
     still = without_variation(library=problem.columns, target=target)
     own = rho[..., 0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import warnings
 from pathlib import Path
@@ -16,11 +17,12 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-import portable as pk
 from portable.errors import DTypeError, InputError, ShapeError, printable
 
 from ..checks import as_numbers, check_choice, check_flag, check_number
 from ..files import allocate_npy, check_no_input, replacing
+from ..cluster import connected
+from ..sharding import Shards
 from ..store import Store
 from . import frames
 from .checks import (
@@ -34,14 +36,15 @@ from .checks import (
     extremes,
 )
 from .libraries import check_libraries
-from .mapping import Mapping
+from .mapping import Maps, Sets
 from .neighbours import within_windows
 
+SHARDS = 1024  # at most
 STEPS = 64  # of the progress, and parts of a checkpoint: at most one of them is computed twice
 
 
 def cross_map(dataset, dims, *, tau=1, Tp=0, exclusion_radius=0, libraries=None, lib=None, pred=None,
-              dtype="float32", out=None, checkpoint=None, memory_mb=4096, progress=False, space=None):
+              dtype="float32", out=None, checkpoint=None, memory_mb=4096, progress=False, space=None, client=None):
     """Cross mapping skill of every pair: rho[i, j] says how well series i predicts series j.
 
     Series i is embedded with the dimension of the target, and each of its points predicts the target's value by simplex
@@ -75,7 +78,10 @@ def cross_map(dataset, dims, *, tau=1, Tp=0, exclusion_radius=0, libraries=None,
         Bound of what is kept on the space beyond the dataset and its copy, in MiB; less where fewer teams run at a time.
     progress : bool
         Show a bar with the time left.
-    space : str or Space, optional
+    space : str, Space or a list of them, optional
+        Spaces of a list, such as several GPUs, share the libraries.
+    client : distributed.Client or "local", optional
+        Whose workers share the libraries; each gets the dataset.
 
     Returns
     -------
@@ -117,24 +123,27 @@ def cross_map(dataset, dims, *, tau=1, Tp=0, exclusion_radius=0, libraries=None,
     with contextlib.ExitStack() as stack:
         store = stack.enter_context(Store(checkpoint, "edm.cross_map", settings))
         target = _Target(store, libraries, n_series, out, stack)
-        stack.enter_context(pk.use(pk.default_space() if space is None else space))
+        client = stack.enter_context(connected(client))
         bar = stack.enter_context(_bar(progress))
         task = bar.add_task("cross mapping", total=len(rows), completed=len(rows) - len(target.missing))
         source = libraries.of(masked)
         points = source if masked is dataset else libraries.of(dataset)
-        mapping = Mapping(source, points, dataset, dims * width, lag, Tp, pred, radius, dtype, memory_bytes,
-                          column=column)
-        constant = mapping.constant if width == 1 else np.equal(*extremes(masked))
+        args = source, points, dataset, dims * width, lag, Tp, pred, radius, dtype, memory_bytes
+        missing = target.missing
+        together = max(-(-len(missing) // SHARDS), 1)
+        pieces = [Sets(missing[a : a + together] * width, None) for a in range(0, len(missing), together)]
+        shards = Shards(functools.partial(Maps, args, {"column": column}, times[None]), pieces, client=client, space=space,
+                        label="cross_map")
+        constant = np.equal(*extremes(masked))
         still = libraries.all_of(constant)
         if constant.any():
             which = printable(", ".join(names[c] for c in np.flatnonzero(constant)[:5]))
             warnings.warn(f"{int(constant.sum())} series do not vary ({which}{', ...' if constant.sum() > 5 else ''}): "
                           "their correlations are NaN", RuntimeWarning, stacklevel=2)
-        size = len(rows) if store.path is None and not progress else -(-len(rows) // STEPS)
-        while len(target.missing):
-            part = target.missing[:size]
-            rho = mapping.run(part * width, times[None])
-            rho[still[part]] = np.nan
+        size = max(len(pieces), 1) if store.path is None and not progress else -(-len(rows) // (STEPS * together))
+        for begin in range(0, len(pieces), size):
+            rho = np.concatenate(shards.map("rho", numbers=range(begin, min(begin + size, len(pieces)))))
+            rho[still[target.missing[:len(rho)]]] = np.nan
             rho[:, constant] = np.nan
             target.put(rho)
             bar.update(task, completed=len(rows) - len(target.missing))

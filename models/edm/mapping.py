@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
@@ -68,7 +71,6 @@ class Mapping:
         self.blocks = np.cumsum([0] + [-(-(end - begin) // BLOCK) for begin, end in windows])
         self.n_blocks = int(self.blocks[-1])
         given = Columns(source)
-        self.constant = given.low == given.high
         centre, scale = given.centre(), given.scale(int(self.column.max()) + 1)
         self.source, self.stride = lined_up(given.values, centre, scale, self.front, self.dtype)
         self.points = self.source
@@ -157,6 +159,48 @@ class Mapping:
         pk.parallel_for(pk.MDRangePolicy((0, 0), (n_sets, self.n_targets)), kernels.correlate, self.least,
                         self.target_of,
                         self.room.sums, self.room.rho, label="edm.correlate")
+
+
+class Sets(NamedTuple):
+    """Library sets as they travel: the column of each, and their times; None for the times that all sets have."""
+
+    first: np.ndarray
+    times: np.ndarray | None
+
+    @property
+    def nbytes(self) -> int:
+        return self.first.nbytes + (0 if self.times is None else self.times.nbytes)
+
+
+class Maps:
+    """A method for `sharding.Shards`, whose shards are library sets: each place has the series, and maps its sets.
+
+    Parameters
+    ----------
+    args, options
+        Of Mapping.
+    times : array of int, shape (1, n_candidates), or None
+        Of sets that have no own.
+    space : str or Space
+    """
+
+    def __init__(self, args: tuple, options: dict, times: np.ndarray | None, space: object) -> None:
+        self._times, self._space = times, space
+        with pk.use(space):
+            self._mapping = Mapping(*args, **options)
+
+    def prepare(self, sets: Sets) -> Sets:
+        """The sets themselves."""
+        return sets
+
+    def rho(self, shards: Iterator[Sets]) -> Iterator[np.ndarray]:
+        """rho of each set and target, shape (n_sets, n_targets). Shards with the same number of times are mapped together."""
+        for _, some in itertools.groupby(shards, lambda sets: None if sets.times is None else sets.times.shape[1]):
+            parts = list(some)
+            own = self._times if parts[0].times is None else np.concatenate([sets.times for sets in parts])
+            with pk.use(self._space):
+                rho = self._mapping.run(np.concatenate([sets.first for sets in parts]), own)
+            yield from np.split(rho, np.cumsum([len(sets.first) for sets in parts])[:-1])
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from portable.errors import InputError, PortableError, printable
 
 from .. import page
 from ..checks import check_outputs
+from ..cluster import add_cluster, asked_for
 from ..files import check_folder, replacing, write
 from . import figures
 from .backgrounds import fit_background
@@ -57,7 +58,8 @@ def main(arguments=None):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", UserWarning)
             warnings.simplefilter("always", RuntimeWarning)
-            options.run(options)
+            with asked_for(options):
+                options.run(options)
         for warning in caught:
             if issubclass(warning.category, (UserWarning, RuntimeWarning)):
                 console.print(f"warning: {printable(warning.message)}", style="yellow", markup=False, highlight=False)
@@ -82,6 +84,7 @@ def _parser():
     one.add_argument("--by", choices=("metropolis", "nuts", "likelihood", "mode"), default="metropolis",
                      help="Algorithm 1 of the paper, the no-U-turn sampler, maximum likelihood or the posterior mode")
     _add_sampling(one)
+    add_cluster(one)
     one.set_defaults(run=run_fit)
 
     one = commands.add_parser("probabilities", help="who was triggered, by whom, and how large families are; CSV and figures")
@@ -134,6 +137,7 @@ def _parser():
     one.add_argument("--space", default=None)
     one.add_argument("--jobs", type=int, default=1, metavar="N",
                      help="processes that share the data sets out, each on one core unless --space is given (1)")
+    add_cluster(one)
     one.add_argument("--seed", type=int, default=0)
     one.set_defaults(run=run_calibrate)
     return parser
@@ -191,6 +195,10 @@ def _prepare(options):
     where = places(events.locations)
     console.print(f"{len(events.times):,} events in {events.locations.shape[1]} dimensions over {span}; {where}", highlight=False)
     _need_writers(options)
+    if options.client is not None:
+        if options.background != "paper" or options.by == "metropolis":
+            raise InputError("--cluster shares out the events of a fit with --background paper, --by likelihood, mode or nuts")
+        how["client"] = options.client
     if options.background == "paper":
         likelihood = events.likelihood(background_self=not options.sample_tau, **how)
         console.print(f"background: kernel density over all events, tau_x = {start.tau_x:g} km and tau_t = {start.tau_t:g} h"
@@ -371,7 +379,8 @@ def run_calibrate(options):
     if options.background:
         print_coverage(options, sets, console)
         return
-    found = calibrate(options.sampler, n_sets=sets, space=options.space, seed=options.seed, progress=console.is_terminal)
+    found = calibrate(options.sampler, n_sets=sets, space=options.space, seed=options.seed, progress=console.is_terminal,
+                      jobs=options.jobs, client=options.client)
     console.print(f"{sets} data sets of at least {found.least_events} events, at least {found.least_ess:.0f} effective "
                   "draws")
     for name, p_value in found.p_values.items():

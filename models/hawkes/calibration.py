@@ -7,12 +7,13 @@ background is uniform over a box and given to the likelihood as known.
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
 import numpy as np
-import rich.progress
 
 from ..checks import check_choice, check_count, check_seed
+from ..processes import map_numbers, space_of
 from .extras import need
 from .likelihood import Likelihood
 from .nuts import sample_nuts
@@ -50,7 +51,8 @@ class Calibration:
     least_events: int
 
 
-def calibrate(sampler="metropolis", *, n_sets=200, n_kept=99, least_ess=500, seed=0, space=None, progress=False):
+def calibrate(sampler="metropolis", *, n_sets=200, n_kept=99, least_ess=500, seed=0, space=None, progress=False,
+              jobs=1, client=None):
     """Simulation-based calibration of a sampler.
 
     Parameters
@@ -65,6 +67,10 @@ def calibrate(sampler="metropolis", *, n_sets=200, n_kept=99, least_ess=500, see
     seed : int
     space : str or Space, optional
     progress : bool
+    jobs : int
+        Processes that share the data sets out, each on the space "serial" if none is given.
+    client : distributed.Client or "local", optional
+        Whose workers share them out in place of `jobs`.
 
     Returns
     -------
@@ -74,20 +80,23 @@ def calibrate(sampler="metropolis", *, n_sets=200, n_kept=99, least_ess=500, see
     check_choice(sampler, "sampler", ("metropolis", "nuts"))
     n_sets, n_kept, seed = check_count(n_sets, "n_sets"), check_count(n_kept, "n_kept", 9), check_seed(seed)
     stats = need("scipy.stats", "stats", "the test of ranks")
-    ranks, effective, sizes = [], [], []
-    for k in rich.progress.track(range(n_sets), description=f"{n_sets} data sets, {sampler}", disable=not progress):
-        truth, likelihood = _data_set([seed, k], space)
-        posterior, ess = _sample(sampler, likelihood, least_ess, seed + k)
-        draws = posterior.draws.reshape(-1, len(FREE))
-        kept = draws[np.linspace(0, len(draws) - 1, n_kept).astype(int)]
-        ranks.append((kept < [getattr(truth, name) for name in FREE]).sum(axis=0))
-        effective.append(ess)
-        sizes.append(likelihood.n_events)
-    ranks = np.array(ranks)
+    one = functools.partial(_ranks, sampler, n_kept, least_ess, seed, space_of(space, jobs, client))
+    found = map_numbers(one, n_sets, jobs=jobs, description=f"{n_sets} data sets, {sampler}", progress=progress, client=client,
+                        space=space)
+    ranks, effective, sizes = (np.array(column) for column in zip(*found))
     boxes = max(b for b in range(2, _BOXES + 1) if (n_kept + 1) % b == 0 or b == 2)
     p_values = {name: float(stats.chisquare(np.bincount(column * boxes // (n_kept + 1), minlength=boxes)).pvalue)
                 for name, column in zip(FREE, ranks.T)}
     return Calibration(ranks, n_kept, p_values, float(min(effective)), int(min(sizes)))
+
+
+def _ranks(sampler, n_kept, least_ess, seed, space, k):
+    """Of data set k: the ranks of the true parameters, the least effective sample size, and the number of events."""
+    truth, likelihood = _data_set([seed, k], space)
+    posterior, ess = _sample(sampler, likelihood, least_ess, seed + k)
+    draws = posterior.draws.reshape(-1, len(FREE))
+    kept = draws[np.linspace(0, len(draws) - 1, n_kept).astype(int)]
+    return (kept < [getattr(truth, name) for name in FREE]).sum(axis=0), ess, likelihood.n_events
 
 
 def _data_set(seed, space):

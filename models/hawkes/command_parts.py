@@ -88,7 +88,7 @@ def print_coverage(options, sets, console):
     worst = []
     for clusters in CLUSTERS if options.clusters == "both" else (options.clusters,):
         found = coverage(options.background, clusters, n_sets=sets, seed=options.seed, space=options.space,
-                         jobs=options.jobs, progress=console.is_terminal)
+                         jobs=options.jobs, progress=console.is_terminal, client=options.client)
         for name, share in found.shares.items():
             table.add_row(clusters, name, f"{getattr(found.truth, name):.4g}", f"{found.means[name]:.4g}", f"{share:.1%}")
             worst += [f"{name}, {clusters}: {share:.1%}"] if not 0.84 <= share <= 0.96 else []

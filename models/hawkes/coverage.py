@@ -50,7 +50,7 @@ class Coverage:
 
 def coverage(
     background: str = "declustered", clusters: str = "slow", *, n_sets: int = 200, seed: int = 0,
-    space=None, jobs: int = 1, progress: bool = False,
+    space=None, jobs: int = 1, progress: bool = False, client=None,
 ) -> Coverage:
     """Coverage of 90 % intervals over simulated data sets.
 
@@ -69,6 +69,8 @@ def coverage(
     jobs : int
         Processes that share the data sets out, each on the space "serial" if none is given.
     progress : bool
+    client : distributed.Client or "local", optional
+        Whose workers share the data sets out in place of `jobs`.
 
     Returns
     -------
@@ -78,8 +80,9 @@ def coverage(
     check_choice(background, "background", BACKGROUNDS)
     truth = CLUSTERS[check_choice(clusters, "clusters", tuple(CLUSTERS))]
     n_sets, seed = check_count(n_sets, "n_sets"), check_seed(seed)
-    one = functools.partial(_one, background, truth, seed, space_of(space, jobs))
-    found = map_numbers(one, n_sets, jobs=jobs, description=f"{background}, {clusters}", progress=progress)
+    one = functools.partial(_one, background, truth, seed, space_of(space, jobs, client))
+    found = map_numbers(one, n_sets, jobs=jobs, description=f"{background}, {clusters}", progress=progress,
+                        client=client, space=space)
     held, estimates, converged = (np.array(column) for column in zip(*found))
     shares = dict(zip(NAMES, held.mean(axis=0).tolist()))
     means = dict(zip(NAMES, estimates.mean(axis=0).tolist()))

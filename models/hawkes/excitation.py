@@ -188,14 +188,15 @@ def _pair_kernels(trigger):
             team.barrier()
 
     @pk.kernel
-    def excitation_sums(team, n_dims, n_parts, wide, n_xi, x, t, reach, p, excitation):
-        """Sums of (2) over at least the earlier events within `reach` hours; a team GROUP events in a row.
+    def excitation_sums(team, first, n_dims, n_parts, wide, n_xi, x, t, reach, p, excitation):
+        """Sums of (2) over at least the earlier events within `reach` hours; a team GROUP events in a row, from
+        group `first` on.
 
         Walks back from the newest of them in blocks, until one lies wholly beyond the reach. Blocks double: a window of
         few events costs few, a long one few partial sums. 3 D + 5 operations and one exponential a pair, and 8 (D + 1)
         bytes for GROUP pairs.
         """
-        functions.excitation_group(team, team.league_rank, n_dims, n_parts, wide, n_xi, x, t, reach, p, excitation)
+        functions.excitation_group(team, first + team.league_rank, n_dims, n_parts, wide, n_xi, x, t, reach, p, excitation)
 
     return {"pair_tiles": pair_tiles, "excitation_sums": excitation_sums}
 
@@ -213,9 +214,9 @@ def _event_kernels(trigger):
         return pk.log(rate) - theta * g.integral(horizon - t[i], marks[i] if marked else 0.0, p), 1.0 / rate
 
     @pk.kernel
-    def event_slopes(team, n_dims, block, a_x, a_t, mu_scale, xi_scale, theta, p, horizon, t, marks, background,
+    def event_slopes(team, n_dims, first, end, block, a_x, a_t, mu_scale, xi_scale, theta, p, horizon, t, marks, background,
                      excitation, sums):
-        """Over a block of events: the sums of `event_terms`, and what the events add to the derivatives of (4) in the
+        """Over a block of the events from `first` to `end`: the sums of `event_terms`, and what the events add to the derivatives of (4) in the
         logarithms of mu0, tau_x, tau_t (their shares in (3) apart), theta and p. Row k of `sums` is one of these.
         """
         n_rows = pk.static(6 + n_own)
@@ -225,8 +226,8 @@ def _event_kernels(trigger):
         moments = pk.local(1 + n_own, pk.float64)
         for k in range(n_rows):
             total[k] = 0.0
-        begin = team.league_rank * block
-        for i in team.thread_range(begin, min(begin + block, t.shape[0])):
+        begin = first + team.league_rank * block
+        for i in team.thread_range(begin, min(begin + block, end)):
             rate = mu_scale * background[0, i] + xi_scale * excitation[0, i]
             inverse = 1.0 / rate
             left = horizon - t[i]

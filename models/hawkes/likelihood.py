@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
+import weakref
 
 import numpy as np
 
@@ -11,11 +13,14 @@ import portable as pk
 from portable.errors import InputError
 
 from ..checks import check_choice, check_flag
+from ..cluster import connected
+from ..sharding import here
 from . import kernels
 from .checks import check_background, check_events, check_horizon, check_marks, check_params
 from .excitation import kernels_of
 from .guards import places
 from .parameters import check_positive
+from .shared import Asked, shards_of
 from .sums import METHODS, PairSums
 from .windows import EVERYTHING, choose
 
@@ -61,8 +66,11 @@ class Likelihood:
         theta then counts offspring that are recorded. No mark may be below.
     repeats : {"refuse", "accept"}, default "refuse"
         Whether h and theta may be estimated from places that repeat, and that the background cannot follow (`places`).
-    space : str or Space, optional
-        Where to compute; the default space if not given.
+    space : str, Space or a list of them, optional
+        Where to compute; the default space if not given. Spaces of a list, such as several GPUs, share the events.
+    client : distributed.Client or "local", optional
+        Whose workers share the events; each has all of them. With it, or with a list of spaces, sums are by windows in time,
+        infinite ones for all pairs, and the same for any number of places; not by cells.
 
     Attributes
     ----------
@@ -93,7 +101,7 @@ class Likelihood:
 
     def __init__(self, locations, times, *, method="auto", background_self=True, tolerance=1e-9, precision="float64",
                  horizon_h=None, keep_background=True, background=None, marks=None, reference_mark=None,
-                 repeats="refuse", space=None):
+                 repeats="refuse", space=None, client=None):
         locations, times = check_events(locations, times)
         marks = check_marks(marks, reference_mark, len(times))
         horizon = check_horizon(horizon_h, times)
@@ -109,8 +117,15 @@ class Likelihood:
         self.n_events, self.n_dims = locations.shape
         self.asked, self.method = method, None
         self.windows = self.error_bound = self.inverse_rates = None
-        self.sums = PairSums(locations, times - times[0], np.float64 if precision == "float64" else np.float32,
-                             background_self, check_flag(keep_background, "keep_background"), self.background, space, marks)
+        data = (locations, times - times[0], np.float64 if precision == "float64" else np.float32, background_self,
+                check_flag(keep_background, "keep_background"), self.background)
+        self._shards = None
+        if client is not None or isinstance(space, (list, tuple)):
+            with contextlib.ExitStack() as stack:
+                client = stack.enter_context(connected(client))
+                self._shards = shards_of(data, marks, method, client, space)
+                weakref.finalize(self, stack.pop_all().close)  # the cluster that "local" has made ends with the likelihood
+        self.sums = PairSums(*data, here(client, space), marks)
         self.space = self.sums.space
         self.horizon_h = float(horizon - times[0])
         self.origin_h, self.centre = float(times[0]), locations.mean(axis=0)  # what is taken off times and locations
@@ -184,26 +199,45 @@ class Likelihood:
         value, _, slopes = self._evaluate(params, 3, 1 + len(params.trigger_values), self._sum_slopes)
         return value, slopes
 
-    def excitation_probabilities(self, params):
+    def excitation_probabilities(self, params, rows=None):
         """Probability (5) that each event was triggered by an earlier one.
 
         Parameters
         ----------
         params : Parameters
+        rows : tuple of Views, optional
+            What `rows` gave for them.
 
         Returns
         -------
         ndarray, shape (n_events,), in [0, 1]
             Exactly 0 for an event that has no earlier one.
         """
-        background, excitation = self.rates(params)
+        background, excitation = self.rates(params, rows)
         return np.divide(excitation, background + excitation, out=np.zeros(self.n_events), where=excitation > 0.0)
 
-    def rates(self, params):
-        """mu_n of (1) and xi_n of (2), each of shape (n_events,), per km^D and hour."""
-        self.log_likelihood(params)
-        background, excitation = self.sums.background[0].to_numpy(), self.sums.excitation[0].to_numpy()
+    def rates(self, params, rows=None):
+        """mu_n of (1) and xi_n of (2), each of shape (n_events,), per km^D and hour; of `rows`, if they are at hand."""
+        background, excitation = (view[0].to_numpy() for view in (self.rows(params) if rows is None else rows))
         return self.background_scale(params) * background, params.excitation_scale(self.n_dims) * excitation
+
+    def rows(self, params):
+        """The sums of (1), or the given density, and of (2) as Views on `space`, of shapes (n_rows, n_events)."""
+        self.log_likelihood(params)
+        if self._shards is None:
+            return self.sums.background, self.sums.excitation
+        found = np.concatenate(self._shards.map("rows", self._asked), axis=1)
+        return tuple(pk.copy_of(np.ascontiguousarray(row[None]), self.space) for row in found)
+
+    @property
+    def n_shards(self):
+        """Into how many parts the events are cut."""
+        return 1 if self._shards is None else len(self._shards.pieces)
+
+    def on_one_space(self, what):
+        """Refuse what cannot be shared out."""
+        if self._shards is not None:
+            raise InputError(f"{what} wants a Likelihood on one space, without client= and without a list of spaces")
 
     @functools.cached_property
     def places(self):
@@ -227,8 +261,12 @@ class Likelihood:
                                  largest=self.sums.largest)
             if method == "all_pairs" or not math.isfinite(windows.cut):
                 windows, method = EVERYTHING, "all_pairs"
+            if self._shards is not None:
+                method = "windowed" if method == "cells" else method
+                self._asked = Asked(params, windows, n_mu, n_xi, self.background_scale(params), self.horizon_h)
             try:
-                self.sums.fill(params, windows, method, n_mu, n_xi)
+                if self._shards is None:
+                    self.sums.fill(params, windows, method, n_mu, n_xi)
             except OverflowError as error:
                 if self.asked == "cells":
                     raise InputError(f"method is 'cells', but {error}; 'auto' visits pairs without a list") from error
@@ -261,21 +299,28 @@ class Likelihood:
 
     def _sum_events(self, params):
         """The log-likelihood and the sum of 1 / rate, from the sums over pairs."""
-        terms, inverse_rates = pk.parallel_reduce(
+        terms, inverse_rates = self._shards.reduce("terms", self._asked) if self._shards is not None else pk.parallel_reduce(
             self._events, kernels_of(params.triggering).event_terms, *self._event_args(params), reducer=(pk.Sum, pk.Sum),
             label="hawkes.event_terms")
         return float(terms - params.mu0 * self.observed_share(params)[0]), float(inverse_rates)
 
     def _sum_slopes(self, params):
         """The log-likelihood, the sum of 1 / rate, and the derivatives in the logarithms of the parameters."""
+        if self._shards is not None:
+            sums, = self._shards.reduce("slopes", self._asked)
+            return self._with_share(params, *sums.tolist())
         block = _SLOPE_BLOCK * -(-self.n_events // (_SLOPE_BLOCK * _MOST_SLOPE_BLOCKS))
         n_blocks = -(-self.n_events // block)
         with pk.use(self.space):
             sums = pk.empty((6 + len(params.trigger_values), n_blocks), np.float64)
-            pk.parallel_for(pk.TeamPolicy(n_blocks, 128), kernels_of(params.triggering).event_slopes, pk.static(self.n_dims), block,
+            pk.parallel_for(pk.TeamPolicy(n_blocks, 128), kernels_of(params.triggering).event_slopes, pk.static(self.n_dims), 0, self.n_events, block,
                             -0.5 / params.tau_x**2, -0.5 / params.tau_t**2,
                             *self._event_args(params), sums, label="hawkes.event_slopes")
-        terms, inverse_rates, *slopes = sums.to_numpy().sum(axis=1).tolist()
+        return self._with_share(params, *sums.to_numpy().sum(axis=1).tolist())
+
+    def _with_share(self, params, terms, inverse_rates, *slopes):
+        """What `_sum_slopes` returns, from the sums over events."""
+        slopes = list(slopes)
         share, share_slope = self.observed_share(params)
         slopes[0] -= params.mu0 * share
         slopes[2] -= params.mu0 * share_slope

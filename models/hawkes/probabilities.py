@@ -70,16 +70,15 @@ def posterior_probabilities(likelihood, posterior, *, n_draws=500, quantiles=(0.
     for q in quantiles:
         if check_number(q, "quantiles", least=0.0) > 1.0:
             raise InputError(f"quantiles holds {q}; 0 to 1 is wanted")
-    n, sums, done, kept = likelihood.n_events, likelihood.sums, 0, []
+    n, done, kept = likelihood.n_events, 0, []
     with pk.use(likelihood.space):
         moments, bins = pk.zeros((2, n)), pk.zeros((n, _BINS), np.int32)
         for params in posterior.thinned(n_draws):
+            rows = likelihood.rows(params)
             if keep:
-                kept.append(likelihood.excitation_probabilities(params))
-            else:
-                likelihood.log_likelihood(params)
+                kept.append(likelihood.excitation_probabilities(params, rows))
             pk.parallel_for(n, add_probability, likelihood.background_scale(params), params.excitation_scale(likelihood.n_dims),
-                            sums.background, sums.excitation, moments, bins, label="hawkes.add_probability")
+                            *rows, moments, bins, label="hawkes.add_probability")
             done += 1
         found = pk.zeros((max(len(quantiles), 1), n))
         for row, q in enumerate(quantiles):

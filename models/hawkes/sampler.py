@@ -85,7 +85,7 @@ def sample_posterior(
     ----------
     Holbrook et al. (2021), Algorithm 1.
     """
-    check_likelihood(likelihood)
+    check_likelihood(likelihood).on_one_space("sample_posterior")
     n_chains, n_draws = check_count(n_chains, "n_chains"), check_count(n_draws, "n_draws")
     n_warmup, thin, seed = check_count(n_warmup, "n_warmup", 0), check_count(thin, "thin"), check_seed(seed)
     check_flag(progress, "progress")

@@ -71,7 +71,7 @@ class PairSums:
             if given:
                 pk.deep_copy(self.background[0], given.density)
         self.excitation = None
-        self._groups = pk.TeamPolicy(-(-self.n_events // kernels.GROUP), _TEAM_SIZE, space=self.space)
+        self._groups = range(-(-self.n_events // kernels.GROUP))
         self._n_dims, self._n_parts = pk.static(self.n_dims), pk.static(self._t_parts.shape[0])
         self.largest = largest(marks)
         self._tiles = None  # what pair_tiles needs, made when it first does
@@ -133,10 +133,7 @@ class PairSums:
 
     def fill(self, params, windows, method, n_mu, n_xi):
         """Sums for these parameters, the background only where the kept one will not do."""
-        if self.excitation is None or self.excitation.shape[0] < n_xi:
-            with pk.use(self.space):
-                self.excitation = pk.zeros((n_xi, self.n_events), np.float64)
-            self._listed = True
+        self.room_for(n_xi)
         wanted = params.tau_x, params.tau_t, windows.background_h, _background_km(params, windows), n_mu
         kept = self._kept
         stale = not self._given and (not self._keep_background or kept is None or kept[:2] != wanted[:2]
@@ -150,15 +147,23 @@ class PairSums:
             if stale:
                 self.sum_background(params, windows, method, n_mu)
                 wanted = wanted if method == "cells" else (*wanted[:3], math.inf, n_mu)
-            self._sum_excitation(params, windows, method, n_xi)
+            self.sum_excitation(params, windows, method, n_xi)
         if stale:
             self._kept = wanted
 
-    def sum_background(self, params, windows, method, n_mu):
+    def room_for(self, n_xi):
+        """Room for so many rows of excitations."""
+        if self.excitation is None or self.excitation.shape[0] < n_xi:
+            with pk.use(self.space):
+                self.excitation = pk.zeros((n_xi, self.n_events), np.float64)
+            self._listed = True
+
+    def sum_background(self, params, windows, method, n_mu, groups=None):
+        """By windows or cells; of some neighbouring groups of events, if they are given."""
         widths = -0.5 / params.tau_x**2, -0.5 / params.tau_t**2
         if method != "cells":
             n_dims, n_parts, wide, x, t = self.data(params.tau_x)
-            pk.parallel_for(self._groups, kernels.background_sums, n_dims, n_parts, wide, pk.static(n_mu), x, t,
+            pk.parallel_for(*self._each(groups, kernels.background_sums), n_dims, n_parts, wide, pk.static(n_mu), x, t,
                             windows.background_h, self.self_term, *widths, self.background, label="hawkes.background_sums")
             return
         with pk.use(self.space):
@@ -167,7 +172,13 @@ class PairSums:
                             *grid.args, grid.order, min(windows.background_h, 2.0 * self.span_h + 1.0), self.self_term,
                             *widths, self.background, label="hawkes.background_by_cells")
 
-    def _sum_excitation(self, params, windows, method, n_xi):
+    def _each(self, groups, kernel):
+        """The beginning of a launch for some groups, all by default."""
+        groups = self._groups if groups is None else groups
+        return pk.TeamPolicy(len(groups), _TEAM_SIZE, space=self.space), kernel, groups.start
+
+    def sum_excitation(self, params, windows, method, n_xi, groups=None):
+        """As `sum_background`."""
         p = params.kernel_values
         if method == "cells":
             self.list_pairs(params, windows)
@@ -175,7 +186,7 @@ class PairSums:
             return
         self._listed = False
         n_dims, n_parts, wide, x, t = self.data(shortest_km(params))
-        pk.parallel_for(self._groups, kernels_of(params.triggering).excitation_sums, n_dims, n_parts, wide, pk.static(n_xi), x, t,
+        pk.parallel_for(*self._each(groups, kernels_of(params.triggering).excitation_sums), n_dims, n_parts, wide, pk.static(n_xi), x, t,
                         windows.excitation_h, p, self.excitation, label="hawkes.excitation_sums")
 
     def list_pairs(self, params, windows, range_=None):

@@ -20,6 +20,7 @@ import portable as pk
 from portable.errors import InputError, PortableError, printable
 
 from .. import page
+from ..cluster import add_cluster, asked_for
 from ..files import check_folder
 from . import covariance, cytometry
 from .cytometry import figures, tables
@@ -41,7 +42,8 @@ def main(argv=None):
     """Run the command line; returns the exit code."""
     options = _parser().parse_args(argv)
     try:
-        return options.run(options)
+        with asked_for(options):
+            return options.run(options)
     except PortableError as error:
         print(f"mixture: {error}", file=sys.stderr)
         return 2
@@ -58,6 +60,7 @@ def _parser():
         "fit", help="fit a mixture to samples; write labelled cells, tables and figures"
     )
     fit.set_defaults(run=_fit)
+    add_cluster(fit)
     fit.add_argument("cells", nargs="+", metavar="CELLS", help=_CELLS)
     for add in (_add_panel, _add_mixture, _add_merging, _add_labels, _add_pairs):
         add(fit)
@@ -232,8 +235,9 @@ def _fitted(options, samples, panel):
         max_iter=options.iterations,
         random_state=options.seed,
         dtype=np.float32 if options.single else np.float64,
-        space=str(options.space or pk.default_space()),
+        space=options.space or (None if options.client else str(pk.default_space())),
         checkpoint=options.checkpoint,
+        client=options.client,
     )
 
 

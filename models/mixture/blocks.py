@@ -1,7 +1,9 @@
-"""Points in blocks: in a space for good, or, where they are memory-mapped, read from the file at every sweep."""
+"""Points in blocks, which are shards: kept where they are used, or, where they are memory-mapped, read from the file at every
+sweep."""
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,18 +11,17 @@ import numpy as np
 import portable as pk
 from portable.errors import FiniteError
 
-from ..arrays import reached
-from . import kernels, search_kernels
-from .sums import Sums, group_of, n_features, references
+from ..sharding import Shards, here, rows_of
+from . import kernels
+from .sums import CANCELS, group_of, n_features, references
+from .sweeps import Piece, Sweeps, padded
 
 # Of logarithms l_ij that are held at once: enough for a large GPU to have work for all its cores, and for 132
 # multiprocessors with two teams each the last of a block's teams end together.
 _BYTES = 33 * 2**24
 _FEATURES = 128  # of more features than these so much the fewer, for their sums take room too
 _LEAST, _BLOCKS = 4096, 8  # small data are one block, others at least so many: the logarithms of all are never held
-
-_ROWS = 4  # points that a member of `log_joint` keeps in registers: what is read of a component serves all of them
-_RECORDS, _MOST_RECORDS = 3072, 16  # numbers and components in scratch for `log_joint`
+_MOST = 2**26  # bytes of a block's points, at most: a small part of what a worker has, and enough for a GPU
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class Components:
     means: np.ndarray
     factors: np.ndarray
 
-    def records_in(self, space, centre, dtype):
+    def records(self, centre, dtype):
         """As the kernels read them, for points less `centre`."""
         k, p = self.means.shape
         diagonal = self.factors.ndim == 2
@@ -54,52 +55,64 @@ class Components:
             rows[:, a * (a + 3) // 2 + 1 + b] = self.factors[:, b, a]
             a = np.arange(p)
             rows[:, a * (a + 3) // 2] = -np.einsum("jba,jb->ja", self.factors, shift)
-        return pk.copy_of(np.hstack([rows, np.maximum(constant, kernels.LOG_ZERO)[:, None]]).astype(dtype).ravel(), space)
+        return np.hstack([rows, np.maximum(constant, kernels.LOG_ZERO)[:, None]]).astype(dtype).ravel()
 
     def references(self, centre, limit):
         return references(self, centre, limit)
 
 
 class Points:
-    """Points in a space, and room for a block's work.
+    """Points, shared out over places, and sums over them.
 
     Parameters
     ----------
     X : ndarray, shape (n, p)
     n_components : int
-    space : str, Space or None
+    space : str, Space, None or a list of them
     centre : ndarray, shape (p,)
         Taken off, so that points far from the origin lose no digits.
     diagonal : bool
         Whether covariances are diagonal.
     streamed : bool
         Read X anew at every sweep.
-    weights : ndarray, shape (n,), optional
-        How often each point counts.
+    weights : ndarray or View, shape (n,), optional
+        How often each point counts. What is written to a View counts from the next sweep on.
+    client : distributed.Client, optional
+
+    Attributes
+    ----------
+    space : Space
+        Where what is made of the sums is computed.
+    where : dict
+        client and space, for others that are to work at the same places.
+    make : callable (space) -> Sweeps
+        What each place works with.
+    added : ndarray, shape (k, n_features)
+        The sums of the last sweep; see `sums.Sums`.
+    about : (ndarray of shape (n_references, p), ndarray of shape (k,))
+        What they are about: references less the centre, and which of them each component has.
     """
 
-    def __init__(self, X, n_components, space, centre, diagonal, streamed=False, weights=None):
+    def __init__(self, X, n_components, space, centre, diagonal, streamed=False, weights=None, client=None):
         self.X, self.centre, self.diagonal, self.k, self.streamed = X, centre, diagonal, n_components, streamed
         self.n, self.p = X.shape
-        self.weights = weights
-        self.total = float(self.n) if weights is None else float(weights.sum())
+        self.weights, self.where = weights, {"client": client, "space": space}
+        counts = weights.to_numpy() if isinstance(weights, pk.View) else weights
+        self.total = float(self.n) if weights is None else float(counts.sum())
         self.dtype = np.float32 if X.dtype == np.float32 else np.float64
-        pairs = _BYTES // np.dtype(self.dtype).itemsize // max(n_features(self.p, diagonal) // _FEATURES, 1)
+        size = np.dtype(self.dtype).itemsize
+        pairs = _BYTES // size // max(n_features(self.p, diagonal) // _FEATURES, 1)
         group = group_of(n_components, self.dtype)
         height = -(-n_components // group) * group  # the rows of no components are there for whole teams
-        block = min(max(-(-self.n // _BLOCKS), _LEAST), max(pairs // height, 1))
-        self._block = _padded(min(block, self.n))
-        length = 2 * self.p + 1 if diagonal else self.p * (self.p + 3) // 2 + 1
-        self._record = max(min(_RECORDS // length, _MOST_RECORDS), 1), length
-        with pk.use(pk.default_space() if space is None else space) as self.space:
-            self._joint = pk.empty((self._block // kernels.PAD, height, kernels.PAD), self.dtype)
-            pk.deep_copy(self._joint, kernels.LOG_ZERO)
-            self._lse = pk.empty((-(-n_components // self._record[0]), self._block), self.dtype)
-            self._totals = pk.empty((len(self.starts),), np.float64)
-            self._centre = reached(self.centre)
-            self._kept = None if streamed else [self._read(start) for start in self.starts]
-            self._weights = None if weights is None else reached(weights)
-        self._sums = None
+        most = min(pairs // height, max(_MOST // (size * self.p), _LEAST))
+        self._block = padded(min(self.n, max(-(-self.n // _BLOCKS), _LEAST), max(most, 1)))
+        pieces = [Piece(start, rows_of(X, start, start + self._block),
+                        None if weights is None else weights[start:start + self._block]) for start in self.starts]
+        with pk.use(here(client, space)) as self.space:
+            pass
+        apart = streamed and (client is None or isinstance(pieces[0].rows, np.ndarray))
+        self.make = functools.partial(Sweeps, n_components, self.p, self.dtype, diagonal, centre, self._block, height)
+        self._shards = Shards(self.make, pieces, client=client, space=space, room=0.0 if apart else None, label="mixture")
 
     @property
     def starts(self):
@@ -108,73 +121,48 @@ class Points:
 
     def width(self, start):
         """Columns of the block that begins there."""
-        return _padded(min(self._block, self.n - start))
+        return padded(min(self._block, self.n - start))
 
-    def _read(self, start):
-        rows = reached(self.X[start:start + self._block], self.space)
-        with pk.use(self.space):
-            x = pk.empty((self.p, _padded(rows.shape[0])), self.dtype)
-        pk.parallel_for(pk.RangePolicy(0, x.shape[1], space=self.space), kernels.lay_out, rows, self._centre, x,
-                        label="mixture.lay_out")
-        return x
+    def _records(self, components):
+        return components.records(self.centre, self.dtype)
 
-    def _blocks(self, components):
-        """(number, points in it, x, joint, lse) of each block, with its l_ij and lse_i computed."""
-        records = components.records_in(self.space, self.centre, self.dtype)
-        for b, start in enumerate(self.starts):
-            n = min(self._block, self.n - start)
-            x = self._read(start) if self._kept is None else self._kept[b]
-            width = x.shape[1]
-            n_tiles = width // kernels.PAD
-            joint, lse = self._joint[:n_tiles], self._lse[:, :width]
-            teams = -(-n_tiles // kernels.TILES) * lse.shape[0]
-            pk.parallel_for(pk.TeamPolicy(teams, 128, space=self.space), kernels.log_joint, pk.static(self.p),
-                            pk.static(int(self.diagonal)), pk.static(_rows(width)), *map(pk.static, self._record), x, records, joint, lse, label="mixture.log_joint")
-            policy, total = pk.RangePolicy(0, width, space=self.space), self._totals[b:b + 1]
-            if self._weights is None:
-                pk.parallel_reduce(policy, kernels.normalise, n, lse, out=total, label="mixture.normalise")
-            else:
-                pk.parallel_reduce(policy, kernels.normalise_weighted, n, self._weights[start:start + n], lse, out=total,
-                                   label="mixture.normalise_weighted")
-            yield b, n, x, joint, lse
-
-    def _total(self):
-        """sum_i lse_i of the sweep that ended; FiniteError where a point is too far from all components for its density."""
-        totals = self._totals.to_numpy()
-        if not np.isfinite(totals).all():
-            b = int(np.flatnonzero(~np.isfinite(totals))[0])
-            rows = np.abs(np.asarray(self.X[b * self._block:(b + 1) * self._block], np.float64) - self.centre)
+    def _check(self, total, components):
+        """sum_i lse_i; FiniteError where a point is too far from all components for its density."""
+        if not np.isfinite(total):
+            totals = np.array(self._shards.map("totals", self._records(components)))
+            start = int(np.flatnonzero(~np.isfinite(totals))[0]) * self._block
+            rows = np.abs(np.asarray(self.X[start:start + self._block], np.float64) - self.centre)
             row, column = np.unravel_index(rows.argmax(), rows.shape)
-            row += b * self._block
+            row += start
             raise FiniteError(f"X[{row}, {column}] is {self.X[row, column]}: so far from every component that its log-density is beyond "
                               f"{np.dtype(self.dtype)}. Leave such points out, or divide that column by its own scale")
-        return float(totals.sum())
+        return total
 
     def log_likelihood(self, components):
         """sum_i lse_i."""
-        for _ in self._blocks(components):
-            pass
-        return self._total()
+        total, = self._shards.reduce("log_likelihood", self._records(components))
+        return self._check(float(total[0]), components)
 
-    def gather(self, components, assign=None):
-        """One sweep of E-step and sums, which stay in `room`; sum_i lse_i."""
-        room = self.room()
-        room.begin(components, self.centre)
-        for b, n, x, joint, lse in self._blocks(components):
-            if assign is not None:
-                assign(b * self._block, n, joint, lse)
-            room.add(x, joint, lse)
-        room.end()
-        return self._total()
+    def gather(self, components, change=None):
+        """One sweep of E-step and sums, which stay in `added`; sum_i lse_i, and what `change` adds up.
 
-    def sweep(self, components, assign=None):
+        change : callable, optional
+            Called with (sweeps, block, joint, lse) of each block before its sums: it may put others in the place of l_ij,
+            and returns a tuple of arrays to be added up. With a client it must pickle.
+        """
+        numbers, chosen = components.references(self.centre, CANCELS[self.dtype])
+        self.about = numbers.astype(self.dtype), chosen
+        total, self.added, *more = self._shards.reduce("gather", self._records(components), *self.about, change)
+        return self._check(float(total[0]), components), *more
+
+    def sweep(self, components, change=None):
         """One sweep of E-step and sums.
 
         Parameters
         ----------
         components : Components
-        assign : callable, optional
-            Called with (start, n, joint, lse) of each block before its sums, to put draws in the place of l_ij.
+        change : callable, optional
+            As in `gather`.
 
         Returns
         -------
@@ -183,30 +171,22 @@ class Points:
             Of r (1, d) (1, d)', or of r, r d, r d^2, with d = x - reference.
         reference : ndarray, shape (k, p)
         """
-        log_likelihood = self.gather(components, assign)
+        log_likelihood, *_ = self.gather(components, change)
         return log_likelihood, *self.gathered()
 
     def gathered(self):
         """sums and reference of the last sweep, as `sweep` has them."""
-        sums = self.room().added.to_numpy()
+        sums, (numbers, chosen) = self.added, self.about
         if not self.diagonal:
             a, b = np.tril_indices(self.p + 1)
             square = np.empty((self.k, self.p + 1, self.p + 1))
             square[:, a, b] = square[:, b, a] = sums
             sums = square
-        return sums, self.room().reference
+        return sums, numbers.astype(np.float64)[chosen] + self.centre
 
     def pair_entropies(self, components, pairs):
         """What the likelihood's bound loses where two components are not told apart, shape (n_pairs,); `pairs`: ints, shape (n_pairs, 2)."""
-        total, there = pk.copy_of(np.zeros(len(pairs)), self.space), pk.copy_of(np.asarray(pairs, np.int64), self.space)
-        for _, n, _, joint, lse in self._blocks(components):
-            self.add_pair_entropies(n, there, joint, lse, total)
-        return total.to_numpy()
-
-    def add_pair_entropies(self, n, pairs, joint, lse, total):
-        """Those of a block, added to `total`; views."""
-        pk.parallel_for(pk.TeamPolicy(pairs.shape[0], 128, space=self.space), search_kernels.pair_entropies, n, pairs, joint, lse, total,
-                        label="mixture.pair_entropies")
+        return self._shards.reduce("pair_entropies", self._records(components), np.asarray(pairs, np.int64))[0]
 
     def group_entropies(self, components, groups, pairs):
         """How far groups of components are told apart: of each pair the sum over points of the entropy of being in one
@@ -220,66 +200,25 @@ class Points:
         pairs : ints, shape (n_pairs, 2)
             Of groups.
         """
-        begins = pk.copy_of(np.cumsum([0, *map(len, groups)]), self.space)
-        members = pk.copy_of(np.concatenate(groups).astype(np.int64), self.space)
-        there, total = pk.copy_of(np.asarray(pairs, np.int64), self.space), pk.copy_of(np.zeros((len(pairs), 3)), self.space)
-        for _, n, _, joint, lse in self._blocks(components):
-            pk.parallel_for(pk.TeamPolicy(len(pairs), 128, space=self.space), search_kernels.group_entropies, n, begins, members,
-                            there, joint, lse, total, label="mixture.group_entropies")
-        return total.to_numpy()
-
-    @property
-    def counted(self):
-        """`weights` where the kernels read them; may be written to."""
-        return self._weights
-
-    def room(self):
-        """Room for sums, made when they are first asked for."""
-        if self._sums is None:
-            self._sums = Sums(self._block, self.k, self.p, self.dtype, self.diagonal, self.space)
-        return self._sums
+        begins, members = np.cumsum([0, *map(len, groups)]), np.concatenate(groups).astype(np.int64)
+        return self._shards.reduce("group_entropies", self._records(components), begins, members, np.asarray(pairs, np.int64))[0]
 
     def log_densities(self, components):
         """lse_i, shape (n,)."""
-        found = np.concatenate([lse[0, :n].to_numpy().copy() for _, n, _, _, lse in self._blocks(components)])
-        self._total()
+        found = np.concatenate(self._shards.map("log_densities", self._records(components)))
+        if not np.isfinite(found).all():
+            self._check(np.nan, components)
         return found
 
     def labels(self, components):
         """The most probable component of each point, shape (n,)."""
-        found = []
-        for _, n, x, joint, _ in self._blocks(components):
-            with pk.use(self.space):
-                labels = pk.empty((x.shape[1],), np.int64)
-            pk.parallel_for(by_tile(joint, self.space), kernels.most_probable, self.k, joint, labels, label="mixture.most_probable")
-            found.append(labels.to_numpy()[:n])
-        self._total()
-        return np.concatenate(found)
+        return self._together("labels", components)
 
     def responsibilities(self, components):
         """r_ij, shape (n, k): stored, since asked for."""
-        out = np.empty((self.n, self.k), self.dtype)
-        for b, n, _, joint, lse in self._blocks(components):
-            shape = joint.shape[0], self.k, kernels.PAD
-            pk.parallel_for(pk.MDRangePolicy((0, 0, 0), shape, space=self.space), kernels.responsibilities, joint, lse,
-                            label="mixture.responsibilities")
-            by_point = joint.to_numpy()[:, :self.k].transpose(0, 2, 1).reshape(-1, self.k)
-            out[b * self._block:b * self._block + n] = by_point[:n]
-        self._total()
-        return out
+        return self._together("responsibilities", components)
 
-
-def by_tile(joint, space):
-    """The policy of kernels for each point of a block."""
-    return pk.MDRangePolicy((0, 0), (joint.shape[0], kernels.PAD), space=space)
-
-
-def _rows(width):
-    """Points of a member of `log_joint`: few points are not made many."""
-    return _ROWS if width >= _ROWS * kernels.PAD else 1
-
-
-def _padded(n):
-    """Columns for n points: whole tiles, as many as members take."""
-    unit = kernels.PAD * _rows(n)
-    return -(-n // unit) * unit
+    def _together(self, name, components):
+        found, totals = zip(*self._shards.map(name, self._records(components)))
+        self._check(sum(totals), components)
+        return np.concatenate(found)

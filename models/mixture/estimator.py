@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from dataclasses import replace
 
@@ -10,6 +11,7 @@ import numpy as np
 from portable.errors import InputError, ShapeError
 
 from ..checks import check_choice, check_count, check_flag, check_number, check_seed
+from ..cluster import connected
 from ..store import Store
 from . import covariance, gibbs, online, saving
 from .blocks import Components, Points
@@ -63,8 +65,9 @@ class DirichletMixture(Parameters):
     warm_start : bool, default False
         Whether `fit` begins with the components of the `fit` before.
     random_state : int, Generator or None
-    space : str or Space, optional
-        Where to compute; the default space if not given.
+    space : str, Space or a list of them, optional
+        Where to compute; the default space if not given. Spaces of a list, such as several GPUs, work side by
+        side.
 
     Attributes
     ----------
@@ -123,7 +126,7 @@ class DirichletMixture(Parameters):
         self.means_init, self.covariances_init, self.weights_init = means_init, covariances_init, weights_init
         self.moves, self.warm_start, self.random_state, self.space = moves, warm_start, random_state, space
 
-    def fit(self, X, y=None, sample_weight=None, *, checkpoint=None) -> DirichletMixture:
+    def fit(self, X, y=None, sample_weight=None, *, checkpoint=None, client=None) -> DirichletMixture:
         """Fit by EM.
 
         Parameters
@@ -136,6 +139,9 @@ class DirichletMixture(Parameters):
             A folder that keeps what EM has come to every few seconds. The same fit goes on from there to the
             same mixture; one with more `max_iter` or `n_init` goes further. It wants a whole number as
             `random_state`.
+        client : distributed.Client or "local", optional
+            Whose workers share the points. What is computed of sums over points is computed here. The mixture
+            is the same for any number of workers.
 
         Returns
         -------
@@ -144,6 +150,8 @@ class DirichletMixture(Parameters):
 
         Raises
         ------
+        ClusterError
+            A worker of another version or without the space; a scheduler that is gone.
         ShapeError, DTypeError, FiniteError
             X is no table of finite numbers with two points or more.
         InputError
@@ -164,8 +172,8 @@ class DirichletMixture(Parameters):
         settings = {"X": X, "sample_weight": weights, "prior": prior and vars(prior), "first": vars(first), "kind": options.kind,
                     "tol": options.tol, "reg_covar": options.reg_covar, "init_params": options.init_params, "moves": options.moves,
                     "random_state": self.random_state}
-        with Store(checkpoint, "mixture.fit", settings) as store:
-            found = Fit(X, weights, self._centre, variances, prior, first, options, random, self.space, streamed, Log(store))
+        with Store(checkpoint, "mixture.fit", settings) as store, connected(client) as client:
+            found = Fit(X, weights, self._centre, variances, prior, first, options, random, self.space, streamed, Log(store), client)
         self.prior_, self.converged_, self.moves_, self.starts_ = found.prior, found.converged, found.moves, found.starts
         self.n_active_, self.objective_history_ = found.n_active, np.array(found.history)
         self.weights_, self.means_, self.covariances_, self.precisions_cholesky_ = found.climb.result()
@@ -294,27 +302,30 @@ class DirichletMixture(Parameters):
         with Store(checkpoint, "mixture.sample_posterior", settings) as store:
             return gibbs.sample(points, self.covariance, self.prior_, start, n_draws, n_burn, n_thin, seed, n_moves, store)
 
-    def score_samples(self, X):
-        """Log-density of the mixture at each point, shape (n_samples,)."""
-        return self._points(X).log_densities(self._fitted())
+    def score_samples(self, X, *, client=None):
+        """Log-density of the mixture at each point, shape (n_samples,); `client` as in `fit`."""
+        with self._shared(X, client) as points:
+            return points.log_densities(self._fitted())
 
-    def score(self, X, y=None):
-        """Mean log-density."""
-        points = self._points(X)
-        return points.log_likelihood(self._fitted()) / points.n
+    def score(self, X, y=None, *, client=None):
+        """Mean log-density; `client` as in `fit`."""
+        with self._shared(X, client) as points:
+            return points.log_likelihood(self._fitted()) / points.n
 
-    def predict(self, X):
-        """The most probable component of each point, shape (n_samples,)."""
-        return self._points(X).labels(self._fitted())
+    def predict(self, X, *, client=None):
+        """The most probable component of each point, shape (n_samples,); `client` as in `fit`."""
+        with self._shared(X, client) as points:
+            return points.labels(self._fitted())
 
     def fit_predict(self, X, y=None):
         """`fit`, then `predict`."""
         return self.fit(X).predict(X)
 
-    def predict_proba(self, X):
+    def predict_proba(self, X, *, client=None):
         """Probability of each component for each point, shape (n_samples, n_components): stored, since asked
-        for."""
-        return self._points(X).responsibilities(self._fitted())
+        for; `client` as in `fit`."""
+        with self._shared(X, client) as points:
+            return points.responsibilities(self._fitted())
 
     def bic(self, X):
         """Bayesian information criterion: lower is better."""
@@ -416,7 +427,12 @@ class DirichletMixture(Parameters):
         check_feature_names(X, getattr(self, "feature_names_in_", None))
         return check_points(X, n_features=self.n_features_in_)
 
-    def _points(self, X):
+    def _points(self, X, client=None):
         """Used once, so read block by block."""
         return Points(self._check(X), len(self.means_), self.space, self._centre,
-                      covariance.is_diagonal(self.covariance), streamed=True)
+                      covariance.is_diagonal(self.covariance), streamed=True, client=client)
+
+    @contextlib.contextmanager
+    def _shared(self, X, client):
+        with connected(client) as client:
+            yield self._points(X, client)

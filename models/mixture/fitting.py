@@ -8,6 +8,7 @@ import numpy as np
 
 import portable as pk
 
+from ..sharding import here
 from . import covariance
 from .blocks import Points
 from .climb import Climb
@@ -80,6 +81,7 @@ class Fit:
     space : str, Space or None
     streamed : bool
     log : kept.Log
+    client : distributed.Client, optional
 
     Attributes
     ----------
@@ -87,14 +89,14 @@ class Fit:
         prior : with every number given.
     """
 
-    def __init__(self, X, weights, centre, variances, prior, first, options, random, space, streamed, log):
+    def __init__(self, X, weights, centre, variances, prior, first, options, random, space, streamed, log, client=None):
         self._k, self._options, self._first, self._variances, self._log = len(first.weights), options, first, variances, log
         diagonal = covariance.is_diagonal(options.kind)
-        with pk.use(pk.default_space() if space is None else space) as space:
-            few = Few(X, weights, self._k, random, space)
-        points = Points(X, self._k, space, centre, diagonal, streamed, weights)
+        with pk.use(here(client, space)) as own:
+            few = Few(X, weights, self._k, random, own)
+        points = Points(X, self._k, space, centre, diagonal, streamed, weights, client)
         self.points = points
-        self._few = points if few.all else Points(few.X, self._k, space, centre, diagonal, weights=few.weights)
+        self._few = points if few.all else Points(few.X, self._k, own, centre, diagonal, weights=few.weights)
         self.prior, self.moves = prior, []
         climb = self._begin(few, random, centre)
         if self._few is not points:

@@ -10,10 +10,11 @@ from portable.errors import InputError
 
 from ..store import NOWHERE
 from . import conjugate, covariance, gibbs_kernels
-from .blocks import Components, by_tile
+from .blocks import Components
 from .posterior import Posterior
 from .prior import centred
 from .split_merge import SplitMerge
+from .sweeps import by_tile
 
 _ROW = ("weights", "means", "covariances", "alpha", "counts")  # of a draw, as in `Posterior`
 _SMALLEST = 1e-300  # a stick's room to the left and right, so that its logarithms are finite
@@ -28,10 +29,11 @@ class Assignments:
             self.labels = pk.zeros((points.n,), np.int64)
             self._table = pk.empty((points.k, points.k), np.int64)
 
-    def draw(self, start, n, joint, lse):
+    def draw(self, sweeps, block, joint, lse):
         """For `Points.sweep`."""
-        pk.parallel_for(by_tile(joint, self._points.space), gibbs_kernels.draw_labels, self._points.k, n,
-                        self._seed, start, self.sweep, joint, lse, self.labels, label="mixture.draw_labels")
+        pk.parallel_for(by_tile(joint, sweeps.space), gibbs_kernels.draw_labels, sweeps.k, block.n, self._seed,
+                        block.start, self.sweep, joint, lse, self.labels, label="mixture.draw_labels")
+        return ()
 
     def shared(self, others):
         """How many points have label a here and b there, shape (k, k)."""

@@ -17,10 +17,11 @@ import portable as pk
 from portable.errors import InputError
 
 from . import covariance, search_kernels
-from .blocks import Components, Points, by_tile
+from .blocks import Components, Points
 from .climb import Climb
 from .kept import NOTHING
 from .prior import centred
+from .sweeps import by_tile
 
 _TRIAL = 6  # iterations before a move is judged
 _TRIES = 6  # trials of a kind of move in a round
@@ -377,23 +378,29 @@ class _State:
         return [(j, 0.0, self.moments[1][j], 0.0)]
 
 
+@dataclass(frozen=True)
+class _ShareOut:
+    """For `Points.gather`: shares of 2 k children in place of l_ij; the entropies of the children's shares where these are wanted."""
+
+    k: int
+    entropies: bool
+
+    def __call__(self, sweeps, block, joint, lse):
+        weights = pk.copy_of(np.ones(block.n), sweeps.space) if block.weights is None else block.weights
+        pk.parallel_for(by_tile(joint, sweeps.space), search_kernels.share_out, self.k, block.n, 0, weights, joint, lse,
+                        label="mixture.share_out")
+        if not self.entropies:
+            return (np.zeros(self.k),)
+        return (sweeps.pair_entropies_of(block.n, self.k + np.arange(2 * self.k).reshape(self.k, 2), joint, lse),)
+
+
 class _Division:
     """Two children for each component, fitted within their component's share of the points."""
 
     def __init__(self, points, kind):
         self._kind, self._of = kind, points
-        self._points = Points(
-            points.X,
-            3 * points.k,
-            points.space,
-            points.centre,
-            points.diagonal,
-            points.n > _MANY,
-            points.weights,
-        )
-        self._weights = pk.copy_of(
-            np.ones(points.n) if points.weights is None else points.weights, points.space
-        )
+        self._points = Points(points.X, 3 * points.k, centre=points.centre, diagonal=points.diagonal,
+                              streamed=points.n > _MANY, weights=points.weights, **points.where)
 
     def run(self, climb, state):
         """(gain of the bound, j, moments of the children) of each component with enough points."""
@@ -443,27 +450,7 @@ class _Division:
 
     def _sweep(self, components, k, last):
         """Sums of the children; at last the entropies of their shares, shape (k,)."""
-        space = self._points.space
-        total = pk.copy_of(np.zeros(k), space)
-        pairs = pk.copy_of(k + np.arange(2 * k).reshape(k, 2), space)
-
-        def assign(start, n, joint, lse):
-            pk.parallel_for(
-                by_tile(joint, space),
-                search_kernels.share_out,
-                k,
-                n,
-                start,
-                self._weights,
-                joint,
-                lse,
-                label="mixture.share_out",
-            )
-            if last:
-                self._points.add_pair_entropies(n, pairs, joint, lse, total)
-
-        self._points.gather(components, assign)
-        return total.to_numpy()
+        return self._points.gather(components, _ShareOut(k, last))[1]
 
     def _first(self, n, xbar, scatter):
         """Moments of two halves of each component, cut across its longest axis."""

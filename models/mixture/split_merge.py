@@ -16,8 +16,9 @@ import numpy as np
 import portable as pk
 
 from . import conjugate, covariance, gibbs_kernels
-from .blocks import Components, Points, by_tile
+from .blocks import Components, Points
 from .prior import WithPrior, centred
+from .sweeps import by_tile
 
 _LAUNCH = 4  # EM iterations from the two points
 
@@ -28,8 +29,9 @@ class SplitMerge:
     def __init__(self, points, kind, prior, labels, seed):
         self._kind, self._prior, self._labels = kind, prior, labels
         self._seed, self._space, self._n = np.uint64(seed), points.space, points.n
+        self._counted = pk.copy_of(np.ones(points.n), points.space)
         self._two = Points(
-            points.X, 2, points.space, points.centre, points.diagonal, points.streamed, np.ones(points.n)
+            points.X, 2, points.space, points.centre, points.diagonal, points.streamed, self._counted
         )
         with pk.use(points.space):
             self._sides, self._log_q = pk.zeros((points.n,), np.int64), pk.zeros((points.n,), np.float64)
@@ -52,7 +54,7 @@ class SplitMerge:
             a,
             b,
             self._labels,
-            self._two.counted,
+            self._counted,
             self._sides,
             label="mixture.choose_members",
         )
@@ -89,7 +91,7 @@ class SplitMerge:
             gibbs_kernels.relabel,
             a,
             b if split else a,
-            self._two.counted,
+            self._counted,
             self._sides,
             self._labels,
             label="mixture.relabel",
@@ -124,12 +126,12 @@ class SplitMerge:
     def _divide(self, two, drawn, number, first, second):
         """Moments of the two sides, drawn or as they are."""
 
-        def assign(start, n, joint, lse):
+        def draw(sweeps, block, joint, lse):
             pk.parallel_for(
-                by_tile(joint, self._space),
+                by_tile(joint, sweeps.space),
                 gibbs_kernels.draw_sides,
-                n,
-                start,
+                block.n,
+                block.start,
                 pk.static(int(drawn)),
                 self._seed,
                 2**62 + number,
@@ -137,13 +139,14 @@ class SplitMerge:
                 second,
                 joint,
                 lse,
-                self._two.counted,
+                self._counted,
                 self._sides,
                 self._log_q,
                 label="mixture.draw_sides",
             )
+            return ()
 
-        _, *sums = self._two.sweep(two, assign)
+        _, *sums = self._two.sweep(two, draw)
         return centred(self._kind, *sums, two.means)
 
 

@@ -9,7 +9,7 @@ import portable as pk
 from . import covariance, step_kernels
 from .blocks import Components
 from .prior import centred
-from .sums import references
+from .sums import Copy, references
 
 
 class HostSteps:
@@ -65,6 +65,7 @@ class FullSteps:
         k, p = means.shape
         self._points, self._model, self._shape = points, model, (k, p)
         self._policy = pk.RangePolicy(0, k, space=points.space)
+        self._about = Copy(points.space), Copy(points.space)
         m, scale, *self._numbers = model.numbers(p)
         self._prior = [self._put(m), self._put(scale)]
         self._centre = self._put(points.centre)
@@ -90,9 +91,9 @@ class FullSteps:
     def components(self):
         return self
 
-    def records_in(self, space, centre, dtype):
+    def records(self, centre, dtype):
         """As `blocks.Components` has it."""
-        return self._records
+        return self._records.to_numpy()
 
     def references(self, centre, limit):
         """As `sums.references`; only where some component is far off has the host to look."""
@@ -109,16 +110,17 @@ class FullSteps:
         self._prepare()
 
     def sweep(self):
-        return self._points.gather(self)
+        return self._points.gather(self)[0]
 
     def objective(self, log_likelihood):
         return self._model.objective(log_likelihood, self._penalty)
 
     def advance(self):
-        sums = self._points.room()
-        pk.parallel_for(self._policy, step_kernels.counts, sums.added, self._n, label="mixture.counts")
+        added = pk.copy_of(self._points.added, self._points.space)
+        about = [copy.of(array) for copy, array in zip(self._about, self._points.about)]
+        pk.parallel_for(self._policy, step_kernels.counts, added, self._n, label="mixture.counts")
         self._model.weigh(self._n.to_numpy())
-        pk.parallel_for(self._policy, step_kernels.maximise, sums.added, *sums.about, self._centre, *self._prior, *self._numbers,
+        pk.parallel_for(self._policy, step_kernels.maximise, added, *about, self._centre, *self._prior, *self._numbers,
                         self._means, self._covariance, label="mixture.maximise")
         self._prepare()
 

@@ -15,7 +15,7 @@ _UNROLL = {np.float64: 4, np.float32: 1}  # points of a step of the product: as 
 _SHARE = 64  # sums of a member of a team on a GPU
 
 # |L^-1 (mu - c)|^2 up to which sums may be taken about c: so many units in the last place is what a covariance loses.
-_CANCELS = {np.float64: 1e8, np.float32: 1e4}
+CANCELS = {np.float64: 1e8, np.float32: 1e4}
 
 
 def n_features(p, diagonal):
@@ -26,6 +26,18 @@ def n_features(p, diagonal):
 def group_of(k, dtype):
     """Components of a team of `moments`."""
     return min(_GROUP[dtype], 1 << (k - 1).bit_length())
+
+
+class Copy:
+    """An array on a space, copied there when it changes."""
+
+    def __init__(self, space):
+        self._space, self._array, self._view = space, None, None
+
+    def of(self, array):
+        if self._array is None or not np.array_equal(self._array, array):
+            self._array, self._view = array, pk.copy_of(array, self._space)
+        return self._view
 
 
 class Sums:
@@ -40,7 +52,7 @@ class Sums:
     """
 
     def __init__(self, block, k, p, dtype, diagonal, space):
-        self.k, self._dtype, self._space = k, dtype, space
+        self.k, self._space, self._numbers, self._chosen = k, space, Copy(space), Copy(space)
         m, widest = n_features(p, diagonal), _OWN * kernels.COLUMNS
         self._n_blocks, self._n_slices = -(-m // widest), max(round(block / SLICE), 1)
         n_own = -(-m // (self._n_blocks * kernels.COLUMNS))
@@ -49,18 +61,14 @@ class Sums:
         self._static = [pk.static(v) for v in (p, int(diagonal), self._n_blocks, n_own, self.group, _UNROLL[dtype])]
         with pk.use(space):
             self._slices = pk.empty((self._n_slices, k, m), np.float64)
-            self.added = pk.empty((k, m), np.float64)
 
-    def begin(self, components, centre):
-        """Sums of nothing, for points less `centre`."""
-        numbers, chosen = components.references(centre, _CANCELS[self._dtype])
-        numbers = numbers.astype(self._dtype)
-        self.reference = numbers.astype(np.float64)[chosen] + centre
+    def begin(self, numbers, chosen):
+        """Sums of nothing, for points less a reference of each component; as `references` gives them, in the points' dtype."""
         self._passes = [(0, 0, self.k)]
         for number in range(1, len(numbers)):
             own = np.flatnonzero(chosen == number)
             self._passes.append((number, int(own[0]), int(own[-1]) + 1))
-        self.about = pk.copy_of(numbers, self._space), pk.copy_of(chosen, self._space)
+        self._about = self._numbers.of(numbers), self._chosen.of(chosen)
         pk.deep_copy(self._slices, 0.0)
 
     def add(self, x, joint, lse):
@@ -70,12 +78,14 @@ class Sums:
         for number, begin, end in self._passes:
             teams = (-(-end // self.group) - begin // self.group) * self._n_blocks * n_slices
             pk.parallel_for(pk.TeamPolicy(teams, self._team, space=self._space), kernels.moments, *self._static, n_slices, x,
-                            joint, lse, begin, end, number, *self.about, self._slices, label="mixture.moments")
+                            joint, lse, begin, end, number, *self._about, self._slices, label="mixture.moments")
 
     def end(self):
-        """`added` holds the sums, shape (k, n_features), and `about` what they are about: references less the centre, and chosen ones."""
-        pk.parallel_for(pk.MDRangePolicy((0, 0), self.added.shape, space=self._space), kernels.add_slices, self._slices,
-                        self.added, label="mixture.add_slices")
+        """The sums, a View of shape (k, n_features) of its own."""
+        added = pk.empty(self._slices.shape[1:], np.float64, self._space)
+        pk.parallel_for(pk.MDRangePolicy((0, 0), added.shape, space=self._space), kernels.add_slices, self._slices, added,
+                        label="mixture.add_slices")
+        return added
 
 
 def references(components, centre, limit):

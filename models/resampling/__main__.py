@@ -9,6 +9,7 @@ import portable as pk
 from portable.errors import PortableError, printable
 
 from .. import page
+from ..cluster import add_cluster, asked_for
 from .calibration import calibrate
 from .exactness import likelihoods, smoothers
 from .figures import draw
@@ -28,6 +29,7 @@ def main(argv=None):
                       help="default: %(default)s; what its study.json holds is not computed again")
     made.add_argument("--checkpoint", metavar="FOLDER",
                       help="keeps finished cells: the same command goes on from there (default: checkpoint in --out)")
+    add_cluster(made)
     made.add_argument("--quick", action="store_true", help="N = 2^4 to 2^8, three values of y: shows that everything runs")
     made.set_defaults(run=experiment)
     drawn = commands.add_parser("figures", help="Figures 2 to 6 of studies, of one machine or of several, and their table in one")
@@ -42,6 +44,7 @@ def main(argv=None):
     ranked.add_argument("--jobs", type=int, default=1, metavar="N",
                         help="processes that share the data sets out, each on one core unless --space is given "
                              "(default: %(default)s)")
+    add_cluster(ranked)
     ranked.add_argument("--quick", action="store_true", help="twenty data sets, nineteen draws each, few steps: shows that everything runs")
     ranked.set_defaults(run=calibrated)
     printed = commands.add_parser("paper", help="Figures 2 to 6 of Murray, Lee and Jacob in single precision, as a page")
@@ -57,7 +60,8 @@ def main(argv=None):
     if options.run is experiment and (not 4 <= options.largest <= 30 or options.runs < 1):
         parser.error(f"--largest is {options.largest} and --runs {options.runs}; 4 to 30 and at least 1 are wanted")
     try:
-        return options.run(options) or 0
+        with asked_for(options):
+            return options.run(options) or 0
     except (PortableError, OSError, ImportError) as error:
         print(f"resampling: {printable(error)}", file=sys.stderr)
         return 1
@@ -85,7 +89,7 @@ def calibrated(options):
     print("samplers: chi-square tests of the ranks of true parameters among draws")
     for sampler in options.sampler or ("pmmh", "correlated", "gibbs"):
         found = calibrate(sampler, n_sets=sets, seed=options.seed, space=options.space, jobs=options.jobs,
-                          progress=True, **sizes)
+                          progress=True, client=options.client, **sizes)
         print(f"  {found}; {sets} data sets, {found.n_kept} draws each", flush=True)
         failed |= min(found.p_values.values()) < 0.001
     print("failed" if failed else "all within their bounds")
@@ -107,7 +111,7 @@ def experiment(options):
     table = folder / "study.json"
     known = load(table) if table.exists() else []
     try:
-        for cell in study(spaces, sizes, ys, Design(options.runs), known, options.checkpoint or folder / "checkpoint"):
+        for cell in study(spaces, sizes, ys, Design(options.runs), known, options.checkpoint or folder / "checkpoint", client=options.client):
             print(ROW.format(**cell), flush=True)
             if cell not in known:
                 known.append(cell)

@@ -79,6 +79,7 @@ def calibrate(
     space=None,
     jobs: int = 1,
     progress: bool = False,
+    client=None,
 ) -> Calibration:
     """Calibrate a sampler on the linear Gaussian model, with a tenth of the observations missing.
 
@@ -101,6 +102,8 @@ def calibrate(
     jobs : int
         Processes that share the data sets out, each on the space "serial" if none is given.
     progress : bool
+    client : distributed.Client or "local", optional
+        Whose workers share the data sets out in place of `jobs`.
 
     Returns
     -------
@@ -118,10 +121,16 @@ def calibrate(
         ) from error
     need("arviz_stats", "arviz", "autocorrelation times")
     one = functools.partial(
-        _ranks, sampler, n_kept, n_steps, long_enough, n_observed, seed, space_of(space, jobs)
+        _ranks, sampler, n_kept, n_steps, long_enough, n_observed, seed, space_of(space, jobs, client)
     )
     found = map_numbers(
-        one, n_sets, jobs=jobs, description=f"{n_sets} data sets, {sampler}", progress=progress
+        one,
+        n_sets,
+        jobs=jobs,
+        description=f"{n_sets} data sets, {sampler}",
+        progress=progress,
+        client=client,
+        space=space,
     )
     ranks = np.array([row for row, _ in found])
     boxes = max(b for b in range(2, BOXES + 1) if (n_kept + 1) % b == 0 or b == 2)

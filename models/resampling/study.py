@@ -14,6 +14,8 @@ cells are independent; `excess` takes the 1 / K off the bias share. `Design` say
 
 from __future__ import annotations
 
+import functools
+import itertools
 import json
 import math
 import pathlib
@@ -29,6 +31,7 @@ import portable as pk
 from portable.errors import InputError
 
 from ..files import read_json, write
+from ..processes import map_numbers
 from ..store import Store
 from . import schemes
 from .prefix_sums import PEERS
@@ -110,6 +113,7 @@ def study(
     known: Sequence[dict] = (),
     checkpoint: object = None,
     names: Sequence[str] = SCHEMES,
+    client: object = None,
 ) -> Iterator[dict]:
     """The cells of the study, one after another.
 
@@ -127,6 +131,9 @@ def study(
         goes on from there, one with more cells adds to it.
     names : list of str
         Schemes of SCHEMES, peers of `models.resampling.prefix_sums`, or "metropolis / C" for B = B* / C.
+    client : distributed.Client or "local", optional
+        Whose workers compute our schemes' errors, each cell's on a core of its own. Seconds are this machine's,
+        and measured here.
 
     Yields
     ------
@@ -137,6 +144,14 @@ def study(
         known = [*known, *_kept(store)]
         done = {_place(cell): cell for cell in known}
         errors = {_drawn(cell): {name: cell[name] for name in ERRORS if name in cell} for cell in known}
+        if client is not None:
+            places = itertools.product([name for name in names if name not in PEERS], sizes, ys)
+            cells = [{"scheme": name, "kind": "any", "n": n, "y": y} for name, n, y in places]
+            cells = [cell for cell in cells if _drawn(cell) not in errors]
+            found = map_numbers(
+                functools.partial(_errors_elsewhere, cells, design), len(cells), client=client, space="serial"
+            )
+            errors |= {_drawn(cell): error for cell, error in zip(cells, found) if error is not None}
         for space in spaces:
             for n in sizes:
                 for y in ys:
@@ -208,6 +223,16 @@ def _errors_of(cell, draw, design, sets, runs, steps, store):
                 store.put(name, **part)
         found.append(part["errors"])
     return dict(zip(ERRORS, (sets, runs, *np.mean(found, axis=0).tolist())))
+
+
+def _errors_elsewhere(cells, design, k):
+    """On a worker: the errors of a cell, which no machine changes; None if the design leaves it out."""
+    cell = cells[k]
+    steps = metropolis_steps(weight_set(cell["n"], cell["y"], 0, design.dtype), space="serial")
+    draw, steps, _ = _drawing(cell["scheme"], steps, "serial")
+    sets, runs = design.share(cell["n"], steps)
+    with Store(None, "resampling.study", {}) as nothing:
+        return _errors_of(cell, draw, design, sets, runs, steps, nothing) if sets else None
 
 
 def _drawing(name, steps, space):

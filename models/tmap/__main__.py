@@ -15,6 +15,7 @@ from portable.errors import InputError, PortableError, printable
 
 from .. import page
 from ..checks import check_outputs
+from ..cluster import add_cluster, asked_for
 from ..files import replacing
 from ..store import inside
 from ..dates import ORDERS
@@ -29,7 +30,8 @@ def main(arguments=None):
     console = Console(width=None if sys.stdout.isatty() else 160)
     try:
         _check_outputs(options)
-        options.run_command(options, console)
+        with asked_for(options):
+            options.run_command(options, console)
     except PortableError as error:
         Console(stderr=True).print(f"[bold red]error:[/] {escape(str(error))}", highlight=False)
         return 2
@@ -71,6 +73,7 @@ def _parser():
     fitting.add_argument("--checkpoint", metavar="FOLDER", help="keeps where each start has come to: the same command goes on")
     fitting.add_argument("--out", metavar="MODEL.json", help="write the model")
     fitting.add_argument("--figure", metavar="FILE.png", help="draw fitted against empirical")
+    add_cluster(fitting)
     fitting.set_defaults(run_command=_fit)
 
     simulating = commands.add_parser("simulate", help="random runs of a process")
@@ -129,7 +132,8 @@ def _fit(options, console):
     runs = _read(options)
     console.print(repr(runs), highlight=False)
     how = {"n_starts": options.starts, "max_iter": options.max_iter, "tol": options.tol, "dtype": options.dtype,
-           "seed": options.seed, "memory_limit": options.memory_limit, "space": options.space}
+           "seed": options.seed, "memory_limit": options.memory_limit, "space": options.space,
+           "client": options.client}
     if options.orders:
         model, info = fit(runs, orders=options.orders, checkpoint=inside(options.checkpoint, "fit"), **how)
     else:
@@ -158,7 +162,7 @@ def _errors(model, runs, options):
     if not options.errors:
         return None, ()
     try:
-        return standard_errors(model, runs, memory_limit=options.memory_limit, space=options.space), ()
+        return standard_errors(model, runs, memory_limit=options.memory_limit, space=options.space, client=options.client), ()
     except InputError as error:
         return None, (f"no standard errors: {error}",)
 

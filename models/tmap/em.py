@@ -1,8 +1,8 @@
-"""The EM iteration as launches: both steps on the space, for several models of the same orders at once."""
+"""The EM iteration, for several models of the same orders at once: sums of shards, and the M-step on a space of this process."""
 
 from __future__ import annotations
 
-import itertools
+import functools
 import types
 from dataclasses import dataclass
 
@@ -10,12 +10,14 @@ import numpy as np
 
 import portable as pk
 
+from ..sharding import Held, Shards, here, nodes
+from ..sharding import total as add_up
 from ..store import NOWHERE
 from . import kernels
+from .expectation import Expectation
 from .kept import Kept
-from .kernels import PACK
 from .model import TransientMAP, log_factorials
-from .packed import FADED, Packed, check_range, log_unit, parts_of, tiny, unit_of
+from .packed import check_range, log_unit, parts_of, unit_of
 
 _BATCH = 10  # iterations between two looks at whether the starts have come to rest
 SHORTEST = 1e-3  # a branch's mean gap is at least this share of the shortest positive gap
@@ -62,52 +64,55 @@ class EM:
     n_models : int
     dtype : type
         Of the recursions. Sums and the M-step are in float64.
-    space : str or Space
+    space : str, Space or a list of them
     memory_limit : int, optional
         Bytes of the space that gaps may take, packed. What is more is streamed: the parts wait on the host, and each E-step
         copies them to the space in turn.
+    client : distributed.Client, optional
+        Whose workers have the runs. The M-step is made here.
     """
 
-    def __init__(self, runs, orders, n_models, dtype, space, memory_limit=None):
+    def __init__(self, runs, orders, n_models, dtype, space, memory_limit=None, client=None):
         check_range(runs, dtype)
-        parts = parts_of(runs, dtype, memory_limit)
-        self.runs, self.dtype, self.unit, self.streamed = runs, dtype, unit_of(runs), len(parts) > 1
+        parts, whole = parts_of(runs, dtype, memory_limit)
+        self.runs, self.dtype, self.unit, self.n_shards = runs, dtype, unit_of(runs), len(parts)
         self.orders, self.n_branches, self.n_models = orders, len(orders), n_models
         self.shortest = SHORTEST * runs.shortest
         n = self.n_branches
         model, n_sums = (n_models, kernels.SWITCHING + n, n), kernels.row_of(kernels.MOVE, n, n * n)
-        self._exact, self._models = pk.empty(model, np.float64, space), pk.empty(model, dtype, space)
-        self._state = pk.zeros((n_models, 2), np.int64, space)
-        self._total = pk.zeros((n_models, n_sums), np.float64, space)
-        self._factorials = pk.copy_of(log_factorials(orders), space)
+        own = here(client, space)
+        self._exact, self._models = pk.empty(model, np.float64, own), pk.empty(model, dtype, own)
+        self._state = pk.zeros((n_models, 2), np.int64, own)
+        self._totals = pk.zeros((len(parts), n_models, n_sums), np.float64, own)
+        self._total, self._factorials = self._totals[0], pk.copy_of(log_factorials(orders), own)
         self.space = self._exact.space
-        self._parts, n_rows = zip(*(self._lay_out(part) for part in parts))
-        self._filtered = pk.empty((n_models, max(n_rows) * n * PACK), dtype, space)
+        make = functools.partial(Expectation, n_models, n, dtype, self.unit)
+        if not whole and client is None:  # laid out once, though they are copied to the space at each step
+            method = make(self.space)
+            parts = [method.lay_out(part).on_host() for part in parts]
+        self._shards = Shards(make, parts, client=client, space=space, room=None if whole else 0.0, label="tmap")
+        self._own = self._shards.own()
 
-    def _lay_out(self, runs):
-        """What the E-step takes of some runs, and how many rows of `filtered` it wants."""
-        packed = Packed(runs, self.space, self.dtype, self.unit)
-        shares = packed.shares()
-        longest = packed.rows_of(shares[:-1])
-        views = *(pk.copy_of(part, self.space) for part in (shares, np.cumsum(longest) - longest)), *packed.views
-        if self.streamed:
-            views = tuple(view.to_numpy().copy() for view in views)
-        sums = pk.zeros((*self._total.shape, len(longest)), np.float64, self.space)
-        table = packed.table(self.n_models, self.n_branches)
-        tabulation = packed.tabulation(self._exact, table) if packed.rounded else None
-        return (packed.censoring, views, sums, table, tabulation), int(longest.sum())
+    def _launches(self):
+        """All of an E-step on the space of this process that has all runs: sums, and their sums in the order of (1) of `sharding`."""
+        method, shards = self._own
+        found = []
 
-    def launches(self):
-        """The launches of an E-step in their order."""
-        for number, (censoring, views, sums, table, tabulation) in enumerate(self._parts):
-            if tabulation:
-                yield tabulation
-            if self.streamed:
-                views = tuple(pk.copy_of(view, self.space) for view in views)
-            yield (pk.TeamPolicy(self.n_models * sums.shape[2], PACK, space=self.space), kernels.expectation,
-                   *kernels.branches(self.n_branches), pk.static(censoring), pk.static(tabulation is not None),
-                   FADED[self.dtype], tiny(self.dtype), self._state, self._models, table, *views, self._filtered, sums)
-            yield (pk.TeamPolicy(self._total.size, 512, space=self.space), kernels.add_sums, number, sums, self._total)
+        def each():
+            for shard, total in zip(shards, self._totals):
+                found.extend(method.launches(shard, self._exact, self._models, self._state, total))
+                yield (Held(total, lambda *launch: found.append(launch)),)
+
+        add_up(nodes(each(), 0))
+        return found
+
+    def expect(self):
+        """The E-step: `_total` from the models."""
+        if self._own is None:
+            pk.deep_copy(self._total, self._shards.reduce("sums", self._exact.to_numpy(), self._state.to_numpy())[0])
+            return
+        for launch in self._launches():
+            pk.parallel_for(*launch, label=f"tmap.{launch[1].name}")
 
     def load(self, models):
         """Start from these, at most n_models; branches in the order of `orders`."""
@@ -125,8 +130,7 @@ class EM:
         for begin in range(0, len(models), self.n_models):
             some = models[begin : begin + self.n_models]
             self.load(some)
-            for launch in self.launches():
-                pk.parallel_for(*launch)
+            self.expect()
             found += [self._read(model, row) for model, row in zip(some, self._total.to_numpy().copy())]
         return found
 
@@ -149,7 +153,7 @@ class EM:
         self.load(models)
         history = pk.zeros((self.n_models, max_iter + 1), np.float64, self.space)
         kept = Kept(store, self._exact, self._models, self._state, history)
-        iterations = self.iterations(1 if self.streamed else min(_BATCH, max_iter + 1), max_iter, tol, history)
+        iterations = self.iterations(1 if self._own is None else min(_BATCH, max_iter + 1), max_iter, tol, history)
         while (self._state.to_numpy()[:, kernels.STATUS] == kernels.CLIMBING).any():
             iterations.replay()
             if store.due():
@@ -160,17 +164,17 @@ class EM:
                  bool(state[k, kernels.STATUS] == kernels.AT_REST)) for k in range(len(models))]
 
     def iterations(self, n_iterations, max_iter, tol, history):
-        """That many EM iterations, to be replayed: a graph, unless parts are copied in between."""
+        """That many EM iterations, to be replayed: a graph, unless other places or copies have a share in them."""
         maximise = (pk.TeamPolicy(self.n_models, 32, space=self.space), kernels.maximise,
                     kernels.branches(self.n_branches)[1], max_iter, tol * self.runs.n_gaps, self.shortest / self.unit,
                     self._factorials, self._total, self._state, history, self._exact, self._models)
 
         def iterate():
             for _ in range(n_iterations):
-                for launch in itertools.chain(self.launches(), [maximise]):
-                    pk.parallel_for(*launch, label=f"tmap.{launch[1].name}")
+                self.expect()
+                pk.parallel_for(*maximise, label="tmap.maximise")
 
-        if self.streamed:
+        if self._own is None:
             return types.SimpleNamespace(replay=iterate)
         with pk.capture(self.space) as graph:
             iterate()

@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-import portable as pk
 from portable.errors import DTypeError, InputError
 
 from ..checks import check_count, check_number, check_seed
+from ..cluster import connected
+from ..sharding import here
 from ..store import Store
 from .checks import check_dtype, check_memory, check_orders
 from .em import EM, SHORTEST
@@ -54,7 +55,7 @@ class FitInfo:
 
 
 def fit(runs, *, orders, max_iter=500, tol=1e-8, seed=0, n_starts=None, initial=None, dtype="float64",
-        memory_limit=None, checkpoint=None, space=None):
+        memory_limit=None, checkpoint=None, space=None, client=None):
     """Fit a TransientMAP of given orders to runs.
 
     Parameters
@@ -82,7 +83,10 @@ def fit(runs, *, orders, max_iter=500, tol=1e-8, seed=0, n_starts=None, initial=
     checkpoint : path, optional
         A folder that keeps where each start has come to, every few seconds. The same call goes on from there to the same model,
         one with more `max_iter` or `n_starts` goes further.
-    space : str or Space, optional
+    space : str, Space or a list of them, optional
+        Spaces of a list, such as several GPUs, work side by side.
+    client : distributed.Client or "local", optional
+        Whose workers share the runs; the M-step is made here. The model is the same for any number of workers.
 
     Returns
     -------
@@ -98,6 +102,8 @@ def fit(runs, *, orders, max_iter=500, tol=1e-8, seed=0, n_starts=None, initial=
         use.
     StorageError
         The checkpoint cannot be written; what was kept before stays.
+    ClusterError
+        A worker of another version or without the space; a scheduler that is gone.
     """
     check_type(runs)
     orders = np.sort(check_orders(orders))
@@ -107,20 +113,20 @@ def fit(runs, *, orders, max_iter=500, tol=1e-8, seed=0, n_starts=None, initial=
     random = np.random.default_rng(check_seed(seed))
     memory_limit = check_memory(memory_limit)
     check_fit(runs, orders)
-    space = pk.default_space() if space is None else space
     initial = paper_start(runs, orders, seed) if isinstance(initial, str) and initial == "paper" else initial
-    first = [] if initial is None else [in_order(_check_initial(initial, orders, runs, memory_limit, space))]
+    first = [] if initial is None else [in_order(_check_initial(initial, orders, runs, memory_limit, here(client, space)))]
     settings = {"values": runs.values, "lengths": runs.lengths, "censored": runs.censored, "resolution": runs.resolution,
                 "orders": orders, "tol": tol, "seed": seed, "dtype": str(np.dtype(dtype)), "memory_limit": memory_limit}
-    with Store(checkpoint, "tmap.fit", settings) as store:
-        em = EM(runs, orders, min(n_starts, _AT_ONCE), dtype, space, memory_limit)
+    with Store(checkpoint, "tmap.fit", settings) as store, connected(client) as client:
+        em = EM(runs, orders, min(n_starts, _AT_ONCE), dtype, space, memory_limit, client)
         starts = first + _promising(em, runs, orders, n_starts - len(first), max_iter, random)
         found = [end for begin in range(0, n_starts, _AT_ONCE)
                  for end in em.climb(starts[begin : begin + _AT_ONCE], max_iter, tol, store)]
-    model, history, converged = max(found, key=lambda end: end[1][-1])
-    model = in_order(model)
+        model, history, converged = max(found, key=lambda end: end[1][-1])
+        model = in_order(model)
+        notes = _notes(em, runs, model)
     finals = np.array([end[1][-1] for end in found])
-    info = FitInfo(float(history[-1]), history, len(history) - 1, converged, finals, (*_of_starts(finals), *_notes(em, runs, model)))
+    info = FitInfo(float(history[-1]), history, len(history) - 1, converged, finals, (*_of_starts(finals), *notes))
     return model, info
 
 

@@ -345,8 +345,8 @@ def expectation(team, n, r, censoring, rounded, faded, tiny, state, models, tabl
 
 
 @pk.kernel
-def add_sums(team, part, sums, total):
-    """Add up a row of `sums`; a team a row. What `total` holds is added to but for the first part. 8 n_teams bytes."""
+def add_sums(team, sums, total):
+    """Add up a row of `sums`; a team a row. 8 n_teams bytes."""
     start = team.league_rank // sums.shape[1]
     row = team.league_rank - start * sums.shape[1]
     value = 0.0
@@ -354,7 +354,7 @@ def add_sums(team, part, sums, total):
         value += sums[start, row, column]
     value = team.reduce(value)
     if team.single():
-        total[start, row] = value if part == 0 else total[start, row] + value
+        total[start, row] = value
 
 
 @pk.kernel

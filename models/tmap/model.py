@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 
 import numpy as np
@@ -10,6 +11,8 @@ import portable as pk
 from portable.errors import DTypeError, InputError, ShapeError
 
 from ..checks import as_numbers, check_count, check_finite, check_flag, check_seed
+from ..cluster import connected
+from ..sharding import Shards
 from . import kernels, run_kernels
 from .checks import LARGEST, SMALLEST, check_dtype, check_memory, check_orders
 from .packed import FADED, NEVER, Packed, check_range, log_unit, parts_of, tiny, unit_of
@@ -208,7 +211,7 @@ class TransientMAP:
         visits = self.visits()
         return (found * np.exp(-0.5 * y)) @ visits / visits.sum()
 
-    def log_likelihood(self, runs, *, dtype="float64", memory_limit=None, space=None):
+    def log_likelihood(self, runs, *, dtype="float64", memory_limit=None, space=None, client=None):
         """Logarithm (4) of the density of runs; of the probability, as far as open gaps go.
 
         Parameters
@@ -218,7 +221,9 @@ class TransientMAP:
             Of the recursion; sums over runs are in float64 either way.
         memory_limit : int, optional
             Bytes of the space that gaps may take: more than that goes there in parts, one after the other.
-        space : str or Space, optional
+        space : str, Space or a list of them, optional
+        client : distributed.Client or "local", optional
+            Whose workers share the runs.
 
         Returns
         -------
@@ -231,14 +236,12 @@ class TransientMAP:
             What are no Runs; a memory_limit that is too small for one part.
         """
         check_type(runs)
-        dtype, loglik = check_dtype(dtype), 0.0
+        dtype = check_dtype(dtype)
         check_range(runs, dtype)
-        for part in parts_of(runs, dtype, check_memory(memory_limit)):
-            packed, shared = self._on(part, dtype, space, unit_of(runs))
-            shares = packed.shares()
-            policy = pk.TeamPolicy(len(shares) - 1, kernels.PACK, space=packed.space)
-            loglik += pk.parallel_reduce(policy, kernels.log_likelihood, *shared, pk.copy_of(shares, packed.space),
-                                         *packed.views, label="tmap.log_likelihood")
+        parts, _ = parts_of(runs, dtype, check_memory(memory_limit))
+        with connected(client) as client:
+            make = functools.partial(_Likelihood, self, dtype, unit_of(runs))
+            loglik, = Shards(make, parts, client=client, space=space, room=0.0, label="tmap").reduce("log_likelihood")
         return float(loglik - log_unit(runs)) if loglik > 0.1 * NEVER[dtype] else -math.inf
 
     def branch_probabilities(self, runs, *, space=None):
@@ -347,6 +350,23 @@ class TransientMAP:
         rates = self.rates * unit
         constant = self.orders * np.log(rates) - log_factorials(self.orders)
         return np.vstack([self.alpha, constant, rates, self.orders - 1.0, self.exits, self.switching])
+
+
+class _Likelihood:
+    """A method for `sharding.Shards`: the likelihood of runs in a space."""
+
+    def __init__(self, model, dtype, unit, space):
+        self._model, self._dtype, self._unit, self._space = model, dtype, unit, space
+
+    def prepare(self, runs):
+        return self._model._on(runs, self._dtype, self._space, self._unit)
+
+    def log_likelihood(self, shards):
+        for packed, shared in shards:
+            shares = packed.shares()
+            policy = pk.TeamPolicy(len(shares) - 1, kernels.PACK, space=packed.space)
+            yield (pk.parallel_reduce(policy, kernels.log_likelihood, *shared, pk.copy_of(shares, packed.space), *packed.views,
+                                      label="tmap.log_likelihood"),)
 
 
 def log_factorials(orders):

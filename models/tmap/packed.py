@@ -20,6 +20,8 @@ FADED = {np.float32: 1e-12, np.float64: 1e-100}
 # multiprocessor holds 16 teams of three branches in float32 and 12 in float64: these are three and four rounds of it.
 ROUNDS, LEAST_TEAMS = 3, 64
 
+SHARD = 2**21  # gaps: some 20 milliseconds of a core for a model, and as much as keeps a GPU busy
+
 _WIDEST = 1e25  # float32: the largest gap over the smallest, so that products with rates stay in range
 _RADIX = 2**16  # NumPy sorts 16-bit keys by counting
 
@@ -136,33 +138,39 @@ def check_range(runs, dtype):
                          "dtype='float64' is wanted")
 
 
-def parts_of(runs, dtype, memory_limit):
-    """The same runs in parts, each of whole packs and of gaps that take no more memory than that once they are packed.
+def parts_of(runs, dtype, memory_limit=None):
+    """The same runs in shards, each of whole packs and of at most SHARD gaps, or as many as the memory holds once they are packed.
 
     Parameters
     ----------
     runs : Runs
     dtype : type
     memory_limit : int or None
-        Bytes. None: one part.
+        Bytes.
 
     Returns
     -------
-    list of Runs
+    parts : list of Runs
+    whole : bool
+        Whether the memory holds all of them at once.
     """
-    if memory_limit is None:
-        return [runs]
     order = _by_length(runs.lengths)
-    size = runs.lengths[order][::PACK] * (2 * PACK * np.dtype(dtype).itemsize)
-    if size[0] > memory_limit:
+    item = 2 * PACK * np.dtype(dtype).itemsize
+    size = runs.lengths[order][::PACK] * item
+    if memory_limit is not None and size[0] > memory_limit:
         raise InputError(f"memory_limit is {memory_limit} bytes, but {PACK} runs of up to {runs.lengths[order[0]]} gaps take "
                          f"{size[0]}")
+    most = max(SHARD // PACK * item, int(size[0]))
+    most = most if memory_limit is None else min(most, memory_limit)
     ends = np.cumsum(size)
+    whole = memory_limit is None or bool(ends[-1] <= memory_limit)
     cuts = [0]
     while cuts[-1] < len(size):
         before = ends[cuts[-1] - 1] if cuts[-1] else 0
-        cuts.append(int(np.searchsorted(ends, before + memory_limit, side="right")))
-    return [runs.subset(order[PACK * a : PACK * b]) for a, b in zip(cuts, cuts[1:])] if len(cuts) > 2 else [runs]
+        cuts.append(int(np.searchsorted(ends, before + most, side="right")))
+    if len(cuts) == 2:
+        return [runs], whole
+    return [runs.subset(order[PACK * a : PACK * b]) for a, b in zip(cuts, cuts[1:])], whole
 
 
 def _by_length(lengths):

@@ -93,6 +93,11 @@ class Runs:
         places = np.arange(lengths.sum()) + np.repeat(shifts, lengths)
         return Runs(self.values[places], lengths, self.censored[which], resolution=self.resolution)
 
+    @property
+    def nbytes(self):
+        """Bytes of the arrays."""
+        return self.values.nbytes + self.lengths.nbytes + self.censored.nbytes
+
     @functools.cached_property
     def complete(self):
         """Whether each gap's end was seen, shape (n_gaps,)."""

@@ -66,7 +66,7 @@ def select_orders(runs, total_order, *, most_branches=MOST_BRANCHES, criterion="
         Parts that "cross_validated" leaves out in turn, drawn at random.
     seed : int, 0 to 2^64 - 1
     **options
-        Of `fit`: max_iter, tol, n_starts, dtype, memory_limit, checkpoint (a part of it for each partition), space.
+        Of `fit`: max_iter, tol, n_starts, dtype, memory_limit, checkpoint (a part of it for each partition), space, client.
 
     Returns
     -------
@@ -87,7 +87,7 @@ def select_orders(runs, total_order, *, most_branches=MOST_BRANCHES, criterion="
     share = check_number(held_out, "held_out", above=0.0)
     fitted, kept = _split(runs, share, random) if criterion == "held_out" else (runs, None)
     folds = _folds(runs, n_folds, random) if criterion == "cross_validated" else []
-    where = {name: options.get(name) for name in ("memory_limit", "space")}
+    where = {name: options.get(name) for name in ("memory_limit", "space", "client")}
     plain, found = bool((runs.lengths == 1).all()), []
     for orders in partitions(total_order, most_branches):
         if min(orders) > 1 and runs.values.min() == 0.0 and runs.resolution is None:

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-import portable as pk
 from portable.errors import InputError
 
+from ..cluster import connected
 from .checks import check_memory
 from .em import EM
 from .kernels import DEAD
@@ -40,7 +40,7 @@ class StandardErrors:
     covariance: np.ndarray
 
 
-def standard_errors(model, runs, *, memory_limit=None, space=None):
+def standard_errors(model, runs, *, memory_limit=None, space=None, client=None):
     """Standard errors of the maximum-likelihood estimate `model`.
 
     The gradient of the log-likelihood follows from the sums (6) (Fisher's identity; Louis, JRSS B 44, 1982); its
@@ -54,7 +54,9 @@ def standard_errors(model, runs, *, memory_limit=None, space=None):
     runs : Runs
     memory_limit : int, optional
         As in `fit`.
-    space : str or Space, optional
+    space : str, Space or a list of them, optional
+    client : distributed.Client or "local", optional
+        Whose workers share the runs.
 
     Returns
     -------
@@ -67,15 +69,15 @@ def standard_errors(model, runs, *, memory_limit=None, space=None):
     """
     check_model(model)
     check_type(runs)
-    space = pk.default_space() if space is None else space
-    em = EM(runs, model.orders, _AT_ONCE, np.float64, space, check_memory(memory_limit))
-    alive = em.expectation([model])[0].visits > DEAD
-    held = model.orders / model.rates <= em.shortest * (1 + 1e-12)  # see `fit`: such a branch takes zeros only
-    free = _free(model, alive, held)
-    whole = np.concatenate([model.alpha, model.rates, model.exits, model.switching.ravel()])
-    steps = np.eye(len(whole))[free] * _STEP
-    points = [_moved(model, sign * step) for step in steps for sign in (1.0, -1.0)]
-    slopes = np.array([_gradient(point, sums)[free] for point, sums in zip(points, em.expectation(points))])
+    with connected(client) as client:
+        em = EM(runs, model.orders, _AT_ONCE, np.float64, space, check_memory(memory_limit), client)
+        alive = em.expectation([model])[0].visits > DEAD
+        held = model.orders / model.rates <= em.shortest * (1 + 1e-12)  # see `fit`: such a branch takes zeros only
+        free = _free(model, alive, held)
+        whole = np.concatenate([model.alpha, model.rates, model.exits, model.switching.ravel()])
+        steps = np.eye(len(whole))[free] * _STEP
+        points = [_moved(model, sign * step) for step in steps for sign in (1.0, -1.0)]
+        slopes = np.array([_gradient(point, sums)[free] for point, sums in zip(points, em.expectation(points))])
     information = (slopes[1::2] - slopes[::2]) / (2.0 * _STEP)
     to_whole = _jacobian(model)[:, free]
     # Logarithms of a row's probabilities mean something but for a constant: that direction has no information.

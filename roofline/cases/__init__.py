@@ -12,7 +12,7 @@ REPORTED = ("hawkes", "methods", "edm")  # have `prepare`
 ALL = (*REPORTED, "rest")  # as `report --all` has them
 COMPARED = (  # have `duels`
     "algorithms", "ceilings", "cytometry", "edm", "edm_brains", "edm_test", "filters", "hawkes", "hawkes_triggering", "lanes", "launch", "layer",
-    "mixture", "mixture_em", "mixture_fit", "mixture_large", "numba", "profile", "resampling", "start", "tmap")
+    "mixture", "mixture_em", "mixture_fit", "mixture_large", "numba", "profile", "resampling", "scaleout", "start", "tmap")
 
 
 class Case(Protocol):

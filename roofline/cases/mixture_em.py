@@ -21,7 +21,7 @@ from models.mixture.steps import FullSteps
 from roofline import peers
 from roofline.ceiling import ceilings
 from roofline.contract import Contender, Duel
-from roofline.counting import executed_totals
+from roofline.mix import executed_totals
 from roofline.units import scaled
 
 P = 14  # coordinates

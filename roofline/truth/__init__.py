@@ -1,7 +1,8 @@
-"""A corpus of truth: pairs of launches that do the same work, one of them with a planted cause that costs it time.
+"""A corpus of truth: pairs of launches that do the same work, one of them with a planted cause that costs it
+time.
 
-What `roofline.reasons` says of them is held against the clock by `roofline.validate`. Sizes and data are drawn when a pair is made,
-so that no rule can be fitted to them.
+What `roofline.reasons` says of them is held against the clock by `roofline.validate`. Sizes and data are
+drawn when a pair is made, so that no rule can be fitted to them.
 """
 
 from collections.abc import Callable
@@ -19,7 +20,8 @@ class Pair:
     name : str
     causes : tuple of str
         Names that `roofline.reasons` may give what was planted.
-    make : callable of (space, Generator, quick) that gives the launch with the cause and the one without, (policy, kernel, *args)
+    make : callable of (space, Generator, quick) that gives the launch with the cause and the one without,
+    (policy, kernel, *args)
     """
 
     name: str

@@ -55,7 +55,13 @@ def mandelbrot_points_in_no_order(space, random, quick):
     order = np.argsort(steps)
 
     def launch(points):
-        return (_range(space, n), escape, TRIPS, *_there(space, cx[points], cy[points]), pk.zeros(n, "int64", space))
+        return (
+            _range(space, n),
+            escape,
+            TRIPS,
+            *_there(space, cx[points], cy[points]),
+            pk.zeros(n, "int64", space),
+        )
 
     return launch(np.arange(n)), launch(order)
 
@@ -165,7 +171,11 @@ def straight(i, j, a, out):
 def a_matrix_written_across(space, random, quick):
     """Its transpose, an element of each line at a time, against a copy."""
     n = 64 if quick else 2048 + 8 * int(random.integers(1, 100))
-    a, out, box = _there(space, random.random((n, n)))[0], pk.zeros((n, n), space=space), pk.MDRangePolicy((0, 0), (n, n), space=space)
+    a, out, box = (
+        _there(space, random.random((n, n)))[0],
+        pk.zeros((n, n), space=space),
+        pk.MDRangePolicy((0, 0), (n, n), space=space),
+    )
     return (box, turned, a, out), (box, straight, a, out)
 
 
@@ -250,7 +260,12 @@ def one_team_for_all(space, random, quick):
     x = pk.copy_of(random.random(n), space)
 
     def launch(league):
-        return pk.TeamPolicy(league, space=space), rows, x[: n // league * league].reshape(league, n // league), pk.zeros(league, space=space)
+        return (
+            pk.TeamPolicy(league, space=space),
+            rows,
+            x[: n // league * league].reshape(league, n // league),
+            pk.zeros(league, space=space),
+        )
 
     return launch(1), launch(64)
 
@@ -278,10 +293,17 @@ def eight_chains(i, trips, x, out):
 
 
 def one_chain_of_operations(space, random, quick):
-    """As many multiplications and additions, each waiting for the one before, against eight chains side by side."""
+    """As many multiplications and additions, each waiting for the one before, against eight chains side by
+    side."""
     n, trips = _draw(random, 20_000, quick), 100
     x = _there(space, random.random(n))
-    return (_range(space, n), one_chain, trips, *x, pk.zeros(n, space=space)), (_range(space, n), eight_chains, trips, *x, pk.zeros(n, space=space))
+    return (_range(space, n), one_chain, trips, *x, pk.zeros(n, space=space)), (
+        _range(space, n),
+        eight_chains,
+        trips,
+        *x,
+        pk.zeros(n, space=space),
+    )
 
 
 @pk.kernel

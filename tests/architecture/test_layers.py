@@ -125,6 +125,7 @@ GROWTH = (  # nodes of the layer's syntax trees: where, and why
     (200, "scratch_bytes, the size of run-time scratch"),
     (900, "light loops in strips between looks at Ctrl-C's flag; loops of a debug build that a fault ends"),
     (3_300, "annotations of the public names, and the types that they speak of"),
+    (210, "copies that listeners hear of, for the time line of a profile; views in notebooks"),
 )
 
 

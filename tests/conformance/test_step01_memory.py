@@ -109,3 +109,11 @@ def test_reshape_refuses(space):
         table.reshape(5, -1)
     with pytest.raises(pk.ShapeError, match="cannot be reshaped without a copy"):
         table[:, 1:].reshape(9)
+
+
+def test_a_notebook_shows_a_view_and_its_elements(space):
+    view = pk.copy_of(np.arange(3.0), space, label="<b>")
+    shown = view._repr_html_()
+    assert "[0. 1. 2.]" in shown and "&lt;b&gt;" in shown and "<b>" not in shown
+    large = pk.zeros(100_000, space=space)._repr_html_()
+    assert "..." in large and len(large) < 500

@@ -286,6 +286,23 @@ def test_listeners_hear_of_scans_and_of_graphs(space, x):
     assert heard[0][1].scan == "scan inclusive" and heard[2][1] is graph and graph.launches[0][0].label == "once"
 
 
+def test_listeners_that_ask_hear_of_copies(space):
+    """Of each copy once, however many pieces it has; whoever does not ask hears of launches alone."""
+    heard, launches = [], []
+    x = pk.zeros((N, 2), np.float64, space)
+    with pk.listening(lambda *told: launches.append(told)), pk.listening(lambda *told: heard.append(told), copies=True):
+        pk.deep_copy(x, np.ones((N, 2)))
+        pk.deep_copy(x[:, 0], 2.0)
+        pk.deep_copy(np.zeros((N, 2), np.float32), x, cast=True)
+        x.to_numpy()
+        pk.deep_copy(x[:0], x[:0])  # of nothing
+    there, back = ("host", x.memory, 16 * N), (x.memory, "host", 8 * N)
+    fetched = [] if x.memory == "host" else [(x.memory, "host", 16 * N)]
+    assert [(what, tuple(copy)) for phase, what, copy in heard if phase == "begin"] == [
+        ("copy", told) for told in (there, ("", x.memory, 8 * N), back, *fetched)]
+    assert [phase for phase, *_ in heard] == ["begin", "end"] * (3 + len(fetched)) and launches == []
+
+
 @pk.kernel
 def gathered(team, x, kept):
     n = 0

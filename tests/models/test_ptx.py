@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import portable as pk
-from models import edm, hawkes, mixture, resampling, tmap
+from models import edm, hawkes, mixture, resampling, sum_kernels, tmap
 from models.edm import kernels as edm_search
 from models.edm import list_kernels as edm_lists
 from models.edm import local_kernels as edm_local
@@ -40,6 +40,7 @@ from models.resampling import (
 from models.resampling import kernels as resampling_kernels
 from models.tmap import kernels as tmap_kernels
 from models.tmap import rounding as tmap_rounding
+from models.tmap import packed as tmap_packed
 from models.tmap import run_kernels as tmap_run_kernels
 from portable import algorithms
 from portable.backends.cuda.space import lower_to_ptx
@@ -116,6 +117,9 @@ def run_tmap():
     for dtype in ("float64", "float32"):
         model.log_likelihood(rounded, dtype=dtype, space="serial")
         tmap.fit(rounded, orders=[1, 2], max_iter=2, tol=0.0, n_starts=1, dtype=dtype, space="serial")
+    shard, tmap_packed.SHARD = tmap_packed.SHARD, 64  # several, whose sums are added up
+    tmap.fit(runs, orders=[1, 2], max_iter=1, tol=0.0, n_starts=1, space="serial")
+    tmap_packed.SHARD = shard
     model.branch_probabilities(rounded, space="serial")
     model.rescaled(rounded, space="serial")
     model.branch_probabilities(censored, space="serial")
@@ -248,7 +252,7 @@ def lowered(modules):
 
 RESAMPLING = [FILTER, chains, filter_kernels, pairing, prefix_sums, resampling_kernels, spreading, strata, summary_kernels, weighing]
 MODELS = {"edm": (run_edm, [edm_search, edm_lists, edm_local, edm_surrogates]),
-          "hawkes": (run_hawkes, hawkes_kernels), "tmap": (run_tmap, tmap_kernels),
+          "hawkes": (run_hawkes, hawkes_kernels), "tmap": (run_tmap, [tmap_kernels, sum_kernels]),
           "tmap, runs": (run_tmap, [tmap_run_kernels, tmap_rounding]),
           "resampling": (run_resampling, RESAMPLING), "mixture": (run_mixture, [mixture_gibbs, mixture_kernels, mixture_search, mixture_steps]),
           "resampling, inference": (run_inference, [INFERENCE, smoothing_kernels]),

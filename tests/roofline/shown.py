@@ -38,7 +38,7 @@ def result(ceilings, method, kernels, slow=2.0, case="fake", size=N, space="seri
     """A result whose kernels take `slow` times what they could, and its reason."""
     launches = [(name, counted()[name], bound(counted()[name], ceilings), slow * bound(counted()[name], ceilings).seconds) for name in kernels]
     seconds = Samples(tuple(f * sum(s for *_, s in launches) for f in (0.98, 1.0, 1.05)))
-    roof = Analysis(seconds.median, launches, [])
+    roof = Analysis(seconds.median, launches, [], ceilings=ceilings, copies=0.1 * seconds.median, memory=1 << 20)
     made = fakes.result(method, seconds=seconds.values, size=size, source=source)
     why, each = whys(roof, ceilings, seconds)
     about = {"case": case, "space": space, "roof": roof, "reason": why, "reasons": each}

@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from roofline import html
+from roofline import diff, html
 from tests.roofline import fakes, shown
 
 playwright = pytest.importorskip("playwright.sync_api", reason='no Playwright here: pip install ".[browser]"')
@@ -15,9 +15,14 @@ axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason='no ax
 NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "chrome")
 
 
+def chromium():
+    """Where Chromium is, or None."""
+    return os.environ.get("PORTABLE_CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
+
+
 @pytest.fixture(scope="module")
 def browser():
-    path = os.environ.get("PORTABLE_CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
+    path = chromium()
     if path is None:
         pytest.skip("no Chromium here: install it, or name it by PORTABLE_CHROMIUM")
     with playwright.sync_playwright() as driver:
@@ -57,7 +62,7 @@ def opened(browser, file):
 UNFOLD = "for (const one of document.querySelectorAll('details')) one.open = true"
 
 
-@pytest.mark.parametrize("width", [1280, 360])
+@pytest.mark.parametrize("width", [1280, 390])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing(opened, width, scheme):
     """Contrast among it, with all unfolded."""
@@ -110,13 +115,65 @@ def test_a_mark_leads_to_its_row(opened):
     assert page.locator(f"#row{number}").is_visible(), "its details unfold"
 
 
-def test_it_reads_without_styles_of_its_own_hiding_anything_in_print(opened):
+def test_paper_has_what_is_unfolded_and_few_pages(opened, browser, tmp_path, quick_ceilings):
+    """A card prints as its line, and whole where the reader has unfolded it; eleven rows need six pages at most."""
     page = opened()
+    page.evaluate("document.querySelectorAll('details')[1].open = true")
     page.emulate_media(media="print")
-    assert page.locator("text=Costliest lines").first.is_visible(), "all is unfolded on paper"
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
-    paper = page.pdf(format="A4")
-    assert paper.startswith(b"%PDF") and len(re.findall(rb"/Type\s*/Page\b", paper)) >= 2
+    texts = page.locator("text=Counted in one launch")
+    assert [texts.nth(k).is_visible() for k in range(3)] == [False, False, True]
+    document = shown.document(quick_ceilings("serial"), parts=1)
+    document["parts"][0]["results"] = (document["parts"][0]["results"] * 2)[:11]
+    (tmp_path / "eleven.html").write_text(html.page(document), encoding="utf-8")
+    eleven = browser.new_page()
+    eleven.goto((tmp_path / "eleven.html").as_uri())
+    paper = eleven.pdf(format="A4")
+    eleven.close()
+    assert paper.startswith(b"%PDF") and 2 <= len(re.findall(rb"/Type\s*/Page\b", paper)) <= 6
+
+
+OVERLAPS = """() => {  // labels of one drawing that meet, as quadrangles: two are apart if a side of one separates them
+  const corners = t => { const b = t.getBBox(), m = t.getScreenCTM(), e = 1.5;
+    return [[b.x, b.y + 3], [b.x + b.width, b.y + 3], [b.x + b.width, b.y + b.height - 3], [b.x, b.y + b.height - 3]].map(
+      ([x, y]) => [m.a * x + m.c * y + m.e, m.b * x + m.d * y + m.f]); };
+  const apart = (p, q) => [p, q].some(r => [0, 1].some(k => { const [x, y] = r[k], [u, v] = r[k + 1], n = [v - y, x - u];
+    const on = s => s.map(([a, b]) => a * n[0] + b * n[1]), a = on(p), b = on(q);
+    return Math.max(...a) <= Math.min(...b) || Math.max(...b) <= Math.min(...a); }));
+  const found = [];
+  for (const svg of document.querySelectorAll('svg[role=group]')) {
+    const texts = [...svg.querySelectorAll('.label, .roofname')].filter(t => t.getClientRects().length);
+    texts.forEach((t, k) => texts.slice(k + 1).forEach(o => {
+      if (!apart(corners(t), corners(o))) found.push([t.textContent, o.textContent]); }));
+  }
+  return found; }"""
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_labels_do_not_collide(opened, width):
+    page = opened(width)
+    page.evaluate(UNFOLD)
+    assert page.evaluate(OVERLAPS) == []
+    marks, labels = (page.locator(f".mark{inner}:visible").count() for inner in ("", " .label"))
+    assert 0 < 0.9 * marks <= labels, "nearly every mark finds room for its number"
+
+
+def test_two_reports_are_one_plot(browser, tmp_path, quick_ceilings):
+    """Before and after, of one machine, and of two spaces."""
+    before, after = (shown.document(quick_ceilings("serial"), parts=1) for _ in range(2))
+    result = after["parts"][0]["results"][2]
+    values = [0.25 * s for s in result["seconds"]["values"]]
+    result["seconds"] |= {"values": values, "median": values[1], "lower": values[0], "upper": values[2]}
+    result["roof"]["seconds"]["value"] *= 0.25
+    result["roof"]["share_of_attainable"] *= 4.0
+    page, told = browser.new_page(), []
+    page.on("request", lambda request: told.append(request.url))
+    (tmp_path / "both.html").write_text(diff.page(before, after, diff.changes(before, after)), encoding="utf-8")
+    page.goto((tmp_path / "both.html").as_uri())
+    assert told == [(tmp_path / "both.html").as_uri()] and axe.Axe().run(page).response["violations"] == []
+    assert page.evaluate(OVERLAPS) == [] and page.locator(".wide .moved").count() >= 5
+    assert "1 faster" in page.inner_text(".lead:not(.failed)") and "of its roof before, at" in page.inner_text("#change6")
+    page.close()
 
 
 def test_markup_in_names_stays_text(opened):

@@ -260,6 +260,7 @@ PEERS = {"edm": (["kedm", "scipy", "sklearn", "faiss"], ["kedm"]), "mixture_em":
          "mixture_fit": (["sklearn"], ["GaussianMixture, told the number", "BayesianGaussianMixture"]),
          "filters": (["particles"], ["particles"]), "mixture_large": (["sklearn"], ["scikit-learn"]),
          "resampling": (["particles"], ["particles"]), "ceilings": ([], ["gcc"]), "profile": ([], ["not profiled"]), "edm_brains": ([], []),
+         "scaleout": (["distributed"], ["one process"]),
          "edm_test": ([], [])}
 ALONE = ("edm_brains", "edm_test")  # nobody competes: what it takes is what is asked
 

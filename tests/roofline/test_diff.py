@@ -1,13 +1,17 @@
 """Two reports, before and after."""
 
+import dataclasses
 import json
+from html import unescape
+from xml.etree import ElementTree
 
 import pytest
 
 from portable.errors import InputError
 from roofline import __main__ as cli
-from roofline import diff
-from tests.roofline import fakes
+from roofline import diff, reporting
+from tests.roofline import fakes, shown
+from tests.roofline.test_html import Page
 
 
 def saved(tmp_path, name, *results, **machine):
@@ -115,3 +119,59 @@ def test_a_foreign_file_is_refused(tmp_path, capsys, text, words):
     good = saved(tmp_path, "good", fakes.result())
     assert cli.main(["diff", str(path), good]) == 2
     assert words in capsys.readouterr().err
+
+
+def of_two_spaces(quick_ceilings):
+    """Two reports of one part each: of serial, and of threads."""
+    document = shown.document(quick_ceilings("serial"))
+    return [document | {"parts": [part]} for part in document["parts"]]
+
+
+def test_what_moved_is_told_in_words(tmp_path, quick_ceilings, capsys):
+    """The scalar product takes axpy's place: other counts, another kernel, twice as fast."""
+    ceilings, paths = quick_ceilings("serial"), []
+    for name, kernel, slow in (("a", "axpy", 8.0), ("b", "dot", 2.0)):
+        part = reporting.Report("serial", fakes.machine(space="serial"), [shown.result(ceilings, "sum", [kernel], slow)], ceilings=ceilings)
+        (tmp_path / name).write_text(json.dumps(reporting.document([part.as_dict()])))
+        paths.append(str(tmp_path / name))
+    assert cli.main(["diff", *paths, "--out", str(tmp_path / "page.html"), "--svg", str(tmp_path / "plot.svg")]) == 0
+    out, page = capsys.readouterr().out, (tmp_path / "page.html").read_text()
+    for wanted in ("sum: At 12% of its roof before, at 50% now.", "Bytes that must be moved: 98.3 kB before, 65.5 kB now.",
+                   "Its kernels, no longer: axpy; new: dot.", "Of 1 method: 1 faster."):
+        assert wanted in out and unescape(wanted.removeprefix("sum: ")) in " ".join(Page(page).data)
+    assert "y[i] += a * x[i]" in page and "return x[i] * y[i]" in page, "lines of both"
+    marks = ElementTree.parse(tmp_path / "plot.svg").findall(".//*[@class='moved']")
+    assert len(marks) == 1 and page.count('class="moved"') == 2, "wide and narrow"
+
+
+def test_two_spaces_stand_in_one_plot(tmp_path, quick_ceilings, capsys):
+    paths = []
+    for k, document in enumerate(of_two_spaces(quick_ceilings)):
+        (tmp_path / str(k)).write_text(json.dumps(document))
+        paths.append(str(tmp_path / str(k)))
+    assert cli.main(["diff", *paths]) == 2 and "--across" in capsys.readouterr().err
+    assert cli.main(["diff", "--across", *paths, "--out", str(tmp_path / "page.html")]) in (0, 1)
+    found = diff.changes(*map(diff.read, paths), across=True)
+    assert {c.space for c in found} == {"serial and threads"} and all(c.before and c.after for c in found)
+    page = (tmp_path / "page.html").read_text()
+    assert page.count('class="moved"') == 2 * len(found) and 'class="roof was"' in page
+    assert "serial (axpy, 2 cores): L1" in page and "threads (axpy, 2 cores): L1" in page
+
+
+def test_one_kernel_on_another_input_is_compared_and_never_slower(tmp_path):
+    """Of a program by all of its launches."""
+    paths = []
+    for name, size, seconds in (("a", 10, (1e-3,) * 100), ("b", 1000, (5e-2,) * 3)):
+        result = dataclasses.replace(fakes.result("k", seconds=seconds, size=size), case="script")
+        paths.append(saved(tmp_path, name, result))
+    (change,) = diff.changes(*map(diff.read, paths))
+    assert (change.verdict, change.speedup) == ("other input", pytest.approx(0.1 / 0.15)) and change.launches == (100, 3)
+    assert cli.main(["diff", *paths]) == 0
+
+
+def test_the_same_report_twice_is_the_same(tmp_path, quick_ceilings, capsys):
+    document = of_two_spaces(quick_ceilings)[0]
+    (tmp_path / "a").write_text(json.dumps(document))
+    assert cli.main(["diff", str(tmp_path / "a"), str(tmp_path / "a")]) == 0
+    out = capsys.readouterr().out
+    assert "6 same." in out and "changed most" not in out

@@ -1,14 +1,16 @@
 """The page: whole, offline, and deaf to markup in names."""
 
+import io
 import re
 from html.parser import HTMLParser
 
 import pytest
+from rich.console import Console
 
-from roofline import html
+from roofline import ceiling, checks, html, reporting, rows, tables, verdicts
 from tests.roofline import fakes, shown
 
-VOID = {"meta", "rect", "br", "use"}
+VOID = {"meta", "br"}
 
 
 class Page(HTMLParser):
@@ -55,7 +57,7 @@ def test_every_row_is_in_table_plots_and_list(whole, quick_ceilings):
 
 def test_what_is_told_of_a_kernel(whole):
     text = " ".join(Page(whole).data)
-    for wanted in ("bytes, compulsory", "bytes, requested", "not measured: that needs hardware counters", "Costliest lines",
+    for wanted in ("bytes, compulsory", "bytes, requested", "not measured: that needs hardware counters", "Its text",
                    "y[i] += a * x[i]", "Call then faster", "fma float64", "flops per byte", "no flop"[:2], "A processor"[:1]):
         assert wanted in text
 
@@ -125,7 +127,82 @@ def test_sixty_rows_stay_below_half_a_megabyte(quick_ceilings):
 def test_a_page_of_many_rows_tells_less_of_each(quick_ceilings, monkeypatch):
     document = shown.document(quick_ceilings("serial"), "a name")
     whole = html.page(document)
-    monkeypatch.setattr(html.roofpage, "MANY", 3)
+    monkeypatch.setattr(html, "MANY", 3)
     brief = html.page(document)
     assert brief.count("Counted in one launch") == brief.count("<details") < whole.count("Counted in one launch")
     assert '<figure class="small">' in whole and '<figure class="small">' not in brief and brief.count("Every kernel") == 1
+
+
+def test_the_same_reason_is_told_once(quick_ceilings):
+    """Three rows of one kernel at the same distance from its roof: one sentence, with their numbers."""
+    document = shown.document(quick_ceilings("serial"), parts=1)
+    (part,) = document["parts"]
+    part["results"] = [part["results"][2] | {"method": name, "source": name} for name in ("one", "two", "three")]
+    (cause, *_) = part["results"][0]["roof"]["reason"]["causes"]
+    text = " ".join(Page(html.page(document)).data)
+    told = cause["text"][:1].upper() + cause["text"][1:]
+    assert text.count(f"No. 1, 2, 3: {told}") == 1
+    help_ = verdicts.CAUSES[verdicts.titled(cause["name"])[0]][1]
+    assert text.count(help_) <= 1 + 2 * 3, "in the group, and in the cards, which are folded"
+
+
+def test_rows_of_one_name_are_told_apart_on_the_plot(quick_ceilings):
+    """By what of their input differs: regions of a program name E and L."""
+    results = [shown.result(quick_ceilings("serial"), "edm.bound", ["axpy"], slow, source=f"a.py, E = {E}, L = 1,000")
+               for E, slow in ((5, 2.0), (20, 20.0))]
+    part = reporting.Report("serial", fakes.machine(), results, ceilings=quick_ceilings("serial"))
+    page = html.page(reporting.document([part.as_dict()]))
+    labels = re.findall(r'<text class="label"[^>]*>([^<]*)</text>', page)
+    assert {"1 edm.bound, E = 5", "2 edm.bound, E = 20"} <= set(labels)
+
+
+def test_kernels_of_a_call_have_the_rows_number(whole):
+    """As in the table below the plot."""
+    small = re.findall(r'<figure class="small">(.*?)</figure>', whole, re.S)
+    first = re.findall(r'<text class="label"[^>]*>([^<]*)</text>', small[0])
+    assert sorted(first) == ["1.1", "1.2"] and "1.1 axpy" in " ".join(Page(whole).data)
+    assert re.findall(r'<text class="label"[^>]*>([^<]*)</text>', small[2]) == ["3"]
+
+
+def test_small_helpers_share_a_line(quick_ceilings):
+    document = shown.document(quick_ceilings("serial"), parts=1)
+    result = document["parts"][0]["results"][0]
+    result["roof"]["kernels"][1] |= {"share_of_time": 0.005, "label": "helper"}
+    found = rows.kernels_of(rows.rows_of(rows.parts_of(document)))
+    assert found["small"] == ["helper"] and "helper" not in [kernel["label"] for _, kernel, _ in found["told"]]
+    assert "1 small ones, each below 1% of every call: helper" in " ".join(Page(html.page(document)).data)
+
+
+@pytest.mark.parametrize(("quick", "marks"), [(True, 12), (False, 0)])
+def test_shares_that_are_not_to_be_trusted_are_marked(quick_ceilings, monkeypatch, quick, marks):
+    monkeypatch.setattr(ceiling.Ceilings, "doubts", [])
+    document = shown.document(quick_ceilings("serial"))
+    for part in document["parts"]:
+        part["checks"] = checks.of_part(part["machine"], None, None, quick)
+        for result in part["results"]:
+            result["roof"]["checks"] = []  # of its own: these take microseconds
+    text = io.StringIO()
+    Console(file=text, width=250).print(tables.tables(document)[0])
+    assert text.getvalue().count("%?") == marks
+    page = " ".join(Page(html.page(document)).data)
+    assert ("%?" in page) == quick and ("No share of the roof is to be trusted: --quick" in page) == quick
+
+
+def test_a_calls_time_is_one_bar(whole):
+    """Python, copies and kernels: parts of the whole."""
+    bars = re.findall(r'<svg class="bars" height="14" role="img" aria-label="([^"]*)">(.*?)</svg>', whole, re.S)
+    assert len(bars) == 12 and all("copies" in told for told, _ in bars if "waiting" in told)
+    for _, inner in bars:
+        assert 95 <= sum(map(float, re.findall(r'width="([\d.]+)%"', inner))) <= 100.5
+    assert "At its most it held 1.05 MB beyond" in " ".join(" ".join(Page(whole).data).split())
+
+
+def test_lines_have_shares_of_the_whole(whole, quick_ceilings):
+    document = shown.document(quick_ceilings("serial"))
+    kernels = [k for part in document["parts"] for r in part["results"] for k in r["roof"]["kernels"]]
+    for kernel in kernels:
+        assert sum(kernel["shares"].values()) == pytest.approx(1.0) and set(kernel["shares"]) <= set(kernel["lines"])
+    (axpy,) = [k for k in document["parts"][0]["results"][0]["roof"]["kernels"] if k["label"] == "axpy"]
+    (place,) = axpy["shares"]
+    assert axpy["source"][place].strip() == "y[i] += a * x[i]" and len(axpy["source"]) >= 2, "the kernel's own text is whole"
+    assert re.search(r'<td class="number">100%</td><td><code>    y\[i\] \+= a \* x\[i\]</code>', whole)

@@ -120,8 +120,9 @@ def test_launches_are_counted_in_their_own_space(monkeypatch):
     """Whichever is the default when the counts are asked for."""
     seen = []
     monkeypatch.setattr(profiling, "count", lambda *args, **options: seen.append(str(pk.default_space())))
+    x, y = np.ones(10), np.ones(10)
     with pk.use("serial"), roofline.profile() as p:
-        pk.parallel_for(10, layer.axpy, 2.0, np.ones(10), np.ones(10))
+        pk.parallel_for(10, layer.axpy, 2.0, x, y)
     with pk.use("checked"):
         p.counts()
     assert seen == ["serial"]
@@ -248,3 +249,21 @@ def test_kernels_of_one_kind_are_told_in_the_mean(quick_ceilings):
     (kernel,) = Analysis(0.01, launches, []).kernels
     assert kernel.times == (1e-3, 2e-3, 3e-3) and kernel.counts.flops == round(8 / 3)
     assert kernel.attainable == pytest.approx(bounds[0].seconds + 2 * bounds[1].seconds)
+
+
+@pk.kernel
+def powers(i, E, x, y):
+    for _ in range(E):
+        y[i] += x[i]
+
+
+def test_static_arguments_tell_kernels_apart(quick_ceilings):
+    """In a call, and among a program's launches."""
+    x, y = np.ones(N), np.ones(N)
+    with pk.use("serial"), roofline.profile() as p:
+        for E in (2, 5):
+            pk.parallel_for(N, powers, pk.static(E), x, y)
+    kernels = analyse(p, p.seconds, lambda special: quick_ceilings("serial"), executed=False).kernels
+    assert {k.label: k.counts.flops for k in kernels} == {"powers (E = 2)": 2 * N, "powers (E = 5)": 5 * N}
+    rows = roofline.report(p)["parts"][0]["results"]
+    assert {r["source"]: r["roof"]["flops"] for r in rows} == {"launches, E = 2": 2 * N, "launches, E = 5": 5 * N}

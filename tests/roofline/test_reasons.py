@@ -10,7 +10,8 @@ import roofline
 from roofline.attainable import LOW, Analysis, bound
 from roofline.cases import layer
 from roofline.ceiling import Ceiling, Ceilings
-from roofline.reasons import Cause, causes, reason
+from roofline.causes import Cause, causes
+from roofline.reasons import reason
 from roofline.timing import Samples
 from tests.roofline import fakes, shown
 

@@ -50,17 +50,17 @@ def test_a_damaged_report_is_refused(saved, tmp_path, capsys):
 
 
 def test_figures_for_papers(saved, tmp_path):
-    pytest.importorskip("matplotlib")
+    pytest.importorskip("svglib")
     svg, pdf = tmp_path / "plot.svg", tmp_path / "plot.pdf"
     assert cli.main(["show", *saved, "--svg", str(svg), "--pdf", str(pdf)]) == 0
     texts = [element.text for element in ElementTree.parse(svg).iter("{http://www.w3.org/2000/svg}text")]
     assert any(fakes.MARKUP in (text or "") for text in texts) and pdf.read_bytes().startswith(b"%PDF")
 
 
-def test_a_pdf_wants_matplotlib(saved, tmp_path, monkeypatch, capsys):
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
+def test_a_pdf_wants_svglib(saved, tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "svglib", None)
     assert cli.main(["show", *saved, "--pdf", str(tmp_path / "plot.pdf")]) == 2
-    assert "--pdf: matplotlib draws PDF files and is not installed" in capsys.readouterr().err
+    assert "--pdf: svglib makes PDF files and is not installed" in capsys.readouterr().err
 
 
 def test_nothing_to_plot_is_said(tmp_path, capsys):
@@ -68,7 +68,7 @@ def test_nothing_to_plot_is_said(tmp_path, capsys):
     path.write_text(json.dumps(fakes.saved(fakes.result())))
     assert cli.main(["show", str(path), "--svg", str(tmp_path / "plot.svg")]) == 1
     assert "nothing to plot" in capsys.readouterr().err
-    assert figure.figure(fakes.saved(fakes.result())) is None
+    assert figure.drawing(figure.plots(fakes.saved(fakes.result()))) == ""
 
 
 def test_a_notebook_shows_a_profile_as_a_page():

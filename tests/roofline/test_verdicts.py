@@ -53,9 +53,9 @@ def test_a_verdict_names_what_bounds_and_how_much_is_left(result, wants, words):
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"inside": 0.001}, "90% of the time is spent outside of kernels"),
-        ({"wants": {"launch": 0.005}}, "cost more than their work"),
-        ({"masked": 0.4}, "40% of the lanes were masked off"),
+        ({"causes": ["outside"]}, "Data that stay in the space"),
+        ({"causes": ["launch"]}, "Larger launches"),
+        ({"causes": ["divergence"]}, "neighbours do the same work"),
         ({"wants": {"memory L2": 0.009, "arithmetic": 0.001}}, "only fewer bytes help"),
         ({"wants": {"arithmetic": 0.004}, "special": 0.003}, "75% of its arithmetic is special functions"),
         ({"wants": {"arithmetic": 0.006}}, "float32, where its digits are enough"),

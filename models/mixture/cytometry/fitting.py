@@ -42,6 +42,7 @@ def fit(
     dtype: type = np.float64,
     space: str | None = None,
     checkpoint: str | os.PathLike | None = None,
+    client: object = None,
 ) -> Populations:
     """Populations of the cells of one or several samples.
 
@@ -68,6 +69,8 @@ def fit(
     space : str or Space, optional
     checkpoint : path, optional
         A folder from which the same call goes on.
+    client : distributed.Client or "local", optional
+        As in `DirichletMixture.fit`.
 
     Returns
     -------
@@ -89,10 +92,10 @@ def fit(
     options["space"] = space
     first, second = _folders(checkpoint)
     model = DirichletMixture(n_components, n_init=n_init, init_params=init_params, **options)
-    model.fit(points, checkpoint=first)
+    model.fit(points, checkpoint=first, client=client)
     n_worst = round(_WORST * len(points))
     if rare and covariance != "tied" and n_worst >= _LEAST_CELLS * (points.shape[1] + 1):
-        model = _with_rare(model, points, n_worst, options, second)
+        model = _with_rare(model, points, n_worst, options, second, client)
     return populations_of(panel, model, points, method, n_populations)
 
 
@@ -106,7 +109,7 @@ def _folders(checkpoint):
     return folder / "first", folder / "rare"
 
 
-def _with_rare(model, points, n_worst, options, checkpoint):
+def _with_rare(model, points, n_worst, options, checkpoint, client):
     """EM that goes on from the mixture's components and those of a mixture of the cells that it describes
     worst."""
     prior = replace(model.prior_, scale=_GENEROUS * model.prior_.scale)
@@ -127,4 +130,4 @@ def _with_rare(model, points, n_worst, options, checkpoint):
         covariances_init=np.concatenate(covariances),
         **options,
     )
-    return both.fit(points, checkpoint=checkpoint)
+    return both.fit(points, checkpoint=checkpoint, client=client)

@@ -12,12 +12,26 @@ import llvmlite.binding as llvm
 
 from ... import cache, locks
 from ...compiler.optimise import optimise
-from ...errors import OutOfMemoryError
+from ...errors import InputError, OutOfMemoryError
 
 try:
     import resource
 except ImportError:  # Windows
     resource = None
+
+
+LEVELS = "generic", "x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4"  # v2: SSE4.2, v3: AVX2 and FMA, v4: AVX-512
+
+
+@functools.cache
+def cpu():
+    """LLVM's name and features of the CPU for which code is made: this one, or the level that PORTABLE_CPU names."""
+    level = os.environ.get("PORTABLE_CPU")
+    if not level:
+        return llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
+    if level not in LEVELS:
+        raise InputError(f"PORTABLE_CPU is {level!r}; one of {', '.join(LEVELS)} is wanted")
+    return level, ""
 
 
 def new_machine():
@@ -27,9 +41,9 @@ def new_machine():
     """
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    features = llvm.get_host_cpu_features().flatten()
+    name, features = cpu()
     target = llvm.Target.from_triple(llvm.get_process_triple())
-    return target.create_target_machine(cpu=llvm.get_host_cpu_name(), features=features, opt=3, reloc="static", codemodel="large")
+    return target.create_target_machine(cpu=name, features=features, opt=3, reloc="static", codemodel="large")
 
 
 machine = functools.cache(new_machine)  # the one that optimises
@@ -38,7 +52,8 @@ machine = functools.cache(new_machine)  # the one that optimises
 @functools.cache
 def pack_registers():
     """Packs of 512 bits that this machine's vector registers hold."""
-    return 32 if llvm.get_host_cpu_features().get("avx512f") else 8
+    name, features = cpu()
+    return 32 if "+avx512f" in features or name == "x86-64-v4" else 8
 
 
 _ROOM = 96 << 20  # bytes that LLVM may take for one kernel: it ends the process where it gets none
@@ -82,7 +97,7 @@ def load(text, kernel_name, identity=None):
         The code lives as long as this.
     """
     tm = machine()
-    key = cache.key("cpu, large", tm.triple, llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten(), llvm.llvm_version_info, identity or text)
+    key = cache.key("cpu, large", tm.triple, *cpu(), llvm.llvm_version_info, identity or text)
     code = cache.get(key)
     if code is None:
         _require_room()

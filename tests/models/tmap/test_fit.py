@@ -39,7 +39,7 @@ def test_streamed_in_parts(space, censored):
     """Packs of 32 runs, the longest of 9 gaps, in 5 KB: a part takes a pack or two; sums in another order."""
     n_runs, n_steps = (70, 1) if space == "checked" else (200, 4)
     runs = (censored_runs if censored else random_runs)(6, n_runs)
-    assert len(parts_of(runs, np.float64, 5_000)) > (3 if n_runs == 200 else 1)
+    assert len(parts_of(runs, np.float64, 5_000)[0]) > (3 if n_runs == 200 else 1)
     how = {"orders": [1, 2], "max_iter": n_steps, "tol": 0.0, "n_starts": 1, "space": space}
     model, info = fit(runs, memory_limit=5_000, **how)
     wanted, whole = fit(runs, **how)
@@ -51,7 +51,8 @@ def test_streamed_in_parts(space, censored):
 
 def test_parts_hold_every_run():
     runs = random_runs(1, 500)
-    parts = parts_of(runs, np.float32, 20_000)
+    parts, whole = parts_of(runs, np.float32, 20_000)
+    assert not whole
     assert [part.n_runs for part in parts[:-1]] == [32 * (part.n_runs // 32) for part in parts[:-1]]
     assert sorted(np.concatenate([part.values for part in parts])) == sorted(runs.values)
     packed = [8 * 32 * np.sort(part.lengths)[::-1][::32].sum() for part in parts]

@@ -1,0 +1,388 @@
+"""Shards on a cluster of dask.distributed: a place a worker, whatever happens to workers.
+
+Dask starts workers, restarts them, moves work from those that died, and shows all of it in the browser.
+What is here asks each worker for the results of neighbouring shards, and gives it what it lacks of the data.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import platform
+import sys
+import uuid
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+import portable as pk
+from portable.errors import ClusterError, DTypeError, InputError, SpaceError
+
+from .sharding import Lost, Place, Sent, shared_out
+
+ANSWER_S = 30.0  # of a scheduler
+WAIT_S = 60.0  # for the first worker
+_LOOK_S = 1.0  # between two looks at whether a worker lives that has not answered
+_ATTEMPTS = 5  # at the same work, each after the end of a worker
+_SHARE = 0.4  # of a worker's memory that data take: at 0.8 dask lets it pause, at 0.95 it ends it
+_CHECKED: weakref.WeakKeyDictionary = (
+    weakref.WeakKeyDictionary()
+)  # client: workers and spaces that are as they should
+
+
+@contextlib.contextmanager
+def connected(client: object) -> Iterator:
+    """The client that was asked for: one that is given, a new one of this machine's cores ("local"), or None.
+
+    Raises
+    ------
+    DTypeError, InputError
+        What is no client, or one that is closed; distributed is not installed.
+    """
+    if client is None:
+        yield None
+        return
+    distributed = _distributed()
+    if isinstance(client, str):
+        with connect(client) as made:
+            yield made
+        return
+    if not isinstance(client, distributed.Client):
+        raise DTypeError(
+            f"client must be a distributed.Client or 'local', got {client!r} of type {type(client).__name__}"
+        )
+    if client.asynchronous:
+        raise InputError(
+            "client is asynchronous; one that waits for results is wanted: distributed.Client(...)"
+        )
+    if client.status != "running":
+        raise InputError(f"client is {client.status}: make a new distributed.Client(...)")
+    yield client
+
+
+@contextlib.contextmanager
+def connect(cluster: str) -> Iterator:
+    """A client of "local", of the scheduler at an address, or of one that wrote a scheduler file
+    (`--cluster`)."""
+    distributed = _distributed()
+    if cluster == "local":
+        with distributed.LocalCluster(
+            n_workers=os.cpu_count(), threads_per_worker=1, dashboard_address=":0"
+        ) as local:
+            with distributed.Client(local) as client:
+                yield client
+        return
+    is_file = os.path.exists(cluster)
+    if not is_file and "://" not in cluster:
+        raise InputError(
+            f"cluster is {cluster!r}; 'local', an address such as tcp://host:8786, or a scheduler file is "
+            "wanted"
+        )
+    try:
+        client = distributed.Client(**{"scheduler_file" if is_file else "address": cluster}, timeout=ANSWER_S)
+    except (OSError, ValueError) as error:
+        raise InputError(f"cluster: no scheduler answers at {cluster!r}: {error}") from error
+    with client:
+        yield client
+
+
+def add_cluster(parser: object) -> None:
+    """The option of commands that may share their work out."""
+    parser.add_argument(
+        "--cluster",
+        metavar="WHERE",
+        help="share the work out: 'local' (processes on the cores here), the address of a "
+        "dask scheduler (tcp://...), or the file that it wrote (dask scheduler --scheduler-file FILE)",
+    )
+
+
+@contextlib.contextmanager
+def asked_for(options: object) -> Iterator:
+    """Put the client of `--cluster` into `options.client`, None without it."""
+    options.client = None
+    if getattr(options, "cluster", None) is None:
+        yield
+        return
+    with connect(options.cluster) as options.client:
+        print(
+            f"cluster: {len(options.client.nthreads())} workers, {options.client.dashboard_link}",
+            file=sys.stderr,
+        )
+        yield
+
+
+class Workers:
+    """A place on each worker of a client; as `sharding.Threads`.
+
+    Places are dask's actors: they are asked directly, in some two milliseconds where tasks of a scheduler
+    take ten and more. What was on a worker that ended is asked of another one.
+    """
+
+    def __init__(
+        self, client: object, make: Callable, pieces: Sequence, space: object, room: float | None, label: str
+    ) -> None:
+        if isinstance(space, (list, tuple)):
+            raise InputError(
+                f"space is {space!r}; with a client the name of one space is wanted, which each worker has"
+            )
+        self._client, self._make, self._pieces, self._label = client, make, pieces, label
+        self._space = None if space is None else str(space)
+        self._room, self._places = room, {}
+        _check_pickles(make, pieces)
+        check_workers(client, self._space)
+
+    def ask(self, name: str, args: tuple, reduce: bool, numbers: range) -> list:
+        """What each place found, in the order of the shards."""
+        with self._client.as_current():  # by which actors find it
+            return self._ask(name, Sent(args), reduce, numbers)
+
+    def _ask(self, name: str, sent: Sent, reduce: bool, numbers: range) -> list:
+        found, left = {}, None
+        for _ in range(_ATTEMPTS):
+            places = self._settled()
+            if left is None:
+                left = [part for part in shared_out(numbers, len(places)) if len(part)]
+            asked = [
+                (part, worker, self._submit(part, worker, name, sent, reduce))
+                for part, worker in zip(left, itertools.cycle(places))
+            ]
+            for part, worker, future in asked:
+                answer = self._answer(future, worker)
+                if answer is None or isinstance(answer, Lost):  # the worker ended
+                    self._places.pop(worker, None)
+                else:
+                    found[part[0]] = answer
+                    left.remove(part)
+            if not left:
+                return [found[first] for first in sorted(found)]
+        raise ClusterError(
+            f"{self._label}: worker after worker ended while it worked on the same shards, for want of "
+            "memory perhaps: give workers more of it, or take more workers"
+        )
+
+    def _settled(self) -> list[str]:
+        """The workers that live, once each has a place."""
+        for _ in range(_ATTEMPTS):
+            workers = living(self._client)
+            if not workers:
+                self._wait()
+                continue
+            self._places = {worker: place for worker, place in self._places.items() if worker in workers}
+            new = [worker for worker in workers if worker not in self._places]
+            if new:
+                check_workers(self._client, self._space)
+                self._begin(new)
+            if self._places:
+                return sorted(self._places)
+        raise ClusterError(f"{self._label}: no worker lives long enough to begin")
+
+    def _wait(self) -> None:
+        try:
+            self._client.wait_for_workers(1, timeout=WAIT_S)
+        except TimeoutError as error:
+            raise ClusterError(f"client has had no worker for {WAIT_S:g} s") from error
+
+    def _begin(self, workers: list[str]) -> None:
+        """Give places to workers that have none."""
+        make = Sent(self._make)
+        futures = [
+            self._client.submit(
+                _RemotePlace,
+                self._space,
+                self._room,
+                actor=True,
+                workers=[worker],
+                pure=False,
+                key=f"{self._label}-place-{uuid.uuid4().hex}",
+            )
+            for worker in workers
+        ]
+        actors = [self._result(future, worker) for worker, future in zip(workers, futures)]
+        begun = [actor and actor.begin(make) for actor in actors]
+        for worker, future, actor, done in zip(workers, futures, actors, begun):
+            if self._answer(done, worker):
+                self._places[worker] = future, actor, set()
+
+    def _submit(self, numbers: range, worker: str, name: str, args: Sent, reduce: bool) -> object:
+        """What will have the answer of a worker; None where it has ended."""
+        _, actor, given = self._places[worker]
+        wanted = {k: Sent(self._pieces[k]) for k in numbers if k not in given}
+        given.update(numbers)
+        try:
+            return actor.answer(numbers, wanted, name, args, reduce)
+        except RuntimeError:  # what dask says of an actor whose worker has ended
+            return None
+
+    def _result(self, future: object, worker: str) -> object:
+        """What a worker was asked for; None where it has ended: dask may wait for it for ever."""
+        while future is not None:
+            try:
+                return future.result(timeout=_LOOK_S)
+            except TimeoutError:
+                if worker not in living(self._client):
+                    return None
+            except _ended():
+                return None
+        return None
+
+    def _answer(self, future: object, worker: str) -> object:
+        """What was found; None where the worker has ended. What the method raised is raised here."""
+        sent = self._result(future, worker)
+        found = None if sent is None else sent.value
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+
+def _ended() -> tuple:
+    """What dask raises where a worker has ended; of actors it says so by a ValueError."""
+    from distributed.client import FutureCancelledError
+    from distributed.scheduler import KilledWorker
+
+    return OSError, ValueError, RuntimeError, FutureCancelledError, KilledWorker
+
+
+class _RemotePlace:
+    """A place on a worker, of a space as there is one: by default as many threads as dask gives the
+    worker."""
+
+    def __init__(self, space: str | None, room: float | None) -> None:
+        from distributed import get_worker
+
+        worker = get_worker()
+        limit = worker.memory_manager.memory_limit
+        self._space = own_space(space, worker)
+        self._room = room if room is not None or not limit else _SHARE * limit
+
+    def begin(self, make: Sent) -> Sent:
+        """Take what makes the method; True."""
+        return _told(self._begin, make)
+
+    def _begin(self, make: Sent) -> bool:
+        self._place = Place(make.value, self._space, self._room)
+        return True
+
+    def answer(self, numbers: range, pieces: dict, name: str, args: Sent, reduce: bool) -> Sent:
+        """As `Place.run`."""
+        return _told(lambda: self._place.run(numbers, pieces, name, args.value, reduce))
+
+
+def _told(function: Callable, *args: object) -> Sent:
+    """What a function returns, or what it raises: an error that dask raises tells that the worker has
+    ended."""
+    try:
+        return Sent(function(*args))
+    except Exception as error:
+        with contextlib.suppress(Exception):
+            sent = Sent(error)
+            if str(sent.value) == str(error):
+                return sent
+        return Sent(ClusterError(f"{type(error).__name__}: {error}"))
+
+
+def living(client: object) -> list[str]:
+    """The workers that live, which only a scheduler that lives can tell."""
+    try:
+        if client.status != "running":
+            raise OSError(f"the client is {client.status}")
+        return sorted(client.nthreads())
+    except (OSError, TimeoutError) as error:
+        raise ClusterError(
+            "the scheduler is gone, and with it the run; with checkpoint= the same call goes on from "
+            f"what was kept ({error})"
+        ) from error
+
+
+def each(client: object, function: Callable, n: int, space: str | None = None) -> Iterator:
+    """function(0), ..., function(n - 1), in that order, each computed by whichever worker is free; as
+    `processes.map_numbers`."""
+    check_workers(client, space)
+    sent = Sent(function)
+    futures = client.map(
+        _one,
+        [sent] * n,
+        range(n),
+        pure=False,
+        key=f"{getattr(function, '__name__', 'job')}-{uuid.uuid4().hex}",
+    )
+    for future in futures:
+        yield future.result().value
+
+
+def _one(function: Sent, number: int) -> Sent:
+    """On a worker."""
+    return Sent(function.value(number))
+
+
+def _describe(space: str | None, dask_worker: object = None) -> dict:
+    """What a worker is, which dask hands over as `dask_worker`, and why it has not the space, if it has
+    not."""
+    try:
+        with pk.use(own_space(space, dask_worker)):
+            reason = None
+    except SpaceError as error:
+        reason = str(error)
+    return {
+        "portable": pk.__version__,
+        "python": platform.python_version().rpartition(".")[0],
+        "numpy": np.__version__,
+        "reason": reason,
+    }
+
+
+def own_space(space: str | None, worker: object) -> str:
+    """The space of that name on a worker; by default as many threads as dask gives it."""
+    return space or f"threads:{worker.state.nthreads}"
+
+
+def check_workers(client: object, space: str | None) -> None:
+    """Refuse workers of other versions, and those that lack the space.
+
+    Raises
+    ------
+    ClusterError
+        It names the worker, what it has and what is wanted.
+    """
+    known = _CHECKED.setdefault(client, set())
+    new = [worker for worker in living(client) if (worker, space) not in known]
+    own, answers = _describe("serial"), {}
+    with contextlib.suppress(
+        KeyError, OSError
+    ):  # one has ended meanwhile: they are asked when they are next looked at
+        answers = client.run(_describe, space, workers=new, on_error="return") if new else {}
+    now = living(client)
+    for worker, found in answers.items():
+        if isinstance(found, Exception):
+            if worker in now:
+                raise ClusterError(
+                    f"worker {worker} cannot run portable and models: {type(found).__name__}: {found}"
+                )
+            continue
+        for name in ("portable", "python", "numpy"):
+            if found[name] != own[name]:
+                raise ClusterError(
+                    f"worker {worker} has {name} {found[name]}, this process {own[name]}; the same is "
+                    "wanted, for results would differ"
+                )
+        if found["reason"]:
+            raise ClusterError(f"worker {worker} has no space {space!r}: {found['reason']}")
+        known.add((worker, space))
+
+
+def _check_pickles(make: Callable, pieces: Sequence) -> None:
+    """Refuse what cannot travel."""
+    for name, value in (("the method", make), ("the first shard", pieces[0])):
+        try:
+            Sent(value)
+        except Exception as error:
+            raise DTypeError(f"{name} does not pickle, and cannot go to a worker: {error}") from error
+
+
+def _distributed() -> object:
+    try:
+        import distributed
+    except ImportError as error:
+        raise InputError('client and --cluster want dask.distributed: pip install ".[cluster]"') from error
+    return distributed

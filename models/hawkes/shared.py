@@ -1,0 +1,157 @@
+"""Sums over pairs and over events, shared out: a shard's events against all, wherever the shard is.
+
+A shard is a range of neighbouring events. Every place has all events, and computes the sums of (1) and (2)
+of its own by windows in time, infinite ones for all pairs: what an event's sums are does not depend on
+which others are near it. Each place returns what its events add to the log-likelihood, a few numbers.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+import portable as pk
+from portable.errors import InputError
+
+from ..sharding import Shards
+from . import kernels
+from .excitation import kernels_of
+from .sums import PairSums
+from .windows import Windows
+
+BLOCK, _MOST = 256, 32  # events of a team of event_slopes, which a shard has a whole number of; shards
+
+
+class Piece(NamedTuple):
+    """Events from `begin` to `end`."""
+
+    begin: int
+    end: int
+
+    @property
+    def nbytes(self) -> int:
+        return 16
+
+    @property
+    def groups(self) -> range:
+        return range(self.begin // kernels.GROUP, -(-self.end // kernels.GROUP))
+
+
+class Asked(NamedTuple):
+    """An evaluation: what the sums and the terms of events depend on; rows of sums of (1) and of (2) that
+    are wanted."""
+
+    params: object
+    windows: Windows
+    n_mu: int
+    n_xi: int
+    background_scale: float
+    horizon_h: float
+
+
+class Events:
+    """A method for `sharding.Shards`: all events in a space, and their sums as far as shards asked for them.
+
+    Parameters
+    ----------
+    data : tuple
+        Of PairSums, up to `given`.
+    marks : ndarray or None
+    space : str or Space
+    """
+
+    def __init__(self, data: tuple, marks: np.ndarray | None, space: object) -> None:
+        self._sums, self._kept = PairSums(*data, space, marks), {}
+        *_, self._keep, self._given = data
+
+    def prepare(self, piece: Piece) -> Piece:
+        """The piece itself."""
+        return piece
+
+    def _filled(self, pieces: Iterator[Piece], asked: Asked) -> Iterator[tuple]:
+        """Each piece, with what kernels over its events take, once its sums are there."""
+        sums, params, windows = self._sums, asked.params, asked.windows
+        sums.room_for(asked.n_xi)
+        for piece in pieces:
+            wanted = params.tau_x, params.tau_t, windows.background_h, asked.n_mu
+            kept = self._kept.get(piece) if self._keep else None
+            if self._given is None and (
+                kept is None or kept[:2] != wanted[:2] or kept[2] < wanted[2] or kept[3] < wanted[3]
+            ):
+                sums.sum_background(params, windows, "windowed", asked.n_mu, piece.groups)
+                self._kept[piece] = wanted
+            sums.sum_excitation(params, windows, "windowed", asked.n_xi, piece.groups)
+            yield (
+                piece,
+                (
+                    asked.background_scale,
+                    params.excitation_scale(sums.n_dims),
+                    params.theta,
+                    params.kernel_values,
+                    asked.horizon_h,
+                    sums.t,
+                    sums.event_marks,
+                    sums.background,
+                    sums.excitation,
+                ),
+            )
+
+    def terms(self, pieces: Iterator[Piece], asked: Asked) -> Iterator[tuple]:
+        """Sums of `event_terms`."""
+        for piece, args in self._filled(pieces, asked):
+            policy = pk.RangePolicy(piece.begin, piece.end, space=self._sums.space)
+            yield pk.parallel_reduce(
+                policy,
+                kernels_of(asked.params.triggering).event_terms,
+                *args,
+                reducer=(pk.Sum, pk.Sum),
+                label="hawkes.event_terms",
+            )
+
+    def slopes(self, pieces: Iterator[Piece], asked: Asked) -> Iterator[tuple]:
+        """Sums of `event_slopes`."""
+        params, sums = asked.params, self._sums
+        for piece, args in self._filled(pieces, asked):
+            n_blocks = -(-(piece.end - piece.begin) // BLOCK)
+            found = pk.empty((6 + len(params.trigger_values), n_blocks), np.float64, sums.space)
+            pk.parallel_for(
+                pk.TeamPolicy(n_blocks, 128, space=sums.space),
+                kernels_of(params.triggering).event_slopes,
+                pk.static(sums.n_dims),
+                piece.begin,
+                piece.end,
+                BLOCK,
+                -0.5 / params.tau_x**2,
+                -0.5 / params.tau_t**2,
+                *args,
+                found,
+                label="hawkes.event_slopes",
+            )
+            yield (found.to_numpy().sum(axis=1),)
+
+    def rows(self, pieces: Iterator[Piece], asked: Asked) -> Iterator[np.ndarray]:
+        """The sums of (1), or the given density, and of (2) of each event, shape (2, n)."""
+        sums = self._sums
+        for piece, _ in self._filled(pieces, asked):
+            yield np.stack(
+                [view[0, piece.begin : piece.end].to_numpy() for view in (sums.background, sums.excitation)]
+            )
+
+
+def shards_of(data: tuple, marks: np.ndarray | None, method: str, client: object, space: object) -> Shards:
+    """The events of a Likelihood, shared out: as even in pairs as can be."""
+    if method == "cells":
+        raise InputError(
+            "method is 'cells', whose list of pairs is on one space; 'windowed' or 'all_pairs' is wanted "
+            "with a client or several spaces"
+        )
+    n_events = len(data[1])
+    share = np.arange(_MOST + 1) / _MOST
+    if method == "all_pairs":  # the later half of the events has three quarters of the pairs
+        share = np.sqrt(share)
+    cuts = np.unique(np.append((share[:-1] * n_events).astype(int) // BLOCK * BLOCK, n_events)).tolist()
+    pieces = [Piece(a, b) for a, b in zip(cuts, cuts[1:])]
+    return Shards(functools.partial(Events, data, marks), pieces, client=client, space=space, label="hawkes")

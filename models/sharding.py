@@ -1,0 +1,389 @@
+"""Data in shards: prepared where they are used, their small results put together in an order that the data
+alone fix.
+
+    shards = Shards(make, pieces, client=client, space=space)
+    shards.map("labels", components)         # a result of each shard, in the order of the shards
+    shards.reduce("sums", components)        # their sum, by a tree over the numbers of the shards
+
+A *place* is where shards are prepared and used: this process's space, each of several spaces of it, or a
+worker of a cluster (`models.cluster`). `make(space)` gives a place its method, an object with
+
+    prepare(piece)                       what the method wants of a piece, in the space of the place
+    NAME(shards, *args)                  a generator: takes prepared shards, gives a result for each
+
+A place works on neighbouring shards and adds up what it can of the tree,
+
+    node (l + 1, i) = node (l, 2 i) + node (l, 2 i + 1),    node (0, i): the result of shard i    (1)
+
+so that a sum has the same bits however the shards are shared out, and hands over at most two nodes of a
+level. Shards that a place has no room to keep are prepared anew at each call: data larger than memory are
+more shards than room.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import mmap
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+import portable as pk
+from portable.errors import DTypeError, InputError, SpaceError
+
+from .sum_kernels import add_to
+
+Node = tuple[int, int, tuple]  # level, number, values
+
+
+class Lost(list):
+    """Numbers of shards whose pieces a place does not have."""
+
+
+class Sent:
+    """An object on its way, as one text of bytes: arrays that dask sends beside a text arrive read-only,
+    and where kernels cannot read them, at addresses that are no multiple of their items' size."""
+
+    def __init__(self, value: object) -> None:
+        from distributed.protocol.pickle import dumps
+
+        self._text = dumps(value)
+
+    @property
+    def value(self) -> object:
+        from distributed.protocol.pickle import loads
+
+        return loads(self._text)
+
+    def forget(self) -> None:
+        """Let go of the text, whoever still holds this."""
+        self._text = b""
+
+    def __sizeof__(self) -> int:
+        return len(self._text)
+
+
+class Place:
+    """A space, its method, and the shards that are kept there.
+
+    Parameters
+    ----------
+    make : callable (space) -> method
+    space : str, Space or None
+    room : float, optional
+        Bytes of pieces that are kept prepared; all of them by default.
+    """
+
+    def __init__(self, make: Callable, space: object, room: float | None = None) -> None:
+        self._new = make, space, room
+        self._method, self._lock = None, threading.Lock()
+        self._pieces, self._prepared, self._left = {}, {}, np.inf if room is None else room
+
+    def run(self, numbers: Sequence[int], pieces: dict, name: str, args: tuple, reduce: bool) -> list:
+        """The results of some neighbouring shards, or nodes of their sums.
+
+        Parameters
+        ----------
+        numbers : range
+        pieces : dict of number: piece
+            Those that this place was not given before.
+        name, args
+            Of the method.
+        reduce : bool
+
+        Returns
+        -------
+        list or Lost
+        """
+        with self._lock:
+            self._pieces |= {k: piece for k, piece in pieces.items() if k not in self._prepared}
+            lost = [k for k in numbers if k not in self._prepared and k not in self._pieces]
+            if lost:
+                return Lost(lost)
+            self._begin()
+            found = getattr(self._method, name)(map(self._shard, numbers), *args)
+            if not reduce:
+                return list(found)
+            return [(level, k, tuple(map(_on_host, values))) for level, k, values in nodes(found, numbers[0])]
+
+    def whole(self, pieces: Sequence) -> tuple | None:
+        """The method and all shards, or None if there is no room to keep them."""
+        with self._lock:
+            self._begin()
+            if sum(piece.nbytes for piece in pieces) > self._left:
+                return None
+            self._pieces = dict(enumerate(pieces))
+            return self._method, [self._shard(k) for k in range(len(pieces))]
+
+    def _begin(self) -> None:
+        if self._method is None:
+            make, space, _ = self._new
+            self._method = make(space)
+
+    def _shard(self, number: int) -> object:
+        if number in self._prepared:
+            return self._prepared[number]
+        sent = self._pieces[number]
+        piece = sent.value if isinstance(sent, Sent) else sent
+        shard = self._method.prepare(piece)
+        if piece.nbytes <= self._left:
+            self._left -= piece.nbytes
+            self._prepared[number] = shard
+            del self._pieces[number]
+            if isinstance(sent, Sent):
+                sent.forget()
+        return shard
+
+
+class Shards:
+    """Pieces of data and the places that work on them.
+
+    Parameters
+    ----------
+    make : callable (space) -> method
+        With a cluster it must pickle.
+    pieces : sequence
+        Each with `nbytes`; with a cluster they must pickle. Where one ends and the next begins must depend
+        on the data alone.
+    client : distributed.Client, optional
+    space : str, Space, None, or a list of them
+        Of the places. A list is several spaces of this process, which work side by side. With a client the
+        name of a space of each worker, by default as many of its threads as dask gives it.
+    room : float, optional
+        Bytes of pieces that a place keeps prepared. By default all in this process, and on a worker as many
+        as a share of the memory that dask gives it.
+    label : str
+        What dask's dashboard calls the work.
+    """
+
+    def __init__(
+        self,
+        make: Callable,
+        pieces: Sequence,
+        *,
+        client: object = None,
+        space: object = None,
+        room: float | None = None,
+        label: str = "shards",
+    ) -> None:
+        self.pieces = pieces
+        _check_dtypes(pieces)
+        if client is not None:
+            from .cluster import Workers
+
+            self._crew = Workers(client, make, pieces, space, room, label)
+        else:
+            self._crew = Threads(make, pieces, spaces_of(space), room)
+
+    def own(self) -> tuple | None:
+        """The method and all prepared shards where one space of this process has room for them, for a
+        method that launches on all of them at once; else None."""
+        places = getattr(self._crew, "places", ())
+        return places[0].whole(self.pieces) if len(places) == 1 else None
+
+    def map(self, name: str, *args: object, numbers: range | None = None) -> list:
+        """A result of each shard, or of those of some numbers, in their order."""
+        numbers = range(len(self.pieces)) if numbers is None else numbers
+        return [found for part in self._crew.ask(name, args, False, numbers) for found in part]
+
+    def reduce(self, name: str, *args: object) -> tuple:
+        """The sums (1) of what the method gives of each shard, a tuple of numbers and arrays."""
+        return total(
+            node for part in self._crew.ask(name, args, True, range(len(self.pieces))) for node in part
+        )
+
+
+class Threads:
+    """Places in this process, one a space; several of them work side by side. Each has all pieces, and
+    prepares its own."""
+
+    def __init__(self, make: Callable, pieces: Sequence, spaces: list, room: float | None) -> None:
+        self.places, self._pieces = [Place(make, space, room) for space in spaces], pieces
+
+    def ask(self, name: str, args: tuple, reduce: bool, numbers: range) -> list:
+        """What each place found, in the order of the shards."""
+        asked = [
+            (place, part)
+            for place, part in zip(self.places, shared_out(numbers, len(self.places)))
+            if len(part)
+        ]
+        if len(asked) == 1:
+            return [self._run(asked[0], name, args, reduce)]
+        with concurrent.futures.ThreadPoolExecutor(len(asked)) as pool:
+            return list(pool.map(lambda one: self._run(one, name, args, reduce), asked))
+
+    def _run(self, asked: tuple, name: str, args: tuple, reduce: bool) -> list:
+        place, numbers = asked
+        return place.run(numbers, {k: self._pieces[k] for k in numbers}, name, args, reduce)
+
+
+class Held:
+    """Sums on a space, which are added up there: nothing waits for the space until the last of them is there.
+
+    Parameters
+    ----------
+    view : View
+        Which others are added to.
+    launch : callable, optional
+        Takes a launch, in place of making it.
+    """
+
+    def __init__(self, view: pk.View, launch: Callable | None = None) -> None:
+        self.view, self._launch = view, launch
+
+    def __add__(self, other: Held) -> Held:
+        left, right = self.view.reshape(-1), other.view.reshape(-1)
+        policy = pk.RangePolicy(0, left.size, space=left.space)
+        if self._launch:
+            self._launch(policy, add_to, left, right)
+        else:
+            pk.parallel_for(policy, add_to, left, right, label="add_to")
+        return self
+
+
+def _on_host(value: object) -> object:
+    """What a space holds of a sum, as a number or an array."""
+    if not isinstance(value, Held):
+        return value
+    found = value.view.to_numpy()
+    return found if found.ndim else float(found)
+
+
+def shared_out(numbers: range, n_places: int) -> list[range]:
+    """Neighbouring numbers for each place, as even as can be."""
+    cuts = [len(numbers) * k // n_places for k in range(n_places + 1)]
+    return [numbers[a:b] for a, b in zip(cuts, cuts[1:])]
+
+
+def nodes(found: Iterable[tuple], first: int) -> list[Node]:
+    """The largest nodes of the tree (1) over what is found of the shards from `first` on."""
+    stack: list[Node] = []
+    for number, values in enumerate(found, first):
+        _push(stack, (0, number, values))
+    return stack
+
+
+def total(parts: Iterable[Node]) -> tuple:
+    """The root, of nodes in the order of their shards; levels that have no right neighbour are added last."""
+    stack: list[Node] = []
+    for node in parts:
+        _push(stack, node)
+    while len(stack) > 1:
+        right = stack.pop()
+        stack[-1] = (*stack[-1][:2], _add(stack[-1][2], right[2]))
+    return stack[0][2]
+
+
+def _push(stack: list[Node], node: Node) -> None:
+    """Put a node behind others, and add up neighbours that have the same parent."""
+    stack.append(node)
+    while len(stack) > 1 and stack[-1][1] % 2 and stack[-2][:2] == (stack[-1][0], stack[-1][1] - 1):
+        level, number, values = stack.pop()
+        stack[-1] = level + 1, number // 2, _add(stack[-1][2], values)
+
+
+def _add(left: tuple, right: tuple) -> tuple:
+    return tuple(a + b for a, b in zip(left, right, strict=True))
+
+
+def _check_dtypes(pieces: Sequence) -> None:
+    """Refuse shards of different dtypes, for their sums would depend on which is where."""
+    kinds = [getattr(getattr(piece, "rows", piece), "dtype", None) for piece in pieces]
+    for number, kind in enumerate(kinds):
+        if kind != kinds[0]:
+            raise DTypeError(
+                f"shard {number} holds {kind}, those before it {kinds[0]}; one dtype is wanted for all"
+            )
+
+
+def spaces_of(space: object) -> list:
+    """The spaces of this process that were asked for."""
+    if not isinstance(space, (list, tuple)):
+        return [pk.default_space() if space is None else space]
+    if not space:
+        raise InputError(
+            "space is an empty list; the name of a space is wanted, or of several that work side by side"
+        )
+    for one in space:
+        if not isinstance(one, (str, pk.Space)):
+            raise DTypeError(f"space holds {one!r} of type {type(one).__name__}; names of spaces are wanted")
+    return list(space)
+
+
+def here(client: object, space: object) -> object:
+    """The space of this process in which the small work between two maps is done.
+
+    With a client that is the space that workers were asked for if this machine has it, else its threads.
+    """
+    if client is None:
+        return spaces_of(space)[0]
+    try:
+        with pk.use("threads" if space is None else space) as found:
+            return found
+    except SpaceError:
+        return "threads"
+
+
+class Mapped:
+    """Rows of a memory-mapped file, which are read where they are wanted; it pickles as the name of the file.
+
+    Parameters
+    ----------
+    array : numpy.memmap, C-contiguous
+    """
+
+    def __init__(self, array: np.memmap) -> None:
+        whole = array._mmap
+        begin = np.frombuffer(whole, np.uint8).__array_interface__["data"][0]
+        root = array
+        while isinstance(root.base, np.memmap):
+            root = root.base
+        of_map = root.offset - root.offset % mmap.ALLOCATIONGRANULARITY
+        self.path, self.dtype, self.shape = str(Path(array.filename).resolve()), array.dtype, array.shape
+        self.offset = of_map + array.__array_interface__["data"][0] - begin
+        self.nbytes, self.of = array.nbytes, Path(self.path).stat().st_size
+
+    def read(self) -> np.ndarray:
+        """The rows.
+
+        Raises
+        ------
+        InputError
+            The file is not there, or not the one that it was.
+        """
+        try:
+            with open(self.path, "rb") as file:
+                size = file.seek(0, 2)
+                file.seek(self.offset)
+                found = np.fromfile(file, self.dtype, int(np.prod(self.shape)))
+        except OSError as error:
+            raise InputError(
+                f"the data are in '{self.path}', which cannot be read here: {error.strerror}. Every worker "
+                "must see the file under this name"
+            ) from error
+        if size != self.of or found.size != np.prod(self.shape):
+            raise InputError(
+                f"the data are in '{self.path}', which has {size} bytes here and had {self.of} when the "
+                "work began; every worker must see the same file"
+            )
+        return found.reshape(self.shape)
+
+
+def rows_of(array: np.ndarray, begin: int, end: int) -> np.ndarray | Mapped:
+    """Some rows of an array, as a piece holds them: of a memory map where they are in its file."""
+    rows = array[begin:end]
+    if isinstance(rows, np.memmap) and rows.filename and rows.flags.c_contiguous:
+        return Mapped(rows)
+    return rows
+
+
+def read(rows: np.ndarray | Mapped) -> np.ndarray:
+    """The rows themselves."""
+    return rows.read() if isinstance(rows, Mapped) else rows
+
+
+def each(shards: Iterator, function: Callable, *args: object) -> Iterator:
+    """For methods whose shards do not know of each other: function(shard, *args) of each."""
+    return (function(shard, *args) for shard in shards)

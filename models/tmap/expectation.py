@@ -1,0 +1,139 @@
+"""A place's work on runs: the sums (6) of shards, for several models of the same orders at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+import portable as pk
+
+from . import kernels, rounding
+from .kernels import PACK
+from .packed import FADED, Packed, tiny
+from .runs import Runs
+
+
+class Laid(NamedTuple):
+    """Runs as the E-step takes them.
+
+    censoring   whether any is open
+    views       what the kernel `expectation` takes of them, in its order: Views, or arrays that wait on the
+    host n_rows      of `filtered` that are wanted
+    half, distinct      half the resolution, in units, and the View of what is tabulated, or None where gaps
+    are not rounded
+    """
+
+    censoring: bool
+    views: tuple
+    n_rows: int
+    half: float | None
+    distinct: pk.View | None
+
+    @property
+    def nbytes(self) -> int:
+        return sum(view.size * view.dtype.itemsize for view in self.views)
+
+    def on_host(self) -> Laid:
+        return self._replace(views=tuple(view.to_numpy().copy() for view in self.views))
+
+
+class Shard(NamedTuple):
+    """Laid runs in a space, and room for their sums and tables."""
+
+    laid: Laid
+    sums: pk.View
+    table: pk.View
+
+
+class Expectation:
+    """A method for `sharding.Shards`.
+
+    Parameters
+    ----------
+    n_models, n_branches : int
+    dtype : type
+        Of the recursions.
+    unit : float
+    space : str or Space
+    """
+
+    def __init__(self, n_models: int, n_branches: int, dtype: type, unit: float, space: object) -> None:
+        self._n_models, self._n, self._dtype, self._unit = n_models, n_branches, dtype, unit
+        self.space = pk.empty((1,), dtype, space).space
+        self._filtered = pk.empty((n_models, 1), dtype, space)
+        self._shape = n_models, kernels.row_of(kernels.MOVE, n_branches, n_branches**2)
+
+    def lay_out(self, runs: Runs) -> Laid:
+        """Runs packed in the space."""
+        packed = Packed(runs, self.space, self._dtype, self._unit)
+        shares = packed.shares()
+        longest = packed.rows_of(shares[:-1])
+        views = (
+            *(pk.copy_of(part, self.space) for part in (shares, np.cumsum(longest) - longest)),
+            *packed.views,
+        )
+        half = 0.5 * runs.resolution / self._unit if packed.rounded else None
+        return Laid(
+            packed.censoring, views, int(longest.sum()), half, packed.distinct if packed.rounded else None
+        )
+
+    def prepare(self, piece: Runs | Laid) -> Shard:
+        """Runs in the space, where `lay_out` has not yet been at work also laid out."""
+        laid = self.lay_out(piece) if isinstance(piece, Runs) else piece
+        laid = laid._replace(
+            views=tuple(
+                view if isinstance(view, pk.View) else pk.copy_of(view, self.space) for view in laid.views
+            )
+        )
+        wanted = laid.n_rows * self._n * PACK
+        if self._filtered.shape[1] < wanted:
+            self._filtered = pk.empty((self._n_models, wanted), self._dtype, self.space)
+        sums = pk.zeros((*self._shape, laid.views[1].size), np.float64, self.space)
+        rounded = laid.distinct is not None
+        shape = (self._n_models, 3, self._n, laid.distinct.size) if rounded else (1, 1, 1, 1)
+        return Shard(laid, sums, pk.zeros(shape, self._dtype, self.space))
+
+    def launches(
+        self, shard: Shard, exact: pk.View, models: pk.View, state: pk.View, total: pk.View
+    ) -> Iterator[tuple]:
+        """Those of a shard in their order."""
+        laid, sums, table = shard
+        rounded = laid.distinct is not None
+        if rounded:
+            n_models, _, n_branches, n_values = table.shape
+            yield (
+                pk.MDRangePolicy((0, 0, 0), (n_models, n_branches, n_values), space=self.space),
+                rounding.tabulate,
+                laid.half,
+                exact,
+                laid.distinct,
+                table,
+            )
+        yield (
+            pk.TeamPolicy(self._n_models * sums.shape[2], PACK, space=self.space),
+            kernels.expectation,
+            *kernels.branches(self._n),
+            pk.static(laid.censoring),
+            pk.static(rounded),
+            FADED[self._dtype],
+            tiny(self._dtype),
+            state,
+            models,
+            table,
+            *laid.views,
+            self._filtered,
+            sums,
+        )
+        yield pk.TeamPolicy(total.size, 512, space=self.space), kernels.add_sums, sums, total
+
+    def sums(self, shards: Iterator[Shard], exact: np.ndarray, state: np.ndarray) -> Iterator[tuple]:
+        """The sums of each model, shape (n_models, n_sums), from its rows and state as the kernels have
+        them."""
+        views = [pk.copy_of(array, self.space) for array in (exact, exact.astype(self._dtype), state)]
+        total = pk.zeros(self._shape, np.float64, self.space)
+        for shard in shards:
+            for launch in self.launches(shard, *views, total):
+                pk.parallel_for(*launch, label=f"tmap.{launch[1].name}")
+            yield (total.to_numpy().copy(),)

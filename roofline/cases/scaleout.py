@@ -1,0 +1,434 @@
+"""From one place to many: what an iteration takes on a cluster, why, and what that says of a thousand GPUs.
+
+`python -m roofline compare scaleout` sets two GPUs beside one of them, and on a CPU two workers of 2 GiB
+beside one process that streams the same data. `python -m roofline scaleout` measures workers on this
+machine, fits
+
+    t(W) = a + b W + D W / B + U W / B + c ceil(S / W) W / min(W, cores)                                 (1)
+
+to the first four terms alone, on work that is none, and prints what (1) then predicts beside what the
+methods took. a + b W is the latency of asking W workers and hearing from them, D the bytes that each is
+sent in a step, U those that it returns, B bytes a second, c the seconds of one of the S shards on a core,
+measured in one process.
+"""
+
+import contextlib
+import functools
+import math
+import statistics
+import tempfile
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from rich.table import Table
+
+import portable as pk
+from models import hawkes, sharding, tmap
+from models.edm.mapping import Maps, Sets
+from models.mixture.blocks import Components, Points
+from models.mixture.prior import WithoutPrior
+from models.mixture.steps import FullSteps
+from models.tmap.em import EM
+from portable.errors import InputError
+from roofline.contract import Contender, Duel
+
+P = 14  # coordinates of points
+LIMIT = "2GiB"  # of a worker
+WORKERS = 1, 2, 4, 8
+HALF = 0.5  # of what so many places could do: below, a method has stopped scaling
+MODEL = tmap.TransientMAP([0.3, 0.3, 0.4], [1, 2, 3], [1.0, 2.0, 3.0], np.full((3, 3), 0.29))
+
+
+@dataclass(frozen=True)
+class Step:
+    """What is done again and again on shards that stay where they are.
+
+    Attributes
+    ----------
+    title : str
+    call : callable
+        One step.
+    n_shards : int
+    down, up : int
+        Bytes that a worker is sent in a step, and returns for one node of a sum, or for one shard.
+    summed : bool
+        Whether results are added up on the way: then a worker returns a node or a few, else one result a
+        shard.
+    power : int
+        The work grows with this power of the size of the data.
+    most : float
+        Shards that any data are cut into.
+    """
+
+    title: str
+    call: object
+    n_shards: int
+    down: int
+    up: int
+    summed: bool
+    power: int = 1
+    most: float = math.inf
+
+    def returned(self, n_workers: float) -> float:
+        """Bytes that a worker returns: about two nodes of a level that is cut, or all of its shards."""
+        own = max(self.n_shards / n_workers, 1.0)
+        return self.up * (min(own, 1.0 + math.log2(own)) if self.summed else own)
+
+
+# ---- the methods
+def mixture_step(X, k, space, client=None, streamed=False):
+    """An EM iteration of full covariances by maximum likelihood."""
+    random = np.random.default_rng(0)
+    means = random.normal(0.0, 3.0, (k, P))
+    points = Points(X, k, space, np.zeros(P), False, streamed, client=client)
+    steps = FullSteps(
+        points, WithoutPrior(1e-6, "full", np.full(k, 1.0 / k)), means, np.tile(np.eye(P), (k, 1, 1))
+    )
+
+    def call():
+        steps.sweep()
+        steps.advance()
+
+    down, up = k * (P * (P + 3) // 2 + 1) * X.itemsize, k * (P + 1) * (P + 2) // 2 * 8
+    step = Step(
+        f"mixture EM, {len(X):,} x {P} {X.dtype}, {k} components",
+        call,
+        len(points.starts),
+        down,
+        up,
+        True,
+    )
+    return step, lambda: points.log_likelihood(
+        Components(np.full(k, -np.log(k)), means, np.tile(np.eye(P), (k, 1, 1)))
+    )
+
+
+def tmap_step(runs, space, client=None, memory_limit=None):
+    """An EM iteration of three branches from one start."""
+    em = EM(runs, MODEL.orders, 1, np.float64, space, memory_limit, client)
+    history = pk.zeros((1, 1_000_000), np.float64, em.space)
+    iteration = em.iterations(1, 999_999, -1.0, history)  # it never comes to rest
+    em.load([MODEL])
+    n_sums = 1 + 4 * 3 + 9
+    step = Step(f"TMAP EM, {runs.n_gaps:,} gaps", iteration.replay, em.n_shards, 500, n_sums * 8, True)
+    return step, lambda: em.expectation([MODEL])[0].loglik
+
+
+def map_step(data, space, client=None):
+    """A whole cross map."""
+    n_times, n_series = data.shape
+    lag = np.arange(3)
+    args = data, data, data, np.full(n_series, 3), lag, 0, [(2, n_times)], 0, "float32", 2**30
+    pieces = [Sets(np.arange(k, k + 1), None) for k in range(n_series)]
+    make = functools.partial(Maps, args, {}, np.arange(2, n_times)[None])
+    shards = sharding.Shards(make, pieces, client=client, space=space, label="cross_map")
+    step = Step(
+        f"cross map, {n_series:,} series of {n_times:,}",
+        lambda: shards.map("rho"),
+        n_series,
+        500,
+        n_series * 8,
+        False,
+        power=2,
+    )
+    return step, lambda: float(np.sum(shards.map("rho")))
+
+
+def hawkes_step(n_events, space, client=None):
+    """A log-likelihood by all pairs at other parameters of the triggering function: the background is
+    kept."""
+    random = np.random.default_rng(3)
+    events = random.normal(size=(n_events, 2)), np.sort(random.uniform(0.0, 0.1 * n_events, n_events))
+    likelihood = hawkes.Likelihood(*events, method="all_pairs", space=space, client=client)
+    params = hawkes.Parameters(mu0=1.0, tau_x=1.6, tau_t=336.0, theta=0.3, omega=1.0, h=0.1)
+    title = f"Hawkes by all pairs, {n_events:,} events"
+    call = functools.partial(likelihood.log_likelihood, params)
+    most = max(likelihood.n_shards, 32)
+    return Step(title, call, likelihood.n_shards, 500, 16, True, power=2, most=most), call
+
+
+def random_runs(n_gaps):
+    random = np.random.default_rng(1)
+    lengths = 1 + random.geometric(1 / 7.82, max(n_gaps // 9, 1))
+    return tmap.Runs(random.exponential(1.0, lengths.sum()), lengths)
+
+
+def random_points(n, path=None):
+    """float32; in a memory map where there is a path, which is written in parts."""
+    random, part = np.random.default_rng(0), 1_000_000
+    X = (
+        np.empty((n, P), np.float32)
+        if path is None
+        else np.lib.format.open_memmap(path, "w+", np.float32, (n, P))
+    )
+    for begin in range(0, n, part):
+        rows = X[begin : begin + part]
+        rows[:] = random.standard_normal(rows.shape, np.float32) + 3.0 * random.integers(0, 3, (len(rows), 1))
+    if path is None:
+        return X
+    X.flush()
+    return np.load(path, mmap_mode="r")
+
+
+def random_series(n_series, n_times):
+    return np.random.default_rng(2).random((n_times, n_series)).astype(np.float32)
+
+
+@contextlib.contextmanager
+def local(n_workers, **options):
+    """A client of so many processes of one thread each, or of threads (`processes=False`), which begin at
+    once."""
+    try:
+        import distributed
+    except ImportError as error:
+        raise InputError('scaleout wants dask.distributed: pip install ".[cluster]"') from error
+    with distributed.LocalCluster(
+        n_workers=n_workers, threads_per_worker=1, dashboard_address=":0", **options
+    ) as cluster:
+        with distributed.Client(cluster, set_as_default=False) as client:
+            yield client
+
+
+# ---- compare scaleout
+def duels(space, n, quick):
+    """Two GPUs beside one; else two workers beside one process; see `roofline.cases.Case`. `n` is the
+    number of points."""
+    small = quick or space == "checked"
+    if space.startswith("cuda"):
+        return _gpus(n, small)
+    n = n or (20_000 if small else 10_000_000)
+    stack = contextlib.ExitStack()
+    folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+    client = stack.enter_context(local(2, memory_limit=LIMIT, processes=not small))
+    X = random_points(n, folder / "points.npy")
+    runs = random_runs(n)
+    makers = [
+        lambda space, client: mixture_step(X, 16, space, client, streamed=True),
+        lambda space, client: tmap_step(runs, space, client),
+    ]
+    found = []
+    for number, make in enumerate(makers):
+        (two, value), (one, other) = make(None, client), make(space, None)
+        end = stack.close if number else None  # the cluster and the file stay until the last result is there
+        found.append(
+            Duel(
+                f"{two.title}: an iteration by two workers of {LIMIT}, {two.n_shards} shards",
+                Contender("two workers", two.call, result=value),
+                [
+                    Contender(
+                        f"one process, {space}", one.call, result=functools.partial(_and_then, other, end)
+                    )
+                ],
+                [],
+                tolerance=1e-13,
+            )
+        )
+    return found
+
+
+def _and_then(result, end):
+    value = result()
+    if end:
+        end()
+    return value
+
+
+def _gpus(n, small):
+    reason = pk.unavailable_because("cuda:1")
+    if reason:
+        raise InputError(f"compare scaleout on cuda sets two GPUs beside one: {reason}")
+    X = random_points(2_000 if small else n or 10_000_000)
+    runs = random_runs(10_000 if small else 100_000_000)
+    data = random_series(*((20, 200) if small else (1000, 3780)))
+    makers = (
+        lambda space: mixture_step(X, 256, space),
+        lambda space: tmap_step(runs, space),
+        lambda space: map_step(data, space),
+        lambda space: hawkes_step(500 if small else 150_000, space),
+    )
+    found = []
+    for make in makers:
+        (two, value), (one, other) = make(["cuda:0", "cuda:1"]), make("cuda:0")
+        ours, peer = (
+            Contender("two GPUs", two.call, result=value),
+            Contender("one GPU", one.call, result=other),
+        )
+        found.append(Duel(two.title, ours, [peer], [], tolerance=1e-12))
+    return found
+
+
+# ---- the model
+class Nothing:
+    """A method that does nothing but travel."""
+
+    def __init__(self, space):
+        pass
+
+    def prepare(self, piece):
+        return piece
+
+    def travel(self, shards, sent, n_bytes):
+        """Takes bytes and gives bytes."""
+        return ((np.zeros(n_bytes // 8),) for _ in shards)
+
+
+@dataclass(frozen=True)
+class Costs:
+    """a, b and 1 / B of (1), in seconds."""
+
+    base: float
+    each: float
+    a_byte: float
+
+    def of(self, step: Step, n_workers: float) -> float:
+        """What is not work, in seconds: latency, and bytes."""
+        return self.latency(n_workers) + self.a_byte * n_workers * (step.down + step.returned(n_workers))
+
+    def latency(self, n_workers: float) -> float:
+        return self.base + self.each * n_workers
+
+
+def median_of(call, repeats):
+    """Seconds of a call, the median; the first is not counted."""
+    call()
+    times = []
+    for _ in range(repeats):
+        begin = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - begin)
+    return statistics.median(times)
+
+
+def probe(client, n_workers, repeats, size):
+    """(workers, bytes, seconds) of a map of nothing: with next to no bytes, with `size` to each worker, and
+    from each."""
+    shards = sharding.Shards(Nothing, [np.zeros(1)] * n_workers, client=client, label="nothing")
+    for sent, returned in ((0, 8), (size, 8), (0, size)):
+        seconds = median_of(functools.partial(shards.map, "travel", np.zeros(sent // 8), returned), repeats)
+        yield n_workers, n_workers * (sent + returned), seconds
+
+
+def fitted(rows) -> Costs:
+    """Least squares of relative residuals, none of the three negative."""
+    workers, n_bytes, seconds = np.array(rows, float).T
+    table = np.stack([np.ones(len(workers)), workers, n_bytes], axis=1)
+    free, found = [0, 1, 2], np.zeros(3)
+    while free:
+        found[:] = 0.0
+        found[free] = np.linalg.lstsq(table[:, free] / seconds[:, None], np.ones(len(seconds)), rcond=None)[0]
+        if (found >= 0.0).all():
+            break
+        free.remove(int(found.argmin()))
+    return Costs(*found.tolist())
+
+
+def steps_of(quick, space, client=None):
+    """The methods at a size for a few cores."""
+    n = 20_000 if quick else 1_000_000
+    yield mixture_step(random_points(n), 4 if quick else 16, space, client)[0]
+    yield tmap_step(random_runs(n if quick else 10 * n), space, client)[0]
+    yield map_step(random_series(*((16, 200) if quick else (200, 1000))), space, client)[0]
+    yield hawkes_step(500 if quick else 10_000, space if client else [space], client)[0]
+
+
+def measured(workers, quick, repeats, say=lambda text: None):
+    """Costs, seconds of a step in one process on one core, and (step, workers, seconds) of each on
+    workers."""
+    alone = [(step, median_of(step.call, repeats)) for step in steps_of(quick, "threads:1")]
+    rows, found = [], []
+    for n_workers in workers:
+        say(f"{n_workers} workers")
+        with local(n_workers, processes=not quick) as client:
+            rows += probe(client, n_workers, 5 * repeats, 2**16 if quick else 2**22)
+            found += [
+                (step, n_workers, median_of(step.call, repeats)) for step in steps_of(quick, None, client)
+            ]
+    return fitted(rows), rows, alone, found
+
+
+def work(step, seconds, n_workers, cores):
+    """The last term of (1): a worker's shards, where `n_workers` of them share `cores`."""
+    own = math.ceil(step.n_shards / n_workers)
+    return seconds / step.n_shards * own * max(n_workers / cores, 1.0)
+
+
+def beyond(step, seconds, costs, n_workers):
+    """Seconds of a step on so many places, each as fast as it takes `seconds` for all, and what takes most
+    of them."""
+    parts = {
+        "work": seconds / n_workers,
+        "shards that are too few": work(step, seconds, n_workers, n_workers) - seconds / n_workers,
+        "latency": costs.latency(n_workers),
+        "bytes": costs.of(step, n_workers) - costs.latency(n_workers),
+    }
+    return sum(parts.values()), max(parts, key=parts.get)
+
+
+def stops_at(step, seconds, costs):
+    """The number of places from which on they do less than HALF of what as many could."""
+    n = 1
+    while n < 2**20 and seconds / n / beyond(step, seconds, costs, n)[0] >= HALF:
+        n += max(n // 16, 1)
+    return n
+
+
+def large(step, seconds, factor):
+    """The same method on `factor` times the data: its shards, and the seconds of its work."""
+    up = step.up if step.summed else step.up * factor
+    shards = min(step.n_shards * factor, step.most)
+    return replace(step, n_shards=shards, up=up), seconds * factor**step.power
+
+
+def tables(quick, cores, faster, say=lambda text: None):
+    """What was measured beside what (1) says, and what it predicts; rich tables."""
+    costs, rows, alone, found = measured(WORKERS[:2] if quick else WORKERS, quick, 3 if quick else 7, say)
+    return [_asking(costs, rows), _measured(costs, alone, found, cores), _predicted(costs, alone, faster)]
+
+
+def _table(title, caption, columns):
+    table = Table(title=title, title_justify="left", caption=caption, caption_justify="left")
+    for name in columns:
+        table.add_column(name, justify="left" if name == "method" else "right")
+    return table
+
+
+def _asking(costs, rows):
+    bandwidth = f"{1e-6 / costs.a_byte:,.0f} MB/s" if costs.a_byte else "bytes free"
+    fit = f"fitted: {1e3 * costs.base:.2f} ms + {1e3 * costs.each:.2f} ms a worker, {bandwidth}"
+    columns = "workers", "bytes", "measured ms", "model ms"
+    table = _table("asking workers of this machine for nothing", fit, columns)
+    for n_workers, n_bytes, seconds in rows:
+        model = costs.latency(n_workers) + costs.a_byte * n_bytes
+        table.add_row(str(n_workers), f"{n_bytes:,}", f"{1e3 * seconds:.2f}", f"{1e3 * model:.2f}")
+    return table
+
+
+def _measured(costs, alone, found, cores):
+    columns = "method", "shards", "workers", "measured ms", "model ms", "measured / model", "beyond work ms"
+    table = _table(f"a step of each method, {cores} cores", None, columns)
+    for step, seconds in alone:
+        table.add_row(step.title, str(step.n_shards), "no dask", f"{1e3 * seconds:.1f}", "", "", "")
+        for other, n_workers, took in found:
+            if other.title == step.title:
+                least = work(step, seconds, n_workers, cores)
+                model = least + costs.of(step, n_workers)
+                numbers = f"{1e3 * took:.1f}", f"{1e3 * model:.1f}", f"{took / model:.2f}"
+                table.add_row("", "", str(n_workers), *numbers, f"{1e3 * (took - least):.1f}")
+    return table
+
+
+def _predicted(costs, alone, faster):
+    title = f"predicted: places each {faster:g} times a core here, asked as processes of one machine are"
+    caption = f"'{HALF:.0%} at': places from which on they do less than that of what as many could"
+    columns = "method", "data", "1 place ms", "10", "100", "1,000", "at 1,000 most is", f"{HALF:.0%} at"
+    table = _table(title, caption, columns)
+    for step, seconds in alone:
+        for factor in (1, 100):
+            bigger, whole = large(step, seconds / faster, factor)
+            times = [beyond(bigger, whole, costs, n) for n in (1, 10, 100, 1000)]
+            shown = [f"{1e3 * seconds:,.2f}" for seconds, _ in times]
+            name = step.title if factor == 1 else ""
+            table.add_row(name, f"x {factor}", *shown, times[-1][1], f"{stops_at(bigger, whole, costs):,}")
+    return table

@@ -1,0 +1,375 @@
+"""What may have cost a kernel its time, by what was measured and counted, and what it would take without.
+
+A roof is the least time of the text's operations and compulsory bytes. Here each further thing that could
+cost time is given the time that it would explain, and the time that the same work wants without it, both
+modelled. What explains less than half of the measured time, or more than twice, is not believed. Of the
+others the cause is the one whose end would gain most, told with that gain:
+
+launch            the cost of a launch (measured), of a kernel that has hardly more to do
+divergence        lanes that take no part, as neighbours branch otherwise or make fewer trips: all of the
+time;
+                  without, the share of the lanes that took part
+executed          the operations that ran, at their rates: what runs one lane at a time at two operations a
+                  cycle; without, those of the text
+instructions      all instructions that ran, at four a cycle and core; without, the arithmetic alone
+memory LEVEL      compulsory bytes from a farther level than the nearest that could hold them
+reread            all loads and stores at a memory level, from which each comes anew; without, each byte once
+scratch           loads and stores of scratch at shared memory's bandwidth (GPU)
+scattered         elements gathered or scattered one by one, two a cycle; without, by packs
+overfetch         the lines that are touched; or the elements at scattered places, each on another line than
+the
+                  one before, at the rate of gathers from their level (on a GPU a sector each); without, the
+                  elements alone
+integer division  at its rate, which is that of one lane at a time
+together          atomic operations that all go to one place; without, loads and stores
+integer           integer operations of the text (GPU)
+parallelism       the roof of that part of the machine which so few indices or teams can fill; without, of all
+
+What none of these explains is waiting: of operations for the one before, of threads for each other.
+"""
+
+import collections
+import math
+import re
+from dataclasses import dataclass, replace
+
+import portable as pk
+from roofline.mix import lanes_and_type
+from roofline.touched import accesses
+from roofline.units import picked, scaled, times
+
+HALF, REFUTED = 0.5, 2.0  # of the time: a cause that explains less, or more, is not believed
+WORTH = 1.1  # gain, below which a cause is none
+IDLE = 0.1  # of the lanes: fewer are what fills the last pack
+# instructions, and loads or scalar operations, that a core starts in a cycle
+PER_CYCLE, LOADS_PER_CYCLE = 4, 2
+LANES, WIDEST = 8, 16  # elements that one load of a pack brings, and lanes that the widest packs have
+LINE, SECTOR = 64, 32  # bytes that a CPU's cache moves at once, and a GPU's
+IN_FLIGHT = 128  # threads that a GPU keeps in flight for each of the teams that pk.concurrency tells
+DIVISIONS = ("sdiv", "udiv", "srem", "urem")  # of LLVM's instructions, one lane at a time on every CPU
+# flops of LLVM's instructions
+ARITHMETIC = {"fadd": 1, "fsub": 1, "fmul": 1, "fdiv": 1, "fma": 2, "fmuladd": 2}
+
+
+@dataclass(frozen=True)
+class Cause:
+    """Something that costs time: `seconds` of the call, and a clause that says so.
+
+    `ideal` is what the same work wants without it, and `gain` how many times as fast all would be, where that
+    is known.
+    """
+
+    name: str
+    seconds: float
+    text: str
+    provenance: str = "modelled"
+    ideal: float = 0.0
+    gain: float | None = None
+
+    def without(self, took, least):
+        """This cause with its gain, if all of the time shrinks as what it explains does; nothing gets faster
+        than `least`."""
+        return replace(self, gain=took / max(least, took * self.ideal / self.seconds))
+
+    @property
+    def told(self):
+        """The clause, with its gain."""
+        return self.text + (
+            f": up to {times(self.gain)} times as fast without" if self.gain and self.gain >= WORTH else ""
+        )
+
+    def as_dict(self, subject):
+        """The JSON object; `subject` is what the clause is about."""
+        told = {
+            **picked(self, "name seconds provenance"),
+            "text": f"{subject}{self.told}",
+        }
+        return told | {"gain": self.gain and float(f"{self.gain:.4g}")}
+
+
+def causes(kernel, ceilings):
+    """What may have cost one launch of a kernel its time, each with the gain of its end, the largest first;
+    at least one: waiting.
+
+    That many instructions are started says less than what makes them many, so it stands last.
+    """
+    n = len(kernel.times)
+    took, least = kernel.seconds / n, kernel.bound.seconds
+    work = max((seconds for name, seconds in kernel.bound.wants.items() if name != "launch"), default=least)
+    found = [
+        c.without(took, work if c.name == "launch" else least)
+        for c in candidates(kernel, ceilings, took)
+        if HALF * took <= c.seconds <= REFUTED * took
+    ]
+    found = sorted(
+        (c for c in found if c.gain >= WORTH),
+        key=lambda c: (c.name == "instructions", -round(c.gain, 2), -c.seconds),
+    )
+    if not found:
+        waiting = _waiting(kernel, ceilings, took)
+        return [waiting.without(took, least) if waiting.ideal else waiting]
+    kinds = {}
+    for c in found:
+        kinds.setdefault(c.name.partition(" ")[0] if c.name.startswith("memory ") else c.name, c)
+    return list(kinds.values())
+
+
+def candidates(kernel, ceilings, took):
+    """The time of one launch by each thing that could have cost it, a list of Cause; `took` is what it
+    took."""
+    counts, found, on_device = kernel.counts, [], ceilings.space.startswith("cuda")
+    launch = ceilings.rate("launch") if on_device else ceilings.rate("launch call") or ceilings.rate("launch")
+    found.append(
+        Cause(
+            "launch",
+            launch,
+            f"its work is so short that a launch costs as much ({scaled(launch, 's')})",
+            "measured",
+        )
+    )
+    extent, unit = extent_of(kernel)
+    filled = (
+        extent / (-(-extent // WIDEST) * WIDEST) if unit == "indices" and extent else 1.0
+    )  # the last pack's lanes are no divergence
+    masked = 1.0 - min(1.0, (1.0 - counts.masked) / filled)
+    if masked > IDLE:
+        idle = max(masked, 1.0 - _busy_arithmetic(kernel, ceilings))
+        text = f"{idle:.0%} of the lanes are idle, where neighbours branch otherwise or make fewer trips"
+        found.append(Cause("divergence", took, text, ideal=(1.0 - idle) * took))
+    if counts.executed and counts.ptx is None and ceilings.clock:
+        found += _of_instructions(kernel, ceilings)
+    found += _of_memory(kernel, ceilings, took)
+    atomics = sum(counts.atomics.values())
+    if atomics and (together := ceilings.rate("atomic together int64")):
+        text = f"its {scaled(atomics)} atomic operations wait for each other where they meet in one place"
+        found.append(
+            Cause(
+                "together",
+                atomics / together,
+                text,
+                ideal=16 * atomics / ceilings.bandwidth(ceilings.levels[0][0]),
+            )
+        )
+    if counts.ptx is not None and counts.integer:
+        text = f"its text has {scaled(counts.integer)} integer operations, index arithmetic included"
+        found.append(Cause("integer", counts.integer / ceilings.rate("integer int64"), text))
+    return [*found, *_of_parallelism(kernel, ceilings)]
+
+
+def _of_instructions(kernel, ceilings):
+    """What the optimised code does more, or other, than the text."""
+    counts, cycles = kernel.counts, ceilings.clock * _threads(ceilings)
+    vector, scalar, total, scattered, written = 0.0, 0, 0, 0, 0
+    for (_, name, of), n in counts.executed.items():
+        lanes, dtype, _ = lanes_and_type(of)
+        scalar += n * (name.startswith("inside ") and lanes == 1)
+        if name.startswith(("special ", "inside ")):
+            continue
+        total += n
+        if name in ("masked.gather", "masked.scatter"):
+            scattered += n * lanes
+            written += n * lanes * (name == "masked.scatter")
+        if dtype.startswith("float") and name in ARITHMETIC:
+            if lanes == 1:
+                scalar += n
+            else:
+                kind = "fma" if name in ("fma", "fmuladd") else "no fma"
+                vector += n * lanes * ARITHMETIC[name] / ceilings.rate(f"{kind} {dtype}")
+    divisions = Cause(
+        "integer division",
+        sum(
+            n
+            * lanes_and_type(of)[0]
+            / (ceilings.rate(f"integer division {lanes_and_type(of)[1]}") or math.inf)
+            for (_, name, of), n in counts.executed.items()
+            if name in DIVISIONS
+        ),
+        "its integer divisions want that time",
+    )
+    if divisions.seconds:
+        yield divisions
+    special, one_by_one = _special(counts, ceilings), scalar / (LOADS_PER_CYCLE * cycles)
+    wanted = kernel.bound.wants["arithmetic"]
+    if vector + special + one_by_one > 1.3 * wanted:
+        text = "the compiled code does more arithmetic than the text"
+        if one_by_one > vector + special:
+            text = f"its {scaled(scalar)} operations run one lane at a time"
+        if one_by_one > vector + special or counts.masked <= IDLE:  # else it is that of idle lanes
+            yield Cause("executed", vector + special + one_by_one, text, ideal=wanted)
+    text = f"its {scaled(total)} instructions, of which arithmetic is a part, want that time to be started"
+    yield Cause("instructions", total / (PER_CYCLE * cycles), text, ideal=wanted)
+    if scattered:
+        text = f"it reads or writes {scaled(scattered)} elements at scattered places, one by one"
+        seconds = scattered / (LOADS_PER_CYCLE * cycles)
+        yield Cause("scattered", seconds, text, ideal=seconds / LANES)
+        moves, reach = _jumps(counts)
+        level = ceilings.level_of(reach)  # what is touched stays there
+        elements, rate = min(scattered, moves), ceilings.rate(f"gather {level}")
+        if rate and elements:
+            text = (
+                f"each of {scaled(elements)} elements at scattered places of {scaled(reach, 'B')} brings a"
+                f" line of {LINE} bytes from {level}"
+            )
+            twice = 1.0 + written / scattered  # a line that is written is read before, and goes back
+            yield Cause("overfetch", twice * elements / rate, text, ideal=kernel.bound.seconds)
+
+
+def _jumps(counts):
+    """(accesses, bytes of the lines that they touch) of arguments whose accesses are mostly to another line
+    than the one before."""
+    asked, moves, reach = collections.Counter(), 0, 0
+    for (_, operation, _), n in counts.text.items():
+        if accesses(operation, ("load ", "store ", "atomic ")):
+            asked[operation.rpartition(" ")[2]] += n
+    for together, lines in counts.lines.items():
+        names = [name for name in together.split(", ") if counts.moves.get(name, 0) > HALF * asked[name]]
+        moves += sum(counts.moves[name] for name in names)
+        reach += LINE * max(lines) * bool(names)
+    return moves, reach
+
+
+def _special(counts, ceilings):
+    """Seconds of the special functions that ran in packs."""
+    packs = 0.0
+    for (_, name, of), n in counts.executed.items():
+        lanes, dtype, _ = lanes_and_type(of)
+        if lanes > 1 and (name.startswith("special ") or name == "sqrt"):
+            packs += n * lanes / (ceilings.rate(f"{name.removeprefix('special ')} {dtype}") or math.inf)
+    return packs
+
+
+def _busy_arithmetic(kernel, ceilings):
+    """The part of the special functions that ran which the text asks for; 1 where they are not most of the
+    arithmetic."""
+    counts = kernel.counts
+    if (
+        counts.executed is None
+        or counts.ptx is not None
+        or kernel.bound.special < HALF * kernel.bound.wants["arithmetic"]
+    ):
+        return 1.0
+    ran = _special(counts, ceilings)
+    return (
+        min(
+            1.0,
+            sum(n / (ceilings.rate(" ".join(name)) or math.inf) for name, n in counts.special.items()) / ran,
+        )
+        if ran
+        else 1.0
+    )
+
+
+def _of_memory(kernel, ceilings, took):
+    """Bytes that come from farther than the roof assumes, or more often."""
+    levels = [name for name, _ in ceilings.levels]
+    moved, level, scratch = kernel.counts.compulsory, kernel.bound.level, kernel.counts.scratch
+    for farther in levels[levels.index(level) + 1 :]:
+        text = f"its {scaled(moved, 'B')} would fit into {level}, and come from {farther} at the rate seen"
+        yield Cause(
+            f"memory {farther}",
+            moved / ceilings.bandwidth(farther),
+            text,
+            ideal=moved / ceilings.bandwidth(level),
+        )
+    lines = kernel.counts.line_bytes
+    if lines > 1.5 * moved:
+        where = ceilings.level_of(lines)
+        text = (
+            f"the elements that it needs, {scaled(moved, 'B')}, lie apart, in lines of {scaled(lines, 'B')}"
+            f" that come from {where}"
+        )
+        yield Cause(
+            "overfetch", lines / ceilings.bandwidth(where), text, ideal=moved / ceilings.bandwidth(where)
+        )
+    asked = kernel.near_bytes - scratch
+    if moved and asked > 1.5 * moved:
+        at = [(asked / ceilings.bandwidth(name), name) for name in levels[: levels.index(level) + 1]]
+        if "bandwidth shared" in ceilings.items:  # a GPU's first cache is the same memory
+            at.append((asked / ceilings.bandwidth("shared"), "the first cache"))
+        seconds, name = min(at, key=lambda one: abs(math.log(one[0] / took)))
+        text = (
+            f"its loads and stores ask for {scaled(asked, 'B')}, {times(asked / moved)} times what it must"
+            f" move, about what {name} delivers in that time"
+        )
+        yield Cause("reread", seconds, text, ideal=moved / ceilings.bandwidth(level))
+    if kernel.counts.apart:
+        sectors = SECTOR * kernel.counts.apart
+        text = (
+            f"each of {scaled(kernel.counts.apart)} elements that neighbouring threads reach far apart brings"
+            f" {SECTOR} bytes, {scaled(sectors, 'B')} together, through {level}"
+        )
+        yield Cause(
+            "overfetch", sectors / ceilings.bandwidth(level), text, ideal=moved / ceilings.bandwidth(level)
+        )
+    if scratch and "bandwidth shared" in ceilings.items:
+        text = (
+            f"its loads and stores of scratch come to {scaled(scratch, 'B')}, about what shared memory"
+            " delivers in that time"
+        )
+        yield Cause("scratch", scratch / ceilings.bandwidth("shared"), text)
+
+
+def _of_parallelism(kernel, ceilings):
+    """The roof, were there only that part of the machine which so few indices can fill."""
+    extent, unit = extent_of(kernel)
+    slots = _threads(ceilings)
+    if ceilings.space.startswith("cuda"):
+        wide = slots // 16 if unit == "teams" else slots * IN_FLIGHT
+    else:
+        wide = slots
+    if extent < wide:
+        own = (
+            f"its {extent:,} {unit} fill"
+            if extent > 1
+            else f"its only {'team' if unit == 'teams' else 'index'} fills"
+        )
+        text = f"{own} a part of the machine only, which has room for {wide:,} at once"
+        work = max(seconds for name, seconds in kernel.bound.wants.items() if name != "launch")
+        yield Cause(
+            "parallelism", max(work * wide / extent, kernel.bound.seconds), text, ideal=kernel.bound.seconds
+        )
+
+
+def extent_of(kernel):
+    """How many indices or teams a launch has, and which of both."""
+    number, _, unit = kernel.counts.policy.rpartition(" ")
+    return math.prod(int(n) for n in re.findall(r"\d+", number.replace(",", ""))), unit
+
+
+def _waiting(kernel, ceilings, took):
+    """The cause of whom no other one fits; without, the instructions alone would take their time."""
+    counts, started = kernel.counts, 0.0
+    if counts.executed and counts.ptx is None and ceilings.clock:
+        started = _instructions(counts) / (PER_CYCLE * ceilings.clock * _threads(ceilings))
+    return Cause("waiting", took, _waits(kernel, ceilings, took), ideal=min(started, took))
+
+
+def _instructions(counts):
+    return sum(
+        n for (_, name, _), n in counts.executed.items() if not name.startswith(("special ", "inside "))
+    )
+
+
+def _waits(kernel, ceilings, took):
+    """What shows that nothing but waiting is left, and that few wait where more could."""
+    counts, few = kernel.counts, "".join(f"; {cause.text}" for cause in _of_parallelism(kernel, ceilings))
+    if counts.executed and counts.ptx is None and ceilings.clock:
+        rate = _instructions(counts) / (took * ceilings.clock * _threads(ceilings))
+        return f"it starts {rate:.2g} instructions a cycle, of about {PER_CYCLE}{few}"
+    met = collections.Counter()
+    for (_, operation, _), n in counts.text.items():
+        if operation.startswith("team."):
+            met[operation] += n
+    each = sum(met.values()) / max(extent_of(kernel)[0], 1)
+    words = " and ".join(sorted(met))
+    meets = f", or for each other, {each:,.0f} times a team in {words}" if each >= 1 else ""
+    room = f"; {counts.occupancy}" if counts.occupancy else ""
+    return (
+        "no rate of the machine explains its time, so its threads wait for the operation before, for"
+        f" memory{meets}{room}{few}"
+    )
+
+
+def _threads(ceilings):
+    """Threads of a CPU's space; of a GPU what `pk.concurrency` tells."""
+    return pk.concurrency(ceilings.space)

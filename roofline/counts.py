@@ -1,0 +1,340 @@
+"""What was counted of one launch, by line, operation and type, and the sums that reports tell of it."""
+
+import collections
+import dataclasses
+import inspect
+import linecache
+import os
+from dataclasses import dataclass, field
+
+
+import portable as pk
+from roofline.units import picked
+from roofline.grid import grid
+from roofline.mix import executed_totals
+from roofline.touched import SIZES, accesses
+
+ARITHMETIC = {"+": 1, "-": 1, "*": 1, "/": 1, "//": 1, "%": 1, "fma": 2}
+LISTED = (
+    "compare",
+    "neg",
+    "abs",
+    "min",
+    "max",
+    "select",
+    "convert",
+    "rint",
+    "floor",
+    "ceil",
+    "trunc",
+    "copysign",
+)
+LAYER = os.path.dirname(pk.count.__code__.co_filename) + os.sep  # the folder of portable's own texts
+LINE = 64  # bytes that a CPU's cache moves at once
+LOGIC = ("&", "|", "^", "<<", ">>", "~")
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Counts of one launch. Every number is counted, none is estimated.
+
+    Attributes
+    ----------
+    kernel, place, policy : str
+    text : dict of (line, operation, dtype) to int
+        As `portable.count` gives them.
+    executed : dict of (line, instruction, LLVM type) to int, or None
+        Of the optimised code for the launch's space, including what the layer puts around the kernel.
+    masked : float
+        Share of the lanes of packs that took no part in the operations which were done for them; 0 without
+        packs, so on cuda, where threads branch.
+    arrays : dict of str to (read, written), bytes
+        Compulsory bytes of each argument: of elements that are touched, once. Arguments that share memory are
+        one: "x, y".
+    ptx : dict of str to int, or None
+        Static instructions of the PTX by kind and type (cuda).
+    notes : list of str
+        What a reader must know: data-dependent counts, declared costs that disagree, ...
+    apart : int
+        Elements that neighbouring threads reach at places that are no neighbours (cuda, without reducers).
+    occupancy : str
+        How many of a GPU's threads have room, and the registers of each, in words.
+    lines : dict of str to (read, written)
+        Lines of 64 bytes in which the touched elements lie, as `arrays`; where members work as a launch's do,
+        none are counted.
+    moves : dict of str to int
+        Of each argument, how often an access was to another line than the one before it at the same place of
+        the text.
+    """
+
+    kernel: str
+    place: str
+    policy: str
+    text: dict
+    executed: dict | None
+    masked: float
+    arrays: dict
+    ptx: dict | None = None
+    notes: list = field(default_factory=list)
+    apart: int = 0
+    occupancy: str = ""
+    lines: dict = field(default_factory=dict)
+    moves: dict = field(default_factory=dict)
+
+    def _sum(self, wanted):
+        return sum(n * wanted(operation, dtype) for (_, operation, dtype), n in self.text.items())
+
+    def _by(self, key, wanted):
+        """Sums by what `key` makes of an operation and its type, of those that are wanted, so many times
+        each."""
+        found = collections.Counter()
+        for (_, *what), n in self.text.items():
+            if times := wanted(*what):
+                found[key(*what)] += n * times
+        return dict(found)
+
+    @property
+    def flops_by_dtype(self):
+        """Floating-point operations of the text: {"float64": n, ...}."""
+        return self._by(
+            lambda operation, dtype: dtype,
+            lambda operation, dtype: dtype.startswith("float") * ARITHMETIC.get(operation, 0),
+        )
+
+    @property
+    def flops(self):
+        """Floating-point operations of the text, all precisions."""
+        return sum(self.flops_by_dtype.values())
+
+    @property
+    def special(self):
+        """Special functions: {("exp", "float64"): n, ...}."""
+        return self._by(lambda *what: what, lambda operation, _: _is_special(operation))
+
+    @property
+    def integer(self):
+        """Integer operations of the text, index arithmetic included."""
+        return self._sum(
+            lambda operation, dtype: "int" in dtype and (operation in ARITHMETIC or operation in LOGIC)
+        )
+
+    @property
+    def comparisons(self):
+        """Comparisons of the text, of all types."""
+        return self._sum(lambda operation, _: operation == "compare")
+
+    @property
+    def atomics(self):
+        """Atomic operations: {("add", "int64"): n, ...}."""
+        return self._by(
+            lambda operation, dtype: (operation.split(" ")[1], dtype),
+            lambda operation, _: operation.startswith("atomic "),
+        )
+
+    @property
+    def loaded(self):
+        """Requested bytes: every load of an argument's element, atomics included."""
+        return self._sum(
+            lambda operation, dtype: accesses(operation, ("load ", "atomic ")) * SIZES.get(dtype, 0)
+        )
+
+    @property
+    def stored(self):
+        """Requested bytes: every store, atomics included."""
+        return self._sum(
+            lambda operation, dtype: accesses(operation, ("store ", "atomic ")) * SIZES.get(dtype, 0)
+        )
+
+    @property
+    def scratch(self):
+        """Bytes loaded from and stored to a team's scratch."""
+        return self._sum(lambda operation, dtype: operation.endswith("(scratch)") * SIZES.get(dtype, 0))
+
+    @property
+    def compulsory(self):
+        """Compulsory bytes: of each argument what is read, once, and what is written, once."""
+        return sum(read + written for read, written in self.arrays.values())
+
+    @property
+    def line_bytes(self):
+        """Bytes of the lines that must be moved, or of the elements where no lines were counted."""
+        return (
+            LINE * sum(read + written for read, written in self.lines.values())
+            if self.lines
+            else self.compulsory
+        )
+
+    @property
+    def intensity(self):
+        """Flops per compulsory byte, or None where nothing is moved."""
+        return self.flops / self.compulsory if self.compulsory else None
+
+    @property
+    def executed_totals(self):
+        """Executed operations: flops by precision, special functions, loads and stores; None if not
+        counted."""
+        return executed_totals(self.executed) if self.executed is not None else None
+
+    def by_line(self):
+        """{line: {operation and dtype: n}} of the text, the lines in their order."""
+        found = {}
+        for (line, operation, dtype), n in self.text.items():
+            row = found.setdefault(line, collections.Counter())
+            row[f"{operation} {dtype}".strip()] += n
+        return {line: dict(found[line]) for line in sorted(found, key=_line_order)}
+
+    def table(self):
+        """The terminal's table, and a notebook's."""
+        named = {
+            **{f"flops {dtype}": n for dtype, n in self.flops_by_dtype.items()},
+            **_joined(self.special),
+            **{f"atomic {name}": n for name, n in _joined(self.atomics).items()},
+            "integer operations": self.integer,
+            "comparisons": self.comparisons,
+            "bytes, compulsory": self.compulsory,
+            "bytes, in lines touched": self.line_bytes,
+            "bytes, loaded": self.loaded,
+            "bytes, stored": self.stored,
+            "bytes, scratch": self.scratch,
+        }
+        caption = "; ".join([*self.explanation(), *self.notes])
+        return grid(
+            f"{self.kernel}, {self.policy}",
+            "counted<|",
+            ((name, f"{n:,}") for name, n in named.items()),
+            caption,
+        )
+
+    def _repr_html_(self):
+        """The counts, and the kernel's text with what each line does."""
+        from roofline.html import rendered
+
+        kernel = self.as_dict() | {"source": self.source()}
+        return rendered("counts.html", kernel=kernel, sentences=[*self.explanation(), *self.notes])
+
+    def source(self):
+        """{place: text} of the kernel's own lines, and of those in functions that it calls."""
+        file, _, first = self.place.rpartition(":")
+        lines = linecache.getlines(file)[int(first) - 1 :] if first.isdigit() else []
+        found = {}
+        if lines:
+            found = {
+                f"{file}:{k}": line.rstrip() for k, line in enumerate(inspect.getblock(lines), int(first))
+            }
+        for place in self.by_line():
+            file, _, number = place.rpartition(":")
+            if text := linecache.getline(file, int(number)).rstrip() if number.isdigit() else "":
+                found.setdefault(place, text)
+        return found
+
+    def explanation(self):
+        """Sentences on why executed flops are not those of the text."""
+        if self.executed is None:
+            return ["executed operations were not counted"]
+        flops, executed = self.flops, sum(self.executed_totals["flops"].values())
+        sentences = [f"executed: {executed:,} flops; of the text: {flops:,}"]
+        if self.masked > 0:  # also where no flop but an exp is concerned
+            sentences.append(f"{self.masked:.2%} of the lanes were masked off, and computed all the same")
+        if executed < flops:
+            sentences.append("what is the same for all lanes, or for all trips of a loop, is computed once")
+        if executed > flops and self.ptx is None:
+            sentences += self._more()
+        if executed > flops and self.ptx is not None:
+            sentences.append(
+                "partial sums of threads, warps and blocks are combined, by every thread of them"
+            )
+        return sentences
+
+    def _more(self):
+        """Where the compiled code of a CPU does more flops than the text: around it, or in the line with most
+        of them."""
+        more = collections.Counter()  # by line, those of the layer's own together
+        for (line, operation, dtype), n in self.text.items():
+            more[_own(line)] -= n * ARITHMETIC.get(operation, 0) * dtype.startswith("float")
+        for key, n in self.executed.items():
+            more[_own(key[0])] += sum(executed_totals({key: n})["flops"].values())
+        if (around := more.pop("", 0)) > 0:
+            yield f"partial sums of packs, blocks and teams are combined: {around:,} flops more"
+        line = max(more, key=more.get, default="")
+        if more[line] > 0:
+            yield (
+                f"line {line.rpartition(':')[2]}: {more[line]:,} flops more, of lanes that are masked off,"
+                " that fill a pack, or that compute the same"
+            )
+
+    def as_dict(self):
+        """The JSON object."""
+        return {
+            **picked(self, "kernel place policy integer comparisons ptx notes"),
+            "provenance": "counted",
+            "flops": self.flops_by_dtype,
+            "special": _joined(self.special),
+            "atomics": _joined(self.atomics),
+            "bytes": {
+                **picked(self, "compulsory loaded stored scratch"),
+                "lines": self.line_bytes,
+            },
+            "lines": self.by_line(),
+            "executed": self.executed_totals,
+            "masked_lanes": self.masked,
+        }
+
+
+def _joined(pairs):
+    return {" ".join(key): n for key, n in pairs.items()}
+
+
+def _own(line):
+    """A line of a kernel, or "" for the layer's own."""
+    return "" if line.startswith(LAYER) else line
+
+
+def _line_order(line):
+    file, _, number = line.rpartition(":")
+    return file, int(number or 0)
+
+
+def _is_special(operation):
+    return not (
+        operation in ARITHMETIC
+        or operation in LISTED
+        or operation in LOGIC
+        or operation.startswith("team.")
+        or operation.startswith(("load ", "store ", "atomic "))
+    )
+
+
+def mean(weighted):
+    """The Counts of a launch in the mean: of a list of (weight, Counts) of one kernel and policy."""
+    first, total = weighted[0][1], sum(weight for weight, _ in weighted)
+    if len(weighted) == 1:
+        return first
+
+    def of(quantity):
+        sums = collections.Counter()
+        for weight, counts in weighted:
+            for key, n in quantity(counts).items():
+                sums[key] += weight * n
+        return {key: round(n / total) for key, n in sums.items()}
+
+    counted_executed = all(counts.executed is not None for _, counts in weighted)
+
+    def both_ways(name):
+        ways = [
+            of(lambda counts, way=way: {key: both[way] for key, both in getattr(counts, name).items()})
+            for way in (0, 1)
+        ]
+        return {key: (ways[0][key], ways[1][key]) for key in ways[0]}
+
+    notes = list(dict.fromkeys(note for _, counts in weighted for note in counts.notes))
+    return dataclasses.replace(
+        first,
+        text=of(lambda counts: counts.text),
+        executed=of(lambda counts: counts.executed) if counted_executed else None,
+        masked=sum(weight * counts.masked for weight, counts in weighted) / total,
+        arrays=both_ways("arrays"),
+        lines=both_ways("lines"),
+        moves=of(lambda counts: counts.moves),
+        apart=round(sum(weight * counts.apart for weight, counts in weighted) / total),
+        notes=[*notes, f"the mean of {len(weighted):,} counts: launches of this kind differ"],
+    )

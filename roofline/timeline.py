@@ -1,0 +1,81 @@
+"""A profile over time: as a trace in Chrome's format, which ui.perfetto.dev shows, and as a picture."""
+
+import json
+
+from roofline import files
+from roofline.units import scaled
+
+WIDTH, NARROWEST = 860, 0.6  # pixels of the picture, and of a block in it
+
+
+def tracks(made):
+    """What passed side by side in a profile.
+
+    Parameters
+    ----------
+    made : Profile
+
+    Returns
+    -------
+    dict of name to list of (start in seconds, seconds, label, facts): regions; launches as each queue runs
+    them, a graph being one; on a device also what they cost the host; copies. Empty ones are left out.
+    """
+    found = {"regions": [(start, seconds, name, {}) for name, start, seconds in made.regions]}
+    for event in made.events:
+        facts = {"region": event.region, "size": made.sizes(event), "launches": len(event.launches)}
+        if event.space.startswith("cuda"):
+            found.setdefault("host, launching", []).append((*event.called, event.label, facts))
+        found.setdefault(event.queue, []).append((event.start, event.seconds, event.label, facts))
+    for copy in made.copies:
+        what = f"{copy.source} to {copy.target}" if copy.source else f"fill of {copy.target}"
+        facts = {"region": copy.region, "bytes": copy.nbytes}
+        found.setdefault("copies", []).append(
+            (copy.start, copy.seconds, f"{what}, {scaled(copy.nbytes, 'B')}", facts)
+        )
+    return {
+        name: sorted(spans, key=lambda span: (span[0], -span[1])) for name, spans in found.items() if spans
+    }
+
+
+def trace(made):
+    """The profile in Chrome's trace format, a dict fit for JSON; times in microseconds."""
+    events = []
+    for track, (name, spans) in enumerate(tracks(made).items(), 1):
+        place = {"pid": 1, "tid": track}
+        events.append({"name": "thread_name", "ph": "M", "args": {"name": name}, **place})
+        events.append({"name": "thread_sort_index", "ph": "M", "args": {"sort_index": track}, **place})
+        for start, seconds, label, facts in spans:
+            events.append(
+                {"name": label, "ph": "X", "ts": 1e6 * start, "dur": 1e6 * seconds, "args": facts, **place}
+            )
+    return {"traceEvents": events, "displayTimeUnit": "ms"}
+
+
+def as_json(made):
+    """`trace` as text."""
+    return json.dumps(trace(made), allow_nan=False) + "\n"
+
+
+def save(made, path):
+    """Write `trace` to a file, for ui.perfetto.dev or chrome://tracing."""
+    files.write(path, as_json(made))
+
+
+def picture(made):
+    """Blocks of each track: {name: [(x, width, labels, seconds), ...]}, in pixels; neighbours too small to be
+    seen apart share one."""
+    whole = max(
+        [made.seconds, *(start + seconds for spans in tracks(made).values() for start, seconds, *_ in spans)]
+    )
+    found = {}
+    for name, spans in tracks(made).items():
+        blocks = []
+        for start, seconds, label, _ in spans:
+            x, width = WIDTH * start / whole, max(WIDTH * seconds / whole, NARROWEST)
+            if name != "regions" and blocks and x - blocks[-1][0] - blocks[-1][1] < NARROWEST and width < 3:
+                first, _, labels, total = blocks[-1]
+                blocks[-1] = first, x + width - first, [*labels, label], total + seconds
+            else:
+                blocks.append((x, width, [label], seconds))
+        found[name] = blocks
+    return found

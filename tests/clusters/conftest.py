@@ -1,0 +1,33 @@
+"""Clusters for tests: of threads of this process, which are cheap, and of two processes, which can be
+killed."""
+
+import pytest
+
+distributed = pytest.importorskip("distributed")
+
+
+@pytest.fixture(scope="session")
+def cluster_of():
+    """A function of a number of workers: a client of a cluster of so many, threads of this process."""
+    made = {}
+
+    def client(n_workers):
+        if n_workers not in made:
+            cluster = distributed.LocalCluster(
+                n_workers=n_workers, threads_per_worker=1, processes=False, dashboard_address=":0"
+            )
+            made[n_workers] = distributed.Client(cluster, set_as_default=False), cluster
+        return made[n_workers][0]
+
+    yield client
+    for one, cluster in made.values():
+        one.close()
+        cluster.close()
+
+
+@pytest.fixture(scope="session")
+def processes():
+    """A client of two worker processes, which come back when they are killed."""
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster:
+        with distributed.Client(cluster, set_as_default=False) as client:
+            yield client

@@ -1,0 +1,118 @@
+"""Each method on data of several shards, as a function of where it runs; results as a list of arrays."""
+
+import numpy as np
+
+from models import edm, hawkes, mixture, tmap
+from models.hawkes import shared
+from models.mixture import blocks
+from models.tmap import packed
+
+JOBS = {}
+
+
+def job(function):
+    JOBS[function.__name__] = function
+    return function
+
+
+def small_shards(monkeypatch):
+    """Shards of a size for tests."""
+    monkeypatch.setattr(blocks, "_LEAST", 256)
+    monkeypatch.setattr(packed, "SHARD", 512)
+    monkeypatch.setattr(shared, "BLOCK", 64)
+
+
+def points(n=2500):
+    random = np.random.default_rng(1)
+    return random.normal(size=(n, 2)) + 5.0 * random.integers(0, 3, (n, 1))
+
+
+def runs():
+    truth = tmap.TransientMAP([0.7, 0.3], [1, 2], [10.0, 1.0], [[0.5, 0.3], [0.1, 0.7]])
+    return truth.simulate(800, seed=1, space="serial")
+
+
+@job
+def mixture_fit(**where):
+    space = where.pop("space", "serial")
+    model = mixture.DirichletMixture(4, prior=None, max_iter=6, tol=-1.0, random_state=0, space=space).fit(
+        points(), **where
+    )
+    return [model.means_, model.covariances_, model.weights_, model.objective_history_]
+
+
+@job
+def mixture_moves(**where):
+    space = where.pop("space", "serial")
+    model = mixture.DirichletMixture(5, max_iter=12, tol=-1.0, random_state=0, space=space).fit(
+        points(), **where
+    )
+    return [model.means_, model.covariances_, model.weights_, model.objective_history_]
+
+
+@job
+def mixture_predict(**where):
+    model = mixture.DirichletMixture(3, prior=None, max_iter=3, tol=-1.0, random_state=0, space="serial").fit(
+        points()
+    )
+    model.space = where.pop("space", "serial")
+    return [
+        model.predict(points(), **where),
+        model.predict_proba(points(), **where),
+        model.score_samples(points(), **where),
+    ]
+
+
+@job
+def tmap_fit(**where):
+    model, info = tmap.fit(
+        runs(), orders=[1, 2], max_iter=8, tol=0.0, n_starts=2, **{"space": "serial"} | where
+    )
+    return [model.alpha, model.rates, model.switching, info.history, info.starts]
+
+
+@job
+def tmap_standard_errors(**where):
+    model, _ = tmap.fit(runs(), orders=[1, 2], n_starts=1, space="serial")
+    return [tmap.standard_errors(model, runs(), **{"space": "serial"} | where).covariance]
+
+
+def series(n_times=150, n_series=9):
+    return np.random.default_rng(2).random((n_times, n_series)).cumsum(axis=0) % 1.0
+
+
+@job
+def edm_cross_map(**where):
+    return [edm.cross_map(series(), [1, 2, 3, 1, 2, 3, 1, 2, 3], **{"space": "serial"} | where)]
+
+
+@job
+def edm_ccm(**where):
+    x = series()
+    found = edm.ccm(
+        x[:, 0],
+        x[:, 1:3],
+        2,
+        library_sizes=[20, 60, 100],
+        n_samples=20,
+        n_surrogates=3,
+        surrogate="phase",
+        **{"space": "serial"} | where,
+    )
+    return [found.rho, found.p_values]
+
+
+@job
+def hawkes_likelihood(**where):
+    """The log-likelihood, its gradient, and parents."""
+    params = hawkes.Parameters(mu0=1.0, tau_x=1.6, tau_t=336.0, theta=0.3, omega=1.0, h=0.1)
+    random = np.random.default_rng(3)
+    places, times = random.normal(size=(300, 2)), np.sort(random.uniform(0.0, 1000.0, 300))
+    found = []
+    for method in ("all_pairs", "windowed"):
+        likelihood = hawkes.Likelihood(
+            places, times, method=method, **{"space": "serial" if where.get("client") else ["serial"]} | where
+        )
+        parents = hawkes.parent_probabilities(likelihood, params)
+        found += [likelihood.log_likelihood(params), *likelihood.gradient(params), parents.probabilities]
+    return found

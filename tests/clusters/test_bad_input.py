@@ -1,0 +1,127 @@
+"""What is refused before work begins, by name; what a scheduler's death ends in."""
+
+import numpy as np
+import pytest
+
+from models import cluster, edm, mixture, processes, sharding, tmap
+from portable.errors import ClusterError, DTypeError, InputError
+
+from . import jobs
+
+distributed = pytest.importorskip("distributed")
+
+
+def test_what_is_no_client():
+    for wrong in (7, "nearby", object()):
+        with pytest.raises((DTypeError, InputError), match="client|cluster"):
+            tmap.fit(jobs.runs(), orders=[1, 2], client=wrong)
+
+
+def test_a_client_that_is_closed(cluster_of):
+    client = distributed.Client(cluster_of(1).cluster, set_as_default=False)
+    client.close()
+    with pytest.raises(InputError, match="client is closed"):
+        edm.cross_map(jobs.series(), 2, client=client)
+
+
+def test_an_address_without_a_scheduler(monkeypatch):
+    monkeypatch.setattr(cluster, "ANSWER_S", 0.2)
+    with pytest.raises(InputError, match="no scheduler answers at 'tcp://127.0.0.1:9'"):
+        with cluster.connect("tcp://127.0.0.1:9"):
+            pass
+
+
+def test_workers_of_another_version(processes, monkeypatch):
+    monkeypatch.setattr(cluster.pk, "__version__", "99.1")
+    cluster._CHECKED.clear()
+    with pytest.raises(ClusterError, match=r"worker tcp://.* has portable .*, this process 99.1"):
+        tmap.fit(jobs.runs(), orders=[1, 2], client=processes)
+
+
+def test_workers_without_the_space(processes):
+    with pytest.raises(ClusterError, match=r"worker tcp://.* has no space 'cuda:7'"):
+        tmap.fit(jobs.runs(), orders=[1, 2], client=processes, space="cuda:7")
+
+
+def test_several_spaces_on_a_cluster(cluster_of):
+    with pytest.raises(InputError, match="the name of one space is wanted"):
+        mixture.DirichletMixture(2, space=["serial", "serial"]).fit(jobs.points(), client=cluster_of(1))
+
+
+def test_no_spaces():
+    with pytest.raises(InputError, match="space is an empty list"):
+        edm.cross_map(jobs.series(), 2, space=[])
+    with pytest.raises(DTypeError, match="space holds 3"):
+        edm.cross_map(jobs.series(), 2, space=["serial", 3])
+
+
+def test_what_does_not_pickle(cluster_of):
+    with pytest.raises(DTypeError, match="the method does not pickle"):
+        sharding.Shards((n for n in range(3)), [np.zeros(2)], client=cluster_of(1))
+
+
+def test_shards_of_different_dtypes():
+    with pytest.raises(DTypeError, match="shard 1 holds float32, those before it float64"):
+        sharding.Shards(Doubled, [np.zeros(2), np.zeros(2, np.float32)], space="serial")
+
+
+def test_data_that_a_worker_cannot_see(tmp_path, processes):
+    """The file is gone, or another one, by the time it is read."""
+    path = tmp_path / "points.npy"
+    np.save(path, jobs.points())
+    X = np.load(path, mmap_mode="r")
+    piece = sharding.rows_of(X, 100, 300)
+    np.testing.assert_array_equal(sharding.read(piece), X[100:300])
+    np.testing.assert_array_equal(sharding.read(sharding.rows_of(X[50:], 100, 300)), X[150:350])
+    path.rename(tmp_path / "elsewhere.npy")
+    shards = sharding.Shards(Doubled, [piece], client=processes)
+    with pytest.raises(InputError, match="points.npy', which cannot be read here"):
+        shards.map("doubled")
+    np.save(path, jobs.points(10))
+    with pytest.raises(InputError, match="every worker must see the same file"):
+        shards.map("doubled")
+
+
+def test_an_error_of_the_method_is_the_users(cluster_of):
+    """And the places go on."""
+    shards = sharding.Shards(Doubled, [np.ones(2), np.full(2, -1.0)], client=cluster_of(2))
+    with pytest.raises(InputError, match="negative"):
+        shards.map("doubled")
+    with pytest.raises(ValueError, match="singular"):  # not taken for the end of a worker
+        shards.map("doubled", "singular")
+    np.testing.assert_array_equal(shards.map("doubled", numbers=range(1)), [[2.0, 2.0]])
+
+
+def test_a_function_for_each_number(cluster_of):
+    assert processes.map_numbers(np.sqrt, 5, client=cluster_of(2)) == [float(np.sqrt(k)) for k in range(5)]
+
+
+def test_a_scheduler_that_is_gone():
+    """The run ends in a message, and the same call goes on from its checkpoint elsewhere: `tests/hostile`
+    has the stores."""
+    with distributed.LocalCluster(n_workers=1, processes=False, dashboard_address=":0") as own:
+        client = distributed.Client(own, set_as_default=False)
+        shards = sharding.Shards(Doubled, [np.ones(2)], client=client)
+        shards.map("doubled")
+        own.close()
+        with pytest.raises(ClusterError, match="the scheduler is gone"):
+            shards.map("doubled")
+        client.close()
+
+
+class Doubled:
+    """A method of arrays."""
+
+    def __init__(self, space):
+        self.space = space
+
+    def prepare(self, piece):
+        return np.asarray(sharding.read(piece))
+
+    def doubled(self, shards, wrong=None):
+        if wrong:
+            raise np.linalg.LinAlgError(wrong)
+        for shard in shards:
+            if (shard < 0).any():
+                raise InputError("negative")
+            yield 2.0 * shard

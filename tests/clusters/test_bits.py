@@ -1,0 +1,104 @@
+"""Results have the same bits for any number of workers, on several spaces, in one process, and where a
+worker is killed."""
+
+import os
+import signal
+
+import numpy as np
+import psutil
+import pytest
+
+from models import sharding
+
+from . import jobs
+
+KILLED_IN = 4  # the call of a place in which a worker is killed: data are there, and work goes on
+SOONER = {
+    "mixture_predict": 1,
+    "tmap_standard_errors": 2,
+    "edm_cross_map": 1,
+    "edm_ccm": 1,
+}  # where there are fewer
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch):
+    jobs.small_shards(monkeypatch)
+
+
+@pytest.fixture(scope="module")
+def wanted():
+    """The results of this process alone, each computed once."""
+    found = {}
+
+    def of(name):
+        if name not in found:
+            found[name] = jobs.JOBS[name]()
+        return found[name]
+
+    return of
+
+
+def equal(got, wanted):
+    for one, other in zip(got, wanted, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("name", jobs.JOBS)
+@pytest.mark.parametrize("n_workers", [1, 2, 3, 7])
+def test_number_of_workers(cluster_of, wanted, name, n_workers):
+    equal(jobs.JOBS[name](client=cluster_of(n_workers)), wanted(name))
+
+
+@pytest.mark.parametrize("name", jobs.JOBS)
+def test_several_spaces_of_one_process(wanted, name):
+    equal(jobs.JOBS[name](space=["serial", "threads:1", "threads:2"]), wanted(name))
+
+
+@pytest.mark.parametrize("name", jobs.JOBS)
+def test_a_worker_that_is_killed(processes, wanted, name):
+    """In the middle of its work, by SIGKILL; the data that it had go to others."""
+    processes.wait_for_workers(2, timeout=60)
+    started = processes.run(_started)
+    victim = min(
+        started, key=started.get
+    )  # dask starts none again that ends while it is about to report that it has begun
+    processes.run(_die, SOONER.get(name, KILLED_IN), workers=[victim])
+    equal(jobs.JOBS[name](client=processes), wanted(name))
+    assert victim not in processes.nthreads()
+
+
+def _started():
+    """On a worker: when its process began."""
+    return psutil.Process().create_time()
+
+
+def _die(after):
+    """On a worker: end without a word in the middle of the call of that number."""
+    run, left = sharding.Place.run, [after]
+
+    def killed(self, *args):
+        left[0] -= 1
+        found = run(self, *args)
+        if not left[0]:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return found
+
+    sharding.Place.run = killed
+
+
+def test_sums_do_not_depend_on_who_adds_them():
+    """Of numbers whose sum depends on the order: every way to cut 1 to 20 shards in two or three."""
+    random = np.random.default_rng(0)
+    for n in range(1, 21):
+        values = [(v, np.array([v, -v])) for v in random.normal(size=n) * 10.0 ** random.integers(-8, 8, n)]
+        whole, vector = sharding.total(sharding.nodes(values, 0))
+        np.testing.assert_allclose(whole, sum(v for v, _ in values), rtol=1e-9)
+        for a in range(n):
+            for b in range(a, n):
+                parts = [
+                    node
+                    for first, last in ((0, a), (a, b), (b, n))
+                    for node in sharding.nodes(values[first:last], first)
+                ]
+                assert sharding.total(parts)[0] == whole and len(sharding.nodes(values[a:b], a)) <= 10

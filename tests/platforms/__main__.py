@@ -1,0 +1,69 @@
+"""`python -m tests.platforms [pytest's arguments]`: the conformance tests on aarch64, by emulation.
+
+On Debian or Ubuntu, as root once: `apt-get install qemu-user-static && dpkg --add-architecture arm64 && apt-get update`. The distribution's
+Python for arm64 and the wheels of the dependencies are fetched into a folder of the user's cache; nothing of this machine changes.
+Emulation is some fifty times slower: without arguments the first steps run, on "serial".
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from platformdirs import user_cache_dir
+
+ROOT = Path(__file__).parents[2]
+WHEELS = ("numpy>=2,<2.5", "llvmlite==0.50.*", "numba==0.68.*", "platformdirs", "rich", "greenlet", "pytest", "hypothesis", "mpmath", "scipy")
+STEPS = [f"tests/conformance/test_step{name}.py" for name in ("02_parallel_for", "03_reduce", "05_scan", "06_atomics", "07_team", "11_random")]
+
+
+def missing():
+    """Why it cannot run here, in one line; None if it can."""
+    for program in ("qemu-aarch64-static", "apt-get", "apt-cache", "dpkg-deb"):
+        if shutil.which(program) is None:
+            return f"{program} is not installed"
+    if "arm64" not in subprocess.run(["dpkg", "--print-foreign-architectures"], capture_output=True, text=True).stdout.split():
+        return "dpkg does not know arm64 (dpkg --add-architecture arm64 && apt-get update)"
+    return None
+
+
+def fetched(folder: Path):
+    """(a system root with Python, a folder of packages), fetched once."""
+    root, site = folder / "root", folder / "site"
+    if not (root / "usr/bin/python3.11").exists():
+        debs = folder / "debs"
+        debs.mkdir(parents=True, exist_ok=True)
+        asked = ["apt-cache", "depends", "--recurse", "--no-recommends", "--no-suggests", "--no-conflicts", "--no-breaks", "--no-replaces",
+                 "--no-enhances", "python3.11:arm64"]
+        lines = subprocess.run(asked, check=True, capture_output=True, text=True).stdout.splitlines()
+        names = sorted({line for line in lines if line.endswith(":arm64") and not line.startswith((" ", "<", "dpkg", "tar", "install-info"))})
+        subprocess.run(["apt-get", "download", "-q", *names], check=True, cwd=debs)
+        for deb in debs.glob("*.deb"):
+            subprocess.run(["dpkg-deb", "-x", str(deb), str(root)], check=True)
+    if not site.exists():
+        subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--target", str(site), "--only-binary", ":all:", "--python-version", "3.11",
+                        "--implementation", "cp", "--platform", "manylinux_2_28_aarch64", "--platform", "manylinux_2_17_aarch64",
+                        "--platform", "manylinux2014_aarch64", *WHEELS], check=True)
+    return root, site
+
+
+def main(arguments: list[str] | None = None) -> int:
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if (reason := missing()) is not None:
+        print(f"aarch64 cannot be emulated here: {reason}", file=sys.stderr)
+        return 2
+    folder = Path(user_cache_dir("portable-platforms", appauthor=False)) / "aarch64"
+    root, site = fetched(folder)
+    paths = f"{ROOT}:{site}"
+    environment = {"PATH": os.environ["PATH"], "HOME": str(folder), "PYTHONPATH": paths, "PORTABLE_TEST_SPACES": "serial",
+                   "PORTABLE_CACHE": str(folder / "cache"), "OPENBLAS_NUM_THREADS": "1"}
+    command = ["qemu-aarch64-static", "-L", str(root), str(root / "usr/bin/python3.11"), "-m", "pytest", "-q", "-p", "no:cacheprovider",
+               *(arguments or STEPS)]
+    return subprocess.run(command, cwd=ROOT, env=environment).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())
