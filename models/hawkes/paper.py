@@ -82,7 +82,7 @@ class Paper(Speed):
         "self-excitatory stochastic processes applied to big American gunfire data (2021)."
     )
     settings = {
-        "tiny": Size(500, (250, 1_000), 400, 10, 2_000, ()),
+        "tiny": Size(400, (200, 800), 250, 10, 2_000, ()),
         "quick": Size(4_000, (2_000, 4_000, 6_000), 1_500, 50, 3_000, (0.08,)),
         "middle": Size(20_000, (10_000, 20_000, 30_000), 10_000, 200, 10_000),
         "full": Size(N_TIMED, tuple(range(10_000, 100_000, 20_000)), 10_000, 1_000, 40_000),

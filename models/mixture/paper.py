@@ -50,7 +50,7 @@ class Paper(page.Study):
     )
     settings = {
         "tiny": Size(640, 16, 500, 4, 1),
-        "quick": Size(20_000, 64, 4_000, 16),
+        "quick": Size(10_000, 64, 2_000, 16, 2),
         "middle": Size(100_000, 64, 20_000, 16),
         "full": Size(1_000_000, 256, 100_000, 64),
     }
