@@ -5,6 +5,8 @@ shown not to be), or a file could not be written, and what was measured was kept
 nothing was run; 130 interrupted, what was measured was kept.
 """
 
+from __future__ import annotations
+
 import functools
 import json
 import os
@@ -48,7 +50,7 @@ from roofline import (
 from roofline.options import MINUTES, parser
 
 
-def main(argv=None):
+def main(argv: list[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
     options = parser().parse_args(argv)
     try:

@@ -1,12 +1,15 @@
 """`roofline.ceilings`: what this machine can do, measured by kernels of the layer, kept on disk until it is
 stale."""
 
+from __future__ import annotations
+
 import contextlib
 import datetime
 import hashlib
 import json
 import os
 import warnings
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -166,8 +169,14 @@ class Ceilings:
 
 
 def ceilings(
-    space=None, *, special=(), fresh=False, again=False, quick=False, on_start=lambda name, done, total: None
-):
+    space: pk.SpaceLike | None = None,
+    *,
+    special: Iterable[tuple[str, str]] = (),
+    fresh: bool = False,
+    again: bool = False,
+    quick: bool = False,
+    on_start: Callable[[str, int, int], object] = lambda name, done, total: None,
+) -> Ceilings:
     """The ceilings of a space on this machine.
 
     Measured on the first call, which takes some ten seconds, then read from a file of the user's cache folder

@@ -1,6 +1,10 @@
 """What an author says that a kernel costs, to be held against what is counted."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from portable.errors import InputError
 
@@ -8,17 +12,25 @@ _declared = {}  # kernel -> Cost
 
 QUANTITIES = ("flops", "bytes", "special")
 
+Kernel = TypeVar("Kernel")
+Quantity = Callable[..., float]
+
 
 @dataclass(frozen=True)
 class Cost:
     """Declared quantities of one launch, functions of (extent, *args) or None: see `cost`."""
 
-    flops: object = None
-    bytes: object = None
-    special: object = None
+    flops: Quantity | None = None
+    bytes: Quantity | None = None
+    special: Quantity | None = None
 
 
-def cost(*, flops=None, bytes=None, special=None):  # noqa: A002 - the name of the quantity
+def cost(
+    *,
+    flops: Quantity | None = None,
+    bytes: Quantity | None = None,  # noqa: A002 - the name of the quantity
+    special: Quantity | None = None,
+) -> Callable[[Kernel], Kernel]:
     """Declare what a launch of a kernel costs; `roofline.count` and reports say where the count disagrees.
 
         @roofline.cost(flops=lambda n, a, x, y: 2 * n)
@@ -30,6 +42,16 @@ def cost(*, flops=None, bytes=None, special=None):  # noqa: A002 - the name of t
     flops, bytes, special : callable of `(extent, *args)`, optional
         Floating-point operations of the text (FMA = 2), compulsory bytes, calls of special functions. The
         extent is the number of indices or teams, of a box a tuple of them.
+
+    Returns
+    -------
+    callable
+        A decorator, which gives the kernel back as it is.
+
+    Raises
+    ------
+    InputError
+        A quantity is no function.
     """
     for name, value in (("flops", flops), ("bytes", bytes), ("special", special)):
         if value is not None and not callable(value):

@@ -13,9 +13,12 @@ figures are kept apart: compulsory (of what is touched what is read, and what is
 own small arrays are none of these.
 """
 
+from __future__ import annotations
+
 import ast
 import dataclasses
 import functools
+from typing import Any, Literal
 
 import portable as pk
 from roofline.arguments import Data
@@ -28,7 +31,14 @@ WARP = 32  # members that a GPU's smallest team has
 ISSUED = "", "issued", ""  # of build "lanes": lanes that packs have
 
 
-def count(policy, kernel, *args, reducer=(), scan=None, executed=True):
+def count(
+    policy: int | pk.RangePolicy | pk.MDRangePolicy | pk.TeamPolicy,
+    kernel: pk.Kernel[Any, *tuple[Any, ...]],
+    *args: Any,
+    reducer: pk.Reducer | tuple[pk.Reducer, ...] = (),
+    scan: Literal["inclusive", "exclusive"] | None = None,
+    executed: bool = True,
+) -> Counts:
     """Count the operations of one launch, without hardware counters.
 
     The launch runs in builds of its own; what it wrote is undone afterwards, so that the arguments are as
@@ -38,7 +48,10 @@ def count(policy, kernel, *args, reducer=(), scan=None, executed=True):
 
     Parameters
     ----------
-    policy, kernel, *args : as in portable.parallel_for
+    policy : int, RangePolicy, MDRangePolicy or TeamPolicy
+    kernel : Kernel
+    *args
+        The kernel's arguments, as of a launch.
     reducer : Reducer or tuple of Reducers, for a parallel_reduce or parallel_scan
         Its combine step counts once an index.
     scan : "inclusive" or "exclusive", optional

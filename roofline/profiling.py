@@ -1,12 +1,15 @@
 """`with roofline.profile() as p:` gathers every launch: when, how long, what, and on request its counts."""
 
+from __future__ import annotations
+
 import contextlib
 import functools
 import math
 import time
 import weakref
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import portable as pk
@@ -41,9 +44,19 @@ def _nvtx():
 
 
 @contextlib.contextmanager
-def region(name):
+def region(name: str) -> Iterator[None]:
     """Name what is launched inside a block, for every profile that hears it, and for NVIDIA's tools where
-    nvtx is installed: `with roofline.region("set up"): ...`"""
+    nvtx is installed: `with roofline.region("set up"): ...`
+
+    Parameters
+    ----------
+    name : str
+        In words; blocks may lie within one another.
+
+    Yields
+    ------
+    None
+    """
     _regions.append(printable(name))
     begins, heard = {open_one: open_one._now() for open_one in _hearing}, region_now()
     try:
@@ -326,7 +339,9 @@ class Profile:
 
 
 @contextlib.contextmanager
-def profile(before=None, apart=False, counted=False):
+def profile(
+    before: Callable[[Any], object] | None = None, apart: bool = False, counted: bool = False
+) -> Iterator[Profile]:
     """Gather every launch of a block: `with roofline.profile() as p: ...`
 
     A launch costs two stamps more (some microseconds), and keeps no array alive; nothing is waited for until

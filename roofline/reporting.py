@@ -4,6 +4,8 @@ A report is a document of parts, one for each space and machine; everything that
 tables, the figures, reads the document, so that a saved one can be shown again, or beside another.
 """
 
+from __future__ import annotations
+
 import json
 from dataclasses import dataclass, field, replace
 from html import escape
@@ -16,7 +18,7 @@ from roofline.ceiling import Ceilings
 from roofline.contract import Run, Work
 from roofline.host import busiest
 from roofline.memory import high_water
-from roofline.profiling import profile
+from roofline.profiling import Profile, profile
 from roofline.reasons import OUTSIDE, whys
 from roofline.timing import Samples
 from roofline.units import finite, one_line, picked, shown
@@ -142,7 +144,7 @@ class Shown(dict):
         yield from tables(self)
 
 
-def report(made, source="launches"):
+def report(made: Profile, source: str = "launches") -> Shown:
     """Hold what a profile heard against the roofs of its spaces: `with roofline.profile() as p: ...`, then
     `report(p)`.
 

@@ -15,6 +15,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+import portable as pk
 from portable.errors import InputError, PortableError, printable
 
 from .. import page
@@ -51,9 +52,9 @@ _WRITTEN = "probabilities.csv", "parents.csv", "forecast.csv"  # tables of `--ou
 _SHOWN = {"r_hat": ("R-hat", "{:.3f}"), "ess_bulk": ("ESS", "{:,.0f}"), "ess_tail": ("tail", "{:,.0f}"), "mcse": None}
 
 
-def main(arguments=None):
+def main(argv: list[str] | None = None) -> int:
     """Run one command; the exit status."""
-    options = _parser().parse_args(arguments)
+    options = _parser().parse_args(argv)
     try:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", UserWarning)
@@ -77,6 +78,7 @@ def main(arguments=None):
 
 def _parser():
     parser = argparse.ArgumentParser(prog="python -m models.hawkes", description=__doc__)
+    parser.add_argument("--version", action="version", version=f"portable {pk.__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     one = commands.add_parser("fit", help="estimate the parameters; write draws (NetCDF), a table (JSON) and figures")

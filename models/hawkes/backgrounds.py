@@ -16,8 +16,10 @@ import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 import portable as pk
 from portable.errors import InputError, ShapeError
@@ -58,9 +60,9 @@ class BackgroundFit:
     likelihood: Likelihood
     fit: Fit
     background: Background
-    weights: np.ndarray
+    weights: npt.NDArray[np.float64]
     bandwidth_km: float | None
-    rates_per_h: np.ndarray
+    rates_per_h: npt.NDArray[np.float64]
     n_rounds: int
     converged: bool
 
@@ -79,10 +81,11 @@ def weighted_density(team, n_dims, a_x, x, weights, places, same, out):
 
 
 def fit_background(
-    locations, times, kind: str = "declustered", *, box_km=None, n_periods: int | None = None,
-    bandwidth_km: float | None = None, start: ParametersBase | None = None,
-    fixed: Sequence[str] = ("tau_x", "tau_t"), least: dict | None = None, max_rounds: int = 50,
-    horizon_h: float | None = None, space=None, **options,
+    locations: npt.ArrayLike, times: npt.ArrayLike,
+    kind: Literal["constant", "piecewise", "declustered"] = "declustered", *,
+    box_km: npt.ArrayLike | None = None, n_periods: int | None = None, bandwidth_km: float | None = None,
+    start: ParametersBase | None = None, fixed: Sequence[str] = ("tau_x", "tau_t"), least: dict | None = None,
+    max_rounds: int = 50, horizon_h: float | None = None, space: pk.SpaceLike | None = None, **options: Any,
 ) -> BackgroundFit:
     """Fit a background and a triggering function in turns.
 

@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
+
+import portable as pk
 
 from ..checks import check_choice, check_count, check_seed
 from ..processes import map_numbers, space_of
@@ -46,13 +49,16 @@ class Calibration:
 
     ranks: np.ndarray
     n_kept: int
-    p_values: dict
+    p_values: dict[str, float]
     least_ess: float
     least_events: int
 
 
-def calibrate(sampler="metropolis", *, n_sets=200, n_kept=99, least_ess=500, seed=0, space=None, progress=False,
-              jobs=1, client=None):
+def calibrate(
+    sampler: Literal["metropolis", "nuts"] = "metropolis", *, n_sets: int = 200, n_kept: int = 99,
+    least_ess: int = 500, seed: int = 0, space: pk.SpaceLike | None = None, progress: bool = False,
+    jobs: int = 1, client: object = None,
+) -> Calibration:
     """Simulation-based calibration of a sampler.
 
     Parameters
@@ -76,6 +82,16 @@ def calibrate(sampler="metropolis", *, n_sets=200, n_kept=99, least_ess=500, see
     -------
     Calibration
         A p-value below 0.01 / n_free happens by chance once in a hundred calibrations.
+
+    Raises
+    ------
+    DTypeError, InputError
+        An argument of a wrong type or out of range; ArviZ or SciPy are not installed.
+
+    References
+    ----------
+    Talts, Betancourt, Simpson, Vehtari, Gelman: Validating Bayesian inference algorithms with simulation-based calibration.
+    arXiv:1804.06788 (2018).
     """
     check_choice(sampler, "sampler", ("metropolis", "nuts"))
     n_sets, n_kept, seed = check_count(n_sets, "n_sets"), check_count(n_kept, "n_kept", 9), check_seed(seed)

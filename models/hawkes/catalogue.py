@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import csv
+import datetime
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from portable.errors import InputError, ShapeError
 
@@ -15,7 +18,7 @@ from ..checks import check_choice, check_flag, check_number
 from ..dates import as_date, as_dates, looks_dated
 from ..files import replacing
 from . import files
-from .files import LENGTHS_KM, TIMES_H
+from .files import LENGTHS_KM, TIMES_H, LengthUnit, TimeUnit
 from .likelihood import Likelihood
 
 
@@ -48,22 +51,47 @@ class Catalogue:
     reference_mark: np.ndarray | float | None
     horizon_h: float | None
     origin: np.datetime64 | None
-    columns: dict
+    columns: dict[str, npt.NDArray[Any]]
 
-    def likelihood(self, **options):
-        """The `Likelihood` of these events, marks and end of record included; options as there."""
+    def likelihood(self, **options: Any) -> Likelihood:
+        """The likelihood of these events, marks and end of record included.
+
+        Parameters
+        ----------
+        **options
+            Of `Likelihood`.
+
+        Returns
+        -------
+        Likelihood
+
+        Raises
+        ------
+        ShapeError, DTypeError, FiniteError, OrderError, InputError
+            As `Likelihood`.
+        """
         own = {"horizon_h": self.horizon_h}
         if self.marks is not None:
             own |= {"marks": self.marks, "reference_mark": self.reference_mark}
         return Likelihood(self.locations, self.times, **own | options)
 
-    def joined(self, **results):
-        """The table's columns with results beside them, row by row of the table: a dict of arrays.
+    def joined(self, **results: npt.ArrayLike) -> dict[str, npt.NDArray[Any]]:
+        """The table's columns with results beside them, row by row of the table.
 
         Parameters
         ----------
         **results : array-like, shape (n_events,)
             In the order of time, as everything here returns them.
+
+        Returns
+        -------
+        dict of ndarrays, each of shape (n_events,)
+            "id", the table's places and times, and the results by their names.
+
+        Raises
+        ------
+        ShapeError
+            A result is not one number an event.
         """
         table = {"id": np.empty(len(self.rows), self.ids.dtype)}
         table["id"][self.rows] = self.ids
@@ -76,16 +104,28 @@ class Catalogue:
             table[name][self.rows] = values
         return table
 
-    def dates(self, times):
-        """Hours since the first event as dates; the hours themselves where the table had no dates."""
+    def dates(self, times: npt.ArrayLike) -> npt.NDArray[Any]:
+        """Times as dates.
+
+        Parameters
+        ----------
+        times : array-like, hours since the first event
+
+        Returns
+        -------
+        ndarray of datetime64[us], shape of times
+            The hours themselves where the table had no dates.
+        """
         times = np.asarray(times, dtype=np.float64)
         return times if self.origin is None else self.origin + np.rint(times * 3.6e9).astype("timedelta64[us]")
 
 
 def read_catalogue(
-    source, *, places: Sequence[str] = ("x_km", "y_km"), time: str = "t_hours", ids: str | None = None,
-    marks: str | None = None, reference_mark: float | str | None = None, end=None, length_unit: str = "km",
-    time_unit: str = "h", lonlat: bool = False, date_order: str | None = None,
+    source: Any, *, places: Sequence[str] = ("x_km", "y_km"), time: str = "t_hours", ids: str | None = None,
+    marks: str | None = None, reference_mark: float | str | None = None,
+    end: float | str | datetime.date | np.datetime64 | None = None, length_unit: LengthUnit = "km",
+    time_unit: TimeUnit = "h", lonlat: bool = False,
+    date_order: Literal["year first", "month first", "day first"] | None = None,
 ) -> Catalogue:
     """Events from a file or a data frame, with names, dates and marks.
 

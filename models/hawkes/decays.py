@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -56,24 +57,29 @@ class Decay:
         Bounds of parameters above 0 that the density needs, by name.
     """
 
-    names: tuple
-    units: tuple
-    exponent: Callable
-    scale: Callable
-    share: Callable
-    falls: tuple = ()
-    slopes: Callable | None = None
-    scale_slopes: Callable | None = None
-    share_slopes: Callable | None = None
-    reach_h: Callable | None = None
-    draw: Callable | None = None
-    value: Callable | None = None
-    value_slopes: Callable | None = None
+    names: tuple[str, ...]
+    units: tuple[str, ...]
+    exponent: Callable[..., Any]
+    scale: Callable[..., Any]
+    share: Callable[..., Any]
+    falls: tuple[str, ...] = ()
+    slopes: Callable[..., Any] | None = None
+    scale_slopes: Callable[..., Any] | None = None
+    share_slopes: Callable[..., Any] | None = None
+    reach_h: Callable[..., Any] | None = None
+    draw: Callable[..., Any] | None = None
+    value: Callable[..., Any] | None = None
+    value_slopes: Callable[..., Any] | None = None
     most_h: float = math.inf
-    least: dict = field(default_factory=dict)
+    least: dict[str, float] = field(default_factory=dict)
 
-    def completed(self):
-        """The same with what was not given."""
+    def completed(self) -> Decay:
+        """The same with what was not given.
+
+        Returns
+        -------
+        Decay
+        """
         found = {name: getattr(self, name) for name in self.__dataclass_fields__}
         if self.slopes is None and self.value is None:
             found["slopes"] = _differences(self.exponent, self.units, -1.0)
@@ -87,8 +93,19 @@ class Decay:
             found["draw"] = functools.partial(_draw, self)
         return Decay(**found)
 
-    def for_kernels(self, p):
-        """Parameters as kernel functions want them."""
+    def for_kernels(self, p: Iterable[float]) -> tuple[float, ...]:
+        """Parameters as kernel functions want them.
+
+        Parameters
+        ----------
+        p : sequence of float
+            As users have them, in the order of `names`.
+
+        Returns
+        -------
+        tuple of float
+            Those of unit "h" as reciprocals.
+        """
         return tuple(1.0 / v if unit == "h" else v for v, unit in zip(p, self.units))
 
 
@@ -154,11 +171,24 @@ def _draw(decay, random, n, p):
 
 
 @functools.cache
-def exponentials(n_scales=1):
-    """n decays at once: sum_k w_k omega_k exp(-omega_k dt) / sum_k w_k, with w_1 = 1.
+def exponentials(n_scales: int = 1) -> Decay:
+    """One or several exponential decays: sum_k w_k omega_k exp(-omega_k dt) / sum_k w_k, with w_1 = 1.
 
     Parameters are omega for one; omega_1 ... omega_n and weight_2 ... weight_n (offspring at that scale, for one at the first)
     for several. Scales may trade places, so start from, and keep, omega_1 > omega_2 > ...
+
+    Parameters
+    ----------
+    n_scales : int, at least 1
+
+    Returns
+    -------
+    Decay
+
+    Raises
+    ------
+    DTypeError, InputError
+        `n_scales` is no whole number, or out of range.
     """
     n = check_count(n_scales, "n_scales", 1, 8)
     if n == 1:
@@ -273,7 +303,7 @@ def _exponential():
 
 
 @functools.cache
-def omori(within_h=None):
+def omori(within_h: float | None = None) -> Decay:
     """The Omori and Utsu law (1 + dt / c)^-p: most offspring soon, some after years.
 
     Parameters
@@ -281,6 +311,20 @@ def omori(within_h=None):
     within_h : float, hours, optional
         Offspring come within so long, and theta counts those; any p > 0 will do. Give the length of the record or more. Without
         it delays have no end, and p > 1 is wanted: where the data draw p to 1, theta has no bound.
+
+    Returns
+    -------
+    Decay
+
+    Raises
+    ------
+    DTypeError, InputError
+        `within_h` is no positive number.
+
+    References
+    ----------
+    Utsu, Ogata, Matsu'ura: The centenary of the Omori formula for a decay law of aftershock activity. Journal of Physics of
+    the Earth 43 (1995).
     """
     most = math.inf if within_h is None else check_number(within_h, "within_h", above=0.0)
     endless = within_h is None

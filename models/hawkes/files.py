@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+import os
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from portable.errors import DTypeError, FiniteError, InputError
 
@@ -16,6 +19,8 @@ from ..dates import as_dates, looks_dated
 from ..files import check_file, read_csv, read_npz, reading
 from .extras import need
 
+LengthUnit: TypeAlias = Literal["km", "m", "mile"]
+TimeUnit: TypeAlias = Literal["h", "min", "s", "d"]
 LENGTHS_KM = {"km": 1.0, "m": 1e-3, "mile": 1.609344}
 TIMES_H = {"h": 1.0, "min": 1 / 60, "s": 1 / 3600, "d": 24.0}
 _EARTH_KM = 6371.0088  # mean radius (IUGG)
@@ -33,11 +38,14 @@ class Events(NamedTuple):
     times : ndarray, shape (n_events,), hours since the first
     """
 
-    locations: np.ndarray
-    times: np.ndarray
+    locations: npt.NDArray[np.float64]
+    times: npt.NDArray[np.float64]
 
 
-def read_events(path, *, places=("x_km", "y_km"), time="t_hours", length_unit="km", time_unit="h", lonlat=False):
+def read_events(
+    path: str | os.PathLike[str], *, places: str | Sequence[str] = ("x_km", "y_km"), time: str = "t_hours",
+    length_unit: LengthUnit = "km", time_unit: TimeUnit = "h", lonlat: bool = False,
+) -> Events:
     """Read events from a file.
 
     Parameters

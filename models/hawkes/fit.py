@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -53,28 +54,41 @@ class Fit:
 
     params: ParametersBase
     log_likelihood: float
-    free: tuple
-    standard_errors: dict
-    log_covariance: np.ndarray
+    free: tuple[str, ...]
+    standard_errors: dict[str, float]
+    log_covariance: np.ndarray[Any, Any]
     converged: bool
     n_iter: int
-    notes: tuple = ()
+    notes: tuple[str, ...] = ()
 
     @property
-    def aic(self):
+    def aic(self) -> float:
         """Akaike's criterion, 2 n_free - 2 log L: of two fits to the same events the smaller is better."""
         return 2.0 * len(self.free) - 2.0 * self.log_likelihood
 
     @property
-    def not_identified(self):
+    def not_identified(self) -> tuple[str, ...]:
         """Parameters that the events say nothing about."""
         return tuple(name for name, error in self.standard_errors.items() if math.isinf(error))
 
-    def interval(self, name, z=1.96):
-        """Confidence limits (low, high) of a free parameter, in its unit: z standard errors of its logarithm to both sides.
+    def interval(self, name: str, z: float = 1.96) -> tuple[float, float]:
+        """Confidence limits of a free parameter: z standard errors of its logarithm to both sides.
 
-        z is 1.96 for 95 %, 1.64 for 90 %, at most 10. (0, inf) for a parameter that is not identified, NaN for one held at its
-        bound.
+        Parameters
+        ----------
+        name : str
+        z : float, at most 10
+            1.96 for 95 %, 1.64 for 90 %.
+
+        Returns
+        -------
+        low, high : float, in the parameter's unit
+            (0, inf) for a parameter that is not identified, NaN for one held at its bound.
+
+        Raises
+        ------
+        DTypeError, InputError
+            `z` is out of range; the parameter was not estimated.
         """
         if check_number(z, "z", above=0.0) > 10.0:
             raise InputError(f"z is {z} standard errors; at most 10 is wanted: 1.96 for 95 %")

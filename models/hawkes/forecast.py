@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from statistics import NormalDist
 
 import numpy as np
+import numpy.typing as npt
 
 from portable.errors import DTypeError, InputError
 
@@ -36,17 +37,32 @@ class Forecast:
 
     begin_h: float
     end_h: float
-    counts: np.ndarray
-    locations: list = field(repr=False)
-    times: list = field(repr=False)
+    counts: npt.NDArray[np.int64]
+    locations: list[npt.NDArray[np.float64]] = field(repr=False)
+    times: list[npt.NDArray[np.float64]] = field(repr=False)
 
     @property
-    def mean(self):
+    def mean(self) -> float:
         """Expected number of events."""
         return float(self.counts.mean())
 
-    def interval(self, level=0.9):
-        """Limits (low, high) that hold the number of events with that probability."""
+    def interval(self, level: float = 0.9) -> tuple[float, float]:
+        """Limits that hold the number of events with a probability.
+
+        Parameters
+        ----------
+        level : float, between 0 and 1
+            That probability.
+
+        Returns
+        -------
+        low, high : float, events
+
+        Raises
+        ------
+        DTypeError, InputError
+            `level` is out of range.
+        """
         level = check_number(level, "level", above=0.0)
         if level >= 1.0:
             raise InputError(f"level is {level}; less than 1 is wanted")

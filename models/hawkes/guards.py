@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from portable.errors import InputError
 
@@ -43,7 +44,7 @@ class Places:
     spacing_km: float
 
     @property
-    def rounded(self):
+    def rounded(self) -> bool:
         """Whether places repeat so much that they are centroids, or coordinates rounded."""
         return self.repeated > _REPEATED
 
@@ -52,7 +53,7 @@ class Places:
                 f"places, typically {self.spacing_km:.3g} km from the next")
 
 
-def places(locations) -> Places:
+def places(locations: npt.ArrayLike) -> Places:
     """How the places of events repeat: rounded coordinates, or centroids.
 
     Parameters
@@ -62,6 +63,11 @@ def places(locations) -> Places:
     Returns
     -------
     Places
+
+    Raises
+    ------
+    ShapeError, DTypeError, FiniteError
+        Locations of another shape, or that are no finite numbers.
     """
     locations = check_finite(as_numbers(locations, "locations", 2), "locations")
     distinct, counts = np.unique(locations, axis=0, return_counts=True)
@@ -79,7 +85,9 @@ def _spacing(distinct, most=2_000):
     return float(np.median(nearest))
 
 
-def jitter(locations, width_km: float | None = None, *, seed: int = 0) -> np.ndarray:
+def jitter(
+    locations: npt.ArrayLike, width_km: float | None = None, *, seed: int = 0,
+) -> npt.NDArray[np.float64]:
     """Places moved at random within their rounding.
 
     Parameters
@@ -93,6 +101,11 @@ def jitter(locations, width_km: float | None = None, *, seed: int = 0) -> np.nda
     -------
     ndarray, shape (n_events, n_dims)
         Repeat an analysis for several seeds: what changes with them, the data do not say.
+
+    Raises
+    ------
+    ShapeError, DTypeError, FiniteError, InputError
+        Locations of another shape, or that are no finite numbers; a width that is not positive.
     """
     locations = check_finite(as_numbers(locations, "locations", 2), "locations")
     width = places(locations).spacing_km if width_km is None else check_number(width_km, "width_km", above=0.0)

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
+import numpy.typing as npt
 
 import portable as pk
 from portable.errors import InputError, ShapeError
 
 from ..checks import as_numbers, check_finite
 from .fit import check_likelihood
+from .likelihood import Likelihood
+from .parameters import ParametersBase
 from .summary_kernels import summary_kernels_of
 
 
-def intensity(likelihood, params, locations, times):
+def intensity(
+    likelihood: Likelihood, params: ParametersBase, locations: npt.ArrayLike, times: npt.ArrayLike,
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """Background and excitation at places and times.
 
     Parameters
@@ -62,7 +69,9 @@ def intensity(likelihood, params, locations, times):
     return background.copy(), excitation.copy()
 
 
-def intensity_grid(likelihood, params, axes, times):
+def intensity_grid(
+    likelihood: Likelihood, params: ParametersBase, axes: Sequence[npt.ArrayLike], times: npt.ArrayLike,
+) -> npt.NDArray[np.float64]:
     """The intensity, background and excitation together, on a grid in space and time.
 
     Parameters

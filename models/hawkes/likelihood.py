@@ -6,8 +6,11 @@ import contextlib
 import functools
 import math
 import weakref
+from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 
 import portable as pk
 from portable.errors import InputError
@@ -18,11 +21,11 @@ from ..sharding import here
 from . import kernels
 from .checks import check_background, check_events, check_horizon, check_marks, check_params
 from .excitation import kernels_of
-from .guards import places
-from .parameters import check_positive
+from .guards import Places, places
+from .parameters import Background, ParametersBase, check_positive
 from .shared import Asked, shards_of
 from .sums import METHODS, PairSums
-from .windows import EVERYTHING, choose
+from .windows import EVERYTHING, Windows, choose
 
 PRECISIONS = ("float64", "mixed")
 
@@ -99,9 +102,23 @@ class Likelihood:
         A value outside its range.
     """
 
-    def __init__(self, locations, times, *, method="auto", background_self=True, tolerance=1e-9, precision="float64",
-                 horizon_h=None, keep_background=True, background=None, marks=None, reference_mark=None,
-                 repeats="refuse", space=None, client=None):
+    n_events: int
+    n_dims: int
+    method: str | None
+    windows: Windows | None
+    error_bound: float | None
+    inverse_rates: float | None
+    background: Background | None
+
+    def __init__(
+        self, locations: npt.ArrayLike, times: npt.ArrayLike, *,
+        method: Literal["auto", "all_pairs", "windowed", "cells"] = "auto", background_self: bool = True,
+        tolerance: float = 1e-9, precision: Literal["float64", "mixed"] = "float64",
+        horizon_h: float | None = None, keep_background: bool = True, background: Background | None = None,
+        marks: npt.ArrayLike | None = None, reference_mark: npt.ArrayLike | None = None,
+        repeats: Literal["refuse", "accept"] = "refuse",
+        space: pk.SpaceLike | Sequence[pk.SpaceLike] | None = None, client: object = None,
+    ) -> None:
         locations, times = check_events(locations, times)
         marks = check_marks(marks, reference_mark, len(times))
         horizon = check_horizon(horizon_h, times)
@@ -132,7 +149,7 @@ class Likelihood:
         self._events = pk.RangePolicy(0, self.n_events, space=self.space)
         self._kept_share = None  # (tau_t, total of observed_share and of its derivative)
 
-    def log_likelihood(self, params):
+    def log_likelihood(self, params: ParametersBase) -> float:
         """Log-likelihood (4) of the events.
 
         Parameters
@@ -144,12 +161,32 @@ class Likelihood:
         float
             `error_bound` then holds for it. Minus infinity where some rate is below the smallest positive number of the
             precision, which only `background_self=False` allows.
+
+        Raises
+        ------
+        DTypeError, InputError
+            What is no Parameters, or does not fit the events: see `check_params`.
         """
         self.check_params(params)
         return self._evaluate(params, 1, 1, self._sum_events)[0]
 
-    def check_params(self, params):
-        """Refuse what is no Parameters, or parameters whose triggering function does not fit the events."""
+    def check_params(self, params: ParametersBase) -> ParametersBase:
+        """Refuse what is no Parameters, or parameters whose triggering function does not fit the events.
+
+        Parameters
+        ----------
+        params : Parameters
+
+        Returns
+        -------
+        Parameters
+            The same.
+
+        Raises
+        ------
+        DTypeError, InputError
+            They want marks and there are none, are for other dimensions, or for a shorter record.
+        """
         check_params(params)
         trigger = params.triggering
         if trigger.marked and self.sums.marks is None:
@@ -161,21 +198,44 @@ class Likelihood:
                              "long; within_h of at least that is wanted")
         return params
 
-    def productivity(self, params):
-        """kappa of each event, shape (n_events,): theta times it are its expected offspring; 1 without marks."""
+    def productivity(self, params: ParametersBase) -> npt.NDArray[np.float64]:
+        """kappa of each event: theta times it are its expected offspring.
+
+        Parameters
+        ----------
+        params : Parameters
+
+        Returns
+        -------
+        ndarray, shape (n_events,)
+            1 without marks.
+        """
         if params.triggering.productivity is None:
             return np.ones(self.n_events)
         return params.triggering.productivity(self.sums.marks, params.trigger_values)
 
-    def branching_ratio(self, params):
+    def branching_ratio(self, params: ParametersBase) -> float:
         """Expected number of direct offspring of an event: theta times the mean productivity of the events' marks.
 
         From 1 on families have no finite size, and the process no stationary rate.
+
+        Parameters
+        ----------
+        params : Parameters
+
+        Returns
+        -------
+        float
+
+        Raises
+        ------
+        DTypeError, InputError
+            What is no Parameters, or does not fit the events: see `check_params`.
         """
         self.check_params(params)
         return params.theta * float(self.productivity(params).mean())
 
-    def gradient(self, params):
+    def gradient(self, params: ParametersBase) -> tuple[float, npt.NDArray[np.float64]]:
         """The log-likelihood and its derivatives.
 
         Parameters
@@ -189,17 +249,39 @@ class Likelihood:
         slopes : ndarray, shape (n_params,)
             The derivative in each parameter, in the order of `params.names()`; 0 for tau_x and tau_t where the background
             is given.
+
+        Raises
+        ------
+        DTypeError, InputError
+            What is no Parameters, or does not fit the events: see `check_params`.
         """
         value, slopes = self.log_gradient(params)
         return value, slopes / np.array(params.values())
 
-    def log_gradient(self, params):
-        """As `gradient`, with derivatives in the logarithms of the parameters."""
+    def log_gradient(self, params: ParametersBase) -> tuple[float, npt.NDArray[np.float64]]:
+        """As `gradient`, with derivatives in the logarithms of the parameters.
+
+        Parameters
+        ----------
+        params : Parameters
+
+        Returns
+        -------
+        value : float
+        slopes : ndarray, shape (n_params,)
+
+        Raises
+        ------
+        DTypeError, InputError
+            What is no Parameters, or does not fit the events: see `check_params`.
+        """
         self.check_params(params)
         value, _, slopes = self._evaluate(params, 3, 1 + len(params.trigger_values), self._sum_slopes)
         return value, slopes
 
-    def excitation_probabilities(self, params, rows=None):
+    def excitation_probabilities(
+        self, params: ParametersBase, rows: tuple[pk.View, pk.View] | None = None,
+    ) -> npt.NDArray[np.float64]:
         """Probability (5) that each event was triggered by an earlier one.
 
         Parameters
@@ -212,17 +294,54 @@ class Likelihood:
         -------
         ndarray, shape (n_events,), in [0, 1]
             Exactly 0 for an event that has no earlier one.
+
+        Raises
+        ------
+        DTypeError, InputError
+            What is no Parameters, or does not fit the events: see `check_params`.
         """
         background, excitation = self.rates(params, rows)
         return np.divide(excitation, background + excitation, out=np.zeros(self.n_events), where=excitation > 0.0)
 
-    def rates(self, params, rows=None):
-        """mu_n of (1) and xi_n of (2), each of shape (n_events,), per km^D and hour; of `rows`, if they are at hand."""
+    def rates(
+        self, params: ParametersBase, rows: tuple[pk.View, pk.View] | None = None,
+    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """The background mu_n of (1) and the excitation xi_n of (2) at the events.
+
+        Parameters
+        ----------
+        params : Parameters
+        rows : tuple of Views, optional
+            What `rows` gave for them.
+
+        Returns
+        -------
+        background, excitation : ndarray, shape (n_events,), per km^D and hour
+
+        Raises
+        ------
+        DTypeError, InputError
+            What is no Parameters, or does not fit the events: see `check_params`.
+        """
         background, excitation = (view[0].to_numpy() for view in (self.rows(params) if rows is None else rows))
         return self.background_scale(params) * background, params.excitation_scale(self.n_dims) * excitation
 
-    def rows(self, params):
-        """The sums of (1), or the given density, and of (2) as Views on `space`, of shapes (n_rows, n_events)."""
+    def rows(self, params: ParametersBase) -> tuple[pk.View, pk.View]:
+        """The sums of (1), or the given density, and of (2), on `space`.
+
+        Parameters
+        ----------
+        params : Parameters
+
+        Returns
+        -------
+        background, excitation : View, shape (n_rows, n_events)
+
+        Raises
+        ------
+        DTypeError, InputError
+            What is no Parameters, or does not fit the events: see `check_params`.
+        """
         self.log_likelihood(params)
         if self._shards is None:
             return self.sums.background, self.sums.excitation
@@ -230,22 +349,42 @@ class Likelihood:
         return tuple(pk.copy_of(np.ascontiguousarray(row[None]), self.space) for row in found)
 
     @property
-    def n_shards(self):
+    def n_shards(self) -> int:
         """Into how many parts the events are cut."""
         return 1 if self._shards is None else len(self._shards.pieces)
 
-    def on_one_space(self, what):
-        """Refuse what cannot be shared out."""
+    def on_one_space(self, what: str) -> None:
+        """Refuse what cannot be shared out.
+
+        Parameters
+        ----------
+        what : str
+            What wants one space, for the message.
+
+        Raises
+        ------
+        InputError
+            The events are shared among spaces or workers.
+        """
         if self._shards is not None:
             raise InputError(f"{what} wants a Likelihood on one space, without client= and without a list of spaces")
 
     @functools.cached_property
-    def places(self):
+    def places(self) -> Places:
         """How the places of the events repeat: `Places`."""
         return places(self.sums.locations)
 
-    def background_scale(self, params):
-        """What multiplies the sums, or the given density, of the background."""
+    def background_scale(self, params: ParametersBase) -> float:
+        """What multiplies the sums, or the given density, of the background.
+
+        Parameters
+        ----------
+        params : Parameters
+
+        Returns
+        -------
+        float
+        """
         return params.mu0 if self.background else params.background_scale(self.n_dims)
 
     def _evaluate(self, params, n_mu, n_xi, sum_events):
@@ -283,8 +422,17 @@ class Likelihood:
             # aim at half of what is allowed; without any finite bound, leave nothing out.
             tolerance *= 0.5 * self.tolerance / bound if math.isfinite(bound) else 0.0
 
-    def observed_share(self, params):
-        """The factor of mu0 in (3), summed over events, and its derivative in log tau_t."""
+    def observed_share(self, params: ParametersBase) -> tuple[float, float]:
+        """The factor of mu0 in (3), summed over events, and its derivative in log tau_t.
+
+        Parameters
+        ----------
+        params : Parameters
+
+        Returns
+        -------
+        share, slope : float
+        """
         if self.background:
             return self.background.mass, 0.0
         if self._kept_share is None or self._kept_share[0] != params.tau_t:
@@ -329,8 +477,12 @@ class Likelihood:
         return terms - params.mu0 * share, inverse_rates, np.array(slopes)
 
 
-def log_likelihood(locations, times, params, *, method="auto", background_self=True, tolerance=1e-9,
-                   precision="float64", horizon_h=None, space=None):
+def log_likelihood(
+    locations: npt.ArrayLike, times: npt.ArrayLike, params: ParametersBase, *,
+    method: Literal["auto", "all_pairs", "windowed", "cells"] = "auto", background_self: bool = True,
+    tolerance: float = 1e-9, precision: Literal["float64", "mixed"] = "float64",
+    horizon_h: float | None = None, space: pk.SpaceLike | Sequence[pk.SpaceLike] | None = None,
+) -> float:
     """Log-likelihood of a spatiotemporal Hawkes process.
 
     For several evaluations on the same events, make one `Likelihood`; it also tells the bound on the error.
@@ -361,8 +513,12 @@ def log_likelihood(locations, times, params, *, method="auto", background_self=T
                       precision=precision, horizon_h=horizon_h, space=space).log_likelihood(params)
 
 
-def excitation_probabilities(locations, times, params, *, method="auto", background_self=True, tolerance=1e-9,
-                             precision="float64", space=None):
+def excitation_probabilities(
+    locations: npt.ArrayLike, times: npt.ArrayLike, params: ParametersBase, *,
+    method: Literal["auto", "all_pairs", "windowed", "cells"] = "auto", background_self: bool = True,
+    tolerance: float = 1e-9, precision: Literal["float64", "mixed"] = "float64",
+    space: pk.SpaceLike | Sequence[pk.SpaceLike] | None = None,
+) -> npt.NDArray[np.float64]:
     """Probability that each event was triggered by an earlier one.
 
     Parameters

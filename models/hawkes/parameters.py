@@ -6,9 +6,10 @@ import math
 import numbers
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from portable.errors import DTypeError, FiniteError, InputError, ShapeError
 
@@ -23,9 +24,19 @@ class ParametersBase:
 
     __slots__ = ()
     triggering: ClassVar[Triggering]
-    spec: ClassVar[dict | None] = None  # what `compose` makes this class of again; None for the paper's, and for users' own
+    spec: ClassVar[dict[str, Any] | None] = None  # what `compose` makes this class of again; None for the paper's, and for users' own
 
-    def __post_init__(self):
+    if TYPE_CHECKING:  # the classes that `compose` makes have names that no type checker knows
+        mu0: float
+        tau_x: float
+        tau_t: float
+        theta: float
+
+        def __init__(self, *args: float, **kwargs: float) -> None: ...
+
+        def __getattr__(self, name: str) -> Any: ...
+
+    def __post_init__(self) -> None:
         for name in self.names():
             value = check_positive(getattr(self, name), f"Parameters: {name}")
             # Squares, cubes and products of such values stay within float64, and the exponents' factors within float32.
@@ -37,43 +48,94 @@ class ParametersBase:
             object.__setattr__(self, name, value)
 
     @classmethod
-    def names(cls):
-        """The names of all parameters, in order."""
+    def names(cls) -> tuple[str, ...]:
+        """The names of all parameters, in order.
+
+        Returns
+        -------
+        tuple of str
+        """
         return cls.__match_args__
 
     @classmethod
-    def units(cls):
-        """The unit of each parameter, by its name."""
+    def units(cls) -> dict[str, str]:
+        """The unit of each parameter, by its name.
+
+        Returns
+        -------
+        dict of str
+            "1", "km", "h" or "1/h".
+        """
         return _SHARED_UNITS | dict(zip(cls.triggering.names, cls.triggering.units))
 
     @classmethod
-    def unit(cls, name):
-        """The unit of a parameter, or of a reciprocal such as '1/omega'."""
+    def unit(cls, name: str) -> str:
+        """The unit of a parameter, or of a reciprocal such as '1/omega'.
+
+        Parameters
+        ----------
+        name : str
+            Such as 'omega' or '1/omega'.
+
+        Returns
+        -------
+        str
+
+        Raises
+        ------
+        KeyError
+            There is no such parameter.
+        """
         unit = cls.units()[name.removeprefix("1/")]
         if not name.startswith("1/") or unit == "1":
             return unit
         return unit.removeprefix("1/") if unit.startswith("1/") else f"1/{unit}"
 
-    def values(self):
-        """All values, in the order of `names`."""
+    def values(self) -> tuple[float, ...]:
+        """All values, in the order of `names`.
+
+        Returns
+        -------
+        tuple of float
+        """
         return tuple(getattr(self, name) for name in self.names())
 
     @property
-    def trigger_values(self):
+    def trigger_values(self) -> tuple[float, ...]:
         """The values of the triggering function's own parameters."""
         return self.values()[4:]
 
     @property
-    def kernel_values(self):
+    def kernel_values(self) -> tuple[float, ...]:
         """The same for kernel functions, which want lengths and durations as reciprocals."""
         return self.triggering.for_kernels(self.trigger_values)
 
-    def background_scale(self, n_dims):
-        """mu0 tau_x^-D tau_t^-1 (2 pi)^(-(D + 1) / 2): what multiplies the sum of exponentials in (1)."""
+    def background_scale(self, n_dims: int) -> float:
+        """mu0 tau_x^-D tau_t^-1 (2 pi)^(-(D + 1) / 2): what multiplies the sum of exponentials in (1).
+
+        Parameters
+        ----------
+        n_dims : int, 1 to 3
+            Dimensions of space, D.
+
+        Returns
+        -------
+        float, per km^D and hour
+        """
         return self.mu0 / (self.tau_x**n_dims * self.tau_t * (2 * math.pi) ** ((n_dims + 1) / 2))
 
-    def excitation_scale(self, n_dims):
-        """What multiplies the sum in (2): theta omega h^-D (2 pi)^(-D / 2) for the paper's triggering function."""
+    def excitation_scale(self, n_dims: int) -> float:
+        """What multiplies the sum in (2): theta omega h^-D (2 pi)^(-D / 2) for the paper's triggering function.
+
+        Parameters
+        ----------
+        n_dims : int, 1 to 3
+            Dimensions of space, D.
+
+        Returns
+        -------
+        float, per km^D and hour
+        """
         return self.theta * float(self.triggering.scale(n_dims, self.kernel_values))
 
 
@@ -133,13 +195,20 @@ class Background:
         Background events between two times, (locations, times), for forecasts.
     """
 
-    density: np.ndarray
+    density: npt.NDArray[np.float64]
     mass: float
-    mass_until: np.ndarray | None = None
-    at: Callable | None = None
-    draw: Callable | None = None
+    mass_until: npt.NDArray[np.float64] | None = None
+    at: Callable[..., Any] | None = None
+    draw: Callable[..., Any] | None = None
 
-    def __post_init__(self):
+    if TYPE_CHECKING:  # it takes more than it holds
+
+        def __init__(
+            self, density: npt.ArrayLike, mass: float, mass_until: npt.ArrayLike | None = None,
+            at: Callable[..., Any] | None = None, draw: Callable[..., Any] | None = None,
+        ) -> None: ...
+
+    def __post_init__(self) -> None:
         density = check_finite(as_numbers(self.density, "Background: density", 1), "Background: density")
         below = np.flatnonzero(density < 0.0)
         if below.size:
@@ -153,7 +222,7 @@ class Background:
         object.__setattr__(self, "mass", check_positive(self.mass, "Background: mass"))
 
     @property
-    def typical(self):
+    def typical(self) -> float:
         """The mean density over events, or 1 where it is 0 at all of them."""
         return float(self.density.mean()) or 1.0
 

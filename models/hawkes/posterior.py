@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from portable.errors import InputError
 
@@ -40,20 +44,34 @@ class Posterior:
         False if sampling was stopped.
     """
 
-    kind: type
+    kind: type[ParametersBase]
     start: ParametersBase
-    free: tuple
-    draws: np.ndarray = field(repr=False)
-    log_likelihood: np.ndarray = field(repr=False)
-    acceptance: np.ndarray = field(repr=False)
+    free: tuple[str, ...]
+    draws: npt.NDArray[np.float64] = field(repr=False)
+    log_likelihood: npt.NDArray[np.float64] = field(repr=False)
+    acceptance: npt.NDArray[np.float64] = field(repr=False)
     error_bound: float
-    priors: dict = field(repr=False)
+    priors: dict[str, str] = field(repr=False)
     sampler: str
     seed: int
     complete: bool
 
-    def __getitem__(self, name):
-        """The draws of a parameter, shape (n_chains, n_draws); of '1/omega' the reciprocals."""
+    def __getitem__(self, name: str) -> npt.NDArray[np.float64]:
+        """The draws of a parameter; of '1/omega' the reciprocals.
+
+        Parameters
+        ----------
+        name : str
+
+        Returns
+        -------
+        ndarray, shape (n_chains, n_draws), in the parameter's unit
+
+        Raises
+        ------
+        InputError
+            The parameter was not sampled.
+        """
         inverse = name.startswith("1/")
         name = name.removeprefix("1/")
         if name not in self.free:
@@ -61,23 +79,53 @@ class Posterior:
         draws = self.draws[:, :, self.free.index(name)]
         return 1.0 / draws if inverse else draws
 
-    def params(self, chain, draw):
-        """One draw as parameters."""
+    def params(self, chain: int, draw: int) -> ParametersBase:
+        """One draw as parameters.
+
+        Parameters
+        ----------
+        chain, draw : int
+            Their numbers, from 0.
+
+        Returns
+        -------
+        Parameters
+
+        Raises
+        ------
+        IndexError
+            There is no such draw.
+        """
         values = {name: getattr(self.start, name) for name in self.start.names()}
         return self.kind(**values | dict(zip(self.free, self.draws[chain, draw].tolist())))
 
-    def mean(self):
-        """Posterior means as parameters."""
+    def mean(self) -> ParametersBase:
+        """Posterior means as parameters.
+
+        Returns
+        -------
+        Parameters
+        """
         values = {name: getattr(self.start, name) for name in self.start.names()}
         return self.kind(**values | dict(zip(self.free, self.draws.mean(axis=(0, 1)).tolist())))
 
-    def thinned(self, n_draws):
-        """About so many draws as parameters, evenly spaced over all chains."""
+    def thinned(self, n_draws: int) -> Iterator[ParametersBase]:
+        """Draws as parameters, evenly spaced over all chains.
+
+        Parameters
+        ----------
+        n_draws : int
+            About how many; all of them, where there are fewer.
+
+        Yields
+        ------
+        Parameters
+        """
         n_chains, length, _ = self.draws.shape
         for flat in np.unique(np.linspace(0, n_chains * length - 1, min(n_draws, n_chains * length)).astype(int)):
             yield self.params(flat // length, flat % length)
 
-    def summary(self, names=None):
+    def summary(self, names: Sequence[str] | None = None) -> dict[str, dict[str, float]]:
         """Mean, sd, quantiles, R-hat, effective sample sizes and Monte Carlo standard error, by parameter.
 
         Parameters
@@ -89,6 +137,11 @@ class Posterior:
         -------
         dict of dicts
             mean, sd, q2.5, q97.5, r_hat, ess_bulk, ess_tail, mcse; R-hat and the rest from ArviZ (arviz-stats).
+
+        Raises
+        ------
+        InputError
+            A parameter was not sampled; ArviZ is not installed.
         """
         stats = need("arviz_stats", "arviz", "posterior summaries")
         found = {}
@@ -101,8 +154,18 @@ class Posterior:
             found[name] = {key: float(value) for key, value in found[name].items()}
         return found
 
-    def to_arviz(self):
-        """An ArviZ DataTree: group posterior with a unit at each parameter, group sample_stats with the log-likelihood."""
+    def to_arviz(self) -> Any:
+        """An ArviZ DataTree: group posterior with a unit at each parameter, group sample_stats with the log-likelihood.
+
+        Returns
+        -------
+        xarray.DataTree
+
+        Raises
+        ------
+        InputError
+            ArviZ is not installed.
+        """
         base = need("arviz_base", "arviz", "ArviZ objects")
         attributes = {"sampler": self.sampler, "seed": str(self.seed), "complete": int(self.complete),
                       "error_bound": self.error_bound}
@@ -118,14 +181,27 @@ class Posterior:
                                         if name not in self.free})
         return tree
 
-    def save(self, path):
-        """Write NetCDF that ArviZ reads."""
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write NetCDF that ArviZ reads.
+
+        Parameters
+        ----------
+        path : str or Path
+            A file that is there is replaced.
+
+        Raises
+        ------
+        InputError
+            ArviZ or h5netcdf are not installed.
+        StorageError
+            The file cannot be written; one that was there stays.
+        """
         need("h5netcdf", "arviz", "NetCDF files")
         with replacing(path, "path") as beside:
             self.to_arviz().to_netcdf(beside, engine="h5netcdf")
 
 
-def load_posterior(path):
+def load_posterior(path: str | os.PathLike[str]) -> Posterior:
     """The Posterior that `Posterior.save` wrote.
 
     Parameters

@@ -34,25 +34,54 @@ class Prior:
         In words.
     """
 
-    coefficients: tuple
+    coefficients: tuple[float, float, float, float]
     low: float
     high: float
     text: str
 
-    def log_density(self, v):
-        """At v, up to a constant; minus infinity outside."""
+    def log_density(self, v: float) -> float:
+        """The logarithm of the density, up to a constant.
+
+        Parameters
+        ----------
+        v : float
+            Of the coordinate.
+
+        Returns
+        -------
+        float
+            Minus infinity where the density is 0.
+        """
         if not self.low < v < self.high:
             return -math.inf
         c, log_v = self.coefficients, math.log(v)
         return c[0] * log_v + c[1] * v + c[2] * v * v + c[3] * log_v * log_v
 
-    def log_slope(self, v):
-        """The derivative of the log-density in log v."""
+    def log_slope(self, v: float) -> float:
+        """The derivative of the log-density in log v.
+
+        Parameters
+        ----------
+        v : float, above 0
+
+        Returns
+        -------
+        float
+        """
         c = self.coefficients
         return c[0] + c[1] * v + 2.0 * c[2] * v * v + 2.0 * c[3] * math.log(v)
 
-    def draw(self, random):
-        """A value, by inverting the distribution function on a grid of 10,001 logarithms: for calibration and starts."""
+    def draw(self, random: np.random.Generator) -> float:
+        """A value, by inverting the distribution function on a grid of 10,001 logarithms: for calibration and starts.
+
+        Parameters
+        ----------
+        random : numpy.random.Generator
+
+        Returns
+        -------
+        float
+        """
         low, high = max(self.low, 1e-9), min(self.high, 1e9)
         grid = np.linspace(math.log(low), math.log(high), 10_001)
         log_density = np.array([self.log_density(math.exp(g)) + g for g in grid[1:-1]])
@@ -60,28 +89,89 @@ class Prior:
         return math.exp(np.interp(random.random() * cumulative[-1], cumulative, grid[1:-1]))
 
 
-def half_normal(sd):
-    """Half of a normal density around 0."""
+def half_normal(sd: float) -> Prior:
+    """Half of a normal density around 0.
+
+    Parameters
+    ----------
+    sd : float, above 0
+        Standard deviation of the whole normal density, in the coordinate's unit.
+
+    Returns
+    -------
+    Prior
+
+    Raises
+    ------
+    DTypeError, FiniteError, InputError
+        A number is none, not finite, or out of range.
+    """
     sd = check_positive(sd, "half_normal: sd")
     return Prior((0.0, 0.0, -0.5 / sd**2, 0.0), 0.0, math.inf, f"half-normal, sd {sd:g}")
 
 
-def gamma(shape, rate):
-    """A gamma density."""
+def gamma(shape: float, rate: float) -> Prior:
+    """A gamma density, proportional to v^(shape - 1) exp(-rate v).
+
+    Parameters
+    ----------
+    shape : float, above 0
+    rate : float, above 0, in the reciprocal of the coordinate's unit
+
+    Returns
+    -------
+    Prior
+
+    Raises
+    ------
+    DTypeError, FiniteError, InputError
+        A number is none, not finite, or out of range.
+    """
     shape, rate = check_positive(shape, "gamma: shape"), check_positive(rate, "gamma: rate")
     return Prior((shape - 1.0, -rate, 0.0, 0.0), 0.0, math.inf, f"gamma, shape {shape:g}, rate {rate:g}")
 
 
-def log_normal(median, sd):
-    """A log-normal density: the logarithm has that sd."""
+def log_normal(median: float, sd: float) -> Prior:
+    """A log-normal density.
+
+    Parameters
+    ----------
+    median : float, above 0, in the coordinate's unit
+    sd : float, above 0
+        Standard deviation of the logarithm.
+
+    Returns
+    -------
+    Prior
+
+    Raises
+    ------
+    DTypeError, FiniteError, InputError
+        A number is none, not finite, or out of range.
+    """
     median, sd = check_positive(median, "log_normal: median"), check_positive(sd, "log_normal: sd")
     precision = 1.0 / sd**2
     coefficients = (precision * math.log(median) - 1.0, 0.0, 0.0, -0.5 * precision)
     return Prior(coefficients, 0.0, math.inf, f"log-normal, median {median:g}, sd {sd:g}")
 
 
-def uniform(low, high):
-    """A constant density between two bounds."""
+def uniform(low: float, high: float) -> Prior:
+    """A constant density between two bounds.
+
+    Parameters
+    ----------
+    low : float, at least 0, in the coordinate's unit
+    high : float, above low
+
+    Returns
+    -------
+    Prior
+
+    Raises
+    ------
+    DTypeError, FiniteError, InputError
+        A number is none, not finite, or out of range.
+    """
     low = check_number(low, "uniform: low", least=0.0)
     high = check_number(high, "uniform: high", above=low)
     return Prior((0.0, 0.0, 0.0, 0.0), low, high, f"uniform, {low:g} to {high:g}")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 import portable as pk
 from portable.errors import DTypeError, InputError
@@ -14,6 +16,8 @@ from ..checks import check_count, check_flag, check_number
 from .cells import all_pairs_within
 from .extras import need
 from .fit import check_likelihood
+from .likelihood import Likelihood
+from .parameters import ParametersBase
 from .posterior import Posterior
 from .summary_kernels import add_probability, bin_quantile, summary_kernels_of
 
@@ -31,13 +35,16 @@ class ProbabilitySummary(NamedTuple):
     draws : ndarray, shape (n_draws, n_events), or None
     """
 
-    mean: np.ndarray
-    sd: np.ndarray
-    quantiles: np.ndarray
-    draws: np.ndarray | None
+    mean: npt.NDArray[np.float64]
+    sd: npt.NDArray[np.float64]
+    quantiles: npt.NDArray[np.float64]
+    draws: npt.NDArray[np.float64] | None
 
 
-def posterior_probabilities(likelihood, posterior, *, n_draws=500, quantiles=(0.025, 0.5, 0.975), keep=False):
+def posterior_probabilities(
+    likelihood: Likelihood, posterior: Posterior, *, n_draws: int = 500,
+    quantiles: Sequence[float] = (0.025, 0.5, 0.975), keep: bool = False,
+) -> ProbabilitySummary:
     """Mean, sd and quantiles of each event's probability of having been triggered, over a posterior.
 
     Draws are taken one by one and never held together, unless asked for.
@@ -99,19 +106,30 @@ class Parents(NamedTuple):
         The probability of having no parent. With it, a row adds up to 1, but for pairs left out.
     """
 
-    children: np.ndarray
-    parents: np.ndarray
-    probabilities: np.ndarray
-    background: np.ndarray
+    children: npt.NDArray[np.int64]
+    parents: npt.NDArray[np.int64]
+    probabilities: npt.NDArray[np.float64]
+    background: npt.NDArray[np.float64]
 
-    def to_scipy(self):
-        """A scipy.sparse CSR array, shape (n_events, n_events)."""
+    def to_scipy(self) -> Any:
+        """The matrix as SciPy has it.
+
+        Returns
+        -------
+        scipy.sparse.csr_array, shape (n_events, n_events)
+            Row: child; column: parent.
+
+        Raises
+        ------
+        InputError
+            SciPy is not installed.
+        """
         sparse = need("scipy.sparse", "stats", "sparse matrices")
         n = len(self.background)
         return sparse.csr_array((self.probabilities, (self.children, self.parents)), shape=(n, n))
 
 
-def parent_probabilities(likelihood, params, *, least=1e-9):
+def parent_probabilities(likelihood: Likelihood, params: ParametersBase, *, least: float = 1e-9) -> Parents:
     """The probability that each event was triggered by each earlier one, where that is at least `least`.
 
     Parameters
@@ -150,7 +168,7 @@ def parent_probabilities(likelihood, params, *, least=1e-9):
     return Parents(children[kept], parents[kept], shares[kept].copy(), background / rates)
 
 
-def cluster_sizes(parents):
+def cluster_sizes(parents: Parents) -> npt.NDArray[np.float64]:
     """Expected number of events in the family of each event: itself, its offspring, theirs, and so on.
 
     Parameters

@@ -6,12 +6,15 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 import portable as pk
 from portable.errors import InputError
 
 from .extras import need
 from .fit import check_likelihood
+from .likelihood import Likelihood
+from .parameters import ParametersBase
 from .summary_kernels import summary_kernels_of
 
 _FAR_SDS = 8.5  # 1 - Phi(8.5) is below the last digit
@@ -34,14 +37,14 @@ class Residuals:
         Of each gap's normal score with the next one's: 0, within 2 / sqrt(n_events), if the model is right.
     """
 
-    rescaled: np.ndarray
-    gaps: np.ndarray
+    rescaled: npt.NDArray[np.float64]
+    gaps: npt.NDArray[np.float64]
     statistic: float
     p_value: float
     correlation: float
 
 
-def residuals(likelihood, params):
+def residuals(likelihood: Likelihood, params: ParametersBase) -> Residuals:
     """Residuals by time rescaling.
 
     Parameters

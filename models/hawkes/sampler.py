@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Sequence
 
@@ -32,7 +33,8 @@ _WIDTH = 2.4  # standard deviations: the best normal proposal in one dimension (
 def sample_posterior(
     likelihood: Likelihood, *, n_chains: int = 4, n_draws: int = 10_000, n_warmup: int = 1_000, thin: int = 1,
     start: ParametersBase | Sequence[ParametersBase] | None = None, fixed: Sequence[str] = ("tau_x", "tau_t"),
-    priors: dict | None = None, least: dict | None = None, seed: int = 0, progress: bool = False, checkpoint=None,
+    priors: dict | None = None, least: dict | None = None, seed: int = 0, progress: bool = False,
+    checkpoint: str | os.PathLike[str] | None = None,
 ) -> Posterior:
     """Draws from the posterior by Algorithm 1 of Holbrook et al. (2021).
 

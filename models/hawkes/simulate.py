@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import math
 import numbers
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple, TypeAlias, overload
 
 import numpy as np
+import numpy.typing as npt
 
 from portable.errors import DTypeError, InputError, ShapeError
 
 from ..checks import as_numbers, check_choice, check_finite
 from .checks import check_events, check_params
-from .parameters import check_positive
+from .parameters import Parameters, ParametersBase, check_positive
+
+_Immigrants: TypeAlias = Callable[[np.random.Generator, int], tuple[npt.NDArray[Any], npt.NDArray[Any]]]
+_Marks: TypeAlias = Callable[[np.random.Generator, int], npt.NDArray[Any]]
 
 
 class Simulation(NamedTuple):
@@ -26,22 +31,45 @@ class Simulation(NamedTuple):
         Index of the event that triggered this one; -1 for an immigrant.
     """
 
-    locations: np.ndarray
-    times: np.ndarray
-    parents: np.ndarray
+    locations: npt.NDArray[np.float64]
+    times: npt.NDArray[np.float64]
+    parents: npt.NDArray[np.int64]
 
 
 class MarkedSimulation(NamedTuple):
     """As `Simulation`, with marks less the reference's, shape (n_events,)."""
 
-    locations: np.ndarray
-    times: np.ndarray
-    parents: np.ndarray
-    marks: np.ndarray
+    locations: npt.NDArray[np.float64]
+    times: npt.NDArray[np.float64]
+    parents: npt.NDArray[np.int64]
+    marks: npt.NDArray[np.float64]
 
 
-def simulate(params, *, n_immigrants, horizon_h, box_km=((0.0, 10.0), (0.0, 10.0)), centres=None, immigrants=None,
-             method="branching", seed=None, marks=None, max_events=10_000_000):
+@overload
+def simulate(
+    params: Parameters, *, n_immigrants: float, horizon_h: float, box_km: npt.ArrayLike = ...,
+    centres: tuple[npt.ArrayLike, npt.ArrayLike] | None = ..., immigrants: _Immigrants | None = ...,
+    method: Literal["branching", "thinning"] = ..., seed: int | np.random.Generator | None = ...,
+    marks: _Marks | npt.ArrayLike | None = ..., max_events: int = ...,
+) -> Simulation: ...
+
+
+@overload
+def simulate(
+    params: ParametersBase, *, n_immigrants: float, horizon_h: float, box_km: npt.ArrayLike = ...,
+    centres: tuple[npt.ArrayLike, npt.ArrayLike] | None = ..., immigrants: _Immigrants | None = ...,
+    method: Literal["branching", "thinning"] = ..., seed: int | np.random.Generator | None = ...,
+    marks: _Marks | npt.ArrayLike | None = ..., max_events: int = ...,
+) -> Any: ...
+
+
+def simulate(
+    params: ParametersBase, *, n_immigrants: float, horizon_h: float,
+    box_km: npt.ArrayLike = ((0.0, 10.0), (0.0, 10.0)),
+    centres: tuple[npt.ArrayLike, npt.ArrayLike] | None = None, immigrants: _Immigrants | None = None,
+    method: Literal["branching", "thinning"] = "branching", seed: int | np.random.Generator | None = None,
+    marks: _Marks | npt.ArrayLike | None = None, max_events: int = 10_000_000,
+) -> Any:
     """Events with known parents, from theta and the triggering function of `params`.
 
     Immigrants are Poisson in number; uniform in the box and in [0, horizon_h], or around given centres. Every event then has a
@@ -79,8 +107,9 @@ def simulate(params, *, n_immigrants, horizon_h, box_km=((0.0, 10.0), (0.0, 10.0
 
     Raises
     ------
-    InputError
-        A box side is not positive, or the events exceed `max_events`.
+    ShapeError, DTypeError, FiniteError, InputError
+        An argument of a wrong type or shape, or out of range; a triggering function that the method or the dimensions do not fit;
+        more events than `max_events`.
     """
     check_params(params)
     n_immigrants, horizon_h = check_positive(n_immigrants, "n_immigrants"), check_positive(horizon_h, "horizon_h")

@@ -15,6 +15,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 import portable as pk
 from portable.errors import InputError, OrderError, ShapeError
@@ -47,11 +48,11 @@ class TemporalFit:
     theta: float
     omega: float
     log_likelihood: float
-    standard_errors: dict
+    standard_errors: dict[str, float]
     converged: bool
 
     @property
-    def aic(self):
+    def aic(self) -> float:
         """Akaike's criterion."""
         return 6.0 - 2.0 * self.log_likelihood
 
@@ -135,7 +136,9 @@ class TemporalLikelihood:
     ShapeError, DTypeError, FiniteError, OrderError, InputError
     """
 
-    def __init__(self, times, *, horizon_h=None, space=None):
+    def __init__(
+        self, times: npt.ArrayLike, *, horizon_h: float | None = None, space: pk.SpaceLike | None = None,
+    ) -> None:
         times = check_finite(as_numbers(times, "times", 1), "times")
         if not len(times):
             raise ShapeError("times is empty; at least one event is wanted")
@@ -157,22 +160,48 @@ class TemporalLikelihood:
         self._policy = pk.RangePolicy(0, len(first), space=self.space)
         self._lengths = times[last] - times[first]
 
-    def log_likelihood(self, mu, theta, omega):
+    def log_likelihood(self, mu: float, theta: float, omega: float) -> float:
         """The log-likelihood.
 
         Parameters
         ----------
         mu : float, events an hour
-        theta, omega : float
+        theta : float
+            Expected number of direct offspring of an event.
+        omega : float, an hour
 
         Returns
         -------
         float
+
+        Raises
+        ------
+        DTypeError, FiniteError, InputError
+            A parameter is no positive finite number.
         """
         return self._evaluate(mu, theta, omega, False)[0]
 
-    def gradient(self, mu, theta, omega):
-        """The log-likelihood and its derivatives in mu, theta and omega, shape (3,)."""
+    def gradient(self, mu: float, theta: float, omega: float) -> tuple[float, npt.NDArray[np.float64]]:
+        """The log-likelihood and its derivatives.
+
+        Parameters
+        ----------
+        mu : float, events an hour
+        theta : float
+            Expected number of direct offspring of an event.
+        omega : float, an hour
+
+        Returns
+        -------
+        value : float
+        slopes : ndarray, shape (3,)
+            In mu, theta and omega.
+
+        Raises
+        ------
+        DTypeError, FiniteError, InputError
+            A parameter is no positive finite number.
+        """
         return self._evaluate(mu, theta, omega, True)
 
     def _evaluate(self, mu, theta, omega, slopes):
@@ -187,7 +216,7 @@ class TemporalLikelihood:
             return value, None
         return value, np.array([inverse - self.horizon_h, omega * excited - offspring, theta * (faded - late)])
 
-    def fit(self, mu=None, theta=0.3, omega=None):
+    def fit(self, mu: float | None = None, theta: float = 0.3, omega: float | None = None) -> TemporalFit:
         """Maximum likelihood, by Newton's method on the logarithms.
 
         Parameters
@@ -198,6 +227,11 @@ class TemporalLikelihood:
         Returns
         -------
         TemporalFit
+
+        Raises
+        ------
+        DTypeError, FiniteError, InputError
+            A start is no positive finite number; the times span no time.
         """
         if not self.horizon_h > 0.0:
             raise InputError("times span no time; give horizon_h")

@@ -13,8 +13,9 @@ from __future__ import annotations
 import functools
 import math
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 import portable as pk
 
@@ -65,38 +66,49 @@ class Triggering:
         Bounds of parameters above 0, by name.
     """
 
-    names: tuple
-    units: tuple
-    value: Callable
-    moments: Callable
-    slopes: Callable
-    integral: Callable
-    integral_gradient: Callable
-    exponent: Callable
-    scale: Callable
-    slowest: Callable
-    reach_h: Callable
-    reach_km: Callable
-    draw: Callable
-    productivity: Callable | None = None
+    names: tuple[str, ...]
+    units: tuple[str, ...]
+    value: Callable[..., Any]
+    moments: Callable[..., Any]
+    slopes: Callable[..., Any]
+    integral: Callable[..., Any]
+    integral_gradient: Callable[..., Any]
+    exponent: Callable[..., Any]
+    scale: Callable[..., Any]
+    slowest: Callable[..., Any]
+    reach_h: Callable[..., Any]
+    reach_km: Callable[..., Any]
+    draw: Callable[..., Any]
+    productivity: Callable[..., Any] | None = None
     marked: bool = False
     n_dims: int | None = None
     most_h: float = math.inf
-    least: dict = field(default_factory=dict)
+    least: dict[str, float] = field(default_factory=dict)
 
     @functools.cached_property
-    def functions(self):
+    def functions(self) -> types.SimpleNamespace:
         """The kernel functions by name: a namespace, which kernels may look into."""
         names = "value", "moments", "slopes", "integral", "integral_gradient", "exponent", "scale"
         return types.SimpleNamespace(**{name: getattr(self, name) for name in names})
 
     @functools.cached_property
-    def reciprocal(self):
+    def reciprocal(self) -> tuple[bool, ...]:
         """Whether kernel functions want each parameter as its reciprocal."""
         return tuple(unit in ("km", "h") for unit in self.units)
 
-    def for_kernels(self, p):
-        """Parameters as kernel functions want them: lengths and durations as reciprocals."""
+    def for_kernels(self, p: Iterable[float]) -> tuple[float, ...]:
+        """Parameters as kernel functions want them.
+
+        Parameters
+        ----------
+        p : sequence of float
+            As users have them, in the order of `names`.
+
+        Returns
+        -------
+        tuple of float
+            Lengths and durations as reciprocals.
+        """
         return tuple(1.0 / v if upside_down else v for v, upside_down in zip(p, self.reciprocal))
 
 

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+import portable as pk
 from portable.errors import InputError, PortableError, printable
 
 from .. import page
@@ -24,9 +25,9 @@ from .paper import Paper
 from .figures import complete_gaps, empirical_correlation, new_figure, overview
 
 
-def main(arguments=None):
+def main(argv: list[str] | None = None) -> int:
     """Run the command line; the exit status."""
-    options = _parser().parse_args(arguments)
+    options = _parser().parse_args(argv)
     console = Console(width=None if sys.stdout.isatty() else 160)
     try:
         _check_outputs(options)
@@ -53,6 +54,7 @@ def _check_outputs(options):
 
 def _parser():
     parser = argparse.ArgumentParser(prog="python -m models.tmap", description="Transient Markovian arrival processes.")
+    parser.add_argument("--version", action="version", version=f"portable {pk.__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     fitting = commands.add_parser("fit", help="fit a process to runs")

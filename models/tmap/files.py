@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import datetime
 import json
+import os
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -14,8 +17,14 @@ from ..files import check_csv, check_file, read_json, read_npz, reading, write
 from .model import TransientMAP
 from .runs import Runs
 
+DateOrder: TypeAlias = Literal["year first", "month first", "day first"]
+_Moment: TypeAlias = "float | str | datetime.date | np.datetime64"
 
-def from_frame(frame, *, run="run", gap="gap", censored=None, resolution=None):
+
+def from_frame(
+    frame: Any, *, run: str = "run", gap: str = "gap", censored: str | None = None,
+    resolution: float | None = None,
+) -> Runs:
     """Runs from a table with a row for each gap.
 
     Parameters
@@ -50,7 +59,11 @@ def from_frame(frame, *, run="run", gap="gap", censored=None, resolution=None):
     return Runs(values[order], lengths, still, resolution=resolution)
 
 
-def from_events(frame, *, time="time", run=None, timeout=None, end=None, censored=None, resolution=None, date_order=None):
+def from_events(
+    frame: Any, *, time: str = "time", run: str | None = None, timeout: float | None = None,
+    end: _Moment | None = None, censored: str | None = None, resolution: float | None = None,
+    date_order: DateOrder | None = None,
+) -> Runs:
     """Runs from a table with a row for each event: a run's gaps are the times between its events.
 
     Parameters
@@ -143,7 +156,11 @@ def _still(frame, censored, times, time, end):
     return still
 
 
-def read(path, *, gap="gap", run="run", time=None, timeout=None, end=None, censored=None, resolution=None, date_order=None):
+def read(
+    path: str | os.PathLike[str], *, gap: str = "gap", run: str | None = "run", time: str | None = None,
+    timeout: float | None = None, end: _Moment | None = None, censored: str | None = None,
+    resolution: float | None = None, date_order: DateOrder | None = None,
+) -> Runs:
     """Runs from a file.
 
     Parameters
@@ -193,14 +210,40 @@ def _from_npz(path, resolution):
     raise InputError(f"'{path}' has the arrays {', '.join(arrays) or 'none'}; 'values' and 'lengths' (or 'x' and 'K') are wanted")
 
 
-def save(path, model):
-    """Write a TransientMAP as JSON."""
+def save(path: str | os.PathLike[str], model: TransientMAP) -> None:
+    """Write a TransientMAP as JSON.
+
+    Parameters
+    ----------
+    path : str or Path
+        A file that is there is replaced.
+    model : TransientMAP
+
+    Raises
+    ------
+    StorageError
+        The file cannot be written; one that was there stays.
+    """
     parts = {name: getattr(model, name).tolist() for name in ("alpha", "orders", "rates", "switching")}
     write(path, json.dumps(parts, indent=1) + "\n", "path")
 
 
-def load(path):
-    """The TransientMAP that `save` wrote."""
+def load(path: str | os.PathLike[str]) -> TransientMAP:
+    """The TransientMAP that `save` wrote.
+
+    Parameters
+    ----------
+    path : str or Path
+
+    Returns
+    -------
+    TransientMAP
+
+    Raises
+    ------
+    InputError
+        The file cannot be read, or holds no model.
+    """
     parts = read_json(path)
     try:
         return TransientMAP(**{name: parts[name] for name in ("alpha", "orders", "rates", "switching")})

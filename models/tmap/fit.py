@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 
+import portable as pk
 from portable.errors import DTypeError, InputError
 
 from ..checks import check_count, check_number, check_seed
@@ -16,6 +21,7 @@ from .checks import check_dtype, check_memory, check_orders
 from .em import EM, SHORTEST
 from .kernels import DEAD
 from .model import TransientMAP, check_type
+from .runs import Runs
 
 N_STARTS = 8
 _NEAR = 1.0  # of the log-likelihood
@@ -51,11 +57,16 @@ class FitInfo:
     n_iterations: int
     converged: bool
     starts: np.ndarray
-    notes: tuple
+    notes: tuple[str, ...]
 
 
-def fit(runs, *, orders, max_iter=500, tol=1e-8, seed=0, n_starts=None, initial=None, dtype="float64",
-        memory_limit=None, checkpoint=None, space=None, client=None):
+def fit(
+    runs: Runs, *, orders: npt.ArrayLike, max_iter: int = 500, tol: float = 1e-8, seed: int = 0,
+    n_starts: int | None = None, initial: TransientMAP | Literal["paper"] | None = None,
+    dtype: Literal["float64", "float32"] = "float64", memory_limit: int | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    space: pk.SpaceLike | Sequence[pk.SpaceLike] | None = None, client: object = None,
+) -> tuple[TransientMAP, FitInfo]:
     """Fit a TransientMAP of given orders to runs.
 
     Parameters
@@ -201,7 +212,7 @@ def random_starts(runs, orders, n_starts, random):
     return found
 
 
-def paper_start(runs, orders, seed=0):
+def paper_start(runs: Runs, orders: npt.ArrayLike, seed: int = 0) -> TransientMAP:
     """A start by section 4.1 of Brazenas, Horvath and Telek.
 
     Uniform numbers over their sum for alpha and for each row of the switching, which goes on with
@@ -217,6 +228,11 @@ def paper_start(runs, orders, seed=0):
     Returns
     -------
     TransientMAP
+
+    Raises
+    ------
+    DTypeError, InputError, ShapeError
+        What are no Runs, no orders, or no seed.
     """
     check_type(runs)
     orders = np.sort(check_orders(orders))

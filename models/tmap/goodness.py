@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+import portable as pk
 from portable.errors import InputError
 
-from .model import check_model
+from .model import TransientMAP, check_model
+from .runs import Runs
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,7 @@ class Goodness:
     p_length: float
 
 
-def goodness_of_fit(model, runs, *, space=None):
+def goodness_of_fit(model: TransientMAP, runs: Runs, *, space: pk.SpaceLike | None = None) -> Goodness:
     """Test whether a process made runs, from gaps rescaled to be uniform and independent.
 
     The p-values are exact for many gaps, for parameters that were not fitted to the same runs: after a fit they are too

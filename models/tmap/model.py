@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 
 import portable as pk
 from portable.errors import DTypeError, InputError, ShapeError
@@ -54,7 +57,16 @@ class TransientMAP:
         Probabilities are negative or do not fit together, a rate is not positive, or runs would never end.
     """
 
-    def __init__(self, alpha, orders, rates, switching):
+    n_branches: int
+    alpha: npt.NDArray[np.float64]
+    orders: npt.NDArray[np.int64]
+    rates: npt.NDArray[np.float64]
+    switching: npt.NDArray[np.float64]
+    exits: npt.NDArray[np.float64]
+
+    def __init__(
+        self, alpha: npt.ArrayLike, orders: npt.ArrayLike, rates: npt.ArrayLike, switching: npt.ArrayLike,
+    ) -> None:
         self.orders = check_orders(orders)
         self.n_branches = n = len(self.orders)
         given = {"alpha": (alpha, (n,)), "rates": (rates, (n,)), "switching": (switching, (n, n))}
@@ -89,7 +101,7 @@ class TransientMAP:
         return (f"TransientMAP(alpha={self.alpha.tolist()}, orders={self.orders.tolist()}, "
                 f"rates={self.rates.tolist()}, switching={self.switching.tolist()})")
 
-    def matrices(self):
+    def matrices(self) -> tuple[npt.NDArray[np.float64], ...]:
         """The process as a Markov chain on stages.
 
         Returns
@@ -115,44 +127,109 @@ class TransientMAP:
         start[first] = self.alpha
         return d0, d1, d, start
 
-    def visits(self):
-        """Expected number of a run's gaps in each branch, shape (n_branches,)."""
+    def visits(self) -> npt.NDArray[np.float64]:
+        """Expected number of a run's gaps in each branch.
+
+        Returns
+        -------
+        ndarray, shape (n_branches,)
+        """
         return np.linalg.solve((np.eye(self.n_branches) - self.switching).T, self.alpha)
 
-    def mean_arrivals(self):
-        """Expected number of gaps of a run."""
+    def mean_arrivals(self) -> float:
+        """Expected number of gaps of a run.
+
+        Returns
+        -------
+        float
+        """
         return float(self.visits().sum())
 
-    def variance_arrivals(self):
-        """Variance of the number of gaps of a run."""
+    def variance_arrivals(self) -> float:
+        """Variance of the number of gaps of a run.
+
+        Returns
+        -------
+        float
+        """
         inverse = np.linalg.inv(np.eye(self.n_branches) - self.switching)
         pairs = 2.0 * self.visits() @ self.switching @ inverse.sum(axis=1)  # E[K (K - 1)]
         mean = self.mean_arrivals()
         return float(pairs + mean - mean**2)
 
-    def arrivals_distribution(self, n_max):
-        """Probability of 1, 2, ..., n_max gaps in a run, shape (n_max,)."""
+    def arrivals_distribution(self, n_max: int) -> npt.NDArray[np.float64]:
+        """Probability of 1, 2, ..., n_max gaps in a run.
+
+        Parameters
+        ----------
+        n_max : int, at least 1
+
+        Returns
+        -------
+        ndarray, shape (n_max,)
+
+        Raises
+        ------
+        DTypeError, InputError
+            `n_max` is no whole number, or below 1.
+        """
         found, a = np.empty(check_count(n_max, "n_max")), self.alpha
         for k in range(len(found)):
             found[k] = a @ self.exits
             a = a @ self.switching
         return found
 
-    def gap_moment(self, k, power=1):
-        """E[x_k^power] among runs that have a k-th gap, k = 1, 2, ..."""
+    def gap_moment(self, k: int, power: int = 1) -> float:
+        """A moment of the k-th gap, E[x_k^power], among runs that have one.
+
+        Parameters
+        ----------
+        k : int, at least 1
+            Which gap, the first is 1.
+        power : int, at least 1
+
+        Returns
+        -------
+        float, in the unit of time to that power
+
+        Raises
+        ------
+        DTypeError, InputError
+            An argument is no whole number, or below 1; no run has that many gaps.
+        """
         k, power = check_count(k, "k"), check_count(power, "power")
         a = self.alpha @ np.linalg.matrix_power(self.switching, k - 1)
         if not a.sum() > 0.0:
             raise InputError(f"k is {k}, but no run has that many gaps")
         return float(a @ self._moments(power) / a.sum())
 
-    def mean_gap(self):
-        """Mean of all gaps, those of all runs taken together."""
+    def mean_gap(self) -> float:
+        """Mean of all gaps, those of all runs taken together.
+
+        Returns
+        -------
+        float, in the unit of time
+        """
         visits = self.visits()
         return float(visits @ self._moments(1) / visits.sum())
 
-    def lag_correlation(self, lag=1):
-        """Correlation of x_k and x_(k+lag), over all pairs of gaps within runs taken together."""
+    def lag_correlation(self, lag: int = 1) -> float:
+        """Correlation of x_k and x_(k+lag), over all pairs of gaps within runs taken together.
+
+        Parameters
+        ----------
+        lag : int, at least 1
+            How many gaps later.
+
+        Returns
+        -------
+        float, -1 to 1
+
+        Raises
+        ------
+        DTypeError, InputError
+            `lag` is no whole number, or below 1; no run has that many gaps.
+        """
         lag = check_count(lag, "lag")
         joint = self.visits()[:, None] * np.linalg.matrix_power(self.switching, lag)
         if not joint.sum() > 0.0:
@@ -168,7 +245,7 @@ class TransientMAP:
         """E[x^power] of each branch: r (r + 1) ... (r + power - 1) / rate^power."""
         return np.prod([(self.orders + m) / self.rates for m in range(power)], axis=0)
 
-    def joint_density(self, gaps, *, ended=True):
+    def joint_density(self, gaps: npt.ArrayLike, *, ended: bool = True) -> npt.NDArray[np.float64]:
         """Density of the first gaps of a run.
 
         Parameters
@@ -201,8 +278,23 @@ class TransientMAP:
             powers = np.where(self.orders == 1, 0.0, (self.orders - 1) * np.log(x)[..., None])
         return np.exp(self.orders * np.log(self.rates) - log_factorials(self.orders) + powers - self.rates * x[..., None])
 
-    def gap_survival(self, x):
-        """Probability that a gap is longer than x, over all gaps of all runs taken together, shape of x; 1 where x < 0."""
+    def gap_survival(self, x: npt.ArrayLike) -> npt.NDArray[np.float64]:
+        """Probability that a gap is longer than x, over all gaps of all runs taken together.
+
+        Parameters
+        ----------
+        x : array-like, in the unit of time
+
+        Returns
+        -------
+        ndarray, shape of x
+            1 where x < 0.
+
+        Raises
+        ------
+        DTypeError, FiniteError
+            `x` holds what is no number, or not finite.
+        """
         y = np.maximum(check_finite(as_numbers(x, "x"), "x"), 0.0)[..., None] * self.rates
         found, term = np.zeros_like(y), np.exp(-0.5 * y)  # twice half the exponential: it must not vanish too soon
         for m in range(self.orders.max()):
@@ -211,7 +303,11 @@ class TransientMAP:
         visits = self.visits()
         return (found * np.exp(-0.5 * y)) @ visits / visits.sum()
 
-    def log_likelihood(self, runs, *, dtype="float64", memory_limit=None, space=None, client=None):
+    def log_likelihood(
+        self, runs: Runs, *, dtype: Literal["float64", "float32"] = "float64",
+        memory_limit: int | None = None, space: pk.SpaceLike | Sequence[pk.SpaceLike] | None = None,
+        client: object = None,
+    ) -> float:
         """Logarithm (4) of the density of runs; of the probability, as far as open gaps go.
 
         Parameters
@@ -244,7 +340,9 @@ class TransientMAP:
             loglik, = Shards(make, parts, client=client, space=space, room=0.0, label="tmap").reduce("log_likelihood")
         return float(loglik - log_unit(runs)) if loglik > 0.1 * NEVER[dtype] else -math.inf
 
-    def branch_probabilities(self, runs, *, space=None):
+    def branch_probabilities(
+        self, runs: Runs, *, space: pk.SpaceLike | None = None,
+    ) -> npt.NDArray[np.float64]:
         """Probability of each gap's branch given all gaps of its run: q_i[k] of (5).
 
         Parameters
@@ -272,7 +370,9 @@ class TransientMAP:
                         packed.begin, found, out, label="tmap.hand_back")
         return out.to_numpy()
 
-    def rescaled(self, runs, *, seed=0, space=None):
+    def rescaled(
+        self, runs: Runs, *, seed: int = 0, space: pk.SpaceLike | None = None,
+    ) -> npt.NDArray[np.float64]:
         """Probability of a gap no longer than each, given the gaps before it and that there is one.
 
         These are independent and uniform on (0, 1) if the process made the runs (time rescaling; Brown et al., Neural
@@ -290,6 +390,11 @@ class TransientMAP:
         -------
         ndarray, shape (n_gaps,), in [0, 1]
             NaN for a gap that the process cannot make: zero, without a branch of order 1.
+
+        Raises
+        ------
+        DTypeError, InputError
+            What are no Runs, or no seed.
         """
         packed, shared = self._on(check_type(runs), np.float64, space)
         out = pk.empty((runs.n_gaps,), np.float64, packed.space)
@@ -309,7 +414,9 @@ class TransientMAP:
         return packed, (*kernels.branches(self.n_branches), pk.static(packed.censoring), pk.static(packed.rounded), FADED[dtype],
                         rows, table[0])
 
-    def simulate(self, n_runs, *, seed, space=None, max_gaps=100_000_000):
+    def simulate(
+        self, n_runs: int, *, seed: int, space: pk.SpaceLike | None = None, max_gaps: int = 100_000_000,
+    ) -> Runs:
         """Random runs; equal seeds give equal walks through the branches on every space.
 
         Parameters
@@ -345,8 +452,19 @@ class TransientMAP:
                         label="tmap.simulate_gaps")
         return Runs(values.to_numpy(), counts)
 
-    def rows(self, unit=1.0):
-        """What the kernels read, shape (5 + n_branches, n_branches), for gaps in that unit of time; see `kernels`."""
+    def rows(self, unit: float = 1.0) -> npt.NDArray[np.float64]:
+        """What the kernels of `models.tmap.kernels` read of the process.
+
+        Parameters
+        ----------
+        unit : float
+            Of the gaps, in the unit of time.
+
+        Returns
+        -------
+        ndarray, shape (5 + n_branches, n_branches)
+            alpha, the constant of each branch's log-density, rates, orders less 1, exits, and the rows of switching.
+        """
         rates = self.rates * unit
         constant = self.orders * np.log(rates) - log_factorials(self.orders)
         return np.vstack([self.alpha, constant, rates, self.orders - 1.0, self.exits, self.switching])

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from portable.errors import DTypeError, ShapeError
 
@@ -49,7 +52,17 @@ class Runs:
         A gap is negative, or a run empty; the message names it.
     """
 
-    def __init__(self, values, lengths, censored=None, *, resolution=None):
+    n_runs: int
+    n_gaps: int
+    values: npt.NDArray[np.float64]
+    lengths: npt.NDArray[np.int64]
+    censored: npt.NDArray[np.bool_]
+    resolution: float | None
+
+    def __init__(
+        self, values: npt.ArrayLike, lengths: npt.ArrayLike, censored: npt.ArrayLike | None = None, *,
+        resolution: float | None = None,
+    ) -> None:
         self.values, self.lengths = check_runs(values, lengths)
         self.censored = check_censored(censored, len(self.lengths))
         self.n_runs, self.n_gaps = len(self.lengths), len(self.values)
@@ -58,7 +71,9 @@ class Runs:
             check_rounded(self.values[self.complete], self.resolution)
 
     @classmethod
-    def from_gaps(cls, gaps, censored=None, *, resolution=None):
+    def from_gaps(
+        cls, gaps: npt.ArrayLike, censored: npt.ArrayLike | None = None, *, resolution: float | None = None,
+    ) -> Runs:
         """Plain gaps without an order in time, each a run of its own: fits are phase-type distributions.
 
         Parameters
@@ -67,12 +82,44 @@ class Runs:
         censored : array-like of bool, shape (n_gaps,), optional
             Gaps that are at least so long, as survival analysis has them.
         resolution : float, optional
+            The gaps are rounded to multiples of this; see `Runs`.
+
+        Returns
+        -------
+        Runs
+
+        Raises
+        ------
+        ShapeError, DTypeError, FiniteError, InputError
+            As `Runs`.
         """
         return cls(gaps, np.ones(np.shape(gaps), int), censored, resolution=resolution)
 
     @classmethod
-    def from_lists(cls, runs, censored=None, *, resolution=None):
-        """Runs from a sequence of sequences of gaps, one a run."""
+    def from_lists(
+        cls, runs: Iterable[npt.ArrayLike], censored: npt.ArrayLike | None = None, *,
+        resolution: float | None = None,
+    ) -> Runs:
+        """Runs from a sequence of sequences of gaps, one a run.
+
+        Parameters
+        ----------
+        runs : sequence of sequences of float
+            The gaps of each run, at least one.
+        censored : array-like of bool, shape (n_runs,), optional
+            Runs that still went on when the record ended; see `Runs`.
+        resolution : float, optional
+            The gaps are rounded to multiples of this; see `Runs`.
+
+        Returns
+        -------
+        Runs
+
+        Raises
+        ------
+        ShapeError, DTypeError, FiniteError, InputError
+            As `Runs`; a run that is no sequence of numbers, or none at all.
+        """
         try:
             parts = [np.asarray(run) for run in runs]
         except (TypeError, ValueError) as error:
@@ -85,8 +132,24 @@ class Runs:
         values = np.concatenate([part for part in parts if part.size] or [np.empty(0)])
         return cls(values, [part.size for part in parts], censored, resolution=resolution)
 
-    def subset(self, which):
-        """Some of the runs, by number or by True and False, as Runs."""
+    def subset(self, which: Sequence[int] | Sequence[bool] | npt.NDArray[Any] | slice) -> Runs:
+        """Some of the runs.
+
+        Parameters
+        ----------
+        which : array-like of int or bool, or slice
+            Their numbers, from 0, or for each run whether it is wanted.
+
+        Returns
+        -------
+        Runs
+            In the order asked for.
+
+        Raises
+        ------
+        IndexError
+            There is no run of such a number.
+        """
         which = np.arange(self.n_runs)[which]
         lengths = self.lengths[which]
         shifts = (np.cumsum(self.lengths) - self.lengths)[which] - (np.cumsum(lengths) - lengths)
@@ -94,29 +157,29 @@ class Runs:
         return Runs(self.values[places], lengths, self.censored[which], resolution=self.resolution)
 
     @property
-    def nbytes(self):
+    def nbytes(self) -> int:
         """Bytes of the arrays."""
         return self.values.nbytes + self.lengths.nbytes + self.censored.nbytes
 
     @functools.cached_property
-    def complete(self):
+    def complete(self) -> npt.NDArray[np.bool_]:
         """Whether each gap's end was seen, shape (n_gaps,)."""
         complete = np.ones(self.n_gaps, bool)
         complete[(np.cumsum(self.lengths) - 1)[self.censored]] = False
         return complete
 
     @functools.cached_property
-    def mean(self):
+    def mean(self) -> float:
         """Mean of all values, in their unit."""
         return float(self.values.mean())
 
     @functools.cached_property
-    def longest(self):
+    def longest(self) -> float:
         """Largest value; 0 if all are."""
         return float(self.values.max())
 
     @functools.cached_property
-    def shortest(self):
+    def shortest(self) -> float:
         """Smallest value above 0; infinity if there is none."""
         least = float(self.values.min())
         return least if least > 0.0 else float(self.values[self.values > 0.0].min(initial=np.inf))

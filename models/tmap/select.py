@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 
@@ -34,7 +35,7 @@ class Candidate:
         Of the runs that were fitted, whatever the criterion.
     """
 
-    orders: tuple
+    orders: tuple[int, ...]
     model: TransientMAP
     info: FitInfo
     n_parameters: int
@@ -48,7 +49,11 @@ def n_parameters(n_branches, plain=False):
     return n_branches + (n_branches - 1) + (0 if plain else n_branches**2)
 
 
-def select_orders(runs, total_order, *, most_branches=MOST_BRANCHES, criterion="bic", held_out=0.2, n_folds=5, seed=0, **options):
+def select_orders(
+    runs: Runs, total_order: int, *, most_branches: int = MOST_BRANCHES,
+    criterion: Literal["bic", "aic", "held_out", "cross_validated"] = "bic", held_out: float = 0.2,
+    n_folds: int = 5, seed: int = 0, **options: Any,
+) -> list[Candidate]:
     """Fit every partition of a total order into branches, and rank them.
 
     Parameters
@@ -114,7 +119,7 @@ def _ranked(runs, total_order, most_branches, criterion, held_out, n_folds, seed
     return sorted(found, key=lambda candidate: candidate.score)
 
 
-def best_renewal(runs, total_order, **options):
+def best_renewal(runs: Runs, total_order: int, **options: Any) -> float:
     """Log-likelihood of the best renewal process of as many stages: independent gaps, a geometric number of them.
 
     Its gaps are a mixture of Erlang branches, of every partition of `total_order`; such mixtures come as close to any
@@ -131,6 +136,11 @@ def best_renewal(runs, total_order, **options):
     Returns
     -------
     float
+
+    Raises
+    ------
+    DTypeError, InputError
+        Censored runs; what `select_orders` refuses.
     """
     if check_type(runs).censored.any():
         raise InputError("runs hold censored ones; the renewal process is fitted to complete gaps only")

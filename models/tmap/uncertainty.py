@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+import portable as pk
 from portable.errors import InputError
 
 from ..cluster import connected
@@ -13,6 +15,7 @@ from .checks import check_memory
 from .em import EM
 from .kernels import DEAD
 from .model import TransientMAP, check_model, check_type
+from .runs import Runs
 
 # In the logarithms of rates and probabilities: differences are then wrong by some 1e-6 of themselves, while rounding,
 # some 1e-13 of the sums over all gaps, is divided by this.
@@ -40,7 +43,10 @@ class StandardErrors:
     covariance: np.ndarray
 
 
-def standard_errors(model, runs, *, memory_limit=None, space=None, client=None):
+def standard_errors(
+    model: TransientMAP, runs: Runs, *, memory_limit: int | None = None,
+    space: pk.SpaceLike | Sequence[pk.SpaceLike] | None = None, client: object = None,
+) -> StandardErrors:
     """Standard errors of the maximum-likelihood estimate `model`.
 
     The gradient of the log-likelihood follows from the sums (6) (Fisher's identity; Louis, JRSS B 44, 1982); its

@@ -63,7 +63,10 @@ def test_right_programs_run():
     right.main()
 
 
-PAGES = [ROOT / "README.md", *(ROOT / "docs" / f"{page}.md" for page in ("tutorial", "kernels", "spaces", "checked", "numba", "backends"))]
+PAGES = [ROOT / "README.md", *(ROOT / "docs" / f"{page}.md" for page in (
+    "tutorial", "kernels", "spaces", "checked", "numba", "backends",
+    "hawkes", "tmap", "roofline",
+))]
 
 
 def test_programs_of_the_pages_raise_nothing(tmp_path):
