@@ -9,7 +9,9 @@ import pytest
 
 from portable.words import NAMES
 
-PACKAGES = "portable", "portable.random", "portable.testing"
+PACKAGES = ("portable", "portable.random", "portable.testing",
+            "models.edm", "models.resampling", "models.mixture", "models.sharding", "models.cluster",
+            )
 WORDS = {*NAMES, "gammainc", "gammaincc"}  # one row each, whose line stands in a table of docs/kernels.md
 TYPES = {"ArrayLike", "Team", "Kernel", "Function"}  # made by nobody, or by a decorator
 
